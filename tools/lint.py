@@ -19,7 +19,7 @@ LONGEST = 400
 # Who may include whom: a folder of src/, and what its files may name in #include "…". Folders below include themselves.
 LAYERS = {
     "src/driver": (r"driver/\w+\.h", r"metal_stdlib/(kernel|profile)_abi\.h"),
-    "src/runtime": (r"runtime/", r"driver/(driver|shader_facts)\.h", r"lib/shared\.h"),
+    "src/runtime": (r"runtime/", r"driver/(driver|reflection)\.h", r"lib/shared\.h"),
     "src/backend": (r"backend/", r"runtime/", r"driver/kernel_profile\.h", r"c_api\.h"),
     "src/vendor": (r"backend/", r"runtime/"),
     "src/ops": (r"ops/\w+\.h", r"vendor/", r"backend/", r"runtime/", r"lib/\w+\.h"),
@@ -188,7 +188,7 @@ def lines_of(*suffixes, under):
 def launchers():
     """Launchers do not ask which driver runs them: Launch lays out the work by the driver's traits."""
     for place, line in lines_of(".cpp", ".h", under="src/ops/"):
-        found = re.search(r"driver\(\)\.info\(\)|traits\(\)\.(?!adopts_memory|memory\b)\w+|MPSX_DRIVER", line)
+        found = re.search(r"driver\(\)\.info\(\)|traits\(\)\.(?!uses_process_memory|memory\b)\w+|MPSX_DRIVER", line)
         if found:
             yield f"{place}: a launcher must not ask for {found[0]}"
 

@@ -23,17 +23,17 @@ cdef extern from "c_api.h" nogil:
         uint32_t simd_width
         uint32_t cores
         int asynchronous
-        int adopts_memory
+        int uses_process_memory
     const char* mpsx_driver(mpsx_driver_info* out)
     int mpsx_driver_started()
     int mpsx_kernels_run_on_caller()
-    const char* mpsx_cuda_trouble()
-    const char* mpsx_set_mps_name(int on)
-    int mpsx_has_mps_name()
+    const char* mpsx_cuda_unavailable_reason()
+    const char* mpsx_set_mps_alias(int on)
+    int mpsx_has_mps_alias()
     int mpsx_is_device_index(int index)
     int mpsx_device_count()
     const char* mpsx_synchronize()
-    const char* mpsx_restart_check()
+    const char* mpsx_check_not_forked()
 
     ctypedef struct mpsx_memory_statistics:
         uint64_t allocated, allocated_peak, reserved, reserved_peak, allocated_total, freed_total
@@ -63,9 +63,9 @@ cdef extern from "c_api.h" nogil:
     const char* mpsx_profile_list(mpsx_list** out)
     const char* mpsx_kernel_list(mpsx_list** out)
     const char* mpsx_close_launch_log(mpsx_list** out)
-    ctypedef struct mpsx_kernel_facts:
+    ctypedef struct mpsx_kernel_info:
         uint32_t max_threads, simd_width, static_threadgroup_bytes
-    const char* mpsx_load_kernel(const char* name, mpsx_kernel_facts* out)
+    const char* mpsx_load_kernel(const char* name, mpsx_kernel_info* out)
     size_t mpsx_list_length(const mpsx_list* list)
     mpsx_row mpsx_list_row(const mpsx_list* list, size_t index)
     void mpsx_list_free(mpsx_list* list)
@@ -176,13 +176,13 @@ def driver():
         "name": info.name.decode(), "device": info.device.decode(), "compiler": info.compiler.decode(),
         "isa": info.isa.decode(), "total_memory": info.total_memory, "free_memory": info.free_memory,
         "simd_width": info.simd_width, "cores": info.cores, "asynchronous": bool(info.asynchronous),
-        "adopts_memory": bool(info.adopts_memory),
+        "adopts_memory": bool(info.uses_process_memory),
     }
 
 
 def cuda_unavailable_reason():
     """Why the cuda driver is not available; "" if it is."""
-    return mpsx_cuda_trouble().decode()
+    return mpsx_cuda_unavailable_reason().decode()
 
 
 def driver_started():
@@ -197,12 +197,12 @@ def kernels_run_on_caller():
 
 def set_mps_alias(bint on):
     """Name the device "mps", or "mpsx" again."""
-    check(mpsx_set_mps_name(on))
+    check(mpsx_set_mps_alias(on))
 
 
 def device_type():
     """The device's current name: "mpsx", or "mps" while it has that alias."""
-    return "mps" if mpsx_has_mps_name() else "mpsx"
+    return "mps" if mpsx_has_mps_alias() else "mpsx"
 
 
 def is_device_index(int index):
@@ -225,7 +225,7 @@ def synchronize():
 
 def restart_check():
     """Raise in a forked process whose parent used an asynchronous driver."""
-    check(mpsx_restart_check())
+    check(mpsx_check_not_forked())
 
 
 def memory():
@@ -308,7 +308,7 @@ def kernel_names():
 
 def load_kernel(str name):
     """Load a kernel, and return its limits."""
-    cdef mpsx_kernel_facts facts
+    cdef mpsx_kernel_info facts
     check(mpsx_load_kernel(name.encode(), &facts))
     return {"max_threads": facts.max_threads, "simd_width": facts.simd_width,
             "static_threadgroup_bytes": facts.static_threadgroup_bytes}

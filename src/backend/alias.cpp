@@ -7,8 +7,8 @@
 namespace mpsx::backend {
 namespace {
 
-// Beyond this many tensors an index is kept; below it a search is faster.
-constexpr size_t kSearchLimit = 12;
+// Up to this number of tensors a linear search is faster than a hash table.
+constexpr size_t kMaxLinearSearch = 12;
 
 bool is_plain(const at::Tensor& t) { return t.layout() == c10::kStrided && !t.is_quantized() && !t.is_nested(); }
 
@@ -18,8 +18,9 @@ const c10::StorageImpl* storage_of(const at::Tensor& t) {
 
 bool has_storage(const at::Tensor& t) { return t.layout() == c10::kStrided; }
 
-// A tensor over `storage` on `device` that is otherwise like `like`, its conj, neg and inference bits included.
-at::Tensor rebuilt(const at::Tensor& like, StoragePtr storage, c10::Device device) {
+// Returns a tensor over `storage` on `device` that is otherwise like `like`, including its conj, neg and inference
+// bits.
+at::Tensor with_storage(const at::Tensor& like, StoragePtr storage, c10::Device device) {
   auto* from = like.unsafeGetTensorImpl();
   auto made = c10::make_intrusive<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(std::move(storage)),
                                                    from->key_set(), from->dtype());
@@ -53,23 +54,23 @@ CpuAliases::Pair* CpuAliases::find_cpu(const at::Tensor& t) {
 
 void CpuAliases::add(at::Tensor device, at::Tensor cpu, bool written) {
   pairs_.push_back({std::move(device), std::move(cpu), written});
-  if (pairs_.size() <= kSearchLimit) return;
-  const auto note = [this](uint32_t i) {
+  if (pairs_.size() <= kMaxLinearSearch) return;
+  const auto insert = [this](uint32_t i) {
     const auto& pair = pairs_[i];
     index_.emplace(pair.device.unsafeGetTensorImpl(), i);
     index_.emplace(pair.cpu.unsafeGetTensorImpl(), i);
     if (has_storage(pair.cpu)) index_.emplace(storage_of(pair.cpu), i);
   };
   if (index_.empty())
-    for (uint32_t i = 0; i + 1 < pairs_.size(); ++i) note(i);
-  note(static_cast<uint32_t>(pairs_.size() - 1));
+    for (uint32_t i = 0; i + 1 < pairs_.size(); ++i) insert(i);
+  insert(static_cast<uint32_t>(pairs_.size() - 1));
 }
 
 at::Tensor CpuAliases::cpu(at::Tensor t, bool written) {
   if (!t.defined()) return t;
   if (!is_mpsx(t.device())) {
-    const bool scalar = t.dim() == 0 && !written;  // which may come from another device
-    if (!scalar && t.device().is_cpu() && !foreign_.defined()) foreign_ = t;
+    const bool scalar = t.dim() == 0 && !written;  // scalars may be on another device
+    if (!scalar && t.device().is_cpu() && !cpu_argument_.defined()) cpu_argument_ = t;
     return t;
   }
   if (auto* pair = find_device(t)) {
@@ -77,7 +78,7 @@ at::Tensor CpuAliases::cpu(at::Tensor t, bool written) {
     return pair->cpu;
   }
   at::Tensor made = alias(t, written);
-  // Some CPU kernels read it to decide what to compute (_sparse_mm_reduce_impl).
+  // Some CPU kernels read requires_grad to decide what to compute (_sparse_mm_reduce_impl).
   if (C10_UNLIKELY(t.requires_grad()) && !made.is_inference()) made.unsafeGetTensorImpl()->set_requires_grad(true);
   add(std::move(t), made, written);
   return made;
@@ -92,7 +93,7 @@ at::Tensor CpuAliases::alias(const at::Tensor& device, bool written) {
   if (C10_UNLIKELY(!is_plain(device))) return alias_layout(device, written);
   auto* storage = device.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
   bytes_ += device.nbytes();
-  return rebuilt(device, cpu_twin(storage), c10::Device(c10::kCPU));
+  return with_storage(device, cpu_twin(storage), c10::Device(c10::kCPU));
 }
 
 StoragePtr CpuAliases::device_storage(const c10::Storage& cpu) {
@@ -121,11 +122,11 @@ at::Tensor CpuAliases::device(const at::Tensor& t) {
 
 at::Tensor CpuAliases::view(const at::Tensor& cpu) {
   if (C10_UNLIKELY(!is_plain(cpu))) return view_layout(cpu);
-  return rebuilt(cpu, device_storage(cpu.unsafeGetTensorImpl()->unsafe_storage()), this_device());
+  return with_storage(cpu, device_storage(cpu.unsafeGetTensorImpl()->unsafe_storage()), this_device());
 }
 
 void CpuAliases::check_same_device(std::string_view op) const {
-  TORCH_CHECK(!foreign_.defined() || pairs_.empty(),
+  TORCH_CHECK(!cpu_argument_.defined() || pairs_.empty(),
               "Expected all tensors to be on the same device, but found at least two devices, ", this_device(),
               " and cpu! (when checking arguments of ", op, ")");
 }

@@ -1,11 +1,11 @@
-// CPU aliases of device tensors and device views of CPU tensors, for the duration of one operator call.
+// CPU aliases of device tensors, and device views of CPU tensors, for the duration of one operator call.
 //
 //   CpuAliases aliases;
-//   at::Tensor result = at::mm(aliases.cpu(a), aliases.cpu(b));   // same bytes, seen by the CPU
-//   return aliases.device(result);                                // same bytes, seen by the device
+//   at::Tensor result = at::mm(aliases.cpu(a), aliases.cpu(b));   // the same memory as CPU tensors
+//   return aliases.device(result);                                // the same memory as a device tensor
 //
-// Identity is preserved both ways: a tensor has one alias, tensors that share a storage have aliases that share a
-// storage, and a result that is (a view of) an argument comes back as (a view of) that argument.
+// Identity is preserved in both directions: a tensor has one alias, tensors that share a storage have aliases that
+// share a storage, and a result that is (a view of) an argument is returned as (a view of) that argument.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,18 +25,18 @@ class CpuAliases {
   CpuAliases(const CpuAliases&) = delete;
   CpuAliases& operator=(const CpuAliases&) = delete;
 
-  // Returns the CPU alias of a device tensor; other tensors, and undefined ones, unchanged. `written`: the operator may
-  // change the tensor itself (resize it, point it elsewhere, flip its conj bit); see write_back().
+  // Returns the CPU alias of a device tensor, and other or undefined tensors unchanged. `written`: the operator may
+  // change the tensor itself (resize it, replace its storage, flip its conj bit); see write_back().
   at::Tensor cpu(at::Tensor t, bool written = false);
   std::optional<at::Tensor> cpu(const std::optional<at::Tensor>& t);
 
-  // The device's view of a CPU tensor that an operator returned.
+  // Returns the device view of a CPU tensor that an operator returned.
   at::Tensor device(const at::Tensor& t);
 
-  // Applies what operators did to written aliases to the device tensors.
+  // Applies changes of written aliases to the device tensors.
   void write_back();
 
-  // Throws if CPU tensors with dimensions were passed along with device tensors: the CPU would silently mix them.
+  // Throws if CPU tensors with dimensions were passed along with device tensors, which the CPU would silently mix.
   void check_same_device(std::string_view op) const;
 
   bool has_device_tensor() const { return !pairs_.empty(); }
@@ -66,13 +66,13 @@ class CpuAliases {
 
   c10::SmallVector<Pair, 6> pairs_;
   c10::SmallVector<Adopted, 2> adopted_;
-  // Indices into pairs_, by either tensor and by CPU storage, once a list is long enough to make a search slow.
+  // Maps either tensor of a pair, and its CPU storage, to an index into pairs_. Only filled for long tensor lists.
   std::unordered_map<const void*, uint32_t> index_;
-  at::Tensor foreign_;
+  at::Tensor cpu_argument_;  // a CPU tensor with dimensions among the arguments
   uint64_t bytes_ = 0;
 };
 
-// An alias that may outlive the call: mpsx.cpu_view().
+// Returns an alias that may outlive the call, for mpsx.cpu_view().
 at::Tensor cpu_view(const at::Tensor& device);
 at::Tensor device_view(const at::Tensor& cpu);
 

@@ -1,5 +1,5 @@
-// Aliases of sparse, compressed sparse, nested and quantized tensors: the container is rebuilt for the other device,
-// the tensors or storage inside are aliased like any other.
+// Aliases of sparse, compressed sparse, nested and quantized tensors. The container is rebuilt for the other device,
+// and the tensors or the storage inside are aliased like any other.
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseCsrTensorUtils.h>
@@ -30,8 +30,8 @@ void fill_coo(SparseTensorImpl* to, SparseTensorImpl* from, const at::Tensor& in
   to->set_coalesced(from->coalesced());
 }
 
-// The other device's container has the source's autograd keys: AutogradNestedTensor is in no backend's set, and whether
-// a tensor is an inference tensor is its own property, not the thread's mode. Sparse constructors derive the keys from
+// The new container needs the source's autograd keys: AutogradNestedTensor belongs to no backend's key set, and being
+// an inference tensor is a property of the tensor, not of the thread's mode. Sparse constructors derive the keys from
 // the mode, so make_coo and make_compressed set the mode.
 at::Tensor make_coo(const at::Tensor& from, DispatchKey key, const at::Tensor& indices, const at::Tensor& values) {
   const c10::InferenceMode mode(from.is_inference());
@@ -100,7 +100,7 @@ at::Tensor CpuAliases::view_layout(const at::Tensor& t) {
 }
 
 void CpuAliases::write_back_layout(Pair& pair) {
-  // device() may add pairs and so move `pair`.
+  // Copy the tensors, because device() may add pairs, which invalidates `pair`.
   const at::Tensor to = pair.device, from = pair.cpu;
   if (from.is_sparse()) {
     fill_coo(coo(to), coo(from), device(coo(from)->indices()), device(coo(from)->values()));

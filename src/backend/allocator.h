@@ -1,4 +1,4 @@
-// The c10 allocator of the device, on top of the runtime's caching allocator.
+// The device's c10 allocator, on top of the runtime's caching allocator.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>

@@ -1,4 +1,4 @@
-// Calls of operators by stack.
+// Boxed operator calls.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -25,7 +25,8 @@ struct PopResult<std::tuple<Types...>> {
   }
 };
 
-// Calls `run` with a stack of the arguments, on which it leaves the results: one value, several as a tuple, or none.
+// Calls `run` with a stack of the arguments. `run` replaces them by the results, which are returned as one value, a
+// tuple or void.
 template <typename Result, typename Run, typename... Arguments>
 Result call_boxed(const Run& run, const Arguments&... arguments) {
   torch::jit::Stack stack;

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/operator_facts.h"
-#include "backend/other_name.h"
-#include "backend/policy.h"
+#include "backend/fallback_policy.h"
+#include "backend/mps_alias.h"
+#include "backend/operator_info.h"
 #include "backend/register.h"
 #include "backend/shared_device.h"
 #include "driver/kernel_profile.h"
@@ -25,7 +25,7 @@ namespace {
 
 thread_local int error_kind = MPSX_ERROR;
 
-// Runs `body`, turning what it throws into a message.
+// Runs `body` and converts an exception to a message.
 template <typename F>
 const char* guarded(F&& body) noexcept {
   static thread_local std::string message;
@@ -56,9 +56,9 @@ mpsx_warn_callback python_callback = nullptr;
 
 bool warn(const char* message, std::string* error) {
   const char* text = nullptr;
-  const int told = python_callback(message, &text);
-  if (told < 0) *error = text ? text : message;
-  return told != 0;
+  const int warned = python_callback(message, &text);
+  if (warned < 0) *error = text ? text : message;
+  return warned != 0;
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ struct mpsx_list {
 
 namespace {
 
-// A new list of the rows that `fill` adds.
+// Creates a list of the rows that `fill` adds.
 template <typename F>
 const char* make_list(mpsx_list** out, F&& fill) {
   return guarded([&] {
@@ -114,31 +114,31 @@ const char* mpsx_driver(mpsx_driver_info* out) {
     auto& driver = runtime::driver();
     const auto& info = driver.info();
     const auto& traits = driver.traits();
-    *out = {info.name.c_str(),   info.device.c_str(),   info.compiler.c_str(), info.isa.c_str(),
-            info.total_memory,   driver.free_memory(),  traits.simd_width,     traits.cores,
-            traits.asynchronous, traits.adopts_memory()};
+    *out = {info.name.c_str(),   info.device.c_str(),         info.compiler.c_str(), info.isa.c_str(),
+            info.total_memory,   driver.free_memory(),        traits.simd_width,     traits.cores,
+            traits.asynchronous, traits.uses_process_memory()};
   });
 }
 int mpsx_driver_started(void) { return runtime::driver_started(); }
 int mpsx_kernels_run_on_caller(void) { return runtime::kernels_run_on_caller(); }
-const char* mpsx_cuda_trouble(void) {
-  static thread_local std::string trouble;
-  trouble = driver::cuda_trouble();
-  return trouble.c_str();
+const char* mpsx_cuda_unavailable_reason(void) {
+  static thread_local std::string reason;
+  reason = driver::cuda_unavailable_reason();
+  return reason.c_str();
 }
 
-const char* mpsx_set_mps_name(int on) {
-  return guarded([on] { backend::set_mps_name(on); });
+const char* mpsx_set_mps_alias(int on) {
+  return guarded([on] { backend::set_mps_alias(on); });
 }
-int mpsx_has_mps_name(void) { return backend::has_mps_name(); }
+int mpsx_has_mps_alias(void) { return backend::has_mps_alias(); }
 int mpsx_is_device_index(int index) { return backend::is_device_index(index); }
 int mpsx_device_count(void) { return backend::device_count(); }
 
 const char* mpsx_synchronize(void) {
   return guarded([] { runtime::synchronize(); });
 }
-const char* mpsx_restart_check(void) {
-  return guarded([] { runtime::restart_check(); });
+const char* mpsx_check_not_forked(void) {
+  return guarded([] { runtime::check_not_forked(); });
 }
 
 const char* mpsx_memory(mpsx_memory_statistics* out) {
@@ -171,11 +171,11 @@ void mpsx_set_warn_callback(mpsx_warn_callback callback) {
   python_callback = callback;
   backend::set_warn_callback(callback ? &warn : nullptr);
 }
-void mpsx_reset_fallback(void) { backend::reset_fallback_rows(); }
+void mpsx_reset_fallback(void) { backend::reset_fallback_counts(); }
 
 const char* mpsx_fallback_list(mpsx_list** out) {
   return make_list(out, [](auto& rows) {
-    for (auto& r : backend::fallback_rows())
+    for (auto& r : backend::fallback_counts())
       rows.push_back({r.name, "", runtime::Route::fallback, r.calls, r.nanoseconds, r.bytes});
   });
 }
@@ -187,7 +187,7 @@ const char* mpsx_profile_list(mpsx_list** out) {
 const char* mpsx_kernel_list(mpsx_list** out) {
   return make_list_of_names(out, [] { return runtime::driver().kernel_names(); });
 }
-const char* mpsx_load_kernel(const char* name, mpsx_kernel_facts* out) {
+const char* mpsx_load_kernel(const char* name, mpsx_kernel_info* out) {
   return guarded([&] {
     const auto& kernel = *runtime::find_kernel(name).kernel;
     *out = {kernel.max_threads, kernel.simd_width, kernel.static_threadgroup_bytes};
@@ -258,9 +258,9 @@ const char* mpsx_shader_find(mpsx_shader* shader, const char* name, mpsx_shader_
     *out = reinterpret_cast<mpsx_shader_kernel*>(entry);
     if (!entry) return;
     const auto& kernel = *entry->kernel;
-    const auto takes = runtime::bindings(*entry);
+    const auto bindings = runtime::bindings(*entry);
     *info = {kernel.max_threads, kernel.simd_width, kernel.static_threadgroup_bytes,
-             takes.known,        takes.buffers,     takes.threadgroups};
+             bindings.known,     bindings.buffers,  bindings.threadgroups};
   });
 }
 const char* mpsx_shader_run(mpsx_shader_kernel* kernel, const mpsx_shader_call* c, int* reported) {

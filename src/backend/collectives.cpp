@@ -1,5 +1,5 @@
-// torch.distributed: gloo's collectives on tensors of the device. Device memory is the CPU's too, so gloo is given CPU
-// tensors over the same bytes.
+// torch.distributed: gloo's collectives on device tensors. The CPU can access device memory, so gloo gets CPU tensors
+// over the same memory.
 #include <torch/library.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ Tensors flat(const TensorLists& all) {
   return result;
 }
 
-// gloo's work, with results on the device.
+// Wraps gloo's work; the results are device tensors.
 class DeviceWork final : public Work {
  public:
   DeviceWork(Ptr<Work> inner, Tensors results)
@@ -92,11 +92,11 @@ class DeviceBackend final : public c10d::Backend {
   bool supportsSplitting() const override { return inner_->supportsSplitting(); }
   Ptr<Backend> split(const Ptr<c10d::Store>& store, const std::vector<int>& ranks,
                      const Ptr<Options>& options) override {
-    return over(inner_->split(store_of_device(store), ranks, options));
+    return wrap(inner_->split(prefixed_store(store), ranks, options));
   }
   Ptr<Backend> merge(const Ptr<c10d::Store>& store, const Ptr<Options>& options, const int& rank,
                      const int& size) override {
-    return over(inner_->merge(store_of_device(store), options, rank, size));
+    return wrap(inner_->merge(prefixed_store(store), options, rank, size));
   }
 
   Ptr<Work> broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
@@ -106,7 +106,7 @@ class DeviceBackend final : public c10d::Backend {
     if (!tensors.empty() && tensors[0].is_sparse()) return allreduce_sparse(tensors, options);
     return call<&Backend::allreduce>(tensors, options);
   }
-  // The sum has other indices and values, which the device's tensors take over from the CPU's.
+  // The sum has new indices and values, which the device tensors take over from the CPU tensors.
   Ptr<Work> allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     CpuAliases aliases;
     Tensors cpu;
@@ -166,16 +166,16 @@ class DeviceBackend final : public c10d::Backend {
   }
 
  private:
-  static Ptr<Backend> over(Ptr<Backend> inner) {
+  static Ptr<Backend> wrap(Ptr<Backend> inner) {
     if (!inner) return nullptr;  // this rank is not in the new group
     return c10::make_intrusive<DeviceBackend>(std::move(inner));
   }
-  // The CPU's backend is split or merged with the same store, and must not find the addresses of ours there.
-  static Ptr<c10d::Store> store_of_device(const Ptr<c10d::Store>& store) {
+  // The CPU's backend is split or merged with the same store and must not find the addresses of our backend there.
+  static Ptr<c10d::Store> prefixed_store(const Ptr<c10d::Store>& store) {
     return c10::make_intrusive<c10d::PrefixStore>("mpsx/", store);
   }
 
-  // gloo's operation of that name, on tensors of the CPU: in place, or from some into others.
+  // Calls a method of gloo's backend on CPU aliases: call() in place, move() with separate inputs and outputs.
   template <auto METHOD, typename... Rest>
   Ptr<Work> call(Tensors& tensors, Rest&... rest) {
     Tensors cpu = on_cpu(tensors);
@@ -191,8 +191,8 @@ class DeviceBackend final : public c10d::Backend {
   Ptr<Backend> inner_;
 };
 
-// Gives a group the device and the CPU if it has a backend for either. PyTorch has already named the group's backends,
-// and asks any one of them for the group's name.
+// Adds backends for both the device and the CPU to a group that has a backend for either. PyTorch asks any one of a
+// group's backends for the group's name, so copy it.
 void add_collectives(const Ptr<c10d::ProcessGroup>& group) {
   const auto types = group->getDeviceTypes();
   const auto has = [&](c10::DeviceType wanted) {
@@ -210,12 +210,12 @@ void add_collectives(const Ptr<c10d::ProcessGroup>& group) {
   group->setBackend(kDeviceType, c10d::ProcessGroup::BackendType::CUSTOM, Ptr<c10d::Backend>(std::move(ours)));
 }
 
-// Boxed: a schema with a class that is not ours is not inferred.
+// Boxed, because torch cannot infer a schema with another library's class.
 void add_collectives_boxed(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   add_collectives(torch::jit::pop(*stack).toCustomClass<c10d::ProcessGroup>());
 }
 
-// PyTorch sends tensors of PrivateUse1 to the group's backend, but not sparse ones.
+// PyTorch dispatches dense PrivateUse1 tensors to the group's backend, but not sparse ones.
 void allreduce_sparse_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), stack);
 }

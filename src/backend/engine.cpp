@@ -15,7 +15,7 @@ namespace {
 
 using torch::autograd::Engine;
 
-// Makes the calling thread run all of a backward pass, as set_multithreading_enabled(False) does, for a scope.
+// For its scope, backward passes run on the calling thread only, as after set_multithreading_enabled(False).
 class CallingThreadGuard {
  public:
   CallingThreadGuard() : before_(state().get_multithreading_enabled()) { state().set_multithreading_enabled(false); }
@@ -28,8 +28,8 @@ class CallingThreadGuard {
   bool before_;
 };
 
-// The default engine of C++ code: at::Tensor::backward and extensions ask for it. Python's engine still does the work;
-// Python code calls that one directly, and python/mpsx/device/backward.py sets the flag there.
+// The default engine for C++ code, such as at::Tensor::backward and extensions. It delegates to Python's engine. Python
+// code calls Python's engine directly, where python/mpsx/device/backward.py sets the flag.
 class CallingThreadEngine final : public Engine {
  public:
   explicit CallingThreadEngine(Engine& engine) : engine_(engine) { start_device_threads(); }
@@ -53,7 +53,7 @@ class CallingThreadEngine final : public Engine {
   Engine& engine_;
 };
 
-CallingThreadEngine* calling_thread_engine = nullptr;  // never destroyed: threads may use it while the process ends
+CallingThreadEngine* calling_thread_engine = nullptr;  // never destroyed: threads may use it while the process exits
 
 }  // namespace
 

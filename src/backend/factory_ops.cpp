@@ -1,4 +1,4 @@
-// Factories: empty and empty_strided.
+// Factory functions: empty and empty_strided.
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/TensorFactories.h>
@@ -19,7 +19,7 @@ void check_factory(const char* op, std::optional<c10::Device> device, std::optio
               *device);
 }
 
-// In deterministic mode memory is filled, as on the CPU.
+// Fills memory in deterministic mode, as on the CPU.
 at::Tensor filled_if_deterministic(at::Tensor t) {
   auto& context = at::globalContext();
   if (C10_LIKELY(!context.deterministicAlgorithms() || !context.deterministicFillUninitializedMemory())) return t;

@@ -6,11 +6,11 @@
 #include <string_view>
 
 #include "backend/alias.h"
+#include "backend/cpu_allocator_guard.h"
 #include "backend/device.h"
+#include "backend/fallback_policy.h"
 #include "backend/generator.h"
-#include "backend/library_memory.h"
-#include "backend/operator_facts.h"
-#include "backend/policy.h"
+#include "backend/operator_info.h"
 #include "backend/register.h"
 #include "runtime/trace.h"
 
@@ -20,13 +20,13 @@ namespace {
 using torch::jit::IValue;
 using torch::jit::Stack;
 
-// Replaces tensors, devices and generators of ours by the CPU's, in place on the stack.
+// Replaces our device's tensors, devices and generators on the stack by CPU ones, in place.
 struct Arguments {
   CpuAliases aliases;
-  std::optional<c10::Device> device;  // a factory's, as it was given
-  std::optional<c10::Device> foreign_generator;
+  std::optional<c10::Device> device;  // the device argument of a factory function
+  std::optional<c10::Device> other_generator_device;
 
-  void to_cpu(IValue& value, OperatorFacts::Argument facts) {
+  void to_cpu(IValue& value, OperatorInfo::Argument facts) {
     if (value.isTensor()) {
       value = aliases.cpu(std::move(value).toTensor(), facts.written);
     } else if (value.isNone()) {
@@ -53,7 +53,7 @@ struct Arguments {
       if (is_mpsx(generator.device())) {
         value = cpu_generator(generator);
       } else {
-        foreign_generator = generator.device();
+        other_generator_device = generator.device();
       }
     }
   }
@@ -70,21 +70,22 @@ struct Arguments {
     }
   }
 
-  // An explicit device decides where the results go, else the arguments do.
+  // An explicit device argument determines the results' device; otherwise the tensor arguments do.
   bool results_on_device() const { return device ? is_mpsx(*device) : aliases.has_device_tensor(); }
 };
 
-void check_devices(const OperatorFacts& facts, const Arguments& arguments) {
-  TORCH_CHECK(!arguments.foreign_generator || !arguments.results_on_device(), facts.name,
-              ": expected a generator of device mpsx, got one of ", *arguments.foreign_generator);
-  if (!facts.takes_mixed_devices) arguments.aliases.check_same_device(facts.name);
+void check_devices(const OperatorInfo& facts, const Arguments& arguments) {
+  TORCH_CHECK(!arguments.other_generator_device || !arguments.results_on_device(), facts.name,
+              ": expected a generator of device mpsx, got one of ", *arguments.other_generator_device);
+  if (!facts.accepts_mixed_devices) arguments.aliases.check_same_device(facts.name);
 }
 
-void announce(const c10::OperatorHandle& op, OperatorFacts& facts, c10::DispatchKey cpu_key) {
+// Warns about the fallback or rejects it, as fallback_mode says.
+void apply_policy(const c10::OperatorHandle& op, OperatorInfo& facts, c10::DispatchKey cpu_key) {
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu_key), facts.name,
                               ": no kernel for mpsx, and none for ", cpu_key, " to fall back to");
   const auto mode = fallback_mode.load(std::memory_order_relaxed);
-  if (mode == FallbackMode::error) refuse_fallback(facts.name);
+  if (mode == FallbackMode::error) reject_fallback(facts.name);
   if (mode == FallbackMode::warn && !facts.warned.exchange(true)) warn_fallback(facts.name);
 }
 
@@ -92,8 +93,8 @@ uint64_t nanoseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
 }
 
-void run(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, OperatorFacts& facts,
-         runtime::RouteEntry& route, bool timed, CpuKernel* better = nullptr) {
+void run(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, OperatorInfo& facts,
+         runtime::RouteEntry& route, bool timed, CpuKernel* preferred_kernel = nullptr) {
   const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   Arguments arguments;
   const size_t first = stack->size() - facts.arguments.size();
@@ -101,9 +102,9 @@ void run(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, 
   check_devices(facts, arguments);
 
   {
-    const runtime::Traced traced(route.name);
-    LibraryMemory memory;
-    if (!better || !better(*stack)) op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
+    const runtime::TraceScope traced(route.name);
+    CpuAllocatorGuard memory;
+    if (!preferred_kernel || !preferred_kernel(*stack)) op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
   }
 
   if (facts.writes) arguments.aliases.write_back();
@@ -129,10 +130,10 @@ Handles& handles() {
   return *h;
 }
 
-// Operators that must not take their composite kernel although they have no CPU kernel, or only one for out=.
+// Operators that must not use their composite kernel although they have no CPU kernel, or only one for out=.
 constexpr std::string_view kNotComposite[] = {
-    "aten::mode.values",  // refuses devices it does not know
-    // These composite kernels read and write the memory of their arguments themselves.
+    "aten::mode.values",  // rejects unknown devices
+    // These composite kernels access the memory of their arguments directly.
     "aten::_grid_sampler_2d_cpu_fallback",
     "aten::_grid_sampler_2d_cpu_fallback_backward",
     "aten::_reshape_from_tensor",
@@ -151,7 +152,7 @@ constexpr std::string_view kNotComposite[] = {
     "aten::fbgemm_pack_gemm_matrix_fp16",
     "aten::fbgemm_pack_quantized_matrix",
     "aten::fbgemm_pack_quantized_matrix.KN",
-    // These resize their result midway, and the composite kernel warns about that.
+    // These composite kernels resize their result and warn about it.
     "aten::mse_loss",
     "aten::smooth_l1_loss",
 };
@@ -162,8 +163,8 @@ void register_operator(c10::Dispatcher& dispatcher, const c10::OperatorName& nam
       name, device_key, c10::KernelFunction::makeFromBoxedFunction<&kernel<cpu_key>>(), std::nullopt, nullptr, "mpsx"));
 }
 
-// Registers the fallback under a key, and explicitly for each operator that would otherwise take its composite kernel
-// although the CPU has one for this layout (native_layer_norm, silu_backward, every sparse operator …).
+// Registers the fallback under a key, and explicitly for each operator that would otherwise use its composite kernel
+// although the CPU has a kernel for this layout (native_layer_norm, silu_backward, every sparse operator …).
 template <c10::DispatchKey device_key, c10::DispatchKey cpu_key>
 void register_key(bool composites_only) {
   auto& dispatcher = c10::Dispatcher::singleton();
@@ -182,18 +183,18 @@ void register_key(bool composites_only) {
 }  // namespace
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack) {
-  auto& facts = facts_of(op);
+  auto& facts = operator_info(op);
   if (C10_UNLIKELY(fallback_mode.load(std::memory_order_relaxed) == FallbackMode::error ||
                    !facts.warned.load(std::memory_order_relaxed)))
-    announce(op, facts, cpu_key);
+    apply_policy(op, facts, cpu_key);
   run(op, cpu_key, stack, facts, *facts.fallback, /*timed=*/true);
 }
 
 void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, runtime::RouteEntry& route,
-                bool timed, CpuKernel* better) {
-  // MKL and oneDNN learn torch.set_num_threads in a new thread only when ATen first reads the setting there.
+                bool timed, CpuKernel* preferred_kernel) {
+  // In a new thread, MKL and oneDNN use torch.set_num_threads only after ATen has read the setting there.
   (void)at::get_num_threads();
-  run(op, cpu_key, stack, facts_of(op), route, timed, better);
+  run(op, cpu_key, stack, operator_info(op), route, timed, preferred_kernel);
 }
 
 void register_fallback() {
@@ -205,7 +206,7 @@ void register_fallback() {
     const auto dot = std::min(name.find('.'), name.size());
     const c10::OperatorName op{std::string(name.substr(0, dot)),
                                std::string(name.substr(std::min(dot + 1, name.size())))};
-    const auto handle = dispatcher.findSchema(op);  // none: this version of torch lacks the operator
+    const auto handle = dispatcher.findSchema(op);  // null if this version of torch lacks the operator
     if (handle && !handle->hasKernelForDispatchKey(DispatchKey::PrivateUse1))
       register_operator<DispatchKey::PrivateUse1, DispatchKey::CPU>(dispatcher, op);
   }

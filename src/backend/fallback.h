@@ -1,4 +1,4 @@
-// The boxed kernel that runs an operator's CPU kernel on the memory of device tensors.
+// The boxed fallback, which runs an operator's CPU kernel on the memory of device tensors.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -8,17 +8,17 @@
 
 namespace mpsx::backend {
 
-// The fallback proper, into the kernel of `cpu_key` (CPU, SparseCPU, …): counted, and announced as fallback_mode says.
-// Also for launchers to call when they do not take what they were given (a dtype that Apple GPUs lack).
+// Falls back to the kernel of `cpu_key` (CPU, SparseCPU, …), counts the call, and warns or throws depending on
+// fallback_mode. Launchers also call it for arguments that they do not support (a dtype that Apple GPUs lack).
 void fallback(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, torch::jit::Stack* stack);
 
-// Takes a call whose arguments are CPU tensors: replaces them on the stack by the result, or returns false and leaves
-// them for torch's own kernel.
+// A kernel for calls whose arguments are CPU tensors. Replaces the arguments on the stack by the result, or returns
+// false and leaves them for torch's own kernel.
 using CpuKernel = bool(torch::jit::Stack& stack);
 
-// Runs `op` on the CPU under `cpu_key` with aliased arguments, adds calls and time to `route`. No announcement.
-// `better` is asked before torch's kernel.
+// Runs `op` on the CPU under `cpu_key` with aliased arguments, without a warning, and adds calls and time to `route`.
+// `preferred_kernel`, if given, is tried before torch's kernel.
 void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, torch::jit::Stack* stack,
-                runtime::RouteEntry& route, bool timed, CpuKernel* better = nullptr);
+                runtime::RouteEntry& route, bool timed, CpuKernel* preferred_kernel = nullptr);
 
 }  // namespace mpsx::backend

@@ -1,5 +1,5 @@
-// Random numbers: a Philox counter for our kernels, which also seeds a CPU generator for each operator that falls back.
-// Seed and offset are the whole state, so saving them, or one seed, reproduces both.
+// The random number generator: a Philox counter for our kernels, which also seeds a CPU generator for each operator
+// that falls back. The seed and the offset are the complete state of both.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -15,7 +15,7 @@ struct PhiloxState {
   uint64_t offset;  // in units of one 128-bit Philox block
 };
 
-// Takes `increment` Philox blocks from the generator (the default one if none is given).
+// Reserves `increment` Philox blocks of the generator (the default one if none is given) and returns the state before.
 PhiloxState next_philox(const std::optional<at::Generator>& generator, uint64_t increment);
 
 class Generator final : public c10::GeneratorImpl {
@@ -45,8 +45,8 @@ class Generator final : public c10::GeneratorImpl {
 const at::Generator& default_generator();
 at::Generator new_generator();
 
-// A CPU generator for one operator call, seeded with the next offset of an mpsx generator. After manual_seed, the first
-// one draws what the CPU's own generator draws.
+// Returns a CPU generator for one operator call, seeded with the next offset of an mpsx generator. The first one after
+// manual_seed draws the same numbers as the CPU's default generator.
 at::Generator cpu_generator(const at::Generator& mpsx);
 
 }  // namespace mpsx::backend

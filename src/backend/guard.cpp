@@ -1,4 +1,4 @@
-// The device guard: which device and stream is current, and events.
+// The device guard: the current device and stream, and events.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "backend/device.h"
@@ -18,8 +18,8 @@ void check(c10::Device device) {
   TORCH_CHECK(is_mpsx(device), "mpsx: expected a device of type mpsx, got ", device);
   TORCH_CHECK(device.index() < 0 || is_device_index(device.index()), "mpsx: expected an index below ", device_count(),
               ", got ", device,
-              "; processes that share the device may use an index each after init_process_group, or before it where "
-              "LOCAL_WORLD_SIZE says how many there are, as under torchrun");
+              "; processes of a group that shares the device may use one index each after init_process_group, or "
+              "earlier if LOCAL_WORLD_SIZE is set, as by torchrun");
 }
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
@@ -34,7 +34,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void uncheckedSetDevice(c10::Device) const noexcept override {}
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 
-  // Everything but what Apple GPUs lack runs in hardware there; the rest works through the fallback.
+  // All capabilities: dtypes that Apple GPUs do not support work through the fallback.
   c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
 
   c10::Stream getStream(c10::Device) const override { return stream_of(runtime::current_stream()); }
@@ -63,7 +63,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void block(void* event, const c10::Stream& stream) const override {
     if (event) runtime::driver().wait(event_of(event), runtime::driver_stream(stream.id()));
   }
-  bool queryEvent(void* event) const override { return !event || runtime::driver().done(event_of(event)); }
+  bool queryEvent(void* event) const override { return !event || runtime::driver().query(event_of(event)); }
   void synchronizeEvent(void* event) const override {
     if (event) runtime::driver().synchronize(event_of(event));
   }

@@ -10,10 +10,10 @@
 #include <atomic>
 #include <exception>
 
-// at::parallel_for is a template that forks only in a file compiled for OpenMP, and such a file compiled by clang needs
-// LLVM's runtime although torch has loaded GNU's. Both export GOMP_parallel: it is libgomp's entry point for code
-// compiled by GCC, and LLVM's and Intel's libomp have it for compatibility. Weak: a torch without OpenMP has one
-// thread.
+// at::parallel_for is a template that is parallel only in files compiled for OpenMP, and clang would link such a file
+// with LLVM's runtime although torch has loaded GNU's. Call GOMP_parallel instead: it is libgomp's entry point for code
+// compiled by GCC, and LLVM's and Intel's libomp export it for compatibility. The declarations are weak, because a
+// torch without OpenMP has only one thread.
 extern "C" {
 __attribute__((weak)) void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags);
 __attribute__((weak)) int omp_get_num_threads();
@@ -29,7 +29,7 @@ struct Work {
   std::atomic_flag failed = ATOMIC_FLAG_INIT;
   std::exception_ptr error = nullptr;
 
-  // The part of thread `index` of `count`, as at::parallel_for divides.
+  // Runs the part of thread `index` of `count`, split like at::parallel_for does.
   void run_part(uint64_t index, uint64_t count) noexcept {
     const uint64_t parts = std::min(count, (total + grain - 1) / grain);
     const uint64_t length = (total + parts - 1) / parts, begin = index * length;
@@ -53,12 +53,12 @@ void parallel_for(uint64_t total, uint64_t grain, const std::function<void(uint6
   if (total <= grain || threads == 1 || at::in_parallel_region()) return body(0, total);
   Work work{total, grain, body};
 #ifdef __APPLE__
-  struct Parts {
+  struct Context {
     Work* work;
     uint64_t count;
-  } parts{&work, uint64_t(threads)};
-  dispatch_apply_f(parts.count, DISPATCH_APPLY_AUTO, &parts, [](void* p, size_t index) {
-    static_cast<Parts*>(p)->work->run_part(index, static_cast<Parts*>(p)->count);
+  } context{&work, uint64_t(threads)};
+  dispatch_apply_f(context.count, DISPATCH_APPLY_AUTO, &context, [](void* p, size_t index) {
+    static_cast<Context*>(p)->work->run_part(index, static_cast<Context*>(p)->count);
   });
 #else
   if (!GOMP_parallel || !omp_get_num_threads || !omp_get_thread_num) return body(0, total);

@@ -102,7 +102,7 @@ bool is_pinned(const void* p) {
       if (reinterpret_cast<uintptr_t>(p) < it->first + std::max<size_t>(it->second, 1)) return true;
     }
   }
-  // Of torch's own, which torch.empty(pin_memory=True) prefers where torch is built with CUDA.
+  // If torch is built with CUDA, torch.empty(pin_memory=True) uses CUDA's pinned memory.
   return at::globalContext().hasCUDA() && at::detail::getCUDAHooks().isPinnedPtr(p);
 }
 

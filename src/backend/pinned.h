@@ -1,5 +1,5 @@
-// Pinned host memory. With unified memory any page will do, so this only remembers which ranges were allocated:
-// is_pinned() is true for them, which DataLoader(pin_memory=True) relies on.
+// Pinned host memory. With unified memory no page needs pinning, so this only records which ranges were allocated as
+// pinned: is_pinned() returns true for them, which DataLoader(pin_memory=True) relies on.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Device times in torch.profiler: how long the device took for what each operator gave it, by events of the driver.
+// Device times of operators in torch.profiler, measured with the driver's events.
 #include <torch/csrc/profiler/stubs/base.h>
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct Stubs final : torch::profiler::impl::ProfilerStubs {
     if (cpu_ns) *cpu_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
     driver.record(driver_event(event), runtime::driver_stream(runtime::current_stream()));
   }
-  // Microseconds.
+  // In microseconds.
   float elapsed(const ProfilerVoidEventStub* from, const ProfilerVoidEventStub* to) const override {
     auto& driver = runtime::driver();
     driver.synchronize(driver_event(from));

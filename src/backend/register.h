@@ -1,4 +1,4 @@
-// Registration of the device with torch, part by part, in the order of register.cpp.
+// Registers the components of the device with torch, in the order of register.cpp.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ void register_hooks();
 void register_fallback();
 void register_profiler_stubs();
 
-// Registers all of it, once a process, after the library's static initialisers (launchers) have run.
+// Registers all components, once per process, after the library's static initializers (launchers) have run.
 // `find_libraries`: see runtime::configure.
 void initialize(std::function<std::string()> find_libraries);
 

@@ -1,4 +1,4 @@
-// Checks that the tensors of a call are on one device.
+// Checks that the tensors of a call are on the same device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,10 +11,10 @@
 
 namespace mpsx::backend {
 
-// Collects the devices of tensors. Only tensors without dimensions may be on another device than ours.
+// Collects the devices of tensors. Only zero-dimensional tensors may be on another device than ours.
 class SameDevice {
  public:
-  void see(const at::Tensor& t) {
+  void add(const at::Tensor& t) {
     if (!t.defined()) return;
     if (is_mpsx(t.device())) {
       ours_ = true;
@@ -22,7 +22,7 @@ class SameDevice {
       other_ = t.device();
     }
   }
-  // Throws if tensors on another device were seen along with ours.
+  // Throws if tensors on another device were added along with ours.
   void check(std::string_view op) const {
     TORCH_CHECK(!ours_ || !other_, "Expected all tensors to be on the same device, but found at least two devices, ",
                 this_device(), " and ", *other_, "! (when checking arguments of ", op, ")");
@@ -34,9 +34,9 @@ class SameDevice {
 };
 
 inline void check_same_device(std::string_view op, std::initializer_list<const at::Tensor*> tensors) {
-  SameDevice seen;
-  for (const at::Tensor* t : tensors) seen.see(*t);
-  seen.check(op);
+  SameDevice devices;
+  for (const at::Tensor* t : tensors) devices.add(*t);
+  devices.check(op);
 }
 
 }  // namespace mpsx::backend

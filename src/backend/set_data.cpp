@@ -1,7 +1,6 @@
-// `parameter.data = tensor` between the CPU and mpsx. Without it `model.to("mpsx")` makes new parameters: tied weights
-// come apart, and an optimizer made earlier trains parameters that are no longer in the model. Torch's own list of
-// backends that may replace each other (TensorImpl::has_compatible_shallow_copy_type) names only those in its tree,
-// but the operator can be overridden.
+// Allows `parameter.data = tensor` between the CPU and mpsx. Without it `model.to("mpsx")` creates new parameters,
+// which breaks tied weights and optimizers created before the move. Torch's own check
+// (TensorImpl::has_compatible_shallow_copy_type) only knows in-tree backends, but the operator can be overridden.
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 

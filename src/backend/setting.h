@@ -1,4 +1,4 @@
-// Environment variables that take one of two words.
+// Environment variables with one of two values.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -9,7 +9,7 @@
 
 namespace mpsx::backend {
 
-// Whether `variable` is `yes`; nullopt if it is unset or empty. Throws if it is neither `yes` nor `no`.
+// Returns whether `variable` equals `yes`, or nullopt if it is unset or empty. Throws if it is neither `yes` nor `no`.
 inline std::optional<bool> setting(const char* variable, std::string_view yes, std::string_view no) {
   const char* env = std::getenv(variable);
   const std::string_view found = env ? env : "";

@@ -1,18 +1,18 @@
-// Processes of a torch.distributed group on one machine share the one device, while programs number devices by process.
+// Device indices of torch.distributed programs, which use one index per process. All processes share the one device.
 #pragma once
 
 #include <c10/core/Device.h>
 
 namespace mpsx::backend {
 
-// Makes the indices below `processes`, the size of a group, mean the one device.
+// Makes the indices below `processes`, the size of a group, refer to the device.
 void share_device(int processes);
 
-// The processes of this machine: LOCAL_WORLD_SIZE where a launcher such as torchrun sets it, else the size of the
-// largest group; 1 without a group.
+// The number of processes on this machine: LOCAL_WORLD_SIZE if a launcher such as torchrun sets it, else the size of
+// the largest group, or 1 without a group.
 int device_count();
 
-// Whether this index means the device: below device_count(), or below the size of a group.
+// Whether the index refers to the device, that is, whether it is below device_count() or the size of a group.
 bool is_device_index(int index);
 
 }  // namespace mpsx::backend

@@ -1,11 +1,11 @@
-// Sparse operators that torch implements once for all devices, in terms of indices and values: the kernels that it
-// registers for the CPU's sparse tensors serve ours too, and the operators that they call run on the device. Those that
-// torch implements for the CPU alone are in src/ops/sparse/, or fall back.
+// Sparse operators that torch implements once for all devices, in terms of indices and values. Its kernels for sparse
+// CPU tensors also work for ours, and the operators that they call run on the device. Operators that torch implements
+// for the CPU only are in src/ops/sparse/, or fall back.
 #include <torch/library.h>
 
 #include <string_view>
 
-#include "backend/operator_facts.h"
+#include "backend/operator_info.h"
 #include "backend/same_device.h"
 
 namespace mpsx::backend {
@@ -14,26 +14,26 @@ namespace {
 using c10::DispatchKey;
 using torch::jit::Stack;
 
-// As generated code does for other devices: the kernels themselves would silently mix devices.
-void check_devices(const OperatorFacts& facts, const Stack& stack) {
-  SameDevice seen;
+// Torch's generated code checks other devices; the kernels themselves would silently mix devices.
+void check_devices(const OperatorInfo& facts, const Stack& stack) {
+  SameDevice devices;
   for (size_t i = stack.size() - facts.arguments.size(); i < stack.size(); ++i) {
     const auto& value = stack[i];
-    if (value.isTensor()) seen.see(value.toTensor());
+    if (value.isTensor()) devices.add(value.toTensor());
     if (value.isTensorList())
-      for (const at::Tensor& t : value.toTensorList()) seen.see(t);
+      for (const at::Tensor& t : value.toTensorList()) devices.add(t);
   }
-  seen.check(facts.name);
+  devices.check(facts.name);
 }
 
 template <DispatchKey cpu_key>
-void on_parts(const c10::OperatorHandle& op, Stack* stack) {
-  const auto& facts = facts_of(op);
-  if (!facts.takes_mixed_devices) check_devices(facts, *stack);
+void call_cpu_kernel(const c10::OperatorHandle& op, Stack* stack) {
+  const auto& facts = operator_info(op);
+  if (!facts.accepts_mixed_devices) check_devices(facts, *stack);
   op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
 }
 
-// Each name is followed by a space. These have in-place and out= forms too.
+// Every name ends with a space. The operators of this list also have in-place and out= forms.
 constexpr std::string_view kUnary =
     "abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac log1p neg rad2deg round sgn sign sin sinh "
     "sqrt tan tanh trunc ";
@@ -58,7 +58,7 @@ constexpr std::string_view kCompressed =
     "_conj_physical addmm angle angle.out ccol_indices col_indices conj_physical_ crow_indices fill_.Scalar "
     "mul.Scalar mul.out mul_.Scalar normal_ resize_ row_indices select.int select_copy.int sparse_mask ";
 
-// From dense tensors.
+// Conversions of dense tensors.
 constexpr std::string_view kDense =
     "_to_sparse _to_sparse.sparse_dim _to_sparse_bsc _to_sparse_bsr _to_sparse_csc _to_sparse_csr ";
 
@@ -67,7 +67,7 @@ void register_all(torch::Library& m, std::string_view names, std::initializer_li
   for (size_t end; (end = names.find(' ')) != names.npos; names.remove_prefix(end + 1))
     for (const char* form : forms)
       m.impl((std::string(names.substr(0, end)) + form).c_str(),
-             torch::CppFunction::makeFromBoxedFunction<&on_parts<cpu_key>>());
+             torch::CppFunction::makeFromBoxedFunction<&call_cpu_kernel<cpu_key>>());
 }
 
 template <DispatchKey cpu_key>

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "backend/allocator.h"
+#include "backend/cpu_allocator_guard.h"
 #include "backend/device.h"
-#include "backend/library_memory.h"
 #include "runtime/device.h"
 #include "runtime/fork.h"
 #include "runtime/stream.h"
@@ -16,12 +16,12 @@
 namespace mpsx::backend {
 namespace {
 
-// Owned by a device storage's DataPtr: its block (none for adopted CPU memory) and the twin, once there is one.
+// The context of a device storage's DataPtr: its block (null for adopted CPU memory), and the twin, null until created.
 struct Twin {
   runtime::Block* block;
   std::atomic<c10::StorageImpl*> cpu;
-  driver::Buffer wrapped{};  // adopted memory, as registered with the driver
-  size_t adopted = 0;        // bytes of the CPU's own memory
+  driver::Buffer wrapped{};   // adopted memory, as registered with the driver
+  size_t external_bytes = 0;  // adopted memory that the allocator does not own
 };
 
 // For torch.profiler(profile_memory=True).
@@ -38,7 +38,7 @@ void delete_twin(void* context) {
   if (auto* cpu = twin->cpu.load(std::memory_order_acquire)) StoragePtr::reclaim(cpu);
   if (twin->block) runtime::release(twin->block);
   if (C10_UNLIKELY(twin->wrapped.contents) && !runtime::is_bad_fork()) runtime::driver().release(twin->wrapped);
-  if (twin->adopted) runtime::discount_adopted(twin->adopted);
+  if (twin->external_bytes) runtime::discount_external_memory(twin->external_bytes);
   delete twin;
 }
 
@@ -49,14 +49,14 @@ c10::DataPtr block_on_cpu(runtime::Block* block) {
   return {block->data, block, &release_block, c10::Device(c10::kCPU)};
 }
 
-// A block that the CPU may write to at once. A block from the cache may still have work of the device in flight.
+// Allocates a block that the CPU may write immediately. Waits if the device still uses a block from the cache.
 runtime::Block* allocate_for_cpu(size_t bytes) {
   runtime::Block* block = runtime::allocate(bytes);
   if (bytes) runtime::prepare_cpu_access(block->data);
   return block;
 }
 
-// A twin's allocator, which CPU kernels call to resize an output. A null context stands for zero bytes.
+// The allocator of twins, which CPU kernels call to resize an output. The context is null for zero bytes.
 struct TwinAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override { return block_on_cpu(allocate_for_cpu(bytes)); }
   void copy_data(void* to, const void* from, size_t bytes) const override {
@@ -74,20 +74,21 @@ Twin* twin_of(const c10::StorageImpl* device) {
   return data.get_deleter() == &delete_twin ? static_cast<Twin*>(data.get_context()) : nullptr;
 }
 
-c10::DataPtr data_over(StoragePtr cpu) {
+// The DataPtr of a device storage over the memory of a CPU storage.
+c10::DataPtr adopted_data(StoragePtr cpu) {
   void* p = cpu->mutable_data();
   auto& driver = runtime::driver();
   driver::Buffer wrapped;
-  if (C10_UNLIKELY(driver.traits().exact_allocations && driver.traits().adopts_memory()) && p)
+  if (C10_UNLIKELY(driver.traits().exact_allocations && driver.traits().uses_process_memory()) && p)
     wrapped = driver.wrap(p, cpu->nbytes());
   const auto& data = cpu->data_ptr();
-  const bool counted = data.get_deleter() == &release_block || is_library_memory(data);
-  const size_t adopted = counted ? 0 : cpu->nbytes();
-  if (adopted) runtime::count_adopted(adopted);
-  return {p, new Twin{nullptr, {cpu.release()}, wrapped, adopted}, &delete_twin, this_device()};
+  const bool counted = data.get_deleter() == &release_block || is_device_cache_memory(data);
+  const size_t external_bytes = counted ? 0 : cpu->nbytes();
+  if (external_bytes) runtime::count_external_memory(external_bytes);
+  return {p, new Twin{nullptr, {cpu.release()}, wrapped, external_bytes}, &delete_twin, this_device()};
 }
 
-// For memory owned by a foreign DataPtr (from_blob, DLPack): the alias keeps the device storage alive instead.
+// The twin of a storage whose DataPtr is not ours (from_blob, DLPack): it keeps the device storage alive instead.
 StoragePtr borrowed(c10::StorageImpl* device) {
   void* p = device->mutable_data();
   auto keep = StoragePtr::reclaim_copy(device);
@@ -123,7 +124,7 @@ StoragePtr cpu_twin(c10::StorageImpl* device) {
     if (c10::impl::cow::is_cow_data_ptr(device->data_ptr())) device->mutable_data();
     twin = twin_of(device);
   }
-  runtime::prepare_cpu_access(device->data());  // of a blob too: torch.save makes one of our memory
+  runtime::prepare_cpu_access(device->data());  // also for blobs, because torch.save creates a blob over our memory
   if (C10_UNLIKELY(!twin)) return borrowed(device);
   auto* cpu = twin->cpu.load(std::memory_order_acquire);
   if (!cpu) {
@@ -139,9 +140,9 @@ StoragePtr cpu_twin(c10::StorageImpl* device) {
 StoragePtr adopt(StoragePtr cpu) {
   const size_t bytes = cpu->nbytes();
   c10::DataPtr data;
-  // A ZeroTensor has bytes and no memory.
-  if (runtime::driver().traits().adopts_memory() || bytes == 0 || !cpu->data()) {
-    data = data_over(std::move(cpu));
+  // A ZeroTensor has a size but no memory.
+  if (runtime::driver().traits().uses_process_memory() || bytes == 0 || !cpu->data()) {
+    data = adopted_data(std::move(cpu));
   } else {
     data = allocate_data(bytes);
     runtime::copy(data.get(), cpu->data(), bytes);
@@ -152,7 +153,7 @@ StoragePtr adopt(StoragePtr cpu) {
 
 void rebind(c10::StorageImpl* device, StoragePtr cpu) {
   const size_t bytes = cpu->nbytes();
-  device->set_data_ptr_noswap(data_over(std::move(cpu)));
+  device->set_data_ptr_noswap(adopted_data(std::move(cpu)));
   device->set_nbytes(bytes);
 }
 

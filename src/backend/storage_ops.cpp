@@ -1,4 +1,4 @@
-// Operators that change a tensor's storage or size in place: resize_ and set_; and record_stream.
+// Operators that change a tensor's storage or size in place (resize_ and set_), and record_stream.
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
@@ -82,10 +82,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("record_stream", record_stream);
 }
 
-// The fallback would hand the CPU's kernel a storage of this device.
-TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
-  m.impl("set_.source_Storage_storage_offset", set_storage_offset);
-}
+// The fallback would pass a storage of this device to the CPU kernel.
+TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) { m.impl("set_.source_Storage_storage_offset", set_storage_offset); }
 
 }  // namespace
 }  // namespace mpsx::backend

@@ -1,4 +1,4 @@
-// torch.profiler's track of the device: kernels, and what the CPU's libraries did in their place, with their operators.
+// The device's track in torch.profiler: kernels, and calls of CPU libraries in their place, linked to their operators.
 #if __has_include(<torch/csrc/profiler/standalone/privateuse1_profiler.h>)  // since torch 2.13
 #  define USE_KINETO
 #  define KINETO_NAMESPACE libkineto

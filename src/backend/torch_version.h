@@ -1,4 +1,4 @@
-// Every difference between the torch minor versions that mpsx builds against (2.11 to 2.15). No other file asks.
+// All differences between the torch versions that mpsx builds against (2.11 to 2.15). No other file checks the version.
 #pragma once
 
 #include <torch/version.h>
@@ -7,7 +7,7 @@
 #  error "mpsx builds against torch 2.11 to 2.15"
 #endif
 
-// The outputs of structured operators had names until 2.12: the last parameter of MetaBase's virtual functions.
+// Until 2.12, the last parameter of MetaBase's virtual functions was the dimension names of the output.
 #if TORCH_VERSION_MINOR < 13
 #  define MPSX_DIMNAMES , at::DimnameList
 #else

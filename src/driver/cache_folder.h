@@ -1,4 +1,4 @@
-// The disk cache of compiled kernels: python/mpsx/shader/cache.py says where it is, and which folders are trusted.
+// The disk cache of compiled kernels. python/mpsx/shader/cache.py documents its location and which folders are trusted.
 #pragma once
 
 #include <dirent.h>
@@ -16,6 +16,8 @@
 #include <string>
 #include <string_view>
 
+#include "driver/environment.h"
+
 namespace mpsx::driver {
 
 namespace cache_detail {
@@ -24,36 +26,30 @@ inline constexpr const char* kTemporary = "tmp-";
 inline constexpr time_t kStaleSeconds = 3600;
 inline constexpr mode_t kWritableByOthers = 022;
 
-inline std::string environment_value(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 inline std::string base_folder() {
-  if (const auto chosen = environment_value("MPSX_CACHE_DIR"); !chosen.empty()) return chosen;
-  if (const auto all = environment_value("XDG_CACHE_HOME"); !all.empty() && all[0] == '/') return all + "/mpsx";
-  const auto home = environment_value("HOME");
+  if (const auto chosen = env_string("MPSX_CACHE_DIR"); !chosen.empty()) return chosen;
+  if (const auto all = env_string("XDG_CACHE_HOME"); !all.empty() && all[0] == '/') return all + "/mpsx";
+  const auto home = env_string("HOME");
   return home.empty() ? "" : home + "/.cache/mpsx";
 }
 
-inline void say_once(const std::string& folder, const std::string& why) {
+inline void warn_once(const std::string& folder, const std::string& reason) {
   static std::mutex mutex;
-  static std::set<std::string> said;
+  static std::set<std::string> warned;
   const std::lock_guard lock(mutex);
-  if (!said.insert(folder).second) return;
-  std::fprintf(stderr, "mpsx: the cache folder %s is not used, since %s: compiled kernels are not kept\n",
-               folder.c_str(), why.c_str());
+  if (!warned.insert(folder).second) return;
+  std::fprintf(stderr, "mpsx: not caching compiled kernels in %s, because %s\n", folder.c_str(), reason.c_str());
 }
 
-// Whether the folder is there, made if need be, and this user's alone to write.
+// Creates the folder if necessary. Returns whether it exists and only this user can write to it.
 inline bool is_trusted(const std::string& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return false;
-  struct stat facts {};
+  struct stat facts{};
   if (stat(folder.c_str(), &facts) != 0) return false;
   if (facts.st_uid != geteuid())
-    say_once(folder, "it belongs to the user with the id " + std::to_string(facts.st_uid));
+    warn_once(folder, "its owner is the user with the id " + std::to_string(facts.st_uid));
   else if (facts.st_mode & kWritableByOthers)
-    say_once(folder, "other users can write to it");
+    warn_once(folder, "other users can write to it");
   else
     return true;
   return false;
@@ -61,8 +57,8 @@ inline bool is_trusted(const std::string& folder) {
 
 }  // namespace cache_detail
 
-// A folder in the cache, made if need be for this user alone. Empty where there is none, or where another user owns it
-// or can write to it, which is said once: the code in it would be loaded.
+// Returns a folder in the cache and creates it, accessible by this user only, if necessary. Empty if that fails, or,
+// after one warning, if another user owns it or can write to it, because code in it would be loaded.
 inline std::string cache_folder(const std::string& part) {
   const std::string base = cache_detail::base_folder(), folder = base + "/" + part;
   if (base.empty()) return "";
@@ -73,9 +69,9 @@ inline std::string cache_folder(const std::string& part) {
   return cache_detail::is_trusted(folder) && access(folder.c_str(), W_OK) == 0 ? folder : "";
 }
 
-// A hash of bytes that tells damage, not malice.
+// A hash that detects corruption. It is not cryptographic.
 inline uint64_t content_hash(std::string_view data, uint64_t h = 0xcbf29ce484222325u) {
-  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;  // eight bytes at a time: an archive has megabytes
+  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;  // processes eight bytes at a time, because archives are large
   const auto add = [&h](uint64_t word) {
     h = (h ^ word) * kFactor;
     h ^= h >> 32;
@@ -96,13 +92,13 @@ inline std::string to_hex(uint64_t value) {
   return text;
 }
 
-// A new file in a folder of the cache, to be renamed once it is written; an empty name if it cannot be made. Those that
-// processes left when they were killed go.
+// Creates a temporary file in a folder of the cache, to be renamed once it is written. Returns an empty name on
+// failure. Also deletes stale files that killed processes left behind.
 inline std::string temporary_file(const std::string& folder) {
   if (DIR* const open = opendir(folder.c_str())) {
     while (const dirent* entry = readdir(open)) {
       const std::string path = folder + "/" + entry->d_name;
-      struct stat facts {};
+      struct stat facts{};
       if (std::strncmp(entry->d_name, cache_detail::kTemporary, std::strlen(cache_detail::kTemporary)) == 0 &&
           stat(path.c_str(), &facts) == 0 && std::time(nullptr) - facts.st_mtime > cache_detail::kStaleSeconds)
         unlink(path.c_str());

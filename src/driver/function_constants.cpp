@@ -13,7 +13,7 @@
 namespace mpsx::driver {
 namespace {
 
-// Rounded to nearest even, as Metal converts.
+// Rounds to nearest even, like Metal.
 uint16_t half_bits(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);
@@ -24,7 +24,7 @@ uint16_t half_bits(float value) {
   int exponent = -13;
   if (size >= 0x1p-14f) std::frexp(size, &exponent);  // size < 2^exponent
   const int scale = exponent - 11;
-  const auto units = uint16_t(std::nearbyint(std::ldexp(size, -scale)));  // of 2^scale; may carry into the exponent
+  const auto units = uint16_t(std::nearbyint(std::ldexp(size, -scale)));  // of 2^scale; can carry into the exponent
   return uint16_t(sign | (((scale + 24) << 10) + units));
 }
 
@@ -43,7 +43,7 @@ size_t size_of(std::string_view type) {
   return type == "bool" || type == "char" || type == "uchar" ? 1 : 2;
 }
 
-// Parses all of `text` as a number, into the bytes of a `type`; false if it is not one or out of range.
+// Parses `text` completely as a number of type `type` into `to`. Returns false if it is not a number or out of range.
 bool parse(const std::string& text, std::string_view type, unsigned char* to) {
   if (text.empty() || std::isspace(static_cast<unsigned char>(text.front()))) return false;
   char* end = nullptr;
@@ -69,7 +69,7 @@ bool parse(const std::string& text, std::string_view type, unsigned char* to) {
     if (value > limit || value < -limit - 1) return false;
     bits = uint64_t(value);
   }
-  std::memcpy(to, &bits, size);  // little endian, as everywhere that Metal runs
+  std::memcpy(to, &bits, size);  // little endian
   return *end == 0 && errno == 0;
 }
 

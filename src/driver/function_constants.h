@@ -1,4 +1,4 @@
-// The values of a kernel's function constants, out of its key: "axpy|has_bias=1|shape=4,8".
+// Parses the values of a kernel's function constants from its key: "axpy|has_bias=1|shape=4,8".
 #pragma once
 
 #include <array>
@@ -9,34 +9,34 @@
 
 namespace mpsx::driver {
 
-// As a kernel declares it.
+// A function constant that a kernel declares.
 struct FunctionConstant {
   std::string name;
   uint32_t index;
-  std::string scalar;  // "bool", "int", "half", …; empty: a type that no value can be given to
+  std::string scalar;  // "bool", "int", "half", …; empty for a type that cannot be set
   uint32_t components;
 };
 
 // "int2"
 std::string type_text(const FunctionConstant&);
 
-// A constant is called by its name or by its index; a vector's components have commas between them.
+// Keys refer to a constant by its name or index, and separate the components of a vector by commas.
 class FunctionConstants {
  public:
-  // `kernel`: its name, for messages; `text`: the key behind it. Throws Error that names the constant and what was
+  // `kernel`: its name, for messages; `text`: the rest of the key. Throws Error that names the constant and what was
   // expected.
   FunctionConstants(std::string kernel, std::vector<FunctionConstant> declared, std::string_view text);
   FunctionConstants(const FunctionConstants&) = delete;
   FunctionConstants& operator=(const FunctionConstants&) = delete;
 
-  // The values in the order of the declarations, little endian, as everywhere that Metal runs. Null for a constant
-  // without a value.
+  // The values in declaration order, little endian like on every platform of Metal. Null for a constant without a
+  // value.
   const void* const* addresses() const { return addresses_.data(); }
   const std::vector<FunctionConstant>& declared() const { return declared_; }
 
  private:
   struct Value {
-    alignas(32) std::array<unsigned char, 32> bytes{};  // the longest is a long4
+    alignas(32) std::array<unsigned char, 32> bytes{};  // the largest type is long4
   };
   const std::string kernel_;
   const std::vector<FunctionConstant> declared_;

@@ -1,4 +1,4 @@
-// Profiles of launches on the simt driver: what their threads did, counted.
+// Profiles of launches on the simt driver: counts of what their threads did.
 #pragma once
 
 #include <functional>
@@ -7,18 +7,18 @@
 
 namespace mpsx::driver {
 
-// Finds a library in which a kernel of `library` is compiled for profiling (python/mpsx/kernel_profile), and may
-// compile it. Throws Error.
+// Returns the path of a library in which a kernel of `library` is compiled for profiling (python/mpsx/kernel_profile),
+// and compiles it if necessary. Throws Error.
 using FindProfiled = std::function<std::string(const std::string& library, const std::string& kernel)>;
 
-// Profiles every launch from now on; a null function ends that.
+// Starts profiling every launch; a null function stops it.
 void set_kernel_profile(FindProfiled find);
 
-// A profiled launch. `counts` is text in JSON (src/driver/host/simt/launch_counts.h).
+// A profiled launch. `counts` is JSON (src/driver/host/simt/launch_counts.h).
 struct ProfiledLaunch {
   std::string kernel, counts;
 };
-// Those since the last call.
+// Returns and removes the launches since the last call.
 std::vector<ProfiledLaunch> take_profiled_launches();
 
 }  // namespace mpsx::driver

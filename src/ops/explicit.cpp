@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "backend/alias.h"
-#include "backend/mps.h"
+#include "backend/mps_interop.h"
 #include "ops/op.h"
 #include "runtime/stream.h"
 
@@ -113,7 +113,7 @@ void run_on_views(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* sta
   const auto& schema = op.schema();
   const size_t count = schema.arguments().size(), first = stack->size() - count;
   check_devices(schema.name(), torch::jit::last(*stack, count));
-  const bool copies = schema.is_mutable() && !runtime::driver().traits().adopts_memory();
+  const bool copies = schema.is_mutable() && !runtime::driver().traits().uses_process_memory();
   std::vector<IValue> originals, views;
   if (copies) originals.assign(stack->begin() + int64_t(first), stack->end());
   backend::CpuAliases aliases;
@@ -137,10 +137,10 @@ void run_on_mps(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack
   check_devices(schema.name(), torch::jit::last(*stack, count));
   backend::MpsArguments arguments;
   for (size_t i = first; i < stack->size(); ++i)
-    change_tensors((*stack)[i], [&](const Tensor& t) { return arguments.take(t); });
+    change_tensors((*stack)[i], [&](const Tensor& t) { return arguments.from_mps(t); });
   op.redispatchBoxed(kDevice, stack);
   for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); ++i)
-    change_tensors((*stack)[i], [&](const Tensor& t) { return arguments.give_back(t); });
+    change_tensors((*stack)[i], [&](const Tensor& t) { return arguments.to_mps(t); });
 }
 
 // The kernel for every other backend: raises an error that names the supported devices.

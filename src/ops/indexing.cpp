@@ -45,7 +45,8 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
   }
   constexpr uint32_t kGroupBytes = 4096;  // per threadgroup
   const auto bytes = uint64_t(in.element_size()), row_bytes = uint64_t(row) * bytes;
-  p.packed = aligned(out, in) && runtime::in_packs(row_bytes | uint64_t(p.pitch) * bytes | uint64_t(p.outer) * bytes);
+  p.packed =
+      aligned(out, in) && runtime::is_vector_aligned(row_bytes | uint64_t(p.pitch) * bytes | uint64_t(p.outer) * bytes);
   p.together = uint32_t(std::clamp<uint64_t>(kGroupBytes / row_bytes, 1, 32));
   Launch(rows.get(bits_tag(in)))
       .pointer(out.data_ptr())

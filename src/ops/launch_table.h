@@ -17,7 +17,7 @@ class LaunchTable {
   // `like` is a tensor on the device.
   LaunchTable(std::vector<int32_t> values, const Tensor& like) : values_(std::move(values)) {
     const auto& driver = runtime::driver().traits();
-    if (!driver.adopts_memory() || driver.asynchronous)
+    if (!driver.uses_process_memory() || driver.asynchronous)
       copy_ = at::from_blob(values_.data(), {int64_t(values_.size())}, at::kInt).to(like.device());
   }
   // Wraps a dense table that is already on the device.

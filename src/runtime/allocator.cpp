@@ -1,6 +1,6 @@
-// Small blocks are carved out of 1 MiB segments, one size class per segment; each larger block is a driver buffer, or,
-// beyond 1 MiB and where kernels take memory of the process, a range of an arena. Freed blocks wait in their class and
-// are reused for requests that waste at most 12.5% of them; ranges coalesce and are cut to any size.
+// Small blocks are suballocated from 1 MiB segments, one size class per segment. Each larger block is a driver buffer,
+// or, above 1 MiB on drivers that use process memory, a range of an arena. Freed blocks go to the free list of their
+// size class, which wastes at most 12.5% of a block; arena ranges are split to any size and coalesced when freed.
 #include "runtime/allocator.h"
 
 #include <c10/util/Exception.h>
@@ -23,15 +23,15 @@
 namespace mpsx::runtime {
 namespace {
 
-constexpr size_t kSmallLimit = size_t(64) << 10;  // above: a driver buffer a block
+constexpr size_t kMaxSmallBlock = size_t(64) << 10;  // larger blocks get a driver buffer each
 constexpr size_t kSegment = size_t(1) << 20;
-constexpr size_t kPage = size_t(16) << 10;  // Apple silicon's page
+constexpr size_t kPage = size_t(16) << 10;  // Apple silicon's page size
 constexpr size_t kClasses = 512;
-// Where kernels take memory of the process, at most this much stays cached while new memory is allocated, or as much as
-// fits into 9/8 of the peak in use: CPU programs expect freed memory to go back to the system.
-constexpr size_t kIdle = size_t(32) << 20;
-constexpr size_t kRangeLimit = size_t(1) << 20;  // above: a range of the arena, where there is one
-constexpr size_t kSpan = size_t(1) << 30;        // of address space
+// CPU programs expect freed memory to return to the system. On drivers that use process memory, a new allocation
+// therefore trims the cache to this size, or to what fits into 9/8 of the peak usage if that is more.
+constexpr size_t kMinCached = size_t(32) << 20;
+constexpr size_t kMinArenaBlock = size_t(1) << 20;  // larger blocks are arena ranges on drivers that use process memory
+constexpr size_t kSpan = size_t(1) << 30;           // bytes of address space
 
 class Allocator {
  public:
@@ -41,42 +41,42 @@ class Allocator {
     const char* env = std::getenv("MPSX_MEMORY_LIMIT");
     limit_ = env && *env ? memory_limit(env) : marks.high;
     low_ = marks.low;
-    process_memory_ = traits.adopts_memory();
+    uses_process_memory_ = traits.uses_process_memory();
     exact_ = traits.exact_allocations;
   }
 
   Block* allocate(size_t bytes) {
     const SizeClass c = size_class(bytes);
     std::lock_guard<std::mutex> lock(mutex_);
-    if (in_arena(bytes)) return take_range(bytes);
-    Block* block = exact_ ? make_block(reserve(bytes, bytes, bytes), 0, bytes) : take(c);
-    if (!block) block = c.bytes <= kSmallLimit ? carve(c, bytes) : fresh(c, bytes);
+    if (uses_arena(bytes)) return allocate_from_arena(bytes);
+    Block* block = exact_ ? make_block(reserve(bytes, bytes, bytes), 0, bytes) : pop_free_block(c);
+    if (!block) block = c.bytes <= kMaxSmallBlock ? split_new_segment(c, bytes) : allocate_large(c, bytes);
     block->size = bytes;
     block->references.store(1, std::memory_order_relaxed);
     count_allocation(block->capacity);
     return block;
   }
 
-  Block* allocate_near_cpu(size_t bytes) {
+  Block* allocate_host_resident(size_t bytes) {
     if (driver().traits().memory != driver::Memory::managed) return allocate(bytes);
-    const driver::Buffer buffer = driver().allocate_near_cpu(bytes);
+    const driver::Buffer buffer = driver().allocate_host_resident(bytes);
     segments_.add(buffer, bytes);
     return make_block(buffer, 0, bytes);
   }
 
   void free(Block* block) {
-    // Destroyed after the lock is released: it may own a block of ours.
+    // Destroy the owner after releasing the lock: it may own one of our blocks.
     const std::shared_ptr<void> owner = std::move(block->owner);
     std::lock_guard<std::mutex> lock(mutex_);
     if (owner) {
-      forget(block->buffer);
+      unregister_buffer(block->buffer);
       delete block;
       return;
     }
     count_free(block->capacity);
-    const bool in_range = in_arena(block->capacity);
-    if (!exact_ && !in_range) return free_[size_class(block->capacity).index].push_back(block);
-    in_range ? arena_.give(block->data, block->capacity) : give_back(block->buffer);
+    const bool in_arena = uses_arena(block->capacity);
+    if (!exact_ && !in_arena) return free_[size_class(block->capacity).index].push_back(block);
+    in_arena ? arena_.free(block->data, block->capacity) : release_buffer(block->buffer);
     delete block;
   }
 
@@ -90,13 +90,13 @@ class Allocator {
     return block;
   }
 
-  void count_adopted(size_t bytes) {
+  void count_external_memory(size_t bytes) {
     std::lock_guard<std::mutex> lock(mutex_);
     stats_.reserved += bytes;
     stats_.reserved_peak = std::max(stats_.reserved_peak, stats_.reserved);
     count_allocation(bytes);
   }
-  void discount_adopted(size_t bytes) {
+  void discount_external_memory(size_t bytes) {
     std::lock_guard<std::mutex> lock(mutex_);
     stats_.reserved -= bytes;
     count_free(bytes);
@@ -105,20 +105,20 @@ class Allocator {
   void empty_cache() {
     std::lock_guard<std::mutex> lock(mutex_);
     release_cached();
-    most_allocated_ = stats_.allocated;
+    peak_allocated_ = stats_.allocated;
   }
 
   Location locate(const void* p) {
-    if (process_memory_ || !p) return {const_cast<void*>(p), 0, nullptr};
+    if (uses_process_memory_ || !p) return {const_cast<void*>(p), 0, nullptr};
     return segments_.locate(p);
   }
 
-  uint64_t last_use(const void* p) {
-    if (process_memory_ || !p) return 0;
-    return segments_.last_use(p);
+  uint64_t last_use_seq(const void* p) {
+    if (uses_process_memory_ || !p) return 0;
+    return segments_.last_use_seq(p);
   }
 
-  void touch(const void* p) { segments_.touch(p); }
+  void note_cpu_access(const void* p) { segments_.note_cpu_access(p); }
 
   MemoryStatistics statistics() {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -146,7 +146,7 @@ class Allocator {
   }
 
  private:
-  Block* take(const SizeClass& c) {
+  Block* pop_free_block(const SizeClass& c) {
     auto& list = free_[c.index];
     if (list.empty()) return nullptr;
     Block* block = list.back();
@@ -154,82 +154,81 @@ class Allocator {
     return block;
   }
 
-  // A new segment, cut into blocks of one class.
-  Block* carve(const SizeClass& c, size_t asked) {
-    const driver::Buffer buffer = reserve(kSegment, c.bytes, asked);
+  // Splits a new segment into blocks of one class and returns the first.
+  Block* split_new_segment(const SizeClass& c, size_t requested) {
+    const driver::Buffer buffer = reserve(kSegment, c.bytes, requested);
     auto& list = free_[c.index];
     for (size_t offset = kSegment / c.bytes * c.bytes; offset >= c.bytes;) {
       offset -= c.bytes;
       list.push_back(make_block(buffer, offset, c.bytes));
     }
-    return take(c);
+    return pop_free_block(c);
   }
 
-  static size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+  static size_t round_up_to_page(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-  Block* fresh(const SizeClass& c, size_t asked) {
-    const size_t bytes = whole_pages(c.bytes);
-    if (process_memory_) trim(idle_bound(bytes));
-    return make_block(reserve(bytes, bytes, asked), 0, c.bytes);
+  Block* allocate_large(const SizeClass& c, size_t requested) {
+    const size_t bytes = round_up_to_page(c.bytes);
+    if (uses_process_memory_) trim(max_cached(bytes));
+    return make_block(reserve(bytes, bytes, requested), 0, c.bytes);
   }
 
-  // How much may stay cached when `bytes` more are allocated.
-  size_t idle_bound(size_t bytes) const {
-    const uint64_t most = most_allocated_ + most_allocated_ / 8, now = stats_.allocated + bytes;
-    return std::max(kIdle, size_t(most > now ? most - now : 0));
+  // The most bytes that may stay cached when `bytes` more are allocated.
+  size_t max_cached(size_t bytes) const {
+    const uint64_t ceiling = peak_allocated_ + peak_allocated_ / 8, now = stats_.allocated + bytes;
+    return std::max(kMinCached, size_t(ceiling > now ? ceiling - now : 0));
   }
 
-  // Needs pages that are the process's own and unchecked.
-  bool in_arena(size_t bytes) const { return process_memory_ && !exact_ && bytes > kRangeLimit; }
+  bool uses_arena(size_t bytes) const { return uses_process_memory_ && !exact_ && bytes > kMinArenaBlock; }
 
-  Block* take_range(size_t asked) {
-    const size_t bytes = whole_pages(asked), held = arena_.held();
-    void* data = arena_.take(bytes);
+  Block* allocate_from_arena(size_t requested) {
+    const size_t bytes = round_up_to_page(requested), resident = arena_.resident_bytes();
+    void* data = arena_.allocate(bytes);
     if (!data) {
-      add_span(bytes, asked);
-      data = arena_.take(bytes);
+      add_span(bytes, requested);
+      data = arena_.allocate(bytes);
     }
-    count_held(held);
-    const size_t idle = stats_.reserved - stats_.allocated - bytes,
-                 bound = stats_.reserved > low_ ? 0 : idle_bound(bytes);
-    if (idle > bound) trim_arena(idle - bound);
+    update_reserved(resident);
+    const size_t cached = stats_.reserved - stats_.allocated - bytes,
+                 bound = stats_.reserved > low_ ? 0 : max_cached(bytes);
+    if (cached > bound) trim_arena(cached - bound);
     if (stats_.reserved > limit_) {
       ++stats_.retries;
       release_cached();
       if (stats_.reserved > limit_) {
-        arena_.give(data, bytes);
+        arena_.free(data, bytes);
         trim_arena(SIZE_MAX);
-        out_of_memory(asked, "the limit");
+        out_of_memory(requested, "the limit");
       }
     }
     Block* block = make_block({data, data, bytes}, 0, bytes);
-    block->size = asked;
+    block->size = requested;
     count_allocation(bytes);
     return block;
   }
 
-  void add_span(size_t bytes, size_t asked) {
+  void add_span(size_t bytes, size_t requested) {
     for (const size_t size : {std::max(bytes, kSpan), bytes}) {
       try {
         arena_.add(driver().allocate(size));
         stats_.segments_peak = std::max(stats_.segments_peak, ++stats_.segments);
         return;
       } catch (const driver::OutOfMemory& e) {
-        if (size == bytes) out_of_memory(asked, e.what());
+        if (size == bytes) out_of_memory(requested, e.what());
       }
     }
   }
 
-  // Updates the statistics after the arena, which held `before`, has changed.
-  void count_held(size_t before) {
-    stats_.reserved += arena_.held() - before;
+  // Updates the statistics after a change to the arena, which had `before` resident bytes.
+  void update_reserved(size_t before) {
+    stats_.reserved += arena_.resident_bytes() - before;
     stats_.reserved_peak = std::max(stats_.reserved_peak, stats_.reserved);
   }
 
   void trim_arena(size_t bytes) {
-    const size_t held = arena_.held();
+    const size_t resident = arena_.resident_bytes();
     arena_.trim(bytes, driver());
-    count_held(held);
+    update_reserved(resident);
   }
 
   static Block* make_block(const driver::Buffer& buffer, size_t offset, size_t bytes) {
@@ -241,7 +240,7 @@ class Allocator {
     return block;
   }
 
-  driver::Buffer reserve(size_t bytes, size_t block_bytes, size_t asked) {
+  driver::Buffer reserve(size_t bytes, size_t block_bytes, size_t requested) {
     if (stats_.reserved + bytes > low_) release_cached();
     for (int attempt = 0;; ++attempt) {
       std::string reason = "the limit";
@@ -257,16 +256,17 @@ class Allocator {
           reason = e.what();
         }
       }
-      if (attempt == 1) out_of_memory(asked, reason);
+      if (attempt == 1) out_of_memory(requested, reason);
       ++stats_.retries;
-      driver().finish(UINT64_MAX);  // memory in use by the device becomes free; what failed is raised by the next wait
+      // Frees memory that the device still uses. The next wait throws what failed.
+      driver().wait_until_nothrow(UINT64_MAX);
       release_cached();
     }
   }
 
-  [[noreturn]] void out_of_memory(size_t asked, const std::string& reason) {
+  [[noreturn]] void out_of_memory(size_t requested, const std::string& reason) {
     ++stats_.out_of_memory;
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "mpsx: out of memory. Tried to allocate ", mib(asked), "; ",
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "mpsx: out of memory. Tried to allocate ", mib(requested), "; ",
                      mib(stats_.allocated), " in use by tensors, ", mib(stats_.reserved), " reserved, limit ",
                      mib(limit_), " (", reason, "). Use smaller batches, free tensors, or raise the limit ",
                      "with MPSX_MEMORY_LIMIT or torch.mpsx.set_per_process_memory_fraction().");
@@ -278,15 +278,15 @@ class Allocator {
     return text;
   }
 
-  // Releases large free blocks, the largest first, until at most `bound` bytes are cached.
+  // Releases large free blocks, largest first, until at most `bound` bytes are cached.
   void trim(size_t bound) {
-    if (const size_t idle = stats_.reserved - stats_.allocated; idle > bound) trim_arena(idle - bound);
+    if (const size_t cached = stats_.reserved - stats_.allocated; cached > bound) trim_arena(cached - bound);
     for (size_t i = kClasses; i-- > 0 && stats_.reserved - stats_.allocated > bound;) {
       auto& list = free_[i];
-      while (!list.empty() && list.back()->capacity > kSmallLimit && stats_.reserved - stats_.allocated > bound) {
+      while (!list.empty() && list.back()->capacity > kMaxSmallBlock && stats_.reserved - stats_.allocated > bound) {
         Block* block = list.back();
         list.pop_back();
-        give_back(block->buffer);
+        release_buffer(block->buffer);
         delete block;
       }
     }
@@ -294,39 +294,39 @@ class Allocator {
 
   // Releases every segment that has no block in use.
   void release_cached() {
-    std::map<const void*, size_t> idle;  // bytes of free blocks, by segment
+    std::map<const void*, size_t> free_bytes;  // by segment
     for (auto& list : free_)
-      for (Block* b : list) idle[b->buffer.contents] += b->capacity;
-    auto whole = [&](const Block* b) {
-      const size_t size = b->buffer.size, used = idle[b->buffer.contents];
-      return b->capacity > kSmallLimit || used == size / b->capacity * b->capacity;
+      for (Block* b : list) free_bytes[b->buffer.contents] += b->capacity;
+    auto is_segment_free = [&](const Block* b) {
+      const size_t size = b->buffer.size, bytes = free_bytes[b->buffer.contents];
+      return b->capacity > kMaxSmallBlock || bytes == size / b->capacity * b->capacity;
     };
-    std::map<const void*, driver::Buffer> gone;
+    std::map<const void*, driver::Buffer> unused;
     for (auto& list : free_) {
       std::erase_if(list, [&](Block* b) {
-        if (!whole(b)) return false;
-        gone.emplace(b->buffer.contents, b->buffer);
+        if (!is_segment_free(b)) return false;
+        unused.emplace(b->buffer.contents, b->buffer);
         delete b;
         return true;
       });
     }
-    for (auto& [contents, buffer] : gone) give_back(buffer);
-    const size_t held = arena_.held();
+    for (auto& [contents, buffer] : unused) release_buffer(buffer);
+    const size_t resident = arena_.resident_bytes();
     for (const auto& span : arena_.remove_empty()) {
       --stats_.segments;
       driver().release(span);
     }
-    count_held(held);
+    update_reserved(resident);
     trim_arena(SIZE_MAX);
   }
 
-  void give_back(const driver::Buffer& buffer) {
+  void release_buffer(const driver::Buffer& buffer) {
     stats_.reserved -= buffer.size;
     --stats_.segments;
-    forget(buffer);
+    unregister_buffer(buffer);
   }
 
-  void forget(const driver::Buffer& buffer) {
+  void unregister_buffer(const driver::Buffer& buffer) {
     segments_.remove(buffer);
     driver().release(buffer);
   }
@@ -342,19 +342,19 @@ class Allocator {
     stats_.allocated_total += bytes;
     ++stats_.allocations;
     stats_.allocated_peak = std::max(stats_.allocated_peak, stats_.allocated);
-    most_allocated_ = std::max(most_allocated_, stats_.allocated);
+    peak_allocated_ = std::max(peak_allocated_, stats_.allocated);
     stats_.active_blocks_peak = std::max(stats_.active_blocks_peak, ++stats_.active_blocks);
   }
 
   std::mutex mutex_;
-  std::vector<Block*> free_[kClasses];
+  std::vector<Block*> free_[kClasses];  // free lists
   Arena arena_;
   Segments segments_;
   MemoryStatistics stats_;
-  uint64_t most_allocated_ = 0;  // since the cache was last emptied
+  uint64_t peak_allocated_ = 0;  // since the cache was last emptied
   size_t limit_ = 0, low_ = 0;
-  bool process_memory_ = false;
-  bool exact_ = false;  // a driver buffer a block, and nothing kept: the driver watches what lies beyond its end
+  bool uses_process_memory_ = false;
+  bool exact_ = false;  // one driver buffer per block and no cache, because the driver checks accesses past its end
 };
 
 // Never destroyed: tensors may outlive every static object.
@@ -367,27 +367,27 @@ Allocator& allocator() {
 
 Block* allocate(size_t bytes) {
   if (bytes == 0) return new Block;
-  restart_check();
+  check_not_forked();
   return allocator().allocate(bytes);
 }
-Block* allocate_near_cpu(size_t bytes) { return allocator().allocate_near_cpu(bytes); }
+Block* allocate_host_resident(size_t bytes) { return allocator().allocate_host_resident(bytes); }
 void retain(Block* block) noexcept { block->references.fetch_add(1, std::memory_order_relaxed); }
 void release(Block* block) noexcept {
   if (block->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (is_bad_fork()) return;  // another thread may have had the lock when the process was forked
-  // The owner does not know of our work on the memory.
-  if (block->owner) finish_use(block->data);
+  if (is_bad_fork()) return;  // another thread may have held the lock when the process forked
+  // The owner does not know about our work on its memory.
+  if (block->owner) wait_for_use_nothrow(block->data);
   block->data ? allocator().free(block) : delete block;
 }
-void count_adopted(size_t bytes) { allocator().count_adopted(bytes); }
-void discount_adopted(size_t bytes) noexcept {
-  if (!is_bad_fork()) allocator().discount_adopted(bytes);
+void count_external_memory(size_t bytes) { allocator().count_external_memory(bytes); }
+void discount_external_memory(size_t bytes) noexcept {
+  if (!is_bad_fork()) allocator().discount_external_memory(bytes);
 }
 Block* share(void* handle, std::shared_ptr<void> owner) { return allocator().share(handle, std::move(owner)); }
 Location locate(const void* p) { return allocator().locate(p); }
-uint64_t last_use(const void* p) { return allocator().last_use(p); }
-void touch(const void* p) {
-  if (p && driver().traits().memory == driver::Memory::managed) allocator().touch(p);
+uint64_t last_use_seq(const void* p) { return allocator().last_use_seq(p); }
+void note_cpu_access(const void* p) {
+  if (p && driver().traits().memory == driver::Memory::managed) allocator().note_cpu_access(p);
 }
 MemoryStatistics memory_statistics() { return allocator().statistics(); }
 void reset_peak_statistics() { allocator().reset_peaks(); }

@@ -1,4 +1,4 @@
-// The caching allocator: driver buffers, cut into size classes and kept for reuse.
+// The caching allocator: splits driver buffers into blocks of fixed size classes and keeps freed blocks for reuse.
 #pragma once
 
 #include <atomic>
@@ -10,18 +10,18 @@
 
 namespace mpsx::runtime {
 
-// One allocation. Reference-counted: a storage and its CPU twin may both hold it.
+// One allocation. Reference-counted, because a storage and its CPU twin may both hold it.
 struct Block {
   void* data = nullptr;   // CPU address
-  size_t size = 0;        // as asked for
-  size_t capacity = 0;    // as reserved
-  driver::Buffer buffer;  // the driver buffer it lies in
+  size_t size = 0;        // requested bytes
+  size_t capacity = 0;    // reserved bytes
+  driver::Buffer buffer;  // the driver buffer that contains the block
   size_t offset = 0;      // in that buffer
   std::atomic<uint32_t> references{1};
-  std::shared_ptr<void> owner;  // whose memory it is, if it is not ours
+  std::shared_ptr<void> owner;  // keeps another library's memory alive; null for our own
 };
 
-// Bytes unless said otherwise. `allocated` is what tensors hold, `reserved` what the driver gave.
+// In bytes unless noted. `allocated` is held by tensors, `reserved` was obtained from the driver.
 struct MemoryStatistics {
   uint64_t allocated = 0, allocated_peak = 0;
   uint64_t reserved = 0, reserved_peak = 0;
@@ -32,40 +32,41 @@ struct MemoryStatistics {
   uint64_t retries = 0, out_of_memory = 0;   // counts
 };
 
-// Throws c10::OutOfMemoryError with what was asked, what is in use and what the limit is, after having
-// emptied the cache once. Zero bytes give a block with null data.
+// Empties the cache once before giving up with a c10::OutOfMemoryError, which states the request, the memory in use and
+// the limit. Zero bytes yield a block with null data.
 Block* allocate(size_t bytes);
-// For records that the CPU looks at after every wait. Never freed.
-Block* allocate_near_cpu(size_t bytes);
+// Host-resident memory for records that the CPU polls after every wait. Never freed.
+Block* allocate_host_resident(size_t bytes);
 void retain(Block*) noexcept;
 void release(Block*) noexcept;
 
-// A block over another library's buffer (an MTLBuffer), which `owner` keeps. The CPU waits for the device's work on it
-// before the owner gets it back.
+// Wraps another library's buffer (an MTLBuffer) in a block; `owner` keeps the buffer alive. Releasing the block waits
+// for the device's work on the buffer before it releases the owner.
 Block* share(void* handle, std::shared_ptr<void> owner);
 
-// Counts foreign memory that tensors hold from now on (or no longer) as allocated and reserved.
-void count_adopted(size_t bytes);
-void discount_adopted(size_t bytes) noexcept;
+// Adds memory that tensors use but the allocator does not own to the allocated and reserved statistics, or removes it.
+void count_external_memory(size_t bytes);
+void discount_external_memory(size_t bytes) noexcept;
 
-// Locates device memory for a launch. If the driver takes any memory of the process, the handle is `p` itself.
+// Device memory as a launch argument. Where the driver accepts any process memory, the handle is `p` itself.
 struct Location {
   void* handle;
   size_t offset;
-  std::atomic<uint64_t>* last_use;  // the block's; null: not kept
+  std::atomic<uint64_t>* last_use_seq;  // of the block; null if the driver does not track it
 };
 Location locate(const void* p);
-// The place (see Driver::reach) of the last work on the block at `p`; 0: none, or not the device's memory.
-uint64_t last_use(const void* p);
+// The sequence number (see Driver::wait_until) of the last work on the block at `p`; 0 if there is none, or if `p` is
+// not device memory.
+uint64_t last_use_seq(const void* p);
 
-// The CPU is about to use the block, and pages of its may move: see Driver::prefetch.
-void touch(const void* p);
+// Records that the CPU is about to access the block, which may migrate its pages: see Driver::prefetch.
+void note_cpu_access(const void* p);
 
 MemoryStatistics memory_statistics();
 void reset_peak_statistics();
 void reset_accumulated_statistics();
 void empty_cache();
-// A share of total memory that may be reserved, 0 < fraction; MPSX_MEMORY_LIMIT (bytes) sets it at start.
+// The most bytes that may be reserved. MPSX_MEMORY_LIMIT sets the initial value.
 void set_memory_limit(size_t bytes);
 size_t memory_limit();
 

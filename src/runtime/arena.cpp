@@ -5,7 +5,7 @@
 
 namespace mpsx::runtime {
 
-Arena::Span& Arena::span_of(const char* p) { return std::prev(spans_.upper_bound(p))->second; }
+Arena::Span& Arena::span_containing(const char* p) { return std::prev(spans_.upper_bound(p))->second; }
 
 void Arena::insert(char* begin, size_t bytes) {
   free_.emplace(begin, bytes);
@@ -17,26 +17,26 @@ void Arena::erase(std::map<char*, size_t>::iterator range) {
   free_.erase(range);
 }
 
-void* Arena::take(size_t bytes) {
+void* Arena::allocate(size_t bytes) {
   const auto found = by_size_.lower_bound({bytes, nullptr});
   if (found == by_size_.end()) return nullptr;
   const auto [size, begin] = *found;
   erase(free_.find(begin));
   if (size > bytes) insert(begin + bytes, size - bytes);
 
-  Span& span = span_of(begin);
+  Span& span = span_containing(begin);
   const size_t offset = size_t(begin - static_cast<char*>(span.buffer.contents));
   for (size_t unit = offset / kUnit; unit * kUnit < offset + bytes; ++unit) {
-    if (span.held[unit]) continue;
-    span.held[unit] = true;
-    held_ += kUnit;
+    if (span.resident[unit]) continue;
+    span.resident[unit] = true;
+    resident_bytes_ += kUnit;
   }
   return begin;
 }
 
-void Arena::give(void* range, size_t bytes) {
+void Arena::free(void* range, size_t bytes) {
   char* begin = static_cast<char*>(range);
-  // Spans may be adjacent by chance, but a range never crosses them.
+  // Spans may happen to be adjacent, but a free range never crosses a span boundary.
   if (const auto next = free_.find(begin + bytes); next != free_.end() && !spans_.contains(next->first)) {
     bytes += next->second;
     erase(next);
@@ -64,7 +64,7 @@ std::vector<driver::Buffer> Arena::remove_empty() {
     const auto range = free_.find(static_cast<char*>(span.buffer.contents));
     if (range == free_.end() || range->second != span.buffer.size) return false;
     erase(range);
-    held_ -= size_t(std::ranges::count(span.held, true)) * kUnit;
+    resident_bytes_ -= size_t(std::ranges::count(span.resident, true)) * kUnit;
     removed.push_back(span.buffer);
     return true;
   });
@@ -72,21 +72,21 @@ std::vector<driver::Buffer> Arena::remove_empty() {
 }
 
 void Arena::trim(size_t bytes, driver::Driver& driver) {
-  const size_t least = held_ > bytes ? held_ - bytes : 0;
-  for (auto range = by_size_.rbegin(); range != by_size_.rend() && held_ > least; ++range) {
+  const size_t target = resident_bytes_ > bytes ? resident_bytes_ - bytes : 0;
+  for (auto range = by_size_.rbegin(); range != by_size_.rend() && resident_bytes_ > target; ++range) {
     const auto [size, begin] = *range;
-    Span& span = span_of(begin);
+    Span& span = span_containing(begin);
     char* const base = static_cast<char*>(span.buffer.contents);
     const size_t offset = size_t(begin - base);
     const size_t first = (offset + kUnit - 1) / kUnit;
     // The last unit of a span may be partial.
-    const size_t last = offset + size == span.buffer.size ? span.held.size() : (offset + size) / kUnit;
-    // From the end, because take() hands out the front first.
-    for (size_t end = last; end > first && held_ > least;) {
+    const size_t last = offset + size == span.buffer.size ? span.resident.size() : (offset + size) / kUnit;
+    // Discard from the end, because allocate() uses the front of a range first.
+    for (size_t end = last; end > first && resident_bytes_ > target;) {
       size_t start = end;
-      while (start > first && span.held[start - 1] && held_ > least) {
-        span.held[--start] = false;
-        held_ -= kUnit;
+      while (start > first && span.resident[start - 1] && resident_bytes_ > target) {
+        span.resident[--start] = false;
+        resident_bytes_ -= kUnit;
       }
       if (start < end) driver.discard(base + start * kUnit, std::min(end * kUnit, span.buffer.size) - start * kUnit);
       end = start < end ? start : end - 1;

@@ -56,8 +56,8 @@ driver::Driver& driver() {
   State& s = state();
   if (auto* d = s.driver.load(std::memory_order_acquire)) return *d;
   TORCH_CHECK(s.find_libraries, "mpsx: the device was used before the package was imported");
-  // Before our lock is taken: it runs Python, and a thread that waits for our lock may hold Python's.
-  restart_check();
+  // Call find_libraries before taking our lock: it runs Python, and a thread waiting for our lock may hold the GIL.
+  check_not_forked();
   const std::string directory = s.find_libraries();
   std::lock_guard<std::mutex> lock(s.mutex);
   if (!s.owner) {
@@ -66,7 +66,7 @@ driver::Driver& driver() {
     } catch (const driver::Error& e) {
       TORCH_CHECK(false, "mpsx: ", e.what());
     }
-    // Without a driver, the child's next call comes here.
+    // In a forked child the driver is reset, so its next call comes here and throws.
     pthread_atfork(nullptr, nullptr, [] {
       state().forked = true;
       state().driver.store(nullptr, std::memory_order_release);
@@ -94,9 +94,9 @@ bool expects_cpu_driver() {
 
 bool is_bad_fork() { return state().forked; }
 
-void restart_check() {
-  TORCH_CHECK(!is_bad_fork(), "Cannot use mpsx in a forked subprocess, since the process before had used it. To use ",
-              "mpsx with multiprocessing, start workers with the 'spawn' method, for instance ",
+void check_not_forked() {
+  TORCH_CHECK(!is_bad_fork(), "Cannot re-initialize mpsx in a forked subprocess. To use mpsx with multiprocessing, ",
+              "start workers with the 'spawn' method, for instance ",
               "DataLoader(…, multiprocessing_context=\"spawn\")");
 }
 

@@ -1,4 +1,4 @@
-// The driver in use: chosen once per process, by MPSX_DRIVER or by what the machine has.
+// The driver in use, chosen once per process from MPSX_DRIVER or the hardware.
 #pragma once
 
 #include <functional>
@@ -8,17 +8,17 @@
 
 namespace mpsx::runtime {
 
-// Called by the backend before anything else: what finds, or builds, the folder of kernel libraries when the driver
-// starts, and the thread pool to use.
+// The backend calls this first. `find_libraries` locates or builds the folder of kernel libraries when the driver
+// starts; `parallel_for` is the thread pool to use.
 void configure(std::function<std::string()> find_libraries, driver::ParallelFor parallel_for);
 
-// Throws an error that says what is wrong (unknown MPSX_DRIVER, no kernel library for this CPU, …).
+// Starts the driver on the first call. Throws if it cannot start (unknown MPSX_DRIVER, no kernel library for this CPU).
 driver::Driver& driver();
-bool driver_started();  // whether driver() has been called with success
-// Whether the driver runs kernels on the CPU, inside dispatch; false until it starts.
+bool driver_started();
+// Whether the driver runs kernels on the calling thread, inside dispatch; false until it starts.
 bool kernels_run_on_caller();
 // The same, predicted from MPSX_DRIVER and the platform before the driver starts.
 bool expects_cpu_driver();
-void restart_check();   // throws in a forked child of a process that has used the device
+void check_not_forked();  // throws in a forked child of a process that has used the device
 
 }  // namespace mpsx::runtime

@@ -22,29 +22,29 @@ struct Slot {
   const char* op;
   ErrorRecord* record;
 };
-// Every record ever made, for drivers that report late. One an op and thread, so their number stays small.
-struct Slots {
+// All records, which asynchronous drivers check after a wait. There is one per operator and thread, so there are few.
+struct RecordRegistry {
   std::mutex mutex;
   std::deque<Slot> all;
-  std::vector<Slot> spare;  // of threads that have ended
+  std::vector<Slot> unused;  // left by threads that have ended
 };
-Slots& slots_of_all() {
-  static Slots* s = new Slots;
-  return *s;
+RecordRegistry& record_registry() {
+  static RecordRegistry* r = new RecordRegistry;
+  return *r;
 }
-// A thread's records; when it ends, another thread takes them over.
-struct Own {
+// The calling thread's records, which other threads reuse when it ends.
+struct ThreadSlots {
   std::vector<Slot> slots;
-  ~Own() {
-    Slots& s = slots_of_all();
-    std::lock_guard<std::mutex> lock(s.mutex);
-    s.spare.insert(s.spare.end(), slots.begin(), slots.end());
+  ~ThreadSlots() {
+    RecordRegistry& r = record_registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    r.unused.insert(r.unused.end(), slots.begin(), slots.end());
   }
 };
-thread_local Own own_records;
+thread_local ThreadSlots thread_slots;
 thread_local const Slot* last = nullptr;
 
-// An index out of bounds is an IndexError, but of these operators, as on the CPU, a RuntimeError.
+// Out-of-range indices raise IndexError, except in these operators, which raise RuntimeError as on the CPU.
 bool is_runtime_error(std::string_view op) {
   for (const char* name : {"gather", "scatter", "index_add", "embedding_bag", "multi_margin", "multilabel_margin"})
     if (op.starts_with(name)) return true;
@@ -58,7 +58,7 @@ void check(const Slot& slot) {
   state = 0;
   TORCH_CHECK(found.state != ErrorRecord::kOutsideUnit, slot.op, ": all elements of ",
               found.dimension == 0 ? "input" : "target", " should be between 0 and 1");
-  // In PyTorch's words.
+  // PyTorch's messages.
   TORCH_CHECK(found.state != ErrorRecord::kWeights,
               found.dimension ? "probability tensor contains either `inf`, `nan` or element < 0"
                               : "invalid multinomial distribution (sum of probabilities <= 0)");
@@ -71,7 +71,7 @@ void check(const Slot& slot) {
 }  // namespace
 
 void* device_error_record(const char* op) {
-  auto& own = own_records.slots;
+  auto& own = thread_slots.slots;
   for (const Slot& s : own)
     if (s.op == op) {
       last = &s;
@@ -79,23 +79,24 @@ void* device_error_record(const char* op) {
     }
   if (own.capacity() == 0) own.reserve(256);  // `last` points into it
   TORCH_CHECK(own.size() < own.capacity(), op, ": too many operators report device errors");
-  Slots& s = slots_of_all();
+  RecordRegistry& r = record_registry();
   {
-    std::lock_guard<std::mutex> lock(s.mutex);
-    const auto spare = std::find_if(s.spare.begin(), s.spare.end(), [op](const Slot& slot) { return slot.op == op; });
-    if (spare != s.spare.end()) {
-      last = &own.emplace_back(*spare);
-      s.spare.erase(spare);
+    std::lock_guard<std::mutex> lock(r.mutex);
+    const auto unused =
+        std::find_if(r.unused.begin(), r.unused.end(), [op](const Slot& slot) { return slot.op == op; });
+    if (unused != r.unused.end()) {
+      last = &own.emplace_back(*unused);
+      r.unused.erase(unused);
       return last->record;
     }
   }
-  Block* block = allocate_near_cpu(sizeof(ErrorRecord));
-  prepare_cpu_access(block->data);  // its last user may still be at work
+  Block* block = allocate_host_resident(sizeof(ErrorRecord));
+  prepare_cpu_access(block->data);  // a kernel may still use the block for its previous owner
   auto* record = new (block->data) ErrorRecord{};
   own.push_back({op, record});
   last = &own.back();
-  std::lock_guard<std::mutex> lock(s.mutex);
-  s.all.push_back(own.back());
+  std::lock_guard<std::mutex> lock(r.mutex);
+  r.all.push_back(own.back());
   return record;
 }
 
@@ -111,15 +112,15 @@ void wait_for_device_errors() {
 
 void check_device_errors_after_synchronize() {
   if (!driver_started() || !driver().traits().asynchronous) return;
-  Slots& s = slots_of_all();
-  std::lock_guard<std::mutex> lock(s.mutex);
-  // Other threads may have launched since; they must not do so while the records are read.
+  RecordRegistry& r = record_registry();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  // Keep other threads from launching while the records are read.
   const LaunchPause pause;
   const Slot* found = nullptr;
-  for (const Slot& slot : s.all) {
-    volatile uint32_t* state = driver().reached(last_use(slot.record)) ? &slot.record->state : nullptr;
+  for (const Slot& slot : r.all) {
+    volatile uint32_t* state = driver().is_complete(last_use_seq(slot.record)) ? &slot.record->state : nullptr;
     if (!state || *state == 0) continue;
-    // Several kernels may report the same wrong index: it is raised once, not again at a later wait.
+    // Several kernels may report the same bad index. Throw it once, not again at a later wait.
     if (found) *state = 0;
     if (!found) found = &slot;
   }

@@ -5,13 +5,12 @@
 
 namespace mpsx::runtime {
 
-// The first thread to report wins: `state` leaves 0 by an atomic exchange.
+// The first thread to report wins: it sets `state` with an atomic exchange.
 struct ErrorRecord {
   enum : uint32_t { kNone, kIndex, kOutsideUnit, kWeights };
   uint32_t state;
-  uint32_t dimension;  // the dimension the index is for; of a value outside of [0, 1], the operand; of
-                       // weights, whether some are none
-  int64_t index;       // as given
+  uint32_t dimension;  // kIndex: the indexed dimension; kOutsideUnit: the operand; kWeights: whether one is invalid
+  int64_t index;       // as passed by the user
   int64_t size;        // of that dimension
 };
 static_assert(sizeof(ErrorRecord) == 24);

@@ -1,8 +1,8 @@
-// Forked children of a process that had used the device cannot: threads of the driver are missing there.
+// A forked child of a process that has used the device cannot use it: the driver's threads do not exist there.
 #pragma once
 
 namespace mpsx::runtime {
 
-bool is_bad_fork();  // device.h has restart_check(), which throws then
+bool is_bad_fork();  // check_not_forked() in device.h throws in this case
 
 }  // namespace mpsx::runtime

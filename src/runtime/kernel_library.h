@@ -1,4 +1,4 @@
-// Finds kernels by name once, then by array index.
+// Looks up kernels by name once, then by array index.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace mpsx::runtime {
 
-// A kernel plus what we count about it. Lives as long as the process.
+// A kernel and its launch statistics. Lives as long as the process.
 struct KernelEntry {
   const driver::Kernel* kernel;
   std::string name;
@@ -18,11 +18,11 @@ struct KernelEntry {
   std::atomic<uint64_t> nanoseconds{0};  // only while profiling, see profile.h
 };
 
-// Throws std::runtime_error naming the kernel when the library has none of that name.
+// Throws an error that names the kernel if the library does not have it.
 KernelEntry& find_kernel(const std::string& name);
 KernelEntry* find_kernel_or_null(const std::string& name);
 
-// The instantiations of one kernel stem: `stem`, `stem_<in>` or `stem_<in>_<out>`. Declare it `static const`.
+// The instantiations of one kernel: `stem`, `stem_<in>` or `stem_<in>_<out>`. Declare it `static const`.
 class KernelSet {
  public:
   explicit KernelSet(std::string stem) : stem_(std::move(stem)) {}

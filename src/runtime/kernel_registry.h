@@ -1,4 +1,4 @@
-// Every kernel looked up so far: for profile.cpp, and for shader.cpp, which adds kernels that no library has.
+// All kernels looked up so far. profile.cpp enumerates them; shader.cpp adds kernels compiled at run time.
 #pragma once
 
 #include <functional>
@@ -8,6 +8,7 @@
 namespace mpsx::runtime {
 void for_each_kernel(const std::function<void(KernelEntry&)>& visit);
 KernelEntry& add_kernel(const driver::Kernel& kernel, const std::string& name);
-// Its kernel goes; what was counted stays, and the next kernel of that name is added to it.
+// Detaches the entry from its kernel, which is about to be destroyed. The counts stay, and the next kernel of that name
+// continues them.
 void retire_kernel(KernelEntry& entry);
-}
+}  // namespace mpsx::runtime

@@ -26,17 +26,17 @@ std::string describe(const driver::Dispatch& d) {
          size(d.group);
 }
 
-// Two threads may use the same block: keep the later place.
-void raise(std::atomic<uint64_t>& last_use, uint64_t place) {
-  uint64_t seen = last_use.load(std::memory_order_relaxed);
-  while (seen < place && !last_use.compare_exchange_weak(seen, place, std::memory_order_release)) {
+// Two threads may use the same block, so keep the larger sequence number.
+void atomic_fetch_max(std::atomic<uint64_t>& last_use_seq, uint64_t seq) {
+  uint64_t seen = last_use_seq.load(std::memory_order_relaxed);
+  while (seen < seq && !last_use_seq.compare_exchange_weak(seen, seq, std::memory_order_release)) {
   }
 }
 
 }  // namespace
 
 std::mutex& launch_mutex() {
-  static auto* mutex = new std::mutex;  // threads may launch while the process ends
+  static auto* mutex = new std::mutex;  // never destroyed: threads may launch while the process exits
   return *mutex;
 }
 
@@ -48,7 +48,7 @@ Launch& Launch::add(driver::Argument a) {
 
 Launch& Launch::pointer(const void* p) {
   const Location l = locate(p);
-  if (l.last_use && uses_ < last_uses_.size()) last_uses_[uses_++] = l.last_use;
+  if (l.last_use_seq && uses_ < last_use_seqs_.size()) last_use_seqs_[uses_++] = l.last_use_seq;
   return add({driver::Argument::Kind::buffer, l.handle, l.offset});
 }
 
@@ -56,11 +56,11 @@ Launch& Launch::threadgroup_memory(size_t bytes) { return add({driver::Argument:
 
 Launch& Launch::threads(uint64_t x, uint64_t y, uint64_t z) {
   TORCH_CHECK(std::max({x, y, z}) <= kMaxGridAxis, entry_.name, ": a grid of ", x, "x", y, "x", z,
-              " threads passes the limit of 2^32-1 an axis");
-  const uint32_t wish = driver().traits().group_threads;
-  const uint32_t most = std::min<uint32_t>(entry_.kernel->max_threads, wish ? wish : 256);
-  const uint32_t gx = uint32_t(std::clamp<uint64_t>(x, 1, most));
-  const uint32_t gy = uint32_t(std::clamp<uint64_t>(y, 1, std::max<uint32_t>(1, most / gx)));
+              " threads exceeds the limit of 2^32-1 per dimension");
+  const uint32_t forced = driver().traits().threadgroup_size;
+  const uint32_t limit = std::min<uint32_t>(entry_.kernel->max_threads, forced ? forced : 256);
+  const uint32_t gx = uint32_t(std::clamp<uint64_t>(x, 1, limit));
+  const uint32_t gy = uint32_t(std::clamp<uint64_t>(y, 1, std::max<uint32_t>(1, limit / gx)));
   dispatch_.grid = {uint32_t(x), uint32_t(y), uint32_t(z)};
   dispatch_.group = {gx, gy, 1};
   dispatch_.by_threads = true;
@@ -68,12 +68,12 @@ Launch& Launch::threads(uint64_t x, uint64_t y, uint64_t z) {
 }
 
 Launch& Launch::over(uint64_t n, size_t element_size, uint64_t y, uint64_t z) {
-  const uint64_t bytes = driver().traits().dense_bytes;
+  const uint64_t bytes = driver().traits().vector_bytes;
   if (bytes == 0) return threads(n, y, z);
-  constexpr uint64_t each = 4;  // packs or elements a thread
-  const uint64_t pack = element_size ? bytes / element_size : 1, packs = (n + pack - 1) / pack;
-  const uint64_t beside = element_size ? 4 : 32;  // threads that a short row has at least
-  return threads(std::max((packs + each - 1) / each, std::min(packs, beside)), y, z);
+  constexpr uint64_t per_thread = 4;  // vectors, or elements
+  const uint64_t width = element_size ? bytes / element_size : 1, vectors = (n + width - 1) / width;
+  const uint64_t min_threads = element_size ? 4 : 32;  // for short rows
+  return threads(std::max((vectors + per_thread - 1) / per_thread, std::min(vectors, min_threads)), y, z);
 }
 
 Launch& Launch::threads_in_groups(driver::Size threads, driver::Size group) {
@@ -90,7 +90,7 @@ Launch& Launch::groups(driver::Size grid, uint32_t per_group, bool exact) {
   const uint32_t limit = entry_.kernel->max_threads;
   TORCH_CHECK(!exact || per_group <= limit || driver().traits().one_thread_groups, entry_.name, ": needs ", per_group,
               " threads per threadgroup, the limit is ", limit);
-  if (const uint32_t wish = driver().traits().group_threads; wish && !exact) per_group = wish;
+  if (const uint32_t forced = driver().traits().threadgroup_size; forced && !exact) per_group = forced;
   dispatch_.grid = grid;
   dispatch_.group = {std::clamp<uint32_t>(per_group, 1, limit), 1, 1};
   dispatch_.by_threads = false;
@@ -106,13 +106,13 @@ void Launch::run() {
   try {
     std::unique_lock<std::mutex> unpaused;
     if (asynchronous) unpaused = std::unique_lock(launch_mutex());
-    const Traced traced(entry_.name);
+    const TraceScope traced(entry_.name);
     driver::Stream* const stream = driver_stream(current_stream());
     std::optional<LaunchTimer> timer;
     if (profiled && asynchronous) timer.emplace(entry_, stream);
-    const uint64_t place = driver.dispatch(stream, *entry_.kernel, arguments_.data(), count_, dispatch_);
+    const uint64_t seq = driver.dispatch(stream, *entry_.kernel, arguments_.data(), count_, dispatch_);
     if (timer) timer->stop();
-    for (size_t i = 0; i < uses_; ++i) raise(*last_uses_[i], place);
+    for (size_t i = 0; i < uses_; ++i) atomic_fetch_max(*last_use_seqs_[i], seq);
   } catch (const driver::Error& e) {
     TORCH_CHECK(false, "mpsx: launch of ", entry_.name, " failed (", describe(dispatch_), "): ", e.what());
   }
@@ -125,11 +125,11 @@ void Launch::run() {
 }
 
 uint32_t threads_for_row(uint64_t n) {
-  const uint64_t wanted = (n + 3) / 4;  // about four elements a thread
+  const uint64_t wanted = (n + 3) / 4;  // about four elements per thread
   return uint32_t(std::clamp<uint64_t>((wanted + 31) / 32 * 32, 32, 1024));
 }
 
-int64_t threads_to_fill() {
+int64_t target_resident_threads() {
   const driver::Traits& traits = driver().traits();
   return int64_t(traits.cores) * (traits.one_thread_groups ? 1 : 1024);
 }

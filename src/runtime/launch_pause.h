@@ -1,13 +1,13 @@
-// Blocks launches while one is alive: no thread is then between dispatching a kernel and recording the memory it uses,
-// so memory whose last use is complete stays the CPU's. For memory that the CPU reads behind its user's back.
+// Blocks launches while alive. No thread is then between dispatching a kernel and recording which memory the kernel
+// uses, so memory whose last use is complete stays available to the CPU.
 #pragma once
 
 #include <mutex>
 
 namespace mpsx::runtime {
 
-// Held by every launch on an asynchronous driver: launches are serialized anyway, and with a shared mutex two launching
-// threads could starve the pause.
+// Every launch on an asynchronous driver holds this mutex. Launches are serialized anyway, and with a shared mutex two
+// launching threads could starve the pause.
 std::mutex& launch_mutex();
 
 class LaunchPause {

@@ -1,4 +1,4 @@
-// How long launches took on the device: by events around each, read when somebody asks.
+// Device times of launches, measured with an event before and after each and read on request.
 #pragma once
 
 #include "driver/driver.h"
@@ -6,11 +6,11 @@
 
 namespace mpsx::runtime {
 
-// One launch, on a driver whose launches are asynchronous. The caller holds launch_mutex().
+// Times one launch on an asynchronous driver. The caller holds launch_mutex().
 class LaunchTimer {
  public:
   LaunchTimer(KernelEntry&, driver::Stream*);
-  void stop();  // behind the launch; without it the launch is not counted
+  void stop();  // call after the launch; otherwise the launch is not counted
   ~LaunchTimer();
   LaunchTimer(const LaunchTimer&) = delete;
 
@@ -20,8 +20,8 @@ class LaunchTimer {
   driver::Event* from_;
 };
 
-// Waits for what was timed, and adds it to the kernels' entries.
+// Waits for the timed launches and adds their times to the kernels' entries.
 void collect_launch_times();
-void forget_launch_times();
+void discard_launch_times();
 
 }  // namespace mpsx::runtime

@@ -59,7 +59,7 @@ std::vector<ProfileRow> profile_rows() {
 }
 
 void reset_profile() {
-  forget_launch_times();
+  discard_launch_times();
   for_each_kernel([](KernelEntry& e) {
     e.launches.store(0);
     e.nanoseconds.store(0);

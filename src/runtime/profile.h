@@ -1,4 +1,5 @@
-// Records what ran: counts always, times and order on request. For the op-support matrix and the demo.
+// Records which kernels and operators ran: always their counts, and on request their times and order. The op-support
+// matrix and the demo use it.
 #pragma once
 
 #include <atomic>
@@ -10,7 +11,7 @@ namespace mpsx::runtime {
 
 enum class Route : uint8_t { native, vendor, fallback };
 
-// Counts the calls of an operator that ran on the CPU, by one of the two routes.
+// Counts the calls of an operator that ran on the CPU by the vendor or the fallback route.
 struct RouteEntry {
   std::string name;  // "aten::mm"
   Route route;
@@ -23,7 +24,7 @@ RouteEntry& route_entry(const std::string& op, Route route, const std::string& l
 extern std::atomic<bool> profiling;  // adds a clock read to each launch
 void set_profiling(bool on);
 
-// A snapshot with a row for each kernel or operator that was called.
+// A snapshot with one row per kernel or operator that was called.
 struct ProfileRow {
   std::string name;
   Route route;
@@ -33,7 +34,7 @@ struct ProfileRow {
 std::vector<ProfileRow> profile_rows();
 void reset_profile();
 
-// The names of kernels and operators in the order in which they ran, while a log is open (not nestable).
+// While a log is open, records the names of kernels and operators in execution order. Logs do not nest.
 void open_launch_log();
 std::vector<std::string> close_launch_log();  // "kernel:softmax_f32", "vendor:aten::mm", "fallback:aten::eig"
 extern std::atomic<bool> logging;

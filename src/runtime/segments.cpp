@@ -33,26 +33,27 @@ std::pair<const Segments::Segment*, size_t> Segments::find(const void* p) const 
 Location Segments::locate(const void* p) const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   const auto [segment, offset] = find(p);
-  TORCH_CHECK(segment, "mpsx: a kernel was given memory that is not the device's");
+  TORCH_CHECK(segment, "mpsx: expected device memory as a kernel argument, got memory of the CPU");
   const size_t block = offset / segment->block_bytes;
-  if (segment->touched[block].load(std::memory_order_relaxed) && segment->touched[block].exchange(false)) {
+  if (segment->accessed_by_cpu[block].load(std::memory_order_relaxed) &&
+      segment->accessed_by_cpu[block].exchange(false)) {
     const size_t begin = block * segment->block_bytes;
     driver().prefetch(static_cast<char*>(segment->buffer.contents) + begin,
                       std::min(segment->block_bytes, segment->buffer.size - begin));
   }
-  return {segment->buffer.handle, offset, segment->last_use(offset)};
+  return {segment->buffer.handle, offset, segment->last_use_seq(offset)};
 }
 
-uint64_t Segments::last_use(const void* p) const {
+uint64_t Segments::last_use_seq(const void* p) const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   const auto [segment, offset] = find(p);
-  return segment ? segment->last_use(offset)->load(std::memory_order_acquire) : 0;
+  return segment ? segment->last_use_seq(offset)->load(std::memory_order_acquire) : 0;
 }
 
-void Segments::touch(const void* p) const {
+void Segments::note_cpu_access(const void* p) const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   const auto [segment, offset] = find(p);
-  if (segment) segment->touched[offset / segment->block_bytes].store(true, std::memory_order_relaxed);
+  if (segment) segment->accessed_by_cpu[offset / segment->block_bytes].store(true, std::memory_order_relaxed);
 }
 
 }  // namespace mpsx::runtime

@@ -1,4 +1,4 @@
-// Maps addresses to the driver's buffers, and tracks when each block was last used.
+// Maps addresses to driver buffers and tracks the last use of each block.
 #pragma once
 
 #include <atomic>
@@ -16,30 +16,32 @@ namespace mpsx::runtime {
 // Buffers by address. Thread-safe.
 class Segments {
  public:
-  // Adds a buffer that is cut into blocks of `block_bytes`, or an owner if it is known already.
+  // Adds a buffer that is split into blocks of `block_bytes`, or increments its owner count if it is already known.
   void add(const driver::Buffer& buffer, size_t block_bytes);
-  // Removes an owner, and with the last one the buffer.
+  // Decrements the owner count, and removes the buffer with its last owner.
   void remove(const driver::Buffer& buffer);
 
   // Throws if no buffer contains the address.
   Location locate(const void* p) const;
-  // 0 if no buffer contains the address.
-  uint64_t last_use(const void* p) const;
-  // The CPU is about to use the block; kernels that come after it have it brought back.
-  void touch(const void* p) const;
+  // Returns 0 if no buffer contains the address.
+  uint64_t last_use_seq(const void* p) const;
+  // Records that the CPU is about to access the block; locate() prefetches it for the next kernel.
+  void note_cpu_access(const void* p) const;
 
  private:
   struct Segment {
     Segment(const driver::Buffer& b, size_t block)
-        : buffer(b), block_bytes(block), last_uses(new std::atomic<uint64_t>[b.size / block + 1]()),
-          touched(new std::atomic<bool>[b.size / block + 1]()) {}
-    std::atomic<uint64_t>* last_use(size_t offset) const { return &last_uses[offset / block_bytes]; }
+        : buffer(b),
+          block_bytes(block),
+          last_use_seqs(new std::atomic<uint64_t>[b.size / block + 1]()),
+          accessed_by_cpu(new std::atomic<bool>[b.size / block + 1]()) {}
+    std::atomic<uint64_t>* last_use_seq(size_t offset) const { return &last_use_seqs[offset / block_bytes]; }
 
     driver::Buffer buffer;
     size_t block_bytes;
-    std::unique_ptr<std::atomic<uint64_t>[]> last_uses;
-    std::unique_ptr<std::atomic<bool>[]> touched;  // by the CPU, since a kernel used the block
-    uint32_t owners = 1;  // the cache, and blocks that share the buffer with somebody else
+    std::unique_ptr<std::atomic<uint64_t>[]> last_use_seqs;
+    std::unique_ptr<std::atomic<bool>[]> accessed_by_cpu;  // since a kernel last used the block
+    uint32_t owners = 1;                                   // the cache, and blocks that share another library's buffer
   };
 
   // The caller holds mutex_.

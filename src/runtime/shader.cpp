@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "driver/shader_facts.h"
+#include "driver/reflection.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/kernel_registry.h"
@@ -16,10 +16,10 @@ namespace mpsx::runtime {
 namespace {
 
 constexpr int kMaxBuffers = 31;  // Metal's limit
-// Elements of a thread that is alone in its threadgroup, a guess: it has a loop to walk, such as the row it reduces.
-constexpr uint64_t kWorkOfLoneThread = 1024;
+// The assumed number of elements per thread in single-thread threadgroups, which usually loop over a row.
+constexpr uint64_t kWorkOfSingleThread = 1024;
 
-// The layout of c10::metal::ErrorMessages, whose definition is Metal's on a device.
+// The layout of c10::metal::ErrorMessages, which is defined in Metal only.
 constexpr size_t kMaxMessages = 30;
 struct ErrorMessage {
   char file[128];
@@ -33,12 +33,12 @@ struct ErrorMessages {
 };
 static_assert(sizeof(ErrorMessage) == 512 && sizeof(ErrorMessages) == 4 + 512 * kMaxMessages);
 
-// One per thread, so that a kernel's messages are raised by the call that launched it.
+// One per thread, so that the call that launched a kernel raises its messages.
 ErrorMessages& error_messages() {
   static thread_local ErrorMessages* messages = nullptr;
   if (!messages) {
-    Block* block = allocate_near_cpu(sizeof(ErrorMessages));
-    prepare_cpu_access(block->data);  // its last user may still be at work
+    Block* block = allocate_host_resident(sizeof(ErrorMessages));
+    prepare_cpu_access(block->data);  // a kernel may still use the block for its previous owner
     messages = new (block->data) ErrorMessages{};
   }
   return *messages;
@@ -71,8 +71,8 @@ Shader::Shader(const driver::LibrarySource& source) {
 
 Shader::~Shader() {
   try {
-    if (driver_started()) synchronize();  // not in a fork
-  } catch (const std::exception& error) {  // of work before, which whoever waits for it next is told of
+    if (driver_started()) synchronize();   // not in a fork
+  } catch (const std::exception& error) {  // from earlier work; a destructor cannot rethrow it
     TORCH_WARN("mpsx: ", error.what());
   }
   for (const auto& [key, entry] : entries_) retire_kernel(*entry);
@@ -114,11 +114,11 @@ ShaderBindings bindings(const KernelEntry& kernel) {
 
 void run_shader(KernelEntry& kernel, const ShaderCall& call) {
   for (uint64_t n : call.threads)
-    TORCH_CHECK(n <= 0xffffffffu, kernel.name, ": expected at most 2^32-1 threads an axis, got ", n);
+    TORCH_CHECK(n <= 0xffffffffu, kernel.name, ": expected at most 2^32-1 threads per dimension, got ", n);
   TORCH_CHECK(call.error_buffer < kMaxBuffers, kernel.name, ": expected error_buf_idx below ", kMaxBuffers, ", got ",
               call.error_buffer);
   Launch launch(kernel);
-  size_t given = 0;  // buffers; threadgroup memory comes after them
+  size_t given = 0;  // number of buffers, which precede threadgroup memory
   while (given < call.count && !call.arguments[given].threadgroup) ++given;
   const size_t count = std::max(given, size_t(call.error_buffer + 1));
   ErrorMessages* messages = call.error_buffer < 0 ? nullptr : &error_messages();
@@ -144,7 +144,7 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
     TORCH_CHECK(std::max({call.group[0], call.group[1], call.group[2]}) <= limit, kernel.name,
                 ": expected a threadgroup of 1 to ", limit, " threads, got ", call.group[0], "x", call.group[1], "x",
                 call.group[2]);
-  if (limit == 1) launch.work(kWorkOfLoneThread);
+  if (limit == 1) launch.work(kWorkOfSingleThread);
   launch.threads_in_groups(size(call.threads), chosen ? size(row) : size(call.group)).run();
   if (!messages) return;
   prepare_cpu_access(messages);

@@ -13,7 +13,7 @@
 namespace mpsx::runtime {
 namespace {
 
-constexpr size_t kPool = 32;  // as many as a CUDA stream pool holds
+constexpr size_t kPool = 32;  // the size of PyTorch's CUDA stream pools
 thread_local StreamId current = 0;
 std::atomic<uint64_t> next{0};
 std::mutex mutex;
@@ -25,11 +25,12 @@ void guarded(F&& f) {
     f();
   } catch (const driver::OutOfMemory& e) {
     const MemoryStatistics memory = memory_statistics();
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "mpsx: out of memory. ", e.what(), "; tensors have ",
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "mpsx: out of memory. ", e.what(), "; tensors use ",
                      memory.allocated >> 20, " MiB, ", memory.reserved >> 20, " MiB are reserved, limit ",
-                     memory_limit() >> 20, " MiB. What was being computed is lost. Use smaller batches, free tensors, ",
-                     "or lower the limit with MPSX_MEMORY_LIMIT or torch.mpsx.set_per_process_memory_fraction(), so ",
-                     "that allocations give memory back before the GPU lacks it.");
+                     memory_limit() >> 20, " MiB. The results of the pending work are lost. Use smaller batches, free ",
+                     "tensors, or lower the limit with MPSX_MEMORY_LIMIT or ",
+                     "torch.mpsx.set_per_process_memory_fraction(), so that the cache is emptied before the GPU runs ",
+                     "out of memory.");
   } catch (const driver::Error& e) {
     TORCH_CHECK(false, "mpsx: ", e.what());
   }
@@ -69,15 +70,15 @@ bool idle(StreamId id) { return driver().idle(driver_stream(id)); }
 void wait_for_use(const void* p) {
   static const bool asynchronous = driver().traits().asynchronous;
   if (!asynchronous) return;
-  const uint64_t place = last_use(p);
-  if (place == 0) return;
-  guarded([&] { driver().reach(place); });
+  const uint64_t seq = last_use_seq(p);
+  if (seq == 0) return;
+  guarded([&] { driver().wait_until(seq); });
   check_device_errors_after_synchronize();
 }
 
 void prepare_cpu_access(const void* p) {
   wait_for_use(p);
-  touch(p);
+  note_cpu_access(p);
 }
 
 void copy(void* to, const void* from, size_t bytes) {
@@ -86,8 +87,8 @@ void copy(void* to, const void* from, size_t bytes) {
   guarded([&] { driver().copy(to, from, bytes); });
 }
 
-void finish_use(const void* p) noexcept {
-  if (const uint64_t place = last_use(p)) driver().finish(place);
+void wait_for_use_nothrow(const void* p) noexcept {
+  if (const uint64_t seq = last_use_seq(p)) driver().wait_until_nothrow(seq);
 }
 
 }  // namespace mpsx::runtime

@@ -14,13 +14,13 @@ namespace {
 
 struct Entry {
   TraceEvent event;
-  driver::Event *from, *to;  // of an asynchronous driver
+  driver::Event *from, *to;  // null on a synchronous driver
 };
 
 struct Trace {
   std::mutex mutex;
   std::vector<Entry> entries;
-  driver::Event* start = nullptr;  // the device's clock at `start_time`
+  driver::Event* start = nullptr;  // recorded at `start_time`
   int64_t start_time = 0;
 };
 Trace& trace() {
@@ -35,7 +35,7 @@ int64_t now() {
       .count();
 }
 
-driver::Event* mark() {
+driver::Event* record_event() {
   driver::Event* event = driver().new_event();
   driver().record(event, driver_stream(current_stream()));
   return event;
@@ -54,7 +54,7 @@ void start_trace() {
   t.entries.clear();
   if (driver().traits().asynchronous) {
     synchronize();
-    t.start = mark();
+    t.start = record_event();
     driver().synchronize(t.start);
   }
   t.start_time = now();
@@ -82,21 +82,21 @@ std::vector<TraceEvent> stop_trace() {
   return events;
 }
 
-void Traced::begin(const std::string& name) {
-  if (driver().traits().asynchronous) event_ = mark();
+void TraceScope::begin(const std::string& name) {
+  if (driver().traits().asynchronous) event_ = record_event();
   begin_ = now();
   name_ = &name;
 }
 
-void Traced::end() noexcept {
+void TraceScope::end() noexcept {
   try {
     Entry entry{{*name_, begin_, now(), correlations.empty() ? 0 : correlations.back(), current_stream()},
                 static_cast<driver::Event*>(event_),
-                event_ ? mark() : nullptr};
+                event_ ? record_event() : nullptr};
     Trace& t = trace();
     std::lock_guard<std::mutex> lock(t.mutex);
     t.entries.push_back(std::move(entry));
-  } catch (const std::exception&) {  // a launch that failed has no end; its own error is on the way
+  } catch (const std::exception&) {  // the launch failed and is throwing its own error
   }
 }
 

@@ -1,4 +1,4 @@
-// A record of each launch with its times, for torch.profiler.
+// Records each launch with its times, for torch.profiler.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace mpsx::runtime {
 struct TraceEvent {
   std::string name;
   int64_t begin, end;    // nanoseconds since the epoch
-  uint64_t correlation;  // of the torch operator that launched it; 0: none
+  uint64_t correlation;  // of the torch operator that launched it; 0 if there is none
   int64_t stream;
 };
 
@@ -20,22 +20,22 @@ std::vector<TraceEvent> stop_trace();  // waits for the device
 
 extern std::atomic<bool> tracing;
 
-// The operators that this thread is in, as the profiler numbers them.
+// The profiler's ids of the operators that the calling thread is executing.
 void push_correlation(uint64_t id);
 void pop_correlation();
 
-// The work of a scope, of this thread's current stream: the device's own clock where it is asynchronous. `name`
-// outlives the scope.
-class Traced {
+// Traces the work of a scope on this thread's current stream, with the device's own clock if it is asynchronous. `name`
+// must outlive the scope.
+class TraceScope {
  public:
-  explicit Traced(const std::string& name) {
+  explicit TraceScope(const std::string& name) {
     if (tracing.load(std::memory_order_relaxed)) begin(name);
   }
-  ~Traced() {
+  ~TraceScope() {
     if (name_) end();
   }
-  Traced(const Traced&) = delete;
-  Traced& operator=(const Traced&) = delete;
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
 
  private:
   void begin(const std::string& name);

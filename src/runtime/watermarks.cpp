@@ -17,19 +17,19 @@ constexpr const char* kHigh = "PYTORCH_MPS_HIGH_WATERMARK_RATIO";
 constexpr const char* kLow = "PYTORCH_MPS_LOW_WATERMARK_RATIO";
 // PyTorch's defaults for a GPU that shares the CPU's memory: aten/src/ATen/mps/MPSAllocator.h.
 constexpr double kDefaultHigh = 1.7, kDefaultLow = 1.4;
-constexpr double kMost = 2;
+constexpr double kMaxRatio = 2;
 
-double ratio(const char* name, double otherwise) {
+double ratio(const char* name, double default_value) {
   const char* text = std::getenv(name);
-  if (!text || !*text) return otherwise;
+  if (!text || !*text) return default_value;
   char* end = nullptr;
   const double value = std::strtod(text, &end);
-  TORCH_CHECK(!*end && value >= 0 && value <= kMost, name, ": expected a number from 0 to ", kMost, ", got \"", text,
-              "\"");
+  TORCH_CHECK(!*end && value >= 0 && value <= kMaxRatio, name, ": expected a number from 0 to ", kMaxRatio, ", got \"",
+              text, "\"");
   return value;
 }
 
-size_t share(double ratio, size_t total) {
+size_t fraction_of(double ratio, size_t total) {
   return ratio > 0 ? size_t(ratio * double(total)) : std::numeric_limits<size_t>::max();
 }
 
@@ -38,10 +38,10 @@ size_t share(double ratio, size_t total) {
 Watermarks watermarks(const driver::Driver& driver) {
   const bool metal = driver.traits().memory == driver::Memory::buffers;
   const double high = ratio(kHigh, metal ? kDefaultHigh : 1);
-  const double highest = high > 0 ? high : kMost;
+  const double highest = high > 0 ? high : kMaxRatio;
   const double low = ratio(kLow, std::min(metal ? kDefaultLow : 1.0, highest));
   TORCH_CHECK(low <= highest, kLow, ": expected at most ", kHigh, " (", high, "), got ", low);
-  return {share(low, driver.info().total_memory), share(high, driver.info().total_memory)};
+  return {fraction_of(low, driver.info().total_memory), fraction_of(high, driver.info().total_memory)};
 }
 
 size_t memory_limit(const char* text) {

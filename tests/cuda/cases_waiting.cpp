@@ -1,4 +1,4 @@
-// Places, events and errors.
+// Sequence numbers, events and errors.
 #include "check.h"
 
 namespace test {
@@ -11,33 +11,33 @@ size_t count(const std::string& call) {
 }
 }  // namespace
 
-CASE(places_grow_and_are_reached) {
+CASE(sequence_numbers_increase_and_complete) {
   Device device(directory);
   gpu().paused = true;
   const uint64_t first = launch(device), second = launch(device);
   CHECK(0 < first && first < second);
-  CHECK(!device.driver->reached(first) && !device.driver->idle(device.driver->default_stream()));
-  device.driver->reach(first);
-  CHECK(device.driver->reached(first));
+  CHECK(!device.driver->is_complete(first) && !device.driver->idle(device.driver->default_stream()));
+  device.driver->wait_until(first);
+  CHECK(device.driver->is_complete(first));
   const size_t waits = count("cuEventSynchronize");
-  device.driver->reach(first);  // known
+  device.driver->wait_until(first);  // known to be complete
   CHECK(count("cuEventSynchronize") == waits);
   device.driver->synchronize(device.driver->default_stream());
-  CHECK(device.driver->reached(second) && device.driver->idle(device.driver->default_stream()));
-  device.driver->reach(0);
+  CHECK(device.driver->is_complete(second) && device.driver->idle(device.driver->default_stream()));
+  device.driver->wait_until(0);
 }
 
-// Waiting for work of long ago does not wait for the latest.
+// Waiting for early work does not wait for the latest.
 CASE(waits_no_longer_than_needed) {
   Device device(directory);
   gpu().paused = true;
   const uint64_t first = launch(device);
   uint64_t last = first;
   for (int i = 0; i < 200; ++i) last = launch(device);
-  device.driver->reach(first);
-  CHECK(device.driver->reached(first) && !device.driver->reached(last));
-  device.driver->finish(UINT64_MAX);
-  CHECK(device.driver->reached(last));
+  device.driver->wait_until(first);
+  CHECK(device.driver->is_complete(first) && !device.driver->is_complete(last));
+  device.driver->wait_until_nothrow(UINT64_MAX);
+  CHECK(device.driver->is_complete(last));
 }
 
 CASE(events) {
@@ -45,21 +45,21 @@ CASE(events) {
   Driver& d = *device.driver;
   gpu().paused = true;
   Event *const from = d.new_event(), *const to = d.new_event();
-  CHECK(d.done(from));
-  THROWS(d.elapsed_ms(from, to), "both events must have been recorded");
+  CHECK(d.query(from));
+  THROWS(d.elapsed_ms(from, to), "expected both events to be recorded");
   d.record(from, d.default_stream());
   launch(device), launch(device);
   d.record(to, d.default_stream());
-  CHECK(!d.done(to));
-  THROWS(d.elapsed_ms(from, to), "must have been reached");
+  CHECK(!d.query(to));
+  THROWS(d.elapsed_ms(from, to), "expected both events to be complete");
   d.wait(to, d.new_stream());
   d.synchronize(to);
-  CHECK(d.done(to) && d.elapsed_ms(from, to) == 2);
+  CHECK(d.query(to) && d.elapsed_ms(from, to) == 2);
   d.destroy(from);
   d.destroy(to);
 }
 
-// An event is complete after a wait for its stream, though no kernel comes before it.
+// Synchronizing a stream completes its events, even without a kernel before them.
 CASE(synchronize_reaches_events) {
   Device device(directory);
   Event* const event = device.driver->new_event();
@@ -77,9 +77,9 @@ CASE(failures_name_kernels) {
   device.launch("limited", {absent()});
   THROWS(device.driver->synchronize(device.driver->default_stream()), "the GPU failed: an illegal memory access",
          "CUDA_ERROR_ILLEGAL_ADDRESS", "among the kernels plain x2, limited", "MPSX_CUDA_DEBUG=1",
-         "cannot use the GPU");
-  THROWS(launch(device), "limited");  // a context does not recover
-  THROWS(device.driver->reach(1), "limited");
+         "can no longer use the GPU");
+  THROWS(launch(device), "limited");  // the context does not recover
+  THROWS(device.driver->wait_until(1), "limited");
 }
 
 CASE(one_by_one) {
@@ -90,12 +90,12 @@ CASE(one_by_one) {
   THROWS(device.launch("limited", {absent()}), "; kernel limited.");
 }
 
-CASE(finish_leaves_failures_to_others) {
+CASE(wait_until_nothrow_leaves_failures_pending) {
   Device device(directory);
   gpu().failing = "k_plain";
-  const uint64_t place = launch(device);
-  device.driver->finish(place);
-  THROWS(device.driver->reach(place), "kernel plain");
+  const uint64_t seq = launch(device);
+  device.driver->wait_until_nothrow(seq);
+  THROWS(device.driver->wait_until(seq), "kernel plain");
 }
 
 }  // namespace test

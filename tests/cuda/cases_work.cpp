@@ -26,14 +26,14 @@ CASE(exact_buffers) {
   CHECK(device.driver->traits().exact_allocations);
   const Buffer b = device.driver->allocate(1000);
   CHECK(gpu().log.back() == "cuMemAlloc");
-  device.driver->prefetch(b.contents, 1000);  // nothing moves
+  device.driver->prefetch(b.contents, 1000);  // no migration
   CHECK(gpu().log.back() == "cuMemAlloc");
   device.driver->release(b);
 }
 
-CASE(memory_near_the_cpu) {
+CASE(host_resident_memory) {
   Device device(directory);
-  const Buffer near = device.driver->allocate_near_cpu(24), far = device.driver->allocate(24);
+  const Buffer near = device.driver->allocate_host_resident(24), far = device.driver->allocate(24);
   CHECK(near.handle == near.contents && gpu().log[gpu().log.size() - 4] == "cuMemHostAlloc");
   device.launch("limited", {at(near)});
   const char text[24] = "over there";
@@ -50,12 +50,12 @@ CASE(never_more_than_is_free) {
   const Device device(directory);
   const size_t half = size_t(256) << 20;
   const Buffer first = device.driver->allocate(half);
-  gpu().free = size_t(1) << 30;  // as if its pages were the CPU's now
+  gpu().free = size_t(1) << 30;  // as if its pages had migrated to the CPU
   const Buffer second = device.driver->allocate(half);
-  throws<OutOfMemory>([&] { device.driver->allocate(1); }, {"room for 0 bytes, 1 are needed"}, __LINE__);
+  throws<OutOfMemory>([&] { device.driver->allocate(1); }, {"has 0 bytes available, 1 are needed"}, __LINE__);
   device.driver->release(second);
-  gpu().free = size_t(300) << 20;  // another process took it
-  throws<OutOfMemory>([&] { device.driver->allocate(1); }, {"room for"}, __LINE__);
+  gpu().free = size_t(300) << 20;  // used by another process
+  throws<OutOfMemory>([&] { device.driver->allocate(1); }, {"bytes available"}, __LINE__);
   device.driver->release(first);
 }
 
@@ -71,7 +71,7 @@ CASE(compiles_once_and_keeps_it_on_disk) {
   Device again(directory);
   again.kernel("plain");
   CHECK(gpu().compiled == 2);
-  gpu().version = 13010;  // another compiler in the driver
+  gpu().version = 13010;  // a newer compiler in the driver
   Device newer(directory);
   newer.kernel("plain");
   CHECK(gpu().compiled == 3);
@@ -102,7 +102,7 @@ CASE(compiles_again_what_is_damaged_on_disk) {
     std::ofstream(files[0], std::ios::binary) << damaged;
     CHECK(compiled({"limited"}) == 1 && compiled({"limited"}) == 0 && read(files[0]) == data);
   }
-  // Another kernel's, whole.
+  // The valid file of another kernel.
   CHECK(compiled({"plain"}) == 1);
   for (const auto& entry : fs::directory_iterator(files[0].parent_path()))
     if (entry.path() != files[0]) fs::copy_file(entry.path(), files[0], fs::copy_options::overwrite_existing);
@@ -116,14 +116,14 @@ CASE(says_what_the_compiler_said) {
   Device device(directory);
   gpu().refuse_link = 1;
   THROWS(device.driver->kernel("plain"), "plain: the NVIDIA driver cannot compile it", "ptxas says no");
-  device.kernel("plain");  // not for good
+  device.kernel("plain");  // the failure is not cached
 }
 
 CASE(refuses_too_much_threadgroup_memory_before_it_compiles) {
   Device device(directory);
   THROWS(device.driver->kernel("large"), "large: expected at most 32768 bytes of threadgroup memory, got 65536");
   CHECK(gpu().compiled == 0);
-  device.kernel("plain");  // of the same file
+  device.kernel("plain");  // in the same file
 }
 
 CASE(passes_parameters) {
@@ -133,7 +133,7 @@ CASE(passes_parameters) {
   device.launch("plain", {at(a, 16), absent(), value(s)}, {{100, 3, 1}, {32, 2, 1}, true, 1});
   const fake::Launch& l = gpu().launches.at(0);
   CHECK(parameter<char*>(l, 0) == static_cast<char*>(a.contents) + 16 && !parameter<char*>(l, 1));
-  CHECK(parameter<float>(l, 2) == s && parameter<uint32_t>(l, 2, 4) == 0);  // what is not given is zero
+  CHECK(parameter<float>(l, 2) == s && parameter<uint32_t>(l, 2, 4) == 0);  // omitted bytes are zero
   CHECK(l.grid[0] == 4 && l.grid[1] == 2 && l.grid[2] == 1 && l.block == 64 && l.shared == 0);
   const uint32_t grid[] = {100, 3, 1, 4, 2, 1, 32, 2, 1, 0, 0, 0};
   for (size_t i = 0; i < 12; ++i) CHECK(parameter<uint32_t>(l, 3, 4 * i) == grid[i]);
@@ -145,11 +145,11 @@ CASE(values_where_addresses_are_expected) {
   const Buffer a = device.driver->allocate(64);
   *static_cast<float*>(a.contents) = 3.5f;
   const uint64_t shape[512] = {7};
-  // The other way round: a kernel's value out of memory, which earlier work may write.
+  // Also the reverse: a value parameter read from memory, which earlier work may write.
   for (int i = 0; i < 300; ++i) device.launch("plain", {at(a), value(shape), at(a)});
   const fake::Launch& first = gpu().launches.at(0);
   CHECK(*parameter<uint64_t*>(first, 1) == 7 && parameter<float>(first, 2) == 3.5f);
-  // Memory for values comes round again, once the GPU has read it.
+  // The ring buffer for values wraps around after the GPU has read them.
   CHECK(parameter<char*>(gpu().launches.at(256), 1) == parameter<char*>(first, 1));
   device.driver->release(a);
 }
@@ -160,9 +160,9 @@ CASE(threadgroup_memory) {
   device.launch("with threadgroup", {at(a), threadgroup(20), threadgroup(8)}, {{2, 1, 1}, {32, 1, 1}, false, 1});
   const fake::Launch& l = gpu().launches.back();
   CHECK(parameter<uint32_t>(l, 1) == 0 && parameter<uint32_t>(l, 2) == 32 && l.shared == 48);
-  THROWS(device.launch("with threadgroup", {at(a), threadgroup(20)}), "nothing is given for [[threadgroup(1)]]");
+  THROWS(device.launch("with threadgroup", {at(a), threadgroup(20)}), "missing argument [[threadgroup(1)]]");
   THROWS(device.launch("with threadgroup", {at(a), threadgroup(20000), threadgroup(20000)}),
-         "needs 40000 bytes of threadgroup memory, the limit is 32768");
+         "expected at most 32768 bytes of threadgroup memory, got 40000");
   device.driver->release(a);
 }
 
@@ -182,7 +182,7 @@ CASE(grids_beyond_the_limits_of_cuda) {
 
 CASE(refuses_what_metal_would) {
   Device device(directory);
-  THROWS(device.launch("plain", {absent()}), "plain: expects 3 buffers, got 1");
+  THROWS(device.launch("plain", {absent()}), "plain: expected 3 buffers, got 1");
   THROWS(device.launch("limited", {absent()}, {{1, 1, 1}, {65, 1, 1}, true, 1}), "expected 1 to 64 threads", "got 65");
   THROWS(device.launch("limited", {absent()}, {{1, 1, 1}, {0, 1, 1}, true, 1}), "got 0");
   THROWS(device.launch("limited", {absent()}, {{1u << 31, 1, 1}, {2, 1, 1}, false, 1}), "at most 4294967295 threads");

@@ -1,4 +1,4 @@
-// Helpers that the cases of the driver's test program share.
+// Helpers for the cases of the driver's test program.
 #pragma once
 
 #include <cstring>
@@ -10,12 +10,12 @@
 
 namespace test {
 
-fake::Control& gpu();  // of the libcuda that the driver opens
+fake::Control& gpu();  // controls the libcuda that the driver opens
 
 inline Argument at(const Buffer& buffer, size_t offset = 0) { return {Argument::Kind::buffer, buffer.handle, offset}; }
 inline Argument absent() { return {Argument::Kind::buffer, nullptr, 0}; }
 
-// A number out of a recorded launch.
+// Reads a parameter of a recorded launch.
 template <typename T>
 T parameter(const fake::Launch& launch, size_t index, size_t offset = 0) {
   T v;
@@ -23,7 +23,7 @@ T parameter(const fake::Launch& launch, size_t index, size_t offset = 0) {
   return v;
 }
 
-// A driver with short ways to launch.
+// A driver with launch helpers.
 struct Device : AnyDevice {
   explicit Device(const std::string& directory) : AnyDevice{make_cuda_driver(directory)} {}
   uint64_t launch(const char* name, const std::vector<Argument>& arguments, Dispatch dispatch = {}) {

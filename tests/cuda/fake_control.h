@@ -1,4 +1,4 @@
-// The fake libcuda's settings, which tests change, and its records, which they read.
+// Settings of the fake libcuda, and its records of calls.
 #pragma once
 
 #include <string>
@@ -13,17 +13,17 @@ struct Launch {
 };
 
 struct Control {
-  // The machine; to be set before the driver starts.
+  // The machine. Set before the driver starts.
   int version = 13000, devices = 1, major = 9, concurrent = 1;
   size_t total = size_t(8) << 30, free = size_t(8) << 30;
 
   std::vector<Launch> launches;    // in order
-  std::vector<std::string> log;    // what was called, but for queries
-  std::vector<std::string> wrong;  // rules that were broken
-  int compiled = 0;                // PTX programs
-  bool paused = false;             // the GPU does no work until somebody waits
-  std::string failing;             // the kernel that ends with an illegal address
-  int refuse_link = 0;             // how many compilations fail
+  std::vector<std::string> log;    // calls except queries
+  std::vector<std::string> wrong;  // violated rules
+  int compiled = 0;                // number of compiled PTX programs
+  bool paused = false;             // the GPU does no work until a thread waits
+  std::string failing;             // the kernel that fails with an illegal address
+  int refuse_link = 0;             // number of compilations to fail
 };
 
 }  // namespace fake

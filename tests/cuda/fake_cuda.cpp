@@ -1,5 +1,5 @@
-// A libcuda.so.1 without a GPU: it records what it is asked for, enforces the rules that CUDA's driver does or should,
-// and "runs" kernels when somebody waits for them.
+// A libcuda.so.1 without a GPU. It records calls, enforces the rules of the CUDA driver API, and "runs" kernels when a
+// thread waits for them.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -31,7 +31,7 @@ struct CUfunc_st {
 };
 struct CUstream_st {};
 struct CUevent_st {
-  size_t place = 0;  // of the work before it
+  size_t place = 0;  // number of launches before it
   bool recorded = false;
 };
 struct CUlinkState_st {
@@ -48,7 +48,7 @@ CUctx_st the_context;
 CUstream_st the_stream;
 thread_local CUcontext current = nullptr;
 bool started = false;
-CUresult broken = CUDA_SUCCESS;  // an error of a kernel, which every call reports from then on
+CUresult broken = CUDA_SUCCESS;  // a kernel's error, which every later call reports
 std::map<uintptr_t, size_t> memory;
 std::map<CUfunction, CUmodule> modules;
 size_t completed = 0;  // launches
@@ -70,7 +70,7 @@ CUresult enter(const char* name, bool logged = true) {
   return broken;
 }
 
-// All work up to a place, which is when faults show.
+// Completes launches up to `place`, which is when faults appear.
 CUresult complete(size_t place) {
   for (; completed < place; ++completed)
     if (control.launches[completed].kernel == control.failing) broken = kIllegalAddress;

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import zlib
 from pathlib import Path
 
 import pytest
@@ -67,12 +66,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, sources in parts.items():
         shared = ["-shared", "-fPIC"] if ".so" in name else ["-ldl", "-pthread"]
         subprocess.run([compiler, *flags, *map(str, sources), "-o", str(folder / name), *shared], check=True)
-    (folder / "mpsx.ptx").write_bytes(library())
-    text = b"".join(b"kernels and %d more kernels, " % (i * i // 7) for i in range(400))
-    (folder / "plain.txt").write_bytes(text)
-    for kind, level, strategy in (("stored", 0, 0), ("fixed", 9, zlib.Z_FIXED), ("dynamic", 9, 0)):
-        packer = zlib.compressobj(level, strategy=strategy)
-        (folder / f"{kind}.z").write_bytes(packer.compress(text) + packer.flush())
+    data = library()
+    (folder / "mpsx.ptx").write_bytes(data)
+    (folder / "damaged").mkdir()
+    start = data.index(b"\nend\n") + len(b"\nend\n")  # of the first compressed unit
+    (folder / "damaged" / "mpsx.ptx").write_bytes(data[:start] + bytes(20) + data[start + 20 :])
     return folder
 
 

@@ -50,7 +50,7 @@ kept = torch.ones(3, device="mpsx")
 try:
     for batch in DataLoader(Data(), num_workers=1, multiprocessing_context="fork"): pass
 except RuntimeError as error:
-    print("Cannot use mpsx in a forked subprocess" in str(error) and "spawn" in str(error))
+    print("Cannot re-initialize mpsx in a forked subprocess" in str(error) and "spawn" in str(error))
 print(kept.sum().item(), torch.mpsx._is_in_bad_fork())
 """
 

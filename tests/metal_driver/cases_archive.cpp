@@ -1,4 +1,4 @@
-// Pipelines that the Metal driver keeps on disk.
+// The Metal driver's disk cache of pipelines.
 #include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@ using namespace test;
 
 namespace {
 
-// A cache of the case's own.
+// A temporary cache folder.
 struct Cache {
   std::string path;
   std::string before = std::getenv("MPSX_CACHE_DIR") ? std::getenv("MPSX_CACHE_DIR") : "";
@@ -38,7 +38,7 @@ struct Cache {
   }
 };
 
-// How many pipelines are compiled by a driver that is asked for these kernels.
+// The number of pipelines that a new driver compiles for these kernels.
 unsigned long compiled(const std::string& directory, std::initializer_list<const char*> kernels) {
   Device device(directory);
   const auto before = mpsx_emulation_pipelines();
@@ -60,7 +60,7 @@ BARE_CASE(keeps_pipelines_on_disk) {
   CHECK(compiled(directory, {"fill", "add"}) == 0);
   CHECK(compiled(directory, {"fill", "scale"}) == 1);
   CHECK(compiled(directory, {"fill", "add", "scale"}) == 0 && cache.files().size() == 1);
-  // Other kernels have another file.
+  // Another kernel library uses another file.
   CHECK(compiled(directory + "/sources", {"fill"}) == 1 && cache.files().size() == 2);
 }
 
@@ -69,7 +69,7 @@ BARE_CASE(begins_again_where_an_archive_is_damaged) {
   CHECK(compiled(directory, {"fill", "add"}) == 2);
   std::ifstream whole(cache.files().at(0), std::ios::binary);
   const std::string data((std::istreambuf_iterator<char>(whole)), {});
-  // Truncated where the format allows it, longer, of other bytes, empty; and half of a file that was being written.
+  // A valid prefix, extra bytes, garbage, an empty file; and each time a leftover temporary file.
   for (const std::string& damaged :
        {data.substr(0, data.rfind('\n')), data + "\nmore", std::string(99, 'x'), std::string()}) {
     std::ofstream(cache.files().at(0), std::ios::binary) << damaged;
@@ -77,7 +77,7 @@ BARE_CASE(begins_again_where_an_archive_is_damaged) {
     CHECK(compiled(directory, {"fill", "add"}) == 2);
     CHECK(compiled(directory, {"fill", "add"}) == 0 && cache.files().size() == 2);
   }
-  // Another archive's.
+  // The contents of another archive.
   CHECK(compiled(directory + "/sources", {"fill"}) == 1);
   std::vector<std::string> files = cache.files();
   std::erase_if(files, [](const std::string& file) { return file.find("tmp-") != file.npos; });
@@ -103,10 +103,10 @@ BARE_CASE(does_without_an_archive) {
     const Cache cache;
     CHECK(compiled(directory, {"fill"}) == 1);
     std::ofstream(cache.files().at(0)) << "garbage";
-    CHECK(compiled(directory, {"fill"}) == 1);  // begun again
+    CHECK(compiled(directory, {"fill"}) == 1);  // starts over
     CHECK(compiled(directory, {"fill"}) == 0);
     mpsx_emulation_fail("archive", 0, 1);
-    CHECK(compiled(directory, {"fill", "add"}) == 1);  // add, not into the archive
+    CHECK(compiled(directory, {"fill", "add"}) == 1);  // compiles add, which is not stored in the archive
     CHECK(compiled(directory, {"fill", "add"}) == 1);
     mpsx_emulation_fail("archive_file", 0, 1);
     CHECK(compiled(directory, {"fill", "scale"}) == 1);

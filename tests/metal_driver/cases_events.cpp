@@ -1,4 +1,4 @@
-// Events of the Metal driver: when they are reached, and what time that was.
+// Events of the Metal driver: their completion and their times.
 #include <unistd.h>
 
 #include <chrono>
@@ -14,29 +14,29 @@ CASE(times_events) {
   const float one = 1;
   Event* const from = device.driver->new_event();
   Event* const to = device.driver->new_event();
-  CHECK(device.driver->done(from));
+  CHECK(device.driver->query(from));
   device.driver->synchronize(from);
   THROWS(device.driver->elapsed_ms(from, to), "recorded");
   device.driver->record(from, device.stream);
-  CHECK(device.driver->done(from));  // nothing came before it
+  CHECK(device.driver->query(from));  // there is no earlier work
   mpsx_emulation_delay(50000);
   usleep(20000);
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.driver->record(to, device.stream);
   device.driver->wait(to, device.driver->new_stream());
-  if (!device.driver->done(to)) THROWS(device.driver->elapsed_ms(from, to), "reached");
+  if (!device.driver->query(to)) THROWS(device.driver->elapsed_ms(from, to), "complete");
   device.driver->synchronize(to);
-  CHECK(device.driver->done(to));
+  CHECK(device.driver->query(to));
   const double elapsed = device.driver->elapsed_ms(from, to);
   CHECK(elapsed >= 20 && elapsed < 10000);
   CHECK(std::abs(device.driver->elapsed_ms(to, from) + elapsed) < 1e-6);
-  CHECK(a[0] == 1);  // the event's end is the end of what came before it
+  CHECK(a[0] == 1);  // the event completes after the work before it
   device.driver->destroy(from);
   device.driver->destroy(to);
   mpsx_emulation_delay(300);
 }
 
-// Events of a busy GPU are when it gets to them, whenever they were recorded; those of an idle one when they were.
+// On a busy GPU an event's time is when the GPU reaches it; on an idle GPU, when it was recorded.
 CASE(times_the_gpu_and_not_the_cpu) {
   Array<float> a(device, 4);
   const float one = 1;
@@ -60,7 +60,7 @@ CASE(times_the_gpu_and_not_the_cpu) {
   CHECK(between(0, 1) >= 0 && between(1, 2) >= 0 && between(2, 3) >= 0);
   CHECK(std::abs(between(0, 1) + between(1, 2) + between(2, 3) - between(0, 3)) < 1e-6);
   CHECK(between(0, 3) <= all);
-  if (between(0, 3) > queued) CHECK(between(3, 4) == 0);  // it was busy still
+  if (between(0, 3) > queued) CHECK(between(3, 4) == 0);  // the GPU was still busy
   mpsx_emulation_delay(0);
   mark();
   usleep(20000);
@@ -70,7 +70,7 @@ CASE(times_the_gpu_and_not_the_cpu) {
   mpsx_emulation_delay(300);
 }
 
-// The GPU says that it has come to an event; nobody waits for the command buffer's own end.
+// The GPU signals an event when it reaches it, before the command buffer completes.
 CASE(sees_events_as_soon_as_they_are_reached) {
   Array<float> a(device, 4);
   const float one = 1, two = 2;
@@ -80,22 +80,22 @@ CASE(sees_events_as_soon_as_they_are_reached) {
   mpsx_emulation_hold_completions(1);
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.driver->record(to, device.stream);
-  for (int i = 0; i < 5000 && !device.driver->done(to); ++i) usleep(1000);
-  CHECK(device.driver->done(to));
+  for (int i = 0; i < 5000 && !device.driver->query(to); ++i) usleep(1000);
+  CHECK(device.driver->query(to));
   CHECK(a[3] == 1);
   CHECK(!device.driver->idle(device.stream));
   std::thread later([] {
     usleep(20000);
     mpsx_emulation_hold_completions(0);
   });
-  const double elapsed = device.driver->elapsed_ms(from, to);  // which is known a little later
+  const double elapsed = device.driver->elapsed_ms(from, to);  // known only after completion
   later.join();
   CHECK(elapsed >= 20 && elapsed == device.driver->elapsed_ms(from, to));
-  // Recorded again, it is not reached before the work that is new.
+  // Recorded again, it is not complete before the new work.
   mpsx_emulation_delay(50000);
   device.launch("fill", {a.argument(), value(two)}, {4});
   device.driver->record(to, device.stream);
-  while (!device.driver->done(to)) usleep(100);
+  while (!device.driver->query(to)) usleep(100);
   CHECK(a[3] == 2);
   mpsx_emulation_delay(300);
   device.driver->destroy(from);
@@ -111,8 +111,8 @@ CASE(passes_events_of_work_that_failed) {
   mpsx_emulation_fail("command_buffer", 0, 1);
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.driver->record(to, device.stream);
-  for (int i = 0; i < 5000 && !device.driver->done(to); ++i) usleep(1000);
-  CHECK(device.driver->done(to));
+  for (int i = 0; i < 5000 && !device.driver->query(to); ++i) usleep(1000);
+  CHECK(device.driver->query(to));
   device.driver->synchronize(to);
   CHECK(device.driver->elapsed_ms(from, to) >= 0);
   THROWS(device.wait(), "kernel fill");
@@ -122,5 +122,5 @@ CASE(passes_events_of_work_that_failed) {
 
 BARE_CASE(needs_a_shared_event) {
   mpsx_emulation_fail("event", 0, 1);
-  THROWS(make_metal_driver(directory), "Metal gave no command queue");
+  THROWS(make_metal_driver(directory), "Metal could not create a command queue");
 }

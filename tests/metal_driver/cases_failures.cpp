@@ -1,4 +1,4 @@
-// The Metal driver when something fails, or when it is asked for something that Metal cannot do.
+// Failures, and requests that Metal does not support.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,22 +9,23 @@
 
 using namespace test;
 
-CASE(refuses_what_metal_cannot_do) {
+CASE(rejects_what_metal_cannot_do) {
   Array<float> a(device, 4);
   const float one = 1;
   const std::vector<char> large(4097);
   const Argument v = value(one);
-  THROWS(device.launch("fill", {a.argument(), v}, {4}, {2048}), "fill", "1024 threads per threadgroup, got 2048");
+  THROWS(device.launch("fill", {a.argument(), v}, {4}, {2048}), "fill", "1024 threads per threadgroup, got 2048x1x1");
   THROWS(device.launch("fill", {a.argument(), v}, {4}, {0}), "fill", "threads per threadgroup, got 0");
-  THROWS(device.launch("fill", {a.argument(), {Argument::Kind::bytes, large.data(), 4097}}, {4}), "4096", "4097");
-  THROWS(device.launch("fill", {a.argument(), {Argument::Kind::bytes, &one, 0}}, {4}), "1 to 4096 bytes, got 0");
-  THROWS(device.launch("fill", {a.argument(4), v}, {4}), "offset 16", "buffer 0 of 16 bytes");
-  THROWS(device.launch("fill", std::vector<Argument>(32, v), {4}), "more than 31 buffers");
+  THROWS(device.launch("fill", {a.argument(), {Argument::Kind::bytes, large.data(), 4097}}, {4}), "1 to 4096 bytes",
+         "got 4097");
+  THROWS(device.launch("fill", {a.argument(), {Argument::Kind::bytes, &one, 0}}, {4}), "1 to 4096 bytes", "got 0");
+  THROWS(device.launch("fill", {a.argument(4), v}, {4}), "16 bytes of buffer 0, got 16");
+  THROWS(device.launch("fill", std::vector<Argument>(32, v), {4}), "at most 31 buffers");
   THROWS(device.launch("fill", {a.argument(), v}, {1u << 30}, {8}, false), "fill",
-         "4294967295 threads an axis, got 85");
+         "at most 4294967295 threads per dimension");
   THROWS(device.launch("fill", {a.argument(), v, threadgroup(32769)}, {4}),
-         "32784 bytes of threadgroup memory, the limit");
-  device.launch("fill", {a.argument(), v}, {4});  // and goes on
+         "at most 32768 bytes of threadgroup memory, got 32784");
+  device.launch("fill", {a.argument(), v}, {4});  // the driver still works
   device.wait();
   CHECK(a[3] == 1);
 }
@@ -47,7 +48,7 @@ CASE(throws_what_failed_at_the_next_wait) {
   device.driver->commit(device.stream);
   THROWS(device.wait(), "mpsx ", "fill x2, add", "Caused GPU Timeout Error", "(code 2)", "MPSX_METAL_DEBUG");
   CHECK(a[0] == 5);
-  device.wait();  // once
+  device.wait();  // throws only once
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.wait();
   CHECK(a[0] == 1);
@@ -69,23 +70,23 @@ CASE(survives_a_refused_command_buffer) {
   const float one = 1;
   for (const char* what : {"queue", "encoder"}) {
     mpsx_emulation_fail(what, 0, 1);
-    THROWS(device.launch("fill", {a.argument(), value(one)}, {4}), "Metal gave no command");
+    THROWS(device.launch("fill", {a.argument(), value(one)}, {4}), "Metal could not create a command");
     device.launch("fill", {a.argument(), value(one)}, {4});
     device.wait();
   }
 }
 
 CASE(reports_kernels_that_make_no_pipeline) {
-  mpsx_emulation_fail("pipeline", 0, 2);  // with the archive, and without
+  mpsx_emulation_fail("pipeline", 0, 2);  // with and without the archive
   THROWS(device.driver->kernel("positions"), "positions", "injected");
-  CHECK(device.driver->kernel("positions"));  // it is not remembered as missing
+  CHECK(device.driver->kernel("positions"));  // the failure is not cached
 }
 
 CASE(does_not_survive_a_fork) {
   Array<float> a(device, 4);
   const float one = 1;
   Event* const event = device.driver->new_event();
-  device.launch("fill", {a.argument(), value(one)}, {4});  // in the middle of encoding, another thread at work
+  device.launch("fill", {a.argument(), value(one)}, {4});  // fork while encoding, with another thread running
   device.driver->record(event, device.stream);
   std::atomic<bool> ends{false};
   std::thread busy([&] {
@@ -97,7 +98,7 @@ CASE(does_not_survive_a_fork) {
     THROWS(device.wait(), "forked");
     THROWS(device.driver->allocate(4), "forked");
     THROWS(device.driver->commit(device.stream), "forked");
-    THROWS(device.driver->done(event), "forked");
+    THROWS(device.driver->query(event), "forked");
     THROWS(device.driver->synchronize(event), "forked");
     THROWS(device.driver->elapsed_ms(event, event), "forked");
     device.driver->destroy(event);
@@ -118,7 +119,7 @@ CASE(translates_what_objective_c_raises) {
   THROWS(device.driver->allocate(4), "Metal raised an exception");
   mpsx_emulation_fail("exception", 0, 1);
   THROWS(device.launch("fill", {a.argument(), value(one)}, {4}), "Metal raised an exception");
-  device.launch("fill", {a.argument(), value(one)}, {4});  // and goes on
+  device.launch("fill", {a.argument(), value(one)}, {4});  // the driver still works
   device.wait();
   CHECK(a[3] == 1);
 }
@@ -135,7 +136,7 @@ BARE_CASE(runs_kernels_one_by_one_for_debugging) {
     for (int i = 0; i < 3; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
     THROWS(device.wait(), "kernel fill", "mpsx 2");
     CHECK(mpsx_emulation_command_buffers() - before == 3);
-    for (int i = 0; i < 200; ++i) device.launch("fill", {a.argument(), value(one)}, {4});  // more than a queue holds
+    for (int i = 0; i < 200; ++i) device.launch("fill", {a.argument(), value(one)}, {4});  // beyond its limit
     device.wait();
   }
 }
@@ -147,17 +148,17 @@ BARE_CASE(finds_no_device) {
 
 BARE_CASE(needs_a_new_macos) {
   mpsx_emulation_fail("old_macos", 0, 1);
-  THROWS(make_metal_driver(directory), "macOS 14 or later", "this is macOS 13.6");
+  THROWS(make_metal_driver(directory), "macOS 14 or later", "got macOS 13.6");
 }
 
 BARE_CASE(needs_an_apple_gpu) {
-  mpsx_emulation_fail("old_gpu", 0, 1000);  // of each family
-  THROWS(make_metal_driver(directory), "an Apple GPU (M1 or later) is needed, this Mac has Emulated Apple GPU");
+  mpsx_emulation_fail("old_gpu", 0, 1000);  // for every family
+  THROWS(make_metal_driver(directory), "expected an Apple GPU (M1 or later), got Emulated Apple GPU");
   mpsx_emulation_fail("old_gpu", 0, 0);
 }
 
 BARE_CASE(needs_its_kernels) {
-  THROWS(make_metal_driver(directory + "/none"), "neither mpsx.metallib nor mpsx.metal", "reinstall");
+  THROWS(make_metal_driver(directory + "/none"), "expected mpsx.metallib or mpsx.metal", "reinstall");
   mpsx_emulation_fail("compile", 0, 1);
   THROWS(make_metal_driver(directory), "cannot load the kernel library", "mpsx.metallib", "injected");
 }
@@ -171,10 +172,10 @@ BARE_CASE(compiles_sources_when_they_are_needed) {
   Array<float> a(device, 4);
   const float one = 1;
   mpsx_emulation_fail("macos_14", 0, 1);
-  mpsx_emulation_fail("macos_26", 0, 1000);                     // whose newer language is for users' shaders
-  device.launch("fill", {a.argument(), value(one)}, {4}, {4});  // of the first unit
+  mpsx_emulation_fail("macos_26", 0, 1000);                     // the newer language applies to users' shaders only
+  device.launch("fill", {a.argument(), value(one)}, {4}, {4});  // in the first unit
   CHECK(compiled("3.1 safe precise"));
-  device.launch("twice", {a.argument()}, {4}, {4});                    // of the second
+  device.launch("twice", {a.argument()}, {4}, {4});  // in the second
   CHECK(compiled("3.1 safe precise"));
   mpsx_emulation_fail("macos_26", 0, 0);
   device.wait();
@@ -196,7 +197,7 @@ CASE(tells_lack_of_memory_from_other_failures) {
     CHECK(false);
   } catch (const Error&) {
   }
-  device.launch("fill", {a.argument(), value(one)}, {4});  // and goes on
+  device.launch("fill", {a.argument(), value(one)}, {4});  // the driver still works
   device.wait();
   CHECK(a[3] == 1);
 }

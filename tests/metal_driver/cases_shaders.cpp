@@ -1,6 +1,6 @@
-// Kernels of somebody else's: function constants, what they take, what is said where that is missing.
+// Users' kernels: function constants, reflection, and messages about missing arguments.
 #include "check.h"
-#include "driver/shader_facts.h"
+#include "driver/reflection.h"
 
 using namespace test;
 
@@ -87,29 +87,26 @@ CASE(says_what_a_kernel_takes) {
 
   const Argument absent{Argument::Kind::buffer, nullptr, 0};
   THROWS(run(device, *library, "axpy|0=1|3=1|4=1,1,1", {y.argument(), y.argument()}),
-         "expects 3 buffers, got 2: nothing is given for bias [[buffer(2)]]");
+         "expected 3 buffers, got 2: missing argument bias [[buffer(2)]]");
   THROWS(run(device, *library, "axpy|0=1|3=1|4=1,1,1", {y.argument(), absent, y.argument()}),
-         "nothing is given for x [[buffer(1)]]");
+         "missing argument x [[buffer(1)]]");
   THROWS(run(device, *library, "shared", {absent, y.argument(), threadgroup(16)}),
-         "nothing is given for b [[threadgroup(2)]]");
-  THROWS(run(device, *library, "shared", {absent, y.argument()}), "nothing is given for a [[threadgroup(0)]]");
+         "missing argument b [[threadgroup(2)]]");
+  THROWS(run(device, *library, "shared", {absent, y.argument()}), "missing argument a [[threadgroup(0)]]");
   for (int i = 0; i < 4; ++i) y[i] = float(i);
   run(device, *library, "shared", {absent, y.argument(), threadgroup(16), threadgroup(0), threadgroup(16)});
   CHECK(y[3] == 6);
   run(device, *library, "axpy|0=0|3=1|4=0,0,0",
-      {y.argument(), y.argument(), absent, y.argument()});  // more than it takes
+      {y.argument(), y.argument(), absent, y.argument()});  // more arguments than needed
   CHECK(y[3] == 6);
 }
 
 CASE(tells_wrong_sources_from_other_failures) {
-  test::throws<SyntaxError>(
-      [&] {
-        device.driver->load_library({"a shader", "", "kernel void wrong("});
-      },
-      {"cannot compile a shader", "program_source:1"}, __LINE__);
+  test::throws<SyntaxError>([&] { device.driver->load_library({"a shader", "", "kernel void wrong("}); },
+                            {"cannot compile a shader", "program_source:1"}, __LINE__);
 }
 
-// Whatever PyTorch's own compile_shader does on the same Mac; the text is the user's alone.
+// The same options as PyTorch's own compile_shader, with the user's text unchanged.
 CASE(compiles_as_pytorch_does) {
   const auto compile = [&](const char* macos) {
     if (macos) mpsx_emulation_fail(macos, 0, 1);

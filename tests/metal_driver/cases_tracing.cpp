@@ -15,11 +15,11 @@ CASE(labels_what_runs) {
   device.driver->begin_label("attention");
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.launch("fill", {a.argument(), value(one)}, {4});
-  // A thread's labels are its own.
+  // Labels are per thread.
   std::thread([&] { device.launch("add", {a.argument(), a.argument(), a.argument()}, {4}); }).join();
   device.driver->end_label();
   device.driver->end_label();
-  device.driver->end_label();  // one too many is nothing
+  device.driver->end_label();  // extra calls have no effect
   mpsx_emulation_fail("command_buffer", 0, 1);
   THROWS(device.wait(), "fill in forward, fill x2 in forward/attention, add (");
   CHECK(mpsx_emulation_debug_groups() - groups == 2);
@@ -27,7 +27,7 @@ CASE(labels_what_runs) {
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.wait();
   CHECK(mpsx_emulation_debug_groups() - groups == 2);
-  device.driver->begin_label("backward");  // the last of its command buffer
+  device.driver->begin_label("backward");  // the last kernel of its command buffer
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.driver->end_label();
   device.wait();
@@ -40,11 +40,11 @@ CASE(captures_what_runs) {
   const auto captures = mpsx_emulation_captures(), buffers = mpsx_emulation_command_buffers();
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.driver->start_capture("trace.gputrace");
-  CHECK(mpsx_emulation_command_buffers() - buffers == 1);  // what came before is not in it
-  THROWS(device.driver->start_capture("other.gputrace"), "running already");
+  CHECK(mpsx_emulation_command_buffers() - buffers == 1);  // earlier work is not captured
+  THROWS(device.driver->start_capture("other.gputrace"), "already running");
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.driver->stop_capture();
-  CHECK(device.driver->idle(device.stream));  // all of what came in between is
+  CHECK(device.driver->idle(device.stream));  // all work in between is captured
   CHECK(mpsx_emulation_captures() - captures == 1);
   device.driver->stop_capture();
   CHECK(mpsx_emulation_captures() - captures == 1);
@@ -59,42 +59,42 @@ CASE(shares_buffers_of_others) {
   const Buffer others = device.driver->allocate(4096);
   const Buffer shared = device.driver->share(others.handle);
   CHECK(shared.contents == others.contents && shared.size == 4096);
-  device.driver->release(others);  // the share keeps it alive
+  device.driver->release(others);  // the shared reference keeps it alive
   device.launch("fill", {{Argument::Kind::buffer, shared.handle, 64}, value(seven)}, {4});
   device.wait();
   CHECK(static_cast<float*>(shared.contents)[19] == 7);
   device.driver->release(shared);
 }
 
-CASE(waits_for_one_place) {
+CASE(waits_for_one_dispatch) {
   Array<float> a(device, 4), b(device, 4);
   const float one = 1;
   const Argument first[] = {a.argument(), value(one)}, second[] = {b.argument(), value(one)};
   const Kernel& fill = device.kernel("fill");
   const Dispatch four{{4}, {4}};
   mpsx_emulation_delay(20000);
-  const uint64_t place = device.driver->dispatch(device.stream, fill, first, 2, four);
+  const uint64_t seq = device.driver->dispatch(device.stream, fill, first, 2, four);
   device.driver->commit(device.stream);
   const uint64_t later = device.driver->dispatch(device.stream, fill, second, 2, four);
-  CHECK(place && later > place);
-  CHECK(!device.driver->reached(later));
+  CHECK(seq && later > seq);
+  CHECK(!device.driver->is_complete(later));
   const auto waits = mpsx_emulation_waits(), buffers = mpsx_emulation_command_buffers();
-  device.driver->reach(place);
-  CHECK(device.driver->reached(place) && !device.driver->reached(later));
+  device.driver->wait_until(seq);
+  CHECK(device.driver->is_complete(seq) && !device.driver->is_complete(later));
   CHECK(mpsx_emulation_waits() - waits == 1 && mpsx_emulation_command_buffers() == buffers);
   CHECK(a[3] == 1);
-  device.driver->reach(place);  // nothing is left to wait for
+  device.driver->wait_until(seq);  // already complete
   CHECK(mpsx_emulation_waits() - waits == 1);
-  device.driver->reach(later);  // which has to be committed first
+  device.driver->wait_until(later);  // commits it first
   CHECK(mpsx_emulation_waits() - waits == 2 && mpsx_emulation_command_buffers() - buffers == 1);
-  CHECK(b[3] == 1 && device.driver->reached(later));
+  CHECK(b[3] == 1 && device.driver->is_complete(later));
   mpsx_emulation_delay(300);
 
-  // finish() leaves what failed to the next who asks.
+  // wait_until_nothrow() leaves errors to the next wait.
   mpsx_emulation_fail("command_buffer", 0, 1);
   const uint64_t failing = device.driver->dispatch(device.stream, fill, first, 2, four);
-  device.driver->finish(failing);
-  CHECK(device.driver->reached(failing));
-  THROWS(device.driver->reach(place), "kernel fill");
+  device.driver->wait_until_nothrow(failing);
+  CHECK(device.driver->is_complete(failing));
+  THROWS(device.driver->wait_until(seq), "kernel fill");
   device.wait();
 }

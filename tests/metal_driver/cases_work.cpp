@@ -1,4 +1,4 @@
-// The Metal driver when all goes well.
+// Normal operation of the Metal driver.
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ CASE(describes_the_device) {
   const Info& info = device.driver->info();
   CHECK(info.name == "metal" && info.isa == "apple9" && info.device == "Emulated Apple GPU");
   const Traits& traits = device.driver->traits();
-  CHECK(traits.asynchronous && traits.memory == Memory::buffers && traits.dense_bytes == 16);
+  CHECK(traits.asynchronous && traits.memory == Memory::buffers && traits.vector_bytes == 16);
   CHECK(info.total_memory == uint64_t(8) << 30);
 }
 
@@ -67,7 +67,7 @@ CASE(commits_in_batches) {
   const auto before = mpsx_emulation_command_buffers();
   for (int i = 0; i < 8 + 4 * 64; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
   const auto committed = mpsx_emulation_command_buffers() - before;
-  CHECK(committed >= 4 && committed <= 1 + 4 * 8);  // the first eight at once, then sixty-four at a time while they run
+  CHECK(committed >= 4 && committed <= 1 + 4 * 8);  // the first 8 immediately, then batches of 64
   device.wait();
   CHECK(mpsx_emulation_command_buffers() - before == committed);
   mpsx_emulation_delay(300);
@@ -101,7 +101,7 @@ CASE(waits_only_for_work) {
 }
 
 CASE(commits_large_buffers_soon) {
-  Array<float> a(device, size_t(150) << 20);  // 600 MiB: two of them pass the limit
+  Array<float> a(device, size_t(150) << 20);  // 600 MiB, so that two exceed the limit
   const float one = 1;
   const auto before = mpsx_emulation_command_buffers();
   for (int i = 0; i < 4; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
@@ -210,7 +210,7 @@ CASE(has_buffers_of_nothing) {
 }
 
 CASE(reaches_beyond_4_gib) {
-  const size_t far = (size_t(9) << 29) / sizeof(float);  // 4.5 GiB, of which the system has no page yet
+  const size_t far = (size_t(9) << 29) / sizeof(float);  // 4.5 GiB of untouched memory
   Array<float> a(device, far + 4);
   const float seven = 7;
   device.launch("fill", {a.argument(far), value(seven)}, {4});
@@ -288,7 +288,7 @@ CASE(compiles_sources_given_at_run_time) {
   device.wait();
   CHECK(a[3] == 6);
   THROWS(device.driver->load_library({"a shader", "", "kernel void wrong("}), "cannot compile a shader");
-  // Freed with work on its way that names its kernel.
+  // Freed while work in flight refers to its kernel.
   const auto other = device.driver->load_library({"another", "", text});
   mpsx_emulation_fail("command_buffer", 0, 1);
   device.driver->dispatch(device.stream, *other->kernel("triple"), &argument, 1, {{4}, {4}});

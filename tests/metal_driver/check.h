@@ -1,4 +1,4 @@
-// Shared by the cases of the driver's test program.
+// Helpers for the cases of the driver's test program.
 #pragma once
 
 #include "../support/driver_check.h"
@@ -6,7 +6,7 @@
 
 namespace test {
 
-// A driver, its default stream, and short ways to launch.
+// A driver, its default stream, and launch helpers.
 struct Device : AnyDevice {
   Stream* stream;
 
@@ -28,7 +28,7 @@ struct Device : AnyDevice {
   });                                                     \
   static void name([[maybe_unused]] ::test::Device& device)
 
-// Memory of a driver, freed with it.
+// Device memory, released with the object.
 template <typename T>
 struct Array {
   Driver& driver;

@@ -1,5 +1,4 @@
-// The simt driver for tests, without torch: allocate, dispatch, see what went wrong; and its parts, for tests of their
-// own. simt_library.py calls it through ctypes.
+// The simt driver and its components for tests without torch. simt_library.py calls it through ctypes.
 #include "driver/driver.h"
 
 #include <cstring>
@@ -26,7 +25,7 @@ const char* kept(std::string s) {
 
 extern "C" {
 
-// Null: see message().
+// Returns null on failure; message() has the error.
 Driver* open_driver(const char* directory) {
   try {
     return make_simt_driver(directory, &in_order).release();
@@ -41,7 +40,7 @@ void* allocate(Driver* driver, size_t bytes) { return driver->allocate(bytes).co
 void release(Driver* driver, void* p, size_t bytes) { driver->release({p, p, bytes}); }
 void wrap(Driver* driver, void* p, size_t bytes) { driver->wrap(p, bytes); }
 
-// Empty: all went well.
+// Returns an error message, or an empty string.
 const char* dispatch(Driver* driver, const char* name, const Argument* arguments, size_t count, const uint32_t* grid,
                      const uint32_t* group, bool by_threads) {
   const Kernel* kernel = driver->kernel(name);
@@ -55,7 +54,7 @@ const char* dispatch(Driver* driver, const char* name, const Argument* arguments
   return "";
 }
 
-// "file:line", or empty.
+// Returns "file:line", or an empty string.
 const char* line_of(const char* path, uint64_t address) {
   const simt::LineTable table(path);
   const simt::SourceLine s = table.find(address);
@@ -67,7 +66,7 @@ void delete_shadow(simt::Shadow* s) { delete s; }
 void shadow_begin(simt::Shadow* s) { s->begin_group(); }
 void shadow_barrier(simt::Shadow* s, bool fences) { s->threadgroup_barrier(fences); }
 void shadow_simd_barrier(simt::Shadow* s, unsigned simdgroup, bool fences) { s->simdgroup_barrier(simdgroup, fences); }
-// The fault as a number, plus 16 if there was a barrier that does not fence, plus 32 times the other thread.
+// Returns the fault's number, plus 16 if there was a barrier without a fence, plus 32 times the other thread.
 unsigned shadow_access(simt::Shadow* s, char kind, size_t offset, size_t bytes, unsigned thread) {
   simt::Shadow::Finding f;
   switch (kind) {

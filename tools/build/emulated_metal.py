@@ -107,13 +107,14 @@ def compile_object(source: Path, include: list[str], flags: list[str], context: 
 def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list[Path]:
     """Compile the driver (or a modified copy), the emulation, and more sources."""
     include = [str(driver.parents[1]), str(ROOT / "src"), str(EMULATION)]
-    own, others = headers(driver), headers(EMULATION, HOST, HOST / "simt", STDLIB)
+    own, others = headers(driver, driver.parent), headers(EMULATION, HOST, HOST / "simt", STDLIB)
     sources = {source: own for kind in ("*.mm", "*.cpp") for source in driver.glob(kind)}
     sources |= {source: others for kind in ("*.mm", "*.cpp") for source in EMULATION.glob(kind)}
     sources |= dict.fromkeys((ROOT / "src" / "driver").glob("*.cpp"), own)
     # The engine that runs the emulated GPU's kernels, and the traps that stop them.
     sources |= dict.fromkeys((HOST / "simt").glob("*.cpp"), others)
-    sources |= dict.fromkeys((HOST / name for name in ("interrupt.cpp", "division_trap.cpp", "fault_trap.cpp")), others)
+    signals = ("interrupt.cpp", "kernel_code.cpp", "fault_handler.cpp")
+    sources |= dict.fromkeys((HOST / name for name in signals), others)
     sources |= dict.fromkeys(more, others)
 
     def build(entry: tuple[Path, str]) -> Path:

@@ -11,7 +11,7 @@ Api open_library() {
   Api found;
 #define MPSX_FIND(NAME, SYMBOL, PARAMETERS)                                    \
   found.NAME = reinterpret_cast<decltype(found.NAME)>(dlsym(library, SYMBOL)); \
-  if (!found.NAME) throw Error("the NVIDIA driver is too old: libcuda.so.1 has no " SYMBOL);
+  if (!found.NAME) throw Error("the NVIDIA driver is too old: libcuda.so.1 does not have " SYMBOL);
   MPSX_CUDA_FUNCTIONS(MPSX_FIND)
 #undef MPSX_FIND
   return found;
@@ -34,7 +34,7 @@ void Api::check(CUresult result, const char* what) const {
 }
 
 const Api& api() {
-  static const Api* found = new Api(open_library());  // an exception leaves it for the next call
+  static const Api* found = new Api(open_library());  // tried again on the next call after an exception
   return *found;
 }
 

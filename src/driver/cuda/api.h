@@ -1,7 +1,7 @@
-// The part of the CUDA driver API that mpsx uses, out of libcuda.so.1, which every NVIDIA driver installs. No header
-// and no library of the CUDA toolkit is needed to build or to run.
+// The part of the CUDA driver API that mpsx uses, loaded from libcuda.so.1, which every NVIDIA driver installs. Neither
+// building nor running needs the CUDA toolkit.
 //
-// Types, values and signatures: "CUDA Driver API", NVIDIA.
+// Source of types, values and signatures: "CUDA Driver API", NVIDIA.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2;
 constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
 constexpr unsigned CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2;
 
-// X(name, name of the symbol, parameters)
+// X(name, symbol name, parameters)
 #define MPSX_CUDA_FUNCTIONS(X)                                                                                 \
   X(cuInit, "cuInit", (unsigned))                                                                              \
   X(cuDriverGetVersion, "cuDriverGetVersion", (int*))                                                          \
@@ -98,11 +98,11 @@ struct Api {
 
   // "out of memory (CUDA_ERROR_OUT_OF_MEMORY)"
   std::string describe(CUresult) const;
-  // Throws OutOfMemory or Error, with `what` in front.
+  // Throws OutOfMemory or Error, with the prefix `what`, unless the result is CUDA_SUCCESS.
   void check(CUresult, const char* what) const;
 };
 
-// The library, opened once a process and never closed. Throws Error with the reason why it cannot be used.
+// Opens the library on the first call and never closes it. Throws Error with the reason if it cannot be used.
 const Api& api();
 
 }  // namespace mpsx::driver::cuda

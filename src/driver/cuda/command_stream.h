@@ -1,7 +1,7 @@
-// The one ordered sequence of work, a stream of CUDA's. Places in it are numbers that grow with each dispatch.
+// The driver's single CUDA stream. Every dispatch has a sequence number, one more than the previous one's.
 //
-// One serves as every stream, as on Metal: freed memory may then be used again at once, whatever stream its last user
-// was on.
+// As on Metal, one stream implements all streams, so that freed memory can be reused immediately, regardless of the
+// stream that used it last.
 #pragma once
 
 #include <deque>
@@ -18,37 +18,37 @@ class CommandStream {
   CUstream get() const { return stream_; }
 
   uint64_t dispatch(const CudaKernel&, const Argument* arguments, size_t count, const Dispatch&);
-  void synchronize();                    // throws Error for work that failed
-  void reach(uint64_t place);            // waits for the work up to a place, and throws as synchronize() does
-  void finish(uint64_t place) noexcept;  // waits, and leaves what failed to the next that throws
-  bool reached(uint64_t place);
+  void synchronize();                              // throws Error for work that failed
+  void wait_until(uint64_t seq);                   // throws as synchronize() does
+  void wait_until_nothrow(uint64_t seq) noexcept;  // leaves errors to the next call that throws
+  bool is_complete(uint64_t seq);
   bool idle();
 
  private:
-  // An event behind the work up to a place. Shared with whoever waits for it.
-  struct Mark {
-    uint64_t place;
+  // An event recorded after the work up to `seq`. Shared with the threads that wait for it.
+  struct Checkpoint {
+    uint64_t seq;
     std::shared_ptr<CUevent_st> event;
   };
 
   void launch(const CudaKernel&, Parameters&, const Dispatch&);
-  Mark mark();
-  void collect();
-  void complete(uint64_t place);
-  void note(CUresult);
+  Checkpoint checkpoint();
+  void retire_completed();
+  void retire(uint64_t seq);
+  void record_failure(CUresult);
   void throw_failure();
   std::string list() const;
 
   const Device& device_;
   const CUstream stream_;
-  const bool one_by_one_;  // waits for each kernel, so that an error names it
+  const bool synchronous_;  // wait for each kernel, so that errors name it
 
-  std::mutex mutex_;  // of everything below
-  Upload upload_;
-  uint64_t last_ = 0, completed_ = 0;     // places
-  std::deque<Mark> marks_;                // not seen complete yet
-  std::deque<const CudaKernel*> flying_;  // dispatched behind `completed_`
-  std::string failure_;                   // why the GPU does not work any more; empty: it does
+  std::mutex mutex_;  // guards everything below
+  UploadRing upload_;
+  uint64_t last_ = 0, completed_ = 0;        // sequence numbers
+  std::deque<Checkpoint> checkpoints_;       // not known to be complete
+  std::deque<const CudaKernel*> in_flight_;  // dispatched after `completed_`
+  std::string failure_;                      // message of a fatal error; empty if there was none
 };
 
 }  // namespace mpsx::driver::cuda

@@ -3,24 +3,23 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 
 #include "driver/cache_folder.h"
+#include "driver/environment.h"
 
 namespace mpsx::driver::cuda {
 namespace {
 
-// A file ends with the hash of its name and of what comes before.
-std::string seal(std::string_view cubin, const std::string& name) {
+// The checksum at the end of each file: a hash of the file's name and of its contents.
+std::string checksum(std::string_view cubin, const std::string& name) {
   return to_hex(content_hash(cubin, content_hash(name)));
 }
 
 }  // namespace
 
 CubinCache::CubinCache(const Device& device) {
-  const char* const chosen = std::getenv("MPSX_CUDA_CACHE");
-  if (chosen && std::string_view(chosen) == "0") return;
+  if (env_string("MPSX_CUDA_CACHE") == "0") return;
   folder_ = cache_folder("cuda/" + device.architecture() + "-" + std::to_string(device.driver_version));
 }
 
@@ -37,7 +36,7 @@ std::string CubinCache::find(std::string_view unit, const std::string& symbol) c
   if (data.size() <= 16) return {};
   const std::string found = data.substr(data.size() - 16);
   data.resize(data.size() - 16);
-  return seal(data, file_name) == found ? data : std::string();
+  return checksum(data, file_name) == found ? data : std::string();
 }
 
 void CubinCache::store(std::string_view unit, const std::string& symbol, std::string_view cubin) const {
@@ -45,7 +44,7 @@ void CubinCache::store(std::string_view unit, const std::string& symbol, std::st
   const std::string file_name = name(unit, symbol), written = temporary_file(folder_);
   if (written.empty()) return;
   std::ofstream file(written, std::ios::binary);
-  file << cubin << seal(cubin, file_name);
+  file << cubin << checksum(cubin, file_name);
   file.close();
   if (!file || std::rename(written.c_str(), (folder_ + "/" + file_name).c_str()) != 0) unlink(written.c_str());
 }

@@ -1,4 +1,4 @@
-// Compiled kernels on disk: the GPU's driver takes tens of milliseconds for each.
+// A disk cache of compiled kernels, which the GPU's driver needs tens of milliseconds each to compile.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace mpsx::driver::cuda {
 
-// Files in the cache folder (driver/cache_folder.h), in a folder for each kind of GPU and version of its driver.
-// MPSX_CUDA_CACHE=0 turns it off. Whatever goes wrong with files, kernels are compiled again.
+// Files in the cache folder (driver/cache_folder.h), with a subfolder per GPU architecture and driver version.
+// MPSX_CUDA_CACHE=0 disables it. After any file error the kernel is compiled again.
 class CubinCache {
  public:
   explicit CubinCache(const Device&);
-  // Of a kernel in a unit of PTX, as compressed. Empty: not there.
+  // Finds the code of a kernel in a unit of PTX. Empty if it is not cached.
   std::string find(std::string_view unit, const std::string& symbol) const;
   void store(std::string_view unit, const std::string& symbol, std::string_view cubin) const;
 
  private:
   static std::string name(std::string_view unit, const std::string& symbol);
-  std::string folder_;  // empty: there is none
+  std::string folder_;  // empty if there is no cache
 };
 
 }  // namespace mpsx::driver::cuda

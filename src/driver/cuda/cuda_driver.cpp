@@ -1,30 +1,15 @@
-// The CUDA driver: driver.h on an NVIDIA GPU.
-#include <cstdlib>
-
+// The CUDA driver: implements driver.h on an NVIDIA GPU.
 #include "driver/cuda/command_stream.h"
 #include "driver/cuda/event.h"
 #include "driver/cuda/memory.h"
+#include "driver/environment.h"
 
 namespace mpsx::driver {
 namespace cuda {
 namespace {
 
-// The threads of every threadgroup whose size is free, as a test wishes; 0: whatever launchers choose.
-uint32_t chosen_threads() {
-  const char* text = std::getenv("MPSX_CUDA_THREADS");
-  if (!text || !*text) return 0;
-  char* end = nullptr;
-  const long threads = std::strtol(text, &end, 10);
-  if (*end || threads < 1 || threads > 1024)
-    throw Error(std::string("MPSX_CUDA_THREADS: expected a number from 1 to 1024, got \"") + text + "\"");
-  return uint32_t(threads);
-}
-
-// An allocation a tensor, in memory of the GPU's own: for compute-sanitizer.
-bool exact_buffers() {
-  const char* text = std::getenv("MPSX_CUDA_EXACT_BUFFERS");
-  return text && *text && std::string_view(text) != "0";
-}
+// One allocation per tensor, in device memory, for compute-sanitizer.
+bool exact_buffers() { return env_flag("MPSX_CUDA_EXACT_BUFFERS"); }
 
 Stream* as_stream(CommandStream* stream) { return reinterpret_cast<Stream*>(stream); }
 Event* as_event(CudaEvent* event) { return reinterpret_cast<Event*>(event); }
@@ -43,7 +28,7 @@ class CudaDriver final : public Driver {
     info_.total_memory = device_.total_memory;
     traits_.memory = Memory::managed;
     traits_.cores = uint32_t(device_.processors);
-    traits_.group_threads = chosen_threads();
+    traits_.threadgroup_size = uint32_t(env_number("MPSX_CUDA_THREADS", 1, 1024, 0));
     traits_.exact_allocations = exact_buffers();
   }
 
@@ -55,12 +40,12 @@ class CudaDriver final : public Driver {
     return memory_.allocate(bytes);
   }
   void release(const Buffer& buffer) noexcept override {
-    bind_quietly();
+    bind_nothrow();
     memory_.release(buffer);
   }
-  Buffer allocate_near_cpu(size_t bytes) override {
+  Buffer allocate_host_resident(size_t bytes) override {
     device_.bind();
-    return memory_.allocate_near_cpu(bytes);
+    return memory_.allocate_host_resident(bytes);
   }
   Buffer wrap(void*, size_t) override { return {}; }
   void copy(void* to, const void* from, size_t bytes) override {
@@ -68,7 +53,7 @@ class CudaDriver final : public Driver {
     memory_.copy(to, from, bytes);
   }
   void prefetch(const void* address, size_t bytes) noexcept override {
-    bind_quietly();
+    bind_nothrow();
     memory_.prefetch(address, bytes);
   }
   size_t free_memory() const override {
@@ -88,29 +73,29 @@ class CudaDriver final : public Driver {
                     const Dispatch& dispatch) override {
     return stream_.dispatch(static_cast<const CudaKernel&>(kernel), arguments, count, dispatch);
   }
-  void commit(Stream*) override {}  // what is launched is on its way
+  void commit(Stream*) override {}  // launches are submitted immediately
   void synchronize(Stream*) override { stream_.synchronize(); }
   bool idle(Stream*) override { return stream_.idle(); }
-  void reach(uint64_t place) override { stream_.reach(place); }
-  void finish(uint64_t place) noexcept override { stream_.finish(place); }
-  bool reached(uint64_t place) override { return stream_.reached(place); }
+  void wait_until(uint64_t seq) override { stream_.wait_until(seq); }
+  void wait_until_nothrow(uint64_t seq) noexcept override { stream_.wait_until_nothrow(seq); }
+  bool is_complete(uint64_t seq) override { return stream_.is_complete(seq); }
 
   Event* new_event() override { return as_event(new CudaEvent(device_)); }
   void destroy(Event* event) noexcept override {
-    bind_quietly();
+    bind_nothrow();
     delete &of(event);
   }
   void record(Event* event, Stream*) override { of(event).record(stream_.get()); }
-  void wait(Event*, Stream*) override {}  // what was recorded comes before what will be dispatched
-  bool done(Event* event) override { return of(event).done(); }
+  void wait(Event*, Stream*) override {}  // recorded work precedes later dispatches in the only stream
+  bool query(Event* event) override { return of(event).query(); }
   void synchronize(Event* event) override { of(event).synchronize(); }
   double elapsed_ms(Event* from, Event* to) override { return CudaEvent::elapsed_ms(of(from), of(to)); }
 
  private:
-  void bind_quietly() noexcept {
+  void bind_nothrow() noexcept {
     try {
       device_.bind();
-    } catch (const Error&) {  // the process ends
+    } catch (const Error&) {  // CUDA is already shut down
     }
   }
 
@@ -126,10 +111,12 @@ class CudaDriver final : public Driver {
 }  // namespace cuda
 
 #ifdef __APPLE__
-std::string cuda_trouble() { return "not on macOS"; }
-std::unique_ptr<Driver> make_cuda_driver(const std::string&) { throw Error("MPSX_DRIVER=cuda: not on macOS"); }
+std::string cuda_unavailable_reason() { return "not available on macOS"; }
+std::unique_ptr<Driver> make_cuda_driver(const std::string&) {
+  throw Error("MPSX_DRIVER=cuda: not available on macOS");
+}
 #else
-std::string cuda_trouble() {
+std::string cuda_unavailable_reason() {
   try {
     const cuda::Device found(false);
     return {};

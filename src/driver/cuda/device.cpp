@@ -1,26 +1,15 @@
 #include "driver/cuda/device.h"
 
-#include <cstdlib>
+#include "driver/environment.h"
 
 namespace mpsx::driver::cuda {
 namespace {
 
-constexpr int kLeastDriver = 12000;  // the first that reads PTX 8.0
-constexpr int kLeastMajor = 8;       // Ampere: bfloat16 on tensor cores
+constexpr int kMinDriver = 12000;  // the first that supports PTX 8.0
+constexpr int kMinMajor = 8;       // Ampere: bfloat16 on tensor cores
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
-int wanted_device(int count) {
-  const char* text = std::getenv("MPSX_CUDA_DEVICE");
-  if (!text || !*text) return 0;
-  char* end = nullptr;
-  const long number = std::strtol(text, &end, 10);
-  if (*end || number < 0 || number >= count)
-    throw Error(std::string("MPSX_CUDA_DEVICE: expected a number below ") + std::to_string(count) + ", got \"" + text +
-                "\"");
-  return int(number);
 }
 
 }  // namespace
@@ -30,24 +19,25 @@ Device::Device(bool open) : api(cuda::api()) {
   if (started == CUDA_ERROR_NO_DEVICE) throw Error("no NVIDIA GPU: " + api.describe(started));
   api.check(started, "cuInit");
   api.check(api.cuDriverGetVersion(&driver_version), "cuDriverGetVersion");
-  if (driver_version < kLeastDriver)
-    throw Error("the NVIDIA driver is too old: made for CUDA " + version_text(driver_version) + ", at least " +
-                version_text(kLeastDriver) + " is needed");
+  if (driver_version < kMinDriver)
+    throw Error("expected an NVIDIA driver for CUDA " + version_text(kMinDriver) + " or later, got CUDA " +
+                version_text(driver_version));
   int count = 0;
   api.check(api.cuDeviceGetCount(&count), "cuDeviceGetCount");
   if (count == 0) throw Error("no NVIDIA GPU");
-  api.check(api.cuDeviceGet(&number, wanted_device(count)), "cuDeviceGet");
+  const auto wanted = env_number("MPSX_CUDA_DEVICE", 0, uint64_t(count) - 1, 0);
+  api.check(api.cuDeviceGet(&number, int(wanted)), "cuDeviceGet");
   char text[256] = {};
   api.check(api.cuDeviceGetName(text, int(sizeof text) - 1, number), "cuDeviceGetName");
   name = text;
   major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   processors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-  if (major < kLeastMajor)
-    throw Error(name + " is too old: its compute capability is " + std::to_string(major) + "." + std::to_string(minor) +
-                ", at least " + std::to_string(kLeastMajor) + ".0 is needed");
+  if (major < kMinMajor)
+    throw Error(name + ": expected compute capability " + std::to_string(kMinMajor) + ".0 or later, got " +
+                std::to_string(major) + "." + std::to_string(minor));
   if (!attribute(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
-    throw Error(name + " cannot share memory with the CPU while it works, on this system (concurrent managed access)");
+    throw Error(name + ": expected support for concurrent managed access, which this system does not have");
   api.check(api.cuDeviceTotalMem(&total_memory, number), "cuDeviceTotalMem");
   if (!open) return;
   api.check(api.cuDevicePrimaryCtxRetain(&context_, number), "cuDevicePrimaryCtxRetain");
@@ -60,7 +50,7 @@ int Device::attribute(int which) const {
   return value;
 }
 
-// Once a thread: nobody else in the process has a reason to make another context current.
+// Once per thread, because nothing else in the process makes another context current.
 void Device::bind() const {
   static thread_local CUcontext bound = nullptr;
   if (bound == context_) return;

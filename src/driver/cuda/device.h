@@ -1,25 +1,25 @@
-// The GPU: found, and found able.
+// The GPU and its properties.
 #pragma once
 
 #include "driver/cuda/api.h"
 
 namespace mpsx::driver::cuda {
 
-// The first GPU, or the one that MPSX_CUDA_DEVICE numbers; its primary context, which torch's own CUDA shares.
+// The first GPU, or number MPSX_CUDA_DEVICE, with its primary context, which is shared with torch's own CUDA.
 class Device {
  public:
-  // Throws Error with the reason why there is none. Without `open` it is only looked at.
+  // Throws Error with the reason if there is no usable GPU. `open`: whether to create the context.
   explicit Device(bool open = true);
 
-  // Makes the context the calling thread's. Every call of the API but the first few needs that.
+  // Makes the context current on the calling thread, which most API calls require.
   void bind() const;
 
   const Api& api;
   CUdevice number = 0;
   std::string name;
-  int major = 0, minor = 0;  // of the compute capability
+  int major = 0, minor = 0;  // compute capability
   int processors = 0;
-  int driver_version = 0;  // 13000: made for CUDA 13.0
+  int driver_version = 0;  // 13000 for CUDA 13.0
   size_t total_memory = 0;
 
   std::string architecture() const { return "sm_" + std::to_string(major * 10 + minor); }

@@ -14,7 +14,7 @@ void CudaEvent::record(CUstream stream) {
   recorded_ = true;
 }
 
-bool CudaEvent::done() const {
+bool CudaEvent::query() const {
   if (!recorded_) return true;
   device_.bind();
   const CUresult result = device_.api.cuEventQuery(event_);
@@ -30,9 +30,9 @@ void CudaEvent::synchronize() const {
 }
 
 double CudaEvent::elapsed_ms(const CudaEvent& from, const CudaEvent& to) {
-  if (!from.recorded_ || !to.recorded_) throw Error("elapsed_time: both events must have been recorded");
-  if (!from.done() || !to.done())
-    throw Error("elapsed_time: both events must have been reached; synchronize them first");
+  if (!from.recorded_ || !to.recorded_) throw Error("elapsed_time: expected both events to be recorded");
+  if (!from.query() || !to.query())
+    throw Error("elapsed_time: expected both events to be complete; synchronize them first");
   float ms = 0;
   from.device_.api.check(from.device_.api.cuEventElapsedTime(&ms, from.event_, to.event_), "cuEventElapsedTime");
   return ms;

@@ -1,4 +1,4 @@
-// Marks in the stream, with the GPU's clock.
+// Positions in the stream with the GPU's clock.
 #pragma once
 
 #include "driver/cuda/device.h"
@@ -13,7 +13,7 @@ class CudaEvent {
   CudaEvent& operator=(const CudaEvent&) = delete;
 
   void record(CUstream);
-  bool done() const;
+  bool query() const;
   void synchronize() const;
   static double elapsed_ms(const CudaEvent& from, const CudaEvent& to);
 

@@ -4,12 +4,12 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "driver/cuda/arguments.h"
+#include "driver/dispatch_check.h"
 
 namespace mpsx::driver::cuda {
 namespace {
 
-// Ends with its scope.
+// Owns a CUlinkState.
 class Link {
  public:
   Link(const Api& a, unsigned count, int* options, void** values) : api_(a) {
@@ -24,7 +24,7 @@ class Link {
   CUlinkState state_ = nullptr;
 };
 
-// Bytes of threadgroup memory that a kernel names; its module declares those of all kernels of the file.
+// The bytes of threadgroup memory that a kernel uses. Its module declares the variables of all kernels of the file.
 size_t threadgroup_bytes(std::string_view module) {
   size_t bytes = 0;
   for (size_t at = 0; (at = module.find(".shared .align ", at)) != module.npos;) {
@@ -87,12 +87,12 @@ const CudaKernel* Kernels::get(std::string_view key) {
   return &loaded_.emplace(key, std::move(loaded)).first->second->kernel;
 }
 
-// Machine code for this GPU.
+// Compiles to machine code for this GPU.
 std::string Kernels::compile(const PtxKernel& kernel) {
   const Api& api = device_.api;
   const std::string text = library_.text(kernel);
-  if (const size_t bytes = threadgroup_bytes(text); bytes > kMaxThreadgroupBytes)
-    throw Error(kernel.name + ": expected at most " + std::to_string(kMaxThreadgroupBytes) +
+  if (const size_t bytes = threadgroup_bytes(text); bytes > kMaxThreadgroupMemory)
+    throw Error(kernel.name + ": expected at most " + std::to_string(kMaxThreadgroupMemory) +
                 " bytes of threadgroup memory, got " + std::to_string(bytes));
   char log[4096] = {};
   int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};
@@ -109,21 +109,20 @@ std::string Kernels::compile(const PtxKernel& kernel) {
   return std::string(static_cast<const char*>(code), size);
 }
 
-// The module's variables get their values from a kernel of the module's own, which evaluates those that depend on
-// others.
+// Runs a kernel of the module that sets the module's variables and evaluates constants that depend on others.
 void Kernels::set_constants(Loaded& loaded, const PtxKernel& kernel, std::string_view text) {
   const Api& api = device_.api;
   const FunctionConstants values(kernel.name, kernel.unit->constants, text);
-  const size_t count = values.declared().size(), stride = 32;  // bytes of the longest, a long4
+  const size_t count = values.declared().size(), stride = 32;  // the size of the largest type, long4
   const size_t table = (count * sizeof(void*) + stride - 1) / stride * stride;
   api.check(api.cuMemHostAlloc(&loaded.constants, table + count * stride,
                                CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
             "cuMemHostAlloc");
   auto* const base = static_cast<char*>(loaded.constants);
   for (size_t i = 0; i < count; ++i) {
-    char* const at = values.addresses()[i] ? base + table + i * stride : nullptr;
-    if (at) std::memcpy(at, values.addresses()[i], stride);
-    reinterpret_cast<char**>(base)[i] = at;
+    char* const value = values.addresses()[i] ? base + table + i * stride : nullptr;
+    if (value) std::memcpy(value, values.addresses()[i], stride);
+    reinterpret_cast<char**>(base)[i] = value;
   }
   CUfunction setter = nullptr;
   api.check(api.cuModuleGetFunction(&setter, loaded.module, "mpsx_set_constants"), "cuModuleGetFunction");

@@ -1,4 +1,4 @@
-// Kernels by key: compiled when they are first asked for, a module a kernel and set of function constants.
+// Kernels by key, compiled on first use. Each kernel and set of function constants has its own module.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace mpsx::driver::cuda {
 struct CudaKernel final : Kernel {
   CUfunction function = nullptr;
   std::vector<Parameter> parameters;
-  uint32_t buffers = 0, threadgroups = 0;  // how many arguments of each kind are counted up to the last it takes
+  uint32_t buffers = 0, threadgroups = 0;  // one more than the highest index of each kind
 };
 
 class Kernels final : public Library {
@@ -31,7 +31,7 @@ class Kernels final : public Library {
     const Api& api;
     CudaKernel kernel;
     CUmodule module = nullptr;
-    void* constants = nullptr;  // memory that the kernel's functions read the values in
+    void* constants = nullptr;  // pinned memory with the values of function constants
   };
   const CudaKernel* get(std::string_view key);
   std::string compile(const PtxKernel&);

@@ -5,10 +5,10 @@
 namespace mpsx::driver::cuda {
 namespace {
 
-// Stays free: contexts, code and stacks of kernels need some, this process's and others'.
+// Kept free for contexts, code and kernel stacks of this process and others.
 constexpr size_t kReserve = size_t(512) << 20;
 
-size_t less(size_t a, size_t b) { return a > b ? a - b : 0; }
+size_t saturating_sub(size_t a, size_t b) { return a > b ? a - b : 0; }
 
 }  // namespace
 
@@ -16,17 +16,18 @@ ManagedMemory::ManagedMemory(const Device& device, CUstream stream, bool exact)
     : device_(device), stream_(stream), exact_(exact) {
   size_t total = 0;
   device_.api.check(device_.api.cuMemGetInfo(&available_, &total), "cuMemGetInfo");
-  available_ = less(available_, kReserve);
+  available_ = saturating_sub(available_, kReserve);
 }
 
 Buffer ManagedMemory::allocate(size_t bytes) {
   const size_t size = std::max<size_t>(bytes, 1);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    // Free memory may count pages of ours that the CPU has now, and our allocations may not be backed by pages yet.
-    const size_t room = std::min(less(available_, allocated_), free_bytes());
+    // The free memory that CUDA reports includes our pages that have migrated to the CPU, and our allocations may not
+    // be backed by pages yet. So also subtract what was allocated before.
+    const size_t room = std::min(saturating_sub(available_, allocated_), free_bytes());
     if (size > room)
-      throw OutOfMemory("the GPU has room for " + std::to_string(room) + " bytes, " + std::to_string(size) +
+      throw OutOfMemory("the GPU has " + std::to_string(room) + " bytes available, " + std::to_string(size) +
                         " are needed");
     allocated_ += size;
   }
@@ -48,7 +49,7 @@ Buffer ManagedMemory::allocate(size_t bytes) {
   return {p, p, bytes};
 }
 
-Buffer ManagedMemory::allocate_near_cpu(size_t bytes) {
+Buffer ManagedMemory::allocate_host_resident(size_t bytes) {
   const Api& api = device_.api;
   void* p = nullptr;
   api.check(api.cuMemHostAlloc(&p, std::max<size_t>(bytes, 1), CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
@@ -68,7 +69,7 @@ void ManagedMemory::release(const Buffer& buffer) noexcept {
     std::lock_guard<std::mutex> lock(mutex_);
     if (pinned_.erase(buffer.handle)) return void(device_.api.cuMemFreeHost(buffer.handle));
   }
-  // Waits for the GPU. Fails when the process ends and CUDA is gone already.
+  // Waits for the GPU. Fails at process exit if CUDA is already shut down.
   if (device_.api.cuMemFree(reinterpret_cast<CUdeviceptr>(buffer.handle)) != CUDA_SUCCESS) return;
   std::lock_guard<std::mutex> lock(mutex_);
   allocated_ -= std::max<size_t>(buffer.size, 1);
@@ -77,10 +78,10 @@ void ManagedMemory::release(const Buffer& buffer) noexcept {
 size_t ManagedMemory::free_bytes() const {
   size_t free = 0, total = 0;
   device_.api.check(device_.api.cuMemGetInfo(&free, &total), "cuMemGetInfo");
-  return less(free, kReserve);
+  return saturating_sub(free, kReserve);
 }
 
-// A hint: where it fails, pages move when they are touched.
+// Only a hint: if it fails, pages migrate on first access.
 void ManagedMemory::prefetch(const void* address, size_t bytes) noexcept {
   if (!exact_) device_.api.cuMemPrefetchAsync(reinterpret_cast<CUdeviceptr>(address), bytes, device_.number, stream_);
 }

@@ -1,4 +1,4 @@
-// Managed memory: one address for CPU and GPU, as on a Mac, whose pages lie where they were used last.
+// Managed memory: CPU and GPU use the same addresses, as on a Mac, and pages migrate to where they are accessed.
 #pragma once
 
 #include <mutex>
@@ -10,24 +10,24 @@ namespace mpsx::driver::cuda {
 
 class ManagedMemory {
  public:
-  // `exact`: memory is the GPU's own instead, which compute-sanitizer watches to the byte and the CPU cannot touch.
+  // `exact`: use device memory instead, which compute-sanitizer checks to the byte and the CPU cannot access.
   ManagedMemory(const Device&, CUstream, bool exact);
 
-  // Lies on the GPU from the start. Throws OutOfMemory where the GPU has no room for it beside what was allocated
-  // before: a program that takes more managed memory than there is can hang the GPU.
+  // The memory is resident on the GPU. Throws OutOfMemory if it does not fit next to earlier allocations, because
+  // oversubscribing managed memory can hang the GPU.
   Buffer allocate(size_t bytes);
-  Buffer allocate_near_cpu(size_t bytes);  // pinned memory of the CPU, which the GPU reaches
+  Buffer allocate_host_resident(size_t bytes);  // pinned CPU memory, which the GPU can access
   void release(const Buffer&) noexcept;
   void copy(void* to, const void* from, size_t bytes) const;
   size_t free_bytes() const;
-  // Moves pages that the CPU used back to the GPU, ahead of the kernels that the stream gets next.
+  // Migrates pages that the CPU accessed back to the GPU, before the kernels that the stream executes next.
   void prefetch(const void* address, size_t bytes) noexcept;
 
  private:
   const Device& device_;
   const CUstream stream_;
   const bool exact_;
-  size_t available_ = 0;  // when the process began
+  size_t available_ = 0;  // when the driver started
   std::mutex mutex_;
   size_t allocated_ = 0;
   std::set<void*> pinned_;

@@ -1,5 +1,6 @@
 #include "driver/cuda/ptx_library.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -9,11 +10,29 @@
 #include <charconv>
 #include <cstring>
 
-#include "driver/cuda/inflate.h"
 #include "driver/driver.h"
 
 namespace mpsx::driver::cuda {
 namespace {
+
+// Decompresses with zlib, which every Linux distribution installs (manylinux wheels may rely on libz.so.1). No header
+// or library of zlib is needed to build.
+std::string decompress(std::string_view packed, size_t size) {
+  using Uncompress = int(unsigned char* to, unsigned long* to_size, const unsigned char* from, unsigned long from_size);
+  static Uncompress* const uncompress = [] {
+    void* const library = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
+    auto* const function = library ? reinterpret_cast<Uncompress*>(dlsym(library, "uncompress")) : nullptr;
+    if (!function) throw Error("cannot load zlib (libz.so.1), which decompresses the kernels' PTX");
+    return function;
+  }();
+  std::string text(size, 0);
+  unsigned long written = size;
+  if (uncompress(reinterpret_cast<unsigned char*>(text.data()), &written,
+                 reinterpret_cast<const unsigned char*>(packed.data()), packed.size()) != 0 ||
+      written != size)
+    throw Error("the library of PTX is damaged; reinstall mpsx");
+  return text;
+}
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> words;
@@ -47,9 +66,9 @@ PtxLibrary::PtxLibrary(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat facts{};
   if (file < 0 || fstat(file, &facts) != 0) {
-    const std::string why = std::strerror(errno);
+    const std::string reason = std::strerror(errno);
     if (file >= 0) close(file);
-    throw Error("cannot read the kernels' PTX, " + path + ": " + why);
+    throw Error("cannot read the kernels' PTX, " + path + ": " + reason);
   }
   mapped_size_ = size_t(facts.st_size);
   mapped_ = mmap(nullptr, std::max<size_t>(mapped_size_, 1), PROT_READ, MAP_PRIVATE, file, 0);
@@ -59,7 +78,7 @@ PtxLibrary::PtxLibrary(const std::string& path) {
     read({static_cast<const char*>(mapped_), mapped_size_});
   } catch (const std::exception& e) {
     munmap(mapped_, mapped_size_);
-    throw Error(path + " is not a library of PTX that this mpsx reads: " + e.what());
+    throw Error(path + " is not a valid library of PTX: " + e.what());
   }
 }
 
@@ -67,7 +86,7 @@ PtxLibrary::~PtxLibrary() { munmap(mapped_, mapped_size_); }
 
 void PtxLibrary::read(std::string_view data) {
   const size_t head = data.find("\nend\n");
-  if (data.rfind("mpsx-ptx 1\n", 0) != 0 || head == data.npos) throw Error("it begins with other words");
+  if (data.rfind("mpsx-ptx 1\n", 0) != 0 || head == data.npos) throw Error("unknown format");
   size_t at = head + 5;
   for (const std::string_view line : split(data.substr(0, head), '\n')) {
     const auto words = split(line, '\t');
@@ -75,7 +94,7 @@ void PtxLibrary::read(std::string_view data) {
       compiler_ = words.at(1);
     } else if (words[0] == "unit") {
       const size_t packed = number(words.at(1));
-      if (at + packed > data.size()) throw Error("it ends too early");
+      if (at + packed > data.size()) throw Error("unexpected end of file");
       units_.push_back(
           std::make_unique<PtxUnit>(PtxUnit{data.substr(at, packed), number(words.at(2)), number(words.at(3)), {}}));
       at += packed;
@@ -89,7 +108,7 @@ void PtxLibrary::read(std::string_view data) {
       kernel.size = number(words.at(2));
       kernel.symbol = words.at(4);
       kernel.unit = units_.back().get();
-      if (kernel.offset + kernel.size > kernel.unit->size) throw Error("a kernel lies outside of its unit");
+      if (kernel.offset + kernel.size > kernel.unit->size) throw Error("a kernel is outside its unit");
       if (words.at(5) != "-")
         for (const std::string_view word : split(words[5], ' ')) kernel.parameters.push_back(parameter(word));
       kernel.name = words.at(6);
@@ -112,7 +131,7 @@ std::vector<std::string> PtxLibrary::names() const {
 
 std::string PtxLibrary::text(const PtxKernel& kernel) {
   if (last_ != kernel.unit) {
-    text_ = inflate(kernel.unit->packed, kernel.unit->size);
+    text_ = decompress(kernel.unit->packed, kernel.unit->size);
     last_ = kernel.unit;
   }
   return text_.substr(0, kernel.unit->common) + text_.substr(kernel.offset, kernel.size);

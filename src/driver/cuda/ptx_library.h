@@ -1,5 +1,4 @@
-// The file of PTX that python/mpsx/msl/ptx.py writes, which says what it looks like: an index of kernels, and their
-// text.
+// Reads the library of PTX that python/mpsx/msl/ptx.py writes and documents: an index of kernels, and their code.
 #pragma once
 
 #include <memory>
@@ -12,15 +11,15 @@
 
 namespace mpsx::driver::cuda {
 
-// A parameter of an entry point, in their order; the grid is one more.
+// A parameter of an entry point. The grid follows as the last parameter.
 struct Parameter {
   enum class Kind : uint8_t { pointer, value, threadgroup } kind;
   uint32_t index;      // of the buffer, or of the threadgroup argument
-  uint32_t bytes = 0;  // of a value
+  uint32_t bytes = 0;  // size of a value
 };
 
 struct PtxUnit {
-  std::string_view packed;
+  std::string_view packed;  // compressed by zlib
   size_t size = 0, common = 0;
   std::vector<FunctionConstant> constants;
 };
@@ -39,10 +38,10 @@ class PtxLibrary {
   PtxLibrary(const PtxLibrary&) = delete;
   PtxLibrary& operator=(const PtxLibrary&) = delete;
 
-  const PtxKernel* find(std::string_view name) const;  // null: none of that name
+  const PtxKernel* find(std::string_view name) const;  // null if there is no such kernel
   std::vector<std::string> names() const;              // sorted
   const std::string& compiler() const { return compiler_; }
-  // A module with this kernel alone. Not synchronised.
+  // The PTX of a module that contains only this kernel. Not synchronized.
   std::string text(const PtxKernel&);
 
  private:
@@ -53,7 +52,7 @@ class PtxLibrary {
   std::string compiler_;
   std::vector<std::unique_ptr<PtxUnit>> units_;
   std::unordered_map<std::string, PtxKernel> kernels_;
-  const PtxUnit* last_ = nullptr;  // the unit whose text is in `text_`: kernels of one file often come together
+  const PtxUnit* last_ = nullptr;  // the unit of `text_`; kernels of one file are often compiled together
   std::string text_;
 };
 

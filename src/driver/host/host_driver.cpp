@@ -1,4 +1,4 @@
-// The host driver: Metal kernels translated to C++, run inside `dispatch` on the CPU's cores. In wide mode a
+// The host driver runs Metal kernels, translated to C++, inside `dispatch` on the CPU's cores. In wide mode a
 // threadgroup is one thread; kernels of SIMT libraries have real threadgroups (simt/).
 #ifdef __APPLE__
 #  include <mach/mach.h>
@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "driver/driver.h"
-#include "driver/host/fault_trap.h"
+#include "driver/host/fault_handler.h"
 #include "driver/host/interrupt.h"
 #include "driver/host/kernel_module.h"
 #include "driver/host/simt/allocations.h"
@@ -34,7 +34,7 @@ struct Event {
 namespace host {
 namespace {
 
-// Elements below which a second core costs more than it gains; torch's own at::internal::GRAIN_SIZE.
+// Below this number of elements a second core does not pay off. The same as torch's at::internal::GRAIN_SIZE.
 constexpr uint64_t kGrainElements = 32768;
 constexpr size_t kAlignment = 64;  // a cache line, and a 512-bit vector
 constexpr size_t kHugePage = size_t(2) << 20;
@@ -45,8 +45,8 @@ size_t mapped_size(size_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-// A mapping of its own, aligned to huge pages and backed by them where possible: first touches take a third of the
-// time, and all of it goes back to the system on release.
+// Maps memory aligned to huge pages and backed by them where possible. First accesses then take a third of the time,
+// and release returns all of it to the system.
 void* map_huge(size_t bytes) {
   const size_t size = mapped_size(bytes), whole = size + kHugePage;
   void* const mapped = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -63,22 +63,22 @@ void* map_huge(size_t bytes) {
 class HostDriver final : public Driver {
  public:
   HostDriver(const std::string& directory, ParallelFor parallel_for, bool simt)
-      : module_(choose_library(directory, simt)), parallel_for_(parallel_for) {
+      : module_(find_library(directory, simt)), parallel_for_(parallel_for) {
     info_.name = simt ? "simt" : "host";
     info_.compiler = module_.compiler();
     info_.isa = module_.isa();
     info_.device = info_.isa + " CPU, " + std::to_string(std::thread::hardware_concurrency()) + " cores";
     info_.total_memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
-    if (simt) {                          // lays out work as for a GPU, so that what it checks is what a GPU runs
-      simt_ = {simt::chosen_seed(), true};
+    if (simt) {  // lay out work as for a GPU, to check what a GPU would run
+      simt_ = {simt::configured_seed(), true};
       traits_.exact_allocations = true;
-      traits_.group_threads = simt::chosen_threads();
-      if (const uint32_t cores = simt::chosen_cores()) traits_.cores = cores;
+      traits_.threadgroup_size = simt::configured_threads();
+      if (const uint32_t cores = simt::configured_cores()) traits_.cores = cores;
       info_.device += ", MPSX_SIMT_SEED=" + std::to_string(simt_.seed);
     } else {
       traits_.simd_width = 1;
       traits_.one_thread_groups = true;
-      traits_.dense_bytes = 0;
+      traits_.vector_bytes = 0;
       traits_.cores = std::max(1u, std::thread::hardware_concurrency());
     }
     traits_.memory = Memory::process;
@@ -91,20 +91,14 @@ class HostDriver final : public Driver {
   Buffer allocate(size_t bytes) override {
     if (simt_.strict) {
       void* p = simt::allocations().allocate(bytes);
-      if (!p) throw OutOfMemory("the operating system has no " + std::to_string(bytes) + " bytes");
-      return {p, p, bytes};
+      return checked(p, bytes);
     }
     void* p = nullptr;
 #ifdef __linux__
-    if (bytes >= kHugePage) {
-      p = map_huge(bytes);
-      if (!p) throw OutOfMemory("the operating system has no " + std::to_string(bytes) + " bytes");
-      return {p, p, bytes};
-    }
+    if (bytes >= kHugePage) return checked(map_huge(bytes), bytes);
 #endif
-    if (posix_memalign(&p, kAlignment, std::max<size_t>(bytes, 1)) != 0)
-      throw OutOfMemory("the operating system has no " + std::to_string(bytes) + " bytes");
-    return {p, p, bytes};
+    if (posix_memalign(&p, kAlignment, std::max<size_t>(bytes, 1)) != 0) p = nullptr;
+    return checked(p, bytes);
   }
   void release(const Buffer& buffer) noexcept override {
     if (simt_.strict) return simt::allocations().release(buffer.contents, buffer.size);
@@ -143,7 +137,7 @@ class HostDriver final : public Driver {
   }
 
   Stream* default_stream() override { return &stream_; }
-  Stream* new_stream() override { return &stream_; }  // work is complete when dispatch returns: one serves as many
+  Stream* new_stream() override { return &stream_; }  // work is complete when dispatch returns, so one is enough
   void commit(Stream*) override {}
   void synchronize(Stream*) override {}
   bool idle(Stream*) override { return true; }
@@ -160,14 +154,18 @@ class HostDriver final : public Driver {
     event->recorded = true;
   }
   void wait(Event*, Stream*) override {}
-  bool done(Event*) override { return true; }
+  bool query(Event*) override { return true; }
   void synchronize(Event*) override {}
   double elapsed_ms(Event* from, Event* to) override {
-    if (!from->recorded || !to->recorded) throw Error("elapsed_time: both events must have been recorded");
+    if (!from->recorded || !to->recorded) throw Error("elapsed_time: expected both events to be recorded");
     return std::chrono::duration<double, std::milli>(to->time - from->time).count();
   }
 
  private:
+  static Buffer checked(void* p, size_t bytes) {
+    if (!p) throw OutOfMemory("the operating system cannot allocate " + std::to_string(bytes) + " bytes");
+    return {p, p, bytes};
+  }
   void run(const Kernel&, const Argument*, size_t, const Dispatch&);
 
   Info info_;
@@ -178,7 +176,7 @@ class HostDriver final : public Driver {
   Stream stream_;
 };
 
-// Memory for [[threadgroup(n)]] arguments, one per CPU thread, kept between launches.
+// Memory for [[threadgroup(n)]] arguments. Each CPU thread keeps its own between launches.
 void* threadgroup_scratch(size_t bytes) {
   static thread_local std::vector<std::max_align_t> scratch;
   const size_t units = (bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
@@ -198,19 +196,19 @@ void HostDriver::run(const Kernel& kernel, const Argument* arguments, size_t cou
       offsets[locals++] = scratch;
       scratch += (a.size + kAlignment - 1) / kAlignment * kAlignment;
     } else {
-      if (buffers == MPSX_MAX_BUFFERS) throw Error(kernel.name + ": more than 31 buffers");
+      if (buffers == MPSX_MAX_BUFFERS) throw Error(kernel.name + ": expected at most 31 buffers");
       const size_t offset = a.kind == Argument::Kind::buffer ? a.size : 0;
       args[buffers++] = const_cast<char*>(static_cast<const char*>(a.data) + offset);
     }
   }
   if (buffers < record.buffers)
-    throw Error(kernel.name + ": expects " + std::to_string(record.buffers) + " buffers, got " +
+    throw Error(kernel.name + ": expected " + std::to_string(record.buffers) + " buffers, got " +
                 std::to_string(buffers));
 
   if (dispatch.grid.count() == 0) return;
   if (record.unit == MPSX_UNIT_SIMT) {
     simt::Options options = simt_;
-    options.interruptible = host_kernel.of_user;
+    options.interruptible = host_kernel.is_user_kernel;
     return simt::dispatch(record, args, constants, arguments, count, dispatch, options, parallel_for_);
   }
   const Size& g = dispatch.grid;
@@ -221,10 +219,10 @@ void HostDriver::run(const Kernel& kernel, const Argument* arguments, size_t cou
                              ? uint64_t(launch.threads[0]) * launch.threads[1] * launch.threads[2]
                              : g.count();
   const uint64_t grain = std::max<uint64_t>(1, kGrainElements / std::max<uint64_t>(1, dispatch.work));
-  const unsigned before = interrupts();
+  const unsigned before = interrupt_count();
   const auto enter = [&](void* const* given, uint64_t begin, uint64_t end) {
     const auto kernel_itself = [&] { record.entry(given, &launch, begin, end); };
-    run_guarded(kernel.name.c_str(), host_kernel.of_user ? &before : nullptr, std::cref(kernel_itself));
+    run_guarded(kernel.name.c_str(), host_kernel.is_user_kernel ? &before : nullptr, std::cref(kernel_itself));
   };
   if (locals == 0 && total <= grain) return enter(args, 0, total);
   const auto body = [&](uint64_t begin, uint64_t end) {
@@ -250,7 +248,7 @@ std::unique_ptr<Driver> make_simt_driver(const std::string& library_directory, P
 }
 
 #ifndef __APPLE__
-// Exported, so that a library loaded earlier can supply Metal (tools/build/emulated_metal.py).
+// Exported, so that a library loaded earlier can replace it (tools/build/emulated_metal.py).
 __attribute__((visibility("default"))) std::unique_ptr<Driver> make_metal_driver(const std::string&) { return nullptr; }
 #endif
 

@@ -6,17 +6,17 @@
 
 #  include <atomic>
 
-#  include "driver/host/division_trap.h"
-#  include "driver/host/fault_trap.h"
+#  include "driver/host/fault_handler.h"
+#  include "driver/host/kernel_code.h"
 #  include "driver/host/machine_context.h"
 #  include "driver/host/simt/engine.h"
 
 namespace mpsx::driver::host {
 namespace {
 
-// One for each thread that runs kernels, never freed: a handler may be looking at it. Ended threads' are used again.
+// One per thread that runs kernels. Never freed, because a handler may be reading it; reused after its thread ends.
 struct Slot {
-  std::atomic<bool> taken{true};
+  std::atomic<bool> in_use{true};
   std::atomic<Interruptible*> running{nullptr};
   unsigned since = 0;
   pthread_t thread = pthread_self();
@@ -28,22 +28,23 @@ struct sigaction previous_interrupt, previous_urgent;
 
 Slot& new_slot() {
   for (Slot* s = slots; s; s = s->next) {
-    if (s->taken.exchange(true)) continue;
+    if (s->in_use.exchange(true)) continue;
     s->thread = pthread_self();
     return *s;
   }
   auto* s = new Slot;
   s->next = slots;
-  while (!slots.compare_exchange_weak(s->next, s)) {}
+  while (!slots.compare_exchange_weak(s->next, s)) {
+  }
   return *s;
 }
 struct Owner {
   Slot& slot = new_slot();
-  ~Owner() { slot.taken = false; }
+  ~Owner() { slot.in_use = false; }
 };
 thread_local Owner own;
 
-void pass_on(const struct sigaction& previous, int signal, siginfo_t* info, void* context) {
+void forward(const struct sigaction& previous, int signal, siginfo_t* info, void* context) {
   if (previous.sa_flags & SA_SIGINFO) return previous.sa_sigaction(signal, info, context);
   if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
   if (previous.sa_handler == SIG_IGN || signal == SIGURG) return;
@@ -53,28 +54,28 @@ void pass_on(const struct sigaction& previous, int signal, siginfo_t* info, void
   raise(signal);
 }
 
-bool is_to_end(const Slot& s) { return s.running && is_interrupted(s.since); }
+bool should_end(const Slot& s) { return s.running && is_interrupted(s.since); }
 
-// In a library that kernels call (for a sine), nothing happens: the next Ctrl-C may find the kernel itself.
+// Does nothing while the kernel is in a library function, such as sin(); the next Ctrl-C can interrupt it then.
 void end_kernel(void* context) {
-  if (!is_to_end(own.slot)) return;
+  if (!should_end(own.slot)) return;
   if (!is_kernel_code(program_counter(context))) return;
-  if (Landing landing; simt::Worker::interrupt(landing)) return go(context, landing);
+  if (ResumePoint resume_point; simt::Worker::interrupt(resume_point)) return resume_at(context, resume_point);
   if (Interruptible* const running = own.slot.running; running->back)
     siglongjmp(*running->back, RunningKernel::kInterrupt);
 }
 
-// Which thread it comes to is the system's choice: the others that run a kernel get a signal of their own.
+// The system chooses which thread receives SIGINT, so signal the other threads that run a kernel.
 void on_interrupt(int signal, siginfo_t* info, void* context) {
   ++count;
   for (Slot* s = slots; s; s = s->next)
-    if (s != &own.slot && is_to_end(*s)) pthread_kill(s->thread, SIGURG);
-  pass_on(previous_interrupt, signal, info, context);
+    if (s != &own.slot && should_end(*s)) pthread_kill(s->thread, SIGURG);
+  forward(previous_interrupt, signal, info, context);
   end_kernel(context);
 }
 
 void on_urgent(int signal, siginfo_t* info, void* context) {
-  if (info->si_code != SI_TKILL) return pass_on(previous_urgent, signal, info, context);
+  if (info->si_code != SI_TKILL) return forward(previous_urgent, signal, info, context);
   end_kernel(context);
 }
 
@@ -91,11 +92,11 @@ void handle(int signal, void (*handler)(int, siginfo_t*, void*), struct sigactio
 
 }  // namespace
 
-void notice_interrupts() {
+void install_interrupt_handlers() {
   handle(SIGINT, on_interrupt, previous_interrupt);
   handle(SIGURG, on_urgent, previous_urgent);
 }
-unsigned interrupts() { return count; }
+unsigned interrupt_count() { return count; }
 
 Interruptible::Interruptible(unsigned since, sigjmp_buf* jump) : back(jump) {
   own.slot.since = since;
@@ -108,8 +109,8 @@ Interruptible::~Interruptible() { own.slot.running = nullptr; }
 #else
 
 namespace mpsx::driver::host {
-void notice_interrupts() {}
-unsigned interrupts() { return 0; }
+void install_interrupt_handlers() {}
+unsigned interrupt_count() { return 0; }
 Interruptible::Interruptible(unsigned, sigjmp_buf* jump) : back(jump) {}
 Interruptible::~Interruptible() = default;
 }  // namespace mpsx::driver::host

@@ -1,18 +1,18 @@
-// Ctrl-C ends a kernel of the user's that does not end by itself: at the second SIGINT during its launch. The first one
-// is for whoever handles it, like Python, which raises KeyboardInterrupt once the launch is over. On Linux, x86-64.
+// Ctrl-C ends a user's kernel that runs forever: the second SIGINT during its launch interrupts it. The first one goes
+// to the previous handler, such as Python's, which raises KeyboardInterrupt after the launch. Linux on x86-64 only.
 #pragma once
 
 #include <setjmp.h>
 
 namespace mpsx::driver::host {
 
-// Notices SIGINT from now on; again for every library, since Python may have put its handler in place since.
-void notice_interrupts();
-unsigned interrupts();  // so far
-inline bool is_interrupted(unsigned since) { return interrupts() - since >= 2; }
+// Installs the signal handlers. Called again for every library, because Python may have replaced them since.
+void install_interrupt_handlers();
+unsigned interrupt_count();  // number of SIGINTs so far
+inline bool is_interrupted(unsigned since) { return interrupt_count() - since >= 2; }
 
-// While it lives, the thread that made it runs a kernel that began after so many interrupts. `back`: where a kernel on
-// the thread's own stack is left (RunningKernel); null for the threads of a simt::Worker.
+// While alive, the thread that created it runs an interruptible kernel, which started after `since` interrupts. `back`:
+// the jump target of a kernel on the thread's own stack (RunningKernel), or null for the threads of a simt::Worker.
 class Interruptible {
  public:
   explicit Interruptible(unsigned since, sigjmp_buf* back = nullptr);

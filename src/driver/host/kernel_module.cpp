@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "driver/host/division_trap.h"
-#include "driver/host/fault_trap.h"
+#include "driver/host/fault_handler.h"
 #include "driver/host/interrupt.h"
+#include "driver/host/kernel_code.h"
 #include "driver/host/simt/engine.h"
 
 namespace mpsx::driver::host {
@@ -20,7 +20,7 @@ constexpr const char* kSuffix = ".dylib";
 constexpr const char* kSuffix = ".so";
 #endif
 
-// Names of kernel libraries this CPU can run, best first.
+// The instruction sets that this CPU supports, best first.
 std::vector<std::string> supported_isas() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -43,11 +43,11 @@ std::string library_path(const std::string& directory, const std::string& isa) {
 
 }  // namespace
 
-std::string choose_library(const std::string& directory, bool simt) {
+std::string find_library(const std::string& directory, bool simt) {
   if (simt) {
     const std::string path = library_path(directory, "simt");
     if (access(path.c_str(), R_OK) != 0)
-      throw Error("MPSX_DRIVER=simt: there is no " + path + "; it was left out of this build");
+      throw Error("MPSX_DRIVER=simt: cannot find " + path + ", which this build does not include");
     return path;
   }
   std::vector<std::string> isas = supported_isas();
@@ -66,7 +66,7 @@ std::string choose_library(const std::string& directory, bool simt) {
 }
 
 KernelModule::~KernelModule() {
-  forget_division_by_zero(dlsym(library_, "mpsx_kernel_table"));
+  unregister_kernel_code(dlsym(library_, "mpsx_kernel_table"));
   dlclose(library_);
 }
 
@@ -77,9 +77,9 @@ void KernelModule::open(const std::string& path) {
   if (!table || table->abi_version != MPSX_KERNEL_ABI_VERSION)
     throw Error(path + " was built for another version of mpsx; reinstall mpsx");
   *table->simt = &simt::kServices;
-  tolerate_division_by_zero(table);
-  catch_faults();
-  if (of_user_) notice_interrupts();
+  register_kernel_code(table);
+  install_fault_handlers();
+  if (is_user_library_) install_interrupt_handlers();
   compiler_ = table->compiler;
   isa_ = table->isa;
   const std::vector<std::string> here = supported_isas();
@@ -91,9 +91,9 @@ void KernelModule::open(const std::string& path) {
     HostKernel kernel;
     kernel.name = record->name;
     kernel.record = record;
-    kernel.of_user = of_user_;
-    // A threadgroup of the wide mode has one thread. A kernel launched in threads takes any shape and cannot observe
-    // the SIMD width, so it reports Metal's usual one.
+    kernel.is_user_kernel = is_user_library_;
+    // Threadgroups have one thread in wide mode. A kernel launched in threads accepts any shape and cannot observe the
+    // SIMD width, so report Metal's usual one.
     kernel.simd_width = record->unit == MPSX_UNIT_GROUPS ? 1 : MPSX_SIMD_WIDTH;
     kernel.max_threads = record->unit == MPSX_UNIT_GROUPS ? 1 : record->max_threads;
     kernel.static_threadgroup_bytes = record->static_threadgroup_bytes;
@@ -104,27 +104,27 @@ void KernelModule::open(const std::string& path) {
 const Kernel* KernelModule::kernel(std::string_view key) const {
   auto it = kernels_.find(key);
   if (it != kernels_.end()) return &it->second;
-  return key.find('|') == key.npos ? nullptr : specialised(key);
+  return key.find('|') == key.npos ? nullptr : specialized(key);
 }
 
-// A kernel with values for its function constants.
-const Kernel* KernelModule::specialised(std::string_view key) const {
+// Returns a kernel with values for its function constants.
+const Kernel* KernelModule::specialized(std::string_view key) const {
   const size_t bar = key.find('|');
   const auto plain = kernels_.find(key.substr(0, bar));
   if (plain == kernels_.end()) return nullptr;
   std::lock_guard<std::mutex> lock(mutex_);
-  const auto known = specialised_.find(std::string(key));
-  if (known != specialised_.end()) return &known->second;
+  const auto known = specialized_.find(std::string(key));
+  if (known != specialized_.end()) return &known->second;
   HostKernel kernel;
   static_cast<Kernel&>(kernel) = plain->second;
   kernel.record = plain->second.record;
-  kernel.of_user = of_user_;
+  kernel.is_user_kernel = is_user_library_;
   std::vector<FunctionConstant> declared;
   for (const auto* c = kernel.record->constants; declared.size() < kernel.record->constant_count; ++c)
     declared.push_back({c->name, c->index, c->scalar, c->components});
   kernel.constants = std::make_unique<FunctionConstants>(kernel.record->name, std::move(declared), key.substr(bar + 1));
   kernel.name = key;
-  return &specialised_.emplace(key, std::move(kernel)).first->second;
+  return &specialized_.emplace(key, std::move(kernel)).first->second;
 }
 
 std::vector<std::string> KernelModule::kernel_names() const {

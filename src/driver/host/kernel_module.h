@@ -14,18 +14,20 @@ namespace mpsx::driver::host {
 
 struct HostKernel final : Kernel {
   const mpsx_kernel_record* record = nullptr;
-  std::unique_ptr<FunctionConstants> constants;  // null: none of them has a value
-  bool of_user = false;                          // and may not end by itself
+  std::unique_ptr<FunctionConstants> constants;  // null if none has a value
+  bool is_user_kernel = false;                   // may run forever, so it is interruptible
 };
 
-// The best library for this CPU among libmpsx_kernels_<isa>.{so,dylib} in a directory. MPSX_ISA forces one. With
-// `simt`, libmpsx_kernels_simt, which is built for one ISA.
-std::string choose_library(const std::string& directory, bool simt = false);
+// Returns the path of the best library for this CPU among libmpsx_kernels_<isa>.{so,dylib} in a directory. MPSX_ISA
+// forces one. With `simt`, returns libmpsx_kernels_simt, which is built for one ISA.
+std::string find_library(const std::string& directory, bool simt = false);
 
-// One such file. Closing it is for whoever knows that no thread runs its kernels.
+// One such library. The owner must ensure that no thread runs its kernels when it is destroyed.
 class KernelModule final : public Library {
  public:
-  explicit KernelModule(const std::string& path, bool of_user = false) : of_user_(of_user) { open(path); }
+  explicit KernelModule(const std::string& path, bool is_user_kernel = false) : is_user_library_(is_user_kernel) {
+    open(path);
+  }
   ~KernelModule() override;
   const Kernel* kernel(std::string_view key) const override;
   std::vector<std::string> kernel_names() const override;
@@ -34,14 +36,14 @@ class KernelModule final : public Library {
 
  private:
   void open(const std::string& path);
-  const Kernel* specialised(std::string_view key) const;
+  const Kernel* specialized(std::string_view key) const;
 
   std::unordered_map<std::string_view, HostKernel> kernels_;
   mutable std::mutex mutex_;
-  mutable std::unordered_map<std::string, HostKernel> specialised_;  // by key; as many as were asked for
+  mutable std::unordered_map<std::string, HostKernel> specialized_;  // by key
   std::string compiler_, isa_;
   void* library_ = nullptr;
-  const bool of_user_;
+  const bool is_user_library_;
 };
 
 }  // namespace mpsx::driver::host

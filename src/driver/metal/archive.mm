@@ -12,11 +12,12 @@
 #include <utility>
 
 #include "driver/cache_folder.h"
+#include "driver/environment.h"
 
 namespace mpsx::driver::metal {
 namespace {
 
-// Live archives. The process may end without destroying them.
+// Live archives, saved at exit because the process may end without destroying them.
 struct Archives {
   std::mutex mutex;
   std::set<PipelineArchive*> all;
@@ -32,37 +33,32 @@ void save_all() {
   for (PipelineArchive* archive : archives().all) archive->save();
 }
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 constexpr const char* kSuffix = ".binarchive";
 
-// The end of the name of a file with these contents.
-std::string ending_of(const std::string& path) {
+// The suffix of the name of an archive file, which contains a hash of the file's contents.
+std::string suffix_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string data((std::istreambuf_iterator<char>(file)), {});
   return "." + to_hex(content_hash(data)) + kSuffix;
 }
 
-// Goes with its owner, also when Metal throws.
+// Removes the file at the end of its scope, also when Metal throws.
 struct TemporaryFile {
   std::string path;
   ~TemporaryFile() { unlink(path.c_str()); }
 };
 
-// The files of an archive, with the times when they were written.
+// The files of an archive and their modification times.
 std::map<std::string, std::filesystem::file_time_type> files_of(const std::string& folder, const std::string& name) {
   std::map<std::string, std::filesystem::file_time_type> found;
-  std::error_code gone;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, gone))
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
     if (entry.path().filename().string().rfind(name + ".", 0) == 0)
-      if (const auto when = entry.last_write_time(gone); !gone) found[entry.path().string()] = when;
+      if (const auto when = entry.last_write_time(error); !error) found[entry.path().string()] = when;
   return found;
 }
 
-// A name for what a pipeline depends on: the kernels, the GPU, the compiler, which is macOS's.
+// A hash of everything that a pipeline depends on: the kernels, the GPU, and macOS, which contains the compiler.
 std::string name_of(id<MTLDevice> device, const std::string& library) {
   struct stat file {};
   stat(library.c_str(), &file);
@@ -73,7 +69,7 @@ std::string name_of(id<MTLDevice> device, const std::string& library) {
 }
 
 Owned<MTLComputePipelineDescriptor*> describe_pipeline(id<MTLFunction> function, id<MTLBinaryArchive> archive) {
-  auto descriptor = Owned<MTLComputePipelineDescriptor*>::taking([[MTLComputePipelineDescriptor alloc] init]);
+  auto descriptor = Owned<MTLComputePipelineDescriptor*>::adopt([[MTLComputePipelineDescriptor alloc] init]);
   descriptor.get().computeFunction = function;
   descriptor.get().binaryArchives = [NSArray arrayWithObject:archive];
   return descriptor;
@@ -83,7 +79,7 @@ Owned<MTLComputePipelineDescriptor*> describe_pipeline(id<MTLFunction> function,
 
 PipelineArchive::PipelineArchive(Owned<id<MTLDevice>> device, const std::string& library) : device_(std::move(device)) {
   AutoreleasePool pool;
-  if (library.empty() || environment("MPSX_METAL_ARCHIVE") == "0") return;
+  if (library.empty() || env_string("MPSX_METAL_ARCHIVE") == "0") return;
   folder_ = cache_folder("metal");
   if (folder_.empty()) return;
   name_ = name_of(device_.get(), library);
@@ -101,12 +97,12 @@ PipelineArchive::~PipelineArchive() {
   if (!is_forked()) save();
 }
 
-// The newest whole file; damaged ones go.
+// Returns the newest intact file and deletes damaged ones.
 std::string PipelineArchive::find() const {
   std::string newest;
   std::filesystem::file_time_type last;
   for (const auto& [path, when] : files_of(folder_, name_))
-    if (path != folder_ + "/" + name_ + ending_of(path))
+    if (path != folder_ + "/" + name_ + suffix_of(path))
       unlink(path.c_str());
     else if (newest.empty() || when > last)
       newest = path, last = when;
@@ -115,16 +111,16 @@ std::string PipelineArchive::find() const {
 
 void PipelineArchive::open() {
   const std::string path = find();
-  const auto descriptor = Owned<MTLBinaryArchiveDescriptor*>::taking([[MTLBinaryArchiveDescriptor alloc] init]);
+  const auto descriptor = Owned<MTLBinaryArchiveDescriptor*>::adopt([[MTLBinaryArchiveDescriptor alloc] init]);
   if (!path.empty()) descriptor.get().url = [NSURL fileURLWithPath:to_ns(path)];
   NSError* error = nil;
-  archive_ = Owned<id<MTLBinaryArchive>>::taking([device_.get() newBinaryArchiveWithDescriptor:descriptor.get()
+  archive_ = Owned<id<MTLBinaryArchive>>::adopt([device_.get() newBinaryArchiveWithDescriptor:descriptor.get()
                                                                                          error:&error]);
   if (archive_ || !descriptor.get().url) return;
-  // Of another macOS: start over.
+  // The archive was written by another version of macOS, so start over.
   unlink(path.c_str());
   descriptor.get().url = nil;
-  archive_ = Owned<id<MTLBinaryArchive>>::taking([device_.get() newBinaryArchiveWithDescriptor:descriptor.get()
+  archive_ = Owned<id<MTLBinaryArchive>>::adopt([device_.get() newBinaryArchiveWithDescriptor:descriptor.get()
                                                                                          error:&error]);
 }
 
@@ -136,7 +132,7 @@ Owned<id<MTLComputePipelineState>> PipelineArchive::make(id<MTLFunction> functio
   if (archive_ && !reflection) {
     const auto descriptor = describe_pipeline(function, archive_.get());
     const auto from_archive = [&] {
-      return Owned<id<MTLComputePipelineState>>::taking(
+      return Owned<id<MTLComputePipelineState>>::adopt(
           [device_.get() newComputePipelineStateWithDescriptor:descriptor.get()
                                                        options:MTLPipelineOptionFailOnBinaryArchiveMiss
                                                     reflection:nullptr
@@ -150,15 +146,15 @@ Owned<id<MTLComputePipelineState>> PipelineArchive::make(id<MTLFunction> functio
   }
   using Pipeline = Owned<id<MTLComputePipelineState>>;
 #pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wdeprecated-declarations"  // MTLPipelineOptionBindingInfo is its newer name
+#pragma clang diagnostic ignored "-Wdeprecated-declarations"  // newer SDKs call it MTLPipelineOptionBindingInfo
   const MTLPipelineOption options = MTLPipelineOptionArgumentInfo;
 #pragma clang diagnostic pop
   auto pipeline =
-      reflection ? Pipeline::taking([device_.get() newComputePipelineStateWithFunction:function
+      reflection ? Pipeline::adopt([device_.get() newComputePipelineStateWithFunction:function
                                                                               options:options
                                                                            reflection:reflection
                                                                                 error:&error])
-                 : Pipeline::taking([device_.get() newComputePipelineStateWithFunction:function error:&error]);
+                 : Pipeline::adopt([device_.get() newComputePipelineStateWithFunction:function error:&error]);
   if (!pipeline) *reason = describe(error);
   return pipeline;
 }
@@ -166,7 +162,7 @@ Owned<id<MTLComputePipelineState>> PipelineArchive::make(id<MTLFunction> functio
 void PipelineArchive::save() noexcept {
   try {
     write();
-  } catch (...) {  // of C++ or of Objective-C
+  } catch (...) {  // C++ or Objective-C exceptions
   }
 }
 
@@ -175,15 +171,15 @@ void PipelineArchive::write() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!changed_) return;
   changed_ = false;
-  // Readers see either the old file or the new one.
+  // Write a temporary file and rename it, so that readers see either the old file or the new one.
   const TemporaryFile fresh{temporary_file(folder_)};
   NSError* error = nil;
   if (fresh.path.empty()) return;
-  unlink(fresh.path.c_str());  // Metal makes it
+  unlink(fresh.path.c_str());  // Metal creates the file
   if (![archive_.get() serializeToURL:[NSURL fileURLWithPath:to_ns(fresh.path)] error:&error]) return;
-  const std::string path = folder_ + "/" + name_ + ending_of(fresh.path);
+  const std::string path = folder_ + "/" + name_ + suffix_of(fresh.path);
   if (std::rename(fresh.path.c_str(), path.c_str()) != 0) return;
-  // Of processes that write at once, the last one's stays.
+  // If several processes write at the same time, keep the newest file.
   const auto files = files_of(folder_, name_);
   const auto mine = files.find(path);
   for (const auto& other : files)

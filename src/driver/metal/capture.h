@@ -1,11 +1,11 @@
-// A record of what the GPU does, for Xcode's debugger.
+// Captures the GPU's work for Xcode's debugger.
 #pragma once
 
 #include "driver/metal/device.h"
 
 namespace mpsx::driver::metal {
 
-// Throws Error if macOS offers no capture, or one is running.
+// Throws Error if capture is not available or already running.
 void start_capture(id<MTLDevice> device, const std::string& path);
 void stop_capture();
 

@@ -5,10 +5,10 @@ namespace mpsx::driver::metal {
 void start_capture(id<MTLDevice> device, const std::string& path) {
   AutoreleasePool pool;
   MTLCaptureManager* manager = [MTLCaptureManager sharedCaptureManager];
-  if (manager.isCapturing) throw Error("a GPU capture is running already");
+  if (manager.isCapturing) throw Error("a GPU capture is already running");
   if (![manager supportsDestination:MTLCaptureDestinationGPUTraceDocument])
-    throw Error("macOS allows no GPU capture to a file: start the program with METAL_CAPTURE_ENABLED=1");
-  const auto descriptor = Owned<MTLCaptureDescriptor*>::taking([[MTLCaptureDescriptor alloc] init]);
+    throw Error("GPU capture to a file is disabled: start the program with METAL_CAPTURE_ENABLED=1");
+  const auto descriptor = Owned<MTLCaptureDescriptor*>::adopt([[MTLCaptureDescriptor alloc] init]);
   descriptor.get().captureObject = device;
   descriptor.get().destination = MTLCaptureDestinationGPUTraceDocument;
   descriptor.get().outputURL = [NSURL fileURLWithPath:to_ns(path)];

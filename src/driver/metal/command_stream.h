@@ -1,9 +1,9 @@
-// The single ordered sequence of work: kernels are encoded into an open command buffer, which is committed when it is
-// full or when somebody waits.
+// The driver's single command queue. Kernels are encoded into an open command buffer, which is committed when it is
+// full or when a thread waits.
 //
-// Serial: a compute encoder of MTLDispatchTypeSerial runs its dispatches one after the other, each seeing the memory
-// that those before it wrote, and buffers tracked for hazards order command buffers. So nothing here needs a fence or a
-// barrier, and a block of memory can be reused as soon as it is freed: its next user comes later in the sequence.
+// A compute encoder of MTLDispatchTypeSerial runs its dispatches in order, each seeing the writes of the previous ones,
+// and hazard-tracked buffers order command buffers. No fences or barriers are needed, and a freed block of memory can
+// be reused immediately, because its next user is later in the queue.
 #pragma once
 
 #include <deque>
@@ -16,12 +16,12 @@
 
 namespace mpsx::driver::metal {
 
-// A place in the stream: the GPU has reached it when `progress` is at `batch` and the clock has passed `since`.
-struct Mark {
-  uint64_t batch = 0;  // the last one committed; 0: there has been no work
+// A position in the stream. It is complete when `progress` has reached `batch`.
+struct Checkpoint {
+  uint64_t batch = 0;  // the last committed batch; 0 if there has been no work
   Owned<id<MTLSharedEvent>> progress;
-  Owned<id<MTLCommandBuffer>> last;  // the batch's
-  double since = 0;                  // seconds of the host's clock, which GPU times are in too
+  Owned<id<MTLCommandBuffer>> last;  // of that batch
+  double recorded_at = 0;            // seconds of the host's clock, which GPU times use too
 };
 
 class CommandStream {
@@ -29,17 +29,17 @@ class CommandStream {
   explicit CommandStream(Owned<id<MTLDevice>> device);
   ~CommandStream();  // waits for the GPU
 
-  // Returns the batch that the dispatch is in, which is its place in the stream.
+  // Returns the number of the batch that contains the dispatch, which is the dispatch's sequence number.
   uint64_t dispatch(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&);
   void commit();
-  void synchronize();      // throws Error, or OutOfMemory, for work that failed since the last call
-  void finish() noexcept;  // waits, and keeps what failed for synchronize()
-  // The same for the batches up to one.
-  void reach(uint64_t batch);
-  void finish(uint64_t batch) noexcept;
-  bool reached(uint64_t batch);
-  bool idle();  // commits
-  Mark mark();  // commits
+  void synchronize();                // throws Error, or OutOfMemory, for work that failed since the last call
+  void wait_all_nothrow() noexcept;  // waits, and leaves errors to synchronize()
+  // The same for the batches up to `batch`.
+  void wait_until(uint64_t batch);
+  void wait_until_nothrow(uint64_t batch) noexcept;
+  bool is_complete(uint64_t batch);
+  bool idle();              // commits
+  Checkpoint checkpoint();  // commits
 
  private:
   struct Encoded {
@@ -48,38 +48,38 @@ class CommandStream {
     bool operator==(const Encoded& other) const { return kernel == other.kernel && label == other.label; }
   };
   struct Batch {
-    uint64_t number = 0;  // 1, 2, 3 … in the order of commits
+    uint64_t number = 0;  // 1, 2, 3 … in commit order
     Owned<id<MTLCommandBuffer>> buffer;
     std::vector<Encoded> kernels;
     uint64_t bytes = 0;  // of the buffers bound
   };
 
   id<MTLComputeCommandEncoder> encoder();
-  void group(const Label&);
-  static std::string list(const std::vector<Encoded>&);
+  void set_debug_group(const Label&);
+  static std::string describe_kernels(const std::vector<Encoded>&);
   void check(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&) const;
-  bool full();
+  bool should_commit();
   void commit_open();
-  void collect();
+  void retire_completed();
   void throw_failure();
 
   const Owned<id<MTLDevice>> device_;
   const Owned<id<MTLCommandQueue>> queue_;
-  const Owned<id<MTLBuffer>> absent_;         // bound for arguments that are null
-  const Owned<id<MTLSharedEvent>> progress_;  // the GPU sets it to the number of each batch that it has done
+  const Owned<id<MTLBuffer>> null_buffer_;    // bound for null arguments
+  const Owned<id<MTLSharedEvent>> progress_;  // the GPU sets it to the number of each completed batch
   const size_t threadgroup_limit_;
-  const bool one_by_one_;  // a command buffer a kernel, so that an error names the kernel
+  const bool synchronous_;  // one command buffer per kernel, so that errors name the kernel
 
-  std::mutex mutex_;  // of everything below
+  std::mutex mutex_;  // guards everything below
   Batch open_;
   Owned<id<MTLComputeCommandEncoder>> encoder_;
-  Label group_;               // the encoder's debug group
-  std::deque<Batch> flying_;  // committed, and not seen complete yet
+  Label debug_group_;            // of the encoder
+  std::deque<Batch> in_flight_;  // committed and not known to be complete
   uint64_t committed_ = 0;
-  Owned<id<MTLCommandBuffer>> last_;  // committed
-  std::string failure_;               // of the first batch that failed since the last synchronize()
-  bool out_of_memory_ = false;        // it did for lack of memory
-  uint64_t failures_ = 0;
+  Owned<id<MTLCommandBuffer>> last_;  // the last one committed
+  std::string failure_;               // message of the first batch that failed since the last synchronize()
+  bool out_of_memory_ = false;        // whether that batch ran out of memory
+  uint64_t failures_ = 0;             // batches that failed since the last synchronize()
 };
 
 }  // namespace mpsx::driver::metal

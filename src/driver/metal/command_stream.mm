@@ -2,21 +2,18 @@
 
 #include <time.h>
 
-#include <cstdlib>
+#include "driver/dispatch_check.h"
+#include "driver/environment.h"
 
 namespace mpsx::driver::metal {
 namespace {
 
-constexpr size_t kMaxBuffers = 31;     // Metal's limit of buffers a kernel
-constexpr size_t kMaxBytes = 4096;     // … and of setBytes
-constexpr size_t kThreadgroupUnit = 16;  // what lengths of threadgroup memory are multiples of
-
-// A command buffer is committed after this many kernels or bytes of bound buffers; earlier when the GPU is idle.
+// A command buffer is committed after this many kernels or bytes of bound buffers, or earlier if the GPU is idle.
 constexpr size_t kBatch = 64, kFirstBatch = 8;
 constexpr uint64_t kBatchBytes = uint64_t(1) << 30;
 
-// Seconds of the clock that GPUStartTime and GPUEndTime count in: mach_absolute_time on macOS.
-double host_seconds() {
+// Seconds of the clock that GPUStartTime and GPUEndTime use, mach_absolute_time on macOS.
+double host_time() {
 #ifdef CLOCK_UPTIME_RAW
   constexpr clockid_t kClock = CLOCK_UPTIME_RAW;
 #else
@@ -27,43 +24,36 @@ double host_seconds() {
   return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
 }
 
-bool is_set(const char* name) {
-  const char* value = std::getenv(name);
-  return value && *value && std::string_view(value) != "0";
-}
-
 MTLSize to_metal(const Size& size) { return MTLSizeMake(size.x, size.y, size.z); }
-
-size_t round_up(size_t bytes) { return (bytes + kThreadgroupUnit - 1) / kThreadgroupUnit * kThreadgroupUnit; }
 
 bool finished(id<MTLCommandBuffer> buffer) { return buffer.status >= MTLCommandBufferStatusCompleted; }
 
-// Checks that a user's kernel has all its arguments.
+// Checks that all arguments of a user's kernel are bound.
 void check_bindings(const MetalKernel& kernel, const Argument* arguments, size_t count, size_t buffers) {
-  const auto nothing = [&](const Binding& b, const char* kind) {
-    return "nothing is given for " + b.name + " [[" + kind + "(" + std::to_string(b.index) + ")]]";
+  const auto missing = [&](const Binding& b, const char* kind) {
+    return "missing argument " + b.name + " [[" + kind + "(" + std::to_string(b.index) + ")]]";
   };
   for (const Binding& b : kernel.buffers) {
     if (b.index >= buffers)
-      throw Error(kernel.name + ": expects " + std::to_string(kernel.buffers.back().index + 1) + " buffers, got " +
-                  std::to_string(buffers) + ": " + nothing(b, "buffer"));
-    size_t at = 0;  // of that buffer among the arguments
+      throw Error(kernel.name + ": expected " + std::to_string(kernel.buffers.back().index + 1) + " buffers, got " +
+                  std::to_string(buffers) + ": " + missing(b, "buffer"));
+    size_t index = 0;
     for (size_t i = 0; i < count; ++i)
-      if (arguments[i].kind != Argument::Kind::threadgroup && at++ == b.index && !arguments[i].data)
-        throw Error(kernel.name + ": " + nothing(b, "buffer"));
+      if (arguments[i].kind != Argument::Kind::threadgroup && index++ == b.index && !arguments[i].data)
+        throw Error(kernel.name + ": " + missing(b, "buffer"));
   }
   for (const Binding& b : kernel.threadgroups) {
-    size_t at = 0, bytes = 0;
+    size_t index = 0, bytes = 0;
     for (size_t i = 0; i < count; ++i)
-      if (arguments[i].kind == Argument::Kind::threadgroup && at++ == b.index) bytes = arguments[i].size;
-    if (!bytes) throw Error(kernel.name + ": " + nothing(b, "threadgroup"));
+      if (arguments[i].kind == Argument::Kind::threadgroup && index++ == b.index) bytes = arguments[i].size;
+    if (!bytes) throw Error(kernel.name + ": " + missing(b, "threadgroup"));
   }
 }
 
 }  // namespace
 
 // "softmax_f32, add_f32 x3 in forward/attention"
-std::string CommandStream::list(const std::vector<Encoded>& kernels) {
+std::string CommandStream::describe_kernels(const std::vector<Encoded>& kernels) {
   std::string text;
   for (size_t i = 0, n; i < kernels.size(); i += n) {
     for (n = 1; i + n < kernels.size() && kernels[i + n] == kernels[i];) ++n;
@@ -75,36 +65,36 @@ std::string CommandStream::list(const std::vector<Encoded>& kernels) {
 
 CommandStream::CommandStream(Owned<id<MTLDevice>> device)
     : device_(std::move(device)),
-      queue_(Owned<id<MTLCommandQueue>>::taking([device_.get() newCommandQueue])),
-      absent_(Owned<id<MTLBuffer>>::taking([device_.get() newBufferWithLength:kThreadgroupUnit
-                                                                      options:MTLResourceStorageModeShared])),
-      progress_(Owned<id<MTLSharedEvent>>::taking([device_.get() newSharedEvent])),
+      queue_(Owned<id<MTLCommandQueue>>::adopt([device_.get() newCommandQueue])),
+      null_buffer_(Owned<id<MTLBuffer>>::adopt([device_.get() newBufferWithLength:16
+                                                                           options:MTLResourceStorageModeShared])),
+      progress_(Owned<id<MTLSharedEvent>>::adopt([device_.get() newSharedEvent])),
       threadgroup_limit_(device_.get().maxThreadgroupMemoryLength),
-      one_by_one_(is_set("MPSX_METAL_DEBUG")) {
-  if (!queue_ || !absent_ || !progress_) throw Error("Metal gave no command queue");
+      synchronous_(env_flag("MPSX_METAL_DEBUG")) {
+  if (!queue_ || !null_buffer_ || !progress_) throw Error("Metal could not create a command queue");
   queue_.get().label = @"mpsx";
 }
 
 CommandStream::~CommandStream() {
-  if (!is_forked()) finish();
+  if (!is_forked()) wait_all_nothrow();
 }
 
-void CommandStream::finish() noexcept {
+void CommandStream::wait_all_nothrow() noexcept {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
   commit_open();
-  for (const Batch& batch : flying_) [batch.buffer.get() waitUntilCompleted];
-  collect();
+  for (const Batch& batch : in_flight_) [batch.buffer.get() waitUntilCompleted];
+  retire_completed();
 }
 
 id<MTLComputeCommandEncoder> CommandStream::encoder() {
   if (encoder_) return encoder_.get();
-  // Retains bound objects until it completes. Blocks when too many command buffers are in flight.
-  auto buffer = Owned<id<MTLCommandBuffer>>::sharing([queue_.get() commandBuffer]);
-  if (!buffer) throw Error("Metal gave no command buffer");
-  encoder_ = Owned<id<MTLComputeCommandEncoder>>::sharing(
+  // A command buffer retains bound objects until it completes. This call blocks if too many are in flight.
+  auto buffer = Owned<id<MTLCommandBuffer>>::retain([queue_.get() commandBuffer]);
+  if (!buffer) throw Error("Metal could not create a command buffer");
+  encoder_ = Owned<id<MTLComputeCommandEncoder>>::retain(
       [buffer.get() computeCommandEncoderWithDispatchType:MTLDispatchTypeSerial]);
-  if (!encoder_) throw Error("Metal gave no command encoder");
+  if (!encoder_) throw Error("Metal could not create a command encoder");
   open_ = {committed_ + 1, std::move(buffer), {}, 0};
   open_.kernels.reserve(kBatch);
   NSString* label = to_ns("mpsx " + std::to_string(open_.number));
@@ -113,46 +103,29 @@ id<MTLComputeCommandEncoder> CommandStream::encoder() {
   return encoder_.get();
 }
 
-// The encoder's next dispatches are shown under `label`.
-void CommandStream::group(const Label& label) {
-  if (label == group_) return;
-  if (group_) [encoder_.get() popDebugGroup];
-  group_ = label;
-  if (!group_) return;
-  NSString* name = to_ns(*group_);
-  [encoder_.get() pushDebugGroup:name ? name : @"(a label that is not UTF-8)"];
+// Shows the encoder's next dispatches under `label`.
+void CommandStream::set_debug_group(const Label& label) {
+  if (label == debug_group_) return;
+  if (debug_group_) [encoder_.get() popDebugGroup];
+  debug_group_ = label;
+  if (!debug_group_) return;
+  NSString* name = to_ns(*debug_group_);
+  [encoder_.get() pushDebugGroup:name ? name : @"(label is not UTF-8)"];
 }
 
-// Checks for everything that makes Metal end the process.
+// Throws Error for everything that would make Metal abort the process.
 void CommandStream::check(const MetalKernel& kernel, const Argument* arguments, size_t count,
                           const Dispatch& dispatch) const {
-  size_t buffers = 0, threadgroup = kernel.static_threadgroup_bytes;
+  const size_t buffers = check_dispatch(kernel, arguments, count, dispatch, threadgroup_limit_);
+  size_t index = 0;
   for (size_t i = 0; i < count; ++i) {
     const Argument& a = arguments[i];
-    if (a.kind == Argument::Kind::threadgroup) {
-      threadgroup += round_up(a.size);
-      continue;
-    }
-    ++buffers;
-    if (a.kind == Argument::Kind::bytes && (a.size == 0 || a.size > kMaxBytes))
-      throw Error(kernel.name + ": an argument by value has 1 to 4096 bytes, got " + std::to_string(a.size));
     if (a.kind == Argument::Kind::buffer && a.data && a.size >= as_buffer(a.data).length)
-      throw Error(kernel.name + ": offset " + std::to_string(a.size) + " lies outside buffer " +
-                  std::to_string(buffers - 1) + " of " + std::to_string(as_buffer(a.data).length) + " bytes");
+      throw Error(kernel.name + ": expected an offset within the " + std::to_string(as_buffer(a.data).length) +
+                  " bytes of buffer " + std::to_string(index) + ", got " + std::to_string(a.size));
+    index += a.kind != Argument::Kind::threadgroup;
   }
-  if (buffers > kMaxBuffers) throw Error(kernel.name + ": more than 31 buffers");
   if (kernel.reflected) check_bindings(kernel, arguments, count, buffers);
-  if (threadgroup > threadgroup_limit_)
-    throw Error(kernel.name + ": needs " + std::to_string(threadgroup) + " bytes of threadgroup memory, the limit is " +
-                std::to_string(threadgroup_limit_));
-  const uint64_t axes[][2] = {{dispatch.grid.x, dispatch.group.x}, {dispatch.grid.y, dispatch.group.y},
-                              {dispatch.grid.z, dispatch.group.z}};
-  for (const auto& [grid, group] : axes)
-    if (grid * (dispatch.by_threads ? 1 : group) > UINT32_MAX)
-      throw Error(kernel.name + ": a grid has at most 4294967295 threads an axis, got " + std::to_string(grid * group));
-  if (dispatch.group.count() == 0 || dispatch.group.count() > kernel.max_threads)
-    throw Error(kernel.name + ": expected 1 to " + std::to_string(kernel.max_threads) +
-                " threads per threadgroup, got " + std::to_string(dispatch.group.count()));
 }
 
 uint64_t CommandStream::dispatch(const MetalKernel& kernel, const Argument* arguments, size_t count,
@@ -163,21 +136,21 @@ uint64_t CommandStream::dispatch(const MetalKernel& kernel, const Argument* argu
   std::lock_guard<std::mutex> lock(mutex_);
   id<MTLComputeCommandEncoder> to = encoder();
   const Label label = current_label();
-  group(label);
+  set_debug_group(label);
   [to setComputePipelineState:kernel.pipeline.get()];
   NSUInteger buffers = 0, locals = 0;
   for (size_t i = 0; i < count; ++i) {
     const Argument& a = arguments[i];
     switch (a.kind) {
       case Argument::Kind::buffer: {
-        id<MTLBuffer> buffer = a.data ? as_buffer(a.data) : absent_.get();
+        id<MTLBuffer> buffer = a.data ? as_buffer(a.data) : null_buffer_.get();
         open_.bytes += buffer.length;
         [to setBuffer:buffer offset:a.data ? a.size : 0 atIndex:buffers++];
         break;
       }
       case Argument::Kind::bytes: [to setBytes:a.data length:a.size atIndex:buffers++]; break;
       case Argument::Kind::threadgroup:
-        if (a.size) [to setThreadgroupMemoryLength:round_up(a.size) atIndex:locals];
+        if (a.size) [to setThreadgroupMemoryLength:round_up_threadgroup_memory(a.size) atIndex:locals];
         ++locals;
         break;
     }
@@ -188,44 +161,44 @@ uint64_t CommandStream::dispatch(const MetalKernel& kernel, const Argument* argu
     [to dispatchThreadgroups:to_metal(dispatch.grid) threadsPerThreadgroup:to_metal(dispatch.group)];
   open_.kernels.push_back({&kernel, label});
   const uint64_t number = open_.number;
-  if (full()) commit_open();
+  if (should_commit()) commit_open();
   return number;
 }
 
-bool CommandStream::full() {
+bool CommandStream::should_commit() {
   const size_t kernels = open_.kernels.size();
-  if (kernels >= kBatch || open_.bytes >= kBatchBytes || one_by_one_) return true;
+  if (kernels >= kBatch || open_.bytes >= kBatchBytes || synchronous_) return true;
   if (kernels % kFirstBatch) return false;
-  collect();
-  return flying_.empty();
+  retire_completed();
+  return in_flight_.empty();
 }
 
 void CommandStream::commit_open() {
   if (!encoder_) return;
-  group(nullptr);
+  set_debug_group(nullptr);
   [encoder_.get() endEncoding];
   encoder_.reset();
   [open_.buffer.get() encodeSignalEvent:progress_.get() value:open_.number];
   [open_.buffer.get() commit];
   committed_ = open_.number;
   last_ = open_.buffer;
-  flying_.push_back(std::move(open_));
+  in_flight_.push_back(std::move(open_));
   open_ = {};
 }
 
-// Drops the completed batches, and keeps their errors.
-void CommandStream::collect() {
-  while (!flying_.empty() && finished(flying_.front().buffer.get())) {
-    const Batch& batch = flying_.front();
+// Drops completed batches and records their errors.
+void CommandStream::retire_completed() {
+  while (!in_flight_.empty() && finished(in_flight_.front().buffer.get())) {
+    const Batch& batch = in_flight_.front();
     id<MTLCommandBuffer> buffer = batch.buffer.get();
     if (buffer.status == MTLCommandBufferStatusError && failures_++ == 0) {
       failure_ = "the GPU failed in " + to_string(buffer.label) + ": " + describe(buffer.error) + "; " +
-                 (batch.kernels.size() == 1 ? "kernel " : "among the kernels ") + list(batch.kernels);
-      if (!one_by_one_ && batch.kernels.size() > 1) failure_ += " (MPSX_METAL_DEBUG=1 runs them one by one)";
-      // Allocations succeed as long as there is address space; memory may run out only when the GPU needs it resident.
+                 (batch.kernels.size() == 1 ? "kernel " : "among the kernels ") + describe_kernels(batch.kernels);
+      if (!synchronous_ && batch.kernels.size() > 1) failure_ += " (MPSX_METAL_DEBUG=1 runs them one at a time)";
+      // Allocation succeeds as long as there is address space. Memory can run out only when the GPU makes it resident.
       out_of_memory_ = buffer.error.code == MTLCommandBufferErrorOutOfMemory;
     }
-    flying_.pop_front();
+    in_flight_.pop_front();
   }
 }
 
@@ -250,56 +223,56 @@ void CommandStream::synchronize() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     commit_open();
-    for (const Batch& batch : flying_) waited.push_back(batch.buffer);
+    for (const Batch& batch : in_flight_) waited.push_back(batch.buffer);
   }
-  // Without the lock, so that other threads can encode.
+  // Wait without the lock, so that other threads can encode.
   for (const auto& buffer : waited) [buffer.get() waitUntilCompleted];
   std::lock_guard<std::mutex> lock(mutex_);
-  collect();
+  retire_completed();
   throw_failure();
 }
 
-void CommandStream::finish(uint64_t batch) noexcept {
+void CommandStream::wait_until_nothrow(uint64_t batch) noexcept {
   AutoreleasePool pool;
   Owned<id<MTLCommandBuffer>> waited;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (batch > committed_) commit_open();
-    for (const Batch& b : flying_)
+    for (const Batch& b : in_flight_)
       if (b.number <= batch) waited = b.buffer;
   }
-  // Only the last one, as batches complete in order. Without the lock, as above.
+  // Batches complete in order, so wait for the last one only, without the lock as above.
   if (waited) [waited.get() waitUntilCompleted];
   std::lock_guard<std::mutex> lock(mutex_);
-  collect();
+  retire_completed();
 }
 
-void CommandStream::reach(uint64_t batch) {
-  finish(batch);
+void CommandStream::wait_until(uint64_t batch) {
+  wait_until_nothrow(batch);
   std::lock_guard<std::mutex> lock(mutex_);
   throw_failure();
 }
 
-bool CommandStream::reached(uint64_t batch) {
+bool CommandStream::is_complete(uint64_t batch) {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
-  collect();
-  return batch <= committed_ && (flying_.empty() || batch < flying_.front().number);
+  retire_completed();
+  return batch <= committed_ && (in_flight_.empty() || batch < in_flight_.front().number);
 }
 
 bool CommandStream::idle() {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
-  commit_open();  // whoever asks again and again waits for it
-  collect();
-  return flying_.empty();
+  commit_open();  // a caller that polls is waiting for this work
+  retire_completed();
+  return in_flight_.empty();
 }
 
-Mark CommandStream::mark() {
+Checkpoint CommandStream::checkpoint() {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
   commit_open();
-  return {committed_, progress_, last_, host_seconds()};
+  return {committed_, progress_, last_, host_time()};
 }
 
 }  // namespace mpsx::driver::metal

@@ -1,4 +1,4 @@
-// The GPU that the driver uses, and what it can do.
+// The GPU that the driver uses, and its properties.
 #pragma once
 
 #import <Metal/Metal.h>
@@ -7,17 +7,16 @@
 
 namespace mpsx::driver::metal {
 
-// The Mac's GPU; none where there is no Metal. Throws Error where there is one that cannot run our kernels, or where
-// macOS is too old for the language they are written in.
+// Returns the Mac's GPU, or null if there is no Metal. Throws Error if the GPU cannot run our kernels, or if macOS does
+// not support the version of Metal that they are written in.
 Owned<id<MTLDevice>> find_device();
 
 Info describe_device(id<MTLDevice> device);
 Traits describe_traits();
 
-// Throws Error in a process that was forked after the driver had started: Metal's connection to the GPU does not
-// survive that. Every entry that reaches Metal calls it first.
+// Whether the process was forked after the driver had started. Metal's connection to the GPU does not survive a fork.
 bool is_forked();
-void check_not_forked();
-void note_start();
+void check_not_forked();  // throws Error in such a process; every call into Metal checks first
+void install_fork_handler();
 
 }  // namespace mpsx::driver::metal

@@ -3,12 +3,13 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <cstdlib>
+
+#include "driver/environment.h"
 
 namespace mpsx::driver::metal {
 namespace {
 
-// MSL 3.1, which has bfloat, and PyTorch's own wheels both ask for it.
+// Required by MSL 3.1, which introduces bfloat, and by PyTorch's wheels.
 constexpr NSInteger kOldestMacOS = 14;
 
 std::atomic<bool> forked{false};
@@ -16,13 +17,13 @@ std::atomic<bool> forked{false};
 void check_macos() {
   const NSOperatingSystemVersion version = NSProcessInfo.processInfo.operatingSystemVersion;
   if (version.majorVersion >= kOldestMacOS) return;
-  throw Error("macOS " + std::to_string(kOldestMacOS) + " or later is needed, this is macOS " +
+  throw Error("expected macOS " + std::to_string(kOldestMacOS) + " or later, whose Metal supports bfloat, got macOS " +
               std::to_string(version.majorVersion) + "." + std::to_string(version.minorVersion) +
-              ": its Metal has no bfloat. MPSX_DRIVER=host runs on the CPU");
+              ". MPSX_DRIVER=host runs on the CPU");
 }
 
-// The highest family of Apple GPUs that the device belongs to; 0: none that runs our kernels. Families newer than the
-// SDK's headers have no name there, but they have numbers: Apple<n> is 1000 + n.
+// The highest Apple GPU family that the device supports, or 0 if it cannot run our kernels. Apple<n> is number 1000+n,
+// which also covers families newer than the SDK's headers.
 int apple_family(id<MTLDevice> device) {
   constexpr int kFirst = MTLGPUFamilyApple7 - 1000, kLast = 19;
   for (int n = kLast; n >= kFirst; --n)
@@ -34,20 +35,20 @@ int apple_family(id<MTLDevice> device) {
 
 Owned<id<MTLDevice>> find_device() {
   AutoreleasePool pool;
-  // Not MTLCreateSystemDefaultDevice: it gives nothing to a process that has not linked CoreGraphics.
-  const auto devices = Owned<NSArray<id<MTLDevice>>*>::taking(MTLCopyAllDevices());
+  // MTLCreateSystemDefaultDevice returns nil in a process that does not link CoreGraphics.
+  const auto devices = Owned<NSArray<id<MTLDevice>>*>::adopt(MTLCopyAllDevices());
   std::string others;
   for (NSUInteger i = 0; i < devices.get().count; ++i) {
     id<MTLDevice> device = [devices.get() objectAtIndex:i];
     if (apple_family(device)) {
       check_macos();
-      return Owned<id<MTLDevice>>::sharing(device);
+      return Owned<id<MTLDevice>>::retain(device);
     }
     others += (others.empty() ? "" : ", ") + to_string(device.name);
   }
   if (others.empty()) return {};
-  throw Error("an Apple GPU (M1 or later) is needed, this Mac has " + others +
-              ": PyTorch has no wheels for Macs with Intel or AMD GPUs any more. MPSX_DRIVER=host runs on the CPU");
+  throw Error("expected an Apple GPU (M1 or later), got " + others +
+              ". PyTorch no longer supports Macs with Intel or AMD GPUs. MPSX_DRIVER=host runs on the CPU");
 }
 
 Info describe_device(id<MTLDevice> device) {
@@ -62,10 +63,9 @@ Info describe_device(id<MTLDevice> device) {
 }
 
 Traits describe_traits() {
-  Traits traits;  // as they are by default; Metal does not tell how many cores the GPU has
-  // A buffer a tensor: Metal's shader validation then sees every access beside it.
-  const char* exact = std::getenv("MPSX_METAL_EXACT_BUFFERS");
-  traits.exact_allocations = exact && *exact && std::string_view(exact) != "0";
+  Traits traits;  // the defaults; Metal does not report the number of GPU cores
+  // With one buffer per tensor, Metal's shader validation detects every out-of-bounds access.
+  traits.exact_allocations = env_flag("MPSX_METAL_EXACT_BUFFERS");
   return traits;
 }
 
@@ -76,9 +76,9 @@ void check_not_forked() {
     throw Error("Metal cannot be used in a forked process; start workers with the 'spawn' method");
 }
 
-void note_start() {
+void install_fork_handler() {
   static const int registered = pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
-  if (registered != 0) throw Error("the process has no memory left for a fork handler");
+  if (registered != 0) throw Error("out of memory for a fork handler");
 }
 
 }  // namespace mpsx::driver::metal

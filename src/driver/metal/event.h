@@ -1,5 +1,5 @@
-// Events: marks in the stream, with the GPU's clock. The GPU signals a shared event when it reaches one, so a query
-// takes no lock and does not wait; the time is the end of the command buffer, of which the mark is the last command.
+// Events: checkpoints in the stream with the GPU's clock. The GPU signals a shared event at each, so a query takes no
+// lock and does not wait. The event's time is the end of the command buffer that it ends.
 #pragma once
 
 #include "driver/metal/command_stream.h"
@@ -9,17 +9,17 @@ namespace mpsx::driver::metal {
 class MetalEvent {
  public:
   void record(CommandStream&);
-  bool done() const;  // true if it was never recorded
+  bool query() const;  // true if the event was never recorded
   void synchronize() const;
-  // Milliseconds from one to the other. Throws Error if one was not recorded or not reached.
+  // Throws Error if an event was not recorded or is not complete.
   static double elapsed_ms(const MetalEvent& from, const MetalEvent& to);
 
  private:
-  Mark mark() const;
-  double reached() const;
+  Checkpoint checkpoint() const;
+  double completion_time() const;
 
   mutable std::mutex mutex_;
-  Mark mark_;
+  Checkpoint checkpoint_;
   bool recorded_ = false;
 };
 

@@ -5,48 +5,48 @@
 namespace mpsx::driver::metal {
 
 void MetalEvent::record(CommandStream& stream) {
-  Mark mark = stream.mark();
+  Checkpoint checkpoint = stream.checkpoint();
   std::lock_guard<std::mutex> lock(mutex_);
-  mark_ = std::move(mark);
+  checkpoint_ = std::move(checkpoint);
   recorded_ = true;
 }
 
-Mark MetalEvent::mark() const {
+Checkpoint MetalEvent::checkpoint() const {
   std::lock_guard<std::mutex> lock(mutex_);
-  return mark_;
+  return checkpoint_;
 }
 
-bool MetalEvent::done() const {
+bool MetalEvent::query() const {
   AutoreleasePool pool;
-  const Mark mark = this->mark();
-  if (mark.batch == 0 || mark.progress.get().signaledValue >= mark.batch) return true;
-  // A command buffer that failed signals nothing.
-  return mark.last.get().status >= MTLCommandBufferStatusCompleted;
+  const Checkpoint checkpoint = this->checkpoint();
+  if (checkpoint.batch == 0 || checkpoint.progress.get().signaledValue >= checkpoint.batch) return true;
+  // A failed command buffer does not signal the event.
+  return checkpoint.last.get().status >= MTLCommandBufferStatusCompleted;
 }
 
-// For the command buffer and not for the signal, which does not come where the work fails.
+// Waits for the command buffer and not for the signal, which is missing if the work fails.
 void MetalEvent::synchronize() const {
   AutoreleasePool pool;
-  const Mark mark = this->mark();
-  if (mark.last) [mark.last.get() waitUntilCompleted];
+  const Checkpoint checkpoint = this->checkpoint();
+  if (checkpoint.last) [checkpoint.last.get() waitUntilCompleted];
 }
 
-// When the GPU came to the mark: at the end of the work before it, or at once where that was over already.
-double MetalEvent::reached() const {
+// The time when the GPU completed the work before the event, or when it was recorded if that work was already complete.
+double MetalEvent::completion_time() const {
   AutoreleasePool pool;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!recorded_) throw Error("elapsed_time: both events must have been recorded");
+    if (!recorded_) throw Error("elapsed_time: expected both events to be recorded");
   }
-  if (!done()) throw Error("elapsed_time: both events must have been reached; synchronize them first");
-  const Mark mark = this->mark();
-  if (!mark.last) return mark.since;
-  [mark.last.get() waitUntilCompleted];  // the signal comes a little before its time is known
-  return std::max(mark.last.get().GPUEndTime, mark.since);
+  if (!query()) throw Error("elapsed_time: expected both events to be complete; synchronize them first");
+  const Checkpoint checkpoint = this->checkpoint();
+  if (!checkpoint.last) return checkpoint.recorded_at;
+  [checkpoint.last.get() waitUntilCompleted];  // the signal arrives a little before its time is known
+  return std::max(checkpoint.last.get().GPUEndTime, checkpoint.recorded_at);
 }
 
 double MetalEvent::elapsed_ms(const MetalEvent& from, const MetalEvent& to) {
-  return (to.reached() - from.reached()) * 1e3;
+  return (to.completion_time() - from.completion_time()) * 1e3;
 }
 
 }  // namespace mpsx::driver::metal

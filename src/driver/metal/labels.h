@@ -1,4 +1,4 @@
-// Names for regions of work, shown in the system's tools, in captures and in errors.
+// Labels for regions of work, shown in the system's tools, in captures and in errors.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@ namespace mpsx::driver::metal {
 
 using Label = std::shared_ptr<const std::string>;
 
-// The names that the calling thread has begun and not ended, the outermost first: "forward/attention". Null: none.
+// The calling thread's open labels, outermost first: "forward/attention". Null if there are none.
 Label current_label();
 void begin_label(const std::string& name);
 void end_label() noexcept;

@@ -1,4 +1,4 @@
-// Where Metal functions come from: libraries compiled beforehand, and sources compiled when first needed.
+// Sources of Metal functions: precompiled libraries, and source text that is compiled on first use.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace mpsx::driver::metal {
 
-// A function's name and the values of its constants, out of a key "layer_norm_f32|bias=1|rows=4".
+// Splits a key, "layer_norm_f32|bias=1|rows=4", into the function's name and the values of its constants.
 struct FunctionKey {
   explicit FunctionKey(std::string_view key);
   std::string name, constants;  // "layer_norm_f32", "bias=1|rows=4"
 };
 
-// The language of a source.
+// Compilation options of a source.
 struct Language {
   MTLLanguageVersion version;
   bool fast_math;
@@ -26,16 +26,16 @@ struct Language {
 
 class FunctionLibrary {
  public:
-  // mpsx.metallib of the directory, else mpsx.metal.
+  // Loads mpsx.metallib of the directory, or mpsx.metal if there is none.
   FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& directory);
-  // A user's source text, compiled immediately and as torch.mps.compile_shader compiles it. Throws Error with the
-  // compiler's words.
+  // Compiles a user's source text immediately, with the options of torch.mps.compile_shader. Throws Error with the
+  // compiler's message.
   FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& name, const std::string& text);
 
-  // None if there is no such function. Throws Error for missing or unsuitable values of its constants.
+  // Returns null if there is no such function. Throws Error for missing or invalid values of its constants.
   Owned<id<MTLFunction>> function(const FunctionKey& key);
   std::vector<std::string> names() const;            // sorted
-  const std::string& path() const { return path_; }  // the file it was read from; empty: none
+  const std::string& path() const { return path_; }  // of the library's file; empty for source text
 
  private:
   id<MTLLibrary> library_of(const std::string& function);
@@ -45,12 +45,13 @@ class FunctionLibrary {
   Owned<id<MTLDevice>> device_;
   std::string path_;
   std::mutex mutex_;
-  Owned<id<MTLLibrary>> whole_;
+  Owned<id<MTLLibrary>> library_;
   std::vector<SourceUnit> units_;
-  std::vector<Owned<id<MTLLibrary>>> compiled_;      // of the unit at the same place, once needed
-  std::unordered_map<std::string, size_t> unit_of_;  // a function's
+  std::vector<Owned<id<MTLLibrary>>> compiled_;         // parallel to units_; null until first used
+  std::unordered_map<std::string, size_t> unit_index_;  // by function
   std::vector<std::string> names_;
-  std::map<uint32_t, FunctionConstant> constants_;  // of a shader's functions, by index, once needed
+  std::map<uint32_t, FunctionConstant>
+      constants_;  // of all functions of a user's shader, by index; filled on first use
 };
 
 }  // namespace mpsx::driver::metal

@@ -5,17 +5,18 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "driver/shader_facts.h"
+#include "driver/reflection.h"
 
 namespace mpsx::driver::metal {
 namespace {
 
-// Our own kernels'.
-constexpr Language kOwn{MTLLanguageVersion3_1, false};
+// The project's kernels.
+constexpr Language kKernelLanguage{MTLLanguageVersion3_1, false};
 
-// That of users' shaders is what PyTorch compiles them in (MetalShaderLibrary::compileLibrary): the newest that macOS
-// has, and fast-math where the environment asks for it. A newer language than the SDK's headers know has no name there.
-Language users_language() {
+// Users' shaders are compiled like PyTorch compiles them (MetalShaderLibrary::compileLibrary): in the newest language
+// version that macOS supports, with fast math if the environment asks for it. Versions newer than the SDK's headers are
+// given by number.
+Language user_language() {
   const NSInteger macos = NSProcessInfo.processInfo.operatingSystemVersion.majorVersion;
   const char* fast = std::getenv("PYTORCH_MPS_FAST_MATH");
   Language language{MTLLanguageVersion3_1, fast && std::string_view(fast) != "0"};
@@ -34,8 +35,7 @@ std::vector<std::string> sorted_names(id<MTLLibrary> library) {
   return names;
 }
 
-// Scalars that a function constant can have; the vectors of two, three and four follow each (MTLDataTypeInt2 = Int +
-// 1).
+// Scalar types of function constants. The vectors of two, three and four follow each (MTLDataTypeInt2 is Int + 1).
 constexpr struct {
   MTLDataType type;
   const char* name;
@@ -56,7 +56,7 @@ FunctionConstant describe_constant(MTLFunctionConstant* constant) {
   return described;
 }
 
-// The constants that a function declares, by index.
+// The constants that a function declares, sorted by index.
 std::vector<MTLFunctionConstant*> declared_constants(id<MTLFunction> function) {
   NSArray<MTLFunctionConstant*>* found = function.functionConstantsDictionary.allValues;
   std::vector<MTLFunctionConstant*> constants;
@@ -66,21 +66,21 @@ std::vector<MTLFunctionConstant*> declared_constants(id<MTLFunction> function) {
   return constants;
 }
 
-// The values in a key, for Metal. `declared`: the constants of its library; `used`: those of the function. Throws Error
-// where one that has to be given is missing.
+// Converts the values in a key for Metal. `declared` are the constants of the library, `used` those of the function.
+// Throws Error if a required one is missing.
 Owned<MTLFunctionConstantValues*> constant_values(const FunctionKey& key, const std::vector<FunctionConstant>& declared,
                                                   const std::vector<MTLFunctionConstant*>& used) {
   const FunctionConstants given(key.name, declared, key.constants);
-  auto values = Owned<MTLFunctionConstantValues*>::taking([[MTLFunctionConstantValues alloc] init]);
+  auto values = Owned<MTLFunctionConstantValues*>::adopt([[MTLFunctionConstantValues alloc] init]);
   std::string missing;
   for (MTLFunctionConstant* constant : used) {
-    size_t at = 0;
-    while (declared[at].index != constant.index) ++at;
-    if (const void* value = given.addresses()[at])
+    size_t i = 0;
+    while (declared[i].index != constant.index) ++i;
+    if (const void* value = given.addresses()[i])
       [values.get() setConstantValue:value type:constant.type atIndex:constant.index];
     else if (constant.required)
-      missing += (missing.empty() ? "" : ", ") + type_text(declared[at]) + " " + declared[at].name + " (index " +
-                 std::to_string(declared[at].index) + ")";
+      missing += (missing.empty() ? "" : ", ") + type_text(declared[i]) + " " + declared[i].name + " (index " +
+                 std::to_string(declared[i].index) + ")";
   }
   if (!missing.empty())
     throw Error(key.name + ": expected values for the function constants " + missing + "; " + key.name +
@@ -100,21 +100,21 @@ FunctionLibrary::FunctionLibrary(Owned<id<MTLDevice>> device, const std::string&
   if (access(compiled.c_str(), R_OK) == 0) {
     path_ = compiled;
     NSError* error = nil;
-    whole_ = Owned<id<MTLLibrary>>::taking([device_.get() newLibraryWithURL:[NSURL fileURLWithPath:to_ns(compiled)]
+    library_ = Owned<id<MTLLibrary>>::adopt([device_.get() newLibraryWithURL:[NSURL fileURLWithPath:to_ns(compiled)]
                                                                       error:&error]);
-    if (!whole_) throw Error("cannot load the kernel library " + compiled + ": " + describe(error));
-    names_ = sorted_names(whole_.get());
+    if (!library_) throw Error("cannot load the kernel library " + compiled + ": " + describe(error));
+    names_ = sorted_names(library_.get());
     return;
   }
   if (access(source.c_str(), R_OK) != 0)
-    throw Error("neither mpsx.metallib nor mpsx.metal is in " + directory +
+    throw Error("expected mpsx.metallib or mpsx.metal in " + directory +
                 ": the installation is incomplete; reinstall mpsx");
   path_ = source;
   units_ = read_source_units(source);
   compiled_.resize(units_.size());
   for (size_t i = 0; i < units_.size(); ++i)
     for (const auto& kernel : units_[i].kernels) {
-      unit_of_.emplace(kernel, i);
+      unit_index_.emplace(kernel, i);
       names_.push_back(kernel);
     }
   std::sort(names_.begin(), names_.end());
@@ -123,20 +123,20 @@ FunctionLibrary::FunctionLibrary(Owned<id<MTLDevice>> device, const std::string&
 FunctionLibrary::FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& name, const std::string& text)
     : device_(std::move(device)) {
   AutoreleasePool pool;
-  whole_ = compile({name, text, {}}, users_language());
-  names_ = sorted_names(whole_.get());
+  library_ = compile({name, text, {}}, user_language());
+  names_ = sorted_names(library_.get());
 }
 
 Owned<id<MTLLibrary>> FunctionLibrary::compile(const SourceUnit& unit, const Language& language) const {
   NSString* text = to_ns(unit.text);
   if (!text) throw Error(unit.name + ": expected UTF-8 text");
-  const auto options = Owned<MTLCompileOptions*>::taking([[MTLCompileOptions alloc] init]);
+  const auto options = Owned<MTLCompileOptions*>::adopt([[MTLCompileOptions alloc] init]);
   options.get().languageVersion = language.version;
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wdeprecated-declarations"
   options.get().fastMathEnabled = language.fast_math;
 #pragma clang diagnostic pop
-// macOS 15 says it in two words, of which the second may be left at fast by the old one.
+// macOS 15 splits fastMathEnabled into two options. The old one may leave the second at fast, so set both.
 #if !defined(__MAC_OS_X_VERSION_MAX_ALLOWED) || __MAC_OS_X_VERSION_MAX_ALLOWED >= 150000
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wunguarded-availability-new"
@@ -149,7 +149,7 @@ Owned<id<MTLLibrary>> FunctionLibrary::compile(const SourceUnit& unit, const Lan
 #endif
   NSError* error = nil;
   auto library =
-      Owned<id<MTLLibrary>>::taking([device_.get() newLibraryWithSource:text options:options.get() error:&error]);
+      Owned<id<MTLLibrary>>::adopt([device_.get() newLibraryWithSource:text options:options.get() error:&error]);
   if (!library) {
     const std::string message = "cannot compile " + unit.name + ": " + describe(error);
     if (error.code == MTLLibraryErrorCompileFailure) throw SyntaxError(message);
@@ -159,15 +159,15 @@ Owned<id<MTLLibrary>> FunctionLibrary::compile(const SourceUnit& unit, const Lan
 }
 
 id<MTLLibrary> FunctionLibrary::library_of(const std::string& function) {
-  if (whole_) return whole_.get();
-  const auto found = unit_of_.find(function);
-  if (found == unit_of_.end()) return nil;
+  if (library_) return library_.get();
+  const auto found = unit_index_.find(function);
+  if (found == unit_index_.end()) return nil;
   auto& library = compiled_[found->second];
-  if (!library) library = compile(units_[found->second], kOwn);
+  if (!library) library = compile(units_[found->second], kKernelLanguage);
   return library.get();
 }
 
-// Names that a key may use: of a shader, the constants that any of its functions has.
+// The constants that a key may name. For a user's shader these are the constants of all its functions.
 std::vector<FunctionConstant> FunctionLibrary::known_constants(const std::vector<MTLFunctionConstant*>& used) {
   std::map<uint32_t, FunctionConstant> all;
   const auto add = [&](const std::vector<MTLFunctionConstant*>& constants) {
@@ -177,7 +177,7 @@ std::vector<FunctionConstant> FunctionLibrary::known_constants(const std::vector
   if (path_.empty()) {
     if (constants_.empty()) {
       for (const auto& name : names_)
-        add(declared_constants(Owned<id<MTLFunction>>::taking([whole_.get() newFunctionWithName:to_ns(name)]).get()));
+        add(declared_constants(Owned<id<MTLFunction>>::adopt([library_.get() newFunctionWithName:to_ns(name)]).get()));
       constants_ = all;
     }
     all = constants_;
@@ -190,16 +190,16 @@ std::vector<FunctionConstant> FunctionLibrary::known_constants(const std::vector
 Owned<id<MTLFunction>> FunctionLibrary::function(const FunctionKey& key) {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
-  // Asking Metal for a name it does not have is slow and may log.
+  // Asking Metal for an unknown name is slow and may write to the log.
   if (!std::binary_search(names_.begin(), names_.end(), key.name)) return {};
   id<MTLLibrary> library = library_of(key.name);
-  auto plain = Owned<id<MTLFunction>>::taking([library newFunctionWithName:to_ns(key.name)]);
+  auto plain = Owned<id<MTLFunction>>::adopt([library newFunctionWithName:to_ns(key.name)]);
   if (!plain) return {};
   const auto used = declared_constants(plain.get());
   if (key.constants.empty() && used.empty()) return plain;
   const auto values = constant_values(key, known_constants(used), used);
   NSError* error = nil;
-  auto special = Owned<id<MTLFunction>>::taking([library newFunctionWithName:to_ns(key.name)
+  auto special = Owned<id<MTLFunction>>::adopt([library newFunctionWithName:to_ns(key.name)
                                                               constantValues:values.get()
                                                                        error:&error]);
   if (!special) throw Error(key.name + ": cannot set its function constants: " + describe(error));

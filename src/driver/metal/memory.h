@@ -1,4 +1,4 @@
-// Buffers in memory that CPU and GPU share.
+// Buffers in memory shared by CPU and GPU.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,8 @@ class Memory {
 
   Buffer allocate(size_t bytes);
   void release(const Buffer&) noexcept;
-  // Foreign memory, which has to be whole pages and outlive the buffer; the buffer has no handle if it cannot be.
+  // Wraps memory of another owner, which must consist of whole pages and outlive the buffer. The handle is null on
+  // failure.
   Buffer wrap(void* contents, size_t bytes);
   Buffer share(void* handle);
   size_t free_bytes() const;

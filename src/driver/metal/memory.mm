@@ -10,19 +10,19 @@ Memory::Memory(Owned<id<MTLDevice>> device) : device_(std::move(device)), page_(
 
 Buffer Memory::allocate(size_t bytes) {
   AutoreleasePool pool;
-  const NSUInteger length = std::max<size_t>(bytes, 1), most = device_.get().maxBufferLength;
-  if (length > most)
-    throw OutOfMemory("a Metal buffer has at most " + std::to_string(most) + " bytes, " + std::to_string(bytes) +
-                      " are needed");
-  // Tracked for hazards, as is the default: dispatches of different command buffers then wait for each other.
+  const NSUInteger length = std::max<size_t>(bytes, 1), limit = device_.get().maxBufferLength;
+  if (length > limit)
+    throw OutOfMemory("expected at most " + std::to_string(limit) + " bytes for a Metal buffer, got " +
+                      std::to_string(bytes));
+  // Hazard tracking, the default, orders dispatches of different command buffers.
   id<MTLBuffer> buffer = [device_.get() newBufferWithLength:length options:MTLResourceStorageModeShared];
-  if (!buffer) throw OutOfMemory("Metal has no " + std::to_string(bytes) + " bytes");
+  if (!buffer) throw OutOfMemory("Metal cannot allocate " + std::to_string(bytes) + " bytes");
   return {(void*)buffer, [buffer contents], bytes};
 }
 
 void Memory::release(const Buffer& buffer) noexcept {
   AutoreleasePool pool;
-  // Command buffers hold counts of their own, so what the GPU still uses stays.
+  // Command buffers retain the buffers that they use, so buffers in flight stay alive.
   [as_buffer(buffer.handle) release];
 }
 
@@ -42,7 +42,7 @@ Buffer Memory::share(void* handle) {
   AutoreleasePool pool;
   id<MTLBuffer> buffer = as_buffer(handle);
   if (buffer.storageMode != MTLStorageModeShared || ![buffer contents])
-    throw Error("expected a Metal buffer that the CPU shares (MTLStorageModeShared)");
+    throw Error("expected a Metal buffer with MTLStorageModeShared");
   [buffer retain];
   return {handle, [buffer contents], buffer.length};
 }

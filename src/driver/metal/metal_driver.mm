@@ -1,4 +1,4 @@
-// The Metal driver: driver.h on a Mac's GPU.
+// The Metal driver: implements driver.h on a Mac's GPU.
 #include "driver/metal/capture.h"
 #include "driver/metal/command_stream.h"
 #include "driver/metal/event.h"
@@ -7,21 +7,21 @@ namespace mpsx::driver {
 namespace metal {
 namespace {
 
-// Opaque to callers: streams and events are these.
+// Converts between the opaque stream and event types and their implementations.
 Stream* as_stream(CommandStream* stream) { return reinterpret_cast<Stream*>(stream); }
 CommandStream& of(Stream* stream) { return *reinterpret_cast<CommandStream*>(stream); }
 Event* as_event(MetalEvent* event) { return reinterpret_cast<Event*>(event); }
 MetalEvent& of(Event* event) { return *reinterpret_cast<MetalEvent*>(event); }
 
-// Every entry that reaches Metal goes through this; those that may not throw, and what is freed in a forked process is
-// left to the system.
+// Every call into Metal goes through one of these. In a forked process guarded() throws and guarded_nothrow() does
+// nothing, which leaves memory to the system.
 template <typename F>
-auto enter(F&& f) {
+auto guarded(F&& f) {
   check_not_forked();
   return translating_exceptions(f);
 }
 template <typename F>
-void leave(F&& f) noexcept {
+void guarded_nothrow(F&& f) noexcept {
   if (is_forked()) return;
   try {
     f();
@@ -35,11 +35,11 @@ class ShaderLibrary final : public Library {
   ShaderLibrary(const Owned<id<MTLDevice>>& device, CommandStream& stream, const LibrarySource& source)
       : functions_(device, source.name, source.text), pipelines_(device, functions_, true), stream_(stream) {}
   ~ShaderLibrary() override {
-    leave([&] { stream_.finish(); });  // work on its way names its kernels
+    guarded_nothrow([&] { stream_.wait_all_nothrow(); });  // work in flight refers to the kernels
   }
 
   const Kernel* kernel(std::string_view key) const override {
-    return enter([&] { return pipelines_.get(key); });
+    return guarded([&] { return pipelines_.get(key); });
   }
   std::vector<std::string> kernel_names() const override { return functions_.names(); }
 
@@ -59,97 +59,97 @@ class MetalDriver final : public Driver {
         functions_(device, directory),
         pipelines_(device, functions_),
         stream_(device) {
-    note_start();
+    install_fork_handler();
   }
 
   const Info& info() const override { return info_; }
   const Traits& traits() const override { return traits_; }
 
   Buffer allocate(size_t bytes) override {
-    return enter([&] { return memory_.allocate(bytes); });
+    return guarded([&] { return memory_.allocate(bytes); });
   }
   void release(const Buffer& buffer) noexcept override {
-    leave([&] { memory_.release(buffer); });
+    guarded_nothrow([&] { memory_.release(buffer); });
   }
   Buffer wrap(void* contents, size_t bytes) override {
-    return enter([&] { return memory_.wrap(contents, bytes); });
+    return guarded([&] { return memory_.wrap(contents, bytes); });
   }
   Buffer share(void* handle) override {
-    return enter([&] { return memory_.share(handle); });
+    return guarded([&] { return memory_.share(handle); });
   }
   size_t free_memory() const override {
-    return enter([&] { return memory_.free_bytes(); });
+    return guarded([&] { return memory_.free_bytes(); });
   }
 
   const Kernel* kernel(std::string_view key) override {
-    return enter([&] { return pipelines_.get(key); });
+    return guarded([&] { return pipelines_.get(key); });
   }
   std::vector<std::string> kernel_names() const override { return functions_.names(); }
 
   std::unique_ptr<Library> load_library(const LibrarySource& source) override {
-    return enter([&] { return std::make_unique<ShaderLibrary>(device_, stream_, source); });
+    return guarded([&] { return std::make_unique<ShaderLibrary>(device_, stream_, source); });
   }
 
-  // One sequence serves as every stream: a GPU has no use for more, and freed memory may then be used again at once,
-  // whatever stream its last user was on.
+  // One queue implements all streams. A GPU gains nothing from more, and freed memory can be reused immediately,
+  // regardless of the stream that used it last.
   Stream* default_stream() override { return as_stream(&stream_); }
   Stream* new_stream() override { return as_stream(&stream_); }
   uint64_t dispatch(Stream* stream, const Kernel& kernel, const Argument* arguments, size_t count,
                     const Dispatch& dispatch) override {
-    return enter(
+    return guarded(
         [&] { return of(stream).dispatch(static_cast<const MetalKernel&>(kernel), arguments, count, dispatch); });
   }
   void commit(Stream* stream) override {
-    enter([&] { of(stream).commit(); });
+    guarded([&] { of(stream).commit(); });
   }
   void synchronize(Stream* stream) override {
-    enter([&] { of(stream).synchronize(); });
+    guarded([&] { of(stream).synchronize(); });
   }
   bool idle(Stream* stream) override {
-    return enter([&] { return of(stream).idle(); });
+    return guarded([&] { return of(stream).idle(); });
   }
-  void reach(uint64_t place) override {
-    enter([&] { stream_.reach(place); });
+  void wait_until(uint64_t seq) override {
+    guarded([&] { stream_.wait_until(seq); });
   }
-  void finish(uint64_t place) noexcept override {
-    leave([&] { stream_.finish(place); });
+  void wait_until_nothrow(uint64_t seq) noexcept override {
+    guarded_nothrow([&] { stream_.wait_until_nothrow(seq); });
   }
-  bool reached(uint64_t place) override {
-    return enter([&] { return stream_.reached(place); });
+  bool is_complete(uint64_t seq) override {
+    return guarded([&] { return stream_.is_complete(seq); });
   }
 
   Event* new_event() override { return as_event(new MetalEvent); }
   void destroy(Event* event) noexcept override {
-    leave([&] {
+    guarded_nothrow([&] {
       AutoreleasePool pool;
       delete &of(event);
     });
   }
   void record(Event* event, Stream* stream) override {
-    enter([&] { of(event).record(of(stream)); });
+    guarded([&] { of(event).record(of(stream)); });
   }
-  void wait(Event*, Stream*) override {}  // what was recorded comes before what will be dispatched
-  bool done(Event* event) override {
-    return enter([&] { return of(event).done(); });
+  void wait(Event*, Stream*) override {}  // recorded work precedes later dispatches in the only queue
+  bool query(Event* event) override {
+    return guarded([&] { return of(event).query(); });
   }
   void synchronize(Event* event) override {
-    enter([&] { of(event).synchronize(); });
+    guarded([&] { of(event).synchronize(); });
   }
   double elapsed_ms(Event* from, Event* to) override {
-    return enter([&] { return MetalEvent::elapsed_ms(of(from), of(to)); });
+    return guarded([&] { return MetalEvent::elapsed_ms(of(from), of(to)); });
   }
 
   void begin_label(const std::string& name) override { metal::begin_label(name); }
   void end_label() noexcept override { metal::end_label(); }
   void start_capture(const std::string& path) override {
-    enter([&] {
-      stream_.commit();  // what came before is no part of it
+    guarded([&] {
+      stream_.commit();  // exclude earlier work from the capture
       metal::start_capture(device_.get(), path);
     });
   }
   void stop_capture() override {
-    enter([&] {
-      stream_.finish();
+    guarded([&] {
+      stream_.wait_all_nothrow();
       metal::stop_capture();
     });
   }
@@ -161,7 +161,7 @@ class MetalDriver final : public Driver {
   Memory memory_;
   FunctionLibrary functions_;
   Pipelines pipelines_;
-  CommandStream stream_;  // last: it waits for work that uses the others
+  CommandStream stream_;  // destroyed first, because it waits for work that uses the other members
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Ownership of Objective-C objects without ARC: an object from new…, alloc or copy is owned by the caller, who has to
-// release it; every other object belongs to the current autorelease pool.
+// Ownership of Objective-C objects without ARC. The caller owns and must release an object returned by new…, alloc or
+// copy; every other object is owned by the current autorelease pool.
 #pragma once
 
 #import <Foundation/Foundation.h>
@@ -13,8 +13,8 @@
 
 namespace mpsx::driver::metal {
 
-// Objects that Metal hands out autoreleased live until the pool's scope ends. Every entry of the driver opens one: the
-// threads that call have none. A class, and not @autoreleasepool, because exceptions pass through.
+// Autoreleased objects live until the pool's scope ends. Every entry point of the driver opens a pool, because the
+// calling threads have none. Unlike @autoreleasepool, this class supports exceptions.
 class AutoreleasePool {
  public:
   AutoreleasePool() : pool_([[NSAutoreleasePool alloc] init]) {}
@@ -26,13 +26,13 @@ class AutoreleasePool {
   NSAutoreleasePool* pool_;
 };
 
-// One count of an object, given back when the owner goes.
+// A strong reference to an object.
 template <typename T>
 class Owned {
  public:
   Owned() = default;
-  static Owned taking(T object) { return Owned(object); }  // a count that the caller has: of new…, alloc
-  static Owned sharing(T object) { return Owned([object retain]); }
+  static Owned adopt(T object) { return Owned(object); }  // takes over the caller's reference, from new… or alloc
+  static Owned retain(T object) { return Owned([object retain]); }
   Owned(const Owned& other) : object_([other.object_ retain]) {}
   Owned(Owned&& other) noexcept : object_(std::exchange(other.object_, nil)) {}
   Owned& operator=(Owned other) noexcept {
@@ -50,7 +50,7 @@ class Owned {
   T object_ = nil;
 };
 
-// A string for Metal, alive until the pool ends; nil if the bytes are not UTF-8.
+// Returns an autoreleased string, or nil if the bytes are not UTF-8.
 inline NSString* to_ns(std::string_view text) { return [NSString stringWithUTF8String:std::string(text).c_str()]; }
 
 inline std::string to_string(NSString* text) {
@@ -63,7 +63,7 @@ inline std::string describe(NSError* error) {
   return to_string(error.localizedDescription) + " (code " + std::to_string(error.code) + ")";
 }
 
-// The Objective-C exception that is being handled.
+// Describes the Objective-C exception that is being handled.
 inline std::string describe_raised() {
 #ifdef __APPLE__
   @try {
@@ -76,7 +76,7 @@ inline std::string describe_raised() {
 #endif
 }
 
-// Calls `f` and rethrows an NSException as Error, the only type that callers of the driver know.
+// Calls `f` and rethrows an NSException as Error, the type that callers of the driver expect.
 template <typename F>
 auto translating_exceptions(F&& f) {
   try {

@@ -1,11 +1,11 @@
-// Kernels ready to run: a pipeline state for each key, made once.
+// Kernels ready to run: one cached pipeline state per key.
 #pragma once
 
 #include <memory>
 
 #include "driver/metal/archive.h"
 #include "driver/metal/library.h"
-#include "driver/shader_facts.h"
+#include "driver/reflection.h"
 
 namespace mpsx::driver::metal {
 
@@ -15,11 +15,11 @@ struct MetalKernel final : ReflectedKernel {
 
 class Pipelines {
  public:
-  // `reflect`: whether to look up the arguments of kernels, which our own launchers know.
+  // `reflect`: whether to look up the arguments of kernels. The project's own launchers know them.
   Pipelines(const Owned<id<MTLDevice>>& device, FunctionLibrary& functions, bool reflect = false)
       : archive_(device, functions.path()), functions_(functions), reflect_(reflect) {}
 
-  // As Driver::kernel. Throws Error where the function exists but makes no pipeline.
+  // As Driver::kernel. Throws Error if the function exists but its pipeline cannot be created.
   const MetalKernel* get(std::string_view key);
 
  private:
@@ -27,7 +27,7 @@ class Pipelines {
   FunctionLibrary& functions_;
   const bool reflect_;
   std::mutex mutex_;
-  std::unordered_map<std::string, std::unique_ptr<MetalKernel>> kernels_;  // null: known not to exist
+  std::unordered_map<std::string, std::unique_ptr<MetalKernel>> kernels_;  // null for keys known not to exist
 };
 
 }  // namespace mpsx::driver::metal

@@ -5,8 +5,8 @@
 namespace mpsx::driver::metal {
 namespace {
 
-// Takes down what has to be bound. A buffer that a function constant leaves out is not among the bindings.
-void note_bindings(MetalKernel& kernel, MTLComputePipelineReflection* reflection) {
+// Records the required bindings. A buffer that a function constant disables is not among them.
+void set_bindings(MetalKernel& kernel, MTLComputePipelineReflection* reflection) {
   NSArray<id<MTLBinding>>* bindings = reflection.bindings;
   for (NSUInteger i = 0; i < bindings.count; ++i) {
     id<MTLBinding> binding = [bindings objectAtIndex:i];
@@ -34,7 +34,7 @@ const MetalKernel* Pipelines::get(std::string_view key) {
   std::string reason;
   MTLComputePipelineReflection* reflection = nil;
   auto made = archive_.make(function.get(), reflect_ ? &reflection : nullptr, &reason);
-  if (!made) throw Error("cannot prepare the kernel " + name + ": " + reason);
+  if (!made) throw Error("cannot create a pipeline for kernel " + name + ": " + reason);
   id<MTLComputePipelineState> pipeline = made.get();
   auto kernel = std::make_unique<MetalKernel>();
   kernel->name = name;
@@ -42,7 +42,7 @@ const MetalKernel* Pipelines::get(std::string_view key) {
   kernel->simd_width = uint32_t(pipeline.threadExecutionWidth);
   kernel->static_threadgroup_bytes = uint32_t(pipeline.staticThreadgroupMemoryLength);
   kernel->pipeline = std::move(made);
-  if (reflection) note_bindings(*kernel, reflection);
+  if (reflection) set_bindings(*kernel, reflection);
   return kernels_.emplace(name, std::move(kernel)).first->second.get();
 }
 

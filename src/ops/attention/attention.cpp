@@ -217,7 +217,7 @@ int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value, cons
       (has_mask(mask) && is_transformed(*mask))) {
     fused = false;
   } else if (vendor::preferred()) {
-    fused = vendor::takes_attention(query, key, value, mask, dropout, causal, scale, grouped);
+    fused = vendor::accepts_attention(query, key, value, mask, dropout, causal, scale, grouped);
   } else {
     const bool heads_fit = query.dim() == 4 && key.dim() == 4 && (grouped || query.size(1) == key.size(1));
     fused =

@@ -39,7 +39,7 @@ void launch_segment_sum(const Tensor& out, const Tensor& in, const Tensor& index
   p.count = uint32_t(index.numel());
   p.row = grid_size("segment_sum", row);
   const uint64_t row_bytes = uint64_t(row) * uint64_t(out.element_size());
-  p.packed = aligned(out, in) && runtime::in_packs(row_bytes);
+  p.packed = aligned(out, in) && runtime::is_vector_aligned(row_bytes);
   p.together = uint32_t(std::clamp<uint64_t>(kGroupBytes / row_bytes, 1, 64));
   Launch(sum.get(tag_of(out)))
       .pointer(out.data_ptr())

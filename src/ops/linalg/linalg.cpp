@@ -18,9 +18,7 @@ Tensor view(const Tensor& t, int64_t offset, std::array<int64_t, 3> sizes, std::
   return result;
 }
 
-MatmulStrides matmul_strides(const Tensor& t) {
-  return {t.stride(1), t.stride(2), t.size(0) > 1 ? t.stride(0) : 0};
-}
+MatmulStrides matmul_strides(const Tensor& t) { return {t.stride(1), t.stride(2), t.size(0) > 1 ? t.stride(0) : 0}; }
 
 }  // namespace
 
@@ -49,7 +47,8 @@ Tensor adjoint(const Tensor& t) { return t.is_complex() ? transposed(t).conj() :
 int64_t panel_threads(const runtime::KernelEntry& kernel) {
   const driver::Traits& traits = runtime::driver().traits();
   if (traits.one_thread_groups) return 1;
-  return std::min<uint32_t>(traits.group_threads ? traits.group_threads : kPanelThreads, kernel.kernel->max_threads);
+  return std::min<uint32_t>(traits.threadgroup_size ? traits.threadgroup_size : kPanelThreads,
+                            kernel.kernel->max_threads);
 }
 
 void multiply_add(const Tensor& out, const Tensor& a, const Tensor& b, float alpha, float beta) {

@@ -34,7 +34,7 @@ Problem plan(const KernelSet& kernels, const Tensor& input, const Tensor& target
               "cross_entropy_loss: expected sizes below 2^32, got ", input.sizes());
   const bool backward = gradient.defined();
   q.rows = share_rows(kernels.get(tag_of(input)), uint64_t(samples), uint64_t(classes), {q.in},
-                      {backward ? gradient : q.in}, 0, backward ? kRowThreads : runtime::kTeamThreads);
+                      {backward ? gradient : q.in}, 0, backward ? kRowThreads : runtime::kLaneGroupThreads);
   q.params.shape = q.rows.shape;
   q.params.loss = {.ignore_index = ignore_index,
                    .classes = classes,
@@ -50,8 +50,8 @@ at::ScalarType loss_type(const Tensor& input, bool to_float) { return to_float ?
 
 void check(const Tensor& input, const Tensor& target, const MaybeTensor& weight) {
   TORCH_CHECK(input.dim() == 2 && target.dim() == 1 && input.sym_size(0) == target.sym_size(0),
-              "cross_entropy_loss: expected scores [N, C] and N class indices, got shapes ", input.sym_sizes(),
-              " and ", target.sym_sizes());
+              "cross_entropy_loss: expected scores [N, C] and N class indices, got shapes ", input.sym_sizes(), " and ",
+              target.sym_sizes());
   TORCH_CHECK(!weight || !weight->defined() || (weight->dim() == 1 && weight->sym_size(0) == input.sym_size(1)),
               "cross_entropy_loss: expected a weight of ", input.sym_size(1), " classes");
 }
@@ -68,7 +68,7 @@ Results forward(const Tensor& input, const Tensor& target, const MaybeTensor& we
   const auto floats = input.options().dtype(at::kFloat);
   const Tensor norms = at::empty({input.size(0), 2}, floats), total_weight = at::empty({}, floats);
   const Tensor losses =
-      reduced ? at::empty({int64_t(q.rows.teams.groups), 2}, floats) : at::empty({input.size(0)}, floats);
+      reduced ? at::empty({int64_t(q.rows.teams.threadgroups), 2}, floats) : at::empty({input.size(0)}, floats);
   if (input.size(0) > 0) {  // without classes, every target is out of range
     Launch l(kernels.get(tag_of(input)));
     l.pointer(losses.mutable_data_ptr()).pointer(norms.mutable_data_ptr()).pointer(q.in.const_data_ptr());
@@ -129,9 +129,9 @@ using explicit_ops::kept;
 // A double backward differentiates torch's composite.
 Gradients derivative(const BackwardCall& c) {
   if (!at::GradMode::is_enabled())
-    return {{0, explicit_ops::run<"cross_entropy_rows_backward">(c.grad(), c.tensor(0), c.tensor(1), c.argument(2),
-                                                                 c.result(1), c.result(2), c.argument(3),
-                                                                 c.argument(4))}};
+    return {
+        {0, explicit_ops::run<"cross_entropy_rows_backward">(c.grad(), c.tensor(0), c.tensor(1), c.argument(2),
+                                                             c.result(1), c.result(2), c.argument(3), c.argument(4))}};
   const Tensor x = c.tensor(0).requires_grad() ? c.tensor(0) : c.tensor(0).detach().requires_grad_();
   const Tensor scores = c.argument(5).toBool() ? x.to(at::kFloat) : x;
   const MaybeTensor weight = c.argument(2).toOptional<Tensor>();

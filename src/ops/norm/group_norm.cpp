@@ -190,7 +190,7 @@ std::optional<Result> group_norm(const Tensor& input, const Optional& weight_opt
   auto& kernel = kernels.get(tag_of(x), tag_of(type));
   const uint64_t size = uint64_t(plane) * p.channels;
   RowLaunch rows = share_rows(kernel, uint64_t(images * groups), size, {x}, {out});
-  if (channels_last(input) || size > rows.teams.held) {
+  if (channels_last(input) || size > rows.teams.elements_held) {
     forward_by_chunks(p, x, out, mean, rstd, weight, bias);
     return Result(out, mean, rstd);
   }

@@ -55,14 +55,14 @@ inline std::optional<RowLaunch> share_fused(const runtime::KernelEntry& kernel, 
   if (rows < kFusedRows) return std::nullopt;
   RowLaunch launch =
       share_rows_beside({weight}, share_rows(kernel, rows, size, {dy, x}, {dx}, kFusedBytes / x.element_size()));
-  if (!launch.whole_packs() || size > launch.teams.held) return std::nullopt;
+  if (!launch.whole_packs() || size > launch.teams.elements_held) return std::nullopt;
   p.shape = launch.shape;
   p.rows_per_split = uint32_t(std::max(kFusedRange, ceil_div(rows, kFusedGroups)));
-  p.splits = launch.teams.groups = uint32_t(ceil_div(rows, p.rows_per_split));
+  p.splits = launch.teams.threadgroups = uint32_t(ceil_div(rows, p.rows_per_split));
   return launch;
 }
 inline uint64_t fused_work(const RowNormParams& p, const RowLaunch& launch) {
-  return uint64_t(p.rows_per_split) * p.shape.size * 4 / launch.teams.rows;
+  return uint64_t(p.rows_per_split) * p.shape.size * 4 / launch.teams.rows_per_threadgroup;
 }
 
 // Launches a kernel over blocks of columns and splits of rows.

@@ -7,7 +7,7 @@
 
 #include "lib/row_params.h"
 #include "ops/strided.h"
-#include "runtime/teams.h"
+#include "runtime/lane_groups.h"
 
 namespace mpsx::ops {
 namespace {
@@ -138,10 +138,10 @@ void launch_reduction(runtime::KernelEntry& kernel, Launch& launch, ReducePlan& 
     return;
   }
   const uint64_t bytes = plan.input.element_size(), pack = std::max<uint64_t>(1, 16 / bytes);
-  const auto teams = runtime::teams_for(kernel, p.outputs * p.splits, p.split_inner, pack, kReadBytes / bytes);
-  p.team = teams.team;
-  launch.groups({uint32_t(ceil_div(p.outputs, teams.rows)), p.splits}, teams.per_group)
-      .work(plan.work() * teams.rows)
+  const auto teams = runtime::lane_groups_for(kernel, p.outputs * p.splits, p.split_inner, pack, kReadBytes / bytes);
+  p.team = teams.lanes;
+  launch.groups({uint32_t(ceil_div(p.outputs, teams.rows_per_threadgroup)), p.splits}, teams.threadgroup_size)
+      .work(plan.work() * teams.rows_per_threadgroup)
       .run();
 }
 

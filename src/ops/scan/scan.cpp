@@ -38,7 +38,7 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
   const uint64_t blocks = ceil_div(inner, kScanColumns), groups = rows ? outer : blocks * outer;
   // A column's chunk may be short: what it costs is one state.
   const uint64_t most = size / (rows ? kLeastChunk : kLeastChunk / 64);
-  const uint64_t wanted = std::min(uint64_t(runtime::threads_to_fill()) / (groups * kThreads), most);
+  const uint64_t wanted = std::min(uint64_t(runtime::target_resident_threads()) / (groups * kThreads), most);
   const uint64_t pack = std::max<uint64_t>(1, 16 / x.element_size());
   const uint64_t each = std::min<uint64_t>(kScanEach, kScanBytes / x.element_size());
   ScanParams p{};

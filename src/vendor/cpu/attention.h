@@ -8,12 +8,12 @@
 
 namespace mpsx::vendor {
 
-// Whether it takes these.
-bool takes_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     const std::optional<at::Tensor>& mask, double dropout, bool causal, std::optional<double> scale,
-                     bool grouped);
+// Whether flash attention supports these arguments.
+bool accepts_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                       const std::optional<at::Tensor>& mask, double dropout, bool causal, std::optional<double> scale,
+                       bool grouped);
 
-// The result, and the logarithms of the sums that the backward asks for.
+// Returns the output and the logsumexp, which the backward needs.
 std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                              const std::optional<at::Tensor>& mask, double dropout, bool causal,
                                              std::optional<double> scale);

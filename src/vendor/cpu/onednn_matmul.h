@@ -1,4 +1,4 @@
-// Matrix products of floats by oneDNN where torch's CPU would ask MKL.
+// float32 matmul with oneDNN where torch would use MKL.
 #pragma once
 
 #include <string_view>
@@ -7,9 +7,9 @@
 
 namespace mpsx::vendor {
 
-// oneDNN's kernel for "mm.out" and its like, null where there is none. It declines where MKL is as fast: MPSX_GEMM is
-// "onednn" or "mkl", by default onednn on CPUs with AVX-512 that are not Intel's. There MKL runs kernels of 256 bits
-// and takes 1.1 (Zen 4) to 2 times (Zen 5) as long with torch 2.13.
+// Returns oneDNN's kernel for an operator such as "mm.out", or null. The kernel declines shapes for which MKL is as
+// fast. MPSX_GEMM is "onednn" or "mkl"; the default is onednn on AVX-512 CPUs not made by Intel. There MKL uses 256-bit
+// kernels, which take 1.1 times (Zen 4) to 2 times (Zen 5) as long with torch 2.13.
 backend::CpuKernel* onednn_matmul(std::string_view op);
 
 }  // namespace mpsx::vendor

@@ -19,15 +19,15 @@ RouteEntry& route_of(const std::string& op, const char* library) {
   return runtime::route_entry(op, runtime::Route::vendor, library);
 }
 
-// An operator as the dispatcher calls it.
+// The boxed kernel of an operator, which chooses between the library, our kernel and the fallback.
 class Kernel final : public c10::OperatorKernel {
  public:
-  Kernel(RouteEntry& route, c10::KernelFunction ours, Library::Condition* small, CpuKernel* better)
-      : route_(route), ours_(std::move(ours)), small_(small), better_(better) {}
+  Kernel(RouteEntry& route, c10::KernelFunction ours, Library::Condition* prefer_kernel, CpuKernel* onednn)
+      : route_(route), ours_(std::move(ours)), prefer_kernel_(prefer_kernel), onednn_(onednn) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) const {
-    if (preferred() && !(small_ && small_(*stack)))
-      backend::run_on_cpu(op, c10::DispatchKey::CPU, stack, route_, runtime::profiling, better_);
+    if (preferred() && !(prefer_kernel_ && prefer_kernel_(*stack)))
+      backend::run_on_cpu(op, c10::DispatchKey::CPU, stack, route_, runtime::profiling, onednn_);
     else if (ours_.isValid())
       ours_.callBoxed(op, keys, stack);
     else
@@ -37,8 +37,8 @@ class Kernel final : public c10::OperatorKernel {
  private:
   RouteEntry& route_;
   c10::KernelFunction ours_;
-  Library::Condition* small_;
-  CpuKernel* better_;  // asked before ATen's
+  Library::Condition* prefer_kernel_;
+  CpuKernel* onednn_;  // tried before ATen's kernel
 };
 
 }  // namespace
@@ -49,10 +49,10 @@ bool preferred() {
   return preferred;
 }
 
-Library& Library::impl(const char* op, c10::KernelFunction kernel, Condition* small) {
+Library& Library::impl(const char* op, c10::KernelFunction kernel, Condition* prefer_kernel) {
   RouteEntry& route = route_of(std::string("aten::") + op, library_);
   m_.impl(op, torch::CppFunction::makeFromBoxedFunctor(
-                  std::make_unique<Kernel>(route, std::move(kernel), small, onednn_matmul(op))));
+                  std::make_unique<Kernel>(route, std::move(kernel), prefer_kernel, onednn_matmul(op))));
   return *this;
 }
 

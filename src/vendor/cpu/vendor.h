@@ -1,6 +1,7 @@
-// CPU libraries: operators that oneDNN, MKL and PocketFFT, through ATen, do better than our kernels on the host driver,
-// or for which we have none. They run on the tensors' own memory like the fallback, but are counted apart and never
-// warned about. On every other driver, and with MPSX_VENDOR=off, our kernels run, and what has none falls back.
+// Operators that CPU libraries (oneDNN, MKL and PocketFFT, through ATen) run faster than our kernels on the host
+// driver, or for which we have no kernel. Like the fallback they run on the tensors' own memory, but they are counted
+// separately and do not warn. On every other driver, and with MPSX_VENDOR=off, our kernels run, and operators without
+// one fall back.
 #pragma once
 
 #include <torch/library.h>
@@ -15,21 +16,21 @@ inline constexpr const char* kLapack = "LAPACK through ATen";
 inline constexpr const char* kFft = "MKL/PocketFFT through ATen";
 inline constexpr const char* kGemm = "oneDNN/MKL through ATen";
 
-// Whether operators go to the CPU's libraries: MPSX_VENDOR is "on" or "off", by default on for the host driver alone.
-// Decided once a process.
+// Whether CPU libraries are used: MPSX_VENDOR is "on" or "off", by default on for the host driver only. Decided once
+// per process.
 bool preferred();
 
-// Registers operators of which `library` has a kernel.
+// Registers operators that `library` implements.
 class Library {
  public:
-  // A question about the arguments of a call, the last ones on a stack.
+  // A predicate on the arguments of a call, which are the last values on the stack.
   using Condition = bool(const torch::jit::Stack& stack);
 
   Library(torch::Library& m, const char* library) : m_(m), library_(library) {}
 
-  // `kernel` is ours: what runs where the library is not preferred, or where the arguments are `small`.
-  Library& impl(const char* op, c10::KernelFunction kernel, Condition* small = nullptr);
-  // We have none.
+  // `kernel` is ours. It runs if the library is not preferred, or if `prefer_kernel` returns true for the arguments.
+  Library& impl(const char* op, c10::KernelFunction kernel, Condition* prefer_kernel = nullptr);
+  // For operators without a kernel of ours.
   Library& impl(const char* op) { return impl(op, {}); }
 
  private:
@@ -37,10 +38,10 @@ class Library {
   const char* library_;
 };
 
-// An operator of the CPU that a launcher calls with tensors of the device.
+// A CPU operator that a launcher calls with device tensors.
 class Operator {
  public:
-  // `counted_as`: the name under which its calls are counted.
+  // `counted_as`: the name in the counts.
   Operator(const char* name, const char* library, const char* counted_as);
 
   template <typename Result, typename... Arguments>

@@ -1,4 +1,4 @@
-// MTLCommandQueue and MTLCommandBuffer: committed work runs on the queue's own thread, later.
+// MTLCommandQueue and MTLCommandBuffer. Committed work runs later, on the queue's own thread.
 #include "objects.h"
 
 using emulation::Commands;
@@ -14,7 +14,7 @@ void leave(Line& line) {
   line.changed.notify_all();
 }
 
-// The queue's thread runs this until the queue is freed.
+// Main function of the queue's thread, which runs until the queue is freed.
 void serve(const std::shared_ptr<Line>& line) {
   for (;;) {
     EmulatedCommandBuffer* next;
@@ -33,7 +33,7 @@ void serve(const std::shared_ptr<Line>& line) {
   }
 }
 
-// Hardware would not report what a kernel does wrong; the engine does.
+// Unlike hardware, the engine reports errors of a kernel.
 NSError* run_all(std::vector<emulation::Launch>& launches) {
   try {
     for (auto& launch : launches) launch.run();
@@ -197,7 +197,7 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   commands->status = error ? MTLCommandBufferStatusError : MTLCommandBufferStatusCompleted;
   commands->changed.notify_all();
 }
-// All that came before is done, and its memory the CPU's to look at; the command buffer is complete later.
+// All earlier work is done, and the CPU may access its memory. The command buffer completes later.
 - (void)signal {
   if (!commands->signals) return;
   emulation::lag();

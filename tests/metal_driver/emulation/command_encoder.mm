@@ -1,4 +1,4 @@
-// MTLComputeCommandEncoder: takes down what to run, and checks it as Metal's validation does, or harder.
+// MTLComputeCommandEncoder: records commands and validates them at least as strictly as Metal's validation layer.
 #include "objects.h"
 
 using emulation::Binding;

@@ -46,7 +46,7 @@ id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
 }
 @end
 
-// As of macOS 15, or of 14, which knows one word for the modes of floating-point arithmetic.
+// Compile options of macOS 15 and later, or of macOS 14, which has only one option for floating-point modes.
 namespace {
 struct CompileOptions {
   MTLLanguageVersion version{};
@@ -226,7 +226,7 @@ std::string& compiled() {
 }
 @end
 
-// Retained for the caller, as "Copy" says.
+// Returns a retained object, as the name "Copy" says.
 extern "C" NSArray<id<MTLDevice>>* MTLCopyAllDevices(void) {
   NSAutoreleasePool* pool = [NSAutoreleasePool new];
   std::vector<id> devices;

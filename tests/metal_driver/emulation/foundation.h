@@ -1,4 +1,4 @@
-// The emulation's own view of Foundation: objects with counts that can be read, and makers of strings and errors.
+// The emulation's internal interface of Foundation: readable reference counts, and factories of strings and errors.
 #pragma once
 
 #import <Foundation/Foundation.h>

@@ -1,5 +1,5 @@
-// Foundation, as much of it as the driver meets: counted objects, autorelease pools, strings, errors, collections.
-// Freed objects stay as zombies: whoever sends them a message ends the process.
+// The part of Foundation that the driver uses: reference-counted objects, autorelease pools, strings, errors,
+// collections. Freed objects become zombies: sending them a message ends the process.
 #include "foundation.h"
 
 #include <objc/message.h>
@@ -42,7 +42,7 @@ void count(const char* name, long change) {
 
 using Pool = std::vector<id>;
 std::vector<Pool*>& pools() {
-  // Not destroyed with the thread: handlers of the process's exit come after that.
+  // Not destroyed with the thread, because exit handlers run later.
   static thread_local auto* stack = new std::vector<Pool*>;
   return *stack;
 }
@@ -133,7 +133,7 @@ id unknown_method(id object, SEL selector, ...) {
   emulation::invalid("an object of %s is sent %s, which it does not know", class_getName(object_getClass(object)),
                      sel_getName(selector));
 }
-// GNU's runtime calls this for a method that the class does not have.
+// Called by GNU's runtime for methods that the class does not implement.
 const bool forwards = [] {
   __objc_msg_forward2 = [](id object, SEL) {
     const bool zombie = object_getClass(object) == objc_getClass("EmulatedZombie");

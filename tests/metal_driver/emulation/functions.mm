@@ -38,7 +38,7 @@ MTLDataType type_of(const mpsx_function_constant& c) {
   emulation::invalid("function constant %s: no type %s", c.name, c.scalar);
 }
 
-// A vector of three takes the room of four, of which it reads three.
+// A vector of three components has the size of four.
 size_t bytes_of(MTLDataType type) {
   for (const Scalar& s : kScalars)
     if (type >= s.type && type < s.type + 4) return s.bytes * (type - s.type + 1);
@@ -48,10 +48,10 @@ size_t bytes_of(MTLDataType type) {
 bool is_required(const KernelFacts* facts, unsigned index) {
   return !facts || !facts->optional_constants.count(index);
 }
-// A record has the constants of its file, a function those that it uses.
+// A record lists the constants of its file, a function only those that it uses.
 bool is_used(const KernelFacts* facts, unsigned index) { return !facts || facts->constants.count(index); }
 
-// A binding that a constant of that name leaves out, the function's own values being known.
+// Whether the function's constants disable a binding.
 bool is_there(const EmulatedFunction* function, const std::string& condition) {
   if (condition.empty()) return true;
   const mpsx_kernel_record& record = *function->record;
@@ -60,14 +60,14 @@ bool is_there(const EmulatedFunction* function, const std::string& condition) {
       const auto& value = (*function->constants)[i];
       return value && (*value)[0];
     }
-  return false;  // it is computed of others: whatever is bound is right
+  return false;  // computed from other constants, so accept any binding
 }
 
 }  // namespace
 
 @interface EmulatedBinding : NSObject <MTLBinding> {
  @public
-  const emulation::KernelBinding* binding;  // null: one that the function declares and does not use
+  const emulation::KernelBinding* binding;  // null for a binding that the function declares but does not use
   id owner;
 }
 @end
@@ -267,7 +267,7 @@ MTLComputePipelineReflection* emulation::reflection_of(id<MTLFunction> function)
     binding->owner = [(id)function retain];
     made.push_back(binding);
   }
-  std::reverse(made.begin(), made.end());  // in no order that anybody promises
+  std::reverse(made.begin(), made.end());  // the order is unspecified
   MTLComputePipelineReflection* reflection = [[MTLComputePipelineReflection alloc] autorelease];
   reflection->state = [array(made) retain];
   return reflection;

@@ -16,8 +16,7 @@ namespace emulation {
 
 std::shared_ptr<KernelImage> KernelImage::open(const std::string& path, std::string* reason) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  const auto* table =
-      library ? static_cast<const mpsx_kernel_table_t*>(dlsym(library, "mpsx_kernel_table")) : nullptr;
+  const auto* table = library ? static_cast<const mpsx_kernel_table_t*>(dlsym(library, "mpsx_kernel_table")) : nullptr;
   if (!table || table->abi_version != MPSX_KERNEL_ABI_VERSION) {
     *reason = library ? "not a library of kernels of this version" : dlerror();
     return nullptr;
@@ -95,7 +94,7 @@ std::vector<std::string> KernelImage::names() const {
 void Launch::run() {
   using mpsx::driver::Argument;
   namespace simt = mpsx::driver::host::simt;
-  static const simt::Options options{simt::chosen_seed(), true};
+  static const simt::Options options{simt::configured_seed(), true};
   std::vector<Argument> arguments;
   void* args[MPSX_MAX_ARGUMENTS] = {};
   for (size_t i = 0; i < buffers.size(); ++i) {

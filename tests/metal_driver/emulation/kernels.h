@@ -1,5 +1,4 @@
-// The kernels that the emulated GPU runs: libraries of kernels translated with real threadgroups and SIMD groups, which
-// stand for metallibs.
+// The kernels of the emulated GPU: libraries of SIMT kernels (real threadgroups and SIMD groups) in place of metallibs.
 #pragma once
 
 #include <array>
@@ -18,28 +17,28 @@ namespace emulation {
 struct KernelBinding {
   unsigned index;
   bool threadgroup;
-  std::string name, condition;  // the function constant that says whether it is there; or empty
+  std::string name, condition;  // the function constant that enables the binding, or empty
 };
-// Facts of a kernel's source that its record lacks: reflection() of tools/build/emulated_metal.py writes it down.
+// Properties of a kernel's source that its record lacks, written by reflection() in tools/build/emulated_metal.py.
 struct KernelFacts {
   std::vector<KernelBinding> bindings;
-  std::set<unsigned> constants, optional_constants;  // in use, and those of them that need no value; by index
+  std::set<unsigned> constants, optional_constants;  // indices of the constants in use, and of those that need no value
 };
 
-// Of a function constant; the longest is a long4.
+// The value of a function constant. The largest type is long4.
 using ConstantValue = std::array<unsigned char, 32>;
-using ConstantValues = std::vector<std::optional<ConstantValue>>;  // as the record declares them
+using ConstantValues = std::vector<std::optional<ConstantValue>>;  // in the record's order
 
 class KernelImage {
  public:
-  // Null with a reason where the file is not a library of kernels.
+  // Returns null and sets `reason` if the file is not a kernel library.
   static std::shared_ptr<KernelImage> open(const std::string& path, std::string* reason);
   // Translates and compiles Metal source, with the command in MPSX_EMULATION_COMPILER: COMMAND in.metal out.so
   static std::shared_ptr<KernelImage> compile(const std::string& source, std::string* reason);
 
   const mpsx_kernel_record* find(const std::string& name) const;
   std::vector<std::string> names() const;
-  const KernelFacts* facts(const std::string& name) const;  // null: nothing is known
+  const KernelFacts* facts(const std::string& name) const;  // null if unknown
 
  private:
   void read_facts(const char* text);
@@ -48,7 +47,7 @@ class KernelImage {
   std::unordered_map<std::string, KernelFacts> facts_;
 };
 
-// One dispatch, all it needs being its own.
+// One dispatch, which owns all its data.
 struct Launch {
   std::shared_ptr<KernelImage> image;
   const mpsx_kernel_record* record = nullptr;
@@ -62,7 +61,7 @@ struct Launch {
   ConstantValues constants;
   mpsx::driver::Dispatch shape;
 
-  // Throws mpsx::driver::Error for what the engine finds wrong in the kernel.
+  // Throws mpsx::driver::Error if the engine detects a fault in the kernel.
   void run();
 };
 

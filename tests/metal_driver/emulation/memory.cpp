@@ -16,7 +16,7 @@
 namespace emulation {
 namespace {
 
-// Metal promises nothing about the contents of new memory; this pattern is a NaN as a float and a large integer.
+// New memory has unspecified contents in Metal. This pattern is a NaN as a float, and a large integer.
 constexpr int kGarbage = 0xff;
 
 struct Mappings {
@@ -28,8 +28,7 @@ Mappings& mappings() {
   return *m;
 }
 
-// MPSX_EMULATION_GUARD=0: memory of the GPU's stays open, so that blocks of one buffer can be told apart by values
-// alone.
+// MPSX_EMULATION_GUARD=0 keeps the GPU's memory accessible, so that tests with several blocks per buffer can run.
 bool guards() {
   static const bool on = [] {
     const char* value = std::getenv("MPSX_EMULATION_GUARD");
@@ -40,7 +39,7 @@ bool guards() {
 
 struct sigaction previous;
 
-// Only pages of ours that are closed fault here; everything else is as before.
+// Handles faults on our closed pages only, and forwards all others.
 void on_fault(int signal, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   size_t offset = 0, size = 0;
@@ -60,7 +59,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
     return previous.sa_handler(signal);
   }
-  ::signal(signal, SIG_DFL);  // the access is repeated, and ends the process
+  ::signal(signal, SIG_DFL);  // the access is executed again and ends the process
 }
 
 void watch_faults() {

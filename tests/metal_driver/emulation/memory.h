@@ -1,6 +1,6 @@
-// The memory of a buffer, seen twice: by the CPU through one mapping, by the emulated GPU through another. While work
-// that the buffer is bound to has been encoded and is not complete, the CPU's mapping is closed: a read or write that
-// should have waited ends the process, with a message. Pages are the grain, whole buffers what is closed.
+// The memory of a buffer with two mappings, one for the CPU and one for the emulated GPU. While encoded work uses the
+// buffer and is not complete, the CPU's mapping is inaccessible: a read or write that should have waited ends the
+// process with a message. This protects whole buffers.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace emulation {
 
-// Tells the engine that kernels may use some memory, and no longer.
+// Allows or forbids kernels to use some memory.
 void allow(void* memory, size_t bytes);
 void forbid(void* memory, size_t bytes);
 
@@ -24,7 +24,7 @@ class SharedMemory {
   void* gpu() const { return gpu_; }
   size_t size() const { return size_; }
 
-  void give_to_gpu();  // as often as take_from_gpu
+  void give_to_gpu();  // calls must be balanced with take_from_gpu
   void take_from_gpu();
 
  private:

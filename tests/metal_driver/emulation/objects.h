@@ -20,7 +20,7 @@
 
 namespace emulation {
 
-// A command buffer's insides; its queue's thread works on it after the commit.
+// The state of a command buffer. The queue's thread processes it after the commit.
 struct Commands {
   std::mutex mutex;
   std::condition_variable changed;
@@ -28,33 +28,34 @@ struct Commands {
   NSError* error = nil;
   double start = 0, end = 0;
   std::string label;
-  bool encoding = false;  // an encoder is open
+  bool encoding = false;  // whether an encoder is open
   std::vector<Launch> launches;
   std::vector<id> retained;
   std::set<SharedMemory*> owned;
-  id signals = nil;  // the event that its end signals, with which value
+  id signals = nil;  // the event that it signals at its end, and the value
   uint64_t signal_value = 0;
 };
 
-// Command buffers on their way, shared by the queue and the command buffers it gave.
+// Command buffers in flight, shared by the queue and its command buffers.
 struct Line {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<id> committed;
-  unsigned alive = 0;  // made, and neither complete nor freed
+  unsigned alive = 0;  // created, and neither complete nor freed
   bool closing = false;
-  std::atomic<bool> lost{false};  // the device: nothing runs any more
+  std::atomic<bool> lost{false};  // whether the device was lost; nothing runs any more
 };
-// An archive out of a file, or a new one where `path` is empty. Nil with an error: the file is none.
+// Opens an archive from a file, or creates one if `path` is empty. Returns nil and sets the error if the file is
+// invalid.
 id<MTLBinaryArchive> open_archive(const std::string& path, NSError** error);
 
 id<MTLComputePipelineState> pipeline_of(id<MTLFunction> function);
 MTLComputePipelineReflection* reflection_of(id<MTLFunction> function);  // autoreleased
 
-// Stands for an NSException, of which C++ knows nothing either.
+// Represents an NSException, which is not a C++ exception either.
 struct Raised {};
 
-constexpr unsigned kMaxCommandBuffers = 64;  // of newCommandQueue
+constexpr unsigned kMaxCommandBuffers = 64;  // limit of newCommandQueue
 
 struct Binding {
   Launch::Buffer argument;
@@ -66,14 +67,14 @@ struct Encoding {
   std::vector<size_t> threadgroup_bytes;
   bool ended = false;
   std::string label;
-  unsigned groups = 0;  // open ones
+  unsigned groups = 0;  // open debug groups
 };
 
 }  // namespace emulation
 
 @interface EmulatedBuffer : NSObject <MTLBuffer> {
  @public
-  emulation::SharedMemory* shared;  // null: memory is somebody else's
+  emulation::SharedMemory* shared;  // null for memory of another owner
   void* memory;
   NSUInteger size;
 }
@@ -88,9 +89,9 @@ struct Encoding {
 @end
 
 namespace emulation {
-// The function, and the values of its constants: what an archive knows a pipeline by.
+// The function and the values of its constants, which identify a pipeline in an archive.
 std::string key_of(const EmulatedFunction* function);
-// The arguments to bind; unknown for a library that was not compiled for the emulation.
+// The arguments to bind. Unknown for libraries that were not compiled for the emulation.
 std::vector<const KernelBinding*> bindings_of(const EmulatedFunction* function);
 }
 
@@ -103,13 +104,13 @@ std::vector<const KernelBinding*> bindings_of(const EmulatedFunction* function);
 @interface EmulatedPipeline : NSObject <MTLComputePipelineState> {
  @public
   EmulatedFunction* function;
-  bool reflected;  // whether its maker asked what it takes
+  bool reflected;  // whether reflection was requested
 }
 @end
 
 @interface EmulatedArchive : NSObject <MTLBinaryArchive> {
  @public
-  std::set<std::string>* names;  // of the functions whose pipelines are in it
+  std::set<std::string>* names;  // names of the functions whose pipelines it contains
 }
 @end
 

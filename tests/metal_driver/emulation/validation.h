@@ -1,4 +1,4 @@
-// Stands in for Metal's validation layer: wrong use of the API ends the process, with a message.
+// Replaces Metal's validation layer: incorrect use of the API ends the process with a message.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace emulation {
     if (!(condition)) ::emulation::invalid(__VA_ARGS__); \
   } while (0)
 
-// Whether this occasion of `what` was asked to fail; see control.h.
+// Whether this occurrence of `what` should fail; see control.h.
 bool fails(const char* what);
 
 struct Counts {
@@ -22,9 +22,9 @@ struct Counts {
 };
 Counts& counts();
 
-// Sleeps for a random time within the set limit.
+// Sleeps for a random time up to the configured maximum.
 void lag();
-// Waits while a test holds completions back.
+// Waits while a test holds completions.
 void wait_for_completions();
 
 double seconds();

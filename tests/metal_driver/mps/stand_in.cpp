@@ -1,5 +1,5 @@
-// Stands for PyTorch's own mps device on machines without one: tensors whose storages are MTLBuffers of the emulated
-// Metal, a queue that does nothing until somebody waits for it, and the hooks behind torch/mps.h.
+// Replaces PyTorch's mps device on machines without one: tensors whose storages are MTLBuffers of the emulated Metal, a
+// queue that does nothing until a thread waits for it, and the hooks of torch/mps.h.
 #include <ATen/detail/MPSHooksInterface.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/from_blob.h>
@@ -84,7 +84,7 @@ C10_REGISTER_GUARD_IMPL(MPS, c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::MPS
 
 }  // namespace
 
-// By the name that at::detail::getMPSHooks() asks for.
+// Registered under the name that at::detail::getMPSHooks() looks up.
 namespace at {
 using MPSHooks = Hooks;
 REGISTER_MPS_HOOKS(MPSHooks)

@@ -12,7 +12,7 @@ namespace mpsx::driver::host::simt {
 namespace {
 
 constexpr size_t kRedZone = size_t(256) << 10;
-constexpr size_t kFilled = size_t(4) << 20;  // larger memory is filled in its first part: that finds as much
+constexpr size_t kMaxFilled = size_t(4) << 20;  // only the first part of larger memory is filled, which is enough
 
 size_t mapped(size_t bytes) {
   const auto page = size_t(sysconf(_SC_PAGESIZE));
@@ -31,7 +31,7 @@ void* Allocations::allocate(size_t bytes) {
   void* p = mmap(nullptr, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return nullptr;
   char* const memory = static_cast<char*>(p) + kRedZone;
-  std::memset(memory, 0xff, std::min(bytes, kFilled));
+  std::memset(memory, 0xff, std::min(bytes, kMaxFilled));
   std::unique_lock<std::shared_mutex> lock(mutex_);
   entries_.emplace(memory, Entry{bytes, true});
   return memory;
@@ -41,27 +41,27 @@ void Allocations::add(const void* memory, size_t bytes) {
   if (!memory || !bytes) return;
   std::unique_lock<std::shared_mutex> lock(mutex_);
   entries_.emplace(static_cast<const char*>(memory), Entry{bytes, false});
-  largest_foreign_ = std::max(largest_foreign_, bytes);
+  largest_external_ = std::max(largest_external_, bytes);
 }
 
 void Allocations::release(const void* memory, size_t bytes) noexcept {
-  bool own = false;
+  bool owned = false;
   {
     std::unique_lock<std::shared_mutex> lock(mutex_);
     const auto [first, last] = entries_.equal_range(static_cast<const char*>(memory));
     const auto it = std::find_if(first, last, [&](const auto& e) { return e.second.size == bytes; });
     if (it == last) return;
-    own = it->second.own;
+    owned = it->second.owned;
     entries_.erase(it);
   }
-  if (own) munmap(const_cast<char*>(static_cast<const char*>(memory)) - kRedZone, mapped(bytes));
+  if (owned) munmap(const_cast<char*>(static_cast<const char*>(memory)) - kRedZone, mapped(bytes));
 }
 
 Extent Allocations::find(const void* address) const {
   const char* const p = static_cast<const char*>(address);
   std::shared_lock<std::shared_mutex> lock(mutex_);
   Extent best;
-  bool inside = false;  // best holds p itself, not only its end
+  bool inside = false;  // whether `best` contains p, and does not only end there
   for (auto it = entries_.upper_bound(p); it != entries_.begin();) {
     const auto& [begin, entry] = *--it;
     const auto distance = size_t(p - begin);
@@ -70,7 +70,7 @@ Extent Allocations::find(const void* address) const {
       best = {begin, entry.size};
       inside = holds;
     }
-    if (entry.own || distance > largest_foreign_) break;  // nothing before it reaches this far
+    if (entry.owned || distance > largest_external_) break;  // no earlier entry extends this far
   }
   return best;
 }

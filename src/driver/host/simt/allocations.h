@@ -1,4 +1,4 @@
-// Memory that kernels may be given, with its real size: what the driver allocated and what it was told of (wrapped).
+// The known memory of kernels with its exact size: what the driver allocated, and external memory that it wraps.
 #pragma once
 
 #include <cstddef>
@@ -8,33 +8,34 @@
 namespace mpsx::driver::host::simt {
 
 struct Extent {
-  const char* begin = nullptr;  // null: not known
+  const char* begin = nullptr;  // null if unknown
   size_t size = 0;
 };
 
 class Allocations {
  public:
-  // Exactly `bytes`, with so much untouched address space on either side that an index a little wrong does not lie in
-  // another allocation. Filled with a pattern (NaN in any format), since nothing may count on zeros. Null: no memory.
+  // Allocates exactly `bytes`, with unused address space on either side, so that a slightly wrong index is not in
+  // another allocation. The memory is filled with a pattern (NaN in any format), because kernels must not rely on
+  // zeros. Returns null if out of memory.
   void* allocate(size_t bytes);
-  // Memory of others. It may be added more than once, and may overlap.
+  // Adds external memory. It may be added more than once, and may overlap.
   void add(const void* memory, size_t bytes);
-  // Frees what was allocated here, forgets what was added.
+  // Frees allocated memory, or removes external memory.
   void release(const void* memory, size_t bytes) noexcept;
-  // The largest known memory that an address lies in, or at whose end it is.
+  // The largest known memory that contains an address, or that ends there.
   Extent find(const void* address) const;
 
  private:
   struct Entry {
     size_t size;
-    bool own;
+    bool owned;
   };
   mutable std::shared_mutex mutex_;
   std::multimap<const char*, Entry> entries_;
-  size_t largest_foreign_ = 0;  // that there ever was
+  size_t largest_external_ = 0;  // ever added
 };
 
-// Those of the process: kernels' memory does not know which driver it is of.
+// The allocations of the process. They are shared by all drivers, because an address does not tell its driver.
 Allocations& allocations();
 
 }  // namespace mpsx::driver::host::simt

@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdlib>
 
+#include "driver/dispatch_check.h"
+#include "driver/environment.h"
 #include "driver/host/interrupt.h"
 #include "driver/host/simt/engine.h"
 #include "driver/host/simt/memory_check.h"
@@ -16,53 +16,27 @@
 namespace mpsx::driver::host::simt {
 namespace {
 
-constexpr uint64_t kGrainThreads = 256;  // below, a second CPU core costs more than it gains
+constexpr uint64_t kGrainThreads = 256;  // below this number of threads a second CPU core does not pay off
 
-uint64_t number_from(const char* name, uint64_t limit) {
-  const char* text = std::getenv(name);
-  if (!text || !*text) return 0;
-  char* end = nullptr;
-  errno = 0;
-  const uint64_t n = std::strtoull(text, &end, 10);
-  if (*end || errno || *text == '-' || n == 0 || n > limit)
-    throw Error(std::string(name) + ": expected a number from 1 to " + std::to_string(limit) + ", got \"" + text +
-                "\"");
-  return n;
-}
-
-std::string size_text(const Size& s) {
-  return std::to_string(s.x) + "x" + std::to_string(s.y) + "x" + std::to_string(s.z);
-}
-
-// Throws if the grid or the group is more than Metal allows.
+// Throws Error if the dispatch exceeds Metal's limits.
 void check_limits(const mpsx_kernel_record& record, const Argument* arguments, size_t count, const Dispatch& d) {
-  const std::string name = record.name;
-  if (d.group.count() == 0 || d.group.count() > record.max_threads)
-    throw Error(name + ": expected 1 to " + std::to_string(record.max_threads) + " threads per threadgroup, got " +
-                size_text(d.group) + " = " + std::to_string(d.group.count()));
-  const uint64_t axes[][2] = {{d.grid.x, d.group.x}, {d.grid.y, d.group.y}, {d.grid.z, d.group.z}};
-  for (const auto& [grid, group] : axes)
-    if (grid * (d.by_threads ? 1 : group) > UINT32_MAX)
-      throw Error(name + ": expected a grid of at most 4294967295 threads an axis, got threadgroups " +
-                  size_text(d.grid) + " of " + size_text(d.group) + " threads");
-  uint64_t bytes = record.static_threadgroup_bytes;
-  for (size_t i = 0; i < count; ++i)
-    if (arguments[i].kind == Argument::Kind::threadgroup) bytes += arguments[i].size;
-  if (bytes > Arena::kLimit)
-    throw Error(name + ": expected at most " + std::to_string(Arena::kLimit) + " bytes of threadgroup memory, got " +
-                std::to_string(bytes));
+  Kernel kernel;
+  kernel.name = record.name;
+  kernel.max_threads = record.max_threads;
+  kernel.static_threadgroup_bytes = record.static_threadgroup_bytes;
+  check_dispatch(kernel, arguments, count, d);
 }
 
 }  // namespace
 
-uint64_t chosen_seed() {
-  if (const uint64_t seed = number_from("MPSX_SIMT_SEED", UINT32_MAX)) return seed;
+uint64_t configured_seed() {
+  if (const uint64_t seed = env_number("MPSX_SIMT_SEED", 1, UINT32_MAX, 0)) return seed;
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
   return (uint64_t(now) * 0x9e3779b97f4a7c15u ^ uint64_t(getpid()) * 0xbf58476d1ce4e5b9u) % UINT32_MAX + 1;
 }
 
-uint32_t chosen_threads() { return uint32_t(number_from("MPSX_SIMT_THREADS", 1024)); }
-uint32_t chosen_cores() { return uint32_t(number_from("MPSX_SIMT_CORES", 4096)); }
+uint32_t configured_threads() { return uint32_t(env_number("MPSX_SIMT_THREADS", 1, 1024, 0)); }
+uint32_t configured_cores() { return uint32_t(env_number("MPSX_SIMT_CORES", 1, 4096, 0)); }
 
 void dispatch(const mpsx_kernel_record& record, void* const* args, const void* const* constants,
               const Argument* arguments, size_t count, const Dispatch& d, const Options& options,
@@ -82,7 +56,7 @@ void dispatch(const mpsx_kernel_record& record, void* const* args, const void* c
                 {d.group.x, d.group.y, d.group.z},
                 constants};
   job.interruptible = options.interruptible;
-  job.interrupts = interrupts();
+  job.interrupts = interrupt_count();
   job.seed = options.seed;
   job.strict = options.strict;
   LaunchCounts counts;

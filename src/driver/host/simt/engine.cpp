@@ -1,4 +1,4 @@
-// Threadgroups of a dispatch, one after the other: shape, order, start.
+// Runs the threadgroups of a dispatch one after the other: their shape, order and start.
 #include "driver/host/simt/engine.h"
 
 #include <algorithm>
@@ -13,8 +13,7 @@ namespace {
 
 constexpr unsigned kWidth = MPSX_SIMD_WIDTH;
 
-// Not in the initial-exec model, which puts all of the library's thread-locals into the little space that libraries
-// loaded at run time share: under torch there is none left.
+// Does not use the initial-exec TLS model, whose space for libraries loaded at run time is small and used up by torch.
 thread_local Worker* running = nullptr;
 
 // SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", 2014).
@@ -36,7 +35,7 @@ class Random {
   uint64_t state_;
 };
 
-std::string place(const unsigned* p) {
+std::string position_text(const unsigned* p) {
   char text[40];
   std::snprintf(text, sizeof text, "(%u, %u, %u)", p[0], p[1], p[2]);
   return text;
@@ -65,12 +64,12 @@ void Worker::prepare(Job& job) {
   arena_.reset();
   if (job.make_monitor) monitor_ = job.make_monitor();
   std::copy(std::begin(job.args), std::end(job.args), args_);
-  unsigned place = 0;
+  unsigned index = 0;
   for (size_t i = 0; i < job.argument_count; ++i) {
     const Argument& a = job.arguments[i];
     if (a.kind != Argument::Kind::threadgroup) continue;
-    args_[MPSX_MAX_BUFFERS + place] = arena_.variable(place, a.size, "a [[threadgroup(n)]] argument");
-    if (!args_[MPSX_MAX_BUFFERS + place++]) throw Error("expected less threadgroup memory");
+    args_[MPSX_MAX_BUFFERS + index] = arena_.variable(index, a.size, "a [[threadgroup(n)]] argument");
+    if (!args_[MPSX_MAX_BUFFERS + index++]) throw Error("expected less threadgroup memory");
   }
   const mpsx_launch& l = job.launch;
   const unsigned threads = l.group[0] * l.group[1] * l.group[2];
@@ -79,7 +78,7 @@ void Worker::prepare(Job& job) {
   stacks_.reserve((job.record->fibers ? threads : 1) + 1, this);
 }
 
-// The threads of a group whose size is group_.size.
+// Sets up the threads of a threadgroup of size group_.size.
 void Worker::set_shape() {
   const unsigned* size = group_.size;
   shape_ = {size[0], size[1], size[2]};
@@ -91,8 +90,7 @@ void Worker::set_shape() {
   unsigned i = 0;
   for (unsigned z = 0; z < size[2]; ++z)
     for (unsigned y = 0; y < size[1]; ++y)
-      for (unsigned x = 0; x < size[0]; ++x, ++i)
-        threads_[i] = {{x, y, z}, i, i % kWidth, i / kWidth, &group_};
+      for (unsigned x = 0; x < size[0]; ++x, ++i) threads_[i] = {{x, y, z}, i, i % kWidth, i / kWidth, &group_};
   for (i = 0; i < count_; ++i) lanes_[i].index = i, lanes_[i].parity = 0;
   simdgroups_.resize(group_.simdgroups);
   for (unsigned s = 0; s < group_.simdgroups; ++s) {
@@ -102,7 +100,7 @@ void Worker::set_shape() {
   turns_.resize(group_.simdgroups);
 }
 
-// The order of this group's SIMD groups and lanes: it depends on the seed and the group alone.
+// Sets the order of this threadgroup's SIMD groups and lanes, which depends only on the seed and the threadgroup.
 void Worker::shuffle(uint64_t group) {
   Random random(job_->seed + group * 0xd1342543de82ef95u);
   std::iota(turns_.begin(), turns_.end(), 0u);
@@ -110,7 +108,7 @@ void Worker::shuffle(uint64_t group) {
   for (SimdGroup& g : simdgroups_) {
     std::iota(g.order.begin(), g.order.end(), uint8_t(0));
     if (job_->seed) random.shuffle(g.order.data(), g.count);
-    for (unsigned p = 0; p < kWidth; ++p) g.place[g.order[p]] = uint8_t(p);
+    for (unsigned p = 0; p < kWidth; ++p) g.position[g.order[p]] = uint8_t(p);
   }
 }
 
@@ -137,7 +135,7 @@ void Worker::run_group(uint64_t index) {
 }
 
 void Worker::run_as_loop() {
-  // Nobody waits, so one stack serves all; not this one, which a fault could not leave.
+  // No thread waits, so all run on one stack. It is not the CPU thread's own, which a fault could not leave.
   mpsx_simt_start(&main_, stacks_.top(0), &Worker::loop_main);
 }
 
@@ -155,21 +153,21 @@ void Worker::loop_main() {
   w.leave();
 }
 
-// The thread that runs goes on in landing_main, on a stack of its own.
-bool Worker::divert(const Fault& found, Landing& landing) noexcept {
+// The running thread continues in fault_main, on a separate stack.
+bool Worker::divert(const Fault& found, ResumePoint& resume_point) noexcept {
   if (!in_kernel_) return false;
   fault_ = found;
-  landing = {&Worker::landing_main, stacks_.spare()};
+  resume_point = {&Worker::fault_main, stacks_.spare()};
   return true;
 }
 
-bool Worker::interrupt(Landing& landing) noexcept { return running && running->divert({}, landing); }
+bool Worker::interrupt(ResumePoint& resume_point) noexcept { return running && running->divert({}, resume_point); }
 
-void Worker::landing_main() {
+void Worker::fault_main() {
   Worker& w = *running;
   if (!w.fault_.signal) w.fault("interrupted", nullptr, 0);
   if (w.stacks_.overflowed(w.fault_.address) >= 0)
-    w.fault("the thread's stack of " + std::to_string(Stacks::kBytes >> 10) + " KiB is full", nullptr, 0);
+    w.fault("stack overflow: the thread's stack has " + std::to_string(Stacks::kBytes >> 10) + " KiB", nullptr, 0);
   w.fault(describe(w.fault_), nullptr, 0);
 }
 
@@ -178,7 +176,8 @@ void Worker::report(std::string&& what, const char* file, int line, const mpsx_t
   text.append(": ").append(what);
   if (file && *file) text.append(", at ").append(file);
   if (file && *file && line > 0) text.append(":").append(std::to_string(line));
-  text.append(", threadgroup ").append(place(group_.position)).append(", thread ").append(place(thread.local));
+  text.append(", threadgroup ").append(position_text(group_.position));
+  text.append(", thread ").append(position_text(thread.local));
   text.append(", seed ").append(std::to_string(job_->seed));
   std::lock_guard<std::mutex> lock(job_->mutex);
   if (!job_->failed.exchange(true)) job_->message = std::move(text);
@@ -186,7 +185,7 @@ void Worker::report(std::string&& what, const char* file, int line, const mpsx_t
 
 void Worker::abandon(std::string&& what, const char* file, int line, const mpsx_thread& thread) {
   report(std::move(what), file, line, thread);
-  what = std::string();  // nothing on this stack is destroyed
+  what = std::string();  // free it here, because objects on this stack are not destroyed
   leave();
 }
 

@@ -8,8 +8,8 @@
 #include "driver/driver.h"
 
 #if defined(__x86_64__)
-// The registers that a call preserves (System V ABI, 3.2.1); kernels change no control words. A return rather than a
-// jump: fibers wait at the same depth of calls, so the processor's stack of return addresses stays right.
+// Callee-saved registers (System V ABI, 3.2.1); kernels do not change control words. Switching ends with a return and
+// not a jump: fibers wait at the same call depth, so the processor's return address prediction stays correct.
 asm(R"(
 .text
 .p2align 4
@@ -46,20 +46,20 @@ mpsx_simt_start:
 )");
 #elif defined(__aarch64__)
 // x19 to x30 and the low halves of v8 to v15 (AAPCS64, 6.1.1 and 6.1.2).
-#define MPSX_SAVE \
-  "  stp x29, x30, [sp, #-160]!\n" \
-  "  stp x19, x20, [sp, #16]\n" \
-  "  stp x21, x22, [sp, #32]\n" \
-  "  stp x23, x24, [sp, #48]\n" \
-  "  stp x25, x26, [sp, #64]\n" \
-  "  stp x27, x28, [sp, #80]\n" \
-  "  stp d8, d9, [sp, #96]\n" \
-  "  stp d10, d11, [sp, #112]\n" \
-  "  stp d12, d13, [sp, #128]\n" \
-  "  stp d14, d15, [sp, #144]\n" \
-  "  mov x9, sp\n" \
-  "  str x9, [x0]\n" \
-  "  mov sp, x1\n"
+#  define MPSX_SAVE                  \
+    "  stp x29, x30, [sp, #-160]!\n" \
+    "  stp x19, x20, [sp, #16]\n"    \
+    "  stp x21, x22, [sp, #32]\n"    \
+    "  stp x23, x24, [sp, #48]\n"    \
+    "  stp x25, x26, [sp, #64]\n"    \
+    "  stp x27, x28, [sp, #80]\n"    \
+    "  stp d8, d9, [sp, #96]\n"      \
+    "  stp d10, d11, [sp, #112]\n"   \
+    "  stp d12, d13, [sp, #128]\n"   \
+    "  stp d14, d15, [sp, #144]\n"   \
+    "  mov x9, sp\n"                 \
+    "  str x9, [x0]\n"               \
+    "  mov sp, x1\n"
 asm(".text\n.p2align 4\n.globl mpsx_simt_switch\nmpsx_simt_switch:\n" MPSX_SAVE R"(
   ldp x19, x20, [sp, #16]
   ldp x21, x22, [sp, #32]
@@ -80,9 +80,9 @@ mpsx_simt_start:
   mov x30, xzr
   br x2
 )");
-#undef MPSX_SAVE
+#  undef MPSX_SAVE
 #else
-#error "mpsx: no context switch for this processor"
+#  error "mpsx: no context switch for this processor"
 #endif
 
 namespace mpsx::driver::host::simt {
@@ -99,9 +99,9 @@ void Stacks::reserve(size_t count, void* owner) {
   if (count <= count_) return;
   unmap();
   guard_ = size_t(sysconf(_SC_PAGESIZE));
-  // One more, to align the others: a page or more of it is left behind them.
-  void* p = mmap(nullptr, (count + 1) * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                 0);
+  // Map one more stack, for alignment and for the guard page after the last one.
+  void* p =
+      mmap(nullptr, (count + 1) * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) throw OutOfMemory("no memory for the stacks of " + std::to_string(count) + " threads");
   mapping_ = p;
   memory_ = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(p) + kBytes - 1) & ~(kBytes - 1));
@@ -114,13 +114,13 @@ void Stacks::reserve(size_t count, void* owner) {
 }
 
 void* Stacks::top(size_t i) const noexcept {
-  const size_t colour = i * 5 % 64 * 64;  // 64 sets of 64 bytes
+  const size_t color = i * 5 % 64 * 64;  // 64 cache sets of 64 bytes
 #if defined(__x86_64__)
-  constexpr size_t kCalled = 8;  // a function finds the stack pointer 8 off a multiple of 16, at its return address
+  constexpr size_t kReturnAddress = 8;  // at function entry the stack pointer is 8 off a multiple of 16
 #else
-  constexpr size_t kCalled = 0;
+  constexpr size_t kReturnAddress = 0;
 #endif
-  char* p = memory_ + (i + 1) * kBytes - colour - 32 - kCalled;
+  char* p = memory_ + (i + 1) * kBytes - color - 32 - kReturnAddress;
   *reinterpret_cast<void**>(p) = nullptr;
   return p;
 }

@@ -57,7 +57,7 @@ std::string LaunchCounts::text(const std::string& library, const mpsx_launch& la
       const AccessCounts& c = sites[i][space];
       if (!c.requests) continue;
       row(out);
-      numbers(out, {i, space, c.requests, c.lanes, c.bytes, c.transactions, c.least, c.again});
+      numbers(out, {i, space, c.requests, c.lanes, c.bytes, c.transactions, c.min_transactions, c.repeated});
       out += "]";
     }
   out += "], \"blocks\": [";

@@ -1,4 +1,4 @@
-// The counts of one launch, and their text in JSON.
+// The counts of one launch, and their JSON.
 #pragma once
 
 #include <array>
@@ -18,23 +18,23 @@ inline constexpr size_t kSpaces = 3;
 
 struct LaunchCounts {
   struct Block {
-    uint64_t steps = 0;  // how often a SIMD group executed it, with any of its lanes
-    uint64_t lanes = 0;  // how often a lane did
+    uint64_t steps = 0;  // executions by a SIMD group, with any of its lanes
+    uint64_t lanes = 0;  // executions by a lane
   };
   struct Call {
     uint64_t times = 0, lanes = 0;
   };
-  using Place = std::tuple<std::string, std::string, int>;  // function, file, line
+  using Location = std::tuple<std::string, std::string, int>;  // function, file, line
 
-  std::vector<std::array<AccessCounts, kSpaces>> sites;  // by the numbers of the library that the kernel is of
+  std::vector<std::array<AccessCounts, kSpaces>> sites;  // by site number in the kernel's library
   std::vector<Block> blocks;
-  std::map<Place, Call> calls;  // barriers and SIMD functions
+  std::map<Location, Call> calls;  // barriers and SIMD functions
   DeviceMemory memory;
   uint64_t threadgroup_bytes = 0, simdgroups = 0;
 
   // {"library": …, "threads": [x, y, z], "groups": […], "group": […], "simdgroups": n, "threadgroup_bytes": n,
   //  "read": {"distinct": bytes, "moved": sectors, "shared": sectors}, "written": {…},
-  //  "sites": [[site, space, requests, lanes, bytes, transactions, least, again], …],
+  //  "sites": [[site, space, requests, lanes, bytes, transactions, min_transactions, repeated], …],
   //  "blocks": [[block, steps, lanes], …], "calls": [[function, file, line, times, lanes], …]}
   std::string text(const std::string& library, const mpsx_launch&) const;
 };

@@ -18,7 +18,7 @@
 
 namespace mpsx::driver::host::simt {
 
-// Reads numbers and texts, and nothing past the end.
+// Reads numbers and strings, and never past the end.
 class Reader {
  public:
   Reader(const char* begin, const char* end) : at_(begin), end_(end) {}
@@ -75,7 +75,7 @@ class Reader {
 namespace {
 
 #ifdef __linux__
-// The contents of a section; nothing if there is none.
+// The contents of a section; empty if there is none.
 std::string_view section(const std::string& file, std::string_view wanted) {
   Elf64_Ehdr header;
   if (file.size() < sizeof header) return {};
@@ -83,9 +83,9 @@ std::string_view section(const std::string& file, std::string_view wanted) {
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) return {};
   const auto entry = [&](size_t i) {
     Elf64_Shdr s{};
-    const uint64_t at = header.e_shoff + i * sizeof s;
-    if (i < header.e_shnum && at <= file.size() && file.size() - at >= sizeof s)
-      std::memcpy(&s, file.data() + at, sizeof s);
+    const uint64_t offset = header.e_shoff + i * sizeof s;
+    if (i < header.e_shnum && offset <= file.size() && file.size() - offset >= sizeof s)
+      std::memcpy(&s, file.data() + offset, sizeof s);
     if (s.sh_offset > file.size() || s.sh_size > file.size() - s.sh_offset) s = {};
     return s;
   };
@@ -101,14 +101,14 @@ std::string_view section(const std::string& file, std::string_view wanted) {
 }
 #endif
 
-// Whether code of this file is the C++ Metal standard library's.
+// Whether the file belongs to the C++ Metal standard library.
 bool is_library(std::string_view directory, std::string_view name) {
   return directory.ends_with("metal_stdlib") && name.ends_with(".h");
 }
 
 }  // namespace
 
-// One unit's header and line number program.
+// Executes one unit's line number program.
 class LineTable::Program {
  public:
   Program(LineTable& table, Reader unit) : table_(table), unit_(unit) {}
@@ -118,8 +118,8 @@ class LineTable::Program {
     if (version < 2 || version > 4) return;
     Reader header = unit_.take(unit_.number<uint32_t>());
     minimum_ = header.number<uint8_t>();
-    if (version >= 4) header.skip(1);  // operations an instruction: one
-    header.skip(1);                    // whether rows are statements at first: no matter
+    if (version >= 4) header.skip(1);  // maximum_operations_per_instruction, which is 1
+    header.skip(1);                    // default_is_stmt, unused
     line_base_ = header.number<int8_t>();
     line_range_ = std::max<uint8_t>(header.number<uint8_t>(), 1);
     opcode_base_ = header.number<uint8_t>();
@@ -204,12 +204,12 @@ LineTable::LineTable(const std::string& path) {
   const auto lines = section(file, ".debug_line");
   for (Reader units(lines.data(), lines.data() + lines.size()); units.left() > 4;) {
     const auto length = units.number<uint32_t>();
-    if (length >= 0xfffffff0u) break;  // the 64-bit format, which no compiler writes unasked
+    if (length >= 0xfffffff0u) break;  // the 64-bit format, which compilers do not write by default
     Program(*this, units.take(length)).run();
   }
-  // An end comes before a start at the same address.
+  // The end of a sequence precedes a start at the same address.
   std::stable_sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
-    return a.address != b.address ? a.address < b.address : (a.file == kNone) > (b.file == kNone);
+    return a.address != b.address ? a.address<b.address : (a.file == kNone)>(b.file == kNone);
   });
 #else
   (void)path;
@@ -221,7 +221,7 @@ SourceLine LineTable::find(uint64_t address) const {
       std::upper_bound(rows_.begin(), rows_.end(), address, [](uint64_t a, const Row& r) { return a < r.address; });
   if (row == rows_.begin()) return {};
   --row;
-  // Code without a line (0: the compiler made one instruction of several lines) takes the one before it.
+  // Code with line 0, which the compiler merged from several lines, gets the line before it.
   while ((row->file == kLibrary || row->line == 0) && row != rows_.begin() && std::prev(row)->file != kNone) --row;
   if (row->file >= kLibrary || row->line == 0) return {};
   return {files_[row->file].c_str(), int(row->line)};

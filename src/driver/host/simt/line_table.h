@@ -1,4 +1,4 @@
-// Which line of source an address of loaded code comes from.
+// Maps code addresses to source lines.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,25 @@
 namespace mpsx::driver::host::simt {
 
 struct SourceLine {
-  const char* file = nullptr;  // null: not known; else as long-lived as the table
+  const char* file = nullptr;  // null if unknown; otherwise valid as long as the table
   int line = 0;
 };
 
-// The line table (DWARF 4, section .debug_line) of an ELF file. Code of the C++ Metal standard library counts as the
-// line of the user's that it was inlined into; entry points have no lines.
+// The line table (DWARF 4, section .debug_line) of an ELF file. Code of the C++ Metal standard library has the line of
+// the user's code into which it was inlined; entry points have no lines.
 class LineTable {
  public:
-  // A file that cannot be read, or has no such table, knows no lines.
+  // The table is empty if the file cannot be read or has no line table.
   explicit LineTable(const std::string& path);
-  // `address` as the file numbers it, which is from where it is loaded.
+  // `address` is relative to the file's load address.
   SourceLine find(uint64_t address) const;
   bool empty() const { return rows_.empty(); }
 
  private:
   struct Row {
     uint64_t address;
-    uint32_t file;  // in files_; kNone: the end of a sequence, or an entry point; kLibrary: see above
+    uint32_t
+        file;  // index in files_; kNone for the end of a sequence or an entry point; kLibrary for the Metal library
     uint32_t line;
   };
   static constexpr uint32_t kNone = ~0u, kLibrary = ~0u - 1;
@@ -34,16 +35,16 @@ class LineTable {
   std::vector<Row> rows_;  // by address
 };
 
-// Of an address in any library of the process; these tables stay.
+// The source line of an address in any library of the process. The tables are cached.
 SourceLine source_line(const void* address);
 
-// The library that an address lies in, as it is mapped; nothing if in none.
+// The mapped library that contains an address; empty if there is none.
 struct Image {
   const char* begin = nullptr;
   size_t size = 0;
-  const char* base = nullptr;  // what addresses in its file are relative to
+  const char* base = nullptr;  // the load address
   std::string path;
-  const char* thread_begin = nullptr;  // its thread_local variables of the thread that asks, once that has used any
+  const char* thread_begin = nullptr;  // the calling thread's thread_local variables of the library, if it has used any
   size_t thread_size = 0;
 };
 Image image_of(const void* address);

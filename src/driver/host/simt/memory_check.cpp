@@ -8,9 +8,9 @@
 namespace mpsx::driver::host::simt {
 namespace {
 
-constexpr size_t kLongestConstant = 32;  // bytes of a long4, which every value's memory has
+constexpr size_t kMaxConstantBytes = 32;  // the size of a long4, which is allocated for every value
 
-// Kept from dispatch to dispatch: it is large, and need not be cleared.
+// Kept between dispatches, because it is large and does not need clearing.
 Shadow& shadow_of_this_thread() {
   thread_local Shadow shadow(Arena::kCapacity);
   return shadow;
@@ -25,7 +25,7 @@ std::string format(const char* pattern, A... a) {
 
 std::string bytes_text(size_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
 
-// The address of a call, from the address that it returns to.
+// An address within a call instruction, computed from its return address.
 const void* call_before(const void* return_address) { return static_cast<const char*>(return_address) - 1; }
 
 }  // namespace
@@ -43,20 +43,20 @@ void MemoryCheck::begin_group(Worker& worker) {
     find_memory();
   }
   shadow_->begin_group();
-  look_ = {};
+  spin_ = {};
 }
 
 void MemoryCheck::end_group(Worker&) {
-  if (suspect_) settle();
+  if (suspect_) check_suspect();
 }
 
 void MemoryCheck::threadgroup_barrier(Worker&, const Site& site) {
-  if (suspect_) settle();
+  if (suspect_) check_suspect();
   shadow_->threadgroup_barrier(site.flags & MPSX_MEM_THREADGROUP);
 }
 
 void MemoryCheck::simdgroup_barrier(Worker&, unsigned simdgroup, const Site& site) {
-  if (suspect_) settle();
+  if (suspect_) check_suspect();
   shadow_->simdgroup_barrier(simdgroup, site.flags & MPSX_MEM_THREADGROUP);
 }
 
@@ -82,32 +82,28 @@ void MemoryCheck::find_memory() {
     ++index;
   }
   add(&job, sizeof job, Kind::engine);
-  // Before version 20 clang checks these reads too (MPSX_QUIET in metal_stdlib/launch.h).
+  // Clang before version 20 also instruments reads of function constants (MPSX_UNCHECKED_SPACE in
+  // metal_stdlib/launch.h).
   if (const void* const* constants = job.launch.constants) {
     add(constants, std::max(job.record->constant_count, 1u) * sizeof *constants, Kind::engine);
     for (unsigned i = 0; i < job.record->constant_count; ++i)
-      if (constants[i]) add(constants[i], kLongestConstant, Kind::engine);
+      if (constants[i]) add(constants[i], kMaxConstantBytes, Kind::engine);
   }
   add(worker_, sizeof *worker_, Kind::engine);
-  // The values of function constants, which g++ and older clangs check too. A vector of four longs is the largest.
-  const unsigned constants = job.launch.constants ? job.record->constant_count : 0;
-  if (constants) add(job.launch.constants, constants * sizeof(void*), Kind::engine);
-  for (unsigned i = 0; i < constants; ++i)
-    if (job.launch.constants[i]) add(job.launch.constants[i], 32, Kind::engine);
   add(library_.begin, library_.size, Kind::library);
 }
 
 bool MemoryCheck::in_memory(Access access, uintptr_t at, size_t bytes) {
   for (const Region& r : regions_) {
     if (at - r.begin >= r.size || r.size - (at - r.begin) < bytes) continue;
-    warm_[size_t(access)] = hot_[size_t(access)];
-    hot_[size_t(access)] = r;
+    previous_region_[size_t(access)] = last_region_[size_t(access)];
+    last_region_[size_t(access)] = r;
     return true;
   }
-  return worker_->is_shared(reinterpret_cast<const void*>(at)) || in_pointed(at, bytes) || in_thread_local(at, bytes);
+  return worker_->is_shared(reinterpret_cast<const void*>(at)) || in_indirect(at, bytes) || in_thread_local(at, bytes);
 }
 
-// Whether it is a function constant, or another thread_local variable of the kernel's library.
+// Whether the access is to a thread_local variable of the kernel's library, such as a function constant.
 bool MemoryCheck::in_thread_local(uintptr_t at, size_t bytes) {
   if (!library_.thread_begin) {
     library_ = image_of(library_.begin);
@@ -117,45 +113,45 @@ bool MemoryCheck::in_thread_local(uintptr_t at, size_t bytes) {
          library_.thread_size - (at - reinterpret_cast<uintptr_t>(library_.thread_begin)) >= bytes;
 }
 
-// Whether it is in an allocation that a pointer in the arguments points to: argument buffers, tables of buffers.
-bool MemoryCheck::in_pointed(uintptr_t at, size_t bytes) {
-  constexpr size_t kLooked = size_t(64) << 10;  // bytes at the start of each, which is where tables are
+// Whether the access is to an allocation that a pointer in the arguments points to (argument buffers, buffer tables).
+bool MemoryCheck::in_indirect(uintptr_t at, size_t bytes) {
+  constexpr size_t kMaxSearched = size_t(64) << 10;  // bytes at the start of each argument, where tables usually are
   const Extent to = allocations().find(reinterpret_cast<const void*>(at));
   const auto begin = reinterpret_cast<uintptr_t>(to.begin);
   if (!to.begin || at - begin >= to.size || to.size - (at - begin) < bytes) return false;
   for (const Region& r : regions_) {
-    if (r.kind > Kind::pointed) continue;
+    if (r.kind > Kind::indirect) continue;
     const auto* memory = reinterpret_cast<const char*>(r.begin);
-    for (size_t i = 0; i + sizeof(uintptr_t) <= std::min(r.size, kLooked); i += sizeof(uintptr_t)) {
+    for (size_t i = 0; i + sizeof(uintptr_t) <= std::min(r.size, kMaxSearched); i += sizeof(uintptr_t)) {
       uintptr_t pointer;
       std::memcpy(&pointer, memory + i, sizeof pointer);
       if (pointer - begin > to.size) continue;
-      add(to.begin, to.size, Kind::pointed);
+      add(to.begin, to.size, Kind::indirect);
       return true;
     }
   }
   return false;
 }
 
-// Apart from check(), which then needs few registers.
+// Not inlined into check(), which then needs fewer registers.
 template <MemoryCheck::Access access>
-[[gnu::noinline]] void MemoryCheck::check_further(const void* p, size_t bytes, const void* code) {
+[[gnu::noinline]] void MemoryCheck::check_recent(const void* p, size_t bytes, const void* code) {
   const auto at = reinterpret_cast<uintptr_t>(p);
   const size_t offset = at - last_begin_;
   if (offset < last_size_ && last_size_ - offset >= bytes) {
     const unsigned thread = worker_->thread_index();
-    const size_t place = at - arena_begin_;
-    if (access == Access::read ? shadow_->quick_read(place, bytes, thread, short_code(code))
-                               : shadow_->quick_write(place, bytes, thread, short_code(code)))
+    const size_t arena_offset = at - arena_begin_;
+    if (access == Access::read ? shadow_->try_read(arena_offset, bytes, thread, short_code(code))
+                               : shadow_->try_write(arena_offset, bytes, thread, short_code(code)))
       return;
-  } else if (Region& r = warm_[size_t(access)]; at - r.begin < r.size && r.size - (at - r.begin) >= bytes) {
-    std::swap(r, hot_[size_t(access)]);
+  } else if (Region& r = previous_region_[size_t(access)]; at - r.begin < r.size && r.size - (at - r.begin) >= bytes) {
+    std::swap(r, last_region_[size_t(access)]);
     return;
   }
-  check_slowly(access, p, bytes, code);
+  check_slow(access, p, bytes, code);
 }
 
-[[gnu::noinline]] void MemoryCheck::check_slowly(Access access, const void* p, size_t bytes, const void* code) {
+[[gnu::noinline]] void MemoryCheck::check_slow(Access access, const void* p, size_t bytes, const void* code) {
   const auto at = reinterpret_cast<uintptr_t>(p);
   const char* const verb = access == Access::read ? "read" : "write";
   if (bytes == 0 || worker_->on_own_stack(p)) return;
@@ -184,29 +180,29 @@ void MemoryCheck::check_atomic(const void* p, size_t bytes, bool loads, bool sto
   const unsigned thread = worker_->thread_index();
   if (!in_threadgroup_memory(at)) {
     stores ? check<Access::write>(p, bytes, code) : check<Access::read>(p, bytes, code);
-    return count_look(p, bytes, thread, code);
+    return count_spins(p, bytes, thread, code);
   }
-  if (suspect_) settle();
+  if (suspect_) check_suspect();
   const size_t offset = at - arena_begin_;
   const char* const verb = stores ? "atomic update" : "atomic load";
   if (!variable_at(offset, bytes)) fail(out_of_variable(verb, offset, bytes), code, thread);
   if (const auto finding = shadow_->atomic(offset, bytes, thread, short_code(code), loads, stores))
     fail(wrong(verb, finding, bytes, thread), code, thread);
-  count_look(p, bytes, thread, code);
+  count_spins(p, bytes, thread, code);
 }
 
-// Fibers run until they wait at a barrier or in a SIMD function, as threads of a GPU may: a loop that ends when another
-// thread has changed something need not end.
-void MemoryCheck::count_look(const void* p, size_t bytes, unsigned thread, const void* code) {
+// Fibers run until they wait at a barrier or in a SIMD function, as threads of a GPU may. So a loop that waits for a
+// write of another thread may never end.
+void MemoryCheck::count_spins(const void* p, size_t bytes, unsigned thread, const void* code) {
   uint64_t value = 0;
   std::memcpy(&value, p, std::min(bytes, sizeof value));
-  if (p != look_.p || thread != look_.thread || value != look_.value) look_ = {p, value, thread, 0};
-  if (++look_.times == kMostLooks)
-    fail(format("a thread waits for another, which need not run: %u atomic accesses, and nothing changed", kMostLooks),
+  if (p != spin_.p || thread != spin_.thread || value != spin_.value) spin_ = {p, value, thread, 0};
+  if (++spin_.times == kMaxSpins)
+    fail(format("a thread waits for another, which need not run: %u atomic accesses, and nothing changed", kMaxSpins),
          code, thread);
 }
 
-void MemoryCheck::settle() {
+void MemoryCheck::check_suspect() {
   suspect_ = false;
   if (std::memcmp(write_.p, write_.before, write_.bytes) != 0)
     fail(wrong("write", write_.finding, write_.bytes, write_.thread), write_.code, write_.thread);
@@ -246,14 +242,14 @@ std::string MemoryCheck::out_of_bounds(const char* verb, const void* p, size_t b
   const auto distance = [&](const Region& r) {
     return at < r.begin ? r.begin - at : at - std::min(at, r.begin + r.size);
   };
-  const Region* best = nullptr;  // the argument that the address is nearest to
+  const Region* best = nullptr;  // the argument nearest to the address
   for (const Region& r : regions_)
-    if (r.kind <= Kind::pointed && (!best || distance(r) < distance(*best))) best = &r;
+    if (r.kind <= Kind::indirect && (!best || distance(r) < distance(*best))) best = &r;
   const std::string what = "out-of-bounds " + std::string(verb) + " of " + bytes_text(bytes);
   if (at < kNullPage) return what + " at address " + std::to_string(at) + ": the argument is null";
   if (!best || distance(*best) >= kFar) return what + ": not in any argument";
   const std::string buffer =
-      best->kind == Kind::pointed ? "memory that an argument points to" : format("buffer %u", best->index);
+      best->kind == Kind::indirect ? "memory that an argument points to" : format("buffer %u", best->index);
   return what + format(" at byte %lld of %s, which has %s", (long long)(at - best->begin), buffer.c_str(),
                        bytes_text(best->size).c_str());
 }
@@ -275,7 +271,7 @@ std::string MemoryCheck::wrong(const char* verb, const Shadow::Finding& finding,
     return "uninitialised memory: " + access + ", which no thread of the threadgroup has written";
   const SourceLine other = finding.code ? source_line(call_before(library_.begin + (finding.code - 1))) : SourceLine{};
   const unsigned* p = worker_->thread(finding.thread).local;
-  // Of several threads the last is known, which may be this one.
+  // If several threads accessed the memory, only the last is known, which may be this one.
   std::string what = "race: " + access + ", which " +
                      (finding.thread == thread ? "other threads" : format("thread (%u, %u, %u)", p[0], p[1], p[2])) +
                      (finding.fault == Fault::write_after_read ? " read" : " wrote");

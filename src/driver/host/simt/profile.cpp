@@ -7,7 +7,7 @@
 namespace mpsx::driver::host::simt {
 namespace {
 
-// Runs `body` with the number of every lane in the mask.
+// Calls `body` with the index of every lane in the mask.
 template <typename F>
 void each_lane(uint32_t mask, F&& body) {
   for (; mask; mask &= mask - 1) body(unsigned(__builtin_ctz(mask)));
@@ -56,7 +56,7 @@ void Profile::simdgroup_barrier(Worker&, unsigned simdgroup, const Site& site) {
   count_call(site, MPSX_SIMD_WIDTH);
 }
 
-void Profile::lanes_met(Worker&, unsigned simdgroup, unsigned mask, const Site& site) {
+void Profile::lanes_converged(Worker&, unsigned simdgroup, unsigned mask, const Site& site) {
   if (simdgroup == simdgroup_) join(mask);
   count_call(site, unsigned(__builtin_popcount(mask)));
 }
@@ -67,7 +67,7 @@ void Profile::count_call(const Site& site, unsigned lanes) {
   call.lanes += lanes;
 }
 
-// The lane that runs. SIMD groups run one after the other, from meeting to meeting of the whole threadgroup.
+// Returns the running lane. SIMD groups run one after the other between threadgroup barriers.
 unsigned Profile::enter() {
   const unsigned thread = worker_->thread_index(), simdgroup = thread / MPSX_SIMD_WIDTH;
   if (simdgroup != simdgroup_) {
@@ -82,9 +82,8 @@ void Profile::access(const void* p, unsigned site) {
   LaneLog& log = logs_[enter()];
   log.sites.push_back(site);
   log.addresses.push_back(reinterpret_cast<uintptr_t>(p));
-  if (log.sites.size() > kMostLogged / MPSX_SIMD_WIDTH)
-    worker_->fault("profile: too many accesses between two meetings of a SIMD group; profile a smaller launch", nullptr,
-                   0);
+  if (log.sites.size() > kMaxLogged / MPSX_SIMD_WIDTH)
+    worker_->fault("profile: too many accesses between two barriers; profile a smaller launch", nullptr, 0);
 }
 
 void Profile::range(const void* p, unsigned long bytes, unsigned site) {
@@ -99,7 +98,7 @@ void Profile::block(unsigned block) {
   ++executed[lane];
 }
 
-// Puts together what the lanes in the mask did.
+// Merges the logs of the lanes in the mask.
 void Profile::join(uint32_t mask) {
   if (!blocks_.empty()) join_blocks(mask);
   join_accesses(mask);
@@ -132,9 +131,9 @@ void Profile::join_accesses(uint32_t mask) {
   });
   if (!count_of_lanes) return;
   const std::vector<uint32_t>& sites = logs_[lanes[0]].sites;
-  const bool together = std::all_of(lanes.begin() + 1, lanes.begin() + count_of_lanes,
-                                    [&](unsigned lane) { return logs_[lane].sites == sites; });
-  if (together) {
+  const bool converged = std::all_of(lanes.begin() + 1, lanes.begin() + count_of_lanes,
+                                     [&](unsigned lane) { return logs_[lane].sites == sites; });
+  if (converged) {
     std::array<uintptr_t, MPSX_SIMD_WIDTH> addresses;
     for (size_t i = 0; i < sites.size(); ++i) {
       for (unsigned k = 0; k < count_of_lanes; ++k) addresses[k] = logs_[lanes[k]].addresses[i];
@@ -146,24 +145,24 @@ void Profile::join_accesses(uint32_t mask) {
   each_lane(mask, [&](unsigned lane) { logs_[lane].sites.clear(), logs_[lane].addresses.clear(); });
 }
 
-// Of lanes that went different ways: by instruction, and by how often each lane had executed it.
+// Merges the logs of lanes that diverged, by instruction and by the number of earlier executions.
 void Profile::join_diverged(uint32_t mask) {
   std::vector<Access> all;
-  std::vector<uint32_t> turns(table_.site_count);
+  std::vector<uint32_t> occurrences(table_.site_count);
   each_lane(mask, [&](unsigned lane) {
-    std::fill(turns.begin(), turns.end(), 0u);
+    std::fill(occurrences.begin(), occurrences.end(), 0u);
     const LaneLog& log = logs_[lane];
     for (size_t i = 0; i < log.sites.size(); ++i)
-      all.push_back({log.sites[i], turns[log.sites[i]]++, log.addresses[i]});
+      all.push_back({log.sites[i], occurrences[log.sites[i]]++, log.addresses[i]});
   });
   std::stable_sort(all.begin(), all.end(), [](const Access& a, const Access& b) {
-    return a.site != b.site ? a.site < b.site : a.turn < b.turn;
+    return a.site != b.site ? a.site < b.site : a.occurrence < b.occurrence;
   });
   std::array<uintptr_t, MPSX_SIMD_WIDTH> addresses;
   for (size_t i = 0; i < all.size();) {
     const Access& first = all[i];
     unsigned lanes = 0;
-    for (; i < all.size() && all[i].site == first.site && all[i].turn == first.turn; ++i)
+    for (; i < all.size() && all[i].site == first.site && all[i].occurrence == first.occurrence; ++i)
       addresses[lanes++] = all[i].address;
     count(first.site, addresses.data(), lanes);
   }
@@ -176,7 +175,7 @@ void Profile::count(unsigned site, const uintptr_t* addresses, unsigned lanes) {
   if (addresses[0] - arena < Arena::kCapacity)
     return count_banks(addresses, lanes, facts.bytes, counts[size_t(Space::threadgroup)]);
   DeviceMemory& memory = counts_.memory;
-  if (!memory.holds(addresses[0])) {  // memory that a pointer in the arguments points to, or of no buffer
+  if (!memory.holds(addresses[0])) {  // memory that a pointer in the arguments points to, or that is not in a buffer
     const Extent extent = allocations().find(reinterpret_cast<const void*>(addresses[0]));
     const auto begin = reinterpret_cast<uintptr_t>(extent.begin);
     if (!extent.begin || addresses[0] - begin >= extent.size) {

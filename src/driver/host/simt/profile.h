@@ -1,8 +1,8 @@
-// Counts what the threads of a launch do (LaunchCounts), of a kernel that was compiled for profiling.
+// Counts what the threads of a launch do (LaunchCounts), for kernels compiled for profiling.
 //
-// Lanes of a SIMD group run one after the other, so what each does is noted, and put together where they meet: in a
-// SIMD function, at a barrier, at the end. The n-th execution of an instruction by each lane since then is one request
-// of the SIMD group.
+// The lanes of a SIMD group run one after the other. So each lane logs its accesses, and the logs are merged where the
+// lanes converge: in a SIMD function, at a barrier, or at the end. The n-th execution of an instruction by each lane
+// since the last such point is one request of the SIMD group.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class Profile final : public Monitor {
   void variable(Worker&, const Arena::Variable&) override {}
   void threadgroup_barrier(Worker&, const Site&) override;
   void simdgroup_barrier(Worker&, unsigned simdgroup, const Site&) override;
-  void lanes_met(Worker&, unsigned simdgroup, unsigned mask, const Site&) override;
+  void lanes_converged(Worker&, unsigned simdgroup, unsigned mask, const Site&) override;
 
   void access(const void* p, unsigned site);
   void range(const void* p, unsigned long bytes, unsigned site);
@@ -32,14 +32,14 @@ class Profile final : public Monitor {
 
  private:
   struct Access {
-    uint32_t site, turn;  // turn: how often the lane had executed it
+    uint32_t site, occurrence;  // occurrence: the number of earlier executions by the lane
     uintptr_t address;
   };
   struct LaneLog {
     std::vector<uint32_t> sites;
     std::vector<uintptr_t> addresses;
   };
-  static constexpr size_t kMostLogged = size_t(1) << 26;  // accesses of a SIMD group between two meetings
+  static constexpr size_t kMaxLogged = size_t(1) << 26;  // accesses of a SIMD group between two convergence points
 
   void find_memory();
   unsigned enter();
@@ -54,10 +54,10 @@ class Profile final : public Monitor {
   LaunchCounts& counts_;
   Worker* worker_ = nullptr;
   uint32_t group_ = 0;
-  unsigned simdgroup_ = 0;  // whose lanes the notes are of
+  unsigned simdgroup_ = 0;  // the SIMD group of the logs
   std::array<LaneLog, MPSX_SIMD_WIDTH> logs_;
   std::vector<std::array<uint32_t, MPSX_SIMD_WIDTH>> executed_;  // by block
-  std::vector<uint32_t> blocks_;                                 // of which something is noted
+  std::vector<uint32_t> blocks_;                                 // with nonzero counts in executed_
 };
 
 extern const mpsx_profile_calls kProfileCalls;

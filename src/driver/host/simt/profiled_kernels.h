@@ -1,11 +1,11 @@
-// Kernels compiled for profiling, and what their launches counted.
+// Kernels compiled for profiling, and the counts of their launches.
 #pragma once
 
 #include <string>
 
 #include "driver/host/simt/launch_counts.h"
-#include "metal_stdlib/profile_abi.h"
 #include "metal_stdlib/kernel_abi.h"
+#include "metal_stdlib/profile_abi.h"
 
 namespace mpsx::driver::host::simt {
 
@@ -15,7 +15,7 @@ struct ProfiledKernel {
   std::string library;
 };
 
-// The form of a kernel that counts; null if launches are not profiled now. Throws Error.
+// Returns the profiled version of a kernel, or null if launches are not being profiled. Throws Error.
 const ProfiledKernel* profiled_kernel(const mpsx_kernel_record& record);
 
 // Keeps the counts of a launch for take_profiled_launches().

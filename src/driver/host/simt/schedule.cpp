@@ -1,4 +1,4 @@
-// Which fiber of a threadgroup runs next, and who may go on when all wait.
+// The scheduler: selects the next fiber of a threadgroup, and resumes lanes when all of them wait.
 #include <algorithm>
 #include <cstdio>
 
@@ -27,7 +27,7 @@ void Worker::run_as_fibers() {
   for (Lane& lane : lanes_) lane.sp = nullptr;
   for (SimdGroup& g : simdgroups_) {
     g.ready = bits(g.count);
-    g.waiting = g.meeting = g.at_barrier = g.done = 0;
+    g.in_simd_function = g.at_simdgroup_barrier = g.at_barrier = g.done = 0;
     g.lanes.count = g.count;
   }
   simd_ = &simdgroups_[turns_[0]];
@@ -47,9 +47,9 @@ void Worker::fiber_main() {
 }
 
 // No lane of the SIMD group can run.
-void Worker::reschedule_slowly(Lane& me) {
+void Worker::reschedule_slow(Lane& me) {
   do {
-    if (!resolve(*simd_) && !next_simdgroup()) finish_phase();
+    if (!resume_lanes(*simd_) && !next_simdgroup()) finish_threadgroup_barrier();
   } while (!simd_->ready);
   Lane& next = next_lane();
   if (&next == &me) return;
@@ -62,16 +62,16 @@ void Worker::release(SimdGroup& g, uint32_t lanes) {
     g.ready = lanes;
     return;
   }
-  for (; lanes; lanes &= lanes - 1) g.ready |= 1u << g.place[lowest(lanes)];
+  for (; lanes; lanes &= lanes - 1) g.ready |= 1u << g.position[lowest(lanes)];
 }
 
-// Of the lanes in SIMD functions those whose call is the first in the code; their values are at hand from now on.
-uint32_t Worker::meet_in_call(SimdGroup& g) {
+// Returns the lanes in SIMD functions whose call comes first in the code, and publishes their values.
+uint32_t Worker::collect_converged(SimdGroup& g) {
   Lane* const lanes = &lanes_[g.first];
-  const void* first = lanes[lowest(g.waiting)].address;
-  for (uint32_t left = g.waiting; left; left &= left - 1) first = std::min(first, lanes[lowest(left)].address);
+  const void* first = lanes[lowest(g.in_simd_function)].address;
+  for (uint32_t left = g.in_simd_function; left; left &= left - 1) first = std::min(first, lanes[lowest(left)].address);
   uint32_t met = 0;
-  for (uint32_t left = g.waiting; left; left &= left - 1) {
+  for (uint32_t left = g.in_simd_function; left; left &= left - 1) {
     const unsigned i = lowest(left);
     Lane& lane = lanes[i];
     if (lane.address != first) continue;
@@ -82,23 +82,24 @@ uint32_t Worker::meet_in_call(SimdGroup& g) {
   return met;
 }
 
-// No lane of the SIMD group can run: lets those go on that are together in a SIMD function or simdgroup_barrier.
-bool Worker::resolve(SimdGroup& g) {
-  if (g.waiting) {
-    const uint32_t met = meet_in_call(g);
+// Called when no lane of the SIMD group can run. Resumes the lanes that have converged in a SIMD function or at a
+// simdgroup_barrier. Returns false if there are none.
+bool Worker::resume_lanes(SimdGroup& g) {
+  if (g.in_simd_function) {
+    const uint32_t met = collect_converged(g);
     g.lanes.active = met;
     g.lanes.memo_set = 0;
-    g.waiting &= ~met;
+    g.in_simd_function &= ~met;
     release(g, met);
-    if (monitor_) monitor_->lanes_met(*this, g.first / MPSX_SIMD_WIDTH, met, *lanes_[g.first + lowest(met)].site);
+    if (monitor_) monitor_->lanes_converged(*this, g.first / MPSX_SIMD_WIDTH, met, *lanes_[g.first + lowest(met)].site);
     return true;
   }
-  if (!g.meeting) return false;
+  if (!g.at_simdgroup_barrier) return false;
   const Lane* const lanes = &lanes_[g.first];
-  const Lane& one = lanes[lowest(g.meeting)];
+  const Lane& one = lanes[lowest(g.at_simdgroup_barrier)];
   const mpsx_thread& thread = threads_[one.index];
   const Site& site = *one.site;
-  for (uint32_t left = g.meeting | g.at_barrier; left; left &= left - 1) {
+  for (uint32_t left = g.at_simdgroup_barrier | g.at_barrier; left; left &= left - 1) {
     const unsigned i = lowest(left);
     if (lanes[i].address == one.address) continue;
     abandon(format("%s is reached by lane %u of SIMD group %u, while lane %u waits at another, %s:%d", site.function,
@@ -111,8 +112,8 @@ bool Worker::resolve(SimdGroup& g) {
                    thread.simdgroup, gone, plural(gone), g.count),
             site.file, site.line, thread);
   }
-  release(g, g.meeting);
-  g.meeting = 0;
+  release(g, g.at_simdgroup_barrier);
+  g.at_simdgroup_barrier = 0;
   if (monitor_) monitor_->simdgroup_barrier(*this, g.first / MPSX_SIMD_WIDTH, site);
   return true;
 }
@@ -123,8 +124,8 @@ bool Worker::next_simdgroup() {
   return true;
 }
 
-// Every thread has returned or waits at the threadgroup barrier.
-void Worker::finish_phase() {
+// Called when every thread has returned or waits at the threadgroup barrier.
+void Worker::finish_threadgroup_barrier() {
   if (!at_barrier_) {
     if (monitor_) monitor_->end_group(*this);
     leave();
@@ -149,7 +150,7 @@ void Worker::finish_phase() {
   simd_ = &simdgroups_[turns_[0]];
 }
 
-void Worker::meet(const Site& site) {
+void Worker::wait_at_threadgroup_barrier(const Site& site) {
   Lane& me = *lane_;
   me.site = &site;
   me.address = site.address;
@@ -164,11 +165,11 @@ void Worker::meet(const Site& site) {
   reschedule(me);
 }
 
-void Worker::meet_simdgroup(const Site& site) {
+void Worker::wait_at_simdgroup_barrier(const Site& site) {
   Lane& me = *lane_;
   me.site = &site;
   me.address = site.address;
-  simd_->meeting |= 1u << me.index % MPSX_SIMD_WIDTH;
+  simd_->at_simdgroup_barrier |= 1u << me.index % MPSX_SIMD_WIDTH;
   reschedule(me);
 }
 

@@ -2,33 +2,34 @@
 #include <cstdio>
 #include <cstring>
 
+#include "driver/dispatch_check.h"
 #include "driver/host/simt/engine.h"
 #include "driver/host/simt/memory_check.h"
 
 namespace mpsx::driver::host::simt {
 
 struct Services {
-  static bool alone(const Worker* w) { return !w || !w->fibers_; }
+  static bool is_single_thread(const Worker* w) { return !w || !w->fibers_; }
 
   static void threadgroup_barrier(const Site* site) {
     Worker* w = Worker::active();
-    if (!alone(w)) w->meet(*site);
+    if (!is_single_thread(w)) w->wait_at_threadgroup_barrier(*site);
   }
 
   static void simdgroup_barrier(const Site* site) {
     Worker* w = Worker::active();
-    if (!alone(w)) w->meet_simdgroup(*site);
+    if (!is_single_thread(w)) w->wait_at_simdgroup_barrier(*site);
   }
 
   static mpsx_lanes* exchange(const void* value, unsigned bytes, unsigned* lane, const Site* site) {
     Worker* w = Worker::active();
-    if (alone(w)) return exchange_alone(value, bytes, lane);
+    if (is_single_thread(w)) return exchange_single(value, bytes, lane);
     Worker::Lane& me = *w->lane_;
     Worker::SimdGroup& g = *w->simd_;
     me.is_long = bytes > sizeof me.slots[0];
     if (me.is_long) {
       std::memcpy(w->long_slots_[me.index].slots[me.parity], value, bytes);
-    } else {  // two words, as the kernel has just written them: read as one they would take longer to arrive
+    } else {  // copy two words, as the kernel wrote them, so that store forwarding works
       const auto* words = static_cast<const uint64_t*>(value);
       auto* slot = reinterpret_cast<uint64_t*>(me.slots[me.parity]);
       slot[0] = words[0];
@@ -38,13 +39,13 @@ struct Services {
     me.site = site;
     me.address = site->address;
     *lane = me.index % MPSX_SIMD_WIDTH;
-    g.waiting |= 1u << *lane;
+    g.in_simd_function |= 1u << *lane;
     w->reschedule(me);
     return &g.lanes;
   }
 
-  // A SIMD group of one lane.
-  static mpsx_lanes* exchange_alone(const void* value, unsigned bytes, unsigned* lane) {
+  // For a SIMD group of one lane.
+  static mpsx_lanes* exchange_single(const void* value, unsigned bytes, unsigned* lane) {
     thread_local mpsx_lanes lanes;
     thread_local unsigned char slot[MPSX_MAX_EXCHANGE_BYTES];
     std::memcpy(slot, value, bytes);
@@ -57,11 +58,11 @@ struct Services {
 
   static int inactive_lane(unsigned source, const Site* site) {
     Worker* w = Worker::active();
-    if (alone(w) || !w->job_->strict) return 0;
+    if (is_single_thread(w) || !w->job_->strict) return 0;
     const mpsx_thread& t = w->thread();
     const Worker::SimdGroup& g = *w->simd_;
-    // Past the end of a partial SIMD group there is no lane, and no fault: Metal leaves the value open, and PyTorch's
-    // 64-bit reductions (c10/metal/reduction_utils.h) count on 0.
+    // Reading past the end of a partial SIMD group is not a fault: Metal leaves the value undefined, and PyTorch's
+    // 64-bit reductions (c10/metal/reduction_utils.h) rely on 0.
     if (source >= g.count) return 0;
     const bool done = g.done >> source & 1u;
     char text[160];
@@ -74,8 +75,8 @@ struct Services {
     Worker* w = Worker::active();
     bool made = false;
     void* p = w->arena_.variable(MPSX_MAX_BUFFERS + key, bytes, name, &made);
-    if (!p || (made && w->job_->strict && w->arena_.bytes() > Arena::kLimit))
-      w->fault("expected at most " + std::to_string(Arena::kLimit) + " bytes of threadgroup memory, got " +
+    if (!p || (made && w->job_->strict && w->arena_.bytes() > kMaxThreadgroupMemory))
+      w->fault("expected at most " + std::to_string(kMaxThreadgroupMemory) + " bytes of threadgroup memory, got " +
                    std::to_string(w->arena_.bytes() + (p ? 0 : bytes)) + " with variable '" + name + "'",
                nullptr, 0);
     if (made && w->monitor_) w->monitor_->variable(*w, w->arena_.variables()[MPSX_MAX_BUFFERS + key]);
@@ -83,9 +84,14 @@ struct Services {
   }
 };
 
-const mpsx_simt_services kServices = {&Services::threadgroup_barrier, &Services::simdgroup_barrier,
-                                      &Services::exchange, &Services::inactive_lane,
-                                      &Services::threadgroup_variable, &check_read, &check_write,
-                                      &check_atomic, &array_index};
+const mpsx_simt_services kServices = {&Services::threadgroup_barrier,
+                                      &Services::simdgroup_barrier,
+                                      &Services::exchange,
+                                      &Services::inactive_lane,
+                                      &Services::threadgroup_variable,
+                                      &check_read,
+                                      &check_write,
+                                      &check_atomic,
+                                      &array_index};
 
 }  // namespace mpsx::driver::host::simt

@@ -6,42 +6,43 @@ namespace mpsx::driver::host::simt {
 
 void Shadow::begin_group() {
   tick();
-  group_start_ = fenced_ = met_ = now_;
+  group_start_ = last_fence_ = last_barrier_ = now_;
 }
 
 void Shadow::threadgroup_barrier(bool fences) {
   tick();
-  met_ = now_;
-  if (fences) fenced_ = now_;
+  last_barrier_ = now_;
+  if (fences) last_fence_ = now_;
 }
 
 void Shadow::simdgroup_barrier(unsigned simdgroup, bool fences) {
   tick();
-  simd_met_[simdgroup] = now_;
-  if (fences) simd_fenced_[simdgroup] = now_;
+  simd_last_barrier_[simdgroup] = now_;
+  if (fences) simd_last_fence_[simdgroup] = now_;
 }
 
 void Shadow::tick() {
   if (++now_ == kTimes - 1) renumber();
 }
 
-// Time has run out: all that was written counts as written before the last barrier. Races across this are missed.
+// Called when the time counter overflows. All earlier writes then count as ordered before the last barrier, so races
+// across this point are missed.
 void Shadow::renumber() {
   for (Cell& c : cells_) c = {current(c.writer) ? 1u << kTimeShift | thread(c.writer) : 0, 0};
   group_start_ = 1;
-  now_ = fenced_ = met_ = 2;
-  simd_fenced_ = simd_met_ = {};
+  now_ = last_fence_ = last_barrier_ = 2;
+  simd_last_fence_ = simd_last_barrier_ = {};
 }
 
 Shadow::Finding Shadow::found(Fault fault, size_t offset, uint32_t mark, bool by_writer) const {
   const unsigned other = thread(mark);
   const Code& code = codes_[offset / 4];
   return {fault, offset, other, by_writer ? code.writer : code.reader,
-          time(mark) < met_ || time(mark) < simd_met_[other / MPSX_SIMD_WIDTH]};
+          time(mark) < last_barrier_ || time(mark) < simd_last_barrier_[other / MPSX_SIMD_WIDTH]};
 }
 
-// Structures are copied whole, padding included, which nobody writes: a few bytes of a larger value prove nothing. The
-// second eight bytes of sixteen may be the end of a float3, copied in two.
+// Structures are copied including their padding, which is never written, so a few unwritten bytes of a larger value are
+// not a fault. The second eight bytes of sixteen may be the end of a float3 that is copied in two parts.
 bool Shadow::partly_uninitialised(size_t offset, size_t bytes, size_t* first) const {
   const bool end_of_three = bytes == 8 && offset % 16 == 8;
   const size_t unit = bytes > 8 || end_of_three ? std::min<size_t>(bytes, 16) : std::max<size_t>(bytes / 2, 1);
@@ -68,7 +69,7 @@ Shadow::Finding Shadow::read(size_t offset, size_t bytes, unsigned thread_, uint
       else if (!finding && !writer_ordered(c.writer, thread_))
         finding = found(Fault::read_after_write, i, c.writer, true);
       const bool alone = !current(c.reader) || reader_ordered(c.reader, thread_);
-      reader = mark(thread_, alone ? kOne : joined(c.reader, thread_, Who(who(c.reader))));
+      reader = mark(thread_, alone ? kOne : merged_sharers(c.reader, thread_, Sharers(sharers(c.reader))));
     }
     c.reader = reader;
   }
@@ -102,7 +103,7 @@ Shadow::Finding Shadow::atomic(size_t offset, size_t bytes, unsigned thread_, ui
     Cell& c = cells_[i];
     const bool written = current(c.writer), before = !written || writer_ordered(c.writer, thread_);
     if (!finding) {
-      if (!before && who(c.writer) == kPlain)
+      if (!before && sharers(c.writer) == kPlain)
         finding = found(loads ? Fault::read_after_write : Fault::write_after_write, i, c.writer, true);
       else if (stores && current(c.reader) && !reader_ordered(c.reader, thread_))
         finding = found(Fault::write_after_read, i, c.reader, false);
@@ -110,9 +111,10 @@ Shadow::Finding Shadow::atomic(size_t offset, size_t bytes, unsigned thread_, ui
         finding = {Fault::uninitialised, i};
     }
     if (!stores) continue;
-    const bool alone = before || who(c.writer) == kPlain;
-    c.writer =
-        mark(thread_, kAtomic + (alone ? uint32_t(kOne) : joined(c.writer, thread_, Who(who(c.writer) - kAtomic))));
+    const bool alone = before || sharers(c.writer) == kPlain;
+    c.writer = mark(
+        thread_,
+        kAtomic + (alone ? uint32_t(kOne) : merged_sharers(c.writer, thread_, Sharers(sharers(c.writer) - kAtomic))));
   }
   if (stores)
     for (size_t i = offset / 4; i <= (offset + bytes - 1) / 4; ++i) codes_[i].writer = code;

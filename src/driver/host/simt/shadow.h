@@ -1,7 +1,7 @@
-// The state of each byte of a threadgroup's memory: whether it was written, and who touched it last.
+// Shadow memory of a threadgroup: for each byte, whether it was written, and which threads accessed it last.
 //
-// Two accesses of different threads, one of them a write, race unless a threadgroup barrier lies between them, or a
-// SIMD-group barrier if both threads are of that SIMD group. Atomic accesses do not race with each other.
+// Two accesses of different threads, at least one of them a write, race unless a threadgroup barrier separates them, or
+// a simdgroup barrier if both threads are in that SIMD group. Atomic accesses do not race with each other.
 #pragma once
 
 #include <array>
@@ -18,32 +18,32 @@ class Shadow {
   enum class Fault : uint8_t { none, uninitialised, read_after_write, write_after_write, write_after_read };
   struct Finding {
     Fault fault = Fault::none;
-    size_t offset = 0;      // of the first byte that it is about
-    unsigned thread = 0;    // the other one
-    uint32_t code = 0;      // where that was
-    bool unfenced = false;  // there was a barrier in between, but not one for threadgroup memory
+    size_t offset = 0;      // of the first affected byte
+    unsigned thread = 0;    // the other thread
+    uint32_t code = 0;      // of the other thread's access
+    bool unfenced = false;  // whether there was a barrier in between, but without mem_threadgroup
     explicit operator bool() const { return fault != Fault::none; }
   };
 
   explicit Shadow(size_t bytes) : cells_(bytes), codes_((bytes + 3) / 4) {}
 
   void begin_group();
-  // `fences`: whether it orders accesses to threadgroup memory (mem_flags::mem_threadgroup).
+  // `fences`: whether the barrier orders accesses to threadgroup memory (mem_flags::mem_threadgroup).
   void threadgroup_barrier(bool fences);
   void simdgroup_barrier(unsigned simdgroup, bool fences);
 
-  // An access is recorded even if it is found wrong. `code`: where it is, for findings about later accesses.
-  // The quick forms do the same for most accesses that are fine, and for others nothing: false.
-  bool quick_read(size_t offset, size_t bytes, unsigned thread, uint32_t code);
-  bool quick_write(size_t offset, size_t bytes, unsigned thread, uint32_t code);
+  // Each records an access, even if it is a fault. `code`: the access's code, for findings about later accesses.
+  // try_read and try_write handle the common case quickly; they return false without any effect otherwise.
+  bool try_read(size_t offset, size_t bytes, unsigned thread, uint32_t code);
+  bool try_write(size_t offset, size_t bytes, unsigned thread, uint32_t code);
   Finding read(size_t offset, size_t bytes, unsigned thread, uint32_t code);
   Finding write(size_t offset, size_t bytes, unsigned thread, uint32_t code);
   Finding atomic(size_t offset, size_t bytes, unsigned thread, uint32_t code, bool loads, bool stores);
 
  private:
-  // Who touched a byte: a time, a thread, and how many threads it stands for. 0: nobody.
-  enum Who : uint32_t { kOne, kSimdgroup, kSeveral };  // of readers, and (plus kAtomic) of atomic writers
-  static constexpr uint32_t kThreadBits = 10, kWhoBits = 2, kTimeShift = kThreadBits + kWhoBits;
+  // A mark encodes an access: a time, a thread, and how many threads it stands for. 0 if there was none.
+  enum Sharers : uint32_t { kOne, kSimdgroup, kSeveral };  // of readers, and (plus kAtomic) of atomic writers
+  static constexpr uint32_t kThreadBits = 10, kSharersBits = 2, kTimeShift = kThreadBits + kSharersBits;
   static constexpr uint32_t kThreadMask = (1u << kThreadBits) - 1, kTimes = 1u << (32 - kTimeShift);
   static constexpr uint32_t kPlain = 0, kAtomic = 1;
   struct Cell {
@@ -55,16 +55,18 @@ class Shadow {
 
   static uint32_t time(uint32_t mark) { return mark >> kTimeShift; }
   static unsigned thread(uint32_t mark) { return mark & kThreadMask; }
-  static uint32_t who(uint32_t mark) { return mark >> kThreadBits & 3; }
-  uint32_t mark(unsigned thread, uint32_t who) const { return now_ << kTimeShift | who << kThreadBits | thread; }
+  static uint32_t sharers(uint32_t mark) { return mark >> kThreadBits & 3; }
+  uint32_t mark(unsigned thread, uint32_t sharers) const {
+    return now_ << kTimeShift | sharers << kThreadBits | thread;
+  }
   bool current(uint32_t mark) const { return time(mark) >= group_start_; }
 
-  bool ordered(uint32_t mark, unsigned thread, Who who) const;
-  bool reader_ordered(uint32_t mark, unsigned thread) const { return ordered(mark, thread, Who(who(mark))); }
+  bool ordered(uint32_t mark, unsigned thread, Sharers sharers) const;
+  bool reader_ordered(uint32_t mark, unsigned thread) const { return ordered(mark, thread, Sharers(sharers(mark))); }
   bool writer_ordered(uint32_t mark, unsigned thread) const;
-  uint32_t joined(uint32_t mark, unsigned thread, Who who) const;
-  // Whether four bytes share one history.
-  static bool alike(const Cell* c) {
+  uint32_t merged_sharers(uint32_t mark, unsigned thread, Sharers sharers) const;
+  // Whether four bytes have the same history.
+  static bool same_history(const Cell* c) {
     return ((c[0].writer ^ c[1].writer) | (c[0].writer ^ c[2].writer) | (c[0].writer ^ c[3].writer) |
             (c[0].reader ^ c[1].reader) | (c[0].reader ^ c[2].reader) | (c[0].reader ^ c[3].reader)) == 0;
   }
@@ -74,46 +76,46 @@ class Shadow {
   void renumber();
 
   std::vector<Cell> cells_;
-  std::vector<Code> codes_;                              // of every fourth byte
-  uint32_t now_ = 0;                                     // counts barriers, and threadgroups
-  uint32_t group_start_ = 1;                             // what is older was another threadgroup's
-  uint32_t fenced_ = 1;                                  // what is older is ordered before everything now
-  uint32_t met_ = 1;                                     // the last threadgroup barrier of any kind
-  std::array<uint32_t, 32> simd_fenced_{}, simd_met_{};  // the same for the threads of one SIMD group
+  std::vector<Code> codes_;    // one per four bytes
+  uint32_t now_ = 0;           // counts barriers and threadgroups
+  uint32_t group_start_ = 1;   // older accesses belong to another threadgroup
+  uint32_t last_fence_ = 1;    // older accesses are ordered before everything that follows
+  uint32_t last_barrier_ = 1;  // the last threadgroup barrier of any kind
+  std::array<uint32_t, 32> simd_last_fence_{}, simd_last_barrier_{};  // the same for the threads of one SIMD group
 };
 
-// Whether what `mark` stands for comes before whatever `thread` does now.
-inline bool Shadow::ordered(uint32_t mark, unsigned thread_, Who who_) const {
-  if (time(mark) < fenced_) return true;
-  if (who_ == kOne && thread(mark) == thread_) return true;
+// Whether the access `mark` is ordered before the next access of `thread`.
+inline bool Shadow::ordered(uint32_t mark, unsigned thread_, Sharers sharers_) const {
+  if (time(mark) < last_fence_) return true;
+  if (sharers_ == kOne && thread(mark) == thread_) return true;
   const unsigned simd = thread_ / MPSX_SIMD_WIDTH;
-  return who_ != kSeveral && thread(mark) / MPSX_SIMD_WIDTH == simd && time(mark) < simd_fenced_[simd];
+  return sharers_ != kSeveral && thread(mark) / MPSX_SIMD_WIDTH == simd && time(mark) < simd_last_fence_[simd];
 }
 
 inline bool Shadow::writer_ordered(uint32_t mark, unsigned thread_) const {
-  return ordered(mark, thread_, who(mark) == kPlain ? kOne : Who(who(mark) - kAtomic));
+  return ordered(mark, thread_, sharers(mark) == kPlain ? kOne : Sharers(sharers(mark) - kAtomic));
 }
 
-// Whom `mark` and `thread` are together.
-inline uint32_t Shadow::joined(uint32_t mark, unsigned thread_, Who who_) const {
-  return who_ == kSeveral || thread(mark) / MPSX_SIMD_WIDTH != thread_ / MPSX_SIMD_WIDTH ? kSeveral : kSimdgroup;
+// Merges `thread` into the set of threads that `mark` stands for.
+inline uint32_t Shadow::merged_sharers(uint32_t mark, unsigned thread_, Sharers sharers_) const {
+  return sharers_ == kSeveral || thread(mark) / MPSX_SIMD_WIDTH != thread_ / MPSX_SIMD_WIDTH ? kSeveral : kSimdgroup;
 }
 
-inline bool Shadow::quick_read(size_t offset, size_t bytes, unsigned thread_, uint32_t code) {
+inline bool Shadow::try_read(size_t offset, size_t bytes, unsigned thread_, uint32_t code) {
   Cell* const c = &cells_[offset];
-  if (bytes != 4 || offset % 4 != 0 || !alike(c) || !current(c->writer) || !writer_ordered(c->writer, thread_))
+  if (bytes != 4 || offset % 4 != 0 || !same_history(c) || !current(c->writer) || !writer_ordered(c->writer, thread_))
     return false;
   const uint32_t was = c->reader;
   const bool alone = !current(was) || reader_ordered(was, thread_);
-  const uint32_t now = mark(thread_, alone ? uint32_t(kOne) : joined(was, thread_, Who(who(was))));
+  const uint32_t now = mark(thread_, alone ? uint32_t(kOne) : merged_sharers(was, thread_, Sharers(sharers(was))));
   codes_[offset / 4].reader = code;
   if (now != was) c[0].reader = c[1].reader = c[2].reader = c[3].reader = now;
   return true;
 }
 
-inline bool Shadow::quick_write(size_t offset, size_t bytes, unsigned thread_, uint32_t code) {
+inline bool Shadow::try_write(size_t offset, size_t bytes, unsigned thread_, uint32_t code) {
   Cell* const c = &cells_[offset];
-  if (bytes != 4 || offset % 4 != 0 || !alike(c)) return false;
+  if (bytes != 4 || offset % 4 != 0 || !same_history(c)) return false;
   if (current(c->writer) && !writer_ordered(c->writer, thread_)) return false;
   if (current(c->reader) && !reader_ordered(c->reader, thread_)) return false;
   codes_[offset / 4].writer = code;

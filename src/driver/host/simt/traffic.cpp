@@ -6,10 +6,10 @@
 namespace mpsx::driver::host::simt {
 namespace {
 
-constexpr unsigned kMostLanes = 32;
-using Units = std::array<uintptr_t, kMostLanes * 4>;
+constexpr unsigned kMaxLanes = 32;
+using Units = std::array<uintptr_t, kMaxLanes * 4>;
 
-// The distinct units of `unit` bytes that the accesses touch, in order; returns how many.
+// Collects the distinct units of `unit` bytes that the accesses touch, in order, and returns their number.
 unsigned units_of(const uintptr_t* addresses, unsigned lanes, unsigned bytes, unsigned unit, Units& units) {
   unsigned count = 0;
   for (unsigned i = 0; i < lanes; ++i)
@@ -19,9 +19,9 @@ unsigned units_of(const uintptr_t* addresses, unsigned lanes, unsigned bytes, un
   return unsigned(std::unique(units.begin(), units.begin() + count) - units.begin());
 }
 
-// The bytes that at least one lane asks for.
+// The number of bytes that at least one lane requests.
 uint64_t distinct_bytes(const uintptr_t* addresses, unsigned lanes, unsigned bytes) {
-  std::array<uintptr_t, kMostLanes> sorted;
+  std::array<uintptr_t, kMaxLanes> sorted;
   std::copy(addresses, addresses + lanes, sorted.begin());
   std::sort(sorted.begin(), sorted.begin() + lanes);
   uint64_t sum = 0;
@@ -55,7 +55,7 @@ DeviceMemory::Region* DeviceMemory::find(uintptr_t at) {
 
 void DeviceMemory::access(const uintptr_t* addresses, unsigned lanes, unsigned bytes, bool stores, uint32_t group,
                           AccessCounts& counts) {
-  std::array<uintptr_t, kMostLanes> offsets{};  // in the region: a GPU's allocations begin where a sector does
+  std::array<uintptr_t, kMaxLanes> offsets{};  // in the region, because GPU allocations are aligned to sectors
   Region* const region = find(addresses[0]);
   unsigned count = 0;
   for (unsigned i = 0; i < lanes; ++i)
@@ -66,7 +66,7 @@ void DeviceMemory::access(const uintptr_t* addresses, unsigned lanes, unsigned b
   for (unsigned i = 0; i < moved; ++i) {
     Sector& s = direction.sectors[sectors[i]];
     if (s.group != group + 1) s.group = group + 1, s.times = 0;
-    counts.again += s.times != 0;
+    counts.repeated += s.times != 0;
     if (s.times != UINT16_MAX) ++s.times;
     s.most = std::max(s.most, s.times);
   }
@@ -76,9 +76,9 @@ void DeviceMemory::access(const uintptr_t* addresses, unsigned lanes, unsigned b
   counts.lanes += count;
   counts.bytes += uint64_t(count) * bytes;
   counts.transactions += moved;
-  counts.least += (distinct_bytes(offsets.data(), count, bytes) + kSectorBytes - 1) / kSectorBytes;
+  counts.min_transactions += (distinct_bytes(offsets.data(), count, bytes) + kSectorBytes - 1) / kSectorBytes;
   if (count < lanes) {  // the others are in another buffer
-    std::array<uintptr_t, kMostLanes> rest;
+    std::array<uintptr_t, kMaxLanes> rest;
     unsigned left = 0;
     for (unsigned i = 0; i < lanes; ++i)
       if (addresses[i] - region->begin + bytes > region->size && find(addresses[i])) rest[left++] = addresses[i];
@@ -98,7 +98,7 @@ DirectionCounts DeviceMemory::counts(bool stores) const {
 }
 
 void count_banks(const uintptr_t* addresses, unsigned lanes, unsigned bytes, AccessCounts& counts) {
-  const unsigned together = kMostLanes * kBankBytes / std::max(bytes, kBankBytes);
+  const unsigned together = kMaxLanes * kBankBytes / std::max(bytes, kBankBytes);
   for (unsigned first = 0; first < lanes; first += together) {
     Units words;
     const unsigned n = units_of(addresses + first, std::min(together, lanes - first), bytes, kBankBytes, words);
@@ -112,7 +112,7 @@ void count_banks(const uintptr_t* addresses, unsigned lanes, unsigned bytes, Acc
   counts.requests += 1;
   counts.lanes += lanes;
   counts.bytes += uint64_t(lanes) * bytes;
-  counts.least += (all + kBanks - 1) / kBanks;
+  counts.min_transactions += (all + kBanks - 1) / kBanks;
 }
 
 }  // namespace mpsx::driver::host::simt

@@ -48,7 +48,7 @@ __attribute__((objc_root_class))
   enum name : type
 #endif
 
-// GNU's runtime lays instance variables out at compile time, so classes that a program allocates need room for them.
+// GNU's runtime lays out instance variables at compile time, so allocated classes need space for them.
 #ifdef __APPLE__
 #define MPSX_EMULATED_STATE
 #else

@@ -1,4 +1,4 @@
-// Functions of torch.ops.mpsx without a kernel, for the Python package.
+// Internal functions of torch.ops.mpsx, which the Python package calls.
 #include <ATen/core/CachingHostAllocator.h>
 #include <torch/library.h>
 
@@ -7,24 +7,24 @@
 #include "backend/alias.h"
 #include "backend/device.h"
 #include "backend/generator.h"
-#include "backend/mps.h"
+#include "backend/mps_interop.h"
 #include "backend/storage.h"
 
 namespace mpsx::backend {
 namespace {
 
-// Boxed: the schema that torch infers from a C++ function returning a Generator says "Generator?".
+// Boxed, because torch infers the return type "Generator?" from a C++ function that returns a Generator.
 void push_default_generator(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   stack->emplace_back(default_generator());
 }
 
-// The CPU's view of `self` was moved to other memory, which the device takes from now on.
+// Makes `self` use the memory that its CPU view now has, after the CPU has moved it.
 void follow_twin(const at::Tensor& self) {
   auto* storage = self.storage().unsafeGetStorageImpl();
   rebind(storage, cpu_twin(storage));
 }
 
-// Statistics of pinned memory for torch.mpsx.host_memory_stats: four values each, in the order of its names.
+// Returns statistics of pinned memory for torch.mpsx.host_memory_stats, four values each, in the order of its names.
 std::vector<int64_t> host_memory_stats() {
   const at::HostStats stats = at::getHostAllocator(kDeviceType)->get_stats();
   std::vector<int64_t> values;
@@ -42,7 +42,7 @@ TORCH_LIBRARY_FRAGMENT(mpsx, m) {
   m.def("_host_memory_stats() -> int[]", host_memory_stats);
   m.def("_reset_host_memory_stats(bool peak) -> ()", reset_host_memory_stats);
   m.def("_default_generator() -> Generator", torch::CppFunction::makeFromBoxedFunction<&push_default_generator>());
-  // Not declared as views: autograd would want them to be on their base's device.
+  // Not declared as views, because autograd expects a view to be on its base's device.
   m.def("_follow_twin(Tensor self) -> ()", follow_twin);
   m.def("_cpu_view(Tensor self) -> Tensor", cpu_view);
   m.def("_device_view(Tensor self) -> Tensor", device_view);

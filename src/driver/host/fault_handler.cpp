@@ -1,4 +1,4 @@
-#include "driver/host/fault_trap.h"
+#include "driver/host/fault_handler.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -12,8 +12,8 @@
 #include <optional>
 
 #include "driver/driver.h"
-#include "driver/host/division_trap.h"
 #include "driver/host/interrupt.h"
+#include "driver/host/kernel_code.h"
 #include "driver/host/machine_context.h"
 #include "driver/host/simt/engine.h"
 
@@ -21,29 +21,29 @@ namespace mpsx::driver::host {
 namespace {
 
 constexpr size_t kSignalStack = 64 << 10;
-constexpr uintptr_t kBelowStack = 64 << 10;  // how far below the stack pointer an overflow may touch memory
+constexpr uintptr_t kStackOverflowSlack = 64 << 10;  // how far below the stack pointer an overflow can access memory
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
 constexpr int kSignalCount = sizeof kSignals / sizeof *kSignals;
-constexpr int kMaxEarlier = 8;
+constexpr int kMaxPrevious = 8;
 
-// The handlers that were there before ours, oldest first; the one at `newest` is called first. A later handler may
-// have ours as its own predecessor (faulthandler.enable() after us) and call it, which then takes the one before.
-struct Earlier {
-  struct sigaction actions[kMaxEarlier];
+// The handlers installed before ours, oldest first; the one at `newest` is called first. A handler installed after ours
+// (faulthandler.enable()) may call ours as its predecessor, which then forwards to the one before.
+struct PreviousHandlers {
+  struct sigaction actions[kMaxPrevious];
   std::atomic<int> count{0}, newest{-1};
 };
-Earlier earlier_of[kSignalCount];
+PreviousHandlers previous_handlers[kSignalCount];
 
-// Threads that are in an earlier handler right now. Not thread_local: a handler must not allocate, and the first access
-// of a thread to such a variable of a loaded library does.
-struct Passing {
+// Threads that are executing a previous handler. Not thread_local, because a handler must not allocate, and a thread's
+// first access to a thread_local variable of a loaded library does.
+struct Forwarding {
   std::atomic<uintptr_t> thread{0};
   uintptr_t frame = 0;
   int depth = 0;
 };
-Passing passing_threads[64];
+Forwarding forwarding_threads[64];
 
-// The kernel that each thread runs. Reading a key of pthreads does not allocate.
+// The kernel that each thread runs. Unlike a thread_local variable, a pthread key can be read without allocating.
 pthread_key_t running_key;
 std::once_flag running_key_made;
 
@@ -55,8 +55,8 @@ int index_of(int signal) {
   return 0;
 }
 
-// Whether the thread raised the signal itself, by an instruction or by abort(). A signal that another thread or process
-// sent finds it in the middle of the kernel, and is not the kernel's.
+// Whether the thread raised the signal itself, by an instruction or by abort(). A signal from another thread or process
+// interrupts the kernel's code but is not the kernel's fault.
 bool is_raised_here(const siginfo_t& info, void* context) {
 #ifdef SI_TKILL
   if (info.si_code > 0) return true;
@@ -75,10 +75,10 @@ void take_default_action(int signal, const siginfo_t& info) {
   struct sigaction plain = {};
   plain.sa_handler = SIG_DFL;
   sigaction(signal, &plain, nullptr);
-  if (!is_synchronous(info)) raise(signal);  // else the instruction is tried again, and ends the process
+  if (!is_synchronous(info)) raise(signal);  // otherwise the instruction is executed again and ends the process
 }
 
-void call_earlier(struct sigaction& action, int signal, siginfo_t* info, void* context) {
+void call_handler(struct sigaction& action, int signal, siginfo_t* info, void* context) {
   const struct sigaction chosen = action;
   if (chosen.sa_flags & int(SA_RESETHAND)) action.sa_handler = SIG_DFL, action.sa_flags = 0;
   if (chosen.sa_flags & SA_SIGINFO) return chosen.sa_sigaction(signal, info, context);
@@ -87,67 +87,68 @@ void call_earlier(struct sigaction& action, int signal, siginfo_t* info, void* c
   chosen.sa_handler(signal);
 }
 
-void pass_to_earlier(int signal, siginfo_t* info, void* context) {
+void forward_to_previous(int signal, siginfo_t* info, void* context) {
   const auto self = uintptr_t(pthread_self()), frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  Passing* mine = nullptr;
-  for (Passing& p : passing_threads)
+  Forwarding* mine = nullptr;
+  for (Forwarding& p : forwarding_threads)
     if (p.thread == self) mine = &p;
-  // An earlier handler that jumped away left its entry behind: a handler called by it is deeper in the same stack.
+  // If a previous handler jumped away, its entry is stale: a handler that it called would be deeper in the same stack.
   if (mine && frame >= mine->frame) mine->depth = 0;
-  for (Passing& p : passing_threads) {
-    uintptr_t nobody = 0;
-    if (mine || !p.thread.compare_exchange_strong(nobody, self)) continue;
+  for (Forwarding& p : forwarding_threads) {
+    uintptr_t unused = 0;
+    if (mine || !p.thread.compare_exchange_strong(unused, self)) continue;
     mine = &p;
     p.depth = 0;
   }
-  Earlier& earlier = earlier_of[index_of(signal)];
-  const int level = earlier.newest - (mine ? mine->depth : 0);
+  PreviousHandlers& previous = previous_handlers[index_of(signal)];
+  const int level = previous.newest - (mine ? mine->depth : 0);
   if (level < 0) return take_default_action(signal, *info);
-  if (!mine) return call_earlier(earlier.actions[level], signal, info, context);
+  if (!mine) return call_handler(previous.actions[level], signal, info, context);
   const uintptr_t outer = mine->depth ? mine->frame : 0;
   mine->frame = frame;
   ++mine->depth;
-  call_earlier(earlier.actions[level], signal, info, context);
+  call_handler(previous.actions[level], signal, info, context);
   mine->frame = outer;
   if (--mine->depth == 0) mine->thread = 0;
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {
-  if (signal == SIGFPE && skip_division(context)) return;
   if (RunningKernel* const running = running_here()) {
     if (is_raised_here(*info, context)) {
       const auto sp = stack_pointer(context), at = reinterpret_cast<uintptr_t>(info->si_addr);
       const bool memory = signal == SIGSEGV || signal == SIGBUS;
       running->fault = {signal, memory ? info->si_addr : nullptr,
-                        memory && sp && at + kBelowStack >= sp && at < reinterpret_cast<uintptr_t>(running)};
-      if (Landing landing; kSetsRegisters && running->worker && running->worker->divert(running->fault, landing))
-        return go(context, landing);
+                        memory && sp && at + kStackOverflowSlack >= sp && at < reinterpret_cast<uintptr_t>(running)};
+      if (ResumePoint resume_point;
+          kSetsRegisters && running->worker && running->worker->divert(running->fault, resume_point))
+        return resume_at(context, resume_point);
       if (running->back) siglongjmp(*running->back, RunningKernel::kFault);
     }
-    write_error("mpsx: a signal ends the process while it runs the kernel ");
+    write_error("mpsx: fatal signal while running kernel ");
     write_error(running->name);
     write_error("\n");
   }
-  pass_to_earlier(signal, info, context);
+  forward_to_previous(signal, info, context);
 }
 
 }  // namespace
 
-void go(void* context, const Landing& landing) {
-  set_registers(context, reinterpret_cast<uintptr_t>(landing.function), reinterpret_cast<uintptr_t>(landing.stack));
+void resume_at(void* context, const ResumePoint& resume_point) {
+  set_registers(context, reinterpret_cast<uintptr_t>(resume_point.function),
+                reinterpret_cast<uintptr_t>(resume_point.stack));
 }
 
 std::string describe(const Fault& fault) {
   char text[128];
-  if (fault.on_stack) return "the thread's stack is full (SIGSEGV)";
+  if (fault.on_stack) return "stack overflow (SIGSEGV)";
   switch (fault.signal) {
     case SIGILL: return "__builtin_trap() or an invalid instruction (SIGILL)";
     case SIGTRAP: return "__builtin_trap() or a breakpoint (SIGTRAP)";
-    case SIGFPE: return "an arithmetic error that the processor reports (SIGFPE)";
+    case SIGFPE: return "an arithmetic error (SIGFPE)";
     case SIGABRT: return "abort() was called (SIGABRT)";
     default: break;
   }
-  std::snprintf(text, sizeof text, "a read or write of address %p, where no memory is%s", fault.address,
+  std::snprintf(text, sizeof text, "invalid memory access at address %p%s", fault.address,
                 fault.signal == SIGBUS ? " (SIGBUS: beyond the end of a mapped file?)" : "");
   return text;
 }
@@ -160,7 +161,7 @@ RunningKernel::~RunningKernel() { pthread_setspecific(running_key, nullptr); }
 
 SignalStack::SignalStack() {
   static std::once_flag caught;
-  std::call_once(caught, catch_faults);
+  std::call_once(caught, install_fault_handlers);
   stack_t have = {};
   if (sigaltstack(nullptr, &have) != 0 || !(have.ss_flags & SS_DISABLE)) return;
   memory_.reset(new char[kSignalStack]);
@@ -174,7 +175,7 @@ SignalStack::~SignalStack() {
   if (!memory_) return;
   stack_t have = {};
   if (sigaltstack(nullptr, &have) != 0 || have.ss_sp != memory_.get()) {
-    (void)memory_.release();  // another library may have saved it; better lost than unmapped under a handler
+    (void)memory_.release();  // another library may have saved the stack, so leak it
     return;
   }
   stack_t none = {};
@@ -182,7 +183,7 @@ SignalStack::~SignalStack() {
   sigaltstack(&none, nullptr);
 }
 
-void catch_faults() {
+void install_fault_handlers() {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   std::call_once(running_key_made, [] { pthread_key_create(&running_key, nullptr); });
@@ -190,13 +191,13 @@ void catch_faults() {
     struct sigaction now = {}, action = {};
     sigaction(kSignals[i], nullptr, &now);
     if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault) continue;
-    Earlier& earlier = earlier_of[i];
+    PreviousHandlers& previous = previous_handlers[i];
     int at = 0;
-    while (at < earlier.count && earlier.actions[at].sa_sigaction != now.sa_sigaction) ++at;
-    if (at == kMaxEarlier) --at;
-    earlier.actions[at] = now;
-    if (at == earlier.count) ++earlier.count;
-    earlier.newest = at;
+    while (at < previous.count && previous.actions[at].sa_sigaction != now.sa_sigaction) ++at;
+    if (at == kMaxPrevious) --at;
+    previous.actions[at] = now;
+    if (at == previous.count) ++previous.count;
+    previous.newest = at;
     action.sa_sigaction = on_fault;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     sigemptyset(&action.sa_mask);

@@ -1,7 +1,7 @@
-// c10 reads and writes names of devices in two functions, with a list of its own in which "mps" comes before any
-// out-of-tree device; nothing there can be registered. Torch's libraries call these functions through the dynamic
-// linker's tables, as any program does a library, and there stand ours once the other name is wanted.
-#include "backend/other_name.h"
+// c10 parses and prints device names in two functions with a fixed list, in which "mps" precedes any out-of-tree
+// device. Torch's libraries call these functions through the dynamic linker's tables, so we replace the entries there
+// by our own functions when the alias is first enabled.
+#include "backend/mps_alias.h"
 
 #include <c10/core/Device.h>
 #include <c10/core/DeviceType.h>
@@ -24,17 +24,17 @@ namespace {
 
 std::atomic<bool> named_mps{false};
 
-// c10::Device(const std::string&). c10 itself knows the device by no name but its key's then.
+// Replaces c10::Device(const std::string&). While the alias is on, c10 itself knows the device only as "privateuseone".
 void construct(c10::Device* device, const std::string& text) {
   const size_t end = std::min(text.find(':'), text.size());
   const std::string_view type = std::string_view(text).substr(0, end);
-  const bool ours = has_mps_name() && (type == "mps" || type == "mpsx");
+  const bool ours = has_mps_alias() && (type == "mps" || type == "mpsx");
   new (device) c10::Device(ours ? "privateuseone" + text.substr(end) : text);
 }
 
-// c10::get_privateuse1_backend(bool), which c10 asks too when it writes a type's name.
+// Replaces c10::get_privateuse1_backend(bool), which c10 also uses to print a device type.
 std::string backend_name(bool lower_case) {
-  if (!has_mps_name()) return c10::get_privateuse1_backend(lower_case);
+  if (!has_mps_alias()) return c10::get_privateuse1_backend(lower_case);
   return lower_case ? "mps" : "MPS";
 }
 
@@ -52,11 +52,11 @@ const Replacement kReplacements[] = {
 void write(void** slot, void* function) {
   const auto page = uintptr_t(sysconf(_SC_PAGESIZE));
   void* start = reinterpret_cast<void*>(uintptr_t(slot) & ~(page - 1));
-  TORCH_CHECK(mprotect(start, page, PROT_READ | PROT_WRITE) == 0, "as_mps: the linker's tables cannot be written");
+  TORCH_CHECK(mprotect(start, page, PROT_READ | PROT_WRITE) == 0, "as_mps: cannot write to the linker's tables");
   *slot = function;
 }
 
-// One table of an object's references to other objects' functions.
+// Replaces the functions in one relocation table of a shared object, and returns the number of replaced entries.
 int replace_in(ElfW(Addr) base, const ElfW(Rela) * table, size_t bytes, const ElfW(Sym) * symbols, const char* names) {
   int found = 0;
   for (const auto* entry = table; entry < table + bytes / sizeof *table; ++entry) {
@@ -83,26 +83,13 @@ int replace_in(dl_phdr_info* object, size_t, void* found) {
     for (auto* d = reinterpret_cast<const ElfW(Dyn)*>(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
          d->d_tag != DT_NULL; ++d) {
       switch (d->d_tag) {
-        case DT_JMPREL:
-          tables[0] = reinterpret_cast<const ElfW(Rela)*>(d->d_un.d_ptr);
-          break;
-        case DT_PLTRELSZ:
-          bytes[0] = d->d_un.d_val;
-          break;
-        case DT_RELA:
-          tables[1] = reinterpret_cast<const ElfW(Rela)*>(d->d_un.d_ptr);
-          break;
-        case DT_RELASZ:
-          bytes[1] = d->d_un.d_val;
-          break;
-        case DT_SYMTAB:
-          symbols = reinterpret_cast<const ElfW(Sym)*>(d->d_un.d_ptr);
-          break;
-        case DT_STRTAB:
-          names = reinterpret_cast<const char*>(d->d_un.d_ptr);
-          break;
-        default:
-          break;
+        case DT_JMPREL: tables[0] = reinterpret_cast<const ElfW(Rela)*>(d->d_un.d_ptr); break;
+        case DT_PLTRELSZ: bytes[0] = d->d_un.d_val; break;
+        case DT_RELA: tables[1] = reinterpret_cast<const ElfW(Rela)*>(d->d_un.d_ptr); break;
+        case DT_RELASZ: bytes[1] = d->d_un.d_val; break;
+        case DT_SYMTAB: symbols = reinterpret_cast<const ElfW(Sym)*>(d->d_un.d_ptr); break;
+        case DT_STRTAB: names = reinterpret_cast<const char*>(d->d_un.d_ptr); break;
+        default: break;
       }
     }
   }
@@ -117,22 +104,22 @@ void replace() {
     dl_iterate_phdr(&replace_in, &n);
     return n;
   }();
-  TORCH_CHECK(found >= 3, "as_mps: this torch does not read names of devices where 2.13 does; say mpsx instead of mps");
+  TORCH_CHECK(found >= 3, "as_mps: not supported by this version of torch; use mpsx instead of mps");
 }
 
 #else
 
-void replace() { TORCH_CHECK(false, "as_mps: mps can mean mpsx on Linux alone so far; say mpsx instead of mps here"); }
+void replace() { TORCH_CHECK(false, "as_mps: only supported on Linux; use mpsx instead of mps"); }
 
 #endif
 
 }  // namespace
 
-void set_mps_name(bool on) {
+void set_mps_alias(bool on) {
   if (on) replace();
   named_mps.store(on, std::memory_order_relaxed);
 }
 
-bool has_mps_name() { return named_mps.load(std::memory_order_relaxed); }
+bool has_mps_alias() { return named_mps.load(std::memory_order_relaxed); }
 
 }  // namespace mpsx::backend

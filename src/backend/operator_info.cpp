@@ -1,4 +1,4 @@
-#include "backend/operator_facts.h"
+#include "backend/operator_info.h"
 
 #include <ATen/core/function_schema.h>
 
@@ -12,8 +12,8 @@
 namespace mpsx::backend {
 namespace {
 
-// Operators with `device_check: NoCheck` whose contract allows CPU tensors of any size: indexing with CPU indices,
-// lengths and nested sizes, scalars given as a CPU tensor.
+// Operators with `device_check: NoCheck` that accept CPU tensors of any size: indexing with CPU indices, lengths and
+// nested sizes, scalars passed as a CPU tensor.
 bool mixes_devices(const c10::OperatorName& op) {
   static const std::unordered_set<std::string_view> names = {"aten::index",
                                                              "aten::index_put",
@@ -50,7 +50,7 @@ bool is_optional_generator(const c10::Argument& argument) {
 
 struct Registry {
   std::mutex mutex;
-  std::map<std::pair<std::string, const void*>, std::unique_ptr<OperatorFacts>> facts;
+  std::map<std::pair<std::string, const void*>, std::unique_ptr<OperatorInfo>> facts;
 };
 
 Registry& registry() {
@@ -58,7 +58,7 @@ Registry& registry() {
   return *r;
 }
 
-OperatorFacts& look_up(const c10::OperatorHandle& op) {
+OperatorInfo& look_up(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
   const auto& operator_name = op.operator_name();
   auto name = c10::toString(operator_name);
@@ -66,14 +66,14 @@ OperatorFacts& look_up(const c10::OperatorHandle& op) {
   std::lock_guard lock(r.mutex);
   auto& slot = r.facts[{name, schema.arguments().data()}];
   if (slot) return *slot;
-  slot = std::make_unique<OperatorFacts>();
+  slot = std::make_unique<OperatorInfo>();
   for (const auto& argument : schema.arguments()) {
     const auto* alias = argument.alias_info();
     const bool written = alias && alias->isWrite();
     slot->arguments.push_back({written, is_optional_generator(argument)});
     slot->writes |= written;
   }
-  slot->takes_mixed_devices = mixes_devices(operator_name);
+  slot->accepts_mixed_devices = mixes_devices(operator_name);
   slot->fallback = &runtime::route_entry(name, runtime::Route::fallback);
   slot->name = std::move(name);
   return *slot;
@@ -81,13 +81,13 @@ OperatorFacts& look_up(const c10::OperatorHandle& op) {
 
 }  // namespace
 
-OperatorFacts& facts_of(const c10::OperatorHandle& op) {
-  // Keyed by the addresses of the schema and its arguments, as a library can be unloaded and its schema's address
-  // reused.
+OperatorInfo& operator_info(const c10::OperatorHandle& op) {
+  // The key includes the address of the arguments, because the schema's address can be reused after a library is
+  // unloaded.
   struct Cached {
     const void* schema = nullptr;
     const void* arguments = nullptr;
-    OperatorFacts* facts = nullptr;
+    OperatorInfo* facts = nullptr;
   };
   static thread_local std::array<Cached, 256> cache;
   const auto& schema = op.schema();
@@ -99,8 +99,8 @@ OperatorFacts& facts_of(const c10::OperatorHandle& op) {
   return found;
 }
 
-std::vector<FallbackRow> fallback_rows() {
-  std::vector<FallbackRow> rows;
+std::vector<FallbackCounts> fallback_counts() {
+  std::vector<FallbackCounts> rows;
   auto& r = registry();
   std::lock_guard lock(r.mutex);
   for (auto& [key, facts] : r.facts) {
@@ -110,7 +110,7 @@ std::vector<FallbackRow> fallback_rows() {
   return rows;
 }
 
-void reset_fallback_rows() {
+void reset_fallback_counts() {
   auto& r = registry();
   std::lock_guard lock(r.mutex);
   for (auto& [key, facts] : r.facts) {

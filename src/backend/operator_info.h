@@ -1,4 +1,4 @@
-// Facts about an operator that the fallback needs, worked out once.
+// Properties of an operator that the fallback needs, computed once.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -11,30 +11,30 @@
 
 namespace mpsx::backend {
 
-struct OperatorFacts {
+struct OperatorInfo {
   struct Argument {
     bool written;             // Tensor(a!)
     bool optional_generator;  // Generator?
   };
   std::string name;  // "aten::mm" or "aten::add.out"
   std::vector<Argument> arguments;
-  bool writes = false;               // any argument written
-  bool takes_mixed_devices = false;  // CPU tensors beside device tensors are part of its contract
+  bool writes = false;                 // whether any argument is written
+  bool accepts_mixed_devices = false;  // whether CPU tensors are allowed along with device tensors
   runtime::RouteEntry* fallback = nullptr;
-  std::atomic<uint64_t> bytes{0};  // handed to the CPU to read or write
+  std::atomic<uint64_t> bytes{0};  // passed to the CPU
   std::atomic<bool> warned{false};
 };
 
-OperatorFacts& facts_of(const c10::OperatorHandle& op);
+OperatorInfo& operator_info(const c10::OperatorHandle& op);
 
 // A copy of the counts of one operator that fell back.
-struct FallbackRow {
+struct FallbackCounts {
   std::string name;
   uint64_t calls, nanoseconds, bytes;
 };
-std::vector<FallbackRow> fallback_rows();
+std::vector<FallbackCounts> fallback_counts();
 
-// Forgets counts, and which operators were warned about.
-void reset_fallback_rows();
+// Resets the counts and the record of which operators were warned about.
+void reset_fallback_counts();
 
 }  // namespace mpsx::backend

@@ -1,4 +1,4 @@
-#include "backend/policy.h"
+#include "backend/fallback_policy.h"
 
 #include <c10/util/Exception.h>
 
@@ -12,7 +12,7 @@ std::atomic<FallbackMode> fallback_mode{FallbackMode::warn};
 namespace {
 
 std::atomic<WarnCallback> warn_callback{nullptr};
-// The handler that prints to stderr: while it is installed, no Python frame of torch's collects warnings.
+// The handler that prints to stderr. While it is installed, torch's Python bindings do not collect warnings.
 c10::WarningHandler* const base_handler = c10::WarningUtils::get_warning_handler();
 
 }  // namespace
@@ -22,25 +22,24 @@ void set_warn_callback(WarnCallback callback) { warn_callback = callback; }
 void warn_fallback(const std::string& op) {
   const std::string message =
       op +
-      ": no mpsx kernel yet, so it runs on the CPU (without copying). This is said once an operator; see "
+      ": no mpsx kernel yet, falling back to the CPU (without copying). This warning appears once per operator; see "
       "mpsx.fallback for a report, or set MPSX_FALLBACK=silent or error.";
   auto* const handler = c10::WarningUtils::get_warning_handler();
   if (handler == base_handler) {
     if (auto callback = warn_callback.load()) {
       std::string error;
-      const bool told = callback(message.c_str(), &error);
+      const bool warned = callback(message.c_str(), &error);
       TORCH_CHECK(error.empty(), error);
-      if (told) return;
+      if (warned) return;
     }
   }
-  // Without a file, torch's Python handler names the Python line that called; others need one to print.
+  // Without a file name, torch's Python handler reports the calling Python line. Other handlers need a name to print.
   const bool python = std::string_view(typeid(*handler).name()).find("PyWarning") != std::string_view::npos;
   c10::warn(c10::Warning(c10::UserWarning(), {"fallback", python ? nullptr : "mpsx", 0}, message, /*verbatim=*/false));
 }
 
-void refuse_fallback(const std::string& op) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, op,
-                              ": no mpsx kernel, and falling back to the CPU is switched off (MPSX_FALLBACK=",
+void reject_fallback(const std::string& op) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": no mpsx kernel, and falling back to the CPU is disabled (MPSX_FALLBACK=",
                               "error, PYTORCH_ENABLE_MPS_FALLBACK=0 or mpsx.fallback.set_mode(\"error\"))");
 }
 

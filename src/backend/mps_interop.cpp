@@ -1,4 +1,4 @@
-#include "backend/mps.h"
+#include "backend/mps_interop.h"
 
 #include <torch/mps.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 const c10::Device kMps(c10::kMPS, 0);
 
-at::Tensor over(c10::Storage storage, const at::Tensor& like, int64_t offset, c10::DispatchKey key) {
+at::Tensor with_storage(c10::Storage storage, const at::Tensor& like, int64_t offset, c10::DispatchKey key) {
   auto made = c10::make_intrusive<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(key), like.dtype());
   made->set_sizes_and_strides(like.sizes(), like.strides(), offset);
   at::Tensor tensor(std::move(made));
@@ -27,42 +27,43 @@ void check(const char* op, const at::Tensor& t, c10::DeviceType type) {
               t.layout() == at::kStrided ? "" : c10::str(" of layout ", t.layout()));
 }
 
-// PyTorch's work on `t` must be complete.
+// Requires that PyTorch's work on `t` is complete.
 at::Tensor view_of_mps(const char* op, const at::Tensor& t) {
   check(op, t, c10::kMPS);
   const c10::Storage& theirs = t.storage();
   c10::DataPtr data;
   try {
-    // A tensor's data pointer is its MTLBuffer; where in it the tensor begins, its storage offset says.
+    // An mps tensor's data pointer is its MTLBuffer; the storage offset locates the tensor in it.
     data = theirs.data() ? shared_data(const_cast<void*>(theirs.data()), std::make_shared<c10::Storage>(theirs))
                          : allocate_data(0);
   } catch (const driver::Error& e) {
     TORCH_CHECK(false, op, ": ", e.what());
   }
   c10::Storage ours(c10::Storage::use_byte_size_t(), theirs.nbytes(), std::move(data), nullptr, /*resizable=*/false);
-  return over(std::move(ours), t, t.storage_offset(), c10::DispatchKey::PrivateUse1);
+  return with_storage(std::move(ours), t, t.storage_offset(), c10::DispatchKey::PrivateUse1);
 }
 
-// PyTorch does not tell us when its queue is done with our memory.
-void release_to_us(void* context) {
+// Waits before releasing our memory, because PyTorch does not report when its queue has finished using it.
+void wait_and_release(void* context) {
   try {
     torch::mps::synchronize();
-  } catch (const std::exception&) {  // at the end of the process, perhaps
+  } catch (const std::exception&) {  // can fail at process exit
   }
   delete static_cast<c10::Storage*>(context);
 }
 
-// Our work on `t` must be complete.
+// Requires that our work on `t` is complete.
 at::Tensor view_for_mps(const at::Tensor& t) {
   check("to_mps", t, kDeviceType);
   const c10::Storage& ours = t.storage();
-  const auto place = runtime::locate(ours.data());  // its offset is a multiple of 64
+  const auto location = runtime::locate(ours.data());  // its offset is a multiple of 64
   const auto itemsize = int64_t(t.itemsize());
   c10::DataPtr data(nullptr, kMps);
-  if (place.handle) data = {place.handle, new c10::Storage(ours), &release_to_us, kMps};
-  c10::Storage theirs(c10::Storage::use_byte_size_t(), place.offset + ours.nbytes(), std::move(data),
+  if (location.handle) data = {location.handle, new c10::Storage(ours), &wait_and_release, kMps};
+  c10::Storage theirs(c10::Storage::use_byte_size_t(), location.offset + ours.nbytes(), std::move(data),
                       at::GetAllocator(c10::kMPS), /*resizable=*/false);
-  return over(std::move(theirs), t, int64_t(place.offset) / itemsize + t.storage_offset(), c10::DispatchKey::MPS);
+  return with_storage(std::move(theirs), t, int64_t(location.offset) / itemsize + t.storage_offset(),
+                      c10::DispatchKey::MPS);
 }
 
 }  // namespace
@@ -76,7 +77,7 @@ at::Tensor from_mps(const at::Tensor& t) {
 at::Tensor to_mps(const at::Tensor& t) {
   check("to_mps", t, kDeviceType);
   const auto& driver = runtime::driver();
-  TORCH_CHECK(driver.traits().memory == driver::Memory::buffers, "to_mps: needs memory of Metal, this is the ",
+  TORCH_CHECK(driver.traits().memory == driver::Memory::buffers, "to_mps: expected the metal driver, got the ",
               driver.info().name, " driver");
   TORCH_CHECK(torch::mps::is_available(), "to_mps: PyTorch's mps device is not available");
   runtime::prepare_cpu_access(t.storage().data());
@@ -85,14 +86,14 @@ at::Tensor to_mps(const at::Tensor& t) {
 
 MpsArguments::MpsArguments() { torch::mps::synchronize(); }
 
-at::Tensor MpsArguments::take(const at::Tensor& mps) {
+at::Tensor MpsArguments::from_mps(const at::Tensor& mps) {
   for (const Pair& pair : pairs_)
     if (pair.mps.is_same(mps)) return pair.device;
   pairs_.push_back({mps, view_of_mps("mpsx", mps)});
   return pairs_.back().device;
 }
 
-at::Tensor MpsArguments::give_back(const at::Tensor& device) {
+at::Tensor MpsArguments::to_mps(const at::Tensor& device) {
   if (!device.defined() || !is_mpsx(device.device())) return device;
   runtime::prepare_cpu_access(device.storage().data());
   for (const Pair& pair : pairs_)

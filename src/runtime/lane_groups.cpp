@@ -1,0 +1,46 @@
+#include "runtime/lane_groups.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "runtime/device.h"
+
+namespace mpsx::runtime {
+namespace {
+
+// Adjacent threads whose 16-byte loads are coalesced into 128 bytes.
+constexpr uint64_t kCoalescing = 8;
+constexpr uint64_t kSimdGroup = 32, kSharedThreadgroup = 128, kMaxLanes = 1024;
+// Fewer rows leave a GPU idle, so each gets as many threads as have data to read.
+constexpr uint64_t kFewRows = 512;
+
+// Where a threadgroup is one thread, a row of this length stays in the L1 cache.
+constexpr uint64_t kCachedRow = 4096;
+
+}  // namespace
+
+LaneGroups lane_groups_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_t pack, uint64_t held,
+                           uint32_t max_lanes) {
+  const uint64_t vectors = std::max<uint64_t>(1, (size + pack - 1) / pack);
+  const uint64_t per_thread = rows < kFewRows ? pack : held, threads = (size + per_thread - 1) / per_thread;
+  LaneGroups g{};
+  if (threads <= kSimdGroup) {  // as few lanes as coalesce, which spreads the fixed cost of a row over more vectors
+    g.lanes = uint32_t(std::bit_ceil(std::max(threads, std::min(kCoalescing, (vectors + 3) / 4))));
+    g.threadgroup_size = kSharedThreadgroup;
+  } else {
+    g.lanes = g.threadgroup_size = uint32_t(std::min<uint64_t>(rows < kFewRows ? kMaxLanes : max_lanes,
+                                                               (threads + kSimdGroup - 1) / kSimdGroup * kSimdGroup));
+  }
+  const uint32_t forced = driver().traits().threadgroup_size;
+  g.threadgroup_size = std::clamp<uint32_t>(forced ? forced : g.threadgroup_size, 1, kernel.kernel->max_threads);
+  // team_of() in metal/lib/team.h makes the same decision.
+  const bool spans_threadgroup = g.lanes > kernel.kernel->simd_width || g.lanes > g.threadgroup_size;
+  g.rows_per_threadgroup = spans_threadgroup ? 1 : g.threadgroup_size / g.lanes;
+  g.threadgroups = uint32_t((rows + g.rows_per_threadgroup - 1) / g.rows_per_threadgroup);
+  g.elements_held = kernel.kernel->simd_width == 1 ? kCachedRow : held * std::min(g.lanes, g.threadgroup_size);
+  return g;
+}
+
+uint64_t max_sortable_row(uint64_t held) { return driver().traits().one_thread_groups ? UINT64_MAX : held; }
+
+}  // namespace mpsx::runtime
