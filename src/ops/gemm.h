@@ -26,7 +26,7 @@ inline uint64_t gemm_threads(uint64_t M, uint64_t N, uint64_t batch) {
 // Whether 128 x 128 tiles, which only kernels of 16-bit elements have, fill the device.
 inline bool prefers_tile128(uint64_t M, uint64_t N, uint64_t batch, size_t element_size) {
   return element_size == 2 && std::min(M, N) >= kTile128 &&
-         tile_count(M, N, batch, kTile128) * kTile128Threads * 2 >= uint64_t(runtime::threads_to_fill());
+         tile_count(M, N, batch, kTile128) * kTile128Threads * 2 >= uint64_t(runtime::target_resident_threads());
 }
 
 // Split-K: the number of splits, and the K extent of each.
@@ -36,7 +36,7 @@ struct SplitK {
 // Splits K, into at least min_k elements each, if the unsplit grid of `threads` would not fill the device.
 inline SplitK choose_split_k(uint64_t threads, uint32_t K, uint32_t min_k = 256) {
   constexpr uint32_t kMaxSplits = 32, kAlignment = kTileKBytes;  // a multiple of BK for every type
-  const uint64_t wanted = uint64_t(runtime::threads_to_fill()) / 2 / threads;
+  const uint64_t wanted = uint64_t(runtime::target_resident_threads()) / 2 / threads;
   const uint64_t splits = std::min<uint64_t>(wanted, std::min(K / min_k, kMaxSplits));
   if (splits <= 1) return {1, K};
   const uint32_t k_per_split = uint32_t(ceil_div(ceil_div(K, splits), kAlignment) * kAlignment);

@@ -46,10 +46,10 @@ inline bool is_plain(const Tensor& t) {
 inline const void* data_or_null(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
 inline void* mutable_data_or_null(const Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
 
-// Whether all defined tensors are aligned for vector access (runtime::in_packs).
+// Whether all defined tensors are aligned for vector access (runtime::is_vector_aligned).
 template <typename... Tensors>
 bool aligned(const Tensors&... t) {
-  return runtime::in_packs((runtime::address_of(data_or_null(t)) | ...));
+  return runtime::is_vector_aligned((runtime::address_of(data_or_null(t)) | ...));
 }
 
 constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }

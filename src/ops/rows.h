@@ -5,25 +5,25 @@
 
 #include "lib/row_params.h"
 #include "ops/op.h"
-#include "runtime/teams.h"
+#include "runtime/lane_groups.h"
 
 namespace mpsx::ops {
 
 struct RowLaunch {
   RowShape shape{};
-  runtime::Teams teams;
+  runtime::LaneGroups teams;
   uint64_t pack;  // elements per 16 bytes
   // Whether every row begins and ends at a vector boundary.
   bool whole_packs() const { return shape.packed && shape.offset == 0 && shape.size % pack == 0; }
   // `work`: the cost of a row, in elements.
   void run(Launch& launch, uint64_t work) const {
-    launch.groups({teams.groups}, teams.per_group).work(work * teams.rows).run();
+    launch.groups({teams.threadgroups}, teams.threadgroup_size).work(work * teams.rows_per_threadgroup).run();
   }
 };
 
 // Plans `rows` rows of `size` elements, `inputs` of which are read at once along with other tensors of the same shape.
 // A thread holds `held` values of each, usually kHeldBytes of all inputs together. A kernel that reads rows once uses
-// at most runtime::kTeamThreads threads per row.
+// at most runtime::kLaneGroupThreads threads per row.
 inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, uint64_t size,
                             std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> others,
                             uint64_t held = 0, uint32_t most = kRowThreads) {
@@ -32,8 +32,8 @@ inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, u
   RowLaunch r;
   const uint64_t pack = r.pack = 16 / first.element_size();
   if (held == 0) held = kHeldBytes / first.element_size() / inputs.size();
-  r.teams = runtime::teams_for(kernel, rows, size, pack, held, most);
-  r.shape = {uint32_t(rows), uint32_t(size), r.teams.team, uint32_t(place(first) % pack), 1};
+  r.teams = runtime::lane_groups_for(kernel, rows, size, pack, held, most);
+  r.shape = {uint32_t(rows), uint32_t(size), r.teams.lanes, uint32_t(place(first) % pack), 1};
   for (const auto& tensors : {inputs, others})
     for (const Tensor& t : tensors)  // vectors of this many elements, which need at most 16-byte alignment
       if ((place(t) - place(first)) % std::min<uint64_t>(pack, 16 / t.element_size()) != 0) r.shape.packed = 0;
@@ -43,7 +43,7 @@ inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, u
 // Whether the rows of these tensors are 16-byte aligned.
 inline bool lines_packed(uint64_t size, std::initializer_list<Tensor> tensors) {
   for (const Tensor& t : tensors)
-    if (!aligned(t) || !runtime::in_packs(size * t.element_size())) return false;
+    if (!aligned(t) || !runtime::is_vector_aligned(size * t.element_size())) return false;
   return true;
 }
 

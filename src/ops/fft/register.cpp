@@ -86,7 +86,7 @@ Tensor c2c(const Tensor& self, Dims dims, bool inverse, double scale) {
 // An empty `out` becomes contiguous, as on the CPU, whatever the strides of `result`.
 bool write(const char* op, const Tensor& result, Tensor& out) {
   if (out.defined()) at::native::resize_output(out, result.sizes());
-  return deliver(op, result, out);
+  return return_or_copy(op, result, out);
 }
 
 bool fft_c2c(const Tensor& self, c10::SymIntArrayRef dim, int64_t normalization, bool forward, Tensor& out) {

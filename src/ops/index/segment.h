@@ -20,6 +20,6 @@ inline bool fits_segments(int64_t count, int64_t size) {
 
 // Whether sorting the index makes sums over `lines` rows faster. Without it one thread sums each row in index order;
 // sorting costs about as much as eight rows, and spreads the work over all threads.
-inline bool should_sort_index(int64_t lines) { return lines + 8 < runtime::threads_to_fill(); }
+inline bool should_sort_index(int64_t lines) { return lines + 8 < runtime::target_resident_threads(); }
 
 }  // namespace mpsx::ops

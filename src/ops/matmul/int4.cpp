@@ -5,7 +5,7 @@
 #include "matmul/params.h"
 #include "ops/gemm.h"
 #include "ops/op.h"
-#include "runtime/teams.h"
+#include "runtime/lane_groups.h"
 
 namespace mpsx::ops {
 namespace {
@@ -82,11 +82,11 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& weight, int64_t grou
   };
   if (few) {
     auto& kernel = gemv.get(tag_of(self));
-    const auto teams = runtime::teams_for(kernel, uint64_t(p.N) * p.M, p.K / kInt4Block, 1, 4);
-    p.team = teams.team;
+    const auto teams = runtime::lane_groups_for(kernel, uint64_t(p.N) * p.M, p.K / kInt4Block, 1, 4);
+    p.team = teams.lanes;
     Launch l(kernel);
-    bind(l).groups({uint32_t(ceil_div(p.N, teams.rows)), p.M}, teams.per_group);
-    l.work((p.K / 2 + 16) * teams.rows).run();
+    bind(l).groups({uint32_t(ceil_div(p.N, teams.rows_per_threadgroup)), p.M}, teams.threadgroup_size);
+    l.work((p.K / 2 + 16) * teams.rows_per_threadgroup).run();
     return out;
   }
   Launch l(tiled.get(tag_of(self)));

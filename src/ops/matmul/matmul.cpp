@@ -15,7 +15,7 @@
 #include "ops/gemm.h"
 #include "ops/operator.h"
 #include "ops/structured.h"
-#include "runtime/teams.h"
+#include "runtime/lane_groups.h"
 #include "vendor/cpu/vendor.h"
 
 namespace mpsx::ops {
@@ -116,13 +116,13 @@ void launch_gemv(GemmArgs& args) {
   MatmulParams& p = args.p;
   runtime::KernelEntry& kernel = args.of(args.kernels.gemv);
   const uint64_t vec = std::max<uint64_t>(1, 16 / args.b.element_size());
-  const runtime::Teams teams = runtime::teams_for(kernel, uint64_t(p.N) * p.M * args.batch, p.K, vec, kHeldValues);
-  p.team = teams.team;
+  const runtime::LaneGroups teams = runtime::lane_groups_for(kernel, uint64_t(p.N) * p.M * args.batch, p.K, vec, kHeldValues);
+  p.team = teams.lanes;
   args.set_split_k({1, p.K});
   Launch l(kernel);
   args.bind(l);
-  l.groups({uint32_t(ceil_div(p.N, teams.rows)), p.M, uint32_t(args.batch)}, teams.per_group);
-  l.work((p.K + 16) * teams.rows).run();
+  l.groups({uint32_t(ceil_div(p.N, teams.rows_per_threadgroup)), p.M, uint32_t(args.batch)}, teams.threadgroup_size);
+  l.work((p.K + 16) * teams.rows_per_threadgroup).run();
 }
 
 // For contiguous rows of b.

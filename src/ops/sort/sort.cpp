@@ -11,7 +11,7 @@
 #include "ops/operator.h"
 #include "ops/selected.h"
 #include "ops/structured.h"
-#include "runtime/teams.h"
+#include "runtime/lane_groups.h"
 #include "sort/params.h"
 
 namespace mpsx::ops {
@@ -79,9 +79,9 @@ void sort_long_rows(const Tensor& x, const Tensor& values, const Tensor& indices
 void sort_rows(const Tensor& x, const Tensor& values, const Tensor& indices, bool descending) {
   static const KernelSet kernels("sort_rows");
   const auto [size, count] = rows_of("sort", x);
-  const bool scratch = size > kRanked && runtime::longest_row(kSortTile) > kSortTile;
+  const bool scratch = size > kRanked && runtime::max_sortable_row(kSortTile) > kSortTile;
   const uint64_t batch = std::clamp<uint64_t>(kScratchElements / size, 1, count);
-  if (size > runtime::longest_row(kSortTile)) {
+  if (size > runtime::max_sortable_row(kSortTile)) {
     const auto rows = [&](const Tensor& t, uint64_t row) {
       return t.view({int64_t(count), int64_t(size)}).narrow(0, int64_t(row), int64_t(std::min(batch, count - row)));
     };
@@ -177,7 +177,7 @@ void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool s
   const Tensor rows = as_rows(x, dim);
   const auto [size, count] = rows_of("topk", rows);
   const Tensor found = row_target(values, dim), positions = row_target(indices, dim);
-  const uint32_t packed = aligned(rows) && runtime::in_packs(size * rows.element_size());
+  const uint32_t packed = aligned(rows) && runtime::is_vector_aligned(size * rows.element_size());
   const SelectParams p{uint32_t(size), largest ? ~0u : 0u, uint32_t(k), 0, kKth, packed};
   launch_select(kernels, rows, count, p, found, positions);
   if (sorted && k > kRanked) {
