@@ -1,9 +1,9 @@
 // batch_norm forward: the moments of each channel's chunks, which batch_norm_finish merges.
 #include "norm/batch_norm.h"
 
-// One threadgroup per chunk and channel, whose teams take images in turn: roughly the mean, then the root mean square
-// of distances from it, in a pass that also finds how far it was from the mean. If squares overflow, a second pass
-// scales them; the root of their mean is in range, while that of their sum may not be.
+// One threadgroup per chunk and channel, whose teams take images in turn: an approximate mean, then sums of distances from
+// it, which correct it, and of their squares. If the squares overflow, a slow pass repeats them at another scale. The
+// result is their root mean square, which is in range where their sum is not.
 template <typename T>
 kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                              constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -21,70 +21,56 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
     some += row.sample();
   }
   some = tg_reduce<CombineSum>(some, scratch, g);
-  const float sampled = some.x / some.y, count = float((s.last - s.first) * s.length);
-  const ulong quantity = ulong(p.channels) * p.chunks;
-  device float* to = partial + (ulong(channel) * p.chunks + chunk);
-  for (float scale = 1.0f;; scale = kSquareScale) {
-    const float near = sampled / kSampleScale * scale;
-    sums = float2(0.0f);
+  float near = some.x / some.y / kSampleScale, scale = 1.0f;
+  for (uint n = team.row; n < s.last; n += teams) {
+    if (s.last - s.first > teams)  // else it is held
+      row.begin({x + (n - s.first) * s.step}, place_of(p, s, n), s.length, p.planes.packed != 0, team);
+    sums += row.sums(Distance{near, 1.0f}, SquaredDistance{near, 1.0f});
+  }
+  sums = tg_reduce<CombineSum>(sums, scratch, g);
+  if (!(sums.y <= FLT_MAX)) {  // element by element, which needs few registers
+    scale = kSquareScale, near = some.x / some.y / kSampleScale * scale, sums = float2(0.0f);
+#pragma nounroll
     for (uint n = team.row; n < s.last; n += teams) {
-      if (s.last - s.first > teams)  // else it is held
-        row.begin({x + (n - s.first) * s.step}, place_of(p, s, n), s.length, p.planes.packed != 0, team);
-      sums += row.sums(Distance{near, scale}, SquaredDistance{near, scale});
+#pragma nounroll
+      for (uint i = team.index; i < s.length; i += team.count) {
+        const float d = fma(float(x[(n - s.first) * s.step + i]), scale, -near);
+        sums += float2(d, d * d);
+      }
     }
     sums = tg_reduce<CombineSum>(sums, scratch, g);
-    if (scale == 1.0f && !(sums.y <= FLT_MAX)) continue;
-    if (g.index > 0) return;
-    const float off = sums.x / count;
-    to[0] = count;
-    to[quantity] = (is_infinite(near) ? near : near + off) / scale;
-    to[2 * quantity] = precise::sqrt(propagating_max(fma(-sums.x, off, sums.y), 0.0f) / count) / scale;
-    return;
   }
+  if (g.index > 0) return;
+  const float count = float((s.last - s.first) * s.length), off = sums.x / count;
+  const ulong quantity = ulong(p.channels) * p.chunks;
+  device float* to = partial + (ulong(channel) * p.chunks + chunk);
+  to[0] = count;
+  to[quantity] = (is_infinite(near) ? near : near + off) / scale;
+  to[2 * quantity] = precise::sqrt(propagating_max(fma(-sums.x, off, sums.y), 0.0f) / count) / scale;
 }
 
-// Distances of scaled values from their column's mean, and their squares.
+// Distances from a column's mean, and their squares.
 struct Deviations {
   enum : uint { kFacts = 1 };
-  float scale;
   float at(float x, float, thread const float* mean, uint q) const {
-    const float d = fma(x, scale, -mean[0]);
+    const float d = x - mean[0];
     return q == 0 ? d : d * d;
   }
 };
-// The moments of a tile's columns, of scaled values; whether squares of a column overflow. At another scale than 1 it
-// is those of columns whose squares overflow at 1.
+// The mean and the root mean square deviation of n elements of a column, by one thread, at a scale at which squares do
+// not overflow.
 template <typename T>
-inline bool tile_moments(device float* partial, device const T* x, float scale, threadgroup float* mean,
-                         threadgroup float* result, threadgroup float* scratch, ColumnTile t,
-                         constant BatchNormParams& p, GroupThread g) {
-  const ChannelLines<T, Deviations> lines = {x, x, t.width, mean, {scale}};
-  for (uint c = g.index; c < t.count; c += g.count) mean[c] = 0.0f;
-  tg_barrier();
-  fold_tile<1>(result, scratch, lines, t, p, g);
-  for (uint c = g.index; c < t.count; c += g.count)
-    mean[c] = result[c] / max(float(t.rows) + (c < t.tail ? 1.0f : 0.0f), 1.0f);
-  tg_barrier();
-  fold_tile<2>(result, scratch, lines, t, p, g);
-  bool overflows = false;
-  for (uint c = g.index; c < t.count; c += g.count) {
-    device float* root = partial + slot_of(p, t.column + c, g.group.y, 2);
-    if (scale != 1.0f && *root <= FLT_MAX) continue;
-    const float count = float(t.rows) + (c < t.tail ? 1.0f : 0.0f), off = result[c] / max(count, 1.0f);
-    const float squares = propagating_max(result[kFoldColumns + c] - result[c] * off, 0.0f);
-    partial[slot_of(p, t.column + c, g.group.y, 0)] = count;
-    partial[slot_of(p, t.column + c, g.group.y, 1)] = (is_infinite(mean[c]) ? mean[c] : mean[c] + off) / scale;
-    *root = precise::sqrt(squares / max(count, 1.0f)) / scale;
-    overflows = overflows || !(squares <= FLT_MAX);
+inline float2 column_moments_scaled(device const T* x, ulong pitch, uint n) {
+  float sum = 0.0f, squares = 0.0f;
+#pragma nounroll
+  for (uint i = 0; i < n; ++i) sum = fma(float(x[i * pitch]), kSquareScale, sum);
+  const float mean = sum / float(n);
+#pragma nounroll
+  for (uint i = 0; i < n; ++i) {
+    const float d = fma(float(x[i * pitch]), kSquareScale, -mean);
+    squares = fma(d, d, squares);
   }
-  return overflows;
-}
-// A call, so that the rare second turn costs the first one no registers.
-template <typename T>
-__attribute__((noinline)) void tile_moments_again(device float* partial, device const T* x, threadgroup float* mean,
-                                                  threadgroup float* result, threadgroup float* scratch,
-                                                  constant BatchNormParams& p, GroupThread g) {
-  tile_moments(partial, x, kSquareScale, mean, result, scratch, column_tile(p, g.group.xy), p, g);
+  return float2(mean, precise::sqrt(squares / float(n))) / kSquareScale;
 }
 // Channels innermost: group = (tile of columns, chunk of rows).
 template <typename T>
@@ -92,11 +78,26 @@ kernel void batch_norm_stats_last(device float* partial [[buffer(0)]], device co
                                   constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float mean[kFoldColumns], result[2 * kFoldColumns], scratch[kFoldThreads * kColumnPack];
-  threadgroup uint any[kScratch];
   const ColumnTile t = column_tile(p, g.group.xy);
   device const T* x = in + t.offset;
-  const bool overflows = tile_moments(partial, x, 1.0f, mean, result, scratch, t, p, g);
-  if (tg_any(overflows, any, g)) tile_moments_again(partial, x, mean, result, scratch, p, g);
+  const ChannelLines<T, Deviations> lines = {x, x, t.width, mean, {}};
+  for (uint c = g.index; c < t.count; c += g.count) mean[c] = 0.0f;
+  tg_barrier();
+  fold_tile<1>(result, scratch, lines, t, p, g);
+  for (uint c = g.index; c < t.count; c += g.count)
+    mean[c] = result[c] / max(float(t.rows) + (c < t.tail ? 1.0f : 0.0f), 1.0f);
+  tg_barrier();
+  fold_tile<2>(result, scratch, lines, t, p, g);
+  for (uint c = g.index; c < t.count; c += g.count) {
+    const uint rows = uint(t.rows) + (c < t.tail ? 1 : 0);
+    const float count = float(rows), off = result[c] / max(count, 1.0f);
+    const float squares = propagating_max(result[kFoldColumns + c] - result[c] * off, 0.0f);
+    float2 moments = {is_infinite(mean[c]) ? mean[c] : mean[c] + off, precise::sqrt(squares / max(count, 1.0f))};
+    if (!(squares <= FLT_MAX)) moments = column_moments_scaled(x + c, t.width, rows);
+    partial[slot_of(p, t.column + c, g.group.y, 0)] = count;
+    partial[slot_of(p, t.column + c, g.group.y, 1)] = moments.x;
+    partial[slot_of(p, t.column + c, g.group.y, 2)] = moments.y;
+  }
 }
 
 #define BATCH_NORM_STATS(T, TAG, ...)                        \

@@ -37,26 +37,47 @@ inline Moments var_part(Moments m, float scale) {
   return {m.count, m.mean * back, precise::sqrt(m.m2 / max(m.count, 1.0f)) * back};
 }
 
-// Of a row (or, of a split one, a part), as the mean of x - pivot. Each thread sums distances from the mean of
-// its first pack, or from its first element, and their squares; where that is far from the others, this costs the
-// squares log2(n / k) bits, of a thread's n elements and k of them in the shift.
+// The part of a row that one team reduces: `size` elements of each of the lines [first, last). Its numbers have 32 bits
+// and its address is resolved, since all of it stays in registers until the moments are known to be in range.
 template <typename T>
-inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot,
-                           threadgroup float* scratch, Team team, GroupThread g) {
+struct RowSlice {
+  device const T* x;  // where line 0 starts
+  uint offset;        // elements between a multiple of 16 bytes and x, modulo 2^32
+  uint size, first, last;
+};
+template <typename T>
+inline RowSlice<T> row_slice(device const T* x, constant ReduceParams& p, ReduceRange r) {
+  const long start = r.input + long(r.begin) * p.inner_stride;
+  return {x + start, uint(start) + p.offset, uint(r.end - r.begin), uint(r.first), uint(r.last)};
+}
+// line_offset without its 64-bit divisions, which are calls on a GPU and cost uniform registers in divergent loops.
+inline long short_line_offset(constant ReduceParams& p, uint line) {
+  if (p.line_size[1] == 1 && p.line_size[2] == 1) return long(line) * p.line_stride[0];
+  const uint rest = line / p.line_size[0], i = line - rest * p.line_size[0];
+  const uint k = rest / p.line_size[1], j = rest - k * p.line_size[1];
+  return long(i) * p.line_stride[0] + long(j) * p.line_stride[1] + long(k) * p.line_stride[2];
+}
+
+// The moments of x - pivot. Each thread sums distances from the mean of its first pack, or from its first element, and
+// their squares; where that is far from the others, this costs the squares log2(n / k) bits, of a thread's n elements
+// and k of them in the shift.
+template <typename T>
+inline Moments row_moments(RowSlice<T> s, constant ReduceParams& p, float pivot, threadgroup float* scratch, Team team,
+                           GroupThread g) {
   enum : uint { kPack = Run<T>::kPack };
   const bool dense = p.inner_stride == 1;
-  const uint n = uint(r.end - r.begin);
   float shift = 0.0f, sum = 0.0f, squares = 0.0f, count = 0.0f;
-  for (ulong line = r.first; line < r.last; ++line) {
-    const long start = r.input + line_offset(p, line) + long(r.begin) * p.inner_stride;
-    Run<T> run(x + start, uint(start) + p.offset, dense ? n : 0, team);
+  for (uint line = s.first; line < s.last; ++line) {
+    const long start = short_line_offset(p, line);
+    device const T* x = s.x + start;
+    Run<T> run(x, uint(start) + s.offset, dense ? s.size : 0, team);
     bool more = run.load();
-    if (line == r.first) {
+    if (line == s.first) {
       if (more) {
 #pragma unroll
         for (uint j = 0; j < kPack; ++j) shift = fma(float(run.value(0, j)), 1.0f / float(kPack), shift);
       } else {
-        shift = float(x[start + long(min(team.index, n - 1)) * p.inner_stride]);
+        shift = float(x[long(min(team.index, s.size - 1)) * p.inner_stride]);
       }
       shift = is_nan(shift) || is_infinite(shift) ? 0.0f : shift;
     }
@@ -74,43 +95,34 @@ inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRa
       }
       sum += part.x, squares += part.y;
     }
-    for (uint e = team.index; e < (dense ? run.edges : n); e += team.count) {
-      const float d = float(x[start + long(dense ? run.edge(e) : e) * p.inner_stride]) - shift;
+    for (uint e = team.index; e < (dense ? run.edges : s.size); e += team.count) {
+      const float d = float(x[long(dense ? run.edge(e) : e) * p.inner_stride]) - shift;
       sum += d, squares = fma(d, d, squares), count += 1.0f;
     }
   }
   const float from_pivot = shift - pivot, own = count > 0.0f ? sum / count : 0.0f;
-  const float total = float((r.last - r.first) * n);
+  const float total = float(ulong(s.last - s.first) * s.size);
   const float mean = team_reduce<CombineSum>(fma(count, from_pivot, sum), scratch, team, g) / total;
   const float off = (from_pivot - mean) + own;
   const float m2 = propagating_max(fma(-sum, own, squares), 0.0f) + count * off * off;
   return {total, mean, team_reduce<CombineSum>(m2, scratch, team, g)};
 }
 
-// line_offset for fewer than 2^32 lines. A 64-bit division is a call, and one in a divergent loop costs all of var_rows
-// its uniform registers.
-inline long short_line_offset(constant ReduceParams& p, uint line) {
-  const uint rest = line / p.line_size[0], i = line - rest * p.line_size[0];
-  const uint k = rest / p.line_size[1], j = rest - k * p.line_size[1];
-  return long(i) * p.line_stride[0] + long(j) * p.line_stride[1] + long(k) * p.line_stride[2];
-}
-
 // The moments of scale * x - pivot, where those at scale 1 overflow or vanish: one pass for the mean and one for the
 // squares, element by element, so that this rare path needs few registers.
 template <typename T>
-inline Moments row_moments_at_scale(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot,
-                                    float scale, threadgroup float* scratch, Team team, GroupThread g) {
-  const uint n = uint(r.end - r.begin);
-  Moments total = {float((r.last - r.first) * n), 0.0f, 0.0f};
+inline Moments row_moments_at_scale(RowSlice<T> s, constant ReduceParams& p, float pivot, float scale,
+                                    threadgroup float* scratch, Team team, GroupThread g) {
+  Moments total = {float(ulong(s.last - s.first) * s.size), 0.0f, 0.0f};
 #pragma nounroll
   for (uint pass = 0; pass < 2; ++pass) {
     float sum = 0.0f;
 #pragma nounroll
-    for (ulong line = r.first; line < r.last; ++line) {
-      device const T* from = x + (r.input + short_line_offset(p, uint(line)) + long(r.begin) * p.inner_stride);
+    for (uint line = s.first; line < s.last; ++line) {
+      device const T* x = s.x + short_line_offset(p, line);
 #pragma nounroll
-      for (uint e = team.index; e < n; e += team.count) {
-        const float d = fma(float(from[long(e) * p.inner_stride]), scale, -pivot) - total.mean;
+      for (uint e = team.index; e < s.size; e += team.count) {
+        const float d = fma(float(x[long(e) * p.inner_stride]), scale, -pivot) - total.mean;
         sum = fma(d, pass == 0 ? 1.0f : d, sum);
       }
     }
@@ -133,9 +145,10 @@ kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], 
   const ReduceRange r = reduce_row_range(p, uint2(team.row, g.group.y));
   // An element of the middle: the first ones often are unlike the rest, and the mean's error grows with the distance.
   const float pivot = pivot_of(float(x[r.input + long(p.inner_size / 2) * p.inner_stride]), p);
-  Moments total = row_moments(x, p, r, pivot, scratch, team, g);
+  const RowSlice<T> slice = row_slice(x, p, r);
+  Moments total = row_moments(slice, p, pivot, scratch, team, g);
   const float scale = moment_scale(total.m2, pivot);
-  if (scale != 1.0f) total = row_moments_at_scale(x, p, r, pivot * scale, scale, scratch, team, g);
+  if (scale != 1.0f) total = row_moments_at_scale(slice, p, pivot * scale, scale, scratch, team, g);
   if (team.index != 0) return;
   if (p.splits == 1) {
     var_finish(var, mean, r.output, total, pivot * scale, scale, p);

@@ -46,15 +46,15 @@ inline Moments block_moments(device const T* x, constant ReduceParams& p, ulong 
 }
 
 template <typename T>
-inline Moments row_moments_at_scale(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot,
-                                    float scale, threadgroup float*, Team, GroupThread) {
+inline Moments row_moments_at_scale(RowSlice<T> s, constant ReduceParams& p, float pivot, float scale,
+                                    threadgroup float*, Team, GroupThread) {
   Moments total = {0.0f, 0.0f, 0.0f};
-  const ulong lines = max(ulong(kVarBlock) / max(r.end - r.begin, ulong(1)), ulong(1));
-  for (ulong first = r.first; first < r.last; first += lines) {
-    const ulong last = smaller(first + lines, r.last);
-    for (ulong b = r.begin; b < r.end; b += kVarBlock) {
-      device const T* from = x + (r.input + long(b) * p.inner_stride);
-      const uint n = uint(smaller(r.end - b, kVarBlock));
+  const uint lines = max(uint(kVarBlock) / max(s.size, 1u), 1u);
+  for (uint first = s.first; first < s.last; first += min(lines, s.last - first)) {
+    const uint last = first + min(lines, s.last - first);
+    for (ulong b = 0; b < s.size; b += kVarBlock) {
+      device const T* from = s.x + long(b) * p.inner_stride;
+      const uint n = uint(smaller(s.size - b, kVarBlock));
       const Moments m = p.inner_stride == 1 ? block_moments<true>(from, p, first, last, n, pivot, scale)
                                             : block_moments<false>(from, p, first, last, n, pivot, scale);
       total = CombineMoments::apply(total, m);
@@ -64,7 +64,7 @@ inline Moments row_moments_at_scale(device const T* x, constant ReduceParams& p,
 }
 
 template <typename T>
-inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot,
-                           threadgroup float* scratch, Team team, GroupThread g) {
-  return row_moments_at_scale(x, p, r, pivot, 1.0f, scratch, team, g);
+inline Moments row_moments(RowSlice<T> s, constant ReduceParams& p, float pivot, threadgroup float* scratch, Team team,
+                           GroupThread g) {
+  return row_moments_at_scale(s, p, pivot, 1.0f, scratch, team, g);
 }

@@ -19,7 +19,7 @@ constexpr uint64_t kWantedGroups = 1024, kSplitElements = 16384;
 constexpr uint64_t kReadBytes = 256;
 
 // The inner loop is the one that lies densely: of the reduced dimensions (rows), or else of those that are kept
-// (columns). False: more dimensions are left than the parameters hold.
+// (columns). False: more dimensions or lines are left than the parameters hold.
 bool fill_params(ReducePlan& plan, const Strided<2>& kept, const Strided<1>& reduced) {
   ReduceParams& p = plan.params;
   size_t dense = 0;
@@ -44,6 +44,7 @@ bool fill_params(ReducePlan& plan, const Strided<2>& kept, const Strided<1>& red
     p.line_stride[d] = lines + d < reduced.rank() ? reduced.strides[0][lines + d] : 0;
     p.lines *= p.line_size[d];
   }
+  if (!plan.columns && p.lines > UINT32_MAX) return false;  // rows are counted in 32 bits, to save registers
   plan.column_blocks = ceil_div(p.inner_size, kReduceColumns);
   return true;
 }
