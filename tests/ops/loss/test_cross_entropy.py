@@ -1,4 +1,4 @@
-"""cross_entropy of rows of scores, which has kernels of its own, and what torch composes of others."""
+"""cross_entropy: the fused kernels for rows of logits, and PyTorch's composition for everything else."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import mpsx
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
-# Rows of a lane, of part of a SIMD group, of one, of a threadgroup, and longer than one holds; of few and of many rows.
+# Rows for one lane, part of a SIMD group, a SIMD group, a threadgroup, and longer rows; few and many of them.
 SHAPES = [(1, 1), (5, 3), (7, 64), (33, 1000), (3000, 5), (513, 17), (4, 50257), (2, 70001), (70000, 2)]
 
 
 def problem(shape: tuple[int, int], dtype: torch.dtype, ignore_index: int = -100) -> tuple[torch.Tensor, ...]:
-    """Scores, targets of which every fourth is ignored, and class weights."""
+    """Logits, targets (every fourth is ignored) and class weights."""
     target = torch.randint(0, shape[1], shape[:1])
     if shape[0] > 1:
         target[::4] = ignore_index
@@ -29,7 +29,7 @@ def problem(shape: tuple[int, int], dtype: torch.dtype, ignore_index: int = -100
 
 
 def loss_of(x: torch.Tensor, *arguments: object, **named: object) -> torch.Tensor:
-    """The loss, by the project's own kernels."""
+    """The loss, computed by the fused kernels."""
     before = x.device.type
     loss = F.cross_entropy(x, *arguments, **named)
     assert before != "mpsx" or "cross_entropy_rows" in loss.grad_fn.name()
@@ -37,7 +37,7 @@ def loss_of(x: torch.Tensor, *arguments: object, **named: object) -> torch.Tenso
 
 
 def compare(x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, **named: object) -> None:
-    """The loss and its gradient beside those of the CPU in float64."""
+    """Compares the loss and its gradient with those of the CPU in float64."""
     a, b = x.double().requires_grad_(), x.to("mpsx").requires_grad_()
     expected = loss_of(a, target, weight if weight is None else weight.double(), **named)
     result = loss_of(b, target.to("mpsx"), weight if weight is None else weight.to("mpsx"), **named)
@@ -69,8 +69,8 @@ def test_all_ignored() -> None:
     assert leaf.grad.eq(0).all().item()
 
 
-def test_scores_of_every_size() -> None:
-    """The digits of a large score leave no room for a logarithm beside it; masked classes are minus infinity."""
+def test_logits_of_every_magnitude() -> None:
+    """Large logits must not absorb the logarithm of the sum, and masked classes are -inf."""
     x = torch.randn(8, 300) + torch.tensor([0.0, 1e3, -1e4, 1e6, 3e7, -1e20, 100, 5])[:, None]
     x[:, ::3] = -torch.inf
     compare(x, torch.full((8,), 4), None, reduction="none")
@@ -94,7 +94,7 @@ def test_layouts_and_byte_targets() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_autocast(dtype: torch.dtype) -> None:
-    """A float32 loss of halves, as log_softmax gives under autocast; the weight stays as it is."""
+    """Half inputs give a float32 loss under autocast, as with log_softmax; the weight keeps its type."""
     x, target, weight = problem((50, 300), dtype)
     a, b = x.float().requires_grad_(), x.to("mpsx").requires_grad_()
     expected = F.cross_entropy(a, target, weight.float())
@@ -109,7 +109,7 @@ def test_autocast(dtype: torch.dtype) -> None:
 
 
 def test_memory_of_the_gradient() -> None:
-    """The scores are kept, and two numbers a row; torch's way keeps the log-probabilities too."""
+    """Saves the logits and two numbers per row for the gradient, not the log-probabilities."""
     x = torch.randn(256, 4096, device="mpsx", requires_grad=True)
     target = torch.zeros(256, dtype=torch.long, device="mpsx")
     torch.mpsx.synchronize()
@@ -133,7 +133,7 @@ def test_second_derivatives() -> None:
 
 
 def test_transforms() -> None:
-    """torch.func knows what the operator is made of."""
+    """Under torch.func the operator is composed."""
     x, target, _ = problem((6, 5), torch.float32)
     y, t = x.to("mpsx"), target.to("mpsx")
     func = torch.func
@@ -154,8 +154,8 @@ def test_transforms() -> None:
     "change",
     ["smoothing", "probabilities", "images", "one sample", "no samples", "weight with a gradient", "inference"],
 )
-def test_what_torch_composes(change: str) -> None:
-    """All else, and rows without a gradient, give what they give on the CPU."""
+def test_composed_cases(change: str) -> None:
+    """Other arguments, and rows without a gradient, match the CPU."""
     x, target, weight = problem((6, 5), torch.float32)
     named = {"label_smoothing": 0.1} if change == "smoothing" else {}
     if change == "probabilities":
@@ -167,7 +167,7 @@ def test_what_torch_composes(change: str) -> None:
     elif change == "no samples":
         x, target = x[:0], target[:0]
     elif change == "weight with a gradient":
-        target = torch.rand(6, 5).softmax(1)  # indices give it none
+        target = torch.rand(6, 5).softmax(1)  # a gradient flows only to class probabilities
         weight.requires_grad_()
     results = []
     for device in ("cpu", "mpsx"):
@@ -182,8 +182,8 @@ def test_what_torch_composes(change: str) -> None:
         torch.testing.assert_close(result.cpu(), expected, equal_nan=True)
 
 
-def test_subclasses_see_what_it_is_made_of() -> None:
-    """A DTensor, and torch.compile, have rules for torch's operators alone."""
+def test_subclasses_see_composed_operators() -> None:
+    """DTensor and torch.compile only have rules for PyTorch's own operators."""
     x, target, _ = problem((6, 5), torch.float32)
     pair = TwoTensor(x.to("mpsx"), x.to("mpsx"))
     seen = []
@@ -199,11 +199,11 @@ def test_subclasses_see_what_it_is_made_of() -> None:
     torch.testing.assert_close(result.a.cpu(), F.cross_entropy(x, target))
 
 
-def test_refuses() -> None:
-    """In torch's words, as on the CPU."""
+def test_errors() -> None:
+    """Errors have the messages of the CPU."""
     x, target, weight = problem((6, 5), torch.float32)
     for wrong in ((x, target[:5]), (x, target, weight[:4]), (x, target.int()), (x[:, :, None], target)):
-        if wrong[1].dtype == torch.int32 and torch.__version__ < "2.13":  # in other words
+        if wrong[1].dtype == torch.int32 and torch.__version__ < "2.13":  # has another message
             continue
         cpu, device = error_messages(lambda d, wrong=wrong: F.cross_entropy(*(t.to(d) for t in wrong)))
         assert cpu == device

@@ -1,4 +1,4 @@
-"""ctc_loss: padded and joined targets, lengths, layouts, what cannot be reached, gradients, errors."""
+"""ctc_loss: padded and concatenated targets, lengths, layouts, unreachable targets, gradients, errors."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def compare(x: torch.Tensor, targets: torch.Tensor, **options: object) -> None:
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_values(reduction: str) -> None:
     x, targets = torch.randn(STEPS, BATCH, CLASSES), torch.randint(1, CLASSES, (BATCH, 7))
-    targets[0, 1] = targets[0, 0]  # a blank must come between
+    targets[0, 1] = targets[0, 0]  # repeated labels need a blank in between
     compare(x, targets, reduction=reduction)
     compare(x.transpose(0, 1).contiguous().transpose(0, 1), targets.int(), reduction=reduction)
     joined = torch.cat([row[:length] for row, length in zip(targets, TARGET, strict=True)])
     compare(x, joined, reduction=reduction)
     compare(x, targets - 1, blank=CLASSES - 1, reduction=reduction)
-    targets[:, 6] = 99  # beyond every target
+    targets[:, 6] = 99  # padding
     compare(x, targets, reduction=reduction)
     with mpsx.profiler.launch_log() as log:
         run(on_device(x), on_device(targets), reduction=reduction)
     assert {"kernel:ctc_alpha", "kernel:ctc_beta", "kernel:ctc_grad"} <= set(log)
 
 
-def test_out_of_reach() -> None:
-    """A target that is longer than its input: infinite, or nothing at all where asked."""
+def test_unreachable_targets() -> None:
+    """A target longer than its input has an infinite loss, or zero with zero_infinity."""
     x, targets = torch.randn(STEPS, BATCH, CLASSES), torch.full((BATCH, 7), 2)
     compare(x, targets, reduction="none", zero_infinity=True)
     result = F.ctc_loss(on_device(x).log_softmax(2), on_device(targets), INPUT, TARGET, reduction="none").cpu()

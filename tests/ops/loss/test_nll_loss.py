@@ -35,7 +35,7 @@ def test_values_and_gradients(shape: tuple[int, ...], reduction: str) -> None:
             for ignore_index in (-100, 1):
                 t = target if ignore_index == -100 else target.clamp(min=0)
                 arguments = {"ignore_index": ignore_index, "reduction": reduction}
-                # The CPU adds up in the input's own type; ours is compared with the sum of the same inputs in float32.
+                # The CPU sums in the input's own type, so compare with a sum of the same inputs in float32.
                 a, b = x.float().clone().requires_grad_(), x.to("mpsx").requires_grad_()
                 expected = F.nll_loss(a, t, weight if weight is None else weight.float(), **arguments)
                 result = F.nll_loss(b, t.to("mpsx"), weight if weight is None else weight.to("mpsx"), **arguments)
@@ -72,7 +72,7 @@ def test_layouts() -> None:
     torch.testing.assert_close(F.nll_loss(x.to("mpsx").t(), device_target).cpu(), F.nll_loss(x.t(), target))
     image = torch.randn(2, 5, 6, 7).log_softmax(1).to(memory_format=torch.channels_last)
     labels = torch.randint(0, 5, (2, 6, 7))
-    # CPU's gradient wants a contiguous input.
+    # The CPU's gradient requires a contiguous input.
     a, b = image.contiguous().requires_grad_(), image.to("mpsx").requires_grad_()
     F.nll_loss(a, labels).backward()
     F.nll_loss(b, labels.to("mpsx")).backward()
@@ -94,7 +94,7 @@ def test_out_of_range(bad: int, reduction: str) -> None:
         F.nll_loss(x, target, reduction=reduction)
 
 
-def test_errors_are_the_cpu_s() -> None:
+def test_errors_match_the_cpu() -> None:
     for shape, target in (
         ((3, 4), torch.zeros(2, dtype=torch.long)),
         ((3, 4), torch.zeros(3, dtype=torch.int32)),
@@ -102,7 +102,7 @@ def test_errors_are_the_cpu_s() -> None:
         ((2, 3, 4, 5), torch.zeros(2, 4, dtype=torch.long)),
     ):
         cpu, device = error_messages(lambda d, s=shape, t=target: F.nll_loss(torch.zeros(s, device=d), t.to(d)))
-        if target.dtype == torch.int32 and torch.__version__ < "2.13":  # in other words
+        if target.dtype == torch.int32 and torch.__version__ < "2.13":  # has another message
             cpu = "expected target dtype to be Long or Byte, but got Int"
         assert cpu == device
 

@@ -1,4 +1,4 @@
-"""Losses of one input and one target element."""
+"""Elementwise losses of an input and a target."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_values_and_gradients(name: str, layout: str, reduction: str) -> None:
     for dtype in FLOAT:
         x = make(layout, dtype, low=low, high=high)
         target = make(layout, dtype, seed=1, low=low, high=high)
-        # CPU works on halves in steps that it rounds; the reference is float32 on the same values.
+        # The CPU rounds intermediate results to half, so the reference is float32 on the same values.
         a, b = x.float().clone().requires_grad_(), on_device(x).detach().requires_grad_()
         expected = function(a, target.float(), reduction=reduction)
         result = function(b, on_device(target), reduction=reduction)
@@ -48,7 +48,7 @@ def test_values_and_gradients(name: str, layout: str, reduction: str) -> None:
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_weighted_binary_cross_entropy(reduction: str) -> None:
     x, target, weight = torch.rand(9, 4), torch.rand(9, 4), torch.rand(4)
-    x[0, :2] = torch.tensor([0.0, 1.0])  # the logarithm's floor
+    x[0, :2] = torch.tensor([0.0, 1.0])  # PyTorch clamps the logarithm
     x[1, :2] = torch.tensor([1e-8, 1e-6])
     a, b = x.clone().requires_grad_(), x.to("mpsx").requires_grad_()
     expected = F.binary_cross_entropy(a, target, weight, reduction=reduction)
@@ -83,7 +83,7 @@ def test_out() -> None:
         torch.testing.assert_close(result.cpu(), expected)
 
 
-def test_errors_are_the_cpu_s() -> None:
+def test_errors_match_the_cpu() -> None:
     calls = (
         lambda x: F.smooth_l1_loss(x, x, beta=-1.0),
         lambda x: F.huber_loss(x, x, delta=0.0),
@@ -100,7 +100,7 @@ def test_errors_are_the_cpu_s() -> None:
 
 @pytest.mark.parametrize("bad", [-0.25, 1.5, float("nan")])
 @pytest.mark.parametrize("dtype", FLOAT)
-def test_binary_cross_entropy_refuses(dtype: torch.dtype, bad: float) -> None:
+def test_binary_cross_entropy_errors(dtype: torch.dtype, bad: float) -> None:
     good = torch.rand(3, 9000).to(dtype)
     wrong = good.clone()
     wrong[2, 8990] = bad
@@ -109,7 +109,7 @@ def test_binary_cross_entropy_refuses(dtype: torch.dtype, bad: float) -> None:
             F.binary_cross_entropy(wrong.to("mpsx"), good.to("mpsx"), reduction=reduction)
         with raises_after_sync(RuntimeError, match="all elements of target should be between 0 and 1"):
             F.binary_cross_entropy(good.to("mpsx"), wrong.to("mpsx"), reduction=reduction)
-        F.binary_cross_entropy(good.to("mpsx"), good.to("mpsx"), reduction=reduction)  # the error does not stick
+        F.binary_cross_entropy(good.to("mpsx"), good.to("mpsx"), reduction=reduction)  # the error does not persist
 
 
 def test_kernels_run() -> None:

@@ -1,4 +1,4 @@
-"""batch_norm and what goes through it: training and evaluation, layouts, mixed types, gradients, running statistics."""
+"""batch_norm and its users: training and evaluation, layouts, mixed types, gradients, running statistics."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def to_device(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
 
 
 def error(result: torch.Tensor, exact: torch.Tensor) -> float:
-    """The largest error in units of the largest exact value."""
+    """The largest error relative to the largest exact value."""
     return float((result.cpu().double() - exact).abs().max() / exact.abs().max().clamp(min=1e-30))
 
 
-# Rounding of a result: half a unit in the last place, and a few of float for the arithmetic.
+# The rounding error of a result: half a unit in the last place, plus a few float units for the arithmetic.
 BOUND = {torch.float32: 2e-6, torch.float16: 6e-4, torch.bfloat16: 5e-3}
 
 
@@ -136,7 +136,7 @@ def test_optional_arguments(absent: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("module", [torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d])
 @pytest.mark.parametrize("momentum", [0.1, None, 0.0, 1.0])
 @pytest.mark.parametrize("track", [True, False])
-def test_module_trains_as_on_cpu(module: type[torch.nn.Module], momentum: float | None, track: bool) -> None:
+def test_module_trains_like_cpu(module: type[torch.nn.Module], momentum: float | None, track: bool) -> None:
     rank = {torch.nn.BatchNorm1d: 1, torch.nn.BatchNorm2d: 2, torch.nn.BatchNorm3d: 3}[module]
     a = module(5, momentum=momentum, track_running_stats=track)
     b = copy.deepcopy(a).to("mpsx")
@@ -179,7 +179,7 @@ def test_instance_norm() -> None:
     mean_d, var_d = to_device(mean, var)
     for use_input in (True, False):
         expected = F.instance_norm(x, mean, var, weight, bias, use_input)
-        # PyTorch averages the images' statistics by mean(), which may be the CPU's.
+        # PyTorch averages the images' statistics with mean(), which may fall back to the CPU.
         with mpsx.fallback.using_mode("silent"), mpsx.profiler.launch_log() as log:
             result = F.instance_norm(x.to("mpsx"), mean_d, var_d, *to_device(weight, bias), use_input)
         assert "kernel:batch_norm_scale_f32" in log
@@ -189,8 +189,8 @@ def test_instance_norm() -> None:
 
 
 def test_a_mean_far_from_zero() -> None:
-    """Where the mean is large, the variance must not come from a difference of squares."""
-    # A chunk's mean is a float: in the second case its rounding is 4e-4 standard deviations.
+    """With a large mean, a variance computed as a difference of squares would be wrong."""
+    # In the second case a chunk's float mean has a rounding error of 4e-4 standard deviations.
     for x, bound in ((torch.randn(8, 3, 50, 50) + 3000, 2e-6), (torch.randn(500, 70) * 0.01 + 100, 5e-5)):
         exact = aten.native_batch_norm(x.double(), None, None, None, None, True, 0.1, 1e-5)
         for t in (x, x.to(memory_format=torch.channels_last) if x.dim() == 4 else x):
@@ -221,7 +221,7 @@ def test_empty_batch(shape: tuple[int, ...]) -> None:
     xs = [torch.zeros(shape, requires_grad=True), torch.zeros(shape, device="mpsx", requires_grad=True)]
     outs = [a(xs[0]), b(xs[1])]
     assert outs[1].shape == outs[0].shape
-    # PyTorch computes an empty batch by other operators, whose gradients are sums, which may be the CPU's.
+    # PyTorch computes an empty batch with other operators, whose gradients are sums that may fall back to the CPU.
     with mpsx.fallback.using_mode("silent"):
         for out in outs:
             out.backward(torch.ones_like(out))
@@ -257,7 +257,7 @@ def test_strided_parameters() -> None:
     torch.testing.assert_close(var.cpu(), expected_stats[1])
 
 
-def test_other_names_of_the_same() -> None:
+def test_alias_operators() -> None:
     x = torch.randn(4, 6, 5)
     given = parameters(6, torch.float32)
 
@@ -312,7 +312,7 @@ def test_out() -> None:
                 torch.testing.assert_close(r.cpu(), e)
 
 
-def test_errors_name_what_came() -> None:
+def test_errors_name_the_argument() -> None:
     x = torch.randn(4, 6, 5, device="mpsx")
     half = torch.ones(6, device="mpsx", dtype=torch.half)
     five = torch.ones(5, device="mpsx")

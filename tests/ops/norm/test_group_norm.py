@@ -35,12 +35,12 @@ LAYOUTS = {
     "slice": lambda: torch.randn(5, 9, 9, 12)[1:, 1:7, :, 2:11],
     "expanded": lambda: torch.randn(4, 6, 1, 11).expand(4, 6, 9, 11),
 }
-# Rounding of a result: half a unit in the last place, and a few of float for the arithmetic.
+# The rounding error of a result: half a unit in the last place, plus a few float units for the arithmetic.
 BOUND = {torch.float32: 2e-6, torch.float16: 6e-4, torch.bfloat16: 5e-3}
 
 
 def error(result: torch.Tensor, exact: torch.Tensor) -> float:
-    """The largest error in units of the largest exact value."""
+    """The largest error relative to the largest exact value."""
     return float((result.cpu().double() - exact).abs().max() / exact.abs().max().clamp(min=1e-30))
 
 
@@ -126,7 +126,7 @@ def test_output_mask(mask: tuple[bool, ...]) -> None:
 
 @pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize("format_", [torch.contiguous_format, torch.channels_last])
-def test_module_trains_as_on_cpu(affine: bool, format_: torch.memory_format) -> None:
+def test_module_trains_like_cpu(affine: bool, format_: torch.memory_format) -> None:
     a = torch.nn.GroupNorm(4, 12, affine=affine)
     b = copy.deepcopy(a).to("mpsx")
     x = torch.randn(3, 12, 7, 5).to(memory_format=format_)
@@ -153,7 +153,7 @@ def test_optional_arguments(absent: tuple[int, ...], shape: tuple[int, ...]) -> 
 
 
 def test_a_mean_far_from_zero() -> None:
-    """Where the mean is large, the variance must not come from a difference of squares."""
+    """With a large mean, a variance computed as a difference of squares would be wrong."""
     for x in (torch.randn(2, 6, 80, 90) + 3000, torch.randn(500, 72) + 3000):
         exact = aten.native_group_norm(x.double(), None, None, *sizes(x, 3), 1e-5)
         for t in (x, x.to(memory_format=torch.channels_last) if x.dim() == 4 else x):
@@ -162,7 +162,7 @@ def test_a_mean_far_from_zero() -> None:
             assert error(result[2], exact[2]) < 2e-6
 
 
-def test_the_gradient_of_single_elements_is_zero() -> None:
+def test_gradient_of_single_elements_is_zero() -> None:
     x = torch.randn(2, 6, device="mpsx", requires_grad=True)
     (gradient,) = torch.autograd.grad(F.group_norm(x, 6), x, torch.rand(2, 6).to("mpsx") + 0.5)
     assert not gradient.any()
@@ -197,7 +197,7 @@ def test_empty(shape: tuple[int, ...]) -> None:
         torch.testing.assert_close(r.cpu(), e)
 
 
-def test_errors_name_what_came() -> None:
+def test_errors_name_the_argument() -> None:
     x = torch.randn(4, 6, 5, device="mpsx")
     half = torch.ones(6, device="mpsx", dtype=torch.half)
     five = torch.ones(5, device="mpsx")
@@ -236,7 +236,7 @@ def test_kernels_run() -> None:
 
 
 def test_kernels_run_on_long_groups() -> None:
-    """A group that no threadgroup holds is read in chunks."""
+    """A group that does not fit into the registers of a threadgroup is read in chunks."""
     x = torch.randn(2, 4, 150, 151)
     with mpsx.profiler.launch_log() as log:
         y = F.group_norm(x.to("mpsx"), 1)
@@ -245,7 +245,7 @@ def test_kernels_run_on_long_groups() -> None:
 
 
 def test_kernels_run_on_channels_last() -> None:
-    """Without a copy (autograd's own formula makes the input contiguous, so the operators are called directly)."""
+    """Channels-last inputs are not copied. Call the operators directly, since autograd makes the input contiguous."""
     x = torch.randn(2, 4, 6, 6).to(memory_format=torch.channels_last).to("mpsx")
     with mpsx.profiler.launch_log() as log:
         y, mean, rstd = aten.native_group_norm(x, None, None, *sizes(x, 2), 1e-5)

@@ -46,7 +46,7 @@ def test_values_and_gradients(layout: str, which: str) -> None:
             for a, b, c in zip(ours, theirs, exact, strict=True):
                 if a is not None:
                     assert a.grad.dtype == dtype
-                    # mean and rstd are kept in the parameters' type: as far from exact as the CPU's at most, or close.
+                    # mean and rstd have the parameters' type: at most as inexact as the CPU's, or close to exact.
                     error = (a.grad.cpu().double() - c.grad).abs()
                     slack = (b.grad.double() - c.grad).abs().amax() if b.numel() else 0
                     eps = 4 * torch.finfo(dtype).eps
@@ -127,7 +127,7 @@ def test_kernel_ran(dtype: torch.dtype) -> None:
     assert list(log)[:2] == [f"kernel:layer_norm_backward_{tag}", f"kernel:layer_norm_backward_weight_{tag}"]
 
 
-def test_many_rows_take_one_pass() -> None:
+def test_many_rows_use_the_fused_kernel() -> None:
     x, w = torch.rand(2100, 8).to("mpsx").requires_grad_(), torch.rand(8).to("mpsx").requires_grad_()
     y = F.layer_norm(x, (8,), w, w)
     with mpsx.profiler.launch_log() as log:

@@ -54,7 +54,7 @@ def test_double(weighted: bool) -> None:
     for device in ("cpu", "mpsx"):
         leaf = x.detach().to(device).requires_grad_()
         weight = None if w is None else w.detach().to(device).requires_grad_()
-        with mpsx.fallback.using_mode("silent"):  # no kernel has doubles
+        with mpsx.fallback.using_mode("silent"):  # no kernel supports double
             y = F.rms_norm(leaf, (6,), weight)
             y.sin().sum().backward()
         results.append([t.cpu() for t in (y.detach(), leaf.grad, *([] if weight is None else [weight.grad]))])
@@ -95,7 +95,7 @@ def test_kernel_ran(dtype: torch.dtype) -> None:
     assert list(log)[:2] == [f"kernel:rms_norm_backward_{tag}", f"kernel:rms_norm_backward_weight_{tag}"]
 
 
-def test_many_rows_take_one_pass() -> None:
+def test_many_rows_use_the_fused_kernel() -> None:
     x, w = torch.rand(2100, 8).to("mpsx").requires_grad_(), torch.rand(8).to("mpsx").requires_grad_()
     y = F.rms_norm(x, (8,), w)
     with mpsx.profiler.launch_log() as log:

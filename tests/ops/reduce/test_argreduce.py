@@ -1,4 +1,4 @@
-"""argmax, argmin, and max and min along a dimension: places, values, ties, NaN, layouts, errors."""
+"""argmax, argmin, and max and min along a dimension: indices, values, ties, NaN, layouts, errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def same(expected: torch.Tensor, result: torch.Tensor) -> None:
 
 
 def first(name: str, x: torch.Tensor, dim: int | None, *, keepdim: bool = False) -> torch.Tensor:
-    """The first place of the extremum, which the CPU promises nowhere (but gives for argmax)."""
+    """The first index of the extremum, which the CPU does not guarantee (but returns for argmax)."""
     return getattr(torch, f"arg{name}")(x, dim, keepdim=keepdim)
 
 
@@ -84,7 +84,7 @@ def test_out() -> None:
 def test_gradient() -> None:
     x = make("contiguous", torch.float32)
     a, b = x.clone().requires_grad_(), x.to("mpsx").requires_grad_()
-    with mpsx.fallback.using_mode("silent"):  # the gradient scatters, which is another family's
+    with mpsx.fallback.using_mode("silent"):  # the gradient scatters, which is tested elsewhere
         for t in (a, b):
             (t.max(1).values.sum() + t.min(2).values.sum()).backward()
     torch.testing.assert_close(b.grad.cpu(), a.grad)
@@ -116,7 +116,7 @@ def test_errors() -> None:
 def test_few_columns(columns: int) -> None:
     generator = torch.Generator().manual_seed(columns)
     for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.uint8):
-        x = torch.randint(0, 9, (2, 3001, columns), generator=generator).to(dtype)  # the first of many counts
+        x = torch.randint(0, 9, (2, 3001, columns), generator=generator).to(dtype)  # many ties, of which the first wins
         for function in (torch.argmax, torch.argmin):
             assert torch.equal(function(on_device(x), 1).cpu(), function(x, 1))
             assert torch.equal(function(on_device(x)[:, ::3], 1).cpu(), function(x[:, ::3], 1))

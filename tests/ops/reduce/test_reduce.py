@@ -40,7 +40,7 @@ def compare(expected: torch.Tensor, result: torch.Tensor, **tolerance: float) ->
 
 
 def exact(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """The expected result of `function` for x. The CPU adds and multiplies half types in half, mpsx in float."""
+    """The expected result of `function` for x. The CPU accumulates half types in half, mpsx in float."""
     if x.dtype in (torch.float16, torch.bfloat16):
         return function(x.double()).to(function(x).dtype)
     return function(x)
@@ -60,11 +60,11 @@ def test_values(name: str, layout: str) -> None:
     for dtype in DTYPES[ROWS[name]]:
         x = make(layout, dtype)
         if dtype == torch.bool:
-            x = x | make(layout, dtype, seed=1)  # so that some lines are all true
+            x = x | make(layout, dtype, seed=1)  # makes some rows all true
         d = on_device(x)
         for dims in dim_sets(x.dim()):
             if x.numel() == 0 and name in ("amax", "amin", "norm_max", "norm_min") and 0 in dims:
-                continue  # nothing to reduce: test_errors
+                continue  # an empty reduction: see test_errors
             for keepdim in (False, True):
                 expected = exact(lambda t: OPS[name](t, dims, keepdim=keepdim), x)  # noqa: B023
                 compare(expected, OPS[name](d, dims, keepdim=keepdim))
@@ -139,7 +139,7 @@ def test_large(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 
 
 def test_sum_is_accurate() -> None:
-    """The error of a long sum is that of rounding the result, not one that grows with the length."""
+    """The error of a long sum is the rounding of its result, and does not grow with the length."""
     x = torch.rand(4_000_037)
     exact = x.double().sum().item()
     assert abs(x.to("mpsx").sum().item() - exact) <= exact * 1e-7
@@ -244,7 +244,7 @@ def test_errors() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool], ids=str)
 def test_repeated_elements(dtype: torch.dtype) -> None:
-    """An element that a stride of 0 repeats is read once, and counted as often as it is repeated."""
+    """An element that is repeated by a stride of 0 counts as often as it is repeated."""
     base = torch.randint(-2, 3, (5, 1, 3, 1)).to(dtype)
     if dtype.is_floating_point:
         base[0, 0, 0, 0], base[1, 0, 1, 0] = float("inf"), float("nan")
@@ -263,7 +263,7 @@ def test_repeated_elements(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES["ALL"])
 @pytest.mark.parametrize("count", [1, 63, 65, 16_384, 40_000, 300_001])
-def test_aminmax_of_all_in_one_pass(dtype: torch.dtype, count: int) -> None:
+def test_aminmax_of_all_elements(dtype: torch.dtype, count: int) -> None:
     x = torch.randint(0, 100, (count,)).to(dtype)
     inputs = [x]
     if dtype in FLOAT:
@@ -282,7 +282,7 @@ def test_aminmax_of_all_in_one_pass(dtype: torch.dtype, count: int) -> None:
 
 @pytest.mark.parametrize("name", OPS)
 def test_few_columns(name: str) -> None:
-    """Of which a CPU adds up several lines at a time, whether or not their number is a multiple of that."""
+    """A CPU sums several rows of such columns at a time, whether or not their number is a multiple."""
     for lines, columns in ((513, 2), (4099, 3), (128, 8), (129, 8), (3001, 7), (77, 31), (100, 32), (40000, 2)):
         x = torch.randn(2, lines, columns, generator=torch.Generator().manual_seed(lines))
         x[0, -1] = 40

@@ -17,7 +17,7 @@ EXTREMA = {"cummax": torch.cummax, "cummin": torch.cummin}
 
 
 def check(function, x: torch.Tensor, *arguments: object, kernel: str | None = None, **options: object) -> None:
-    """`function` gives on the device what it gives on the CPU, and ran as `kernel`."""
+    """Checks that `function` matches the CPU on the device and launched `kernel`."""
     with mpsx.profiler.launch_log() as log:
         result = function(on_device(x), *arguments, **options)
     if kernel and x.numel():
@@ -59,7 +59,7 @@ def test_few_columns(columns: int) -> None:
 @pytest.mark.parametrize("name", EXTREMA)
 def test_extrema(name: str, layout: str) -> None:
     for dtype in DTYPES["ALL"]:
-        x = make(layout, dtype)  # integers have many equal elements, of which the last one counts
+        x = make(layout, dtype)  # integers have many ties, of which the last one wins
         for dim in range(max(x.dim(), 1)):
             shape = "rows" if dim == x.dim() - 1 else "columns"
             check(EXTREMA[name], x, dim, kernel=f"{name}_{shape}_{TAGS[dtype]}" if x.dim() else None)
@@ -76,9 +76,9 @@ def test_sizes(size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 31, 33, 257])
 def test_many_rows(size: int) -> None:
-    """A CPU scans sixteen rows side by side; 70 leave some over."""
+    """A CPU scans sixteen rows at a time; 70 rows leave a remainder."""
     for dtype in DTYPES["ALL"]:
-        # No product leaves the range of floats: the CPU multiplies in double, and would come back.
+        # Products stay within the range of float: the CPU multiplies in double and would recover from an overflow.
         x = (torch.rand(70, size) * 0.5 + 0.75 if dtype in FLOAT else torch.randint(4, (70, size))).to(dtype)
         if dtype in FLOAT:
             x[3, size // 2], x[5, size // 3], x[66, 0] = NAN, INF, -INF
@@ -91,7 +91,7 @@ def test_many_rows(size: int) -> None:
 
 @pytest.mark.parametrize("rows", [1, 80])
 def test_long_rows_of_extrema(rows: int) -> None:
-    """Rows in order and against it, with equals, and with NaN and a later extremum in the middle of a quiet stretch."""
+    """Ascending and descending rows, ties, and NaN or a late extremum within a constant stretch."""
     steps = torch.arange(200).div(3, rounding_mode="floor")
     for dtype in DTYPES["REAL"]:
         quiet = torch.full((200,), 50)
@@ -105,7 +105,7 @@ def test_long_rows_of_extrema(rows: int) -> None:
             check(function, x[2:3], 1)
 
 
-def test_after_an_infinite_element_a_sum_is_infinite() -> None:
+def test_sum_after_an_infinite_element_is_infinite() -> None:
     x = torch.zeros(40)
     x[3] = INF
     for function in (torch.cumsum, torch.logcumsumexp):
@@ -113,13 +113,13 @@ def test_after_an_infinite_element_a_sum_is_infinite() -> None:
             check(function, y, int(y.dim() == 2 and y.size(1) == 40))
 
 
-def test_sums_of_many_rows_are_as_exact_as_the_cpus() -> None:
+def test_accuracy_of_many_rows() -> None:
     x = torch.rand(64, 20_000, generator=torch.Generator().manual_seed(0)) + 1000
     exact = x.double().cumsum(1)
     assert ((x.to("mpsx").cumsum(1).cpu() - exact).abs() / exact).max() < 2**-23
 
 
-def test_long_sums_are_as_exact_as_the_cpus() -> None:
+def test_accuracy_of_long_sums() -> None:
     x = torch.rand(1_000_000, generator=torch.Generator().manual_seed(0)) + 1000
     exact = x.double().cumsum(0)
     assert ((x.to("mpsx").cumsum(0).cpu() - exact).abs() / exact).max() < 2**-23
@@ -129,7 +129,7 @@ def test_long_sums_are_as_exact_as_the_cpus() -> None:
     x = torch.randn(100_000, generator=torch.Generator().manual_seed(0))
     exact = x.double().logcumsumexp(0)
     assert (x.to("mpsx").logcumsumexp(0).cpu() - exact).abs().max() < 4e-6
-    slow = torch.linspace(-9, 2, 100_000)  # every element is the largest so far
+    slow = torch.linspace(-9, 2, 100_000)  # every element is a new maximum
     exact = slow.double().logcumsumexp(0)
     assert (slow.to("mpsx").logcumsumexp(0).cpu() - exact).abs().max() < 2e-6
 
@@ -183,7 +183,7 @@ def test_out_of_logcumsumexp_and_extrema() -> None:
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"])
 def test_backward(name: str) -> None:
     x = torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
-    x[1, 2] = 0.0  # cumprod's gradient has a form of its own
+    x[1, 2] = 0.0  # the gradient of cumprod handles zeros separately
     weight = torch.randn(4, 6, generator=torch.Generator().manual_seed(2))
     gradients = []
     for device in ("cpu", "mpsx"):

@@ -1,4 +1,4 @@
-"""Losses: of every element, and added up, with their gradients."""
+"""Losses per element and reduced, with their gradients."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pointwise() -> Iterator[Case]:
 def classes() -> Iterator[Case]:
     generator = torch.Generator().manual_seed(0)
     for dtype in FLOAT:
-        # So many samples that their sums are added up in two steps.
+        # Enough samples to add up their sums in two steps.
         x, target = values(5000, 3, dtype=dtype), torch.randint(0, 3, (5000,), generator=generator)
         for reduction in ("none", "mean"):
             g = values(*((5000,) if reduction == "none" else ()), dtype=dtype, seed=2)
@@ -51,7 +51,7 @@ def classes() -> Iterator[Case]:
 
 
 def scores() -> Iterator[Case]:
-    """Rows of scores for a lane or for several, for a threadgroup, and longer than one holds."""
+    """Rows of logits for one lane, several lanes, a threadgroup, and longer than its registers."""
     generator = torch.Generator().manual_seed(0)
     for dtype in FLOAT:
         for rows, size in ((3000, 3), (67, 40), (3, 3000)):
@@ -60,13 +60,13 @@ def scores() -> Iterator[Case]:
                 g = values(*((rows,) if reduction == "none" else ()), dtype=dtype, seed=2)
                 yield case(f"cross_entropy {rows} {reduction} {TAGS[dtype]}",
                            loss, F.cross_entropy, reduction, x, target, g)  # fmt: skip
-    # More threadgroups than one adds up.
+    # More threadgroups than a single one adds up.
     x, target = values(520, 1100), torch.randint(0, 1100, (520,), generator=generator)
     yield case("cross_entropy 520", loss, F.cross_entropy, "mean", x, target, values(seed=2))
 
 
 def margins() -> Iterator[Case]:
-    """Rows of more classes than a threadgroup has threads, with labels that end early and come twice."""
+    """Rows with more classes than a threadgroup has threads, and labels that end early or repeat."""
     generator = torch.Generator().manual_seed(0)
     x, target = values(9, 1100), torch.randint(0, 1100, (9,), generator=generator)
     labels = torch.randint(0, 1100, (9, 1100), generator=generator)
@@ -86,7 +86,7 @@ def margins() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """All cases of this file."""
     yield from pointwise()
     yield from classes()
     yield from scores()

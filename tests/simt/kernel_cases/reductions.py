@@ -1,4 +1,4 @@
-"""Reductions: along rows, along columns, and in the parts of a long one."""
+"""Reductions along rows, along columns, and split ones."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ REDUCTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "norm_max": lambda x, dim: vector_norm(x, float("inf"), dim),
     "norm_min": lambda x, dim: vector_norm(x, -float("inf"), dim),
 }
-# The last is long enough, with few enough results, to be reduced in parts.
+# The last one is long enough, with few enough results, to be split.
 SHAPES = {"rows": ((7, 261), 1), "columns": ((67, 45), 0), "parts of rows": ((33000,), 0)}
 
 
 def factors(dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    """Mostly 1, so that a product stays small."""
+    """Mostly 1, to keep products small."""
     x = torch.ones(shape, dtype=dtype)
     x.view(-1)[::97] = 2 if dtype != torch.bool else True
     return x
@@ -38,7 +38,7 @@ def reductions() -> Iterator[Case]:
             for where, (shape, dim) in SHAPES.items():
                 x = factors(dtype, *shape) if name == "prod" else values(*shape, dtype=dtype)
                 if name in ("sum", "nansum", "mean") and dtype in FLOAT:
-                    x = x.abs()  # nothing cancels out
+                    x = x.abs()  # avoids cancellation
                 label = f"{name} of {where} {TAGS[dtype]}"
                 reference = "exact" if dtype in FLOAT else "same"
                 yield case(label, function, x, dim, reference=reference)
@@ -54,7 +54,7 @@ def complex_sums() -> Iterator[Case]:
 
 
 def extrema() -> Iterator[Case]:
-    """Both at once, of few elements and of so many that several threadgroups look for them."""
+    """Few elements, and enough for several threadgroups."""
     for dtype in DTYPES["ALL"]:
         for shape in ((7, 261), (70_001,)):
             x = values(*shape, dtype=dtype)
@@ -99,7 +99,7 @@ def traces() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """All cases of this file."""
     yield from reductions()
     yield from complex_sums()
     yield from extrema()
