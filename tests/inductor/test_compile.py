@@ -1,4 +1,4 @@
-"""Tracing, batching and recomputation: FakeTensor, torch.compile, vmap, functional transforms, checkpoint."""
+"""Tracing, batching and recomputation: FakeTensor, torch.compile, vmap, functional transforms and checkpoint."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_torch_compile(backend: str, dynamic: bool) -> None:
     twin = torch.compile(copy.deepcopy(model).to("mpsx"), backend=backend, dynamic=dynamic)
     for rows in (4, 7):
         x = torch.randn(rows, 6)
-        there = x.to("mpsx").requires_grad_()
+        on_mpsx = x.to("mpsx").requires_grad_()
         x.requires_grad_()
-        out, out_there = model(x), twin(there)
+        out, out_there = model(x), twin(on_mpsx)
         torch.testing.assert_close(out_there.cpu(), out)
         out.square().sum().backward()
         out_there.square().sum().backward()
-        torch.testing.assert_close(there.grad.cpu(), x.grad)
+        torch.testing.assert_close(on_mpsx.grad.cpu(), x.grad)
 
 
 def test_vmap() -> None:
@@ -104,13 +104,13 @@ def test_inference_mode() -> None:
     model = network()
     x = torch.randn(2, 6)
     with torch.inference_mode():
-        there = copy.deepcopy(model).to("mpsx")(x.to("mpsx"))
-        assert there.is_inference()
-        torch.testing.assert_close(there.cpu(), model(x))
-        torch.special.airy_ai(there, out=there)
+        on_mpsx = copy.deepcopy(model).to("mpsx")(x.to("mpsx"))
+        assert on_mpsx.is_inference()
+        torch.testing.assert_close(on_mpsx.cpu(), model(x))
+        torch.special.airy_ai(on_mpsx, out=on_mpsx)
 
 
-def test_gradcheck_in_double() -> None:
+def test_gradcheck_in_float64() -> None:
     x = torch.rand(3, 3, dtype=torch.float64, device="mpsx", requires_grad=True)
     assert torch.autograd.gradcheck(lambda v: (v @ v).tanh(), (x,))
     assert torch.autograd.gradgradcheck(torch.sin, (x,))
@@ -122,35 +122,35 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor
 
 @pytest.mark.parametrize("explicit", [False, True])
 def test_attention_under_transforms(explicit: bool) -> None:
-    """vmap and torch.func.grad, in which tensors have no memory, once ended the process."""
+    """Regression test: vmap and torch.func.grad, whose tensors have no storage, used to crash the process."""
     attend = attention
     if explicit:
         attend = lambda q, k, v: torch.ops.mpsx.scaled_dot_product_attention(q, k, v, is_causal=True)  # noqa: E731
     inputs = [torch.randn(3, 2, 4, 5, 8) for _ in range(3)]
-    there = [x.to("mpsx") for x in inputs]
-    gradient = torch.func.grad(lambda q, k, v: attend(q, k, v).square().sum())(*(x[0] for x in there))
+    on_mpsx = [x.to("mpsx") for x in inputs]
+    gradient = torch.func.grad(lambda q, k, v: attend(q, k, v).square().sum())(*(x[0] for x in on_mpsx))
     expected = torch.func.grad(lambda q, k, v: attention(q, k, v).square().sum())(*(x[0] for x in inputs))
     torch.testing.assert_close(gradient.cpu(), expected)
     if not explicit:
-        torch.testing.assert_close(torch.vmap(attend)(*there).cpu(), attention(*inputs))
-        both = torch.vmap(torch.func.grad(lambda q, k, v: attend(q, k, v).square().sum()))(*there)
+        torch.testing.assert_close(torch.vmap(attend)(*on_mpsx).cpu(), attention(*inputs))
+        both = torch.vmap(torch.func.grad(lambda q, k, v: attend(q, k, v).square().sum()))(*on_mpsx)
         torch.testing.assert_close(both[0].cpu(), expected)
 
 
 def test_compiled_attention() -> None:
     compiled = torch.compile(attention, backend="aot_eager", fullgraph=True)
     inputs = [torch.randn(2, 4, 5, 8) for _ in range(3)]
-    there = [x.to("mpsx").requires_grad_() for x in inputs]
-    here = [x.requires_grad_() for x in inputs]
-    out, expected = compiled(*there), attention(*here)
+    on_mpsx = [x.to("mpsx").requires_grad_() for x in inputs]
+    on_cpu = [x.requires_grad_() for x in inputs]
+    out, expected = compiled(*on_mpsx), attention(*on_cpu)
     torch.testing.assert_close(out.cpu(), expected)
     out.square().sum().backward()
     expected.square().sum().backward()
-    for a, b in zip(there, here, strict=True):
+    for a, b in zip(on_mpsx, on_cpu, strict=True):
         torch.testing.assert_close(a.grad.cpu(), b.grad)
 
 
-def test_ahead_of_time_is_refused() -> None:
+def test_ahead_of_time_compilation_raises() -> None:
     program = torch.export.export(nn.ReLU().to("mpsx"), (torch.randn(2, 3, device="mpsx"),))
     with pytest.raises(RuntimeError, match="AOTInductor and cpp_wrapper are not supported"):
         torch._inductor.aoti_compile_and_package(program)
@@ -158,7 +158,7 @@ def test_ahead_of_time_is_refused() -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("formats", ["contiguous", "input", "weight", "both"])
-def test_fake_convolutions_have_the_strides(formats: str, transposed: bool) -> None:
+def test_fake_convolutions_have_the_real_strides(formats: str, transposed: bool) -> None:
     last = torch.channels_last
 
     def shown(tensors: tuple[torch.Tensor, ...]) -> list[tuple[torch.Size, tuple[int, ...]]]:
@@ -178,7 +178,7 @@ def test_fake_convolutions_have_the_strides(formats: str, transposed: bool) -> N
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3)])
-def test_fake_attention_has_the_strides(order: tuple[int, ...]) -> None:
+def test_fake_attention_has_the_real_strides(order: tuple[int, ...]) -> None:
     shape = [(2, 3, 5, 8)[i] for i in order]
 
     def strides() -> list[tuple[int, ...]]:
@@ -191,7 +191,7 @@ def test_fake_attention_has_the_strides(order: tuple[int, ...]) -> None:
         assert strides() == found
 
 
-def test_graph_of_doubles() -> None:
+def test_graph_of_float64() -> None:
     x = torch.randn(5, 7, dtype=torch.float64)
     result = torch.compile(lambda v: (v.sin() * 2 + v.cos()).sum(-1), fullgraph=True)(x.to("mpsx"))
     assert result.device.type == "mpsx"
@@ -199,7 +199,7 @@ def test_graph_of_doubles() -> None:
 
 
 def quantized(x: torch.Tensor, codes: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
-    """As an optimizer keeps its state: scaled (here exactly), rounded, written into a tensor that stays, read again."""
+    """Scale by a power of two, round, write into a persistent tensor and read back, as optimizers store their state."""
     codes.copy_((x * 0.25).to(dtype))
     return codes.float() * 4, codes.view(-1)[::3], torch.zeros(3, dtype=dtype, device=x.device)
 
@@ -211,9 +211,9 @@ def test_graph_of_float8(dtype: torch.dtype) -> None:
     codes = [torch.zeros(4, 16, dtype=dtype, device="mpsx") for _ in range(2)]
     eager = quantized(x, codes[0], dtype)
     compiled = torch.compile(quantized, fullgraph=True)(x, codes[1], dtype)
-    for there, expected in zip((*compiled, codes[1]), (*eager, codes[0]), strict=True):
-        assert there.dtype == expected.dtype
-        torch.testing.assert_close(there.cpu().float(), expected.cpu().float(), rtol=0, atol=0, equal_nan=True)
+    for on_mpsx, expected in zip((*compiled, codes[1]), (*eager, codes[0]), strict=True):
+        assert on_mpsx.dtype == expected.dtype
+        torch.testing.assert_close(on_mpsx.cpu().float(), expected.cpu().float(), rtol=0, atol=0, equal_nan=True)
     on_cpu = (x.cpu() * 0.25).to(dtype)
     torch.testing.assert_close(codes[1].cpu().float(), on_cpu.float(), rtol=0, atol=0, equal_nan=True)
 
@@ -233,19 +233,19 @@ def test_compiled_flex_attention(dynamic: bool) -> None:
     bias = torch.randn(40)
     mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 40, 40, device="mpsx")
     compiled = torch.compile(flex_attention, fullgraph=True, dynamic=dynamic)
-    here = [t.clone().requires_grad_() for t in (q, k, v, bias)]
-    there = [t.to("mpsx").requires_grad_() for t in (q, k, v, bias)]
-    causal = torch.ones(40, 40).tril().log() + here[3]
-    expected = torch.nn.functional.scaled_dot_product_attention(*here[:3], attn_mask=causal, enable_gqa=True)
+    on_cpu = [t.clone().requires_grad_() for t in (q, k, v, bias)]
+    on_mpsx = [t.to("mpsx").requires_grad_() for t in (q, k, v, bias)]
+    causal = torch.ones(40, 40).tril().log() + on_cpu[3]
+    expected = torch.nn.functional.scaled_dot_product_attention(*on_cpu[:3], attn_mask=causal, enable_gqa=True)
 
     def attend() -> torch.Tensor:
-        return compiled(*there[:3], lambda score, b, h, i, j: score + there[3][j], block_mask=mask, enable_gqa=True)
+        return compiled(*on_mpsx[:3], lambda score, b, h, i, j: score + on_mpsx[3][j], block_mask=mask, enable_gqa=True)
 
     result = attend()
     torch.testing.assert_close(result.cpu(), expected, rtol=1e-4, atol=1e-5)
     expected.square().sum().backward()
     result.square().sum().backward()
-    for a, b in zip(there, here, strict=True):
+    for a, b in zip(on_mpsx, on_cpu, strict=True):
         torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-4, atol=1e-4)
     with torch.no_grad():
         torch.testing.assert_close(attend().cpu(), expected, rtol=1e-4, atol=1e-5)  # PyTorch's Metal kernel

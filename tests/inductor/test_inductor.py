@@ -1,5 +1,5 @@
-"""torch.compile with Inductor: the Metal kernels that PyTorch generates, compiled by mpsx.compile_shader, against the
-CPU without a compiler."""
+"""torch.compile with Inductor: run the Metal kernels that Inductor generates through mpsx.compile_shader and compare
+with eager mode on the CPU."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.usefixtures("silent_fallback")
 
 
 @pytest.fixture(autouse=True)
-def forget():
-    """State that one graph left in Dynamo does not reach the next."""
+def reset_dynamo():
+    """Discard Dynamo's state from earlier tests."""
     torch._dynamo.reset()
 
 
@@ -43,8 +43,8 @@ def assert_same(found, expected):
     torch.testing.assert_close(found.cpu(), expected, **tolerance)
 
 
-# How PyTorch's 64-bit simd_sum (c10/metal/reduction_utils.h) behaves once some lanes of a SIMD group left by its
-# branch: it shuffles from them, which Metal leaves undefined and the emulation refuses.
+# PyTorch's 64-bit simd_sum (c10/metal/reduction_utils.h) shuffles from lanes that have left the branch. Metal leaves
+# that undefined, and the emulation rejects it.
 IDLE_LANES = {"many_outputs"}
 
 
@@ -66,7 +66,7 @@ def test_graph(name):
     assert_same(found, expected)
 
 
-def test_there_are_enough_graphs():
+def test_number_of_graphs():
     assert len(GRAPHS) >= 60
 
 
@@ -79,7 +79,7 @@ def test_dynamic_shapes(name):
         assert_same(compiled(*(x.to("mpsx") for x in inputs)), function(*inputs))
 
 
-def test_an_index_out_of_range_raises():
+def test_out_of_range_index_raises():
     @torch.compile(backend="inductor")
     def take(x, i):
         return x[i] * 2
@@ -103,7 +103,7 @@ def test_random_numbers():
     uniform, normal, kept = noise(x)
     assert uniform.min() >= 0 and uniform.max() < 1
     assert abs(uniform.mean().item() - 0.5) < 0.01 and abs(uniform.var().item() - 1 / 12) < 0.005
-    # Before torch 2.13 c10/metal/random.h mixes up the halves of products in Philox: normal numbers have mean -0.08.
+    # Before torch 2.13, c10/metal/random.h mixes up the halves of Philox products: normal numbers have mean -0.08.
     assert torch.__version__ < "2.13" or abs(normal.mean().item()) < 0.02
     assert abs(normal.std().item() - 1) < 0.02
     assert set(kept.unique().cpu().tolist()) <= {0.0, torch.tensor(4 / 3).item()}
@@ -124,10 +124,10 @@ def test_training():
         loss.backward()
         return loss
 
-    there = nn.Sequential(nn.Linear(20, 32), nn.LayerNorm(32), nn.GELU(), nn.Dropout(0.0), nn.Linear(32, 5))
-    there.load_state_dict(model.state_dict())
-    there.to("mpsx")
-    compiled = torch.compile(there, backend="inductor")
+    on_mpsx = nn.Sequential(nn.Linear(20, 32), nn.LayerNorm(32), nn.GELU(), nn.Dropout(0.0), nn.Linear(32, 5))
+    on_mpsx.load_state_dict(model.state_dict())
+    on_mpsx.to("mpsx")
+    compiled = torch.compile(on_mpsx, backend="inductor")
     assert_same(step(compiled, x.to("mpsx"), target.to("mpsx")).detach(), step(model, x, target).detach())
-    for a, b in zip(there.parameters(), model.parameters(), strict=True):
+    for a, b in zip(on_mpsx.parameters(), model.parameters(), strict=True):
         assert_same(a.grad, b.grad)

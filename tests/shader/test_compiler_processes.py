@@ -1,4 +1,4 @@
-"""Compilers end with the process that started them, and after MPSX_SHADER_TIMEOUT seconds."""
+"""Compilers exit with the process that started them, or after MPSX_SHADER_TIMEOUT seconds."""
 
 from __future__ import annotations
 
@@ -12,28 +12,21 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import is_running
 
 import mpsx
 from mpsx.msl import processes
 from mpsx.msl.compiler import find_compiler
 
 SOURCE = "kernel void {name}(device float* x, uint i [[thread_position_in_grid]]) {{ x[i] *= 2; }}"
-# A compiler that never ends what has `{}` among its arguments, and leaves that to a process of its own, as zig does to
-# clang. Both processes say who they are.
+# A compiler that hangs if `{}` is among its arguments. Like zig, it works in a child process. Both write their process
+# IDs to $MARK.
 ENDLESS = """#!/bin/sh
 case " $* " in *" {} "*) sleep 600 & echo $! $$ >"$MARK.new"; mv "$MARK.new" "$MARK"; wait ;; esac
 exec {} "$@"
 """
 STEPS = {"version": "--version", "preprocessor": "-E", "address spaces": "-ffreestanding", "library": "c++-header",
          "kernels": "-c"}  # fmt: skip
-
-
-def runs(pid: int) -> bool:
-    """Whether a process is there and no zombie, which is for init to reap."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def wait_until(condition: object, seconds: float = 60) -> bool:
@@ -44,8 +37,8 @@ def wait_until(condition: object, seconds: float = 60) -> bool:
 
 
 @pytest.fixture
-def endless(tmp_path, monkeypatch):
-    """Sets up a compiler that hangs in a step; the environment."""
+def hanging_compiler(tmp_path, monkeypatch):
+    """Return a function that sets up a compiler that hangs in a given step and returns the environment."""
 
     def make(step: str) -> dict[str, str]:
         compiler = tmp_path / "clang++"
@@ -59,67 +52,67 @@ def endless(tmp_path, monkeypatch):
     yield make
     mark = tmp_path / "mark"
     for pid in map(int, mark.read_text().split() if mark.exists() else ()):
-        if runs(pid):
+        if is_running(pid):
             os.kill(pid, signal.SIGKILL)
 
 
-no_processes = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-no_compiler = pytest.mark.skipif(mpsx.driver()["name"] in ("cuda", "metal"), reason="a compiler of another kind")
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+needs_clang = pytest.mark.skipif(mpsx.driver()["name"] in ("cuda", "metal"), reason="the driver uses another compiler")
 
 
-@no_processes
-@no_compiler
+@needs_proc
+@needs_clang
 @pytest.mark.parametrize("how", ["kill", "exit in a thread", pytest.param("group", marks=pytest.mark.sweep)])
-def test_compilers_end_with_a_caller_that_is_killed(tmp_path, endless, how) -> None:
+def test_compilers_exit_with_a_killed_caller(tmp_path, hanging_compiler, how) -> None:
     code = f"import torch, mpsx; mpsx.compile_shader({SOURCE.format(name='f')!r})"
-    if how == "exit in a thread":  # the thread that started the compiler is not the main thread, and another one ends
+    if how == "exit in a thread":  # a thread other than the main thread starts the compiler; the main thread exits
         code = ("import threading, time, os, torch, mpsx\n"
                 f"work = lambda: mpsx.compile_shader({SOURCE.format(name='f')!r})\n"
                 "threading.Thread(target=work, daemon=True).start()\n"
                 "while not os.path.exists(os.environ['MARK']): time.sleep(0.02)\n"
                 "os._exit(0)\n")  # fmt: skip
-    program = subprocess.Popen([sys.executable, "-c", code], env=endless("-E"), start_new_session=True)
+    program = subprocess.Popen([sys.executable, "-c", code], env=hanging_compiler("-E"), start_new_session=True)
     mark = tmp_path / "mark"
     assert wait_until(mark.exists)
     compilers = list(map(int, mark.read_text().split()))
     if how == "kill":
-        assert all(map(runs, compilers))
+        assert all(map(is_running, compilers))
         program.kill()
     elif how == "group":
         os.killpg(program.pid, signal.SIGKILL)
     program.wait(timeout=60)
-    assert wait_until(lambda: not any(map(runs, compilers)), 20)
+    assert wait_until(lambda: not any(map(is_running, compilers)), 20)
 
 
-@no_processes
-@no_compiler
+@needs_proc
+@needs_clang
 @pytest.mark.parametrize("step", [pytest.param(step, marks=[] if step in ("version", "kernels") else
                                                pytest.mark.sweep) for step in STEPS])  # fmt: skip
-def test_a_time_limit_names_the_kernel_and_the_file(tmp_path, monkeypatch, endless, step) -> None:
-    endless(STEPS[step])
+def test_timeout_error_names_kernel_and_file(tmp_path, monkeypatch, hanging_compiler, step) -> None:
+    hanging_compiler(STEPS[step])
     monkeypatch.setenv("MPSX_SHADER_TIMEOUT", "1.5")
     with pytest.raises(RuntimeError, match=r"compile_shader: program_source, kernels slow: the compiler was stopped "
                                            r"after 1.5 seconds, the limit of MPSX_SHADER_TIMEOUT"):  # fmt: skip
         mpsx.compile_shader(SOURCE.format(name="slow"))
     compilers = list(map(int, (tmp_path / "mark").read_text().split()))
-    assert wait_until(lambda: not any(map(runs, compilers)), 10)
+    assert wait_until(lambda: not any(map(is_running, compilers)), 10)
     assert not list((tmp_path / "cache").glob("tmp-*"))
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "nan"])
-def test_a_time_limit_that_is_none_is_refused(tmp_path, monkeypatch, text) -> None:
+def test_invalid_timeout_raises(tmp_path, monkeypatch, text) -> None:
     monkeypatch.setenv("MPSX_SHADER_TIMEOUT", text)
     with pytest.raises(ValueError, match=f"MPSX_SHADER_TIMEOUT: expected a number of seconds, got '{text}'"):
         processes.time_limit()
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("", 120), ("0", None), ("inf", None), ("2.5", 2.5)])
-def test_time_limits(monkeypatch, text, seconds) -> None:
+def test_timeout_values(monkeypatch, text, seconds) -> None:
     monkeypatch.setenv("MPSX_SHADER_TIMEOUT", text)
     assert processes.time_limit() == seconds
 
 
-def test_what_a_compiler_reads_and_writes() -> None:
+def test_compiler_input_and_output() -> None:
     assert processes.run(["sh", "-c", "cat; echo to stderr >&2; exit 3"], "text\n") == (3, "text\n", "to stderr\n")
     many = "x" * (1 << 20)
     assert processes.run(["sh", "-c", "cat; echo go >&2"], many)[1] == many
@@ -127,8 +120,8 @@ def test_what_a_compiler_reads_and_writes() -> None:
         processes.run(["no such program"])
 
 
-@no_processes
-def test_a_killed_reaper_is_replaced() -> None:
+@needs_proc
+def test_killed_reaper_is_replaced() -> None:
     processes.run(["true"])
     first = processes._reaper.process
     first.kill()
@@ -138,8 +131,8 @@ def test_a_killed_reaper_is_replaced() -> None:
     assert processes._reaper.process is not first
 
 
-@no_processes
-def test_many_at_once_and_none_left() -> None:
+@needs_proc
+def test_concurrent_processes_leave_none_behind() -> None:
     def work() -> None:
         for _ in range(5):
             assert processes.run(["sh", "-c", "cat"], "x")[1] == "x"
@@ -153,10 +146,10 @@ def test_many_at_once_and_none_left() -> None:
         processes.run(["sh", "-c", "sleep 600 & sleep 600"], seconds=0.2)
 
 
-@no_processes
+@needs_proc
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-def test_a_fork_has_its_own_reaper(tmp_path) -> None:
-    """And the parent's compilers do not end with the fork."""
+def test_fork_has_its_own_reaper(tmp_path) -> None:
+    """The parent's compilers keep running when the forked process exits."""
     running = processes.Process(["sleep", "600"])
     pid = os.fork()
     if pid == 0:
@@ -165,7 +158,7 @@ def test_a_fork_has_its_own_reaper(tmp_path) -> None:
         os._exit(0)
     os.waitpid(pid, 0)
     inner = int((tmp_path / "pid").read_text())
-    assert wait_until(lambda: not runs(inner), 20)
-    assert runs(running.pid)
+    assert wait_until(lambda: not is_running(inner), 20)
+    assert is_running(running.pid)
     running.end()
-    assert not runs(running.pid)
+    assert not is_running(running.pid)

@@ -1,5 +1,5 @@
-"""Signals inside kernels (SIGILL, SIGSEGV, SIGBUS, SIGFPE, SIGTRAP, SIGABRT, a full stack) are errors that name the
-kernel; signals from anywhere else reach the handlers that they would reach without mpsx."""
+"""A signal inside a kernel (SIGILL, SIGSEGV, SIGBUS, SIGFPE, SIGTRAP, SIGABRT, stack overflow) raises an error that
+names the kernel. All other signals reach the handlers that they would reach without mpsx."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from processes import run_in_subprocess
 import mpsx
 
 pytestmark = [
-    pytest.mark.skipif(mpsx.driver()["name"] not in ("host", "simt"), reason="a GPU has its own faults"),
-    pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX"),
+    pytest.mark.skipif(mpsx.driver()["name"] not in ("host", "simt"), reason="kernels do not run on the CPU"),
+    pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals"),
 ]
 INDEX = "uint i [[thread_position_in_grid]]"
 FAULTS = {
@@ -48,9 +48,9 @@ def launch(body: str, before: str = "", count: int = 3) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_an_error_that_names_the_kernel(name: str) -> None:
-    body, what = FAULTS[name]
-    with pytest.raises(RuntimeError, match=rf"faulty: .*({what})"):
+def test_fault_raises_an_error_that_names_the_kernel(name: str) -> None:
+    body, cause = FAULTS[name]
+    with pytest.raises(RuntimeError, match=rf"faulty: .*({cause})"):
         launch(body)
     assert launch("x[i] = 5;").tolist() == [5, 5, 5]
 
@@ -60,41 +60,41 @@ def test_a_full_stack() -> None:
         launch("x[i] = deep(x, 1);", DEEP)
 
 
-def test_in_threadgroups() -> None:
+def test_fault_in_a_threadgroup() -> None:
     body = """threadgroup float s[4]; s[i % 4] = i; threadgroup_barrier(metal::mem_flags::mem_threadgroup);
               x[i] = s[(i + 1) % 4]; if (i == 2) __builtin_trap();"""
     with pytest.raises(RuntimeError, match=r"faulty: __builtin_trap\(\)"):
         launch(body, "#include <metal_stdlib>", count=4)
 
 
-def test_in_a_worker_thread_of_the_parallel_loop() -> None:
-    """Repeated, since each is another thread's business and every thread must recover."""
+def test_fault_in_a_worker_of_the_parallel_loop() -> None:
+    """Repeat the fault, because it may hit a different worker each time and every worker must recover."""
     for _ in range(4):
         with pytest.raises(RuntimeError, match=r"faulty: __builtin_trap\(\)"):
             launch("x[i] = i; if (i % 100000 == 99999) __builtin_trap();", count=1000000)
     assert launch("x[i] = i;", count=1000000)[-1].item() == 999999
 
 
-def test_in_threads_of_python() -> None:
-    """Threads that end, and take the stacks of their handlers along."""
+def test_fault_in_python_threads() -> None:
+    """Let the threads exit, which frees the alternate stacks of their signal handlers."""
     faulty = mpsx.compile_shader(f"{DEEP}kernel void faulty(device float* x, {INDEX}) {{ x[i] = deep(x, 1); }}").faulty
-    said = []
+    errors = []
 
     def work() -> None:
         for _ in range(2):
             with pytest.raises(RuntimeError, match=r"faulty: stack overflow") as caught:
                 faulty(torch.ones(2, device="mpsx"))
-            said.append(caught.value)
+            errors.append(caught.value)
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(said) == 16
+    assert len(errors) == 16
 
 
-# A program that faults outside of any kernel, after it has run kernels and recovered from a fault in one.
+# A program that faults outside any kernel, after it has run kernels and recovered from a fault in one.
 PROGRAM = """
 import ctypes, faulthandler, os, signal, sys, mpsx
 {early}
@@ -112,7 +112,7 @@ kernel_fault()
 print("recovered", flush=True)
 {end}
 """
-FOREIGN = {
+OTHER_FAULTS = {
     "SIGSEGV": "ctypes.string_at(0)",
     "SIGABRT": "os.abort()",
     "SIGILL": "signal.raise_signal(signal.SIGILL)",
@@ -122,24 +122,24 @@ FOREIGN = {
 
 
 QUICK = [("SIGSEGV", "nowhere"), ("SIGSEGV", "early"), ("SIGABRT", "middle"), ("SIGFPE", "variable")]
-PAIRS = [(name, where) for where in ("nowhere", "variable", "early", "middle") for name in FOREIGN]
+PAIRS = [(name, where) for where in ("nowhere", "variable", "early", "middle") for name in OTHER_FAULTS]
 
 
 @pytest.mark.parametrize(
     ("name", "where"), [pytest.param(*pair, marks=[] if pair in QUICK else pytest.mark.sweep) for pair in PAIRS]
 )
-def test_other_faults_reach_pythons_faulthandler(name: str, where: str) -> None:
-    """faulthandler enabled by PYTHONFAULTHANDLER, before the library is loaded, after, or not at all."""
+def test_other_faults_reach_faulthandler(name: str, where: str) -> None:
+    """Enable faulthandler with PYTHONFAULTHANDLER, before the library loads, afterwards, or not at all."""
     enable = {where: "faulthandler.enable()"}
-    code = PROGRAM.format(early=enable.get("early", ""), middle=enable.get("middle", ""), end=FOREIGN[name])
+    code = PROGRAM.format(early=enable.get("early", ""), middle=enable.get("middle", ""), end=OTHER_FAULTS[name])
     done = run_in_subprocess(code, PYTHONFAULTHANDLER="1" if where == "variable" else "")
     assert done.returncode == -getattr(signal, name), done.stderr
     assert done.stdout == "recovered\n", done.stderr
     assert ("Fatal Python error" in done.stderr) == (where != "nowhere"), done.stderr
 
 
-def test_other_faults_reach_a_handler_of_the_program() -> None:
-    """One that was set before mpsx was loaded, and goes on: by the signal module, and by sigaction."""
+def test_other_faults_reach_the_programs_handlers() -> None:
+    """Install handlers that return, with the signal module and with C's signal(), before mpsx loads."""
     code = """
 import ctypes, os, signal
 seen = []
@@ -164,8 +164,8 @@ assert seen.count("kernel") == 3 and seen.count(signal.SIGABRT) == 3 and seen.co
     assert done.returncode == 0, done.stderr
 
 
-def test_a_signal_sent_while_a_kernel_runs_ends_the_process_and_names_the_kernel() -> None:
-    """It is not the kernel's fault, so nothing is caught."""
+def test_signal_sent_to_a_thread_that_runs_a_kernel() -> None:
+    """A signal from outside is not the kernel's fault: it terminates the process with a message naming the kernel."""
     code = """
 import os, signal, threading, time, mpsx
 lib = mpsx.compile_shader('''
@@ -183,7 +183,7 @@ lib.forever(x)
     assert "mpsx: fatal signal while running kernel forever" in done.stderr
 
 
-def test_beyond_the_end_of_a_mapped_file(tmp_path: Path) -> None:
+def test_access_beyond_the_end_of_a_mapped_file(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_bytes(bytes(1 << 16))
     tensor = mpsx.device_view(torch.from_file(str(path), shared=True, size=1 << 14))

@@ -31,7 +31,7 @@ def write(folder: Path, name: str, number: int) -> None:
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two Metal files in place of the package's, and an empty cache."""
+    """Replace the package's Metal files with two small ones, and use an empty cache."""
     folder = tmp_path / "metal"
     write(folder, "first", 1)
     write(folder, "second", 2)
@@ -60,11 +60,11 @@ def test_built_once(sources: Path, tmp_path: Path, name: str, capfd: pytest.Capt
     other = kernel_library.library(name)
     assert other != path
     assert path.exists()
-    assert len(objects(tmp_path) - before) == 1, "what did not change is compiled again"
+    assert len(objects(tmp_path) - before) == 1, "unchanged files were compiled again"
     assert not [entry for entry in (tmp_path / "cache").iterdir() if entry.name.startswith("tmp-")]
 
 
-def test_several_processes(sources: Path) -> None:
+def test_concurrent_processes_build_once(sources: Path) -> None:
     command = [sys.executable, "-c", SCRIPT, str(sources)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
     done = [process.communicate(timeout=300) for process in running]
@@ -73,7 +73,7 @@ def test_several_processes(sources: Path) -> None:
     assert sum("compiled the kernels" in err for _, err in done) == 1
 
 
-def test_a_compiler_that_refuses(sources: Path, tmp_path: Path) -> None:
+def test_compile_error(sources: Path, tmp_path: Path) -> None:
     write(sources, "first", "nonsense")
     with pytest.raises(RuntimeError, match=r"(?s)cannot compile the kernels for simt: .*metal/family/first\.metal:3:"):
         kernel_library.library("simt")
@@ -90,7 +90,7 @@ def test_no_compiler(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         kernel_library.library("simt")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a processor family has one library")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one library per processor family")
 @pytest.mark.parametrize(
     ("driver", "isa", "installed", "wanted"),
     [
@@ -98,12 +98,12 @@ def test_no_compiler(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("", "", ["baseline"], ""),
         ("host", "", ["sparc"], supported_isas()[0]),  # compiled on another machine
         ("host", "baseline", [supported_isas()[0]], "baseline" if len(supported_isas()) > 1 else ""),
-        ("host", "sparc", ["baseline"], ""),  # the driver refuses it
+        ("host", "sparc", ["baseline"], ""),  # the driver rejects it
         ("metal", "", [], ""),
         ("simt", "", ["baseline"], "simt"),
     ],
 )
-def test_what_is_missing(
+def test_which_library_is_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str, isa: str, installed: list[str], wanted: str
 ) -> None:
     (tmp_path / "lib").mkdir()

@@ -1,4 +1,4 @@
-"""mpsx.compile_shader: calling kernels, arguments, errors. What is cached and where is in test_shader_cache.py."""
+"""mpsx.compile_shader: kernel calls, arguments and errors. See test_shader_cache.py for caching."""
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ def lib():
     return mpsx.compile_shader(AXPY)
 
 
-def test_listed(lib):
+def test_dir_lists_kernels(lib):
     fills = [f"fill_{t}" for t in "bfloat char float half int long short uchar uint ushort".split()]
     assert dir(lib) == ["axpy", *fills, "positions", "weigh"]
     assert lib.axpy is lib.axpy
@@ -56,8 +56,8 @@ def test_call(lib):
     torch.testing.assert_close(on.cpu(), y + 2.5 * x)
 
 
-def test_products_and_sums_are_kept_apart_where_the_text_says_so():
-    """On CPUs they are anyway; Metal may fuse them, in PyTorch's own compile_shader too."""
+def test_fp_contract_off():
+    """CPU drivers never fuse multiply and add; Metal may, in PyTorch's own compile_shader too."""
     source = "kernel void f(device float* x, uint i [[thread_position_in_grid]]) { x[i] = x[i] * x[i] - 1.0f; }"
     x = torch.full((100,), 1 + 2.0**-12, device="mpsx")
     mpsx.compile_shader("#pragma METAL fp contract(off)\n" + source).f(x)
@@ -85,7 +85,7 @@ def test_two_dimensions(lib, group):
     ("fill_float", torch.float32, 1.1, None),
     ("fill_float", torch.float32, 3, "fp32"),
     ("fill_long", torch.int64, -(1 << 60), None),
-    ("fill_int", torch.int32, -5, None),  # the low half of a long
+    ("fill_int", torch.int32, -5, None),  # the low half of an int64
     ("fill_half", torch.float16, 1.1, "fp16"),
     ("fill_half", torch.float16, 1e-6, {1: "fp16"}),
     ("fill_half", torch.float16, 65519.0, "fp16"),
@@ -107,7 +107,7 @@ def test_scalars(lib, kernel, dtype, value, cast):
     getattr(lib, kernel)(out, value, arg_casts=cast)
     exact = torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else torch.int64)
     if dtype.is_floating_point and isinstance(value, float):
-        exact = exact.float()  # a Python float is a float first, as in torch.mps
+        exact = exact.float()  # a Python float is passed as a 32-bit float, as in torch.mps
     expected = exact.to(dtype)
     assert (out.cpu() == expected).all() or (expected.isinf() and out.cpu().isinf().all())
 
@@ -162,7 +162,7 @@ def test_errors(lib, call, error, message):
         call(lib, torch.zeros(8, device="mpsx"))
 
 
-def test_syntax_error_has_the_line():
+def test_syntax_error_has_a_line_number():
     with pytest.raises(SyntaxError, match=r"program_source:3:\d+: error: .*undeclared.*'nope'"):
         mpsx.compile_shader("#include <metal_stdlib>\nkernel void f(device float* x) {\n  x[0] = nope;\n}\n")
     with pytest.raises(SyntaxError, match=r"program_source:2:10: .*missing.h"):
@@ -174,9 +174,9 @@ def test_syntax_error_has_the_line():
 
 
 @pytest.fixture
-def translated():
+def source_is_translated():
     if mpsx._runtime.driver()["name"] == "metal":
-        pytest.skip("Metal compiles the text itself, says what is wrong in its own words, and has textures")
+        pytest.skip("Metal compiles the source itself, with its own error messages, and supports textures")
 
 
 @pytest.mark.parametrize(("source", "name"), [
@@ -184,7 +184,7 @@ def translated():
     ("namespace n { struct S { float get() const; }; }\nkernel void k(device float* x) { x[0] = n::S().get(); }",
      "n::S::get"),
 ])  # fmt: skip
-def test_functions_that_are_not_defined(translated, source, name):
+def test_undefined_functions(source_is_translated, source, name):
     with pytest.raises(SyntaxError, match=rf"^program_source: error: function '{name}' is called, but not defined$"):
         mpsx.compile_shader(source)
 
@@ -193,18 +193,18 @@ def test_functions_that_are_not_defined(translated, source, name):
     "float4 f(texture2d<float> t) { return 1; }", "struct S { depth2d<float> t [[id(0)]]; };",
     "constexpr sampler s(0);",
 ])  # fmt: skip
-def test_textures_are_refused_wherever_they_are(translated, source):
+def test_textures_raise(source_is_translated, source):
     with pytest.raises(SyntaxError, match=r"^program_source:1:\d+: error: '\w+' is not supported: kernels take"):
         mpsx.compile_shader(source + "\nkernel void k(device float* x) { x[0] = 1; }")
 
 
-def test_absent_kernels_raise_what_torch_raises(lib):
+def test_absent_kernel_raises_the_error_of_torch(lib):
     with pytest.raises(RuntimeError, match="Failed to create function state object for: absent"):
         lib.absent  # noqa: B018
     assert not hasattr(lib, "absent")
 
 
-def test_tensors_of_one_number_on_the_cpu_are_scalars(lib):
+def test_cpu_tensors_of_one_element_are_scalars(lib):
     x = torch.arange(5.0).to("mpsx")
     lib.axpy(y := torch.zeros(5, device="mpsx"), x, torch.tensor(2.0))
     assert y.tolist() == [0, 2, 4, 6, 8]
@@ -214,7 +214,7 @@ def test_tensors_of_one_number_on_the_cpu_are_scalars(lib):
         assert out.tolist() == [-7] * 3
 
 
-def test_lists_of_tensors_are_arrays_of_pointers():
+def test_lists_of_tensors_are_pointer_arrays():
     lib = mpsx.compile_shader("""
         #include <metal_stdlib>
         using namespace metal;
@@ -225,11 +225,11 @@ def test_lists_of_tensors_are_arrays_of_pointers():
           in.at[0][i] = -1;
         }""")
     if mpsx._runtime.driver()["name"] == "metal":
-        pytest.skip("there an address that a kernel knows is not one of this process")
+        pytest.skip("a GPU address is not an address in this process")
     a, b, c = (torch.rand(7) for _ in range(3))
-    sent = [x.to("mpsx") for x in (a, b, c)]
+    moved = [x.to("mpsx") for x in (a, b, c)]
     out = torch.zeros(7, device="mpsx")
-    lib.sum(out, sent, (sent[0], sent[1][3:]))
+    lib.sum(out, moved, (moved[0], moved[1][3:]))
     torch.testing.assert_close(out.cpu(), a + b * c + b[3])
     assert sent[0].tolist() == [-1.0] * 7
     with pytest.raises(RuntimeError, match="argument 1: expected a list of numbers, or a list of tensors on mpsx"):

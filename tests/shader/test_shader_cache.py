@@ -1,5 +1,5 @@
-"""The disk cache of compile_shader: what it is keyed by, damage, crashes, concurrent processes, its bound; the command
-`python -m mpsx shader`."""
+"""The disk cache of compile_shader: its key, damaged files, crashes, concurrent processes, its size limit, and the
+command `python -m mpsx shader`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def build(source=SOURCE, name="a.metal", isa=None, include_dirs=()):
     return shader_build.build(source, name, target, include_dirs)
 
 
-def test_found_again(folder):
+def test_cache_hit(folder):
     first = build()
     assert not first.cached and first.path.startswith(str(folder))
     second = build()
@@ -44,10 +44,10 @@ def test_found_again(folder):
         {"index": 0, "space": "device", "name": "x", "text": "device float * x", "optional": False, "constant": ""}
     ]
     assert not build(SOURCE.replace("2", "3")).cached
-    assert not build(name="b.metal").cached  # its name is in messages
+    assert not build(name="b.metal").cached  # the name appears in error messages
 
 
-def test_key_has_what_matters(folder, tmp_path, monkeypatch):
+def test_key_includes_target_translator_and_compiler(folder, tmp_path, monkeypatch):
     build()
     assert not build(isa="baseline").cached
     translator = toolchain.translator_hash(str(folder))
@@ -68,7 +68,7 @@ def test_key_has_what_matters(folder, tmp_path, monkeypatch):
     assert not build().cached
 
 
-def test_included_files_count(folder, tmp_path):
+def test_key_includes_included_files(folder, tmp_path):
     header = tmp_path / "twice.h"
     header.write_text("#define FACTOR 2\n")
     source = '#include "twice.h"\n' + SOURCE.replace("2", "FACTOR")
@@ -104,20 +104,20 @@ def test_damaged_entries_are_rebuilt(folder, damage):
     assert first.kernels == again.kernels
 
 
-def test_leftovers_of_a_crash_go_away(folder):
+def test_leftovers_of_a_crash_are_deleted(folder):
     build()
     old, new = folder / "tmp-old", folder / "tmp-new"
     for path in (old, new):
         path.mkdir()
-        (path / "shader.o").write_text("half")
+        (path / "shader.o").write_text("partial")
     long_ago = time.time() - 2 * shader_cache.STALE_SECONDS
     os.utime(old, (long_ago, long_ago))
     build(SOURCE.replace("2", "4"))
     assert not old.exists()
-    assert new.exists()  # another process may be at work there
+    assert new.exists()  # another process may still be using it
 
 
-def test_bounded(folder, monkeypatch):
+def test_size_limit(folder, monkeypatch):
     folder.mkdir()
     for age in range(10):
         (folder / f"{age}.so").write_bytes(bytes(100))
@@ -127,9 +127,9 @@ def test_bounded(folder, monkeypatch):
     shader_cache.Cache(folder, 950).trim()
     assert sorted(path.stem for path in folder.iterdir()) == [str(age) for age in range(7)]
     monkeypatch.setenv("MPSX_CACHE_SIZE", "500")
-    build()  # what it needs is over the bound, and works all the same
+    build()  # works although its files alone exceed the limit
     assert not (folder / "6.so").exists()
-    assert (folder / "0.so").exists()  # of this minute
+    assert (folder / "0.so").exists()  # used within the last minute
     x = torch.ones(2, device="mpsx")
     mpsx.compile_shader(SOURCE).twice(x)
     assert x.tolist() == [2, 2]
@@ -138,7 +138,7 @@ def test_bounded(folder, monkeypatch):
         build()
 
 
-def test_a_folder_that_cannot_be_used(tmp_path, monkeypatch):
+def test_unusable_folder(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "file" / "cache"))
     x = torch.ones(3, device="mpsx")
@@ -146,7 +146,7 @@ def test_a_folder_that_cannot_be_used(tmp_path, monkeypatch):
     assert x.tolist() == [2, 2, 2]
 
 
-def test_folders_of_the_environment(tmp_path, monkeypatch):
+def test_folder_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("MPSX_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert shader_cache.current_cache().folder == tmp_path / "xdg" / "mpsx"
@@ -179,8 +179,9 @@ def test_without_a_compiler(folder, monkeypatch, tmp_path):
         build()
 
 
-def command(*words, **environment):
-    done = subprocess.run([sys.executable, "-m", "mpsx", "shader", *map(str, words)], capture_output=True, text=True,
+def command(*arguments, **environment):
+    command_line = [sys.executable, "-m", "mpsx", "shader", *map(str, arguments)]
+    done = subprocess.run(command_line, capture_output=True, text=True,
                           check=False, timeout=120, env=dict(os.environ, **environment))  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 

@@ -1,5 +1,5 @@
-"""The disk cache of shaders when its files are damaged, when others can write to it, when the disk is full, and when a
-process is killed in a build."""
+"""The shader disk cache when its files are damaged, when other users can write to it, when the disk is full, and when a
+process is killed during a build."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MANY = "".join(SOURCE.replace("twice", f"times{n}").replace("FACTOR", str(n)) fo
 
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory) -> Path:
-    """A cache with what all shaders share."""
+    """Fill a cache with the files that all shaders share."""
     folder = tmp_path_factory.mktemp("warm") / "cache"
     before = os.environ.get("MPSX_CACHE_DIR")
     os.environ["MPSX_CACHE_DIR"] = str(folder)
@@ -45,7 +45,7 @@ def warm(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, warm) -> Path:
-    """A cache of the test's own."""
+    """Copy the warm cache for one test."""
     shutil.copytree(warm, tmp_path / "cache")
     (tmp_path / "cache").chmod(0o700)
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
@@ -82,7 +82,7 @@ DAMAGE = {
     "damage", [pytest.param(d, marks=[] if d in ("random", "truncated") else pytest.mark.sweep) for d in DAMAGE]
 )
 def test_damaged_files_are_replaced(folder: Path, damage: str) -> None:
-    """Every file at once: records, the library, the precompiled header, the object file of the calls."""
+    """Damage every file at once: records, the library, the precompiled header, and the object file of the stubs."""
     whole = {path: path.read_bytes() for path in files(folder)}
     assert {path.suffix for path in whole} >= {".json", ".so" if library._target().mode != "cuda" else ".ptx"}
     for path, data in whole.items():
@@ -96,15 +96,15 @@ def test_damaged_files_are_replaced(folder: Path, damage: str) -> None:
 
 
 @pytest.mark.sweep
-def test_each_file_alone(folder: Path) -> None:
+def test_each_damaged_file_alone(folder: Path) -> None:
     for path in files(folder):
         path.write_bytes(DAMAGE["random"](path.read_bytes()))
         assert run(2) == [2] * 3, path.name
         assert build(2).cached, path.name
 
 
-def test_swapped_files_are_noticed(folder: Path) -> None:
-    """Each has a digest that is right for another name."""
+def test_swapped_files_are_detected(folder: Path) -> None:
+    """Each file's digest is valid, but for another file name."""
     for suffix in {path.suffix for path in files(folder)}:
         names = [path for path in files(folder) if path.suffix == suffix]
         contents = [path.read_bytes() for path in names]
@@ -115,7 +115,7 @@ def test_swapped_files_are_noticed(folder: Path) -> None:
 
 
 @pytest.mark.sweep
-def test_folders_and_links_in_place_of_files(folder: Path) -> None:
+def test_files_replaced_by_links(folder: Path) -> None:
     for path in files(folder):
         path.unlink()
         if path.suffix == ".json":
@@ -125,8 +125,8 @@ def test_folders_and_links_in_place_of_files(folder: Path) -> None:
 
 
 @pytest.mark.sweep
-def test_kernels_that_are_compiled_one_by_one(folder: Path) -> None:
-    """The library of one kernel of a large source, and the precompiled header of that source."""
+def test_kernels_compiled_one_by_one(folder: Path) -> None:
+    """Damage the library of one kernel of a large source, and the precompiled header of that source."""
     x = torch.ones(3, device="mpsx")
     mpsx.compile_shader(MANY).times7(x)
     for damage in ("random", "truncated"):
@@ -159,10 +159,10 @@ def test_a_library_of_the_projects_kernels(tmp_path, monkeypatch) -> None:
         assert folder.stat().st_mode & 0o777 == 0o700, folder
 
 
-# Folders of others
+# Folders that other users can access
 
 
-def test_the_folder_is_made_for_this_user_alone(tmp_path, monkeypatch) -> None:
+def test_folder_is_created_for_this_user_only(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "a" / "cache"))
     before = os.umask(0)
     try:
@@ -175,11 +175,11 @@ def test_the_folder_is_made_for_this_user_alone(tmp_path, monkeypatch) -> None:
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o720, 0o702, 0o1777])
 @pytest.mark.parametrize("part", ["", "kernels"])
-def test_a_folder_that_others_can_write_to_is_not_used(tmp_path, monkeypatch, mode: int, part: str) -> None:
-    where = tmp_path / "cache" / part
-    where.mkdir(parents=True)
+def test_folder_writable_by_others_is_not_used(tmp_path, monkeypatch, mode: int, part: str) -> None:
+    writable = tmp_path / "cache" / part
+    writable.mkdir(parents=True)
     (tmp_path / "cache").chmod(0o755)
-    where.chmod(mode)
+    writable.chmod(mode)
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.warns(UserWarning, match=rf"{where} is not used because other users can write to it .*{mode:04o}"):
         found = shader_cache.current_cache()
@@ -193,8 +193,8 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path, monkeypatch, mo
     assert shader_cache.current_cache().folder == tmp_path / "cache"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
-def test_a_folder_of_another_user_is_not_used(tmp_path, monkeypatch) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the owner of a folder")
+def test_folder_of_another_user_is_not_used(tmp_path, monkeypatch) -> None:
     (tmp_path / "cache").mkdir(mode=0o755)
     os.chown(tmp_path / "cache", 12345, -1)
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
@@ -205,7 +205,7 @@ def test_a_folder_of_another_user_is_not_used(tmp_path, monkeypatch) -> None:
 
 # Full disks
 
-ROOM = """
+COMPILE_AND_RUN = """
 import mpsx, os, sys, warnings
 x = torch.ones(3, device="mpsx")
 mpsx.compile_shader("kernel void f(device float* x, uint i [[thread_position_in_grid]]) { x[i] *= 5; }").f(x)
@@ -222,7 +222,7 @@ def mount(path: Path, size: str) -> bool:
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """Mounts a disk of some size; skips where that is not permitted."""
+    """Return a function that mounts a disk of a given size, or skips the test without permission."""
     mounted = []
 
     def make(name: str, size: str) -> Path:
@@ -237,15 +237,15 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.parametrize("size", ["4k", *(pytest.param(size, marks=pytest.mark.sweep) for size in ("64k", "1m", "6m"))])
-def test_a_full_disk_and_room_elsewhere(small_disk, tmp_path, size: str) -> None:
-    done = run_in_subprocess(ROOM, MPSX_CACHE_DIR=str(small_disk("disk", size)), TMPDIR=str(tmp_path))
+def test_full_disk_with_space_elsewhere(small_disk, tmp_path, size: str) -> None:
+    done = run_in_subprocess(COMPILE_AND_RUN, MPSX_CACHE_DIR=str(small_disk("disk", size)), TMPDIR=str(tmp_path))
     assert done.stdout == "done\n", done.stderr
     assert not list(tmp_path.glob("mpsx-cache-*"))
 
 
-def test_no_room_anywhere(small_disk) -> None:
+def test_no_space_anywhere(small_disk) -> None:
     disk, temporary = small_disk("disk", "1m"), small_disk("temporary", "1m")
-    done = run_in_subprocess(ROOM, MPSX_CACHE_DIR=str(disk), TMPDIR=str(temporary))
+    done = run_in_subprocess(COMPILE_AND_RUN, MPSX_CACHE_DIR=str(disk), TMPDIR=str(temporary))
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("RuntimeError: mpsx: no writable folder for compiled kernels: "), done.stderr
@@ -253,9 +253,9 @@ def test_no_room_anywhere(small_disk) -> None:
     assert f"{temporary}: No space left on device" in last
 
 
-def test_a_limit_on_the_size_of_files(tmp_path) -> None:
+def test_file_size_limit(tmp_path) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
-    done = run_in_subprocess("import mpsx; torch.ones(1, device='mpsx')\n" + limit + ROOM,
+    done = run_in_subprocess("import mpsx; torch.ones(1, device='mpsx')\n" + limit + COMPILE_AND_RUN,
                         MPSX_CACHE_DIR=str(tmp_path / "cache"), TMPDIR=str(tmp_path))  # fmt: skip
     assert "RuntimeError: mpsx: no writable folder for compiled kernels: " in done.stderr
     assert f"{tmp_path / 'cache'}: File too large" in done.stderr
@@ -263,13 +263,13 @@ def test_a_limit_on_the_size_of_files(tmp_path) -> None:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
 @pytest.mark.parametrize("function", ["replace", "mkdir"])
-def test_calls_that_fail(folder: Path, monkeypatch, number: int, function: str) -> None:
-    whole = getattr(os, function)
+def test_failing_system_calls(folder: Path, monkeypatch, number: int, function: str) -> None:
+    original = getattr(os, function)
 
     def fails(*arguments: object, **more: object) -> object:
         if any(str(argument).startswith(str(folder)) for argument in arguments):
             raise OSError(number, os.strerror(number), str(folder))
-        return whole(*arguments, **more)
+        return original(*arguments, **more)
 
     monkeypatch.setattr(os, function, fails)
     assert run(4) == [4] * 3
@@ -279,7 +279,7 @@ def test_calls_that_fail(folder: Path, monkeypatch, number: int, function: str) 
         run(6)
 
 
-# A process that is killed
+# Killed processes
 
 KILLED = """
 import os, signal, sys
@@ -307,7 +307,7 @@ def killed_at(folder: Path, step: int, source: str) -> subprocess.CompletedProce
 
 @pytest.mark.parametrize("steps", [3, pytest.param(1000, marks=pytest.mark.sweep)])
 def test_killed_at_every_step_of_a_build(tmp_path, monkeypatch, warm: Path, steps: int) -> None:
-    """The next process builds what is missing; what is there is whole."""
+    """The next process builds the missing files, and no file is left incomplete."""
     source = SOURCE.replace("FACTOR", "9")
     shutil.copytree(warm, tmp_path / "count")
     total = int(killed_at(tmp_path / "count", 0, source).stdout)

@@ -1,4 +1,4 @@
-"""mpsx.compile_shader: function constants and threadgroup memory that a call sizes."""
+"""mpsx.compile_shader: function constants and threadgroup memory sized by the call."""
 
 import os
 import shutil
@@ -58,27 +58,27 @@ def x():
     return torch.arange(4.0).to("mpsx")
 
 
-def test_values(lib, x, y):
+def test_constant_values(lib, x, y):
     kernel = lib.axpy.with_constants(has_bias=False, scale=2, tile=[1, 2])
     assert repr(kernel) == "<mpsx kernel axpy with has_bias=0, scale=2, tile=1,2>"
     with mpsx.profiler.launch_log() as log:
         kernel(y, x)
     assert log == ["kernel:axpy|has_bias=0|scale=2|tile=1,2"]
     assert y.tolist() == [2100, 2102, 2104, 2106]
-    kernel(y, x, None)  # a buffer that is left out
+    kernel(y, x, None)  # an absent buffer
     assert y.tolist() == [2100, 2102, 2104, 2106]
-    kernel.with_constants(tile=(0, 0))(y, x)  # what was given before stays
+    kernel.with_constants(tile=(0, 0))(y, x)  # the other constants keep their values
     assert y.tolist() == [0, 2, 4, 6]
     lib.axpy.with_constants({0: True, 3: 0.5, "tile": (0, 0)})(y, x, x)
     assert y.tolist() == [0, 1.5, 3, 4.5]
-    kernel(y, x)  # the others have their own values still
+    kernel(y, x)  # the original kernel is unchanged
     assert y.tolist() == [2100, 2102, 2104, 2106]
     lib.plain(y)
     assert y.tolist() == [1] * 4
     assert kernel.max_threads_per_threadgroup == 1024
 
 
-def test_constants_that_the_source_asks_about(lib, y):
+def test_is_function_constant_defined(lib, y):
     lib.modes(y)
     assert y.tolist() == [7] * 4
     lib.modes.with_constants(mode=-3)(y)
@@ -87,12 +87,12 @@ def test_constants_that_the_source_asks_about(lib, y):
 
 @pytest.mark.parametrize("value", [0.1, 65504, 65519, 65520, -70000, 1e-8, 6e-8, 5.97e-8, -3.3, 0.0, 6.1035e-5,
                                    6.0975e-5, float("inf")])  # fmt: skip
-def test_half(lib, y, value):
+def test_half_constants(lib, y, value):
     lib.halves.with_constants(small=value)(y)
     assert torch.equal(y.cpu(), torch.full((4,), value).half().float())
 
 
-def test_integers(lib):
+def test_integer_constants(lib):
     n = torch.zeros(2, dtype=torch.int32, device="mpsx")
     lib.limits.with_constants(limit=255)(n)
     assert n.tolist() == [255, 255]
@@ -101,7 +101,7 @@ def test_integers(lib):
             lib.limits.with_constants(limit=wrong)
 
 
-def test_a_value_is_required(lib, x, y):
+def test_missing_values_raise(lib, x, y):
     message = (r"axpy: expected values for the function constants bool has_bias \(index 0\), float scale \(index 3\), "
                r"int2 tile \(index 4\); axpy.with_constants\(…\) takes them")  # fmt: skip
     with pytest.raises(RuntimeError, match=message):
@@ -126,7 +126,7 @@ def test_a_value_is_required(lib, x, y):
     ({"a b": 1}, TypeError, "axpy: expected a function constant's name or index, got 'a b'"),
     ({-1: 1}, TypeError, "axpy: expected a function constant's name or index, got -1"),
 ])  # fmt: skip
-def test_wrong_constants(lib, constants, error, message):
+def test_wrong_constants_raise(lib, constants, error, message):
     with pytest.raises(error, match=message):
         lib.axpy.with_constants(constants)
 
@@ -149,18 +149,19 @@ def test_threadgroup_memory(lib, x):
     ({0: 16, 2: 0}, r"expected 1 to 32768 bytes for \[\[threadgroup\(2\)\]\], got 0"),
     ({0: 16, 2: "x"}, r"expected 1 to 32768 bytes for \[\[threadgroup\(2\)\]\], got 'x'"),
 ])  # fmt: skip
-def test_wrong_threadgroup_memory(lib, x, memory, message):
+def test_wrong_threadgroup_memory_raises(lib, x, memory, message):
     with pytest.raises(RuntimeError, match=message):
         lib.reversed.with_constants(scale=1)(x, threadgroup_memory=memory)
 
 
-def test_a_kernel_without_threadgroup_arguments_takes_none(lib, y):
+def test_kernel_without_threadgroup_arguments_accepts_none(lib, y):
     with pytest.raises(RuntimeError, match=r"plain: .*has no \[\[threadgroup\(0\)\]\]"):
         lib.plain(y, threadgroup_memory=16)
 
 
-def command(*words, driver="host", **environment):
-    done = subprocess.run([sys.executable, "-m", "mpsx", "shader", *map(str, words)], capture_output=True, text=True,
+def command(*arguments, driver="host", **environment):
+    command_line = [sys.executable, "-m", "mpsx", "shader", *map(str, arguments)]
+    done = subprocess.run(command_line, capture_output=True, text=True,
                           check=False, timeout=120, env=os.environ | {"MPSX_DRIVER": driver} | environment)  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 
@@ -180,8 +181,8 @@ def test_command(tmp_path):
     assert status == 1 and "--constant scale: expected NAME=VALUE" in err
 
 
-def test_checked(simt_library, tmp_path):
-    """On the driver that checks: the constants are no fault, an access beyond the memory that was asked for is."""
+def test_checked_by_simt(simt_library, tmp_path):
+    """The checking driver accepts the constants and reports an access beyond the requested threadgroup memory."""
     file = tmp_path / "kernels.metal"
     file.write_text(SOURCE)
     run = [file, "--run", "reversed", "--arg", "ones:float32:4", "--constant", "scale=2", "--threadgroup-memory", "16"]
@@ -193,8 +194,8 @@ def test_checked(simt_library, tmp_path):
     assert "which has 12 bytes" in err
 
 
-@pytest.mark.skipif(not shutil.which("clang++-19"), reason="zig's clang is newer, and treats some reads otherwise")
-def test_checked_with_an_older_clang(simt_library, tmp_path):
+@pytest.mark.skipif(not shutil.which("clang++-19"), reason="needs a clang older than zig's, which emits other reads")
+def test_checked_by_simt_with_an_older_clang(simt_library, tmp_path):
     file = tmp_path / "kernels.metal"
     file.write_text(SOURCE)
     run = [file, "--run", "axpy", "--arg", "zeros:float32:2", "--arg", "ones:float32:2", "--arg", "ones:float32:2"]

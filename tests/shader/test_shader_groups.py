@@ -1,4 +1,4 @@
-"""mpsx.compile_shader: kernels whose threads work together have real threadgroups and SIMD groups of 32."""
+"""mpsx.compile_shader: kernels whose threads cooperate get real threadgroups and SIMD groups of 32."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ import mpsx
 SOURCE = """
 #include <metal_stdlib>
 using namespace metal;
-// One threadgroup a row; assumes SIMD groups of 32.
+// One threadgroup per row; assumes SIMD groups of 32.
 kernel void row_sum(device float* out, constant float* x, constant uint& n, uint row [[threadgroup_position_in_grid]],
                     uint t [[thread_position_in_threadgroup]], uint threads [[threads_per_threadgroup]],
                     uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]]) {
@@ -62,9 +62,9 @@ def test_reduction(lib, group):
 
 def test_last_threadgroup_is_smaller(lib):
     x = torch.arange(100, dtype=torch.int32)
-    there = x.to("mpsx")
-    lib.reverse(there, group_size=64, threads=100)
-    assert torch.equal(there.cpu(), torch.cat([x[:64].flip(0), x[64:].flip(0)]))
+    on_mpsx = x.to("mpsx")
+    lib.reverse(on_mpsx, group_size=64, threads=100)
+    assert torch.equal(on_mpsx.cpu(), torch.cat([x[:64].flip(0), x[64:].flip(0)]))
 
 
 def test_positions_in_two_dimensions(lib):
@@ -75,7 +75,7 @@ def test_positions_in_two_dimensions(lib):
     assert out.tolist() == expected
 
 
-def test_threads_alone_in_their_threadgroup(lib):
+def test_threadgroups_of_one_thread(lib):
     out = torch.zeros(5, 7, dtype=torch.int32, device="mpsx")
     lib.alone(out, threads=(7, 5))
     assert out.tolist() == [[10000 + 10 * y + x for x in range(7)] for y in range(5)]
@@ -83,14 +83,14 @@ def test_threads_alone_in_their_threadgroup(lib):
         lib.alone(out, threads=35, group_size=2)
 
 
-def test_default_group_is_as_large_as_it_can_be(lib):
+def test_default_group_has_the_maximum_size(lib):
     x = torch.arange(2000, dtype=torch.int32)
-    there = x.to("mpsx")
-    lib.reverse(there)
-    assert torch.equal(there.cpu(), torch.cat([x[:1024].flip(0), x[1024:].flip(0)]))
+    on_mpsx = x.to("mpsx")
+    lib.reverse(on_mpsx)
+    assert torch.equal(on_mpsx.cpu(), torch.cat([x[:1024].flip(0), x[1024:].flip(0)]))
 
 
-def test_facts(lib):
+def test_kernel_properties(lib):
     assert lib.reverse.static_thread_group_memory_length == 4096
     assert lib.row_sum.static_thread_group_memory_length == 128
     assert lib.row_sum.thread_execution_width == 32

@@ -34,11 +34,11 @@ def test_reported_errors():
     good = torch.tensor([1, 9, 0, 3]).to("mpsx")
     lib.take(out, x, good, 10, error_buf_idx=4)
     assert torch.equal(out.cpu(), x.cpu()[good.cpu()])
-    for bad, said in (([1, 10, 0, 3], "10"), ([-1234567, 2, 3, 4], "-1234567")):
+    for bad, value in (([1, 10, 0, 3], "10"), ([-1234567, 2, 3, 4], "-1234567")):
         index = torch.tensor(bad).to("mpsx")
-        message = rf"take: index {said} out of range \[0, 10\) \(program_source:6"
+        message = rf"take: index {value} out of range \[0, 10\) \(program_source:6"
         with pytest.raises(torch.AcceleratorError, match=message):
             lib.take(out, x, index, 10, error_buf_idx=4)
     with pytest.raises(torch.AcceleratorError, match=r"; 3 more$"):
         lib.take(out, x, torch.full((4,), 99).to("mpsx"), 10, error_buf_idx=4)
-    lib.take(out, x, good, 10, error_buf_idx=4)  # nothing is left over
+    lib.take(out, x, good, 10, error_buf_idx=4)  # no error remains in the buffer

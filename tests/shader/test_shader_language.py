@@ -1,5 +1,5 @@
-"""mpsx.compile_shader: what the language does, run and compared with numpy. The rules of the strict check are in
-tests/msl/test_check.py."""
+"""mpsx.compile_shader: language features, executed and compared with numpy. tests/msl/test_check.py tests the rules of
+the strict check."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ kernel void k(device float* x [[buffer(0), access(read_write)]], uint i [[thread
 
 
 def test_unknown_attributes_warn() -> None:
-    """Every time, whether or not the library is in the cache, at the line of the call."""
+    """Warn on every call, cached or not, with the caller's file name."""
     for _ in range(2):
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
@@ -77,12 +77,12 @@ def test_unknown_attributes_warn() -> None:
     ("device float* x, uint i [[thread_index_in_simd_group]]", "thread_index_in_simd_group",
      "thread_index_in_simdgroup"),
 ])  # fmt: skip
-def test_misspelled_attributes(parameters: str, wrong: str, meant: str) -> None:
+def test_misspelled_attributes_raise(parameters: str, wrong: str, meant: str) -> None:
     with pytest.raises(SyntaxError, match=f"unknown attribute '{wrong}'; did you mean '{meant}'"):
         mpsx.compile_shader(f"{HEAD}kernel void k({parameters}) {{ x[0] = 1; }}")
 
 
-def test_an_input_with_an_unknown_attribute() -> None:
+def test_input_with_an_unknown_attribute_raises() -> None:
     with pytest.raises(SyntaxError, match=r"has a position attribute .*; did you mean 'thread_position_in_grid'"):
         mpsx.compile_shader(f"{HEAD}kernel void k(device float* x, uint i [[thread_pos_in_grid]]) {{ x[i] = 1; }}")
 
@@ -105,8 +105,8 @@ def test_pointers_to_constant_memory() -> None:
     assert x.tolist() == [1 + 2 + 1 + 1 + 4, 2 + 2 + 1 + 2 + 5] * 2
 
 
-def test_classes_to_bfloat() -> None:
-    """Through the class's own conversion, as for a built-in type; not through half, which ends at 65504."""
+def test_class_to_bfloat_conversions() -> None:
+    """Use the class's own conversion operator, not a detour through half, which ends at 65504."""
     lib = mpsx.compile_shader(HEAD + """
         struct F { float x; operator float() const { return x; } };
         struct H { half x; operator half() const { return x; } };
@@ -135,8 +135,8 @@ def test_classes_to_bfloat() -> None:
     assert x.tolist() == [f, 2 * f, seventy, 0, 4, 1]
 
 
-def test_structs_out_of_memory() -> None:
-    """Copies of a class between every two address spaces, with and without copy functions of its own."""
+def test_struct_copies() -> None:
+    """Copy a class between every two address spaces, with and without user-defined copy constructors."""
     lib = mpsx.compile_shader(HEAD + """
         struct P { float3 v; packed_float3 q; bfloat b; uchar c[4]; };
         struct C { float x; C() = default; C(float y) : x(y) {} C(thread const C& o) : x(o.x + 100) {}
@@ -213,7 +213,7 @@ kernel void group(device const int* a, device int* out, uint i [[thread_index_in
 
 
 def quotient(a: np.ndarray) -> np.ndarray:
-    """a / 2, rounded toward zero."""
+    """Compute a / 2, rounded toward zero."""
     return (a + (a < 0)) >> 1
 
 
@@ -261,7 +261,7 @@ def test_signed_integers_wrap() -> None:
     run_wrap()
 
 
-def test_signed_integers_wrap_with_checks() -> None:
+def test_signed_integers_wrap_on_simt() -> None:
     run = subprocess.run([sys.executable, __file__], env=os.environ | {"MPSX_DRIVER": "simt"}, check=False,
                          capture_output=True, text=True)  # fmt: skip
     assert run.returncode == 0, run.stderr[-2000:]

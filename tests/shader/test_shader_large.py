@@ -1,4 +1,4 @@
-"""mpsx.compile_shader of sources with many kernels: checked at once, and each compiled when it is first used."""
+"""mpsx.compile_shader with many kernels: the source is checked at once, each kernel is compiled on first use."""
 
 from __future__ import annotations
 
@@ -37,50 +37,50 @@ template [[host_name("fill_16384")]] kernel decltype(fill<16384>) fill<16384>;
 """ + "".join(f'template [[host_name("add_{n}")]] kernel decltype(add<{n}>) add<{n}>;\n' for n in range(COUNT))
 GOOD = SOURCE.replace("BROKEN", "0")
 
-pytestmark = pytest.mark.skipif(mpsx._runtime.driver()["name"] == "metal", reason="Metal compiles the text itself")
+pytestmark = pytest.mark.skipif(mpsx._runtime.driver()["name"] == "metal", reason="Metal compiles the source itself")
 
 
 @pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """The files that the compiler is asked for, from an empty cache on."""
+def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+    """Record the compiler's command lines, starting from an empty cache."""
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
-    commands, start = [], subprocess.Popen.__init__
+    recorded, start = [], subprocess.Popen.__init__
 
-    def watched(self: subprocess.Popen, command: list[str], **options: object) -> None:
-        commands.append(command)
+    def recording(self: subprocess.Popen, command: list[str], **options: object) -> None:
+        recorded.append(command)
         start(self, command, **options)
 
-    monkeypatch.setattr(subprocess.Popen, "__init__", watched)
-    return commands
+    monkeypatch.setattr(subprocess.Popen, "__init__", recording)
+    return recorded
 
 
 def objects(commands: list[list[str]]) -> int:
-    """How many kernels were compiled."""
+    """Count the compiled kernels."""
     return sum("-o" in c and c[c.index("-o") + 1].endswith(("shader.o", "shader.cpp.ptx")) for c in commands)
 
 
-def test_kernels_are_compiled_when_they_are_used(compiled: list) -> None:
+def test_kernels_are_compiled_on_first_use(commands: list) -> None:
     lib = mpsx.compile_shader(GOOD)
     assert dir(lib) == sorted(["fill_64", "fill_16384", *(f"add_{n}" for n in range(COUNT))])
-    assert objects(compiled) == 0
+    assert objects(commands) == 0
     x = torch.zeros(3, dtype=torch.int32, device="mpsx")
     lib.add_7(x)
     lib.add_7(x)
     lib.add_9(x)
     assert x.tolist() == [23] * 3
-    assert objects(compiled) == 2
+    assert objects(commands) == 2
     lib.fill_64.with_constants(extra=5)(x, group_size=3)
     assert x.tolist() == [5] * 3
-    assert objects(compiled) == 3
+    assert objects(commands) == 3
     with pytest.raises(RuntimeError, match="fill_64: expected values for the function constants int extra"):
         lib.fill_64(x)
     with pytest.raises(AttributeError, match="no kernel named 'add_99'"):
         lib.add_99  # noqa: B018
-    # Threadgroup memory that does not fit is an error of that kernel alone.
+    # Exceeding the threadgroup memory is an error of that kernel only.
     with pytest.raises(RuntimeError, match="fill_16384: expected at most 32768 bytes of threadgroup memory, got 65536"):
         lib.fill_16384.with_constants(extra=5)
 
-    before = len(compiled)
+    before = len(commands)
     again = mpsx.compile_shader(GOOD)
     again.add_7(x)
     assert x.tolist() == [12] * 3
@@ -92,17 +92,17 @@ def test_kernels_are_compiled_when_they_are_used(compiled: list) -> None:
     assert x.tolist() == [12 + sum(range(COUNT))] * 3
 
 
-def test_a_large_source_is_checked_when_it_is_opened(compiled: list) -> None:
+def test_large_source_is_checked_immediately(commands: list) -> None:
     with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: use of undeclared identifier 'BROKEN'"):
         mpsx.compile_shader(SOURCE)
-    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*member"):  # found by an instance alone
+    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*member"):  # found on instantiation
         mpsx.compile_shader(SOURCE.replace("BROKEN", "decltype(metal::vec<int, N / 32>())::nothing"))
-    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*device"):  # by the check of address spaces
-        mpsx.compile_shader(SOURCE.replace("BROKEN", "0; device int* place = shared"))
-    assert objects(compiled) == 0
+    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*device"):  # found by address space checks
+        mpsx.compile_shader(SOURCE.replace("BROKEN", "0; device int* pointer = shared"))
+    assert objects(commands) == 0
 
 
-def test_checks_for_an_nvidia_gpu_compile_no_kernel(compiled: list) -> None:
+def test_checks_for_an_nvidia_gpu_compile_no_kernel(commands: list) -> None:
     if not writes_ptx(find_compiler()):
         pytest.skip("the compiler of kernels has no backend for NVIDIA's GPUs (ziglang's has)")
     target = Target("sm_90", "cuda")
@@ -114,7 +114,7 @@ def test_checks_for_an_nvidia_gpu_compile_no_kernel(compiled: list) -> None:
     assert objects(compiled) == 1
 
 
-def test_an_error_of_one_instance_is_raised_when_it_is_used(compiled: list) -> None:
+def test_error_of_one_instance_is_raised_on_use(commands: list) -> None:
     lib = mpsx.compile_shader(SOURCE.replace("BROKEN", "int(sizeof(int[100 - N]))"))
     with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: "):
         lib.fill_16384  # noqa: B018
@@ -122,13 +122,13 @@ def test_an_error_of_one_instance_is_raised_when_it_is_used(compiled: list) -> N
     assert x.tolist() == [1] * 3
 
 
-def test_damaged_parts_are_compiled_again(compiled: list) -> None:
+def test_damaged_files_are_rebuilt(commands: list) -> None:
     mpsx.compile_shader(GOOD).add_3(x := torch.zeros(3, dtype=torch.int32, device="mpsx"))
     for path in current_cache().folder.iterdir():
         if path.suffix in (".so", ".ptx", ".pch") or (path.suffix == ".json" and path.name.count("-") == 1):
             kept = path.read_bytes()
-            path.unlink()  # it may be loaded
+            path.unlink()  # not overwritten in place, because it may be loaded
             path.write_bytes(kept[: len(kept) // 2])
     mpsx.compile_shader(GOOD).add_3(x)
     assert x.tolist() == [6] * 3
-    assert objects(compiled) == 2
+    assert objects(commands) == 2

@@ -1,5 +1,5 @@
-"""compile_shader warns, once for each kernel, of a tensor whose dtype does not fit the element type of the parameter,
-but not of what packs, views or reinterprets."""
+"""compile_shader warns once per kernel about a tensor whose dtype does not match the parameter's element type, but not
+about packed, viewed or reinterpreted elements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 import mpsx
 from mpsx.shader import library
 
-pytestmark = pytest.mark.skipif(mpsx.driver()["name"] == "metal", reason="Metal does not say the types of parameters")
+pytestmark = pytest.mark.skipif(mpsx.driver()["name"] == "metal", reason="Metal does not report parameter types")
 INDEX = "uint i [[thread_position_in_grid]]"
 SOURCE = f"""
 #include <metal_stdlib>
@@ -56,7 +56,7 @@ def tensors(dtypes: tuple) -> list[torch.Tensor]:
     return [torch.empty(64, dtype=dtype, device="mpsx") for dtype in dtypes]
 
 
-def said(kernel: object, *arguments: object) -> str:
+def warnings_of(kernel: object, *arguments: object) -> str:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         kernel(*arguments, threads=1)
@@ -104,21 +104,21 @@ def fresh(source: library.ShaderLibrary, name: str) -> object:
 
 
 @pytest.mark.parametrize(("name", "dtypes"), [(name, dtypes) for name, *dtypes in RIGHT])
-def test_what_fits_or_may_be_meant(source, name: str, dtypes: list) -> None:
-    assert said(getattr(source, name), *tensors(dtypes)) == ""
+def test_compatible_dtypes(source, name: str, dtypes: list) -> None:
+    assert warnings_of(getattr(source, name), *tensors(dtypes)) == ""
 
 
 @pytest.mark.parametrize(("call", "parameters"), WRONG)
-def test_what_does_not_fit(call: tuple, parameters: list[str]) -> None:
+def test_incompatible_dtypes(call: tuple, parameters: list[str]) -> None:
     name, *dtypes = call
-    message = said(getattr(mpsx.compile_shader(SOURCE), name), *tensors(dtypes))
+    message = warnings_of(getattr(mpsx.compile_shader(SOURCE), name), *tensors(dtypes))
     assert message.startswith(f"{name}: ")
     for parameter in "xyzwnam":
         assert (f"parameter '{parameter}' " in message) == (parameter in parameters), message
     assert sum(str(dtype) in message for dtype in dtypes) >= 1
 
 
-def test_the_warning_names_kernel_parameter_and_both_types() -> None:
+def test_warning_names_kernel_parameter_and_types() -> None:
     lib = mpsx.compile_shader(f"kernel void scale(device float* out, {INDEX}) {{ out[i] *= 2; }}")
     x = torch.ones(4, dtype=HALF, device="mpsx")
     with pytest.warns(UserWarning) as caught:
@@ -130,34 +130,34 @@ def test_the_warning_names_kernel_parameter_and_both_types() -> None:
     assert warning.filename == __file__
 
 
-def test_once_for_each_kernel() -> None:
+def test_warns_once_per_kernel() -> None:
     lib = mpsx.compile_shader(f"constant int n [[function_constant(0)]];"
                               f"kernel void first(device float* x, {INDEX}) "
                               f"{{ x[i] = is_function_constant_defined(n); }}"
                               f"kernel void second(device float* x, {INDEX}) {{ x[i] = 2; }}")  # fmt: skip
     x, y = torch.ones(4, dtype=HALF, device="mpsx"), torch.ones(4, device="mpsx")
-    assert said(lib.first, y) == ""
-    assert "first: " in said(lib.first, x)
+    assert warnings_of(lib.first, y) == ""
+    assert "first: " in warnings_of(lib.first, x)
     for tensor in (x, y, x):
-        assert said(lib.first, tensor) == ""
-    assert said(lib.first.with_constants(n=3), x) == ""
-    assert "second: " in said(lib.second, x)
+        assert warnings_of(lib.first, tensor) == ""
+    assert warnings_of(lib.first.with_constants(n=3), x) == ""
+    assert "second: " in warnings_of(lib.second, x)
 
 
 def test_numbers_and_cpu_scalars() -> None:
     lib = mpsx.compile_shader(f"kernel void f(device float* x, constant float& a, constant uint& n, {INDEX}) {{}}")
     x = torch.ones(4, device="mpsx")
-    assert said(lib.f, x, 2.0, 3) == ""
-    assert said(lib.f, x, torch.tensor(2.0), torch.tensor(3)) == ""
-    assert "parameter 'a'" in said(lib.f, x, torch.tensor(2.0, dtype=HALF), 3)
+    assert warnings_of(lib.f, x, 2.0, 3) == ""
+    assert warnings_of(lib.f, x, torch.tensor(2.0), torch.tensor(3)) == ""
+    assert "parameter 'a'" in warnings_of(lib.f, x, torch.tensor(2.0, dtype=HALF), 3)
 
 
-def test_inductors_kernels_are_not_warned_of() -> None:
-    """As torch._inductor's backend for Metal declares parameters for each dtype."""
+def test_inductor_kernels_do_not_warn() -> None:
+    """Declare parameters as Inductor's Metal backend declares them for each dtype."""
     names = {BOOL: "bool", CHAR: "char", SHORT: "short", INT: "int", LONG: "long", UCHAR: "uchar", FLOAT: "float",
              HALF: "half", BFLOAT: "bfloat"}  # fmt: skip
     for dtype, name in names.items():
         lib = mpsx.compile_shader(f"""#include <c10/metal/utils.h>
 kernel void generated_kernel(device {name}* out_ptr0, constant {name}* in_ptr0, constant long& ks0,
                              uint xindex [[thread_position_in_grid]]) {{ out_ptr0[xindex] = in_ptr0[xindex]; }}""")
-        assert said(lib.generated_kernel, *tensors((dtype, dtype)), 4) == ""
+        assert warnings_of(lib.generated_kernel, *tensors((dtype, dtype)), 4) == ""
