@@ -1,4 +1,4 @@
-"""An installation: metadata, files, the version check, switches, documents that keep their word."""
+"""An installation: metadata, files, the version check, environment variables, and documentation links."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ MINOR = ".".join(torch.__version__.split(".")[:2])
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs `code` in a fresh Python; a variable set to the empty string is taken away."""
+    """Run `code` in a new Python process; a variable set to the empty string is removed."""
     merged = {key: value for key, value in {**os.environ, **environment}.items() if value}
-    words = [sys.executable, "-c", code]
-    return subprocess.run(words, check=False, capture_output=True, text=True, env=merged, timeout=120)
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=merged, timeout=120)
 
 
 def load_tool(name: str) -> object:
@@ -43,10 +43,10 @@ def load_tool(name: str) -> object:
 
 
 def installed() -> importlib.metadata.Distribution:
-    """The metadata of an installed mpsx; a development build has none."""
+    """Return the metadata of an installed mpsx, or skip the test in a development build."""
     distribution = importlib.metadata.distribution("mpsx")
     if distribution.version == "0":
-        pytest.skip("a development build (tools/dev.py), which has no metadata to look at")
+        pytest.skip("a development build (tools/dev.py) has no metadata")
     return distribution
 
 
@@ -72,25 +72,25 @@ def test_installed_files() -> None:
     assert not [file for file in files if not file.startswith(("mpsx/", "mpsx-"))]
     if sys.platform == "linux":
         kernels = {file for file in files if "libmpsx_kernels_" in file}
-        assert kernels  # this machine's, or all of a wheel that travels
+        assert kernels  # this machine's, or all of a portable wheel
         assert kernels <= {f"mpsx/lib/{kernel_library.file_name(isa)}" for isa in ("baseline", *LEVELS)}
     assert {"mpsx/metal/norm/softmax.metal", "mpsx/metal/lib/types.h", "mpsx/metal/elementwise/unary.def"} <= set(files)
     assert {"mpsx/msl/translate.py", "mpsx/msl/check/declarations.h", "mpsx/metal_stdlib/msl.h",
             "mpsx/metal_stdlib/profile_abi.h", "mpsx/metal_stdlib/cuda/entry.h"} <= set(files)
 
 
-def test_version_is_the_projects() -> None:
+def test_version_matches_pyproject() -> None:
     assert f'version = "{mpsx.__version__}"' in (ROOT / "pyproject.toml").read_text()
 
 
-def test_the_entry_point_is_torchs() -> None:
+def test_entry_point() -> None:
     found = [e for e in importlib.metadata.entry_points(group="torch.backends") if e.name == "mpsx"]
     assert len(found) == 1
     assert found[0].value == "mpsx:_autoload"
 
 
 @pytest.mark.parametrize(("running", "accepted"), [(f"{MINOR}.9+cpu", True), ("2.10.0", False), ("3.0.0", False)])
-def test_another_torch_is_refused(running: str, accepted: bool) -> None:
+def test_mismatched_torch_version_raises(running: str, accepted: bool) -> None:
     if accepted:
         mpsx._check_torch_version(running)
         return
@@ -99,20 +99,20 @@ def test_another_torch_is_refused(running: str, accepted: bool) -> None:
         mpsx._check_torch_version(running)
 
 
-def test_another_backend_is_named() -> None:
+def test_error_names_another_backend() -> None:
     code = "import torch; torch.utils.rename_privateuse1_backend('npu'); import mpsx"
     done = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert done.returncode == 1
     assert "ImportError: the backend npu already uses PrivateUse1" in done.stderr and "AUTOLOAD=0" in done.stderr
 
 
-def test_import_torch_is_enough() -> None:
+def test_import_torch_loads_mpsx() -> None:
     code = "import torch, sys; assert 'mpsx' in sys.modules; print(torch.ones(2, device='mpsx').sum().item())"
     done = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="", MPSX_FALLBACK="silent")
     assert (done.returncode, done.stdout, done.stderr) == (0, "2.0\n", "")
 
 
-def test_autoload_can_be_switched_off() -> None:
+def test_autoload_can_be_disabled() -> None:
     code = "import torch, sys; assert 'mpsx' not in sys.modules; import mpsx; print(torch.ones(1).to('mpsx').device)"
     done = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert (done.returncode, done.stdout, done.stderr) == (0, "mpsx:0\n", "")
@@ -133,14 +133,14 @@ def test_the_demo_is_not_imported_with_the_package() -> None:
         ("MPSX_FALLBACK", "maybe", "MPSX_FALLBACK: expected one of warn, silent, error, got 'maybe'"),
     ],
 )
-def test_bad_variables_are_named(variable: str, value: str, message: str) -> None:
+def test_invalid_variables_are_named(variable: str, value: str, message: str) -> None:
     done = python("import mpsx; print(mpsx.driver())", **{variable: value})
     assert done.returncode != 0
     assert message in done.stderr
 
 
 @pytest.mark.parametrize("isa", sorted(p.stem.removeprefix("libmpsx_kernels_") for p in PACKAGE.glob("lib/libmpsx_k*")))
-def test_every_kernel_library_that_this_cpu_runs(isa: str) -> None:
+def test_kernel_libraries_for_this_cpu(isa: str) -> None:
     code = "import torch, mpsx; x = torch.arange(7.0); y = x.to('mpsx').exp().cpu(); print(y.allclose(x.exp()))"
     done = python(code + "; print(mpsx.driver()['isa'])", MPSX_ISA=isa)
     if "this CPU runs" in done.stderr:
@@ -148,15 +148,15 @@ def test_every_kernel_library_that_this_cpu_runs(isa: str) -> None:
     assert done.stdout == f"True\n{isa}\n", done.stderr
 
 
-def test_info_names_every_variable_that_is_read() -> None:
+def test_info_lists_every_variable() -> None:
     sources = [*ROOT.glob("src/**/*.cpp"), *ROOT.glob("src/**/*.mm"), *ROOT.glob("python/mpsx/**/*.py")]
     pattern = re.compile(r"(?:getenv\(|environ(?:ment)?(?:\.get\(|\[))\s*\"((?:MPSX|PYTORCH|TORCH)_\w+)\"")
     read = {name for file in sources for name in pattern.findall(file.read_text())}
-    assert read, "the pattern finds nothing"
+    assert read, "the pattern matches nothing"
     assert read <= set(info.VARIABLES)
 
 
-def test_documentation_names_every_variable() -> None:
+def test_documentation_lists_every_variable() -> None:
     text = (ROOT / "python" / "mpsx" / "docs" / "environment.md").read_text()
     assert [name for name in info.VARIABLES if f"`{name}`" not in text] == []
 
@@ -165,7 +165,7 @@ DOCS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("python/mp
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", *DOCS])
-def test_links_lead_somewhere(document: str) -> None:
+def test_links_exist(document: str) -> None:
     text = (ROOT / document).read_text()
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
     targets = [target for target in targets if not target.startswith("http")]
@@ -197,8 +197,8 @@ def test_an_isolated_build_finds_the_installed_torch(monkeypatch: pytest.MonkeyP
     assert backend.TORCH in backend.get_requires_for_build_wheel()
 
 
-def test_the_end_of_a_process_imports_nothing_large():
-    """The hook that waits for autograd's threads imports nothing but torch itself; sympy alone takes half a second."""
+def test_exit_handler_imports_nothing_large():
+    """The handler that waits for autograd's threads imports only torch itself; sympy alone takes half a second."""
     code = "import atexit, sys; atexit.register(lambda: print('sympy' in sys.modules)); import torch; "
     done = python(code + "torch.ones(2, device='mpsx', requires_grad=True).sum().backward()")
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""tools/opmatrix.py: what it measures, how it survives, what it writes."""
+"""tools/opmatrix.py: measurements, failing workers, and output files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import mpsx
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Measuring.
+# Measurements
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ ROOT = Path(__file__).resolve().parents[2]
         ("jiterator_unary", "forward", "f32", "untested"),
     ],
 )
-def test_statuses_are_observed(op: str, direction: str, dtype: str, status: str) -> None:
+def test_measured_status(op: str, direction: str, dtype: str, status: str) -> None:
     if status == "vendor" and mpsx.driver()["name"] != "host":
-        status = "native"  # there is no vendor's library beside a GPU
+        status = "native"  # only the host driver uses vendor libraries
     record = measuring.measure(cases.Case(op, direction, dtype), 2)
     assert record.status == status, record
     assert bool(record.kernels) == (status == "native")
@@ -53,31 +53,31 @@ def test_statuses_are_observed(op: str, direction: str, dtype: str, status: str)
     assert json.loads(json.dumps(record.as_dict()))["status"] == status
 
 
-def test_a_wrong_result_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_result_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cases.checks, "on_device", lambda op, sample: (sample.input.to("mpsx") + 1, (), {}))
     record = measuring.measure(cases.Case("exp", "forward", "f32"), 2)
     assert record.status == "fails"
     assert "AssertionError: Tensor-likes are not close" in record.why
 
 
-def test_the_worst_sample_decides() -> None:
+def test_worst_sample_determines_the_status() -> None:
     kernel, vendor, fallback = ["kernel:a"], ["kernel:a", "vendor:b"], ["vendor:b", "kernel:a", "fallback:c"]
     assert [routes.route(log) for log in ([], kernel, vendor, fallback)] == ["view", "native", "vendor", "fallback"]
     for better, worse in zip((["view"], ["native"], ["vendor"]), ("native", "vendor", "fallback"), strict=True):
         assert routes.worst(Counter([*better * 9, worse])) == worse
 
 
-def test_every_pair_of_the_cpu_is_a_case() -> None:
+def test_every_cpu_dtype_is_a_case() -> None:
     forward = [case for case in cases.cases() if case.direction == "forward"]
     declared = sum(len(op.supported_dtypes("cpu")) for op in cases.op_db)
-    without = [op for op in cases.op_db if not op.supported_dtypes("cpu")]  # measured in float32 all the same
+    without = [op for op in cases.op_db if not op.supported_dtypes("cpu")]  # measured in float32
     assert len(forward) == len(set(forward)) == declared + len(without)
     assert {case.op for case in cases.cases(only=["softmax"])} >= {"softmax", "masked.softmax", "log_softmax"}
     assert {case.dtype for case in cases.cases(tags=["f16"])} == {"f16"}
 
 
-def test_status_of_pytorchs_own_mps() -> None:
-    """Against what common_mps.py says in so many words."""
+def test_status_of_pytorch_mps() -> None:
+    """Compare with what common_mps.py lists."""
     ops = cases.by_id()
     before = {name: op.decorators for name, op in ops.items()}
     keys = [(c.op, c.direction, c.dtype) for c in cases.cases(only=["linalg.eig", "exp", "empty", "mm", "softmax"])]
@@ -88,10 +88,10 @@ def test_status_of_pytorchs_own_mps() -> None:
     assert found["empty", "forward", "f32"] == "skipped"
     assert ("exp", "forward", "f64") not in found
     assert ("exp", "backward", "bf16") not in found
-    assert {name: op.decorators for name, op in ops.items()} == before  # other tests read them
+    assert {name: op.decorators for name, op in ops.items()} == before  # other tests read the decorators
 
 
-# How it survives.
+# Failing workers
 
 WORKER = """
 import json, os, sys, time
@@ -110,7 +110,7 @@ for line in sys.stdin:
 
 
 def run_pool(names: list[str], jobs: int) -> dict[str, dict[str, Any]]:
-    """The records of cases with these names."""
+    """Return the records of cases with these names."""
     found: dict[str, dict[str, Any]] = {}
     requests = [{"op": name, "direction": "forward", "dtype": "f32", "count": 1} for name in names]
     pool.measure_all(requests, dict(os.environ), jobs=jobs, seconds=2, done=lambda r: found.update({r["op"]: r}),
@@ -118,7 +118,7 @@ def run_pool(names: list[str], jobs: int) -> dict[str, dict[str, Any]]:
     return found
 
 
-def test_a_worker_that_dies_costs_one_case() -> None:
+def test_dying_worker_loses_only_one_case() -> None:
     found = run_pool(["a", "crash", "b", "hang", "c", "exit", "d"], 2)
     assert {name for name, record in found.items() if record["status"] == "native"} == {"a", "b", "c", "d"}
     assert "signal SIGABRT" in found["crash"]["why"]
@@ -126,19 +126,19 @@ def test_a_worker_that_dies_costs_one_case() -> None:
     assert found["exit"]["why"] == "the process ended: status 1: no more"
 
 
-def test_a_worker_that_does_not_start() -> None:
+def test_worker_that_does_not_start() -> None:
     with pytest.raises(pool.WorkerFailed, match="no such driver"):
         pool.measure_all([{"op": "a"}], dict(os.environ), jobs=1, seconds=1, done=print,
                          command=(sys.executable, "-c", "raise SystemExit('no such driver')"))  # fmt: skip
 
 
-def test_results_survive_the_end_of_a_run(tmp_path: Path) -> None:
+def test_results_survive_an_interrupted_run(tmp_path: Path) -> None:
     store = records.Store(tmp_path / "host.jsonl")
     for status in ("fails", "native"):
         store.add({"op": "exp", "direction": "forward", "dtype": "f32", "status": status})
     store.add({"op": "abs", "direction": "forward", "dtype": "f32", "status": "native"})
     with store.path.open("a") as file:
-        file.write('{"op": "sin", "dire')  # ended while it wrote
+        file.write('{"op": "sin", "dire')  # interrupted while writing
     store.file.close()
     again = records.Store(store.path)
     assert {key[0]: record["status"] for key, record in again.records.items()} == {"exp": "native", "abs": "native"}
@@ -171,7 +171,7 @@ def test_progress(capsys: pytest.CaptureFixture[str]) -> None:
     assert "host: 2/2 (1 native, 1 fails), 0 s left" in written
 
 
-# The committed summary.
+# The committed summary
 
 SMALL = summary.Summary(
     "2.13.0",
@@ -181,7 +181,7 @@ SMALL = summary.Summary(
 )  # fmt: skip
 
 
-def test_a_summary_is_read_as_it_was_written() -> None:
+def test_summary_round_trip() -> None:
     assert summary.parse(SMALL.text()) == SMALL
     with pytest.raises(ValueError, match="expected a summary"):
         summary.parse("# torch 2.13.0\noperator\n")
@@ -196,7 +196,7 @@ def test_totals() -> None:
     assert set(SHOWN) == set(STATUSES)
 
 
-def test_what_got_worse_and_what_is_stale() -> None:
+def test_regressions_and_stale_entries() -> None:
     now = {("exp", "forward", "f32"): "fallback", ("mm", "forward", "f32"): "native", ("t", "forward", "f32"): "native",
            ("eig", "forward", "f32"): "fails", ("exp", "forward", "i64"): "native", ("sin", "forward", "f32"): "native",
            ("exp", "forward_mode", "f32"): "native"}  # fmt: skip
@@ -207,8 +207,8 @@ def test_what_got_worse_and_what_is_stale() -> None:
     assert summary.differences(SMALL, SMALL.statuses) == ([], [])
 
 
-def test_the_committed_summary_is_whole() -> None:
-    """Its totals are the README's, and (with the torch it is of) its cases are those there are."""
+def test_committed_summary_is_complete() -> None:
+    """The totals match the README's, and with the same torch version, the cases match the current ones."""
     committed = summary.load("host")
     assert committed is not None
     assert check("host", {}, [], partial=True) == []
@@ -218,7 +218,7 @@ def test_the_committed_summary_is_whole() -> None:
         assert set(committed.statuses) == keys
 
 
-def test_check_notices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_check_reports_differences(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(summary, "FOLDER", tmp_path)
     monkeypatch.setattr(totals, "README", tmp_path / "README.md")
     summary.save("host", SMALL)
@@ -235,11 +235,11 @@ def test_check_notices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert check("host", less, less, True) == []
 
 
-# Pages, JSON and CSV.
+# HTML, JSON and CSV
 
 
 def some_rows() -> list[dict[str, Any]]:
-    """Rows with everything that can be in one."""
+    """Return rows that use every field."""
     base = {"op": "exp", "direction": "forward", "dtype": "f32"}
     found = [
         base | {"status": "native", "samples": 2, "shares": {"native": 2}, "kernels": ["exp_dense_f32", "exp_any_f32"]},
@@ -261,7 +261,7 @@ def test_json_and_csv(tmp_path: Path) -> None:
     assert lines[3] == "host,mm,,forward,float32,vendor,0,0,1,0,0,,aten::mm (oneDNN),,,not tested"
 
 
-def test_the_page_is_whole(tmp_path: Path) -> None:
+def test_html_page_is_self_contained(tmp_path: Path) -> None:
     page.write(tmp_path / "index.html", some_rows(), {"torch": "2.13.0"})
     text = (tmp_path / "index.html").read_text()
     assert text.count("</script>") == 1  # nothing in the data ends the script
@@ -277,8 +277,8 @@ def test_the_page_is_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
-def test_the_whole_tool(tmp_path: Path) -> None:
-    """As somebody calls it: two minutes are allowed."""
+def test_command_line(tmp_path: Path) -> None:
+    """Run the tool as a user would, within two minutes."""
     command = [sys.executable, "tools/opmatrix.py", "--only", "softmax", "--output", str(tmp_path), "--check"]
     run = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stdout + run.stderr
@@ -287,7 +287,7 @@ def test_the_whole_tool(tmp_path: Path) -> None:
     assert {row["direction"] for row in rows} == set(DIRECTIONS)
     again = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120)
     assert again.returncode == 0
-    assert "host: " not in again.stderr  # nothing is measured twice
+    assert "host: " not in again.stderr  # nothing is measured again
 
 
 def test_where() -> None:
@@ -299,7 +299,7 @@ def test_where() -> None:
         r"host softmax forward +native f32,f16,bf16",
     ):  # fmt: skip
         assert re.search(pattern, run.stdout), run.stdout
-    name = "nosuch" + "operator"  # which no test names
+    name = "nosuch" + "operator"  # split, so that this file does not contain the name
     unknown = subprocess.run([sys.executable, "tools/where.py", name], cwd=ROOT, check=False,
                              capture_output=True, text=True)  # fmt: skip
     assert unknown.returncode == 1

@@ -1,4 +1,4 @@
-"""The sdist's files and metadata, as `python -m build --sdist` makes them, and the wheel that is built from it."""
+"""The sdist's files and metadata, as created by `python -m build --sdist`, and the wheel built from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytest.importorskip("scikit_build_core", reason="scikit-build-core builds it: pip install scikit-build-core")
+pytest.importorskip("scikit_build_core", reason="builds the sdist: pip install scikit-build-core")
 
 
 @pytest.fixture(scope="module")
@@ -46,20 +46,20 @@ def test_metadata(sdist: Path) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("twine") is None, reason="twine is not installed")
-def test_twine_accepts_it(sdist: Path) -> None:
-    words = [sys.executable, "-m", "twine", "check", "--strict", str(sdist)]
-    run = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120)
+def test_twine_check(sdist: Path) -> None:
+    command = [sys.executable, "-m", "twine", "check", "--strict", str(sdist)]
+    run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
 @pytest.mark.sweep
 @pytest.mark.timeout(7200)
 def test_wheel_from_the_sdist(sdist: Path, tmp_path: Path) -> None:
-    """Builds everything, and installs it in a fresh environment that sees this one's torch."""
+    """Build the wheel and install it in a new environment that uses this environment's torch."""
 
-    def run(*words: object, **environment: str) -> str:
+    def run(*arguments: object, **environment: str) -> str:
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        done = subprocess.run([str(word) for word in words], check=False, capture_output=True, text=True,
+        done = subprocess.run([str(argument) for argument in arguments], check=False, capture_output=True, text=True,
                               cwd=tmp_path, env=kept | environment)  # fmt: skip
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
@@ -74,6 +74,6 @@ def test_wheel_from_the_sdist(sdist: Path, tmp_path: Path) -> None:
     (Path(packages) / "torch_of_the_tests.pth").write_text(sysconfig.get_path("purelib"))
     run(python, "-m", "pip", "install", "--no-deps", "--no-index", wheel)
     code = "import torch, mpsx; print(mpsx.__file__); print((torch.ones(3, device='mpsx') * 2).tolist())"
-    where, values = run(python, "-c", code).splitlines()
-    assert where.startswith(packages) and values == "[2.0, 2.0, 2.0]"
+    location, values = run(python, "-c", code).splitlines()
+    assert location.startswith(packages) and values == "[2.0, 2.0, 2.0]"
     assert "Driver" in run(python, "-m", "mpsx", "info")

@@ -1,4 +1,4 @@
-"""The GitHub workflows: well formed, and their commands are those that the documents name."""
+"""The GitHub workflows are well formed, and their commands match the documentation."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-yaml = pytest.importorskip("yaml", reason="a YAML parser reads the workflow: pip install pyyaml")
+yaml = pytest.importorskip("yaml", reason="parses the workflows: pip install pyyaml")
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / ".github" / "workflows").glob("*.yml")}
 
-# The first versions that run on Node 24; GitHub's machines have no Node 20 since September 2026.
+# The first versions that run on Node 24: GitHub's runners have had no Node 20 since September 2026.
 ACTIONS = {"actions/checkout": 5, "actions/setup-python": 6, "actions/upload-artifact": 6}
 
 
 def machines(job: dict[str, Any]) -> list[str]:
-    """The systems that a job runs on."""
+    """Return the operating systems that a job runs on."""
     return job["strategy"]["matrix"]["os"] if "strategy" in job else [job["runs-on"]]
 
 
 def commands(name: str) -> str:
-    """All that a workflow runs."""
+    """Return all commands of a workflow."""
     return "\n".join(step.get("run", "") for job in WORKFLOWS[name]["jobs"].values() for step in job["steps"])
 
 
@@ -52,10 +52,10 @@ def test_commands_exist() -> None:
     assert "'.[test]'" in commands("ci")
 
 
-def test_wheels_of_every_machine() -> None:
+def test_wheels_on_every_machine() -> None:
     assert machines(WORKFLOWS["wheels"]["jobs"]["wheels"]) == ["ubuntu-24.04", "ubuntu-24.04-arm", "macos-15"]
-    for words in ("python -m cibuildwheel", "python -m build --sdist", "python -m twine check --strict"):
-        assert words in commands("wheels")
+    for command in ("python -m cibuildwheel", "python -m build --sdist", "python -m twine check --strict"):
+        assert command in commands("wheels")
     settings = (ROOT / "pyproject.toml").read_text()
     assert "[tool.cibuildwheel]" in settings
     assert re.search(r'test-command = "python -m mpsx info && ', settings)
