@@ -1,8 +1,8 @@
-"""A differential fuzzer: random calls of operators on mpsx and on the CPU, and what differs as one line each.
+"""A differential fuzzer: calls operators at random on mpsx and on the CPU, and prints each difference on one line.
 
     python -m tests.fuzz --seconds 3600 --seed 7 --ops 'pool|conv' --driver simt
-    python -m tests.fuzz --case 7:120:3        one case again
+    python -m tests.fuzz --case 7:120:3        repeat one case
 
-Operators are those of OpInfo, mutated, and the calls of calls.py. Cases are run in child processes, so that a crash or
-a hang is a finding as well; reasons.py has the differences that are torch's own, or by design.
+The operators are those of OpInfo with mutated samples, and those in calls.py. Cases run in child processes, so that
+crashes and hangs are also reported. reasons.py lists differences that are PyTorch's own or by design.
 """

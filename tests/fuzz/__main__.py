@@ -1,4 +1,4 @@
-"""The command line: starts child processes, and reports what they find."""
+"""The command line: starts child processes and reports their findings."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HANG_SECONDS = 60.0
-START_SECONDS = 600.0  # to import torch and its operators
-STRIDE = 1_000_000  # of groups, between the processes
+START_SECONDS = 600.0  # for importing torch and its operators
+STRIDE = 1_000_000  # distance between the first groups of two processes
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Report:
     reasons: collections.Counter = field(default_factory=collections.Counter)
     torch_crashes: list[str] = field(default_factory=list)
 
-    def take(self, row: dict) -> None:
+    def add(self, row: dict) -> None:
         if row.get("reason"):
             self.reasons[row["reason"]] += 1
         else:
@@ -41,13 +41,14 @@ class Report:
 
 
 def run_child(report: Report, number: int, pattern: str, seconds: float, groups: int, lock: threading.Lock) -> None:
-    """One process after another, until the time is over."""
+    """Run one child process after another until the time is up."""
     first, left = number * STRIDE, seconds
     while left > 0:
-        with tempfile.NamedTemporaryFile() as board:
-            board.write(b" " * 256)
-            board.flush()
-            command = [sys.executable, "-m", "tests.fuzz.child", str(report.seed), str(first), pattern, board.name]
+        with tempfile.NamedTemporaryFile() as status_file:
+            status_file.write(b" " * 256)
+            status_file.flush()
+            command = [sys.executable, "-m", "tests.fuzz.child", str(report.seed), str(first), pattern]
+            command.append(status_file.name)
             command += [str(left), str(number * STRIDE + groups)]
             child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             lines: queue.Queue = queue.Queue()
@@ -67,11 +68,11 @@ def run_child(report: Report, number: int, pattern: str, seconds: float, groups:
                 elif row:
                     pending = {}
                     with lock:
-                        report.take(row)
-                now = Path(board.name).read_bytes()
+                        report.add(row)
+                now = Path(status_file.name).read_bytes()
                 if now != last:
                     last, since = now, time.time()
-                    started = started or since  # importing torch does not count
+                    started = started or since  # exclude the import of torch
                 patience = HANG_SECONDS if last.strip() else START_SECONDS
                 if time.time() - since > patience and child.poll() is None:
                     child.kill()
@@ -81,40 +82,41 @@ def run_child(report: Report, number: int, pattern: str, seconds: float, groups:
             left -= time.time() - started
             if pending:
                 with lock:
-                    report.take(pending)
+                    report.add(pending)
             else:
-                died(report, last.decode().strip(), pattern, child.returncode, time.time() - since > HANG_SECONDS, lock)
+                hung = time.time() - since > HANG_SECONDS
+                record_death(report, last.decode().strip(), pattern, child.returncode, hung, lock)
             match = re.match(r"\d+:(\d+):", last.decode())
             first = int(match[1]) + 1 if match else first + 1
 
 
-def died(report: Report, state: str, pattern: str, status: int, hung: bool, lock: threading.Lock) -> None:
-    """A crash or a hang: ours, unless the CPU was at work."""
+def record_death(report: Report, state: str, pattern: str, status: int, hung: bool, lock: threading.Lock) -> None:
+    """Record a crash or a hang, unless the CPU reference caused it."""
     where, phase, name, form, *_ = [*state.split(), "", "", "", ""]
     command = [sys.executable, "-m", "tests.fuzz.child", where, pattern]
-    given = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 2 * HANG_SECONDS}
+    kwargs = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 2 * HANG_SECONDS}
     with lock:
         try:
-            if phase == "cpu" or (not hung and subprocess.run([*command, "cpu"], check=False, **given).returncode < 0):
+            if phase == "cpu" or (not hung and subprocess.run([*command, "cpu"], check=False, **kwargs).returncode < 0):
                 report.torch_crashes.append(f"{where} {name}")
                 return
-            alone = subprocess.run(command, check=False, **given)
+            alone = subprocess.run(command, check=False, **kwargs)
             again = alone.stdout
-            if not hung and alone.returncode == 0:  # memory that the CPU's kernels damaged earlier, or ours
-                given["env"] = os.environ | {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3"}
-                if subprocess.run([*command, "cpu", "before"], check=False, **given).returncode < 0:
+            if not hung and alone.returncode == 0:  # memory corrupted earlier, by a CPU kernel or by mpsx
+                kwargs["env"] = os.environ | {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3"}
+                if subprocess.run([*command, "cpu", "before"], check=False, **kwargs).returncode < 0:
                     report.torch_crashes.append(f"before {where}")
                     return
         except subprocess.TimeoutExpired as late:
             again = (late.stdout or b"").decode()
         line = again.split("\n")[0] or state
         kind = "hang" if hung else "crash"
-        report.take({"where": where, "name": name, "form": form, "kind": kind, "detail": f"status {status}",
+        report.add({"where": where, "name": name, "form": form, "kind": kind, "detail": f"status {status}",
                      "line": line, "reason": None})  # fmt: skip
 
 
 def fuzz(seconds: float, seed: int, pattern: str, driver: str | None, jobs: int, groups: int = STRIDE) -> Report:
-    """Runs for so long, or so many groups of cases a process, and returns what was found."""
+    """Run for some seconds or some groups per process, and return the findings."""
     if driver:
         os.environ["MPSX_DRIVER"] = driver
     report, lock = Report(seed), threading.Lock()
@@ -132,19 +134,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--ops", default=".", help="a regular expression of operators' names")
+    parser.add_argument("--ops", default=".", help="a regular expression for operator names")
     parser.add_argument("--driver", help="host, simt, cuda or metal (default: the one in use)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--case", help="seed:group:number of a finding, with the --ops of then")
-    given = parser.parse_args()
-    if given.case:
-        return subprocess.call([sys.executable, "-m", "tests.fuzz.child", given.case, given.ops], cwd=ROOT)
-    print(f"seed {given.seed}", flush=True)
-    report = fuzz(given.seconds, given.seed, given.ops, given.driver, given.jobs)
+    parser.add_argument("--case", help="seed:group:number of a finding; use the same --ops as in that run")
+    arguments = parser.parse_args()
+    if arguments.case:
+        return subprocess.call([sys.executable, "-m", "tests.fuzz.child", arguments.case, arguments.ops], cwd=ROOT)
+    print(f"seed {arguments.seed}", flush=True)
+    report = fuzz(arguments.seconds, arguments.seed, arguments.ops, arguments.driver, arguments.jobs)
     for why, count in report.reasons.most_common():
         print(f"{count:6} {why}")
     print(f"{report.cases} cases, {len(report.findings)} findings, {sum(report.reasons.values())} with a reason, "
-          f"{len(report.torch_crashes)} crashes of torch's own: {', '.join(report.torch_crashes[:9])}")  # fmt: skip
+          f"{len(report.torch_crashes)} crashes in PyTorch: {', '.join(report.torch_crashes[:9])}")  # fmt: skip
     return bool(report.findings)
 
 

@@ -1,4 +1,4 @@
-"""Hand-written calls: for each function a generator of its arguments."""
+"""Hand-written calls: one generator of arguments per function."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Callable
 
 import torch
 
-from .given import DTYPES, FLOATS, INTEGERS, Given, R
+from .tensor_spec import DTYPES, FLOATS, INTEGERS, Rng, TensorSpec
 
 Arguments = tuple[tuple, dict]
 REAL = (*FLOATS, *INTEGERS)
 INDEX = (torch.int64, torch.int64, torch.int32)
-CALLS: dict[str, Callable[[R], Arguments]] = {}
+CALLS: dict[str, Callable[[Rng], Arguments]] = {}
 
 
-def calls(names: str, generator: Callable[[R], Arguments]) -> None:
+def calls(names: str, generator: Callable[[Rng], Arguments]) -> None:
     for name in names.split():
         CALLS[name] = generator
 
 
-def unary(types: tuple[torch.dtype, ...] = DTYPES) -> Callable[[R], Arguments]:
+def unary(types: tuple[torch.dtype, ...] = DTYPES) -> Callable[[Rng], Arguments]:
     return lambda r: ((r.tensor(dtype=types),), {})
 
 
-def binary(types: tuple[torch.dtype, ...] = DTYPES, scalar: bool = True) -> Callable[[R], Arguments]:
-    def generate(r: R) -> Arguments:
+def binary(types: tuple[torch.dtype, ...] = DTYPES, scalar: bool = True) -> Callable[[Rng], Arguments]:
+    def generate(r: Rng) -> Arguments:
         a = r.tensor(dtype=types)
         if scalar and r.random() < 0.25:
             return (a, r.number(a.dtype)), {}
@@ -66,17 +66,17 @@ calls("torch.bitwise_and torch.bitwise_or torch.bitwise_xor torch.bitwise_left_s
       binary((*INTEGERS, torch.bool)))  # fmt: skip
 
 
-def scaled(r: R) -> Arguments:
+def scaled(r: Rng) -> Arguments:
     a = r.tensor()
     return (a, r.tensor(r.broadcast(a.size), a.dtype)), {"alpha": r.number(a.dtype)}
 
 
-def ternary(r: R) -> Arguments:
+def ternary(r: Rng) -> Arguments:
     a = r.tensor()
     return (a, r.tensor(r.broadcast(a.size), a.dtype), r.tensor(r.broadcast(a.size), a.dtype)), {}
 
 
-def clamp(r: R) -> Arguments:
+def clamp(r: Rng) -> Arguments:
     a = r.tensor(dtype=REAL)
     limits = [r.choice((None, r.number(a.dtype))), r.number(a.dtype)]
     return (a, *r.sample(limits, 2)), {}
@@ -103,8 +103,8 @@ calls(
 calls("torch.masked_select", lambda r: (((a := r.tensor()), r.tensor(r.broadcast(a.size), torch.bool)), {}))
 
 
-def reduction(types: tuple[torch.dtype, ...] = DTYPES, one: bool = False) -> Callable[[R], Arguments]:
-    def generate(r: R) -> Arguments:
+def reduction(types: tuple[torch.dtype, ...] = DTYPES, one: bool = False) -> Callable[[Rng], Arguments]:
+    def generate(r: Rng) -> Arguments:
         x = r.tensor(dtype=types)
         keywords = {} if r.random() < 0.2 else {"dim": r.dim(x.size) if one or r.random() < 0.5 else r.dims(x.size)}
         if keywords and r.random() < 0.4:
@@ -123,10 +123,12 @@ calls("torch.prod torch.max torch.min torch.argmax torch.argmin torch.median tor
       reduction(one=True))  # fmt: skip
 
 
-def along(*more: Callable[[R, Given], object], types: tuple[torch.dtype, ...] = DTYPES) -> Callable[[R], Arguments]:
-    """A tensor, a dimension, and what depends on it."""
+def along(
+    *more: Callable[[Rng, TensorSpec], object], types: tuple[torch.dtype, ...] = DTYPES
+) -> Callable[[Rng], Arguments]:
+    """Generate a tensor, a dimension, and arguments that depend on them."""
 
-    def generate(r: R) -> Arguments:
+    def generate(r: Rng) -> Arguments:
         x = r.tensor(dtype=types)
         return (x, r.dim(x.size), *(make(r, x) for make in more)), {}
 
@@ -145,19 +147,19 @@ calls(
 )
 
 
-def indexed(r: R, shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
+def indexed(r: Rng, shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
     return tuple(r.randint(0, 6) if d == dim % max(len(shape), 1) else r.randint(min(n, 1), n)
                  for d, n in enumerate(shape)) or r.choice(((), (3,)))  # fmt: skip
 
 
-def gather(r: R) -> Arguments:
+def gather(r: Rng) -> Arguments:
     x = r.tensor()
     dim = r.dim(x.size)
     return (x, dim, r.index(indexed(r, x.size, dim), x.size[dim] if x.size else 1, r.choice(INDEX))), {}
 
 
-def scatter(*more: object, types: tuple[torch.dtype, ...] = DTYPES) -> Callable[[R], Arguments]:
-    def generate(r: R) -> Arguments:
+def scatter(*more: object, types: tuple[torch.dtype, ...] = DTYPES) -> Callable[[Rng], Arguments]:
+    def generate(r: Rng) -> Arguments:
         x = r.tensor(dtype=types)
         dim = r.dim(x.size)
         index = r.index(indexed(r, x.size, dim), x.size[dim] if x.size else 1)
@@ -167,8 +169,8 @@ def scatter(*more: object, types: tuple[torch.dtype, ...] = DTYPES) -> Callable[
     return generate
 
 
-def by_row(*more: object, source: bool = True) -> Callable[[R], Arguments]:
-    def generate(r: R) -> Arguments:
+def by_row(*more: object, source: bool = True) -> Callable[[Rng], Arguments]:
+    def generate(r: Rng) -> Arguments:
         x = r.tensor()
         dim = r.dim(x.size)
         index = r.index((r.randint(0, 9),) if x.size or r.random() < 0.5 else (), x.size[dim] if x.size else 1)
@@ -194,17 +196,17 @@ calls("torch.index_add#alpha", lambda r: ((a := by_row()(r)[0]), {"alpha": r.num
 calls("torch.take", lambda r: (((x := r.tensor()), r.index(r.shape(0, 2), torch.Size(x.size).numel())), {}))
 
 
-def indices(r: R, x: Given) -> tuple:
+def indices(r: Rng, x: TensorSpec) -> tuple:
     shape = r.shape(0, 2)
     return tuple(r.choice((slice(None), r.index(r.broadcast(shape), n))) for n in x.size[: r.randint(1, 3)])
 
 
-def item(r: R) -> Arguments:
+def item(r: Rng) -> Arguments:
     x = r.tensor(r.full_shape(1))
     return (x, indices(r, x)), {}
 
 
-def set_item(r: R) -> Arguments:
+def set_item(r: Rng) -> Arguments:
     x = r.tensor(r.full_shape(1))
     if r.random() < 0.3:
         return (x, r.tensor(x.size[: r.randint(1, len(x.size))], torch.bool), r.number(x.dtype)), {}

@@ -1,4 +1,4 @@
-"""The cases of a seed: group by group, each of one operator."""
+"""The cases of a seed, in groups of one operator each."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..opinfo.common import RANDOM, TIES, UNINITIALISED, forward_dtypes, op_id, 
 from . import layers  # noqa: F401  (adds its calls)
 from .calls import CALLS
 from .compare import BY_ID, Case, run
-from .given import DTYPES, Given, R, change, of
+from .tensor_spec import DTYPES, Rng, TensorSpec, change, of
 
 PER_GROUP = 40
-# Random, uninitialised, or free to choose: nothing to compare. The last are slow, or call other operators in Python.
+# Operators without a unique result, because they are random or uninitialized, then slow or composite ones.
 LEFT_OUT = RANDOM | UNINITIALISED | set(TIES) | {
     "new_empty", "empty_strided", "linalg.lstsq", "linalg.lstsq.grad_oriented", "svd", "linalg.svd", "linalg.eig",
     "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh",
@@ -32,14 +32,14 @@ LEFT_OUT = RANDOM | UNINITIALISED | set(TIES) | {
 
 @functools.cache
 def names(pattern: str) -> list[str]:
-    """Operators to choose from."""
+    """Return the operators to choose from."""
     opinfo = [f"opinfo:{name}" for name in sorted(BY_ID) if name not in LEFT_OUT]
     return [name for name in sorted(CALLS) + opinfo if re.search(pattern, name)]
 
 
 @functools.lru_cache(maxsize=8)
 def some_samples(name: str, dtype: torch.dtype) -> list[tuple[tuple, dict]]:
-    """Arguments of an OpInfo's samples, tensors described."""
+    """Return the arguments of an OpInfo's samples, with tensors as specs."""
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -48,22 +48,22 @@ def some_samples(name: str, dtype: torch.dtype) -> list[tuple[tuple, dict]]:
             tensors = [t for t in tree_leaves(tree) if isinstance(t, torch.Tensor)]
             if all(type(t) is torch.Tensor and t.layout == torch.strided and not t.is_nested and t.numel() < 50000
                    and not t.is_quantized for t in tensors):  # fmt: skip
-                found.append(tree_map(described, tree))
+                found.append(tree_map(to_spec, tree))
     return found
 
 
-def described(value: object) -> object:
+def to_spec(value: object) -> object:
     if isinstance(value, torch.Tensor):
         return of(value)
     return torch.device("cpu") if value == "cpu" else value
 
 
-def mutated(r: R, tree: object, every: bool) -> object:
-    """Other layouts, types and numbers."""
+def mutated(r: Rng, tree: object, every: bool) -> object:
+    """Change layouts, dtypes and values at random."""
     retype, special = r.random() < 0.12, r.random() < 0.2
     index = [False]
 
-    def change_one(g: Given) -> Given:
+    def change_one(g: TensorSpec) -> TensorSpec:
         t = g.base.as_strided(g.size, g.stride, g.offset)
         if special and t.numel() and (t.is_floating_point() or every):
             chosen = torch.rand(t.shape, generator=torch.Generator().manual_seed(r.getrandbits(30))) < 0.15
@@ -79,21 +79,21 @@ def mutated(r: R, tree: object, every: bool) -> object:
     return change(tree, change_one)
 
 
-def with_out(r: R, case: Case) -> Case | None:
-    """The form out=, with results of the right shape or another, type or another, in some layout."""
+def with_out(r: Rng, case: Case) -> Case | None:
+    """Convert to the out= form. The out tensors may have another shape, dtype or layout."""
     try:
         results = run(replace(case, form="call"), "cpu")
     except Exception:
         return None
     if not results or not all(isinstance(t, torch.Tensor) and t.layout == torch.strided for t in results):
         return None
-    inputs = [g for g in tree_leaves((case.args, case.kwargs)) if isinstance(g, Given)]
+    inputs = [g for g in tree_leaves((case.args, case.kwargs)) if isinstance(g, TensorSpec)]
     outs = []
     for t in results:
         dtype = t.dtype if r.random() < 0.8 else r.choice(DTYPES)
         same = [g for g in inputs if g.size == tuple(t.shape) and g.dtype == dtype and 0 not in g.stride]
         if same and r.random() < 0.15:
-            outs.append(r.choice(same))  # the very input
+            outs.append(r.choice(same))  # an input itself
             continue
         shape = tuple(t.shape) if r.random() < 0.7 else r.choice(((0,), (1,), (*t.shape, 2)))
         outs.append(r.laid_out(r.values(torch.Size(shape).numel(), dtype).view(shape), shares=False))
@@ -101,9 +101,9 @@ def with_out(r: R, case: Case) -> Case | None:
     return replace(case, form="out", kwargs=kwargs)
 
 
-def in_place(r: R, case: Case) -> Case | None:
-    """The form that writes its first argument."""
-    if not isinstance(case.args[0], Given):
+def in_place(r: Rng, case: Case) -> Case | None:
+    """Convert to the form that writes to its first argument."""
+    if not isinstance(case.args[0], TensorSpec):
         return None
     if case.name.startswith("opinfo:"):
         if BY_ID[case.name[7:]].inplace_variant is None:
@@ -123,7 +123,7 @@ def in_place(r: R, case: Case) -> Case | None:
 def with_grad(case: Case) -> Case | None:
     found = [False]
 
-    def mark(g: Given) -> Given:
+    def mark(g: TensorSpec) -> TensorSpec:
         if not (g.dtype.is_floating_point or g.dtype.is_complex):
             return g
         found[0] = True
@@ -134,20 +134,20 @@ def with_grad(case: Case) -> Case | None:
 
 
 def cases(seed: int, group: int, pattern: str) -> Iterator[Case]:
-    """The cases of one group."""
-    r = R(f"{seed}:{group}")
+    """Generate the cases of one group."""
+    r = Rng(f"{seed}:{group}")
     name = r.choice(names(pattern))
-    given: list[tuple[tuple, dict]] = []
+    opinfo_samples: list[tuple[tuple, dict]] = []
     if name.startswith("opinfo:"):
         op = BY_ID[name[7:]]
         dtype = r.choice(sorted(forward_dtypes(op) & set(DTYPES) or {torch.float32}, key=str))
-        given = some_samples(name[7:], dtype)
-        if not given:
+        opinfo_samples = some_samples(name[7:], dtype)
+        if not opinfo_samples:
             return
     for number in range(PER_GROUP):
-        r = R(f"{seed}:{group}:{number}")
-        if given:
-            args, kwargs = mutated(r, r.choice(given), op_id(op).startswith("nan"))
+        r = Rng(f"{seed}:{group}:{number}")
+        if opinfo_samples:
+            args, kwargs = mutated(r, r.choice(opinfo_samples), op_id(op).startswith("nan"))
         else:
             r.special = 0.1 if r.random() < 0.25 else 0.0
             args, kwargs = CALLS[name](r)

@@ -1,4 +1,4 @@
-"""Runs groups of cases until it is killed, and writes findings to standard output, a JSON object a line."""
+"""Run groups of cases until killed, and write one JSON object per finding to standard output."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .compare import compare, run
 from .reasons import reason
 from .reduce import reduced
 
-SEEN = 3  # findings of one operator, form and kind that are reduced and reported
+SEEN = 3  # findings per operator, form and kind to reduce and report
 
 
-def main(seed: int, first: int, pattern: str, board: str, seconds: float, last: int) -> None:
-    """`board`: a file in which the parent reads what runs now, should this process end early."""
+def main(seed: int, first: int, pattern: str, status_file: str, seconds: float, last: int) -> None:
+    """Write the running case to the file `status_file`, which the parent reads if this process dies."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     mpsx.fallback.set_mode("silent")
-    with open(board, "r+b") as file:
+    with open(status_file, "r+b") as file:
         memory = mmap.mmap(file.fileno(), 256)
-    torch.ones(1, device="mpsx").add_(1)  # simt may have to compile its kernels first
+    torch.ones(1, device="mpsx").add_(1)  # let simt compile its kernels before the first case
     torch.mpsx.synchronize()
     seen: dict[tuple, int] = {}
     count, group, until = 0, first, time.time() + seconds
@@ -44,10 +44,10 @@ def main(seed: int, first: int, pattern: str, board: str, seconds: float, last: 
             try:
                 finding = compare(case, note)
             except Exception:
-                tell(case, "fuzzer", traceback.format_exc()[-300:], case.name)
+                emit(case, "fuzzer", traceback.format_exc()[-300:], case.name)
                 continue
             count += 1
-            note("cpu")  # which the next case is made with
+            note("cpu")  # generating the next case calls the CPU
             if finding is None:
                 continue
             key = (case.name, case.form, finding.kind)
@@ -56,18 +56,18 @@ def main(seed: int, first: int, pattern: str, board: str, seconds: float, last: 
                 continue
             line = case.text()
             if not reason(case.name, finding.kind, f"{line} {finding.detail}"):
-                tell(case, finding.kind, finding.detail, line, pending=True)  # should reducing it end the process
+                emit(case, finding.kind, finding.detail, line, pending=True)  # in case reducing it crashes
                 note("reduce")
                 smaller, finding = reduced(case, finding)
                 line = smaller.text()
-            tell(case, finding.kind, finding.detail, line)
+            emit(case, finding.kind, finding.detail, line)
         group += 1
         if group % 5 == 0:
             print(json.dumps({"count": count, "group": group}), flush=True)
     print(json.dumps({"count": count, "group": group}), flush=True)
 
 
-def tell(case: object, kind: str, detail: str, line: str, pending: bool = False) -> None:
+def emit(case: object, kind: str, detail: str, line: str, pending: bool = False) -> None:
     why = reason(case.name, kind, f"{line} {detail}")
     row = {"where": case.where, "name": case.name, "form": case.form, "kind": kind, "detail": detail, "line": line}
     row |= {"reason": why}
@@ -75,7 +75,7 @@ def tell(case: object, kind: str, detail: str, line: str, pending: bool = False)
 
 
 def show(where: str, pattern: str) -> None:
-    """One case again, its line before it runs."""
+    """Repeat one case, printing it before it runs."""
     warnings.simplefilter("ignore")
     seed, group = map(int, where.split(":")[:2])
     for case in cases(seed, group, pattern):
@@ -85,8 +85,8 @@ def show(where: str, pattern: str) -> None:
 
 
 def repeat(where: str, pattern: str, before: bool) -> None:
-    """On the CPU alone, a group's cases, so often that a process whose memory one of them damages ends; or, with an
-    allocator that checks memory, those of the groups before it."""
+    """Repeat a group's cases on the CPU often enough that memory corruption crashes the process. With `before`, run
+    the preceding groups once, for use with an allocator that checks memory."""
     seed, group, number = map(int, where.split(":"))
     if before:
         chosen = [case for g in range(max(group - 20, 0), group) for case in cases(seed, g, pattern)]

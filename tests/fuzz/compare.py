@@ -1,4 +1,4 @@
-"""One case on both devices, and whether they agree."""
+"""Run one case on both devices and compare."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ..opinfo.common import CPU_ARGUMENTS, OPS, error, op_id
-from .given import Given, literal, make
+from .tensor_spec import TensorSpec, literal, make
 
 BY_ID = {op_id(op): op for op in OPS}
-# A device may well have kernels that the CPU lacks.
+# CPU errors that mpsx need not raise, because it may support what the CPU does not.
 UNSUPPORTED = re.compile(r"not implemented|not supported|[Uu]nsupported|does not support|only support|must be|"
                          r"expected scalar type|should have the same|same dtype|not available")  # fmt: skip
-# Operators that choose among equal elements, and where `dim` is among their arguments.
+# Operators that choose among equal elements, with the position of `dim` among their arguments.
 TIES = {"topk": 2, "kthvalue": 2, "mode": 1, "median": 1, "nanmedian": 1}
 WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128, torch.float16: torch.float64,
         torch.bfloat16: torch.float64}  # fmt: skip
@@ -23,7 +23,7 @@ WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128, torch.f
 
 @dataclass(frozen=True)
 class Case:
-    """A call: an operator's name, how it is called, and with what."""
+    """A call: an operator's name, the form of the call, and the arguments."""
 
     where: str  # seed:group:number
     name: str  # "torch.add", "torch.index_reduce#prod", "opinfo:sort"
@@ -32,7 +32,6 @@ class Case:
     kwargs: dict = field(default_factory=dict)
 
     def function(self) -> object:
-        """The function that is called."""
         if self.name.startswith("opinfo:"):
             op = BY_ID[self.name[7:]]
             return op.inplace_variant if self.form == "in_place" else op.op
@@ -42,22 +41,22 @@ class Case:
         return found
 
     def text(self) -> str:
-        """As a line of Python, but for the gradient."""
+        """Format the case as a line of Python, without the gradient."""
         names, made = {}, []
         for leaf in tree_leaves((self.args, self.kwargs)):
-            if isinstance(leaf, Given) and id(leaf.base) not in names:
+            if isinstance(leaf, TensorSpec) and id(leaf.base) not in names:
                 names[id(leaf.base)] = f"b{len(names)}"
                 made.append(f"{names[id(leaf.base)]} = {literal(leaf.base)}; ")
 
         def shown(value: object) -> str:
-            if isinstance(value, Given):
+            if isinstance(value, TensorSpec):
                 return value.text(names)
             if isinstance(value, list | tuple):
                 inner = ", ".join(map(shown, value)) + ("," if isinstance(value, tuple) and len(value) == 1 else "")
                 return f"[{inner}]" if isinstance(value, list) else f"({inner})"
             return "d" if isinstance(value, torch.device) else repr(value)
 
-        given = [*map(shown, self.args), *(f"{k}={shown(v)}" for k, v in self.kwargs.items())]
+        arguments = [*map(shown, self.args), *(f"{k}={shown(v)}" for k, v in self.kwargs.items())]
         name = self.name.partition("#")[0]
         if name.startswith("opinfo:"):
             attribute = "inplace_variant" if self.form == "in_place" else "op"
@@ -65,7 +64,7 @@ class Case:
             for guess in (f"torch.{self.name[7:]}", f"torch.Tensor.{self.name[7:]}"):
                 if replace(self, name=guess).exists() and replace(self, name=guess).function() is self.function():
                     name = guess
-        return "".join(made) + f"{name}({', '.join(given)})" + (" -> grad" if self.form == "grad" else "")
+        return "".join(made) + f"{name}({', '.join(arguments)})" + (" -> grad" if self.form == "grad" else "")
 
     def exists(self) -> bool:
         try:
@@ -77,14 +76,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Finding:
-    """How the devices disagree."""
+    """A disagreement between the devices."""
 
     kind: str
     detail: str
 
 
 def run(case: Case, device: str, widen: bool = False) -> list[torch.Tensor | object]:
-    """Everything the call returns or leaves in memory; its gradients for the form `grad`."""
+    """Return everything the call returns or writes, or its gradients for the form `grad`."""
     args, kwargs = case.args, case.kwargs
     if widen:
         args, kwargs = tree_map(widened, (args, kwargs))
@@ -111,7 +110,7 @@ def run(case: Case, device: str, widen: bool = False) -> list[torch.Tensor | obj
 
 
 def storages(tree: object) -> list[torch.Tensor]:
-    """The memory of tensors, since neighbours count."""
+    """Return the tensors' whole storages, because writes outside the views count too."""
     bases: dict[int, torch.Tensor] = {}
     for t in tree_leaves(tree):
         if isinstance(t, torch.Tensor):
@@ -120,8 +119,8 @@ def storages(tree: object) -> list[torch.Tensor]:
 
 
 def widened(value: object) -> object:
-    """The same in float64."""
-    if isinstance(value, Given):
+    """Convert to float64."""
+    if isinstance(value, TensorSpec):
         return replace(value, base=wide_base(value.base))
     return WIDE.get(value, value) if isinstance(value, torch.dtype) else value
 
@@ -130,7 +129,7 @@ _wide: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
 
 def wide_base(base: torch.Tensor) -> torch.Tensor:
-    """One for all that share it."""
+    """Convert a base to float64, once for all tensors that share it."""
     if len(_wide) > 64:
         _wide.clear()
     if id(base) not in _wide:
@@ -139,9 +138,9 @@ def wide_base(base: torch.Tensor) -> torch.Tensor:
 
 
 def values_differ(have: torch.Tensor, want: torch.Tensor, exact: torch.Tensor | None) -> str | None:
-    """The difference beyond rounding, if there is any."""
+    """Describe a difference beyond rounding error, if there is one."""
     floating = want.is_floating_point() or want.is_complex()
-    if want.is_complex():  # the parts of what is not finite are nobody's promise
+    if want.is_complex():  # the parts of non-finite complex numbers are unspecified
         finite = torch.isfinite(want)
         have, want = have[finite], want[finite]
         exact = exact[finite] if exact is not None and exact.shape == finite.shape else None
@@ -160,9 +159,9 @@ def values_differ(have: torch.Tensor, want: torch.Tensor, exact: torch.Tensor | 
 
 
 def tied(case: Case) -> tuple[torch.Tensor, int] | None:
-    """The input and the dimension of an operator that may choose among equal elements."""
+    """Return input and dimension of an operator that may choose among equal elements."""
     at = TIES.get(re.split(r"[.:#]", case.name)[-1])
-    if at is None or not isinstance(case.args[0], Given):
+    if at is None or not isinstance(case.args[0], TensorSpec):
         return None
     x = make(case.args[0], "cpu").detach()
     dim = case.kwargs.get("dim", case.args[at] if len(case.args) > at else -1)
@@ -170,7 +169,7 @@ def tied(case: Case) -> tuple[torch.Tensor, int] | None:
 
 
 def repeats(x: torch.Tensor, dim: int) -> bool:
-    """Whether equal elements lie along a dimension, or may."""
+    """Return whether a dimension contains, or may contain, equal elements."""
     if x.is_complex():
         return True
     ordered = x.sort(dim).values
@@ -178,45 +177,47 @@ def repeats(x: torch.Tensor, dim: int) -> bool:
 
 
 def same_choice(x: torch.Tensor, dim: int, ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Whether two sets of places hold the same values, each once."""
-    places = [p if p.dim() == x.dim() else p.view(1) if p.dim() == 0 and x.dim() == 1 else p.unsqueeze(dim)
-              for p in (ours.cpu(), theirs)]  # fmt: skip
-    if places[0].lt(0).any() or places[0].ge(x.size(dim)).any() or places[0].sort(dim).values.diff(dim=dim).eq(0).any():
+    """Return whether two index tensors select the same values, each index once."""
+    indices = [p if p.dim() == x.dim() else p.view(1) if p.dim() == 0 and x.dim() == 1 else p.unsqueeze(dim)
+               for p in (ours.cpu(), theirs)]  # fmt: skip
+    if indices[0].lt(0).any() or indices[0].ge(x.size(dim)).any():
         return False
-    mine, right = (x.gather(dim, p) for p in places)
+    if indices[0].sort(dim).values.diff(dim=dim).eq(0).any():
+        return False
+    mine, right = (x.gather(dim, p) for p in indices)
     return torch.equal(mine.nan_to_num(7.0), right.nan_to_num(7.0)) and torch.equal(mine.isnan(), right.isnan())
 
 
 def significant(t: torch.Tensor) -> list[int]:
-    """The strides that say something."""
+    """Return the strides of dimensions larger than 1."""
     return [stride for size, stride in zip(t.shape, t.stride(), strict=True) if size > 1]
 
 
 def compare(case: Case, note: object = lambda phase: None) -> Finding | None:
-    """Runs a case; `note` is told which device runs."""
+    """Run a case on both devices and compare; calls `note` with the name of each phase."""
     choice = tied(case)
     if choice and case.form == "grad" and repeats(*choice):
         return None
     note("cpu")
     try:
         want = run(case, "cpu")
-    except Exception as refusal:
-        want = refusal
+    except Exception as error:
+        want = error
     if case.form == "out" and isinstance(want, TypeError):
         return None
     note("mpsx")
     try:
         have = run(case, "mpsx")
         torch.mpsx.synchronize()
-    except Exception as refusal:
-        have = refusal
+    except Exception as error:
+        have = error
     note("compare")
     if isinstance(want, Exception):
         if isinstance(have, Exception) or UNSUPPORTED.search(str(want)):
             return None
-        return Finding("accepts", f"the CPU says {type(want).__name__}: {str(want)[:160]}")
+        return Finding("accepts", f"the CPU raises {type(want).__name__}: {str(want)[:160]}")
     if isinstance(have, Exception):
-        return Finding("refuses", f"{type(have).__name__}: {str(have)[:200]}")
+        return Finding("rejects", f"{type(have).__name__}: {str(have)[:200]}")
     if len(have) != len(want):
         return Finding("structure", f"{len(have)} results instead of {len(want)}")
     exact: list[object] | None = None
@@ -231,9 +232,9 @@ def compare(case: Case, note: object = lambda phase: None) -> Finding | None:
         if theirs.numel() and significant(ours) != significant(theirs) and case.form != "grad":
             return Finding("strides", f"{ours.stride()} instead of {theirs.stride()} of {tuple(theirs.shape)}")
         if choice and i == 1 and ours.dtype == torch.int64 and same_choice(*choice, ours, theirs):
-            ours.copy_(theirs)  # in the memory of out= too
+            ours.copy_(theirs)  # also in an out= tensor's storage
         mine, right = ours.detach().cpu(), theirs.detach()
-        if case.form == "grad":  # where a number is not finite, formulas that mean the same differ
+        if case.form == "grad":  # mathematically equal formulas differ for non-finite values
             finite = torch.isfinite(mine) & torch.isfinite(right)
             mine, right = mine.where(finite, 0), right.where(finite, 0)
         if values_differ(mine, right, None) is None:
@@ -252,7 +253,7 @@ def compare(case: Case, note: object = lambda phase: None) -> Finding | None:
 
 
 def as_without_out(case: Case, have: list) -> bool:
-    """Whether memory holds what the CPU returns when it is given no `out=`, and all else as it was."""
+    """Return whether out= holds what the CPU returns without out=, and other storages are unchanged."""
     plain = replace(case, form="call", kwargs={key: v for key, v in case.kwargs.items() if key != "out"})
     results = run(plain, "cpu")
     args, kwargs = make((case.args, case.kwargs), "cpu")

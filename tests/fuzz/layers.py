@@ -1,4 +1,4 @@
-"""Hand-written calls of products, layers, losses and factories."""
+"""Hand-written calls of matmuls, layers, losses and factories."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Callable
 import torch
 
 from .calls import CALLS, REAL, Arguments, calls, unary
-from .given import DTYPES, FLOATS, INTEGERS, Given, R
+from .tensor_spec import DTYPES, FLOATS, INTEGERS, Rng, TensorSpec
 
 
-def product(shapes: Callable[[R], tuple]) -> Callable[[R], Arguments]:
-    def generate(r: R) -> Arguments:
+def matmul(shapes: Callable[[Rng], tuple]) -> Callable[[Rng], Arguments]:
+    def generate(r: Rng) -> Arguments:
         kind = r.choice((torch.float32, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.int64))
         return tuple(r.tensor(shape, kind) for shape in shapes(r)), {}
 
     return generate
 
 
-calls("torch.mm", product(lambda r: ((r.size(), k := r.size()), (k, r.size()))))
-calls("torch.bmm", product(lambda r: ((b := r.randint(0, 4), r.size() % 40, k := r.size()), (b, k, r.size() % 40))))
-calls("torch.matmul", product(lambda r: ((*r.shape(0, 2), k := r.size() % 50), (k, *r.shape(0, 1)))))
-calls("torch.mv", product(lambda r: ((r.size(), k := r.size()), (k,))))
-calls("torch.dot torch.inner", product(lambda r: ((n := r.size(),), (n,))))
-calls("torch.addmm torch.addbmm", product(lambda r: ((m := r.size(), n := r.size()), (m, k := r.size()), (k, n))))
-calls("torch.baddbmm", product(lambda r: ((b := 2, m := 5, n := r.size()), (b, m, k := r.size()), (b, k, n))))
-calls("torch.nn.functional.linear", product(lambda r: ((*r.shape(0, 2), k := r.size()), (n := r.size(), k), (n,))))
+calls("torch.mm", matmul(lambda r: ((r.size(), k := r.size()), (k, r.size()))))
+calls("torch.bmm", matmul(lambda r: ((b := r.randint(0, 4), r.size() % 40, k := r.size()), (b, k, r.size() % 40))))
+calls("torch.matmul", matmul(lambda r: ((*r.shape(0, 2), k := r.size() % 50), (k, *r.shape(0, 1)))))
+calls("torch.mv", matmul(lambda r: ((r.size(), k := r.size()), (k,))))
+calls("torch.dot torch.inner", matmul(lambda r: ((n := r.size(),), (n,))))
+calls("torch.addmm torch.addbmm", matmul(lambda r: ((m := r.size(), n := r.size()), (m, k := r.size()), (k, n))))
+calls("torch.baddbmm", matmul(lambda r: ((b := 2, m := 5, n := r.size()), (b, m, k := r.size()), (b, k, n))))
+calls("torch.nn.functional.linear", matmul(lambda r: ((*r.shape(0, 2), k := r.size()), (n := r.size(), k), (n,))))
 
 
-def convolution(dims: int) -> Callable[[R], Arguments]:
-    def generate(r: R) -> Arguments:
+def convolution(dims: int) -> Callable[[Rng], Arguments]:
+    def generate(r: Rng) -> Arguments:
         groups = r.choice((1, 1, 2, 3))
         into, out = groups * r.randint(1, 4), groups * r.randint(1, 4)
         kernel = [r.randint(1, 3) for _ in range(dims)]
@@ -47,8 +47,8 @@ def convolution(dims: int) -> Callable[[R], Arguments]:
     return generate
 
 
-def pool(dims: int, maximum: bool) -> Callable[[R], Arguments]:
-    def generate(r: R) -> Arguments:
+def pool(dims: int, maximum: bool) -> Callable[[Rng], Arguments]:
+    def generate(r: Rng) -> Arguments:
         x = r.tensor((*r.choice(((2,), (1, 3), (3, 0))), *(r.randint(1, 12) for _ in range(dims))), FLOATS)
         keywords = {"kernel_size": r.randint(1, 4), "stride": r.randint(1, 4), "ceil_mode": r.random() < 0.5}
         keywords["padding"] = r.randint(0, keywords["kernel_size"] // 2)
@@ -74,14 +74,14 @@ for n in (1, 2, 3):
         {"mode": r.choice(("constant", "reflect", "replicate", "circular"))})  # fmt: skip
 
 
-def normalised(r: R) -> Arguments:
+def normalized(r: Rng) -> Arguments:
     x = r.tensor(r.full_shape(1), FLOATS)
     last = x.size[-r.randint(1, len(x.size)) :]
     return (x, last, *(r.tensor(last, x.dtype) if r.random() < 0.7 else None for _ in range(2))), {}
 
 
-calls("torch.nn.functional.layer_norm", normalised)
-calls("torch.nn.functional.rms_norm", lambda r: (normalised(r)[0][:3], {}))
+calls("torch.nn.functional.layer_norm", normalized)
+calls("torch.nn.functional.rms_norm", lambda r: (normalized(r)[0][:3], {}))
 calls(
     "torch.nn.functional.group_norm",
     lambda r: ((r.tensor((2, 6, *r.full_shape(0, 2)), FLOATS), r.choice((1, 2, 3, 6))), {}),
@@ -110,11 +110,11 @@ CALLS["torch.nn.functional.cosine_similarity"] = lambda r: (
 )
 
 
-def of_ones(r: R, dtype: torch.dtype) -> Given:
+def of_ones(r: Rng, dtype: torch.dtype) -> TensorSpec:
     return r.laid_out(torch.ones(4, dtype=dtype))
 
 
-def loss(r: R) -> Arguments:
+def loss(r: Rng) -> Arguments:
     x = r.tensor(dtype=FLOATS)
     return (x, r.tensor(x.size, x.dtype)), {"reduction": r.choice(("none", "mean", "sum"))}
 

@@ -1,4 +1,4 @@
-"""Makes a finding small: the same disagreement with fewer, plainer arguments."""
+"""Reduce a finding to fewer and simpler arguments with the same disagreement."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from .compare import Case, Finding, compare
-from .given import Given, change, of
+from .tensor_spec import TensorSpec, change, of
 
 
-def dense(g: Given) -> torch.Tensor:
+def dense(g: TensorSpec) -> torch.Tensor:
     return g.base.as_strided(g.size, g.stride, g.offset)
 
 
-def changed(case: Case, old: Given, new: Given) -> Case:
+def changed(case: Case, old: TensorSpec, new: TensorSpec) -> Case:
     args, kwargs = change((case.args, case.kwargs), lambda g: new if g is old else g)
     return replace(case, args=args, kwargs=kwargs)
 
 
 def candidates(case: Case) -> Iterator[Case]:
-    """Simpler cases, the boldest first."""
-    given = [g for g in tree_leaves((case.args, case.kwargs)) if isinstance(g, Given)]
-    for size in sorted({n for g in given for n in g.size if n > 1}, reverse=True):
+    """Generate simpler cases, the largest reductions first."""
+    specs = [g for g in tree_leaves((case.args, case.kwargs)) if isinstance(g, TensorSpec)]
+    for size in sorted({n for g in specs for n in g.size if n > 1}, reverse=True):
         for fewer in {1, 2, size // 2, size - 1}:
-            if fewer < size:  # every dimension of that size together, so that shapes still go with each other
+            if fewer < size:  # change all dimensions of this size together, so that the shapes still match
 
-                def narrowed(g: Given, size: int = size, fewer: int = fewer) -> Given:
+                def narrowed(g: TensorSpec, size: int = size, fewer: int = fewer) -> TensorSpec:
                     return replace(g, size=tuple(fewer if n == size else n for n in g.size))
 
                 args, kwargs = change((case.args, case.kwargs), narrowed)
                 yield replace(case, args=args, kwargs=kwargs)
     for key in [k for k in case.kwargs if k != "out"]:
         yield replace(case, kwargs={k: v for k, v in case.kwargs.items() if k != key})
-    for g in given:
+    for g in specs:
         t = dense(g)
         if not t.is_contiguous() or g.offset or g.base.numel() != t.numel():
             yield changed(case, g, replace(of(t.contiguous()), grad=g.grad))
@@ -49,7 +49,7 @@ def candidates(case: Case) -> Iterator[Case]:
 
 
 def reduced(case: Case, finding: Finding, seconds: float = 8.0) -> tuple[Case, Finding]:
-    """The smallest found in that time."""
+    """Return the smallest case found within the time limit."""
     end = time.monotonic() + seconds
     again = True
     while again:

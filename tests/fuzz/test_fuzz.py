@@ -1,4 +1,4 @@
-"""The fuzzer: the same cases every time, and, in a sweep, new ones."""
+"""Run the fuzzer on a fixed seed, and on new seeds in a sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random tensors, described so that they can be made on any device, reduced, and written down in a line."""
+"""Random tensors as specs, which can be created on any device, reduced, and printed on one line."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SIZES = (0, 1, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 
 
 
 @dataclass(frozen=True)
-class Given:
-    """A tensor: a view of `base`, which is one-dimensional and which several may share."""
+class TensorSpec:
+    """A tensor: a view of `base`, which is one-dimensional and may be shared by several specs."""
 
     base: torch.Tensor
     size: tuple[int, ...]
@@ -31,7 +31,7 @@ class Given:
         return self.base.dtype
 
     def text(self, names: dict[int, str]) -> str:
-        """As an expression; `names` are those of the bases."""
+        """Format as an expression; `names` are the names of the bases."""
         dense = torch.empty(self.size, device="meta").stride() == self.stride
         if dense and self.offset == 0 and self.base.numel() == torch.Size(self.size).numel():
             shape = ", ".join(map(str, self.size))
@@ -42,25 +42,25 @@ class Given:
         return text + (".requires_grad_()" if self.grad else "")
 
 
-def of(t: torch.Tensor, grad: bool = False) -> Given:
-    """A tensor as it lies."""
+def of(t: torch.Tensor, grad: bool = False) -> TensorSpec:
+    """Describe a tensor, including its strides."""
     if t.numel() == 0:
-        return Given(torch.empty(0, dtype=t.dtype), tuple(t.shape), tuple(t.stride()), 0, grad)
+        return TensorSpec(torch.empty(0, dtype=t.dtype), tuple(t.shape), tuple(t.stride()), 0, grad)
     span = sum((size - 1) * stride for size, stride in zip(t.shape, t.stride(), strict=True)) + 1
     base = t.detach().resolve_conj().resolve_neg()
     if base is not t.detach() and base.stride() != t.stride():
         base = base.contiguous()
-    return Given(base.as_strided((span,), (1,)).clone(), tuple(t.shape), tuple(base.stride()), 0, grad)
+    return TensorSpec(base.as_strided((span,), (1,)).clone(), tuple(t.shape), tuple(base.stride()), 0, grad)
 
 
 def make(tree: object, device: str) -> object:
-    """Arguments on a device: tensors that share a base share memory."""
+    """Create arguments on a device; tensors that share a base share memory."""
     bases: dict[int, torch.Tensor] = {}
 
     def build(value: object) -> object:
         if value is torch.device or isinstance(value, torch.device):
             return torch.device(device)
-        if not isinstance(value, Given):
+        if not isinstance(value, TensorSpec):
             return value
         base = bases.setdefault(id(value.base), value.base.clone().to(device))
         t = base.as_strided(value.size, value.stride, value.offset)
@@ -70,7 +70,7 @@ def make(tree: object, device: str) -> object:
 
 
 def literal(t: torch.Tensor) -> str:
-    """A base, as an expression; `d` is the device."""
+    """Format a base as an expression; `d` is the device."""
     kind = f"dtype={t.dtype}, device=d"
     if t.numel() > 64:
         if torch.equal(t, t[:1].expand(t.numel())):
@@ -81,7 +81,7 @@ def literal(t: torch.Tensor) -> str:
 
 
 def contents(t: torch.Tensor) -> str:
-    """For reasons, what there is among elements that are too many to show."""
+    """Summarize the values of a tensor that is too large to print, for the patterns in reasons.py."""
     if t.dtype.is_floating_point or t.dtype.is_complex:
         largest = t[t.isfinite()].abs().float().amax().item() if t.isfinite().any() else 0.0
         extent = f" up to {largest:.0e}" * (largest >= 1e4)
@@ -89,10 +89,10 @@ def contents(t: torch.Tensor) -> str:
     return "" if t.dtype == torch.bool else f" from {t.min().item()} to {t.max().item()}"
 
 
-class R(random.Random):
-    """Random choices of what calls are made of."""
+class Rng(random.Random):
+    """Random generator of arguments."""
 
-    special = 0.0  # how likely an element is a special value
+    special = 0.0  # the probability of a special value per element
 
     def size(self) -> int:
         return self.choice(SIZES)
@@ -110,11 +110,11 @@ class R(random.Random):
                 return sizes
 
     def full_shape(self, least: int = 1, most: int = 4) -> tuple[int, ...]:
-        """A shape with elements, mostly."""
+        """Return a shape that is rarely empty."""
         return tuple(max(n, 1) if self.random() < 0.97 else n for n in self.shape(least, most))
 
     def broadcast(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """A shape that goes with this one."""
+        """Return a shape that broadcasts with this one."""
         kept = shape[self.randint(0, len(shape)) if self.random() < 0.2 else 0 :]
         return tuple(1 if self.random() < 0.15 else n for n in kept)
 
@@ -151,14 +151,16 @@ class R(random.Random):
             t = torch.complex(t, torch.randn(n, generator=g))
         return t.to(dtype)
 
-    def tensor(self, shape: Sequence[int] | None = None, dtype: torch.dtype | Sequence[torch.dtype] = DTYPES) -> Given:
-        """A tensor in some layout."""
+    def tensor(
+        self, shape: Sequence[int] | None = None, dtype: torch.dtype | Sequence[torch.dtype] = DTYPES
+    ) -> TensorSpec:
+        """Generate a tensor with a random layout."""
         shape = tuple(self.shape() if shape is None else shape)
         dtype = dtype if isinstance(dtype, torch.dtype) else self.choice(dtype)
         return self.laid_out(self.values(torch.Size(shape).numel(), dtype).view(shape))
 
-    def laid_out(self, t: torch.Tensor, shares: bool = True) -> Given:
-        """The same numbers in some layout; an expanded one (`shares`) changes them."""
+    def laid_out(self, t: torch.Tensor, shares: bool = True) -> TensorSpec:
+        """Apply a random layout. An expanded layout (only with `shares`) changes the values."""
         layout = self.choice(("dense",) * 5 + ("transposed", "sliced", "gaps", "channels_last", "expanded", "offset"))
         if t.numel() == 0 or (t.dim() == 0 and layout != "offset") or t.layout != torch.strided:
             layout = "dense"
@@ -181,21 +183,21 @@ class R(random.Random):
             offset = lead + (layout == "offset")
             base = self.values(offset + n + 3, t.dtype)
             base.as_strided(t.shape, stride, offset).copy_(t)
-            return Given(base, tuple(t.shape), tuple(stride), offset)
+            return TensorSpec(base, tuple(t.shape), tuple(stride), offset)
         return of(t.contiguous())
 
-    def index(self, shape: Sequence[int], size: int, dtype: torch.dtype = torch.int64) -> Given:
-        """Indices below `size`, once in a while one that is not."""
+    def index(self, shape: Sequence[int], size: int, dtype: torch.dtype = torch.int64) -> TensorSpec:
+        """Generate indices below `size`, with a rare one out of range."""
         g = torch.Generator().manual_seed(self.getrandbits(40))
         high = max(size, 1) + (self.random() < 0.03)
         return self.laid_out(torch.randint(high, tuple(shape), generator=g).to(dtype))
 
 
-def change(tree: object, change_one: Callable[[Given], Given]) -> object:
-    """Every tensor changed."""
-    return tree_map(lambda v: change_one(v) if isinstance(v, Given) else v, tree,
-                    is_leaf=lambda v: isinstance(v, Given))  # fmt: skip
+def change(tree: object, change_one: Callable[[TensorSpec], TensorSpec]) -> object:
+    """Apply `change_one` to every tensor."""
+    return tree_map(lambda v: change_one(v) if isinstance(v, TensorSpec) else v, tree,
+                    is_leaf=lambda v: isinstance(v, TensorSpec))  # fmt: skip
 
 
-def with_base(g: Given, base: torch.Tensor) -> Given:
+def with_base(g: TensorSpec, base: torch.Tensor) -> TensorSpec:
     return replace(g, base=base)
