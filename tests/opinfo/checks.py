@@ -1,4 +1,4 @@
-"""One OpInfo in one type, on mpsx against the CPU. The tests run these, and so does the op-support matrix."""
+"""Check one OpInfo with one dtype on mpsx against the CPU, for the tests and the operator support matrix."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from .common import (
     tensors,
 )
 
-# Opened around what runs on the device, and around nothing else: for whoever wants to know what that was.
+# A context manager that is entered only around the calls on the device, to record them.
 Watch = Callable[[], AbstractContextManager[object]]
 Tensors = list[torch.Tensor]
 
 
 def cotangents(outputs: Iterable[torch.Tensor], seed: int) -> Tensors:
-    """Numbers to multiply derivatives with: quarters up to 2, exact in every type and equal on every device."""
+    """Return random multiples of 1/4 up to 2, which are exact in every dtype and the same on every device."""
     generator = torch.Generator().manual_seed(seed)
 
     def quarters(t: torch.Tensor) -> torch.Tensor:
@@ -46,7 +46,7 @@ def cotangents(outputs: Iterable[torch.Tensor], seed: int) -> Tensors:
 
 
 def sharing(arguments: object, results: object) -> list[tuple[list[bool], int, bool]]:
-    """Which results share a storage with which arguments, from where, and as views."""
+    """Return for each result the arguments whose storage it shares, its storage offset, and whether it is a view."""
     strided = [t for t in tensors(arguments) if t.layout == torch.strided]
     outputs = [r for r in tensors(results) if r.layout == torch.strided]
     shared = [(r, [storage(r) == storage(a) for a in strided]) for r in outputs]
@@ -54,15 +54,15 @@ def sharing(arguments: object, results: object) -> list[tuple[list[bool], int, b
 
 
 def without_order(op: OpInfo, sample: SampleInput, results: object, *, selects: bool) -> object:
-    """The positions of elements that results report, in a form that does not depend on the order of equal elements.
+    """Make reported positions of elements independent of the order of equal elements.
 
-    Indices of a forward (`selects`): the elements that they select. Gradients: their sums, plain and weighted.
+    Replace indices of a forward (`selects`) by the elements they select, and gradients by plain and weighted sums.
     """
     if op.name not in TIES or sample.kwargs.get("stable"):
         return results
-    place, x = TIES[op.name], sample.input.detach()
-    given = sample.args[place] if place is not None and place < len(sample.args) else None
-    dim = 0 if op.name == "msort" else sample.kwargs.get("dim", -1 if given is None else given)
+    dim_index, x = TIES[op.name], sample.input.detach()
+    dim_argument = sample.args[dim_index] if dim_index is not None and dim_index < len(sample.args) else None
+    dim = 0 if op.name == "msort" else sample.kwargs.get("dim", -1 if dim_argument is None else dim_argument)
     keeps = sample.kwargs.get("keepdim", len(sample.args) > 2 and sample.args[2]) or op.name != "kthvalue"
 
     def selected(index: torch.Tensor) -> torch.Tensor:
@@ -78,13 +78,13 @@ def without_order(op: OpInfo, sample: SampleInput, results: object, *, selects: 
 
 
 def check_forward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Results and aliasing; returns how many samples were compared."""
+    """Compare results and aliasing; return the number of samples compared."""
     compared = 0
     for sample in samples(op, dtype, count):
         cpu, device = on_cpu(sample), on_device(op, sample)
         try:
             expected = call(op, cpu)
-        except Exception:  # a sample that the CPU refuses
+        except Exception:  # the CPU rejects the sample
             continue
         with watch():
             got = call(op, device)
@@ -99,10 +99,10 @@ def check_forward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watc
 
 
 def leaves_of(op: OpInfo, sample: SampleInput, arguments: Arguments) -> tuple[Tensors, Tensors]:
-    """The outputs that have a gradient and the inputs that take one."""
+    """Return the outputs that require grad and the inputs that do."""
     result = sample.output_process_fn_grad(call(op, arguments))
     outputs = [t for t in tensors(result) if t.requires_grad]
-    # A tensor without strides is summed, since the layout of its own gradient is not defined.
+    # Sum a non-strided output, because the layout of its gradient is not defined.
     outputs = [t if t.layout == torch.strided and not t.is_nested else t.sum() for t in outputs]
     return outputs, [t for t in tensors(arguments) if t.requires_grad]
 
@@ -111,7 +111,7 @@ Gradients = tuple[torch.Tensor | None, ...]
 
 
 def gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
-    """The gradients of all outputs with respect to all inputs that take one; empty: there are none."""
+    """Return the gradients of all outputs with respect to all inputs, or () if there are none."""
     outputs, inputs = leaves_of(op, sample, arguments)
     if not outputs or not inputs:
         return ()
@@ -122,7 +122,7 @@ def gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watc
 
 
 def second_gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
-    """The gradients of the gradients, with respect to inputs and cotangents; empty: there are none."""
+    """Return the gradients of the gradients with respect to inputs and cotangents, or () if there are none."""
     outputs, inputs = leaves_of(op, sample, arguments)
     if not outputs or not inputs:
         return ()
@@ -138,7 +138,7 @@ def second_gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watc
 
 
 def tangents(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
-    """The outputs' derivatives along one direction, by forward-mode differentiation; empty: there are none."""
+    """Return the forward-mode derivatives of the outputs along one direction, or () if there are none."""
     inputs = [t for t in tensors(arguments) if t.requires_grad]
     direction = dict(zip(map(id, inputs), cotangents(inputs, 4), strict=True))
     with forward_ad.dual_level(), watch():
@@ -155,12 +155,12 @@ Derivatives = Callable[[OpInfo, SampleInput, Arguments, Watch], Gradients]
 
 def check_derivatives(derivatives: Derivatives, op: OpInfo, dtype: torch.dtype, count: int | None,
                       watch: Watch = nullcontext) -> int:  # fmt: skip
-    """Derivatives of some kind; returns for how many samples there were any."""
+    """Compare derivatives; return the number of samples that have any."""
     compared = 0
     for sample in samples(op, dtype, count, requires_grad=True):
         try:
             expected = derivatives(op, sample, on_cpu(sample), nullcontext)
-        except Exception:  # a sample that the CPU refuses
+        except Exception:  # the CPU rejects the sample
             continue
         if not expected:
             continue
@@ -181,15 +181,15 @@ def check_derivatives(derivatives: Derivatives, op: OpInfo, dtype: torch.dtype, 
 
 
 def check_backward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Gradients; returns for how many samples there were any."""
+    """Compare gradients; return the number of samples that have any."""
     return check_derivatives(gradients, op, dtype, count, watch)
 
 
 def check_double_backward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Second gradients; returns for how many samples there were any."""
+    """Compare second gradients; return the number of samples that have any."""
     return check_derivatives(second_gradients, op, dtype, count, watch)
 
 
 def check_forward_mode(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Forward-mode derivatives; returns for how many samples there were any."""
+    """Compare forward-mode derivatives; return the number of samples that have any."""
     return check_derivatives(tangents, op, dtype, count, watch)

@@ -1,4 +1,4 @@
-"""Operators that the committed op-support matrix calls native must still be: checked while the tests run anyway."""
+"""Check while testing that operators still use native kernels if the committed support matrix says so."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .checks import Watch
 
 @cache
 def committed() -> summary.Summary:
-    """The summary of the driver in use; an empty one where there is none, or where it is of other OpInfos."""
+    """Load the summary for the current driver, or an empty one if there is none for this torch version."""
     found = summary.load(str(mpsx.driver()["name"]))
     version = torch.__version__.partition("+")[0].rpartition(".")[0]
     return found if found and found.torch.rpartition(".")[0] == version else summary.Summary(version)
@@ -31,7 +31,7 @@ def committed() -> summary.Summary:
 
 @contextmanager
 def still_runs(name: str, direction: str, dtype: torch.dtype) -> Iterator[Watch]:
-    """Gives what a check takes as `watch`; afterwards each sample must have gone as the summary says, or better."""
+    """Yield a `watch` for a check; afterwards require that each sample ran as well as the summary says."""
     logs: list[list[str]] = []
 
     @contextmanager
@@ -45,6 +45,6 @@ def still_runs(name: str, direction: str, dtype: torch.dtype) -> Iterator[Watch]
     for log in logs:
         worse = before in summary.RANK and summary.RANK[route(log)] < summary.RANK[before]
         assert not worse, (
-            f"{name} {direction} was {before}, and now ran {', '.join(log)}; if that is meant to be: "
+            f"{name} {direction} was {before}, but ran {', '.join(log)}; if this is intended: "
             f"python tools/opmatrix.py --only {name} --update"
         )

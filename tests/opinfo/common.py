@@ -1,4 +1,4 @@
-"""OpInfo samples on the CPU and on mpsx, and how their results are compared."""
+"""OpInfo samples on the CPU and on mpsx, and the comparison of their results."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 DEVICE = "mpsx"
 
-# No comparison is possible, on any device but the one named.
+# OpInfos that run only on the named device or cannot be moved to another one.
 NOT_COMPARABLE = {
     "jiterator_unary": "compiles CUDA source",
     "jiterator_binary": "compiles CUDA source",
     "jiterator_binary_return_by_ref": "compiles CUDA source",
     "jiterator_2inputs_2outputs": "compiles CUDA source",
     "jiterator_4inputs_with_extra_args": "compiles CUDA source",
-    "torch.ops.aten._flash_attention_forward": "a CUDA kernel's own operator",
-    "torch.ops.aten._efficient_attention_forward": "a CUDA kernel's own operator",
-    "as_strided.partial_views": "reads storage outside of the tensor, which a move to a device leaves behind",
+    "torch.ops.aten._flash_attention_forward": "CUDA only",
+    "torch.ops.aten._efficient_attention_forward": "CUDA only",
+    "as_strided.partial_views": "reads storage outside the tensor, which is not moved to the device",
 }
 
-# Operators whose tensor arguments after the first stay on the CPU, on any device.
+# Operators whose tensor arguments after the first stay on the CPU.
 CPU_ARGUMENTS = {"tensor_split"}
 
-# Memory that nobody wrote: everything but the values is compared.
+# Operators that return uninitialized memory: compare everything but the values.
 UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 
-# Random numbers. The device's generator is Philox, the CPU's is the Mersenne Twister, so values differ by design;
-# compared are shapes, types, strides, and that the same seed gives the same values again.
+# Random operators. The device's generator is Philox, the CPU's is the Mersenne Twister, so values differ by design.
+# Compare shapes, dtypes and strides, and check that the same seed gives the same values again.
 RANDOM = {
     "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "normal", "normal.in_place",
     "normal.number_mean", "nn.functional.alpha_dropout", "nn.functional.dropout", "nn.functional.dropout2d",
@@ -48,16 +48,16 @@ RANDOM = {
     "randn_like", "svd_lowrank", "uniform",
 }  # fmt: skip
 
-# In half types PyTorch picks the type of the buffers between its chunks by the device's name ("cpu", "cuda", others).
+# In half precision, PyTorch chooses the dtype of the buffers between chunks by device name ("cpu", "cuda", others).
 BUFFERS_BY_DEVICE_NAME = {"nn.functional.linear_cross_entropy.chunked_none"}
 
 
-# Which of equal elements comes first is left open, unless stable=True; and where `dim` is among their arguments.
+# Operators that choose among equal elements, unless stable=True, with the position of `dim` in their arguments.
 TIES = {"sort": 0, "argsort": 0, "msort": None, "topk": 1, "kthvalue": 1}
 
 
 def op_id(op: OpInfo) -> str:
-    """The name by which NOT_COMPARABLE and the like know an OpInfo."""
+    """Return the OpInfo's name as used in NOT_COMPARABLE and other tables."""
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
 
 
@@ -65,25 +65,25 @@ OPS = [op for op in op_db if op_id(op) not in NOT_COMPARABLE]
 
 
 def main_dtype(op: OpInfo) -> torch.dtype:
-    """float32 where the operator has it (an entry that declares no type for the CPU runs with it all the same)."""
+    """Return float32 if the operator supports it (also for an OpInfo that declares no CPU dtypes)."""
     dtypes = forward_dtypes(op)
     return torch.float32 if torch.float32 in dtypes else sorted(dtypes, key=str)[0]
 
 
 def forward_dtypes(op: OpInfo) -> set[torch.dtype]:
-    """The types that the OpInfo declares for the CPU."""
+    """Return the dtypes that the OpInfo declares for the CPU."""
     return op.supported_dtypes("cpu") or {torch.float32}
 
 
 def backward_dtypes(op: OpInfo) -> set[torch.dtype]:
-    """The types for which it says that gradients work."""
+    """Return the dtypes for which the OpInfo declares gradients."""
     if not op.supports_autograd:
         return set()
     return (op.supported_backward_dtypes("cpu") or {torch.float32}) & forward_dtypes(op)
 
 
 def has_backward(op: OpInfo, dtype: torch.dtype) -> bool:
-    """Whether the OpInfo says that gradients work for this type."""
+    """Return whether the OpInfo declares gradients for this dtype."""
     return dtype in backward_dtypes(op)
 
 
@@ -91,14 +91,14 @@ Sample = TypeVar("Sample", SampleInput, ErrorInput)
 
 
 def seed(value: int) -> None:
-    """torch.manual_seed of CPU and mpsx alone: it also notes the call stack for every other kind of GPU."""
+    """Seed only the CPU and mpsx: torch.manual_seed also records the call stack for every other GPU type."""
     torch.default_generator.manual_seed(value)
     torch.mpsx.manual_seed(value)
 
 
 def seeded(made: Iterable[Sample]) -> Iterator[Sample]:
-    """Each sample from the same state of the generators: torch's own iterator does that too, but first searches the
-    call stack for the test, which takes longer than the test."""
+    """Generate each sample from the same generator state. torch's own iterator does too, but first searches the call
+    stack for the test, which takes longer than the test."""
     made = iter(made)
     while True:
         seed(SEED)
@@ -112,20 +112,20 @@ def seeded(made: Iterable[Sample]) -> Iterator[Sample]:
 
 
 def samples(op: OpInfo, dtype: torch.dtype, count: int | None, requires_grad: bool = False) -> Iterator[SampleInput]:
-    """The first `count` samples (None: all), the same in every process and on every machine: where torch has CUDA, some
-    ask for a result there."""
+    """Return the first `count` samples (None: all), the same on every machine: skip those that request a CUDA result,
+    which exist only if torch has CUDA."""
     seed(0)
     made = seeded(op.sample_inputs_func(op, "cpu", dtype, requires_grad))
     return islice((sample for sample in made if sample.kwargs.get("device") != "cuda"), count)
 
 
 def error_samples(op: OpInfo) -> Iterator[ErrorInput]:
-    """Inputs that are to be refused."""
+    """Return inputs that must raise an error."""
     return seeded(op.error_inputs_func(op, "cpu"))
 
 
 def comparable(op: OpInfo, dtype: torch.dtype) -> bool:
-    """Whether values are the CPU's."""
+    """Return whether values can be compared with the CPU's."""
     if dtype in (torch.float16, torch.bfloat16) and op_id(op) in BUFFERS_BY_DEVICE_NAME:
         return False
     return op_id(op) not in RANDOM and op.name not in UNINITIALISED
@@ -135,7 +135,7 @@ Arguments = tuple[object, tuple, dict]
 
 
 def on_cpu(sample: SampleInput) -> Arguments:
-    """A copy of a sample's arguments."""
+    """Copy a sample's arguments."""
 
     def clone(value: object) -> object:
         if isinstance(value, torch.Tensor):
@@ -146,7 +146,7 @@ def on_cpu(sample: SampleInput) -> Arguments:
 
 
 def on_device(op: OpInfo, sample: SampleInput) -> Arguments:
-    """A sample's arguments, tensors and devices moved to mpsx."""
+    """Move a sample's arguments to mpsx, including devices."""
 
     def move(value: object) -> object:
         if isinstance(value, torch.Tensor):
@@ -160,24 +160,24 @@ def on_device(op: OpInfo, sample: SampleInput) -> Arguments:
 
 
 def call(function: Callable[..., object], arguments: Arguments, **more: object) -> object:
-    """Calls with a fixed seed."""
+    """Call with a fixed seed."""
     seed(1)
     first, args, kwargs = arguments
     return function(first, *args, **kwargs, **more)
 
 
 def tensors(tree: object) -> list[torch.Tensor]:
-    """Every tensor in a result."""
+    """Return every tensor in a result."""
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 def storage(tensor: torch.Tensor) -> int:
-    """The identity of a tensor's storage."""
+    """Return the identity of a tensor's storage."""
     return tensor.untyped_storage()._cdata
 
 
 def in_double(arguments: Arguments) -> Arguments:
-    """The same numbers in float64 and complex128."""
+    """Convert to float64 and complex128."""
     wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
     wide |= dict.fromkeys((torch.float16, torch.bfloat16), torch.float64)
 
@@ -190,17 +190,17 @@ def in_double(arguments: Arguments) -> Arguments:
 
 
 def error(result: torch.Tensor, exact: torch.Tensor) -> float:
-    """The largest difference: none of what is equal (infinities) or NaN in both, an infinite one of other NaN."""
+    """Return the largest absolute difference; equal infinities and matching NaNs count as 0, other NaNs as infinite."""
     same = torch.isclose(result, exact, rtol=0, atol=0, equal_nan=True)
     return torch.where(same, 0, result - exact).abs().nan_to_num(nan=torch.inf).max().item()
 
 
 def assert_close(have: torch.Tensor, want: torch.Tensor, exact: Callable[[], torch.Tensor] | None,
                  derivative: bool) -> None:  # fmt: skip
-    """As close to the CPU's result as PyTorch asks, or else at least as close to the one in float64 as the CPU's is.
+    """Require torch's default tolerance to the CPU result, or an error against float64 no larger than the CPU's.
 
-    The operators of a derivative round after each step, which leaves it to luck who comes closer: there, twice the
-    CPU's error and one rounding of the largest number are allowed.
+    Derivatives round after each operator, so either device may be closer by chance. They are allowed twice the CPU's
+    error and one rounding error of the largest value.
     """
     try:
         torch.testing.assert_close(have, want, equal_nan=True)
@@ -216,13 +216,13 @@ def assert_close(have: torch.Tensor, want: torch.Tensor, exact: Callable[[], tor
 
 
 def names_device(arguments: Arguments) -> bool:
-    """Whether a call's result is on the device of its arguments (else it is made on the default device, the CPU)."""
+    """Return whether the call has a tensor or device argument; otherwise its result is on the CPU, the default."""
     return any(isinstance(leaf, torch.Tensor | torch.device) for leaf in tree_leaves(arguments))
 
 
 def assert_same(cpu: object, device: object, *, values: bool = True, strides: bool = True, on: str = DEVICE,
                 exact: Callable[[], object] | None = None, derivative: bool = False) -> None:  # fmt: skip
-    """Same structure, layouts, types, shapes, strides and values, on device `on`. `exact`: the results in float64."""
+    """Compare structure, layouts, dtypes, shapes, strides and values. `exact` returns the results in float64."""
     expected, got = tree_leaves(cpu), tree_leaves(device)
     assert len(expected) == len(got)
     for i, (want, have) in enumerate(zip(expected, got, strict=True)):
@@ -232,7 +232,7 @@ def assert_same(cpu: object, device: object, *, values: bool = True, strides: bo
             continue
         assert have.device.type == on
         assert (have.layout, have.dtype, have.shape) == (want.layout, want.dtype, want.shape)
-        # The strides of an empty tensor address nothing; composed operators leave some odd ones.
+        # The strides of an empty tensor are irrelevant, and some composite operators leave odd ones.
         if strides and want.layout == torch.strided and not want.is_nested and want.numel():
             assert have.stride() == want.stride()
         if values:

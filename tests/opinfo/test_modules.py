@@ -1,4 +1,4 @@
-"""Every module of torch's module_db on mpsx against the CPU: outputs, gradients of inputs and parameters, buffers."""
+"""Compare every module of module_db with the CPU: outputs, gradients of inputs and parameters, and buffers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .common import DEVICE, assert_close, tensors
 
 pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]
 
-# Random numbers differ by design (see common.RANDOM): what is compared are shapes and types.
+# Random values differ by design (see common.RANDOM): compare only shapes and dtypes.
 RANDOM = {"nn.FractionalMaxPool2d", "nn.FractionalMaxPool3d", "nn.RReLU"}
 
 FEW, SOME = 3, None
@@ -28,21 +28,21 @@ def name_of(info: ModuleInfo) -> str:
 
 
 def inputs(info: ModuleInfo, dtype: torch.dtype, training: bool, count: int | None) -> Iterator[ModuleInput]:
-    """Arguments of constructors and of calls, the same in every process."""
+    """Return arguments of constructors and calls, the same in every process."""
     set_rng_seed(0)
     options = {"device": "cpu", "dtype": dtype, "requires_grad": True, "training": training}
     yield from list(info.module_inputs_func(info, **options))[:count]
 
 
 def is_random(info: ModuleInfo, module: torch.nn.Module) -> bool:
-    """Whether a call draws numbers."""
+    """Return whether a call draws random numbers."""
     drops = any(getattr(m, "dropout", 0) for m in module.modules() if isinstance(getattr(m, "dropout", 0), float))
     dropout = any(isinstance(m, torch.nn.modules.dropout._DropoutNd) and m.p > 0 for m in module.modules())
     return info.name in RANDOM or (module.training and (drops or dropout))
 
 
 def moved(value: object, convert: Callable[[torch.Tensor], torch.Tensor]) -> object:
-    """Tensors converted, leaves as leaves, and one for each (some modules get a tensor twice)."""
+    """Convert tensors, keeping leaves as leaves and repeated tensors as one tensor."""
     twins: dict[int, torch.Tensor] = {}
 
     def move(t: object) -> object:
@@ -54,7 +54,7 @@ def moved(value: object, convert: Callable[[torch.Tensor], torch.Tensor]) -> obj
 
 
 def results(module: torch.nn.Module, args: object, kwargs: object) -> tuple[list, list, list]:
-    """Outputs, gradients, and the module's state afterwards."""
+    """Return outputs, gradients, and the module's state after the call."""
     torch.manual_seed(1)
     outputs = tensors(module(*args, **kwargs))
     differentiable = [t for t in outputs if t.requires_grad]
@@ -66,21 +66,21 @@ def results(module: torch.nn.Module, args: object, kwargs: object) -> tuple[list
 
 
 def check(info: ModuleInfo, dtype: torch.dtype, training: bool, count: int | None) -> None:
-    """Compares the first `count` inputs (None: all)."""
+    """Compare the first `count` inputs (None: all)."""
     for one in inputs(info, dtype, training, count):
         module = info.module_cls(*one.constructor_input.args, **one.constructor_input.kwargs).to(dtype).train(training)
         if one.forward_input is None:
             continue
         args, kwargs = one.forward_input.args, one.forward_input.kwargs
         if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin):
-            module(*args, **kwargs)  # draws the parameters
+            module(*args, **kwargs)  # initializes the parameters
         twin, precise = copy.deepcopy(module).to(DEVICE), copy.deepcopy(module).double()
         device_args, device_kwargs = moved((args, kwargs), lambda t: t.to(DEVICE))
         double_args, double_kwargs = moved((args, kwargs), lambda t: t.double() if t.is_floating_point() else t.clone())
         try:
             expected = results(module, args, kwargs)
         except (RuntimeError, NotImplementedError) as error:
-            if "not implemented for" in str(error):  # a type that the CPU does not have
+            if "not implemented for" in str(error):  # the CPU lacks this dtype
                 continue
             raise
         got = results(twin, device_args, device_kwargs)

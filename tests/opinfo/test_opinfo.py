@@ -1,4 +1,4 @@
-"""Every OpInfo of torch's on mpsx against the CPU: forward, backward, aliasing, in-place, out=."""
+"""Compare every OpInfo with the CPU: forward, backward, aliasing, in-place and out=."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from .common import (
 pytestmark = [
     pytest.mark.usefixtures("silent_fallback"),
     pytest.mark.filterwarnings("ignore"),  # OpInfo samples exercise deprecated forms on purpose
-    # A result of our own making that a CPU kernel had to resize.
+    # Fail if a CPU kernel had to resize a result allocated by mpsx.
     pytest.mark.filterwarnings("error:An output with one or more elements was resized"),
 ]
 
 FEW = 2
 SOME = 6
-# No sample has an output that depends, differentiably, on a floating-point input.
+# Operators whose samples have no output that depends differentiably on a floating-point input.
 NO_GRADIENT = {"empty_like", "new_empty", "normal.number_mean"}
 
-# Differences of terms many times as large: in float32 the last digits of these decide, on the CPU as here.
+# Results that are small differences of much larger terms, so that float32 has no correct digits on either device.
 CANCELLING = {"cov": "the gradient of aweights", "linalg.householder_product": "second gradients"}
-CANCELLING_TWICE = {"polar": "the second gradients of the sign, of terms fifty times as large"}
+CANCELLING_TWICE = {"polar": "the second gradients of the sign, differences of terms fifty times as large"}
 
 all_ops = pytest.mark.parametrize("op", OPS, ids=op_id)
 differentiable_ops = pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_in_place(op: OpInfo) -> None:
             continue
         try:
             expected = call(in_place, cpu)
-        except Exception:  # a sample that does not fit in place (broadcasting, promotion)
+        except Exception:  # the sample does not fit in place (broadcasting, promotion)
             continue
         before = storage(device[0])
         got = call(in_place, device)
@@ -89,13 +89,12 @@ def test_in_place(op: OpInfo) -> None:
                     exact=lambda s=sample: call(op, in_double(on_cpu(s))))  # fmt: skip
 
 
-def listed(result: object) -> list[torch.Tensor]:
-    """The tensors of a result, which is one or a tuple of them."""
-    return [result] if isinstance(result, torch.Tensor) else list(result)
+def tensor_list(result: object) -> list[torch.Tensor]:
+    """Return a tensor or a tuple of tensors as a list."""
 
 
 def packed_like(like: object, outs: list[torch.Tensor]) -> object:
-    """An out= argument for such a result: a tensor or a tuple."""
+    """Pack an out= argument like a result: one tensor or a tuple."""
     return outs[0] if isinstance(like, torch.Tensor) else tuple(outs)
 
 
@@ -104,30 +103,30 @@ def test_out(op: OpInfo) -> None:
     for sample in samples(op, main_dtype(op), FEW):
         try:
             like = call(op, on_cpu(sample))
-            outs = listed(like)
+            outs = tensor_list(like)
             cpu = [torch.empty(0, dtype=t.dtype) for t in outs]
             call(op, on_cpu(sample), out=packed_like(like, cpu))
-        except Exception:  # a sample that the CPU refuses
+        except Exception:  # the CPU rejects the sample
             continue
         device = [torch.empty(0, dtype=t.dtype, device=DEVICE) for t in outs]
         before = [storage(t) for t in device]
         call(op, on_device(op, sample), out=packed_like(like, device))
         assert [storage(t) for t in device] == before
         assert_same(cpu, device, values=comparable(op, main_dtype(op)),
-                    exact=lambda s=sample: listed(call(op, in_double(on_cpu(s)))))  # fmt: skip
+                    exact=lambda s=sample: tensor_list(call(op, in_double(on_cpu(s)))))  # fmt: skip
 
 
-# A dimension out of range is an IndexError, as of narrow.
+# An out-of-range dimension raises IndexError, as in narrow.
 INDEX_ERRORS = {"narrow_copy"}
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.error_inputs_func is not None], ids=op_id)
 def test_errors(op: OpInfo) -> None:
-    """Inputs that the CPU refuses are refused, with an error of the same type."""
+    """Inputs that raise an error on the CPU raise an error of the same type on mpsx."""
     for wrong in error_samples(op):
         sample = wrong.sample_input
         if any(t.is_meta for t in tensors((sample.input, sample.args, sample.kwargs))):
-            continue  # has no numbers to move
+            continue  # has no values to move
         try:
             call(op, on_cpu(sample))
         except Exception as error:
@@ -147,14 +146,14 @@ def test_all_samples(op: OpInfo) -> None:
 
 
 def with_dtypes(dtypes: Callable[[OpInfo], Iterable[torch.dtype]]) -> pytest.MarkDecorator:
-    """Every OpInfo in each of its types."""
+    """Parametrize over every OpInfo with each of its dtypes."""
     pairs = [(op, dtype) for op in OPS for dtype in sorted(dtypes(op), key=str)]
     ids = [f"{op_id(op)}-{str(dtype).removeprefix('torch.')}" for op, dtype in pairs]
     return pytest.mark.parametrize(("op", "dtype"), pairs, ids=ids)
 
 
 def higher_order(op: OpInfo, *, twice: bool) -> set[torch.dtype]:
-    """The types in which derivatives beyond the backward are compared; PyTorch's own tests have double alone."""
+    """Return the dtypes in which higher derivatives are compared; PyTorch's own tests use only float64."""
     cancels = op_id(op) in CANCELLING or (twice and op_id(op) in CANCELLING_TWICE)
     single = set() if cancels else {torch.float32, torch.complex64}
     return single | {torch.float64, torch.complex128}

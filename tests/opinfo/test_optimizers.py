@@ -1,4 +1,4 @@
-"""Every optimizer of torch's optim_db on mpsx against the CPU, in every configuration: parameters after some steps."""
+"""Compare the parameters after some steps with the CPU, for every optimizer of optim_db in every configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHAPES = ((7, 5), (11,), (3, 4, 2), ())
 
 
 def implementations(info: OptimizerInfo) -> list[dict[str, bool]]:
-    """The implementations to choose from besides the loop."""
+    """Return the options that select each implementation; {} is the for-loop."""
     found: list[dict[str, bool]] = [{}]
     for flag in info.supported_impls:
         if flag != "fused" or "cpu" in info.supports_fused_on:
@@ -26,38 +26,40 @@ def implementations(info: OptimizerInfo) -> list[dict[str, bool]]:
 
 
 def configurations() -> list[object]:
-    """Every optimizer with every input and implementation."""
+    """Return every optimizer with every input and implementation."""
     found = []
     for info in optim_db:
-        for given in info.optim_inputs_func("cpu"):
-            for chosen in implementations(info):
-                # Combinations of two choices are covered by each.
-                if any(given.kwargs.get(flag) for flag in ("foreach", "fused", "differentiable", "capturable")):
+        for inputs in info.optim_inputs_func("cpu"):
+            for implementation in implementations(info):
+                # Skip inputs that select an implementation themselves.
+                if any(inputs.kwargs.get(flag) for flag in ("foreach", "fused", "differentiable", "capturable")):
                     continue
-                name = f"{info.optim_cls.__name__}-{given.desc or 'default'}-{next(iter(chosen), 'loop')}"
-                found.append(pytest.param(info, given, chosen, id=name.replace(" ", "_")))
+                name = f"{info.optim_cls.__name__}-{inputs.desc or 'default'}-{next(iter(implementation), 'loop')}"
+                found.append(pytest.param(info, inputs, implementation, id=name.replace(" ", "_")))
     return found
 
 
 def parameters(info: OptimizerInfo, device: str) -> list[torch.Tensor]:
-    """The same numbers on every device."""
+    """Return the same parameters on every device."""
     generator = torch.Generator().manual_seed(0)
     name = info.optim_cls.__name__
     shapes = [s for s in SHAPES if len(s) == 2] if name == "Muon" else SHAPES[:3] if name == "SparseAdam" else SHAPES
-    # A step of LBFGS depends on the last digits of the steps before it.
+    # LBFGS amplifies rounding errors of earlier steps.
     dtype = torch.float64 if name == "LBFGS" else torch.float32
     return [torch.randn(s, generator=generator).to(device, dtype).requires_grad_() for s in shapes]
 
 
-def trained(info: OptimizerInfo, given: OptimizerInput, chosen: dict[str, bool], device: str) -> list[torch.Tensor]:
-    """Parameters and the optimizer's state after some steps with gradients that are the same everywhere."""
+def trained(
+    info: OptimizerInfo, inputs: OptimizerInput, implementation: dict[str, bool], device: str
+) -> list[torch.Tensor]:
+    """Return parameters and optimizer state after some steps with the same gradients on every device."""
     params = parameters(info, device)
-    options = given.kwargs | chosen
+    options = inputs.kwargs | implementation
     if options.get("differentiable"):
-        params = [p.clone() for p in params]  # leaves cannot be written in the graph
+        params = [p.clone() for p in params]  # leaves that require grad cannot be written in place
     groups: object = params
-    if given.params is not None:
-        groups = [dict(group, params=[p]) for group, p in zip(given.params, params, strict=False)]
+    if inputs.params is not None:
+        groups = [dict(group, params=[p]) for group, p in zip(inputs.params, params, strict=False)]
     optimizer = info.optim_cls(groups, **options)
     generator = torch.Generator().manual_seed(1)
     wanted = [torch.randn(p.shape, generator=generator).to(device, p.dtype) for p in params]
@@ -76,13 +78,13 @@ def trained(info: OptimizerInfo, given: OptimizerInput, chosen: dict[str, bool],
     return [*params, *state]
 
 
-@pytest.mark.parametrize(("info", "given", "chosen"), configurations())
-def test_optimizer(info: OptimizerInfo, given: OptimizerInput, chosen: dict[str, bool]) -> None:
-    if info.only_supports_sparse_grads and chosen:
+@pytest.mark.parametrize(("info", "inputs", "implementation"), configurations())
+def test_optimizer(info: OptimizerInfo, inputs: OptimizerInput, implementation: dict[str, bool]) -> None:
+    if info.only_supports_sparse_grads and implementation:
         pytest.skip("SparseAdam has one implementation")
-    on_cpu = {} if "capturable" in chosen else chosen  # the CPU has no such thing
-    expected = trained(info, given, on_cpu, "cpu")
-    got = trained(info, given, chosen, DEVICE)
+    on_cpu = {} if "capturable" in implementation else implementation  # the CPU has no capturable implementation
+    expected = trained(info, inputs, on_cpu, "cpu")
+    got = trained(info, inputs, implementation, DEVICE)
     assert len(got) == len(expected)
     for have, want in zip(got, expected, strict=True):
         torch.testing.assert_close(have.detach().cpu(), want.detach())
