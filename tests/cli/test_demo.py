@@ -1,4 +1,4 @@
-"""`python -m mpsx demo` and `python -m mpsx info`: the same run on both devices, nothing on the fallback, a picture."""
+"""`python -m mpsx demo` and `python -m mpsx info`: the same training on both devices, without fallbacks, and a plot."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_race(name: str, dtype: torch.dtype = torch.float32, steps: int = STEPS) 
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_losses_equal_the_cpus(name: str, no_fallback: None) -> None:
+def test_losses_equal_those_on_the_cpu(name: str, no_fallback: None) -> None:
     result = run_race(name)
     assert result.other is not None
     assert len(result.run.losses) == len(result.other.losses) == STEPS
@@ -47,30 +47,30 @@ def test_losses_equal_the_cpus(name: str, no_fallback: None) -> None:
 def test_bfloat16_is_close(name: str, no_fallback: None) -> None:
     result = run_race(name, torch.bfloat16)
     assert result.other is not None
-    # bfloat16 has 8 significant bits; what is compared has gone through a few optimizer steps.
+    # bfloat16 has 8 significant bits, and the losses follow a few optimizer steps.
     torch.testing.assert_close(
         torch.tensor(result.run.losses), torch.tensor(result.other.losses), rtol=2**-6, atol=2**-6
     )
 
 
-def test_where_the_time_went_adds_up(no_fallback: None) -> None:
+def test_time_breakdown_adds_up(no_fallback: None) -> None:
     result = run_race("resnet")
     shown = bars(result)
-    libraries = vendor.is_preferred()  # GPUs have none
+    libraries = vendor.is_preferred()  # only on the host driver
     assert {route for _, route, _ in shown} == {"native", "outside"} | ({"vendor"} if libraries else set())
     total = sum(result.run.seconds) / STEPS * 1e3
     assert sum(milliseconds for _, _, milliseconds in shown) == pytest.approx(total)
     assert result.calls("native") > 50 * STEPS
-    assert result.calls("vendor") >= 9 * STEPS * libraries  # nine convolutions forward alone
+    assert result.calls("vendor") >= 9 * STEPS * libraries  # nine convolutions in the forward pass
 
 
-def test_digits_are_split_and_normalised() -> None:
+def test_digits_are_split_and_normalized() -> None:
     data = digits(0)
     assert data.train[0].shape == (1437, 1, 8, 8)
     assert data.test[0].shape == (360, 1, 8, 8)
     assert abs(data.train[0].mean()) < 1e-4
     assert data.train[0].std().item() == pytest.approx(1, abs=1e-4)
-    assert data.train[1].bincount().min() > 100  # every digit is there
+    assert data.train[1].bincount().min() > 100  # every digit occurs
 
 
 def test_batches_repeat_with_the_seed() -> None:
@@ -90,7 +90,7 @@ def test_text_is_the_standard_library() -> None:
     assert torch.equal(inputs[:, 1:], targets[:, :-1])
 
 
-def test_writing_is_the_same_on_both_devices(no_fallback: None) -> None:
+def test_generated_text_is_the_same_on_both_devices(no_fallback: None) -> None:
     torch.manual_seed(0)
     model = GPT(96, 32, width=32, heads=2, layers=1).eval()
     start = torch.tensor([5, 6, 7])
@@ -100,7 +100,7 @@ def test_writing_is_the_same_on_both_devices(no_fallback: None) -> None:
     assert not torch.equal(model.write(start, 40, seed=4), expected)
 
 
-def test_the_future_does_not_leak() -> None:
+def test_causal_mask() -> None:
     model = GPT(50, 16, width=32, heads=2, layers=2).eval()
     text = torch.randint(50, (1, 16))
     changed = text.clone()
@@ -112,10 +112,10 @@ def test_the_future_does_not_leak() -> None:
 @pytest.mark.parametrize("flags", [("--model", "resnet"), ("--model", "gpt", "--dtype", "bfloat16", "--no-compare")])
 def test_command(flags: tuple[str, ...], tmp_path: Path) -> None:
     picture = tmp_path / "picture.png"
-    words = [sys.executable, "-m", "mpsx", "demo", "--steps", "4", "--output", str(picture), *flags]
+    arguments = [sys.executable, "-m", "mpsx", "demo", "--steps", "4", "--output", str(picture), *flags]
     environment = dict(os.environ, MPSX_FALLBACK="error", OMP_NUM_THREADS="1")
     done = subprocess.run(
-        words, check=False, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300
+        arguments, check=False, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
@@ -162,7 +162,7 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
         assert name in text
 
 
-def test_info_says_why_there_is_no_metal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_info_explains_why_metal_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def fake(system: str, driver: str, built: bool) -> str:
         monkeypatch.setattr("platform.system", lambda: system)
         monkeypatch.setattr(info._runtime, "driver", lambda: {"name": driver})

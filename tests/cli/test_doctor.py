@@ -1,4 +1,4 @@
-"""`python -m mpsx doctor`: its stages, what it says of a crash, and its report."""
+"""`python -m mpsx doctor`: its stages, crash reports, and the report file."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from mpsx.cli.doctor import families, main
 from mpsx.cli.doctor.check import Outcome
 
 
-def run(tmp_path: Path, *words: str) -> tuple[int, str]:
-    """The doctor's status and report."""
+def run(tmp_path: Path, *arguments: str) -> tuple[int, str]:
+    """Return the doctor's status and report."""
     parser = argparse.ArgumentParser()
     main.add_arguments(parser)
     path = tmp_path / "report.md"
-    status = main.main(parser.parse_args([*words, "--output", str(path)]))
+    status = main.main(parser.parse_args([*arguments, "--output", str(path)]))
     return status, path.read_text() if path.exists() else ""
 
 
-def test_a_healthy_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_healthy_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/nobody/has/this/home")
     status, report = run(tmp_path, "--stages", "environment,kernels,stress", "--seconds", "2")
     assert status == 0, report
     assert " 0 failed" in report
-    for words in ("## environment", "mpsx info", "- ok all load", "## stress", "runs, "):
-        assert words in report
+    for text in ("## environment", "mpsx info", "- ok all load", "## stress", "runs, "):
+        assert text in report
 
 
 @pytest.mark.parametrize("case", families.cases(), ids=lambda case: f"{case.family}-{case.name}")
@@ -37,20 +37,20 @@ def test_families(case: families.Case) -> None:
 
 
 @pytest.mark.parametrize("dtype", families.FLOATS[1:])
-def test_families_of_short_types(dtype: torch.dtype) -> None:
+def test_families_in_half_precision(dtype: torch.dtype) -> None:
     for case in families.cases():
         if case.family in ("activation", "norm"):
             families.compare(case, dtype)
 
 
-def test_a_wrong_result_is_a_failure() -> None:
+def test_wrong_result_is_a_failure() -> None:
     wrong = families.Case("wrong", "wrong", lambda x: x + (x.device.type == "mpsx"), lambda: [torch.ones(3)], False)
     with pytest.raises(AssertionError, match="not close"):
         families.compare(wrong)
 
 
-def pretend(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
-    """Stands a script in for Python where the doctor starts a stage."""
+def replace_python(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    """Make the doctor start its stages with a shell script instead of Python."""
     script = folder / "python"
     line = '{"stage": "device", "name": "threads", "status": "started", "seconds": 0, "detail": ""}'
     script.write_text(f"#!/bin/sh\necho '{line}'\n{body}\n")
@@ -58,23 +58,23 @@ def pretend(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
     monkeypatch.setattr(sys, "executable", str(script))
 
 
-def test_a_crash_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(tmp_path, monkeypatch, "echo a last word >&2\nkill -SEGV $$")
+def test_crash_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_python(tmp_path, monkeypatch, "echo a last word >&2\nkill -SEGV $$")
     status, report = run(tmp_path, "--stages", "device")
     assert status == 1
     assert "in threads: its process was killed by SIGSEGV" in report
     assert "a last word" in report
 
 
-def test_the_beginning_of_a_long_story_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(tmp_path, monkeypatch, "echo the reason >&2\nseq 1000 >&2\necho a last word >&2\nkill -ABRT $$")
+def test_start_and_end_of_long_output_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_python(tmp_path, monkeypatch, "echo the reason >&2\nseq 1000 >&2\necho a last word >&2\nkill -ABRT $$")
     _, report = run(tmp_path, "--stages", "device")
     assert "    the reason\n" in report and "    a last word\n" in report
     assert "… 902 lines omitted …" in report and "\n    500\n" not in report
 
 
-def test_a_hang_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(tmp_path, monkeypatch, "exec sleep 60")
+def test_hang_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_python(tmp_path, monkeypatch, "exec sleep 60")
     monkeypatch.setitem(main.LIMITS, "device", 0.5)
     status, report = run(tmp_path, "--stages", "device")
     assert status == 1
@@ -86,7 +86,7 @@ def test_unknown_stages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "expected stages among environment, kernels, families, device, stress, got liver" in capsys.readouterr().err
 
 
-def test_the_report_leaves_the_home_out() -> None:
+def test_report_hides_the_home_folder() -> None:
     home = str(Path.home())
     text = main.report({"device": [Outcome("device", "x", "failed", 1.0, f"cannot open {home}/x")]}, 1.0)
     assert f"{home}/x" not in text

@@ -1,4 +1,4 @@
-"""Programs for PyTorch's own mps: `python -m mpsx run` and `mpsx.as_mps`."""
+"""Programs written for PyTorch's `mps` device: `python -m mpsx run` and `mpsx.as_mps`."""
 
 from __future__ import annotations
 
@@ -55,8 +55,9 @@ assert torch.zeros(2).device.type == "mps"
 """
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "mpsx", "run", *words], capture_output=True, text=True, check=False,
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mpsx", "run", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False,
                           env=os.environ | {"MPSX_FALLBACK": "silent"})  # fmt: skip
 
 
@@ -75,7 +76,7 @@ def test_run(tmp_path: Path) -> None:
     assert read.stdout == "mpsx:0\n", read.stderr
 
 
-def test_processes_of_the_program(tmp_path: Path) -> None:
+def test_spawned_processes(tmp_path: Path) -> None:
     (tmp_path / "many.py").write_text(
         "import torch, torch.multiprocessing as mp\n"
         "def work(i): print(torch.full((1,), float(i), device='mps'))\n"
@@ -85,12 +86,12 @@ def test_processes_of_the_program(tmp_path: Path) -> None:
     assert result.stdout == "tensor([0.], device='mps:0')\n", result.stderr
 
 
-def test_module_and_mistakes() -> None:
+def test_run_module_and_missing_arguments() -> None:
     assert "usage" in run().stderr
     assert run("-m", "timeit", "-n", "1", "-r", "1", "import torch; torch.ones(1, device='mps')").returncode == 0
 
 
-def test_inside_a_block() -> None:
+def test_context_manager() -> None:
     before = torch.arange(3.0, device="mpsx")
     seen = []
     with mpsx.as_mps():

@@ -14,7 +14,7 @@ HALVES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=[
 
 
 @HALVES
-def test_lists(dtype: torch.dtype) -> None:
+def test_autocast_op_lists(dtype: torch.dtype) -> None:
     a = torch.rand(4, 4, device="mpsx")
     with torch.autocast("mpsx", dtype=dtype):
         assert torch.is_autocast_enabled("mpsx")
@@ -28,7 +28,7 @@ def test_lists(dtype: torch.dtype) -> None:
     assert torch.mm(a, a).dtype == torch.float32
 
 
-def test_other_types_are_refused() -> None:
+def test_unsupported_dtype_warns_and_disables_autocast() -> None:
     with pytest.warns(UserWarning, match="not support"), torch.autocast("mpsx", dtype=torch.float64):
         assert not torch.is_autocast_enabled("mpsx")
 
@@ -74,7 +74,7 @@ def test_overflow_skips_the_step() -> None:
     assert loaded.state_dict() == scaler.state_dict()
 
 
-def test_parameters_keep_their_type() -> None:
+def test_parameters_keep_their_dtype() -> None:
     layer = nn.Linear(4, 4, device="mpsx")
     with torch.autocast("mpsx", dtype=torch.bfloat16):
         layer(torch.ones(1, 4, device="mpsx")).sum().backward()

@@ -25,7 +25,7 @@ def _only_where_kernels_run_on_the_cpu() -> None:
 
 
 class Recorder(torch.autograd.Function):
-    """The identity, whose backward notes the thread it runs on and launches a kernel there."""
+    """Identity whose backward records its thread and launches a kernel on it."""
 
     threads: list[int]
 
@@ -73,7 +73,7 @@ def reentrant_checkpoint() -> None:
 
 
 def deep_reentrant_checkpoint() -> None:
-    """Beyond 60 nested backward passes the engine continues on a thread of its pool."""
+    """Exceed the 60 nested backward passes after which the engine continues on a thread from its pool."""
     x = leaf()
 
     def nested(depth: int, x: torch.Tensor) -> torch.Tensor:
@@ -84,7 +84,7 @@ def deep_reentrant_checkpoint() -> None:
 
 
 def scripted() -> None:
-    """TorchScript's backward starts from C++, through the engine that C++ code gets."""
+    """Start backward from C++ through TorchScript, which gets the engine from C++."""
     run = torch.jit.CompilationUnit("def run(loss: Tensor) -> Tensor:\n  loss.backward()\n  return loss\n").run
     x = leaf()
     run(loss_of(x))
@@ -92,7 +92,7 @@ def scripted() -> None:
 
 
 def hook_with_backward() -> None:
-    """A hook that runs a backward pass of its own."""
+    """Run another backward pass from a gradient hook."""
 
     def hook(grad: torch.Tensor) -> None:
         with torch.enable_grad():
@@ -103,20 +103,20 @@ def hook_with_backward() -> None:
     loss.backward()
 
 
-WAYS: list[Callable[[], None]] = [
+BACKWARD_CASES: list[Callable[[], None]] = [
     backward, grad_of_grad, func_vjp, reentrant_checkpoint, deep_reentrant_checkpoint, scripted, hook_with_backward,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_runs_on_the_calling_thread(way: Callable[[], None], enabled: bool) -> None:
-    """The user's own setting holds before and after, in the main thread and in others."""
+@pytest.mark.parametrize("run_backward", BACKWARD_CASES, ids=lambda case: case.__name__)
+def test_runs_on_the_calling_thread(run_backward: Callable[[], None], enabled: bool) -> None:
+    """Run on the main thread and on another one; the user's multithreading setting is unchanged afterwards."""
 
     def run() -> None:
         with torch.autograd.set_multithreading_enabled(enabled):
             Recorder.threads = []
-            way()
+            run_backward()
             assert Recorder.threads
             assert set(Recorder.threads) == {threading.get_ident()}
             assert torch.autograd.is_multithreading_enabled() == enabled
@@ -151,8 +151,8 @@ def test_setting_survives_an_error() -> None:
     assert torch.autograd.is_multithreading_enabled()
 
 
-def test_several_threads_at_once() -> None:
-    """Each thread's graph stays on it, though they share a weight."""
+def test_concurrent_backward_passes() -> None:
+    """Each thread runs its own graph's backward, although all graphs share a weight."""
     weight = torch.ones(64, 64, device="mpsx", requires_grad=True)
     found: dict[int, set[int]] = {}
     start = threading.Barrier(4)
@@ -192,7 +192,7 @@ assert x.grad.tolist() == [1.0] * 3
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads the names of threads from Linux's /proc")
 def test_no_device_thread() -> None:
-    """Neither a CPU graph nor one of mpsx makes the engine start a device thread, as it does for a GPU."""
+    """Neither a CPU graph nor an mpsx graph makes the engine start a device thread, as a GPU would."""
     done = subprocess.run([sys.executable, "-c", ENGINE_THREADS], capture_output=True, text=True, check=False,
                           timeout=120, env=dict(os.environ))  # fmt: skip
     assert done.returncode == 0, done.stderr

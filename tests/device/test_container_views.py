@@ -1,7 +1,7 @@
-"""Results of nested, sparse and quantized tensors carry the CPU's autograd and inference state, whatever ran them.
+"""Results on nested, sparse and quantized tensors have the same autograd and inference state as on the CPU.
 
-A nested tensor without the key AutogradNestedTensor takes the wrong autograd kernel in its next operator; a view of a
-normal tensor that is an inference tensor, or the other way round, fails in autograd's bookkeeping.
+A nested tensor without the dispatch key AutogradNestedTensor selects the wrong autograd kernel in its next operator. A
+view whose inference state differs from its base's fails in autograd's bookkeeping.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ MAKERS: dict[str, Make] = {
     "csc": lambda d: dense(d).relu().to_sparse_csc(),
     "bsr": lambda d: dense(d).relu().to_sparse_bsr((2, 3)),
     "quantized": lambda d: torch.quantize_per_tensor(dense(d), 0.1, 10, torch.quint8),
-    "by_channel": lambda d: torch.quantize_per_channel(dense(d), torch.full((4,), 0.1, device=d), torch.zeros(
+    "per_channel": lambda d: torch.quantize_per_channel(dense(d), torch.full((4,), 0.1, device=d), torch.zeros(
         4, dtype=torch.long, device=d), 0, torch.qint8),
     "dense": dense,
 }  # fmt: skip
 
-# Views, copies, in-place operators and out=; those that the CPU refuses for a layout must be refused on mpsx too.
+# Views, copies, in-place operators and out=. A call that raises on the CPU must also raise on mpsx.
 CALLS: dict[str, Callable[[torch.Tensor], object]] = {
     "select": lambda x: x[0],
     "select_dim": lambda x: x.select(1, 0),
@@ -99,7 +99,7 @@ BACKENDS = ("CPU", "PrivateUse1", "MPSX")
 
 
 def outcome(make: Make, call: Callable[[torch.Tensor], object], mode: str, d: str) -> object:
-    """The result of `call` on a container; modes say whether the container and the call are inside inference mode."""
+    """Return the result of `call` on a container, or its exception; `mode` selects where inference mode applies."""
     try:
         with torch.inference_mode(mode in ("inference_outside", "inference_only")):
             x = make(d)
@@ -113,7 +113,7 @@ def outcome(make: Make, call: Callable[[torch.Tensor], object], mode: str, d: st
 
 
 def keys(x: torch.Tensor) -> str:
-    """The dispatch keys, without the name of the backend."""
+    """Return the dispatch keys without backend names."""
     text = str(torch._C._dispatch_keys(x))
     for name in BACKENDS:
         text = text.replace(name, "")
@@ -121,10 +121,10 @@ def keys(x: torch.Tensor) -> str:
 
 
 def values(x: torch.Tensor) -> list[torch.Tensor] | None:
-    """The elements, or None where there is no way to read them.
+    """Return the elements, or None if they cannot be read.
 
-    The parts of a container can only be read inside inference mode if they are inference tensors, and only outside of
-    it if they are not; they need not be what the container is.
+    A container's parts can be read inside inference mode only if they are inference tensors, and outside it only if
+    they are not. The container itself may be in either state.
     """
     for inside in (False, True):
         with contextlib.suppress(RuntimeError), torch.inference_mode(inside):

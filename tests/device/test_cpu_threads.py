@@ -1,4 +1,4 @@
-"""Kernels of the host driver run on torch's CPU threads, as many as torch.set_num_threads says."""
+"""The host driver runs kernels on torch's CPU threads and follows torch.set_num_threads."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import torch
 
 import mpsx
 
-# The CPU time that each thread of the process spent in `work`, in ticks of the kernel's clock (10 ms).
+# Count the threads that spent CPU time in `torch.sin`, measured in kernel clock ticks (10 ms).
 MEASURE = """
 import os, sys, torch
 def ticks():
@@ -36,8 +36,8 @@ print(sum(n >= 5 for n in spent.values()))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="what each thread did is asked of Linux")
-def test_threads_that_worked(threads):
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads the CPU time of threads from Linux's /proc")
+def test_number_of_busy_threads(threads):
     driver = mpsx.driver()["name"]
     if driver not in ("host", "simt"):
         pytest.skip("kernels of this driver do not run on CPU threads")
@@ -49,8 +49,8 @@ def test_threads_that_worked(threads):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
-def test_every_element_is_done_once(threads):
-    """Parts of sizes that the number of threads does not divide, and of fewer rows than threads."""
+def test_every_element_is_processed_once(threads):
+    """Use sizes that the thread count does not divide, and fewer rows than threads."""
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)

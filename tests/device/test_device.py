@@ -1,4 +1,4 @@
-"""The device itself: creation, moves, views, scalars, printing, modules, threads."""
+"""The device: creation, copies, views, scalars, printing, modules and threads."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ def test_name_and_index() -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_round_trip(dtype: torch.dtype) -> None:
     cpu = torch.arange(24).reshape(2, 3, 4).to(dtype)
-    there = cpu.to("mpsx")
-    assert there.device.type == "mpsx"
-    assert there.stride() == cpu.stride()
-    assert torch.equal(there.cpu(), cpu)
-    assert torch.equal(there.transpose(0, 2).cpu(), cpu.transpose(0, 2))
+    on_mpsx = cpu.to("mpsx")
+    assert on_mpsx.device.type == "mpsx"
+    assert on_mpsx.stride() == cpu.stride()
+    assert torch.equal(on_mpsx.cpu(), cpu)
+    assert torch.equal(on_mpsx.transpose(0, 2).cpu(), cpu.transpose(0, 2))
 
 
-def test_to_copies_and_cpu_copies() -> None:
+def test_device_and_cpu_copies_are_independent() -> None:
     cpu = torch.zeros(4)
-    there = cpu.to("mpsx")
-    back = there.cpu()
+    on_mpsx = cpu.to("mpsx")
+    back = on_mpsx.cpu()
     cpu += 1
-    there += 2
+    on_mpsx += 2
     assert cpu.tolist() == [1] * 4
-    assert there.tolist() == [2] * 4
+    assert on_mpsx.tolist() == [2] * 4
     assert back.tolist() == [0] * 4
-    assert there.to("mpsx") is there
+    assert on_mpsx.to("mpsx") is on_mpsx
 
 
 def test_factories() -> None:
@@ -130,23 +130,23 @@ def test_storage_resize_frees_memory() -> None:
     assert tensor.fill_(2)[-1].item() == 2
 
 
-def test_cpu_views_are_the_same_memory() -> None:
-    there = torch.zeros(4, device="mpsx")
-    here = mpsx.cpu_view(there)
-    assert here.device.type == "cpu"
-    here += 3
-    assert there.tolist() == [3] * 4
-    mpsx.numpy_view(there)[1] = 9
-    assert there[1].item() == 9
-    assert mpsx.cpu_view(there).data_ptr() == there.data_ptr()
+def test_cpu_view_shares_memory() -> None:
+    on_mpsx = torch.zeros(4, device="mpsx")
+    on_cpu = mpsx.cpu_view(on_mpsx)
+    assert on_cpu.device.type == "cpu"
+    on_cpu += 3
+    assert on_mpsx.tolist() == [3] * 4
+    mpsx.numpy_view(on_mpsx)[1] = 9
+    assert on_mpsx[1].item() == 9
+    assert mpsx.cpu_view(on_mpsx).data_ptr() == on_mpsx.data_ptr()
     back = mpsx.device_view(torch.arange(3.0))
     assert back.tolist() == [0, 1, 2]
-    del there
+    del on_mpsx
     gc.collect()
-    assert here.tolist() == [3, 9, 3, 3]
+    assert on_cpu.tolist() == [3, 9, 3, 3]
 
 
-def test_numpy_is_refused_as_torch_does() -> None:
+def test_numpy_raises() -> None:
     with pytest.raises(TypeError, match="cpu"):
         torch.ones(2, device="mpsx").numpy()
 
@@ -167,8 +167,8 @@ def test_autograd_matches_the_cpu() -> None:
     x, target = torch.randn(2, 3, 6, 6), torch.tensor([1, 4])
     nn.functional.cross_entropy(model(x), target).backward()
     nn.functional.cross_entropy(twin(x.to("mpsx")), target.to("mpsx")).backward()
-    for cpu, there in zip(model.parameters(), twin.parameters(), strict=True):
-        torch.testing.assert_close(there.grad.cpu(), cpu.grad)
+    for cpu, on_mpsx in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(on_mpsx.grad.cpu(), cpu.grad)
 
 
 @pytest.mark.parametrize("cell", [nn.RNN, nn.LSTM, nn.GRU])
@@ -185,11 +185,11 @@ def test_recurrent_layers(cell: type[nn.RNNBase], bias: bool) -> None:
     with mpsx.fallback.using_mode("error"), mpsx.profiler.launch_log() as log:
         out_there, _ = twin(x_there)
         out_there.square().sum().backward()
-    assert not [name for name in log if not name.startswith("kernel:") and "mm" not in name]  # all but matrix products
+    assert not [name for name in log if not name.startswith("kernel:") and "mm" not in name]  # all but matmuls
     torch.testing.assert_close(out_there.cpu(), out)
     torch.testing.assert_close(x_there.grad.cpu(), x.grad)
-    for cpu, there in zip(layer.parameters(), twin.parameters(), strict=True):
-        torch.testing.assert_close(there.grad.cpu(), cpu.grad)
+    for cpu, on_mpsx in zip(layer.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(on_mpsx.grad.cpu(), cpu.grad)
 
 
 def test_printing_shows_values() -> None:
@@ -200,7 +200,7 @@ def test_printing_shows_values() -> None:
     assert repr(torch.empty(0, device="mpsx")) == "tensor([], device='mpsx:0')"
 
 
-def test_printing_runs_nothing_on_the_device(silent_fallback: None) -> None:
+def test_printing_launches_no_kernel(silent_fallback: None) -> None:
     torch.manual_seed(0)
     grad = torch.rand(2, 2).to("mpsx").requires_grad_()
     values = [
@@ -209,16 +209,16 @@ def test_printing_runs_nothing_on_the_device(silent_fallback: None) -> None:
         torch.rand(3, dtype=torch.float64), torch.eye(3).to_sparse(), torch.randn(4, 4)[::2].t(),
     ]  # fmt: skip
     expected = [repr(value) for value in values]
-    there = [value.to("mpsx") for value in values]
+    on_mpsx = [value.to("mpsx") for value in values]
     with mpsx.fallback.using_mode("error"), mpsx.profiler.launch_log() as log:
-        printed = [repr(value) for value in there]
+        printed = [repr(value) for value in on_mpsx]
         assert "requires_grad=True" in repr(grad)
     assert log == []
     for want, got in zip(expected, printed, strict=True):
         assert "".join(got.split()).replace(",device='mpsx:0'", "") == "".join(want.split())
 
 
-def test_mixed_devices_are_refused() -> None:
+def test_mixed_devices_raise() -> None:
     with pytest.raises(RuntimeError, match="same device"):
         torch.ones(2, device="mpsx") + torch.ones(2)
     with pytest.raises(RuntimeError, match="same device"):
@@ -227,12 +227,12 @@ def test_mixed_devices_are_refused() -> None:
         torch.logaddexp(torch.ones(2), torch.ones(2, device="mpsx"))
 
 
-def test_cpu_scalars_and_indices_are_taken() -> None:
-    there = torch.arange(4.0, device="mpsx")
-    assert (there + torch.tensor(1.0)).tolist() == [1, 2, 3, 4]
-    assert there[torch.tensor([0, 3])].tolist() == [0, 3]
-    there[torch.tensor([1])] = torch.tensor(9.0)
-    assert there.tolist() == [0, 9, 2, 3]
+def test_cpu_scalars_and_indices_are_accepted() -> None:
+    on_mpsx = torch.arange(4.0, device="mpsx")
+    assert (on_mpsx + torch.tensor(1.0)).tolist() == [1, 2, 3, 4]
+    assert on_mpsx[torch.tensor([0, 3])].tolist() == [0, 3]
+    on_mpsx[torch.tensor([1])] = torch.tensor(9.0)
+    assert on_mpsx.tolist() == [0, 9, 2, 3]
 
 
 def test_threads_share_the_device() -> None:
@@ -274,7 +274,7 @@ def test_device_module_surface() -> None:
 
 
 def run_python(source: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program in a process of its own."""
+    """Run a program in a new process."""
     import os
 
     return subprocess.run(
@@ -303,7 +303,7 @@ import mpsx
 """
 
 
-def test_another_torch_is_refused_with_advice() -> None:
+def test_mismatched_torch_version_gives_advice() -> None:
     explicit = run_python(WRONG_TORCH, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert explicit.returncode != 0
     assert "was built for torch 2.1" in explicit.stderr
@@ -314,7 +314,7 @@ def test_another_torch_is_refused_with_advice() -> None:
     assert "The device mpsx is not available" in automatic.stderr
 
 
-@pytest.mark.sweep  # a bar on time: it wants a machine to itself
+@pytest.mark.sweep  # measures time, so it needs an idle machine
 def test_import_is_cheap() -> None:
     program = "import time, torch; t = time.process_time(); import mpsx; print(time.process_time() - t)"
     seconds = min(

@@ -1,4 +1,4 @@
-"""The fallback registry: warnings, modes, counts, fallbacks of one's own, and that nothing is copied."""
+"""CPU fallback: warnings, modes, counts, user-registered fallbacks, and zero-copy calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def RARE(x: torch.Tensor, **out: torch.Tensor) -> torch.Tensor:
-    """An operator that is unlikely ever to get a Metal kernel: PyTorch has it for CPUs alone."""
+    """Call an operator that is unlikely ever to get a Metal kernel: PyTorch implements it only for the CPU."""
     return aten._add_relu.out(x, x, **out) if out else aten._add_relu.Tensor(x, x)
 
 
@@ -28,7 +28,7 @@ def calls(name: str) -> int:
     return sum(entry.calls for entry in mpsx.fallback.entries() if entry.name == name)
 
 
-def test_warns_once_an_operator(loud_fallback: None) -> None:
+def test_warns_once_per_operator(loud_fallback: None) -> None:
     x = torch.ones(3, device="mpsx")
     with pytest.warns(UserWarning, match=r"aten::hash_tensor\.out: no mpsx kernel") as caught:
         torch.hash_tensor(x)
@@ -41,8 +41,8 @@ def test_warns_once_an_operator(loud_fallback: None) -> None:
         torch.hash_tensor(x)
 
 
-def test_result_on_the_cpu() -> None:
-    """A scalar may come from the CPU, but not be written there."""
+def test_cpu_scalar_input_and_cpu_out() -> None:
+    """An input scalar may be on the CPU; an out= tensor may not."""
     x = torch.ones(3, device="mpsx")
     assert torch.hypot(x, torch.tensor(2.0)).device.type == "mpsx"
     for out in (torch.empty(0, dtype=torch.long), torch.empty((), dtype=torch.long)):
@@ -57,14 +57,14 @@ def test_warns_callers_of_torch_ops(loud_fallback: None) -> None:
 
 
 def test_warns_from_backward(loud_fallback: None) -> None:
-    x = torch.rand(3, 3, dtype=torch.float64, device="mpsx", requires_grad=True)  # of which there are no kernels
+    x = torch.rand(3, 3, dtype=torch.float64, device="mpsx", requires_grad=True)  # float64 has no Metal kernel
     loss = x.softmax(1).max()
     mpsx.fallback.reset()
     with pytest.warns(UserWarning, match="_softmax_backward_data"):
         loss.backward()
 
 
-def test_a_warning_can_be_an_error(loud_fallback: None) -> None:
+def test_warning_can_be_an_error(loud_fallback: None) -> None:
     x = torch.ones(3, device="mpsx")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -121,7 +121,7 @@ def test_environment_reaches_a_new_process() -> None:
     assert done.stdout.strip() == "error"
 
 
-def test_an_unknown_mode_leaves_no_device() -> None:
+def test_unknown_mode_in_the_environment_fails_to_load() -> None:
     done = run_in_subprocess("torch.ones(1, device='mpsx')", MPSX_FALLBACK="bogus")
     assert "MPSX_FALLBACK: expected one of warn, silent, error, got 'bogus'" in done.stderr
     assert done.returncode != 0
@@ -141,7 +141,7 @@ def test_counts(silent_fallback: None) -> None:
 
 
 def test_nothing_is_copied(silent_fallback: None) -> None:
-    """An operator that returns its argument, or a view of it, or writes to it, does so in place."""
+    """An operator that returns its argument, a view of it, or writes to it works on the original memory."""
     x = torch.ones(4, 4, device="mpsx")
     before = x.data_ptr()
     assert RARE(x, out=x) is x
@@ -153,9 +153,9 @@ def test_nothing_is_copied(silent_fallback: None) -> None:
     assert torch.mpsx.max_memory_allocated() - peak < 1 << 16
 
 
-@pytest.mark.sweep  # a bar on time: it wants a machine to itself
-def test_a_call_costs_less_than_a_microsecond(silent_fallback: None) -> None:
-    """Over the CPU's own call; the least of many, in this thread's time, so that a busy machine does not matter."""
+@pytest.mark.sweep  # measures time, so it needs an idle machine
+def test_fallback_overhead_is_below_a_microsecond(silent_fallback: None) -> None:
+    """Compare with the CPU call; the minimum over many runs of this thread's time is robust to a busy machine."""
 
     def microseconds(device: str) -> float:
         x, out = torch.ones(10, device=device), torch.empty(10, device=device)
@@ -179,8 +179,8 @@ def test_out_is_resized(silent_fallback: None) -> None:
     assert sliced[:, 1::2].sum().item() == 0
 
 
-def test_long_lists(silent_fallback: None) -> None:
-    """Hundreds of tensors, some of them the same or sharing a storage."""
+def test_long_tensor_lists(silent_fallback: None) -> None:
+    """Pass hundreds of tensors, some of them repeated or sharing a storage."""
     base = torch.zeros(300, 2, device="mpsx")
     rows = [base[i] for i in range(300)]
     with torch.library._scoped_library("mpsx_test", "DEF") as library:
@@ -232,24 +232,24 @@ def test_quantized(silent_fallback: None) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
-def test_types_without_hardware(silent_fallback: None, dtype: torch.dtype) -> None:
+def test_dtypes_without_metal_support(silent_fallback: None, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     x = torch.randn(5, 5, dtype=dtype)
-    there = x.to("mpsx")
-    assert there.dtype == dtype
-    torch.testing.assert_close((there @ there + there.exp()).cpu(), x @ x + x.exp())
-    torch.testing.assert_close(torch.linalg.inv(there).cpu(), torch.linalg.inv(x))
+    on_mpsx = x.to("mpsx")
+    assert on_mpsx.dtype == dtype
+    torch.testing.assert_close((on_mpsx @ on_mpsx + on_mpsx.exp()).cpu(), x @ x + x.exp())
+    torch.testing.assert_close(torch.linalg.inv(on_mpsx).cpu(), torch.linalg.inv(x))
 
 
 def test_linear_algebra(silent_fallback: None) -> None:
     torch.manual_seed(0)
     x = torch.randn(6, 6)
     x = x @ x.t() + torch.eye(6)
-    there = x.to("mpsx").requires_grad_()
-    torch.testing.assert_close(torch.linalg.cholesky(there).cpu(), torch.linalg.cholesky(x))
-    torch.testing.assert_close(torch.linalg.eigvalsh(there).cpu(), torch.linalg.eigvalsh(x))
-    torch.linalg.slogdet(there)[1].backward()
-    torch.testing.assert_close(there.grad.cpu(), torch.linalg.inv(x).t())
+    on_mpsx = x.to("mpsx").requires_grad_()
+    torch.testing.assert_close(torch.linalg.cholesky(on_mpsx).cpu(), torch.linalg.cholesky(x))
+    torch.testing.assert_close(torch.linalg.eigvalsh(on_mpsx).cpu(), torch.linalg.eigvalsh(x))
+    torch.linalg.slogdet(on_mpsx)[1].backward()
+    torch.testing.assert_close(on_mpsx.grad.cpu(), torch.linalg.inv(x).t())
 
 
 def test_registering_a_fallback(silent_fallback: None) -> None:
@@ -285,7 +285,7 @@ def test_no_kernel_anywhere(silent_fallback: None) -> None:
             torch.ops.mpsx_test.nowhere(torch.ones(2, device="mpsx"))
 
 
-def test_errors_of_the_cpu_kernel_come_through(silent_fallback: None) -> None:
+def test_errors_of_the_cpu_kernel_propagate(silent_fallback: None) -> None:
     with pytest.raises(torch.linalg.LinAlgError, match="singular"):
         torch.linalg.inv(torch.zeros(2, 2, device="mpsx"))
     assert RARE(torch.ones(2, device="mpsx")).device.type == "mpsx"
@@ -312,14 +312,14 @@ def test_vendor_operators_do_not_warn(loud_fallback: None) -> None:
     assert calls("aten::mm.out") == 0
 
 
-# Without kernels of ours: a library's on the host driver, a fallback on every other.
+# Operators without an mpsx kernel: a vendor library runs them on the host driver; they fall back on all other drivers.
 LIBRARY_ONLY = {
     "aten::convolution": lambda: torch.conv1d(*(torch.ones(1, 1, 8, dtype=torch.double).to("mpsx") for _ in range(2))),
 }
 
 
 @pytest.mark.parametrize("op", LIBRARY_ONLY)
-def test_libraries_serve_the_host_driver_alone(op: str, loud_fallback: None) -> None:
+def test_vendor_libraries_serve_only_the_host_driver(op: str, loud_fallback: None) -> None:
     with warnings.catch_warnings(record=True) as caught, mpsx.profiler.launch_log() as log:
         warnings.simplefilter("always")
         LIBRARY_ONLY[op]()
@@ -336,8 +336,8 @@ def test_libraries_serve_the_host_driver_alone(op: str, loud_fallback: None) -> 
             LIBRARY_ONLY[op]()
 
 
-def test_small_products_are_kernels_everywhere(silent_fallback: None) -> None:
-    """The way to a library takes longer than they do."""
+def test_small_matmuls_use_kernels_on_every_driver(silent_fallback: None) -> None:
+    """Below this size, the library's call overhead dominates."""
     for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32):
         a, b, v = (torch.randint(-3, 4, size).to(dtype) for size in ((2, 5, 7), (2, 7, 6), (7,)))
         for function, tensors in ((torch.mm, (a[0], b[0])), (torch.bmm, (a, b)), (torch.bmm, (a[:0], b[:0])),

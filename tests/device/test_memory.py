@@ -1,4 +1,4 @@
-"""The caching allocator as torch sees it: statistics, limits, reuse, pinned memory."""
+"""The caching allocator: statistics, limits, reuse and pinned memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import mpsx
 pytestmark = pytest.mark.usefixtures("silent_fallback")
 
 MIB = 1 << 20
-HUGE = 2 * MIB  # a huge page, by which memory is held
+HUGE = 2 * MIB  # a huge page, the granularity of reserved memory
 
 
 def test_accelerator_statistics() -> None:
@@ -43,7 +43,7 @@ def test_results_of_cpu_kernels_are_counted() -> None:
     x = torch.eye(512, device="mpsx")
     gc.collect()
     before = torch.mpsx.memory_allocated()
-    result = torch.linalg.cholesky_ex(x).L  # a fallback whose result the CPU's kernel allocates
+    result = torch.linalg.cholesky_ex(x).L  # a fallback: the CPU kernel allocates its result
     assert torch.mpsx.memory_allocated() - before >= result.nbytes
     assert torch.mpsx.memory_reserved() >= torch.mpsx.memory_allocated()
     kept = result[:10]
@@ -71,27 +71,26 @@ def test_memory_is_reused_and_returned() -> None:
     assert torch.mpsx.memory_reserved() <= reserved - 3 * MIB
 
 
-def test_freed_memory_stays_cached_while_there_is_plenty() -> None:
+def test_freed_memory_stays_cached_below_the_limit() -> None:
     torch.mpsx.empty_cache()
     sizes = [5 * MIB, 7 * MIB, 9 * MIB]
 
-    def take() -> list[torch.Tensor]:
+    def allocate() -> list[torch.Tensor]:
         return [torch.empty(size, dtype=torch.uint8, device="mpsx") for size in sizes]
 
-    take()
+    allocate()
     kept = torch.mpsx.memory_reserved()
-    take()
+    allocate()
     assert kept - torch.mpsx.memory_allocated() >= sum(sizes)
     assert torch.mpsx.memory_reserved() == kept
     torch.mpsx.empty_cache()
     assert torch.mpsx.memory_reserved() <= kept - sum(sizes) + 2 * HUGE
 
 
-def test_idle_memory_goes_back_while_new_is_taken() -> None:
-    """Sizes that are never asked for again do not pile up: what waits for reuse is bounded (32 MiB, or an eighth more
-    than was once in use)."""
+def test_idle_cached_memory_is_bounded() -> None:
+    """The cache of freed blocks stays below 32 MiB or an eighth of the peak, even if their sizes never recur."""
     if torch.mpsx.get_device_properties().driver in ("metal", "cuda"):
-        pytest.skip("memory of a GPU is dear to take: there the watermarks alone bound what waits")
+        pytest.skip("allocating GPU memory is expensive, so only the watermarks limit the cache there")
     torch.mpsx.empty_cache()
     before, in_use = torch.mpsx.memory_reserved() - torch.mpsx.memory_allocated(), torch.mpsx.memory_allocated()
     sizes = [size * MIB for size in range(10, 30)]
@@ -101,8 +100,8 @@ def test_idle_memory_goes_back_while_new_is_taken() -> None:
     assert idle <= before + 32 * MIB + 2 * max(sizes) + in_use // 8
 
 
-def test_blocks_of_all_sizes_are_kept_apart() -> None:
-    """Blocks come and go in random order; none is written to by another's owner, and nothing is lost in the count."""
+def test_blocks_of_random_sizes_do_not_overlap() -> None:
+    """Allocate and free blocks in random order: no block is overwritten, and the statistics stay exact."""
     torch.mpsx.empty_cache()
     start, generator, held = torch.mpsx.memory_allocated(), random.Random(7), {}
     for step in range(600):
@@ -131,7 +130,7 @@ def test_high_watermark_is_a_limit() -> None:
     assert not run_in_subprocess(code, PYTORCH_MPS_HIGH_WATERMARK_RATIO="0").returncode
 
 
-def test_low_watermark_gives_cached_memory_back() -> None:
+def test_low_watermark_releases_cached_memory() -> None:
     code = """
 both = [torch.empty(size, dtype=torch.uint8, device='mpsx') for size in (5 << 20, 7 << 20)]
 del both
@@ -144,7 +143,7 @@ print(torch.mpsx.memory_reserved() >> 20)
 
 
 @pytest.mark.parametrize("ratios", [("x", "1"), ("3", "1"), ("0.5", "0.6")])
-def test_watermarks_that_are_none_are_refused(ratios: tuple[str, str]) -> None:
+def test_invalid_watermarks_raise(ratios: tuple[str, str]) -> None:
     high, low = ratios
     run = run_in_subprocess("torch.empty(1, device='mpsx')", PYTORCH_MPS_HIGH_WATERMARK_RATIO=high,
                        PYTORCH_MPS_LOW_WATERMARK_RATIO=low)
@@ -209,14 +208,14 @@ def test_pinned_memory() -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_data_loader_pins(workers: int) -> None:
-    torch.ones(1, device="mpsx")  # the driver runs before workers are forked
+    torch.ones(1, device="mpsx")  # start the driver before workers are forked
     data = TensorDataset(torch.arange(32.0), torch.arange(32))
     loader = DataLoader(data, batch_size=8, num_workers=workers, pin_memory=True)
     seen = []
     for values, labels in loader:
         assert values.is_pinned()
-        there = values.to("mpsx", non_blocking=True)
-        assert torch.equal(there.cpu().long(), labels)
+        on_mpsx = values.to("mpsx", non_blocking=True)
+        assert torch.equal(on_mpsx.cpu().long(), labels)
         seen += labels.tolist()
     assert seen == list(range(32))
 
@@ -225,8 +224,8 @@ def convolved(device: str) -> torch.Tensor:
     return F.conv2d(torch.ones(1, 4, 600, 600, device=device), torch.ones(4, 4, 3, 3, device=device))
 
 
-def test_results_of_cpu_libraries_come_from_the_cache() -> None:
-    """... and go back to it; CPU tensors of the process itself are made as ever."""
+def test_results_of_cpu_libraries_use_the_cache() -> None:
+    """Results are allocated from the cache and freed to it; ordinary CPU tensors are unaffected."""
     result = convolved("mpsx")
     torch.testing.assert_close(result.cpu(), convolved("cpu"))
     reserved, allocated = torch.mpsx.memory_reserved(), torch.mpsx.memory_allocated()
@@ -243,9 +242,9 @@ def test_results_of_cpu_libraries_come_from_the_cache() -> None:
 
 
 @pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists(), reason="Linux's huge pages")
-def test_large_tensors_lie_in_huge_pages() -> None:
+def test_large_tensors_use_huge_pages() -> None:
     if mpsx.driver()["name"] != "host" or "[never]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
-        pytest.skip("the host driver's memory alone asks for them, where the system gives any")
+        pytest.skip("only the host driver requests huge pages, if the system provides them")
     t = torch.ones(32 * MIB, dtype=torch.uint8, device="mpsx")
     huge = 0
     for area in Path("/proc/self/smaps").read_text().split("VmFlags")[:-1]:

@@ -1,4 +1,4 @@
-"""torch.mpsx and torch.backends.mpsx: the names that programs use, and nothing else."""
+"""torch.mpsx and torch.backends.mpsx have the names that programs use, and no others."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ CUDA = """synchronize memory_allocated max_memory_allocated reset_max_memory_all
 
 
 @pytest.mark.parametrize("name", sorted({*CUDA, *torch.mps.__all__}))
-def test_is_there(name: str) -> None:
+def test_name_exists(name: str) -> None:
     assert hasattr(torch.mpsx, name)
     assert name in dir(torch.mpsx)
 
 
-def test_nothing_leaks() -> None:
+def test_no_names_leak_into_the_module() -> None:
     for name in dir(torch.mpsx):
         value = getattr(torch.mpsx, name)
         home = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
         assert home is None or home.startswith("mpsx.") or value is torch.OutOfMemoryError, f"{name} of {home}"
 
 
-def test_profiler_has_the_names_of_mps() -> None:
+def test_profiler_has_the_names_of_torch_mps() -> None:
     names = {"is_capturing_metal", "is_metal_capture_enabled", "metal_capture", "profile", "start", "stop"}
     assert names <= set(dir(torch.mps.profiler)) and names <= set(dir(torch.mpsx.profiler))
     with torch.mpsx.profiler.profile("interval,event"):
@@ -52,7 +52,7 @@ def test_backend() -> None:
     assert backend.get_name() and backend.get_core_count() >= 1
 
 
-def test_old_names() -> None:
+def test_deprecated_names() -> None:
     kept = torch.empty(1 << 20, device="mpsx")
     del kept
     torch.mpsx.reset_max_memory_allocated()
@@ -63,7 +63,7 @@ def test_old_names() -> None:
 
 
 def test_memory_snapshot() -> None:
-    """The names that torch.cuda's segments and blocks have."""
+    """Segments and blocks have the same keys as in torch.cuda."""
     kept = torch.ones(1000, device="mpsx")
     (segment,) = torch.mpsx.memory_snapshot()
     assert segment.keys() >= {"device", "address", "total_size", "allocated_size", "active_size", "requested_size",
@@ -74,7 +74,7 @@ def test_memory_snapshot() -> None:
     assert all(block.keys() >= {"size", "requested_size", "address", "state", "frames"} for block in segment["blocks"])
 
 
-def test_shares_of_memory() -> None:
+def test_memory_fractions() -> None:
     _, total = torch.mpsx.mem_get_info()
     assert 0 < torch.mpsx.device_memory_used() < total
     before = torch.mpsx.get_per_process_memory_fraction()
@@ -92,11 +92,11 @@ def test_environment_report() -> None:
 
 @pytest.mark.sweep
 def test_environment_report_as_a_program() -> None:
-    words = [sys.executable, "-m", "torch.utils.collect_env"]
-    run = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
+    command = [sys.executable, "-m", "torch.utils.collect_env"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     assert "PyTorch version" in run.stdout and "\nDriver\n" in run.stdout
 
 
-def test_metallib_is_refused() -> None:
+def test_load_metallib_raises() -> None:
     with pytest.raises(RuntimeError, match="compiles shaders from source"):
         torch.mpsx.load_metallib("x.metallib")

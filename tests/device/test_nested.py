@@ -1,4 +1,4 @@
-"""Nested tensors, strided and jagged: operators after a fallback, attention, and every gradient."""
+"""Nested tensors, strided and jagged: operators after a fallback, attention, and gradients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parts(width: int, d: str) -> list[torch.Tensor]:
 
 
 def flat(x: torch.Tensor) -> torch.Tensor:
-    """All elements of a strided, jagged or dense tensor."""
+    """Concatenate all elements of a strided, jagged or dense tensor."""
     if not x.is_nested:
         return x.reshape(-1)
     if x.layout == torch.jagged:
@@ -30,7 +30,7 @@ def flat(x: torch.Tensor) -> torch.Tensor:
 
 
 def heads(x: torch.Tensor) -> torch.Tensor:
-    """(batch, length, 8) as (batch, 2, length, 4)."""
+    """Reshape (batch, length, 8) to (batch, 2, length, 4)."""
     return (x.unflatten(-1, (2, 4)) if x.layout == torch.jagged else x.reshape(x.size(0), -1, 2, 4)).transpose(1, 2)
 
 
@@ -80,8 +80,8 @@ def test_forward_and_gradient(name: str, layout: torch.layout, grad: bool) -> No
         torch.testing.assert_close(one, other)
 
 
-def test_transformer_encoder_takes_the_nested_path() -> None:
-    """In evaluation, a padding mask makes nn.TransformerEncoder pack its input into a nested tensor."""
+def test_transformer_encoder_uses_nested_tensors() -> None:
+    """In evaluation mode, nn.TransformerEncoder packs a padded input into a nested tensor."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     model = nn.TransformerEncoder(layer, 2).eval()

@@ -1,4 +1,4 @@
-"""Faults: what goes wrong around a program, each in a process of its own, which must end as it should."""
+"""Fault injection, each test in its own process, which must exit cleanly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import run_in_subprocess
+from processes import is_running, run_in_subprocess
 
 import mpsx
 from mpsx.msl.compiler import find_compiler
@@ -28,13 +28,13 @@ assert x.tolist() == [factor] * 4, x
 """
 
 
-def assert_ended(done: subprocess.CompletedProcess[str], status: int = 0) -> None:
+def assert_exited(done: subprocess.CompletedProcess[str], status: int = 0) -> None:
     assert done.returncode == status, f"status {done.returncode}: {done.stderr[-2000:]}"
 
 
 @pytest.mark.parametrize("end", ["pass", "raise SystemExit(0)", "os.kill(os.getpid(), signal.SIGTERM)", "os._exit(0)"])
-def test_ends_while_threads_launch(end: str) -> None:
-    """Threads that the interpreter waits for: daemons it kills in a call, where torch aborts, on CPUs too."""
+def test_exit_while_threads_launch(end: str) -> None:
+    """Use non-daemon threads: Python kills daemon threads inside a call, where torch aborts even on the CPU."""
     code = f"""
 import os, signal, sys, threading, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -47,11 +47,11 @@ for _ in range(4):
 time.sleep(0.3)
 {end}
 """
-    assert_ended(run_in_subprocess(code, OMP_NUM_THREADS="1"))
+    assert_exited(run_in_subprocess(code, OMP_NUM_THREADS="1"))
 
 
 @pytest.mark.parametrize(("text", "mebibytes"), [("64M", 64), ("6.4e7", 61), ("67108864", 64), ("0.0625 GiB", 64)])
-def test_out_of_memory_and_on(text: str, mebibytes: int) -> None:
+def test_recovery_from_out_of_memory(text: str, mebibytes: int) -> None:
     code = f"""
 x = torch.ones(1 << 20, device="mpsx")
 for _ in range(3):
@@ -65,17 +65,17 @@ for _ in range(3):
     assert (x + 1).sum().item() == 2 << 20
     del kept
 """
-    assert_ended(run_in_subprocess(code, MPSX_MEMORY_LIMIT=text))
+    assert_exited(run_in_subprocess(code, MPSX_MEMORY_LIMIT=text))
 
 
 @pytest.mark.parametrize("text", ["abc", "12Q", "-1", "64MX", "nan"])
-def test_a_limit_that_is_none_is_refused(text: str) -> None:
+def test_invalid_memory_limit_raises(text: str) -> None:
     done = run_in_subprocess("torch.ones(1, device='mpsx')", MPSX_MEMORY_LIMIT=text)
     assert f"MPSX_MEMORY_LIMIT: expected a number of bytes, like 2000000000, 2e9 or 2G, got '{text}'" in done.stderr
     assert done.returncode == 1
 
 
-def test_more_elements_than_memory_is_an_error() -> None:
+def test_result_larger_than_memory_raises() -> None:
     code = """
 a, b = torch.ones(1 << 16, 1, device="mpsx"), torch.ones(1, 1 << 17, device="mpsx")
 for call in (lambda: torch.bmm(a[None], b[None]), lambda: a * b, lambda: torch.empty(1 << 62, device="mpsx")):
@@ -87,22 +87,22 @@ for call in (lambda: torch.bmm(a[None], b[None]), lambda: a * b, lambda: torch.e
         raise AssertionError("no error")
 assert (a + 1).sum().item() == 2 << 16
 """
-    assert_ended(run_in_subprocess(code, MPSX_MEMORY_LIMIT="1G"))
+    assert_exited(run_in_subprocess(code, MPSX_MEMORY_LIMIT="1G"))
 
 
-def test_a_cache_of_nobodys_leaves_nothing(tmp_path: Path) -> None:
-    """A folder that cannot be made: shaders are compiled into a private one, which goes with the process."""
+def test_unusable_cache_folder_leaves_no_files(tmp_path: Path) -> None:
+    """If the cache folder cannot be created, shaders are compiled in a temporary folder, deleted at exit."""
     (tmp_path / "file").touch()
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     cache = tmp_path / "file" / "cache"
     done = run_in_subprocess("factor = 3" + COMPILE, MPSX_CACHE_DIR=str(cache), TMPDIR=str(temporary))
-    assert_ended(done)
+    assert_exited(done)
     assert list(temporary.glob("mpsx-*")) == []
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
-    """Nothing can be put into the cache: the shader is compiled all the same."""
+def test_full_disk(tmp_path: Path) -> None:
+    """The shader still compiles if nothing can be written to the cache."""
     code = """
 import errno, os
 from mpsx.shader import cache
@@ -110,21 +110,21 @@ whole = os.replace
 def replace(source, target):
     if str(target).startswith(os.environ["MPSX_CACHE_DIR"]):
         raise OSError(errno.ENOSPC, "No space left on device")
-    return whole(source, target)
+    return replace_file(source, target)
 os.replace = replace
 factor = 5
 """
-    assert_ended(run_in_subprocess(code + COMPILE, MPSX_CACHE_DIR=str(tmp_path / "cache")))
+    assert_exited(run_in_subprocess(code + COMPILE, MPSX_CACHE_DIR=str(tmp_path / "cache")))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_cache(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can write to read-only folders")
+def test_read_only_cache(tmp_path: Path) -> None:
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    assert_ended(run_in_subprocess("factor = 7" + COMPILE, MPSX_CACHE_DIR=str(tmp_path / "cache")))
+    assert_exited(run_in_subprocess("factor = 7" + COMPILE, MPSX_CACHE_DIR=str(tmp_path / "cache")))
 
 
 def children(pid: int) -> set[int]:
-    """Processes below this one."""
+    """Return the IDs of all descendant processes."""
     found = set()
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -136,20 +136,12 @@ def children(pid: int) -> set[int]:
     return found
 
 
-# A compiler that never ends a compilation, and says a moment after it has begun one that it has. For NVIDIA's GPUs a
-# file is only checked when it is opened.
+# A compiler that never finishes and creates the file `compiling` shortly after it starts. For NVIDIA GPUs, opening a
+# shader only checks its syntax.
 ENDLESS = """#!/bin/sh
 case " $* " in *" {} "*) sleep 0.2; touch "$TMPDIR/compiling"; exec sleep 600 ;; esac
 exec {} "$@"
 """
-
-
-def runs(pid: int) -> bool:
-    """Whether a process is there and no zombie, which is for init to reap."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
@@ -159,7 +151,7 @@ def test_interrupted_compilation_leaves_nothing(tmp_path: Path) -> None:
         ENDLESS.format("-fsyntax-only" if mpsx.driver()["name"] == "cuda" else "-c", shlex.join(find_compiler().clang))
     )
     compiler.chmod(0o700)
-    # A shell ignores SIGINT in what it runs in the background, and all that this starts does.
+    # A shell ignores SIGINT in background jobs, and their child processes inherit this.
     code = ("import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
             f"import torch, mpsx; mpsx.compile_shader({KERNEL % 2!r})")  # fmt: skip
     environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}
@@ -174,7 +166,7 @@ def test_interrupted_compilation_leaves_nothing(tmp_path: Path) -> None:
     assert "KeyboardInterrupt" in program.communicate(timeout=60)[1]
     assert compilers
     deadline = time.monotonic() + 10
-    while (left := [pid for pid in compilers if runs(pid)]) and time.monotonic() < deadline:
+    while (left := [pid for pid in compilers if is_running(pid)]) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert left == []
     assert [path.name for path in tmp_path.glob("tmp-*")] == []
@@ -202,14 +194,14 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="elsewhere such a kernel runs on")
-@pytest.mark.skipif(mpsx.driver()["name"] not in ("host", "simt"), reason="a GPU runs on")
+@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="interrupts on x86-64 Linux only")
+@pytest.mark.skipif(mpsx.driver()["name"] not in ("host", "simt"), reason="a GPU kernel cannot be interrupted")
 @pytest.mark.parametrize("body", [
     "while (x[0] == 0) {}",
     "threadgroup int s[1]; s[0] = 0; while (x[s[0]] == 0) {}",
     "while (x[0] == 0) threadgroup_barrier(mem_flags::mem_threadgroup);",
 ], ids=["a loop", "in threadgroups", "with barriers"])  # fmt: skip
-def test_ctrl_c_twice_ends_a_kernel_that_does_not_end(body: str) -> None:
+def test_second_ctrl_c_interrupts_an_endless_kernel(body: str) -> None:
     program = subprocess.Popen([sys.executable, "-c", FOREVER.replace("BODY", body)], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, start_new_session=True)  # fmt: skip
     try:
@@ -217,8 +209,8 @@ def test_ctrl_c_twice_ends_a_kernel_that_does_not_end(body: str) -> None:
         time.sleep(0.5)
         program.send_signal(signal.SIGINT)
         time.sleep(0.5)
-        assert program.poll() is None  # the first one is Python's alone
-        for _ in range(20):  # each may find the kernel's thread elsewhere
+        assert program.poll() is None  # Python handles the first signal
+        for _ in range(20):  # retry: a signal may arrive while the kernel's thread is outside the kernel
             program.send_signal(signal.SIGINT)
             if select.select([program.stdout], [], [], 0.5)[0]:
                 break
@@ -228,7 +220,7 @@ def test_ctrl_c_twice_ends_a_kernel_that_does_not_end(body: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="counts mappings in /proc")
-def test_shaders_go_when_nobody_has_them(tmp_path: Path) -> None:
+def test_unused_shaders_are_unloaded(tmp_path: Path) -> None:
     code = f"""
 import gc, mpsx
 x = torch.ones(4, device="mpsx")
@@ -245,7 +237,7 @@ assert after < before + 10, (before, after)
 rows = [row for row in mpsx.profiler.rows() if row.name == "twice"]
 assert len(rows) == 2 and sum(row.calls for row in rows) == 15, rows
 """
-    assert_ended(run_in_subprocess(code, MPSX_CACHE_DIR=str(tmp_path)))
+    assert_exited(run_in_subprocess(code, MPSX_CACHE_DIR=str(tmp_path)))
 
 
 SOAK = """
@@ -274,12 +266,12 @@ assert grown < 24, f"{grown} MiB more"
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the resident set from /proc")
 @pytest.mark.parametrize("seconds", [6, pytest.param(600, marks=pytest.mark.sweep)])
-def test_memory_stays_flat_under_changing_lengths(seconds: int) -> None:
-    assert_ended(run_in_subprocess(f"SECONDS = {seconds}\n" + SOAK))
+def test_memory_stays_flat_with_varying_lengths(seconds: int) -> None:
+    assert_exited(run_in_subprocess(f"SECONDS = {seconds}\n" + SOAK))
 
 
-def test_division_by_zero_beside_faulthandler() -> None:
-    """Python's handler of SIGFPE, put in place after the driver's, would end the process."""
+def test_division_by_zero_with_faulthandler() -> None:
+    """Python's SIGFPE handler, installed after the driver's, would terminate the process."""
     code = """
 import faulthandler, torch, mpsx
 x = torch.zeros(2, dtype=torch.int32, device="mpsx") + 0
@@ -287,4 +279,4 @@ faulthandler.enable()
 mpsx.compile_shader("kernel void f(device int* x, uint i [[thread_position_in_grid]]) { x[i] = 7 / x[i]; }").f(x)
 print(x.cpu())
 """
-    assert_ended(run_in_subprocess(code))
+    assert_exited(run_in_subprocess(code))

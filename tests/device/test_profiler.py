@@ -1,4 +1,4 @@
-"""Times of kernels and operators: mpsx.profiler, and torch's own profiler."""
+"""Kernel and operator times in mpsx.profiler and torch.autograd.profiler."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def test_kernels_have_times() -> None:
     assert not any(row.calls for row in nothing.rows)
 
 
-def test_launches_without_profile_are_not_timed() -> None:
+def test_launches_outside_profile_are_not_timed() -> None:
     mpsx.profiler.reset()
     work()
     assert {row.seconds for row in mpsx.profiler.rows() if row.route == "native"} == {0.0}
 
 
-def test_operators_have_times_in_torch_s_profiler() -> None:
+def test_operators_have_times_in_autograd_profiler() -> None:
     with torch.autograd.profiler.profile(use_device="mpsx", use_kineto=False) as profile:
         work()
     times = {event.key: event.device_time_total for event in profile.key_averages()}

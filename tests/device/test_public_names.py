@@ -1,5 +1,5 @@
-"""torch.mpsx has the public names of torch.mps, torch.cuda, torch.xpu and torch.accelerator, but for these, each of
-which is left out for a reason."""
+"""torch.mpsx has the public names of torch.mps, torch.cuda, torch.xpu and torch.accelerator, except those listed here
+with a reason."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ import torch.mps.event
 import torch.mps.profiler
 
 _REASONS = {
-    "a class or handle of CUDA or XPU itself": """
+    "a class or handle specific to CUDA or XPU": """
         CudaError DeferredCudaCallError ExternalStream GreenContext CUDAGraph XPUGraph MTIAGraph check_error cudaStatus
         cudart current_blas_handle current_solver_handle get_stream_from_external get_gencode_flags jiterator nccl nvtx
         tunable has_magma has_half""",
-    "graphs of the device's work cannot be captured": """
+    "the device's work cannot be captured into a graph": """
         Graph graph graphs graph_pool_handle make_graphed_callables""",
-    "the allocator cannot be replaced or entered": """
+    "the allocator cannot be replaced": """
         CUDAPluggableAllocator XPUPluggableAllocator MemPool use_mem_pool change_current_allocator get_allocator_backend
         caching_allocator_alloc caching_allocator_delete caching_allocator_disabled caching_allocator_enable""",
-    "a sensor that mpsx cannot read; NVML's in torch.cuda": """
+    "a sensor that mpsx cannot read; torch.cuda uses NVML": """
         temperature power_draw clock_rate memory_usage list_gpu_processes""",
-    "warns where CUDA waits, which mpsx does elsewhere": "get_sync_debug_mode set_sync_debug_mode",
-    "old tensor types; torch.tensor(…, device='mpsx') makes them": """
+    "CUDA's warnings about synchronization do not apply": "get_sync_debug_mode set_sync_debug_mode",
+    "legacy tensor types; use torch.tensor(…, device='mpsx')": """
         BFloat16Storage BFloat16Tensor BoolStorage BoolTensor ByteStorage ByteTensor CharStorage CharTensor
         ComplexDoubleStorage ComplexFloatStorage DoubleStorage DoubleTensor FloatStorage FloatTensor HalfStorage
         HalfTensor IntStorage IntTensor LongStorage LongTensor ShortStorage ShortTensor""",
-    "deprecated for torch.amp, which takes 'mpsx'": "amp",
-    "torch.sparse for all devices": "sparse",
+    "deprecated in favor of torch.amp, which accepts 'mpsx'": "amp",
+    "torch.sparse works for all devices": "sparse",
 }
 LEFT_OUT = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 
-# torch.accelerator's functions ask the device themselves; they are called below rather than repeated in torch.mpsx.
+# torch.accelerator's functions query the device directly, so torch.mpsx need not have them; call each one instead.
 ACCELERATOR = {
     "current_accelerator": lambda f: f().type == "mpsx",
     "current_device_idx": lambda f: f() == 0,
@@ -71,10 +71,10 @@ def _public(module: object) -> set[str]:
 def test_names(origin: str) -> None:
     names = _public(getattr(torch, origin)) | {"OutOfMemoryError", "streams"}
     missing = {name for name in names if not hasattr(torch.mpsx, name)}
-    assert missing <= LEFT_OUT.keys(), f"neither there nor left out for a reason: {sorted(missing - LEFT_OUT.keys())}"
+    assert missing <= LEFT_OUT.keys(), f"missing without a reason: {sorted(missing - LEFT_OUT.keys())}"
 
 
-def test_what_is_left_out_is_not_there() -> None:
+def test_left_out_names_do_not_exist() -> None:
     assert not [name for name in LEFT_OUT if hasattr(torch.mpsx, name)]
 
 

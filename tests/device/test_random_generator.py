@@ -1,4 +1,4 @@
-"""Generators: seeds, states, the default generator, forks of the random state."""
+"""Generators: seeds, states, the default generator, and forked random state."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def test_states() -> None:
 
 
 def draw_by_fallback(generator: torch.Generator | None = None) -> list[float]:
-    """The CPU's operator draws numbers in double precision."""
+    """Draw in float64, which falls back to the CPU."""
     return torch.empty(3, device="mpsx", dtype=torch.float64).normal_(generator=generator).tolist()
 
 
-def test_a_state_is_the_seed_and_the_offset() -> None:
+def test_state_is_seed_and_offset() -> None:
     generator = torch.Generator(device="mpsx").manual_seed(7)
     for step in (draw, draw_by_fallback, draw):
         seed, offset = generator.get_state().view(torch.int64).tolist()
@@ -76,7 +76,7 @@ def test_a_state_is_the_seed_and_the_offset() -> None:
 
 
 def test_fallbacks_are_reproducible() -> None:
-    """Numbers of operators that fall back follow from seed and offset too."""
+    """Operators that fall back also derive their numbers from seed and offset."""
     generator = torch.Generator(device="mpsx").manual_seed(5)
     first, state = draw_by_fallback(generator), generator.get_state()
     second, third = draw_by_fallback(generator), draw(generator)
@@ -84,7 +84,7 @@ def test_fallbacks_are_reproducible() -> None:
     generator.set_state(state)
     assert (draw_by_fallback(generator), draw(generator)) == (second, third)
     assert draw_by_fallback(generator.manual_seed(5)) == first
-    # After seeding, the first ones are the CPU's.
+    # The first numbers after seeding equal the CPU's.
     assert first == torch.empty(3, dtype=torch.float64).normal_(generator=torch.Generator().manual_seed(5)).tolist()
     torch.manual_seed(5)
     with torch.random.fork_rng(devices=[0], device_type="mpsx"):
@@ -92,7 +92,7 @@ def test_fallbacks_are_reproducible() -> None:
     assert (draw_by_fallback(), draw()) == forked
 
 
-def test_checkpoints_preserve_the_state() -> None:
+def test_checkpoint_preserves_the_state() -> None:
     from torch.utils.checkpoint import checkpoint
 
     for dtype in (torch.float32, torch.float64):
@@ -109,8 +109,8 @@ def test_checkpoints_preserve_the_state() -> None:
             masks.clear()
 
 
-def test_states_of_earlier_versions() -> None:
-    """They had the state of a CPU generator after seed and offset."""
+def test_state_format_of_earlier_versions() -> None:
+    """Earlier versions appended a CPU generator's state to seed and offset."""
     generator = torch.Generator(device="mpsx").manual_seed(9)
     draw(generator)
     state = torch.cat([generator.get_state(), torch.Generator().get_state()])
@@ -141,6 +141,6 @@ def test_fork_rng() -> None:
     assert draw() == expected
 
 
-def test_generators_of_other_devices_are_refused() -> None:
+def test_generator_of_another_device_raises() -> None:
     with pytest.raises(RuntimeError, match=r"(?i)generator"):
         torch.empty(3, device="mpsx").normal_(generator=torch.Generator())

@@ -1,4 +1,4 @@
-"""Saving, loading, copying, pickling, DLPack."""
+"""Saving, loading, copying, pickling and DLPack."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ def test_storage_methods() -> None:
     assert torch.UntypedStorage(8, device="mpsx").nbytes() == 8
 
 
-def test_core_does_not_take_it_for_mps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locations that start with "mps" go to torch's own handler unless somebody asks earlier."""
-    # A torch.load that fails leaves its map_location to the thread, where every later unpickling finds it.
+def test_location_is_not_mistaken_for_mps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's own handler claims every location that starts with "mps" unless a handler with higher priority does."""
+    # A failed torch.load leaves its map_location in a thread-local, which later calls would use.
     monkeypatch.setattr(torch.serialization._serialization_tls, "map_location", None)
     loaded = torch.load(saved(torch.ones(1, device="mpsx")), map_location="mpsx:0")
     assert loaded.device.type == "mpsx"

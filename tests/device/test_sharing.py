@@ -1,4 +1,4 @@
-"""Tensors in other processes and other libraries: torch.multiprocessing, forked workers, DLPack."""
+"""Sharing tensors with other processes and libraries: torch.multiprocessing, forked workers, DLPack."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import mpsx
 
 
 def double(queue: mp.Queue, answers: mp.Queue) -> None:
-    """In another process: changes the tensors that it gets."""
+    """Double the tensors received from the queue, in another process."""
     for _ in range(2):
         tensor = queue.get(timeout=120)
         tensor.mul_(2)
@@ -20,7 +20,7 @@ def double(queue: mp.Queue, answers: mp.Queue) -> None:
         del tensor
 
 
-@pytest.mark.skipif(not mpsx.driver()["adopts_memory"], reason="the driver does not take memory of the CPU")
+@pytest.mark.skipif(not mpsx.driver()["adopts_memory"], reason="the driver cannot use process memory")
 def test_queue_shares_memory() -> None:
     context = mp.get_context("spawn")
     queue, answers = context.Queue(), context.Queue()
@@ -55,7 +55,7 @@ print(kept.sum().item(), torch.mpsx._is_in_bad_fork())
 """
 
 
-def test_forked_workers_are_told() -> None:
+def test_forked_workers_raise() -> None:
     run = run_in_subprocess(FORKED)
     assert run.stdout.split() == ["True", "3.0", "False"], run.stderr
 

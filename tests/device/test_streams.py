@@ -35,7 +35,7 @@ def test_stream_context() -> None:
         assert torch.mpsx.current_stream() == default
 
 
-def test_streams_belong_to_threads() -> None:
+def test_current_stream_is_per_thread() -> None:
     seen = []
     with torch.mpsx.stream(torch.mpsx.Stream()):
         thread = threading.Thread(target=lambda: seen.append(torch.mpsx.current_stream()))

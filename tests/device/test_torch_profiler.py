@@ -1,4 +1,4 @@
-"""torch.profiler: kernels on a track of the device, their time in the table, memory."""
+"""torch.profiler: kernels on the device track, device time in the table, and memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile, record_function, supported
 import mpsx
 
 if torch.__version__ < "2.13":
-    pytest.skip("before torch 2.13 a device of one's own has no track", allow_module_level=True)
+    pytest.skip("before torch 2.13, PrivateUse1 devices have no track", allow_module_level=True)
 
 
 def work() -> torch.Tensor:
@@ -25,7 +25,7 @@ def work() -> torch.Tensor:
 @pytest.fixture(scope="module")
 def profiled() -> profile:
     work()
-    # By default a torch with CUDA traces that as well, and names every device's time after it.
+    # By default, a CUDA build of torch also traces CUDA and labels every device's time as CUDA's.
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1], profile_memory=True) as result:
         work()
         torch.mpsx.synchronize()
@@ -36,7 +36,7 @@ def test_activities() -> None:
     assert ProfilerActivity.PrivateUse1 in supported_activities()
 
 
-def test_kernels_are_on_the_device(profiled: profile) -> None:
+def test_kernels_are_on_the_device_track(profiled: profile) -> None:
     device = [event for event in profiled.events() if event.device_type == DeviceType.PrivateUse1]
     names = {event.name for event in device}
     assert any(name.startswith("exp_") for name in names) and any("softmax" in name for name in names)
@@ -61,14 +61,14 @@ def test_trace(profiled: profile, tmp_path: Path) -> None:
     assert next(op for name, op in launched_by.items() if name.startswith("exp_")) == "aten::exp"
 
 
-def test_a_trace_in_one_line(tmp_path: Path) -> None:
+def test_trace_context_manager(tmp_path: Path) -> None:
     with mpsx.profiler.trace(tmp_path / "trace.json"):
         work()
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert any(event.get("cat") == "kernel" and event["name"].startswith("exp_") for event in events)
 
 
-def test_nothing_is_traced_afterwards(profiled: profile) -> None:
+def test_tracing_stops_afterwards(profiled: profile) -> None:
     count = len(profiled.events())
     work()
     assert len(profiled.events()) == count

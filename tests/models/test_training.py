@@ -1,4 +1,4 @@
-"""Training on mpsx is training on the CPU: the same losses and weights, with nothing on the fallback."""
+"""Training on mpsx gives the same losses and weights as on the CPU, without fallbacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Case = tuple[Callable[[], nn.Module], Callable[[], tuple[torch.Tensor, torch.Ten
 
 
 class Recurrent(nn.Module):
-    """Predicts a class from a sequence, by an LSTM and a GRU."""
+    """Sequence classifier with an LSTM and a GRU."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Recurrent(nn.Module):
 
 
 class Encoder(nn.Module):
-    """PyTorch's own transformer layers, with a padding mask."""
+    """PyTorch's transformer layers with a padding mask."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ def train(
 
 
 def twins(name: str) -> tuple[nn.Module, nn.Module, list[tuple[torch.Tensor, torch.Tensor]]]:
-    """A model on the CPU, the same on mpsx, and batches for both."""
+    """Return a model on the CPU, a copy on mpsx, and batches for both."""
     make_model, make_batch = CASES[name]
     model = make_model()
     return model, copy.deepcopy(model).to("mpsx"), [make_batch() for _ in range(STEPS)]
@@ -147,7 +147,7 @@ def test_losses_and_weights(name: str, optimizer: str) -> None:
     expected = train(cpu, OPTIMIZERS[optimizer](cpu), batches)
     found = train(device, OPTIMIZERS[optimizer](device), batches)
     torch.testing.assert_close(torch.tensor(found), torch.tensor(expected))
-    # Adam divides by the root of a mean square: a weight whose gradient is rounding noise may take its step either way.
+    # Adam divides by the RMS of the gradient: if the gradient is rounding noise, the step's sign is arbitrary.
     assert_same_state(cpu, device, rtol=1e-4, atol=1e-4 if optimizer == "sgd" else 2e-3 * STEPS)
 
 
@@ -172,8 +172,8 @@ def test_gradients(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["cnn", "gpt"])
-def test_a_checkpoint_continues(name: str) -> None:
-    """Half a run, saved and loaded in a new model, and the other half is the whole run, to the bit."""
+def test_resume_from_checkpoint(name: str) -> None:
+    """Half a run, saved and loaded into a new model, plus the other half equals the whole run bit for bit."""
     _, whole, batches = twins(name)
     half = copy.deepcopy(whole)
     make = OPTIMIZERS["adamw"]
@@ -194,7 +194,7 @@ def test_a_checkpoint_continues(name: str) -> None:
     assert_same_state(whole.cpu(), fresh, rtol=0, atol=0)
 
 
-def test_a_checkpoint_moves_between_devices() -> None:
+def test_checkpoint_moves_between_devices() -> None:
     cpu, device, batches = twins("cnn")
     optimizer = OPTIMIZERS["adamw"](device)
     train(device, optimizer, batches[:5])
@@ -211,7 +211,7 @@ def test_a_checkpoint_moves_between_devices() -> None:
 
 
 def test_moving_a_model_keeps_its_parameters() -> None:
-    """Tied weights stay tied, and an optimizer made before the move trains what is in the model."""
+    """Tied weights stay tied, and an optimizer created before the move still trains the model's parameters."""
     model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
     model[2].weight = model[0].weight
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -230,8 +230,8 @@ def test_moving_a_model_keeps_its_parameters() -> None:
             assert not torch.equal(weight, before)
 
 
-def test_threads_train_at_once() -> None:
-    """Each thread gets the losses that it would get alone."""
+def test_concurrent_training() -> None:
+    """Each thread gets the same losses as when it runs alone."""
     names = ["mlp", "cnn", "gpt", "resnet"]
     _, devices, batches = zip(*(twins(name) for name in names), strict=True)
     make = OPTIMIZERS["sgd"]
@@ -256,7 +256,7 @@ def test_threads_train_at_once() -> None:
 
 @pytest.mark.parametrize("name", ["mlp", "cnn", "resnet", "gpt"])
 def test_autocast_is_close(name: str) -> None:
-    """In bfloat16 the run follows the CPU's own bfloat16 run as closely as that follows float32."""
+    """The bfloat16 loss and gradients are close to the CPU's in bfloat16, and the loss is close to float32."""
     cpu, device, batches = twins(name)
     full = train(copy.deepcopy(cpu), OPTIMIZERS["sgd"](cpu), batches[:1])[0]
     with torch.autocast("cpu", torch.bfloat16):
@@ -288,8 +288,8 @@ def test_gradient_accumulation_and_clipping() -> None:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", CASES)
-def test_a_long_run(name: str) -> None:
-    """200 steps: memory does not grow, and the losses stay together on the whole."""
+def test_long_run(name: str) -> None:
+    """Over 200 steps, memory does not grow and the final losses agree."""
     cpu, device, _ = twins(name)
     batches = [CASES[name][1]() for _ in range(4)] * 50
     make = OPTIMIZERS["sgd"]
@@ -299,7 +299,7 @@ def test_a_long_run(name: str) -> None:
     torch.mpsx.reset_peak_memory_stats()
     peak = torch.mpsx.max_memory_allocated()
     found += train(device, optimizer, batches[20:120])
-    after_a_while = torch.mpsx.max_memory_reserved()
+    warmed_up = torch.mpsx.max_memory_reserved()
     found += train(device, optimizer, batches[120:])
-    assert torch.mpsx.max_memory_reserved() == after_a_while >= peak
+    assert torch.mpsx.max_memory_reserved() == warmed_up >= peak
     assert sum(found[-20:]) == pytest.approx(sum(expected[-20:]), rel=0.05, abs=0.05)

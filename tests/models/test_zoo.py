@@ -18,37 +18,37 @@ def on(batch: dict[str, torch.Tensor], device: str) -> dict[str, torch.Tensor]:
 
 
 def check(name: str, small: bool) -> None:
-    # With seed 0 an activation of ResNet-50 lies within rounding of ReLU's kink on CPUs with AVX2, and its gradient
-    # depends on who rounds: float64 agrees with either side's other gradients to 5e-6.
+    # With seed 0, one ResNet-50 activation is within rounding error of ReLU's kink on CPUs with AVX2, so its gradient
+    # depends on rounding. All other gradients agree with float64 to 5e-6 on both devices.
     torch.manual_seed(1)
     model = ZOO[name]
-    here, batch = model.build(small), model.batch(small)
-    there = copy.deepcopy(here).to("mpsx")
-    away = on(batch, "mpsx")
-    here.eval(), there.eval()
+    on_cpu, batch = model.build(small), model.batch(small)
+    on_device = copy.deepcopy(on_cpu).to("mpsx")
+    device_batch = on(batch, "mpsx")
+    on_cpu.eval(), on_device.eval()
     with torch.no_grad():
-        want, got = model.predict(here, batch), model.predict(there, away)
+        want, got = model.predict(on_cpu, batch), model.predict(on_device, device_batch)
     torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-4)
-    if not small:  # dropout draws other numbers on each device
+    if not small:  # dropout draws different numbers on each device
         return
-    here.train(), there.train()
-    optimizers = [torch.optim.AdamW(network.parameters(), 1e-3) for network in (here, there)]
+    on_cpu.train(), on_device.train()
+    optimizers = [torch.optim.AdamW(network.parameters(), 1e-3) for network in (on_cpu, on_device)]
     for _ in range(STEPS):
         losses = []
-        for network, inputs, optimizer in ((here, batch, optimizers[0]), (there, away, optimizers[1])):
+        for network, inputs, optimizer in ((on_cpu, batch, optimizers[0]), (on_device, device_batch, optimizers[1])):
             optimizer.zero_grad()
             loss = model.loss(network, inputs)
             loss.backward()
             losses.append(loss.item())
         assert losses[1] == pytest.approx(losses[0], rel=1e-4)
-        # Adam divides by the gradient's own size: one that is rounding alone would move a weight by a whole step.
-        for ours, theirs in zip(there.parameters(), here.parameters(), strict=True):
+        # Adam divides by the gradient's RMS: a gradient of rounding noise would move a weight by a whole step.
+        for ours, theirs in zip(on_device.parameters(), on_cpu.parameters(), strict=True):
             if theirs.grad is not None:
                 torch.testing.assert_close(ours.grad.cpu(), theirs.grad, rtol=1e-3, atol=1e-5)
                 ours.grad.copy_(theirs.grad)
         for optimizer in optimizers:
             optimizer.step()
-    for ours, theirs in zip(there.parameters(), here.parameters(), strict=True):
+    for ours, theirs in zip(on_device.parameters(), on_cpu.parameters(), strict=True):
         torch.testing.assert_close(ours.detach().cpu(), theirs.detach(), rtol=1e-4, atol=1e-5)
 
 
@@ -59,9 +59,9 @@ def test_trains_as_on_the_cpu(name: str) -> None:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ZOO)
-@torch._dynamo.config.patch(allow_rnn=True)  # without it Dynamo leaves an LSTM alone
+@torch._dynamo.config.patch(allow_rnn=True)  # otherwise Dynamo does not trace an LSTM
 def test_compiled_training_agrees_with_eager(name: str) -> None:
-    """Whole steps: the loss is one graph with its gradients, and the optimizer another."""
+    """Compile whole steps: loss and gradients in one graph, the optimizer in another."""
     torch._dynamo.reset()
     torch.manual_seed(1)
     model = ZOO[name]
@@ -78,26 +78,26 @@ def test_compiled_training_agrees_with_eager(name: str) -> None:
             optimizer.zero_grad()
             value.backward()
         for ours, theirs in zip(twin.parameters(), eager.parameters(), strict=True):
-            if theirs.grad is not None:  # check() says why
+            if theirs.grad is not None:  # as in check()
                 torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-5)
                 ours.grad.copy_(theirs.grad)
         for step in steps:
             step()
         for ours, theirs in zip(twin.parameters(), eager.parameters(), strict=True):
             torch.testing.assert_close(ours.detach(), theirs.detach(), rtol=1e-4, atol=1e-5)
-        twin.load_state_dict(eager.state_dict())  # so that no step is compared beside ReLU's kink
+        twin.load_state_dict(eager.state_dict())  # resynchronize, in case a step passed ReLU's kink
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ZOO)
-def test_infers_in_its_published_size(name: str) -> None:
+def test_inference_at_published_size(name: str) -> None:
     check(name, small=False)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ZOO)
-def test_trains_in_its_published_size(name: str) -> None:
-    """One step, dropout on: nothing falls back, and the loss is a number."""
+def test_training_step_at_published_size(name: str) -> None:
+    """Run one step with dropout: nothing falls back, and the loss is finite."""
     model = ZOO[name]
     network, batch = model.build(False).to("mpsx"), on(model.batch(False), "mpsx")
     optimizer = torch.optim.AdamW(network.parameters(), 1e-4)
@@ -108,12 +108,12 @@ def test_trains_in_its_published_size(name: str) -> None:
 
 
 def test_llama_generates_with_a_cache() -> None:
-    """Greedy decoding one word at a time over cached keys and values gives the CPU's words."""
-    here = llama(True).eval()
+    """Greedy decoding with a KV cache generates the same tokens as on the CPU."""
+    on_cpu = llama(True).eval()
     prompt = torch.randint(1, 60, (2, 5))
     options = {"max_new_tokens": 12, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
-    want = here.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
-    there = here.to("mpsx")
-    away = prompt.to("mpsx")
-    got = there.generate(away, attention_mask=torch.ones_like(away), **options)
+    want = on_cpu.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
+    on_device = on_cpu.to("mpsx")
+    device_batch = prompt.to("mpsx")
+    got = on_device.generate(device_batch, attention_mask=torch.ones_like(device_batch), **options)
     assert torch.equal(got.cpu(), want)
