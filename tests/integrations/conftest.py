@@ -1,4 +1,4 @@
-"""Fixtures of tests with other people's libraries."""
+"""Fixtures for tests with third-party libraries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import mpsx
 
 
 @pytest.fixture(autouse=True)
-def nothing_falls_back_unseen() -> Iterator[None]:
-    """Operators that fall back to the CPU do so without a warning: these tests are about the library's own choices."""
+def allow_fallbacks() -> Iterator[None]:
+    """Silence fallback warnings: these tests are about the libraries' own choices."""
     with mpsx.fallback.using_mode("silent"):
         yield

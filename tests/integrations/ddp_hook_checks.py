@@ -1,4 +1,4 @@
-"""Checks of DDP's and FSDP's communication hooks on mpsx for the two processes of distributed_checks.py."""
+"""Checks of DDP and FSDP communication hooks on mpsx, run by the two processes of distributed_checks.py."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def _trained(register: Callable[[DistributedDataParallel], None], **options: object) -> dict[str, torch.Tensor]:
-    """The state of a model trained with a hook; both ranks must end with the same."""
+    """Return the state of a model trained with a hook, after checking that both ranks have the same state."""
     rank = dist.get_rank()
     model = DistributedDataParallel(_model().to(DEVICE), **options)
     register(model)
@@ -43,7 +43,7 @@ def _trained_with(state: object, hook: Callable, **options: object) -> dict[str,
 
 
 def _compare_rounded(state: dict[str, torch.Tensor]) -> None:
-    """Gradients in 8 to 16 bits move each weight as AdamW does, by the learning rate at most."""
+    """Compare with a loose tolerance: with 8- to 16-bit gradients, AdamW still moves a weight by at most lr."""
     for name, value in _expected().items():
         torch.testing.assert_close(state[name].cpu(), value, rtol=0, atol=1e-2)
 
@@ -65,7 +65,7 @@ def hooks_that_compress(rank: int) -> None:
 @check
 def hooks_by_type(rank: int) -> None:
     for kind in DDPCommHookType:
-        if kind is not DDPCommHookType.NOOP:  # adds nothing
+        if kind is not DDPCommHookType.NOOP:  # does not reduce
             _trained(functools.partial(register_ddp_comm_hook, kind, state=dist.group.WORLD), bucket_cap_mb=1e-4)
     model = DistributedDataParallel(_model().to(DEVICE))
     model.register_comm_hook(None, debugging_hooks.noop_hook)
@@ -109,7 +109,7 @@ def hooks_of_fsdp1(rank: int) -> None:
 def ddp_mixed_precision(rank: int) -> None:
     from torch.nn.parallel.distributed import _MixedPrecision
 
-    if torch.__version__ < "2.13":  # the gradient of mse_loss of a half and a float is refused there
+    if torch.__version__ < "2.13":  # its mse_loss gradient rejects half with float
         return
     for dtype in (torch.float16, torch.bfloat16):
         options = {"mixed_precision": _MixedPrecision(param_dtype=dtype, reduce_dtype=dtype)}
@@ -118,7 +118,7 @@ def ddp_mixed_precision(rank: int) -> None:
 
 @check
 def ddp_sparse_gradients(rank: int) -> None:
-    """An embedding with sparse gradients."""
+    """Train an embedding with sparse gradients."""
     model = nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Flatten(), nn.Linear(8, 1))
     torch.manual_seed(0)
     for parameter in model.parameters():
@@ -138,7 +138,7 @@ def ddp_sparse_gradients(rank: int) -> None:
 
 @check
 def ddp_sync_batch_norm(rank: int) -> None:
-    """Statistics of the whole batch: as one process computes them on the CPU."""
+    """Compare with batch statistics of the whole batch, computed by one process on the CPU."""
     whole = torch.randn(6, 3, 5, 4, generator=torch.Generator().manual_seed(2)) * 3 + 1
     for layout in (torch.contiguous_format, torch.channels_last):
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Checks of torch.distributed on mpsx, which two processes run together: `python distributed_checks.py RANK PORT`.
+"""Checks of torch.distributed on mpsx, run by two processes: `python distributed_checks.py RANK PORT`.
 
 Each prints `name ok`, or its error.
 """
@@ -23,18 +23,18 @@ DEVICE = "mpsx"
 
 
 def check(function: Callable[[int], None]) -> Callable[[int], None]:
-    """Adds it to the list."""
+    """Register a check."""
     CHECKS[function.__name__] = function
     return function
 
 
 def full(value: float, *size: int) -> torch.Tensor:
-    """A tensor on the device."""
+    """Create a filled tensor on the device."""
     return torch.full(size or (3,), float(value), device=DEVICE)
 
 
 def expect(tensor: torch.Tensor, value: object) -> None:
-    """Compares, and insists on the device."""
+    """Check device and values of a tensor."""
     assert tensor.device.type == "mpsx", tensor.device
     torch.testing.assert_close(tensor.cpu(), torch.as_tensor(value, dtype=tensor.dtype).expand_as(tensor))
 
@@ -47,7 +47,7 @@ def all_reduce(rank: int) -> None:
         dist.all_reduce(x)
         work = dist.all_reduce(x, async_op=True)
         work.wait()
-    assert log == [] and torch.mpsx.memory_stats()["allocation.all.allocated"] == before  # nothing is copied
+    assert log == [] and torch.mpsx.memory_stats()["allocation.all.allocated"] == before  # no copies
     expect(x, 6)
     assert work.result()[0].device.type == "mpsx"
     expect(work.get_future().wait()[0], 6)
@@ -58,7 +58,7 @@ def all_reduce(rank: int) -> None:
 
 
 @check
-def halves(rank: int) -> None:
+def half_precision(rank: int) -> None:
     for dtype in (torch.float16, torch.bfloat16, torch.int64):
         x = full(rank + 1).to(dtype)
         dist.all_reduce(x)
@@ -147,7 +147,7 @@ def all_to_all_single(rank: int) -> None:
 
 @check
 def all_to_all(rank: int) -> None:
-    if torch.__version__ < "2.13":  # gloo does not have it
+    if torch.__version__ < "2.13":  # its gloo lacks all_to_all
         return
     out = [full(9), full(9)]
     dist.all_to_all(out, [full(10 * rank), full(10 * rank + 1)])
@@ -228,7 +228,7 @@ def _train(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int, world:
 
 
 def _expected() -> dict[str, torch.Tensor]:
-    """One process with the whole batches, on the CPU."""
+    """Train on the whole batches in one process on the CPU."""
     model = _model()
     _train(model, torch.optim.AdamW(model.parameters(), 1e-2), 0, 1, "cpu")
     return model.state_dict()
@@ -361,13 +361,13 @@ def accelerate(rank: int) -> None:
 
 
 def main(rank: int, port: str, backend: str | None) -> None:
-    """Runs them all."""
+    """Run all checks."""
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.update(MASTER_PORT=port, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank),
                       LOCAL_WORLD_SIZE="2")  # fmt: skip
     torch.set_num_threads(1)
     mpsx.fallback.set_mode("silent")
-    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=120))  # after which the others give up
+    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=120))  # don't wait forever for a failed rank
     for name, function in CHECKS.items():
         try:
             function(rank)
@@ -379,7 +379,7 @@ def main(rank: int, port: str, backend: str | None) -> None:
 
 if __name__ == "__main__":
     import ddp_hook_checks  # noqa: F401
-    import distributed_checks  # under its own name, as the others import it
+    import distributed_checks  # not __main__: the other modules register their checks in it
     import dtensor_checks  # noqa: F401
 
     distributed_checks.main(int(sys.argv[1]), sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)

@@ -1,7 +1,7 @@
-"""Every way to make a process group, in one of two processes: `python group_checks.py RANK PORT... [cpu]`.
+"""Ways to create a process group, run by one of two processes: `python group_checks.py RANK PORT... [cpu]`.
 
-Prints, as JSON, what torch.distributed calls the groups of each way, or its error. With "cpu" it makes the groups of a
-program that knows nothing of mpsx; the test runs that with and without mpsx installed, and compares.
+Prints the group names that torch.distributed reports for each way, or its error, as JSON. With "cpu", it runs only the
+ways of a program that does not know mpsx; the test compares their output with and without mpsx installed.
 """
 
 from __future__ import annotations
@@ -22,81 +22,81 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
-WAYS: dict[str, Callable[[int, int], None]] = {}
-CPU_WAYS = ("nothing", "gloo", "capitals", "cpu:gloo", "cpu and cuda", "tcp", "file", "store", "mesh alone", "debug")
+INITIALIZERS: dict[str, Callable[[int, int], None]] = {}
+CPU_ONLY = ("nothing", "gloo", "capitals", "cpu:gloo", "cpu and cuda", "tcp", "file", "store", "mesh alone", "debug")
 BACKENDS = {"mpsx:gloo": "mpsx:gloo", "cpu and mpsx": "cpu:gloo,mpsx:gloo", "both names": "cpu:gloo,mpsx:mpsx"}
 LIMIT = datetime.timedelta(seconds=60)
 
 
-def way(name: str, *arguments: object, **options: object) -> None:
-    """Adds init_process_group(*arguments, **options), with the rank for `device_id=...`."""
+def initializer(name: str, *arguments: object, **options: object) -> None:
+    """Register init_process_group(*arguments, **options); a `device_id` is a function of the rank."""
 
     def init(rank: int, port: int) -> None:
-        given = dict(options)
-        if "device_id" in given:
-            given["device_id"] = given["device_id"](rank)
-        dist.init_process_group(*arguments, timeout=LIMIT, **given)
+        kwargs = dict(options)
+        if "device_id" in kwargs:
+            kwargs["device_id"] = kwargs["device_id"](rank)
+        dist.init_process_group(*arguments, timeout=LIMIT, **kwargs)
 
-    WAYS[name] = init
-
-
-way("nothing")
-way("gloo", "gloo")
-way("capitals", backend="GLOO")
-way("cpu:gloo", "cpu:gloo")
-way("cpu and cuda", "cpu:gloo,cuda:gloo")
-way("mpsx", "mpsx")
-way("mpsx:gloo", "mpsx:gloo")
-way("cpu and mpsx", "cpu:gloo,mpsx:gloo")
-way("both names", "cpu:gloo,mpsx:mpsx")
-way("None and device", backend=None, device_id=lambda rank: torch.device("mpsx", rank))
-way("gloo and device", "gloo", device_id=lambda rank: torch.device("mpsx:0"))
-way("device as a number", device_id=lambda rank: rank)
+    INITIALIZERS[name] = init
 
 
-def named(function: Callable[[int, int], None]) -> Callable[[int, int], None]:
-    """Adds a way that takes more than arguments."""
-    WAYS[function.__name__.replace("_", " ")] = function
+initializer("nothing")
+initializer("gloo", "gloo")
+initializer("capitals", backend="GLOO")
+initializer("cpu:gloo", "cpu:gloo")
+initializer("cpu and cuda", "cpu:gloo,cuda:gloo")
+initializer("mpsx", "mpsx")
+initializer("mpsx:gloo", "mpsx:gloo")
+initializer("cpu and mpsx", "cpu:gloo,mpsx:gloo")
+initializer("both names", "cpu:gloo,mpsx:mpsx")
+initializer("None and device", backend=None, device_id=lambda rank: torch.device("mpsx", rank))
+initializer("gloo and device", "gloo", device_id=lambda rank: torch.device("mpsx:0"))
+initializer("device as a number", device_id=lambda rank: rank)
+
+
+def register(function: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    """Register an initializer that needs rank or port."""
+    INITIALIZERS[function.__name__.replace("_", " ")] = function
     return function
 
 
-@named
+@register
 def default_of_device(rank: int, port: int) -> None:
     dist.init_process_group(dist.get_default_backend_for_device("mpsx"), timeout=LIMIT)
 
 
-@named
+@register
 def tcp(rank: int, port: int) -> None:
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2, timeout=LIMIT)
 
 
-@named
+@register
 def file(rank: int, port: int) -> None:
     path = f"{tempfile.gettempdir()}/mpsx-group-{port}"
     dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=2, timeout=LIMIT)
 
 
-@named
+@register
 def store(rank: int, port: int) -> None:
     tcp = dist.TCPStore("127.0.0.1", port, 2, rank == 0, LIMIT)
     dist.init_process_group("gloo", store=tcp, rank=rank, world_size=2, timeout=LIMIT)
 
 
-@named
+@register
 def mesh_alone(rank: int, port: int) -> None:
     init_device_mesh("cpu", (2,))
 
 
-if torch.__version__ >= "2.13":  # before that, the group's wrapper for debugging cannot gather for FSDP2
+if torch.__version__ >= "2.13":  # earlier debug wrappers of groups cannot gather for FSDP2
 
-    @named
+    @register
     def debug(rank: int, port: int) -> None:
         dist.set_debug_level(dist.DebugLevel.DETAIL)
         dist.init_process_group("gloo", timeout=LIMIT)
 
 
 def check_group(group: dist.ProcessGroup, devices: list[str]) -> None:
-    """Sums over it, in place and functionally, by group and by name."""
+    """All-reduce in place and functionally, by group and by group name."""
     size = dist.get_world_size(group)
     for device in devices:
         x = torch.ones(3, device=device)
@@ -111,7 +111,7 @@ def check_group(group: dist.ProcessGroup, devices: list[str]) -> None:
 
 
 def check_backends(group: dist.ProcessGroup, devices: list[str]) -> None:
-    """Sums over a group that torch.distributed has no list of."""
+    """All-reduce on a group that torch.distributed does not keep in its registry."""
     for device in devices:
         x = torch.ones(3, device=device)
         group.allreduce(x).wait()
@@ -119,7 +119,7 @@ def check_backends(group: dist.ProcessGroup, devices: list[str]) -> None:
 
 
 def check_mesh(device: str, rank: int) -> list[str]:
-    """Names of the groups of a mesh of one and of two dimensions, with a DTensor on each."""
+    """Return the group names of a 1-D and a 2-D mesh, after using DTensor and FSDP on them."""
     mesh = init_device_mesh(device, (2,))
     whole = torch.arange(6.0, device=device).view(3, 2)
     sharded = distribute_tensor(whole, mesh, [Shard(0)])
@@ -136,7 +136,7 @@ def check_mesh(device: str, rank: int) -> list[str]:
 
 
 def check(rank: int, devices: list[str], first: bool) -> list[object]:
-    """Names, description and backend of the default group and of others made from it."""
+    """Return names, description and backend of the default group and of groups derived from it."""
     world = dist.group.WORLD
     groups = [world, dist.new_group([0, 1]), dist.new_group(), dist.new_group([0, 1], backend="gloo"),
               dist.new_group([0, 1], use_local_synchronization=True)]  # fmt: skip
@@ -145,7 +145,7 @@ def check(rank: int, devices: list[str], first: bool) -> list[object]:
     alone, _ = dist.new_subgroups(1)
     check_group(alone, devices)
     names = [group.group_name for group in [*groups, alone]]
-    if first:  # PyTorch splits gloo's first group alone: others crash, on the CPU too
+    if first:  # PyTorch can split only gloo's first group: splitting others crashes on the CPU too
         split = world.split_group([0, 1], group_name="split", group_desc="of the world")
         check_backends(split, devices)
         assert (split.group_name, split.group_desc) == ("split", "of the world")
@@ -155,7 +155,7 @@ def check(rank: int, devices: list[str], first: bool) -> list[object]:
 
 @contextmanager
 def environment(rank: int, port: int) -> Iterator[None]:
-    """That of a program started by hand."""
+    """Set the variables of a program started without torchrun."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE="2")
     try:
         yield
@@ -166,14 +166,14 @@ def environment(rank: int, port: int) -> Iterator[None]:
 
 
 def main(rank: int, ports: list[int], cpu: bool) -> None:
-    """Tries them all."""
+    """Try all initializers."""
     torch.set_num_threads(1)
     os.environ["LOCAL_RANK"] = str(rank)
     if not cpu:
         os.environ["LOCAL_WORLD_SIZE"] = "2"
     found = {}
-    for (name, init), port in zip(WAYS.items(), ports, strict=True):
-        if cpu and name not in CPU_WAYS:
+    for (name, init), port in zip(INITIALIZERS.items(), ports, strict=True):
+        if cpu and name not in CPU_ONLY:
             continue
         with environment(rank, port):
             try:
@@ -181,7 +181,7 @@ def main(rank: int, ports: list[int], cpu: bool) -> None:
                 found[name] = check(rank, ["cpu"] if cpu else ["cpu", "mpsx"], not found)
             except Exception:
                 found[name] = traceback.format_exc()
-                break  # the other process is somewhere else by now
+                break  # the processes are out of step
     print(json.dumps(found))
 
 

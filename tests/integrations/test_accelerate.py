@@ -14,7 +14,7 @@ accelerate = pytest.importorskip("accelerate", reason="accelerate is not install
 
 @pytest.fixture(autouse=True)
 def fresh_state() -> Iterator[None]:
-    """accelerate keeps its state in one place of the process."""
+    """Reset accelerate's global state after each test."""
     yield
     accelerate.state.AcceleratorState._reset_state(True)
 
@@ -24,7 +24,7 @@ def test_device() -> None:
     assert accelerate.Accelerator().device.type == "mpsx"
 
 
-def test_the_cpu_by_request() -> None:
+def test_cpu_on_request() -> None:
     assert accelerate.Accelerator(cpu=True).device.type == "cpu"
 
 
@@ -52,7 +52,7 @@ def test_training(precision: str) -> None:
         assert accelerator.scaler._device == "mpsx" and accelerator.scaler.get_scale() > 1
 
 
-def test_saved_state_has_the_device_s_random_numbers(tmp_path: Path) -> None:
+def test_saved_state_includes_the_device_rng(tmp_path: Path) -> None:
     accelerator = accelerate.Accelerator()
     accelerator.prepare(nn.Linear(2, 2))
     torch.randn(5, device="mpsx")
@@ -81,7 +81,7 @@ def test_executable_batch_size() -> None:
 def test_device_map() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
     device_map = accelerate.infer_auto_device_map(model)
-    assert {torch.device(place).type for place in device_map.values()} == {"mpsx"}
+    assert {torch.device(device).type for device in device_map.values()} == {"mpsx"}
     model = accelerate.dispatch_model(model, device_map)
     assert next(model.parameters()).device.type == "mpsx"
     assert model(torch.randn(2, 8, device="mpsx")).device.type == "mpsx"

@@ -1,6 +1,6 @@
-"""Libraries that choose a device by themselves choose mpsx, unmodified; what is not installed is skipped.
+"""Libraries that choose a device themselves choose mpsx, unmodified. Libraries that are not installed are skipped.
 
-Those that `.[test]` does not install are a sweep: `pip install '.[sweep]'`, or '.[sweep-vision]'.
+Libraries that `.[test]` does not install are marked `sweep`: `pip install '.[sweep]'`, or '.[sweep-vision]'.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _spacy() -> object:
         importlib.import_module("spacy").require_cpu()
 
 
-# The device of each library that is not told one.
+# How to get the default device of each library.
 DEFAULT: dict[str, Callable[[], object]] = {
     "ignite": lambda: _module("ignite.distributed").device(),
     "torch_geometric": lambda: _module("torch_geometric").device("auto"),
@@ -73,18 +73,18 @@ def keras_on_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("library", DEFAULT)
-def test_choice(library: str) -> None:
+def test_default_device(library: str) -> None:
     assert torch.device(str(DEFAULT[library]())).type == "mpsx"
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("library", SWEEP)
-def test_choice_of_a_large_library(library: str) -> None:
+def test_default_device_of_a_large_library(library: str) -> None:
     assert torch.device(str(SWEEP[library]())).type == "mpsx"
 
 
 @pytest.mark.sweep
-def test_the_cpu_by_request() -> None:
+def test_cpu_on_request() -> None:
     assert _module("stable_baselines3.common.utils").get_device("cpu").type == "cpu"
     assert _module("torch_geometric").device("cpu").type == "cpu"
     assert _module("fastai.torch_core").default_device(False).type == "cpu"
@@ -119,8 +119,8 @@ def test_lm_eval(device: str | None, tmp_path: object) -> None:
     tokenizers, transformers = _module("tokenizers"), _module("transformers")
     config = transformers.GPT2Config(vocab_size=8, n_embd=8, n_layer=1, n_head=1)
     transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
-    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, "a"))
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="a", eos_token="a")
+    word_tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, "a"))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=word_tokenizer, unk_token="a", eos_token="a")
     tokenizer.save_pretrained(tmp_path)
     model = hflm(pretrained=str(tmp_path), device=device or "")
     assert model.device.type == "mpsx"

@@ -1,4 +1,4 @@
-"""torch.distributed: collectives, DDP, FSDP, tensor parallelism, checkpoints. Two processes share this machine."""
+"""torch.distributed: collectives, DDP, FSDP, tensor parallelism and checkpoints, with two processes on one machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 def run(backend: str, *hosts: list[str]) -> list[dict[str, str]]:
-    """For each process, the outcome of each check. The words of `hosts` start a process there."""
+    """Return the outcome of each check, per process. `hosts` are command prefixes that start a process on a host."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -37,7 +37,7 @@ def run(backend: str, *hosts: list[str]) -> list[dict[str, str]]:
 
 @functools.cache
 def outcome(backend: str) -> list[dict[str, str]]:
-    """Of two processes of this machine."""
+    """Run the checks in two processes on this machine."""
     return run(backend, [], [])
 
 
@@ -57,7 +57,7 @@ def test_backend(backend: str, name: str) -> None:
 
 @pytest.mark.sweep
 def test_two_hosts() -> None:
-    """Two network namespaces, each with an address of its own, are as good as two machines."""
+    """Use two network namespaces with separate addresses in place of two machines."""
     if shutil.which("ip") is None or os.geteuid() != 0:
         pytest.skip("network namespaces need iproute2 and root")
 
@@ -66,7 +66,7 @@ def test_two_hosts() -> None:
 
     names = [f"mpsx-{os.getpid()}-{rank}" for rank in range(2)]
     if ip(f"netns add {names[0]}", check=False).returncode:
-        pytest.skip("this system refuses network namespaces")
+        pytest.skip("this system does not permit network namespaces")
     try:
         ip(f"netns add {names[1]}")
         ip(f"link add veth0 netns {names[0]} type veth peer name veth0 netns {names[1]}")

@@ -1,4 +1,4 @@
-"""Every way to make a group of torch.distributed gives the names that it gives without mpsx, and takes its tensors."""
+"""Every way to create a torch.distributed group gives the same names as without mpsx, and accepts mpsx tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCRIPT = Path(group_checks.__file__)
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on."""
+    """Find unused ports."""
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
         one.bind(("127.0.0.1", 0))
@@ -29,15 +29,15 @@ def free_ports(count: int) -> list[int]:
 
 
 def start(*extra: str, **environment: str) -> list[subprocess.Popen[str]]:
-    """Two processes of group_checks.py."""
-    ports = ",".join(map(str, free_ports(len(group_checks.WAYS))))
+    """Start the two processes of group_checks.py."""
+    ports = ",".join(map(str, free_ports(len(group_checks.INITIALIZERS))))
     clean = {name: value for name, value in os.environ.items() if name != "LOCAL_WORLD_SIZE"}
     return [subprocess.Popen([sys.executable, SCRIPT, str(rank), ports, *extra], text=True, env=clean | environment,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(2)]  # fmt: skip
 
 
 def finish(workers: list[subprocess.Popen[str]]) -> list[dict[str, list[object]]]:
-    """The results that each of them printed."""
+    """Return the results that each process printed."""
     texts = [worker.communicate(timeout=600)[0] for worker in workers]
     lines = [[line for line in text.splitlines() if line.startswith("{")] for text in texts]
     assert all(lines), "\n".join(texts)
@@ -46,24 +46,24 @@ def finish(workers: list[subprocess.Popen[str]]) -> list[dict[str, list[object]]
 
 @pytest.fixture(scope="module")
 def outcomes() -> tuple[list[dict[str, list[object]]], list[dict[str, list[object]]]]:
-    """With mpsx, and without; each of two processes."""
+    """Return the results with mpsx and without it, each for two processes."""
     return finish(start()), finish(start("cpu", TORCH_DEVICE_BACKEND_AUTOLOAD="0"))
 
 
-@pytest.mark.parametrize("name", group_checks.WAYS)
-def test_way(name: str, outcomes: tuple) -> None:
+@pytest.mark.parametrize("name", group_checks.INITIALIZERS)
+def test_group_names(name: str, outcomes: tuple) -> None:
     with_mpsx, without = outcomes
     for rank in range(2):
-        found = with_mpsx[rank].get(name, "a way before this one failed")
+        found = with_mpsx[rank].get(name, "an earlier initializer failed")
         assert isinstance(found, list), found
-        if name in group_checks.CPU_WAYS:  # names, description and backend; then the mesh on the CPU
+        if name in group_checks.CPU_ONLY:  # names, description and backend; then the mesh on the CPU
             assert found[:4] == without[rank][name]
         else:
             assert found[0][0] == "0" and found[2] == group_checks.BACKENDS.get(name, "gloo")
 
 
 def test_single_process() -> None:
-    """A CPU program that merely has mpsx installed, in a group of its own."""
+    """Create a single-process group in a CPU program that has mpsx installed but does not use it."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     for backend, name in ((None, "0"), ("gloo", "0"), ("fake", "0")):
@@ -79,7 +79,7 @@ def test_single_process() -> None:
             dist.destroy_process_group()
     assert dist.is_backend_available("mpsx") and dist.is_backend_available("cpu:gloo,mpsx:mpsx")
     assert dist.get_default_backend_for_device("mpsx") == "gloo"
-    assert "MPSX" not in dist.Backend._plugins  # one would change what "cpu:gloo,cuda:gloo" means
+    assert "MPSX" not in dist.Backend._plugins  # a plugin would change the meaning of "cpu:gloo,cuda:gloo"
 
 
 INDICES = """
@@ -104,8 +104,8 @@ for use in (torch.accelerator.set_device_index, torch.mpsx.set_device, torch.mps
 
 
 @pytest.mark.parametrize(("value", "count"), [("2", 2), ("many", 1)])
-def test_indices_before_a_group(value: str, count: int) -> None:
-    """torchrun says how many processes there are on this machine: the indices of them all are the device."""
+def test_device_indices_before_a_group_exists(value: str, count: int) -> None:
+    """torchrun sets the number of local processes; that many device indices all refer to the one device."""
     done = subprocess.run([sys.executable, "-c", INDICES.format(count=count)], check=False, text=True,
                           capture_output=True, env=os.environ | {"LOCAL_WORLD_SIZE": value})  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -113,7 +113,7 @@ def test_indices_before_a_group(value: str, count: int) -> None:
 
 @pytest.mark.sweep
 def test_torchrun() -> None:
-    """torchrun starts a program that sets its device before it makes a group, and refuses to run on one device."""
+    """Run a program that sets its device before it creates a group and exits unless there are two devices."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run([*command, SCRIPT.with_name("torchrun_program.py")], check=False, text=True,
                           capture_output=True, env=os.environ | {"MPSX_FALLBACK": "silent"})  # fmt: skip

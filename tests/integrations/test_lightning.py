@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class Model(lightning.LightningModule):
-    """A classifier with dropout that notes its losses, and where and in what type it computes."""
+    """A classifier with dropout that records its losses and the device and dtype of its outputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ def test_accelerator(tmp_path: Path, accelerator: str | None) -> None:
     assert model.losses[-1] < model.losses[0] * 1.2
 
 
-def test_the_cpu_by_request(tmp_path: Path) -> None:
+def test_cpu_on_request(tmp_path: Path) -> None:
     assert fit(tmp_path, accelerator="cpu").seen == {("cpu", torch.float32)}
 
 
@@ -72,7 +72,7 @@ def test_precision(tmp_path: Path, precision: str) -> None:
     assert model.seen == {("mpsx", torch.float16 if precision.startswith("16") else torch.bfloat16)}
 
 
-def test_under_the_name_of_mps(tmp_path: Path) -> None:
+def test_as_mps(tmp_path: Path) -> None:
     with mpsx.as_mps():
         assert fit(tmp_path, accelerator="mps").seen == {("mps", torch.float32)}
         assert fit(tmp_path, accelerator="mps", precision="bf16-mixed").seen == {("mps", torch.bfloat16)}
@@ -93,14 +93,14 @@ def test_checkpoint(tmp_path: Path) -> None:
     assert {device for device, _ in resumed.seen} == {"mpsx"}
 
 
-def test_checkpoint_of_the_device(tmp_path: Path) -> None:
+def test_checkpoint_keeps_the_device(tmp_path: Path) -> None:
     fit(tmp_path, enable_checkpointing=True, callbacks=[lightning.pytorch.callbacks.ModelCheckpoint(tmp_path)])
     path = next(tmp_path.glob("*.ckpt"))
     assert Model.load_from_checkpoint(path).device.type == "mpsx"
     assert Model.load_from_checkpoint(path, map_location="cpu").device.type == "cpu"
 
 
-def test_statistics(tmp_path: Path) -> None:
+def test_device_statistics(tmp_path: Path) -> None:
     seen = {}
 
     class Logger(lightning.pytorch.loggers.CSVLogger):
@@ -126,7 +126,7 @@ def test_fabric(precision: str) -> None:
     assert types == {{"32-true": torch.float32, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}[precision]}
 
 
-def test_devices() -> None:
+def test_number_of_devices() -> None:
     with pytest.raises(ValueError, match="mpsx: expected devices to be a number"):
         lightning.Trainer(accelerator="mpsx", devices=[1])
     assert lightning.Trainer(accelerator="mpsx", devices="auto", logger=False).num_devices == 1
@@ -153,7 +153,7 @@ def test_batch_size_finder(tmp_path: Path) -> None:
     assert found.batch_size == 8
 
 
-@pytest.mark.skipif(torch.__version__ < "2.13", reason="before torch 2.13 a device of one's own has no track")
+@pytest.mark.skipif(torch.__version__ < "2.13", reason="before torch 2.13, PrivateUse1 devices have no track")
 def test_profiler(tmp_path: Path) -> None:
     profiler = lightning.pytorch.profilers.PyTorchProfiler(dirpath=tmp_path, filename="times")
     fit(tmp_path, profiler=profiler)
@@ -167,12 +167,12 @@ from torch import nn
 class Model(lightning.LightningModule):
     def __init__(self): super().__init__(); self.net = nn.Linear(8, 2)
     def training_step(self, batch, index):
-        self.place = self.device.type
+        self.device_type = self.device.type
         return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
     def configure_optimizers(self): return torch.optim.SGD(self.parameters(), 0.1)
     def on_fit_end(self):
         rows = self.all_gather(self.net.weight.detach())
-        print("device", self.place, torch.equal(rows[0].cpu(), rows[1].cpu()), "\\n")
+        print("device", self.device_type, torch.equal(rows[0].cpu(), rows[1].cpu()), "\\n")
 if __name__ == "__main__":
     x = torch.randn(32, 8)
     data = torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
@@ -191,8 +191,8 @@ print("device", fabric.device.type, torch.equal(rows[0].cpu(), rows[1].cpu()), "
 """
 
 
-def two_processes(*words: str) -> None:
-    run = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=300)
+def two_processes(*arguments: str) -> None:
+    run = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=300)
     assert run.returncode == 0, run.stderr
     assert run.stdout.count("device") == run.stdout.count("mpsx") == run.stdout.count("True") == 2, run.stdout
 
@@ -211,7 +211,7 @@ def test_more_strategies(tmp_path: Path, strategy: str) -> None:
 
 @pytest.mark.sweep
 def test_fsdp(tmp_path: Path) -> None:
-    (tmp_path / "two.py").write_text(TWO.replace("rows =", "return print('device', self.place, True, '\\n')\n#"))
+    (tmp_path / "two.py").write_text(TWO.replace("rows =", "return print('device', self.device_type, True, '\\n')\n#"))
     two_processes(str(tmp_path / "two.py"), "fsdp")
 
 

@@ -1,4 +1,4 @@
-"""Every line that an integration changes is there, in the versions of the libraries that are installed."""
+"""Every line that an integration patches exists in the installed versions of the libraries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mpsx.integrations import LIBRARIES, rewrite
 
 
 @pytest.mark.parametrize("library", sorted(LIBRARIES))
-def test_every_patch_fits(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patches_apply(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not installed")
     patches = importlib.import_module(f"mpsx.integrations.{LIBRARIES[library]}").PATCHES
@@ -26,13 +26,13 @@ def test_every_patch_fits(library: str, monkeypatch: pytest.MonkeyPatch) -> None
     imported = [name for name in names if _is_importable(name)]
     assert integrations.failed_patches == []
     if not imported:
-        pytest.skip(f"what {library} itself needs is not installed")
+        pytest.skip(f"the dependencies of {library} are not installed")
 
 
 def _is_importable(name: str) -> bool:
     try:
         importlib.import_module(name)
-    except ImportError:  # of another package
+    except ImportError:  # a dependency is missing
         return False
     return True
 
@@ -60,13 +60,13 @@ def test_line() -> None:
         rewrite.line("_sample", "absent", "")(module)
 
 
-def _with_a_function_before(x: int, scale: object = lambda x: x) -> str:
+def _with_a_lambda_default(x: int, scale: object = lambda x: x) -> str:
     return f"cuda:{scale(x)}"
 
 
-def test_line_of_a_function_with_functions_in_it() -> None:
-    rewrite.line("_with_a_function_before", "cuda", "mpsx")(importlib.import_module(__name__))
-    assert _with_a_function_before(1) == "mpsx:1"
+def test_line_of_a_function_with_nested_functions() -> None:
+    rewrite.line("_with_a_lambda_default", "cuda", "mpsx")(importlib.import_module(__name__))
+    assert _with_a_lambda_default(1) == "mpsx:1"
 
 
 def test_constant(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_constant(monkeypatch: pytest.MonkeyPatch) -> None:
         rewrite.constant("absent", "mpsx")(module)
 
 
-def test_a_version_that_does_not_fit_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_version_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module(__name__)
     monkeypatch.setattr(integrations, "_patches", lambda name: (rewrite.line("_sample", "absent", ""),))
     with pytest.warns(UserWarning, match="mpsx cannot patch .*_sample has changed"):
@@ -94,7 +94,7 @@ def test_a_version_that_does_not_fit_warns(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.sweep
-def test_switched_off() -> None:
+def test_disabled_by_environment() -> None:
     pytest.importorskip("accelerate", reason="accelerate is not installed")
     code = "from accelerate import Accelerator; print(Accelerator().device.type)"
     assert run_in_subprocess(code).stdout.split() == ["mpsx"]

@@ -11,7 +11,7 @@ safetensors = pytest.importorskip("safetensors", reason="safetensors is not inst
 
 
 @pytest.mark.parametrize("device", ["mpsx", "mpsx:0", torch.device("mpsx"), 0])
-def test_load(tmp_path: Path, device: object) -> None:
+def test_safetensors_load(tmp_path: Path, device: object) -> None:
     from safetensors.torch import load_file, save_file
 
     tensors = {"a": torch.randn(3, 4), "b": torch.arange(5), "c": torch.randn(2).bfloat16()}
@@ -24,7 +24,7 @@ def test_load(tmp_path: Path, device: object) -> None:
         assert torch.equal(file.get_slice("a")[1:].cpu(), tensors["a"][1:])
 
 
-def test_the_cpu_by_request(tmp_path: Path) -> None:
+def test_cpu_on_request(tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     save_file({"a": torch.ones(2)}, tmp_path / "x.safetensors")
@@ -50,8 +50,8 @@ def test_flex_attention() -> None:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     q, k, v = (torch.randn(1, 2, 8, 16) for _ in range(3))
-    places = torch.arange(8)
-    bias = -(places[:, None] - places).abs().float()
+    positions = torch.arange(8)
+    bias = -(positions[:, None] - positions).abs().float()
     results = []
     for device in ("cpu", "mpsx"):
         leaves = [t.to(device).detach().requires_grad_() for t in (q, k, v)]
@@ -76,8 +76,8 @@ def test_trl(tmp_path: Path) -> None:
     tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
     import transformers
 
-    words = {"[PAD]": 0, "[EOS]": 1, "[UNK]": 2} | {f"w{i}": i + 3 for i in range(40)}
-    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    vocabulary = {"[PAD]": 0, "[EOS]": 1, "[UNK]": 2} | {f"w{i}": i + 3 for i in range(40)}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="[PAD]", eos_token="[EOS]")
     config = transformers.LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=32, num_hidden_layers=1,

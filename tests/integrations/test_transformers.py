@@ -1,4 +1,4 @@
-"""Hugging Face transformers, unmodified: Trainer, pipelines, device maps, caches."""
+"""Hugging Face transformers, unmodified: Trainer, pipelines, device maps and caches."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ accelerate = pytest.importorskip("accelerate", reason="accelerate is not install
 
 @pytest.fixture(autouse=True)
 def fresh_state() -> Iterator[None]:
-    """accelerate keeps its state in one place of the process."""
+    """Reset accelerate's global state after each test."""
     yield
     accelerate.state.AcceleratorState._reset_state(True)
 
 
 class Glue(torch.utils.data.Dataset):
-    """Pairs of sentences of made-up words; they are paraphrases if the second begins with the first's first word."""
+    """Pairs of random sentences, labeled as paraphrases if the second starts with the first's first token."""
 
     def __len__(self) -> int:
         return 64
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         generator = torch.Generator().manual_seed(index)
-        words = torch.randint(5, 60, (14,), generator=generator)
+        tokens = torch.randint(5, 60, (14,), generator=generator)
         label = index % 2
-        words[7] = words[0] if label else 61
-        return {"input_ids": words, "attention_mask": torch.ones(14, dtype=torch.long), "labels": label,
+        tokens[7] = tokens[0] if label else 61
+        return {"input_ids": tokens, "attention_mask": torch.ones(14, dtype=torch.long), "labels": label,
                 "token_type_ids": (torch.arange(14) >= 7).long()}  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def test_fine_tuning(tmp_path: Path) -> None:
     assert losses(on_cpu)[0] == pytest.approx(losses(run)[0], abs=0.2)  # dropout differs
 
 
-def test_agrees_with_the_cpu_without_dropout(tmp_path: Path) -> None:
+def test_losses_equal_the_cpus_without_dropout(tmp_path: Path) -> None:
     runs = []
     for use_cpu in (False, True):
         run = trainer(tmp_path, use_cpu=use_cpu)
@@ -113,7 +113,7 @@ def test_memory_metrics(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
-def test_compiled(tmp_path: Path) -> None:
+def test_torch_compile(tmp_path: Path) -> None:
     run = trainer(tmp_path, torch_compile=True, max_steps=3)
     run.train()
     assert all(0 < loss < 2 for loss in losses(run))
@@ -128,8 +128,8 @@ def gpt() -> Any:
 
 def test_pipeline() -> None:
     tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-    words = {"[PAD]": 0, "[UNK]": 1} | {f"w{i}": i + 2 for i in range(40)}
-    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    vocabulary = {"[PAD]": 0, "[UNK]": 1} | {f"w{i}": i + 2 for i in range(40)}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="[PAD]", unk_token="[UNK]")
     pipe = transformers.pipeline("text-classification", model=classifier(), tokenizer=tokenizer)
@@ -160,7 +160,7 @@ def test_caches(cache: str) -> None:
     assert torch.equal(result.cpu(), expected)
 
 
-def test_experts() -> None:
+def test_mixture_of_experts() -> None:
     config = transformers.MixtralConfig(vocab_size=64, hidden_size=32, intermediate_size=32, num_hidden_layers=1,
                                         num_attention_heads=2, num_key_value_heads=1, num_local_experts=4,
                                         output_router_logits=True)  # fmt: skip
@@ -173,8 +173,8 @@ def test_experts() -> None:
     on_device.backward()
 
 
-def test_device_of_processors() -> None:
-    """Image processors take `device`, and need torchvision; this is how they check it."""
+def test_device_argument_of_processors() -> None:
+    """Call the validator of `device` directly, because image processors need torchvision."""
     from transformers.utils import type_validators
 
     check = type_validators.device_validator
@@ -185,6 +185,6 @@ def test_device_of_processors() -> None:
         check("gpu")
 
 
-def test_run_is_recorded(tmp_path: Path) -> None:
+def test_trainer_state_is_saved(tmp_path: Path) -> None:
     trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=1).train()
     assert json.loads((tmp_path / "checkpoint-1" / "trainer_state.json").read_text())["global_step"] == 1

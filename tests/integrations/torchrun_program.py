@@ -54,7 +54,7 @@ class Model(nn.Module):
 
 
 def train(model: nn.Module, device: torch.device, steps: int = 6) -> None:
-    """The loss decreases."""
+    """Train for a few steps and check that the loss decreases."""
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
     tokens = (torch.arange(24).view(2, 12) % 16).to(device)
     losses = []
@@ -112,7 +112,7 @@ def tensor_parallel(device: torch.device) -> None:
 
 
 def main() -> None:
-    """Runs the parts that are named, or all."""
+    """Run all parts."""
     if torch.accelerator.device_count() < 2:
         sys.exit("needs two devices")
     rank = int(os.environ["LOCAL_RANK"])
