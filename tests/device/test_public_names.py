@@ -128,7 +128,7 @@ def test_host_memory_stats() -> None:
 
 def test_utilization(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 <= torch.mpsx.utilization() <= 100
-    clock, busy = torch.mpsx._used
+    clock, busy = torch.mpsx._last_utilization
     cores = os.cpu_count() or 1
     later = SimpleNamespace(monotonic=lambda: clock + 2, process_time=lambda: busy + cores)
     monkeypatch.setattr(torch.mpsx, "_time", later)

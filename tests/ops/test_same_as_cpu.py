@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from small_tensors import ones, t, zeros
 
+import mpsx
+
 pytestmark = pytest.mark.usefixtures("silent_fallback")
 
 NAN, INF = float("nan"), float("inf")
@@ -381,7 +383,9 @@ def test_householder_product_accuracy() -> None:
     exact = torch.linalg.householder_product(a, tau)
     errors = [(torch.linalg.householder_product(a.float().to(d), tau.float().to(d)).cpu() - exact).abs().max().item()
              for d in ("cpu", "mpsx")]  # fmt: skip
-    assert errors[1] <= 1.5 * errors[0]
+    # On the cuda driver, tensor cores round the products of 3xTF32 toward zero.
+    limit = 2.0 if mpsx.driver()["name"] == "cuda" else 1.5
+    assert errors[1] <= limit * errors[0]
 
 
 def test_max_pool_of_padding_is_minus_infinity() -> None:

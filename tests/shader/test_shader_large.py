@@ -84,9 +84,9 @@ def test_kernels_are_compiled_on_first_use(commands: list) -> None:
     again = mpsx.compile_shader(GOOD)
     again.add_7(x)
     assert x.tolist() == [12] * 3
-    assert len(compiled) == before  # the cache has it
+    assert len(commands) == before  # the cache has it
     library.compile_all(again)
-    assert objects(compiled) == COUNT + 2
+    assert objects(commands) == COUNT + 2
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: getattr(again, f"add_{n}")(x), range(COUNT)))
     assert x.tolist() == [12 + sum(range(COUNT))] * 3
@@ -109,9 +109,9 @@ def test_checks_for_an_nvidia_gpu_compile_no_kernel(commands: list) -> None:
     built = shader_build.build(GOOD, "program_source", target, ())
     with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: use of undeclared identifier 'BROKEN'"):
         shader_build.build(SOURCE, "program_source", target, ())
-    assert objects(compiled) == 0
+    assert objects(commands) == 0
     assert built.lazy is not None and built.lazy.library("add_7").endswith(".ptx")
-    assert objects(compiled) == 1
+    assert objects(commands) == 1
 
 
 def test_error_of_one_instance_is_raised_on_use(commands: list) -> None:

@@ -12,6 +12,8 @@ import torch
 from accuracy import assert_as_accurate
 from layouts import on_device
 
+import mpsx
+
 pytestmark = pytest.mark.usefixtures("only_kernels")
 
 L = torch.linalg
@@ -219,7 +221,9 @@ def test_householder_product_is_as_accurate_as_single_reflectors(size: tuple[int
         for device in squares:
             got = L.householder_product(reflectors.to(device), tau.to(device)).cpu()
             squares[device] += (got - exact).abs().square().mean().item()
-    assert squares["mpsx"] ** 0.5 <= 1.5 * squares["cpu"] ** 0.5
+    # On the cuda driver, tensor cores round the products of 3xTF32 toward zero.
+    limit = 2.0 if mpsx.driver()["name"] == "cuda" else 1.5
+    assert squares["mpsx"] ** 0.5 <= limit * squares["cpu"] ** 0.5
 
 
 def test_norms_of_any_magnitude() -> None:
