@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 import torch.nn.functional as F
-from accuracy import assert_as_exact
-from error_messages import refusals
+from accuracy import assert_as_accurate
+from error_messages import error_messages
 from opinfo.common import samples
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_map
@@ -67,7 +67,7 @@ def test_samples(op: object, dtype: torch.dtype) -> None:
             assert a.stride() == b.stride() or b.numel() <= 1
             if op.name in PRODUCTS and b.is_floating_point() and b.isfinite().all():
                 args, kwargs = tree_map(lambda x: x.double() if is_float(x) else x, (sample.args, sample.kwargs))
-                assert_as_exact(on("cpu", a), b, op(sample.input.double(), *args, **kwargs))
+                assert_as_accurate(on("cpu", a), b, op(sample.input.double(), *args, **kwargs))
                 continue
             torch.testing.assert_close(on("cpu", a), b, equal_nan=True)
 
@@ -167,5 +167,5 @@ def test_refusals_are_the_cpu_s() -> None:
         lambda d: torch.arange(-(2**63), 2**63 - 1, device=d),
     ]
     for call in calls:
-        cpu, device = refusals(call)
+        cpu, device = error_messages(call)
         assert cpu == device

@@ -283,7 +283,7 @@ Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, con
   return out;
 }
 
-// Channels last if the input or the weight is, as in oneDNN. python/mpsx/device/module.py does the same for fake tensors.
+// Channels last if the input or the weight is, as in oneDNN. python/mpsx/device/module.py repeats it for fake tensors.
 at::MemoryFormat result_format(const Tensor& input, const Tensor& weight) {
   if (input.dim() == 4)
     for (const Tensor* t : {&input, &weight})

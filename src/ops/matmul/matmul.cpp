@@ -116,7 +116,8 @@ void launch_gemv(GemmArgs& args) {
   MatmulParams& p = args.p;
   runtime::KernelEntry& kernel = args.of(args.kernels.gemv);
   const uint64_t vec = std::max<uint64_t>(1, 16 / args.b.element_size());
-  const runtime::LaneGroups teams = runtime::lane_groups_for(kernel, uint64_t(p.N) * p.M * args.batch, p.K, vec, kHeldValues);
+  const runtime::LaneGroups teams =
+      runtime::lane_groups_for(kernel, uint64_t(p.N) * p.M * args.batch, p.K, vec, kHeldValues);
   p.team = teams.lanes;
   args.set_split_k({1, p.K});
   Launch l(kernel);
