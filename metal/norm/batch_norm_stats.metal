@@ -1,9 +1,9 @@
 // batch_norm forward: the moments of each channel's chunks, which batch_norm_finish merges.
 #include "norm/batch_norm.h"
 
-// One threadgroup per chunk and channel, whose teams take images in turn: an approximate mean, then sums of distances
-// to it, which correct it, and of their squares. If the squares overflow, a slow pass repeats them at another scale. The
-// result is their root mean square, which is in range where their sum is not.
+// One threadgroup per chunk and channel, whose teams take images in turn. Computes an approximate mean, then the sums of
+// distances to it, which correct it, and of their squares. If the squares overflow, a slow pass repeats them at another
+// scale. The result is their root mean square, which stays in range where their sum does not.
 template <typename T>
 kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                              constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
