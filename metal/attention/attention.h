@@ -8,7 +8,7 @@
 #include "lib/random.h"
 
 // The tile of S = Q K^T that a threadgroup computes at a time; the passes for dK and dV compute tiles of S^T.
-// HEAD_DIM: the head dimension, padded with zeros. STEPS: into how many steps a SIMD group split_k a tile's columns.
+// HEAD_DIM: the head dimension, padded with zeros. STEPS: into how many steps a SIMD group splits a tile's columns.
 template <typename T, uint HEAD_DIM, uint STEPS = 1>
 struct AttentionShape {
   enum : uint {
@@ -59,7 +59,7 @@ inline AttentionRows<T> rows_of(device const T* data, long stride, uint rows, ui
 template <typename Shape, typename T>
 METAL_FUNC void load_fragments(thread simdgroup_matrix<T, 8, 8> (&to)[Shape::row_fragments][Shape::dim_fragments],
                                AttentionRows<T> rows, uint row, threadgroup uint4* memory, GroupThread g) {
-  enum : uint { kRows = Shape::BM / Shape::passes, kSimdgroups = 4 / Shape::passes };  // per pass
+  enum : uint { kRows = Shape::rows / Shape::passes, kSimdgroups = 4 / Shape::passes };  // per pass
   threadgroup T* staged = (threadgroup T*)memory;
   const uint simdgroup = g.index / g.width;
 #pragma unroll
