@@ -1,9 +1,9 @@
-// Collective operations of a threadgroup. The only place that calls simd_* and barriers; right for any number of
-// threads and any SIMD width, one included. A group of one thread (a CPU build) compiles to nothing.
+// Collective operations: of a threadgroup (tg_), a SIMD group (sg_), or the threads that share a row (rg_). No other
+// file calls simd_* or barriers. They are correct for any number of threads and any SIMD width, including 1; with one
+// thread per threadgroup (a CPU build) they compile to nothing.
 //
-//   kernel void row_sum(device float* out [[buffer(0)]], device const float* x [[buffer(1)]], constant uint& n
-// [[buffer(2)]],
-//                       MPSX_GROUP_PARAMETERS) {
+//   kernel void row_sum(device float* out [[buffer(0)]], device const float* x [[buffer(1)]],
+//                       constant uint& n [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
 //     const GroupThread g = MPSX_GROUP_THREAD;
 //     threadgroup float scratch[kScratch];
 //     float s = 0;
@@ -32,16 +32,13 @@ struct GroupThread {
 // Elements of the threadgroup array that a reduction needs.
 enum : uint { kScratch = 32 };
 
-// All threads of the group have arrived, and see what the others wrote to threadgroup memory.
+// Barriers that order accesses to threadgroup memory, to device memory, or to both.
 inline void tg_barrier() { threadgroup_barrier(mem_flags::mem_threadgroup); }
-// The same for the SIMD group alone.
 inline void sg_barrier() { simdgroup_barrier(mem_flags::mem_threadgroup); }
-// The same for device memory of this group.
 inline void tg_device_barrier() { threadgroup_barrier(mem_flags::mem_device); }
-// The same for both.
 inline void tg_all_barrier() { threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup); }
 
-// The SIMD groups of a threadgroup: this one, how many there are, this lane and the lanes that it has.
+// A thread's SIMD group: its index and their number, this lane and the number of active lanes.
 struct SimdGroup {
   uint index, count, lane, lanes;
 };
@@ -53,42 +50,58 @@ inline SimdGroup sg_position(GroupThread g) {
 inline float sg_sum(float v) { return simd_sum(v); }
 inline float2 sg_sum(float2 v) { return float2(simd_sum(v.x), simd_sum(v.y)); }
 
-// A value and where it was found; the lower index wins a tie.
+// A value and its index; the lower index wins a tie.
 template <typename K, typename I = long>
 struct Indexed {
   K key;
   I index;
+};
+// Two values at the same index, such as a gradient and an input.
+struct Pair {
+  float a, b;
 };
 // Count, mean and sum of squared deviations of a set of values.
 struct Moments {
   float count, mean, m2;
 };
 
-// The value of the lane `distance` above; anything if there is none.
-template <typename T> inline T lane_above(T v, ushort distance) { return simd_shuffle_down(v, distance); }
-inline bool lane_above(bool v, ushort distance) { return simd_shuffle_down(uint(v), distance) != 0u; }
-inline long lane_above(long v, ushort distance) {  // shuffles take at most 32 bits
+// simd_shuffle_down for every type; the value is unspecified where no such lane exists.
+template <typename T> inline T shuffle_down(T v, ushort distance) { return simd_shuffle_down(v, distance); }
+inline bool shuffle_down(bool v, ushort distance) { return simd_shuffle_down(uint(v), distance) != 0u; }
+inline long shuffle_down(long v, ushort distance) {  // shuffles take at most 32 bits
   const uint2 halves = as_type<uint2>(v);
   return as_type<long>(uint2(simd_shuffle_down(halves.x, distance), simd_shuffle_down(halves.y, distance)));
 }
-inline ulong lane_above(ulong v, ushort distance) { return ulong(lane_above(long(v), distance)); }
+inline ulong shuffle_down(ulong v, ushort distance) { return ulong(shuffle_down(long(v), distance)); }
 template <typename K, typename I>
-inline Indexed<K, I> lane_above(Indexed<K, I> v, ushort distance) {
-  return {lane_above(v.key, distance), lane_above(v.index, distance)};
+inline Indexed<K, I> shuffle_down(Indexed<K, I> v, ushort distance) {
+  return {shuffle_down(v.key, distance), shuffle_down(v.index, distance)};
 }
 
-// The value of the lane `distance` below; anything if there is none.
-template <typename T> inline T lane_below(T v, ushort distance) { return simd_shuffle_up(v, distance); }
-inline long lane_below(long v, ushort distance) {
+// simd_shuffle_up, likewise.
+template <typename T> inline T shuffle_up(T v, ushort distance) { return simd_shuffle_up(v, distance); }
+inline long shuffle_up(long v, ushort distance) {
   const uint2 halves = as_type<uint2>(v);
   return as_type<long>(uint2(simd_shuffle_up(halves.x, distance), simd_shuffle_up(halves.y, distance)));
 }
-inline ulong lane_below(ulong v, ushort distance) { return ulong(lane_below(long(v), distance)); }
+inline ulong shuffle_up(ulong v, ushort distance) { return ulong(shuffle_up(long(v), distance)); }
 
-// The lanes of the SIMD group where `v` is true, a bit each.
+// A bit for each lane of the SIMD group in which `v` is true.
 inline uint lanes_with(bool v) { return uint(simd_vote::vote_t(simd_ballot(v))); }
 
-// How two partial results become one. max and min propagate NaN.
+// simd_shuffle_xor, likewise.
+template <typename T> inline T shuffle_xor(T v, ushort mask) { return simd_shuffle_xor(v, mask); }
+inline long shuffle_xor(long v, ushort mask) {
+  const uint2 halves = as_type<uint2>(v);
+  return as_type<long>(uint2(simd_shuffle_xor(halves.x, mask), simd_shuffle_xor(halves.y, mask)));
+}
+inline ulong shuffle_xor(ulong v, ushort mask) { return ulong(shuffle_xor(long(v), mask)); }
+template <typename K, typename I>
+inline Indexed<K, I> shuffle_xor(Indexed<K, I> v, ushort mask) {
+  return {shuffle_xor(v.key, mask), shuffle_xor(v.index, mask)};
+}
+
+// Combine two partial results. max and min propagate NaN.
 struct CombineSum {
   template <typename T> static T apply(T a, T b) { return a + b; }
 };
@@ -116,7 +129,7 @@ struct CombineMoments {
   }
 };
 
-// Of four lanes that differ in `first`, `second` or both: powers of two.
+// Reduces over the four lanes whose numbers differ in the bits `first` and `second`.
 inline float pair_max(float v, ushort first, ushort second) {
   v = max(v, simd_shuffle_xor(v, first));
   return max(v, simd_shuffle_xor(v, second));
@@ -126,15 +139,15 @@ inline float pair_sum(float v, ushort first, ushort second) {
   return v + simd_shuffle_xor(v, second);
 }
 
-// Reduces one value of every thread of the group, in an order that depends on the group's shape alone; every thread
-// gets the result. All threads must call it. `scratch` can be used again at once.
+// Reduces one value per thread of the threadgroup, in an order that depends on its shape alone, and returns the result
+// to every thread. All threads must call it. `scratch` can be reused at once.
 template <typename Combine, typename T>
 inline T tg_reduce(T v, threadgroup T* scratch, GroupThread g) {
   if (g.count == 1) return v;
   const uint simdgroup = g.index / g.width, simdgroups = (g.count + g.width - 1) / g.width;
   const uint active = min(g.width, g.count - simdgroup * g.width);
   for (uint distance = g.width / 2; distance > 0; distance /= 2) {
-    const T other = lane_above(v, ushort(distance));
+    const T other = shuffle_down(v, ushort(distance));
     if (g.lane + distance < active) v = Combine::apply(v, other);
   }
   T result = v;
@@ -166,7 +179,29 @@ inline bool tg_any(bool v, threadgroup uint* scratch, GroupThread g) {
   return tg_max(uint(v), scratch, g) != 0u;
 }
 
-// The sum over the threads before this one (exclusive), in thread order. `total`: the sum over all.
+// The threads that share a row: a power of two of a SIMD group's lanes, or the threadgroup.
+struct RowGroup {
+  uint row, index, count;  // its row; this thread in it, and its threads
+  bool spans_threadgroup;
+};
+// Groups of `threads` threads. Threads beyond a threadgroup's last complete group get `rows`, an out-of-range row.
+inline RowGroup row_group(uint rows, uint threads, GroupThread g) {
+  if (threads > g.width || threads > g.count) return {g.group.x, g.index, g.count, true};
+  const uint shift = ctz(threads), groups = g.count >> shift, group = g.index >> shift;
+  return {group < groups ? g.group.x * groups + group : rows, g.index & (threads - 1), threads, false};
+}
+// Row groups of a threadgroup.
+inline uint row_groups(RowGroup group, GroupThread g) { return group.spans_threadgroup ? 1 : g.count / group.count; }
+// Reduces one value per thread of a row group, and returns the result to every thread of it.
+template <typename Combine, typename T>
+inline T rg_reduce(T v, threadgroup T* scratch, RowGroup group, GroupThread g) {
+  if (group.spans_threadgroup) return tg_reduce<Combine>(v, scratch, g);
+  for (uint distance = group.count / 2; distance > 0; distance /= 2)
+    v = Combine::apply(v, shuffle_xor(v, ushort(distance)));
+  return v;
+}
+
+// The exclusive prefix sum in thread order. `total` is the sum over all threads.
 template <typename T>
 inline T tg_prefix_sum(T v, thread T& total, threadgroup T* scratch, GroupThread g) {
   if (g.count == 1) {
@@ -175,7 +210,7 @@ inline T tg_prefix_sum(T v, thread T& total, threadgroup T* scratch, GroupThread
   }
   const uint simdgroup = g.index / g.width, simdgroups = (g.count + g.width - 1) / g.width;
   const uint active = min(g.width, g.count - simdgroup * g.width);
-  T sum = v;  // inclusive, over this lane and those below
+  T sum = v;  // the SIMD group's inclusive prefix sum
   for (uint distance = 1; distance < g.width; distance *= 2) {
     const T other = simd_shuffle_up(sum, ushort(distance));
     if (g.lane >= distance) sum += other;
@@ -194,8 +229,8 @@ inline T tg_prefix_sum(T v, thread T& total, threadgroup T* scratch, GroupThread
   return before + (sum - v);
 }
 
-// Integers that order as floats do: `ordered_max` puts NaN above everything, and `ordered_min` reverses the order,
-// again with NaN on top. One integer maximum then serves both and propagates NaN.
+// Integers that order as floats do. `ordered_max` puts NaN above everything; `ordered_min` reverses the order and also
+// puts NaN on top, so an integer maximum computes both extrema and propagates NaN.
 inline int float_order(float x) {
   const int bits = as_type<int>(x);
   return bits ^ ((bits >> 31) & 0x7fffffff);

@@ -1,151 +1,198 @@
-// Reductions of lines, column by column. Lines have line(i), and a line has
-//   Raw<N>, fetch<N>(column)  N neighbouring columns as they are read
-//   value<N>(raw, j, q)       the contribution of column j of them to quantity q
-//   one(column, q)            the same of a single column
+// Reductions of a matrix's columns by one threadgroup. A matrix has row(i), and a row has
+//   Raw<N>, load<N>(c)      N adjacent elements from column c on, as they are in memory
+//   value<N>(raw, c, j, q)  what column c + j of them contributes to quantity q
+//   scalar(c, q)            the same for a single column
 #pragma once
 
-#include "lib/pack.h"
 #include "lib/collective.h"
+#include "lib/pack.h"
 
-// Packs that a thread has on their way before it uses the first, and threads that share a tile of columns.
-// The columns of such a tile.
-enum : uint { kAhead = 4, kFoldThreads = 256, kFoldColumns = 256 };
+// Rows that a thread loads before it uses the first one; threads that share a tile, and its columns.
+enum : uint { kUnroll = 4, kColumnThreads = 256, kColumnTile = 256 };
 
-// Columns that a thread takes at once.
+// Adjacent columns that a thread loads at once.
 template <typename T>
-constexpr constant uint column_pack = sizeof(T) == 1 ? 8 : 16 / sizeof(T);
+constexpr constant uint column_vector = sizeof(T) == 1 ? 8 : 16 / sizeof(T);
 
-// The result where nothing is reduced.
-template <typename Combine, typename A> struct Identity;
-template <typename A> struct Identity<CombineSum, A> {
+// The initial value of a reduction, which is its result where nothing is reduced.
+template <typename Combine, typename A> struct Init;
+template <typename A> struct Init<CombineSum, A> {
   static A value() { return A{}; }
 };
-template <typename A> struct Identity<CombineProduct, A> {
+template <typename A> struct Init<CombineProduct, A> {
   static A value() { return A(1); }
 };
-template <> struct Identity<CombineMax, int> {
+template <> struct Init<CombineMax, int> {
   static int value() { return INT_MIN; }
 };
-template <> struct Identity<CombineMax, float> {
+template <> struct Init<CombineMax, float> {
   static float value() { return -INFINITY; }
 };
-template <> struct Identity<CombineMax, long> {
+template <> struct Init<CombineMax, long> {
   static long value() { return LONG_MIN; }
 };
-template <> struct Identity<CombineMoments, Moments> {
+template <> struct Init<CombineMoments, Moments> {
   static Moments value() { return {0.0f, 0.0f, 0.0f}; }
 };
 
-// Adds the result of a block to the running one. Sums of float keep their rounding errors (D. E. Knuth, TwoSum), so
-// that the error does not grow with the number of blocks.
-template <typename Combine> struct Fold {
+// Adds the result of a block to the running one. Sums of float keep their rounding errors (D. E. Knuth, TwoSum), so the
+// error does not grow with the number of blocks.
+template <typename Combine> struct Accumulator {
   template <typename A>
-  static void add(thread A& total, thread A&, A block) { total = Combine::apply(total, block); }
+  static void accumulate(thread A& total, thread A&, A block) { total = Combine::apply(total, block); }
   template <typename A>
-  static A settle(A total, A) { return total; }
+  static A finalize(A total, A) { return total; }
 };
-template <> struct Fold<CombineSum> {
-  static void add(thread float& total, thread float& low, float block) {
-    const float sum = total + block, was = sum - block;
-    low += (total - was) + (block - (sum - was));
+template <> struct Accumulator<CombineSum> {
+  static void accumulate(thread float& total, thread float& low, float block) {
+    const float sum = total + block, previous = sum - block;
+    low += (total - previous) + (block - (sum - previous));
     total = sum;
   }
-  static float settle(float total, float low) {
+  static float finalize(float total, float low) {
     return is_infinite(total) || is_nan(total) ? total : total + low;
   }
   template <typename A>
-  static void add(thread A& total, thread A&, A block) { total += block; }
+  static void accumulate(thread A& total, thread A&, A block) { total += block; }
   template <typename A>
-  static A settle(A total, A) { return total; }
+  static A finalize(A total, A) { return total; }
 };
 
-inline ulong smaller(ulong a, ulong b) { return a < b ? a : b; }
+inline ulong min64(ulong a, ulong b) { return a < b ? a : b; }
 
-// Reduces the lines [first, last) of n columns into result[q * kFoldColumns + column], for each of Q quantities. A
-// thread takes N neighbouring columns; threads side by side cover the columns, and what is left of the threadgroup
-// takes other lines, whose results are then combined. `scratch` has kFoldThreads * N elements.
-template <typename Combine, uint N, uint Q, typename A, typename Lines>
-inline void fold_columns(threadgroup A* result, threadgroup A* scratch, Lines lines, ulong first, ulong last, uint n,
-                         GroupThread g) {
-  typedef typename Lines::Line Line;
-  const uint threads = min(g.count, uint(kFoldThreads));
+// A thread takes N adjacent columns. Adjacent threads cover the columns, and the rest of the threadgroup takes other
+// rows, whose results are then combined.
+template <typename Combine, uint N, uint Q, typename A, typename Matrix>
+inline void column_reduce_vectors(threadgroup A* result, threadgroup A* scratch, Matrix matrix, ulong first, ulong last,
+                                  uint n, GroupThread g) {
+  typedef typename Matrix::Row Row;
+  const uint threads = min(g.count, uint(kColumnThreads));
   for (uint begin = 0; begin < n; begin += threads * N) {
-    const uint columns = min(n - begin, threads * N), across = columns / N, down = threads / across;
-    const uint row = g.index / across, column = g.index % across * N;
+    const uint columns = min(n - begin, threads * N), threads_x = columns / N, threads_y = threads / threads_x;
+    const uint y = g.index / threads_x, x = g.index % threads_x * N;
     A total[Q][N], low[Q][N];
 #pragma unroll
-    for (uint i = 0; i < Q * N; ++i) total[i / N][i % N] = Identity<Combine, A>::value(), low[i / N][i % N] = A{};
-    for (ulong line = row < down ? first + row : last; line < last; line += kAhead * down) {
-      Line at[kAhead];
-      typename Line::template Raw<N> raw[kAhead];
+    for (uint i = 0; i < Q * N; ++i) total[i / N][i % N] = Init<Combine, A>::value(), low[i / N][i % N] = A{};
+    for (ulong i = y < threads_y ? first + y : last; i < last; i += kUnroll * threads_y) {
+      Row rows[kUnroll];
+      typename Row::template Raw<N> raw[kUnroll];
       A part[Q][N];
 #pragma unroll
-      for (uint i = 0; i < Q * N; ++i) part[i / N][i % N] = Identity<Combine, A>::value();
+      for (uint e = 0; e < Q * N; ++e) part[e / N][e % N] = Init<Combine, A>::value();
 #pragma unroll
-      for (uint k = 0; k < kAhead; ++k) {
-        if (line + k * down >= last) continue;
-        at[k] = lines.line(line + k * down);
-        raw[k] = at[k].template fetch<N>(begin + column);
+      for (uint k = 0; k < kUnroll; ++k) {
+        if (i + k * threads_y >= last) continue;
+        rows[k] = matrix.row(i + k * threads_y);
+        raw[k] = rows[k].template load<N>(begin + x);
       }
 #pragma unroll
-      for (uint k = 0; k < kAhead; ++k) {
-        if (line + k * down >= last) continue;
+      for (uint k = 0; k < kUnroll; ++k) {
+        if (i + k * threads_y >= last) continue;
 #pragma unroll
-        for (uint i = 0; i < Q * N; ++i)
-          part[i / N][i % N] = Combine::apply(part[i / N][i % N], at[k].template value<N>(raw[k], i % N, i / N));
+        for (uint e = 0; e < Q * N; ++e)
+          part[e / N][e % N] =
+              Combine::apply(part[e / N][e % N], rows[k].template value<N>(raw[k], begin + x, e % N, e / N));
       }
 #pragma unroll
-      for (uint i = 0; i < Q * N; ++i) Fold<Combine>::add(total[i / N][i % N], low[i / N][i % N], part[i / N][i % N]);
+      for (uint e = 0; e < Q * N; ++e)
+        Accumulator<Combine>::accumulate(total[e / N][e % N], low[e / N][e % N], part[e / N][e % N]);
     }
 #pragma unroll
     for (uint q = 0; q < Q; ++q) {
 #pragma unroll
       for (uint j = 0; j < N; ++j)
-        if (row < down) scratch[row * columns + column + j] = Fold<Combine>::settle(total[q][j], low[q][j]);
+        if (y < threads_y) scratch[y * columns + x + j] = Accumulator<Combine>::finalize(total[q][j], low[q][j]);
       tg_barrier();
-      for (uint rows = down, half = 0; rows > 1; rows = half) {
+      for (uint rows = threads_y, half = 0; rows > 1; rows = half) {
         half = (rows + 1) / 2;
         for (uint i = g.index; i < (rows - half) * columns; i += g.count)
           scratch[i] = Combine::apply(scratch[i], scratch[half * columns + i]);
         tg_barrier();
       }
-      for (uint c = g.index; c < columns; c += g.count) result[q * kFoldColumns + begin + c] = scratch[c];
+      for (uint c = g.index; c < columns; c += g.count) result[q * kColumnTile + begin + c] = scratch[c];
       tg_barrier();
     }
   }
 }
 
-// Stores the value of every column of the lines [first, last): out[line * pitch + column].
-template <uint N, typename O, typename Lines>
-inline void store_columns(device O* out, ulong pitch, Lines lines, ulong first, ulong last, uint n, GroupThread g) {
-  typedef typename Lines::Line Line;
+// Reduces the rows [first, last) of n columns into result[q * kColumnTile + column], for each of Q quantities.
+// `aligned`: every row can be loaded in vectors of N elements. `scratch` has kColumnThreads * N elements.
+template <typename Combine, uint N, uint Q, typename A, typename Matrix>
+inline void column_reduce(threadgroup A* result, threadgroup A* scratch, Matrix matrix, ulong first, ulong last, uint n,
+                          bool aligned, GroupThread g) {
+  if (N > 1 && aligned)
+    column_reduce_vectors<Combine, N, Q>(result, scratch, matrix, first, last, n, g);
+  else
+    column_reduce_vectors<Combine, 1, Q>(result, scratch, matrix, first, last, n, g);
+}
+
+template <uint N, typename O, typename Matrix>
+inline void column_store_vectors(device O* out, ulong pitch, Matrix matrix, ulong first, ulong last, uint n,
+                                 GroupThread g) {
+  typedef typename Matrix::Row Row;
   for (uint begin = 0; begin < n; begin += g.count * N) {
-    const uint across = min(n - begin, g.count * N) / N, down = g.count / across;
-    const uint row = g.index / across, column = begin + g.index % across * N;
-    for (ulong line = row < down ? first + row : last; line < last; line += down) {
-      const Line from = lines.line(line);
-      const typename Line::template Raw<N> raw = from.template fetch<N>(column);
-      Pack<O, N> pack;
+    const uint threads_x = min(n - begin, g.count * N) / N, threads_y = g.count / threads_x;
+    const uint y = g.index / threads_x, column = begin + g.index % threads_x * N;
+    for (ulong i = y < threads_y ? first + y : last; i < last; i += threads_y) {
+      const Row row = matrix.row(i);
+      const typename Row::template Raw<N> raw = row.template load<N>(column);
+      Pack<O, N> values;
 #pragma unroll
-      for (uint j = 0; j < N; ++j) pack.v[j] = O(from.template value<N>(raw, j, 0));
-      store_pack(out + line * pitch + column, pack);
+      for (uint j = 0; j < N; ++j) values.v[j] = O(row.template value<N>(raw, column, j, 0));
+      store_pack(out + i * pitch + column, values);
     }
   }
 }
+// Stores quantity 0 of every element of the rows [first, last): out[row * pitch + column].
+template <uint N, typename O, typename Matrix>
+inline void column_store(device O* out, ulong pitch, Matrix matrix, ulong first, ulong last, uint n, bool aligned,
+                         GroupThread g) {
+  if (N > 1 && aligned)
+    column_store_vectors<N>(out, pitch, matrix, first, last, n, g);
+  else
+    column_store_vectors<1>(out, pitch, matrix, first, last, n, g);
+}
 
-// Lines of partial results, `pitch` apart, which are read one column at a time.
+// Two matrices side by side (or one, twice). f.at(values, column, q) is an element's contribution to quantity q.
+template <typename T, typename F>
+struct PairRow {
+  template <uint N>
+  struct Raw {
+    Pack<T, N> a, b;
+  };
+  device const T* a;
+  device const T* b;
+  F f;
+  template <uint N> Raw<N> load(uint c) const { return {load_pack<N>(a + c), load_pack<N>(b + c)}; }
+  template <uint N>
+  float value(Raw<N> raw, uint c, uint j, uint q) const {
+    return f.at(Pair{float(raw.a.v[j]), float(raw.b.v[j])}, c + j, q);
+  }
+  float scalar(uint c, uint q) const { return f.at(Pair{float(a[c]), float(b[c])}, c, q); }
+};
+template <typename T, typename F>
+struct PairMatrix {
+  typedef PairRow<T, F> Row;
+  device const T* a;
+  device const T* b;
+  ulong pitch;
+  F f;
+  Row row(ulong i) const { return {a + i * pitch, b + i * pitch, f}; }
+};
+
+// Partial results: rows of accumulators, `pitch` apart, which are read one column at a time.
 template <typename A>
-struct PartialLine {
+struct PartialRow {
   template <uint> using Raw = A;
   device const A* x;
-  template <uint> A fetch(uint c) const { return x[c]; }
-  template <uint> A value(A raw, uint, uint) const { return raw; }
-  A one(uint c, uint) const { return x[c]; }
+  template <uint> A load(uint c) const { return x[c]; }
+  template <uint> A value(A raw, uint, uint, uint) const { return raw; }
+  A scalar(uint c, uint) const { return x[c]; }
 };
 template <typename A>
-struct PartialLines {
-  typedef PartialLine<A> Line;
+struct PartialMatrix {
+  typedef PartialRow<A> Row;
   device const A* x;
   ulong pitch;
-  Line line(ulong i) const { return {x + i * pitch}; }
+  Row row(ulong i) const { return {x + i * pitch}; }
 };

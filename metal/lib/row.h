@@ -1,291 +1,298 @@
-// Rows that their threads hold. A team of threads shares a row: neighbouring threads take neighbouring packs of 16
-// bytes and keep them in registers as they are in memory, so that a row which fits is read once, whatever number of
-// passes goes over it. A longer one is held a batch at a time, and passes go back and forth: each begins with the batch
-// that the last one ended with. The elements before the first whole pack and after the last one, its edges, are read in
-// every pass.
+// A row in registers, shared by the threads of a row group. Adjacent threads load adjacent vectors of 16 bytes and keep
+// them as they are in memory, so a row that fits is read once however many passes go over it. A longer row is held one
+// batch at a time: passes alternate in direction, and each one starts with the batch that the last one ended with. The
+// elements before the first aligned vector (the prologue) and after the last one (the tail) are read again in each
+// pass.
 //
-//   const Team team = team_of(p.shape.rows, p.shape.team, g);
-//   if (team.row >= p.shape.rows) return;
-//   Row<Plain<T>> row;
-//   row.open({x + ulong(team.row) * p.shape.size}, p.shape, team);
-//   const float sum = team_reduce<CombineSum>(row.sum(Itself()), scratch, team, g);
-//   row.store(y, NoExtra(), Minus{sum});
+//   const RowGroup group = row_group(p.rows, p.row_threads, g);
+//   if (group.row >= p.rows) return;
+//   RegisterRow<Loader<T>> row;
+//   row.open({x + ulong(group.row) * p.size}, p, group);
+//   const float sum = rg_reduce<CombineSum>(row.sum(Identity()), scratch, group, g);
+//   row.store(y, NoAux(), Subtract{sum});
 //
-// An input (Plain, …) says how a pack is fetched and what values it has, a function's at() is applied to each value.
+// A loader reads a vector and converts its elements. A functor's at() maps one element.
 #pragma once
 
+#include "lib/collective.h"
 #include "lib/pack.h"
 #include "lib/row_params.h"
-#include "lib/team.h"
 
-// The values of one array, as float.
+// Loads one array as float.
 template <typename T>
-struct Plain {
-  enum : uint { kPack = 16 / sizeof(T) };
+struct Loader {
+  enum : uint { kVector = 16 / sizeof(T) };
   typedef float Value;
-  typedef uint4 Raw;  // words: of single halves compilers would make registers each
+  typedef uint4 Raw;  // words, since compilers give each half a register of its own
   device const T* x;
-  static Raw filled(uint word) { return uint4(word); }
-  Raw fetch(uint i) const { return PackAccess<16>::load((device const uchar*)(x + i)); }
-  static float value(Raw raw, uint j) { return float(PackWords<T, sizeof(T)>::get(raw, j)); }
+  static Raw fill(uint word) { return uint4(word); }
+  Raw load(uint i) const { return PackAccess<16>::load((device const uchar*)(x + i)); }
+  static float element(Raw raw, uint j) { return float(PackWords<T, sizeof(T)>::get(raw, j)); }
   void unpack(thread float* v, Raw raw, uint) const {
 #pragma unroll
-    for (uint j = 0; j < kPack; ++j) v[j] = value(raw, j);
+    for (uint j = 0; j < kVector; ++j) v[j] = element(raw, j);
   }
-  // Puts others in their place, where floats are held.
-  enum : bool { kKeeps = sizeof(T) == 4 };
-  static void keep(thread Raw& raw, thread const float* v) {
+  // Overwrites a vector with computed values, which only float elements can hold.
+  enum : bool { kOverwrites = sizeof(T) == 4 };
+  static void overwrite(thread Raw& raw, thread const float* v) {
 #pragma unroll
-    for (uint j = 0; kKeeps && j < kPack; ++j) raw[j] = as_type<uint>(v[j]);
+    for (uint j = 0; kOverwrites && j < kVector; ++j) raw[j] = as_type<uint>(v[j]);
   }
-  float one(uint i) const { return float(x[i]); }
+  float scalar(uint i) const { return float(x[i]); }
 };
 
-// Those of two arrays side by side.
-struct Pair {
-  float a, b;
-};
+// Loads two arrays side by side.
 template <typename T>
-struct Both {
-  enum : uint { kPack = 16 / sizeof(T) };
+struct PairLoader {
+  enum : uint { kVector = 16 / sizeof(T) };
   typedef Pair Value;
   struct Raw {
     uint4 a, b;
   };
   device const T* x;
   device const T* y;
-  static Raw filled(uint word) { return {uint4(word), uint4(word)}; }
-  Raw fetch(uint i) const { return {Plain<T>{x}.fetch(i), Plain<T>{y}.fetch(i)}; }
-  static Pair value(Raw raw, uint j) { return {Plain<T>::value(raw.a, j), Plain<T>::value(raw.b, j)}; }
+  static Raw fill(uint word) { return {uint4(word), uint4(word)}; }
+  Raw load(uint i) const { return {Loader<T>{x}.load(i), Loader<T>{y}.load(i)}; }
+  static Pair element(Raw raw, uint j) { return {Loader<T>::element(raw.a, j), Loader<T>::element(raw.b, j)}; }
   void unpack(thread Pair* v, Raw raw, uint) const {
 #pragma unroll
-    for (uint j = 0; j < kPack; ++j) v[j] = value(raw, j);
+    for (uint j = 0; j < kVector; ++j) v[j] = element(raw, j);
   }
-  Pair one(uint i) const { return {float(x[i]), float(y[i])}; }
+  Pair scalar(uint i) const { return {float(x[i]), float(y[i])}; }
 };
 
-// No other operand beside the values that are stored.
-struct NoExtra {
+// No auxiliary operand (weight, bias) for the values that are stored.
+struct NoAux {
   struct Raw {};
-  template <uint N> Raw fetch(uint) const { return Raw(); }
+  template <uint N> Raw load(uint) const { return Raw(); }
   float at(Raw, uint) const { return 0.0f; }
-  float one(uint) const { return 0.0f; }
+  float scalar(uint) const { return 0.0f; }
 };
 
-struct Itself {
+struct Identity {
   float at(float x) const { return x; }
 };
-struct Nothing {
+struct Zero {
   template <typename V> float at(thread const V&) const { return 0.0f; }
 };
-// Of scale * x: where squares of the values themselves would leave the range.
-struct Distance {
-  float from, scale;
-  float at(float x) const { return fma(x, scale, -from); }
+// Deviations of scale * x, for rows whose own squares leave the range of float.
+struct Deviation {
+  float center, scale;
+  float at(float x) const { return fma(x, scale, -center); }
 };
-struct SquaredDistance {
-  float from, scale;
+struct SquaredDeviation {
+  float center, scale;
   float at(float x) const {
-    const float d = fma(x, scale, -from);
+    const float d = fma(x, scale, -center);
     return d * d;
   }
 };
-// With these sums of samples do not overflow, nor do squares of what has overflowed without.
+// Scales at which sums of samples do not overflow, and squares do not where those of the values themselves do.
 constant float kSampleScale = 0x1p-32f, kSquareScale = 0x1p-96f;
 template <typename F>
-struct Times {
+struct ScaledResult {
   F f;
   float scale;
   float at(float x, float) const { return f.at(x) * scale; }
 };
 
 template <typename In>
-struct Row {
+struct RegisterRow {
   typedef typename In::Value V;
   typedef typename In::Raw Raw;
-  enum : uint { kPack = In::kPack, kPacks = kHeldBytes / sizeof(Raw) };
+  enum : uint { kVector = In::kVector, kVectors = kHeldBytes / sizeof(Raw) };
   In in;
-  uint head, packs, edges;  // elements before the first pack; packs; elements that are in none
-  uint index, count;        // this thread in its team
-  uint batch, last;         // the batch that is held, and the last one
+  uint prologue, vectors, scalars;  // elements before the first vector; vectors; elements of prologue and tail
+  uint index, count;                // this thread in its row group
+  uint batch, last;                 // the batch that is held, and the last one
   bool forward;
-  Raw raw[kPacks];
+  Raw raw[kVectors];
 
-  // A row of `size` elements that begins `past` after a multiple of 16 bytes.
-  void begin(In from, uint past, uint size, bool packed, Team team) {
+  // A row of `size` elements that starts `offset` elements after a multiple of 16 bytes.
+  void open(In from, uint offset, uint size, bool vectorized, RowGroup group) {
     in = from;
-    head = packed ? min((kPack - past % kPack) % kPack, size) : 0;
-    packs = packed ? (size - head) / kPack : 0;
-    edges = size - packs * kPack;
-    index = team.index, count = team.count;
-    last = packs == 0 ? 0 : (packs - 1) / (kPacks * count);
+    prologue = vectorized ? min((kVector - offset % kVector) % kVector, size) : 0;
+    vectors = vectorized ? (size - prologue) / kVector : 0;
+    scalars = size - vectors * kVector;
+    index = group.index, count = group.count;
+    last = vectors == 0 ? 0 : (vectors - 1) / (kVectors * count);
     batch = 0, forward = true;
-    load();
+    load_batch();
   }
-  void open(In from, constant RowShape& s, Team team) {
-    begin(from, s.offset + team.row * s.size, s.size, s.packed != 0, team);
+  void open(In from, constant RowShape& s, RowGroup group) {
+    open(from, s.offset + group.row * s.size, s.size, s.vectorized != 0, group);
   }
 
-  // Pack k of this thread: its number in the row, and where it begins.
-  uint number(uint k) const { return (batch * kPacks + k) * count + index; }
-  uint place(uint k) const { return head + number(k) * kPack; }
-  uint edge(uint e) const { return e < head ? e : e + packs * kPack; }
-  void values(thread V* v, uint k) const { in.unpack(v, raw[k], place(k)); }
+  // This thread's vector k: its number in the row, and its first element.
+  uint number(uint k) const { return (batch * kVectors + k) * count + index; }
+  uint offset(uint k) const { return prologue + number(k) * kVector; }
+  // Element e of prologue and tail.
+  uint scalar_offset(uint e) const { return e < prologue ? e : e + vectors * kVector; }
+  void values(thread V* v, uint k) const { in.unpack(v, raw[k], offset(k)); }
 
-  // All packs are on their way before the first one is used. Those past the end are anything but a constant, for which
-  // compilers would move what is done with a pack into the branch that loads it, to wait there.
-  void load() {
+  // Issues all loads before the first use. Vectors past the end are filled with a number that is not a constant:
+  // otherwise compilers move the work on a vector into the branch that loads it, and wait there.
+  void load_batch() {
 #pragma unroll
-    for (uint k = 0; k < kPacks; ++k) {
-      raw[k] = In::filled(packs);
-      if (number(k) < packs) raw[k] = in.fetch(place(k));
+    for (uint k = 0; k < kVectors; ++k) {
+      raw[k] = In::fill(vectors);
+      if (number(k) < vectors) raw[k] = in.load(offset(k));
     }
   }
-  // Goes on to the next batch of a pass; at its end the direction turns.
-  bool next() {
+  // Loads the next batch of a pass. After the last one the direction reverses.
+  bool next_batch() {
     if (batch == (forward ? last : 0)) {
       forward = !forward;
       return false;
     }
     batch = forward ? batch + 1 : batch - 1;
-    load();
+    load_batch();
     return true;
   }
 
-  // The sum of a few of this thread's values, times kSampleScale, and how many they are, before any pass. The mean of
-  // all threads' is one to take distances from: n values are at most as far from that of k of them as costs the squares
-  // log2(n / k) bits.
+  // The sum of a few of this thread's values, times kSampleScale, and their number, before the first pass. The mean of
+  // all threads' samples serves as the center of deviations: the mean of k out of n values costs the sum of squares at
+  // most log2(n / k) bits.
   float2 sample() const {
     float sum = 0.0f, taken = 0.0f;
-    if (packs == 0) {
-      for (uint e = index; e < edges && taken < float(kPack); e += count)
-        sum = fma(in.one(edge(e)), kSampleScale, sum), taken += 1.0f;
+    if (vectors == 0) {
+      for (uint e = index; e < scalars && taken < float(kVector); e += count)
+        sum = fma(in.scalar(scalar_offset(e)), kSampleScale, sum), taken += 1.0f;
       return float2(sum, taken);
     }
-    if (index >= packs) return float2(0.0f);
-    V v[kPack];
+    if (index >= vectors) return float2(0.0f);
+    V v[kVector];
     values(v, 0);
 #pragma unroll
-    for (uint j = 0; j < kPack; ++j) sum = fma(v[j], kSampleScale, sum);
-    return float2(sum, float(kPack));
+    for (uint j = 0; j < kVector; ++j) sum = fma(v[j], kSampleScale, sum);
+    return float2(sum, float(kVector));
   }
 
-  // The largest of this thread's values that are numbers.
-  float largest() {
-    float top = -INFINITY;
+  // The maximum of this thread's values, ignoring NaN.
+  float thread_max() {
+    float row_max = -INFINITY;
     do {
 #pragma unroll
-      for (uint k = 0; k < kPacks; ++k) {
-        if (number(k) >= packs) continue;
-        V v[kPack];
+      for (uint k = 0; k < kVectors; ++k) {
+        if (number(k) >= vectors) continue;
+        V v[kVector];
         values(v, k);
 #pragma unroll
-        for (uint j = 0; j < kPack; ++j) top = fmax(top, v[j]);
+        for (uint j = 0; j < kVector; ++j) row_max = fmax(row_max, v[j]);
       }
-    } while (next());
-    for (uint e = index; e < edges; e += count) top = fmax(top, in.one(edge(e)));
-    return top;
+    } while (next_batch());
+    for (uint e = index; e < scalars; e += count) row_max = fmax(row_max, in.scalar(scalar_offset(e)));
+    return row_max;
   }
 
-  // The largest of this thread's values that are numbers, or the least float, and the sum of f, an exponential, of the
-  // distances from it. Both come of one pass: the sum is scaled when a pack has a larger value.
+  // This thread's maximum m (at least -FLT_MAX, ignoring NaN) and its sum of exp(x - m), in one pass: a new maximum
+  // rescales the sum. `exponential` is the exponential function.
   template <typename F>
-  float2 exp_sum(F f) {
-    float top = -FLT_MAX, sum = 0.0f;
+  float2 online_softmax(F exponential) {
+    float row_max = -FLT_MAX, sum = 0.0f;
     do {
 #pragma unroll
-      for (uint k = 0; k < kPacks; ++k) {
-        if (number(k) >= packs) continue;
-        V v[kPack];
+      for (uint k = 0; k < kVectors; ++k) {
+        if (number(k) >= vectors) continue;
+        V v[kVector];
         values(v, k);
-        float higher = top, part = 0.0f;
+        float new_max = row_max, part = 0.0f;
 #pragma unroll
-        for (uint j = 0; j < kPack; ++j) higher = fmax(higher, v[j]);
+        for (uint j = 0; j < kVector; ++j) new_max = fmax(new_max, v[j]);
 #pragma unroll
-        for (uint j = 0; j < kPack; ++j) part += f.at(v[j] - higher);
-        sum = fma(sum, f.at(top - higher), part);
-        top = higher;
+        for (uint j = 0; j < kVector; ++j) part += exponential.at(v[j] - new_max);
+        sum = fma(sum, exponential.at(row_max - new_max), part);
+        row_max = new_max;
       }
-    } while (next());
-    for (uint e = index; e < edges; e += count) {
-      const float x = in.one(edge(e)), higher = fmax(top, x);
-      sum = fma(sum, f.at(top - higher), f.at(x - higher));
-      top = higher;
+    } while (next_batch());
+    for (uint e = index; e < scalars; e += count) {
+      const float x = in.scalar(scalar_offset(e)), new_max = fmax(row_max, x);
+      sum = fma(sum, exponential.at(row_max - new_max), exponential.at(x - new_max));
+      row_max = new_max;
     }
-    return float2(top, sum);
+    return float2(row_max, sum);
   }
 
-  // The sums of both functions over this thread's values.
+  // The sums of f and of g over this thread's values.
   template <typename F, typename G>
   float2 sums(F f, G g) {
     float2 sum = float2(0.0f);
     do {
       float2 part = float2(0.0f);
 #pragma unroll
-      for (uint k = 0; k < kPacks; ++k) {
-        if (number(k) >= packs) continue;
-        V v[kPack];
+      for (uint k = 0; k < kVectors; ++k) {
+        if (number(k) >= vectors) continue;
+        V v[kVector];
         values(v, k);
 #pragma unroll
-        for (uint j = 0; j < kPack; ++j) part += float2(f.at(v[j]), g.at(v[j]));
+        for (uint j = 0; j < kVector; ++j) part += float2(f.at(v[j]), g.at(v[j]));
       }
       sum += part;
-    } while (next());
-    for (uint e = index; e < edges; e += count) sum += float2(f.at(in.one(edge(e))), g.at(in.one(edge(e))));
+    } while (next_batch());
+    for (uint e = index; e < scalars; e += count) {
+      const V v = in.scalar(scalar_offset(e));
+      sum += float2(f.at(v), g.at(v));
+    }
     return sum;
   }
   template <typename F>
-  float sum(F f) { return sums(f, Nothing()).x; }
-  // The sum of f, whose results take the place of the values held last: for store_scaled.
+  float sum(F f) { return sums(f, Zero()).x; }
+  // The sum of f, whose results overwrite the values of the batch that is held, for store_scaled.
   template <typename F>
   float map_sum(F f) {
     float sum = 0.0f;
     do {
       float part = 0.0f;
 #pragma unroll
-      for (uint k = 0; k < kPacks; ++k) {
-        if (number(k) >= packs) continue;
-        V v[kPack];
+      for (uint k = 0; k < kVectors; ++k) {
+        if (number(k) >= vectors) continue;
+        V v[kVector];
         values(v, k);
 #pragma unroll
-        for (uint j = 0; j < kPack; ++j) part += v[j] = f.at(v[j]);
-        In::keep(raw[k], v);
+        for (uint j = 0; j < kVector; ++j) part += v[j] = f.at(v[j]);
+        In::overwrite(raw[k], v);
       }
       sum += part;
-    } while (next());
-    for (uint e = index; e < edges; e += count) sum += f.at(in.one(edge(e)));
+    } while (next_batch());
+    for (uint e = index; e < scalars; e += count) sum += f.at(in.scalar(scalar_offset(e)));
     return sum;
   }
 
-  template <typename O, typename Extra, typename F>
-  void write(device O* y, Extra extra, F f) const {
+  template <typename O, typename Aux, typename F>
+  void store_batch(device O* y, Aux aux, F f) const {
 #pragma unroll
-    for (uint k = 0; k < kPacks; ++k) {
-      if (number(k) >= packs) continue;
-      V v[kPack];
+    for (uint k = 0; k < kVectors; ++k) {
+      if (number(k) >= vectors) continue;
+      V v[kVector];
       values(v, k);
-      Pack<O, kPack> out;
-      const auto beside = extra.template fetch<kPack>(place(k));
+      Pack<O, kVector> out;
+      const auto a = aux.template load<kVector>(offset(k));
 #pragma unroll
-      for (uint j = 0; j < kPack; ++j) out.v[j] = O(f.at(v[j], extra.at(beside, j)));
-      store_pack(y + place(k), out);
+      for (uint j = 0; j < kVector; ++j) out.v[j] = O(f.at(v[j], aux.at(a, j)));
+      store_pack(y + offset(k), out);
     }
   }
-  // y = f(value, extra) for every element.
-  template <typename O, typename Extra, typename F>
-  void store(device O* y, Extra extra, F f) {
-    do write(y, extra, f);
-    while (next());
-    for (uint e = index; e < edges; e += count) y[edge(e)] = O(f.at(in.one(edge(e)), extra.one(edge(e))));
+  // y = f(value, aux) for every element.
+  template <typename O, typename Aux, typename F>
+  void store(device O* y, Aux aux, F f) {
+    do store_batch(y, aux, f);
+    while (next_batch());
+    for (uint e = index; e < scalars; e += count) {
+      const uint i = scalar_offset(e);
+      y[i] = O(f.at(in.scalar(i), aux.scalar(i)));
+    }
   }
   // y = f(value) * scale, after map_sum(f).
   template <typename O, typename F>
   void store_scaled(device O* y, F f, float scale) {
-    if (In::kKeeps)
-      write(y, NoExtra(), Times<Itself>{Itself(), scale});
+    if (In::kOverwrites)
+      store_batch(y, NoAux(), ScaledResult<Identity>{Identity(), scale});
     else
-      write(y, NoExtra(), Times<F>{f, scale});
-    while (next()) write(y, NoExtra(), Times<F>{f, scale});
-    for (uint e = index; e < edges; e += count) y[edge(e)] = O(f.at(in.one(edge(e))) * scale);
+      store_batch(y, NoAux(), ScaledResult<F>{f, scale});
+    while (next_batch()) store_batch(y, NoAux(), ScaledResult<F>{f, scale});
+    for (uint e = index; e < scalars; e += count) {
+      const uint i = scalar_offset(e);
+      y[i] = O(f.at(in.scalar(i)) * scale);
+    }
   }
 };

@@ -58,7 +58,7 @@ inline Spread spread_over(uint width, GroupThread g) {
 // The largest key of the SIMD group, in lane 0.
 inline Pivot sg_argmax(Pivot v, SimdGroup s) {
   for (uint distance = 1; distance < s.lanes; distance *= 2) {
-    const Pivot other = lane_above(v, ushort(distance));
+    const Pivot other = shuffle_down(v, ushort(distance));
     if (s.lane + distance < s.lanes) v = CombineArgMax::apply(v, other);
   }
   return v;

@@ -29,7 +29,7 @@ struct CompensatedSum<float> {
     error += other.error;
   }
   METAL_FUNC CompensatedSum<float> above(ushort distance) const {
-    return {lane_above(sum, distance), lane_above(error, distance)};
+    return {shuffle_down(sum, distance), shuffle_down(error, distance)};
   }
   METAL_FUNC float value() const { return sum + error; }
 };

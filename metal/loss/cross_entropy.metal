@@ -1,16 +1,17 @@
-// cross_entropy of rows of scores with class indices: nll_loss of log_softmax, without the log-probabilities in memory.
+// cross_entropy of rows of logits and class indices: nll_loss of log_softmax, without storing the log-probabilities.
 #include "lib/instantiate.h"
 #include "lib/math.h"
 #include "lib/row.h"
 #include "loss/nll_loss.h"
 
-// To the digits of halves: the sum of many has those of float.
-struct ExpOfHalves {
+// exp to the precision of half, which suffices for a sum of many.
+struct HalfExp {
   float at(float x) const { return exp_nonpositive_as<half>(x); }
 };
 
-// Of every row its largest score and the logarithm of what it divides by, apart: the digits of a large score would not
-// leave room for the other. Losses are those of rows or, where they are reduced, sums of a threadgroup's with weights.
+// Stores the row maximum and the logarithm of the row sum separately, since their sum would lose the digits of the
+// smaller one. `losses` has one loss per row or, if they are reduced, the sums of losses and weights of each
+// threadgroup.
 template <typename T>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float* norms [[buffer(1)]],
@@ -20,49 +21,51 @@ kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float*
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
   threadgroup float2 sums[kScratch];
-  const Team team = team_of(p.shape.rows, p.shape.team, g);
+  const RowGroup group = row_group(p.shape.rows, p.shape.row_threads, g);
   float2 own = float2(0.0f);
-  if (team.row < p.shape.rows) {
-    Row<Plain<T>> row;
-    row.open({in + ulong(team.row) * p.shape.size}, p.shape, team);
-    float at_target = 0.0f;
+  if (group.row < p.shape.rows) {
+    RegisterRow<Loader<T>> row;
+    row.open({in + ulong(group.row) * p.shape.size}, p.shape, group);
+    float target_logit = 0.0f;
     long offset = -1;
-    if (team.index == 0) {  // on its way with the row
-      own.y = sample_weight(offset, team.row, target, weight, p.loss, errors);
-      if (offset >= 0) at_target = float(in[offset]);
+    if (group.index == 0) {  // issued together with the loads of the row
+      own.y = sample_weight(offset, group.row, target, weight, p.loss, errors);
+      if (offset >= 0) target_logit = float(in[offset]);
     }
-    const ExpOfHalves f = {};
-    const float2 thread_sum = row.exp_sum(f);
-    const float top = team_reduce<CombineMax>(thread_sum.x, scratch, team, g);
-    const float scaled = thread_sum.y * f.at(thread_sum.x - top);
-    const float rest = precise::log(team_reduce<CombineSum>(scaled, scratch, team, g));
-    if (team.index == 0) {
-      norms[2 * ulong(team.row)] = top;
-      norms[2 * ulong(team.row) + 1] = rest;
-      if (offset >= 0) own.x = -own.y * (at_target - top - rest);
-      if (!p.loss.reduced) losses[team.row] = own.x;
+    const HalfExp f = {};
+    const float2 thread_sum = row.online_softmax(f);
+    const float row_max = rg_reduce<CombineMax>(thread_sum.x, scratch, group, g);
+    const float scaled = thread_sum.y * f.at(thread_sum.x - row_max);
+    const float log_sum = precise::log(rg_reduce<CombineSum>(scaled, scratch, group, g));
+    if (group.index == 0) {
+      norms[2 * ulong(group.row)] = row_max;
+      norms[2 * ulong(group.row) + 1] = log_sum;
+      if (offset >= 0) own.x = -own.y * (target_logit - row_max - log_sum);
+      if (!p.loss.reduced) losses[group.row] = own.x;
     }
   }
   if (!p.loss.reduced) return;
-  store_sums(losses, team.whole ? own : tg_sum(own, sums, g), g);
+  store_sums(losses, group.spans_threadgroup ? own : tg_sum(own, sums, g), g);
 }
 
-// The row's probabilities, of which that of the target is one less, times a number.
+// (softmax(x) - is_target) * scale.
 template <typename T>
 struct CrossEntropyGradient {
-  float top, rest, scale;
-  float at(float x, float is_target) const { return (exp_nonpositive_as<T>(x - top - rest) - is_target) * scale; }
+  float row_max, log_sum, scale;
+  float at(float x, float is_target) const {
+    return (exp_nonpositive_as<T>(x - row_max - log_sum) - is_target) * scale;
+  }
 };
 // 1 at the target, 0 elsewhere.
 struct IsTarget {
   uint target;
   struct Raw {
-    uint place;
+    uint index;
   };
   template <uint N>
-  Raw fetch(uint i) const { return {i}; }
-  float at(Raw raw, uint j) const { return one(raw.place + j); }
-  float one(uint i) const { return i == target ? 1.0f : 0.0f; }
+  Raw load(uint i) const { return {i}; }
+  float at(Raw raw, uint j) const { return scalar(raw.index + j); }
+  float scalar(uint i) const { return i == target ? 1.0f : 0.0f; }
 };
 
 template <typename T>
@@ -74,19 +77,19 @@ kernel void cross_entropy_bwd(device T* grad_in [[buffer(0)]], device const floa
                               constant CrossEntropyParams& p [[buffer(7)]], device ErrorRecord* errors [[buffer(8)]],
                               MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const Team team = team_of(p.shape.rows, p.shape.team, g);
-  if (team.row >= p.shape.rows) return;
-  const ulong start = ulong(team.row) * p.shape.size;
-  Row<Plain<T>> row;
-  row.open({in + start}, p.shape, team);
+  const RowGroup group = row_group(p.shape.rows, p.shape.row_threads, g);
+  if (group.row >= p.shape.rows) return;
+  const ulong start = ulong(group.row) * p.shape.size;
+  RegisterRow<Loader<T>> row;
+  row.open({in + start}, p.shape, group);
   long offset;
-  float scale = sample_weight(offset, team.row, target, weight, p.loss, errors);
-  scale *= grad_out[p.loss.reduced ? 0 : team.row];
-  if (offset < 0) scale = 0.0f;  // and not divided: all may be ignored
+  float scale = sample_weight(offset, group.row, target, weight, p.loss, errors);
+  scale *= grad_out[p.loss.reduced ? 0 : group.row];
+  if (offset < 0) scale = 0.0f;  // not divided, since all samples may be ignored
   else if (p.loss.mean) scale /= total_weight[0];
-  // The target is read again: `offset` would have to stay in registers, which the row needs.
-  row.store(grad_in + start, IsTarget{uint(target[team.row])},
-            CrossEntropyGradient<T>{norms[2 * ulong(team.row)], norms[2 * ulong(team.row) + 1], scale});
+  // Read the target again rather than hold `offset` in registers, which the row needs.
+  row.store(grad_in + start, IsTarget{uint(target[group.row])},
+            CrossEntropyGradient<T>{norms[2 * ulong(group.row)], norms[2 * ulong(group.row) + 1], scale});
 }
 
 #define CROSS_ENTROPY(T, TAG, ...)                               \

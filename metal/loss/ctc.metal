@@ -1,5 +1,5 @@
 // ctc_loss: A. Graves, S. Fernandez, F. Gomez, J. Schmidhuber, "Connectionist temporal classification" (ICML 2006).
-// States are the labels of a target with a blank before each and after the last.
+// The states are the labels of a target with a blank before each label and after the last one.
 #include "lib/collective.h"
 #include "loss/ctc_params.h"
 
@@ -12,28 +12,28 @@ struct CtcSequence {
   CtcSequence(device const long* table, device const long* targets, uint b, constant CtcParams& p)
       : length(uint(table[4 * b])), states(2 * uint(table[4 * b + 1]) + 1), target(targets + table[4 * b + 2]),
         stride(table[4 * b + 3]), blank(p.blank), classes(p.classes) {}
-  // A label that is none has been reported, and is taken for the blank.
+  // An invalid label has been reported, and is treated as the blank.
   long label(uint state) const {
     if (state % 2 == 0) return blank;
     const long l = target[long(state / 2) * stride];
     return l >= 0 && l < classes ? l : blank;
   }
-  // Whether the path may go from two states on to this one: from one label to another.
+  // Whether a path may skip the blank between two states: their labels must differ.
   bool skips(uint from, uint to) const { return label(from) != label(to); }
 };
 
-inline float log_sum(float a, float b) {
+inline float log_add(float a, float b) {
   const float most = fmax(a, b);
   return most == -INFINITY ? -INFINITY : most + precise::log(precise::exp(a - most) + precise::exp(b - most));
 }
-inline float log_sum(float a, float b, float c) {
+inline float log_add(float a, float b, float c) {
   const float most = fmax(fmax(a, b), c);
   if (most == -INFINITY) return -INFINITY;
   return most + precise::log(precise::exp(a - most) + precise::exp(b - most) + precise::exp(c - most));
 }
 
-// alpha and beta: the log-probabilities of the paths that reach a state at each step, and of those that go on from
-// there to the end. One threadgroup per sequence; a step needs all of the one before.
+// alpha: the log-probabilities of all paths that reach a state at a step; beta: of all paths from there to the end. One
+// threadgroup per sequence, since a step depends on all states of the previous one.
 kernel void ctc_alpha(device float* loss [[buffer(0)]], device float* alpha [[buffer(1)]],
                       device const float* log_probs [[buffer(2)]], device const long* targets [[buffer(3)]],
                       device const long* table [[buffer(4)]], constant CtcParams& p [[buffer(5)]],
@@ -51,7 +51,7 @@ kernel void ctc_alpha(device float* loss [[buffer(0)]], device float* alpha [[bu
         if (t == 0)
           sum = s < 2 ? 0.0f : -INFINITY;
         else
-          sum = log_sum(before[s], s > 0 ? before[s - 1] : -INFINITY,
+          sum = log_add(before[s], s > 0 ? before[s - 1] : -INFINITY,
                         s > 1 && q.skips(s - 2, s) ? before[s - 2] : -INFINITY);
         sum += x[long(t) * p.step_stride + q.label(s) * p.class_stride];
       }
@@ -65,7 +65,7 @@ kernel void ctc_alpha(device float* loss [[buffer(0)]], device float* alpha [[bu
     loss[b] = q.states == 1 ? 0.0f : INFINITY;
   } else {
     device const float* last = row - p.states;
-    loss[b] = -log_sum(last[q.states - 1], q.states > 1 ? last[q.states - 2] : -INFINITY);
+    loss[b] = -log_add(last[q.states - 1], q.states > 1 ? last[q.states - 2] : -INFINITY);
   }
 }
 
@@ -85,7 +85,7 @@ kernel void ctc_beta(device float* beta [[buffer(0)]], device const float* log_p
       if (left == q.length)
         sum = s + 2 >= q.states ? 0.0f : -INFINITY;
       else
-        sum = log_sum(after[s], s + 1 < q.states ? after[s + 1] : -INFINITY,
+        sum = log_add(after[s], s + 1 < q.states ? after[s + 1] : -INFINITY,
                       s + 2 < q.states && q.skips(s, s + 2) ? after[s + 2] : -INFINITY);
       row[s] = sum + x[long(t) * p.step_stride + q.label(s) * p.class_stride];
     }
@@ -93,7 +93,7 @@ kernel void ctc_beta(device float* beta [[buffer(0)]], device const float* log_p
   }
 }
 
-// A thread adds up the states of each class at one step of one sequence: gid = (step, sequence). `grad` is dense.
+// One thread per step and sequence, gid = (step, sequence), sums the states of each class. `grad` is dense.
 kernel void ctc_grad(device float* grad [[buffer(0)]], device const float* grad_out [[buffer(1)]],
                      device const float* loss [[buffer(2)]], device const float* alpha [[buffer(3)]],
                      device const float* beta [[buffer(4)]], device const float* log_probs [[buffer(5)]],
@@ -102,8 +102,8 @@ kernel void ctc_grad(device float* grad [[buffer(0)]], device const float* grad_
   const uint t = gid.x, b = gid.y;
   const CtcSequence q(table, targets, b, p);
   device float* to = grad + (ulong(t) * p.batch + b) * p.classes;
-  const float whole = loss[b], scale = grad_out[b];
-  if (t >= q.length || (p.zero_infinity != 0 && whole == INFINITY)) {
+  const float total = loss[b], scale = grad_out[b];
+  if (t >= q.length || (p.zero_infinity != 0 && total == INFINITY)) {
     for (uint c = 0; c < p.classes; ++c) to[c] = 0.0f;
     return;
   }
@@ -111,11 +111,11 @@ kernel void ctc_grad(device float* grad [[buffer(0)]], device const float* grad_
   const ulong row = (ulong(b) * p.steps + t) * p.states;
   for (uint s = 0; s < q.states; ++s) {
     device float* sum = to + q.label(s);
-    *sum = log_sum(*sum, alpha[row + s] + beta[row + s]);
+    *sum = log_add(*sum, alpha[row + s] + beta[row + s]);
   }
   device const float* x = log_probs + long(t) * p.step_stride + long(b) * p.batch_stride;
   for (uint c = 0; c < p.classes; ++c) {
     const float own = x[long(c) * p.class_stride];
-    to[c] = (precise::exp(own) - precise::exp(to[c] + whole - own)) * scale;
+    to[c] = (precise::exp(own) - precise::exp(to[c] + total - own)) * scale;
   }
 }

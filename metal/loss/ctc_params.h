@@ -2,8 +2,8 @@
 
 #include "lib/shared.h"
 
-// Connectionist temporal classification. `steps` and `states` (twice the longest target and one) are those of the
-// buffers; the lengths of each sequence, and where its target lies, are in one table: (input, target, offset, stride).
+// Connectionist temporal classification. `steps` and `states` (2 * longest target + 1) are the sizes of the buffers. A
+// table holds for each sequence (input length, target length, offset of the target, stride of the target).
 struct CtcParams {
   uint32_t batch, classes, steps, states;
   int64_t blank;

@@ -4,14 +4,13 @@
 #include "lib/instantiate.h"
 #include "loss/params.h"
 
-// By how much a class violates the margin: margin - x[target] + x[class], where that is above 0, which the NaN of two
-// infinities is not.
+// The violation of the margin by a class: margin - x[target] + x[class] if positive, else 0, also for NaN (inf - inf).
 inline float gap_of(float x, float above) {
   const float gap = above + x;
   return gap > 0.0f ? gap : 0.0f;
 }
 
-// rows[r]: the loss of row r.
+// rows[r] is the loss of row r.
 template <typename T>
 kernel void multi_margin(device T* rows [[buffer(0)]], device const T* in [[buffer(1)]],
                          device const long* target [[buffer(2)]], device const T* weight [[buffer(3)]],
@@ -21,7 +20,7 @@ kernel void multi_margin(device T* rows [[buffer(0)]], device const T* in [[buff
   threadgroup float scratch[kScratch];
   device const T* x = in + ulong(g.group.x) * p.classes;
   const long named = checked_index(target[g.group.x], long(p.classes), false, 0, errors);
-  if (named < 0) return;  // all threads of the group
+  if (named < 0) return;  // in all threads of the group
   const uint at = uint(named);
   const float above = p.margin - float(x[at]);
   float sum = 0.0f;
@@ -32,7 +31,7 @@ kernel void multi_margin(device T* rows [[buffer(0)]], device const T* in [[buff
   }
   sum = tg_sum(sum, scratch, g);
   const float scale = p.has_weight ? float(weight[at]) * p.scale : p.scale;
-  if (g.index == 0) rows[g.group.x] = T(sum > 0.0f ? sum * scale : 0.0f);  // also where the weight is infinite
+  if (g.index == 0) rows[g.group.x] = T(sum > 0.0f ? sum * scale : 0.0f);  // 0 even if the weight is infinite
 }
 
 // The gradient of each row's loss.
@@ -63,7 +62,7 @@ kernel void multi_margin_bwd(device T* grad_in [[buffer(0)]], device const T* gr
   if (g.index == 0) to[at] = T(sum > 0.0f ? -sum * scale : 0.0f);
 }
 
-// The targets of a row are those before its first -1: how many they are.
+// The number of targets of a row, which end at its first -1.
 inline uint label_count(device const long* target, uint classes, threadgroup uint* scratch, GroupThread g) {
   uint count = classes;
   for (uint i = g.index; i < count; i += g.count)
@@ -71,8 +70,8 @@ inline uint label_count(device const long* target, uint classes, threadgroup uin
   return tg_min(count, scratch, g);
 }
 
-// rows[r]: the sum over pairs of a target t and a class c that is none of 1 - x[t] + x[c], where that is above 0.
-// is_target: 1 at targets, else 0.
+// rows[r] is the sum of max(0, 1 - x[t] + x[c]) over all targets t and classes c that are no target. is_target is 1 at
+// targets, else 0.
 template <typename T>
 kernel void multilabel_margin(device T* rows [[buffer(0)]], device T* is_target [[buffer(1)]],
                               device const T* in [[buffer(2)]], device const long* targets [[buffer(3)]],
@@ -110,8 +109,8 @@ kernel void multilabel_margin(device T* rows [[buffer(0)]], device T* is_target 
   if (g.index == 0) rows[g.group.x] = T(sum * p.scale);
 }
 
-// A class that is no target counts the targets whose margin it violates; a target counts the classes that violate its
-// own, as often as it is named.
+// The gradient of a class that is no target is the number of targets whose margin it violates. That of a target is
+// minus the number of classes that violate its margin, times its number of occurrences.
 template <typename T>
 kernel void multilabel_margin_bwd(device T* grad_in [[buffer(0)]], device const T* grad [[buffer(1)]],
                                   device const T* is_target [[buffer(2)]], device const T* in [[buffer(3)]],
@@ -135,13 +134,13 @@ kernel void multilabel_margin_bwd(device T* grad_in [[buffer(0)]], device const 
         if (t < long(p.classes)) slope += 1.0f - float(x[t]) + here > 0.0f ? 1.0f : 0.0f;
       }
     } else {
-      float times = 0.0f, near = 0.0f;
+      float times = 0.0f, violations = 0.0f;
       for (uint i = 0; i < count; ++i) times += target[i] == long(c) ? 1.0f : 0.0f;
       const float above = 1.0f - here;
-      MPSX_REDUCE(+ : near)
+      MPSX_REDUCE(+ : violations)
       for (uint k = 0; k < p.classes; ++k)
-        near += (float(marks[k]) == 0.0f) & (above + float(x[k]) > 0.0f) ? 1.0f : 0.0f;
-      slope = -times * near;
+        violations += (float(marks[k]) == 0.0f) & (above + float(x[k]) > 0.0f) ? 1.0f : 0.0f;
+      slope = -times * violations;
     }
     grad_in[row + c] = T(slope * scale);
   }

@@ -6,7 +6,7 @@
 #include "lib/error.h"
 #include "loss/params.h"
 
-// The weight of sample `s`, and where in the input its element lies; weight 0 and offset -1 for an ignored one.
+// The weight of sample `s`, and the offset of its element of the input; weight 0 and offset -1 if it is ignored.
 template <typename T>
 inline float sample_weight(thread long& offset, uint s, device const long* target, device const T* weight,
                            constant NllParams& p, device ErrorRecord* errors) {
@@ -26,25 +26,25 @@ inline float sample_weight(thread long& offset, uint s, device const long* targe
   return p.has_weight ? float(weight[t]) : 1.0f;
 }
 
-// Sums of losses and of their weights, which keep rounding errors.
+// Compensated sums of losses and of their weights.
 struct LossSums {
-  typedef Fold<CombineSum> Sum;
+  typedef Accumulator<CombineSum> Sum;
   float loss, loss_low, weight, weight_low;
   void add(float more_loss, float more_weight) {
-    Sum::add(loss, loss_low, more_loss);
-    Sum::add(weight, weight_low, more_weight);
+    Sum::accumulate(loss, loss_low, more_loss);
+    Sum::accumulate(weight, weight_low, more_weight);
   }
-  // This thread's share of pairs of the two.
+  // Adds this thread's share of (loss, weight) pairs.
   void add_pairs(device const float* pairs, uint begin, uint end, GroupThread g) {
     for (uint i = begin + g.index; i < end; i += g.count) add(pairs[2 * i], pairs[2 * i + 1]);
   }
-  // Of the whole threadgroup, in every thread.
+  // The threadgroup's sums, in every thread.
   float2 total(threadgroup float2* scratch, GroupThread g) const {
-    return tg_sum(float2(Sum::settle(loss, loss_low), Sum::settle(weight, weight_low)), scratch, g);
+    return tg_sum(float2(Sum::finalize(loss, loss_low), Sum::finalize(weight, weight_low)), scratch, g);
   }
 };
 
-// A threadgroup's sums, among those of all.
+// Stores the threadgroup's sums.
 inline void store_sums(device float* sums, float2 total, GroupThread g) {
   if (g.index > 0) return;
   sums[2 * g.group.x] = total.x;

@@ -2,7 +2,7 @@
 
 #include "lib/row_params.h"
 
-// Samples whose losses a threadgroup adds up, and its threads.
+// Samples whose losses a threadgroup sums, and its threads.
 enum : uint32_t { kNllSamples = 512, kNllThreads = 256 };
 
 // nll_loss over samples s = n * inner + i of an input (n, classes, inner).
@@ -16,7 +16,7 @@ struct NllParams {
   uint32_t reduced;  // backward: one gradient for all samples
 };
 
-// cross_entropy of rows of scores, a row for every sample.
+// cross_entropy of rows of logits, one row per sample.
 struct CrossEntropyParams {
   NllParams loss;
   RowShape shape;
@@ -26,15 +26,16 @@ struct CrossEntropyParams {
 struct PointwiseLossParams {
   uint64_t count;
   float parameter;      // beta, delta
-  float scale;          // of the sum, or of the gradient
-  uint32_t has_weight, packed;  // packed: of each element, operands are aligned to packs (lib/pack.h)
+  float scale;          // multiplies the sum, or the gradient
+  uint32_t has_weight, packed;  // packed: all operands are aligned to packs (lib/pack.h)
 };
 
-// Margin losses of rows of `classes` numbers. `scale`: 1 / classes, and of a mean's gradient 1 / (classes * rows).
+// Margin losses of rows of `classes` numbers. `scale` is 1 / classes, or 1 / (classes * rows) for the gradient of a
+// mean.
 struct MarginParams {
   uint32_t classes;
-  uint32_t squared;     // multi_margin_loss: of squared margins
-  uint32_t has_weight;  // multi_margin_loss: of classes
+  uint32_t squared;     // multi_margin_loss: squares the margins
+  uint32_t has_weight;  // multi_margin_loss: weights the classes
   uint32_t reduced;     // backward: one gradient for all rows
   float margin;         // multi_margin_loss: 1 in multilabel_margin_loss
   float scale;

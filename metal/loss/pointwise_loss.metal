@@ -1,5 +1,5 @@
-// Losses of one input and one target element: mse, smooth_l1, huber, binary cross-entropy; each element's own, or all
-// added up (by tiles of a fixed size, so that the sum does not depend on the launch), and their gradients.
+// Elementwise losses of an input and a target, their sums and their gradients: mse, smooth_l1, huber, binary
+// cross-entropy. Sums go by tiles of a fixed size, to be independent of the launch.
 #include "lib/compute.h"
 #include "lib/error.h"
 #include "lib/instantiate.h"
@@ -32,13 +32,13 @@ struct huber {
   }
 };
 struct binary_cross_entropy {
-  // Logarithms are kept at -100 and above, as in PyTorch; NaN stays.
+  // Clamps a logarithm to at least -100, as PyTorch does; propagates NaN.
   static float bounded(float v) { return v < -100.0f ? -100.0f : v; }
   static float loss(float x, float t, float) {
     return (t - 1.0f) * bounded(log_one_minus(x)) - t * bounded(log(x));
   }
   static float slope(float x, float t, float) { return (x - t) / max((1.0f - x) * x, 1e-12f); }
-  // log(1 - x), exact for small x: log(u) x / (1 - u) where u = 1 - x rounded (Kahan).
+  // log(1 - x), accurate for small x: log(u) * x / (1 - u) with u = 1 - x rounded (Kahan).
   static float log_one_minus(float x) {
     const float u = 1.0f - x;
     return u == 1.0f ? -x : (u <= 0.0f ? log(u) : log(u) * (x / (1.0f - u)));
@@ -67,7 +67,7 @@ kernel void pointwise_loss(device T* out [[buffer(0)]], device const T* x [[buff
 
 constexpr constant ulong kLossTile = 8192;  // kTile in src/ops/loss/pointwise_loss.cpp
 
-// Whether every element lies in [0, 1], by tiles as pointwise_loss_sum has them.
+// Reports an element outside [0, 1]. Uses the tiles of pointwise_loss_sum.
 template <typename T>
 kernel void unit_check(device const T* x [[buffer(0)]], constant PointwiseLossParams& p [[buffer(1)]],
                        constant uint& operand [[buffer(2)]], device ErrorRecord* errors [[buffer(3)]],
@@ -122,7 +122,7 @@ kernel void loss_total(device T* out [[buffer(0)]], device const float* sums [[b
   if (g.index == 0) out[0] = T(sum * p.scale);
 }
 
-// STEP: 0 if one gradient is that of all elements.
+// STEP: 0 if all elements share one gradient, else 1.
 template <typename Op, uint STEP, uint N, typename T>
 inline void gradients(PackLoop<N, true> d, device T* grad_in, device const T* grad_out, device const T* x,
                       device const T* target, device const T* weight, constant PointwiseLossParams& p) {
@@ -133,7 +133,7 @@ inline void gradients(PackLoop<N, true> d, device T* grad_in, device const T* gr
     if (weighted) w = load_packs(d, weight, 1);
     MPSX_UNROLL for (uint i = 0; i < y.count; ++i) {
       const float slope = Op::slope(float(a.at[i]), float(b.at[i]), p.parameter);
-      // The slope is scaled before the gradient multiplies it, as in PyTorch: a mean then overflows where it does.
+      // Scale before multiplying by the gradient, as PyTorch does, to overflow where it does.
       y.at[i] = T(p.scale * slope * float(g.at[i]) * (weighted ? float(w.at[i]) : 1.0f));
     }
     store_packs(d, grad_in, 1, y);

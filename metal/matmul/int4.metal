@@ -2,7 +2,7 @@
 #include "lib/gemm.h"
 #include "lib/instantiate.h"
 #include "lib/pack.h"
-#include "lib/team.h"
+#include "lib/collective.h"
 #include "matmul/params.h"
 
 enum : uint { kHalfBlock = kInt4Block / 2 };
@@ -60,9 +60,9 @@ kernel void matmul_int4(device T* out [[buffer(0)]], device const T* a [[buffer(
 
 // This thread's share of the dot product of x and a row of packed weights, block by block.
 template <typename T>
-inline float int4_dot(device const T* x, device const uchar* packed, Int4Loader<T> weights, uint column, Team team) {
+inline float int4_dot(device const T* x, device const uchar* packed, Int4Loader<T> weights, uint column, RowGroup group) {
   float sum = 0.0f;
-  for (uint block = team.index; block < weights.K / kInt4Block; block += team.count) {
+  for (uint block = group.index; block < weights.K / kInt4Block; block += group.count) {
     const float2 s = weights.scale_of(block, column);
     const Pack<uchar, kHalfBlock> bytes = load_pack<kHalfBlock>(packed + block * kHalfBlock);
     const Pack<T, kInt4Block> values = load_pack<kInt4Block>(x + block * kInt4Block);
@@ -85,13 +85,13 @@ kernel void gemv_int4(device T* out [[buffer(0)]], device const T* a [[buffer(1)
                       constant Int4Params& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
-  const Team team = team_of(p.N, p.team, g);
-  if (team.row >= p.N) return;
+  const RowGroup group = row_group(p.N, p.team, g);
+  if (group.row >= p.N) return;
   const Int4Loader<T> weights = {weight, scales, p.N, p.K, p.group, true};
   const float partial =
-      int4_dot(a + long(g.group.y) * p.a_row, weight + ulong(team.row) * (p.K / 2), weights, team.row, team);
-  const float sum = team_reduce<CombineSum>(partial, scratch, team, g);
-  if (team.index == 0) out[ulong(g.group.y) * p.N + team.row] = T(sum);
+      int4_dot(a + long(g.group.y) * p.a_row, weight + ulong(group.row) * (p.K / 2), weights, group.row, group);
+  const float sum = rg_reduce<CombineSum>(partial, scratch, group, g);
+  if (group.index == 0) out[ulong(g.group.y) * p.N + group.row] = T(sum);
 }
 
 #define MPSX_INT4(T, TAG, ...)                     \

@@ -1,7 +1,7 @@
 // Matrix multiplication: tiled GEMM for floating-point matrices, GEMV for vectors and integers.
 #include "lib/columns.h"
 #include "lib/instantiate.h"
-#include "lib/team.h"
+#include "lib/collective.h"
 #include "matmul/epilogue.h"
 
 // Stores the output, or the partial sums of one split for matmul_split_k_reduce.
@@ -54,26 +54,26 @@ enum : uint { kDotChunk = 8192 };  // elements per partial sum of a dot product,
 
 // This thread's share of the dot product of contiguous vectors. `vectorized`: both are 16-byte aligned.
 template <typename S, typename A, typename B>
-inline S thread_dot(device const A* x, device const B* y, uint count, bool vectorized, Team team) {
+inline S thread_dot(device const A* x, device const B* y, uint count, bool vectorized, RowGroup group) {
   enum : uint { kVec = 16 / sizeof(B) };
   const uint vectors = vectorized ? count / kVec : 0;
   S sum = S(0);
-  for (uint first = team.index; first < vectors; first += kAhead * team.count) {
-    Pack<B, kVec> raw[kAhead];
+  for (uint first = group.index; first < vectors; first += kUnroll * group.count) {
+    Pack<B, kVec> raw[kUnroll];
     S part = S(0);
 #pragma unroll
-    for (uint k = 0; k < kAhead; ++k)
-      if (first + k * team.count < vectors) raw[k] = load_pack<kVec>(y + (first + k * team.count) * kVec);
+    for (uint k = 0; k < kUnroll; ++k)
+      if (first + k * group.count < vectors) raw[k] = load_pack<kVec>(y + (first + k * group.count) * kVec);
 #pragma unroll
-    for (uint k = 0; k < kAhead; ++k) {
-      if (first + k * team.count >= vectors) continue;
-      const Pack<A, kVec> other = load_pack<kVec>(x + (first + k * team.count) * kVec);  // from the cache
+    for (uint k = 0; k < kUnroll; ++k) {
+      if (first + k * group.count >= vectors) continue;
+      const Pack<A, kVec> other = load_pack<kVec>(x + (first + k * group.count) * kVec);  // from the cache
 #pragma unroll
       for (uint j = 0; j < kVec; ++j) part += S(other.v[j]) * S(raw[k].v[j]);
     }
     sum += part;
   }
-  for (uint k = vectors * kVec + team.index; k < count; k += team.count) sum += S(x[k]) * S(y[k]);
+  for (uint k = vectors * kVec + group.index; k < count; k += group.count) sum += S(x[k]) * S(y[k]);
   return sum;
 }
 
@@ -85,9 +85,9 @@ kernel void gemv(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], d
   typedef accumulator_t<O> S;
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup S scratch[kScratch];
-  const Team team = team_of(p.N, p.team, g);
-  if (team.row >= p.N) return;
-  const uint column = team.row, row = g.group.y, batch = g.group.z;
+  const RowGroup group = row_group(p.N, p.team, g);
+  if (group.row >= p.N) return;
+  const uint column = group.row, row = g.group.y, batch = g.group.z;
   device const A* x = a + (long(batch) * p.a.batch + long(row) * p.a.row);
   device const B* y = b + (long(batch) * p.b.batch + long(column) * p.b.column);
   const long x_stride = p.a.column, y_stride = p.b.row;
@@ -96,15 +96,15 @@ kernel void gemv(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], d
     const uint last = min(first + kDotChunk, p.K);
     S part = S(0);
     if (x_stride == 1 && y_stride == 1) {
-      part = thread_dot<S>(x + first, y + first, last - first, p.vectorize_a && p.vectorize_b, team);
+      part = thread_dot<S>(x + first, y + first, last - first, p.vectorize_a && p.vectorize_b, group);
     } else {
-      for (uint k = first + team.index; k < last; k += team.count)
+      for (uint k = first + group.index; k < last; k += group.count)
         part += S(x[long(k) * x_stride]) * S(y[long(k) * y_stride]);
     }
     sum += part;
   }
-  sum = team_reduce<CombineSum>(sum, scratch, team, g);
-  if (team.index == 0) matmul_epilogue(out, c, scale, p, batch).store(row, column, sum);
+  sum = rg_reduce<CombineSum>(sum, scratch, group, g);
+  if (group.index == 0) matmul_epilogue(out, c, scale, p, batch).store(row, column, sum);
 }
 
 // Rows of b, each scaled by an element of a.
@@ -113,17 +113,17 @@ struct ScaledRow {
   template <uint N> using Raw = Pack<B, N>;
   device const B* x;
   S factor;
-  template <uint N> Pack<B, N> fetch(uint c) const { return load_pack<N>(x + c); }
-  template <uint N> S value(Pack<B, N> raw, uint j, uint) const { return factor * S(raw.v[j]); }
-  S one(uint c, uint) const { return factor * S(x[c]); }
+  template <uint N> Pack<B, N> load(uint c) const { return load_pack<N>(x + c); }
+  template <uint N> S value(Pack<B, N> raw, uint, uint j, uint) const { return factor * S(raw.v[j]); }
+  S scalar(uint c, uint) const { return factor * S(x[c]); }
 };
 template <typename S, typename A, typename B>
 struct ScaledRows {
-  typedef ScaledRow<S, B> Line;
+  typedef ScaledRow<S, B> Row;
   device const A* a;
   device const B* b;
   long a_step, b_step;
-  Line line(ulong k) const { return {b + long(k) * b_step, S(a[long(k) * a_step])}; }
+  Row row(ulong k) const { return {b + long(k) * b_step, S(a[long(k) * a_step])}; }
 };
 
 // GEMV where the rows of b are contiguous: one threadgroup per kGemvColumns columns of an output row, or per split.
@@ -134,17 +134,15 @@ kernel void gemv_t(device O* out [[buffer(0)]], device const A* a [[buffer(1)]],
                    MPSX_GROUP_PARAMETERS) {
   typedef accumulator_t<O> S;
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup S sum[kFoldColumns], scratch[kFoldThreads * column_pack<B>];
+  threadgroup S sum[kColumnTile], scratch[kColumnThreads * column_vector<B>];
   const uint base = g.group.x * kGemvColumns, row = g.group.y;
   const uint batch = g.group.z / p.split_k, split = g.group.z % p.split_k;
   const uint first = split * p.k_per_split, last = min(p.K, first + p.k_per_split);
   const uint count = min(uint(kGemvColumns), p.N - base);
   const ScaledRows<S, A, B> lines = {a + (long(batch) * p.a.batch + long(row) * p.a.row),
                                      b + (long(batch) * p.b.batch + long(base)), p.a.column, p.b.row};
-  if (p.vectorize_b && count % column_pack<B> == 0)
-    fold_columns<CombineSum, column_pack<B>, 1>(sum, scratch, lines, first, last, count, g);
-  else
-    fold_columns<CombineSum, 1, 1>(sum, scratch, lines, first, last, count, g);
+  const bool aligned = p.vectorize_b && count % column_vector<B> == 0;
+  column_reduce<CombineSum, column_vector<B>, 1>(sum, scratch, lines, first, last, count, aligned, g);
   if (p.split_k > 1) {
     const ulong offset = (ulong(g.group.z) * p.M + row) * p.N + base;
     for (uint i = g.index; i < count; i += g.count) partials[offset + i] = float(sum[i]);

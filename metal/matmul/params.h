@@ -20,7 +20,7 @@ struct MatmulParams {
   uint32_t activation, has_c, has_scale;
   uint32_t vectorize_a, vectorize_b;  // whether an operand's contiguous 16-byte vectors are aligned
   uint32_t split_k, k_per_split;      // split-K: the number of splits, and the K extent of each
-  uint32_t team, unused;              // gemv: threads that share an output element (lib/team.h)
+  uint32_t team, unused;              // gemv: threads that share an output element (lib/collective.h)
 };
 
 // 4-bit weights, two per byte: a row consists of blocks along K, whose byte i holds element i in the low half and

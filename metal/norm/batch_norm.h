@@ -1,10 +1,10 @@
-// How the kernels of batch_norm walk over a batch: planes, or rows of channels (channels_last).
+// How the kernels of batch_norm traverse a batch: by planes, or by rows of channels (channels last).
 #pragma once
 
 #include "lib/columns.h"
 #include "lib/instantiate.h"
-#include "lib/row.h"
 #include "norm/batch_norm_params.h"
+#include "norm/normalized.h"
 
 // One chunk of a channel: `length` elements of each of the images [first, last).
 struct PlaneChunk {
@@ -19,126 +19,71 @@ inline PlaneChunk plane_chunk(constant BatchNormParams& p, uint chunk, uint chan
   return {first, last, uint(min(ulong(p.piece), p.plane - start)), first * step + channel * p.plane + start, step};
 }
 
-// The teams of a threadgroup that take the images of a chunk in turn: this thread's, whose row is the first image.
-inline Team chunk_team(constant BatchNormParams& p, PlaneChunk s, GroupThread g) {
+// The row groups of a threadgroup take the images of a chunk in turn. `row` is this thread's first image.
+inline RowGroup chunk_row_group(constant BatchNormParams& p, PlaneChunk s, GroupThread g) {
   GroupThread first = g;
   first.group = uint3(0);
-  Team team = team_of(s.last, p.team, first);
-  team.row = min(s.first + team.row, s.last);
-  return team;
+  RowGroup group = row_group(s.last, p.row_threads, first);
+  group.row = min(s.first + group.row, s.last);
+  return group;
 }
-inline uint chunk_teams(Team team, GroupThread g) { return team.whole ? 1 : g.count / team.count; }
-// How far an image's elements are beyond a multiple of 16 bytes, modulo 2^32.
-inline uint place_of(constant BatchNormParams& p, PlaneChunk s, uint image) {
+// Elements between a multiple of 16 bytes and an image's elements, modulo 2^32.
+inline uint image_offset(constant BatchNormParams& p, PlaneChunk s, uint image) {
   return p.planes.offset + uint(s.offset + (image - s.first) * s.step);
 }
 
-// With channels innermost a threadgroup owns a tile of columns and walks down a chunk of rows. The batch's last row may
-// be shorter: it has the first `tail` columns of the tile.
+// Channels last: a threadgroup owns a tile of columns and traverses a chunk of rows. The batch's last row may be
+// shorter: it has the first `tail` columns of the tile.
 struct ColumnTile {
   uint column, count, rows, tail, span, spans;
   ulong offset, width;
 };
-inline ColumnTile column_tile(constant BatchNormParams& p, uint2 at) {
-  const uint width = p.channels * p.fold, column = at.x * kRowColumns, count = min(uint(kRowColumns), width - column);
-  const uint span = at.y / p.span_chunks;
-  const ulong first = ulong(at.y - span * p.span_chunks) * kRowChunk, row = span * p.span_rows + first;
+inline ColumnTile column_tile(constant BatchNormParams& p, uint2 index) {
+  const uint width = p.channels * p.fold, column = index.x * kRowColumns;
+  const uint count = min(uint(kRowColumns), width - column), span = index.y / p.span_chunks;
+  const ulong first = ulong(index.y - span * p.span_chunks) * kRowChunk, row = span * p.span_rows + first;
   const uint rows = uint(min(ulong(kRowChunk), p.span_rows - min(first, ulong(p.span_rows))));
-  const uint rest = at.y + 1 == p.chunks ? uint(p.elements - (row + rows) * width) : 0;
+  const uint rest = index.y + 1 == p.chunks ? uint(p.elements - (row + rows) * width) : 0;
   const uint tail = min(rest - min(rest, column), count);
   return {column, count, rows, tail, span, p.chunks / p.span_chunks, row * width + column, width};
 }
 
-// Whether the mean joins the bias of (x - mean) * scale + bias, as PyTorch's always does: the difference may overflow
-// near the largest float, and infinities then give NaN as they do there.
+// Whether to fold the mean of (x - mean) * scale + bias into the bias, as PyTorch always does: near the largest float
+// the difference may overflow, and infinities must give NaN as in PyTorch.
 inline bool must_fold(float mean, float scale) { return !(fabs(mean) < 0x1p100f && fabs(scale) <= FLT_MAX); }
 
-// Of a gradient and the input beside it.
-struct First {
-  float at(Pair v) const { return v.a; }
-};
-struct FirstTimesDistance {
-  float mean;
-  float at(Pair v) const { return v.a * (v.b - mean); }
-};
-
-// Where column j's partial result goes.
+// The index of a column's partial result.
 inline ulong slot_of(constant BatchNormParams& p, uint column, uint chunk, uint quantity) {
   const uint f = column / p.channels, c = column - f * p.channels;
   return (ulong(quantity) * p.channels + c) * p.chunks * p.fold + ulong(chunk) * p.fold + f;
 }
 
-// The rows of such a tile, of two arrays. F says what becomes of their elements and of F::kFacts numbers that the
-// threadgroup knows about each column: facts[k * kFoldColumns + column].
-enum : uint { kColumnPack = 4 };
+enum : uint { kColumnVector = 4 };
+// The tile of two arrays as a matrix for columns.h.
 template <typename T, typename F>
-struct ChannelLine {
-  template <uint N>
-  struct Raw {
-    Pack<T, N> x, y;
-    float facts[N][F::kFacts];
-  };
-  device const T* x;
-  device const T* y;
-  threadgroup const float* facts;
-  F f;
-  template <uint N>
-  Raw<N> fetch(uint c) const {
-    Raw<N> raw;
-    raw.x = load_pack<N>(x + c), raw.y = load_pack<N>(y + c);
-#pragma unroll
-    for (uint i = 0; i < N * F::kFacts; ++i)
-      raw.facts[i / F::kFacts][i % F::kFacts] = facts[i % F::kFacts * kFoldColumns + c + i / F::kFacts];
-    return raw;
-  }
-  template <uint N>
-  float value(Raw<N> raw, uint j, uint q) const {
-    return f.at(float(raw.x.v[j]), float(raw.y.v[j]), raw.facts[j], q);
-  }
-  float one(uint c, uint q) const {
-    float own[F::kFacts];
-#pragma unroll
-    for (uint k = 0; k < F::kFacts; ++k) own[k] = facts[k * kFoldColumns + c];
-    return f.at(float(x[c]), float(y[c]), own, q);
-  }
-};
-template <typename T, typename F>
-struct ChannelLines {
-  typedef ChannelLine<T, F> Line;
-  device const T* x;
-  device const T* y;
-  ulong width;
-  threadgroup const float* facts;
-  F f;
-  Line line(ulong i) const { return {x + i * width, y + i * width, facts, f}; }
-};
-
-// Sums of Q quantities over a tile: result[q * kFoldColumns + column].
-template <uint Q, typename Lines>
-inline void fold_tile(threadgroup float* result, threadgroup float* scratch, Lines lines, ColumnTile t,
-                      constant BatchNormParams& p, GroupThread g) {
-  if (p.packed)
-    fold_columns<CombineSum, kColumnPack, Q>(result, scratch, lines, 0, t.rows, t.count, g);
-  else
-    fold_columns<CombineSum, 1, Q>(result, scratch, lines, 0, t.rows, t.count, g);
-  tg_barrier();
+inline PairMatrix<T, F> tile_matrix(device const T* a, device const T* b, ColumnTile t, F f) {
+  return {a + t.offset, b + t.offset, t.width, f};
+}
+// Sums of Q quantities over a tile: result[q * kColumnTile + column].
+template <uint Q, typename Matrix>
+inline void reduce_tile(threadgroup float* result, threadgroup float* scratch, Matrix matrix, ColumnTile t,
+                        constant BatchNormParams& p, GroupThread g) {
+  column_reduce<CombineSum, kColumnVector, Q>(result, scratch, matrix, 0, t.rows, t.count, p.aligned, g);
   for (uint c = g.index; c < t.tail; c += g.count)
-    for (uint q = 0; q < Q; ++q) result[q * kFoldColumns + c] += lines.line(t.rows).one(c, q);
+    for (uint q = 0; q < Q; ++q) result[q * kColumnTile + c] += matrix.row(t.rows).scalar(c, q);
 }
-template <typename T, typename Lines>
-inline void store_tile(device T* out, Lines lines, ColumnTile t, constant BatchNormParams& p, GroupThread g) {
-  if (p.packed)
-    store_columns<kColumnPack>(out, t.width, lines, 0, t.rows, t.count, g);
-  else
-    store_columns<1>(out, t.width, lines, 0, t.rows, t.count, g);
-  for (uint c = g.index; c < t.tail; c += g.count) out[t.rows * t.width + c] = T(lines.line(t.rows).one(c, 0));
+template <typename T, typename Matrix>
+inline void store_tile(device T* out, Matrix matrix, ColumnTile t, constant BatchNormParams& p, GroupThread g) {
+  device T* to = out + t.offset;
+  column_store<kColumnVector>(to, t.width, matrix, 0, t.rows, t.count, p.aligned, g);
+  for (uint c = g.index; c < t.tail; c += g.count) to[t.rows * t.width + c] = T(matrix.row(t.rows).scalar(c, 0));
 }
-// The numbers of a tile's columns, out of [K][span][width].
+// Copies the coefficients of a tile's columns from [K][span][width] to [K][kColumnTile].
 template <uint K>
-inline void load_facts(threadgroup float* facts, device const float* coefficients, ColumnTile t, GroupThread g) {
+inline void load_coefficients(threadgroup float* to, device const float* coefficients, ColumnTile t, GroupThread g) {
   device const float* from = coefficients + (t.span * t.width + t.column);
   const ulong pitch = t.spans * t.width;
   for (uint k = 0; k < K; ++k)
-    for (uint c = g.index; c < t.count; c += g.count) facts[k * kFoldColumns + c] = from[k * pitch + c];
+    for (uint c = g.index; c < t.count; c += g.count) to[k * kColumnTile + c] = from[k * pitch + c];
   tg_barrier();
 }

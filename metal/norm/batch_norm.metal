@@ -1,8 +1,9 @@
-// batch_norm forward: the mean and variance of each channel, and the scaling. batch_norm_stats.metal comes first.
+// batch_norm forward: the mean and variance of each channel from the statistics of batch_norm_stats.metal, and the
+// scaling.
 #include "norm/batch_norm.h"
 
-// One threadgroup per channel: its mean and variance from those of its chunks (or the running ones), the running
-// statistics' step, and the three numbers per column of the scaling: (x - mean) * scale + bias. W: type of parameters.
+// One threadgroup per channel: merges the statistics of its chunks (or takes the running ones), updates the running
+// statistics, and stores three coefficients per column of (x - mean) * scale + bias. W: type of the parameters.
 template <typename W>
 kernel void batch_norm_finish(device float* coefficients [[buffer(0)]], device W* save_mean [[buffer(1)]],
                               device W* save_invstd [[buffer(2)]], device W* running_mean [[buffer(3)]],
@@ -20,7 +21,7 @@ kernel void batch_norm_finish(device float* coefficients [[buffer(0)]], device W
     device const float* roots = means + quantity;
     const float count = float(ulong(p.images) * p.plane), base = slots > 0 && !is_infinite(means[0]) ? means[0] : 0.0f;
     float m2 = 0.0f, scale = 1.0f;
-    for (;; scale = kSquareScale) {  // times the values, where squares overflow without
+    for (;; scale = kSquareScale) {  // scales the values if their squares overflow
       float sum = 0.0f;
       m2 = 0.0f;
       MPSX_REDUCE(+ : sum)
@@ -62,40 +63,41 @@ kernel void batch_norm_finish(device float* coefficients [[buffer(0)]], device W
   }
 }
 
-struct Scaled {
+struct ScaleShift {
   float mean, scale, bias;
   float at(float x, float) const { return fma(x - mean, scale, bias); }
 };
-// A team per plane.
+// One row group per plane.
 template <typename T>
 kernel void batch_norm_scale(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                              device const float* coefficients [[buffer(2)]], constant BatchNormParams& p [[buffer(3)]],
                              MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const Team team = team_of(p.planes.rows, p.planes.team, g);
-  if (team.row >= p.planes.rows) return;
-  const uint channel = team.row % p.channels;
-  const ulong start = ulong(team.row) * p.plane;
-  Row<Plain<T>> row;
-  row.open({in + start}, p.planes, team);
+  const RowGroup group = row_group(p.planes.rows, p.planes.row_threads, g);
+  if (group.row >= p.planes.rows) return;
+  const uint channel = group.row % p.channels;
+  const ulong start = ulong(group.row) * p.plane;
+  RegisterRow<Loader<T>> row;
+  row.open({in + start}, p.planes, group);
   const float mean = coefficients[channel], scale = coefficients[p.channels + channel];
-  row.store(out + start, NoExtra(), Scaled{mean, scale, coefficients[2ul * p.channels + channel]});
+  row.store(out + start, NoAux(), ScaleShift{mean, scale, coefficients[2ul * p.channels + channel]});
 }
 
-struct ColumnScaled {
-  enum : uint { kFacts = 3 };
-  float at(float x, float, thread const float* f, uint) const { return fma(x - f[0], f[1], f[2]); }
+struct ColumnScaleShift {
+  threadgroup const float* coefficients;
+  float at(Pair x, uint c, uint) const {
+    return fma(x.a - coefficients[c], coefficients[kColumnTile + c], coefficients[2 * kColumnTile + c]);
+  }
 };
 template <typename T>
 kernel void batch_norm_scale_last(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                                   device const float* coefficients [[buffer(2)]],
                                   constant BatchNormParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float facts[3 * kFoldColumns];
+  threadgroup float tile[3 * kColumnTile];
   const ColumnTile t = column_tile(p, g.group.xy);
-  load_facts<3>(facts, coefficients, t, g);
-  device const T* x = in + t.offset;
-  store_tile(out + t.offset, ChannelLines<T, ColumnScaled>{x, x, t.width, facts, {}}, t, p, g);
+  load_coefficients<3>(tile, coefficients, t, g);
+  store_tile(out, tile_matrix(in, in, t, ColumnScaleShift{tile}), t, p, g);
 }
 
 #define BATCH_NORM(T, TAG, ...)                                \

@@ -1,5 +1,5 @@
-// batch_norm backward: per channel the sums of the gradient and of the gradient times the centred input; from them the
-// gradients of weight and bias, and the input's. T: type of the batch, W: of weight, statistics and their gradients.
+// batch_norm backward: each channel's sums of the gradient and of the gradient times the centered input, then the
+// gradients of weight, bias and input. T: type of the batch, W: of weight, statistics and their gradients.
 #include "norm/batch_norm.h"
 
 template <typename T, typename W>
@@ -10,14 +10,14 @@ kernel void batch_norm_bwd_sums(device float* partial [[buffer(0)]], device cons
   threadgroup float2 scratch[kScratch];
   const uint chunk = g.group.x, channel = g.group.y;
   const PlaneChunk s = plane_chunk(p, chunk, channel);
-  const Team team = chunk_team(p, s, g);
+  const RowGroup group = chunk_row_group(p, s, g);
   const float mean = float(means[channel]);
-  Row<Both<T>> row;
+  RegisterRow<PairLoader<T>> row;
   float2 sums = float2(0.0f);
-  for (uint n = team.row; n < s.last; n += chunk_teams(team, g)) {
+  for (uint n = group.row; n < s.last; n += row_groups(group, g)) {
     const ulong offset = s.offset + (n - s.first) * s.step;
-    row.begin({grad_out + offset, in + offset}, place_of(p, s, n), s.length, p.planes.packed != 0, team);
-    sums += row.sums(First(), FirstTimesDistance{mean});
+    row.open({grad_out + offset, in + offset}, image_offset(p, s, n), s.length, p.planes.vectorized != 0, group);
+    sums += row.sums(Gradient(), GradientTimesCentered{mean});
   }
   sums = tg_sum(sums, scratch, g);
   if (g.index > 0) return;
@@ -26,30 +26,30 @@ kernel void batch_norm_bwd_sums(device float* partial [[buffer(0)]], device cons
   to[ulong(p.channels) * p.chunks] = sums.y;
 }
 
+// Quantity 0 is the gradient, 1 the gradient times the centered input.
 struct ColumnGradientSums {
-  enum : uint { kFacts = 1 };
-  float at(float dy, float x, thread const float* mean, uint q) const { return q == 0 ? dy : dy * (x - mean[0]); }
+  threadgroup const float* mean;
+  float at(Pair v, uint c, uint q) const { return q == 0 ? v.a : v.a * (v.b - mean[c]); }
 };
 template <typename T, typename W>
 kernel void batch_norm_bwd_sums_last(device float* partial [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                      device const T* in [[buffer(2)]], device const W* means [[buffer(3)]],
                                      constant BatchNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float mean[kFoldColumns], result[2 * kFoldColumns], scratch[kFoldThreads * kColumnPack];
+  threadgroup float mean[kColumnTile], result[2 * kColumnTile], scratch[kColumnThreads * kColumnVector];
   const ColumnTile t = column_tile(p, g.group.xy);
   for (uint c = g.index; c < t.count; c += g.count)
     mean[c] = float(means[ulong(t.span) * p.groups + (t.column + c) % p.channels / p.group_channels]);
   tg_barrier();
-  const ChannelLines<T, ColumnGradientSums> lines = {grad_out + t.offset, in + t.offset, t.width, mean, {}};
-  fold_tile<2>(result, scratch, lines, t, p, g);
+  reduce_tile<2>(result, scratch, tile_matrix(grad_out, in, t, ColumnGradientSums{mean}), t, p, g);
   for (uint c = g.index; c < t.count; c += g.count) {
     partial[slot_of(p, t.column + c, g.group.y, 0)] = result[c];
-    partial[slot_of(p, t.column + c, g.group.y, 1)] = result[kFoldColumns + c];
+    partial[slot_of(p, t.column + c, g.group.y, 1)] = result[kColumnTile + c];
   }
 }
 
-// One threadgroup per channel. `spread` is the saved 1 / sqrt(var + eps) when training, else the running variance.
-// Four numbers per column: dy * scale - shift - (x - mean) * slope is the input's gradient.
+// One threadgroup per channel. `spread` is the saved 1 / sqrt(var + eps) in training, else the running variance. Stores
+// four coefficients per column: the input's gradient is dy * scale - shift - (x - mean) * slope.
 template <typename W>
 kernel void batch_norm_bwd_finish(device float* coefficients [[buffer(0)]], device W* grad_weight [[buffer(1)]],
                                   device W* grad_bias [[buffer(2)]], device const float* partial [[buffer(3)]],
@@ -86,7 +86,7 @@ kernel void batch_norm_bwd_finish(device float* coefficients [[buffer(0)]], devi
   }
 }
 
-// In evaluation the statistics are constants. The first difference is not fused: of a single element it is 0.
+// In evaluation the statistics are constants. The first difference is not fused, to be exactly 0 for a single element.
 inline float input_gradient(float dy, float x, float mean, float scale, float shift, float slope, bool train) {
   return train ? (dy * scale - shift) - (x - mean) * slope : dy * scale;
 }
@@ -96,27 +96,28 @@ struct InputGradient {
   bool train;
   float at(Pair v, float) const { return input_gradient(v.a, v.b, mean, scale, shift, slope, train); }
 };
-// A team per plane.
+// One row group per plane.
 template <typename T>
 kernel void batch_norm_bwd_input(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                  device const T* in [[buffer(2)]], device const float* coefficients [[buffer(3)]],
                                  constant BatchNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const Team team = team_of(p.planes.rows, p.planes.team, g);
-  if (team.row >= p.planes.rows) return;
-  const ulong start = ulong(team.row) * p.plane, channels = p.channels, channel = team.row % p.channels;
-  Row<Both<T>> row;
-  row.open({grad_out + start, in + start}, p.planes, team);
-  row.store(grad_in + start, NoExtra(),
+  const RowGroup group = row_group(p.planes.rows, p.planes.row_threads, g);
+  if (group.row >= p.planes.rows) return;
+  const ulong start = ulong(group.row) * p.plane, channels = p.channels, channel = group.row % p.channels;
+  RegisterRow<PairLoader<T>> row;
+  row.open({grad_out + start, in + start}, p.planes, group);
+  row.store(grad_in + start, NoAux(),
             InputGradient{coefficients[channel], coefficients[channels + channel], coefficients[2 * channels + channel],
                           coefficients[3 * channels + channel], p.train != 0});
 }
 
 struct ColumnInputGradient {
-  enum : uint { kFacts = 4 };
+  threadgroup const float* coefficients;
   bool train;
-  float at(float dy, float x, thread const float* f, uint) const {
-    return input_gradient(dy, x, f[0], f[1], f[2], f[3], train);
+  float at(Pair v, uint c, uint) const {
+    return input_gradient(v.a, v.b, coefficients[c], coefficients[kColumnTile + c], coefficients[2 * kColumnTile + c],
+                          coefficients[3 * kColumnTile + c], train);
   }
 };
 template <typename T>
@@ -124,12 +125,10 @@ kernel void batch_norm_bwd_input_last(device T* grad_in [[buffer(0)]], device co
                                       device const T* in [[buffer(2)]], device const float* coefficients [[buffer(3)]],
                                       constant BatchNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float facts[4 * kFoldColumns];
+  threadgroup float tile[4 * kColumnTile];
   const ColumnTile t = column_tile(p, g.group.xy);
-  load_facts<4>(facts, coefficients, t, g);
-  const ChannelLines<T, ColumnInputGradient> lines = {grad_out + t.offset, in + t.offset, t.width, facts,
-                                                      {p.train != 0}};
-  store_tile(grad_in + t.offset, lines, t, p, g);
+  load_coefficients<4>(tile, coefficients, t, g);
+  store_tile(grad_in, tile_matrix(grad_out, in, t, ColumnInputGradient{tile, p.train != 0}), t, p, g);
 }
 
 #define BATCH_NORM_SUMS(T, W, TAGS)                                    \

@@ -1,9 +1,9 @@
-// batch_norm forward: the moments of each channel's chunks, which batch_norm_finish merges.
+// batch_norm forward: the statistics of each channel's chunks, which batch_norm_finish merges.
 #include "norm/batch_norm.h"
 
-// One threadgroup per chunk and channel, whose teams take images in turn. Computes an approximate mean, then the sums of
-// distances to it, which correct it, and of their squares. If the squares overflow, a slow pass repeats them at another
-// scale. The result is their root mean square, which stays in range where their sum does not.
+// One threadgroup per chunk and channel, whose row groups take images in turn: an approximate mean, then sums of
+// deviations from it, which correct it, and of their squares. If the squares overflow, a slow pass repeats them at
+// another scale. The result is their root mean square, which is in range where their sum is not.
 template <typename T>
 kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                              constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -11,30 +11,30 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
   threadgroup float2 scratch[kScratch];
   const uint chunk = g.group.x, channel = g.group.y;
   const PlaneChunk s = plane_chunk(p, chunk, channel);
-  const Team team = chunk_team(p, s, g);
-  const uint teams = chunk_teams(team, g);
+  const RowGroup group = chunk_row_group(p, s, g);
+  const uint groups = row_groups(group, g);
   device const T* x = in + s.offset;
-  Row<Plain<T>> row;
-  float2 some = float2(0.0f), sums = float2(0.0f);
-  for (uint n = team.row; n < s.last; n += teams) {
-    row.begin({x + (n - s.first) * s.step}, place_of(p, s, n), s.length, p.planes.packed != 0, team);
-    some += row.sample();
+  RegisterRow<Loader<T>> row;
+  float2 samples = float2(0.0f), sums = float2(0.0f);
+  for (uint n = group.row; n < s.last; n += groups) {
+    row.open({x + (n - s.first) * s.step}, image_offset(p, s, n), s.length, p.planes.vectorized != 0, group);
+    samples += row.sample();
   }
-  some = tg_reduce<CombineSum>(some, scratch, g);
-  float near = some.x / some.y / kSampleScale, scale = 1.0f;
-  for (uint n = team.row; n < s.last; n += teams) {
-    if (s.last - s.first > teams)  // else it is held
-      row.begin({x + (n - s.first) * s.step}, place_of(p, s, n), s.length, p.planes.packed != 0, team);
-    sums += row.sums(Distance{near, 1.0f}, SquaredDistance{near, 1.0f});
+  samples = tg_reduce<CombineSum>(samples, scratch, g);
+  float center = samples.x / samples.y / kSampleScale, scale = 1.0f;
+  for (uint n = group.row; n < s.last; n += groups) {
+    if (s.last - s.first > groups)  // otherwise the first loop left the only image in registers
+      row.open({x + (n - s.first) * s.step}, image_offset(p, s, n), s.length, p.planes.vectorized != 0, group);
+    sums += row.sums(Deviation{center, 1.0f}, SquaredDeviation{center, 1.0f});
   }
   sums = tg_reduce<CombineSum>(sums, scratch, g);
   if (!(sums.y <= FLT_MAX)) {  // element by element, which needs few registers
-    scale = kSquareScale, near = some.x / some.y / kSampleScale * scale, sums = float2(0.0f);
+    scale = kSquareScale, center = samples.x / samples.y / kSampleScale * scale, sums = float2(0.0f);
 #pragma nounroll
-    for (uint n = team.row; n < s.last; n += teams) {
+    for (uint n = group.row; n < s.last; n += groups) {
 #pragma nounroll
-      for (uint i = team.index; i < s.length; i += team.count) {
-        const float d = fma(float(x[(n - s.first) * s.step + i]), scale, -near);
+      for (uint i = group.index; i < s.length; i += group.count) {
+        const float d = fma(float(x[(n - s.first) * s.step + i]), scale, -center);
         sums += float2(d, d * d);
       }
     }
@@ -45,15 +45,15 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
   const ulong quantity = ulong(p.channels) * p.chunks;
   device float* to = partial + (ulong(channel) * p.chunks + chunk);
   to[0] = count;
-  to[quantity] = (is_infinite(near) ? near : near + off) / scale;
+  to[quantity] = (is_infinite(center) ? center : center + off) / scale;
   to[2 * quantity] = precise::sqrt(propagating_max(fma(-sums.x, off, sums.y), 0.0f) / count) / scale;
 }
 
-// Distances from a column's mean, and their squares.
-struct Deviations {
-  enum : uint { kFacts = 1 };
-  float at(float x, float, thread const float* mean, uint q) const {
-    const float d = x - mean[0];
+// Deviations from a column's mean, and their squares.
+struct ColumnDeviation {
+  threadgroup const float* mean;
+  float at(Pair x, uint c, uint q) const {
+    const float d = x.a - mean[c];
     return q == 0 ? d : d * d;
   }
 };
@@ -77,23 +77,22 @@ template <typename T>
 kernel void batch_norm_stats_last(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                                   constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float mean[kFoldColumns], result[2 * kFoldColumns], scratch[kFoldThreads * kColumnPack];
+  threadgroup float mean[kColumnTile], result[2 * kColumnTile], scratch[kColumnThreads * kColumnVector];
   const ColumnTile t = column_tile(p, g.group.xy);
-  device const T* x = in + t.offset;
-  const ChannelLines<T, Deviations> lines = {x, x, t.width, mean, {}};
+  const auto matrix = tile_matrix(in, in, t, ColumnDeviation{mean});
   for (uint c = g.index; c < t.count; c += g.count) mean[c] = 0.0f;
   tg_barrier();
-  fold_tile<1>(result, scratch, lines, t, p, g);
+  reduce_tile<1>(result, scratch, matrix, t, p, g);
   for (uint c = g.index; c < t.count; c += g.count)
     mean[c] = result[c] / max(float(t.rows) + (c < t.tail ? 1.0f : 0.0f), 1.0f);
   tg_barrier();
-  fold_tile<2>(result, scratch, lines, t, p, g);
+  reduce_tile<2>(result, scratch, matrix, t, p, g);
   for (uint c = g.index; c < t.count; c += g.count) {
     const uint rows = uint(t.rows) + (c < t.tail ? 1 : 0);
     const float count = float(rows), off = result[c] / max(count, 1.0f);
-    const float squares = propagating_max(result[kFoldColumns + c] - result[c] * off, 0.0f);
+    const float squares = propagating_max(result[kColumnTile + c] - result[c] * off, 0.0f);
     float2 moments = {is_infinite(mean[c]) ? mean[c] : mean[c] + off, precise::sqrt(squares / max(count, 1.0f))};
-    if (!(squares <= FLT_MAX)) moments = column_moments_scaled(x + c, t.width, rows);
+    if (!(squares <= FLT_MAX)) moments = column_moments_scaled(in + t.offset + c, t.width, rows);
     partial[slot_of(p, t.column + c, g.group.y, 0)] = count;
     partial[slot_of(p, t.column + c, g.group.y, 1)] = moments.x;
     partial[slot_of(p, t.column + c, g.group.y, 2)] = moments.y;

@@ -1,99 +1,100 @@
-// All gradients of rows at once, so that memory is read once: rows of whole packs, which a team's threads hold. A
-// threadgroup has a range of rows, and its teams take turns. A thread has the same columns of every row: it loads
-// those of its next row before it needs them, and adds up the gradients of weight and bias in registers. Partial sums
-// go to parts [quantity][threadgroup][column]; a norm that is not CENTRED has neither means nor a bias.
+// All gradients of a row norm in one pass over memory, for rows that consist of whole vectors and fit into the
+// registers of a row group. A threadgroup owns a range of rows, which its row groups take in turn. A thread owns the
+// same columns of every row: it loads its part of the next row before it needs it, and accumulates the gradients of
+// weight and bias in registers. Partial sums go to parts[quantity][threadgroup][column]. A norm that is not CENTERED
+// has no mean and no bias.
 #pragma once
 
 #include "norm/row_norm.h"
 
-template <bool CENTRED, typename T, typename W, typename S>
-inline void fused_gradients(device T* out, device float* parts, Both<T> in, device const S* means,
+template <bool CENTERED, typename T, typename W, typename S>
+inline void fused_gradients(device T* out, device float* parts, PairLoader<T> in, device const S* means,
                             device const S* rstds, device const W* weight, threadgroup float* columns,
                             threadgroup float2* scratch, constant RowNormParams& p, GroupThread g) {
-  enum : uint { kPack = Both<T>::kPack, kPacks = kFusedBytes / 16, kQuantities = CENTRED ? 2 : 1 };
-  const Team team = team_of(p.splits, p.shape.team, g);
-  const uint n = p.shape.size, packs = n / kPack;
-  const uint teams = team.whole ? 1 : g.count / team.count, mine = team.whole ? 0 : g.index / team.count;
+  enum : uint { kVector = PairLoader<T>::kVector, kVectors = kFusedBytes / 16, kQuantities = CENTERED ? 2 : 1 };
+  const RowGroup group = row_group(p.splits, p.shape.row_threads, g);
+  const uint n = p.shape.size, vectors = n / kVector;
+  const uint groups = row_groups(group, g), group_index = group.spans_threadgroup ? 0 : g.index / group.count;
   const uint first = g.group.x * p.rows_per_split, end = min(first + p.rows_per_split, p.shape.rows);
-  const float share = 1.0f / float(n);
-  uint at[kPacks];
-  bool held[kPacks];
-  typename Both<T>::Raw ahead[kPacks];
-  float w[kPacks][kPack], sum_w[kPacks][kPack], sum_b[kPacks][kPack];
-  uint row = min(first + mine, end - 1);
-  float mean_ahead = CENTRED ? float(means[row]) : 0.0f, rstd_ahead = float(rstds[row]);
+  const float inv_n = 1.0f / float(n);
+  uint column[kVectors];
+  bool valid[kVectors];
+  typename PairLoader<T>::Raw next[kVectors];
+  float w[kVectors][kVector], sum_w[kVectors][kVector], sum_b[kVectors][kVector];
+  uint row = min(first + group_index, end - 1);
+  float next_mean = CENTERED ? float(means[row]) : 0.0f, next_rstd = float(rstds[row]);
 #pragma unroll
-  for (uint k = 0; k < kPacks; ++k) {
-    const uint number = k * team.count + team.index;
-    held[k] = number < packs && mine < teams;
-    at[k] = min(number, packs - 1) * kPack;
-    const Pack<W, kPack> beside = load_pack<kPack>(weight + at[k]);
-    ahead[k] = Both<T>{in.x + ulong(row) * n, in.y + ulong(row) * n}.fetch(at[k]);
+  for (uint k = 0; k < kVectors; ++k) {
+    const uint number = k * group.count + group.index;
+    valid[k] = number < vectors && group_index < groups;
+    column[k] = min(number, vectors - 1) * kVector;
+    const Pack<W, kVector> weights = load_pack<kVector>(weight + column[k]);
+    next[k] = PairLoader<T>{in.x + ulong(row) * n, in.y + ulong(row) * n}.load(column[k]);
 #pragma unroll
-    for (uint j = 0; j < kPack; ++j)  // what is not held adds nothing to a row's sums
-      w[k][j] = held[k] ? float(beside.v[j]) : 0.0f, sum_w[k][j] = sum_b[k][j] = 0.0f;
+    for (uint j = 0; j < kVector; ++j)  // a weight of 0 keeps invalid vectors out of the row's sums
+      w[k][j] = valid[k] ? float(weights.v[j]) : 0.0f, sum_w[k][j] = sum_b[k][j] = 0.0f;
   }
-  for (uint base = first; base < end; base += teams) {  // as often in every team
-    typename Both<T>::Raw now[kPacks];
-    const float mean = mean_ahead, rstd = rstd_ahead;
-    const bool there = base + mine < end;
+  for (uint base = first; base < end; base += groups) {  // equally often in every row group
+    typename PairLoader<T>::Raw raw[kVectors];
+    const float mean = next_mean, rstd = next_rstd;
+    const bool in_range = base + group_index < end;
     device T* to = out + ulong(row) * n;
-    row = min(row + teams, end - 1);
-    mean_ahead = CENTRED ? float(means[row]) : 0.0f, rstd_ahead = float(rstds[row]);
+    row = min(row + groups, end - 1);
+    next_mean = CENTERED ? float(means[row]) : 0.0f, next_rstd = float(rstds[row]);
 #pragma unroll
-    for (uint k = 0; k < kPacks; ++k) {
-      now[k] = ahead[k];
-      ahead[k] = Both<T>{in.x + ulong(row) * n, in.y + ulong(row) * n}.fetch(at[k]);
+    for (uint k = 0; k < kVectors; ++k) {
+      raw[k] = next[k];
+      next[k] = PairLoader<T>{in.x + ulong(row) * n, in.y + ulong(row) * n}.load(column[k]);
     }
-    float sum = 0.0f, product = 0.0f;
+    float sum = 0.0f, dot = 0.0f;
 #pragma unroll
-    for (uint i = 0; i < kPacks * kPack; ++i) {
-      const Pair v = Both<T>::value(now[i / kPack], i % kPack);
-      const float u = v.a * w[i / kPack][i % kPack];
+    for (uint i = 0; i < kVectors * kVector; ++i) {
+      const Pair v = PairLoader<T>::element(raw[i / kVector], i % kVector);
+      const float u = v.a * w[i / kVector][i % kVector];
       sum += u;
-      product = fma(u, v.b - mean, product);
+      dot = fma(u, v.b - mean, dot);
     }
-    if (CENTRED) {
-      const float2 sums = team_reduce<CombineSum>(float2(sum, product), scratch, team, g);
-      sum = sums.x, product = sums.y;
+    if (CENTERED) {
+      const float2 sums = rg_reduce<CombineSum>(float2(sum, dot), scratch, group, g);
+      sum = sums.x, dot = sums.y;
     } else {
-      product = team_reduce<CombineSum>(product, (threadgroup float*)scratch, team, g);
+      dot = rg_reduce<CombineSum>(dot, (threadgroup float*)scratch, group, g);
     }
-    if (!there) continue;
-    const float shift = CENTRED ? rstd * share * sum : 0.0f, slope = product * share * rstd * rstd * rstd;
+    if (!in_range) continue;
+    const float shift = CENTERED ? rstd * inv_n * sum : 0.0f, slope = dot * inv_n * rstd * rstd * rstd;
 #pragma unroll
-    for (uint k = 0; k < kPacks; ++k) {
-      Pack<T, kPack> dx;
+    for (uint k = 0; k < kVectors; ++k) {
+      Pack<T, kVector> dx;
 #pragma unroll
-      for (uint j = 0; j < kPack; ++j) {
-        const Pair v = Both<T>::value(now[k], j);
-        const float centred = v.b - mean, dy = v.a * rstd;
-        dx.v[j] = T(fma(dy, w[k][j], fma(-centred, slope, -shift)));
-        sum_w[k][j] = fma(dy, centred, sum_w[k][j]);
+      for (uint j = 0; j < kVector; ++j) {
+        const Pair v = PairLoader<T>::element(raw[k], j);
+        const float centered = v.b - mean, dy = v.a * rstd;
+        dx.v[j] = T(fma(dy, w[k][j], fma(-centered, slope, -shift)));
+        sum_w[k][j] = fma(dy, centered, sum_w[k][j]);
         sum_b[k][j] += v.a;
       }
-      if (held[k]) store_pack(to + at[k], dx);
+      if (valid[k]) store_pack(to + column[k], dx);
     }
   }
-  // The teams add theirs up in turn.
+  // The row groups add up their sums in turn.
 #pragma unroll
   for (uint q = 0; q < kQuantities; ++q) {
     device float* sums = parts + (ulong(q) * p.splits + g.group.x) * n;
-    for (uint turn = 0; turn < teams; ++turn) {
+    for (uint turn = 0; turn < groups; ++turn) {
 #pragma unroll
-      for (uint k = 0; k < kPacks; ++k) {
-        if (!held[k] || mine != turn) continue;
+      for (uint k = 0; k < kVectors; ++k) {
+        if (!valid[k] || group_index != turn) continue;
 #pragma unroll
-        for (uint j = 0; j < kPack; ++j) {
-          const uint c = at[k] + j;
+        for (uint j = 0; j < kVector; ++j) {
+          const uint c = column[k] + j;
           const float v = q == 0 ? sum_w[k][j] : sum_b[k][j], total = turn == 0 ? v : columns[c] + v;
-          if (turn + 1 < teams)
+          if (turn + 1 < groups)
             columns[c] = total;
           else
             sums[c] = total;
         }
       }
-      if (teams > 1) tg_barrier();
+      if (groups > 1) tg_barrier();
     }
   }
 }

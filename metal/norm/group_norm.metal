@@ -1,9 +1,9 @@
-// group_norm and its backward: the channels of one group of one image are one stretch of memory, a row. T: type of the
+// group_norm and its backward. The channels of one group of one image are contiguous and form a row. T: type of the
 // batch, W: of weight, bias, statistics and their gradients.
 #include "norm/batch_norm.h"
-#include "norm/normalised.h"
+#include "norm/normalized.h"
 
-// Weight and bias of the group's channels. A pack may reach into the next channel, but no further.
+// Weight and bias of the group's channels. A vector may extend into the next channel, but no further.
 template <typename W>
 struct ChannelParameters {
   device const W* weight;
@@ -17,7 +17,7 @@ struct ChannelParameters {
   };
   Pair of_channel(uint c) const { return {has_weight ? float(weight[c]) : 1.0f, has_bias ? float(bias[c]) : 0.0f}; }
   template <uint N>
-  Raw<N> fetch(uint i) const {
+  Raw<N> load(uint i) const {
     const uint c = i / plane;
     Raw<N> raw;
     raw.left = (c + 1) * plane - i;
@@ -27,10 +27,10 @@ struct ChannelParameters {
   }
   template <uint N>
   Pair at(Raw<N> raw, uint j) const { return j < raw.left ? raw.first : raw.second; }
-  Pair one(uint i) const { return of_channel(i / plane); }
+  Pair scalar(uint i) const { return of_channel(i / plane); }
 };
 
-// A team per group and image, as in layer_norm.
+// One row group per group and image, as in layer_norm.
 template <typename T, typename W>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]], device W* rstds [[buffer(2)]],
@@ -39,39 +39,39 @@ kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]
                        MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float2 scratch[kScratch];
-  const Team team = team_of(p.shape.rows, p.shape.team, g);
-  if (team.row >= p.shape.rows) return;
-  const ulong start = ulong(team.row) * p.shape.size;
-  Row<Plain<T>> row;
-  row.open({in + start}, p.shape, team);
-  const Normalised f = normalised(row, float(p.shape.size), p.eps, scratch, team, g);
-  if (team.index == 0) means[team.row] = W(f.mean), rstds[team.row] = W(f.rstd);
-  const uint first = team.row % p.groups * p.channels;
+  const RowGroup group = row_group(p.shape.rows, p.shape.row_threads, g);
+  if (group.row >= p.shape.rows) return;
+  const ulong start = ulong(group.row) * p.shape.size;
+  RegisterRow<Loader<T>> row;
+  row.open({in + start}, p.shape, group);
+  const Normalized f = normalized(row, float(p.shape.size), p.eps, scratch, group, g);
+  if (group.index == 0) means[group.row] = W(f.mean), rstds[group.row] = W(f.rstd);
+  const uint first = group.row % p.groups * p.channels;
   row.store(out + start,
             ChannelParameters<W>{weight + first, bias + first, p.has_weight != 0, p.has_bias != 0, p.plane}, f);
 }
 
-// A team per plane: partial[plane] is the sum of the gradient, and (all of those later) of the gradient times the
-// centred input.
+// One row group per plane: partial[0][plane] is the sum of the gradient, partial[1][plane] that of the gradient times
+// the centered input.
 template <typename T, typename W>
 kernel void group_norm_bwd_sums(device float* partial [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                 device const T* in [[buffer(2)]], device const W* means [[buffer(3)]],
                                 constant BatchNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float2 scratch[kScratch];
-  const Team team = team_of(p.planes.rows, p.planes.team, g);
-  if (team.row >= p.planes.rows) return;
-  const ulong start = ulong(team.row) * p.plane;
-  Row<Both<T>> row;
-  row.open({grad_out + start, in + start}, p.planes, team);
-  const FirstTimesDistance product = {float(means[team.row / p.group_channels])};
-  const float2 sums = team_reduce<CombineSum>(row.sums(First(), product), scratch, team, g);
-  if (team.index > 0) return;
-  partial[team.row] = sums.x;
-  partial[ulong(p.planes.rows) + team.row] = sums.y;
+  const RowGroup group = row_group(p.planes.rows, p.planes.row_threads, g);
+  if (group.row >= p.planes.rows) return;
+  const ulong start = ulong(group.row) * p.plane;
+  RegisterRow<PairLoader<T>> row;
+  row.open({grad_out + start, in + start}, p.planes, group);
+  const GradientTimesCentered term = {float(means[group.row / p.group_channels])};
+  const float2 sums = rg_reduce<CombineSum>(row.sums(Gradient(), term), scratch, group, g);
+  if (group.index > 0) return;
+  partial[group.row] = sums.x;
+  partial[ulong(p.planes.rows) + group.row] = sums.y;
 }
 
-// Adds up the images, in order.
+// The gradients of weight and bias: sums over images, in order.
 template <typename W>
 kernel void group_norm_bwd_params(device W* grad_weight [[buffer(0)]], device W* grad_bias [[buffer(1)]],
                                   device const float* sums [[buffer(2)]], constant GroupNormParams& p [[buffer(3)]],

@@ -1,11 +1,11 @@
-// Where batch_norm's kernels read and write the batch of a group_norm: its groups' statistics, out of sums of the
-// images' channels. W: type of weight, bias, statistics and their gradients.
+// group_norm on top of batch_norm's kernels, which read and write the batch: merges the statistics of an image's
+// channels into those of its groups. W: type of weight, bias, statistics and their gradients.
 #include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "lib/types.h"
 #include "norm/batch_norm.h"
 
-// group = (group of channels, image). Three numbers per image and channel: (x - mean) * scale + bias.
+// group = (group of channels, image). Stores three coefficients per image and channel: (x - mean) * scale + bias.
 template <typename W>
 kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W* out_means [[buffer(1)]],
                               device W* out_rstds [[buffer(2)]], device const float* partial [[buffer(3)]],
@@ -14,25 +14,25 @@ kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
   const uint first = g.group.x * p.group_channels;
-  const uint slots = p.span_chunks;  // of a channel of an image
+  const uint slots = p.span_chunks;  // per channel of an image
   const ulong pitch = p.channel_slots, quantity = ulong(p.channels) * p.images * slots;
   device const float* counts = partial + (ulong(first) * pitch + ulong(g.group.y) * p.image_slots);
   device const float* means = counts + quantity;
   device const float* roots = means + quantity;
   const float count = float(p.plane * p.group_channels), base = is_infinite(means[0]) ? 0.0f : means[0];
   float mean = 0.0f, m2 = 0.0f, scale = 1.0f;
-  for (;; scale = kSquareScale) {  // times the values, where squares overflow without
+  for (;; scale = kSquareScale) {  // scales the values if their squares overflow
     float sum = 0.0f;
     m2 = 0.0f;
     for (uint k = g.index; k < p.group_channels * slots; k += g.count) {
-      const ulong at = k / slots * pitch + k % slots;
-      sum += counts[at] * (means[at] * scale - base * scale);
+      const ulong slot = k / slots * pitch + k % slots;
+      sum += counts[slot] * (means[slot] * scale - base * scale);
     }
     mean = base * scale + tg_sum(sum, scratch, g) / count;
     for (uint k = g.index; k < p.group_channels * slots; k += g.count) {
-      const ulong at = k / slots * pitch + k % slots;
-      const float d = means[at] * scale - mean, root = roots[at] * scale;
-      m2 += counts[at] * fma(root, root, d * d);
+      const ulong slot = k / slots * pitch + k % slots;
+      const float d = means[slot] * scale - mean, root = roots[slot] * scale;
+      m2 += counts[slot] * fma(root, root, d * d);
     }
     m2 = tg_sum(m2, scratch, g);
     if (m2 <= FLT_MAX || scale < 1.0f) break;
@@ -55,9 +55,8 @@ kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W
   }
 }
 
-// group = (group of channels, image). `sums`: for every image and channel the sum of the gradient,
-// then (all of those later) of the gradient times the normalised input. Four numbers per image and channel:
-// dy * scale - shift - (x - mean) * slope.
+// group = (group of channels, image). sums[0][image][channel] is the sum of the gradient, sums[1] that of the gradient
+// times the normalized input. Stores four coefficients per image and channel: dy * scale - shift - (x - mean) * slope.
 template <typename W>
 kernel void group_norm_bwd_finish(device float* coefficients [[buffer(0)]], device float* sums [[buffer(1)]],
                                   device const float* partial [[buffer(2)]], device const W* means [[buffer(3)]],
@@ -68,7 +67,7 @@ kernel void group_norm_bwd_finish(device float* coefficients [[buffer(0)]], devi
   const uint first = g.group.x * p.group_channels;
   const ulong row = ulong(g.group.y) * p.groups + g.group.x;
   const float mean = float(means[row]), rstd = float(rstds[row]);
-  const uint slots = p.span_chunks;  // of a channel of an image
+  const uint slots = p.span_chunks;  // per channel of an image
   const ulong pitch = p.channel_slots;
   device const float* gradients = partial + (ulong(first) * pitch + ulong(g.group.y) * p.image_slots);
   device const float* dots = gradients + ulong(p.channels) * p.images * slots;
@@ -76,11 +75,11 @@ kernel void group_norm_bwd_finish(device float* coefficients [[buffer(0)]], devi
   device float* image_dots = image_sums + ulong(p.images) * p.channels;
   float sum = 0.0f, dot = 0.0f;
   for (uint c = g.index; c < p.group_channels; c += g.count) {
-    const ulong at = ulong(c) * pitch;
+    const ulong slot = ulong(c) * pitch;
     float s = 0.0f, d = 0.0f;
     for (uint i = 0; i < slots; ++i) {
-      s += gradients[at + i];
-      d += dots[at + i];
+      s += gradients[slot + i];
+      d += dots[slot + i];
     }
     d *= rstd;
     image_sums[c] = s;

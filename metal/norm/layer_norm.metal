@@ -1,6 +1,6 @@
-// Layer normalisation of rows and its gradients. S: the type of mean and rstd, W: of weight and bias.
+// Layer normalization of rows and its gradients. S: type of mean and rstd, W: of weight and bias.
 #include "norm/fused_gradients.h"
-#include "norm/normalised.h"
+#include "norm/normalized.h"
 
 template <typename T, typename W, typename S>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
@@ -10,27 +10,20 @@ kernel void layer_norm(device T* out [[buffer(0)]], device S* means [[buffer(1)]
                        MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float2 scratch[kScratch];
-  const Team team = team_of(p.shape.rows, p.shape.team, g);
-  if (team.row >= p.shape.rows) return;
-  const ulong start = ulong(team.row) * p.shape.size;
-  Row<Plain<T>> row;
-  row.open({in + start}, p.shape, team);
-  const Normalised f = normalised(row, float(p.shape.size), p.eps, scratch, team, g);
-  if (team.index == 0) means[team.row] = S(f.mean), rstds[team.row] = S(f.rstd);
+  const RowGroup group = row_group(p.shape.rows, p.shape.row_threads, g);
+  if (group.row >= p.shape.rows) return;
+  const ulong start = ulong(group.row) * p.shape.size;
+  RegisterRow<Loader<T>> row;
+  row.open({in + start}, p.shape, group);
+  const Normalized f = normalized(row, float(p.shape.size), p.eps, scratch, group, g);
+  if (group.index == 0) means[group.row] = S(f.mean), rstds[group.row] = S(f.rstd);
   row.store(out + start, Parameters<W>{weight, bias, p.has_weight != 0, p.has_bias != 0}, f);
 }
 
 // With u = dy * weight and z = (x - mean) * rstd:  dx = rstd * (u - mean(u) - z * mean(u * z)).
-struct Gradient {
-  float at(thread const Pair& v) const { return v.a; }
-};
-struct GradientTimesCentred {
-  float mean;
-  float at(thread const Pair& v) const { return v.a * (v.b - mean); }
-};
 struct NormGradient {
-  float mean, rstd, sum, product;
-  float at(thread const Pair& v, float) const { return rstd * (v.a - sum - (v.b - mean) * product); }
+  float mean, rstd, shift, slope;
+  float at(thread const Pair& v, float) const { return rstd * (v.a - shift - (v.b - mean) * slope); }
 };
 template <typename T, typename W, typename S>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
@@ -40,27 +33,27 @@ kernel void layer_norm_backward(device T* out [[buffer(0)]], device const T* gra
                                 constant RowNormParams& p [[buffer(6)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float2 scratch[kScratch];
-  const Team team = team_of(p.shape.rows, p.shape.team, g);
-  if (team.row >= p.shape.rows) return;
-  const ulong start = ulong(team.row) * p.shape.size;
-  Row<GradientAndInput<T, W>> row;
-  row.open({{grad + start, in + start}, weight, p.has_weight != 0}, p.shape, team);
-  const float mean = float(means[team.row]), rstd = float(rstds[team.row]);
-  const float2 sums = team_reduce<CombineSum>(row.sums(Gradient(), GradientTimesCentred{mean}), scratch, team, g) /
+  const RowGroup group = row_group(p.shape.rows, p.shape.row_threads, g);
+  if (group.row >= p.shape.rows) return;
+  const ulong start = ulong(group.row) * p.shape.size;
+  RegisterRow<GradientLoader<T, W>> row;
+  row.open({{grad + start, in + start}, weight, p.has_weight != 0}, p.shape, group);
+  const float mean = float(means[group.row]), rstd = float(rstds[group.row]);
+  const float2 sums = rg_reduce<CombineSum>(row.sums(Gradient(), GradientTimesCentered{mean}), scratch, group, g) /
                       float2(float(p.shape.size));
-  row.store(out + start, NoExtra(), NormGradient{mean, rstd, sums.x, sums.y * rstd * rstd});
+  row.store(out + start, NoAux(), NormGradient{mean, rstd, sums.x, sums.y * rstd * rstd});
 }
 
-// dweight = sum over rows of dy * z, dbias = sum of dy: a threadgroup owns columns and a range of rows, whose partial
-// sums go to parts [2][split][column].
+// dweight = sum of dy * z over rows, dbias = sum of dy over rows. A threadgroup owns columns and a range of rows;
+// partial sums go to parts[2][split][column].
 template <typename T, typename S>
 kernel void layer_norm_backward_weight(device float* parts [[buffer(0)]], device const T* grad [[buffer(1)]],
                                        device const T* in [[buffer(2)]], device const S* means [[buffer(3)]],
                                        device const S* rstds [[buffer(4)]], constant RowNormParams& p [[buffer(5)]],
                                        MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float result[2 * kFoldColumns], scratch[kFoldThreads * kGradientPack];
-  weight_gradient<2>(parts, GradientLines<T, S>{grad, in, means, rstds, p.shape.size}, result, scratch, p, g);
+  threadgroup float result[2 * kColumnTile], scratch[kColumnThreads * kGradientVector];
+  weight_gradient<2>(parts, GradientMatrix<T, S>{grad, in, means, rstds, p.shape.size}, result, scratch, p, g);
 }
 
 template <typename T, typename W, typename S>
@@ -73,7 +66,7 @@ kernel void layer_norm_backward_fused(device T* out [[buffer(0)]], device float*
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float columns[kFusedColumns];
   threadgroup float2 scratch[kScratch];
-  fused_gradients<true>(out, parts, Both<T>{grad, in}, means, rstds, weight, columns, scratch, p, g);
+  fused_gradients<true>(out, parts, PairLoader<T>{grad, in}, means, rstds, weight, columns, scratch, p, g);
 }
 
 #define MPSX_LAYER_NORM(NAMES, T, W, S)                           \

@@ -1,4 +1,4 @@
-// Adds up partial sums [quantity][split][column] of one quantity or of two.
+// Adds up the splits of partial sums [quantity][split][column], for one quantity or two.
 #include "norm/row_norm.h"
 
 template <typename W>
@@ -6,11 +6,11 @@ kernel void norm_merge(device W* out [[buffer(0)]], device W* second [[buffer(1)
                        device const float* parts [[buffer(2)]], constant RowNormParams& p [[buffer(3)]],
                        MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float result[kFoldColumns], scratch[kFoldThreads];
+  threadgroup float result[kColumnTile], scratch[kColumnThreads];
   const uint first = g.group.x * kMergeColumns, n = min(uint(kMergeColumns), p.shape.size - first);
   const ulong begin = ulong(g.group.y) * p.splits;
-  fold_columns<CombineSum, 1, 1>(result, scratch, PartialLines<float>{parts + first, p.shape.size}, begin,
-                                 begin + p.splits, n, g);
+  column_reduce<CombineSum, 1, 1>(result, scratch, PartialMatrix<float>{parts + first, p.shape.size}, begin,
+                                  begin + p.splits, n, false, g);
   device W* to = g.group.y == 0 ? out : second;
   for (uint c = g.index; c < n; c += g.count) to[first + c] = W(result[c]);
 }

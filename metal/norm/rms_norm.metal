@@ -1,7 +1,7 @@
-// Root mean square normalisation of rows and its gradients. W: the type of the weight; rstd is float.
+// Root mean square normalization of rows and its gradients. W: type of the weight; rstd is float.
 #include "norm/fused_gradients.h"
 
-struct ScaledBy {
+struct RmsEpilogue {
   float rstd;
   float at(float x, Pair parameters) const { return x * rstd * parameters.a; }
 };
@@ -12,28 +12,28 @@ kernel void rms_norm(device T* out [[buffer(0)]], device float* rstds [[buffer(1
                      MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
-  const Team team = team_of(p.shape.rows, p.shape.team, g);
-  if (team.row >= p.shape.rows) return;
-  const ulong start = ulong(team.row) * p.shape.size;
-  Row<Plain<T>> row;
-  row.open({in + start}, p.shape, team);
+  const RowGroup group = row_group(p.shape.rows, p.shape.row_threads, g);
+  if (group.row >= p.shape.rows) return;
+  const ulong start = ulong(group.row) * p.shape.size;
+  RegisterRow<Loader<T>> row;
+  row.open({in + start}, p.shape, group);
   float rstd = 0.0f;
-  for (float scale = 1.0f;; scale = kSquareScale) {  // times the values, where squares overflow without
-    const float squares = team_reduce<CombineSum>(row.sum(SquaredDistance{0.0f, scale}), scratch, team, g);
+  for (float scale = 1.0f;; scale = kSquareScale) {  // scales the values if their squares overflow
+    const float squares = rg_reduce<CombineSum>(row.sum(SquaredDeviation{0.0f, scale}), scratch, group, g);
     rstd = scale / precise::sqrt(squares / float(p.shape.size) + p.eps * scale * scale);
     if (squares <= FLT_MAX || scale < 1.0f) break;
   }
-  if (team.index == 0) rstds[team.row] = rstd;
-  row.store(out + start, Parameters<W>{weight, weight, p.has_weight != 0, false}, ScaledBy{rstd});
+  if (group.index == 0) rstds[group.row] = rstd;
+  row.store(out + start, Parameters<W>{weight, weight, p.has_weight != 0, false}, RmsEpilogue{rstd});
 }
 
 // With u = dy * weight:  dx = rstd * (u - x * rstd^2 * mean(u * x)).
-struct GradientProduct {
+struct GradientTimesInput {
   float at(thread const Pair& v) const { return v.a * v.b; }
 };
 struct RmsGradient {
-  float rstd, product;
-  float at(thread const Pair& v, float) const { return rstd * (v.a - v.b * product); }
+  float rstd, slope;
+  float at(thread const Pair& v, float) const { return rstd * (v.a - v.b * slope); }
 };
 template <typename T, typename W>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
@@ -43,23 +43,23 @@ kernel void rms_norm_backward(device T* out [[buffer(0)]], device const T* grad 
                               MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
-  const Team team = team_of(p.shape.rows, p.shape.team, g);
-  if (team.row >= p.shape.rows) return;
-  const ulong start = ulong(team.row) * p.shape.size;
-  Row<GradientAndInput<T, W>> row;
-  row.open({{grad + start, in + start}, weight, p.has_weight != 0}, p.shape, team);
-  const float rstd = rstds[team.row], dot = team_reduce<CombineSum>(row.sum(GradientProduct()), scratch, team, g);
-  row.store(out + start, NoExtra(), RmsGradient{rstd, dot / float(p.shape.size) * rstd * rstd});
+  const RowGroup group = row_group(p.shape.rows, p.shape.row_threads, g);
+  if (group.row >= p.shape.rows) return;
+  const ulong start = ulong(group.row) * p.shape.size;
+  RegisterRow<GradientLoader<T, W>> row;
+  row.open({{grad + start, in + start}, weight, p.has_weight != 0}, p.shape, group);
+  const float rstd = rstds[group.row], dot = rg_reduce<CombineSum>(row.sum(GradientTimesInput()), scratch, group, g);
+  row.store(out + start, NoAux(), RmsGradient{rstd, dot / float(p.shape.size) * rstd * rstd});
 }
 
-// dweight = sum over rows of dy * x * rstd, as partial sums [split][column].
+// dweight = sum of dy * x * rstd over rows, as partial sums [split][column].
 template <typename T>
 kernel void rms_norm_backward_weight(device float* parts [[buffer(0)]], device const T* grad [[buffer(1)]],
                                      device const T* in [[buffer(2)]], device const float* rstds [[buffer(3)]],
                                      constant RowNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float result[kFoldColumns], scratch[kFoldThreads * kGradientPack];
-  weight_gradient<1>(parts, GradientLines<T, float>{grad, in, nullptr, rstds, p.shape.size}, result, scratch, p, g);
+  threadgroup float result[kColumnTile], scratch[kColumnThreads * kGradientVector];
+  weight_gradient<1>(parts, GradientMatrix<T, float>{grad, in, nullptr, rstds, p.shape.size}, result, scratch, p, g);
 }
 
 template <typename T, typename W>
@@ -71,7 +71,7 @@ kernel void rms_norm_backward_fused(device T* out [[buffer(0)]], device float* p
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float columns[kFusedColumns];
   threadgroup float2 scratch[kScratch];
-  fused_gradients<false>(out, parts, Both<T>{grad, in}, rstds, rstds, weight, columns, scratch, p, g);
+  fused_gradients<false>(out, parts, PairLoader<T>{grad, in}, rstds, rstds, weight, columns, scratch, p, g);
 }
 
 #define MPSX_RMS_NORM(NAMES, T, W)                    \

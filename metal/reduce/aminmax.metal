@@ -1,5 +1,5 @@
-// The smallest and the largest element, in one pass. A NaN is both. Where there are many elements each threadgroup
-// finds those of its own, and a second launch the extrema of what they found.
+// The minimum and the maximum of all elements, in one pass. A NaN is both. If there are many elements, each threadgroup
+// reduces its own, and a second launch reduces their results.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "reduce/keys.h"
@@ -24,8 +24,8 @@ kernel void aminmax(device T* low [[buffer(0)]], device T* high [[buffer(1)]], d
   }
   least = tg_max(least, scratch, g), most = tg_max(most, scratch, g);
   if (g.index != 0) return;
-  low[g.group.x] = T(MinKey::Back<C>::value(least));
-  high[g.group.x] = T(MaxKey::Back<C>::value(most));
+  low[g.group.x] = T(MinKey::Decode<C>::value(least));
+  high[g.group.x] = T(MaxKey::Decode<C>::value(most));
 }
 
 #define AMINMAX(T, TAG, ...) MPSX_KERNEL("aminmax_" #TAG, aminmax<T>)

@@ -1,69 +1,71 @@
-// The largest and smallest elements with their places: argmax, argmin, max and min along a dimension. A NaN wins; of
-// equal elements the first.
+// Extrema with their indices: argmax, argmin, max and min along a dimension. A NaN wins, and the first of equal
+// elements.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "reduce/keys.h"
 #include "reduce/loops.h"
 
-// -0 and 0 are equal, so the first of them is the one wanted.
+// -0 and 0 are equal, so they share a key.
 template <typename Key, typename C> inline key_of_t<C> arg_key(C x) { return Key::of(x, 0.0f); }
 template <typename Key> inline int arg_key(float x) { return Key::of(x + 0.0f, 0.0f); }
 template <typename Key, uint N, typename C> inline key_of_t<C> best_arg_key(thread const C* v) {
   return best_key<Key, N>(v);
 }
 template <typename Key, uint N> inline int best_arg_key(thread const float* v) {
-  const int key = best_key<Key, N>(v);  // of -0 and 0 one or the other
-  return key == INT_MAX ? key : arg_key<Key>(Key::template Back<float>::value(key));
+  const int key = best_key<Key, N>(v);  // of either -0 or 0
+  return key == INT_MAX ? key : arg_key<Key>(Key::template Decode<float>::value(key));
 }
 
-template <typename K, typename I> struct Identity<CombineArgMax, Indexed<K, I>> {
-  static Indexed<K, I> value() { return {least_key<K>::value(), numeric_limits<I>::max()}; }
+template <typename K, typename I> struct Init<CombineArgMax, Indexed<K, I>> {
+  static Indexed<K, I> value() { return {lowest_key<K>::value(), numeric_limits<I>::max()}; }
 };
 
-// The best of this thread's share of n neighbours, and its place or that of the pack that has it, which find_in_run
-// looks through.
+// The best of this thread's share of n contiguous elements. Its index is that of the vector that contains it, which
+// find_in_vector searches, or of an element of prologue or tail.
 template <typename Key, typename T, typename K>
-inline Indexed<K, uint> best_of_run(device const T* x, uint past, uint n, Team team) {
+inline Indexed<K, uint> best_contiguous(device const T* x, uint offset, uint n, RowGroup group) {
   typedef compute_t<T> C;
-  enum : uint { kPack = Run<T>::kPack };
-  Indexed<K, uint> best = {least_key<K>::value(), UINT_MAX};
-  Run<T> run(x, past, n, team);
-  for (; run.load(); run.advance()) {
+  enum : uint { kVector = RowReader<T>::kVector };
+  Indexed<K, uint> best = {lowest_key<K>::value(), UINT_MAX};
+  RowReader<T> reader(x, offset, n, group);
+  for (; reader.load_batch(); reader.advance()) {
 #pragma unroll
-    for (uint k = 0; k < kAhead; ++k) {
-      if (!run.holds(k)) continue;
-      C v[kPack];
+    for (uint k = 0; k < kUnroll; ++k) {
+      if (!reader.valid(k)) continue;
+      C v[kVector];
 #pragma unroll
-      for (uint j = 0; j < kPack; ++j) v[j] = C(run.value(k, j));
-      best = CombineArgMax::apply(best, Indexed<K, uint>{best_arg_key<Key, kPack>(v), run.place(k)});
+      for (uint j = 0; j < kVector; ++j) v[j] = C(reader.value(k, j));
+      best = CombineArgMax::apply(best, Indexed<K, uint>{best_arg_key<Key, kVector>(v), reader.offset(k)});
     }
   }
-  for (uint e = run.index; e < run.edges; e += run.count)
-    best = CombineArgMax::apply(best, Indexed<K, uint>{arg_key<Key>(C(x[run.edge(e)])), run.edge(e)});
+  for (uint e = reader.index; e < reader.scalars; e += reader.count) {
+    const uint i = reader.scalar_offset(e);
+    best = CombineArgMax::apply(best, Indexed<K, uint>{arg_key<Key>(C(x[i])), i});
+  }
   return best;
 }
-// The first place in that pack, or the edge, that has the key of the best.
+// The index of the first element of that vector that has the best key.
 template <typename Key, typename T, typename K>
-inline uint find_in_run(device const T* x, uint past, Indexed<K, uint> best, uint n) {
-  Run<T> run(x, past, n, Team{0, 0, 1, true});
-  if (best.index - run.head >= run.packs * Run<T>::kPack) return best.index;
-  run.raw[0] = run.fetch(best.index);
-  uint place = 0;
+inline uint find_in_vector(device const T* x, uint offset, Indexed<K, uint> best, uint n) {
+  RowReader<T> reader(x, offset, n, RowGroup{0, 0, 1, true});
+  if (best.index - reader.prologue >= reader.vectors * RowReader<T>::kVector) return best.index;
+  reader.raw[0] = reader.load(best.index);
+  uint found = 0;
 #pragma unroll
-  for (uint j = Run<T>::kPack; j-- > 0;) place = arg_key<Key>(compute_t<T>(run.value(0, j))) == best.key ? j : place;
-  return best.index + place;
+  for (uint j = RowReader<T>::kVector; j-- > 0;)
+    found = arg_key<Key>(compute_t<T>(reader.value(0, j))) == best.key ? j : found;
+  return best.index + found;
 }
-// The same of elements that are not neighbours.
+// The same for elements that are not adjacent.
 template <typename Key, typename T, typename K>
-inline Indexed<K, uint> best_of_strided(device const T* x, long stride, uint n, Team team) {
-  Indexed<K, uint> best = {least_key<K>::value(), UINT_MAX};
-  for (uint i = team.index; i < n; i += team.count)
+inline Indexed<K, uint> best_strided(device const T* x, long stride, uint n, RowGroup group) {
+  Indexed<K, uint> best = {lowest_key<K>::value(), UINT_MAX};
+  for (uint i = group.index; i < n; i += group.count)
     best = CombineArgMax::apply(best, Indexed<K, uint>{arg_key<Key>(compute_t<T>(x[long(i) * stride])), i});
   return best;
 }
 
-// A team looks through a row or, of a split one, a part, which has fewer than 2^32 elements: longer ones do not fit
-// into memory, since rows are split where they are few.
+// A row group searches a row, or one part of a split row.
 template <typename T, typename Key>
 kernel void arg_rows(device long* indices [[buffer(0)]], device T* values [[buffer(1)]],
                      device Indexed<long>* parts [[buffer(2)]], device const T* x [[buffer(3)]],
@@ -71,20 +73,20 @@ kernel void arg_rows(device long* indices [[buffer(0)]], device T* values [[buff
   typedef key_of_t<compute_t<T>> K;
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup Indexed<K, uint> scratch[kScratch];
-  const Team team = team_of(uint(p.outputs), p.team, g);
-  if (team.row >= p.outputs) return;
-  const ReduceRange r = reduce_row_range(p, uint2(team.row, g.group.y));
+  const RowGroup group = row_group(uint(p.outputs), p.row_threads, g);
+  if (group.row >= p.outputs) return;
+  const ReduceRange r = reduce_row_range(p, group.row, g.group.y);
   const long start = r.input + long(r.begin) * p.inner_stride;
   const uint n = uint(r.end - r.begin);
   const bool dense = p.inner_stride == 1;
   Indexed<K, uint> own;
   if (dense)
-    own = best_of_run<Key, T, K>(x + start, uint(start) + p.offset, n, team);
+    own = best_contiguous<Key, T, K>(x + start, uint(start) + p.offset, n, group);
   else
-    own = best_of_strided<Key, T, K>(x + start, p.inner_stride, n, team);
-  own = team_reduce<CombineArgMax>(own, scratch, team, g);
-  if (team.index != 0) return;
-  if (dense) own.index = find_in_run<Key>(x + start, uint(start) + p.offset, own, n);
+    own = best_strided<Key, T, K>(x + start, p.inner_stride, n, group);
+  own = rg_reduce<CombineArgMax>(own, scratch, group, g);
+  if (group.index != 0) return;
+  if (dense) own.index = find_in_vector<Key>(x + start, uint(start) + p.offset, own, n);
   const Indexed<long> best = {own.key, long(r.begin) + long(own.index)};
   if (p.splits > 1) {
     parts[ulong(g.group.y) * p.outputs + ulong(r.output)] = best;
@@ -94,48 +96,45 @@ kernel void arg_rows(device long* indices [[buffer(0)]], device T* values [[buff
   if (p.both) values[r.output] = x[r.input + best.index * p.inner_stride];
 }
 
-// Places as wide as keys, so that no accumulator has padding.
-template <typename K> struct place_of { typedef uint type; };
-template <> struct place_of<long> { typedef ulong type; };
-template <typename K> using place_of_t = typename place_of<K>::type;
+// An index as wide as the key, to keep accumulators free of padding.
+template <typename K> struct index_type { typedef uint type; };
+template <> struct index_type<long> { typedef ulong type; };
+template <typename K> using index_type_t = typename index_type<K>::type;
 
-// Lines of the input, numbered from the first that the threadgroup reads.
+// The input as a matrix for columns.h, whose rows are numbered from the first one that the threadgroup reads.
 template <typename T, typename Key>
-struct NumberedLine {
+struct IndexedRow {
   typedef key_of_t<compute_t<T>> K;
-  typedef Indexed<K, place_of_t<K>> A;
+  typedef Indexed<K, index_type_t<K>> A;
   template <uint N> using Raw = Pack<T, N>;
   device const T* x;
-  place_of_t<K> number;
-  template <uint N> Pack<T, N> fetch(uint c) const { return load_pack<N>(x + c); }
-  template <uint N> A value(Pack<T, N> raw, uint j, uint) const {
+  index_type_t<K> number;
+  template <uint N> Pack<T, N> load(uint c) const { return load_pack<N>(x + c); }
+  template <uint N> A value(Pack<T, N> raw, uint, uint j, uint) const {
     return {arg_key<Key>(compute_t<T>(raw.v[j])), number};
   }
-  A one(uint c, uint) const { return {arg_key<Key>(compute_t<T>(x[c])), number}; }
+  A scalar(uint c, uint) const { return {arg_key<Key>(compute_t<T>(x[c])), number}; }
 };
 template <typename T, typename Key>
-struct NumberedLines {
-  typedef NumberedLine<T, Key> Line;
+struct IndexedMatrix {
+  typedef IndexedRow<T, Key> Row;
   device const T* x;
   constant ReduceParams* p;
   ulong first;
-  Line line(ulong i) const { return {x + line_offset(*p, i), place_of_t<typename Line::K>(i - first)}; }
+  Row row(ulong i) const { return {x + line_offset(*p, i), index_type_t<typename Row::K>(i - first)}; }
 };
 
 template <typename T, typename Key>
 kernel void arg_columns(device long* indices [[buffer(0)]], device T* values [[buffer(1)]],
                         device Indexed<long>* parts [[buffer(2)]], device const T* x [[buffer(3)]],
                         constant ReduceParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
-  typedef typename NumberedLine<T, Key>::A A;
+  typedef typename IndexedRow<T, Key>::A A;
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup A best[kFoldColumns], scratch[kFoldThreads * column_pack<T>];
+  threadgroup A best[kColumnTile], scratch[kColumnThreads * column_vector<T>];
   const ReduceRange r = reduce_column_range(p, g.group);
   const uint n = uint(r.end - r.begin);
-  const NumberedLines<T, Key> lines = {x + (r.input + long(r.begin)), &p, r.first};
-  if (p.packed)
-    fold_columns<CombineArgMax, column_pack<T>, 1>(best, scratch, lines, r.first, r.last, n, g);
-  else
-    fold_columns<CombineArgMax, 1, 1>(best, scratch, lines, r.first, r.last, n, g);
+  const IndexedMatrix<T, Key> matrix = {x + (r.input + long(r.begin)), &p, r.first};
+  column_reduce<CombineArgMax, column_vector<T>, 1>(best, scratch, matrix, r.first, r.last, n, p.aligned, g);
   for (uint c = g.index; c < n; c += g.count) {
     const long o = r.output + long(r.begin + c) * p.inner_out, index = long(r.first) + long(best[c].index);
     if (p.splits > 1) {
@@ -147,7 +146,7 @@ kernel void arg_columns(device long* indices [[buffer(0)]], device T* values [[b
   }
 }
 
-// The best of each output's splits.
+// Combines the splits of each output.
 template <typename T, typename Key>
 kernel void arg_merge(device long* indices [[buffer(0)]], device T* values [[buffer(1)]],
                       device const Indexed<long>* parts [[buffer(2)]], constant ReduceParams& p [[buffer(3)]],
@@ -155,13 +154,14 @@ kernel void arg_merge(device long* indices [[buffer(0)]], device T* values [[buf
   typedef compute_t<T> C;
   typedef Indexed<long> A;
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup A best[kFoldColumns], scratch[kFoldThreads];
+  threadgroup A best[kColumnTile], scratch[kColumnThreads];
   const ulong begin = ulong(g.group.x) * kMergeColumns;
-  const uint n = uint(smaller(p.outputs - begin, kMergeColumns));
-  fold_columns<CombineArgMax, 1, 1>(best, scratch, PartialLines<A>{parts + begin, p.outputs}, 0, p.splits, n, g);
+  const uint n = uint(min64(p.outputs - begin, kMergeColumns));
+  column_reduce<CombineArgMax, 1, 1>(best, scratch, PartialMatrix<A>{parts + begin, p.outputs}, 0, p.splits, n, false,
+                                     g);
   for (uint c = g.index; c < n; c += g.count) {
     indices[begin + c] = best[c].index;
-    if (p.both) values[begin + c] = T(Key::template Back<C>::value(key_of_t<C>(best[c].key)));
+    if (p.both) values[begin + c] = T(Key::template Decode<C>::value(key_of_t<C>(best[c].key)));
   }
 }
 

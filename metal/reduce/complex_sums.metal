@@ -1,4 +1,4 @@
-// Sums and means of complex numbers, both parts at once.
+// Sums and means of complex numbers.
 #include "reduce/complex_sums.h"
 
 #include "reduce/kernels.h"

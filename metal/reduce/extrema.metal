@@ -1,15 +1,15 @@
-// The reductions of reduce.def whose result is an element, a truth value or a count.
+// The reductions of reduce.def whose result is an element, a bool or a count.
 #include "reduce/reduction.h"
 
-// Extrema of floats are found before they become keys.
+// A vector of floats is reduced before its extremum becomes a key.
 template <typename Key>
-struct KeyFold {
+struct KeyReduce {
   template <uint N> static int of(thread const float* v, float) { return best_key<Key, N>(v); }
 };
 template <typename C> struct amax_reduction;
 template <typename C> struct amin_reduction;
-template <> struct PackFold<amax_reduction<float>> : KeyFold<MaxKey> {};
-template <> struct PackFold<amin_reduction<float>> : KeyFold<MinKey> {};
+template <> struct VectorReduce<amax_reduction<float>> : KeyReduce<MaxKey> {};
+template <> struct VectorReduce<amin_reduction<float>> : KeyReduce<MinKey> {};
 
 #define MPSX_KERNELS_ALL_SAME(NAME) MPSX_FOR_ALL(MPSX_RESULT_IS_T, NAME)
 #define MPSX_KERNELS_ALL_BOOL(NAME) MPSX_FOR_ALL(MPSX_RESULT_IS_BOOL, NAME)

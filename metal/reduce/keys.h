@@ -1,4 +1,4 @@
-// Extrema are maxima of integers that order as the elements do (lib/collective.h: ordered_max).
+// Extrema are maxima of integer keys that order as the elements do (lib/collective.h: ordered_max).
 #pragma once
 
 #include "lib/compute.h"
@@ -8,16 +8,16 @@ template <typename C> struct key_of { typedef int type; };
 template <> struct key_of<long> { typedef long type; };
 template <typename C> using key_of_t = typename key_of<C>::type;
 
-// Below every key.
-template <typename K> struct least_key;
-template <> struct least_key<int> {
+// A lower bound of all keys.
+template <typename K> struct lowest_key;
+template <> struct lowest_key<int> {
   static int value() { return INT_MIN; }
 };
-template <> struct least_key<long> {
+template <> struct lowest_key<long> {
   static long value() { return LONG_MIN; }
 };
 
-// The key of the best of N elements; of floats the best is found before it becomes a key.
+// The largest key of N elements. Floats are compared before the extremum becomes a key.
 template <typename Key, uint N, typename C>
 inline key_of_t<C> best_key(thread const C* v) {
   key_of_t<C> best = Key::of(v[0], 0.0f);
@@ -41,21 +41,21 @@ struct MaxKey {
   static float better(float a, float b) { return fmax(a, b); }
   static int of(float x, float) { return ordered_max(x); }
   template <typename C> static key_of_t<C> of(C x, float) { return key_of_t<C>(x); }
-  template <typename C> struct Back {
+  template <typename C> struct Decode {
     static C value(key_of_t<C> k) { return C(k); }
   };
 };
-template <> struct MaxKey::Back<float> {
+template <> struct MaxKey::Decode<float> {
   static float value(int k) { return value_of_max(k); }
 };
 struct MinKey {
   static float better(float a, float b) { return fmin(a, b); }
   static int of(float x, float) { return ordered_min(x); }
   template <typename C> static key_of_t<C> of(C x, float) { return ~key_of_t<C>(x); }
-  template <typename C> struct Back {
+  template <typename C> struct Decode {
     static C value(key_of_t<C> k) { return C(~k); }
   };
 };
-template <> struct MinKey::Back<float> {
+template <> struct MinKey::Decode<float> {
   static float value(int k) { return value_of_min(k); }
 };

@@ -1,11 +1,10 @@
-// Which output a threadgroup of a reduction computes, and which lines it reads for it.
+// The output that a threadgroup of a reduction computes, and the elements that it reads for it.
 #pragma once
 
 #include "lib/columns.h"
-#include "lib/team.h"
 #include "reduce/params.h"
 
-// One threadgroup reduces the elements [begin, end) of the lines [first, last).
+// A threadgroup or row group reduces the elements [begin, end) of the lines [first, last).
 struct ReduceRange {
   long input, output;  // offsets of the first element and of the output
   ulong first, last, begin, end;
@@ -27,63 +26,64 @@ inline ReduceRange reduce_kept(constant ReduceParams& p, uint kept) {
   return r;
 }
 
-// A thread's share of n neighbours, kAhead packs of 16 bytes at a time, all on their way before the first is used. They
-// begin `past` elements after a multiple of 16 bytes; those before the next one and after the last, the edges, are
-// taken one by one. There are fewer than 2^32 of them: longer rows do not fit into memory, since they are split where
-// they are few.
+// A thread's share of n contiguous elements, kUnroll vectors of 16 bytes at a time, whose loads are all issued before
+// the first use. The elements start `offset` elements after a multiple of 16 bytes. Those before the first aligned
+// vector (the prologue) and after the last one (the tail) are read one by one. n has 32 bits: longer rows do not fit
+// into memory, since few rows are split.
 //
-//   Run<T> run(x, past, n, team);
-//   for (; run.load(); run.advance())
-//     for (uint k = 0; k < kAhead && run.holds(k); ++k) … run.value(k, j) …
-//   for (uint e = run.index; e < run.edges; e += run.count) … x[run.edge(e)] …
+//   RowReader<T> reader(x, offset, n, group);
+//   for (; reader.load_batch(); reader.advance())
+//     for (uint k = 0; k < kUnroll && reader.valid(k); ++k) … reader.value(k, j) …
+//   for (uint e = reader.index; e < reader.scalars; e += reader.count) … x[reader.scalar_offset(e)] …
 template <typename T>
-struct Run {
-  enum : uint { kPack = 16 / sizeof(T) };
+struct RowReader {
+  enum : uint { kVector = 16 / sizeof(T) };
   device const T* x;
-  uint head, packs, edges, index, count, first;
-  uint4 raw[kAhead];
-  Run(device const T* from, uint past, uint n, Team team)
-      : x(from), head(min((kPack - past % kPack) % kPack, n)), packs((n - head) / kPack), edges(n - packs * kPack),
-        index(team.index), count(team.count), first(team.index) {}
+  uint prologue, vectors, scalars, index, count, first;
+  uint4 raw[kUnroll];
+  RowReader(device const T* from, uint offset, uint n, RowGroup group)
+      : x(from), prologue(min((kVector - offset % kVector) % kVector, n)), vectors((n - prologue) / kVector),
+        scalars(n - vectors * kVector), index(group.index), count(group.count), first(group.index) {}
   uint number(uint k) const { return first + k * count; }
-  uint place(uint k) const { return head + number(k) * kPack; }
-  bool holds(uint k) const { return number(k) < packs; }
-  uint edge(uint e) const { return e < head ? e : e + packs * kPack; }
+  uint offset(uint k) const { return prologue + number(k) * kVector; }
+  bool valid(uint k) const { return number(k) < vectors; }
+  // Element e of prologue and tail.
+  uint scalar_offset(uint e) const { return e < prologue ? e : e + vectors * kVector; }
   T value(uint k, uint j) const { return PackWords<T, sizeof(T)>::get(raw[k], j); }
-  uint4 fetch(uint i) const { return PackAccess<16>::load((device const uchar*)(x + i)); }
-  // Whether there is anything left of the packs.
-  bool load() {
-    if (first >= packs) return false;
+  uint4 load(uint i) const { return PackAccess<16>::load((device const uchar*)(x + i)); }
+  // Loads the next vectors; returns false at the end.
+  bool load_batch() {
+    if (first >= vectors) return false;
 #pragma unroll
-    for (uint k = 0; k < kAhead; ++k) {
-      raw[k] = uint4(packs);
-      if (holds(k)) raw[k] = fetch(place(k));
+    for (uint k = 0; k < kUnroll; ++k) {
+      raw[k] = uint4(vectors);
+      if (valid(k)) raw[k] = load(offset(k));
     }
     return true;
   }
-  void advance() { first += kAhead * count; }
+  void advance() { first += kUnroll * count; }
 };
 
-// Output at.x, of which split at.y.
-inline ReduceRange reduce_row_range(constant ReduceParams& p, uint2 at) {
-  ReduceRange r = reduce_kept(p, at.x);
+// The range of split `split` of output `output`.
+inline ReduceRange reduce_row_range(constant ReduceParams& p, uint output, uint split) {
+  ReduceRange r = reduce_kept(p, output);
   if (p.splits == 1) return r;
   const ulong inner_splits = (p.inner_size + p.split_inner - 1) / p.split_inner;
-  const ulong line = at.y / inner_splits, part = at.y - line * inner_splits;
-  r.first = smaller(line * p.split_lines, p.lines);
-  r.last = smaller(r.first + p.split_lines, p.lines);
+  const ulong line = split / inner_splits, part = split - line * inner_splits;
+  r.first = min64(line * p.split_lines, p.lines);
+  r.last = min64(r.first + p.split_lines, p.lines);
   r.begin = part * p.split_inner;
-  r.end = smaller(r.begin + p.split_inner, p.inner_size);
+  r.end = min64(r.begin + p.split_inner, p.inner_size);
   return r;
 }
 
-// Group x owns a block of columns, group y takes split y, group z is the kept index. `begin` and `end` are columns.
+// The range of threadgroup (tile of columns, split, kept index). `begin` and `end` are columns.
 inline ReduceRange reduce_column_range(constant ReduceParams& p, uint3 group) {
   ReduceRange r = reduce_kept(p, group.z);
-  r.first = smaller(ulong(group.y) * p.split_lines, p.lines);
-  r.last = smaller(r.first + p.split_lines, p.lines);
+  r.first = min64(ulong(group.y) * p.split_lines, p.lines);
+  r.last = min64(r.first + p.split_lines, p.lines);
   r.begin = ulong(group.x) * kReduceColumns;
-  r.end = smaller(r.begin + kReduceColumns, p.inner_size);
+  r.end = min64(r.begin + kReduceColumns, p.inner_size);
   return r;
 }
 

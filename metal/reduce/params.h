@@ -4,18 +4,19 @@
 
 enum : uint32_t {
   kReduceColumns = 256,  // columns a threadgroup owns
-  kMergeColumns = 32,    // and of partial results
-  kReduceBlock = 4096,   // elements of a row that are added up before they are added to the rest
+  kMergeColumns = 32,    // columns of partial results a threadgroup owns
+  kReduceBlock = 4096,   // elements of a row that are summed before they join the running sum
 };
 
-// A diagonal: its elements are `step` apart.
+// A diagonal, whose elements are `step` apart.
 struct TraceParams {
   int64_t step;
   uint32_t count;
 };
 
-// A reduction as loops: kept dimensions around lines around the inner one. Of `rows` kernels the inner dimension is
-// reduced, of `columns` kernels it is kept and the lines alone are reduced. Strides in elements, innermost first.
+// A reduction as nested loops: kept dimensions, then lines, then the inner dimension. `rows` kernels reduce lines and
+// the inner dimension; `columns` kernels reduce the lines and keep the inner dimension. Strides are in elements,
+// innermost first.
 struct ReduceParams {
   uint32_t kept_size[4];
   int64_t kept_stride[4], kept_out[4];
@@ -23,21 +24,21 @@ struct ReduceParams {
   int64_t line_stride[3];
   uint64_t inner_size;
   int64_t inner_stride, inner_out;
-  uint64_t lines;                       // line_size multiplied
-  uint64_t split_lines, split_inner;    // how much of them one split takes
-  uint64_t outputs;                     // partial results lie as [split][output]
+  uint64_t lines;                       // the product of line_size
+  uint64_t split_lines, split_inner;    // lines and inner elements of one split
+  uint64_t outputs;                     // partial results are [split][output]
   uint32_t splits;                      // 1: no partial results
-  uint32_t both;                        // var: whether the mean is wanted too; arg: whether the value is
+  uint32_t both;                        // var: whether to store the mean too; arg: whether to store the value too
   float count;                          // elements reduced to one
-  float p;                              // norm: its exponent; var: the divisor
-  uint32_t team;                        // rows: threads that share one (lib/team.h)
+  float p;                              // norm: the exponent; var: the correction
+  uint32_t row_threads;                 // rows: threads per row (RowGroup)
   uint32_t offset;                      // elements between a multiple of 16 bytes and the input
-  uint32_t packed;                      // columns: every line and block of them begins at such a multiple
+  uint32_t aligned;                     // columns: every line and tile starts at such a multiple
   uint32_t unused;
 };
 static_assert(sizeof(ReduceParams) == 208, "one layout for C++ and Metal");
 
-// Both extrema of `count` elements, `each` of them a threadgroup.
+// Both extrema of `count` elements; a threadgroup reduces `each` of them.
 struct AminmaxParams {
   uint64_t count, each;
 };

@@ -1,12 +1,12 @@
-// Makes kernels of the rows of reduce.def. One file of them all would take too long to compile: whoever includes this
-// defines MPSX_KERNELS_<types>_<result> for its own results, and leaves it empty for the others.
+// Instantiates kernels for the rows of reduce.def. One file with all of them would take too long to compile: each file
+// that includes this defines MPSX_KERNELS_<types>_<result> for its own results and leaves the others empty.
 #pragma once
 
 #include "lib/math.h"
 #include "reduce/kernels.h"
 #include "reduce/keys.h"
 
-// Integers wrap around, so they are unsigned on the way.
+// Integer sums wrap around, so they accumulate as unsigned.
 template <typename C> struct value_sum { typedef ulong type; };
 template <> struct value_sum<float> { typedef float type; };
 template <typename C> using accumulator_VALUE = typename value_sum<C>::type;

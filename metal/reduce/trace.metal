@@ -4,7 +4,7 @@
 #include "lib/instantiate.h"
 #include "reduce/params.h"
 
-// Floats are added up in float, all else in long.
+// Floats accumulate in float, integers in long.
 template <typename C> struct TraceSum { typedef long type; };
 template <> struct TraceSum<float> { typedef float type; };
 

@@ -1,26 +1,26 @@
-// Variance, standard deviation and mean. Rows are read once; of columns blocks are centred on their own mean and then
-// combined (two passes over what is in the cache, one over memory).
+// Variance, standard deviation and mean. Rows are read once. Columns are reduced in blocks of rows that are centered on
+// their own mean and then combined: two passes over the cache, one over memory.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "reduce/loops.h"
 
 enum : uint { kVarLines = 32, kVarMean = 1, kVarRoot = 2 };  // the last two: bits of p.both
 
-// Moments are those of scale * x - pivot, with an element as the pivot: a mean far from zero then costs no digits.
-// Parts of a split reduction keep their mean at scale 1, where its distance from a huge pivot might overflow.
+// Moments are those of scale * x - pivot, where the pivot is an element, to lose no digits to a mean far from zero.
+// Parts of a split reduction store their mean at scale 1, where its distance from a huge pivot might overflow.
 inline float pivot_of(float x, constant ReduceParams& p) {
   return is_nan(x) || is_infinite(x) || (p.splits > 1 && fabs(x) > 0x1p126f) ? 0.0f : x;
 }
 
-// The scale at which a sum of squares neither overflows nor vanishes, by the one found at scale 1. Fewer than 2^32
-// elements overflow only if one of them is beyond 2^47. If the sum is below 2^-80, all of them are within 2^-40 of the
-// pivot, and differ from it only if it is small itself.
+// The scale at which a sum of squares neither overflows nor vanishes, chosen from the sum at scale 1. The sum of fewer
+// than 2^32 elements overflows only if one of them exceeds 2^47. If it is below 2^-80, all elements are within 2^-40 of
+// the pivot, and differ from it only if the pivot itself is small.
 inline float moment_scale(float m2, float pivot) {
   const bool vanishes = m2 < 0x1p-80f && fabs(pivot) < 0x1p-16f;
   return vanishes ? 0x1p96f : (m2 <= FLT_MAX ? 1.0f : 0x1p-96f);
 }
 
-// 1 / scale, of a power of two, without a division.
+// The reciprocal of a power of two, without a division.
 inline float inverse_power(float scale) { return as_type<float>(0x7F000000u - as_type<uint>(scale)); }
 
 template <typename T>
@@ -31,13 +31,13 @@ inline void var_finish(device T* var, device T* mean, long o, Moments m, float p
   if (p.both & kVarMean) mean[o] = T((m.mean + pivot) * back);
 }
 
-// A part of a split reduction: the root of its squares' mean, which is always in range.
+// A part of a split reduction, with its root mean square in place of m2, which is always in range.
 inline Moments var_part(Moments m, float scale) {
   const float back = inverse_power(scale);
   return {m.count, m.mean * back, precise::sqrt(m.m2 / max(m.count, 1.0f)) * back};
 }
 
-// The part of a row that one team reduces: `size` elements of each of the lines [first, last). Its numbers have 32 bits
+// The elements that one row group reduces: `size` elements of each of the lines [first, last). Its numbers have 32 bits
 // and its address is resolved, since all of it stays in registers until the moments are known to be in range.
 template <typename T>
 struct RowSlice {
@@ -58,61 +58,62 @@ inline long short_line_offset(constant ReduceParams& p, uint line) {
   return long(i) * p.line_stride[0] + long(j) * p.line_stride[1] + long(k) * p.line_stride[2];
 }
 
-// The moments of x - pivot. Each thread sums distances from the mean of its first pack, or from its first element, and
-// their squares; where that is far from the others, this costs the squares log2(n / k) bits, of a thread's n elements
-// and k of them in the shift.
+// The moments of x - pivot. Each thread sums deviations from a shift, the mean of its first vector or its first
+// element, and their squares. If the k elements of the shift are outliers among a thread's n, the squares lose log2(n /
+// k) bits.
 template <typename T>
-inline Moments row_moments(RowSlice<T> s, constant ReduceParams& p, float pivot, threadgroup float* scratch, Team team,
-                           GroupThread g) {
-  enum : uint { kPack = Run<T>::kPack };
+inline Moments row_moments(RowSlice<T> s, constant ReduceParams& p, float pivot, threadgroup float* scratch,
+                           RowGroup group, GroupThread g) {
+  enum : uint { kVector = RowReader<T>::kVector };
   const bool dense = p.inner_stride == 1;
   float shift = 0.0f, sum = 0.0f, squares = 0.0f, count = 0.0f;
   for (uint line = s.first; line < s.last; ++line) {
     const long start = short_line_offset(p, line);
     device const T* x = s.x + start;
-    Run<T> run(x, uint(start) + s.offset, dense ? s.size : 0, team);
-    bool more = run.load();
+    RowReader<T> reader(x, uint(start) + s.offset, dense ? s.size : 0, group);
+    bool more = reader.load_batch();
     if (line == s.first) {
       if (more) {
 #pragma unroll
-        for (uint j = 0; j < kPack; ++j) shift = fma(float(run.value(0, j)), 1.0f / float(kPack), shift);
+        for (uint j = 0; j < kVector; ++j) shift = fma(float(reader.value(0, j)), 1.0f / float(kVector), shift);
       } else {
-        shift = float(x[long(min(team.index, s.size - 1)) * p.inner_stride]);
+        shift = float(x[long(min(group.index, s.size - 1)) * p.inner_stride]);
       }
       shift = is_nan(shift) || is_infinite(shift) ? 0.0f : shift;
     }
-    for (; more; run.advance(), more = run.load()) {
+    for (; more; reader.advance(), more = reader.load_batch()) {
       float2 part = float2(0.0f);
 #pragma unroll
-      for (uint k = 0; k < kAhead; ++k) {
-        if (!run.holds(k)) continue;
+      for (uint k = 0; k < kUnroll; ++k) {
+        if (!reader.valid(k)) continue;
 #pragma unroll
-        for (uint j = 0; j < kPack; ++j) {
-          const float d = float(run.value(k, j)) - shift;
+        for (uint j = 0; j < kVector; ++j) {
+          const float d = float(reader.value(k, j)) - shift;
           part = float2(part.x + d, fma(d, d, part.y));
         }
-        count += float(kPack);
+        count += float(kVector);
       }
       sum += part.x, squares += part.y;
     }
-    for (uint e = team.index; e < (dense ? run.edges : s.size); e += team.count) {
-      const float d = float(x[long(dense ? run.edge(e) : e) * p.inner_stride]) - shift;
+    for (uint e = group.index; e < (dense ? reader.scalars : s.size); e += group.count) {
+      const uint i = dense ? reader.scalar_offset(e) : e;
+      const float d = float(x[long(i) * p.inner_stride]) - shift;
       sum += d, squares = fma(d, d, squares), count += 1.0f;
     }
   }
   const float from_pivot = shift - pivot, own = count > 0.0f ? sum / count : 0.0f;
   const float total = float(ulong(s.last - s.first) * s.size);
-  const float mean = team_reduce<CombineSum>(fma(count, from_pivot, sum), scratch, team, g) / total;
+  const float mean = rg_reduce<CombineSum>(fma(count, from_pivot, sum), scratch, group, g) / total;
   const float off = (from_pivot - mean) + own;
   const float m2 = propagating_max(fma(-sum, own, squares), 0.0f) + count * off * off;
-  return {total, mean, team_reduce<CombineSum>(m2, scratch, team, g)};
+  return {total, mean, rg_reduce<CombineSum>(m2, scratch, group, g)};
 }
 
 // The moments of scale * x - pivot, where those at scale 1 overflow or vanish: one pass for the mean and one for the
 // squares, element by element, so that this rare path needs few registers.
 template <typename T>
 inline Moments row_moments_at_scale(RowSlice<T> s, constant ReduceParams& p, float pivot, float scale,
-                                    threadgroup float* scratch, Team team, GroupThread g) {
+                                    threadgroup float* scratch, RowGroup group, GroupThread g) {
   Moments total = {float(ulong(s.last - s.first) * s.size), 0.0f, 0.0f};
 #pragma nounroll
   for (uint pass = 0; pass < 2; ++pass) {
@@ -121,12 +122,12 @@ inline Moments row_moments_at_scale(RowSlice<T> s, constant ReduceParams& p, flo
     for (uint line = s.first; line < s.last; ++line) {
       device const T* x = s.x + short_line_offset(p, line);
 #pragma nounroll
-      for (uint e = team.index; e < s.size; e += team.count) {
+      for (uint e = group.index; e < s.size; e += group.count) {
         const float d = fma(float(x[long(e) * p.inner_stride]), scale, -pivot) - total.mean;
         sum = fma(d, pass == 0 ? 1.0f : d, sum);
       }
     }
-    sum = team_reduce<CombineSum>(sum, scratch, team, g);
+    sum = rg_reduce<CombineSum>(sum, scratch, group, g);
     if (pass == 0)
       total.mean = sum / total.count;
     else
@@ -140,16 +141,16 @@ kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], 
                      device const T* x [[buffer(3)]], constant ReduceParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
-  const Team team = team_of(uint(p.outputs), p.team, g);
-  if (team.row >= p.outputs) return;
-  const ReduceRange r = reduce_row_range(p, uint2(team.row, g.group.y));
-  // An element of the middle: the first ones often are unlike the rest, and the mean's error grows with the distance.
+  const RowGroup group = row_group(uint(p.outputs), p.row_threads, g);
+  if (group.row >= p.outputs) return;
+  const ReduceRange r = reduce_row_range(p, group.row, g.group.y);
+  // An element from the middle: the first ones are often atypical, and the error of the mean grows with the distance.
   const float pivot = pivot_of(float(x[r.input + long(p.inner_size / 2) * p.inner_stride]), p);
   const RowSlice<T> slice = row_slice(x, p, r);
-  Moments total = row_moments(slice, p, pivot, scratch, team, g);
+  Moments total = row_moments(slice, p, pivot, scratch, group, g);
   const float scale = moment_scale(total.m2, pivot);
-  if (scale != 1.0f) total = row_moments_at_scale(slice, p, pivot * scale, scale, scratch, team, g);
-  if (team.index != 0) return;
+  if (scale != 1.0f) total = row_moments_at_scale(slice, p, pivot * scale, scale, scratch, group, g);
+  if (group.index != 0) return;
   if (p.splits == 1) {
     var_finish(var, mean, r.output, total, pivot * scale, scale, p);
     return;
@@ -158,7 +159,7 @@ kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], 
   if (g.group.y == 0) parts[ulong(p.splits) * p.outputs + ulong(r.output)].mean = pivot;
 }
 
-// The moments of columns c, g.index from the first on and g.count apart, each with a scale and a pivot of its own.
+// The moments of this thread's columns, each with its own scale and pivot.
 template <bool SCALED, typename T>
 inline void column_moments(threadgroup Moments* total, threadgroup float* block_mean, threadgroup float* block_m2,
                            threadgroup const float* pivot, threadgroup const float* scale, device const T* x,
@@ -166,7 +167,7 @@ inline void column_moments(threadgroup Moments* total, threadgroup float* block_
   const uint n = uint(r.end - r.begin);
   for (uint c = g.index; c < n; c += g.count) total[c] = Moments{0.0f, 0.0f, 0.0f};
   for (ulong first = r.first; first < r.last; first += kVarLines) {
-    const ulong last = smaller(first + kVarLines, r.last);
+    const ulong last = min64(first + kVarLines, r.last);
     const float count = float(last - first);
     for (uint c = g.index; c < n; c += g.count) block_mean[c] = 0.0f, block_m2[c] = 0.0f;
     for (ulong line = first; line < last; ++line) {
@@ -198,8 +199,8 @@ kernel void var_columns(device T* var [[buffer(0)]], device T* mean [[buffer(1)]
   threadgroup float block_mean[kReduceColumns], block_m2[kReduceColumns], pivot[kReduceColumns], scale[kReduceColumns];
   const ReduceRange r = reduce_column_range(p, g.group);
   const uint n = uint(r.end - r.begin);
-  device const T* top = x + (r.input + long(r.begin));
-  for (uint c = g.index; c < n; c += g.count) pivot[c] = pivot_of(float(top[c]), p);
+  device const T* first_row = x + (r.input + long(r.begin));
+  for (uint c = g.index; c < n; c += g.count) pivot[c] = pivot_of(float(first_row[c]), p);
   column_moments<false>(total, block_mean, block_m2, pivot, scale, x, p, r, g);
   bool again = false;
   for (uint c = g.index; c < n; c += g.count) {
@@ -207,7 +208,7 @@ kernel void var_columns(device T* var [[buffer(0)]], device T* mean [[buffer(1)]
     pivot[c] *= scale[c];
     again = again || scale[c] != 1.0f;
   }
-  if (again) column_moments<true>(total, block_mean, block_m2, pivot, scale, x, p, r, g);  // of this thread's columns
+  if (again) column_moments<true>(total, block_mean, block_m2, pivot, scale, x, p, r, g);
   for (uint c = g.index; c < n; c += g.count) {
     const long o = r.output + long(r.begin + c) * p.inner_out;
     if (p.splits == 1) {
@@ -219,44 +220,44 @@ kernel void var_columns(device T* var [[buffer(0)]], device T* mean [[buffer(1)]
   }
 }
 
-// Lines of var_part's results, at a scale for each column.
-struct PartLine {
+// Results of var_part as a matrix for columns.h, with a scale for each column.
+struct ScaledPartRow {
   template <uint> using Raw = Moments;
   device const Moments* x;
   threadgroup const float* scale;
-  template <uint> Moments fetch(uint c) const { return one(c, 0); }
-  template <uint> Moments value(Moments raw, uint, uint) const { return raw; }
-  Moments one(uint c, uint) const {
+  template <uint> Moments load(uint c) const { return scalar(c, 0); }
+  template <uint> Moments value(Moments raw, uint, uint, uint) const { return raw; }
+  Moments scalar(uint c, uint) const {
     const Moments m = x[c];
     const float root = m.m2 * scale[c];
     return {m.count, m.mean * scale[c], m.count * (root * root)};
   }
 };
-struct PartLinesAtScale {
-  typedef PartLine Line;
+struct ScaledParts {
+  typedef ScaledPartRow Row;
   device const Moments* x;
   ulong pitch;
   threadgroup const float* scale;
-  Line line(ulong i) const { return {x + i * pitch, scale}; }
+  Row row(ulong i) const { return {x + i * pitch, scale}; }
 };
 
-// The splits of each output become its result. After them the parts hold the pivots.
+// Combines the splits of each output. The pivots follow the parts.
 template <typename T>
 kernel void var_merge(device T* var [[buffer(0)]], device T* mean [[buffer(1)]],
                       device const Moments* parts [[buffer(2)]], constant ReduceParams& p [[buffer(3)]],
                       MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup Moments total[kFoldColumns], scratch[kFoldThreads];
+  threadgroup Moments total[kColumnTile], scratch[kColumnThreads];
   threadgroup float scale[kMergeColumns];
   threadgroup uint any[kScratch];
   const ulong begin = ulong(g.group.x) * kMergeColumns;
-  const uint n = uint(smaller(p.outputs - begin, kMergeColumns));
+  const uint n = uint(min64(p.outputs - begin, kMergeColumns));
   device const Moments* pivots = parts + (ulong(p.splits) * p.outputs + begin);
   for (uint c = g.index; c < n; c += g.count) scale[c] = 1.0f;
   for (bool first = true;; first = false) {
     tg_barrier();
-    fold_columns<CombineMoments, 1, 1>(total, scratch, PartLinesAtScale{parts + begin, p.outputs, scale}, 0, p.splits,
-                                       n, g);
+    column_reduce<CombineMoments, 1, 1>(total, scratch, ScaledParts{parts + begin, p.outputs, scale}, 0, p.splits, n,
+                                        false, g);
     bool again = false;
     for (uint c = g.index; first && c < n; c += g.count) {
       scale[c] = moment_scale(total[c].m2, pivots[c].mean);

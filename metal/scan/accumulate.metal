@@ -1,29 +1,31 @@
 // cumsum, cumprod, logcumsumexp.
 #include "scan/scan.h"
 
-// Floats accumulate as the unevaluated sum of two, which is as exact as the CPU's double. The error of an addition is
-// D. E. Knuth's (TAOCP volume 2, 4.2.2), that of a product T. J. Dekker's ("A floating-point technique for extending
-// the available precision", 1971).
-struct Pair {
+// Floats accumulate as the unevaluated sum of two floats, to match the CPU's double. Errors of additions follow D. E.
+// Knuth (TAOCP volume 2, 4.2.2), errors of products T. J. Dekker ("A floating-point technique for extending the
+// available precision", 1971).
+struct DoubleFloat {
   float high, low;
 };
-inline Pair lane_below(Pair v, ushort distance) { return {lane_below(v.high, distance), lane_below(v.low, distance)}; }
-inline void add_to(thread Pair& a, float high, float low) {
+inline DoubleFloat shuffle_up(DoubleFloat v, ushort distance) {
+  return {shuffle_up(v.high, distance), shuffle_up(v.low, distance)};
+}
+inline void add_to(thread DoubleFloat& a, float high, float low) {
   const float sum = a.high + high, shadow = sum - a.high;
   const float error = (a.high - (sum - shadow)) + (high - shadow) + a.low + low;
-  const float rest = is_infinite(sum) ? 0.0f : error;
-  a.high = sum + rest;
-  a.low = rest - (a.high - sum);
+  const float finite_error = is_infinite(sum) ? 0.0f : error;
+  a.high = sum + finite_error;
+  a.low = finite_error - (a.high - sum);
 }
-inline void multiply_by(thread Pair& a, float high, float low) {
+inline void multiply_by(thread DoubleFloat& a, float high, float low) {
   const float product = a.high * high;
   const float error = fma(a.low, high, fma(a.high, low, fma(a.high, high, -product)));
-  const float rest = is_infinite(product) ? 0.0f : error;
-  a.high = product + rest;
-  a.low = rest - (a.high - product);
+  const float finite_error = is_infinite(product) ? 0.0f : error;
+  a.high = product + finite_error;
+  a.low = finite_error - (a.high - product);
 }
-// Beyond the largest float there is no low part.
-inline float value_of(thread const Pair& a) { return is_nan(a.low) ? a.high : a.high + a.low; }
+// An infinite sum has no valid low part.
+inline float value_of(thread const DoubleFloat& a) { return is_nan(a.low) ? a.high : a.high + a.low; }
 
 template <typename C>
 struct Sum {
@@ -33,15 +35,15 @@ struct Sum {
   static State join(State a, State b) { return add_scaled(a, b, C(1)); }
   static C value(thread const State& s) { return s; }
 };
-// A few elements are added up on their own before they join the exact sum, so that the next ones need not wait for it.
+// Sums blocks of elements in plain float before they join the compensated sum, to shorten the dependency chain.
 template <>
 struct Sum<float> {
   enum : uint { kBlock = 8 };
   struct State {
-    Pair before;
+    DoubleFloat before;
     float block;
-    friend State lane_below(State v, ushort distance) {
-      return {lane_below(v.before, distance), lane_below(v.block, distance)};
+    friend State shuffle_up(State v, ushort distance) {
+      return {shuffle_up(v.before, distance), shuffle_up(v.block, distance)};
     }
   };
   static State identity() { return {{0.0f, 0.0f}, 0.0f}; }
@@ -64,7 +66,7 @@ struct Sum<float> {
   }
 };
 
-// float32 is as exact for halves as the CPU's sums of them.
+// For half types, float matches the accuracy of the CPU's sums.
 struct FloatSum {
   typedef float State;
   static State identity() { return 0.0f; }
@@ -84,10 +86,10 @@ struct Product {
   static State join(State a, State b) { return multiply(a, b); }
   static C value(thread const State& s) { return s; }
 };
-// The low part is only what rounding left behind, so the pair need not be normalized.
+// The low part is only a rounding error, so the pair need not be normalized.
 template <>
 struct Product<float> {
-  typedef Pair State;
+  typedef DoubleFloat State;
   static State identity() { return {1.0f, 0.0f}; }
   static void next(thread State& s, float x, uint) {
     const float product = s.high * x;
@@ -111,42 +113,43 @@ template <typename T> struct ProductOf { typedef Product<compute_t<T>> type; };
 template <> struct ProductOf<half> { typedef FloatProduct type; };
 template <> struct ProductOf<bfloat> { typedef FloatProduct type; };
 
-constexpr constant float kAbove = 1.0f;
-// An exponent within kAbove of the largest seen, and the sum of exp(x - top). Each new top rounds the sum, so a slow
-// climb must not have one an element.
+constexpr constant float kMaxExcess = 1.0f;
+// A reference exponent within kMaxExcess of the maximum, and the sum of exp(x - reference). Each new reference rounds
+// the sum, so slowly rising elements must not each set a new one.
 struct LogSumExp {
   struct State {
-    float top;
-    Pair sum;
-    friend State lane_below(State v, ushort distance) {
-      return {lane_below(v.top, distance), lane_below(v.sum, distance)};
+    float reference;
+    DoubleFloat sum;
+    friend State shuffle_up(State v, ushort distance) {
+      return {shuffle_up(v.reference, distance), shuffle_up(v.sum, distance)};
     }
   };
   static State identity() { return {-INFINITY, {0.0f, 0.0f}}; }
-  // One exponential an element.
+  // Evaluates one exponential per element.
   static void next(thread State& s, float x, uint) {
-    const bool later = !(x <= s.top + kAbove);  // also where one is NaN, which then stays
-    const float scale = x == s.top ? 1.0f : precise::exp(later ? s.top - x : x - s.top);  // inf - inf would be NaN
+    const bool later = !(x <= s.reference + kMaxExcess);  // also where one is NaN, which then stays
+    const float d = later ? s.reference - x : x - s.reference;
+    const float scale = x == s.reference ? 1.0f : precise::exp(d);  // d may be inf - inf
     multiply_by(s.sum, later ? scale : 1.0f, 0.0f);
     add_to(s.sum, later ? 1.0f : scale, 0.0f);
-    s.top = later ? x : s.top;
+    s.reference = later ? x : s.reference;
   }
   static State join(State a, State b) {
-    const bool later = !(b.top <= a.top + kAbove);
-    const float top = later ? b.top : a.top;
-    multiply_by(a.sum, a.top == top ? 1.0f : precise::exp(a.top - top), 0.0f);
-    multiply_by(b.sum, b.top == top ? 1.0f : precise::exp(b.top - top), 0.0f);
+    const bool later = !(b.reference <= a.reference + kMaxExcess);
+    const float reference = later ? b.reference : a.reference;
+    multiply_by(a.sum, a.reference == reference ? 1.0f : precise::exp(a.reference - reference), 0.0f);
+    multiply_by(b.sum, b.reference == reference ? 1.0f : precise::exp(b.reference - reference), 0.0f);
     add_to(a.sum, b.sum.high, b.sum.low);
-    a.top = top;
+    a.reference = reference;
     return a;
   }
-  static float value(thread const State& s) { return precise::log(value_of(s.sum)) + s.top; }
+  static float value(thread const State& s) { return precise::log(value_of(s.sum)) + s.reference; }
 };
 
 template <typename T> struct LogSumExpOf { typedef LogSumExp type; };
 
 template <typename T, typename S>
-struct Accumulated {
+struct ScanOutput {
   typedef typename S::State State;
   template <uint N>
   struct Block {
@@ -156,7 +159,7 @@ struct Accumulated {
   device T* out;
   void write(uint i, thread const State& s) const { out[i] = T(S::value(s)); }
   template <uint N> void store(uint i, Block<N> b) const { store_pack(out + i, b.v); }
-  Accumulated at(ulong offset) const { return {out + offset}; }
+  ScanOutput at(ulong offset) const { return {out + offset}; }
 };
 
 template <typename T, typename S>
@@ -165,14 +168,14 @@ kernel void accumulate_rows(device T* out [[buffer(0)]], device const T* in [[bu
                             MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup typename S::State scratch[kScratch];
-  scan_rows<S>(in, Accumulated<T, S>{out}, p, states, scratch, g);
+  scan_rows<S>(in, ScanOutput<T, S>{out}, p, states, scratch, g);
 }
 template <typename T, typename S>
 kernel void accumulate_columns(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                                constant ScanParams& p [[buffer(2)]], device typename S::State* states [[buffer(3)]],
                                MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  scan_columns<S>(in, Accumulated<T, S>{out}, p, states, g);
+  scan_columns<S>(in, ScanOutput<T, S>{out}, p, states, g);
 }
 
 #define MPSX_ACCUMULATE(T, TAG, NAME, OP)                                           \

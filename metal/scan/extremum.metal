@@ -1,17 +1,17 @@
-// cummax and cummin: the extremum so far and its index. The last of equal elements wins; a NaN stays.
+// cummax and cummin: the running extremum and its index. The last of equal elements wins, and NaN propagates.
 #include "scan/scan.h"
 
-// An index is as wide as a value, so that there is no padding.
+// An index as wide as the value, to avoid padding.
 template <typename C> struct index_of { typedef uint type; };
 template <> struct index_of<long> { typedef ulong type; };
 template <typename C>
-struct Best {
+struct RunningExtremum {
   C value;
-  typename index_of<C>::type index;  // kNone: of no element
+  typename index_of<C>::type index;  // kNone before the first element
 };
 template <typename C>
-inline Best<C> lane_below(Best<C> v, ushort distance) {
-  return {lane_below(v.value, distance), lane_below(v.index, distance)};
+inline RunningExtremum<C> shuffle_up(RunningExtremum<C> v, ushort distance) {
+  return {shuffle_up(v.value, distance), shuffle_up(v.index, distance)};
 }
 enum : uint { kNone = UINT_MAX };
 
@@ -24,20 +24,20 @@ struct AtMost {
 
 template <typename C, typename Order>
 struct Extremum {
-  typedef Best<C> State;
+  typedef RunningExtremum<C> State;
   static State identity() { return {C(0), kNone}; }
-  static bool changes(State a, C x) {
+  static bool replaces(State a, C x) {
     return a.index == kNone || is_nan(x) || (!is_nan(a.value) && Order::beats(x, a.value));
   }
   static void next(thread State& s, C x, uint i) { s = join(s, {x, i}); }
   static State join(State a, State b) {
-    const bool takes = b.index != kNone && changes(a, b.value);
-    return {takes ? b.value : a.value, takes ? b.index : a.index};
+    const bool replace = b.index != kNone && replaces(a, b.value);
+    return {replace ? b.value : a.value, replace ? b.index : a.index};
   }
 };
 
 template <typename T, typename S>
-struct Found {
+struct ExtremumOutput {
   typedef typename S::State State;
   template <uint N>
   struct Block {
@@ -58,25 +58,25 @@ struct Found {
     store_pack(values + i, b.values);
     store_pack(indices + i, b.indices);
   }
-  Found at(ulong offset) const { return {values + offset, indices + offset}; }
+  ExtremumOutput at(ulong offset) const { return {values + offset, indices + offset}; }
 };
 
 template <typename T, typename Order>
 kernel void extremum_rows(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                           device const T* in [[buffer(2)]], constant ScanParams& p [[buffer(3)]],
-                          device Best<compute_t<T>>* states [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+                          device RunningExtremum<compute_t<T>>* states [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   typedef Extremum<compute_t<T>, Order> S;
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup typename S::State scratch[kScratch];
-  scan_rows<S>(in, Found<T, S>{values, indices}, p, states, scratch, g);
+  scan_rows<S>(in, ExtremumOutput<T, S>{values, indices}, p, states, scratch, g);
 }
 template <typename T, typename Order>
 kernel void extremum_columns(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                              device const T* in [[buffer(2)]], constant ScanParams& p [[buffer(3)]],
-                             device Best<compute_t<T>>* states [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+                             device RunningExtremum<compute_t<T>>* states [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   typedef Extremum<compute_t<T>, Order> S;
   const GroupThread g = MPSX_GROUP_THREAD;
-  scan_columns<S>(in, Found<T, S>{values, indices}, p, states, g);
+  scan_columns<S>(in, ExtremumOutput<T, S>{values, indices}, p, states, g);
 }
 
 #define MPSX_EXTREMUM(T, TAG, NAME, ORDER)                          \

@@ -1,15 +1,15 @@
 // Scans of rows and columns. A scan is a struct with
-//   State                                     what is known of the elements so far; lane_below() takes it
-//   State identity()                          of none
-//   void next(thread State& s, C x, uint i)   takes one element more
-//   State join(State a, State b)              of a's elements, then b's
-// and an output is one with
+//   State                                     the state after some elements, which shuffle_up() accepts
+//   State identity()                          the state before the first element
+//   void next(thread State& s, C x, uint i)   appends element i
+//   State join(State a, State b)              the state after a's elements, then b's
+// and an output is a struct with
 //   void write(uint i, thread const State& s) stores the result at element i
-//   Block<N>, store(uint i, Block<N> b)       the same of N neighbours, each of them set before
-//   at(offset)                                the same output further on
+//   Block<N>, store(uint i, Block<N> b)       stores N adjacent results that were set before
+//   at(offset)                                the output from an offset on
 //
-// Where there are too few rows or columns to keep a GPU busy they are cut into chunks: a first launch finds the states
-// at the chunks' ends, a second one (p.writes) begins each chunk with those of the chunks before it.
+// If there are too few rows or columns to keep a GPU busy, they are split into chunks: a first launch computes the
+// states at the ends of chunks, and a second one (p.writes) starts each chunk from the states of the chunks before it.
 #pragma once
 
 #include "lib/collective.h"
@@ -18,23 +18,23 @@
 #include "lib/pack.h"
 #include "scan/params.h"
 
-// The state of all threads before this one; `all` gets that of the whole group.
+// The exclusive scan of the threads' states; `all` gets the state after all threads.
 template <typename S, typename State>
 inline State scan_threads(State mine, thread State& all, threadgroup State* scratch, GroupThread g) {
   const uint simdgroup = g.index / g.width, simdgroups = (g.count + g.width - 1) / g.width;
   const uint active = min(g.width, g.count - simdgroup * g.width);
-  State sum = mine;  // of this lane and those below
+  State sum = mine;  // the SIMD group's inclusive scan
   for (uint distance = 1; distance < g.width; distance *= 2) {
-    const State below = lane_below(sum, ushort(distance));
+    const State below = shuffle_up(sum, ushort(distance));
     if (g.lane >= distance) sum = S::join(below, sum);
   }
   if (g.lane == active - 1) scratch[simdgroup] = sum;
-  const State below = lane_below(sum, 1);
+  const State below = shuffle_up(sum, 1);
   tg_barrier();
   if (simdgroup == 0) {
     State ends = g.lane < simdgroups ? scratch[g.lane] : S::identity();
     for (uint distance = 1; distance < simdgroups; distance *= 2) {
-      const State lower = lane_below(ends, ushort(distance));
+      const State lower = shuffle_up(ends, ushort(distance));
       if (g.lane >= distance) ends = S::join(lower, ends);
     }
     if (g.lane < simdgroups) scratch[g.lane] = ends;
@@ -46,7 +46,7 @@ inline State scan_threads(State mine, thread State& all, threadgroup State* scra
   return g.lane == 0 ? before : S::join(before, below);
 }
 
-// The state before a chunk, of those at the ends of the `count` chunks before it.
+// The state before a chunk, joined from those at the ends of the `count` chunks before it.
 template <typename S, typename State>
 inline State state_before(device const State* states, uint count, threadgroup State* scratch, GroupThread g) {
   State all = S::identity();
@@ -58,11 +58,11 @@ inline State state_before(device const State* states, uint count, threadgroup St
   return all;
 }
 
-// Neighbours that a thread scans at once: as many as repay the scan of the threads' states.
+// Adjacent elements that a thread scans at once: enough to amortize the scan over threads.
 template <typename T>
 constexpr constant uint scan_each = sizeof(T) * kScanEach > kScanBytes ? kScanBytes / sizeof(T) : kScanEach;
 
-// The elements [begin, end) of a row by the threads of a group, after those that `carry` is of: the state at the end.
+// Scans the elements [begin, end) of a row with the threads of a group, starting from `carry`. Returns the final state.
 template <typename S, typename T, typename Out>
 inline typename S::State scan_row(device const T* x, Out out, uint begin, uint end, typename S::State carry,
                                   constant ScanParams& p, threadgroup typename S::State* scratch, GroupThread g) {
@@ -71,7 +71,7 @@ inline typename S::State scan_row(device const T* x, Out out, uint begin, uint e
   enum : uint { kEach = scan_each<T> };
   for (uint tile = begin; tile < end; tile += min(kEach * g.count, end - tile)) {
     const uint first = tile + min(kEach * g.index, end - tile), count = min(uint(kEach), end - first);
-    const bool whole = p.packed && count == kEach;
+    const bool whole = p.aligned && count == kEach;
     Pack<T, kEach> raw;
     if (whole) {
       raw = load_pack<kEach>(x + first);
@@ -99,7 +99,7 @@ inline typename S::State scan_row(device const T* x, Out out, uint begin, uint e
   return carry;
 }
 
-// Chunk g.group.y of row g.group.x.
+// Scans chunk g.group.y of row g.group.x.
 template <typename S, typename T, typename Out>
 inline void scan_rows(device const T* in, Out out, constant ScanParams& p, device typename S::State* states,
                       threadgroup typename S::State* scratch, GroupThread g) {
@@ -112,7 +112,7 @@ inline void scan_rows(device const T* in, Out out, constant ScanParams& p, devic
   if (!p.writes && g.index == 0) ends[g.group.y] = s;
 }
 
-// Chunk g.group.z of kScanColumns neighbours of a block [size, inner]; each thread has columns of its own.
+// Scans chunk g.group.z of kScanColumns adjacent columns of a block [size, inner]. Each thread owns columns.
 template <typename S, typename T, typename Out>
 inline void scan_columns(device const T* in, Out out, constant ScanParams& p, device typename S::State* states,
                          GroupThread g) {
@@ -123,15 +123,15 @@ inline void scan_columns(device const T* in, Out out, constant ScanParams& p, de
   for (uint c = left + g.index; c < right; c += g.count) {
     device State* ends = states + (ulong(g.group.y) * p.chunks * p.inner + c);
     State s = S::identity();
-    for (uint i = 0; p.writes && i < g.group.z; ++i) s = S::join(s, ends[ulong(i) * p.inner]);
-    for (uint line = first; line < last; line += min(uint(kScanLines), last - line)) {
-      T raw[kScanLines];
-      MPSX_UNROLL for (uint k = 0; k < kScanLines; ++k)
-        raw[k] = in[block + ulong(min(line + k, last - 1)) * p.inner + c];
-      MPSX_UNROLL for (uint k = 0; k < kScanLines; ++k) {
-        if (line + k >= last) continue;
-        S::next(s, compute_t<T>(raw[k]), line + k);
-        if (p.writes) out.at(block + ulong(line + k) * p.inner).write(c, s);
+    for (uint j = 0; p.writes && j < g.group.z; ++j) s = S::join(s, ends[ulong(j) * p.inner]);
+    for (uint i = first; i < last; i += min(uint(kScanUnroll), last - i)) {
+      T raw[kScanUnroll];
+      MPSX_UNROLL for (uint k = 0; k < kScanUnroll; ++k)
+        raw[k] = in[block + ulong(min(i + k, last - 1)) * p.inner + c];
+      MPSX_UNROLL for (uint k = 0; k < kScanUnroll; ++k) {
+        if (i + k >= last) continue;
+        S::next(s, compute_t<T>(raw[k]), i + k);
+        if (p.writes) out.at(block + ulong(i + k) * p.inner).write(c, s);
       }
     }
     if (!p.writes) ends[ulong(g.group.z) * p.inner] = s;

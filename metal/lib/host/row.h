@@ -1,49 +1,48 @@
-// Rows where a threadgroup is one thread: what registers are to a GPU, the first cache is here, and every pass is a
-// loop over it. Sums are taken over 8192 elements at a time, so that the error of a long row grows slowly.
+// Rows where a threadgroup is one thread: the first-level cache stands in for registers, and each pass is a loop over
+// it. Sums are taken over blocks of 8192 elements to limit the rounding error of a long row.
 #pragma once
 
 enum : uint { kSumBlock = 8192 };
 
-// No other operand: one kind.
-struct NoExtra {
+struct NoAux {
   uint kind() const { return 0; }
   template <uint KIND>
   float of(uint) const { return 0.0f; }
 };
 
 template <typename F>
-struct Below {
+struct BelowMax {
   F f;
-  float top;
-  float at(float x) const { return f.at(x - top); }
+  float row_max;
+  float at(float x) const { return f.at(x - row_max); }
 };
 
 template <typename In>
-struct Row {
+struct RegisterRow {
   In in;
   uint n;
-  void begin(In from, uint, uint size, bool, Team) { in = from, n = size; }
-  void open(In from, constant RowShape& s, Team) { in = from, n = s.size; }
+  void open(In from, uint, uint size, bool, RowGroup) { in = from, n = size; }
+  void open(In from, constant RowShape& s, RowGroup) { in = from, n = s.size; }
 
-  float2 sample() const { return float2(sum(Distance{0.0f, kSampleScale}), float(n)); }
+  float2 sample() const { return float2(sum(Deviation{0.0f, kSampleScale}), float(n)); }
 
-  // Of numbers: a NaN may come out or not, as on a GPU, where its sum tells.
-  float largest() const {
+  // As on a GPU, a NaN may be ignored: the sum propagates it.
+  float thread_max() const {
     const In from = in;
     const uint count = n;
     int key = INT_MIN;
     MPSX_REDUCE(max : key)
     for (uint i = 0; i < count; ++i) {
-      const int k = float_order(from.one(i));
+      const int k = float_order(from.scalar(i));
       key = key < k ? k : key;
     }
     return float_of_order(key);
   }
 
   template <typename F>
-  float2 exp_sum(F f) const {
-    const float top = fmax(largest(), -FLT_MAX);
-    return float2(top, sum(Below<F>{f, top}));
+  float2 online_softmax(F exponential) const {
+    const float row_max = fmax(thread_max(), -FLT_MAX);
+    return float2(row_max, sum(BelowMax<F>{exponential, row_max}));
   }
 
   template <typename F, typename G>
@@ -54,7 +53,7 @@ struct Row {
       float s = 0.0f, t = 0.0f;
       MPSX_REDUCE(+ : s, t)
       for (uint i = first; i < end; ++i) {
-        const auto v = in.one(i);
+        const auto v = in.scalar(i);
         s += f.at(v);
         t += g.at(v);
       }
@@ -71,7 +70,7 @@ struct Row {
       const uint end = first + min(uint(kSumBlock), n - first);
       float s = 0.0f;
       MPSX_REDUCE(+ : s)
-      for (uint i = first; i < end; ++i) s += f.at(from.one(i));
+      for (uint i = first; i < end; ++i) s += f.at(from.scalar(i));
       total += s;
       first = end;
     }
@@ -80,34 +79,34 @@ struct Row {
   template <typename F>
   float map_sum(F f) const { return sum(f); }
 
-  template <uint KIND, typename O, typename Extra, typename F>
-  void store_kind(device O* y, Extra extra, F f) const {
+  template <uint KIND, typename O, typename Aux, typename F>
+  void store_kind(device O* y, Aux aux, F f) const {
     const In from = in;
     MPSX_VECTORIZE
-    for (uint i = 0; i < n; ++i) y[i] = O(f.at(from.one(i), extra.template of<KIND>(i)));
+    for (uint i = 0; i < n; ++i) y[i] = O(f.at(from.scalar(i), aux.template of<KIND>(i)));
   }
-  // An operand of several kinds has a loop for each.
-  template <typename O, typename Extra, typename F>
-  auto store_all(device O* y, Extra extra, F f, int) const -> decltype(extra.kind(), void()) {
-    switch (extra.kind()) {
-      case 0: return store_kind<0>(y, extra, f);
-      case 1: return store_kind<1>(y, extra, f);
-      case 2: return store_kind<2>(y, extra, f);
-      default: return store_kind<3>(y, extra, f);
+  // An operand that is optional gets one loop for each combination.
+  template <typename O, typename Aux, typename F>
+  auto store_all(device O* y, Aux aux, F f, int) const -> decltype(aux.kind(), void()) {
+    switch (aux.kind()) {
+      case 0: return store_kind<0>(y, aux, f);
+      case 1: return store_kind<1>(y, aux, f);
+      case 2: return store_kind<2>(y, aux, f);
+      default: return store_kind<3>(y, aux, f);
     }
   }
-  template <typename O, typename Extra, typename F>
-  void store_all(device O* y, Extra extra, F f, long) const {
+  template <typename O, typename Aux, typename F>
+  void store_all(device O* y, Aux aux, F f, long) const {
     const In from = in;
     MPSX_VECTORIZE
-    for (uint i = 0; i < n; ++i) y[i] = O(f.at(from.one(i), extra.one(i)));
+    for (uint i = 0; i < n; ++i) y[i] = O(f.at(from.scalar(i), aux.scalar(i)));
   }
-  template <typename O, typename Extra, typename F>
-  void store(device O* y, Extra extra, F f) const { store_all(y, extra, f, 0); }
+  template <typename O, typename Aux, typename F>
+  void store(device O* y, Aux aux, F f) const { store_all(y, aux, f, 0); }
   template <typename O, typename F>
   void store_scaled(device O* y, F f, float scale) const {
     const In from = in;
     MPSX_VECTORIZE
-    for (uint i = 0; i < n; ++i) y[i] = O(f.at(from.one(i)) * scale);
+    for (uint i = 0; i < n; ++i) y[i] = O(f.at(from.scalar(i)) * scale);
   }
 };

@@ -2,7 +2,7 @@
 #pragma once
 
 template <typename T>
-inline float int4_dot(device const T* x, device const uchar* packed, Int4Loader<T> weights, uint column, Team) {
+inline float int4_dot(device const T* x, device const uchar* packed, Int4Loader<T> weights, uint column, RowGroup) {
   float part[kHalfBlock];
   for (uint i = 0; i < kHalfBlock; ++i) part[i] = 0.0f;
   for (uint block = 0; block < weights.K / kInt4Block; ++block) {

@@ -1,5 +1,5 @@
-// Sums over planes of few elements where a threadgroup is one thread: 16 running sums take a vector of each plane, and
-// meet once at the end of the chunk. In the demo's ResNet a call takes 45 us, without it 70.
+// Sums over short planes where a threadgroup is one thread: 16 running sums, combined once at the end of the chunk. In
+// the demo's ResNet a call takes 45 us, and 70 us without this overlay.
 #pragma once
 
 template <typename T, typename W>

@@ -1,8 +1,7 @@
-// Moments of planes of few elements where a threadgroup is one thread: 16 running sums take a vector of each plane, and
-// meet once per pass.
+// Statistics of short planes where a threadgroup is one thread: 16 running sums, combined once per pass.
 #pragma once
 
-// The sum over a chunk of f(element), in 16 lanes.
+// The sum of f(element) over a chunk, in 16 lanes.
 template <typename T, typename F>
 inline float sum_of_planes(device const T* in, PlaneChunk s, F f) {
   float lanes[16] = {};
@@ -31,8 +30,8 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
   device float* to = partial + (ulong(channel) * p.chunks + chunk);
   for (float scale = 1.0f;; scale = kSquareScale) {
     const float first = is_infinite(head) ? 0.0f : head * scale;
-    const float mean = first + sum_of_planes(in, s, Distance{first, scale}) / count;
-    const float squares = sum_of_planes(in, s, SquaredDistance{mean, scale});
+    const float mean = first + sum_of_planes(in, s, Deviation{first, scale}) / count;
+    const float squares = sum_of_planes(in, s, SquaredDeviation{mean, scale});
     if (scale == 1.0f && !(squares <= FLT_MAX)) continue;
     to[0] = count;
     to[quantity] = mean / scale;

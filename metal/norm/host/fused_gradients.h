@@ -1,8 +1,8 @@
-// All gradients of rows where a threadgroup is one thread: the columns' sums lie in the first cache.
+// All gradients of a row norm where a threadgroup is one thread: the sums of columns stay in the first-level cache.
 #pragma once
 
-template <bool CENTRED, typename T, typename W, typename S>
-inline void fused_gradients(device T* out, device float* parts, Both<T> in, device const S* means,
+template <bool CENTERED, typename T, typename W, typename S>
+inline void fused_gradients(device T* out, device float* parts, PairLoader<T> in, device const S* means,
                             device const S* rstds, device const W* weight, threadgroup float* columns,
                             threadgroup float2* scratch, constant RowNormParams& p, GroupThread g) {
   float dw[4096], db[4096];
@@ -12,7 +12,7 @@ inline void fused_gradients(device T* out, device float* parts, Both<T> in, devi
     device const T* dy = in.x + ulong(row) * n;
     device const T* x = in.y + ulong(row) * n;
     device T* dx = out + ulong(row) * n;
-    const float mean = CENTRED ? float(means[row]) : 0.0f, rstd = float(rstds[row]);
+    const float mean = CENTERED ? float(means[row]) : 0.0f, rstd = float(rstds[row]);
     float sum = 0.0f, product = 0.0f;
     MPSX_REDUCE(+ : sum, product)
     for (uint i = 0; i < n; ++i) {
@@ -20,19 +20,19 @@ inline void fused_gradients(device T* out, device float* parts, Both<T> in, devi
       sum += u;
       product += u * (float(x[i]) - mean);
     }
-    sum = CENTRED ? sum / float(n) : 0.0f;
+    sum = CENTERED ? sum / float(n) : 0.0f;
     product = product / float(n) * rstd * rstd;
     MPSX_VECTORIZE
     for (uint i = 0; i < n; ++i) {
-      const float d = float(dy[i]), centred = float(x[i]) - mean;
-      dx[i] = T(rstd * (d * float(weight[i]) - sum - centred * product));
-      dw[i] += d * (centred * rstd);
+      const float d = float(dy[i]), centered = float(x[i]) - mean;
+      dx[i] = T(rstd * (d * float(weight[i]) - sum - centered * product));
+      dw[i] += d * (centered * rstd);
       db[i] += d;
     }
   }
   device float* w = parts + ulong(split) * n;
   for (uint i = 0; i < n; ++i) w[i] = dw[i];
-  if (!CENTRED) return;
+  if (!CENTERED) return;
   device float* b = w + ulong(p.splits) * n;
   for (uint i = 0; i < n; ++i) b[i] = db[i];
 }

@@ -1,4 +1,4 @@
-// group_norm where a threadgroup is one thread: a loop for every channel.
+// group_norm where a threadgroup is one thread: one loop per channel.
 #pragma once
 
 template <typename T, typename W>
@@ -12,10 +12,10 @@ kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]
   device const T* x = in + ulong(index) * p.shape.size;
   device T* y = out + ulong(index) * p.shape.size;
   const float n = float(p.shape.size);
-  Row<Plain<T>> row;
-  row.begin({x}, 0, p.shape.size, true, Team{index, 0, 1, true});
+  RegisterRow<Loader<T>> row;
+  row.open({x}, 0, p.shape.size, true, RowGroup{index, 0, 1, true});
   threadgroup float2 scratch[kScratch];
-  const Normalised f = normalised(row, n, p.eps, scratch, Team{index, 0, 1, true}, g);
+  const Normalized f = normalized(row, n, p.eps, scratch, RowGroup{index, 0, 1, true}, g);
   means[index] = W(f.mean), rstds[index] = W(f.rstd);
   const uint first = index % p.groups * p.channels;
   if (p.plane == 1 && p.has_weight && p.has_bias) {

@@ -1,5 +1,5 @@
-// Weight and bias where a threadgroup is one thread: loops for each of the kinds, since the compiler would not make
-// them of loops with so much else in them.
+// Weight and bias where a threadgroup is one thread. Each combination of the two has a loop of its own, since the
+// compiler does not unswitch a vectorized loop of this size.
 #pragma once
 
 template <typename W>

@@ -1,4 +1,4 @@
-// Two loops, since the compiler makes vectors of none that reduces to two results.
+// Two loops, since the compiler does not vectorize a loop with two reductions.
 template <typename T>
 kernel void aminmax(device T* low [[buffer(0)]], device T* high [[buffer(1)]], device const T* in [[buffer(2)]],
                     constant AminmaxParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
@@ -19,6 +19,6 @@ kernel void aminmax(device T* low [[buffer(0)]], device T* high [[buffer(1)]], d
     const K k = MaxKey::of(C(x[i]), 0.0f);
     most = most < k ? k : most;
   }
-  low[g.group.x] = T(MinKey::Back<C>::value(least));
-  high[g.group.x] = T(MaxKey::Back<C>::value(most));
+  low[g.group.x] = T(MinKey::Decode<C>::value(least));
+  high[g.group.x] = T(MaxKey::Decode<C>::value(most));
 }

@@ -1,31 +1,31 @@
-// Extrema of rows and their places where a threadgroup is one thread: compilers vectorize a loop over keys and one over
-// places, but none over both.
+// Extrema of rows and their indices where a threadgroup is one thread: the compiler vectorizes a loop over keys and one
+// over indices, but not a loop over both.
 #pragma once
 
 template <typename Key, typename T, typename K>
-inline Indexed<K, uint> best_of_run(device const T* x, uint, uint n, Team) {
+inline Indexed<K, uint> best_contiguous(device const T* x, uint, uint n, RowGroup) {
   typedef compute_t<T> C;
   enum : uint { kBlock = 8192 };
-  Indexed<K, uint> best = {least_key<K>::value(), UINT_MAX};
+  Indexed<K, uint> best = {lowest_key<K>::value(), UINT_MAX};
   for (ulong first = 0; first < n; first += kBlock) {
     device const T* block = x + first;
-    const uint size = uint(smaller(kBlock, n - first));
-    K key = least_key<K>::value();
+    const uint size = uint(min64(kBlock, n - first));
+    K key = lowest_key<K>::value();
     MPSX_REDUCE(max : key)
     for (uint i = 0; i < size; ++i) {
       const K k = arg_key<Key>(C(block[i]));
       key = key < k ? k : key;
     }
     if (key <= best.key && first > 0) continue;
-    uint place = UINT_MAX;
-    MPSX_REDUCE(min : place)
+    uint index = UINT_MAX;
+    MPSX_REDUCE(min : index)
     for (uint i = 0; i < size; ++i) {
       const uint candidate = arg_key<Key>(C(block[i])) == key ? i : UINT_MAX;
-      place = candidate < place ? candidate : place;
+      index = candidate < index ? candidate : index;
     }
-    best = Indexed<K, uint>{key, uint(first) + place};
+    best = Indexed<K, uint>{key, uint(first) + index};
   }
   return best;
 }
 template <typename Key, typename T, typename K>
-inline uint find_in_run(device const T*, uint, Indexed<K, uint> best, uint) { return best.index; }
+inline uint find_in_vector(device const T*, uint, Indexed<K, uint> best, uint) { return best.index; }

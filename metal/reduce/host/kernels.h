@@ -1,7 +1,7 @@
-// The reductions' loops where a threadgroup is one thread.
+// The loops of reductions where a threadgroup is one thread.
 #pragma once
 
-// The sum, product or maximum of a block, one loop for every way to combine, since a loop hint names the operator.
+// The sum, product or maximum of a block: one loop per operator, since a loop hint names it.
 template <typename Combine, typename Op, typename T> struct RowLoop;
 #define MPSX_ROW_LOOP(COMBINE, CLAUSE, STEP)                              \
   template <typename Op, typename T>                                      \
@@ -9,7 +9,7 @@ template <typename Combine, typename Op, typename T> struct RowLoop;
     typedef typename Op::Acc A;                                           \
     static A dense(device const T* x, uint n, float p) {                  \
       typedef compute_t<T> C;                                             \
-      A s = Identity<COMBINE, A>::value();                                \
+      A s = Init<COMBINE, A>::value();                                \
       MPSX_REDUCE(CLAUSE) for (uint i = 0; i < n; ++i) {                  \
         const A v = Op::map(C(x[i]), p);                                  \
         STEP;                                                             \
@@ -21,7 +21,7 @@ MPSX_ROW_LOOP(CombineSum, + : s, s += v)
 MPSX_ROW_LOOP(CombineProduct, * : s, s *= v)
 MPSX_ROW_LOOP(CombineMax, max : s, s = s < v ? v : s)
 
-// Of complex numbers there are sums alone. As two floats they are loaded side by side.
+// Complex numbers are only summed. Loaded as two floats, they vectorize.
 template <typename Combine, typename Op>
 struct RowLoop<Combine, Op, float2> {
   static float2 dense(device const float2* x, uint n, float) {
@@ -36,30 +36,31 @@ struct RowLoop<Combine, Op, float2> {
 };
 
 template <typename Op, typename T>
-inline void fold_run(device const T* x, uint, uint n, float p, Team, thread typename Op::Acc& total,
-                     thread typename Op::Acc& low) {
+inline void accumulate_contiguous(device const T* x, uint, uint n, float p, RowGroup, thread typename Op::Acc& total,
+                                  thread typename Op::Acc& low) {
   typedef typename Op::Combine Combine;
   for (ulong b = 0; b < n; b += kReduceBlock)
-    Fold<Combine>::add(total, low,
-                       RowLoop<Combine, Op, T>::dense(x + b, uint(smaller(n - b, kReduceBlock)), p));
+    Accumulator<Combine>::accumulate(total, low,
+                                     RowLoop<Combine, Op, T>::dense(x + b, uint(min64(n - b, kReduceBlock)), p));
 }
 
-// Elements that are not neighbours make no vector: they are added up as the lines of one column are.
+// Elements that are not adjacent do not vectorize: they are summed like the rows of a single column.
 template <typename Op, typename T>
 struct StridedElements {
-  struct Line {
+  struct Row {
     device const T* x;
     float p;
-    typename Op::Acc one(uint, uint) const { return Op::map(compute_t<T>(*x), p); }
+    typename Op::Acc scalar(uint, uint) const { return Op::map(compute_t<T>(*x), p); }
   };
   device const T* x;
   long stride;
   float p;
-  Line line(ulong i) const { return {x + long(i) * stride, p}; }
+  Row row(ulong i) const { return {x + long(i) * stride, p}; }
 };
 template <typename Op, typename T>
-inline void fold_strided(device const T* x, long stride, ulong n, float p, Team, thread typename Op::Acc& total,
-                         thread typename Op::Acc& low) {
-  const StridedElements<Op, T> lines = {x, stride, p};
-  Fold<typename Op::Combine>::add(total, low, fold_column<typename Op::Combine, typename Op::Acc>(lines, 0, n, 0, 0));
+inline void accumulate_strided(device const T* x, long stride, ulong n, float p, RowGroup,
+                               thread typename Op::Acc& total, thread typename Op::Acc& low) {
+  const StridedElements<Op, T> elements = {x, stride, p};
+  typedef typename Op::Combine Combine;
+  Accumulator<Combine>::accumulate(total, low, reduce_column<Combine, typename Op::Acc>(elements, 0, n, 0, 0));
 }

@@ -1,34 +1,34 @@
-// Rows where a threadgroup is one thread: blocks that the first cache holds, of a part of a line or of several lines,
-// are centred on their own mean and combined.
+// Rows where a threadgroup is one thread: blocks that fit into the first-level cache, part of a line or several lines,
+// are centered on their own mean and combined.
 #pragma once
 
-enum : uint { kVarBlock = 8192, kVarRun = 64 };
+enum : uint { kVarBlock = 8192, kVarStep = 64 };
 
-// n elements of each of the lines [first, last). Those that are not neighbours make no vector, whose lanes would be
-// shorter sums with smaller rounding errors.
+// n elements of each of the lines [first, last). Elements that are not adjacent do not vectorize, and get shorter sums
+// instead of vector lanes to limit the rounding error.
 template <bool DENSE, typename T>
 inline Moments block_moments(device const T* x, constant ReduceParams& p, ulong first, ulong last, uint n,
                              float pivot, float scale) {
-  typedef Fold<CombineSum> Exact;
+  typedef Accumulator<CombineSum> Sum;
   const long stride = DENSE ? 1 : p.inner_stride;
   const float count = float((last - first) * n);
-  const uint run = DENSE ? n : uint(kVarRun);
+  const uint step = DENSE ? n : uint(kVarStep);
   float total = 0.0f, total_low = 0.0f, rests = 0.0f, rests_low = 0.0f, squares = 0.0f, squares_low = 0.0f;
   for (ulong line = first; line < last; ++line) {
     device const T* from = x + line_offset(p, line);
-    for (uint b = 0; b < n; b += run) {
-      const uint end = min(b + run, n);
+    for (uint b = 0; b < n; b += step) {
+      const uint end = min(b + step, n);
       float sum = 0.0f;
       MPSX_REDUCE(+ : sum)
       for (uint i = b; i < end; ++i) sum += float(from[long(i) * stride]) * scale - pivot;
-      Exact::add(total, total_low, sum);
+      Sum::accumulate(total, total_low, sum);
     }
   }
-  const float near = pivot + Exact::settle(total, total_low) / count;
+  const float near = pivot + Sum::finalize(total, total_low) / count;
   for (ulong line = first; line < last; ++line) {
     device const T* from = x + line_offset(p, line);
-    for (uint b = 0; b < n; b += run) {
-      const uint end = min(b + run, n);
+    for (uint b = 0; b < n; b += step) {
+      const uint end = min(b + step, n);
       float rest = 0.0f, square = 0.0f;
       MPSX_REDUCE(+ : rest, square)
       for (uint i = b; i < end; ++i) {
@@ -36,25 +36,25 @@ inline Moments block_moments(device const T* x, constant ReduceParams& p, ulong 
         rest += d;
         square += d * d;
       }
-      Exact::add(rests, rests_low, rest);
-      Exact::add(squares, squares_low, square);
+      Sum::accumulate(rests, rests_low, rest);
+      Sum::accumulate(squares, squares_low, square);
     }
   }
-  const float off = is_infinite(near) ? 0.0f : Exact::settle(rests, rests_low) / count;
-  const float m2 = propagating_max(Exact::settle(squares, squares_low) - off * off * count, 0.0f);
+  const float off = is_infinite(near) ? 0.0f : Sum::finalize(rests, rests_low) / count;
+  const float m2 = propagating_max(Sum::finalize(squares, squares_low) - off * off * count, 0.0f);
   return {count, (near - pivot) + off, m2};
 }
 
 template <typename T>
 inline Moments row_moments_at_scale(RowSlice<T> s, constant ReduceParams& p, float pivot, float scale,
-                                    threadgroup float*, Team, GroupThread) {
+                                    threadgroup float*, RowGroup, GroupThread) {
   Moments total = {0.0f, 0.0f, 0.0f};
   const uint lines = max(uint(kVarBlock) / max(s.size, 1u), 1u);
   for (uint first = s.first; first < s.last; first += min(lines, s.last - first)) {
     const uint last = first + min(lines, s.last - first);
     for (ulong b = 0; b < s.size; b += kVarBlock) {
       device const T* from = s.x + long(b) * p.inner_stride;
-      const uint n = uint(smaller(s.size - b, kVarBlock));
+      const uint n = uint(min64(s.size - b, kVarBlock));
       const Moments m = p.inner_stride == 1 ? block_moments<true>(from, p, first, last, n, pivot, scale)
                                             : block_moments<false>(from, p, first, last, n, pivot, scale);
       total = CombineMoments::apply(total, m);
@@ -64,7 +64,7 @@ inline Moments row_moments_at_scale(RowSlice<T> s, constant ReduceParams& p, flo
 }
 
 template <typename T>
-inline Moments row_moments(RowSlice<T> s, constant ReduceParams& p, float pivot, threadgroup float* scratch, Team team,
-                           GroupThread g) {
-  return row_moments_at_scale(s, p, pivot, 1.0f, scratch, team, g);
+inline Moments row_moments(RowSlice<T> s, constant ReduceParams& p, float pivot, threadgroup float* scratch,
+                           RowGroup group, GroupThread g) {
+  return row_moments_at_scale(s, p, pivot, 1.0f, scratch, group, g);
 }

@@ -1,13 +1,13 @@
-// A CPU predicts that an extremum rarely changes, and then need not wait for the comparison with the one before.
+// A predicted branch breaks the dependency on the previous comparison, since an extremum rarely changes.
 
 template <typename C, typename Order>
 struct Extremum {
-  typedef Best<C> State;
+  typedef RunningExtremum<C> State;
   static State identity() { return {C(0), kNone}; }
-  static bool changes(State a, C x) {
+  static bool replaces(State a, C x) {
     return a.index == kNone || is_nan(x) || (!is_nan(a.value) && Order::beats(x, a.value));
   }
   static void next(thread State& s, C x, uint i) {
-    if (__builtin_expect(changes(s, x), 0)) s = {x, i};
+    if (__builtin_expect(replaces(s, x), 0)) s = {x, i};
   }
 };

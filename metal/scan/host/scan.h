@@ -1,4 +1,4 @@
-// A CPU's threadgroup is one thread: it reads each element of a row once, and walks its columns line by line. There are
+// Scans where a threadgroup is one thread: it reads each element of a row once, and its columns row by row. There are
 // no chunks.
 
 template <typename S, typename T, typename Out>

@@ -20,7 +20,7 @@ using MaybeTensor = std::optional<Tensor>;
 
 // A cross_entropy over rows, and its kernel parameters.
 struct Problem {
-  Tensor in, target, weight;  // dense; the weight in float, or undefined
+  Tensor in, target, weight;  // contiguous; the weight is float, or undefined
   CrossEntropyParams params{};
   RowLaunch rows{};
 };

@@ -17,7 +17,7 @@ using at::OptionalTensorRef;
 using MaybeTensor = std::optional<Tensor>;
 
 struct NllProblem {
-  Tensor in, target, weight;  // dense; weight may be undefined
+  Tensor in, target, weight;  // contiguous; weight may be undefined
   NllParams params{};
 };
 
@@ -50,7 +50,7 @@ NllProblem plan(const Tensor& self, const Tensor& target, const MaybeTensor& wei
   return q;
 }
 
-// `output` and `total_weight` are dense.
+// `output` and `total_weight` are contiguous.
 void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int64_t reduction, bool reduced) {
   static const KernelSet each("nll_loss"), sums("nll_loss_sums");
   const Tag tag = tag_of(q.in);
@@ -87,7 +87,7 @@ void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int
   if (p.samples > 0) runtime::check_device_errors();
 }
 
-// `grad_input` is dense.
+// `grad_input` is contiguous.
 void backward(const Tensor& grad_input, const Tensor& grad_output, NllProblem q, int64_t reduction, bool reduced,
               const Tensor& total_weight) {
   static const KernelSet kernel("nll_loss_bwd");

@@ -1,4 +1,4 @@
-// mse_loss, smooth_l1_loss, huber_loss, binary_cross_entropy and their backwards.
+// mse_loss, smooth_l1_loss, huber_loss, binary_cross_entropy and their gradients.
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/empty.h>
@@ -82,7 +82,7 @@ float mean_scale(int64_t reduction, uint64_t count) {
   return reduction == at::Reduction::Mean ? float(1.0 / double(count)) : 1.0f;
 }
 
-// Calls body(begin, count) for pieces whose length fits 32 bits.
+// Calls body(begin, count) for pieces whose length fits into 32 bits.
 template <typename Body>
 void pieces(uint64_t count, const Body& body) {
   for (uint64_t begin = 0; begin < count; begin += kMaxDense) body(begin, std::min(kMaxDense, count - begin));

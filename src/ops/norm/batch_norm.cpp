@@ -22,11 +22,11 @@ constexpr uint32_t kPack = 8,
 
 Tensor value_or_none(const Optional& t) { return t.has_value() ? *t : Tensor(); }
 
-// The batch's dimensions, its memory format, and how it is cut into chunks.
+// The batch's dimensions, its memory format, and its partition into chunks.
 struct Plan {
   BatchNormParams p{};
   at::MemoryFormat format;
-  bool last;  // channels are innermost
+  bool last;  // channels last
 
   Plan(const char* op, const Tensor& x) : format(x.suggest_memory_format()) {
     TORCH_CHECK(x.dim() >= 2, op, ": expected an input of at least 2 dimensions, got ", x.dim());
@@ -44,13 +44,12 @@ struct Plan {
   uint64_t width() const { return uint64_t(p.channels) * p.fold; }
   // Floats of one quantity, per chunk and per column.
   int64_t slots() const { return int64_t(width() * p.chunks); }
-  // The kernels that read everything, and those that write it too. `tensors`: of the batch's shape, `inputs` of them
-  // read at once.
+  // Launch the kernels that read the whole batch, and those that also write it. All tensors have the batch's shape.
   void over_chunks(runtime::KernelEntry& kernel, Launch& launch, std::initializer_list<Tensor> tensors) {
     if (last) return over_tiles(launch, tensors);
     p.planes = planes(kernel, tensors, {}).shape;
     const PlanePieces pieces(p.plane);
-    p.team = pieces.team;
+    p.row_threads = pieces.row_threads;
     const uint64_t images = std::min(p.chunk, p.images);
     launch.groups({p.chunks, p.channels}, pieces.threads).work(images * p.piece).run();
   }
@@ -92,14 +91,14 @@ struct Plan {
     p.chunks = p.pieces > 1 ? p.images * p.pieces : uint32_t(ceil_div(p.images, p.chunk));
   }
   void over_tiles(Launch& launch, std::initializer_list<Tensor> tensors) {
-    p.packed = lines_packed(width(), tensors);
+    p.aligned = rows_aligned(width(), tensors);
     launch.groups({uint32_t(ceil_div(width(), kRowColumns)), p.chunks}, kRowColumns)
         .work(std::min<uint64_t>(width(), kRowColumns) * kRowChunk)
         .run();
   }
 };
 
-// The type of weight, bias and statistics: the batch's own, or float beside a half one. Checks them all.
+// Checks weight, bias and statistics and returns their type: the batch's own, or float for a half batch.
 at::ScalarType parameter_type(const char* op, const Tensor& input,
                               std::initializer_list<std::pair<const char*, const Tensor*>> parameters) {
   auto type = input.scalar_type();
@@ -214,7 +213,7 @@ bool legit_no_stats(const Tensor& input, const Optional& weight, const Optional&
                      save_invstd);
 }
 
-// For torch.export and torch.compile: the same with a reserve, which is cuDNN's and empty here.
+// The variant for torch.export and torch.compile also returns cuDNN's reserve, which is empty here.
 bool empty_reserve(const char* op, const Tensor& input, Tensor& reserve) {
   return return_or_copy(op, at::empty({0}, input.options().dtype(at::kByte)), reserve);
 }

@@ -1,5 +1,5 @@
-// group_norm and its backward. F.group_norm takes native_group_norm, which also has a composite kernel: the
-// registration below keeps PyTorch from choosing that one.
+// group_norm and its backward. F.group_norm calls native_group_norm, whose composite kernel the registration below
+// overrides.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -42,14 +42,14 @@ void check_parameter(const char* op, const char* name, const Tensor& input, cons
   TORCH_CHECK(t.numel() == size, op, ": expected ", name, " of ", size, " elements, got ", t.numel());
 }
 
-// The batch's own type, or float if that is what a parameter beside a half batch has.
+// The batch's own type, or float if a half batch has float parameters.
 at::ScalarType wider_type(const Tensor& input, const Tensor& first, const Tensor& second) {
   const bool wide = (first.defined() ? first : second.defined() ? second : input).scalar_type() == at::kFloat;
   return wide ? at::kFloat : input.scalar_type();
 }
 
-// batch_norm's kernels read and write the batch, with metal/norm/group_norm_finish.metal between them: where channels
-// are innermost an image is a span of rows, and else every plane of every image is a channel of its own.
+// batch_norm's kernels read and write the batch, with metal/norm/group_norm_finish.metal in between. In channels-last
+// layout an image is a span of rows; otherwise each plane of each image is a channel of its own.
 bool channels_last(const Tensor& input) {
   return input.suggest_memory_format() != at::MemoryFormat::Contiguous && input.numel() > 0;
 }
@@ -69,7 +69,7 @@ BatchNormParams group_params(const GroupNormParams& p) {
 }
 
 struct Batch {
-  BatchNormParams r;  // for the kernels of groups
+  BatchNormParams r;  // for the kernels that run per group
   bool last;
   uint64_t slots, width;  // partial results of one quantity, and coefficients
 
@@ -82,7 +82,7 @@ struct Batch {
     width = uint64_t(r.images) * r.channels;
     slots = width * r.span_chunks;
   }
-  // Every plane a channel of one image.
+  // Treats every plane as a channel of a single image.
   BatchNormParams planes(const RowLaunch& launch) const {
     BatchNormParams q = r;
     q.planes = launch.shape;
@@ -99,7 +99,7 @@ struct Batch {
     launch.bytes(r).groups({r.groups, r.images}, runtime::threads_for_row(size)).work(size).run();
   }
   void over_tiles(Launch& launch, std::initializer_list<Tensor> tensors) {
-    r.packed = lines_packed(r.channels, tensors);
+    r.aligned = rows_aligned(r.channels, tensors);
     launch.bytes(r)
         .groups({uint32_t(ceil_div(r.channels, kRowColumns)), r.chunks}, kRowColumns)
         .work(std::min<uint64_t>(r.channels, kRowColumns) * kRowChunk)
@@ -107,7 +107,7 @@ struct Batch {
   }
 };
 
-// Statistics by chunks. Of planes a chunk is a piece; a whole one is shared by at most a threadgroup.
+// Computes statistics by chunks. A chunk of planes is a piece of one plane, or a whole plane.
 void forward_by_chunks(const GroupNormParams& p, const Tensor& x, const Tensor& out, const Tensor& mean,
                        const Tensor& rstd, const Tensor& weight, const Tensor& bias) {
   static const KernelSet stats("batch_norm_stats"), stats_last("batch_norm_stats_last"), finish("group_norm_finish"),
@@ -125,7 +125,7 @@ void forward_by_chunks(const GroupNormParams& p, const Tensor& x, const Tensor& 
   } else {
     BatchNormParams q = batch.planes(batch.share_planes(sums, {x}, {}));
     q.chunk = 1, q.pieces = pieces.count, q.piece = pieces.size, q.chunks = pieces.count;
-    q.team = pieces.team;
+    q.row_threads = pieces.row_threads;
     chunks.bytes(q).groups({q.chunks, q.channels}, pieces.threads).work(q.piece).run();
   }
   Launch groups(finish.get(tag_of(mean)));
@@ -195,7 +195,7 @@ std::optional<Result> group_norm(const Tensor& input, const Optional& weight_opt
     return Result(out, mean, rstd);
   }
   p.shape = rows.shape;
-  if (p.plane < rows.pack) p.shape.packed = 0;
+  if (p.plane < rows.pack) p.shape.vectorized = 0;
   Launch launch(kernel);
   launch.pointer(out.mutable_data_ptr()).pointer(mean.mutable_data_ptr()).pointer(rstd.mutable_data_ptr());
   launch.pointer(x.const_data_ptr()).pointer(data_or_null(weight)).pointer(data_or_null(bias));

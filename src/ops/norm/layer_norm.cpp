@@ -15,7 +15,7 @@ using Three = std::tuple<Tensor, Tensor, Tensor>;
 
 Tensor or_none(const OptionalTensor& t) { return t.value_or(Tensor()); }
 
-// Whether kernels take these parameters: both of one type, the input's or float.
+// Whether kernels accept these parameters: both have the same type, the input's or float.
 bool fits(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (!is_plain(x) || !is_float_tag(tag_of(x))) return false;
   for (const Tensor& t : {weight, bias})
@@ -54,7 +54,7 @@ std::optional<Three> layer_norm(const Tensor& input, IntArrayRef shape, const Op
   return Three(y, mean, rstd);
 }
 
-// The gradients of weight and bias out of partial sums [2][split][column].
+// The gradients of weight and bias from partial sums [2][split][column].
 std::pair<Tensor, Tensor> merge_gradients(const Tensor& parts, const RowNormParams& p, IntArrayRef shape,
                                           const at::TensorOptions& options, std::array<bool, 3> mask) {
   std::pair<Tensor, Tensor> gradients;
@@ -64,7 +64,7 @@ std::pair<Tensor, Tensor> merge_gradients(const Tensor& parts, const RowNormPara
   return gradients;
 }
 
-// All three gradients in one pass over memory; nothing where a team's threads do not hold a row.
+// All three gradients in one pass over memory; nothing if a row does not fit into the registers of a row group.
 std::optional<Three> fused_gradients(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                                      const Tensor& weight, RowNormParams p, IntArrayRef shape,
                                      std::array<bool, 3> mask) {
@@ -82,12 +82,12 @@ std::optional<Three> fused_gradients(const Tensor& dy, const Tensor& x, const Te
   return Three(dx, dweight, dbias);
 }
 
-// dweight and dbias, one pass over rows in both.
+// dweight and dbias, in one pass over the rows.
 std::pair<Tensor, Tensor> weight_gradients(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                                            RowNormParams p, IntArrayRef shape, std::array<bool, 3> mask) {
   static const KernelSet kernels("layer_norm_backward_weight");
   split_rows(p);
-  p.packed_lines = lines_packed(p.shape.size, {dy, x});
+  p.aligned_rows = rows_aligned(p.shape.size, {dy, x});
   const Tensor parts = at::empty({2, int64_t(p.splits), int64_t(p.shape.size)}, x.options().dtype(at::kFloat));
   Launch launch(kernels.get(tag_of(x), parameter_tag(x.scalar_type(), mean.scalar_type())));
   launch.pointer(parts.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());

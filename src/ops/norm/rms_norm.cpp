@@ -14,7 +14,7 @@ using at::IntArrayRef;
 using OptionalTensor = std::optional<Tensor>;
 using Two = std::tuple<Tensor, Tensor>;
 
-// Rows and their size; the last dimensions of `x` must be `shape`, and so must the weight's.
+// The number of rows and their size. The last dimensions of `x` and the weight must match `shape`.
 std::pair<int64_t, int64_t> check(const Tensor& x, IntArrayRef shape, const Tensor& weight) {
   const auto axis = x.dim() - int64_t(shape.size());
   TORCH_CHECK(!shape.empty(), "rms_norm: expected normalized_shape to have at least one dimension, got none");
@@ -31,14 +31,14 @@ std::pair<int64_t, int64_t> check(const Tensor& x, IntArrayRef shape, const Tens
   return {c10::multiply_integers(x.sizes().slice(0, size_t(axis))), c10::multiply_integers(shape)};
 }
 
-// PyTorch's default: the epsilon of the type that is computed in.
+// PyTorch's default is the epsilon of the compute type.
 constexpr double kDefaultEps = std::numeric_limits<float>::epsilon();
 
 Tag weight_tag(const Tensor& x, const Tensor& weight) {
   return weight.defined() ? parameter_tag(x.scalar_type(), weight.scalar_type()) : Tag::none;
 }
 
-// Types without kernels (Double): the same formulas out of operators, which fall back one by one.
+// Types without kernels (Double): the same formula as a composition of operators, each of which falls back.
 bool has_kernel(const Tensor& x) { return is_float_tag(tag_of(x)) || !x.is_floating_point(); }
 
 std::vector<int64_t> last_dims(IntArrayRef shape) {
@@ -84,7 +84,7 @@ Two fused_rms_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor&
   return {y, rstd};
 }
 
-// Both gradients in one pass over memory; nothing where a team's threads do not hold a row.
+// Computes both gradients in one pass over memory; nothing if a row does not fit into the registers of a row group.
 std::optional<Two> fused_gradients(const Tensor& dy, const Tensor& x, const Tensor& rstd, const Tensor& weight,
                                    RowNormParams p) {
   static const KernelSet kernels("rms_norm_backward_fused");
@@ -104,7 +104,7 @@ std::optional<Two> fused_gradients(const Tensor& dy, const Tensor& x, const Tens
 Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Tensor& rstd, RowNormParams p, const Tensor& weight) {
   static const KernelSet kernels("rms_norm_backward_weight");
   split_rows(p);
-  p.packed_lines = lines_packed(p.shape.size, {dy, x});
+  p.aligned_rows = rows_aligned(p.shape.size, {dy, x});
   const Tensor parts = at::empty({int64_t(p.splits), int64_t(p.shape.size)}, rstd.options());
   Launch launch(kernels.get(tag_of(x)));
   launch.pointer(parts.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());

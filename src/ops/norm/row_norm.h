@@ -28,15 +28,15 @@ inline RowNormParams row_norm_params(int64_t rows, int64_t size, double eps) {
   return p;
 }
 
-// Rows are read in packs if weight and bias can be read so beside them.
+// Disables vector loads unless weight and bias are aligned like the rows.
 inline RowLaunch share_rows_beside(std::initializer_list<Tensor> parameters, RowLaunch launch) {
   for (const Tensor& t : parameters)
-    if (t.defined() && (reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 != 0 || !launch.whole_packs()))
-      launch.shape.packed = 0;
+    if (t.defined() && (reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 != 0 || !launch.whole_vectors()))
+      launch.shape.vectorized = 0;
   return launch;
 }
 
-// Splits the rows of a weight gradient: enough groups for a GPU, a partition that depends on the shape alone.
+// Splits the rows of a weight gradient to fill a GPU, by a partition that depends on the shape alone.
 inline void split_rows(RowNormParams& p) {
   const uint64_t blocks = (p.shape.size + kNormColumns - 1) / kNormColumns;
   const uint64_t wanted = std::clamp<uint64_t>(1024 / std::max<uint64_t>(blocks, 1), 1, (p.shape.rows + 63) / 64);
@@ -44,18 +44,19 @@ inline void split_rows(RowNormParams& p) {
   p.splits = (p.shape.rows + p.rows_per_split - 1) / p.rows_per_split;
 }
 
-// All gradients at once (metal/norm/fused_gradients.h) are for many rows. A threadgroup's share of them is so large
-// that its partial sums are few beside it.
+// Fused gradients (metal/norm/fused_gradients.h) need many rows: each threadgroup takes enough of them to make its
+// partial sums negligible.
 constexpr uint64_t kFusedRows = 2048, kFusedRange = 64, kFusedGroups = 2048;
 
-// The launch, and the partition in `p`; nothing where rows are few, or not held by a team's threads.
+// Plans the launch, and the partition in `p`. Returns nothing if there are few rows, or if they do not fit into
+// registers.
 inline std::optional<RowLaunch> share_fused(const runtime::KernelEntry& kernel, RowNormParams& p, const Tensor& dy,
                                             const Tensor& x, const Tensor& dx, const Tensor& weight) {
   const uint64_t rows = p.shape.rows, size = p.shape.size;
   if (rows < kFusedRows) return std::nullopt;
   RowLaunch launch =
       share_rows_beside({weight}, share_rows(kernel, rows, size, {dy, x}, {dx}, kFusedBytes / x.element_size()));
-  if (!launch.whole_packs() || size > launch.teams.elements_held) return std::nullopt;
+  if (!launch.whole_vectors() || size > launch.teams.elements_held) return std::nullopt;
   p.shape = launch.shape;
   p.rows_per_split = uint32_t(std::max(kFusedRange, ceil_div(rows, kFusedGroups)));
   p.splits = launch.teams.threadgroups = uint32_t(ceil_div(rows, p.rows_per_split));
@@ -65,7 +66,7 @@ inline uint64_t fused_work(const RowNormParams& p, const RowLaunch& launch) {
   return uint64_t(p.rows_per_split) * p.shape.size * 4 / launch.teams.rows_per_threadgroup;
 }
 
-// Launches a kernel over blocks of columns and splits of rows.
+// Launches a kernel over tiles of columns and splits of rows.
 inline void launch_splits(Launch& launch, const RowNormParams& p) {
   launch.bytes(p)
       .groups({(p.shape.size + kNormColumns - 1) / kNormColumns, p.splits}, kNormColumns)
@@ -73,7 +74,7 @@ inline void launch_splits(Launch& launch, const RowNormParams& p) {
       .run();
 }
 
-// Adds up partial sums [quantity][split][column]. The weight's are the first; either may not be wanted.
+// Adds up partial sums [quantity][split][column], the weight's first. Either output may be undefined.
 inline void merge_splits(const Tensor& weight, const Tensor& bias, const Tensor& parts, const RowNormParams& p) {
   static const KernelSet kernels("norm_merge");
   const Tensor &first = weight.defined() ? weight : bias, &second = bias.defined() ? bias : weight;

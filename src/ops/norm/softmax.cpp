@@ -19,7 +19,7 @@ struct SoftmaxKernels {
 };
 Tag second_tag(Tag in, Tag out) { return in == out ? Tag::none : out; }
 
-// The launch along `dim`.
+// Launches the kernel along `dim`.
 void launch(const SoftmaxKernels& kernels, std::initializer_list<Tensor> inputs, const Tensor& result, int64_t dim) {
   const Tag in = tag_of(*inputs.begin()), out = tag_of(result);
   const c10::IntArrayRef shape = result.sizes();
@@ -32,16 +32,16 @@ void launch(const SoftmaxKernels& kernels, std::initializer_list<Tensor> inputs,
   for (size_t d = size_t(dim) + 1; d < shape.size(); ++d) inner *= uint64_t(shape[d]);
   const uint64_t size = shape.empty() ? 1 : uint64_t(shape[size_t(dim)]);
   SoftmaxParams p{uint32_t(size), uint32_t(inner), kSoftmaxColumns,
-                  lines_packed(inner, {*inputs.begin(), *(inputs.end() - 1), result})};
+                  rows_aligned(inner, {*inputs.begin(), *(inputs.end() - 1), result})};
   if (inner == 1) {
     auto& kernel = kernels.rows.get(in, second_tag(in, out));
     const RowLaunch rows = share_rows(kernel, outer, size, inputs, {result});
     Launch l(kernel);
     bind(l);
-    rows.run(l.bytes(rows.shape), size * 4);  // exp is worth several plain elements
+    rows.run(l.bytes(rows.shape), size * 4);  // exp costs as much as several plain elements
     return;
   }
-  // Few columns each where the block would not stay in the cache between its passes.
+  // Use narrower blocks if a block would not stay in the cache between passes.
   while (p.block > 32 && size * p.block > 65536) p.block /= 2;
   Launch l(kernels.columns.get(in, second_tag(in, out)));
   bind(l);
@@ -72,7 +72,7 @@ bool softmax(const Tensor& input, int64_t dim, bool half_to_float, Tensor& out) 
   return return_or_copy(NAME.text, y, out);
 }
 
-// Kernels exist for equal types, and for the gradient of a float result of half inputs.
+// Kernels exist for equal types, and for a float gradient of half inputs.
 template <OperatorName NAME>
 bool softmax_backward(const Tensor& grad, const Tensor& result, int64_t dim, at::ScalarType type, Tensor& grad_input) {
   static const SoftmaxKernels kernels(NAME.text + std::string("_backward"));

@@ -42,7 +42,6 @@ std::tuple<Tensor, Tensor> aminmax_dense(const Tensor& x) {
   return {low, high};
 }
 
-// Along a dimension these are amin and amax.
 bool aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Tensor& low, Tensor& high) {
   if (!has_number_kernel(x)) return false;
   const int64_t wrapped = dim ? at::maybe_wrap_dim(*dim, x.dim()) : 0;

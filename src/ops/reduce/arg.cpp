@@ -11,7 +11,7 @@ namespace {
 using at::IntArrayRef;
 using OptionalDim = std::optional<int64_t>;
 
-// `values` may be undefined; both lie contiguous.
+// Both results are contiguous; `values` may be undefined.
 void run(const ReduceKernels& kernels, const Tensor& indices, const Tensor& values, const Tensor& x, DimMask mask) {
   ReducePlan plan = plan_reduction(x, mask, ReduceOrder::kept);
   plan.params.both = values.defined();
@@ -30,7 +30,7 @@ void run(const ReduceKernels& kernels, const Tensor& indices, const Tensor& valu
   launch_merge(merge, plan);
 }
 
-// NAME: argmax or argmin; `indices` of everything, or along a dimension.
+// argmax or argmin (NAME), of all elements or along a dimension.
 template <OperatorName NAME>
 const ReduceKernels& arg_kernels() {
   static const ReduceKernels kernels(NAME.text);
@@ -54,9 +54,9 @@ bool arg(const Tensor& x, OptionalDim dim, bool keepdim, Tensor& out) {
   return return_or_copy(NAME.text, result, out);
 }
 
-// NAME: max or min along a dimension, with their places.
+// max or min (NAME) along a dimension, with their indices.
 template <OperatorName NAME, OperatorName ARG>
-bool extremum_and_place(const Tensor& x, int64_t given, bool keepdim, Tensor& values, Tensor& indices) {
+bool extremum_and_index(const Tensor& x, int64_t given, bool keepdim, Tensor& values, Tensor& indices) {
   if (!has_number_kernel(x)) return false;
   check_selected(NAME.text, x, values, indices);
   const int64_t dim = at::maybe_wrap_dim(given, x.dim());
@@ -74,8 +74,8 @@ bool extremum_and_place(const Tensor& x, int64_t given, bool keepdim, Tensor& va
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   op<"argmax", &arg<"argmax">>(m);
   op<"argmin", &arg<"argmin">>(m);
-  op<"max.dim", &extremum_and_place<"max", "argmax">>(m);
-  op<"min.dim", &extremum_and_place<"min", "argmin">>(m);
+  op<"max.dim", &extremum_and_index<"max", "argmax">>(m);
+  op<"min.dim", &extremum_and_index<"min", "argmin">>(m);
 }
 
 }  // namespace mpsx::ops

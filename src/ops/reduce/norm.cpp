@@ -1,4 +1,4 @@
-// linalg.vector_norm and norm, by the norms of metal/reduce/reduce.def.
+// linalg.vector_norm and norm, with the norms of metal/reduce/reduce.def.
 #include <ATen/ops/abs.h>
 #include <torch/library.h>
 
@@ -22,19 +22,19 @@ const ReduceKernels& norm_kernels(double p) {
   return p == 2 ? norm_2 : p == 1 ? norm_1 : p == 0 ? norm_0 : norm_p;
 }
 
-// Whether kernels do it: the CPU has the words for what is wrong with the others.
+// Whether kernels support it. The CPU reports what is wrong with other arguments.
 bool norm_fits(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, ScalarType type) {
   if (!c10::isFloatingType(x.scalar_type()) || !c10::isFloatingType(type) || p.isComplex() ||
       c10::promoteTypes(x.scalar_type(), type) != type)
     return false;
   if (x.numel() > 0 || (p.toDouble() >= 0 && !std::isinf(p.toDouble()))) return true;
-  const DimMask mask = mask_of(dim, x);  // without an element there is no largest and no smallest
+  const DimMask mask = mask_of(dim, x);  // extrema need at least one element
   for (int64_t d = 0; d < x.dim(); ++d)
     if (mask[size_t(d)] && x.size(d) == 0) return false;
   return true;
 }
 
-// Whether no element is added to another one: the norm is then the absolute value, which does not overflow.
+// Whether each result has a single element: the norm is then its absolute value, which does not overflow.
 bool is_single(const Tensor& x, const DimMask& mask) {
   for (int64_t d = 0; d < x.dim(); ++d)
     if (mask[size_t(d)] && x.size(d) != 1) return false;

@@ -15,35 +15,34 @@ using at::OptionalIntArrayRef;
 using at::ScalarType;
 using OptionalType = std::optional<ScalarType>;
 
-// No dimensions: all of them.
 DimMask mask_of(OptionalIntArrayRef dims, const Tensor& x) { return at::native::make_dim_mask(dims, x.dim()); }
 
 bool reduce_to(const ReduceKernels& kernels, const Tensor& x, DimMask mask, bool keepdim, ScalarType type,
-               const at::Scalar& identity, Tensor& out, Tag second, float p) {
+               const at::Scalar& init, Tensor& out, Tag second, float p) {
   const auto shape = at::native::shape_from_dim_mask(x, mask, keepdim);
   const Tensor result = prepare_output(out, shape, x.options().dtype(type), {}, x);
   if (x.numel() == 0)
-    result.fill_(identity);
+    result.fill_(init);
   else
     run_reduction(kernels, result, x, mask, tag_of(x), second, p);
   return return_or_copy("reduction", result, out);
 }
 
 bool accumulate(const ReduceKernels& kernels, const Tensor& input, DimMask mask, bool keepdim, ScalarType type,
-                double identity, Tensor& out, float p) {
-  if (input.is_complex() && !c10::isComplexType(type))  // out= is real: the cast drops imaginary parts, and warns
-    return accumulate(kernels, input.to(type), mask, keepdim, type, identity, out, p);
+                double init, Tensor& out, float p) {
+  if (input.is_complex() && !c10::isComplexType(type))  // out= is real: the cast drops imaginary parts and warns
+    return accumulate(kernels, input.to(type), mask, keepdim, type, init, out, p);
   if (!has_number_kernel(input) || tag_of(type) >= Tag::c64) return false;
   Tensor x = input;
   const bool widens = type == at::kFloat && (x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16);
   if (c10::isFloatingType(type)) {
     if (!widens && x.scalar_type() != type) x = x.to(type);
-    return reduce_to(kernels, x, mask, keepdim, type, identity, out, widens ? Tag::f32 : Tag::none, p);
+    return reduce_to(kernels, x, mask, keepdim, type, init, out, widens ? Tag::f32 : Tag::none, p);
   }
   if (type != at::kLong || !c10::isIntegralType(x.scalar_type(), true)) x = x.to(type);
-  if (type == at::kLong) return reduce_to(kernels, x, mask, keepdim, type, identity, out, Tag::none, p);
+  if (type == at::kLong) return reduce_to(kernels, x, mask, keepdim, type, init, out, Tag::none, p);
   Tensor wide;
-  reduce_to(kernels, x, mask, keepdim, at::kLong, identity, wide, Tag::none, p);
+  reduce_to(kernels, x, mask, keepdim, at::kLong, init, wide, Tag::none, p);
   return return_or_copy("reduction", wide.to(type), out);
 }
 
@@ -63,11 +62,11 @@ void check_out(const char* op, const Tensor& out, ScalarType type) {
   TORCH_CHECK(accepts(out, type), op, ": expected out of type ", type, ", got ", out.scalar_type());
 }
 
-// A sum or mean of complex numbers; `of_nothing`: that of no numbers. False: no kernel.
+// The sum or mean of complex numbers; `empty` is the result of an empty one. Returns false without a kernel.
 bool sum_complex(const ReduceKernels& kernels, const Tensor& x, DimMask mask, bool keepdim, ScalarType type,
-                 const at::Scalar& of_nothing, Tensor& out) {
+                 const at::Scalar& empty, Tensor& out) {
   if (!is_plain(x) || type != at::kComplexFloat || tag_of(x) == Tag::none) return false;
-  return reduce_to(kernels, *to_common(x, type), mask, keepdim, type, of_nothing, out);
+  return reduce_to(kernels, *to_common(x, type), mask, keepdim, type, empty, out);
 }
 
 bool sum(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, OptionalType dtype, Tensor& out) {
@@ -110,7 +109,7 @@ bool prod_dim(const Tensor& x, int64_t dim, bool keepdim, OptionalType dtype, Te
   return product(x, dim, keepdim, dtype, out);
 }
 
-// amax and amin; max and min of everything.
+// amax and amin; max and min of all elements.
 template <OperatorName NAME>
 bool extremum(const Tensor& x, IntArrayRef dim, bool keepdim, Tensor& out) {
   if (!has_number_kernel(x)) return false;
@@ -126,7 +125,7 @@ bool extremum_of_all(const Tensor& x, Tensor& out) {
   return reduce_to(kernels<KERNEL>(), x, mask_of({}, x), false, x.scalar_type(), 0, out);
 }
 
-// any and all: bool, but uint8 for uint8.
+// any and all return bool, or uint8 for uint8.
 template <OperatorName NAME>
 bool logical(const Tensor& z, OptionalIntArrayRef dim, bool keepdim, Tensor& out) {
   const Tensor x = truth_of(z);

@@ -12,14 +12,14 @@
 namespace mpsx::ops {
 namespace {
 
-// Groups that keep a GPU busy; elements worth a group of their own. Both are constants: a partition that depended on
-// the number of cores would make results depend on it.
+// Groups that keep a GPU busy, and the least elements of a group. Both are constants, to make results independent of
+// the number of cores.
 constexpr uint64_t kWantedGroups = 1024, kSplitElements = 16384;
-// Of a row, that a thread reads: less would not pay for what a row costs.
+// Bytes of a row that a thread reads, enough to amortize the cost of a row.
 constexpr uint64_t kReadBytes = 256;
 
-// The inner loop is the one that lies densely: of the reduced dimensions (rows), or else of those that are kept
-// (columns). False: more dimensions or lines are left than the parameters hold.
+// The inner loop is over the dimension with stride 1: a reduced one (rows), or else a kept one (columns). Returns false
+// if more dimensions or lines remain than the parameters can hold.
 bool fill_params(ReducePlan& plan, const Strided<2>& kept, const Strided<1>& reduced) {
   ReduceParams& p = plan.params;
   size_t dense = 0;
@@ -44,12 +44,12 @@ bool fill_params(ReducePlan& plan, const Strided<2>& kept, const Strided<1>& red
     p.line_stride[d] = lines + d < reduced.rank() ? reduced.strides[0][lines + d] : 0;
     p.lines *= p.line_size[d];
   }
-  if (!plan.columns && p.lines > UINT32_MAX) return false;  // rows are counted in 32 bits, to save registers
+  if (!plan.columns && p.lines > UINT32_MAX) return false;  // kernels count lines in 32 bits
   plan.column_blocks = ceil_div(p.inner_size, kReduceColumns);
   return true;
 }
 
-// Long reductions with few results are split, so that every core and every part of a GPU has work.
+// Splits long reductions with few results, to give every core and all of a GPU work.
 void split(ReducePlan& plan) {
   ReduceParams& p = plan.params;
   p.split_lines = p.lines, p.split_inner = p.inner_size, p.splits = 1;
@@ -68,15 +68,15 @@ void split(ReducePlan& plan) {
   }
 }
 
-// Where the packs of 16 bytes are that kernels read.
-void lay_out_packs(ReducePlan& plan) {
+// The alignment of the 16-byte vectors that kernels load.
+void find_alignment(ReducePlan& plan) {
   ReduceParams& p = plan.params;
   const uint64_t bytes = plan.input.element_size(), pack = std::max<uint64_t>(1, 16 / bytes);
   p.offset = uint32_t(reinterpret_cast<uintptr_t>(plan.input.const_data_ptr()) / bytes % pack);
   int64_t all = int64_t(p.offset | p.inner_size);
   for (int64_t stride : p.kept_stride) all |= stride;
   for (int64_t stride : p.line_stride) all |= stride;
-  p.packed = plan.columns && all % int64_t(pack) == 0;
+  p.aligned = plan.columns && all % int64_t(pack) == 0;
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ ReducePlan plan_reduction(const Tensor& x, DimMask mask, ReduceOrder order) {
   plan.params.outputs = uint64_t(out);
   plan.params.count = float(count);
   split(plan);
-  lay_out_packs(plan);
+  find_alignment(plan);
   return plan;
 }
 
@@ -140,7 +140,7 @@ void launch_reduction(runtime::KernelEntry& kernel, Launch& launch, ReducePlan& 
   }
   const uint64_t bytes = plan.input.element_size(), pack = std::max<uint64_t>(1, 16 / bytes);
   const auto teams = runtime::lane_groups_for(kernel, p.outputs * p.splits, p.split_inner, pack, kReadBytes / bytes);
-  p.team = teams.lanes;
+  p.row_threads = teams.lanes;
   launch.groups({uint32_t(ceil_div(p.outputs, teams.rows_per_threadgroup)), p.splits}, teams.threadgroup_size)
       .work(plan.work() * teams.rows_per_threadgroup)
       .run();

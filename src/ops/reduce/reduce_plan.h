@@ -20,24 +20,24 @@ struct ReduceKernels {
 
 struct ReducePlan {
   ReduceParams params{};
-  Tensor input;          // the tensor given, or a copy of it where its strides fit no loop
-  bool columns = false;  // which kernel
+  Tensor input;          // the given tensor, or a copy of it if its strides fit no loop
+  bool columns = false;  // the columns kernel, not the rows kernel
   uint64_t column_blocks = 1, kept = 1;
 
   uint64_t groups() const { return columns ? column_blocks * kept : params.outputs; }
-  // Elements one threadgroup reads, for splitting between cores.
+  // Elements that one threadgroup reads, to distribute work to cores.
   uint64_t work() const;
 };
 
-enum class ReduceOrder { free, kept };  // kept: elements are numbered, so that a line's order counts (argmax)
+enum class ReduceOrder { free, kept };  // kept: elements are numbered (argmax)
 
-// Loops for reducing the dimensions in `mask`; the result lies contiguous. `x` has elements.
+// The loops that reduce the dimensions in `mask` of a non-empty tensor to a contiguous result.
 ReducePlan plan_reduction(const Tensor& x, DimMask mask, ReduceOrder order = ReduceOrder::free);
 
-// Memory for the partial results of a plan (undefined without splits), and for more rows of [output] after them.
+// Memory for the partial results of a plan (undefined without splits), followed by extra rows of [output].
 Tensor reduce_parts(const ReducePlan& plan, size_t bytes_each, uint32_t extra_rows = 0);
 
-// Grids and threadgroups of the kernel that reads the input: of rows a team of threads for each output and split.
+// Launches the kernel that reads the input, and the one that merges splits.
 void launch_reduction(runtime::KernelEntry& kernel, Launch& launch, ReducePlan& plan);
 void launch_merge(Launch& launch, const ReducePlan& plan);
 
@@ -45,7 +45,7 @@ void launch_merge(Launch& launch, const ReducePlan& plan);
 void run_reduction(const ReduceKernels& kernels, const Tensor& out, const Tensor& x, DimMask mask, Tag in, Tag second,
                    float p = 0);
 
-// Extrema have the input's type, and none of nothing.
+// Checks that an extremum has the input's type and that the reduced dimensions are not empty.
 void check_extremum(const char* name, const Tensor& x, at::IntArrayRef dim, const Tensor& out);
 
 

@@ -15,7 +15,7 @@ using Two = std::tuple<Tensor, Tensor>;
 
 enum : uint32_t { kMean = 1, kRoot = 2 };  // kVarMean, kVarRoot of the kernels
 
-// The variance (or its root, by `flags`) into `var`, and the mean into `mean`, where that is asked for.
+// Stores the variance (or its root, by `flags`) in `var`, and the mean in `mean` if defined.
 void run(const Tensor& x, DimMask mask, const Correction& correction, uint32_t flags, const Tensor& var,
          const Tensor& mean) {
   static const ReduceKernels kernels("var");
@@ -41,7 +41,7 @@ void run(const Tensor& x, DimMask mask, const Correction& correction, uint32_t f
   launch_merge(merge, plan);
 }
 
-// Warns as PyTorch does when `count` elements make `results` elements.
+// Warns as PyTorch does if `count` elements reduced to `results` leave no degrees of freedom.
 void check_freedom(const char* name, int64_t count, int64_t results, const Correction& correction) {
   const int64_t each = results == 0 ? 0 : count / results;
   if (double(each) - correction.value_or(1).toDouble() <= 0)

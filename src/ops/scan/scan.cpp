@@ -23,7 +23,7 @@ struct ScanKernels {
   KernelSet rows, columns;
 };
 
-// Scans dimension `dim` of `x` (contiguous, with elements) into the results, which lie as `x` does.
+// Scans dimension `dim` of `x` (contiguous, not empty) into results of the same layout.
 void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t dim,
           std::initializer_list<Tensor> results) {
   constexpr uint32_t kThreads = 256, kManyRows = 512, kLeastChunk = 4096;
@@ -36,7 +36,7 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
               ": expected sizes below 2^32 - 1, got ", shape);
   const bool rows = inner == 1;
   const uint64_t blocks = ceil_div(inner, kScanColumns), groups = rows ? outer : blocks * outer;
-  // A column's chunk may be short: what it costs is one state.
+  // Chunks of columns may be short, since each costs only one state.
   const uint64_t most = size / (rows ? kLeastChunk : kLeastChunk / 64);
   const uint64_t wanted = std::min(uint64_t(runtime::target_resident_threads()) / (groups * kThreads), most);
   const uint64_t pack = std::max<uint64_t>(1, 16 / x.element_size());
@@ -45,8 +45,8 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
   p.size = uint32_t(size), p.inner = uint32_t(inner);
   p.chunk = uint32_t(wanted > 1 ? ceil_div(ceil_div(size, wanted), pack) * pack : size);
   p.chunks = uint32_t(ceil_div(size, p.chunk));
-  p.packed = aligned(x) && (outer == 1 || size % pack == 0);
-  for (const Tensor& t : results) p.packed &= aligned(t);
+  p.aligned = aligned(x) && (outer == 1 || size % pack == 0);
+  for (const Tensor& t : results) p.aligned &= aligned(t);
   const Tensor states =
       p.chunks > 1 ? at::empty({int64_t(outer * inner * p.chunks), 2}, x.options().dtype(at::kLong)) : Tensor();
   for (p.writes = p.chunks > 1 ? 0 : 1; p.writes < 2; ++p.writes) {
@@ -56,7 +56,7 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
     if (rows) {
       const uint32_t threads = uint32_t(ceil_div(ceil_div(p.chunk, each), 32) * 32);
       const uint32_t limit = p.chunks > 1 || outer >= kManyRows ? kThreads : 4 * kThreads;
-      // Every element waits for the one before it, which costs about what four others do.
+      // Each element depends on the previous one, which costs as much as about four independent elements.
       launch.groups({uint32_t(outer), p.chunks}, std::min(threads, limit)).work(uint64_t(p.chunk) * 4).run();
     } else {
       launch.groups({uint32_t(blocks), uint32_t(outer), p.chunks}, kScanColumns);
@@ -71,16 +71,16 @@ void accumulate(const char* name, const ScanKernels& kernels, const Tensor& x, i
   scan(name, kernels, in, at::maybe_wrap_dim(dim, x.dim()), {out});
 }
 
-// cumsum and cumprod. Integers accumulate as long, unless there is a result of another type.
+// cumsum and cumprod. Integers accumulate in long, unless the result has another type.
 template <OperatorName NAME, typename Meta, auto OF_COMPLEX>
 bool accumulation(const Tensor& x, int64_t dim, Type type, Tensor& out) {
   static const ScanKernels kernels(NAME.text);
   TORCH_CHECK(!out.is_same(x) || type.value_or(x.scalar_type()) == x.scalar_type(),
               "provided dtype must match the dtype of self tensor in ", NAME.text, ". Got ", toString(x.scalar_type()),
               " and ", toString(type.value_or(x.scalar_type())), ".");
-  const at::ScalarType own = at::isIntegralType(x.scalar_type(), true) ? at::kLong : x.scalar_type();
-  const at::ScalarType result = type.value_or(out.defined() ? out.scalar_type() : own);
-  if (x.is_complex() && !c10::isComplexType(result))  // the cast drops imaginary parts, and warns
+  const at::ScalarType promoted = at::isIntegralType(x.scalar_type(), true) ? at::kLong : x.scalar_type();
+  const at::ScalarType result = type.value_or(out.defined() ? out.scalar_type() : promoted);
+  if (x.is_complex() && !c10::isComplexType(result))  // the cast drops imaginary parts and warns
     return accumulation<NAME, Meta, OF_COMPLEX>(x.to(result), dim, type, out);
   if (const Tensor z = OF_COMPLEX(x, dim, result); z.defined()) return return_or_copy(NAME.text, z, out);
   if (!has_number_kernel(x) || tag_of(result) >= Tag::b8) return false;
@@ -109,10 +109,10 @@ bool extremum(const Tensor& x, Tensor& values, Tensor& indices, int64_t dim) {
     return false;
   if (x.numel() == 0) return true;
   const auto target = [](const Tensor& t) { return t.is_contiguous() ? t : at::empty(t.sizes(), t.options()); };
-  const Tensor found = target(values), places = target(indices);
-  scan(NAME.text, kernels, x.contiguous(), at::maybe_wrap_dim(dim, x.dim()), {found, places});
+  const Tensor found = target(values), positions = target(indices);
+  scan(NAME.text, kernels, x.contiguous(), at::maybe_wrap_dim(dim, x.dim()), {found, positions});
   if (!found.is_same(values)) values.copy_(found);
-  if (!places.is_same(indices)) indices.copy_(places);
+  if (!positions.is_same(indices)) indices.copy_(positions);
   return true;
 }
 

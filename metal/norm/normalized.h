@@ -1,0 +1,32 @@
+// Shared by layer_norm, group_norm and batch_norm.
+#pragma once
+
+#include "lib/row.h"
+
+// Functors of a pair (gradient, input).
+struct Gradient {
+  float at(thread const Pair& v) const { return v.a; }
+};
+struct GradientTimesCentered {
+  float mean;
+  float at(thread const Pair& v) const { return v.a * (v.b - mean); }
+};
+
+// (x - mean) * rstd * weight + bias.
+struct Normalized {
+  float mean, rstd;
+  float at(float x, Pair parameters) const { return fma((x - mean) * rstd, parameters.a, parameters.b); }
+};
+
+// Approximates the mean of a row of n elements by a sample's, then sums deviations from it, which correct it, and their
+// squares.
+template <typename T>
+inline Normalized normalized(thread RegisterRow<Loader<T>>& row, float n, float eps, threadgroup float2* scratch,
+                             RowGroup group, GroupThread g) {
+  const float2 sample = rg_reduce<CombineSum>(row.sample(), scratch, group, g);
+  const float center = sample.x / sample.y / kSampleScale;
+  const float2 sums = row.sums(Deviation{center, 1.0f}, SquaredDeviation{center, 1.0f});
+  const float2 means = rg_reduce<CombineSum>(sums, scratch, group, g) / float2(n);
+  const float variance = is_infinite(means.y) ? means.y : propagating_max(means.y - means.x * means.x, 0.0f);
+  return {is_infinite(center) ? center : center + means.x, 1.0f / precise::sqrt(variance + eps)};
+}
