@@ -106,7 +106,7 @@ def test_full_disk(tmp_path: Path) -> None:
     code = """
 import errno, os
 from mpsx.shader import cache
-whole = os.replace
+replace_file = os.replace
 def replace(source, target):
     if str(target).startswith(os.environ["MPSX_CACHE_DIR"]):
         raise OSError(errno.ENOSPC, "No space left on device")

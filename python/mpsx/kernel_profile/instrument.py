@@ -21,7 +21,7 @@ ARITHMETIC = re.compile(r"= (?:fadd|fsub|fmul|fdiv|frem) (?:(?:fast|nnan|ninf|ns
 FMA = re.compile(r"call .*?@llvm\.(?:fma|fmuladd)\.(\w+)\(")
 SQRT = re.compile(r"call .*?@llvm\.sqrt\.(\w+)\(")
 BARRIER = re.compile(r"\bcall (?!.*@llvm\.)|\bfence\b")  # may change any memory
-ENGINE = "mpsx_matrix_cells"  # the function that emulates a GPU's matrix unit, which is not instrumented
+ENGINE = "mpsx_matrix_elements"  # the function that emulates a GPU's matrix unit, which is not instrumented
 
 
 @dataclass
