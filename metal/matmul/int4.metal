@@ -60,7 +60,8 @@ kernel void matmul_int4(device T* out [[buffer(0)]], device const T* a [[buffer(
 
 // This thread's share of the dot product of x and a row of packed weights, block by block.
 template <typename T>
-inline float int4_dot(device const T* x, device const uchar* packed, Int4Loader<T> weights, uint column, RowGroup group) {
+inline float int4_dot(device const T* x, device const uchar* packed, Int4Loader<T> weights, uint column,
+                      RowGroup group) {
   float sum = 0.0f;
   for (uint block = group.index; block < weights.K / kInt4Block; block += group.count) {
     const float2 s = weights.scale_of(block, column);
