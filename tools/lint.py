@@ -217,6 +217,20 @@ def comments():
 
 
 @check
+def vocabulary():
+    """Retired identifiers (tools/vocabulary.py)."""
+    from vocabulary import IDENTIFIERS
+    retired = [(re.compile(rf"\b(?:{pattern})\b"), instead) for pattern, instead in IDENTIFIERS.items()]
+    for path in files(*SOURCE):
+        if path.name == "vocabulary.py":
+            continue
+        for number, line in enumerate(path.read_text().split("\n"), 1):
+            for pattern, instead in retired:
+                if found := pattern.search(line):
+                    yield f"{name_of(path)}:{number}: {found[0]!r} is retired: {instead}"
+
+
+@check
 def names():
     """The layout: top-level entries, file lengths, no leftovers."""
     everything = files()

@@ -27,7 +27,7 @@ struct AttentionShape {
   typedef BlockLoader<T, columns, HEAD_DIM, kAttentionThreads> Loader;
 };
 
-// A query head of a batch. `group`: the number of query heads that share the head of `data`.
+// The index of a query head. `group` is the number of query heads per head of `data`.
 struct AttentionHead {
   uint batch, head;
   template <typename T>

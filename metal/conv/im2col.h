@@ -16,8 +16,8 @@ inline int source_index(uint position, uint tap, uint d, thread const ConvWindow
   return index >= 0 && index < int(w.source[d]) ? index : -1;
 }
 
-// Of `count` positions of an output row, from `first` on, those in [low, high) read within the source row: position i
-// reads `start` + i * `step`. For forward windows, and for backward ones with stride 1.
+// The range [low, high) of the positions of an output row, counted from `first`, that read inside the source row:
+// position i reads `start` + i * `step`. For forward windows, and for backward ones with stride 1.
 struct ConvRange {
   int start, step;
   uint low, high;

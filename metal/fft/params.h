@@ -14,9 +14,9 @@ enum : uint32_t {
 enum : uint32_t {
   kFftDirect = 0,
   kFftHermitian = 1,  // the first half of a Hermitian sequence
-  kFftChirp = 2       // the convolution kernel of Bluestein's algorithm, computed in place of a load
+  kFftChirp = 2       // the convolution kernel of Bluestein's algorithm, computed instead of loaded
 };
-// Factors of the elements before or after the transform.
+// What multiplies each element before or after the transform.
 enum : uint32_t { kFftOne = 0, kFftByChirp = 1, kFftByTable = 2 };
 
 // A pass transforms many columns of `size` points. A transform of n points is one pass, or several passes whose sizes
