@@ -16,7 +16,7 @@ enum : uint32_t {
   kFftHermitian = 1,  // the first half of a Hermitian sequence
   kFftChirp = 2       // the convolution kernel of Bluestein's algorithm, computed instead of loaded
 };
-// What multiplies each element before or after the transform.
+// The factor that multiplies each element before or after the transform.
 enum : uint32_t { kFftOne = 0, kFftByChirp = 1, kFftByTable = 2 };
 
 // A pass transforms many columns of `size` points. A transform of n points is one pass, or several passes whose sizes
