@@ -3,7 +3,7 @@
 #ifndef MPSX_KERNEL_ABI_H
 #define MPSX_KERNEL_ABI_H
 
-#define MPSX_KERNEL_ABI_VERSION 3
+#define MPSX_KERNEL_ABI_VERSION 4
 #define MPSX_MAX_BUFFERS 31 /* Metal's limit; args[31 + n] is [[threadgroup(n)]] memory */
 #define MPSX_MAX_ARGUMENTS 63
 #define MPSX_SIMD_WIDTH 32         /* of SIMT kernels; a SIMD group of a wide kernel has one lane */
@@ -92,6 +92,15 @@ typedef struct mpsx_simt_services {
   int (*inactive_lane)(unsigned source, const mpsx_site* site);
   /* The memory of threadgroup variable number `key` of the file. */
   void* (*threadgroup_variable)(unsigned key, unsigned bytes, const char* name);
+  /* Operations of tensors (metal_stdlib/tensor/scope.h). The running thread. */
+  const mpsx_thread* (*current_thread)(void);
+  /* Permutes layouts that Metal leaves open; 0 keeps the order. */
+  unsigned (*layout_seed)(void);
+  /* Waits for all threads of the threadgroup, which must have `simdgroups` full SIMD groups, and returns the value of
+   * each; valid until the caller's next call. */
+  const void* const* (*collective)(const void* value, unsigned simdgroups, const mpsx_site* site);
+  /* Called when only some lanes of a SIMD group have reached an operation of all. Does not return. */
+  void (*incomplete_scope)(unsigned active, const mpsx_site* site);
   /* Kernels compiled with checks (metal_stdlib/simt_checks.h) report every memory access before it happens. `code` is
    * the return address of the call, `access` is MPSX_ATOMIC_*. */
   void (*read)(const void* address, unsigned long bytes, const void* code);

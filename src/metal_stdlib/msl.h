@@ -16,6 +16,7 @@ MPSX_CONVERGENT_BEGIN
 #include "half.h"
 #include "vector.h"
 #include "vector_ops.h"
+#include "extended_vector.h"
 #include "math_basic.h"
 #include "common.h"
 #include "math_exp.h"
@@ -37,6 +38,18 @@ MPSX_CONVERGENT_BEGIN
 #include "simt.h"
 #else
 #include "simd.h"
+#endif
+#if __cplusplus >= 202302L  // descriptors are template arguments: shaders that use tensors are compiled as C++23
+#include "tensor/extents.h"
+#include "tensor/tensor.h"
+#ifdef MPSX_CUDA
+#include "cuda/tensor/scope.h"
+#else
+#include "tensor/scope.h"
+#endif
+#include "tensor/layout.h"
+#include "tensor/cooperative_tensor.h"
+#include "tensor/matmul2d.h"
 #endif
 #include "launch.h"
 #ifdef MPSX_CUDA

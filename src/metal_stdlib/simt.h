@@ -21,6 +21,11 @@ MPSX_CALL mpsx_exchanged mpsx_simt_exchange_long(const void* value, unsigned byt
                                                  const char* file, int line);
 MPSX_CALL int mpsx_simt_inactive_lane(unsigned source, const char* function, const char* file, int line);
 MPSX_CALL void* mpsx_simt_threadgroup_variable(unsigned key, unsigned bytes, const char* name);
+MPSX_CALL const mpsx_thread* mpsx_simt_current_thread();
+MPSX_CALL unsigned mpsx_simt_layout_seed();
+MPSX_CALL const void* const* mpsx_simt_collective(const void* value, unsigned simdgroups, const char* function,
+                                                  const char* file, int line);
+MPSX_CALL void mpsx_simt_incomplete_scope(unsigned active, const char* function, const char* file, int line);
 }
 
 // The caller's file and line, as two default arguments.

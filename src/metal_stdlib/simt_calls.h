@@ -88,6 +88,17 @@ MPSX_CALL int mpsx_simt_inactive_lane(unsigned source, const char* function, con
 MPSX_CALL void* mpsx_simt_threadgroup_variable(unsigned key, unsigned bytes, const char* name) {
   return mpsx_simt->threadgroup_variable(key, bytes, name);
 }
+MPSX_CALL const mpsx_thread* mpsx_simt_current_thread() { return mpsx_simt->current_thread(); }
+MPSX_CALL unsigned mpsx_simt_layout_seed() { return mpsx_simt->layout_seed(); }
+MPSX_CALL const void* const* mpsx_simt_collective(const void* value, unsigned simdgroups, const char* function,
+                                                  const char* file, int line) {
+  const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
+  return mpsx_simt->collective(value, simdgroups, &site);
+}
+MPSX_CALL void mpsx_simt_incomplete_scope(unsigned active, const char* function, const char* file, int line) {
+  const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
+  mpsx_simt->incomplete_scope(active, &site);
+}
 }
 #if defined(__SANITIZE_THREAD__)
 #define MPSX_CHECKED

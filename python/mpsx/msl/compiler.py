@@ -68,6 +68,8 @@ CUDA_FLAGS = """-std=c++17 -O3 -fno-exceptions -fno-rtti -fno-math-errno -fno-tr
 CUDA_TARGET = {True: ["-target", "nvptx64-cuda", "-mcpu=sm_80+ptx80"],   # zig's spelling
                False: ["--target=nvptx64-nvidia-cuda", "-march=sm_80", "-Xclang", "-target-feature", "-Xclang",
                        "+ptx80"]}
+# Sources with Metal 4 tensors (passes/tensors.py). The C++ compiler gets the tensors of metal_stdlib with it.
+TENSOR_FLAGS = ["-std=c++23"]
 ZIG_FLAGS = ["-nostdlib++", "-nostdinc++", "-fno-sanitize=undefined"]
 
 

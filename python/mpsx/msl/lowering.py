@@ -6,6 +6,7 @@ from .passes.conditionals import wrap_mixed_ternary
 from .passes.division import guard_divisions
 from .passes.function_constants import FunctionConstants
 from .passes.overloads import remove_duplicates, suppress_argument_lookup
+from .passes.tensors import mark_threadgroup_elements
 from .passes.threadgroup_memory import declare_sizes, share_variables
 from .passes.unions import make_unions_assignable
 from .passes.vectors import complete_initializers, compose_swizzles, convert_swizzles, index_constant_components
@@ -52,5 +53,6 @@ def lower(src, module, shared=False, general=False):
         guard_divisions(src, done)
     if shared:
         done |= share_variables(src, unit)
+    done |= mark_threadgroup_elements(src)
     lower_address_spaces(src, unit, done, shared)
     declare_sizes(src, module)

@@ -23,15 +23,16 @@ APPLE_HEADERS = [
 
 ENTERED = re.compile(r'^# \d+ "((?:\\.|[^"\\])*)" 1\b', re.M)
 # Included by files that are shared with CPU code, and provided by Metal.
-EMPTY_HEADERS = ["simd/simd.h"]
+EMPTY_HEADERS = ["simd/simd.h", "MetalPerformancePrimitives/MetalPerformancePrimitives.h"]
 
 # The loop hints of metal/lib/types.h stay macros until the C++ compiler defines them as pragmas that it supports.
 DEFINES = [
     "__METAL__=1",
-    "__METAL_VERSION__=320",
+    "__METAL_VERSION__=400",
     "__METAL_MACOS__=1",
     "__HAVE_BFLOAT__=1",
     "__HAVE_SIMDGROUP_MATRIX__=1",
+    "__HAVE_TENSOR__=1",
     "__METAL_FAST_MATH__=1",
     "__METAL_MAYBE_FAST_MATH__=1",
     "__METAL_PRECISE_MATH__=0",

@@ -32,6 +32,7 @@ class Builder:
     def __init__(self, cache: Cache, target: Target, includes: list[str], name: str, text: str) -> None:
         self.cache, self.target, self.includes, self.name = cache, target, includes, name
         self.kernels = KERNEL.findall(text)  # for messages
+        self.tensors = False  # whether the source has Metal 4 tensors
         self.seconds = processes.time_limit()
         try:
             with self.limited():
@@ -46,15 +47,17 @@ class Builder:
         from ..msl import check
         from ..msl.check.messages import explain
         from ..msl.library import translate_library
+        from ..msl.passes.tensors import uses_tensors
         from ..msl.source import MslError, Source
 
         texts = {self.name: source}
         on_gpu = self.target.mode == "cuda"
         with self.working_folder() as folder:
-            header, calls = (None, None) if on_gpu else self.start_shared_files(folder)
             text, files = self.preprocess(source, folder)
             try:
                 src = Source(text)
+                self.tensors = uses_tensors(text)
+                header, calls = (None, None) if on_gpu else self.start_shared_files(folder)
                 unit = check.unit_of(src)
             except MslError as error:
                 self.reject(check.from_text(str(error)), texts)
@@ -98,8 +101,9 @@ class Builder:
     def build_kernel(self, source: str, exports: str, kernel: str, name: str) -> Path:
         """Compile one kernel, which `exports` exports from a translated source; cache the library as `name`."""
         from ..msl.check.messages import explain
+        from ..msl.passes.tensors import uses_tensors
 
-        self.kernels = [kernel]
+        self.kernels, self.tensors = [kernel], uses_tensors(source)
         with self.working_folder() as folder:
             try:
                 if self.target.mode == "cuda":
@@ -124,7 +128,8 @@ class Builder:
         clang = "clang" in self.compiler.description
         readable = [*(CLANG_FLAGS if clang else FLAGS), "-fsyntax-only", "-x", "c++", "-"]
         if self.target.mode == "cuda":  # zig's own driver would compile it fully
-            self.run([*self.clang, *self.compiler.clang_flags("", "cuda", general=True), *readable], source + exports)
+            flags = [*self.compiler.clang_flags("", "cuda", general=True), *self.tensor_flags()]
+            self.run([*self.clang, *flags, *readable], source + exports)
         elif clang:
             header = self.finish(self.start_source(source, folder, header))
             self.run([*self.clang, *self.flags(), "-include-pch", str(header), *readable], exports)
@@ -166,7 +171,13 @@ class Builder:
         """The flags of the C++ compiler."""
         simt = self.target.mode == "simt"
         flags = self.compiler.clang_flags("baseline" if simt else self.target.isa, self.target.mode, general=True)
-        return [*flags, "-DMPSX_SIMT=1", "-DMPSX_GENERAL=1"]
+        return [*flags, *self.tensor_flags(), "-DMPSX_SIMT=1", "-DMPSX_GENERAL=1"]
+
+    def tensor_flags(self) -> list[str]:
+        """The flags that a source with tensors needs."""
+        from ..msl.compiler import TENSOR_FLAGS
+
+        return TENSOR_FLAGS if self.tensors else []
 
     def run(self, command: list[str], text: str = "", **options: object) -> str:
         """Run a compiler and return its standard output; raise SyntaxError with its messages if it fails."""
@@ -244,7 +255,7 @@ class Builder:
         code, library = folder / "shader.cpp", folder / "shader.ptx"
         code.write_text(text)
         # zig's driver can select an older PTX version than clang's newest.
-        flags = [*self.compiler.flags(mode="cuda", general=True), *CLANG_FLAGS]
+        flags = [*self.compiler.flags(mode="cuda", general=True), *self.tensor_flags(), *CLANG_FLAGS]
         env = processes.with_caches_in(folder)
         self.write_ir([*self.compiler.command, *flags], code, env)
         self.run([*self.compiler.command, *flags, "-S", f"{code}.ll", "-o", f"{code}.ptx"], env=env)

@@ -89,12 +89,17 @@ def _zig() -> str | None:
 def translator_hash(folder: str) -> str:
     """Hash the translator and its headers; `folder` caches the hash until a file changes."""
     packages = (TRANSLATOR / name for name in ("check", "codegen", "passes"))
-    return _contents_hash(folder, TRANSLATOR, *packages, METAL_STDLIB, METAL_STDLIB / "cuda")
+    return _contents_hash(folder, TRANSLATOR, *packages, *stdlib_folders())
 
 
 def headers_hash(folder: str) -> str:
     """Hash the headers that translated code is compiled with."""
-    return _contents_hash(folder, METAL_STDLIB, METAL_STDLIB / "cuda")
+    return _contents_hash(folder, *stdlib_folders())
+
+
+def stdlib_folders() -> tuple[Path, ...]:
+    """The folders of the Metal standard library's headers."""
+    return (METAL_STDLIB, *(METAL_STDLIB / name for name in ("cuda", "tensor", "cuda/tensor")))
 
 
 @functools.cache

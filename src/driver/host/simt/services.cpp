@@ -82,6 +82,34 @@ struct Services {
     if (made && w->monitor_) w->monitor_->variable(*w, w->arena_.variables()[MPSX_MAX_BUFFERS + key]);
     return p;
   }
+
+  static const mpsx_thread* current_thread() { return &Worker::active()->thread(); }
+
+  static unsigned layout_seed() { return unsigned(Worker::active()->job_->seed); }
+
+  static const void* const* collective(const void* value, unsigned simdgroups, const Site* site) {
+    Worker* w = Worker::active();
+    const unsigned expected = simdgroups * MPSX_SIMD_WIDTH;
+    if (is_single_thread(w) || w->count_ != expected) {
+      char text[200];
+      std::snprintf(text, sizeof text,
+                    "%s: expected a threadgroup of %u threads for execution_simdgroups<%u>, got one of %u",
+                    site->function, expected, simdgroups, w->count_);
+      w->fault(text, *site);
+    }
+    w->collected_.resize(w->count_);
+    if (value) w->collected_[w->lane_->index] = value;
+    w->wait_at_threadgroup_barrier(*site);
+    return w->collected_.data();
+  }
+
+  static void incomplete_scope(unsigned active, const Site* site) {
+    Worker* w = Worker::active();
+    char text[160];
+    std::snprintf(text, sizeof text, "%s: expected all %d lanes of SIMD group %u to call it together, got %d",
+                  site->function, MPSX_SIMD_WIDTH, w->thread().simdgroup, __builtin_popcount(active));
+    w->fault(text, *site);
+  }
 };
 
 const mpsx_simt_services kServices = {&Services::threadgroup_barrier,
@@ -89,6 +117,10 @@ const mpsx_simt_services kServices = {&Services::threadgroup_barrier,
                                       &Services::exchange,
                                       &Services::inactive_lane,
                                       &Services::threadgroup_variable,
+                                      &Services::current_thread,
+                                      &Services::layout_seed,
+                                      &Services::collective,
+                                      &Services::incomplete_scope,
                                       &check_read,
                                       &check_write,
                                       &check_atomic,

@@ -1,0 +1,27 @@
+"""Lowers the types of Metal 4 tensors: marks elements in threadgroup memory, which C++ types do not show."""
+
+import re
+
+# Words that only sources with tensors contain. Tensor operations take their descriptor as a template argument, which
+# needs a later C++ standard than the rest of Metal.
+TENSORS = re.compile(r"\b(?:dextents|tensor_(?:handle|offset|inline|ops)|cooperative_tensor|matmul2d|convolution2d)\b")
+
+
+def uses_tensors(text):
+    """Whether a preprocessed or translated source has Metal 4 tensors."""
+    return TENSORS.search(text) is not None
+
+
+def mark_threadgroup_elements(src):
+    """Turns `tensor<threadgroup T, …>` into a tensor of threadgroup_space<T>; returns the tokens that are done."""
+    done = set()
+    for i, t in enumerate(src.texts):
+        if t != "tensor" or src.texts[i + 1:i + 2] != ["<"]:
+            continue
+        begin, end = src.split(i + 2, src.angle_end(i + 1))[0]
+        spaces = [k for k in range(begin, end) if src.texts[k] == "threadgroup"]
+        if spaces:
+            src.replace(spaces[0], spaces[0] + 1)
+            src.wrap(begin, end, "::mpsx::threadgroup_space<", ">")
+            done.update(spaces)
+    return done

@@ -1,0 +1,157 @@
+// cooperative_tensor<ElementType, Extents, Layout>: a tensor whose elements the threads of a scope hold in registers
+// (MSL specification 4.0, section 2.22).
+#pragma once
+
+namespace mpsx {
+// The coordinates of a cooperative tensor's elements. Coordinate 0 is the column.
+template <class L>
+struct coordinates {
+  static constexpr size_t kRank = 2;
+  typedef metal::extents<int, size_t(L::kColumns), size_t(L::kRows)> extents_type;
+  static MPSX_FN int at(int thread, int i, size_t d) {
+    return d == 0 ? element_column<L>(thread, i) : element_row<L>(thread, i);
+  }
+};
+template <class L, bool OF_ROWS>
+struct coordinates<reduced_layout<L, OF_ROWS>> {
+  static constexpr size_t kRank = 1;
+  typedef metal::extents<int, size_t(reduced_layout<L, OF_ROWS>::kSize)> extents_type;
+  static MPSX_FN int at(int thread, int i, size_t) { return reduced_layout<L, OF_ROWS>::position(thread, i); }
+};
+template <class L>
+struct layout_scope {
+  typedef typename L::scope type;
+};
+template <class L, bool OF_ROWS>
+struct layout_scope<reduced_layout<L, OF_ROWS>> : layout_scope<L> {};
+}  // namespace mpsx
+
+namespace metal {
+// Layout is mpsx::cooperative_layout<L, C>, where C is the type of coordinates.
+template <class ElementType, class Extents, class Layout>
+class cooperative_tensor {
+ public:
+  typedef ElementType element_type;
+  typedef ElementType value_type;
+  typedef Extents extents_type;
+  typedef typename Layout::coordinate_type index_type;
+  typedef Layout layout_type;
+  typedef typename Layout::layout mpsx_layout;
+  typedef mpsx::coordinates<mpsx_layout> mpsx_coordinates;
+  static constexpr size_t mpsx_rank = mpsx_coordinates::kRank;
+
+  // Visits a thread's elements, valid or not.
+  class iterator {
+   public:
+    MPSX_FN iterator(cooperative_tensor* tensor, int i) : tensor_(tensor), i_(i) {}
+    MPSX_FN ElementType& operator*() const { return (*tensor_)[i_]; }
+    MPSX_FN ElementType* operator->() const { return &(*tensor_)[i_]; }
+    MPSX_FN iterator& operator++() {
+      ++i_;
+      return *this;
+    }
+    MPSX_FN iterator operator++(int) {
+      iterator before(*this);
+      ++i_;
+      return before;
+    }
+    MPSX_FN bool operator==(const iterator& other) const { return i_ == other.i_; }
+    MPSX_FN bool operator!=(const iterator& other) const { return i_ != other.i_; }
+    MPSX_FN bool is_valid_element() const { return tensor_->is_valid_element(i_); }
+    MPSX_FN auto get_multidimensional_index() const { return tensor_->get_multidimensional_index(i_); }
+    typedef mpsx_layout mpsx_source;
+    MPSX_FN int mpsx_index() const { return i_; }
+
+   private:
+    cooperative_tensor* tensor_;
+    int i_;
+  };
+
+  static constexpr size_t get_rank() { return mpsx_rank; }
+  static constexpr ushort get_capacity() { return ushort(mpsx_layout::kCapacity); }
+  // Whether this thread's element i exists.
+  MPSX_FN bool is_valid_element(int i) const {
+    for (size_t d = 0; d < mpsx_rank; ++d)
+      if (coordinate(i, d) >= int(Extents::static_extent(d))) return false;
+    return true;
+  }
+  MPSX_FN bool get_mask(int i) const { return is_valid_element(i); }
+  // Coordinate 0 varies fastest in memory: for a matrix (column, row).
+  MPSX_FN array<index_type, mpsx_rank> get_multidimensional_index(int i) const {
+    array<index_type, mpsx_rank> index;
+    for (size_t d = 0; d < mpsx_rank; ++d) index[d] = index_type(coordinate(i, d));
+    return index;
+  }
+  MPSX_FN ElementType& operator[](int i) { return elements_[i]; }
+  MPSX_FN const ElementType& operator[](int i) const { return elements_[i]; }
+  MPSX_FN ElementType get(int i) const { return elements_[i]; }
+  MPSX_FN void set(int i, ElementType value) { elements_[i] = value; }
+  MPSX_FN iterator begin() { return iterator(this, 0); }
+  MPSX_FN iterator end() { return iterator(this, mpsx_layout::kCapacity); }
+
+  // The iterator of this reduction's value for the row (or column) of another tensor's element. The tensors must be
+  // compatible: mpp::tensor_ops::is_iterator_compatible.
+  template <class I>
+  MPSX_FN iterator map_iterator(const I& other) {
+    return iterator(this, mpsx_layout::kOfRows ? I::mpsx_source::row_slot(other.mpsx_index())
+                                               : I::mpsx_source::column_slot(other.mpsx_index()));
+  }
+
+  // Copies the elements that exist and are within the extents of `source` or `target`.
+  template <class E, class S, class D, class... T>
+  MPSX_FN void load(const tensor<E, S, D, T...>& source) {
+    visit(source, [&](int i, auto& element) { elements_[i] = ElementType(element); });
+  }
+  template <class E, class S, class D, class... T>
+  MPSX_FN void store(const tensor<E, S, D, T...>& target) const {
+    typedef typename tensor<E, S, D, T...>::value_type V;
+    visit(target, [&](int i, auto& element) { element = V(elements_[i]); });
+  }
+
+  MPSX_FN const ElementType* mpsx_elements() const { return elements_; }
+
+ private:
+  MPSX_FN int coordinate(int i, size_t d) const {
+    return mpsx_coordinates::at(mpsx::scope_thread<typename mpsx::layout_scope<mpsx_layout>::type>(), i, d);
+  }
+  template <class T, class F>
+  MPSX_FN void visit(const T& tensor, F f) const {
+    static_assert(T::get_rank() == mpsx_rank, "load and store: expected a tensor of the cooperative tensor's rank");
+    const int thread = mpsx::scope_thread<typename mpsx::layout_scope<mpsx_layout>::type>();
+    MPSX_UNROLL_LOOP
+    for (int i = 0; i < mpsx_layout::kCapacity; ++i) {
+      array<long, mpsx_rank> at;
+      bool inside = true;
+      for (size_t d = 0; d < mpsx_rank; ++d) {
+        at[d] = mpsx_coordinates::at(thread, i, d);
+        inside = inside && at[d] < long(Extents::static_extent(d)) && at[d] < long(tensor.get_extent(d));
+      }
+      if (inside) f(i, tensor[at]);
+    }
+  }
+  ElementType elements_[mpsx_layout::kCapacity] = {};  // a fresh destination reads as zero
+};
+}  // namespace metal
+
+namespace mpsx {
+template <class L, class C = int>
+struct cooperative_layout {
+  typedef L layout;
+  typedef C coordinate_type;
+};
+// A cooperative tensor of T with layout L.
+template <class T, class L, class C = int>
+using cooperative =
+    metal::cooperative_tensor<T, typename coordinates<L>::extents_type, cooperative_layout<L, C>>;
+
+template <class X>
+struct is_cooperative {
+  static constexpr bool value = false;
+};
+template <class T, class E, class L>
+struct is_cooperative<metal::cooperative_tensor<T, E, L>> {
+  static constexpr bool value = true;
+};
+template <class X>
+constexpr bool is_cooperative_v = is_cooperative<metal::remove_cv_t<X>>::value;
+}  // namespace mpsx

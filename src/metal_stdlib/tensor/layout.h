@@ -1,0 +1,108 @@
+// How the threads of a scope share the elements of a matrix. A layout has `rows` x `columns` elements; element i of a
+// thread is at row(thread, i) and column(thread, i).
+#pragma once
+
+namespace mpsx {
+// Threads per row of a scope's threads: the largest power of two that leaves no thread without a row.
+constexpr int row_threads(int rows, int threads) {
+  int found = 1;
+  while (found * 2 <= rows && found * 2 <= threads / 4) found *= 2;
+  return threads < 4 ? 1 : found;
+}
+// A permutation of [0, n) for a seed, and its inverse. Seed 0 keeps the order.
+MPSX_FN int swapped(int i, int n) { return (i | 1) < n ? i ^ 1 : i; }
+MPSX_FN int reflected(int i, int n, unsigned seed) { return int((seed + unsigned(n - i)) % unsigned(n)); }
+MPSX_FN int permuted(int i, int n, unsigned seed) { return seed ? reflected(swapped(i, n), n, seed) : i; }
+MPSX_FN int unpermuted(int i, int n, unsigned seed) { return seed ? swapped(reflected(i, n, seed), n) : i; }
+
+// The threads form a grid, in which each owns several rows and columns. Metal leaves the layout open, so tests permute
+// it by a seed; row(thread, i) does not depend on the number of columns, as map_iterator requires.
+template <int ROWS, int COLUMNS, class Scope>
+struct grid_layout {
+  typedef Scope scope;
+  static constexpr int kRows = ROWS, kColumns = COLUMNS;
+  static constexpr int kThreads = scope_size<Scope>::threads, kGridRows = row_threads(ROWS, kThreads),
+                       kGridColumns = kThreads / kGridRows;
+  static constexpr int kThreadRows = (ROWS + kGridRows - 1) / kGridRows;
+  static constexpr int kThreadColumns = (COLUMNS + kGridColumns - 1) / kGridColumns;
+  static constexpr int kCapacity = kThreadRows * kThreadColumns;
+  static constexpr bool kFixed = false;
+
+  // Slots number a thread's rows and columns.
+  static constexpr int row_slot(int i) { return i / kThreadColumns; }
+  static constexpr int column_slot(int i) { return i % kThreadColumns; }
+  static constexpr int element(int row, int column) { return row * kThreadColumns + column; }
+  // May be beyond the matrix: then the element is not valid.
+  static MPSX_FN int slot_row(int thread, int slot) {
+    const int at = thread / kGridColumns + slot * kGridRows;
+    return at < ROWS ? permuted(at, ROWS, layout_seed()) : at;
+  }
+  static MPSX_FN int slot_column(int thread, int slot) {
+    const int at = thread % kGridColumns * kThreadColumns + slot;
+    return at < COLUMNS ? permuted(at, COLUMNS, layout_seed()) : at;
+  }
+  // The thread that owns an element, and the element's number there.
+  static MPSX_FN int owner(int row, int column, int& i) {
+    const int r = unpermuted(row, ROWS, layout_seed()), c = unpermuted(column, COLUMNS, layout_seed());
+    i = element(r / kGridRows, c % kThreadColumns);
+    return r % kGridRows * kGridColumns + c / kThreadColumns;
+  }
+};
+
+// 16x16 fragments, side by side for 16x32 and one below the other for 32x16, as one SIMD group of an M5 holds them and
+// MLX's kernels assume (mlx/backend/metal/kernels/steel/gemm/nax.h): lane l has rows r and r + 8 and four adjacent
+// columns of each, where r = (l / 4 & 4) + l / 2 % 4 and the first column is 4 * ((l / 4 & 2) + l % 2).
+template <int ROWS, int COLUMNS>
+struct fragment_layout {
+  typedef metal::execution_simdgroup scope;
+  static constexpr int kRows = ROWS, kColumns = COLUMNS, kThreads = MPSX_SIMD_WIDTH;
+  static constexpr int kThreadRows = ROWS / 8, kThreadColumns = COLUMNS / 4, kCapacity = kThreadRows * kThreadColumns;
+  static constexpr bool kFixed = true;
+  static_assert(ROWS == 16 || COLUMNS == 16, "fragments form one row or one column");
+
+  static constexpr int row_slot(int i) { return i / 8 / (COLUMNS / 16) * 2 + i % 8 / 4; }
+  static constexpr int column_slot(int i) { return i / 8 % (COLUMNS / 16) * 4 + i % 4; }
+  static constexpr int element(int row, int column) {
+    return (row / 2 * (COLUMNS / 16) + column / 4) * 8 + row % 2 * 4 + column % 4;
+  }
+  static MPSX_FN int slot_row(int thread, int slot) {
+    return slot / 2 * 16 + slot % 2 * 8 + (thread / 4 & 4) + thread / 2 % 4;
+  }
+  static MPSX_FN int slot_column(int thread, int slot) {
+    return slot / 4 * 16 + ((thread / 4 & 2) + thread % 2) * 4 + slot % 4;
+  }
+  static MPSX_FN int owner(int row, int column, int& i) {
+    i = element(row / 16 * 2 + row / 8 % 2, column / 16 * 4 + column % 4);
+    return (row & 4) << 2 | (row & 3) << 1 | (column & 8) | (column >> 2 & 1);
+  }
+};
+
+template <class L>
+MPSX_FN int element_row(int thread, int i) {
+  return L::slot_row(thread, L::row_slot(i));
+}
+template <class L>
+MPSX_FN int element_column(int thread, int i) {
+  return L::slot_column(thread, L::column_slot(i));
+}
+
+// One value per row (or column) of layout L. Every thread that owns an element of a row holds a copy of its value.
+template <class L, bool OF_ROWS>
+struct reduced_layout {
+  typedef L source;
+  static constexpr bool kOfRows = OF_ROWS;
+  static constexpr int kSize = OF_ROWS ? L::kRows : L::kColumns;
+  static constexpr int kCapacity = OF_ROWS ? L::kThreadRows : L::kThreadColumns;
+  static MPSX_FN int position(int thread, int slot) {
+    return OF_ROWS ? L::slot_row(thread, slot) : L::slot_column(thread, slot);
+  }
+};
+
+// Whether equal slots of A and B are the same rows (or columns) for every thread.
+template <class A, class B, bool OF_ROWS>
+constexpr bool same_slots() {
+  if constexpr (A::kThreads != B::kThreads || A::kFixed != B::kFixed) return false;
+  if constexpr (OF_ROWS) return A::kRows == B::kRows && A::kThreadRows == B::kThreadRows;
+  return A::kColumns == B::kColumns && A::kThreadColumns == B::kThreadColumns && A::kRows == B::kRows;
+}
+}  // namespace mpsx

@@ -1,0 +1,210 @@
+// mpp::tensor_ops::matmul2d (Metal Performance Primitives, macOS 26): the interface. matmul2d_reference.h and
+// ../cuda/tensor/ implement it.
+#pragma once
+
+namespace mpp {
+namespace tensor_ops {
+// C (M x N) = A (M x K) B (K x N), of a tile m x n. With extent 0 first, A has the extents (K, M), or (M, K) if it is
+// transposed; B has (N, K), or (K, N); C has (N, M).
+struct matmul2d_descriptor {
+  enum class mode { multiply, multiply_accumulate };
+  int m, n, k;  // k: dynamic_extent takes K from the operands
+  bool transpose_left, transpose_right, relaxed_precision;
+  mode matmul_mode;
+  constexpr matmul2d_descriptor(int rows, int columns, int depth = static_cast<int>(metal::dynamic_extent),
+                                bool transposes_left = false, bool transposes_right = false, bool is_relaxed = false,
+                                mode what = mode::multiply)
+      : m(rows), n(columns), k(depth), transpose_left(transposes_left), transpose_right(transposes_right),
+        relaxed_precision(is_relaxed), matmul_mode(what) {}
+  constexpr bool mpsx_accumulates() const { return matmul_mode == mode::multiply_accumulate; }
+};
+enum class matmul2d_cooperative_operand_index { destination };
+
+enum class reduction_operation { sum, max, min };
+template <class T>
+struct reduction_operation_identity {
+  static constexpr T sum_identity = T(0);
+  static constexpr T max_identity = metal::numeric_limits<T>::lowest();
+  static constexpr T min_identity = metal::numeric_limits<T>::max();
+};
+}  // namespace tensor_ops
+}  // namespace mpp
+
+namespace mpsx {
+using mpp::tensor_ops::matmul2d_descriptor;
+
+template <class X>
+struct element_of {
+  typedef metal::remove_cv_t<X> type;
+};
+template <class E, class S, class D, class... T>
+struct element_of<metal::tensor<E, S, D, T...>> {
+  typedef typename metal::tensor<E, S, D, T...>::value_type type;
+};
+template <class E, class S, class L>
+struct element_of<metal::cooperative_tensor<E, S, L>> {
+  typedef E type;
+};
+template <class X>
+using element_of_t = typename element_of<metal::remove_cvref_t<X>>::type;
+template <class T>
+constexpr bool is_int8 = metal::is_same_v<T, char> || metal::is_same_v<T, metal::uchar> ||
+                         metal::is_same_v<T, metal::int8_t>;
+template <class T>
+constexpr bool is_matmul_float =
+    metal::is_same_v<T, float> || metal::is_same_v<T, metal::half> || metal::is_same_v<T, metal::bfloat>;
+
+// The combinations of element types: floats of any kind or 8-bit integers to a float, and two 8-bit integers to int.
+template <class A, class B, class C>
+constexpr bool is_supported_matmul =
+    (is_matmul_float<A> || is_int8<A>) && (is_matmul_float<B> || is_int8<B>) &&
+    (is_matmul_float<C> || (metal::is_same_v<C, int> && is_int8<A> && is_int8<B>));
+
+// The matrices of an operation, as (rows, columns) in memory.
+template <matmul2d_descriptor D>
+struct matmul_shape {
+  static constexpr bool kStaticK = D.k != static_cast<int>(metal::dynamic_extent);
+  static constexpr int kK = kStaticK ? D.k : 0;
+  static constexpr int kLeftRows = D.transpose_left ? kK : D.m, kLeftColumns = D.transpose_left ? D.m : kK;
+  static constexpr int kRightRows = D.transpose_right ? D.n : kK, kRightColumns = D.transpose_right ? kK : D.n;
+  // Whether a SIMD group multiplies fragments, whose layout kernels know.
+  template <class Scope>
+  static constexpr bool is_fragment =
+      scope_size<Scope>::simdgroups == 1 && kSimdThreads > 1 && D.m == 16 && D.n == 32 && D.k == 16;
+};
+template <bool FRAGMENT, int ROWS, int COLUMNS, class Scope>
+struct matrix_layout {
+  typedef grid_layout<ROWS, COLUMNS, Scope> type;
+};
+template <int ROWS, int COLUMNS, class Scope>
+struct matrix_layout<true, ROWS, COLUMNS, Scope> {
+  typedef fragment_layout<ROWS, COLUMNS> type;
+};
+}  // namespace mpsx
+
+#ifdef MPSX_CUDA
+#include "../cuda/tensor/matmul2d.h"
+#else
+#include "matmul2d_reference.h"
+#endif
+
+namespace mpp {
+namespace tensor_ops {
+template <matmul2d_descriptor Descriptor, class Scope, class... Arguments>
+class matmul2d {
+  typedef mpsx::matmul_shape<Descriptor> shape;
+  static constexpr bool kFragment = shape::template is_fragment<Scope>;
+  static_assert(Descriptor.m > 0 && Descriptor.n > 0, "matmul2d: m and n must be positive");
+  static_assert(Descriptor.k > 0 || !shape::kStaticK || Descriptor.k == 0, "matmul2d: k must be positive");
+
+ public:
+  static constexpr matmul2d_descriptor descriptor = Descriptor;
+  typedef Scope scope;
+  typedef typename mpsx::destination_layout<Descriptor, Scope>::type mpsx_destination;
+  typedef typename mpsx::matrix_layout<kFragment, shape::kLeftRows, shape::kLeftColumns, Scope>::type mpsx_left;
+  typedef typename mpsx::matrix_layout<kFragment, shape::kRightRows, shape::kRightColumns, Scope>::type mpsx_right;
+
+  template <class Left, class Right, class T, class C = int, class... A>
+  using cooperative_tensor_destination_t = mpsx::cooperative<T, mpsx_destination, C>;
+  template <class Left, class Right, class T, class C = int, class... A>
+  using cooperative_tensor_row_reduction_destination_t =
+      mpsx::cooperative<T, mpsx::reduced_layout<mpsx_destination, true>, C>;
+  template <class Left, class Right, class T, class C = int, class... A>
+  using cooperative_tensor_column_reduction_destination_t =
+      mpsx::cooperative<T, mpsx::reduced_layout<mpsx_destination, false>, C>;
+
+  // Left and Right are the types of the operands that will be passed to run.
+  template <class Left, class Right, class T, class C = int, class... A>
+  MPSX_FN auto get_destination_cooperative_tensor() const {
+    return mpsx::cooperative<T, mpsx_destination, C>();
+  }
+  template <class Left, class Right, class T, class C = int, class... A>
+  MPSX_FN auto get_row_reduction_destination_cooperative_tensor() const {
+    return mpsx::cooperative<T, mpsx::reduced_layout<mpsx_destination, true>, C>();
+  }
+  template <class Left, class Right, class T, class C = int, class... A>
+  MPSX_FN auto get_column_reduction_destination_cooperative_tensor() const {
+    return mpsx::cooperative<T, mpsx::reduced_layout<mpsx_destination, false>, C>();
+  }
+  // Left, Right and T are element types. The tensor has the operand's extents in memory, so k must be static.
+  template <class Left, class Right, class T, class C = int, class... A>
+  MPSX_FN auto get_left_input_cooperative_tensor() const {
+    static_assert(shape::kStaticK, "matmul2d: a cooperative operand needs a static k");
+    return mpsx::cooperative<metal::remove_cv_t<Left>, mpsx_left, C>();
+  }
+  template <class Left, class Right, class T, class C = int, class... A>
+  MPSX_FN auto get_right_input_cooperative_tensor() const {
+    static_assert(shape::kStaticK, "matmul2d: a cooperative operand needs a static k");
+    return mpsx::cooperative<metal::remove_cv_t<Right>, mpsx_right, C>();
+  }
+  // An operand with the elements of a cooperative tensor of the same extents, such as another operation's destination.
+  template <class Left, class Right, class T, class C = int, class S, class E, class L>
+  MPSX_FN auto get_left_input_cooperative_tensor(const metal::cooperative_tensor<S, E, L>& source,
+                                                 MPSX_CALL_SITE) const {
+    auto operand = get_left_input_cooperative_tensor<Left, Right, T, C>();
+    mpsx::convert_layout<Scope>(source, operand, mpsx_file, mpsx_line);
+    return operand;
+  }
+  template <class Left, class Right, class T, class C = int, class S, class E, class L>
+  MPSX_FN auto get_right_input_cooperative_tensor(const metal::cooperative_tensor<S, E, L>& source,
+                                                  MPSX_CALL_SITE) const {
+    auto operand = get_right_input_cooperative_tensor<Left, Right, T, C>();
+    mpsx::convert_layout<Scope>(source, operand, mpsx_file, mpsx_line);
+    return operand;
+  }
+  template <class Left, class Right, class T, class S>
+  static constexpr bool is_compatible_as_left_input(const S&) {
+    return S::mpsx_layout::kRows == shape::kLeftRows && S::mpsx_layout::kColumns == shape::kLeftColumns;
+  }
+  template <class Left, class Right, class T, class S>
+  static constexpr bool is_compatible_as_right_input(const S&) {
+    return S::mpsx_layout::kRows == shape::kRightRows && S::mpsx_layout::kColumns == shape::kRightColumns;
+  }
+
+  // Every thread of the scope must call this. Operands are tensors or cooperative tensors of this operation; elements
+  // beyond a tensor's extents are read as zero and not written.
+  template <class Left, class Right, class Destination, class... A>
+  MPSX_FN void run(const Left& left, const Right& right, Destination&& destination, MPSX_CALL_SITE) const {
+    typedef metal::remove_cvref_t<Destination> C;
+    static_assert(mpsx::is_tensor_v<Left> || mpsx::is_cooperative_v<Left>, "matmul2d: left must be a tensor");
+    static_assert(mpsx::is_tensor_v<Right> || mpsx::is_cooperative_v<Right>, "matmul2d: right must be a tensor");
+    static_assert(mpsx::is_tensor_v<C> || mpsx::is_cooperative_v<C>, "matmul2d: destination must be a tensor");
+    static_assert(mpsx::is_supported_matmul<mpsx::element_of_t<Left>, mpsx::element_of_t<Right>, mpsx::element_of_t<C>>,
+                  "matmul2d does not support this combination of element types");
+    if constexpr (mpsx::is_cooperative_v<C>)
+      static_assert(metal::is_same_v<typename C::mpsx_layout, mpsx_destination>,
+                    "matmul2d: the destination is a cooperative tensor of another operation");
+    if constexpr (mpsx::is_cooperative_v<Left>)
+      static_assert(metal::is_same_v<typename Left::mpsx_layout, mpsx_left>,
+                    "matmul2d: left is a cooperative tensor of another operation");
+    if constexpr (mpsx::is_cooperative_v<Right>)
+      static_assert(metal::is_same_v<typename Right::mpsx_layout, mpsx_right>,
+                    "matmul2d: right is a cooperative tensor of another operation");
+    mpsx::multiply<Descriptor, Scope>(left, right, destination, mpsx_file, mpsx_line);
+  }
+};
+
+// Reduces each row of `source` to one value. `identity` starts the reduction: pass the one of `operation`.
+template <class T, class SE, class DE, class SL, class DL>
+MPSX_FN void reduce_rows(const metal::cooperative_tensor<T, SE, SL>& source,
+                         metal::cooperative_tensor<T, DE, DL>& destination,
+                         reduction_operation operation = reduction_operation::sum,
+                         T identity = reduction_operation_identity<T>::sum_identity, MPSX_CALL_SITE) {
+  mpsx::reduce_matrix<true>(source, destination, operation, identity, mpsx_file, mpsx_line);
+}
+template <class T, class SE, class DE, class SL, class DL>
+MPSX_FN void reduce_columns(const metal::cooperative_tensor<T, SE, SL>& source,
+                            metal::cooperative_tensor<T, DE, DL>& destination,
+                            reduction_operation operation = reduction_operation::sum,
+                            T identity = reduction_operation_identity<T>::sum_identity, MPSX_CALL_SITE) {
+  mpsx::reduce_matrix<false>(source, destination, operation, identity, mpsx_file, mpsx_line);
+}
+// Whether destination.map_iterator accepts an iterator of `source`.
+template <class S, class D, class SE, class DE, class SL, class DL>
+MPSX_FN constexpr bool is_iterator_compatible(const metal::cooperative_tensor<S, SE, SL>&,
+                                              const metal::cooperative_tensor<D, DE, DL>&) {
+  typedef typename DL::layout R;
+  return mpsx::same_slots<typename SL::layout, typename R::source, R::kOfRows>();
+}
+}  // namespace tensor_ops
+}  // namespace mpp

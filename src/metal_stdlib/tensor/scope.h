@@ -1,0 +1,82 @@
+// The threads of an operation's scope, and access to each other's registers, for threadgroups that run on a CPU.
+#pragma once
+
+namespace mpsx {
+#ifdef MPSX_SIMT
+template <class Scope>
+MPSX_FN int scope_thread() {
+  if constexpr (scope_size<Scope>::threads == 1) return 0;
+  const MPSX_UNCHECKED_SPACE mpsx_thread* const thread =
+      (const MPSX_UNCHECKED_SPACE mpsx_thread*)mpsx_simt_current_thread();
+  return int(scope_size<Scope>::simdgroups == 1 ? thread->lane : thread->index);
+}
+MPSX_FN unsigned layout_seed() { return mpsx_simt_layout_seed(); }
+
+// Waits until every thread of the scope has called this with its objects, arrays of elements. It is a fault if a thread
+// does not, or if the dispatch has other SIMD groups than the scope. The objects stay unchanged until all threads have
+// destroyed their `peers`.
+template <class Scope>
+class peers {
+ public:
+  MPSX_FN peers(const void* first, const void* second, const char* function, const char* file, int line)
+      : mine_{first, second}, function_(function), file_(file), line_(line) {
+    if constexpr (scope_size<Scope>::simdgroups == 1)
+      meet_simdgroup(all_);
+    else if constexpr (scope_size<Scope>::simdgroups > 1)
+      collected_ = mpsx_simt_collective(mine_, scope_size<Scope>::simdgroups, function, file, line);
+  }
+  MPSX_FN ~peers() {
+    const void* none[MPSX_SIMD_WIDTH];
+    if constexpr (scope_size<Scope>::simdgroups == 1)
+      meet_simdgroup(none);
+    else if constexpr (scope_size<Scope>::simdgroups > 1)
+      mpsx_simt_collective(nullptr, scope_size<Scope>::simdgroups, function_, file_, line_);
+  }
+  // Element i of another thread's first (0) or second (1) object.
+  template <class T>
+  MPSX_FN T get(int thread, int object, int i) const {
+    const void* of = mine_;
+    if constexpr (scope_size<Scope>::simdgroups == 1)
+      of = all_[thread];
+    else if constexpr (scope_size<Scope>::simdgroups > 1)
+      of = ((const void* const MPSX_UNCHECKED_SPACE*)collected_)[thread];
+    const void* const elements = ((const void* const MPSX_UNCHECKED_SPACE*)of)[object];
+    T value;
+    unchecked_load(value, static_cast<const T*>(elements) + i);
+    return value;
+  }
+
+ private:
+  MPSX_FN void meet_simdgroup(const void** objects) const {
+    const lanes_of<const void*> lanes(mine_, function_, file_, line_);
+    if (lanes.active != ~0u) mpsx_simt_incomplete_scope(lanes.active, function_, file_, line_);
+    for (int i = 0; i < MPSX_SIMD_WIDTH; ++i) objects[i] = lanes.get(unsigned(i));
+  }
+  const void* mine_[2];
+  const char *function_, *file_;
+  int line_;
+  const void* const* collected_ = nullptr;
+  const void* all_[scope_size<Scope>::simdgroups == 1 ? MPSX_SIMD_WIDTH : 1] = {};
+};
+#else
+// A threadgroup of one thread executes every scope alone.
+template <class Scope>
+MPSX_FN int scope_thread() {
+  return 0;
+}
+MPSX_FN unsigned layout_seed() { return 0; }
+template <class Scope>
+class peers {
+ public:
+  MPSX_FN peers(const void* first, const void* second, const char*, const char*, int) : mine_{first, second} {}
+  template <class T>
+  MPSX_FN T get(int, int object, int i) const {
+    return static_cast<const T*>(mine_[object])[i];
+  }
+
+ private:
+  const void* mine_[2];
+};
+#define MPSX_CALL_SITE const char *mpsx_file = nullptr, int mpsx_line = 0
+#endif
+}  // namespace mpsx

@@ -1,0 +1,167 @@
+// tensor<ElementType, Extents, Descriptor>: a view of elements in device or threadgroup memory (MSL specification 4.0,
+// section 2.21).
+#pragma once
+
+namespace mpsx {
+// The translator writes `threadgroup T` in a tensor's type as threadgroup_space<T>; it drops other address spaces.
+template <class T>
+struct threadgroup_space {};
+template <class T>
+struct element_space {
+  typedef T type;
+  static constexpr bool is_threadgroup = false;
+};
+template <class T>
+struct element_space<threadgroup_space<T>> {
+  typedef T type;
+  static constexpr bool is_threadgroup = true;
+};
+
+constexpr unsigned kMaxTensorRank = 8;
+// The argument that the host binds for a tensor_handle parameter (python/mpsx/_shader.pyx).
+struct tensor_binding {
+  void* data;
+  long size[kMaxTensorRank], stride[kMaxTensorRank];
+};
+}  // namespace mpsx
+
+namespace metal {
+struct tensor_handle {};
+struct tensor_offset {};
+struct tensor_inline {};
+
+template <class ElementType, class Extents, class Descriptor = tensor_handle, class... Tags>
+class tensor {
+ public:
+  typedef typename mpsx::element_space<ElementType>::type element_type;
+  typedef remove_cv_t<element_type> value_type;
+  typedef Extents extents_type;
+  typedef typename Extents::index_type index_type;
+  typedef Descriptor descriptor_type;
+  static constexpr bool mpsx_in_threadgroup = mpsx::element_space<ElementType>::is_threadgroup;
+
+  static constexpr size_t get_rank() { return Extents::rank(); }
+  static constexpr size_t get_static_extent(size_t d) { return Extents::static_extent(d); }
+
+  tensor() = default;
+  // A packed tensor: the stride of a dimension is the product of the extents before it.
+  MPSX_FN tensor(element_type* data, const Extents& size) : data_(data), size_(size) {
+    index_type stride = 1;
+    for (size_t d = 0; d < get_rank(); ++d) {
+      stride_[d] = stride;
+      stride *= size.extent(d);
+    }
+  }
+  template <class I>
+  MPSX_FN tensor(element_type* data, const Extents& size, const array<I, Extents::rank()>& strides)
+      : data_(data), size_(size) {
+    for (size_t d = 0; d < get_rank(); ++d) stride_[d] = index_type(strides[d]);
+  }
+  // Adds or removes static extents, or changes the descriptor.
+  template <class E, class F, class D, class... G>
+  MPSX_FN tensor(const tensor<E, F, D, G...>& other) : data_(other.mpsx_data()), size_(other.mpsx_extents()) {
+    for (size_t d = 0; d < get_rank(); ++d) stride_[d] = index_type(other.get_stride(d));
+  }
+  explicit MPSX_FN tensor(const mpsx::tensor_binding& bound) : data_(static_cast<element_type*>(bound.data)) {
+    array<index_type, Extents::rank()> size;
+    for (size_t d = 0; d < get_rank(); ++d) {
+      size[d] = index_type(bound.size[d]);
+      stride_[d] = index_type(bound.stride[d]);
+    }
+    size_ = Extents(size);
+  }
+
+  MPSX_FN index_type get_extent(size_t d) const { return size_.extent(d); }
+  MPSX_FN index_type get_stride(size_t d) const { return stride_[d]; }
+  MPSX_FN element_type* mpsx_data() const { return data_; }
+  MPSX_FN const Extents& mpsx_extents() const { return size_; }
+
+  // The element at these indices, which must be within the extents.
+  template <class... I, class = enable_if_t<sizeof...(I) == Extents::rank()>>
+  MPSX_FN element_type& operator[](I... i) const {
+    const long index[] = {long(i)...};
+    return data_[offset(index)];
+  }
+  template <class I>
+  MPSX_FN element_type& operator[](const array<I, Extents::rank()>& i) const {
+    long index[Extents::rank()];
+    for (size_t d = 0; d < get_rank(); ++d) index[d] = long(i[d]);
+    return data_[offset(index)];
+  }
+
+  // The part from `begin` on. slice<E...> gives it those extents, which the caller guarantees to be in bounds;
+  // dynamic_extent keeps what is left of a dimension.
+  template <size_t... E, class... I, class = enable_if_t<sizeof...(I) == Extents::rank()>>
+  MPSX_FN auto slice(I... begin) const {
+    typedef conditional_t<is_same_v<Descriptor, tensor_handle>, tensor_offset, Descriptor> D;
+    typedef conditional_t<sizeof...(E) == 0, dextents<index_type, Extents::rank()>, extents<index_type, E...>> S;
+    static_assert(S::rank() == Extents::rank(), "slice: expected one extent per dimension");
+    const long at[] = {long(begin)...};
+    array<index_type, Extents::rank()> size, stride;
+    for (size_t d = 0; d < get_rank(); ++d) {
+      const long left = long(size_.extent(d)) - at[d];
+      size[d] = index_type(left > 0 ? left : 0);
+      stride[d] = stride_[d];
+    }
+    return tensor<ElementType, S, D, Tags...>(data_ + offset(at), S(size), stride);
+  }
+  template <size_t... E, class... I>
+  MPSX_FN auto static_slice(I... begin) const {
+    return slice<E...>(begin...);
+  }
+
+ private:
+  MPSX_FN long offset(const long* index) const {
+    long sum = 0;
+    for (size_t d = 0; d < get_rank(); ++d) sum += index[d] * long(stride_[d]);
+    return sum;
+  }
+  element_type* data_;
+  Extents size_;
+  index_type stride_[Extents::rank()];
+};
+template <class T, class I, size_t... E>
+tensor(T*, const extents<I, E...>&) -> tensor<T, extents<I, E...>, tensor_inline>;
+template <class T, class I, size_t... E, class J, size_t N>
+tensor(T*, const extents<I, E...>&, const array<J, N>&) -> tensor<T, extents<I, E...>, tensor_inline>;
+
+// The threads that execute an operation together.
+struct execution_thread {};
+struct execution_simdgroup {};
+template <int N>
+struct execution_simdgroups {};
+}  // namespace metal
+
+namespace mpsx {
+template <class X>
+struct is_tensor {
+  static constexpr bool value = false;
+};
+template <class E, class S, class D, class... T>
+struct is_tensor<metal::tensor<E, S, D, T...>> {
+  static constexpr bool value = true;
+};
+template <class X>
+constexpr bool is_tensor_v = is_tensor<metal::remove_cv_t<X>>::value;
+
+// Threads and SIMD groups of a scope; a kernel in wide mode is one thread.
+#if defined(MPSX_SIMT) || defined(MPSX_CUDA)
+constexpr int kSimdThreads = MPSX_SIMD_WIDTH;
+#else
+constexpr int kSimdThreads = 1;
+#endif
+template <class Scope>
+struct scope_size;
+template <>
+struct scope_size<metal::execution_thread> {
+  static constexpr int threads = 1, simdgroups = 0;
+};
+template <>
+struct scope_size<metal::execution_simdgroup> {
+  static constexpr int threads = kSimdThreads, simdgroups = 1;
+};
+template <int N>
+struct scope_size<metal::execution_simdgroups<N>> {
+  static constexpr int threads = kSimdThreads == 1 ? 1 : N * kSimdThreads, simdgroups = N;
+};
+}  // namespace mpsx

@@ -1,0 +1,126 @@
+"""Test matmul2d of Metal 4 (metal_stdlib/tensor) with every kind of operand against float64."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import mpsx
+
+SOURCE = (Path(__file__).parent / "matmul2d.metal").read_text()
+DTYPES = {"half": torch.float16, "bfloat": torch.bfloat16, "float": torch.float32, "char": torch.int8,
+          "uchar": torch.uint8, "int": torch.int32}  # fmt: skip
+EPSILON = {"half": 2.0**-11, "bfloat": 2.0**-8, "float": 2.0**-24, "int": 0.0}
+THREADS = {"execution_thread": 1, "execution_simdgroup": 32}
+
+
+def threads_of(scope):
+    return THREADS.get(scope) or 32 * int(scope.partition("<")[2].strip(">"))
+
+
+def library(kernels):
+    """Compile the instances (kernel, A, B, S, C, m, n, transpose A, transpose B, scope) of the test's kernels."""
+    lines = []
+    for i, (kernel, *arguments) in enumerate(kernels):
+        arguments = ", ".join(str(a).lower() if isinstance(a, bool) else str(a) for a in arguments)
+        name = f"{kernel}<{arguments}>"
+        lines.append(f'template [[host_name("k{i}")]] kernel decltype({name}) {name};')
+    return mpsx.compile_shader(SOURCE + "\n".join(lines) + "\n")
+
+
+def values(rows, columns, dtype, generator):
+    if dtype.is_floating_point:
+        return torch.randn(rows, columns, generator=generator).to(dtype)
+    low = 0 if dtype == torch.uint8 else -100
+    return torch.randint(low, 100, (rows, columns), generator=generator).to(dtype)
+
+
+def check(lib, i, kernel, m, n, k, pad=0, accumulate=False):
+    """Run kernel number i on random matrices, whose rows are `pad` elements longer than needed."""
+    name, a_type, b_type, sum_type, c_type, tile_m, tile_n, transpose_a, transpose_b, scope = kernel
+    generator = torch.Generator().manual_seed(i)
+    a = values(*((k, m) if transpose_a else (m, k)), DTYPES[a_type], generator)
+    b = values(*((n, k) if transpose_b else (k, n)), DTYPES[b_type], generator)
+    bias = torch.randint(-3, 3, (n,), generator=generator).float()
+    c = torch.full((m, n + pad), 7).to(DTYPES[c_type])
+
+    def padded(x):
+        wide = torch.full((x.shape[0], x.shape[1] + pad), 99).to(x.dtype)  # would change the result if it were read
+        wide[:, : x.shape[1]] = x
+        return wide.to("mpsx")
+
+    on_device = c.to("mpsx")
+    left, right = padded(a), padded(b)
+    last = bias if name == "cooperative" else torch.tensor([float(accumulate)])
+    threads = threads_of(scope)
+    grid = ((n + tile_n - 1) // tile_n * threads, (m + tile_m - 1) // tile_m)
+    sizes = [m, n, k, left.shape[1], right.shape[1], n + pad]
+    getattr(lib, f"k{i}")(left, right, on_device, sizes, last.to("mpsx"), arg_casts={3: "int32"}, threads=grid,
+                          group_size=(threads, 1))  # fmt: skip
+    wide = [x.double() for x in (a.T if transpose_a else a, b.T if transpose_b else b)]
+    product, magnitude = wide[0] @ wide[1], wide[0].abs() @ wide[1].abs()
+    added = bias.double() if name == "cooperative" else torch.tensor(7.0 * accumulate)
+    expected = product + added
+    # Float32 sums, rounded to the type of the sum and to that of the result each time they are stored.
+    steps = k // 16 + 1 if accumulate or (name in ("staged", "registers") and sum_type != "float") else 1
+    stored = product.abs() + added.abs() + magnitude * (steps > 1)
+    bound = magnitude * (k + 3) * 2.0**-24 + stored * steps * (EPSILON[sum_type] + EPSILON[c_type])
+    got = on_device.cpu()
+    error = (got[:, :n].double() - expected).abs()
+    assert (error <= bound + 1e-7).all(), f"{kernel}: {(error - bound).max()} above the bound"
+    assert (got[:, n:] == 7).all(), f"{kernel}: wrote beyond the extents"
+
+
+TYPES = [
+    ("half", "half", "float", "half"), ("half", "half", "half", "half"), ("bfloat", "bfloat", "float", "bfloat"),
+    ("bfloat", "bfloat", "bfloat", "bfloat"), ("float", "float", "float", "float"), ("half", "float", "float", "float"),
+    ("float", "half", "float", "float"), ("bfloat", "float", "float", "float"), ("float", "bfloat", "float", "float"),
+    ("half", "bfloat", "float", "float"), ("bfloat", "half", "half", "half"), ("half", "bfloat", "bfloat", "bfloat"),
+    ("char", "char", "int", "int"), ("uchar", "char", "int", "int"), ("char", "uchar", "float", "float"),
+    ("uchar", "uchar", "int", "int"), ("half", "char", "float", "half"), ("char", "half", "half", "half"),
+    ("bfloat", "char", "bfloat", "bfloat"), ("char", "bfloat", "float", "float"), ("float", "char", "float", "float"),
+    ("char", "float", "float", "float"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["cooperative", "direct", "staged", "registers"])
+def test_element_types(name):
+    kernels = [(name, *types, 32, 32, False, True, "execution_simdgroups<2>") for types in TYPES]
+    lib = library(kernels)
+    for i, kernel in enumerate(kernels):
+        check(lib, i, kernel, 37, 45, 50, pad=3)
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("name", ["cooperative", "direct", "staged", "registers"])
+def test_transpositions_and_edges(name, transpose_a, transpose_b):
+    kernels = [(name, t, t, "float", t, 32, 64, transpose_a, transpose_b, "execution_simdgroups<4>")
+               for t in ("half", "float")]  # fmt: skip
+    lib = library(kernels)
+    for i, kernel in enumerate(kernels):
+        for m, n, k, pad in ((32, 64, 64, 0), (64, 128, 32, 8), (33, 65, 31, 0), (1, 1, 1, 0), (31, 130, 17, 5)):
+            check(lib, i, kernel, m, n, k, pad)
+
+
+def test_accumulation_into_memory():
+    kernels = [("direct", t, t, t, t, 32, 32, False, False, "execution_simdgroups<4>") for t in ("half", "float")]
+    lib = library(kernels)
+    for i, kernel in enumerate(kernels):
+        check(lib, i, kernel, 40, 50, 70, 2, accumulate=True)
+
+
+SCOPES = [
+    ("execution_thread", 8, 8), ("execution_thread", 16, 16), ("execution_simdgroup", 16, 32),
+    ("execution_simdgroup", 32, 32), ("execution_simdgroup", 16, 16), ("execution_simdgroup", 64, 64),
+    ("execution_simdgroups<1>", 16, 32), ("execution_simdgroups<2>", 64, 64), ("execution_simdgroups<4>", 64, 32),
+    ("execution_simdgroups<4>", 48, 128), ("execution_simdgroups<8>", 64, 64), ("execution_simdgroups<3>", 48, 48),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["cooperative", "direct", "registers"])
+def test_scopes(name):
+    kernels = [(name, "half", "half", "float", "half", m, n, False, False, scope) for scope, m, n in SCOPES]
+    lib = library(kernels)
+    for i, kernel in enumerate(kernels):
+        check(lib, i, kernel, 70, 66, 48)
