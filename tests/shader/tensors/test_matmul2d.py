@@ -22,8 +22,8 @@ def library(kernels):
     """Compile the instances (kernel, A, B, S, C, m, n, transpose A, transpose B, scope) of the test's kernels."""
     lines = []
     for i, (kernel, *arguments) in enumerate(kernels):
-        arguments = ", ".join(str(a).lower() if isinstance(a, bool) else str(a) for a in arguments)
-        name = f"{kernel}<{arguments}>"
+        text = ", ".join(str(a).lower() if isinstance(a, bool) else str(a) for a in arguments)
+        name = f"{kernel}<{text}>"
         lines.append(f'template [[host_name("k{i}")]] kernel decltype({name}) {name};')
     return mpsx.compile_shader(SOURCE + "\n".join(lines) + "\n")
 
