@@ -1,5 +1,5 @@
-// Shared by the forward and backward passes: a SIMD group keeps its rows in registers and streams tiles of the other
-// operand through threadgroup memory.
+// Building blocks shared by the attention forward and backward kernels. Each SIMD group keeps its own rows in
+// registers and streams tiles of the other operand through threadgroup memory.
 #pragma once
 
 #include "attention/attention_params.h"
@@ -7,19 +7,20 @@
 #include "lib/math.h"
 #include "lib/random.h"
 
-// The tile of S = Q K^T that a threadgroup computes at a time; the passes for dK and dV compute tiles of S^T.
-// HEAD_DIM: the head dimension, padded with zeros. STEPS: into how many steps a SIMD group splits a tile's columns.
+// Tile sizes. A threadgroup computes one rows x columns tile of S = Q K^T at a time; the dK and dV passes compute
+// S^T.
+// HEAD_DIM: the zero-padded head dimension. STEPS: the number of steps in which a SIMD group covers a tile's columns.
 template <typename T, uint HEAD_DIM, uint STEPS = 1>
 struct AttentionShape {
   enum : uint {
     head_dim = HEAD_DIM,
-    stride = HEAD_DIM + 8,  // of a row in threadgroup memory
+    stride = HEAD_DIM + 8,  // row stride in threadgroup memory
     simdgroup_rows = attention_rows(HEAD_DIM),
     rows = simdgroup_rows * 4,
     columns = 8192 / (HEAD_DIM * sizeof(T)),
     column_step = columns / STEPS < 16 ? columns : columns / STEPS,
     memory = 2 * columns * stride * sizeof(T) / 16,     // two tiles, in uint4
-    passes = (rows + 2 * columns - 1) / (2 * columns),  // to stage the threadgroup's rows in that memory
+    passes = (rows + 2 * columns - 1) / (2 * columns),  // to load the threadgroup's rows through that memory
     row_fragments = simdgroup_rows / 8,
     column_fragments = column_step / 8,
     dim_fragments = HEAD_DIM / 8,
@@ -27,7 +28,7 @@ struct AttentionShape {
   typedef BlockLoader<T, columns, HEAD_DIM, kAttentionThreads> Loader;
 };
 
-// The index of a query head. `group` is the number of query heads per head of `data`.
+// Selects a query head. `group`: query heads per head of `data` (GQA).
 struct AttentionHead {
   uint batch, head;
   template <typename T>
@@ -35,7 +36,8 @@ struct AttentionHead {
     return data + (long(batch) * s.batch + long(head / group) * s.head);
   }
 };
-// The rows of a head, for BlockLoader. The launcher guarantees that rows are 16-byte aligned and padded to 16 bytes.
+// The rows of one head, as an operand of BlockLoader. The launcher guarantees 16-byte aligned rows, padded to 16
+// bytes.
 template <typename T>
 struct AttentionRows {
   typedef uint Cursor;
@@ -47,7 +49,7 @@ struct AttentionRows {
   METAL_FUNC uint4 load(Cursor row, uint k) const {
     const bool in_range = row < rows && k < dim;
     const uint4 r = *(device const uint4*)(data + (long(min(row, rows - 1)) * stride + (k < dim ? k : 0)));
-    return in_range ? r : uint4(0);  // Select after the load: a branch would delay the next load.
+    return in_range ? r : uint4(0);  // Select after the load; a branch would delay the next load.
   }
 };
 template <typename T>
@@ -55,7 +57,7 @@ inline AttentionRows<T> rows_of(device const T* data, long stride, uint rows, ui
   return {data, stride, rows, dim};
 }
 
-// Loads the threadgroup's rows, from `row` on, into fragments: each SIMD group gets its own rows.
+// Loads the threadgroup's rows, starting at `row`, into fragments. Each SIMD group gets its own rows.
 template <typename Shape, typename T>
 METAL_FUNC void load_fragments(thread simdgroup_matrix<T, 8, 8> (&to)[Shape::row_fragments][Shape::dim_fragments],
                                AttentionRows<T> rows, uint row, threadgroup uint4* memory, GroupThread g) {
@@ -81,7 +83,7 @@ METAL_FUNC void load_fragments(thread simdgroup_matrix<T, 8, 8> (&to)[Shape::row
   tg_barrier();
 }
 
-// S = A B^T: the rows of A in fragments, the rows of B in threadgroup memory.
+// S = A B^T, with the rows of A in fragments and the rows of B in threadgroup memory.
 template <typename Shape, typename T>
 METAL_FUNC void compute_scores(thread simdgroup_float8x8 (&S)[Shape::row_fragments][Shape::column_fragments],
                                thread const simdgroup_matrix<T, 8, 8> (&A)[Shape::row_fragments][Shape::dim_fragments],
@@ -129,7 +131,7 @@ METAL_FUNC void clear(thread simdgroup_float8x8 (&acc)[Shape::row_fragments][Sha
     for (uint e = 0; e < Shape::dim_fragments; ++e) acc[i][e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
 }
 
-// Stores this lane's accumulators, scaled by row, within rows x dim.
+// Multiplies this lane's accumulators by their row's scale and stores those within rows x dim.
 template <typename Shape, typename T>
 METAL_FUNC void store_rows(device T* to, long stride,
                            thread simdgroup_float8x8 (&acc)[Shape::row_fragments][Shape::dim_fragments],
@@ -147,7 +149,7 @@ METAL_FUNC void store_rows(device T* to, long stride,
   }
 }
 
-// The scaled score plus the attention mask; -inf where the query may not attend to the key.
+// The scaled score plus the attention mask, or -inf where the query may not attend to the key.
 inline float masked_score(float qk, uint query, uint key, device const float* mask, constant AttentionParams& p) {
   const bool visible = query < p.q_len && key < p.kv_len && !(p.causal && key > query);
   if (!visible) return -INFINITY;
@@ -155,13 +157,13 @@ inline float masked_score(float qk, uint query, uint key, device const float* ma
   return qk * p.scale + attn_bias;
 }
 
-// exp(x) for x <= 0. The GPU's exp2 is precise enough for 16-bit probabilities.
+// exp(x) for x <= 0. fast::exp2 is precise enough for 16-bit probabilities.
 template <typename T>
 inline float exp_score(float x) {
   return sizeof(T) == 2 ? fast::exp2(x * M_LOG2E_F) : exp_nonpositive(x);
 }
 
-// The dropout multiplier of a probability: 0 or 1 / (1 - p). Philox makes it the same in every pass.
+// The dropout multiplier of a probability: 0 or 1 / (1 - p). Philox recomputes the same multiplier in every pass.
 inline float dropout_scale(uint query, uint key, AttentionHead h, constant AttentionParams& p) {
   const ulong row = (ulong(h.batch) * p.q_heads + h.head) * p.q_len + query;
   const PhiloxBlock r = philox(p.seed, p.philox_offset + row * ((p.kv_len + 3) / 4) + key / 4);

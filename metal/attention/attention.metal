@@ -1,17 +1,17 @@
 // FlashAttention, forward and backward: O = softmax(Q K^T * scale + mask) V, tile by tile, without storing S or P.
-// T. Dao and others, "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness" (2022).
+// T. Dao et al., "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness" (2022).
 #include "attention/attention.h"
 #include "lib/instantiate.h"
 
-// The first row of a threadgroup's tile. Under a causal mask the last query tiles attend to the most keys, so schedule
-// them first.
+// The first row of a threadgroup's tile. Under a causal mask the last query tiles attend to the most keys, so
+// schedule them first.
 inline uint tile_start(uint group, uint tile_rows, uint count, bool last_first) {
   return (last_first ? (count + tile_rows - 1) / tile_rows - 1 - group : group) * tile_rows;
 }
-// Reduce over the columns of an 8x8 fragment: four lanes hold a row, two elements each (see thread_elements()).
+// Row reductions of an 8x8 fragment. Four lanes hold a row, two elements each (see thread_elements()).
 inline float reduce_row_max(float v) { return pair_max(v, 1, 8); }
 inline float reduce_row_sum(float v) { return pair_sum(v, 1, 8); }
-// The row and first column of this lane's elements in a fragment.
+// Row and first column of this lane's elements within a fragment.
 inline uint element_row(uint lane) { return (lane / 4 & 4) + lane / 2 % 4; }
 inline uint element_column(uint lane) { return (lane / 4 & 2) * 2 + lane % 2 * 2; }
 
@@ -37,7 +37,7 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
   load_fragments<Shape>(Q_frag, q_rows, q_start, memory, g);
   simdgroup_float8x8 O_acc[Shape::row_fragments][Shape::dim_fragments];
   clear<Shape>(O_acc);
-  float row_max[Shape::row_fragments], row_sum[Shape::row_fragments];  // row_sum: over this lane's columns
+  float row_max[Shape::row_fragments], row_sum[Shape::row_fragments];  // row_sum: over this lane's columns only
 #pragma unroll
   for (uint i = 0; i < Shape::row_fragments; ++i) row_max[i] = -INFINITY, row_sum[i] = 0.0f;
   const uint kv_end = p.causal ? min(p.kv_len, q_start + Shape::rows) : p.kv_len;
@@ -47,7 +47,7 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
     loader.store(k_rows, K_tile, Shape::stride, g.index);
     tg_barrier();
     loader.load(v_rows, kv_start, 0, g.index);
-    simdgroup_float8x8 S[Shape::row_fragments][Shape::column_fragments];  // later P, in place
+    simdgroup_float8x8 S[Shape::row_fragments][Shape::column_fragments];  // S, overwritten by P
     compute_scores<Shape>(S, Q_frag, K_tile);
     const uint column = kv_start + element_column(g.lane);
     const bool all_visible = kv_start + Shape::columns <= (p.causal ? min(p.kv_len, q_start + 1) : p.kv_len);
@@ -75,7 +75,7 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
 #pragma unroll
         for (uint n = 0; n < 2; ++n) new_max = max(new_max, S[i][j].thread_elements()[n]);
       new_max = reduce_row_max(new_max);
-      // Rescale what was accumulated relative to the old maximum. exp propagates NaN.
+      // Rescale the accumulators to the new maximum. max() ignores NaN scores, but exp() propagates them.
       const float base = new_max == -INFINITY ? 0.0f : new_max, rescale = exp_score<T>(row_max[i] - base);
       row_max[i] = new_max;
       row_sum[i] *= rescale;
@@ -116,10 +116,10 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
                     element_column(g.lane), p.v_head_dim);
 }
 
-// The gradients that a pass computes: the rows of its tiles are queries for dQ, and keys for dK and dV.
+// Gradients that a pass computes. The rows of S are queries in the dQ pass; the dK and dV passes compute S^T.
 enum : uint { kGradQ = 1, kGradK = 2, kGradV = 4 };
 
-// The logsumexp that P = exp(S - lse) subtracts. It is +inf, and P is 0, where a query attends to no key.
+// The lse in P = exp(S - lse). Use +inf, which makes P = 0, for a query that attends to no key.
 inline float lse_to_subtract(float lse) { return lse == -INFINITY ? INFINITY : lse; }
 // dS = P (dP - delta)
 inline float score_grad(float P, float dP, float delta) { return P == 0.0f ? 0.0f : P * (dP - delta); }
@@ -136,8 +136,8 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
   const GroupThread g = MPSX_GROUP_THREAD;
   enum : uint { kRowsAreQueries = GRAD == kGradQ, kComputesDS = GRAD != kGradV, kComputesDV = GRAD / kGradV };
   threadgroup uint4 memory[Shape::memory];
-  threadgroup float2 column_stats[kRowsAreQueries ? 1 : Shape::columns];  // lse and delta of each query of the tile
-  threadgroup T* qk_tile = (threadgroup T*)memory;  // K for dQ, else Q; the other tile has V or dO
+  threadgroup float2 column_stats[kRowsAreQueries ? 1 : Shape::columns];  // (lse, delta) of each query in the tile
+  threadgroup T* qk_tile = (threadgroup T*)memory;  // K for dQ, Q for dK and dV; vo_tile: V for dQ, dO for dK and dV
   threadgroup T* vo_tile = qk_tile + Shape::columns * Shape::stride;
   const uint rows = kRowsAreQueries ? p.q_len : p.kv_len;
   const uint row_start = tile_start(g.group.x, Shape::rows, rows, kRowsAreQueries && p.causal);
@@ -158,7 +158,7 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
       load_fragments<Shape>(vo_frag, rows_of(h.in(V, p.V, p.gqa_factor), p.V.row, p.kv_len, p.v_head_dim), row_start,
                             memory, g);
   }
-  for (uint q_head = 0; q_head < heads; ++q_head) {  // the query heads that share this key and value
+  for (uint q_head = 0; q_head < heads; ++q_head) {  // the query heads that share this KV head
     const AttentionHead h = {g.group.z, g.group.y * heads + q_head};
     const AttentionRows<T> q_rows = rows_of(h.in(Q, p.Q, 1), p.Q.row, p.q_len, p.head_dim);
     const AttentionRows<T> k_rows = rows_of(h.in(K, p.K, p.gqa_factor), p.K.row, p.kv_len, p.head_dim);
@@ -190,7 +190,7 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
     // Under a causal mask, skip keys after the tile's queries and queries before the tile's keys.
     const uint begin = !kRowsAreQueries && p.causal ? row_start / Shape::columns * Shape::columns : 0;
     const uint end = !kRowsAreQueries ? p.q_len : p.causal ? min(p.kv_len, row_start + Shape::rows) : p.kv_len;
-    // The columns that this SIMD group's rows attend to.
+    // Columns outside this range are masked for all rows of this SIMD group.
     const uint visible_begin = !kRowsAreQueries && p.causal ? simdgroup_start : 0;
     const uint visible_end = kRowsAreQueries && p.causal ? min(end, simdgroup_start + Shape::simdgroup_rows) : end;
     typename Shape::Loader qk_loader, vo_loader;
@@ -214,8 +214,8 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
       for (uint step = 0; step < Shape::columns; step += Shape::column_step) {
         const uint step_start = tile + step, column = step_start + element_column(g.lane);
         if (step_start + Shape::column_step <= visible_begin || step_start >= visible_end) continue;
-        simdgroup_float8x8 P[Shape::row_fragments][Shape::column_fragments];   // S first, then P in place
-        simdgroup_float8x8 dS[Shape::row_fragments][Shape::column_fragments];  // dP first, then dS in place
+        simdgroup_float8x8 P[Shape::row_fragments][Shape::column_fragments];   // S, overwritten by P
+        simdgroup_float8x8 dS[Shape::row_fragments][Shape::column_fragments];  // dP, overwritten by dS
         compute_scores<Shape>(P, qk_frag, qk_tile + step * Shape::stride);
         if (kComputesDS) compute_scores<Shape>(dS, vo_frag, vo_tile + step * Shape::stride);
         const uint max_key =
@@ -292,10 +292,11 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
                       rows, element_column(g.lane), p.v_head_dim);
 }
 
-// 16-bit tiles take two steps to keep S and the accumulators in registers; float tiles take one to reload less.
+// Split 16-bit tiles into two steps to keep S and the accumulators in registers. Float tiles take one step to reload
+// less.
 template <typename T, uint HEAD_DIM>
 using BackwardShape = AttentionShape<T, HEAD_DIM, 4 / sizeof(T)>;
-// For a head dimension of up to 64, the accumulators of dK and dV both fit in one kernel's registers.
+// Up to head dimension 64, the dK and dV accumulators both fit in the registers of one kernel.
 #define MPSX_ATTENTION_FORWARD_DQ(HEAD_DIM, T, TAG)                                       \
   MPSX_KERNEL("attention_" #HEAD_DIM "_" #TAG, attention<T, AttentionShape<T, HEAD_DIM>>) \
   MPSX_KERNEL("attention_backward_dq_" #HEAD_DIM "_" #TAG, attention_backward<T, BackwardShape<T, HEAD_DIM>, kGradQ>)

@@ -4,12 +4,12 @@
 
 enum : uint { kRowBlock = 256 };  // output positions per threadgroup
 
-// This thread's first position from `low` on.
+// This thread's first position at or after `low`.
 inline uint first_from(uint low, GroupThread g) {
   return low <= g.index ? g.index : g.index + (low - g.index + g.count - 1) / g.count * g.count;
 }
 
-// A block of a row of one channel of the output (BACKWARD: of the input gradient), tap by tap.
+// Computes a block of one row of an output channel (BACKWARD: of an input gradient channel), tap by tap.
 template <typename T, bool BACKWARD>
 kernel void conv_depthwise(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                            device const T* weight [[buffer(2)]], device const T* bias [[buffer(3)]],
@@ -56,7 +56,7 @@ kernel void conv_depthwise(device T* out [[buffer(0)]], device const T* source [
   for (uint i = g.index; i < count; i += g.count) target[i] = T(sum[i]);
 }
 
-// One element of the weight gradient per threadgroup.
+// Computes one element of the weight gradient per threadgroup.
 template <typename T>
 kernel void conv_depthwise_weight(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                                   device const T* grad [[buffer(2)]], constant ConvParams& p [[buffer(3)]],

@@ -1,11 +1,11 @@
-// Implicit GEMM: loaders for im2col matrices, which are never stored.
+// Operand loaders for implicit GEMM. They read im2col(source) without storing it.
 #pragma once
 
 #include "conv/params.h"
 #include "lib/gemm.h"
 
-// The source index that `tap` reads for output `position`, along one dimension; -1 if out of range. BACKWARD: the index
-// of the output to which `tap` carries this input position.
+// The source index that output `position` reads at `tap`, along one dimension; -1 if out of range.
+// BACKWARD: the index of the output element that reads input `position` at `tap`.
 template <bool BACKWARD>
 inline int source_index(uint position, uint tap, uint d, thread const ConvWindow& w) {
   if (BACKWARD) {
@@ -16,8 +16,8 @@ inline int source_index(uint position, uint tap, uint d, thread const ConvWindow
   return index >= 0 && index < int(w.source[d]) ? index : -1;
 }
 
-// The range [low, high) of the positions of an output row, counted from `first`, that read inside the source row:
-// position i reads `start` + i * `step`. For forward windows, and for backward ones with stride 1.
+// The output positions [low, high), relative to `first`, that read inside the source row. Position i reads index
+// start + i * step. Only for forward windows, and for backward windows with stride 1.
 struct ConvRange {
   int start, step;
   uint low, high;
@@ -55,14 +55,14 @@ inline ConvPosition position_of(uint column, constant ConvParams& p) {
   return {image, {planes - image * size[0], rows - planes * size[1], column - rows * size[2]}};
 }
 
-// A position, or a tap and a channel.
+// A position, or a (tap, channel) pair.
 template <typename T>
 struct Im2colCursor {
   device const T* data;
   int index[3];  // in the source; may be out of range
 };
 
-// Loads im2col(source): positions along M or N, and (tap, channel) along K, through the table that conv_taps computes.
+// Loads im2col(source), with positions along M or N and (tap, channel) along K. Reads the table from conv_taps.
 template <typename T>
 struct Im2colLoader {
   typedef Im2colCursor<T> Cursor;
@@ -93,7 +93,7 @@ struct Im2colLoader {
   }
 };
 
-// Loads the transpose: (tap, channel) along N, and positions along K.
+// Loads the transpose of im2col(source), with (tap, channel) along N and positions along K.
 template <typename T>
 struct Im2colTransposedLoader {
   typedef Im2colCursor<T> Cursor;
@@ -128,7 +128,7 @@ struct Im2colTransposedLoader {
   }
 };
 
-// Loads channels along the positions of all images, which are contiguous and 16-byte aligned.
+// Loads a pointwise convolution's operand. K is the positions of all images, contiguous and 16-byte aligned.
 template <typename T>
 struct PointwiseLoader {
   typedef uint Cursor;

@@ -1,4 +1,4 @@
-// Every kernel of activation.def.
+// Instantiates every kernel of activation.def.
 #include "elementwise/kernels.h"
 #include "lib/arithmetic.h"
 #include "lib/math.h"
@@ -6,14 +6,14 @@
 constant float kSqrt2OverPi = 0.797884560802865f;
 constant float kGeluCubic = 0.044715f;  // D. Hendrycks, K. Gimpel, arXiv:1606.08415
 
-// (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)) for gelu's u. The GPU's division and exponential are accurate enough here.
+// (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)) for gelu's u. Fast division and fast exp are accurate enough here.
 inline float gelu_tanh_gate(float x) {
   const float u = kSqrt2OverPi * (x + kGeluCubic * x * x * x);
   return fast::divide(1.0f, 1.0f + fast::exp(-2.0f * u));
 }
 inline float gelu_tanh(float x) { return x * gelu_tanh_gate(x); }
-// 1 + erf(x / sqrt(2)), accurate to the last bits near 1: a rational function fitted on |x| < 5.5 (error below 2^-25),
-// beyond which the result rounds to 0 or 2.
+// 1 + erf(x / sqrt(2)), accurate to the last bits near 1. The rational function is fitted on |x| < 5.5 (error below
+// 2^-25), beyond which the result rounds to 0 or 2.
 inline float twice_normal_cdf(float x) {
   const bool far = fabs(x) > 5.4f;
   const float c = far ? 5.4f : fabs(x), s = c * c;  // clamp instead of branching, which would stall loads

@@ -1,5 +1,5 @@
-// Every operator of compare.def. Launchers swap the operands of mirrored operators, which need no kernels with a
-// broadcast left column.
+// Instantiates every operator of compare.def. Launchers swap the operands of mirrored operators, so kernels with a
+// broadcast left column are not needed.
 #include "elementwise/kernels.h"
 
 #define MPSX_COMPARE(NAME, OVERLOADS, MIRROR, ...)                                             \

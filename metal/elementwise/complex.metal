@@ -1,4 +1,4 @@
-// Every operator of complex.def, for dense and for strided operands.
+// Instantiates every operator of complex.def, for dense and strided operands.
 #include "elementwise/complex.h"
 #include "elementwise/kernels.h"
 
@@ -34,7 +34,7 @@
   MPSX_TERNARY_KERNELS(float2, c64, NAME)
 #include "elementwise/complex.def"
 
-// Complex numbers from two floats each: real and imaginary parts, or modulus and angle.
+// Complex numbers from pairs of floats: real and imaginary parts, or modulus and angle.
 struct complex_op {
   template <typename C>
   static float2 apply(C a, C b, Scalars<C>) { return float2(a, b); }

@@ -3,8 +3,8 @@
 
 #include "lib/shared.h"
 
-// Products of `size` numbers for each of `lines` rows or columns per plane, with the strides between rows, between
-// elements of a row, and between planes.
+// Products of `size` numbers along each of `lines` rows or columns per plane. Strides: `pitch` between rows, `step`
+// between elements of a row, `plane` between planes.
 struct ComplexProductParams {
   uint32_t size, lines, pitch, step;
   uint64_t plane;

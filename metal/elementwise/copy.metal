@@ -1,5 +1,5 @@
-// Copies and casts. Copies within one type move bits and are named by element size (i8 i16 i32 i64); casts are named by
-// both types.
+// Copies and casts. Copies within one type move bits, so their kernels are named by element size (i8 i16 i32 i64).
+// Casts are named by both types.
 #include "elementwise/params.h"
 #include "lib/compute.h"
 #include "lib/index.h"
@@ -7,7 +7,7 @@
 #include "lib/instantiate.h"
 #include "lib/pack.h"
 
-// Casts like PyTorch: bool is true for nonzero numbers, and float converts to narrow integers through int.
+// Casts like PyTorch: nonzero numbers become true, and float converts to narrow integers through int.
 template <typename R, typename C>
 struct convert {
   static R from(C x) { return R(x); }
@@ -56,7 +56,7 @@ template <uint N, typename T>
 inline void copy(PackLoop<N, true> d, device T* out, long to, device const T* x, long from) {
   for (; d.more(); d.next()) store_packs(d, out, to, load_packs(d, x, from));
 }
-// S: the input's stride along x: 1, or 0 if it is broadcast. The output's is 1.
+// S: the input's stride along x: 1, or 0 if it is broadcast. The output's stride is 1.
 template <typename T, uint S>
 kernel void copy_rows(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                       constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
@@ -70,8 +70,8 @@ kernel void copy_strided(device T* out [[buffer(0)]], device const T* x [[buffer
   copy(MPSX_SINGLE_ELEMENTS, out + row_offset(p, 0, gid), p.stride[0][0], x + row_offset(p, 1, gid), p.stride[1][0]);
 }
 
-// A transposition: the output is contiguous along x, the input along y. A threadgroup moves a square tile through
-// threadgroup memory to coalesce both sides. Rows are padded to avoid bank conflicts.
+// Transposing copy: the output is contiguous along x, the input along y. A threadgroup moves a square tile through
+// threadgroup memory to coalesce loads and stores. Rows are padded to avoid bank conflicts.
 template <typename T>
 kernel void copy_transposed(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                             constant StridedParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {

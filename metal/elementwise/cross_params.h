@@ -2,8 +2,7 @@
 
 #include "lib/shared.h"
 
-// Vectors of three components with stride `step`; `pitch` is the stride between vectors of a row, `line` the one
-// between rows.
+// Strides of 3-component vectors: `step` between components, `pitch` between vectors in a row, `line` between rows.
 struct CrossParams {
   int64_t step, pitch, line;
 };

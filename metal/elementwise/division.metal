@@ -1,4 +1,4 @@
-// Rounding division, remainders and powers. The launcher has checked that integer divisors are nonzero.
+// Rounding division, remainders and powers. The launcher checks that integer divisors are nonzero.
 #include "elementwise/integer_division.h"
 #include "elementwise/kernels.h"
 #include "lib/arithmetic.h"
@@ -6,7 +6,7 @@
 struct floor_divide_op {
   template <typename C>
   static C apply(C a, C b, Scalars<C>) { return floor_quotient(a, b); }
-  // Python's floor division, derived from the exact remainder: floor_divide(a, b) * b + remainder(a, b) == a.
+  // Python's floor division, computed from the exact remainder: floor_divide(a, b) * b + remainder(a, b) == a.
   static float of_rest(float a, float b, float r) {
     float d = (a - r) / b;
     d = r != 0.0f && (b < 0.0f) != (r < 0.0f) ? d - 1.0f : d;
@@ -40,7 +40,7 @@ struct remainder_op {
 template <>
 inline float remainder_op::apply<float>(float a, float b, Scalars<float>) { return of_rest(b, fmod(a, b)); }
 
-// Integer powers by squaring, with wraparound. A negative exponent yields 0, or +-1 for bases of +-1.
+// Integer powers by repeated squaring, with wraparound. A negative exponent yields 0, or +-1 for bases of +-1.
 struct pow_op {
   template <typename C>
   static C apply(C a, C b, Scalars<C>) {
@@ -57,7 +57,7 @@ struct pow_op {
 template <>
 inline float pow_op::apply<float>(float a, float b, Scalars<float>) { return precise::pow(a, b); }
 
-// The powers that PyTorch's CPU kernels compute by multiplication; half and bfloat round once.
+// Powers that PyTorch's CPU kernels compute by multiplication. half and bfloat round once.
 struct square_op {
   template <typename C>
   static C apply(C x, Scalars<C>) { return multiply(x, x); }

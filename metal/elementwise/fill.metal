@@ -29,7 +29,7 @@ FILL(short, i16)
 FILL(int, i32)
 FILL(long, i64)
 
-// start + i * step, where the step is a sum of two floats to keep long sequences accurate.
+// start + i * step. The step is the sum of two floats, which keeps long sequences accurate.
 template <typename T>
 kernel void arange_float(device T* out [[buffer(0)]], constant SequenceParams& p [[buffer(1)]],
                          uint i [[thread_position_in_grid]]) {

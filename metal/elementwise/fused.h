@@ -1,5 +1,5 @@
-// Sums with a scaled operand, like PyTorch's vectorized kernels: floats use fma, since the product may overflow where
-// the result does not.
+// Sums with a scaled operand, as in PyTorch's vectorized kernels. Floats use fma, because the product may overflow
+// even if the result does not.
 #pragma once
 
 #include "lib/arithmetic.h"

@@ -1,9 +1,10 @@
-// Integer quotients and remainders. The launcher has checked that divisors are nonzero; a zero is read as 1.
+// Integer quotients and remainders. The launcher checks that divisors are nonzero; the kernel divides by 1 instead of
+// 0.
 #pragma once
 
 #include "lib/arithmetic.h"
 
-// a = q b + r, with q rounded towards zero. INT_MIN / -1 overflows: negate for a divisor of -1.
+// a = q b + r, with q rounded toward zero. INT_MIN / -1 overflows, so negate for a divisor of -1.
 template <typename C>
 inline void divide(C a, C b, thread C& q, thread C& r) {
   const bool negated = b == C(-1) && C(-1) < C(0);

@@ -1,13 +1,13 @@
 // The kernels that elementwise operators instantiate. An operator is a struct with `template <typename C> static …
 // apply(C x, …, Scalars<C> s)`, where C is the compute type. Operators that only select or flip bits return exact().
 //
-//   dense             every operand has stride 1 along x; threads move 16-byte vectors. Of three inputs, the
+//   dense             all operands have stride 1 along x; threads move 16-byte vectors. With three inputs, the
 //                     second and third may be broadcast columns
-//   rows_10, rows_01  like dense, but one input has stride 0 along x (a broadcast column)
-//   strided           any strides; each thread computes a few elements, interleaved with other threads'
+//   rows_10, rows_01  like dense, but one input is a broadcast column (stride 0 along x)
+//   strided           any strides; each thread computes a few elements, interleaved with other threads' elements
 //
-// y and z are the outer dimensions (row_offset). A number as input has no memory: the launcher passes another
-// operand's pointer, and every kernel loads unconditionally, then selects.
+// y and z are the outer dimensions (row_offset). A number as an operand has no memory: the launcher passes another
+// operand's pointer, and the kernel loads unconditionally and then selects.
 #pragma once
 
 #include "elementwise/scalars.h"
@@ -15,7 +15,7 @@
 #include "lib/index.h"
 #include "lib/pack.h"
 
-// A float whose value the element type represents exactly: bfloat is then its upper half.
+// A float that the element type represents exactly. Converting it to bfloat takes its upper half.
 struct Exact {
   float value;
 };
@@ -99,7 +99,7 @@ kernel void binary_strided(device R* out [[buffer(0)]], device const T* a [[buff
              p.stride[1][0], b + row_offset(p, 2, gid), p.stride[2][0], s, s.inlined);
 }
 
-// Three operands; the first may have a type of its own (where's condition).
+// Three operands. The first may have its own type (where's condition).
 template <typename Op, uint N, typename A, typename T>
 inline void ternary(PackLoop<N, true> d, device T* out, long to, device const A* a, long from_a, device const T* b,
                     long from_b, device const T* c, long from_c, constant ScalarParams& s) {

@@ -1,4 +1,4 @@
-// Rounding to integers; integers are returned unchanged.
+// Rounding to integers. Integers are returned unchanged.
 #pragma once
 
 #include "lib/types.h"

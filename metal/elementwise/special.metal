@@ -1,5 +1,5 @@
-// Every function of special.def. Functions with branches are not inlined: their loops do not vectorize anyway, and
-// inlining would compile each once per kernel.
+// Instantiates every function of special.def. Functions with branches are not inlined: their loops do not vectorize
+// anyway, and inlining would compile each function once per kernel.
 #include "elementwise/kernels.h"
 #include "elementwise/special_bessel.h"
 #include "elementwise/special_gradients.h"
@@ -21,7 +21,7 @@ inline float times_log(float a, float b, float log_b) {
   return is_nan(b) ? b : (a == 0.0f ? 0.0f : y);
 }
 
-// nextafter: the adjacent value of x towards y.
+// nextafter: the value adjacent to x in the direction of y.
 template <typename Bits, typename T>
 inline T neighbour(T x, T y) {
   if (x != x) return x;
@@ -35,7 +35,7 @@ inline float next_after(float x, float y) { return neighbour<uint>(x, y); }
 inline float next_after(half x, half y) { return float(neighbour<ushort>(x, y)); }
 inline float next_after(bfloat x, bfloat y) { return float(neighbour<ushort>(x, y)); }
 
-// Unsigned, since the magnitude of the smallest signed integer is not representable as a signed one.
+// Unsigned, because a signed type cannot represent the magnitude of its smallest value.
 inline uint magnitude(int x) { return x < 0 ? 0u - uint(x) : uint(x); }
 inline ulong magnitude(long x) { return x < 0 ? 0ul - ulong(x) : ulong(x); }
 template <typename U>
@@ -49,7 +49,7 @@ inline U divisor_of(U a, U b) {
 }
 inline uint greatest_divisor(int a, int b) { return divisor_of(magnitude(a), magnitude(b)); }
 inline ulong greatest_divisor(long a, long b) { return divisor_of(magnitude(a), magnitude(b)); }
-// On overflow the CPU wraps around and takes the magnitude of the result.
+// On overflow, PyTorch's CPU kernel wraps around and takes the magnitude of the result.
 inline int least_multiple(int a, int b) {
   const uint divisor = greatest_divisor(a, b);
   return divisor == 0 ? 0 : absolute(int(magnitude(a) / divisor * magnitude(b)));
@@ -59,7 +59,7 @@ inline long least_multiple(long a, long b) {
   return divisor == 0 ? 0 : absolute(long(magnitude(a) / divisor * magnitude(b)));
 }
 
-// Whether x has a mantissa in [1/2, 1) and an exponent; Metal leaves them undefined for infinite numbers.
+// Whether frexp(x) is defined. Metal leaves it undefined for infinities.
 inline bool has_parts(float x) { return !is_nan(x) && !is_infinite(x); }
 struct frexp_op {
   template <typename C>
@@ -82,7 +82,7 @@ struct frexp_exponent_op {
   MPSX_KERNEL("frexp_exponent_strided_" #TAG, unary_strided<T, int, frexp_exponent_op>)
 MPSX_FOR_FLOAT(FREXP_KERNELS)
 
-// x * 2^k. The launcher converts the exponent to float32: half types cannot represent all relevant ones.
+// x * 2^k. The launcher converts the exponent to float32, since half types cannot represent all useful exponents.
 struct ldexp_op {
   template <typename C>
   static C apply(C x, C k, Scalars<C>) { return ldexp(x, int(clamp(k, C(-1000), C(1000)))); }
@@ -118,7 +118,7 @@ MPSX_PLAIN_BINARY_KERNELS(float, f32, ldexp, float)
   MPSX_FOR_##TYPES(RARE_KERNELS, NAME)
 #include "elementwise/special.def"
 
-// The order is a scalar argument.
+// The order n is a scalar argument.
 struct polygamma_op {
   template <typename C>
   static C apply(C x, Scalars<C> s) { return polygamma_of(s.a, x); }

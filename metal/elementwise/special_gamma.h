@@ -3,8 +3,8 @@
 
 #include "elementwise/special_series.h"
 
-// lgamma(x) / ((x - 1) (x - 2)) for x in [0.5, 3.5], a polynomial in (x - 2) / 1.5, interpolated at Chebyshev nodes
-// with 40 digits: the factors keep the precision at the two zeros.
+// lgamma(x) / ((x - 1) (x - 2)) for x in [0.5, 3.5], as a polynomial in (x - 2) / 1.5 interpolated at Chebyshev nodes
+// with 40 digits. Factoring out the two zeros keeps precision near them.
 constant float kLogGamma[] = {
     0.00540648788f, -0.0063398293f, -0.0141658147f, 0.0149613396f, 0.0194899698f, -0.0194949371f, -0.0102344594f,
     0.00764083933f, 0.00941279583f, -0.0104952699f, 0.00943844522f, -0.0154015257f, 0.0254073572f, -0.0418423875f,
@@ -13,7 +13,7 @@ constant float kLogGamma[] = {
 // lgamma(1 + x) for x in [-0.5, 2.5], without rounding 1 + x.
 inline float log_gamma_1p(float x) { return x * (x - 1.0f) * polynomial((x - 1.0f) * (2.0f / 3), kLogGamma, 17); }
 
-// Branch-free. Gamma(x + 1) = x Gamma(x) shifts arguments below 10 into [0.5, 3.5).
+// Branch-free. The recurrence Gamma(x + 1) = x Gamma(x) shifts arguments below 10 into [0.5, 3.5).
 inline float log_gamma(float x) {
   const float a = fabs(x);
   const bool below = a < 0.5f, beyond = a >= 10.0f;
@@ -37,7 +37,7 @@ inline float log_gamma(float x) {
 
 constant float kDigamma[] = {1.0f / 12, -691.0f / 32760, 1.0f / 132, -1.0f / 240, 1.0f / 252, -1.0f / 120, 1.0f / 12};
 
-// psi: the recurrence up to 10, the asymptotic series beyond, and the reflection formula below 0. Branch-free.
+// psi, branch-free: the recurrence up to 10, the asymptotic series beyond, and the reflection formula below 0.
 inline float digamma(float x) {
   float t = x > 0.0f ? x : 1.0f - x, sum = 0.0f;
   for (uint i = 0; i < 10; ++i) {
@@ -57,7 +57,7 @@ inline float digamma(float x) {
 inline float trigamma(float x) {
   float sign = 1.0f, sum = 0.0f;
   if (x < 0.5f) {
-    // At the poles, PyTorch's kernel returns large numbers, because pi x is rounded; do the same.
+    // At the poles PyTorch's kernel returns large numbers, because it rounds pi x. Match it.
     const float s = x == floor(x) ? precise::sin(M_PI_F * x) : sin_pi(x);
     sign = -1.0f;
     sum = -(M_PI_F / s) * (M_PI_F / s);
@@ -73,7 +73,7 @@ constant float kZeta[] = {
     12.0f, -720.0f, 30240.0f, -1209600.0f, 47900160.0f, -1.89243758e+09f, 7.47242496e+10f, -2.95013073e+12f,
     1.16467828e+14f, -4.59797872e+15f, 1.81521054e+17f, -7.16616526e+18f};
 
-// The Hurwitz zeta function, the sum of (q + k)^-x.
+// The Hurwitz zeta function: the sum over k of (q + k)^-x.
 inline float hurwitz_zeta(float x, float q) {
   constexpr float kLeast = 1e-9f;  // a relative term below float precision
   if (x == 1.0f) return INFINITY;
@@ -87,7 +87,7 @@ inline float hurwitz_zeta(float x, float q) {
   for (uint i = 0; i < 9 || a <= 9.0f; ++i) {
     a += 1.0f;
     b = precise::pow(a, -x);
-    // Keep the rounding error: for negative q, terms of both signs nearly cancel.
+    // Keep the rounding error: for negative q, terms of opposite signs nearly cancel.
     const float next = sum + b;
     if (is_infinite(next)) return next;  // near a pole
     lost += fabs(sum) >= fabs(b) ? (sum - next) + b : (b - next) + sum;
@@ -115,7 +115,7 @@ inline float hurwitz_zeta(float x, float q) {
 __attribute__((noinline)) inline float polygamma_of(float n, float x) {
   if (n == 0.0f) return digamma(x);
   if (n == 1.0f) return trigamma(x);
-  // n! may overflow where its product with a small zeta does not: multiply by its square root twice.
+  // n! may overflow even if n! times a small zeta does not: multiply by sqrt(n!) twice.
   const float sign = fmod(n, 2.0f) == 0.0f ? -1.0f : 1.0f, root = precise::exp(0.5f * log_gamma(n + 1.0f));
   return sign * root * hurwitz_zeta(n + 1.0f, x) * root;
 }

@@ -1,6 +1,6 @@
-// The derivatives of gamma and Dirichlet samples with respect to their parameters, -(d cdf / d alpha) / pdf. The
-// approximations and coefficients are PyTorch's (F. Obermeyer, ATen/native/Distributions.h), rearranged to stay within
-// float's range and to avoid cancellation.
+// Derivatives of gamma and Dirichlet samples with respect to the distribution's parameters: -(d cdf / d alpha) / pdf.
+// The approximations and coefficients are PyTorch's (F. Obermeyer, ATen/native/Distributions.h), rearranged to stay
+// within float's range and to avoid cancellation.
 #pragma once
 
 #include "elementwise/special_gamma.h"
@@ -12,7 +12,7 @@ constant float kGammaGradient[3][8] = {
     {0.040121004f, -0.0065914022f, -0.0026286047f, -0.0013441777f, 0.017050642f, -0.0021309326f, 0.00085092367f,
      -1.5247877e-07f}};
 
-// A Taylor series for small x, Rice's saddle point expansion for large alpha, and a rational function otherwise.
+// Uses a Taylor series for small x, Rice's saddle point expansion for large alpha, and otherwise a rational function.
 inline float gamma_gradient(float alpha, float x) {
   if (x < 0.8f) {
     float term = 1.0f, first = 1.0f / alpha, second = first * first;
@@ -47,7 +47,7 @@ inline float gamma_gradient(float alpha, float x) {
   return precise::exp(above / below);
 }
 
-// psi(x + more) - psi(x), both nonnegative.
+// psi(x + more) - psi(x) for nonnegative x and more.
 inline float digamma_step(float x, float more) {
   float sum = 0.0f;
   for (; x < 10.0f; x += 1.0f) sum += more / (x * (x + more));
@@ -56,7 +56,7 @@ inline float digamma_step(float x, float more) {
   return sum - (q * polynomial(q, kDigamma, 7) - p * polynomial(p, kDigamma, 7));
 }
 
-// For Beta(alpha, beta) with x near 0, with respect to alpha and to beta.
+// Gradients of a Beta(alpha, beta) sample near 0, with respect to alpha and beta.
 inline float beta_gradient_alpha(float x, float alpha, float beta) {
   const float factor = -digamma_step(alpha + 1.0f, beta - 1.0f) - precise::log(x);  // psi(a + 1) = psi(a) + 1 / a
   float term = 1.0f, sum = factor / alpha;
@@ -89,7 +89,7 @@ inline float beta_gradient_large(float x, float alpha, float beta) {
   const float d = x - mean;
   if (fabs(d) <= 0.1f * spread) {
     const float r = alpha / beta, i = 1.0f / beta, y = 1.0f - x;
-    // Divided by beta^5, with each power of alpha absorbing one factor.
+    // The polynomial divided by beta^5: each power of alpha absorbs one factor of beta.
     const float sum = 47.0f * x * i + r * ((43.0f * i + 20.0f * (16.0f * i + 27.0f) * x) +
                       r * ((177.0f * i + 540.0f - 270.0f * x * i) + r * ((453.0f * i + 1620.0f * y - 455.0f * x * i) +
                       r * 8.0f * y * (135.0f - 11.0f * i))));
@@ -128,7 +128,7 @@ constant float kBetaGradient[2][3][3][4] = {
       {0.001925008108f, -0.002869809258f, 0.0008000589141f, -6.063713228e-05f},
       {-0.0003477407336f, 6.959756487e-05f, 1.097287507e-05f, -1.650964693e-06f}}}};
 
-// Scaled by 1 / (1 - x); `total` is alpha + beta.
+// The gradient, scaled by 1 / (1 - x). `total`: alpha + beta.
 inline float dirichlet_gradient(float x, float alpha, float total) {
   const float beta = total - alpha, boundary = total * x * (1.0f - x);
   if (x <= 0.5f && boundary < 2.5f) return beta_gradient_alpha(x, alpha, beta);

@@ -1,13 +1,13 @@
 // The regularized incomplete gamma functions P (lower) and Q = 1 - P (upper).
 //
-// Sources: NIST Digital Library of Mathematical Functions, chapter 8 (equation numbers below); the choice between
-// them follows N. M. Temme, "A set of algorithms for the incomplete gamma functions" (1994) and Cephes' igam.
+// Sources: NIST Digital Library of Mathematical Functions, chapter 8 (equation numbers below). The choice between
+// equations follows N. M. Temme, "A set of algorithms for the incomplete gamma functions" (1994), and Cephes' igam.
 #pragma once
 
 #include "elementwise/special_gamma.h"
 #include "lib/log1p.h"
 
-// x^a e^-x / Gamma(a + 1). From 4 on by Stirling's series, with the large terms cancelled analytically.
+// x^a e^-x / Gamma(a + 1). From a = 4 on, uses Stirling's series with the large terms cancelled analytically.
 inline float gamma_density(float a, float x) {
   if (a < 4.0f) {
     const float l = a < 2.5f ? log_gamma_1p(a) : log_gamma_1p(a - 2.0f) + precise::log(a * (a - 1.0f));
@@ -29,7 +29,7 @@ inline float gamma_p_series(float a, float x) {
   }
   return sum * gamma_density(a, x);
 }
-// Equation 8.7.3, for small x: 1 minus terms that nearly add up to it.
+// Equation 8.7.3, for small x. expm1 avoids subtracting terms close to 1 from 1.
 inline float gamma_q_series(float a, float x) {
   float sum = 0.0f, power = 1.0f;
   for (uint n = 1; n < 100; ++n) {
@@ -41,7 +41,8 @@ inline float gamma_q_series(float a, float x) {
   const float exponent = a * precise::log(x) - log_gamma_1p(a);
   return -expm1(exponent) - a * precise::exp(exponent) * sum;
 }
-// Equation 8.9.2, by W. J. Lentz's method ("Generating Bessel functions in Mie scattering calculations", 1976).
+// Equation 8.9.2, evaluated by W. J. Lentz's method ("Generating Bessel functions in Mie scattering calculations",
+// 1976).
 inline float gamma_q_fraction(float a, float x) {
   float b = x + 1.0f - a, c = INFINITY, d = 1.0f / b, fraction = d;
   for (uint i = 1; i < 500; ++i) {
@@ -56,8 +57,8 @@ inline float gamma_q_fraction(float a, float x) {
   return a * gamma_density(a, x) * fraction;
 }
 
-// Equations 8.12.3 and 8.12.4, for large a and x close to it: the coefficients of C_0, C_1 and C_2 in powers of eta,
-// highest first.
+// Equations 8.12.3 and 8.12.4, for large a and x close to a. Coefficients of C_0, C_1 and C_2 in powers of eta,
+// highest power first.
 constant float kTemme0[] = {-2.18544851e-06f, 3.91926318e-05f,  -0.000178755144f, 0.000352733686f,
                             0.00115740741f,   -0.0148148148f, 0.0833333333f,    -0.333333333f};
 constant float kTemme1[] = {-4.01877572e-07f, 0.000205761317f, -0.000990226337f,
@@ -75,7 +76,7 @@ inline float gamma_uniform(float a, float x, float sign) {
 
 inline bool near_large(float a, float x) { return a > 20.0f && fabs(x - a) < 0.3f * a; }
 
-// Handles arguments at the ends of their range. `lower`: P there, which is 0 or 1, or NaN.
+// Handles arguments at the ends of their ranges. `lower`: the value of P there, which is 0, 1 or NaN.
 inline bool at_an_end(float a, float x, thread float* lower) {
   *lower = NAN;
   if (a < 0.0f || x < 0.0f) return true;

@@ -3,8 +3,9 @@
 
 #include "elementwise/special_series.h"
 
-// exp(x^2) erfc(x) (1 + 2 x) for x >= 0, a polynomial in (x - 2) / (x + 2), interpolated at Chebyshev nodes with 40
-// digits. The form is from M. M. Shepherd and J. G. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x".
+// exp(x^2) erfc(x) (1 + 2 x) for x >= 0, as a polynomial in (x - 2) / (x + 2) interpolated at Chebyshev nodes with 40
+// digits. The form is from M. M. Shepherd and J. G. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc
+// x".
 constant float kErfcx[] = {
     -5.88233747e-07f, -1.88227569e-05f, -1.81971715e-05f, 0.000124543418f, 0.000218740676f, -0.000434387898f,
     -0.00146214077f, 0.00126329106f, 0.00872393209f, -0.00803234488f, -0.054220154f, 0.164051127f, -0.166030391f,
@@ -29,8 +30,9 @@ inline float log_normal_cdf(float x) {
   return x < -1.0f ? left : right;
 }
 
-// The inverse of erf: y times a polynomial in log(1 - y^2), one for |y| up to 0.9989 and one beyond. The form is from
-// M. Giles, "Approximating the erfinv function" (2010); coefficients: N. Juffa, "erfinvf" (StackOverflow 27229371).
+// The inverse of erf: y times a polynomial in log(1 - y^2), with separate coefficients up to |y| = 0.9989 and beyond.
+// The form is from M. Giles, "Approximating the erfinv function" (2010). Coefficients: N. Juffa, "erfinvf"
+// (StackOverflow 27229371).
 constant float kErfInverseMiddle[] = {
     5.43877832e-9f, 1.43285448e-7f, 1.22774793e-6f, 1.12963626e-7f, -5.61530760e-5f, -1.47697632e-4f,
     2.31468678e-3f, 1.15392581e-2f, -2.32015476e-1f, 8.86226892e-1f};
@@ -66,7 +68,7 @@ constant float kNormalFarQ[] = {
     1.0f, 6.02427039f, 3.67983564f, 1.37702099f, 0.216236994f, 0.0134204006f, 0.000328014465f, 2.89247865e-06f,
     6.79019408e-09f};
 
-// The inverse of the normal CDF: computes the polynomials of all cases, and a single division.
+// The inverse of the normal CDF. Evaluates the polynomials of all cases, then selects one pair and divides once.
 inline float normal_quantile(float y) {
   constexpr float kTail = 0.135335283f;  // exp(-2)
   const bool upper = y > 1.0f - kTail;

@@ -1,9 +1,9 @@
-// Orthogonal polynomials by recurrence; n is a float that is truncated to an integer.
+// Orthogonal polynomials by recurrence. The degree is a float, truncated to an integer.
 #pragma once
 
 #include "elementwise/special_series.h"
 
-// All Chebyshev polynomials share a recurrence and differ in the first one.
+// All Chebyshev polynomials share a recurrence and differ only in the polynomial of degree 1.
 inline float chebyshev_recurrence(float x, float first, long n) {
   float before = 1.0f, last = first;
   for (long k = 2; k <= n && !isnan(last); ++k) {

@@ -1,4 +1,4 @@
-// SwiGLU: x * silu(gate), silu(v) = v / (1 + exp(-v)). N. Shazeer, arXiv:2002.05202, equation 6.
+// SwiGLU: x * silu(gate), where silu(v) = v / (1 + exp(-v)). N. Shazeer, arXiv:2002.05202, equation 6.
 #include "elementwise/kernels.h"
 #include "elementwise/swiglu_params.h"
 #include "lib/math.h"
@@ -16,7 +16,7 @@ inline float silu_and_slope(float gate, thread float& slope) {
   return gate * y;
 }
 
-// Operands: the gradients of x and gate, then grad, x and gate. STRIDED: for strides other than 1.
+// Operands: gradients of x and gate, output gradient, x, gate. STRIDED: strides other than 1.
 template <bool STRIDED, uint N, typename T>
 inline void swiglu_gradients(PackLoop<N, true> d, device T* grad_x, device T* grad_gate, device const T* grad,
                             device const T* x, device const T* gate, constant SwigluParams& p) {

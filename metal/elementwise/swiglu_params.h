@@ -2,8 +2,8 @@
 
 #include "lib/shared.h"
 
-// A dispatch over up to four dimensions, innermost first; strides are in elements. Operands: the gradients of x and
-// gate, then the incoming gradient, x and gate.
+// A dispatch over up to four dimensions, innermost first. Strides are in elements. Operands: gradients of x and gate,
+// output gradient, x, gate.
 struct SwigluParams {
   uint32_t size[4];
   int64_t stride[5][4];

@@ -7,8 +7,8 @@ struct where_op {
   template <typename A, typename C>
   static C apply(A condition, C a, C b, Scalars<C>) { return condition ? a : b; }
 };
-// s.a is `value`. It multiplies the first factor, and the product is fused with the sum, as in PyTorch's vectorized
-// kernels: both determine where a result overflows.
+// s.a is `value`. As in PyTorch's vectorized kernels, it multiplies the first factor, and the product is fused with
+// the sum. Both choices determine which results overflow.
 struct addcmul_op {
   template <typename A, typename C>
   static C apply(A x, C a, C b, Scalars<C> s) { return add_fused(C(x), b, multiply(s.a, a)); }
@@ -29,12 +29,12 @@ struct lerp_number_op {
   template <typename C>
   static C apply(C a, C b, Scalars<C> s) { return lerp_op::apply<C, C>(a, b, s.a, s); }
 };
-// The gradient of the second half of glu's input, from grad, the first half and itself.
+// glu: the gradient of the second half of the input. x is that half.
 struct glu_gate_backward_op {
   template <typename A, typename C>
   static C apply(A grad, C first, C x, Scalars<C>) {
     const C gate = sigmoid(x);
-    // Multiply the small factors first: the others' product may overflow.
+    // Multiply the small factors first, since the product of the other two may overflow.
     return (C(1.0f) - gate) * gate * first * C(grad);
   }
 };

@@ -1,4 +1,4 @@
-// Every operator of unary.def.
+// Instantiates every operator of unary.def.
 #include "elementwise/kernels.h"
 #include "elementwise/rounding.h"
 #include "lib/arithmetic.h"

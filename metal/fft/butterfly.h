@@ -1,10 +1,10 @@
-// Twiddle factors, and butterflies: transforms of a few points in registers.
+// Twiddle factors and butterflies. A butterfly is a small DFT in registers.
 #pragma once
 
 #include "lib/complex.h"
 
-// exp(-2 pi i k / n) for k < n <= 2^29. Integers reduce the angle exactly to a quarter turn times (quarter + y) with
-// |y| <= 1/2; Taylor polynomials then have errors of about half a unit in the last place.
+// exp(-2 pi i k / n) for k < n <= 2^29. Integer arithmetic reduces the angle exactly to (quarter + y) quarter turns
+// with |y| <= 1/2. The Taylor polynomials then have errors of about half a unit in the last place.
 inline float2 root_of_unity(uint k, uint n) {
   const float whole = float(n);
   const uint quarter = uint(rint(float(k) * (4.0f / whole)));
@@ -21,7 +21,7 @@ inline float2 root_of_unity(uint k, uint n) {
   return float2(cosine_is_negative ? -cosine : cosine, (quarter & 2u) != 0u ? sine : -sine);
 }
 
-// cos(2 pi m / R) and sin(2 pi m / R) of m = 1, 2, … (R - 1) / 2, one prime after the other.
+// cos(2 pi m / R) and sin(2 pi m / R) for m = 1 … (R - 1) / 2, one row per prime R = 3, 5, 7, 11, 13.
 constant float kFftCosines[] = {
     -0.5f,
     0.309016994f, -0.809016994f,
@@ -41,8 +41,7 @@ template <> struct FirstRoot<7> { enum : uint { index = 3 }; };
 template <> struct FirstRoot<11> { enum : uint { index = 6 }; };
 template <> struct FirstRoot<13> { enum : uint { index = 11 }; };
 
-// A butterfly of an odd prime radix R. Working on sums and differences of points k and R - k halves the
-// multiplications.
+// Butterfly for an odd prime radix R. Sums and differences of points k and R - k halve the multiplications.
 template <uint R>
 struct Butterfly {
   static METAL_FUNC void transform(thread float2* v) {

@@ -1,8 +1,10 @@
-// A pass of a Fourier transform, by Stockham's algorithm (C. Van Loan, "Computational Frameworks for the Fast Fourier
-// Transform", 1.7). Let n = L R S, where earlier passes had sizes of product L: the pass takes, for each k < L and
-// s < S, the R elements (k + L s) + r L S, multiplies them by exp(-2 pi i r k / (L R)), transforms them, and writes
-// k + L R s + r L. These R elements are a column. Within a threadgroup the same steps, on a column in threadgroup
-// memory, have the radices as their sizes. The first of them reads device memory and the last one writes it.
+// One pass of an FFT by Stockham's algorithm (C. Van Loan, "Computational Frameworks for the Fast Fourier Transform",
+// 1.7). Let n = L R S, where R is the size of this pass and L is the product of the sizes of earlier passes. For each
+// k < L and s < S, the pass loads a column of R elements at k + L s + r L S, multiplies element r by exp(-2 pi i r k
+// / (L R)), computes the DFT, and stores element r at k + L R s + r L.
+//
+// Within a threadgroup, the DFT of a column uses the same algorithm, with one step per radix, in threadgroup memory.
+// The first step reads device memory and the last step writes it.
 #include "fft/butterfly.h"
 #include "fft/params.h"
 #include "lib/collective.h"
@@ -13,11 +15,11 @@ inline float2 complex_element(float x) { return float2(x, 0.0f); }
 inline void store_element(device float2* out, float2 x) { *out = x; }
 inline void store_element(device float* out, float2 x) { *out = x.x; }
 
-// exp(-pi i k^2 / n), whose angle integers reduce exactly.
+// exp(-pi i k^2 / n). Integer arithmetic reduces the angle exactly.
 inline float2 chirp(uint k, uint n) { return root_of_unity(uint(ulong(k) * k % (2u * n)), 2u * n); }
 
 struct FftColumn {
-  long in, out;  // its first element
+  long in, out;  // offsets of the column's first element
   uint phase;
 };
 
@@ -27,7 +29,7 @@ struct FftTile {
   device const I* in;
   device const float2* table;
   constant FftParams& p;
-  uint first, columns;  // of this threadgroup
+  uint first, columns;  // this threadgroup's columns
 
   METAL_FUNC FftColumn column(uint c) const {
     uint rest = first + c;
@@ -79,8 +81,8 @@ struct FftTile {
     store_element(out + (column.out + long(r) * p.out_step), x * p.scale);
   }
 
-  // One step of radix R, after steps whose radices multiply to `before`. Reads `from` and writes `to`, or device memory
-  // in the first and the last step.
+  // Runs one step of radix R, after steps with radices that multiply to `before`. Reads `from` and writes `to`,
+  // except that the first step reads device memory and the last step writes it.
   template <uint R>
   METAL_FUNC void step(threadgroup float2* to, threadgroup const float2* from, uint before, GroupThread g) const {
     const uint each = p.size / R, total = each * columns;

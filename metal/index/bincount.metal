@@ -6,8 +6,8 @@
 // Increments a counter in threadgroup memory.
 inline void count_one(threadgroup atomic_uint* bin) { atomic_fetch_add_explicit(bin, 1u, memory_order_relaxed); }
 
-// Counts the elements [begin, end) per bin; `bin_of.at(i)` is at least p.bins for elements without a bin. A threadgroup
-// counts in its own memory if all bins fit, and then adds its counts atomically.
+// Counts the elements [begin, end) per bin. `bin_of.at(i)` is at least `bin_count` for elements without a bin. If all
+// bins fit in threadgroup memory, a threadgroup counts there and then adds its counts atomically.
 template <typename BinOf>
 inline void count_bins(device atomic_uint* bins, uint bin_count, uint begin, uint end, BinOf bin_of,
                        threadgroup atomic_uint* own, GroupThread g) {
@@ -41,7 +41,7 @@ kernel void bincount(device atomic_uint* bins [[buffer(0)]], device const long* 
   count_bins(bins, p.bins, begin, begin + min(uint(kHistogramChunk), p.count - begin), OfNumber{numbers}, own, g);
 }
 
-// Equal parts of [low, high]; values outside and NaN have no bin.
+// Bins are equal parts of [low, high]. Values outside and NaN have no bin.
 template <typename T>
 struct OfPart {
   device const T* in;

@@ -1,4 +1,4 @@
-// embedding_bag: sums, means or maxima of table rows by bag.
+// embedding_bag: sums, means or maxima of table rows per bag.
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
 #include "index/bag_params.h"
@@ -6,7 +6,7 @@
 
 constexpr constant uint kBagColumns = 4;  // adjacent columns per thread
 
-// One threadgroup per bag. `maxima`: for mode max, the row of each element; `sizes`: the number of rows that count.
+// One threadgroup per bag. `maxima`: the table row of each maximum, for mode max. `sizes`: rows that are not padding.
 template <typename T>
 kernel void embedding_bag(device T* out [[buffer(0)]], device long* sizes [[buffer(1)]],
                           device long* maxima [[buffer(2)]], device const T* table [[buffer(3)]],

@@ -1,10 +1,10 @@
-// flip, tril and triu. They move bits and are named by element size.
+// flip, tril and triu. They move bits, so kernels are named by element size.
 #include "index/params.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"
 #include "lib/pack.h"
 
-// Reversed rows: the output is contiguous along x, the input has stride -1.
+// Reverses rows: the output is contiguous along x, and the input has stride -1.
 template <uint N, typename T>
 inline void turn_around(PackLoop<N, true> d, device T* out, device const T* in) {
   for (; d.more(); d.next()) {
@@ -24,7 +24,8 @@ kernel void flip_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1
   MPSX_PACKS(T, T, p.size[0], turn_around, to, from);
 }
 
-// tril and triu: gid = (columns, row, matrix); both tensors are dense. Zeros are left of column `edge`, or from it on.
+// tril and triu: gid = (columns, row, matrix). Both tensors are dense. triu zeroes the columns before `edge`, tril
+// the columns from `edge` on.
 template <uint N, typename T>
 inline void keep_triangle(PackLoop<N, true> d, device T* out, device const T* in, uint edge, bool upper) {
   for (; d.more(); d.next()) {
@@ -38,7 +39,7 @@ kernel void triangle(device T* out [[buffer(0)]], device const T* in [[buffer(1)
                      constant TriangleParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
   const ulong row = (ulong(gid.z) * p.rows + gid.y) * p.columns;
   const bool upper = p.upper != 0;
-  // The first column after those that tril keeps, or the first that triu keeps.
+  // The first column that tril zeroes, or the first that triu keeps.
   const uint edge = uint(clamp(long(gid.y) + p.diagonal + (upper ? 0 : 1), 0L, long(p.columns)));
   MPSX_PACKS(T, T, p.columns, keep_triangle, out + row, in + row, edge, upper);
 }

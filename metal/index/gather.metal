@@ -1,4 +1,5 @@
-// gather, and flattening of several index tensors. Elements move as bits, and kernels are named by element size.
+// gather, and flattening of several index tensors into one. Elements move as bits, so kernels are named by element
+// size.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"

@@ -1,4 +1,4 @@
-// Checks a whole index in advance: kernels that read it then need no branch.
+// Checks a whole index in advance, so the kernels that read it need no branch.
 #include "index/check.h"
 #include "index/params.h"
 

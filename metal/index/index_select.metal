@@ -1,4 +1,4 @@
-// Selects rows by an index: index_select, embedding, and indexing by tensors. Elements move as bits, and kernels are
+// Selects rows by index: index_select, embedding, and indexing by tensors. Elements move as bits, so kernels are
 // named by element size.
 #include "lib/instantiate.h"
 #include "index/check.h"
@@ -11,7 +11,7 @@ inline void copy(PackLoop<N, false> d, device T* to, device const T* from) {
   for (; d.more(); d.next()) store_packs(d, to, 1, load_packs(d, from, 1));
 }
 
-// One threadgroup for a few rows, depending on their length; group = (index, outer).
+// One threadgroup per group of a few rows (fewer if they are long). group = (index, outer).
 template <typename T>
 kernel void index_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                        device const long* index [[buffer(2)]], constant RowsParams& p [[buffer(3)]],
@@ -30,7 +30,7 @@ kernel void index_rows(device T* out [[buffer(0)]], device const T* in [[buffer(
   }
 }
 
-// Rows of one element, with a checked index; gid = (index, outer).
+// Rows of one element, with a checked index. gid = (index, outer).
 template <typename T>
 kernel void index_elements(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                            device const long* index [[buffer(2)]], constant RowsParams& p [[buffer(3)]],

@@ -1,5 +1,5 @@
-// nonzero in three passes: chunks count their nonzero elements, a scan turns counts into starts, and each chunk writes
-// its indices.
+// nonzero in three passes: count the nonzero elements of each chunk, scan the counts into start offsets, then write
+// the indices of each chunk.
 #include "index/params.h"
 #include "lib/collective.h"
 #include "lib/instantiate.h"
@@ -16,7 +16,7 @@ kernel void nonzero_count(device long* counts [[buffer(0)]], device const T* in 
   counts[chunk] = long(found);
 }
 
-// Exclusive scan of counts, with the total in counts[chunks]. One threadgroup.
+// Exclusive scan of the counts by one threadgroup. The total goes to counts[chunks].
 kernel void nonzero_scan(device long* counts [[buffer(0)]], constant uint& chunks [[buffer(1)]],
                          MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
@@ -24,7 +24,7 @@ kernel void nonzero_scan(device long* counts [[buffer(0)]], constant uint& chunk
   long before = 0;
   for (uint first = 0; first < chunks; first += g.count) {
     const uint i = first + g.index;
-    // The counts of a chunk, and of all chunks of a threadgroup, fit 32 bits.
+    // A chunk's count, and the sum of a threadgroup's counts, fit in 32 bits.
     const uint own = i < chunks ? uint(counts[i]) : 0u;
     uint all;
     const uint sum = tg_prefix_sum(own, all, scratch, g);
@@ -34,7 +34,7 @@ kernel void nonzero_scan(device long* counts [[buffer(0)]], constant uint& chunk
   if (g.index == 0) counts[chunks] = before;
 }
 
-// out[d][k]: the coordinate in dimension d of the k-th element found.
+// out[d][k] is the coordinate in dimension d of the k-th nonzero element.
 template <typename T>
 kernel void nonzero_fill(device long* out [[buffer(0)]], device const long* starts [[buffer(1)]],
                          device const T* in [[buffer(2)]], constant NonzeroParams& p [[buffer(3)]],

@@ -4,9 +4,9 @@
 
 // Row selection: out[o][k][:] = in[o][index[k]][:], with rows of `row` contiguous elements.
 struct RowsParams {
-  int64_t size;        // of the indexed dimension
+  int64_t size;        // size of the indexed dimension
   int64_t outer;  // stride between the blocks o of the indexed tensor, in elements
-  int64_t pitch;  // stride between its rows
+  int64_t pitch;  // stride between rows of the indexed tensor
   uint32_t count;  // length of the index
   uint32_t row;
   uint32_t dimension;  // reported in errors
@@ -15,66 +15,65 @@ struct RowsParams {
   uint32_t together;  // adjacent rows that a threadgroup copies
 };
 
-// An index check; each thread checks kChecked elements.
+// Index checks. Each thread checks kChecked elements.
 enum : uint32_t { kChecked = 16 };
 struct CheckParams {
   int64_t size, count;
   uint32_t dimension, negative;  // as in RowsParams
 };
 
-// Segment reductions along rows; each thread handles kSegmentColumns adjacent columns.
+// Segment reductions along rows. Each thread reduces kSegmentColumns adjacent columns.
 enum : uint32_t { kSegmentColumns = 4 };
 struct SegmentReduceParams {
   int64_t size;  // elements per row
   uint32_t count;  // segments per row
   uint32_t inner;  // columns per element
-  float start;  // the initial value of a reduction
+  float start;  // initial value of a reduction
   float empty;  // the mean of an empty segment
-  uint32_t mean;   // whether the result is divided by the segment's length
+  uint32_t mean;   // whether to divide the result by the segment's length
 };
 
-// A grid over at most four dimensions, innermost first (metal/lib/index.h), with an index into one dimension of an
-// operand.
+// A grid over up to four dimensions, innermost first (metal/lib/index.h), that indexes one dimension of an operand.
 struct IndexParams {
   uint32_t size[4];
-  int64_t stride[4][4];  // by operand: the output first
-  int64_t dim_size;      // of the indexed dimension
-  int64_t dim_stride;    // of the indexed operand along it
+  int64_t stride[4][4];  // per operand, the output first
+  int64_t dim_size;      // size of the indexed dimension
+  int64_t dim_stride;    // stride of the indexed operand along that dimension
   uint32_t negative;     // as in RowsParams
   uint32_t add;  // add to the output instead of overwriting it
 };
 
-// A dispatch over rows of up to four dimensions, innermost first; the operands are the output and the input.
+// A dispatch over rows of up to four dimensions, innermost first. Operands: output, input.
 struct FlipParams {
   uint32_t size[4];
   int64_t stride[2][4];
   uint32_t packed, unused;  // packed: output rows start at 16-byte boundaries, and input rows end at them
 };
 
-// Rows along the indexed dimension, each processed in order by one thread; a threadgroup owns kScatterLines adjacent
-// ones. Operands: self, index, source. For row sums, a threadgroup holds kScatterSums elements, and a lane loads
-// kScatterAhead elements before it adds the first.
+// Rows along the indexed dimension. One thread processes a row in order, and a threadgroup owns kScatterLines
+// adjacent rows. Operands: self, index, source. For row sums, a threadgroup owns kScatterSums elements, and a lane
+// loads kScatterAhead elements before it adds the first.
 enum : uint32_t { kScatterLines = 256, kScatterSums = 4096, kScatterAhead = 8 };
 struct ScatterParams {
-  uint32_t size[4];  // of the other dimensions, innermost first; size[3] is 1
+  uint32_t size[4];  // sizes of the other dimensions, innermost first; size[3] is 1
   int64_t stride[3][4];
   int64_t step[3];         // strides along the indexed dimension
-  int64_t dim_size;  // of self's indexed dimension
-  uint32_t count;  // length of the index along it
+  int64_t dim_size;  // size of self's indexed dimension
+  uint32_t count;  // length of the index along that dimension
   uint32_t negative;
   uint32_t together;  // rows per threadgroup
 };
 
-// Sums of rows with equal keys (or the last row of each key).
+// Sums rows with equal keys, or keeps the last row of each key.
 struct SegmentParams {
   int64_t outer;  // stride between blocks of the output, in elements
-  int64_t pitch;  // stride between its rows
+  int64_t pitch;  // stride between rows of the output
   int64_t padding;  // a key to ignore, or -1
   uint32_t count, row;
   uint32_t by_frequency;  // divide by the number of rows
   uint32_t add;  // add to the output instead of overwriting it
   uint32_t packed;  // whether rows are aligned to vectors (lib/pack.h)
-  uint32_t together;  // adjacent positions of the sorted order per threadgroup
+  uint32_t together;  // adjacent entries of the sorted order per threadgroup
 };
 
 struct NonzeroParams {
@@ -83,8 +82,7 @@ struct NonzeroParams {
   uint32_t size[16];  // outermost first
 };
 
-// Runs of equal adjacent elements among `count`, in chunks, and the requested results. `ordered`: the elements were
-// sorted.
+// Runs of equal adjacent elements, found chunk by chunk, and the requested outputs. `ordered`: the input was sorted.
 struct UniqueParams {
   uint64_t count;
   uint32_t chunk, lengths, inverse, ordered;
@@ -97,8 +95,8 @@ struct TriangleParams {
   uint32_t packed;  // whether rows are aligned to vectors (lib/pack.h)
 };
 
-// A threadgroup counts kHistogramChunk elements, in its own memory if there are at most kGroupBins bins. histc divides
-// [low, high] into equal bins.
+// A threadgroup counts kHistogramChunk elements, in threadgroup memory if there are at most kGroupBins bins. histc
+// divides [low, high] into equal bins.
 enum : uint32_t { kHistogramChunk = 32768, kGroupBins = 4096 };
 struct HistogramParams {
   uint32_t count, bins;

@@ -1,6 +1,6 @@
-// Collective operations: of a threadgroup (tg_), a SIMD group (sg_), or the threads that share a row (rg_). No other
-// file calls simd_* or barriers. They are correct for any number of threads and any SIMD width, including 1; with one
-// thread per threadgroup (a CPU build) they compile to nothing.
+// Collective operations over a threadgroup (tg_), a SIMD group (sg_), or a row group (rg_), the threads that share a
+// row. No other file calls simd_* or barriers. They work for any number of threads and any SIMD width, including 1.
+// With one thread per threadgroup (a CPU build) they compile to nothing.
 //
 //   kernel void row_sum(device float* out [[buffer(0)]], device const float* x [[buffer(1)]],
 //                       constant uint& n [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -18,9 +18,9 @@
 
 struct GroupThread {
   uint3 group;  // the threadgroup's position in the grid
-  uint index;   // this thread in its (one-dimensional) threadgroup
+  uint index;   // this thread's index in its (one-dimensional) threadgroup
   uint count;   // threads in the threadgroup
-  uint lane;    // this thread in its SIMD group
+  uint lane;    // this thread's index in its SIMD group
   uint width;   // threads in a SIMD group
 };
 #define MPSX_GROUP_PARAMETERS                                                                              \
@@ -29,7 +29,7 @@ struct GroupThread {
       uint mpsx_width [[threads_per_simdgroup]]
 #define MPSX_GROUP_THREAD {mpsx_group, mpsx_index, mpsx_threads.x, mpsx_lane, mpsx_width}
 
-// Elements of the threadgroup array that a reduction needs.
+// Size of the threadgroup scratch array for a reduction.
 enum : uint { kScratch = 32 };
 
 // Barriers that order accesses to threadgroup memory, to device memory, or to both.
@@ -38,7 +38,7 @@ inline void sg_barrier() { simdgroup_barrier(mem_flags::mem_threadgroup); }
 inline void tg_device_barrier() { threadgroup_barrier(mem_flags::mem_device); }
 inline void tg_all_barrier() { threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup); }
 
-// A thread's SIMD group: its index and their number, this lane and the number of active lanes.
+// A thread's SIMD group: its index, the number of SIMD groups, this lane, and the number of active lanes.
 struct SimdGroup {
   uint index, count, lane, lanes;
 };
@@ -46,11 +46,11 @@ inline SimdGroup sg_position(GroupThread g) {
   const uint index = g.index / g.width, count = (g.count + g.width - 1) / g.width;
   return {index, count, g.lane, min(g.width, g.count - index * g.width)};
 }
-// The sum over the lanes of the SIMD group, in every lane.
+// Sums over the lanes of the SIMD group. Every lane gets the result.
 inline float sg_sum(float v) { return simd_sum(v); }
 inline float2 sg_sum(float2 v) { return float2(simd_sum(v.x), simd_sum(v.y)); }
 
-// A value and its index; the lower index wins a tie.
+// A value and its index. Ties go to the lower index.
 template <typename K, typename I = long>
 struct Indexed {
   K key;
@@ -65,10 +65,10 @@ struct Moments {
   float count, mean, m2;
 };
 
-// simd_shuffle_down for every type; the value is unspecified where no such lane exists.
+// simd_shuffle_down for every type. The value is unspecified if the source lane does not exist.
 template <typename T> inline T shuffle_down(T v, ushort distance) { return simd_shuffle_down(v, distance); }
 inline bool shuffle_down(bool v, ushort distance) { return simd_shuffle_down(uint(v), distance) != 0u; }
-inline long shuffle_down(long v, ushort distance) {  // shuffles take at most 32 bits
+inline long shuffle_down(long v, ushort distance) {  // shuffles support at most 32 bits
   const uint2 halves = as_type<uint2>(v);
   return as_type<long>(uint2(simd_shuffle_down(halves.x, distance), simd_shuffle_down(halves.y, distance)));
 }
@@ -78,7 +78,7 @@ inline Indexed<K, I> shuffle_down(Indexed<K, I> v, ushort distance) {
   return {shuffle_down(v.key, distance), shuffle_down(v.index, distance)};
 }
 
-// simd_shuffle_up, likewise.
+// simd_shuffle_up for every type.
 template <typename T> inline T shuffle_up(T v, ushort distance) { return simd_shuffle_up(v, distance); }
 inline long shuffle_up(long v, ushort distance) {
   const uint2 halves = as_type<uint2>(v);
@@ -86,10 +86,10 @@ inline long shuffle_up(long v, ushort distance) {
 }
 inline ulong shuffle_up(ulong v, ushort distance) { return ulong(shuffle_up(long(v), distance)); }
 
-// A bit for each lane of the SIMD group in which `v` is true.
+// A mask with one bit per lane of the SIMD group, set where `v` is true.
 inline uint lanes_with(bool v) { return uint(simd_vote::vote_t(simd_ballot(v))); }
 
-// simd_shuffle_xor, likewise.
+// simd_shuffle_xor for every type.
 template <typename T> inline T shuffle_xor(T v, ushort mask) { return simd_shuffle_xor(v, mask); }
 inline long shuffle_xor(long v, ushort mask) {
   const uint2 halves = as_type<uint2>(v);
@@ -101,7 +101,7 @@ inline Indexed<K, I> shuffle_xor(Indexed<K, I> v, ushort mask) {
   return {shuffle_xor(v.key, mask), shuffle_xor(v.index, mask)};
 }
 
-// Combine two partial results. max and min propagate NaN.
+// Reduction operators. Max and min propagate NaN.
 struct CombineSum {
   template <typename T> static T apply(T a, T b) { return a + b; }
 };
@@ -120,7 +120,8 @@ struct CombineArgMax {
     return b.key > a.key || (b.key == a.key && b.index < a.index) ? b : a;
   }
 };
-// T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances".
+// T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+// variances".
 struct CombineMoments {
   static Moments apply(Moments a, Moments b) {
     const float count = a.count + b.count, delta = b.mean - a.mean;
@@ -129,7 +130,7 @@ struct CombineMoments {
   }
 };
 
-// Reduces over the four lanes whose numbers differ in the bits `first` and `second`.
+// Reduces over four lanes, which differ only in the bits `first` and `second` of their index.
 inline float pair_max(float v, ushort first, ushort second) {
   v = max(v, simd_shuffle_xor(v, first));
   return max(v, simd_shuffle_xor(v, second));
@@ -139,8 +140,8 @@ inline float pair_sum(float v, ushort first, ushort second) {
   return v + simd_shuffle_xor(v, second);
 }
 
-// Reduces one value per thread of the threadgroup, in an order that depends on its shape alone, and returns the result
-// to every thread. All threads must call it. `scratch` can be reused at once.
+// Reduces one value per thread of the threadgroup and returns the result to every thread. The order of operations
+// depends only on the threadgroup's shape. All threads must call it. `scratch` can be reused immediately.
 template <typename Combine, typename T>
 inline T tg_reduce(T v, threadgroup T* scratch, GroupThread g) {
   if (g.count == 1) return v;
@@ -179,20 +180,21 @@ inline bool tg_any(bool v, threadgroup uint* scratch, GroupThread g) {
   return tg_max(uint(v), scratch, g) != 0u;
 }
 
-// The threads that share a row: a power of two of a SIMD group's lanes, or the threadgroup.
+// The threads that share a row: a power-of-two number of lanes in a SIMD group, or the whole threadgroup.
 struct RowGroup {
-  uint row, index, count;  // its row; this thread in it, and its threads
+  uint row, index, count;  // row index; this thread's index in the row group; number of threads
   bool spans_threadgroup;
 };
-// Groups of `threads` threads. Threads beyond a threadgroup's last complete group get `rows`, an out-of-range row.
+// Splits a threadgroup into row groups of `threads` threads. Threads past the last full one get `rows`, an invalid
+// row.
 inline RowGroup row_group(uint rows, uint threads, GroupThread g) {
   if (threads > g.width || threads > g.count) return {g.group.x, g.index, g.count, true};
   const uint shift = ctz(threads), groups = g.count >> shift, group = g.index >> shift;
   return {group < groups ? g.group.x * groups + group : rows, g.index & (threads - 1), threads, false};
 }
-// Row groups of a threadgroup.
+// The number of row groups in a threadgroup.
 inline uint row_groups(RowGroup group, GroupThread g) { return group.spans_threadgroup ? 1 : g.count / group.count; }
-// Reduces one value per thread of a row group, and returns the result to every thread of it.
+// Reduces one value per thread of a row group and returns the result to each of its threads.
 template <typename Combine, typename T>
 inline T rg_reduce(T v, threadgroup T* scratch, RowGroup group, GroupThread g) {
   if (group.spans_threadgroup) return tg_reduce<Combine>(v, scratch, g);
@@ -201,7 +203,7 @@ inline T rg_reduce(T v, threadgroup T* scratch, RowGroup group, GroupThread g) {
   return v;
 }
 
-// The exclusive prefix sum in thread order. `total` is the sum over all threads.
+// Exclusive prefix sum in thread order. `total`: the sum over all threads.
 template <typename T>
 inline T tg_prefix_sum(T v, thread T& total, threadgroup T* scratch, GroupThread g) {
   if (g.count == 1) {
@@ -229,8 +231,8 @@ inline T tg_prefix_sum(T v, thread T& total, threadgroup T* scratch, GroupThread
   return before + (sum - v);
 }
 
-// Integers that order as floats do. `ordered_max` puts NaN above everything; `ordered_min` reverses the order and also
-// puts NaN on top, so an integer maximum computes both extrema and propagates NaN.
+// Maps floats to integers with the same order. `ordered_max` maps NaN above everything. `ordered_min` reverses the
+// order and also maps NaN to the top. An integer maximum thus computes either extremum and propagates NaN.
 inline int float_order(float x) {
   const int bits = as_type<int>(x);
   return bits ^ ((bits >> 31) & 0x7fffffff);

@@ -1,20 +1,20 @@
-// Reductions of a matrix's columns by one threadgroup. A matrix has row(i), and a row has
-//   Raw<N>, load<N>(c)      N adjacent elements from column c on, as they are in memory
-//   value<N>(raw, c, j, q)  what column c + j of them contributes to quantity q
-//   scalar(c, q)            the same for a single column
+// Reduces the columns of a matrix with one threadgroup. A matrix provides row(i). A row provides:
+//   Raw<N>, load<N>(c)      N adjacent elements from column c on, as stored in memory
+//   value<N>(raw, c, j, q)  the contribution of column c + j to quantity q
+//   scalar(c, q)            the contribution of column c to quantity q
 #pragma once
 
 #include "lib/collective.h"
 #include "lib/pack.h"
 
-// Rows that a thread loads before it uses the first one; threads that share a tile, and its columns.
+// Rows that a thread loads before using the first, threads per tile, and columns per tile.
 enum : uint { kUnroll = 4, kColumnThreads = 256, kColumnTile = 256 };
 
-// Adjacent columns that a thread loads at once.
+// Adjacent columns per vector load.
 template <typename T>
 constexpr constant uint column_vector = sizeof(T) == 1 ? 8 : 16 / sizeof(T);
 
-// The initial value of a reduction, which is its result where nothing is reduced.
+// The identity of a reduction, which is also the result of an empty one.
 template <typename Combine, typename A> struct Init;
 template <typename A> struct Init<CombineSum, A> {
   static A value() { return A{}; }
@@ -35,8 +35,8 @@ template <> struct Init<CombineMoments, Moments> {
   static Moments value() { return {0.0f, 0.0f, 0.0f}; }
 };
 
-// Adds the result of a block to the running one. Sums of float keep their rounding errors (D. E. Knuth, TwoSum), so the
-// error does not grow with the number of blocks.
+// Adds a block's result to the running total. Float sums are compensated (D. E. Knuth, TwoSum), so the error does not
+// grow with the number of blocks.
 template <typename Combine> struct Accumulator {
   template <typename A>
   static void accumulate(thread A& total, thread A&, A block) { total = Combine::apply(total, block); }
@@ -60,8 +60,8 @@ template <> struct Accumulator<CombineSum> {
 
 inline ulong min64(ulong a, ulong b) { return a < b ? a : b; }
 
-// A thread takes N adjacent columns. Adjacent threads cover the columns, and the rest of the threadgroup takes other
-// rows, whose results are then combined.
+// Each thread reduces N adjacent columns. Adjacent threads cover adjacent columns. If there are more threads than
+// columns, the others take different rows, and their results are combined at the end.
 template <typename Combine, uint N, uint Q, typename A, typename Matrix>
 inline void column_reduce_vectors(threadgroup A* result, threadgroup A* scratch, Matrix matrix, ulong first, ulong last,
                                   uint n, GroupThread g) {
@@ -115,8 +115,8 @@ inline void column_reduce_vectors(threadgroup A* result, threadgroup A* scratch,
   }
 }
 
-// Reduces the rows [first, last) of n columns into result[q * kColumnTile + column], for each of Q quantities.
-// `aligned`: every row can be loaded in vectors of N elements. `scratch` has kColumnThreads * N elements.
+// Reduces rows [first, last) of n columns to result[q * kColumnTile + column], for each of Q quantities. `aligned`:
+// rows can be loaded in vectors of N elements. `scratch` has kColumnThreads * N elements.
 template <typename Combine, uint N, uint Q, typename A, typename Matrix>
 inline void column_reduce(threadgroup A* result, threadgroup A* scratch, Matrix matrix, ulong first, ulong last, uint n,
                           bool aligned, GroupThread g) {
@@ -143,7 +143,7 @@ inline void column_store_vectors(device O* out, ulong pitch, Matrix matrix, ulon
     }
   }
 }
-// Stores quantity 0 of every element of the rows [first, last): out[row * pitch + column].
+// Stores quantity 0 of each element of rows [first, last) to out[row * pitch + column].
 template <uint N, typename O, typename Matrix>
 inline void column_store(device O* out, ulong pitch, Matrix matrix, ulong first, ulong last, uint n, bool aligned,
                          GroupThread g) {
@@ -153,7 +153,7 @@ inline void column_store(device O* out, ulong pitch, Matrix matrix, ulong first,
     column_store_vectors<1>(out, pitch, matrix, first, last, n, g);
 }
 
-// Two matrices side by side (or one, twice). f.at(values, column, q) is an element's contribution to quantity q.
+// Two matrices of one shape (or a matrix twice). f.at(values, column, q): a pair's contribution to quantity q.
 template <typename T, typename F>
 struct PairRow {
   template <uint N>
@@ -180,7 +180,7 @@ struct PairMatrix {
   Row row(ulong i) const { return {a + i * pitch, b + i * pitch, f}; }
 };
 
-// Partial results: rows of accumulators, `pitch` apart, which are read one column at a time.
+// Partial results: rows of accumulators, `pitch` elements apart, read one column at a time.
 template <typename A>
 struct PartialRow {
   template <uint> using Raw = A;

@@ -1,4 +1,5 @@
-// Errors that kernels detect. The launcher passes a record (src/runtime/device_error.h) and throws the error in it.
+// Errors that kernels detect. The launcher passes an error record (src/runtime/device_error.h) and throws what it
+// reports.
 #pragma once
 
 #include "lib/types.h"
@@ -10,19 +11,19 @@ struct ErrorRecord {  // layout: src/runtime/error_record.h
   long size;
 };
 
-// Reports a value of operand `operand` (0: input, 1: target) outside of [0, 1]; the first report wins.
+// Reports a value outside [0, 1] in `operand` (0: input, 1: target). The first report wins.
 inline void report_outside_unit(device ErrorRecord* record, uint operand) {
   if (atomic_exchange_explicit(&record->state, 2u, memory_order_relaxed) != 0u) return;
   record->dimension = operand;
 }
 
-// Reports that a weight is invalid (below 0, infinite, NaN), or that none is above 0; the first report wins.
+// Reports an `invalid` weight (negative, infinite or NaN), or weights that are all 0. The first report wins.
 inline void report_weights(device ErrorRecord* record, bool invalid) {
   if (atomic_exchange_explicit(&record->state, 3u, memory_order_relaxed) != 0u) return;
   record->dimension = invalid;
 }
 
-// Reports an index out of [-size, size); the first report wins.
+// Reports an index outside [-size, size). The first report wins.
 inline void report_index(device ErrorRecord* record, uint dimension, long index, long size) {
   if (atomic_exchange_explicit(&record->state, 1u, memory_order_relaxed) != 0u) return;
   record->dimension = dimension;
@@ -30,7 +31,7 @@ inline void report_index(device ErrorRecord* record, uint dimension, long index,
   record->size = size;
 }
 
-// The index as an offset in [0, size), or -1, with a report, if it is out of range.
+// Returns the index as an offset in [0, size). Reports an out-of-range index and returns -1.
 inline long checked_index(long index, long size, bool negative, uint dimension, device ErrorRecord* errors) {
   const long position = negative && index < 0 ? index + size : index;
   if (position >= 0 && position < size) return position;

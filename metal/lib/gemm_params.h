@@ -4,9 +4,9 @@
 #include "lib/shared.h"
 
 enum : uint32_t {
-  kTile64 = 64,  // BM and BN, by four SIMD groups
+  kTile64 = 64,  // BM and BN, for four SIMD groups
   kTile64Threads = 128,
-  kTile128 = 128,  // BM and BN, by eight SIMD groups, for 16-bit elements
+  kTile128 = 128,  // BM and BN, for eight SIMD groups and 16-bit elements
   kTile128Threads = 256,
-  kTileKBytes = 64,  // BK, the depth of the tiles of A and B in threadgroup memory, in bytes
+  kTileKBytes = 64,  // BK in bytes: the K extent of the A and B tiles in threadgroup memory
 };

@@ -1,4 +1,4 @@
-// log(1 + s) - s without cancellation, for large exponents of probabilities.
+// log(1 + s) - s without cancellation. Probability functions multiply it by large numbers in exponents.
 #pragma once
 
 #include "lib/types.h"

@@ -1,10 +1,10 @@
-// Branch-free functions that the Metal standard library lacks.
+// Branch-free functions missing from the Metal standard library.
 #pragma once
 
 #include "lib/types.h"
 
-// exp(x) - 1 = 2^k (exp(r) - 1) + (2^k - 1) with x = k ln 2 + r, |r| <= ln 2 / 2, without cancellation. The polynomial
-// is Taylor's of degree 8, whose remainder is below 2^-28; ln 2 is split in two (Cody and Waite).
+// exp(x) - 1 without cancellation, as 2^k (exp(r) - 1) + (2^k - 1) with x = k ln 2 + r and |r| <= ln 2 / 2. The
+// Taylor polynomial of degree 8 has a remainder below 2^-28. ln 2 is split in two (Cody and Waite).
 inline float expm1(float x) {
   const float k = rint(x * 1.44269504088896341f);
   const float r = fma(k, 2.12194440e-4f, fma(k, -0.693359375f, x));
@@ -16,13 +16,13 @@ inline float expm1(float x) {
   p = fma(p, r, 1.0f / 6.0f);
   p = fma(p, r, 0.5f);
   p = fma(p * r, r, r);
-  const float scale = as_type<float>(as_type<uint>(k + 12582912.0f + 127.0f) << 23);  // 2^k, as 1.5 * 2^23 is added
+  const float scale = as_type<float>(as_type<uint>(k + 12582912.0f + 127.0f) << 23);  // 2^k; 12582912 = 1.5 * 2^23
   const float near = fma(scale, p, scale - 1.0f);
   const float value = x < -20.0f ? -1.0f : (x > 80.0f ? precise::exp(x) : near);
   return x != x ? x : copysign(value, x);
 }
 
-// log(1 + x), with W. Kahan's correction: for u = 1 + x rounded, log(u) * x / (u - 1) cancels u's rounding error.
+// log(1 + x) with W. Kahan's correction: for u = 1 + x rounded, log(u) * x / (u - 1) cancels the rounding error of u.
 inline float log1p(float x) {
   const float u = 1.0f + x, d = u - 1.0f;
   const float corrected = precise::log(u) * (x / d);
@@ -32,7 +32,7 @@ inline float log1p(float x) {
 
 // exp(x) for x <= 0.
 inline float exp_nonpositive(float x) { return precise::exp(x); }
-// With the precision of O.
+// exp(x) for x <= 0, with the precision of O.
 template <typename O> inline float exp_nonpositive_as(float x) { return fast::exp(x); }
 template <> inline float exp_nonpositive_as<float>(float x) { return exp_nonpositive(x); }
 
@@ -44,10 +44,10 @@ inline float falling_sigmoid(float x) {
   return (x < 0.0f ? 1.0f : e) / (1.0f + e);
 }
 
-// erf: an odd polynomial of degree 13 fitted on |x| < 1, and 1 - erfc elsewhere. Coefficients: see erfc.
+// erf for |x| <= 0.927734375: an odd polynomial of degree 13.
 inline float erf_small(float x) {
   const float s = x * x;
-  // Taylor-like minimax of erf(x)/x in x^2 on [0, 1]; N. Juffa, "erff" (StackOverflow 35148198), max error 1 ulp.
+  // Minimax polynomial of erf(x)/x in x^2; N. Juffa, "erff" (StackOverflow 35148198), max error 1 ulp.
   float r = -5.96761703e-4f;
   r = fma(r, s, 4.99119423e-3f);
   r = fma(r, s, -2.67681349e-2f);
@@ -56,7 +56,7 @@ inline float erf_small(float x) {
   r = fma(r, s, 1.28379166e-1f);
   return fma(r, x, x);
 }
-inline float erf_large(float x) {  // the same source, for |x| > 0.927734375
+inline float erf_large(float x) {  // from the same source, for |x| > 0.927734375
   const float t = fabs(x), s = x * x;
   float r = fma(-1.72853470e-5f, t, 3.83197126e-4f);
   const float u = fma(-3.88396438e-3f, t, 2.42546219e-2f);
@@ -69,8 +69,8 @@ inline float erf_large(float x) {  // the same source, for |x| > 0.927734375
 }
 inline float erf(float x) { return fabs(x) > 0.927734375f ? erf_large(x) : erf_small(x); }
 
-// erfc for all x: exp(-x^2) times a rational function in t = 1 / (1 + |x| / 2), with the coefficients of Numerical
-// Recipes' Chebyshev fit (W. H. Press et al., erfcc, relative error below 1.2e-7); x^2 is split to keep its rounding
+// erfc for all x, as t exp(p(t) - x^2) with t = 1 / (1 + |x| / 2). The coefficients are the Chebyshev fit of
+// Numerical Recipes (W. H. Press et al., erfcc, relative error below 1.2e-7). x^2 is split to keep its rounding error
 // out of exp.
 inline float erfc(float x) {
   const float z = fabs(x), t = 1.0f / fma(0.5f, z, 1.0f);

@@ -1,17 +1,18 @@
-// 16-byte vector accesses ("packs") and dense loops over them: a thread loads a few packs before it stores any, to
-// overlap their latencies, and adjacent threads access adjacent packs.
+// 16-byte vector accesses ("packs") and dense loops over them. A thread loads a few packs before storing any, to
+// overlap their latencies. Adjacent threads access adjacent packs.
 #pragma once
 
 #include "lib/types.h"
 
-// N adjacent elements, moved in one or a few accesses. The address is a multiple of their size, or of 16 bytes if they
-// are larger.
+// N adjacent elements, moved in one or a few accesses. They are aligned to their total size, or to 16 bytes if that
+// is less.
 template <typename T, uint N>
 struct Pack {
   T v[N];
 };
 
-// Elements within 16 bytes, loaded as words: compilers may split an array of halves into smaller accesses.
+// Extracts elements from 16 bytes loaded as words, because compilers may split an array of halves into smaller
+// accesses.
 template <typename T, uint SIZE>
 struct PackWords {};
 template <typename T>
@@ -44,7 +45,7 @@ struct PackWords<T, 8> {
   }
 };
 
-// One access of 16 bytes, or of the pack's size if it is smaller.
+// One access of 16 bytes, or of the whole pack if it is smaller.
 template <uint BYTES>
 struct PackAccess {};
 template <>
@@ -88,7 +89,7 @@ inline Pack<T, N> load_pack(device const T* from) {
   }
   return values;
 }
-// A pack whose words are all equal.
+// A pack filled with copies of `word`.
 template <typename T, uint N>
 inline Pack<T, N> pack_of(uint word) {
   Pack<T, N> values;
@@ -106,22 +107,22 @@ inline void store_pack(device T* to, Pack<T, N> values) {
   }
 }
 
-// The number of elements in a pack: 16 bytes of the larger type.
+// Elements per pack: 16 bytes of the larger type.
 template <typename T, typename R = T>
 constexpr constant uint pack = 16 / (sizeof(T) > sizeof(R) ? sizeof(T) : sizeof(R));
-// The number of packs that a thread loads at once: at most 16 elements, to limit registers and code size.
+// Packs that a thread loads at once: at most 16 elements, to limit registers and code size.
 template <uint N>
 constexpr constant uint batch = N > 8 ? 1 : N > 4 ? 2 : 4;
 
-// The elements of a batch of packs, in registers: loops over them are unrolled.
+// A batch of packs in registers. Loops over its elements are unrolled.
 template <typename T, uint N>
 struct Packs {
   enum : uint { count = N * batch<N> };
   T at[N * batch<N>];
 };
 
-// Iterates over the elements [begin, end) in packs of N, a multiple of which they must be. Works for any number of
-// threads, of a grid row or a threadgroup.
+// Iterates over elements [begin, end) in packs of N; their number must be a multiple of N. Works for any number of
+// threads, in a grid row or a threadgroup.
 //
 //   for (PackLoop<4, true> d(gid.x, grid.x, 0, whole); d.more(); d.next())
 //     store_packs(d, to, 1, load_packs(d, from, 1));
@@ -132,25 +133,26 @@ struct PackLoop {
       : at(begin + index * N), step(threads * N), end(past) {}
   bool more() const { return at < end; }
   void next() { at += batch<N> * step; }
-  // The offset of pack k of the batch. Packs past the end repeat the first one, which costs less than branches.
+  // Offset of pack k of the batch. Packs past the end repeat the first one, which is cheaper than a branch.
   uint pack_offset(uint k) const { return at + k * step < end ? at + k * step : at; }
-  // The offset of element i of the batch.
+  // Offset of element i of the batch.
   uint position(uint i) const { return pack_offset(i / N) + i % N; }
 };
 
-// The number of elements of a row that are moved in packs of N; the remaining ones are moved one by one.
+// The number of a row's elements that are moved in packs of N. The rest are moved one at a time.
 template <uint N>
 inline uint whole_packs(uint size, bool packed) { return N > 1 && packed ? size / N * N : 0; }
 
-// For kernels over rows (Launch::over): their parameters; calls of a function template, whose first argument is the
-// loop, for the packs of COUNT elements and for the remaining ones; the loop over a row whose strides are not 1.
+// For kernels over rows (Launch::over). MPSX_PACKS calls a function template, with the loop as its first argument,
+// for the packs of COUNT elements, then for the remaining elements. MPSX_SINGLE_ELEMENTS loops over a row with
+// strides other than 1.
 #define MPSX_PACK_PARAMETERS uint3 gid [[thread_position_in_grid]], uint3 grid [[threads_per_grid]]
 #define MPSX_PACKS(T, R, COUNT, FUNCTION, ...)                                                    \
   const uint whole = whole_packs<pack<T, R>>(COUNT, p.packed != 0);                               \
   if (pack<T, R> > 1) FUNCTION(PackLoop<pack<T, R>, true>(gid.x, grid.x, 0, whole), __VA_ARGS__); \
   FUNCTION(PackLoop<1, true>(gid.x, grid.x, whole, COUNT), __VA_ARGS__)
 #define MPSX_SINGLE_ELEMENTS PackLoop<1, true>(gid.x, grid.x, 0, p.size[0])
-// The same calls for the threads `tid` of a threadgroup of `tpt`, for COUNT elements.
+// MPSX_PACKS for thread `tid` of a threadgroup of `tpt` threads.
 #define MPSX_GROUP_PACKS(T, COUNT, FUNCTION, ...)                                       \
   const uint whole = whole_packs<pack<T>>(COUNT, p.packed != 0);                        \
   if (pack<T> > 1) FUNCTION(PackLoop<pack<T>, false>(tid, tpt, 0, whole), __VA_ARGS__); \

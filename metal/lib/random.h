@@ -1,7 +1,7 @@
-// Random numbers: the counter-based generator Philox4x32-10, and distributions of its bits.
+// Random numbers: the counter-based generator Philox4x32-10, and distributions built on it.
 //
-// A counter-based generator has no state: block `counter` of the sequence of `seed` is a pure function, and the value
-// of an element does not depend on the grid, the SIMD width or the number of threads.
+// A counter-based generator has no state: block `counter` of a seed's sequence is a pure function. The value of an
+// element does not depend on the grid, the SIMD width or the number of threads.
 #pragma once
 
 #include "lib/types.h"
@@ -10,8 +10,8 @@ struct PhiloxBlock {
   uint x, y, z, w;
 };
 
-// J. Salmon, M. Moraes, R. Dror, D. Shaw: "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), section 3.3;
-// the multipliers and the Weyl constants are theirs.
+// J. Salmon, M. Moraes, R. Dror, D. Shaw: "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), section 3.3, with
+// its multipliers and Weyl constants.
 inline PhiloxBlock philox4x32(uint c0, uint c1, uint c2, uint c3, uint k0, uint k1) {
 #pragma unroll
   for (uint round = 0; round < 10; ++round) {
@@ -26,18 +26,18 @@ inline PhiloxBlock philox4x32(uint c0, uint c1, uint c2, uint c3, uint k0, uint 
   return {c0, c1, c2, c3};
 }
 
-// Block `counter` of the sequence of `seed`.
+// Returns block `counter` of the sequence for `seed`.
 inline PhiloxBlock philox(ulong seed, ulong counter) {
   return philox4x32(uint(counter), uint(counter >> 32), 0u, 0u, uint(seed), uint(seed >> 32));
 }
 
-// 24 bits, uniform in [0, 1).
+// Uniform in [0, 1), with 24 bits.
 inline float uniform_unit(uint bits) { return float(int(bits >> 8)) * 0x1p-24f; }
 
-// 32 bits, uniform in (0, 1]: small values keep their full precision, which is what the tail of -log(u) needs.
+// Uniform in (0, 1], with 32 bits. Small values have full precision, which the tail of -log(u) needs.
 inline float uniform_positive(uint bits) { return fma(float(bits), 0x1p-32f, 0x1p-33f); }
 
-// A uniform integer in [0, range): the high half of a product, which avoids a division.
+// Uniform integer in [0, range): the high half of a product avoids a division.
 inline uint uniform_below(uint bits, uint range) { return uint((ulong(bits) * range) >> 32); }
 
 inline ulong uniform_below(ulong bits, ulong range) {
@@ -46,9 +46,9 @@ inline ulong uniform_below(ulong bits, ulong range) {
   return b * d + (middle >> 32) + ((a * d + (middle & 0xffffffffu)) >> 32);
 }
 
-// Natural logarithm of a positive, normal number, branch-free. The polynomial is that of Cephes' logf (S. Moshier).
+// Branch-free natural logarithm of a positive, normal number. The polynomial is from Cephes' logf (S. Moshier).
 inline float random_log(float x) {
-  const uint bits = as_type<uint>(x) - 0x3f3504f3u;  // relative to precise::sqrt(1/2)
+  const uint bits = as_type<uint>(x) - 0x3f3504f3u;  // relative to sqrt(1/2)
   const float e = float(int(bits) >> 23);
   const float f = as_type<float>((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
   const float z = f * f;
@@ -68,8 +68,8 @@ struct SinCos {
   float sin, cos;
 };
 
-// Sine and cosine of 2 pi turn / 2^32, with exact integer reduction to an eighth of a turn. The polynomials are those
-// of Cephes' sinf and cosf.
+// Sine and cosine of 2 pi turn / 2^32. Integers reduce the angle exactly to an eighth of a turn. The polynomials are
+// from Cephes' sinf and cosf.
 inline SinCos random_sincos(uint turn) {
   const uint quadrant = (turn + 0x20000000u) >> 30;
   const float x = float(int(turn - (quadrant << 30))) * 1.4629180792671596e-9f;
@@ -87,7 +87,7 @@ struct NormalPair {
   float first, second;
 };
 
-// Two standard normal numbers from two words (G. Box, M. Muller, 1958).
+// Box-Muller transform (G. Box, M. Muller, 1958): two standard normal numbers from two random words.
 inline NormalPair box_muller(uint radius_bits, uint angle_bits) {
   const float radius = precise::sqrt(-2.0f * random_log(uniform_positive(radius_bits)));
   const SinCos angle = random_sincos(angle_bits);

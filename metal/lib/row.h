@@ -1,8 +1,7 @@
-// A row in registers, shared by the threads of a row group. Adjacent threads load adjacent vectors of 16 bytes and keep
-// them as they are in memory, so a row that fits is read once however many passes go over it. A longer row is held one
-// batch at a time: passes alternate in direction, and each one starts with the batch that the last one ended with. The
-// elements before the first aligned vector (the prologue) and after the last one (the tail) are read again in each
-// pass.
+// A row in registers, shared by the threads of a row group. Adjacent threads load adjacent 16-byte vectors and keep
+// them unconverted. A row that fits in registers is read once, however many passes process it. A longer row is loaded
+// in batches: passes alternate in direction, and each starts with the batch that the previous pass left in registers.
+// Every pass rereads the elements before the first aligned vector (the prologue) and after the last one (the tail).
 //
 //   const RowGroup group = row_group(p.rows, p.row_threads, g);
 //   if (group.row >= p.rows) return;
@@ -23,7 +22,7 @@ template <typename T>
 struct Loader {
   enum : uint { kVector = 16 / sizeof(T) };
   typedef float Value;
-  typedef uint4 Raw;  // words, since compilers give each half a register of its own
+  typedef uint4 Raw;  // words, since compilers give each half its own register
   device const T* x;
   static Raw fill(uint word) { return uint4(word); }
   Raw load(uint i) const { return PackAccess<16>::load((device const uchar*)(x + i)); }
@@ -32,7 +31,7 @@ struct Loader {
 #pragma unroll
     for (uint j = 0; j < kVector; ++j) v[j] = element(raw, j);
   }
-  // Overwrites a vector with computed values, which only float elements can hold.
+  // Overwrites a vector with computed values. Only float elements can hold them.
   enum : bool { kOverwrites = sizeof(T) == 4 };
   static void overwrite(thread Raw& raw, thread const float* v) {
 #pragma unroll
@@ -41,7 +40,7 @@ struct Loader {
   float scalar(uint i) const { return float(x[i]); }
 };
 
-// Loads two arrays side by side.
+// Loads two arrays as pairs.
 template <typename T>
 struct PairLoader {
   enum : uint { kVector = 16 / sizeof(T) };
@@ -61,7 +60,7 @@ struct PairLoader {
   Pair scalar(uint i) const { return {float(x[i]), float(y[i])}; }
 };
 
-// No auxiliary operand (weight, bias) for the values that are stored.
+// Stands for the auxiliary operand (weight, bias) of a store that has none.
 struct NoAux {
   struct Raw {};
   template <uint N> Raw load(uint) const { return Raw(); }
@@ -75,7 +74,7 @@ struct Identity {
 struct Zero {
   template <typename V> float at(thread const V&) const { return 0.0f; }
 };
-// Deviations of scale * x, for rows whose own squares leave the range of float.
+// Deviation of scale * x from the center. Scaling keeps squares within the range of float.
 struct Deviation {
   float center, scale;
   float at(float x) const { return fma(x, scale, -center); }
@@ -87,7 +86,7 @@ struct SquaredDeviation {
     return d * d;
   }
 };
-// Scales at which sums of samples do not overflow, and squares do not where those of the values themselves do.
+// kSampleScale keeps sums of samples from overflowing. kSquareScale keeps squares of large values from overflowing.
 constant float kSampleScale = 0x1p-32f, kSquareScale = 0x1p-96f;
 template <typename F>
 struct ScaledResult {
@@ -102,13 +101,13 @@ struct RegisterRow {
   typedef typename In::Raw Raw;
   enum : uint { kVector = In::kVector, kVectors = kHeldBytes / sizeof(Raw) };
   In in;
-  uint prologue, vectors, scalars;  // elements before the first vector; vectors; elements of prologue and tail
+  uint prologue, vectors, scalars;  // elements before the first vector; vectors; elements in prologue and tail
   uint index, count;                // this thread in its row group
-  uint batch, last;                 // the batch that is held, and the last one
+  uint batch, last;                 // the batch in registers; the last batch
   bool forward;
   Raw raw[kVectors];
 
-  // A row of `size` elements that starts `offset` elements after a multiple of 16 bytes.
+  // Opens a row of `size` elements that starts `offset` elements past a 16-byte boundary.
   void open(In from, uint offset, uint size, bool vectorized, RowGroup group) {
     in = from;
     prologue = vectorized ? min((kVector - offset % kVector) % kVector, size) : 0;
@@ -123,15 +122,15 @@ struct RegisterRow {
     open(from, s.offset + group.row * s.size, s.size, s.vectorized != 0, group);
   }
 
-  // This thread's vector k: its number in the row, and its first element.
+  // This thread's vector k: its index in the row, and the offset of its first element.
   uint number(uint k) const { return (batch * kVectors + k) * count + index; }
   uint offset(uint k) const { return prologue + number(k) * kVector; }
-  // Element e of prologue and tail.
+  // Offset of element e of the prologue and tail.
   uint scalar_offset(uint e) const { return e < prologue ? e : e + vectors * kVector; }
   void values(thread V* v, uint k) const { in.unpack(v, raw[k], offset(k)); }
 
-  // Issues all loads before the first use. Vectors past the end are filled with a number that is not a constant:
-  // otherwise compilers move the work on a vector into the branch that loads it, and wait there.
+  // Issues all loads before the first use. Vectors past the end are filled with a value that the compiler cannot
+  // know. With a constant, compilers move the work on a vector into the branch that loads it, and stall there.
   void load_batch() {
 #pragma unroll
     for (uint k = 0; k < kVectors; ++k) {
@@ -139,7 +138,7 @@ struct RegisterRow {
       if (number(k) < vectors) raw[k] = in.load(offset(k));
     }
   }
-  // Loads the next batch of a pass. After the last one the direction reverses.
+  // Loads the next batch of a pass. After the last batch, reverses the direction and returns false.
   bool next_batch() {
     if (batch == (forward ? last : 0)) {
       forward = !forward;
@@ -150,9 +149,9 @@ struct RegisterRow {
     return true;
   }
 
-  // The sum of a few of this thread's values, times kSampleScale, and their number, before the first pass. The mean of
-  // all threads' samples serves as the center of deviations: the mean of k out of n values costs the sum of squares at
-  // most log2(n / k) bits.
+  // Call before the first pass. Returns the sum of a few of this thread's values, times kSampleScale, and their
+  // number. The mean of all threads' samples is the center for deviations. With the mean of k out of n values as the
+  // center, the sum of squares loses at most log2(n / k) bits.
   float2 sample() const {
     float sum = 0.0f, taken = 0.0f;
     if (vectors == 0) {
@@ -168,7 +167,7 @@ struct RegisterRow {
     return float2(sum, float(kVector));
   }
 
-  // The maximum of this thread's values, ignoring NaN.
+  // This thread's maximum, ignoring NaN.
   float thread_max() {
     float row_max = -INFINITY;
     do {
@@ -185,8 +184,8 @@ struct RegisterRow {
     return row_max;
   }
 
-  // This thread's maximum m (at least -FLT_MAX, ignoring NaN) and its sum of exp(x - m), in one pass: a new maximum
-  // rescales the sum. `exponential` is the exponential function.
+  // This thread's maximum m (at least -FLT_MAX, ignoring NaN) and its sum of exp(x - m), in one pass. A new maximum
+  // rescales the sum. `exponential`: the exp function to use.
   template <typename F>
   float2 online_softmax(F exponential) {
     float row_max = -FLT_MAX, sum = 0.0f;
@@ -213,7 +212,7 @@ struct RegisterRow {
     return float2(row_max, sum);
   }
 
-  // The sums of f and of g over this thread's values.
+  // Sums f and g over this thread's values.
   template <typename F, typename G>
   float2 sums(F f, G g) {
     float2 sum = float2(0.0f);
@@ -237,7 +236,7 @@ struct RegisterRow {
   }
   template <typename F>
   float sum(F f) { return sums(f, Zero()).x; }
-  // The sum of f, whose results overwrite the values of the batch that is held, for store_scaled.
+  // Sums f over this thread's values. The results replace the values of the batch in registers, for store_scaled.
   template <typename F>
   float map_sum(F f) {
     float sum = 0.0f;

@@ -1,4 +1,5 @@
-// Included first by every params.h, which kernels and launchers share: fixed-width integers.
+// Fixed-width integers for params.h files, which kernels and launchers share. Every params.h includes this file
+// first.
 #pragma once
 
 #ifdef __METAL__

@@ -1,14 +1,14 @@
-// Included first by every kernel: the Metal standard library and loop hints.
+// The Metal standard library and loop hints. Every kernel includes this file first.
 #pragma once
 
 #include <metal_stdlib>
 using namespace metal;
 
-// Loop hints. A translator may define them beforehand; they mean nothing to Apple's compiler.
-//   MPSX_REDUCE(+ : sum, count)   the loop below only accumulates into these variables
-//   MPSX_VECTORIZE                the iterations of the loop below do not depend on each other
-//   MPSX_FEW                      the loop below has few iterations, and is not worth vectors
-//   MPSX_UNROLL                   the loop below indexes arrays that stay in registers, so it must be unrolled
+// Loop hints, which the MSL translator may predefine. Apple's compiler acts only on MPSX_UNROLL.
+//   MPSX_REDUCE(+ : sum, count)   the next loop only accumulates into these variables
+//   MPSX_VECTORIZE                the iterations of the next loop are independent
+//   MPSX_FEW                      the next loop has too few iterations to vectorize
+//   MPSX_UNROLL                   the next loop indexes arrays that must stay in registers, so unroll it
 #ifndef MPSX_REDUCE
 #define MPSX_REDUCE(...)
 #endif

@@ -1,17 +1,17 @@
-// cross_entropy of rows of logits and class indices: nll_loss of log_softmax, without storing the log-probabilities.
+// cross_entropy over rows of logits and class indices: nll_loss of log_softmax, without storing the
+// log-probabilities.
 #include "lib/instantiate.h"
 #include "lib/math.h"
 #include "lib/row.h"
 #include "loss/nll_loss.h"
 
-// exp to the precision of half, which suffices for a sum of many.
+// exp with the precision of half, which suffices for a sum of many terms.
 struct HalfExp {
   float at(float x) const { return exp_nonpositive_as<half>(x); }
 };
 
-// Stores the row maximum and the logarithm of the row sum separately, since their sum would lose the digits of the
-// smaller one. `losses` has one loss per row or, if they are reduced, the sums of losses and weights of each
-// threadgroup.
+// Stores the row maximum and the log of the row sum separately, since their sum would lose digits of the smaller one.
+// `losses`: one loss per row or, if reduced, each threadgroup's sums of losses and weights.
 template <typename T>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float* norms [[buffer(1)]],
@@ -28,7 +28,7 @@ kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float*
     row.open({in + ulong(group.row) * p.shape.size}, p.shape, group);
     float target_logit = 0.0f;
     long offset = -1;
-    if (group.index == 0) {  // issued together with the loads of the row
+    if (group.index == 0) {  // issued together with the row's loads
       own.y = sample_weight(offset, group.row, target, weight, p.loss, errors);
       if (offset >= 0) target_logit = float(in[offset]);
     }
@@ -85,9 +85,9 @@ kernel void cross_entropy_bwd(device T* grad_in [[buffer(0)]], device const floa
   long offset;
   float scale = sample_weight(offset, group.row, target, weight, p.loss, errors);
   scale *= grad_out[p.loss.reduced ? 0 : group.row];
-  if (offset < 0) scale = 0.0f;  // not divided, since all samples may be ignored
+  if (offset < 0) scale = 0.0f;  // skip the division: if all samples are ignored, the total weight is 0
   else if (p.loss.mean) scale /= total_weight[0];
-  // Read the target again rather than hold `offset` in registers, which the row needs.
+  // Read the target again instead of keeping `offset` in registers that the row needs.
   row.store(grad_in + start, IsTarget{uint(target[group.row])},
             CrossEntropyGradient<T>{norms[2 * ulong(group.row)], norms[2 * ulong(group.row) + 1], scale});
 }

@@ -1,10 +1,10 @@
 // ctc_loss: A. Graves, S. Fernandez, F. Gomez, J. Schmidhuber, "Connectionist temporal classification" (ICML 2006).
-// The states are the labels of a target with a blank before each label and after the last one.
+// The states are a target's labels, with a blank before each label and after the last one.
 #include "lib/collective.h"
 #include "loss/ctc_params.h"
 
 struct CtcSequence {
-  uint length, states;  // steps, and states of the target
+  uint length, states;  // input steps, and states of the target
   device const long* target;
   long stride;
   long blank, classes;
@@ -12,13 +12,13 @@ struct CtcSequence {
   CtcSequence(device const long* table, device const long* targets, uint b, constant CtcParams& p)
       : length(uint(table[4 * b])), states(2 * uint(table[4 * b + 1]) + 1), target(targets + table[4 * b + 2]),
         stride(table[4 * b + 3]), blank(p.blank), classes(p.classes) {}
-  // An invalid label has been reported, and is treated as the blank.
+  // Treats an invalid label, which has already been reported, as the blank.
   long label(uint state) const {
     if (state % 2 == 0) return blank;
     const long l = target[long(state / 2) * stride];
     return l >= 0 && l < classes ? l : blank;
   }
-  // Whether a path may skip the blank between two states: their labels must differ.
+  // Whether a path may skip the blank between two states: only if their labels differ.
   bool skips(uint from, uint to) const { return label(from) != label(to); }
 };
 
@@ -32,8 +32,8 @@ inline float log_add(float a, float b, float c) {
   return most + precise::log(precise::exp(a - most) + precise::exp(b - most) + precise::exp(c - most));
 }
 
-// alpha: the log-probabilities of all paths that reach a state at a step; beta: of all paths from there to the end. One
-// threadgroup per sequence, since a step depends on all states of the previous one.
+// alpha: the log-probability of all paths that reach a state at a step. beta: of all paths from that state to the
+// end. One threadgroup per sequence, since each step depends on all states of the previous one.
 kernel void ctc_alpha(device float* loss [[buffer(0)]], device float* alpha [[buffer(1)]],
                       device const float* log_probs [[buffer(2)]], device const long* targets [[buffer(3)]],
                       device const long* table [[buffer(4)]], constant CtcParams& p [[buffer(5)]],
@@ -93,7 +93,7 @@ kernel void ctc_beta(device float* beta [[buffer(0)]], device const float* log_p
   }
 }
 
-// One thread per step and sequence, gid = (step, sequence), sums the states of each class. `grad` is dense.
+// Sums the states of each class. One thread per step and sequence: gid = (step, sequence). `grad` is contiguous.
 kernel void ctc_grad(device float* grad [[buffer(0)]], device const float* grad_out [[buffer(1)]],
                      device const float* loss [[buffer(2)]], device const float* alpha [[buffer(3)]],
                      device const float* beta [[buffer(4)]], device const float* log_probs [[buffer(5)]],

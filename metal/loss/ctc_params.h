@@ -2,8 +2,8 @@
 
 #include "lib/shared.h"
 
-// Connectionist temporal classification. `steps` and `states` (2 * longest target + 1) are the sizes of the buffers. A
-// table holds for each sequence (input length, target length, offset of the target, stride of the target).
+// Connectionist temporal classification. `steps` and `states` (2 * longest target + 1) are the buffers' sizes. A
+// table has a row per sequence: input length, target length, target offset, target stride.
 struct CtcParams {
   uint32_t batch, classes, steps, states;
   int64_t blank;

@@ -4,7 +4,7 @@
 #include "lib/instantiate.h"
 #include "loss/params.h"
 
-// The violation of the margin by a class: margin - x[target] + x[class] if positive, else 0, also for NaN (inf - inf).
+// A class's margin violation: max(0, margin - x[target] + x[class]). NaN (inf - inf) yields 0.
 inline float gap_of(float x, float above) {
   const float gap = above + x;
   return gap > 0.0f ? gap : 0.0f;
@@ -20,7 +20,7 @@ kernel void multi_margin(device T* rows [[buffer(0)]], device const T* in [[buff
   threadgroup float scratch[kScratch];
   device const T* x = in + ulong(g.group.x) * p.classes;
   const long named = checked_index(target[g.group.x], long(p.classes), false, 0, errors);
-  if (named < 0) return;  // in all threads of the group
+  if (named < 0) return;  // uniform across the threadgroup
   const uint at = uint(named);
   const float above = p.margin - float(x[at]);
   float sum = 0.0f;
@@ -34,7 +34,7 @@ kernel void multi_margin(device T* rows [[buffer(0)]], device const T* in [[buff
   if (g.index == 0) rows[g.group.x] = T(sum > 0.0f ? sum * scale : 0.0f);  // 0 even if the weight is infinite
 }
 
-// The gradient of each row's loss.
+// Computes the gradient of each row's loss.
 template <typename T>
 kernel void multi_margin_bwd(device T* grad_in [[buffer(0)]], device const T* grad [[buffer(1)]],
                              device const T* in [[buffer(2)]], device const long* target [[buffer(3)]],
@@ -62,7 +62,7 @@ kernel void multi_margin_bwd(device T* grad_in [[buffer(0)]], device const T* gr
   if (g.index == 0) to[at] = T(sum > 0.0f ? -sum * scale : 0.0f);
 }
 
-// The number of targets of a row, which end at its first -1.
+// The number of targets in a row. The first -1 ends the list.
 inline uint label_count(device const long* target, uint classes, threadgroup uint* scratch, GroupThread g) {
   uint count = classes;
   for (uint i = g.index; i < count; i += g.count)
@@ -70,8 +70,8 @@ inline uint label_count(device const long* target, uint classes, threadgroup uin
   return tg_min(count, scratch, g);
 }
 
-// rows[r] is the sum of max(0, 1 - x[t] + x[c]) over all targets t and classes c that are no target. is_target is 1 at
-// targets, else 0.
+// rows[r] is the sum of max(0, 1 - x[t] + x[c]) over all targets t and non-target classes c. is_target is 1 at
+// targets, otherwise 0.
 template <typename T>
 kernel void multilabel_margin(device T* rows [[buffer(0)]], device T* is_target [[buffer(1)]],
                               device const T* in [[buffer(2)]], device const long* targets [[buffer(3)]],
@@ -109,8 +109,8 @@ kernel void multilabel_margin(device T* rows [[buffer(0)]], device T* is_target 
   if (g.index == 0) rows[g.group.x] = T(sum * p.scale);
 }
 
-// The gradient of a class that is no target is the number of targets whose margin it violates. That of a target is
-// minus the number of classes that violate its margin, times its number of occurrences.
+// A non-target class gets a gradient of the number of targets with a margin that it violates. A target gets minus the
+// number of classes that violate its margin, times its number of occurrences.
 template <typename T>
 kernel void multilabel_margin_bwd(device T* grad_in [[buffer(0)]], device const T* grad [[buffer(1)]],
                                   device const T* is_target [[buffer(2)]], device const T* in [[buffer(3)]],

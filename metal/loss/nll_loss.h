@@ -6,7 +6,7 @@
 #include "lib/error.h"
 #include "loss/params.h"
 
-// The weight of sample `s`, and the offset of its element of the input; weight 0 and offset -1 if it is ignored.
+// The weight of sample `s`, and the offset of its input element. An ignored sample has weight 0 and offset -1.
 template <typename T>
 inline float sample_weight(thread long& offset, uint s, device const long* target, device const T* weight,
                            constant NllParams& p, device ErrorRecord* errors) {
@@ -26,7 +26,7 @@ inline float sample_weight(thread long& offset, uint s, device const long* targe
   return p.has_weight ? float(weight[t]) : 1.0f;
 }
 
-// Compensated sums of losses and of their weights.
+// Compensated sums of losses and their weights.
 struct LossSums {
   typedef Accumulator<CombineSum> Sum;
   float loss, loss_low, weight, weight_low;
@@ -38,7 +38,7 @@ struct LossSums {
   void add_pairs(device const float* pairs, uint begin, uint end, GroupThread g) {
     for (uint i = begin + g.index; i < end; i += g.count) add(pairs[2 * i], pairs[2 * i + 1]);
   }
-  // The threadgroup's sums, in every thread.
+  // Returns the threadgroup's sums to every thread.
   float2 total(threadgroup float2* scratch, GroupThread g) const {
     return tg_sum(float2(Sum::finalize(loss, loss_low), Sum::finalize(weight, weight_low)), scratch, g);
   }

@@ -2,7 +2,7 @@
 
 #include "lib/row_params.h"
 
-// Samples whose losses a threadgroup sums, and its threads.
+// Samples that a threadgroup sums, and threads per threadgroup.
 enum : uint32_t { kNllSamples = 512, kNllThreads = 256 };
 
 // nll_loss over samples s = n * inner + i of an input (n, classes, inner).
@@ -22,7 +22,7 @@ struct CrossEntropyParams {
   RowShape shape;
 };
 
-// A loss of one input and one target element.
+// Elementwise losses of an input and a target.
 struct PointwiseLossParams {
   uint64_t count;
   float parameter;      // beta, delta
@@ -30,13 +30,13 @@ struct PointwiseLossParams {
   uint32_t has_weight, packed;  // packed: all operands are aligned to packs (lib/pack.h)
 };
 
-// Margin losses of rows of `classes` numbers. `scale` is 1 / classes, or 1 / (classes * rows) for the gradient of a
-// mean.
+// Margin losses over rows of `classes` elements. `scale` is 1 / classes, or 1 / (classes * rows) for the gradient of
+// a mean.
 struct MarginParams {
   uint32_t classes;
   uint32_t squared;     // multi_margin_loss: squares the margins
   uint32_t has_weight;  // multi_margin_loss: weights the classes
   uint32_t reduced;     // backward: one gradient for all rows
-  float margin;         // multi_margin_loss: 1 in multilabel_margin_loss
+  float margin;         // multi_margin_loss; 1 for multilabel_margin_loss
   float scale;
 };

@@ -1,5 +1,5 @@
-// Elementwise losses of an input and a target, their sums and their gradients: mse, smooth_l1, huber, binary
-// cross-entropy. Sums go by tiles of a fixed size, to be independent of the launch.
+// Elementwise losses of an input and a target (mse, smooth_l1, huber, binary cross-entropy), their sums and their
+// gradients. Sums use tiles of a fixed size, so the result does not depend on the launch.
 #include "lib/compute.h"
 #include "lib/error.h"
 #include "lib/instantiate.h"
@@ -32,7 +32,7 @@ struct huber {
   }
 };
 struct binary_cross_entropy {
-  // Clamps a logarithm to at least -100, as PyTorch does; propagates NaN.
+  // Clamps a logarithm to at least -100, as PyTorch does. Propagates NaN.
   static float bounded(float v) { return v < -100.0f ? -100.0f : v; }
   static float loss(float x, float t, float) {
     return (t - 1.0f) * bounded(log_one_minus(x)) - t * bounded(log(x));
@@ -65,9 +65,9 @@ kernel void pointwise_loss(device T* out [[buffer(0)]], device const T* x [[buff
   MPSX_PACKS(T, T, uint(p.count), losses<Op>, out, x, target, weight, p);
 }
 
-constexpr constant ulong kLossTile = 8192;  // kTile in src/ops/loss/pointwise_loss.cpp
+constexpr constant ulong kLossTile = 8192;  // same as kTile in src/ops/loss/pointwise_loss.cpp
 
-// Reports an element outside [0, 1]. Uses the tiles of pointwise_loss_sum.
+// Reports an element outside [0, 1]. Uses the same tiles as pointwise_loss_sum.
 template <typename T>
 kernel void unit_check(device const T* x [[buffer(0)]], constant PointwiseLossParams& p [[buffer(1)]],
                        constant uint& operand [[buffer(2)]], device ErrorRecord* errors [[buffer(3)]],

@@ -1,11 +1,11 @@
-// GEMM epilogues: from an accumulator to an element of the output.
+// GEMM epilogues: turn an accumulator into an output element.
 #pragma once
 
 #include "lib/gemm.h"
 #include "lib/math.h"
 #include "matmul/params.h"
 
-// Integers accumulate unsigned, with wraparound; floating-point types accumulate in float.
+// Integers accumulate in their unsigned type, with wraparound; floating-point types accumulate in float.
 template <typename T>
 struct accumulator {
   typedef unsigned_of_t<T> type;
@@ -25,7 +25,7 @@ struct accumulator<bfloat> {
 template <typename T>
 using accumulator_t = typename accumulator<T>::type;
 
-// Not inlined: the epilogue is unrolled over fragments.
+// Don't inline: the epilogue is unrolled over fragments.
 __attribute__((noinline)) static float activate(float x, uint activation) {
   switch (activation) {
     case kActivationRelu: return is_nan(x) ? x : max(x, 0.0f);
@@ -57,7 +57,7 @@ inline S apply_activation(S x, constant MatmulParams&) {
   return x;
 }
 
-// O: the type of the output, c and the scales.
+// O: element type of out, c and scale.
 template <typename O>
 struct MatmulEpilogue {
   device O* out;

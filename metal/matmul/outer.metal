@@ -1,11 +1,11 @@
-// beta c + alpha a b^T of two vectors (addr): for K = 1, tiles would cost more than the multiplication.
+// Outer product (addr): beta * c + alpha * a b^T. At K = 1, GEMM tiling would cost more than the arithmetic.
 #include "lib/compute.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"
 #include "matmul/params.h"
 
-// gid = (column, row). S: the strides along a row of b, c and the output, 1 or any. The kernel reads c even without
-// beta (the launcher then passes the output), since a conditional load would prevent vectorization.
+// gid = (column, row). S: the stride along rows of b, c and out: 1, or kAnyStride. The kernel reads c even without
+// beta (the launcher then passes out), since a conditional load would prevent vectorization.
 template <typename T, int S>
 kernel void outer(device T* out [[buffer(0)]], device const T* a [[buffer(1)]], device const T* b [[buffer(2)]],
                   device const T* c [[buffer(3)]], constant MatmulParams& p [[buffer(4)]],

@@ -1,4 +1,4 @@
-// How the kernels of batch_norm traverse a batch: by planes, or by rows of channels (channels last).
+// Traversal of a batch by the batch_norm kernels: by planes, or by rows of channels (channels last).
 #pragma once
 
 #include "lib/columns.h"
@@ -6,10 +6,10 @@
 #include "norm/batch_norm_params.h"
 #include "norm/normalized.h"
 
-// One chunk of a channel: `length` elements of each of the images [first, last).
+// One chunk of a channel: `length` elements from each of the images [first, last).
 struct PlaneChunk {
   uint first, last, length;
-  ulong offset, step;  // of the first image's elements; from image to image
+  ulong offset, step;  // offset of the first image's elements, and stride between images
 };
 inline PlaneChunk plane_chunk(constant BatchNormParams& p, uint chunk, uint channel) {
   const bool whole = p.pieces == 1;
@@ -19,7 +19,7 @@ inline PlaneChunk plane_chunk(constant BatchNormParams& p, uint chunk, uint chan
   return {first, last, uint(min(ulong(p.piece), p.plane - start)), first * step + channel * p.plane + start, step};
 }
 
-// The row groups of a threadgroup take the images of a chunk in turn. `row` is this thread's first image.
+// Assigns the images of a chunk to the threadgroup's row groups in turn. `row` is this thread's first image.
 inline RowGroup chunk_row_group(constant BatchNormParams& p, PlaneChunk s, GroupThread g) {
   GroupThread first = g;
   first.group = uint3(0);
@@ -27,13 +27,13 @@ inline RowGroup chunk_row_group(constant BatchNormParams& p, PlaneChunk s, Group
   group.row = min(s.first + group.row, s.last);
   return group;
 }
-// Elements between a multiple of 16 bytes and an image's elements, modulo 2^32.
+// Elements between a 16-byte boundary and an image's elements, modulo 2^32.
 inline uint image_offset(constant BatchNormParams& p, PlaneChunk s, uint image) {
   return p.planes.offset + uint(s.offset + (image - s.first) * s.step);
 }
 
-// Channels last: a threadgroup owns a tile of columns and traverses a chunk of rows. The batch's last row may be
-// shorter: it has the first `tail` columns of the tile.
+// Channels last: a threadgroup processes a tile of columns over a chunk of rows. The batch's last row may be shorter,
+// with only the first `tail` columns of the tile.
 struct ColumnTile {
   uint column, count, rows, tail, span, spans;
   ulong offset, width;
@@ -48,23 +48,23 @@ inline ColumnTile column_tile(constant BatchNormParams& p, uint2 index) {
   return {column, count, rows, tail, span, p.chunks / p.span_chunks, row * width + column, width};
 }
 
-// Whether to fold the mean of (x - mean) * scale + bias into the bias, as PyTorch always does: near the largest float
-// the difference may overflow, and infinities must give NaN as in PyTorch.
+// Whether to fold the mean of (x - mean) * scale + bias into the bias, as PyTorch always does. x - mean can overflow
+// near the largest float, and infinities must yield NaN as in PyTorch.
 inline bool must_fold(float mean, float scale) { return !(fabs(mean) < 0x1p100f && fabs(scale) <= FLT_MAX); }
 
-// The index of a column's partial result.
+// The slot of a column's partial result.
 inline ulong slot_of(constant BatchNormParams& p, uint column, uint chunk, uint quantity) {
   const uint f = column / p.channels, c = column - f * p.channels;
   return (ulong(quantity) * p.channels + c) * p.chunks * p.fold + ulong(chunk) * p.fold + f;
 }
 
 enum : uint { kColumnVector = 4 };
-// The tile of two arrays as a matrix for columns.h.
+// Views the tile of two arrays as a matrix for columns.h.
 template <typename T, typename F>
 inline PairMatrix<T, F> tile_matrix(device const T* a, device const T* b, ColumnTile t, F f) {
   return {a + t.offset, b + t.offset, t.width, f};
 }
-// Sums of Q quantities over a tile: result[q * kColumnTile + column].
+// Sums Q quantities over a tile to result[q * kColumnTile + column].
 template <uint Q, typename Matrix>
 inline void reduce_tile(threadgroup float* result, threadgroup float* scratch, Matrix matrix, ColumnTile t,
                         constant BatchNormParams& p, GroupThread g) {

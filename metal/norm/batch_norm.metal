@@ -1,9 +1,9 @@
-// batch_norm forward: the mean and variance of each channel from the statistics of batch_norm_stats.metal, and the
-// scaling.
+// batch_norm forward: merges the statistics from batch_norm_stats.metal into each channel's mean and variance, then
+// scales the batch.
 #include "norm/batch_norm.h"
 
-// One threadgroup per channel: merges the statistics of its chunks (or takes the running ones), updates the running
-// statistics, and stores three coefficients per column of (x - mean) * scale + bias. W: type of the parameters.
+// One threadgroup per channel. Merges the statistics of the channel's chunks (or uses the running ones), updates the
+// running statistics, and stores three coefficients per column for (x - mean) * scale + bias. W: parameter type.
 template <typename W>
 kernel void batch_norm_finish(device float* coefficients [[buffer(0)]], device W* save_mean [[buffer(1)]],
                               device W* save_invstd [[buffer(2)]], device W* running_mean [[buffer(3)]],
@@ -21,7 +21,7 @@ kernel void batch_norm_finish(device float* coefficients [[buffer(0)]], device W
     device const float* roots = means + quantity;
     const float count = float(ulong(p.images) * p.plane), base = slots > 0 && !is_infinite(means[0]) ? means[0] : 0.0f;
     float m2 = 0.0f, scale = 1.0f;
-    for (;; scale = kSquareScale) {  // scales the values if their squares overflow
+    for (;; scale = kSquareScale) {  // retries with scaled values if their squares overflow
       float sum = 0.0f;
       m2 = 0.0f;
       MPSX_REDUCE(+ : sum)

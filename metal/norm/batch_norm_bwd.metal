@@ -1,5 +1,5 @@
-// batch_norm backward: each channel's sums of the gradient and of the gradient times the centered input, then the
-// gradients of weight, bias and input. T: type of the batch, W: of weight, statistics and their gradients.
+// batch_norm backward: sums the gradient, and the gradient times the centered input, over each channel. Then computes
+// the gradients of weight, bias and input. T: type of the batch. W: type of weight, statistics and their gradients.
 #include "norm/batch_norm.h"
 
 template <typename T, typename W>
@@ -26,7 +26,7 @@ kernel void batch_norm_bwd_sums(device float* partial [[buffer(0)]], device cons
   to[ulong(p.channels) * p.chunks] = sums.y;
 }
 
-// Quantity 0 is the gradient, 1 the gradient times the centered input.
+// Quantity 0: the gradient. Quantity 1: the gradient times the centered input.
 struct ColumnGradientSums {
   threadgroup const float* mean;
   float at(Pair v, uint c, uint q) const { return q == 0 ? v.a : v.a * (v.b - mean[c]); }
@@ -48,8 +48,8 @@ kernel void batch_norm_bwd_sums_last(device float* partial [[buffer(0)]], device
   }
 }
 
-// One threadgroup per channel. `spread` is the saved 1 / sqrt(var + eps) in training, else the running variance. Stores
-// four coefficients per column: the input's gradient is dy * scale - shift - (x - mean) * slope.
+// One threadgroup per channel. `spread`: the saved 1 / sqrt(var + eps) in training, otherwise the running variance.
+// Stores four coefficients per column for the input gradient dy * scale - shift - (x - mean) * slope.
 template <typename W>
 kernel void batch_norm_bwd_finish(device float* coefficients [[buffer(0)]], device W* grad_weight [[buffer(1)]],
                                   device W* grad_bias [[buffer(2)]], device const float* partial [[buffer(3)]],
@@ -86,7 +86,8 @@ kernel void batch_norm_bwd_finish(device float* coefficients [[buffer(0)]], devi
   }
 }
 
-// In evaluation the statistics are constants. The first difference is not fused, to be exactly 0 for a single element.
+// In evaluation mode the statistics are constants. Don't fuse dy * scale - shift: it must be exactly 0 for one
+// element.
 inline float input_gradient(float dy, float x, float mean, float scale, float shift, float slope, bool train) {
   return train ? (dy * scale - shift) - (x - mean) * slope : dy * scale;
 }

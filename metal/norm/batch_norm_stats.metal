@@ -1,9 +1,10 @@
-// batch_norm forward: the statistics of each channel's chunks, which batch_norm_finish merges.
+// batch_norm forward: computes the statistics of each channel's chunks. batch_norm_finish merges them.
 #include "norm/batch_norm.h"
 
-// One threadgroup per chunk and channel, whose row groups take images in turn: an approximate mean, then sums of
-// deviations from it, which correct it, and of their squares. If the squares overflow, a slow pass repeats them at
-// another scale. The result is their root mean square, which is in range where their sum is not.
+// One threadgroup per chunk and channel. Its row groups take turns with the images. Computes an approximate mean,
+// then sums the deviations from it, which correct it, and their squares. If the squares overflow, a slow pass repeats
+// the sums at another scale. The result is the root mean square deviation, which is in range even if the sum of
+// squares is not.
 template <typename T>
 kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                              constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -23,12 +24,12 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
   samples = tg_reduce<CombineSum>(samples, scratch, g);
   float center = samples.x / samples.y / kSampleScale, scale = 1.0f;
   for (uint n = group.row; n < s.last; n += groups) {
-    if (s.last - s.first > groups)  // otherwise the first loop left the only image in registers
+    if (s.last - s.first > groups)  // otherwise the only image is still in registers
       row.open({x + (n - s.first) * s.step}, image_offset(p, s, n), s.length, p.planes.vectorized != 0, group);
     sums += row.sums(Deviation{center, 1.0f}, SquaredDeviation{center, 1.0f});
   }
   sums = tg_reduce<CombineSum>(sums, scratch, g);
-  if (!(sums.y <= FLT_MAX)) {  // element by element, which needs few registers
+  if (!(sums.y <= FLT_MAX)) {  // one element at a time, which needs few registers
     scale = kSquareScale, center = samples.x / samples.y / kSampleScale * scale, sums = float2(0.0f);
 #pragma nounroll
     for (uint n = group.row; n < s.last; n += groups) {
@@ -49,7 +50,7 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
   to[2 * quantity] = precise::sqrt(propagating_max(fma(-sums.x, off, sums.y), 0.0f) / count) / scale;
 }
 
-// Deviations from a column's mean, and their squares.
+// Quantity 0: deviation from the column's mean. Quantity 1: its square.
 struct ColumnDeviation {
   threadgroup const float* mean;
   float at(Pair x, uint c, uint q) const {
@@ -57,8 +58,8 @@ struct ColumnDeviation {
     return q == 0 ? d : d * d;
   }
 };
-// The mean and the root mean square deviation of n elements of a column, by one thread, at a scale at which squares do
-// not overflow.
+// The mean and root mean square deviation of n elements of a column, computed by one thread at a scale that prevents
+// squares from overflowing.
 template <typename T>
 inline float2 column_moments_scaled(device const T* x, ulong pitch, uint n) {
   float sum = 0.0f, squares = 0.0f;
@@ -72,7 +73,7 @@ inline float2 column_moments_scaled(device const T* x, ulong pitch, uint n) {
   }
   return float2(mean, precise::sqrt(squares / float(n))) / kSquareScale;
 }
-// Channels innermost: group = (tile of columns, chunk of rows).
+// Channels last. group = (tile of columns, chunk of rows).
 template <typename T>
 kernel void batch_norm_stats_last(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                                   constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {

@@ -1,8 +1,8 @@
-// All gradients of a row norm in one pass over memory, for rows that consist of whole vectors and fit into the
-// registers of a row group. A threadgroup owns a range of rows, which its row groups take in turn. A thread owns the
-// same columns of every row: it loads its part of the next row before it needs it, and accumulates the gradients of
-// weight and bias in registers. Partial sums go to parts[quantity][threadgroup][column]. A norm that is not CENTERED
-// has no mean and no bias.
+// Computes all gradients of a row norm in one pass over memory, for rows of whole vectors that fit in the registers
+// of a row group. The row groups of a threadgroup take turns with its range of rows. Each thread processes the same
+// columns of every row: it prefetches its part of the next row and accumulates the gradients of weight and bias in
+// registers. Partial sums go to parts[quantity][threadgroup][column]. A norm without CENTERED has no mean and no
+// bias.
 #pragma once
 
 #include "norm/row_norm.h"
@@ -31,10 +31,10 @@ inline void fused_gradients(device T* out, device float* parts, PairLoader<T> in
     const Pack<W, kVector> weights = load_pack<kVector>(weight + column[k]);
     next[k] = PairLoader<T>{in.x + ulong(row) * n, in.y + ulong(row) * n}.load(column[k]);
 #pragma unroll
-    for (uint j = 0; j < kVector; ++j)  // a weight of 0 keeps invalid vectors out of the row's sums
+    for (uint j = 0; j < kVector; ++j)  // a weight of 0 excludes invalid vectors from the row's sums
       w[k][j] = valid[k] ? float(weights.v[j]) : 0.0f, sum_w[k][j] = sum_b[k][j] = 0.0f;
   }
-  for (uint base = first; base < end; base += groups) {  // equally often in every row group
+  for (uint base = first; base < end; base += groups) {  // same trip count in every row group
     typename PairLoader<T>::Raw raw[kVectors];
     const float mean = next_mean, rstd = next_rstd;
     const bool in_range = base + group_index < end;
@@ -76,7 +76,7 @@ inline void fused_gradients(device T* out, device float* parts, PairLoader<T> in
       if (valid[k]) store_pack(to + column[k], dx);
     }
   }
-  // The row groups add up their sums in turn.
+  // The row groups add their sums one after the other.
 #pragma unroll
   for (uint q = 0; q < kQuantities; ++q) {
     device float* sums = parts + (ulong(q) * p.splits + g.group.x) * n;

@@ -1,4 +1,4 @@
-// Adds up the splits of partial sums [quantity][split][column], for one quantity or two.
+// Sums the splits of partial sums [quantity][split][column], for one or two quantities.
 #include "norm/row_norm.h"
 
 template <typename W>

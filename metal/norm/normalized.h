@@ -3,7 +3,7 @@
 
 #include "lib/row.h"
 
-// Functors of a pair (gradient, input).
+// Functors over (gradient, input) pairs.
 struct Gradient {
   float at(thread const Pair& v) const { return v.a; }
 };
@@ -18,8 +18,8 @@ struct Normalized {
   float at(float x, Pair parameters) const { return fma((x - mean) * rstd, parameters.a, parameters.b); }
 };
 
-// Approximates the mean of a row of n elements by a sample's, then sums deviations from it, which correct it, and their
-// squares.
+// Approximates the mean of a row of n elements by the mean of a sample, then sums the deviations from it, which
+// correct it, and their squares.
 template <typename T>
 inline Normalized normalized(thread RegisterRow<Loader<T>>& row, float n, float eps, threadgroup float2* scratch,
                              RowGroup group, GroupThread g) {

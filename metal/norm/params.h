@@ -2,27 +2,27 @@
 
 #include "lib/row_params.h"
 
-enum : uint32_t { kSoftmaxColumns = 256 };  // the most columns that a threadgroup owns
+enum : uint32_t { kSoftmaxColumns = 256 };  // maximum number of columns per threadgroup
 
-// Softmax of the columns of blocks [size, inner].
+// Softmax over the columns of blocks [size, inner].
 struct SoftmaxParams {
   uint32_t size, inner;
-  uint32_t block;    // columns a threadgroup owns
-  uint32_t aligned;  // every row starts at a multiple of 16 bytes
+  uint32_t block;    // columns per threadgroup
+  uint32_t aligned;  // every row is 16-byte aligned
 };
 
-// Columns that a threadgroup owns: of gradients, and of partial sums, a sector of memory per row.
+// Columns per threadgroup: for gradients, and for merging partial sums (one memory sector per row).
 enum : uint32_t { kNormColumns = 256, kMergeColumns = 8 };
 
-// Fused gradients: bytes of each input's row that a thread holds, the most elements of a row that a SIMD group holds,
-// and the most threads of a threadgroup that have registers for them.
+// Fused gradients: bytes of each input's row per thread, the maximum number of row elements per SIMD group, and the
+// maximum number of threads per threadgroup, limited by registers.
 enum : uint32_t { kFusedBytes = 32, kFusedColumns = 32 * kFusedBytes / 2, kFusedThreads = 512 };
 
-// Normalization of rows. Absent tensors are null pointers whose flag is 0.
+// Row normalization. An absent tensor is a null pointer, and its flag is 0.
 struct RowNormParams {
   RowShape shape;
   float eps;
   uint32_t has_weight, has_bias;
-  uint32_t aligned_rows;            // weight gradients: every row starts at a multiple of 16 bytes
+  uint32_t aligned_rows;            // weight gradients: every row is 16-byte aligned
   uint32_t rows_per_split, splits;  // weight gradients: partial sums over ranges of rows
 };

@@ -1,4 +1,4 @@
-// Shared by the normalizations of rows.
+// Shared by layer_norm and rms_norm.
 #pragma once
 
 #include "lib/columns.h"
@@ -6,7 +6,7 @@
 #include "lib/row.h"
 #include "norm/params.h"
 
-// Weight and bias of a row's elements: 1 and 0 where they are absent.
+// Weight and bias of a row's elements. An absent weight is 1, and an absent bias 0.
 template <typename W>
 struct Parameters {
   device const W* weight;
@@ -30,7 +30,7 @@ struct Parameters {
   Pair scalar(uint i) const { return {has_weight ? float(weight[i]) : 1.0f, has_bias ? float(bias[i]) : 0.0f}; }
 };
 
-// Loads the result's gradient, times the weight, and the input.
+// Loads pairs of the output gradient, multiplied by the weight, and the input.
 template <typename T, typename W>
 struct GradientLoader {
   enum : uint { kVector = 16 / sizeof(T) };
@@ -56,7 +56,7 @@ struct GradientLoader {
   }
 };
 
-// The matrix whose column sums are the gradients of weight (quantity 0) and bias (quantity 1). `means` may be null.
+// A matrix with the gradients of weight (quantity 0) and bias (quantity 1) as its column sums. `means` may be null.
 template <typename T>
 struct GradientRow {
   template <uint N>
@@ -85,7 +85,7 @@ struct GradientMatrix {
   GradientMatrix from(uint column) const { return {dy + column, x + column, means, rstds, size}; }
 };
 
-enum : uint { kGradientVector = 4 };  // columns that a thread loads at once
+enum : uint { kGradientVector = 4 };  // columns per vector load
 
 // Partial sums of Q quantities over a tile of columns and a range of rows: parts[quantity][split][column].
 template <uint Q, typename Matrix>

@@ -1,20 +1,19 @@
-// softmax, log_softmax and their gradients: along contiguous rows, and along a dimension with others inside it
-// (columns).
+// softmax, log_softmax and their gradients, along contiguous rows and along an outer dimension (columns).
 #include "lib/columns.h"
 #include "lib/instantiate.h"
 #include "lib/math.h"
 #include "lib/row.h"
 #include "norm/params.h"
 
-// exp(x - max), to the precision of O.
+// exp(x - max), with the precision of O.
 template <typename O>
 struct ExpSubMax {
   float row_max;
   float at(float x) const { return exp_nonpositive_as<O>(x - row_max); }
 };
 
-// T: type of the input, O: of the result. As in PyTorch, a row of -inf and a row with a NaN give NaN: the maximum
-// ignores NaN, but the sum propagates it.
+// T: input type. O: output type. As in PyTorch, a row of -inf or a row with a NaN yields NaN: the maximum ignores
+// NaN, but the sum propagates it.
 template <typename T, typename O>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void softmax_rows(device O* out [[buffer(0)]], device const T* in [[buffer(1)]],
@@ -59,7 +58,7 @@ struct SoftmaxGradient {
   float sum;
   float at(thread const Pair& v, float) const { return v.b * (v.a - sum); }
 };
-// log_softmax: dx = dy - exp(y) * sum(dy). The sum is scaled, since it may overflow where dx does not.
+// log_softmax: dx = dy - exp(y) * sum(dy). The sum is scaled, since it may overflow even if dx does not.
 constant float kSumScale = 0x1p-16f;
 struct ScaledGrad {
   float at(thread const Pair& v) const { return v.a * kSumScale; }
@@ -72,7 +71,8 @@ struct LogSoftmaxGradient {
   }
 };
 
-// Y: type of the result and its gradient, O: of the input's gradient. Term is summed, Gradient makes dx of the sum.
+// Y: type of the output and its gradient. O: type of the input gradient. Sums Term, then computes dx with
+// Gradient{sum}.
 template <typename Y, typename O, typename Term, typename Gradient>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void softmax_backward_rows(device O* out [[buffer(0)]], device const Y* grad [[buffer(1)]],
@@ -89,7 +89,7 @@ kernel void softmax_backward_rows(device O* out [[buffer(0)]], device const Y* g
   row.store(out + start, NoAux(), Gradient{sum});
 }
 
-// Columns of a block [size, inner]. A threadgroup owns p.block of them and reads them once per pass.
+// Softmax over the columns of a [size, inner] block. A threadgroup reads its p.block columns once per pass.
 enum : uint { kSoftmaxVector = 4 };
 inline ulong tile_start(constant SoftmaxParams& p, uint3 group) {
   return ulong(group.y) * p.size * p.inner + group.x * p.block;
@@ -133,7 +133,7 @@ kernel void softmax_columns(device O* out [[buffer(0)]], device const T* in [[bu
                                p.aligned, g);
 }
 
-// Apply the functors of rows to columns.
+// Apply the row functors to columns.
 template <typename Term>
 struct ColumnTerm {
   float at(Pair v, uint, uint) const { return Term().at(v); }
@@ -159,7 +159,7 @@ kernel void softmax_backward_columns(device O* out [[buffer(0)]], device const Y
                                p.size, n, p.aligned, g);
 }
 
-// T, O: types of the input and the result. The backward kernels read the result's type and write the input's.
+// T: input type. O: output type. The backward kernels read O and write T.
 #define MPSX_SOFTMAX(TAGS, GRADIENT_TAGS, T, O)                                               \
   MPSX_KERNEL("softmax_rows_" TAGS, softmax_rows<T, O>)                                       \
   MPSX_KERNEL("softmax_columns_" TAGS, softmax_columns<T, O, false>)                          \

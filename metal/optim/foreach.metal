@@ -1,5 +1,5 @@
-// Every row of foreach.def, lerp, zeros and copies. Writes the first list and reads from list p.input on, which is the
-// first one in place.
+// Every row of foreach.def, and lerp, zeros and copies. Writes list 0 and reads the lists from p.input on. An
+// in-place operator reads list 0 as well.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
@@ -22,7 +22,7 @@ kernel void foreach_unary(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)
   MPSX_GROUP_PACKS(T, chunk.count, unary<Op>, out, x);
 }
 
-// y and s are uniform over the elements.
+// y and s are the same for all elements.
 template <typename Op, uint N, typename T>
 inline void scalar(PackLoop<N, false> d, device T* out, device const T* x, float y, float s) {
   MPSX_VECTORIZE
@@ -93,7 +93,7 @@ kernel void foreach_pointwise(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer
   MPSX_GROUP_PACKS(T, chunk.count, pointwise<Op>, out, x, y, z, s);
 }
 
-// Interpolates from the nearer end: weight 1 yields exactly the end. The product is fused, as in PyTorch.
+// Interpolates from the nearer end, so weight 1 yields exactly y. The product is fused, as in PyTorch.
 inline float interpolate(float x, float y, float weight) {
   return fabs(weight) < 0.5f ? fma(weight, y - x, x) : fma(weight - 1.0f, y - x, y);
 }

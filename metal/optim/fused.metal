@@ -1,4 +1,4 @@
-// Fused optimizer steps, one pass over parameters, gradients and state: Adam, AdamW and SGD.
+// Fused optimizer steps (Adam, AdamW and SGD), in one pass over parameters, gradients and state.
 #include "lib/instantiate.h"
 #include "lib/math.h"
 #include "optim/lists.h"
@@ -8,7 +8,7 @@ inline bool has(constant OptimizerParams& s, uint flag) { return (s.flags & flag
 inline float learning_rate(constant OptimizerParams& s, device const uchar* rate) {
   return has(s, kTensorRate) ? *reinterpret_cast<device const float*>(rate) : s.rate;
 }
-// Skips the step if gradients overflowed half (torch.amp.GradScaler).
+// Whether to skip the step because gradients overflowed (torch.amp.GradScaler).
 inline bool skipped(constant OptimizerParams& s, device const uchar* found_inf) {
   return has(s, kFoundInf) && *reinterpret_cast<device const float*>(found_inf) == 1.0f;
 }
@@ -20,12 +20,12 @@ inline float grad_scale(constant OptimizerParams& s, device const uchar* scale) 
 // decay: I. Loshchilov, F. Hutter, arXiv:1711.05101).
 struct AdamStep {
   float one_minus_beta1, beta2, one_minus_beta2, eps;
-  float step_size, correction2;  // rate / (1 - beta1^t), precise::sqrt(1 - beta2^t)
-  float decay, shrink;           // added to the gradient; multiplies the parameter
+  float step_size, correction2;  // rate / (1 - beta1^t), sqrt(1 - beta2^t)
+  float decay, shrink;           // decay is added to the gradient; shrink multiplies the parameter
   float scale, sign;
 };
 
-// Compute 1 - beta^t from the logarithm: in float the power itself would cancel to few digits in the first steps.
+// Compute 1 - beta^t from the logarithm. In the first steps, subtracting the power in float would lose most digits.
 inline AdamStep adam_step(constant OptimizerParams& s, float t, float rate, float scale, bool decoupled) {
   AdamStep a;
   a.one_minus_beta1 = s.one_minus_beta1;
@@ -56,7 +56,7 @@ inline AdamState adam_update(AdamState x, float grad, AdamStep a, bool amsgrad) 
   return x;
 }
 
-// Leaves the gradients unscaled, like PyTorch.
+// Stores the unscaled gradients, like PyTorch.
 template <uint N, typename T>
 inline void unscale(PackLoop<N, false> d, device T* grad, float scale) {
   MPSX_VECTORIZE
@@ -118,7 +118,7 @@ struct SgdStep {
   bool first;
 };
 
-// MOMENTUM: 0, 1, or 2 for Nesterov.
+// MOMENTUM: 0 (none), 1, or 2 (Nesterov).
 template <int MOMENTUM, uint N, typename T>
 inline void sgd(PackLoop<N, false> d, device T* param, device const T* grad, device T* buffer, SgdStep s) {
   MPSX_VECTORIZE
@@ -130,7 +130,7 @@ inline void sgd(PackLoop<N, false> d, device T* param, device const T* grad, dev
       const float value = float(x.at[i]);
       float g = fma(value, s.decay, float(gradient.at[i]) * s.sign);
       if (MOMENTUM) {
-        const float before = s.first ? 0.0f : float(b.at[i]);  // uninitialised at the first step
+        const float before = s.first ? 0.0f : float(b.at[i]);  // uninitialized in the first step
         const float next = fma(before, s.keep, g * s.take);
         b.at[i] = T(next);
         g = MOMENTUM == 2 ? fma(next, s.momentum, g) : next;

@@ -2,24 +2,24 @@
 
 #include "lib/shared.h"
 
-// Operators on lists of tensors process many tensors per launch. Metal binds 31 buffers, the last of which has these
-// parameters. A launch with k lists holds 30 / k tensors; list l of tensor t is buffer l * tensors + t.
+// Operators on lists process many tensors per launch. Metal binds at most 31 buffers, and the last one holds these
+// parameters. A launch with k lists processes 30 / k tensors. List l of tensor t is buffer l * tensors + t.
 enum : uint32_t { kListBuffers = 30, kListChunk = 8192 };  // kListChunk: elements per threadgroup
 
 struct ListParams {
-  uint64_t numel[kListBuffers];  // by tensor
-  uint32_t end[kListBuffers];    // by tensor: one past its last threadgroup
-  float scalar[kListBuffers];    // by tensor
+  uint64_t numel[kListBuffers];  // per tensor
+  uint32_t end[kListBuffers];    // per tensor: one past its last threadgroup
+  float scalar[kListBuffers];    // per tensor
   uint32_t tensors;
-  uint32_t input;  // the first list that is read: 0 in place, otherwise 1
+  uint32_t input;  // first list to read: 0 in place, otherwise 1
   uint32_t packed, unused;  // packed: all tensors are aligned to vectors (lib/pack.h)
 };
 static_assert(sizeof(ListParams) == 16 * kListBuffers + 16, "kernels and launchers share this layout");
 
-// Fused optimizers. Single values use the last buffers, after those of the lists.
+// Fused optimizers. Scalar tensors use the last buffers, after those of the lists.
 enum : uint32_t { kOptimizerBuffers = 27, kRateBuffer = 27, kGradScaleBuffer = 28, kFoundInfBuffer = 29 };
 enum : uint32_t {
-  kTensorRate = 1,  // the learning rate is a buffer
+  kTensorRate = 1,  // the learning rate is a tensor
   kGradScale = 2,
   kFoundInf = 4,
   kMaximize = 8,

@@ -1,4 +1,4 @@
-// Attention where a threadgroup is one thread: one row of the score matrix at a time, in blocks of columns.
+// Attention on the host driver, where a threadgroup is one thread: one row of S at a time, in blocks of columns.
 #pragma once
 
 enum : uint { kWideBlock = 64 };
@@ -87,7 +87,7 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
   for (uint row = row_start, last = min(row_start + Shape::rows, rows); row < last; ++row) {
     float dQK_acc[kMaxHeadDim], dV_acc[kMaxHeadDim], P[kWideBlock], dS[kWideBlock];
     for (uint e = 0; e < kMaxHeadDim; ++e) dQK_acc[e] = dV_acc[e] = 0.0f;
-    for (uint q_head = 0; q_head < heads; ++q_head) {  // the query heads that share this key and value
+    for (uint q_head = 0; q_head < heads; ++q_head) {  // the query heads that share this KV head
       const AttentionHead h = {g.group.z, g.group.y * heads + q_head};
       device const T* q_rows = h.in(Q, p.Q, 1);
       device const T* k_rows = h.in(K, p.K, p.gqa_factor);
@@ -102,7 +102,7 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
                   &row_delta);
         delta[stats_offset + row] = row_delta;
       }
-      // The row of Q and dO, and the columns of K and V; for dK and dV the other way around.
+      // For dQ, the row is a query (Q, dO) and the columns are keys (K, V). For dK and dV, the row is a key.
       device const T* qk_row = kRowsAreQueries ? q_rows + long(row) * p.Q.row : k_rows + long(row) * p.K.row;
       device const T* vo_row = kRowsAreQueries ? do_rows + long(row) * p.dO.row : v_rows + long(row) * p.V.row;
       device const T* qk_columns = kRowsAreQueries ? k_rows : q_rows;

@@ -1,4 +1,4 @@
-// One thread moves a tile: loops along contiguous memory are vectorized.
+// Transposing copy on the host driver: one thread moves a tile, with vectorized loops along contiguous memory.
 template <typename T>
 kernel void copy_transposed(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                             constant StridedParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {

@@ -1,4 +1,4 @@
-// On CPUs a threadgroup is one thread, which needs no atomics for its own memory.
+// On the host driver a threadgroup is one thread, so counters in its own memory need no atomic add.
 inline void count_one(threadgroup atomic_uint* bin) {
   atomic_store_explicit(bin, atomic_load_explicit(bin, memory_order_relaxed) + 1u, memory_order_relaxed);
 }

@@ -1,9 +1,9 @@
-// On CPUs a threadgroup is one thread: it processes adjacent rows together, to use whole cache lines.
+// On the host driver a threadgroup is one thread. It processes adjacent rows together to use whole cache lines.
 
 template <typename Op, bool VALUE, typename T>
 inline void scatter_lines(device T* to, device const long* at, device const T* from, constant ScatterParams& p,
                           uint begin, uint end, uint, uint) {
-  // Read the count once: for the compiler, writes to self may alias the parameters.
+  // Read the count once: the compiler must assume that writes to self alias the parameters.
   const uint count = p.count;
   const long size = p.dim_size, place_step = p.step[0], index_step = p.step[1], source_step = p.step[2];
   const long self_pitch = p.stride[0][0], index_pitch = p.stride[1][0], source_pitch = p.stride[2][0];
@@ -21,7 +21,7 @@ inline void scatter_lines(device T* to, device const long* at, device const T* f
     }
     return;
   }
-  const bool along = index_step == 1;  // rows are dense: process one after the other
+  const bool along = index_step == 1;  // rows are dense: process them one at a time
   for (uint a = along ? begin : 0; a < (along ? end : count); ++a)
     for (uint b = along ? 0 : begin; b < (along ? count : end); ++b) {
       const long i = along ? a : b, k = along ? b : a;

@@ -1,12 +1,12 @@
-// Columns where a threadgroup is one thread: four rows at a time, vectorized along them. If fewer are left, the last
-// row is loaded repeatedly but counted once.
+// Column reductions on the host driver, where a threadgroup is one thread: four rows at a time, vectorized over
+// columns. A last group of fewer than four rows loads its last row repeatedly but counts it once.
 #pragma once
 
 enum : uint { kRowBlock = 32 };
 
-// Neither function is inlined, since many kernels of a file share the same matrix type.
+// Don't inline these two functions: many kernels of a file share one matrix type.
 
-// One of a few columns, too few to vectorize: four independent chains of rows.
+// Reduces one column, if there are too few to vectorize, with four independent accumulators.
 template <typename Combine, typename A, typename Matrix>
 __attribute__((noinline)) static A reduce_column(Matrix matrix, ulong first, ulong last, uint c, uint q) {
   A total = Init<Combine, A>::value(), low = A{};

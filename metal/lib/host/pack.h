@@ -1,4 +1,4 @@
-// A pack is one element: the compiler vectorizes the loop around it.
+// On the host driver a pack is one element. The compiler vectorizes the loop around it.
 template <typename T, typename R = T>
 constexpr constant uint pack = 1;
 template <uint N>
@@ -9,10 +9,11 @@ inline Pack<T, N> load_pack(device const T* from) { return *(device const Pack<T
 template <uint N, typename T>
 inline void store_pack(device T* to, Pack<T, N> values) { *(device Pack<T, N>*)to = values; }
 
-// In a grid, which has a thread per element, each thread takes one element; the only thread of a threadgroup takes all.
+// In a GRID with one thread per element, each thread handles one. A threadgroup's only thread iterates over all
+// elements.
 template <uint N, bool GRID>
 struct PackLoop {
-  ulong at, step, end;  // a 16-byte struct would be passed as two words, which hides the induction variable
+  ulong at, step, end;  // ulong: a 16-byte struct is passed as two words, which hides the induction variable
   bool fresh;
   PackLoop(uint index, uint threads, uint begin, uint past)
       : at(begin + index), step(threads), end(past), fresh(true) {}
@@ -25,8 +26,8 @@ struct PackLoop {
   uint position(uint) const { return uint(at); }
 };
 
-// A complex number is loaded as two floats: a loop that loads both at once would not be vectorized, and a product would
-// take 4.7 times as long as torch's.
+// Load a complex number as two floats. A loop that loads both at once is not vectorized, which would make a product
+// 4.7 times slower than PyTorch's.
 template <typename T>
 struct Parts {
   static T load(device const T* x, ulong i) { return x[i]; }

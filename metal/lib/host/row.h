@@ -1,5 +1,5 @@
-// Rows where a threadgroup is one thread: the first-level cache stands in for registers, and each pass is a loop over
-// it. Sums are taken over blocks of 8192 elements to limit the rounding error of a long row.
+// Rows on the host driver, where a threadgroup is one thread. The L1 cache stands in for registers, and each pass
+// loops over the row. Sums use blocks of 8192 elements to limit the rounding error of long rows.
 #pragma once
 
 enum : uint { kSumBlock = 8192 };
@@ -26,7 +26,7 @@ struct RegisterRow {
 
   float2 sample() const { return float2(sum(Deviation{0.0f, kSampleScale}), float(n)); }
 
-  // As on a GPU, a NaN may be ignored: the sum propagates it.
+  // The maximum may ignore NaN, as on a GPU; the sum propagates it.
   float thread_max() const {
     const In from = in;
     const uint count = n;
@@ -85,7 +85,7 @@ struct RegisterRow {
     MPSX_VECTORIZE
     for (uint i = 0; i < n; ++i) y[i] = O(f.at(from.scalar(i), aux.template of<KIND>(i)));
   }
-  // An operand that is optional gets one loop for each combination.
+  // Optional operands: use one loop per combination.
   template <typename O, typename Aux, typename F>
   auto store_all(device O* y, Aux aux, F f, int) const -> decltype(aux.kind(), void()) {
     switch (aux.kind()) {

@@ -1,4 +1,4 @@
-// GEMV where a threadgroup is one thread.
+// GEMV on the host driver, where a threadgroup is one thread.
 #pragma once
 
 template <typename S, typename A, typename B>

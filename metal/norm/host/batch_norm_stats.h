@@ -1,7 +1,8 @@
-// Statistics of short planes where a threadgroup is one thread: 16 running sums, combined once per pass.
+// Statistics of short planes on the host driver, where a threadgroup is one thread: 16 running sums, combined per
+// pass.
 #pragma once
 
-// The sum of f(element) over a chunk, in 16 lanes.
+// Sums f(element) over a chunk, in 16 lanes.
 template <typename T, typename F>
 inline float sum_of_planes(device const T* in, PlaneChunk s, F f) {
   float lanes[16] = {};

@@ -1,4 +1,4 @@
-// All gradients of a row norm where a threadgroup is one thread: the sums of columns stay in the first-level cache.
+// Gradients of a row norm on the host driver, where a threadgroup is one thread: column sums stay in the L1 cache.
 #pragma once
 
 template <bool CENTERED, typename T, typename W, typename S>
