@@ -4,9 +4,9 @@
 
 enum : uint32_t { kDistanceTile = 8 };  // adjacent coordinates of a gradient per thread
 
-// Distances between `rows` points and `others`, with `size` coordinates each.
+// Distances between `rows` points and `others` points, with `size` coordinates each.
 struct DistanceParams {
   uint32_t rows, others, size;
   float p;
-  uint32_t pairs;  // gradient: of the distances of all pairs of the same points (pdist)
+  uint32_t pairs;  // gradient: whether the distances are those of all pairs in one set of points (pdist)
 };

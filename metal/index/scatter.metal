@@ -1,5 +1,5 @@
-// scatter: each thread owns whole rows along the indexed dimension and processes them in order. The last of several
-// writes to an element wins, and sums are deterministic.
+// scatter: each thread owns whole rows along the indexed dimension and processes them in order. If several values are
+// written to an element, the last one wins. Sums are deterministic.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
@@ -17,7 +17,7 @@ struct scatter_add {
 struct scatter_prod {
   template <typename T> static T apply(T old, T value) { return multiply(old, value); }
 };
-// Converts a half back to half: the float has no extra bits.
+// Converts a half that was widened to float back, without rounding.
 inline half narrowed(float x, half) { return half(x); }
 inline bfloat narrowed(float x, bfloat) { return as_type<bfloat>(ushort(as_type<uint>(x) >> 16)); }
 // Propagates NaN by addition. Selecting the old value instead would make clang evaluate both comparisons at once, which
@@ -35,13 +35,13 @@ struct scatter_amin {
   static bfloat apply(bfloat old, bfloat value) { return narrowed(apply(float(old), float(value)), old); }
 };
 
-// Combines an element with a source value using Op.
+// Combines an element with a source value.
 template <typename Op, typename T>
 inline void put(device T* element, T value) {
   *element = Op::apply(*element, value);
 }
 
-// The rows of a threadgroup from `begin` on; thread `tid` owns some. VALUE: the source is a single value.
+// Processes the threadgroup's rows [begin, end); each thread owns some of them. VALUE: the source is a single value.
 template <typename Op, bool VALUE, typename T>
 inline void scatter_lines(device T* to, device const long* at, device const T* from, constant ScatterParams& p,
                           uint begin, uint end, uint tid, uint threads) {
@@ -56,7 +56,7 @@ inline void scatter_lines(device T* to, device const long* at, device const T* f
   }
 }
 
-// group = (kScatterLines of x, y, z) over the dimensions that are not indexed.
+// group = (p.together rows along x, y, z), over the dimensions that are not indexed.
 template <typename T, typename Op, bool VALUE>
 kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buffer(1)]],
                     device const T* source [[buffer(2)]], constant ScatterParams& p [[buffer(3)]],
@@ -67,8 +67,8 @@ kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buf
                            VALUE ? source : source + row_offset(p, 2, group), p, begin, end, tid, threads.x);
 }
 
-// Adds the values of a SIMD group's lanes to elements of a row; `bits` bits distinguish the elements. Lanes with the
-// same element add in lane order.
+// Adds one value per lane of a SIMD group to elements of a row. `bits`: the number of bits in an element index. Lanes
+// with the same element add in lane order.
 inline void add_in_order(threadgroup float* row, uint element, float value, bool valid, uint bits, uint lane) {
   uint peers = lanes_with(valid);
   for (uint b = 0; b < bits; ++b) {
@@ -83,8 +83,8 @@ inline void add_in_order(threadgroup float* row, uint element, float value, bool
   }
 }
 
-// Row sums along the indexed dimension, each computed in threadgroup memory by one SIMD group. group = (p.together of
-// x, y, z) over the other dimensions.
+// Row sums along the indexed dimension. One SIMD group computes each row in threadgroup memory. group = (p.together
+// rows along x, y, z), over the other dimensions.
 template <typename T>
 kernel void scatter_add_rows(device T* self [[buffer(0)]], device const long* index [[buffer(1)]],
                              device const T* source [[buffer(2)]], constant ScatterParams& p [[buffer(3)]],
@@ -126,7 +126,7 @@ kernel void scatter_add_rows(device T* self [[buffer(0)]], device const long* in
 #define ADD_ROWS(T, TAG, ...) MPSX_KERNEL("scatter_add_rows_" #TAG, scatter_add_rows<T>)
 MPSX_FOR_FLOAT(ADD_ROWS, )
 
-// Values move as bits, and kernels are named by element size.
+// Values move as bits, so kernels are named by element size.
 #define SET(T, TAG)                                                         \
   MPSX_KERNEL("scatter_set_" #TAG, scatter<T, scatter_set, false>)          \
   MPSX_KERNEL("scatter_fill_" #TAG, scatter<T, scatter_set, true>)

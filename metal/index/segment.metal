@@ -1,4 +1,4 @@
-// Row sums by key, in order: rows are sorted by key, and the first row of each key owns its sum.
+// Sums rows by key, in order. The rows are sorted by key, and the threads at a key's first row compute the sum.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "lib/pack.h"
@@ -13,7 +13,7 @@ inline float share(float sum, uint count) { return sum / float(count); }
 template <typename T>
 constexpr constant uint sum_pack = 16 / sizeof(T);
 
-// Sums N adjacent columns of the rows at [first, end) of the order.
+// Sums N adjacent columns over rows [first, end) of the sorted order.
 template <uint N, typename T>
 inline void sum_columns(device T* to, device const T* block, device const long* rows, uint first, uint end,
                         constant SegmentParams& p) {
@@ -30,7 +30,7 @@ inline void sum_columns(device T* to, device const T* block, device const long* 
   store_pack(to, v);
 }
 
-// group = (`together` positions of the order, outer block). The first position of a key sums the key's rows.
+// group = (`together` entries of the sorted order, outer block). The first entry of a key sums the key's rows.
 template <typename T>
 kernel void segment_sum(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                         device const uint* keys [[buffer(2)]], device const long* rows [[buffer(3)]],

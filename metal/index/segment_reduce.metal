@@ -17,8 +17,8 @@ struct segment_min {
   static float apply(float a, float b) { return propagating_min(a, b); }
 };
 
-// Segment k of `count` has the elements [offsets[k], offsets[k + 1]) of a row of `size`, each with `inner` columns. gid
-// = (block of columns, segment, row), or (segment, 0, row) for one column.
+// Segment k of `count` has the elements [offsets[k], offsets[k + 1]) of a row of `size` elements, with `inner`
+// columns each. gid = (block of columns, segment, row), or (segment, 0, row) for one column.
 template <typename T, typename Op>
 kernel void segment_reduce(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                            device const long* offsets [[buffer(2)]], constant SegmentReduceParams& p [[buffer(3)]],

@@ -1,10 +1,10 @@
-// Runs of equal adjacent elements: chunks count the runs that begin in them, a scan turns counts into starts
-// (nonzero_scan), and each chunk writes its runs.
+// Finds runs of equal adjacent elements in three passes: count the runs that begin in each chunk, scan the counts
+// into start offsets (nonzero_scan), then write each chunk's runs.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "index/params.h"
 
-// NaN differs from itself: each NaN is a run.
+// NaN differs from itself, so each NaN is its own run.
 template <typename T>
 inline bool begins(device const T* in, ulong i) {
   return i == 0 || !(in[i] == in[i - 1]);
@@ -23,8 +23,8 @@ kernel void unique_count(device long* counts [[buffer(0)]], device const T* in [
   counts[chunk] = long(found);
 }
 
-// values[r]: the element of run r. firsts[r]: the index of its first element, followed by the number of elements; if
-// p.lengths. inverse[order[i]], or inverse[i]: the run of element i; if p.inverse.
+// values[r]: the element of run r. If p.lengths, firsts[r]: the index of its first element; the last entry is the
+// number of elements. If p.inverse, inverse[order[i]] or inverse[i]: the run of element i.
 template <typename T>
 kernel void unique_fill(device T* values [[buffer(0)]], device long* firsts [[buffer(1)]],
                         device long* inverse [[buffer(2)]], device const long* starts [[buffer(3)]],

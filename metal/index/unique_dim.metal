@@ -1,4 +1,4 @@
-// Sorts rows lexicographically, for unique along a dimension, by merging runs until one is left.
+// Sorts rows lexicographically, for unique along a dimension, by merging sorted runs until one is left.
 #include "lib/instantiate.h"
 #include "index/rows_params.h"
 
@@ -12,7 +12,7 @@ inline bool row_before(device const T* a, device const T* b, uint width) {
   return false;
 }
 
-// Each thread's row moves by the number of rows of the paired run that come before it.
+// Moves each row past the rows of the paired run that come before it. One thread per row.
 template <typename T>
 kernel void merge_rows(device long* out [[buffer(0)]], device const long* order [[buffer(1)]],
                        device const T* rows [[buffer(2)]], constant RowOrderParams& p [[buffer(3)]],

@@ -1,4 +1,4 @@
-// Arithmetic of float and of complex numbers (float2) under one name, and tiles of matrices in threadgroup memory.
+// Arithmetic with common names for float and complex numbers (float2), and matrix tiles in threadgroup memory.
 #pragma once
 
 #include "lib/collective.h"
@@ -22,14 +22,14 @@ inline float imaginary_part(float2 a) { return a.y; }
 inline float squared_modulus(float a) { return a * a; }
 inline float squared_modulus(float2 a) { return a.x * a.x + a.y * a.y; }
 typedef Indexed<float, uint> Pivot;
-// |x|, or |re| + |im| as LAPACK's cabs1: pivots are chosen by it.
+// |x|, or |re| + |im| like LAPACK's cabs1. Pivoting compares these sizes.
 inline float pivot_size(float a) { return fabs(a); }
 inline float pivot_size(float2 a) { return fabs(a.x) + fabs(a.y); }
 template <typename T> inline T field_number(float real, float imaginary);
 template <> inline float field_number<float>(float real, float) { return real; }
 template <> inline float2 field_number<float2>(float real, float imaginary) { return float2(real, imaginary); }
 
-// Divides by one divisor many times: multiplies by its reciprocal unless that overflows.
+// Repeated division by one number. Multiplies by the reciprocal unless that overflows.
 template <typename T>
 struct Divisor {
   T value, reciprocal;
@@ -55,7 +55,7 @@ inline Spread spread_over(uint width, GroupThread g) {
   return {row < rows ? row : 0x40000000u, g.index % columns, rows, columns};
 }
 
-// The largest key of the SIMD group, in lane 0.
+// Returns the largest key of the SIMD group to lane 0.
 inline Pivot sg_argmax(Pivot v, SimdGroup s) {
   for (uint distance = 1; distance < s.lanes; distance *= 2) {
     const Pivot other = shuffle_down(v, ushort(distance));
@@ -64,8 +64,8 @@ inline Pivot sg_argmax(Pivot v, SimdGroup s) {
   return v;
 }
 
-// The positions of a rows x columns tile that one thread visits. Adjacent threads visit elements that are adjacent in
-// device memory, which has the given strides.
+// Iterates over one thread's elements of a rows x columns tile. Adjacent threads visit elements that are adjacent in
+// device memory.
 struct TileWalk {
   bool column_major;
   uint minor_size, major_size;
@@ -89,7 +89,7 @@ inline TileWalk tile_walk(uint rows, uint columns, long row_stride, GroupThread 
   return {column_major, minor_size, column_major ? columns : rows, s, s.column, s.row};
 }
 
-// A matrix in device or threadgroup memory. Rows from `split` on start `jump` elements later. P is the pointer type.
+// A matrix in device or threadgroup memory. Rows from `split` on are `jump` elements further. P: the pointer type.
 template <typename P>
 struct MatrixView {
   P data;
@@ -106,8 +106,8 @@ inline MatrixView<P> matrix_view(P data, long row_stride, long column_stride) {
   return {data, row_stride, column_stride, UINT_MAX, 0};
 }
 
-// Copies rows x columns elements; adjacent threads copy elements that are adjacent in device memory, which is
-// column-major or not. Issues a batch of loads before the first store to overlap their latencies.
+// Copies rows x columns elements. Adjacent threads copy elements that are adjacent in device memory. `column_major`:
+// the layout of device memory. Issues a batch of loads before the first store to overlap their latencies.
 template <typename To, typename From>
 inline void copy_tile(MatrixView<To> to, MatrixView<From> from, uint rows, uint columns, bool column_major,
                       GroupThread g) {
@@ -120,7 +120,7 @@ inline void copy_tile(MatrixView<To> to, MatrixView<From> from, uint rows, uint 
       T values[kBatch];
       MPSX_UNROLL
       for (uint k = 0; k < kBatch; ++k) {
-        const uint major = min(first + k * s.rows, major_size - 1);  // rather than a branch per load
+        const uint major = min(first + k * s.rows, major_size - 1);  // clamp instead of branching per load
         values[k] = from.data[column_major ? from.offset(minor, major) : from.offset(major, minor)];
       }
       MPSX_UNROLL
@@ -144,15 +144,15 @@ inline void store_tile(device T* to, long row_stride, long column_stride, thread
   copy_tile(matrix_view(to, row_stride, column_stride), matrix_view(from, pitch, 1), rows, columns, row_stride == 1, g);
 }
 
-// Solves a x = b in place in b for a tile of right-hand sides by substitution, with one barrier per row. Reads the
-// lower or upper triangle of the n x n matrix a. Sums the products of kSums rows before subtracting them from b,
-// because subtracting one at a time would round at the magnitude of b each time. sums: kSums rows of x_pitch elements.
-// Each thread owns the same elements throughout.
+// Solves a x = b by substitution for a tile of right-hand sides, in place, with one barrier per row. Reads the lower
+// or upper triangle of the n x n matrix a. Accumulates the dot products of kSums rows before subtracting them from b,
+// since subtracting one product at a time rounds at the magnitude of b each time. `sums`: kSums rows of x_pitch
+// elements. Each thread owns the same elements throughout.
 template <typename T>
 inline void solve_tile(threadgroup const T* a, uint a_pitch, threadgroup T* x, uint x_pitch, threadgroup T* sums,
                        uint n, uint columns, bool upper, bool unit, GroupThread g) {
   const Spread s = spread_over(kSolveColumns, g);
-  const uint last = upper ? n - 1 : 0;  // row of step k: k, or last - k
+  const uint last = upper ? n - 1 : 0;  // step k solves row k, or last - k
   for (uint first = 0; first < n; first += kSums) {
     const uint end = min(first + kSums, n);
     for (uint step = first + s.row; step < end; step += s.rows) {

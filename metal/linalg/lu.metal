@@ -4,9 +4,9 @@
 
 template <typename T> struct LuTile { enum : uint { elements = kTileBytes / sizeof(T) }; };
 
-// Factors a matrix that fits into threadgroup memory, one threadgroup per matrix. Scales the multipliers at the end.
-// The first SIMD group chooses the pivot and copies the two rows to swap, so a step needs only two barriers. info: the
-// 1-based index of the first zero pivot, or 0.
+// Factors a matrix that fits in threadgroup memory, with one threadgroup per matrix. The first SIMD group chooses the
+// pivot and copies the two rows to swap, so a step needs only two barriers. The multipliers are scaled at the end.
+// info: the 1-based index of the first zero pivot, or 0.
 template <typename T>
 kernel void lu_tile(device T* matrices [[buffer(0)]], device int* pivots [[buffer(1)]], device int* info [[buffer(2)]],
                     constant LuParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
@@ -124,7 +124,7 @@ kernel void lu_panel(device T* matrices [[buffer(0)]], device int* pivots [[buff
   if (g.index == 0 && (p.offset == 0 || (singular != 0 && info[batch] == 0))) info[batch] = int(singular);
 }
 
-// Like lu_panel, with at most ROWS rows per thread in registers.
+// Like lu_panel, but with at most ROWS rows per thread, in registers.
 template <uint ROWS>
 [[max_total_threads_per_threadgroup(kPanelThreads)]]
 kernel void lu_panel_held(device float* matrices [[buffer(0)]], device int* pivots [[buffer(1)]],
@@ -144,7 +144,7 @@ kernel void lu_panel_held(device float* matrices [[buffer(0)]], device int* pivo
   if (g.index == 0 && (p.offset == 0 || (singular != 0 && info[batch] == 0))) info[batch] = int(singular);
 }
 
-// Returns the row that moves to `row` when rows [0, count) are swapped with rows pivots[…] - 1 - offset in order.
+// The row that moves to `row` when each row k in [0, count) is swapped with row pivots[k] - 1 - offset, in order.
 template <typename P>
 inline uint source_row(P pivots, uint count, uint offset, uint row) {
   uint source = row;
@@ -168,7 +168,7 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
   const bool right = g.group.x >= left_tiles;
   const uint first = right ? p.offset + panel + (g.group.x - left_tiles) * kSolveColumns : g.group.x * kSolveColumns;
   const uint columns = min(uint(kSolveColumns), (right ? p.columns : p.offset) - first);
-  device T* matrix = matrices + (long(g.group.y) * p.a.batch + long(p.offset) * p.a.row);  // rows from the panel's on
+  device T* matrix = matrices + (long(g.group.y) * p.a.batch + long(p.offset) * p.a.row);  // from the panel on
   device T* a = matrix + long(first) * p.a.column;
   device const int* panel_pivots = pivots + (long(g.group.y) * p.pivots + p.offset);
   for (uint i = g.index; i < 2 * panel; i += g.count) {
@@ -188,12 +188,12 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
   if (right) solve_tile(lower, kPitch, x, kXPitch, sums, panel, columns, false, true, g);
   for (uint e = g.index; e < 2 * panel * columns; e += g.count) {
     const uint i = down ? e % inner : e / inner, j = down ? e / inner : e % inner;
-    if (i >= panel && to[i] < panel) continue;  // already among the first rows
+    if (i >= panel && to[i] < panel) continue;  // already written as one of the first rows
     a[long(to[i]) * p.a.row + long(j) * p.a.column] = x[i * kXPitch + j];
   }
 }
 
-// Solves with the LU factors of a matrix that fits into one block. Grid: (tiles of right-hand sides, batch).
+// Solves with the LU factors of a matrix that fits in one block. Grid: (tiles of right-hand sides, batch).
 template <typename T>
 kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factors [[buffer(1)]],
                            device const int* pivots [[buffer(2)]], constant LuSolveParams& p [[buffer(3)]],
@@ -219,7 +219,7 @@ kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factor
     x[i * kXPitch + j] = b[long(p.transposed ? i : from[i]) * p.b.row + long(j) * p.b.column];
   }
   tg_barrier();
-  // A transposed matrix has swapped strides, so U is the lower triangle.
+  // Transposing a matrix swaps its strides, so U is the lower triangle.
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, false, !p.transposed, g);
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, true, p.transposed, g);
   for (uint e = g.index; e < n * columns; e += g.count) {

@@ -1,8 +1,8 @@
-// Blocked Householder QR: panels, and the triangular factors T of their reflectors.
+// Blocked Householder QR: factors panels, and computes the triangular factor T of each block of reflectors.
 #include "lib/instantiate.h"
 #include "linalg/reflector.h"
 
-// Returns the norm of x[0 .. count) without overflow or underflow.
+// The norm of elements [first, end) of x, computed without overflow or underflow.
 template <typename T>
 inline float column_norm(device const T* x, long stride, uint first, uint end, threadgroup float* scratch,
                          GroupThread g) {
@@ -23,7 +23,8 @@ inline float column_norm(device const T* x, long stride, uint first, uint end, t
 }
 
 // Factors a panel of at most kPanel columns in device memory, with one threadgroup per matrix and one SIMD group per
-// column. Columns right of the reflector are updated; for those left of it, computes the dot product that T needs.
+// column. Updates the columns right of the reflector. For the columns left of it, computes the dot products that T
+// needs.
 template <typename T>
 kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1)]], device T* v [[buffer(2)]],
                      device T* t [[buffer(3)]], constant QrParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {

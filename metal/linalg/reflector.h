@@ -1,14 +1,14 @@
-// Householder reflectors, and the triangular factor T of a block of them, Q = I - V T V^H
-// (R. Schreiber, C. Van Loan, "A storage-efficient WY representation for products of Householder transformations").
+// Householder reflectors, and the triangular factor T of a block of reflectors: Q = I - V T V^H (R. Schreiber, C. Van
+// Loan, "A storage-efficient WY representation for products of Householder transformations").
 #pragma once
 
 #include "linalg/field.h"
 
 enum : uint { kTPitch = kPanel + 1 };
 
-// A sum of products in about twice the precision of float. T of a block inherits the rounding errors of V^H V and of
-// its own recurrence, which in float would make Q less accurate than reflectors applied one at a time do.
-// (T. Ogita, S. M. Rump, S. Oishi, "Accurate sum and dot product".)
+// A sum of products in about twice the precision of float (T. Ogita, S. M. Rump, S. Oishi, "Accurate sum and dot
+// product"). T inherits the rounding errors of V^H V and of its own recurrence. In float, they would make Q less
+// accurate than applying the reflectors one at a time.
 template <typename T> struct CompensatedSum;
 template <>
 struct CompensatedSum<float> {
@@ -53,7 +53,7 @@ struct CompensatedSum<float2> {
   METAL_FUNC float2 value() const { return float2(real.value(), imaginary.value()); }
 };
 
-// The inner product x^H y of elements [first, end), in lane 0 of the SIMD group.
+// Returns the inner product x^H y of elements [first, end) to lane 0 of the SIMD group.
 template <typename T>
 inline T inner_product(device const T* x, device const T* y, long stride, uint first, uint end, SimdGroup s) {
   CompensatedSum<T> sum = {};

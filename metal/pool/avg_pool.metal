@@ -1,5 +1,5 @@
-// avg_pool2d, avg_pool3d and their adaptive forms for small boxes. Large boxes and gradients are averaged along one
-// dimension at a time (metal/resample). int64 is always averaged here, rounding towards zero.
+// avg_pool2d, avg_pool3d and their adaptive forms, for small windows. Large windows and gradients are averaged along
+// one dimension at a time (metal/resample). int64 always uses this kernel, which rounds toward zero.
 #include "lib/instantiate.h"
 #include "pool/window.h"
 
@@ -47,7 +47,7 @@ kernel void avg_pool(device T* out [[buffer(0)]], device const T* in [[buffer(1)
       T(sum / Sum(w.divisor(oz, oy, ox)));
 }
 
-// Averages the boxes at (oz, oy, ox) for N channels from c on.
+// Averages the window of output (oz, oy, ox) for N channels from c on.
 template <int N, typename T, typename Boxes>
 inline void average_channels(int c, device T* to, device const T* image, Boxes w, int oz, int oy, int ox,
                              constant AvgPoolParams& p) {

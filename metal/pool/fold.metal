@@ -1,11 +1,11 @@
-// im2col, which moves bits and is named by element size; its transpose col2im; and the gradient of Tensor.unfold, which
-// sums the windows that contain each element.
+// im2col, which moves bits, so kernels are named by element size; its transpose col2im; and the gradient of
+// Tensor.unfold, which sums over the windows that contain an element.
 #include "lib/instantiate.h"
 #include "lib/compute.h"
 #include "pool/window.h"
 #include "pool/window_params.h"
 
-// The windows along one dimension of a plane; dilation only makes them longer.
+// The windows along one dimension of a plane. Dilation only makes them longer.
 inline RegularWindow fold_rows(constant FoldParams& p) {
   return RegularWindow(p.height, p.windows_h, (p.kernel_h - 1) * p.dilation_h + 1, p.stride_h, p.pad_h);
 }
@@ -39,8 +39,8 @@ kernel void fold(device T* out [[buffer(0)]], device const T* columns [[buffer(1
   }
 }
 
-// The gradient of Tensor.unfold: windows of a row, with gaps or overlaps, whose elements are contiguous in `windows`.
-// gid = (element of a row, row).
+// The gradient of Tensor.unfold. The windows of a row may have gaps or overlap; each window's elements are contiguous
+// in `windows`. gid = (element of a row, row).
 template <typename T>
 kernel void unfold_bwd(device T* out [[buffer(0)]], device const T* windows [[buffer(1)]],
                        constant FoldParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {
@@ -53,7 +53,7 @@ kernel void unfold_bwd(device T* out [[buffer(0)]], device const T* windows [[bu
   out[ulong(gid.y) * ulong(p.width) + gid.x] = T(sum);
 }
 
-// One kernel tap of one window: gid = (window of a row, row of windows, tap of a plane).
+// Copies one kernel tap of one window: gid = (window of a row, row of windows, tap of a plane).
 template <typename T>
 kernel void im2col(device T* out [[buffer(0)]], device const T* in [[buffer(1)]], constant FoldParams& p [[buffer(2)]],
                    uint3 gid [[thread_position_in_grid]]) {

@@ -1,16 +1,17 @@
-// max_pool2d with indices. In the backward, each input element sums over the windows whose maximum it was, in order.
+// max_pool2d with indices. In the backward, an input element sums the gradients of windows whose maximum it was, in
+// order.
 #include "lib/instantiate.h"
 #include "pool/maximum.h"
 #include "pool/window.h"
 
-// The rows [y0, y1) of a row of windows that are inside the input.
+// The input rows [y0, y1) that a row of windows covers.
 struct PoolRows {
   int y0, y1;
   PoolRows(int start, constant Pool2dParams& p)
       : y0(first_inside(start, p.dilation_h)), y1(min(start + (p.kernel_h - 1) * p.dilation_h + 1, p.in_h)) {}
 };
 
-// The window at column `ox`.
+// Computes the window at column `ox`.
 template <typename T>
 inline void max_window(device T* out, device long* indices, device const T* x, constant Pool2dParams& p, PoolRows rows,
                        int ox) {
@@ -43,7 +44,7 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
   }
 }
 
-// The maxima of one window in N channels from c on.
+// Computes the maxima of one window for N channels from c on.
 template <int N, typename T>
 inline void window_last(int c, device T* out, device long* indices, device const T* x, constant Pool2dParams& p,
                         PoolRows rows, int start) {
@@ -81,7 +82,7 @@ kernel void max_pool2d_last(device T* out [[buffer(0)]], device long* indices [[
   MPSX_EACH_CHANNEL_TILE(window_last, out + pixel, indices + pixel, x, p, rows, start)
 }
 
-// The windows that may contain input i, along one dimension.
+// The windows that may contain an input index, along one dimension.
 inline RegularWindow reach(int in, int out, int size, int stride, int pad, int dilation) {
   return RegularWindow(in, out, (size - 1) * dilation + 1, stride, pad);
 }
@@ -112,7 +113,7 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
   }
 }
 
-// The gradient of N channels of a pixel: a sum over windows [y0, y1) x [x0, x1).
+// Computes the gradient of N channels of a pixel: a sum over windows [y0, y1) x [x0, x1).
 template <int N, typename T>
 inline void gather_last(int c, device T* to, device const T* g, device const long* at, constant Pool2dParams& p, int y0,
                         int y1, int x0, int x1, long here) {
@@ -146,8 +147,8 @@ kernel void max_pool2d_bwd_last(device T* grad_in [[buffer(0)]], device const T*
   MPSX_EACH_CHANNEL_TILE(gather_last, to, grad_out + image, indices + image, p, y0, y1, x0, x1, here)
 }
 
-// Non-overlapping windows: every input element is in at most one window (elements after the last one are zeroed
-// before), and each window writes its own elements. One threadgroup per row of windows: group = (row, plane).
+// Non-overlapping windows. Every input element is in at most one window, and each window writes its own elements. The
+// launcher zeroes the elements after the last window. One threadgroup per row of windows: group = (row, plane).
 template <typename T>
 kernel void max_pool2d_bwd_tiled(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                  device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -166,7 +167,7 @@ kernel void max_pool2d_bwd_tiled(device T* grad_in [[buffer(0)]], device const T
   }
 }
 
-// One window in N channels.
+// Writes the gradient of one window for N channels.
 template <int N, typename T>
 inline void spread_last(int c, device T* to, device const T* g, device const long* indices, constant Pool2dParams& p,
                         int y0, int x0) {

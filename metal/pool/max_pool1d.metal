@@ -1,10 +1,10 @@
-// Max pooling of rows without indices.
+// Max pooling over rows, without indices.
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
 #include "pool/maximum.h"
 #include "pool/window.h"
 
-// Propagates NaN by addition: clang then selects by one comparison at a time, without branches.
+// Propagates NaN by addition. clang then selects by one comparison at a time, without branches.
 template <typename C> inline C larger(C a, C b) { return propagating_max(a, b); }
 inline float larger(float a, float b) { return is_nan(a) ? a + b : (a > b ? a : b); }
 
@@ -17,7 +17,7 @@ inline C largest(device const T* x, int first, int end, int step, int /* count *
   return best;
 }
 
-// gid = (window, row). NaN wins; with dilation, a window may contain only padding.
+// gid = (window, row). NaN wins. With dilation, a window may contain only padding.
 template <typename T>
 kernel void max_pool1d(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                        constant Pool1dParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {

@@ -1,4 +1,4 @@
-// The running maximum of a window, and its index.
+// A window's running maximum and its index.
 #pragma once
 
 #include "lib/arithmetic.h"
@@ -9,7 +9,7 @@ inline T lowest_of(T) {
   return T(-1) < T(0) ? T(1ul << (8 * sizeof(T) - 1)) : T(0);
 }
 
-// Updates the maximum with v at `position`: NaN wins, and the last of several NaNs. Branch-free.
+// Updates the maximum with v at `position`. NaN wins, and the last of several NaNs. Branch-free.
 template <typename C>
 inline void take(thread C& best, thread int& where, C v, int position) {
   const bool taken = (v > best) | is_nan(v);

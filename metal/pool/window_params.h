@@ -2,9 +2,9 @@
 
 #include "lib/shared.h"
 
-// Max pooling over windows in up to three dimensions. A table has the starts of the windows of each dimension,
-// outermost dimension first, and then, in the same order, their ends. `table`: the stride between the tables of planes;
-// 0 if all planes share one.
+// Max pooling over windows in up to three dimensions. A table lists the starts of each dimension's windows, outermost
+// dimension first, and then their ends in the same order. `table`: the stride between the tables of planes, or 0 if
+// all planes share one.
 struct WindowPoolParams {
   int32_t in[3], out[3], dilation[3];
   int32_t table;
@@ -15,7 +15,7 @@ struct WindowPlaneParams {
   int32_t in, out;
 };
 
-// Planes and their windows: what im2col copies, and col2im sums.
+// Planes and their windows, for im2col and col2im.
 struct FoldParams {
   int32_t height, width;  // of an output plane
   int32_t windows_h, windows_w;

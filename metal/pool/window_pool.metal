@@ -34,8 +34,8 @@ kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffe
   }
 }
 
-// The gradient for disjoint windows: moves the gradient of each maximum to its index, and zeroes the rest. One
-// threadgroup per plane. Elements move as bits, and kernels are named by element size.
+// The gradient for disjoint windows: moves the gradient of each maximum to its index, and zeroes all other elements.
+// One threadgroup per plane. Elements move as bits, so kernels are named by element size.
 template <typename T>
 kernel void window_max_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                            device const long* indices [[buffer(2)]], constant WindowPlaneParams& p [[buffer(3)]],

@@ -1,14 +1,14 @@
-// How random kernels iterate over their elements.
+// Iteration over the elements of a random kernel.
 #pragma once
 
 #include "lib/random.h"
 #include "random/params.h"
 
-// The elements that a threadgroup fills.
+// The chunk of elements that a threadgroup fills.
 struct RandomChunk {
   ulong start;  // the first element
   ulong block;  // the first Philox block
-  ulong left;   // elements from here to the end of the tensor
+  ulong left;   // elements from `start` to the end of the tensor
 };
 
 inline RandomChunk random_chunk(constant RandomParams& p, uint group) {
@@ -16,13 +16,14 @@ inline RandomChunk random_chunk(constant RandomParams& p, uint group) {
   return {start, p.offset + ulong(group) * kRandomBlocks, p.numel - start};
 }
 
-// Values made from one Philox block.
+// Four values from one Philox block.
 template <typename T>
 struct Quad {
   T x, y, z, w;
 };
 
-// Stores a block's values at element j of a chunk and kRandomBlocks, 2 * kRandomBlocks, … after it.
+// Stores a block's values at elements j, j + kRandomBlocks, j + 2 * kRandomBlocks and j + 3 * kRandomBlocks of a
+// chunk.
 template <typename T, typename U>
 inline void store(device T* out, uint j, Quad<U> v) {
   out[j] = T(v.x);

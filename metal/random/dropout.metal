@@ -1,10 +1,10 @@
-// Dropout: draws, stores and applies the mask in one pass.
+// Dropout: generates, stores and applies the mask in one pass.
 #include "lib/instantiate.h"
 #include "lib/pack.h"
 #include "random/chunk.h"
 
-// Whole chunks: a thread draws as many adjacent blocks as a vector has elements; their words belong to one vector in
-// each quarter of the chunk.
+// Full chunks. A thread computes as many adjacent blocks as a vector has elements. The k-th words of these blocks
+// belong to one vector in quarter k of the chunk.
 template <uint N, typename T>
 inline void dropout_packs(PackLoop<N, false> d, device T* out, device bool* mask, device const T* x, ulong seed,
                           ulong block, uint bound, float scale) {
@@ -28,7 +28,7 @@ inline void dropout_packs(PackLoop<N, false> d, device T* out, device bool* mask
   }
 }
 
-// p.bound: words up to this keep their element; p.a: the scale of kept elements.
+// p.bound: an element is kept if its word is at most this bound. p.a: the scale of kept elements.
 template <typename T>
 kernel void dropout(device T* out [[buffer(0)]], device bool* mask [[buffer(1)]], device const T* in [[buffer(2)]],
                     constant RandomParams& p [[buffer(3)]], uint group [[threadgroup_position_in_grid]],

@@ -1,9 +1,9 @@
-// Random fills: one kernel template, and one functor per distribution, which turns a Philox block into four values.
+// Random fills: one kernel template, and one functor per distribution that turns a Philox block into four values.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "random/chunk.h"
 
-// a: from, b: to - from, c: the largest value below `to`, which rounding must not exceed.
+// a: from. b: to - from. c: the largest value below `to`; rounding must not exceed it.
 struct Uniform {
   static float one(uint bits, constant RandomParams& p) { return min(fma(uniform_unit(bits), p.b, p.a), p.c); }
   static Quad<float> draw(PhiloxBlock r, constant RandomParams& p) {
@@ -11,7 +11,7 @@ struct Uniform {
   }
 };
 
-// a: mean, b: standard deviation.
+// a: mean. b: standard deviation.
 struct Normal {
   static Quad<float> draw(PhiloxBlock r, constant RandomParams& p) {
     const NormalPair m = box_muller(r.x, r.y), n = box_muller(r.z, r.w);
@@ -26,7 +26,7 @@ struct LogNormal {
   }
 };
 
-// a: 1 / lambda. Results are positive, since callers divide by them (multinomial's exponential trick).
+// a: 1 / lambda. Samples are positive, since callers divide by them (the exponential trick of multinomial).
 struct Exponential {
   static float one(uint bits, constant RandomParams& p) {
     return max(-random_log(uniform_positive(bits)), 0x1p-24f) * p.a;
@@ -36,7 +36,7 @@ struct Exponential {
   }
 };
 
-// a: median, b: sigma. tan(pi (u - 1/2)) = -cos(pi u) / sin(pi u), at the midpoint of each of 2^31 intervals of u.
+// a: median. b: sigma. tan(pi (u - 1/2)) = -cos(pi u) / sin(pi u), at the midpoint of each of 2^31 intervals of u.
 struct Cauchy {
   static float one(uint bits, constant RandomParams& p) {
     const SinCos half_turn = random_sincos((bits >> 1) | 1u);
@@ -63,7 +63,7 @@ struct Bernoulli {
   }
 };
 
-// Integers that fit 32 bits, one per word.
+// Integers that fit in 32 bits, one per word.
 struct Integer {
   static int one(uint bits, constant RandomParams& p) { return int(uint(p.base) + uniform_below(bits, uint(p.range))); }
   static Quad<int> draw(PhiloxBlock r, constant RandomParams& p) {
@@ -86,7 +86,7 @@ kernel void random_fill(device T* out [[buffer(0)]], constant RandomParams& p [[
   }
 }
 
-// Integers of up to 64 bits, one per two words: a chunk holds half as many.
+// Integers of up to 64 bits, one per two words, so a chunk has half as many elements.
 template <typename T>
 kernel void random_wide(device T* out [[buffer(0)]], constant RandomParams& p [[buffer(1)]],
                         uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
@@ -104,8 +104,8 @@ kernel void random_wide(device T* out [[buffer(0)]], constant RandomParams& p [[
   }
 }
 
-// Whether a word is below a probability. The product stays below 2^32, to keep the conversion defined; a probability of
-// 1 always is true.
+// Whether a word is below a probability. The product stays below 2^32 to keep the conversion defined. A probability
+// of 1 is always true.
 inline int happens(uint bits, float probability) {
   return int(bits < uint(min(probability * 4294967296.0f, 4294967040.0f))) | int(probability >= 1.0f);
 }
@@ -129,7 +129,7 @@ kernel void bernoulli_tensor(device T* out [[buffer(0)]], device const float* pr
     const uint left = uint(chunk.left), blocks = min(left, uint(kRandomBlocks));
     for (uint j = tid; j < blocks; j += tpt) {
       const PhiloxBlock r = philox(p.seed, chunk.block + j);
-      const uint last = left - 1;  // a word without an element reads some probability, and its result is not stored
+      const uint last = left - 1;  // clamp the reads of words without an element, whose results are not stored
       store(o, j,
             Quad<int>{happens(r.x, q[j]), happens(r.y, q[min(j + kRandomBlocks, last)]),
                       happens(r.z, q[min(j + 2 * kRandomBlocks, last)]),

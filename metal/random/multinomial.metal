@@ -5,8 +5,8 @@
 #include "lib/random.h"
 #include "random/params.h"
 
-// One threadgroup per row: sums each block, scans the block sums, and for each sample finds first the block and then
-// the column.
+// One threadgroup per row. Sums each block and scans the block sums. For each sample, finds the block and then the
+// column within it.
 template <typename T>
 kernel void multinomial(device long* out [[buffer(0)]], device const T* weights [[buffer(1)]],
                         constant MultinomialParams& p [[buffer(2)]], device ErrorRecord* errors [[buffer(3)]],
@@ -63,7 +63,7 @@ kernel void multinomial(device long* out [[buffer(0)]], device const T* weights 
     for (uint i = column; i < end && sum <= wanted; ++i) {
       const float w = float(row[i]);
       sum += w;
-      column = w > 0.0f ? i : column;  // columns without weight are never drawn
+      column = w > 0.0f ? i : column;  // never draw a column without weight
     }
     out[sample_index] = column;
   }

@@ -2,8 +2,8 @@
 
 #include "lib/shared.h"
 
-// One threadgroup fills kRandomChunk elements from kRandomBlocks Philox blocks of four words. Word k of block j goes to
-// element k * kRandomBlocks + j of the chunk: stores are contiguous for any assignment of blocks to threads.
+// One threadgroup fills kRandomChunk elements from kRandomBlocks Philox blocks of four words. Word k of block j goes
+// to element k * kRandomBlocks + j of the chunk, so stores are contiguous however blocks are assigned to threads.
 enum : uint32_t { kRandomBlocks = 256, kRandomChunk = 4 * kRandomBlocks };
 
 struct RandomParams {
@@ -18,14 +18,14 @@ struct RandomParams {
 };
 static_assert(sizeof(RandomParams) == 64, "kernels and launchers share this layout");
 
-// Samples that need a variable number of random numbers: element i uses the Philox blocks (offset + i, 1), (offset + i,
-// 2), …, whereas fills use (offset + i, 0).
+// Sampling with a variable number of random numbers. Element i uses Philox blocks (offset + i, 1), (offset + i, 2),
+// …; fills use (offset + i, 0).
 struct SampleParams {
   uint64_t seed;
   uint64_t offset;
 };
 
-// Rows of weights, in at most kMultinomialBlocks blocks of `block` columns. Sample s of row r uses the Philox block
+// Rows of weights, in at most kMultinomialBlocks blocks of `block` columns. Sample s of row r uses Philox block
 // offset + r * samples + s.
 enum : uint32_t { kMultinomialBlocks = 256 };
 struct MultinomialParams {
@@ -41,5 +41,5 @@ struct PermutationParams {
   uint64_t seed;
   uint64_t offset;
   uint64_t numel;
-  uint32_t low_bits, high_bits;  // bits of the numbers that the Feistel network permutes
+  uint32_t low_bits, high_bits;  // bits of the two halves of the numbers that the Feistel network permutes
 };

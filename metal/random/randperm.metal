@@ -10,13 +10,13 @@ inline uint mix(uint x) {
   return x ^ (x >> 16);
 }
 
-// A Feistel network permutes the numbers below 2^bits for any round function; cycle walking, repeating until the result
-// is below n, makes it a permutation of the numbers below n (J. Black, P. Rogaway, CT-RSA 2002). Each thread computes
-// its element independently. R. Mitchell et al., "Bandwidth-optimal random shuffling for GPUs" (2021), measured that 24
-// rounds suffice.
+// A Feistel network permutes the numbers below 2^bits for any round function. Cycle walking, which repeats until the
+// result is below n, makes it a permutation of the numbers below n (J. Black, P. Rogaway, CT-RSA 2002). Each thread
+// computes its element independently. R. Mitchell et al., "Bandwidth-optimal random shuffling for GPUs" (2021), found
+// that 24 rounds suffice.
 struct FeistelKeys {
   uint key[kFeistelRounds];
-  uint swap;  // the network only makes even permutations; swapping 0 and 1 half of the time adds the odd ones
+  uint swap;  // the network only makes even permutations; swapping 0 and 1 half the time adds the odd ones
 };
 
 inline FeistelKeys feistel_keys(constant PermutationParams& p) {
@@ -37,7 +37,7 @@ struct FeistelHalves {
   uint low, high;
 };
 
-// The masks select the bits of the halves.
+// masks: the bits of each half.
 inline FeistelHalves feistel(FeistelHalves x, FeistelHalves masks, thread const FeistelKeys& keys) {
   for (uint i = 0; i < kFeistelRounds; i += 2) {
     x.high ^= mix(x.low ^ keys.key[i]) & masks.high;
@@ -46,7 +46,7 @@ inline FeistelHalves feistel(FeistelHalves x, FeistelHalves masks, thread const 
   return x;
 }
 
-// Numbers start, start + 1, … walk until they are below p.numel.
+// Permutes the numbers start, start + 1, …, each walking until it is below p.numel.
 template <typename T>
 inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves masks, thread const FeistelKeys& keys,
                           constant PermutationParams& p, uint index, uint threads) {

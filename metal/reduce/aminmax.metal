@@ -1,5 +1,5 @@
-// The minimum and the maximum of all elements, in one pass. A NaN is both. If there are many elements, each threadgroup
-// reduces its own, and a second launch reduces their results.
+// The minimum and maximum of all elements, in one pass. If an element is NaN, both results are NaN. With many
+// elements, each threadgroup reduces a part, and a second launch reduces the results.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "reduce/keys.h"

@@ -1,5 +1,5 @@
-// Extrema with their indices: argmax, argmin, max and min along a dimension. A NaN wins, and the first of equal
-// elements.
+// Extrema with their indices: argmax, argmin, max and min along a dimension. NaN wins, and the first of equal
+// elements wins.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "reduce/keys.h"
@@ -12,7 +12,7 @@ template <typename Key, uint N, typename C> inline key_of_t<C> best_arg_key(thre
   return best_key<Key, N>(v);
 }
 template <typename Key, uint N> inline int best_arg_key(thread const float* v) {
-  const int key = best_key<Key, N>(v);  // of either -0 or 0
+  const int key = best_key<Key, N>(v);  // may be the key of -0 instead of 0
   return key == INT_MAX ? key : arg_key<Key>(Key::template Decode<float>::value(key));
 }
 
@@ -20,8 +20,8 @@ template <typename K, typename I> struct Init<CombineArgMax, Indexed<K, I>> {
   static Indexed<K, I> value() { return {lowest_key<K>::value(), numeric_limits<I>::max()}; }
 };
 
-// The best of this thread's share of n contiguous elements. Its index is that of the vector that contains it, which
-// find_in_vector searches, or of an element of prologue or tail.
+// The best key in this thread's share of n contiguous elements. Its index is the start of the vector that contains it
+// (find_in_vector locates the element), or that of an element in the prologue or tail.
 template <typename Key, typename T, typename K>
 inline Indexed<K, uint> best_contiguous(device const T* x, uint offset, uint n, RowGroup group) {
   typedef compute_t<T> C;
@@ -44,7 +44,7 @@ inline Indexed<K, uint> best_contiguous(device const T* x, uint offset, uint n, 
   }
   return best;
 }
-// The index of the first element of that vector that has the best key.
+// The index of the first element with the best key in the vector that best_contiguous found.
 template <typename Key, typename T, typename K>
 inline uint find_in_vector(device const T* x, uint offset, Indexed<K, uint> best, uint n) {
   RowReader<T> reader(x, offset, n, RowGroup{0, 0, 1, true});
@@ -56,7 +56,7 @@ inline uint find_in_vector(device const T* x, uint offset, Indexed<K, uint> best
     found = arg_key<Key>(compute_t<T>(reader.value(0, j))) == best.key ? j : found;
   return best.index + found;
 }
-// The same for elements that are not adjacent.
+// best_contiguous for elements that are not adjacent.
 template <typename Key, typename T, typename K>
 inline Indexed<K, uint> best_strided(device const T* x, long stride, uint n, RowGroup group) {
   Indexed<K, uint> best = {lowest_key<K>::value(), UINT_MAX};
@@ -65,7 +65,7 @@ inline Indexed<K, uint> best_strided(device const T* x, long stride, uint n, Row
   return best;
 }
 
-// A row group searches a row, or one part of a split row.
+// A row group searches one row, or one part of a split row.
 template <typename T, typename Key>
 kernel void arg_rows(device long* indices [[buffer(0)]], device T* values [[buffer(1)]],
                      device Indexed<long>* parts [[buffer(2)]], device const T* x [[buffer(3)]],
@@ -101,7 +101,7 @@ template <typename K> struct index_type { typedef uint type; };
 template <> struct index_type<long> { typedef ulong type; };
 template <typename K> using index_type_t = typename index_type<K>::type;
 
-// The input as a matrix for columns.h, whose rows are numbered from the first one that the threadgroup reads.
+// Views the input as a matrix for columns.h. Row numbers count from the first row that the threadgroup reads.
 template <typename T, typename Key>
 struct IndexedRow {
   typedef key_of_t<compute_t<T>> K;

@@ -1,4 +1,4 @@
-// Sums of complex numbers: real and imaginary parts are summed separately, each with its rounding errors.
+// Sums of complex numbers. The sums of real and imaginary parts are compensated separately.
 #pragma once
 
 #include "lib/columns.h"

@@ -45,7 +45,7 @@ inline void accumulate_contiguous(device const T* x, uint offset, uint n, float 
   for (uint e = reader.index; e < reader.scalars; e += reader.count)
     Accumulator<Combine>::accumulate(total, low, Op::map(C(x[reader.scalar_offset(e)]), p));
 }
-// The same for elements that are not adjacent.
+// Accumulates this thread's share of n elements that are not adjacent.
 template <typename Op, typename T>
 inline void accumulate_strided(device const T* x, long stride, ulong n, float p, RowGroup group,
                                thread typename Op::Acc& total, thread typename Op::Acc& low) {
@@ -59,7 +59,7 @@ inline void accumulate_strided(device const T* x, long stride, ulong n, float p,
   }
 }
 
-// A row group reduces a row, or one part of a split row.
+// A row group reduces one row, or one part of a split row.
 template <typename T, typename O, typename Op>
 kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* parts [[buffer(1)]],
                         device const T* x [[buffer(2)]], constant ReduceParams& p [[buffer(3)]],
@@ -87,7 +87,7 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
     out[r.output] = O(Op::finish(v, p));
 }
 
-// The input as a matrix for columns.h.
+// Views the input as a matrix for columns.h.
 template <typename T, typename Op>
 struct InputRow {
   typedef typename Op::Acc A;
@@ -106,7 +106,7 @@ struct InputMatrix {
   Row row(ulong i) const { return {x + line_offset(*p, i), p->p}; }
 };
 
-// One threadgroup owns a block of adjacent columns.
+// A threadgroup reduces a block of adjacent columns.
 template <typename T, typename O, typename Op>
 kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc* parts [[buffer(1)]],
                            device const T* x [[buffer(2)]], constant ReduceParams& p [[buffer(3)]],
@@ -119,7 +119,7 @@ kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc*
   const uint n = uint(r.end - r.begin);
   const InputMatrix<T, Op> matrix = {x + (r.input + long(r.begin)), &p};
   column_reduce<Combine, column_vector<T>, 1>(result, scratch, matrix, r.first, r.last, n, p.aligned, g);
-  // Two loops: with both stores in one, a CPU compiler would emit masked stores.
+  // Use two loops: with both stores in one loop, a CPU compiler would emit masked stores.
   if (p.splits > 1) {
     for (uint c = g.index; c < n; c += g.count)
       parts[ulong(g.group.y) * p.outputs + ulong(r.output + long(r.begin + c) * p.inner_out)] = result[c];

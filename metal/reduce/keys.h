@@ -1,4 +1,4 @@
-// Extrema are maxima of integer keys that order as the elements do (lib/collective.h: ordered_max).
+// Extrema are maxima of integer keys with the order of the elements (see ordered_max in lib/collective.h).
 #pragma once
 
 #include "lib/compute.h"
@@ -8,7 +8,7 @@ template <typename C> struct key_of { typedef int type; };
 template <> struct key_of<long> { typedef long type; };
 template <typename C> using key_of_t = typename key_of<C>::type;
 
-// A lower bound of all keys.
+// A lower bound for all keys.
 template <typename K> struct lowest_key;
 template <> struct lowest_key<int> {
   static int value() { return INT_MIN; }
@@ -17,7 +17,7 @@ template <> struct lowest_key<long> {
   static long value() { return LONG_MIN; }
 };
 
-// The largest key of N elements. Floats are compared before the extremum becomes a key.
+// The largest key of N elements. Floats are compared first, and only the extremum becomes a key.
 template <typename Key, uint N, typename C>
 inline key_of_t<C> best_key(thread const C* v) {
   key_of_t<C> best = Key::of(v[0], 0.0f);

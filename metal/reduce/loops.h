@@ -1,10 +1,10 @@
-// The output that a threadgroup of a reduction computes, and the elements that it reads for it.
+// Maps a threadgroup of a reduction to its output and to the elements that it reads.
 #pragma once
 
 #include "lib/columns.h"
 #include "reduce/params.h"
 
-// A threadgroup or row group reduces the elements [begin, end) of the lines [first, last).
+// A threadgroup or row group reduces elements [begin, end) of lines [first, last).
 struct ReduceRange {
   long input, output;  // offsets of the first element and of the output
   ulong first, last, begin, end;
@@ -26,10 +26,10 @@ inline ReduceRange reduce_kept(constant ReduceParams& p, uint kept) {
   return r;
 }
 
-// A thread's share of n contiguous elements, kUnroll vectors of 16 bytes at a time, whose loads are all issued before
-// the first use. The elements start `offset` elements after a multiple of 16 bytes. Those before the first aligned
-// vector (the prologue) and after the last one (the tail) are read one by one. n has 32 bits: longer rows do not fit
-// into memory, since few rows are split.
+// Reads a thread's share of n contiguous elements, in batches of kUnroll 16-byte vectors. All loads of a batch are
+// issued before the first use. The elements start `offset` elements past a 16-byte boundary. Elements before the
+// first aligned vector (the prologue) and after the last one (the tail) are read one at a time. n has 32 bits: a
+// longer row is always split, since memory holds few rows of that length.
 //
 //   RowReader<T> reader(x, offset, n, group);
 //   for (; reader.load_batch(); reader.advance())
@@ -47,11 +47,11 @@ struct RowReader {
   uint number(uint k) const { return first + k * count; }
   uint offset(uint k) const { return prologue + number(k) * kVector; }
   bool valid(uint k) const { return number(k) < vectors; }
-  // Element e of prologue and tail.
+  // Offset of element e of the prologue and tail.
   uint scalar_offset(uint e) const { return e < prologue ? e : e + vectors * kVector; }
   T value(uint k, uint j) const { return PackWords<T, sizeof(T)>::get(raw[k], j); }
   uint4 load(uint i) const { return PackAccess<16>::load((device const uchar*)(x + i)); }
-  // Loads the next vectors; returns false at the end.
+  // Loads the next batch of vectors. Returns false at the end.
   bool load_batch() {
     if (first >= vectors) return false;
 #pragma unroll

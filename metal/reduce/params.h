@@ -3,20 +3,20 @@
 #include "lib/shared.h"
 
 enum : uint32_t {
-  kReduceColumns = 256,  // columns a threadgroup owns
-  kMergeColumns = 32,    // columns of partial results a threadgroup owns
-  kReduceBlock = 4096,   // elements of a row that are summed before they join the running sum
+  kReduceColumns = 256,  // columns per threadgroup
+  kMergeColumns = 32,    // columns of partial results per threadgroup
+  kReduceBlock = 4096,   // elements of a row to sum before adding them to the running sum
 };
 
-// A diagonal, whose elements are `step` apart.
+// A diagonal. Its elements are `step` elements apart.
 struct TraceParams {
   int64_t step;
   uint32_t count;
 };
 
-// A reduction as nested loops: kept dimensions, then lines, then the inner dimension. `rows` kernels reduce lines and
-// the inner dimension; `columns` kernels reduce the lines and keep the inner dimension. Strides are in elements,
-// innermost first.
+// A reduction as nested loops over the kept dimensions, the lines, and the inner dimension. `rows` kernels reduce the
+// lines and the inner dimension. `columns` kernels reduce the lines and keep the inner dimension. Strides are in
+// elements, innermost dimension first.
 struct ReduceParams {
   uint32_t kept_size[4];
   int64_t kept_stride[4], kept_out[4];
@@ -29,16 +29,16 @@ struct ReduceParams {
   uint64_t outputs;                     // partial results are [split][output]
   uint32_t splits;                      // 1: no partial results
   uint32_t both;                        // var: whether to store the mean too; arg: whether to store the value too
-  float count;                          // elements reduced to one
+  float count;                          // number of elements per output
   float p;                              // norm: the exponent; var: the correction
   uint32_t row_threads;                 // rows: threads per row (RowGroup)
-  uint32_t offset;                      // elements between a multiple of 16 bytes and the input
-  uint32_t aligned;                     // columns: every line and tile starts at such a multiple
+  uint32_t offset;                      // elements between a 16-byte boundary and the input
+  uint32_t aligned;                     // columns: every line and tile is 16-byte aligned
   uint32_t unused;
 };
 static_assert(sizeof(ReduceParams) == 208, "one layout for C++ and Metal");
 
-// Both extrema of `count` elements; a threadgroup reduces `each` of them.
+// Both extrema of `count` elements. Each threadgroup reduces `each` elements.
 struct AminmaxParams {
   uint64_t count, each;
 };

@@ -1,12 +1,13 @@
-// Instantiates kernels for the rows of reduce.def. One file with all of them would take too long to compile: each file
-// that includes this defines MPSX_KERNELS_<types>_<result> for its own results and leaves the others empty.
+// Instantiates kernels for the rows of reduce.def. A single file with all kernels would take too long to compile, so
+// each file that includes this one defines MPSX_KERNELS_<types>_<result> for its own results and leaves the others
+// empty.
 #pragma once
 
 #include "lib/math.h"
 #include "reduce/kernels.h"
 #include "reduce/keys.h"
 
-// Integer sums wrap around, so they accumulate as unsigned.
+// Integer sums wrap around, so they accumulate in an unsigned type.
 template <typename C> struct value_sum { typedef ulong type; };
 template <> struct value_sum<float> { typedef float type; };
 template <typename C> using accumulator_VALUE = typename value_sum<C>::type;

@@ -2,13 +2,13 @@
 
 #include "lib/shared.h"
 
-// torch.nn.functional.grid_sample's modes, with PyTorch's numbers.
+// Modes of torch.nn.functional.grid_sample, numbered as in PyTorch.
 enum : int32_t { kGridLinear, kGridNearest, kGridCubic };
 enum : int32_t { kGridZeros, kGridBorder, kGridReflection };
 
-enum : uint32_t { kGridChannels = 4 };  // channels per thread in the gradient of the input
+enum : uint32_t { kGridChannels = 4 };  // channels per thread in the input gradient
 
-// Sizes of an input plane, innermost dimension first, and the number of elements of an output plane.
+// Sizes of an input plane, innermost dimension first. `pixels`: elements of an output plane.
 struct GridSamplerParams {
   int32_t mode, padding, align_corners;
   int32_t size[3];

@@ -1,10 +1,10 @@
-// grid_sampler_2d and grid_sampler_3d with their gradients. An output pixel is a weighted sum of input pixels with
-// separable weights, which a thread computes once for all channels.
+// grid_sampler_2d and grid_sampler_3d, and their gradients. An output pixel is a weighted sum of input pixels. The
+// weights are separable, and a thread computes them once for all channels.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "resample/grid_params.h"
 
-// The taps of a pixel along one dimension: `offset` is an offset in the plane, negative if out of range.
+// A pixel's taps along one dimension. `offset`: an offset in the plane, negative if out of range.
 template <int TAPS>
 struct GridAxis {
   int offset[TAPS];
@@ -23,7 +23,7 @@ struct GridCoordinate {
   float x, rate;
 };
 
-// Reflects at the edges, or at the centers of edge pixels. `rate` changes sign where x runs backwards.
+// Reflects at the edges, or at the centers of edge pixels. `rate` changes sign where x runs backward.
 inline GridCoordinate reflect(GridCoordinate c, float size, bool align_corners) {
   const float low = align_corners ? 0.0f : -0.5f, period = 2.0f * (align_corners ? size - 1.0f : size);
   const float from_low = c.x - low, distance = fabs(from_low);
@@ -32,8 +32,8 @@ inline GridCoordinate reflect(GridCoordinate c, float size, bool align_corners) 
   return {(flipped ? back : forth) + low, flipped != (from_low < 0.0f) ? -c.rate : c.rate};
 }
 
-// The coordinate for NaN with border and reflection padding. The CPU's 2-D kernels use the first pixel. Its 3-D kernels
-// use the last one in the forward, and none in the backward.
+// The coordinate that replaces NaN with border and reflection padding. PyTorch's 2-D CPU kernels use the first pixel.
+// Its 3-D kernels use the last pixel in the forward and none in the backward.
 enum : int { kNanFirst, kNanLast, kNanNone };
 
 template <int NAN_RULE>
@@ -89,7 +89,7 @@ inline void set_taps(thread GridAxis<4>& axis, GridCoordinate c, float size, int
   }
 }
 
-// All taps of a pixel in D = 2 or 3 dimensions, TAPS per dimension. Loops over them are unrolled to keep them in
+// All taps of a pixel in D = 2 or 3 dimensions, with TAPS per dimension. Loops over taps are unrolled to keep them in
 // registers.
 template <int D, int TAPS, int NAN_RULE>
 struct GridTaps {
@@ -121,19 +121,19 @@ struct GridTaps {
       }
     }
   }
-  // The pixel at tap t times `factor`. Outside the image, the CPU's 2-D kernels multiply 0 by the factor, which may be
-  // NaN; its 3-D kernels skip the tap.
+  // The pixel at tap t, times `factor`. Outside the image, PyTorch's 2-D CPU kernels multiply 0 by the factor, which
+  // may be NaN. Its 3-D kernels skip the tap.
   template <typename T>
   float term(device const T* x, int t, float factor) const {
     const bool inside = offset[t] >= 0;
     const float value = inside ? float(x[offset[t]]) : 0.0f;
     return D == 2 || inside ? value * factor : 0.0f;
   }
-  // The tap along dimension d that is part of tap t.
+  // The index of tap t along dimension d.
   static int digit(int t, int d) { return (d == 0 ? t : (d == 1 ? t / TAPS : t / (TAPS * TAPS))) % TAPS; }
 };
 
-// gid = (pixel, -, image).
+// gid = (pixel, unused, image).
 template <typename T, int D, int TAPS>
 kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                          device const T* grid [[buffer(2)]], constant GridSamplerParams& p [[buffer(3)]],
@@ -153,8 +153,8 @@ kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffe
   }
 }
 
-// The gradient of the input, initially zero: a thread sums over all pixels for a few planes, in order. gid = (block,
-// image).
+// Adds to the input gradient, which starts as zeros. A thread sums over all pixels for a few planes, in order. gid =
+// (block of channels, image).
 template <typename T, int D, int TAPS>
 kernel void grid_sampler_bwd_input(device float* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                    device const T* grid [[buffer(2)]], constant GridSamplerParams& p [[buffer(3)]],
@@ -173,14 +173,14 @@ kernel void grid_sampler_bwd_input(device float* grad_in [[buffer(0)]], device c
   }
 }
 
-// The gradient of the grid: gid = (pixel, -, image).
+// Computes the grid gradient: gid = (pixel, unused, image).
 template <typename T, int D, int TAPS>
 kernel void grid_sampler_bwd_grid(device T* grad_grid [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                   device const T* in [[buffer(2)]], device const T* grid [[buffer(3)]],
                                   constant GridSamplerParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
   const ulong pixel = ulong(gid.z) * p.pixels + gid.x;
   const GridTaps<D, TAPS, D == 2 ? kNanFirst : kNanNone> taps(grid + pixel * D, p);
-  float dot[taps.count];  // of the gradient and the tap's pixel, over the channels
+  float dot[taps.count];  // gradient times tap, summed over the channels
 #pragma unroll
   for (int t = 0; t < taps.count; ++t) dot[t] = 0.0f;
   for (uint c = 0; c < p.channels; ++c) {

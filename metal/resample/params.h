@@ -2,11 +2,11 @@
 
 #include "lib/shared.h"
 
-// Adjacent elements per thread of resample_planes, 16 bytes of halves or 32 of floats.
+// Adjacent elements per thread of resample_planes, 16 bytes of half or 32 bytes of float.
 enum : uint32_t { kResampleTile = 8 };
 
-// Resizes a dimension from `in` to `out` elements, each a weighted sum of a few. `inner`: the number of elements of the
-// dimensions within it. Element i has the taps from starts[i] to starts[i + 1].
+// Resizes a dimension from `in` to `out` elements. `inner`: the number of elements in the dimensions inside it.
+// Output element i is a weighted sum of taps starts[i] to starts[i + 1].
 struct ResampleParams {
   uint32_t in, out, inner;
 };

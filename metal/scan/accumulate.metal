@@ -1,9 +1,9 @@
 // cumsum, cumprod, logcumsumexp.
 #include "scan/scan.h"
 
-// Floats accumulate as the unevaluated sum of two floats, to match the CPU's double. Errors of additions follow D. E.
-// Knuth (TAOCP volume 2, 4.2.2), errors of products T. J. Dekker ("A floating-point technique for extending the
-// available precision", 1971).
+// Floats accumulate as the unevaluated sum of two floats, to match the CPU's double. The errors of additions follow
+// D. E. Knuth (TAOCP volume 2, 4.2.2), and the errors of products T. J. Dekker ("A floating-point technique for
+// extending the available precision", 1971).
 struct DoubleFloat {
   float high, low;
 };
@@ -35,7 +35,7 @@ struct Sum {
   static State join(State a, State b) { return add_scaled(a, b, C(1)); }
   static C value(thread const State& s) { return s; }
 };
-// Sums blocks of elements in plain float before they join the compensated sum, to shorten the dependency chain.
+// Sums blocks of elements in plain float before adding them to the compensated sum, to shorten the dependency chain.
 template <>
 struct Sum<float> {
   enum : uint { kBlock = 8 };
@@ -66,7 +66,7 @@ struct Sum<float> {
   }
 };
 
-// For half types, float matches the accuracy of the CPU's sums.
+// For half types, accumulating in float matches the accuracy of the CPU's sums.
 struct FloatSum {
   typedef float State;
   static State identity() { return 0.0f; }
@@ -115,7 +115,7 @@ template <> struct ProductOf<bfloat> { typedef FloatProduct type; };
 
 constexpr constant float kMaxExcess = 1.0f;
 // A reference exponent within kMaxExcess of the maximum, and the sum of exp(x - reference). Each new reference rounds
-// the sum, so slowly rising elements must not each set a new one.
+// the sum, so slowly rising elements should not set a new one each time.
 struct LogSumExp {
   struct State {
     float reference;
@@ -127,7 +127,7 @@ struct LogSumExp {
   static State identity() { return {-INFINITY, {0.0f, 0.0f}}; }
   // Evaluates one exponential per element.
   static void next(thread State& s, float x, uint) {
-    const bool later = !(x <= s.reference + kMaxExcess);  // also where one is NaN, which then stays
+    const bool later = !(x <= s.reference + kMaxExcess);  // also true if one is NaN, which then stays
     const float d = later ? s.reference - x : x - s.reference;
     const float scale = x == s.reference ? 1.0f : precise::exp(d);  // d may be inf - inf
     multiply_by(s.sum, later ? scale : 1.0f, 0.0f);

@@ -18,7 +18,7 @@
 #include "lib/pack.h"
 #include "scan/params.h"
 
-// The exclusive scan of the threads' states; `all` gets the state after all threads.
+// Exclusive scan of the threads' states. `all` receives the state after all threads.
 template <typename S, typename State>
 inline State scan_threads(State mine, thread State& all, threadgroup State* scratch, GroupThread g) {
   const uint simdgroup = g.index / g.width, simdgroups = (g.count + g.width - 1) / g.width;
@@ -46,7 +46,7 @@ inline State scan_threads(State mine, thread State& all, threadgroup State* scra
   return g.lane == 0 ? before : S::join(before, below);
 }
 
-// The state before a chunk, joined from those at the ends of the `count` chunks before it.
+// The state before a chunk, joined from the states at the ends of the `count` chunks before it.
 template <typename S, typename State>
 inline State state_before(device const State* states, uint count, threadgroup State* scratch, GroupThread g) {
   State all = S::identity();
@@ -58,11 +58,11 @@ inline State state_before(device const State* states, uint count, threadgroup St
   return all;
 }
 
-// Adjacent elements that a thread scans at once: enough to amortize the scan over threads.
+// Adjacent elements that a thread scans at once, enough to amortize the scan over threads.
 template <typename T>
 constexpr constant uint scan_each = sizeof(T) * kScanEach > kScanBytes ? kScanBytes / sizeof(T) : kScanEach;
 
-// Scans the elements [begin, end) of a row with the threads of a group, starting from `carry`. Returns the final state.
+// Scans elements [begin, end) of a row with a threadgroup, starting from `carry`. Returns the final state.
 template <typename S, typename T, typename Out>
 inline typename S::State scan_row(device const T* x, Out out, uint begin, uint end, typename S::State carry,
                                   constant ScanParams& p, threadgroup typename S::State* scratch, GroupThread g) {

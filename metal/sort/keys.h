@@ -1,9 +1,9 @@
-// Unsigned integers ordered like the elements: NaN is last, and -0 equals 0.
+// Unsigned integer keys with the order of the elements. NaN is last, and -0 equals 0.
 #pragma once
 
 #include "lib/types.h"
 
-// From the bits of a float; `exponent` is the bit pattern of infinity.
+// Converts the bits of a float to a key. `exponent` is the bit pattern of infinity.
 template <typename K>
 inline K float_key(K bits, K exponent) {
   const K sign = K(K(1) << (sizeof(K) * 8 - 1)), magnitude = bits & K(~sign);
@@ -50,7 +50,7 @@ template <> struct sort_key<bool> {
 };
 template <typename T> using sort_key_t = typename sort_key<T>::type;
 
-// In ascending (0) or descending (~0) order.
+// The key of x for ascending (0) or descending (~0) order.
 template <typename T>
 inline sort_key_t<T> key_in_order(T x, uint order) {
   return sort_key_t<T>(sort_key<T>::of(x) ^ sort_key_t<T>(order ? ~ulong(0) : ulong(0)));

@@ -1,9 +1,9 @@
-// mode: the most frequent value of a row, the smallest of several, and its last index. NaN equals nothing. If no value
+// mode: the most frequent value of a row (the smallest in a tie) and its last index. NaN equals nothing. If no value
 // repeats and the row begins with NaN, the result is NaN, as on the CPU, which sorts as if NaN equaled everything.
 #include "lib/collective.h"
 #include "lib/instantiate.h"
 
-// The first element of the run that contains element `n` of a sorted row.
+// The index of the first element in the run that contains element `n` of a sorted row.
 template <typename T>
 inline uint begin_of_run(device const T* x, uint n) {
   const T value = x[n];

@@ -1,5 +1,5 @@
-// Digit counters of a threadgroup: thread t owns adjacent elements and has a counter per digit at counts[digit *
-// threads + t]; a prefix sum over all counters then gives each thread's output positions.
+// Digit counters of a threadgroup. Thread t owns adjacent elements, and its counter of a digit is counts[digit *
+// threads + t]. A prefix sum over all counters yields each thread's output positions.
 #pragma once
 
 #include "lib/collective.h"
@@ -8,14 +8,14 @@
 
 inline uint bits_of(ulong x) { return x ? 64 - uint(clz(x)) : 0u; }
 
-// The bits per digit: limited by the number of counters, 8 if the threadgroup is one thread.
+// Bits per digit, limited by the number of counters. 8 if the threadgroup is one thread.
 inline uint digit_bits(GroupThread g) {
   uint bits = 8;
   while (bits > 1 && (g.count << bits) > kCounters) --bits;
   return bits;
 }
 
-// The keys of a row are in [least, most].
+// The range [least, most] of a row's keys.
 template <typename K>
 struct Span {
   K least, most;
@@ -71,7 +71,7 @@ inline void sum_counts(threadgroup uint* counts, uint digits, threadgroup uint* 
   tg_barrier();
 }
 
-// The number of elements, out of `n`, with a smaller digit. Expects summed counters.
+// The number of elements, out of `n`, with a smaller digit. Requires summed counters.
 inline uint before_digit(threadgroup const uint* counts, uint digit, uint digits, uint n, GroupThread g) {
   return digit < digits ? counts[digit * g.count] : n;
 }

@@ -1,11 +1,11 @@
-// Selects elements of rows by rank without sorting: determines the digits of the key with that rank, most significant
-// first.
+// Selects elements of rows by rank, without sorting. Determines the digits of the key with that rank, most
+// significant first.
 #include "lib/instantiate.h"
 #include "lib/pack.h"
 #include "sort/radix.h"
 
-// The selected element: its key minus `least`, without the last `shift` bits, is `prefix`; `before` other elements are
-// smaller.
+// The selected element. Its key minus `least`, without the last `shift` bits, is `prefix`. `before` other elements
+// are smaller.
 template <typename K>
 struct Threshold {
   K least, prefix;
@@ -16,8 +16,8 @@ struct Threshold {
   K of(K key) const { return shift < sizeof(K) * 8 ? K(K(key - least) >> shift) : K(0); }
 };
 
-// Finds the element of a row with rank `rank` (from 0). Stops once the element is unique, or (`together`) is the last
-// of those with its prefix.
+// Finds the element with rank `rank` (from 0) in a row. Stops once the element is unique, or with `together` once it
+// is the last element with its prefix.
 template <typename T>
 inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, uint order, bool together,
                                           threadgroup uint* counts, threadgroup uint* scratch,
@@ -33,7 +33,7 @@ inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, 
     clear_counts(counts, digits, g);
     for (uint i = part.begin; i < part.end; ++i) {
       const K key = key_in_order(x[i], order);
-      const uint matches = t.of(key) == t.prefix ? 1u : 0u;  // adding 0 for other elements costs less than a branch
+      const uint matches = t.of(key) == t.prefix ? 1u : 0u;  // adding 0 for other elements is cheaper than a branch
       counts[(uint(K(key - t.least) >> shift) & (digits - 1)) * g.count + g.index] += matches;
     }
     sum_counts(counts, digits, scratch, g);
@@ -55,7 +55,7 @@ inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, 
   return t;
 }
 
-// The number of elements of a short row that come before element i.
+// The number of elements in a short row that come before element i.
 template <typename T>
 inline uint rank_of(device const T* x, uint i, uint n, uint order) {
   const sort_key_t<T> key = key_in_order(x[i], order);
@@ -82,7 +82,7 @@ inline bool select_few(device T* values, device long* indices, device const T* x
   return true;
 }
 
-// The elements of a row that contain the first ones.
+// A superset of the selected elements of a row.
 template <typename K>
 struct Candidates {
   K keys[kCandidates];
@@ -116,7 +116,7 @@ inline void gather_candidates(PackLoop<N, false> d, device const T* x, uint orde
   }
 }
 
-// The number of candidates, out of `n`, that come before one; ties are broken by index.
+// The number of candidates, out of `n`, that come before this one. Ties are broken by index.
 template <typename K>
 inline uint rank_among(threadgroup const K* keys, threadgroup const uint* indices, uint n, K key, uint element_index) {
   uint rank = 0;
@@ -124,8 +124,8 @@ inline uint rank_among(threadgroup const K* keys, threadgroup const uint* indice
   return rank;
 }
 
-// Finds the elements up to the p.count-th smallest of the threads' first keys, which bounds the selection. Returns
-// false if there are too many, or too few threads.
+// Gathers all elements up to the p.count-th smallest of the threads' first keys, which bounds the selection. Returns
+// false if there are too many candidates or too few threads.
 template <typename T>
 inline bool find_candidates(device const T* x, constant SelectParams& p, threadgroup Candidates<sort_key_t<T>>& to,
                             threadgroup sort_key_t<T>* chosen, GroupThread g) {
@@ -150,7 +150,7 @@ inline bool find_candidates(device const T* x, constant SelectParams& p, threadg
   return atomic_load_explicit(&to.count, memory_order_relaxed) <= kCandidates;
 }
 
-// Writes the first of `n` candidates in order.
+// Stores the first p.count of `n` candidates in order.
 template <typename T>
 inline void put_in_order(device T* values, device long* indices, device const T* x, constant SelectParams& p,
                          threadgroup const Candidates<sort_key_t<T>>& from, uint n, GroupThread g) {
@@ -164,8 +164,8 @@ inline void put_in_order(device T* values, device long* indices, device const T*
   }
 }
 
-// topk: writes the elements before the selected one and as many equal ones as fit, in order if there are few, otherwise
-// in any order.
+// topk: stores the elements before the selected one, then equal elements up to p.count. Few elements are stored in
+// order, many in any order.
 template <typename T>
 kernel void select_first(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                          device const T* in [[buffer(2)]], constant SelectParams& p [[buffer(3)]],
@@ -218,7 +218,7 @@ kernel void select_first(device T* values [[buffer(0)]], device long* indices [[
   put_in_order(values, indices, x, p, few, p.count, g);
 }
 
-// kthvalue, median, nanmedian: one element per row; of equal ones, the one that a stable sort would select.
+// kthvalue, median, nanmedian: one element per row. Of equal elements, selects the one that a stable sort would.
 template <typename T>
 kernel void select_one(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                        device const T* in [[buffer(2)]], constant SelectParams& p [[buffer(3)]],
@@ -236,7 +236,7 @@ kernel void select_one(device T* values [[buffer(0)]], device long* indices [[bu
     MPSX_REDUCE(+ : valid)
     for (uint i = g.index; i < n; i += g.count) valid += x[i] == x[i] ? 1u : 0u;
     valid = tg_sum(valid, scratch, g);
-    // NaN, the largest element, is the median of a row that contains one; nanmedian ignores NaN.
+    // The median of a row with NaN is NaN, its largest element. nanmedian ignores NaN.
     rank = valid == n ? (n - 1) / 2 : p.which == kMedian || valid == 0 ? valid : (valid - 1) / 2;
   }
   if (n <= kRanked) {

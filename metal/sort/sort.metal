@@ -1,4 +1,4 @@
-// Stable sorts of rows with the indices of their elements: by rank for short rows, otherwise by LSD radix sort.
+// Stable sorts of rows that also return indices: by rank for short rows, otherwise by LSD radix sort.
 #include "lib/instantiate.h"
 #include "sort/tile.h"
 
@@ -53,7 +53,7 @@ kernel void sort_columns(device T* values [[buffer(0)]], device long* indices [[
   sort_tiny(values + begin, indices + begin, in + begin, p.size, p.inner, p.order);
 }
 
-// Rows that fit threadgroup memory. `keys` and `order` are buffers that CPUs need for longer rows.
+// Rows that fit in threadgroup memory. Only the host driver uses the buffers `keys` and `order`, for longer rows.
 template <typename T>
 kernel void sort_rows(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                       device sort_key_t<T>* keys [[buffer(2)]], device uint* order [[buffer(3)]],
@@ -80,7 +80,7 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* indices [[buf
   }
 }
 
-// Longer rows are sorted one digit at a time, by tiles: tile g.group.x of row g.group.y. The first launch counts the
+// Longer rows are sorted one digit at a time, in tiles: tile g.group.x of row g.group.y. The first launch counts the
 // digits. counts: [row][digit][tile].
 template <typename T>
 [[max_total_threads_per_threadgroup(kSortThreads)]]
@@ -101,8 +101,8 @@ kernel void sort_count(device uint* counts [[buffer(0)]], device const T* in [[b
         atomic_load_explicit(found + d, memory_order_relaxed);
 }
 
-// The last launch sorts each tile by the digit and moves its runs of equal digits to the positions given by `ends`, the
-// inclusive prefix sums of the counts. The first pass creates the indices, and the last one writes them.
+// The last launch sorts each tile by the digit and moves its runs of equal digits to their final positions. `ends`:
+// the inclusive prefix sums of the counts. The first pass creates the indices, and the last pass stores them.
 template <typename T>
 [[max_total_threads_per_threadgroup(kSortThreads)]]
 kernel void sort_scatter(device T* values [[buffer(0)]], device uint* order [[buffer(1)]],

@@ -1,5 +1,5 @@
-// Stable sort by one digit of a tile, held by a threadgroup of kSortThreads. Each SIMD group owns kSortEach consecutive
-// vectors of elements. An element is preceded by those with smaller digits, and by those with its digit in earlier SIMD
+// Stable sort of a tile by one digit, in a threadgroup of kSortThreads. Each SIMD group owns kSortEach consecutive
+// vectors of elements. Elements with smaller digits come first, then those with the same digit in earlier SIMD
 // groups, vectors and lanes.
 #pragma once
 
@@ -23,14 +23,14 @@ struct SortTile {
   uint starts[kSortDigits + 1], scratch[kScratch];
 };
 
-// The indices of elements: from the previous pass, or consecutive from `first` on.
+// Original indices of elements: from the previous pass, or consecutive from `first` on.
 struct TileOrder {
   device const uint* known;
   uint first;
   uint at(uint i) const { return known ? known[i] : first + i; }
 };
 
-// The elements of a thread.
+// The elements that a thread owns.
 template <typename T>
 struct SortItems {
   T values[kSortEach];
@@ -52,7 +52,7 @@ struct SortItems {
     }
     tg_barrier();
   }
-  // Sorts n elements within the tile; tile.starts then has the start of each digit.
+  // Sorts n elements within the tile. Afterwards, tile.starts has the start of each digit.
   void sort(threadgroup SortTile<T>& tile, SortDigit digit, uint n, GroupThread g) {
     threadgroup ushort* own = tile.counts + g.index / g.width * kSortDigits;
     for (uint d = g.lane; d < kSortDigits; d += g.width) own[d] = 0;

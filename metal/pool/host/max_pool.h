@@ -1,8 +1,8 @@
-// max_pool2d where a thread owns whole rows: computes adjacent windows together, and in the backward accumulates row
-// sums in one pass over the windows, without searching the windows of each element.
+// max_pool2d on the host driver, where a thread owns whole rows. The forward computes adjacent windows together. The
+// backward accumulates row sums in one pass over the windows, instead of searching the windows of each element.
 #pragma once
 
-// Eight adjacent windows from column `ox` on, none of which crosses an edge; S: their stride, or 0.
+// Computes eight adjacent windows from column `ox` on, all inside the row. S: their stride, or 0 if not a constant.
 template <int S, typename T>
 inline void eight_windows(device T* out, device long* indices, device const T* x, constant Pool2dParams& p,
                           PoolRows rows, int ox) {
@@ -32,7 +32,7 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
                        uint3 group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                        uint3 threads [[threads_per_threadgroup]]) {
   device const T* x = in + ulong(group.y) * ulong(p.in_h) * ulong(p.in_w);
-  // The windows [begin, end) are inside the row.
+  // Windows [begin, end) are fully inside the row.
   const int reach = (p.kernel_w - 1) * p.dilation_w, begin = min((p.pad_w + p.stride_w - 1) / p.stride_w, p.out_w);
   const int last = (p.in_w - 1 - reach + p.pad_w) / p.stride_w + 1;
   const int end = p.in_w + p.pad_w <= reach ? begin : clamp(last, begin, p.out_w);
@@ -46,7 +46,7 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
         max_window(to, at, x, p, rows, ox++);
         continue;
       }
-      const int first = min(ox, end - 8);  // the last eight may overlap the previous ones
+      const int first = min(ox, end - 8);  // the last eight windows may overlap the previous eight
       if (p.stride_w == 1) eight_windows<1>(to, at, x, p, rows, first);
       else if (p.stride_w == 2) eight_windows<2>(to, at, x, p, rows, first);
       else eight_windows<0>(to, at, x, p, rows, first);
@@ -55,8 +55,8 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
   }
 }
 
-// Adds the windows' gradients at the indices of their maxima. A thread owns several rows, and reads a window once or
-// twice instead of once per row that it covers.
+// Adds each window's gradient at the index of its maximum. A thread owns several rows, so it reads a window once or
+// twice instead of once per row that the window covers.
 template <typename T>
 kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                            device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -74,7 +74,7 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
   device const T* g = grad_out + plane;
   device const long* at = indices + plane;
   device T* to = grad_in + (ulong(group.y) * ulong(p.in_h) + group.x) * ulong(p.in_w);
-  for (int ix = 0; ix < p.in_w; ix += kPiece) {  // several iterations only for a single row
+  for (int ix = 0; ix < p.in_w; ix += kPiece) {  // more than one iteration only for a single row
     const int width = min(int(kPiece), p.in_w - ix), count = lines * width, here = iy * p.in_w + ix;
     const int x0 = columns.first(ix), x1 = columns.last(ix + width - 1);
     C sum[kPiece];
@@ -89,7 +89,7 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
   }
 }
 
-// Windows that tile row `row` of the input; N: their width, or 0.
+// Windows that tile row `row` of the input. N: their width, or 0 if not a constant.
 template <int N, typename T>
 inline void spread_windows(device T* plane, device const T* g, device const long* at, constant Pool2dParams& p,
                            int row) {

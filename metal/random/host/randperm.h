@@ -1,5 +1,5 @@
-// Vectorizes over elements, which all take the same steps; elements that must keep walking are packed for the next
-// round.
+// Vectorizes over elements, which all run the same rounds. Elements that must keep walking are compacted for the next
+// iteration.
 
 template <typename T>
 inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves masks, thread const FeistelKeys& keys,
@@ -22,7 +22,7 @@ inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves 
     uint walking = 0;
     for (uint i = 0; i < left; ++i) {
       const ulong x = ulong(high[i]) << p.low_bits | low[i];
-      out[position[i]] = T(x < 2 ? x ^ keys.swap : x);  // the last value written there is below p.numel
+      out[position[i]] = T(x < 2 ? x ^ keys.swap : x);  // overwritten until the value is below p.numel
       low[walking] = low[i];
       high[walking] = high[i];
       position[walking] = position[i];

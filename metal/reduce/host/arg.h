@@ -1,5 +1,5 @@
-// Extrema of rows and their indices where a threadgroup is one thread: the compiler vectorizes a loop over keys and one
-// over indices, but not a loop over both.
+// Row extrema with indices on the host driver, where a threadgroup is one thread. The compiler vectorizes one loop
+// over keys and another over indices, but not a loop over both.
 #pragma once
 
 template <typename Key, typename T, typename K>

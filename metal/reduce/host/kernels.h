@@ -1,7 +1,7 @@
-// The loops of reductions where a threadgroup is one thread.
+// Reduction loops on the host driver, where a threadgroup is one thread.
 #pragma once
 
-// The sum, product or maximum of a block: one loop per operator, since a loop hint names it.
+// Reduces a block. Each operator has its own loop, since the loop hint names the operator.
 template <typename Combine, typename Op, typename T> struct RowLoop;
 #define MPSX_ROW_LOOP(COMBINE, CLAUSE, STEP)                              \
   template <typename Op, typename T>                                      \
@@ -21,7 +21,7 @@ MPSX_ROW_LOOP(CombineSum, + : s, s += v)
 MPSX_ROW_LOOP(CombineProduct, * : s, s *= v)
 MPSX_ROW_LOOP(CombineMax, max : s, s = s < v ? v : s)
 
-// Complex numbers are only summed. Loaded as two floats, they vectorize.
+// Complex numbers are only summed. Loading them as floats lets the loop vectorize.
 template <typename Combine, typename Op>
 struct RowLoop<Combine, Op, float2> {
   static float2 dense(device const float2* x, uint n, float) {
@@ -44,7 +44,7 @@ inline void accumulate_contiguous(device const T* x, uint, uint n, float p, RowG
                                      RowLoop<Combine, Op, T>::dense(x + b, uint(min64(n - b, kReduceBlock)), p));
 }
 
-// Elements that are not adjacent do not vectorize: they are summed like the rows of a single column.
+// Nonadjacent elements do not vectorize, so sum them like the rows of a single column.
 template <typename Op, typename T>
 struct StridedElements {
   struct Row {

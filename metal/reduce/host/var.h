@@ -1,11 +1,11 @@
-// Rows where a threadgroup is one thread: blocks that fit into the first-level cache, part of a line or several lines,
-// are centered on their own mean and combined.
+// Variance of rows on the host driver, where a threadgroup is one thread. Blocks that fit in the L1 cache, part of a
+// line or several lines, are centered on their own mean and then combined.
 #pragma once
 
 enum : uint { kVarBlock = 8192, kVarStep = 64 };
 
-// n elements of each of the lines [first, last). Elements that are not adjacent do not vectorize, and get shorter sums
-// instead of vector lanes to limit the rounding error.
+// Moments of n elements from each of the lines [first, last). Nonadjacent elements do not vectorize, so they limit
+// the rounding error with shorter sums instead of vector lanes.
 template <bool DENSE, typename T>
 inline Moments block_moments(device const T* x, constant ReduceParams& p, ulong first, ulong last, uint n,
                              float pivot, float scale) {

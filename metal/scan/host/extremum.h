@@ -1,4 +1,4 @@
-// A predicted branch breaks the dependency on the previous comparison, since an extremum rarely changes.
+// An extremum rarely changes, so a predicted branch breaks the dependency on the previous comparison.
 
 template <typename C, typename Order>
 struct Extremum {
