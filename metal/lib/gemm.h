@@ -8,7 +8,7 @@
 #include "lib/collective.h"
 #include "lib/gemm_params.h"
 
-// A BM x BN tile of T, computed by WM x WN SIMD groups, each of which owns an SM x SN subtile.
+// A BM x BN tile of T, computed by WM x WN SIMD groups. Each SIMD group owns an SM x SN subtile.
 // MAX_THREADS limits register use: this many threads, of several threadgroups, must be able to be resident.
 template <typename T, uint M, uint N, uint WARPS_M, uint WARPS_N, uint MAX_THREADS>
 struct GemmShape {

@@ -1,15 +1,15 @@
-// Compiler differences, and names of C++ that are built into Metal.
+// Compiler differences, and C++ names that are built into Metal.
 #pragma once
 
-// In users' kernels compiled by clang, half is clang's own type, whose conversions are built in as in Metal, which
-// matters for overload resolution. In the project's kernels, and with g++, half is a class (half.h). bfloat is always a
-// class, because few processors support it.
+// In users' kernels compiled by clang, half is clang's own type. Its conversions are built in, as in Metal, which
+// matters for overload resolution. In the project's kernels, and with g++, half is a class (half.h). bfloat is always
+// a class, because few processors support it.
 #if defined(MPSX_GENERAL) && defined(__clang__)
 #define MPSX_BUILTIN_HALF 1
 #else
 #define MPSX_BUILTIN_HALF 0
 #endif
-// Repeats a statement for each i below n, which is at most 4. Not a loop, because thousands of loops slow down
+// Repeats a statement for each i < n, where n is at most 4. This is not a loop, because thousands of loops slow down
 // compilers.
 #define MPSX_EACH(n, ...)                                        \
   {                                                              \
@@ -46,7 +46,7 @@
 #else
 #define MPSX_UNROLL_LOOP _Pragma("unroll")
 #endif
-// Users' functions must be inlined into the loops over threads, regardless of their size, or the loops are not
+// Users' functions must be inlined into the loops over threads, whatever their size; otherwise the loops are not
 // vectorized. Internal linkage avoids compiling functions that no kernel calls.
 #define MPSX_INLINE_BEGIN                                                                                    \
   _Pragma("clang attribute push(__attribute__((always_inline)), apply_to = function)")                       \
@@ -70,7 +70,7 @@
 #define MPSX_USER_CODE_END
 #define MPSX_ENTRY __attribute__((flatten))
 #endif
-// Apple's own macros.
+// Macros from Apple's headers.
 #define METAL_FUNC inline __attribute__((always_inline))
 #define METAL_ALIGN(n) alignas(n)
 #define METAL_CONST

@@ -1,5 +1,5 @@
-// Builtin functions of Apple's compiler, which existing kernels call directly. The last argument of many selects fast
-// math. They are macros, so that SIMD functions report the user's line.
+// Builtin functions of Apple's compiler, which existing kernels call directly. The last argument of many builtins
+// selects fast math. They are macros, so SIMD functions report the user's line.
 #pragma once
 
 #define __metal_abs(x) ::metal::abs(x)
@@ -58,7 +58,7 @@
 #define __metal_tanpi(x, ...) ::metal::tanpi(x)
 #define __metal_trunc(x, ...) ::metal::trunc(x)
 
-// Converts a float to an integer, like passing it to a function that takes integers.
+// Converts a float to an integer, as if it were passed to a function that takes integers.
 namespace metal {
 template <class T>
 MPSX_FN constexpr auto mpsx_integer(T x) {
@@ -117,9 +117,9 @@ struct remove_addrspace {
 template <class T>
 using remove_addrspace_t = T;
 
-// The limits of vectors are those of the components. Their type is not a vector, because constant expressions can
-// access components of a vector only by index, and `constexpr float x = numeric_limits<float2>::infinity().x` must
-// work.
+// The limits of a vector are those of its components. They have their own type, because constant expressions can
+// access the components of a vec only by index, and `constexpr float x = numeric_limits<float2>::infinity().x` must
+// compile.
 template <class T, int N>
 struct mpsx_same_components {
   T x, y, z, w;

@@ -1,6 +1,6 @@
-// The conditional operator on half and bfloat. These are classes that convert to and from float, so C++ finds no common
-// type with float. A marked half converts to float only, and integers convert to a marked half. The translator writes
-// (unmark, (c ? (mark, (a)) : (mark, (b)))); operands of other types, including void, stay unchanged.
+// The conditional operator for half and bfloat, which are classes that convert to and from float, so C++ finds no
+// common type with float. A marked half converts only to float, and integers convert to a marked half. The translator
+// writes (unmark, (c ? (mark, (a)) : (mark, (b)))). Operands of other types, including void, stay unchanged.
 #pragma once
 
 namespace mpsx {
@@ -11,7 +11,7 @@ struct marked_half {
   MPSX_FN constexpr marked_half(const H& v) : value(v) {}
   template <class I, metal::enable_if_t<metal::is_integral_v<I> || __is_enum(I), int> = 0>
   MPSX_FN constexpr marked_half(I v) : value(H(v)) {}
-  // A template, to prevent conversions to other numbers through float.
+  // A template, to prevent conversions to other arithmetic types through float.
   template <class F, metal::enable_if_t<metal::is_same_v<F, float> || metal::is_same_v<F, H>, int> = 0>
   MPSX_FN constexpr operator F() const {
     return F(value);

@@ -1,10 +1,10 @@
-// Integer division: vectorized through floating point, and guarded against traps.
+// Integer division, vectorized through floating point and guarded against traps.
 #pragma once
 
 namespace mpsx {
 
-// Quotients and remainders that do not trap, unlike the division of x86: dividing by zero yields the dividend and the
-// remainder 0, and dividing the smallest integer by -1 wraps around.
+// Quotients and remainders that do not trap, unlike x86 division. Dividing by zero yields the dividend and remainder
+// 0. Dividing the smallest integer by -1 wraps around.
 template <class R>
 MPSX_FN constexpr R safe_divisor(R a, R b) {
 #ifdef MPSX_CUDA  // GPUs do not trap
@@ -15,7 +15,7 @@ MPSX_FN constexpr R safe_divisor(R a, R b) {
 }
 
 // python/mpsx/msl/passes/division.py rewrites a / b as a / safe / b and a /= b as a /= safe = b, and likewise for %.
-// These operators guard divisions of integers and leave others as they are.
+// These operators guard integer divisions and leave other divisions unchanged.
 template <class A>
 struct safe_dividend {
   const A& value;
@@ -68,7 +68,7 @@ struct division_float<int> {
   typedef double type;
 };
 
-// Computes a = q b + r with q rounded towards zero, for integers of at most 32 bits and b != 0. INT_MIN / -1 wraps
+// Computes a = q b + r with q rounded toward zero, for integers of at most 32 bits and b != 0. INT_MIN / -1 wraps
 // around.
 template <typename C>
 MPSX_FN void divide(C a, C b, C& q, C& r) {
@@ -80,8 +80,8 @@ MPSX_FN void divide(C a, C b, C& q, C& r) {
 }
 
 // A double does not hold 64 bits, so divide in two steps, the second one on the remainder of the first. Multiples of
-// 2^64 cancel. The remainder of the second step is at most about |b|/2 in magnitude, and its sign may be wrong, which
-// the end corrects.
+// 2^64 cancel. The remainder of the second step is at most about |b|/2 in magnitude. Its sign may be wrong, so
+// correct it at the end.
 MPSX_FN void divide(long a, long b, long& q, long& r) {
   typedef unsigned long U;
   const double inverse = 1.0 / double(b), most = 9223372036854774784.0;  // the double below 2^63

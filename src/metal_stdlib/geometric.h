@@ -1,4 +1,4 @@
-// <metal_geometric>, after the MSL specification 3.2, section 6.7.
+// <metal_geometric> (MSL specification 3.2, section 6.7).
 #pragma once
 
 namespace metal {

@@ -2,8 +2,8 @@
 #pragma once
 
 namespace metal {
-// Conversions with integer arithmetic, for constant expressions and processors without conversion instructions. They
-// round to nearest even and preserve NaN.
+// Conversions in integer arithmetic, for constant expressions and for processors without conversion instructions.
+// They round to nearest even and preserve NaN.
 MPSX_FN constexpr float mpsx_half_to_float_bits(uint16_t h) {
   const uint32_t magnitude = uint32_t(h & 0x7fffu) << 13;
   // Multiplying by 2^112 changes the exponent bias from 15 to 127 and normalizes subnormals.
@@ -14,7 +14,7 @@ MPSX_FN constexpr float mpsx_half_to_float_bits(uint16_t h) {
 MPSX_FN constexpr uint16_t mpsx_float_to_half_bits(float f) {
   const uint32_t u = as_type<uint32_t>(f), sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
   const uint32_t normal = (a - (112u << 23) + 0xfffu + ((a >> 13) & 1u)) >> 13;
-  // Below 2^-14, adding 0.5 in float rounds at the right bit. Larger values are clamped, because they are not used.
+  // Below 2^-14, adding 0.5 in float rounds at the right bit. Larger values use `normal`.
   const uint32_t small = as_type<uint32_t>(as_type<float>(a < 0x38800000u ? a : 0u) + 0.5f) - 0x3f000000u;
   uint32_t r = a < 0x38800000u ? small : normal;
   r = a >= 0x477ff000u ? 0x7c00u : r;
@@ -48,7 +48,8 @@ MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
   return uint16_t(f != f ? (u >> 16) | 0x40u : rounded);
 }
 
-// gcc does not vectorize the implicit copy assignment, so define it there. clang does, and keeps it trivial.
+// gcc does not vectorize the implicit copy assignment, so define one. With clang, a defaulted one is vectorized and
+// trivial.
 #if defined(__clang__)
 #define MPSX_COPY(TYPE)                          \
   constexpr TYPE& operator=(const TYPE&) = default;
@@ -59,8 +60,8 @@ MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
     return *this;                                          \
   }
 #endif
-// A user's class that converts to a number also converts to bfloat, like to a built-in type, unless it converts to
-// bfloat directly.
+// A user's class that converts to a number also converts to bfloat, as to a built-in type, unless it has its own
+// conversion to bfloat.
 #ifdef MPSX_GENERAL
 template <class C, class T, class = void>
 constexpr bool mpsx_has_conversion = false;

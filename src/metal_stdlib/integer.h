@@ -75,7 +75,7 @@ template <class T>
 MPSX_FN constexpr mpsx_if_integer<T> rhadd(T a, mpsx_not_deduced<T> b) {
   return T((a >> 1) + (b >> 1) + ((a | b) & 1));
 }
-// Returns the upper half of a product.
+// The upper half of a product.
 template <class T>
 MPSX_FN constexpr mpsx_if_integer<T> mulhi(T a, mpsx_not_deduced<T> b) {
   return T((mpsx_wider<T>(a) * mpsx_wider<T>(b)) >> (8 * sizeof(T)));

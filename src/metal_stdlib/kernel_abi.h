@@ -37,7 +37,7 @@ typedef void (*mpsx_entry)(void* const* args, const mpsx_launch* launch, unsigne
 /* SIMT kernels: the position of a thread. */
 typedef struct mpsx_threadgroup {
   unsigned position[3]; /* in the grid of threadgroups */
-  unsigned origin[3];   /* of its first thread, in the grid of threads */
+  unsigned origin[3];   /* first thread, in the grid of threads */
   unsigned size[3];     /* in threads */
   unsigned threads;     /* the product of `size` */
   unsigned simdgroups;
@@ -56,7 +56,7 @@ typedef void (*mpsx_thread_entry)(void* const* args, const mpsx_launch* launch, 
 /* The values that converged lanes of a SIMD group exchange; valid until the caller's next call. */
 typedef struct mpsx_lanes {
   unsigned active;                    /* bit mask of the converged lanes */
-  unsigned count;                     /* lanes of the SIMD group; the last one may have less than the full width */
+  unsigned count;                     /* lanes of the SIMD group; the last group may have fewer than the full width */
   const void* value[MPSX_SIMD_WIDTH]; /* of each active lane */
   unsigned memo_set;                  /* whether a lane has stored a result that is the same for all lanes */
   __attribute__((aligned(16))) unsigned char memo[MPSX_MAX_EXCHANGE_BYTES];
@@ -80,17 +80,17 @@ typedef struct mpsx_site {
 #define MPSX_ATOMIC_LOADS 1u
 #define MPSX_ATOMIC_STORES 2u
 
-/* The engine's functions that SIMT kernels call. The driver sets the library's pointer `mpsx_simt` on loading. For a
- * kernel that does not run as fibers they behave as in a threadgroup of one thread. */
+/* Functions of the engine that SIMT kernels call. The driver sets the library's pointer `mpsx_simt` when it loads the
+ * library. For kernels that do not run on fibers, they behave as in a threadgroup of one thread. */
 typedef struct mpsx_simt_services {
   void (*threadgroup_barrier)(const mpsx_site* site);
   void (*simdgroup_barrier)(const mpsx_site* site);
-  /* Provides `bytes` at `value`, waits for the other active lanes and returns all values. Sets `lane` to the caller. */
+  /* Contributes `bytes` at `value`, waits for the other active lanes and returns all values. `lane`: the caller's. */
   mpsx_lanes* (*exchange)(const void* value, unsigned bytes, unsigned* lane, const mpsx_site* site);
-  /* Called when a lane reads from `source`, which is not active. Does not return if that is a fault; otherwise returns
-   * the byte with which to fill the result. */
+  /* Called when a lane reads from the inactive lane `source`. Does not return if that is a fault; otherwise returns
+   * the byte that fills the result. */
   int (*inactive_lane)(unsigned source, const mpsx_site* site);
-  /* The memory of threadgroup variable number `key` of the file. */
+  /* Returns the memory of the file's threadgroup variable `key`. */
   void* (*threadgroup_variable)(unsigned key, unsigned bytes, const char* name);
   /* Operations of tensors (metal_stdlib/tensor/scope.h). The running thread. */
   const mpsx_thread* (*current_thread)(void);

@@ -32,29 +32,30 @@ template <class P>
 MPSX_FN P address(void* p) {
   return argument<metal::remove_cv_t<P>>::from(p);
 }
-// Passes a constant argument by value, so that the compiler knows that no store changes it.
+// Passes a constant argument by value, which tells the compiler that no store changes it.
 template <class P>
 MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value(void* p) {
   return argument<P>::from(p);
 }
 
-// The same for an argument that a function constant may disable.
+// value() for an argument that a function constant may disable.
 template <class P>
 MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value_or_zero(void* p) {
   typedef metal::remove_const_t<metal::remove_reference_t<P>> V;
   return p ? argument<P>::from(p) : V();
 }
 
-// The address of an argument that a function constant may disable. Kernels may read it before the condition that guards
-// it, which does not fault on a GPU, so point to zeros.
+// The address of an argument that a function constant may disable. Kernels may read it before the condition that
+// guards it. That does not fault on a GPU, so point to zeros instead of null.
 template <class P>
 MPSX_FN P address_or_zero(void* p) {
   alignas(64) static unsigned char zero[4096];
   return argument<metal::remove_cv_t<P>>::from(p ? p : zero);
 }
 
-// The values of the running kernel's function constants. Per thread, because other threads may run the kernel with
-// other values (a GPU has one module per set of values). They are in the engine's memory, which is not checked.
+// The values of the running kernel's function constants. They are per thread, because other threads may run the
+// kernel with other values (a GPU has one module per set of values). They are in the engine's memory, which is not
+// checked.
 #ifndef MPSX_UNCHECKED_SPACE
 #define MPSX_UNCHECKED_SPACE
 #endif

@@ -6,7 +6,7 @@
 #else
 #  define MPSX_C_NAME(NAME) #  NAME
 #endif
-// Functions of the C library, under names that do not collide with kernels.
+// Functions of the C library, renamed to avoid collisions with kernels.
 extern "C" int mpsx_snprintf(char*, size_t, const char*, ...) __asm__(MPSX_C_NAME(snprintf));
 extern "C" long mpsx_write(int, const void*, size_t) __asm__(MPSX_C_NAME(write));
 #undef MPSX_C_NAME
@@ -44,7 +44,7 @@ struct mpsx_logged {
   }
 };
 
-// Formats a message, which is truncated if it is too long.
+// Formats a message and truncates it if it is too long.
 struct mpsx_log_line {
   char text[1024];
   int size;
@@ -63,7 +63,7 @@ struct mpsx_log_line {
   }
 
   // MSL specification 3.2, section 6.19: printf's conversions, with v2, v3 or v4 before the length for a vector, and
-  // the length hl for components of 32 bits.
+  // length hl for 32-bit components.
   inline void format(const char* f, const mpsx_logged* value, const mpsx_logged* end) {
     for (; *f; ++f) {
       if (*f != '%' || f[1] == '%') {
@@ -109,7 +109,7 @@ struct mpsx_log_line {
   }
 };
 
-// A logger's `log(f, x…)`. It calls write once, so that lines of several threads do not mix.
+// A logger's `log(f, x…)`. It calls write once, so lines from several threads do not mix.
 inline __attribute__((noinline)) void mpsx_log(const char* subsystem, const char* category, const char* type,
                                                const char* f, const mpsx_logged* values, int count) {
   mpsx_log_line line;

@@ -1,16 +1,16 @@
-// Rounding, sign and exponent functions of float, which take one or a few instructions.
+// Rounding, sign and exponent functions for float that take one or a few instructions.
 #pragma once
 
 namespace metal {
 #if !defined(__FMA__) && defined(__x86_64__)
-// fma without an instruction: the product is exact in double, and the sum is rounded to odd, so that the final rounding
-// to float is correct.
+// fma without an fma instruction. The product is exact in double, and the sum is rounded to odd, so the final
+// rounding to float is correct.
 MPSX_FN float fma(float a, float b, float c) {
   const double p = double(a) * double(b), d = double(c), s = p + d;
   const double t = s - p, error = (p - (s - t)) + (d - t);
   const uint64_t bits = as_type<uint64_t>(s);
   const bool finite = (bits & 0x7ff0000000000000ull) != 0x7ff0000000000000ull;
-  const bool away = (error < 0) == ((bits >> 63) == 0);  // the exact sum is nearer to zero than s
+  const bool away = (error < 0) == ((bits >> 63) == 0);  // the exact sum is closer to zero than s
   const uint64_t odd = ((bits - uint64_t(away)) | 1u);
   return float(as_type<double>(finite && error != 0 ? odd : bits));
 }
@@ -68,7 +68,7 @@ MPSX_FN float modf(float x, float& whole) {
   whole = trunc(x);
   return copysign(isinf(x) ? 0.0f : x - whole, x);
 }
-// C's fmax, which ignores a NaN. clang vectorizes its builtin, also in reductions; gcc vectorizes the comparison.
+// C's fmax, which ignores NaN. clang vectorizes its builtin, even in reductions; gcc vectorizes the comparison.
 #if defined(__clang__)
 MPSX_FN float fmax(float a, float b) { return __builtin_fmaxf(a, b); }
 MPSX_FN float fmin(float a, float b) { return __builtin_fminf(a, b); }
@@ -114,7 +114,7 @@ MPSX_FN float nextafter(float x, float y) {
   return as_type<float>(as_type<uint>(x) + ((x < y) == (x > 0.0f) ? 1u : ~0u));
 }
 // Subtracts multiples of d * 2^SHIFT, of d * 2^(SHIFT - bits), …, and of d from r >= 0. The multiples are rounded to
-// nearest, so r may become negative, by at most about half of the last subtrahend. The products of d are exact.
+// nearest, so r may become negative, by at most about half of the last subtrahend. The products with d are exact.
 #if defined(__FMA__) || !defined(__x86_64__)
 constexpr int mpsx_quotient_bits = 47;
 MPSX_FN double mpsx_nearest_whole(double n) { return __builtin_rint(n); }
@@ -139,7 +139,7 @@ MPSX_FN double mpsx_divide_off(double r, double d, double inverse) {
   else
     return rest;
 }
-// Exact fmod by long division. A quotient has up to 277 bits; each step in double computes many of them, without
+// Exact fmod by long division. A quotient has up to 277 bits. Each step in double computes many of them, without
 // branches.
 MPSX_FN float fmod(float x, float y) {
   const double d = double(fabs(y));

@@ -1,4 +1,4 @@
-// Exponentials, logarithms and pow of float, without branches, so that loops over them are vectorized.
+// Exponentials, logarithms and pow for float, branch-free so that loops vectorize.
 #pragma once
 
 namespace metal {
@@ -21,14 +21,15 @@ MPSX_FN float mpsx_bound(float x, float low, float high) {
   const float c = low > x ? low : x;
   return high < c ? high : c;
 }
-// The integer nearest to y, as a float and in the low bits of `bits`, without a conversion instruction, also for NaN.
+// The integer nearest to y, as a float and in the low bits of `bits`. Needs no conversion instruction; NaN is
+// allowed.
 struct mpsx_nearest { float value; uint bits; };
 MPSX_FN mpsx_nearest mpsx_round(float y) {
   const float shifted = y + 0x1.8p23f;
   return {shifted - 0x1.8p23f, as_type<uint>(shifted)};
 }
-// x * 2^(n + shift) for |n + shift| < 252, as two products, so that overflow and subnormals are rounded once.
-// `vanishes` makes the result zero; underflow would too, but is many times slower (masked softmax rows).
+// x * 2^(n + shift) for |n + shift| < 252. Two multiplications round overflow and subnormals only once. `vanishes`
+// makes the result zero. Underflow would too, but is many times slower (masked softmax rows).
 MPSX_FN float mpsx_scale_by(float x, mpsx_nearest n, int shift, bool vanishes) {
   const uint bits = n.bits + uint(shift), first = (bits << 22) & 0xff800000u, second = (bits << 23) - first;
   return x * as_type<float>(first + 0x3f800000u) * as_type<float>(vanishes ? 0u : second + 0x3f800000u);
@@ -59,7 +60,7 @@ MPSX_FN float exp10(float x) {
 }
 
 struct mpsx_split { float fraction, exponent; };
-// x = (1 + fraction) * 2^exponent with 1 + fraction in [sqrt(1/2), sqrt(2)), for positive x.
+// Splits positive x into (1 + fraction) * 2^exponent, with 1 + fraction in [sqrt(1/2), sqrt(2)).
 MPSX_FN mpsx_split mpsx_log_split(float x) {
   const bool small = x < __FLT_MIN__;
   const uint bits = as_type<uint>(small ? x * 0x1p24f : x) - 0x3f3504f3u;  // sqrt(1/2)
@@ -80,7 +81,7 @@ MPSX_FN float mpsx_log_tail(float f) {
   const float z = f * f;
   return fma(z * f, p, -0.5f * z);
 }
-// Replaces the result of a logarithm at 0, infinity, negative numbers and NaN.
+// Special cases of logarithms: 0, infinity, negative numbers and NaN.
 MPSX_FN float mpsx_log_ends(float x, float y) {
   y = x == INFINITY ? x : y;
   y = x == 0.0f ? -INFINITY : y;
@@ -92,7 +93,7 @@ MPSX_FN float log(float x) {
   const float low = fma(s.exponent, -2.12194440e-4f, mpsx_log_tail(s.fraction));
   return mpsx_log_ends(x, fma(s.exponent, 0.693359375f, s.fraction + low));
 }
-// Multiplies the leading term and its tail separately by log2(e) - 1 and log10(e), which preserves the tail's digits.
+// Multiplies the leading term and its tail separately by log2(e) - 1 and log10(e), to preserve the tail's digits.
 MPSX_FN float log2(float x) {
   const mpsx_split s = mpsx_log_split(x);
   const float tail = mpsx_log_tail(s.fraction);
@@ -115,7 +116,7 @@ MPSX_FN float mpsx_log1p(float x) {
 }
 
 struct mpsx_pair { float high, low; };
-// log2(x) to about 2^-34, for positive finite x: log(m) = 2 atanh(q), q = (m - 1) / (m + 1), in pairs of floats.
+// log2(x) to about 2^-34 for positive finite x, in pairs of floats: log(m) = 2 atanh(q), q = (m - 1) / (m + 1).
 MPSX_FN mpsx_pair mpsx_log2_pair(float x) {
   const mpsx_split s = mpsx_log_split(x);
   const float f = s.fraction, d = f + 2.0f, d_low = f - (d - 2.0f);

@@ -1,4 +1,4 @@
-// The float functions for half and bfloat, computed in float and rounded once.
+// Float functions for half and bfloat: computed in float and rounded once.
 #pragma once
 
 #define MPSX_UNARY_MATH(M)                                                                                  \
@@ -11,8 +11,8 @@
 #define MPSX_TEST_MATH(M) M(isfinite) M(isinf) M(isnan) M(isnormal) M(signbit)
 
 namespace metal {
-// half or bfloat if all arguments are that type or integers, else void. The functions of these types are templates, so
-// that a kernel can define its own overloads for bfloat in namespace metal, which take precedence.
+// half or bfloat if all arguments are that type or integers, otherwise void. The functions for these types are
+// templates, so overloads for bfloat that a kernel defines in namespace metal take precedence.
 template <class T>
 constexpr bool mpsx_is_small = is_same_v<T, half> || is_same_v<T, bfloat>;
 template <class... A>

@@ -1,17 +1,17 @@
-// Trigonometric and hyperbolic functions of float, without branches in vectors. Polynomials: Cephes (sinf.c, tanf.c,
-// asinf.c, atanf.c, sinhf.c, tanhf.c).
+// Trigonometric and hyperbolic functions for float, branch-free in vectorized code. Polynomials: Cephes (sinf.c,
+// tanf.c, asinf.c, atanf.c, sinhf.c, tanhf.c).
 #pragma once
 
 namespace metal {
 struct mpsx_angle {
-  float r, low;  // their sum is the angle
+  float r, low;  // the angle is r + low
   int quadrant;
 };
-// x - quadrant * pi/2, with pi/2 in three parts; good to one ulp for |x| up to 1e5.
+// x - quadrant * pi/2, with pi/2 in three parts. Accurate to one ulp for |x| up to 1e5.
 MPSX_FN mpsx_angle mpsx_reduce_small(float x) {
   const float n = rint(x * M_2_PI_F);
   const float near = fma(n, -0x1.921fb6p+0f, x), more = n * 0x1.777a5cp-25f, r = near + more, part = r - near;
-  const float lost = (near - (r - part)) + (more - part);  // rounding error of the sum, added to the rest
+  const float lost = (near - (r - part)) + (more - part);  // rounding error of the sum, added to `low`
   const float low = lost + fma(n, 0x1.777a5cp-25f, -more) + n * 0x1.ee59dap-50f;
   const float safe = fabs(n) < 0x1p30f ? n : 0.0f;
   return {r, low, int(safe)};
@@ -43,13 +43,12 @@ MPSX_FN float mpsx_tan_angle(mpsx_angle a) {
   const float y = a.r + fma(p * z, a.r, a.low);
   return (a.quadrant & 1) ? -1.0f / y : y;
 }
-// An angle in quarter turns: the nearest integer, of which only the last bits matter, and the remainder.
+// An angle in quarter turns: the nearest integer (only its last bits matter) and the remainder.
 struct mpsx_quarters {
   double rest;
   uint64_t whole;
 };
-// Reduces any x with the algorithm of M. Payne and R. Hanek: only those digits of 2/pi matter whose products with x are
-// below 4.
+// Payne-Hanek reduction of any x. Skips the leading digits of 2/pi: their products with x are whole turns.
 MPSX_FN mpsx_quarters mpsx_reduce(float x) {
   constexpr double round = 0x1.8p52;  // adding it rounds to an integer, which is in the last bits of the sum
   const double y = double(x);
@@ -97,7 +96,8 @@ MPSX_FN float tan(float x) {
   const float r = float(angle), y = mpsx_tan_angle({r, float(angle - double(r)), int(q.whole & 3u)});
   return x == 0.0f ? x : y;
 }
-// Metal specifies the fast functions for |x| <= pi. These are accurate up to 1e5 and avoid the reduction in double.
+// Metal specifies the fast functions only for |x| <= pi. These are accurate up to 1e5 and avoid the reduction in
+// double.
 namespace fast {
 MPSX_FN float sin(float x) { return mpsx_sin_quadrant(mpsx_reduce_small(x), 0); }
 MPSX_FN float cos(float x) { return mpsx_sin_quadrant(mpsx_reduce_small(x), 1); }
@@ -107,7 +107,7 @@ MPSX_FN float sincos(float x, float& cosine) {
   cosine = cos(x);
   return sin(x);
 }
-// Functions of pi times x, whose argument is reduced without error.
+// Functions of pi * x. Their argument reduction is exact.
 MPSX_FN mpsx_angle mpsx_reduce_pi(float x) {
   const float r = fma(-2.0f, rint(x * 0.5f), x), n = rint(2.0f * r), f = fma(n, -0.5f, r);
   const float a = f * M_PI_F;
@@ -136,8 +136,8 @@ MPSX_FN float mpsx_asin_tail(float x, float z) {
   p = fma(p, z, 1.6666752422e-1f);
   return p * z * x;
 }
-// asin of a in [0, 1]: directly for small a, else pi/2 - 2 asin(sqrt((1 - a) / 2)) with a correction of the rounding
-// error of the square root.
+// asin(a) for a in [0, 1]: directly for small a, otherwise as pi/2 - 2 asin(sqrt((1 - a) / 2)), with a correction for
+// the rounding error of the square root.
 struct mpsx_asin_parts {
   float x, tail;
   bool large;
@@ -188,7 +188,7 @@ MPSX_FN float atan2(float y, float x) {
   // The rounding error of the quotient, if it is a normal number.
   const bool exact = small > 0x1p-100f && large < 0x1p100f;
   const float tail = mpsx_atan_tail(t), e = exact ? fma(-t, large, small) / large * (1.0f / fma(t, t, 1.0f)) : 0.0f;
-  // r = t + tail + e, or pi/2 - r; then pi - r in the left half plane.
+  // With r = t + tail + e, the angle is r or pi/2 - r, and pi minus that in the left half plane.
   const float low = tail + e;
   const float up = (M_PI_2_F - t) - (low + 0x1.777a5cp-25f), left_up = (M_PI_2_F + t) + (low - 0x1.777a5cp-25f);
   const float flat = t + low, left = (M_PI_F - t) - (low + 0x1.777a5cp-24f);

@@ -1,11 +1,11 @@
-// The Metal standard library for translated kernels. Freestanding: it includes no other headers and needs nothing of
-// the C library beyond memcpy and similar functions. Translated code is inside namespace metal, so its names take
+// The Metal standard library for translated kernels. It is freestanding: it includes no system headers and uses only
+// memcpy and similar functions of the C library. Translated code is inside namespace metal, so its names take
 // precedence.
 #pragma once
 
 #include "kernel_abi.h"
 #include "base.h"
-// In a checked library, code inlined from here gets the line of the user's call.
+// In a checked library, code that is inlined from here gets the line of the user's call.
 #if defined(MPSX_SIMT) && defined(__clang__)
 MPSX_CONVERGENT_BEGIN
 #pragma clang attribute push(__attribute__((nodebug)), apply_to = hasType(functionType))

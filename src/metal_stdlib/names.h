@@ -1,4 +1,4 @@
-// Names that Metal provides without `using namespace metal`: its built-in types. For translated code at global scope.
+// Built-in types, which Metal provides without `using namespace metal`. For translated code at global scope.
 #pragma once
 
 #include "builtins.h"
@@ -66,10 +66,10 @@ MPSX_FN constexpr V mpsx_list_of(const A&... a) {
 }  // namespace metal
 // Users specialize the base class of Apple's numeric_limits.
 #define _numeric_limits_impl numeric_limits
-// A name that C++ reserves and Metal does not, so users may use it.
+// C++ reserves this name but Metal does not, so users may use it.
 #define forward forward_
 
-// The names of the same types in <simd/simd.h>.
+// Type names from <simd/simd.h>.
 namespace simd {
 using namespace metal;
 }

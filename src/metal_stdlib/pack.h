@@ -1,5 +1,5 @@
-// <metal_pack>: packs normalized integers and small floats into one word (MSL specification 3.2, section 6.15). Values
-// are scaled by 2^bits - 1 (unorm) or 2^(bits - 1) - 1 (snorm) and rounded to nearest even; NaN becomes zero.
+// <metal_pack>: packs normalized integers and small floats into one word (MSL specification 3.2, section 6.15).
+// Values are scaled by 2^bits - 1 (unorm) or 2^(bits - 1) - 1 (snorm) and rounded to nearest even. NaN becomes zero.
 #pragma once
 
 namespace metal {
@@ -15,7 +15,7 @@ MPSX_FN float mpsx_from_snorm(uint x, uint bits) {
   const int v = int(x << (32 - bits)) >> (32 - bits);
   return fmax(float(v) / float((1u << (bits - 1)) - 1u), -1.0f);
 }
-// The transfer function of sRGB (IEC 61966-2-1).
+// The sRGB transfer function (IEC 61966-2-1).
 MPSX_FN float mpsx_to_srgb(float x) {
   const float c = saturate(isnan(x) ? 0.0f : x);
   return c < 0.0031308f ? 12.92f * c : fma(1.055f, pow(c, 1.0f / 2.4f), -0.055f);

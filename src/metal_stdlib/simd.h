@@ -58,8 +58,8 @@ class simd_vote {
 MPSX_FN simd_vote simd_ballot(bool v) { return simd_vote(v); }
 MPSX_FN simd_vote simd_active_threads_mask() { return simd_vote(1); }
 
-// There is no other lane to read from. Test builds return values that invalidate any result, so that a kernel that
-// relies on 32 lanes fails instead of being slightly wrong.
+// No other lane exists to read from. Test builds return values that invalidate any result, so a kernel that relies on
+// 32 lanes fails instead of being slightly wrong.
 template <class T>
 MPSX_FN T mpsx_other_lane(T v, bool self) {
 #ifdef MPSX_POISON_SHUFFLES
@@ -88,7 +88,7 @@ template <class T>
 MPSX_FN T simd_shuffle_rotate_up(T v, ushort) {
   return v;
 }
-// Returns `fill` for any other lane.
+// Other lanes do not exist, so shuffles from them return `fill`.
 #define MPSX_FILL(F)                                                        \
   template <class T>                                                        \
   MPSX_FN T F(T v, T fill, ushort delta, ushort = 1) {                      \

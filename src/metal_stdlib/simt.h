@@ -2,9 +2,9 @@
 // (src/driver/host/simt). Replaces simd.h in translation units with MPSX_SIMT.
 #pragma once
 
-// The engine's functions; the pointer is set when the library is loaded. The calls are functions in another file
-// (simt_calls.h). The compiler must neither duplicate nor merge them, because the return address identifies a call:
-// they are convergent for clang; gcc needs flags (python/mpsx/msl/compiler.py).
+// The engine's functions. Loading the library sets the pointer. The calls go through functions in another file
+// (simt_calls.h). The compiler must neither duplicate nor merge these calls, because the return address identifies a
+// call. For clang they are convergent; gcc needs flags (python/mpsx/msl/compiler.py).
 extern "C" {
 extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
 #if defined(__clang__)
@@ -14,7 +14,7 @@ extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt
 #endif
 MPSX_CALL void mpsx_simt_threadgroup_barrier(unsigned flags, const char* file, int line);
 MPSX_CALL void mpsx_simt_simdgroup_barrier(unsigned flags, const char* file, int line);
-// Values of up to 16 bytes are passed in registers, longer ones by address.
+// Passes values of up to 16 bytes in registers, and longer ones by address.
 MPSX_CALL mpsx_exchanged mpsx_simt_exchange(unsigned long long low, unsigned long long high, unsigned bytes,
                                             const char* function, const char* file, int line);
 MPSX_CALL mpsx_exchanged mpsx_simt_exchange_long(const void* value, unsigned bytes, const char* function,
@@ -38,7 +38,7 @@ MPSX_FN V& threadgroup_variable(const char* name) {
   return *static_cast<V*>(mpsx_simt_threadgroup_variable(KEY, sizeof(V), name));
 }
 
-// Accesses to the engine's memory use another address space, which clang does not instrument.
+// Accesses to the engine's memory use a different address space, which clang does not instrument.
 #if defined(__clang__)
 #define MPSX_UNCHECKED_SPACE __attribute__((address_space(1)))
 #else
@@ -89,13 +89,13 @@ struct lanes_of {
     }
     all = exchanged.all, active = exchanged.active, lane = exchanged.lane;
   }
-  // The value of an active lane.
+  // The value of active lane i.
   MPSX_FN T get(unsigned i) const {
     T r(mine);
     unchecked_load(r, ((void* const MPSX_UNCHECKED_SPACE*)all->value)[i]);
     return r;
   }
-  // The value of a lane. It is a fault if the lane is not active.
+  // The value of lane `source`. Reading an inactive lane is an error.
   MPSX_FN T take(unsigned source) const {
     if (source < MPSX_SIMD_WIDTH && (active >> source & 1u)) return get(source);
     T nothing(mine);
@@ -103,11 +103,11 @@ struct lanes_of {
                      sizeof nothing);
     return nothing;
   }
-  // The same, but `outside` if the SIMD group has no such lane.
+  // Like take(source), but returns `outside` if the SIMD group has no such lane.
   MPSX_FN T take(unsigned source, const T& outside) const {
     return source >= MPSX_SIMD_WIDTH ? outside : take(source);
   }
-  // A value that is the same for all lanes. The first lane computes it.
+  // Returns a value that is the same for all lanes. The first lane computes it.
   template <class R, class F>
   MPSX_FN R shared(F compute) const {
     static_assert(sizeof(R) <= MPSX_MAX_EXCHANGE_BYTES, "a SIMD function of this type");

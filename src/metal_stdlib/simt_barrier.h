@@ -1,4 +1,4 @@
-// Barriers and fences of real threadgroups.
+// Barriers and fences for real threadgroups.
 #pragma once
 
 namespace metal {

@@ -1,8 +1,8 @@
-// Implements the instrumentation calls of kernels compiled with -fsanitize=thread,array-bounds, and forwards them to
-// the driver's checker. Compiled once per library, separately from the kernels. No sanitizer runtime is linked.
+// Implements the instrumentation callbacks of kernels compiled with -fsanitize=thread,array-bounds, and forwards them
+// to the driver's checker. Compiled once per library, separately from the kernels. No sanitizer runtime is linked.
 //
-// Source of the names and their meaning: the interfaces of LLVM's ThreadSanitizer (compiler-rt, tsan_interface.h and
-// tsan_interface_atomic.h) and UndefinedBehaviorSanitizer (ubsan_handlers.h), which gcc shares.
+// The names and their semantics are from LLVM's ThreadSanitizer (compiler-rt, tsan_interface.h and
+// tsan_interface_atomic.h) and UndefinedBehaviorSanitizer (ubsan_handlers.h). gcc uses the same interfaces.
 #pragma once
 
 #define MPSX_CHECK extern "C" __attribute__((visibility("hidden"), noinline, used, MPSX_UNCHECKED))
@@ -44,7 +44,7 @@ MPSX_CHECK void* __tsan_memset(void* p, int byte, unsigned long n) {
   return __builtin_memset(p, byte, n);
 }
 
-// Calls for atomic accesses replace the operation, so perform it here, always sequentially consistent.
+// The callback of an atomic access replaces the operation, so perform it here, always sequentially consistent.
 #define MPSX_BOTH (MPSX_ATOMIC_LOADS | MPSX_ATOMIC_STORES)
 #define MPSX_REPORT(T, p, ACCESS) mpsx_simt->atomic(const_cast<const T*>(p), sizeof(T), ACCESS, MPSX_CODE)
 #define MPSX_UPDATE(BITS, T, NAME)                                                   \
@@ -92,7 +92,7 @@ MPSX_CHECK void __tsan_atomic_signal_fence(int) {}
 
 // Out-of-range indices of arrays with a static size.
 struct mpsx_ubsan_type {
-  unsigned short kind, info;  // info of an integer: bit 0 is set if it is signed, the others are log2 of its bits
+  unsigned short kind, info;  // for integers: bit 0 of info is set if signed, the other bits are log2 of the width
   char name[1];
 };
 struct mpsx_ubsan_bounds {

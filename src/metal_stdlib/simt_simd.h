@@ -1,4 +1,4 @@
-// SIMD-group functions on real lanes (Metal Shading Language Specification 3.2, 6.9.2).
+// SIMD-group functions for real lanes (Metal Shading Language Specification 3.2, 6.9.2).
 #pragma once
 
 namespace metal {
@@ -7,7 +7,7 @@ namespace metal {
   const V mpsx_mine(v);                                \
   const mpsx::lanes_of<V> g(mpsx_mine, NAME, mpsx_file, mpsx_line);
 
-// Reductions, with the same result for all active lanes.
+// Reductions. All active lanes get the same result.
 #define MPSX_SIMD_FOLD(NAME, EXPRESSION)                                                          \
   template <class T>                                                                              \
   MPSX_FN mpsx::lane_value_t<T> simd_##NAME(const T& v, MPSX_CALL_SITE) {                             \
@@ -23,7 +23,7 @@ MPSX_SIMD_FOLD(or, a | b)
 MPSX_SIMD_FOLD(xor, a ^ b)
 #undef MPSX_SIMD_FOLD
 
-// Prefix scans over the active lanes before this one, or up to and including it.
+// Prefix scans over the active lanes before this one (exclusive), or including it (inclusive).
 #define MPSX_SIMD_PREFIX(NAME, IDENTITY, OPERATOR)                                                     \
   template <class T>                                                                                   \
   MPSX_FN mpsx::lane_value_t<T> simd_prefix_inclusive_##NAME(const T& v, MPSX_CALL_SITE) {                 \
@@ -100,7 +100,7 @@ MPSX_SIMD_TAKE(shuffle_rotate_down, (g.lane + n) % MPSX_SIMD_WIDTH, g.take(s))
 MPSX_SIMD_TAKE(shuffle_rotate_up, (g.lane - n) % MPSX_SIMD_WIDTH, g.take(s))
 #undef MPSX_SIMD_TAKE
 
-// The data, and the values for lanes that the shuffle leaves empty, which come from the other end.
+// A lane's data, and its fill value for lanes that the shuffle leaves empty. Fill values come from the other end.
 template <class V>
 struct mpsx_filled {
   V data, fill;

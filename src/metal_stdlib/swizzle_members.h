@@ -1,7 +1,8 @@
 // The swizzles of a vector (xy, zyx, rgba, …) as members of its union. Only included by vector.h.
 #pragma once
 
-// MPSX_EACHn_k(M, letters, …): M(letter, index, …) for the n letters; four copies, since a macro cannot nest in itself.
+// MPSX_EACHn_k(M, letters, …): M(letter, index, …) for n letters. Needs four copies, since a macro cannot nest
+// itself.
 #define MPSX_EACH2_1(M, A, B, C, D, ...) M(A, 0, __VA_ARGS__) M(B, 1, __VA_ARGS__)
 #define MPSX_EACH3_1(M, A, B, C, D, ...) MPSX_EACH2_1(M, A, B, C, D, __VA_ARGS__) M(C, 2, __VA_ARGS__)
 #define MPSX_EACH4_1(M, A, B, C, D, ...) MPSX_EACH3_1(M, A, B, C, D, __VA_ARGS__) M(D, 3, __VA_ARGS__)
@@ -15,7 +16,7 @@
 #define MPSX_EACH3_4(M, A, B, C, D, ...) MPSX_EACH2_4(M, A, B, C, D, __VA_ARGS__) M(C, 2, __VA_ARGS__)
 #define MPSX_EACH4_4(M, A, B, C, D, ...) MPSX_EACH3_4(M, A, B, C, D, __VA_ARGS__) M(D, 3, __VA_ARGS__)
 
-// Inner letters vary fastest; the arguments arrive innermost first.
+// Inner letters vary fastest. The arguments arrive innermost first.
 #define MPSX_SW2(b, j, a, i, STORED) mpsx_swizzle<T, STORED, i, j> a##b;
 #define MPSX_SW3(c, k, b, j, a, i, STORED) mpsx_swizzle<T, STORED, i, j, k> a##b##c;
 #define MPSX_SW4(d, l, c, k, b, j, a, i, STORED) mpsx_swizzle<T, STORED, i, j, k, l> a##b##c##d;

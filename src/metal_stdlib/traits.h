@@ -137,7 +137,7 @@ MPSX_ADD(underlying_type, __underlying_type(T))
 template <class T>
 T&& declval() noexcept;
 
-// Each trait is a constant, wrapped by the struct of the same name.
+// Each trait is a constant with suffix _v. The struct of the same name wraps it.
 #define MPSX_TRAIT(NAME) \
   template <class T>     \
   struct NAME : bool_constant<NAME##_v<T>> {};

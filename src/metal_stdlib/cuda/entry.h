@@ -1,7 +1,7 @@
-// Building blocks of the entry points that msl/codegen/cuda.py writes.
+// Building blocks of the entry points that msl/codegen/cuda.py generates.
 #pragma once
 
-// Memory of [[threadgroup(n)]] arguments, whose size is set at launch.
+// Memory of [[threadgroup(n)]] arguments. The launch sets its size.
 extern "C" __attribute__((address_space(3), aligned(16))) unsigned char mpsx_dynamic_memory[];
 
 // The last parameter of every entry point. A grid beyond CUDA's limits is split into several launches.
@@ -12,8 +12,7 @@ struct mpsx_cuda_grid {
 };
 
 namespace mpsx {
-// A `constant T&` is passed by value, so that the GPU reads it through its constant cache, or by address if it is
-// larger.
+// Passes a `constant T&` by value, to read it through the GPU's constant cache. A larger one is passed by address.
 constexpr unsigned long kInlineBytes = 1024;
 template <unsigned long SIZE, unsigned long ALIGNMENT>
 struct alignas(ALIGNMENT) inline_bytes {
@@ -34,9 +33,9 @@ MPSX_FN void* argument_address(const inline_bytes<SIZE, ALIGNMENT>& value) {
 }
 MPSX_FN void* dynamic_memory(unsigned offset) { return (void*)(mpsx_dynamic_memory + offset); }
 
-// Sets the thread's position (kernel_abi.h). Blocks are one-dimensional with the size of a full threadgroup, so that
-// the threads and SIMD groups of smaller threadgroups at the grid's end are laid out as in Metal. Returns false for
-// threads that do not exist in such a threadgroup.
+// Sets the thread's position (kernel_abi.h). Blocks are one-dimensional and have the size of a full threadgroup. The
+// threads and SIMD groups of smaller threadgroups, at the grid's end, thus have the same layout as in Metal. Returns
+// false for threads outside such a threadgroup.
 MPSX_FN bool set_position(const mpsx_cuda_grid& grid, mpsx_launch& launch, mpsx_threadgroup& group,
                           mpsx_thread& thread) {
   const unsigned block[3] = {unsigned(__nvvm_read_ptx_sreg_ctaid_x()), unsigned(__nvvm_read_ptx_sreg_ctaid_y()),

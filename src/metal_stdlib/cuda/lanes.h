@@ -1,10 +1,10 @@
-// Exchanges values between the lanes of a warp, with the interface that simt_simd.h and simt_quad.h use.
+// Exchanges values between the lanes of a warp. simt_simd.h and simt_quad.h use this interface.
 #pragma once
 
 namespace mpsx {
-// On Apple's GPUs, thread_elements() of a simdgroup_matrix are in row (lane / 4 & 4) + lane / 2 % 4 and column (lane /
-// 4 & 2) * 2 + lane % 2 * 2, which kernels rely on. Tensor cores use row lane / 4 and column lane % 4 * 2. Files with
-// such a kernel therefore renumber the lanes of full SIMD groups.
+// On Apple's GPUs, a lane holds the thread_elements() of a simdgroup_matrix in row (lane / 4 & 4) + lane / 2 % 4 and
+// column (lane / 4 & 2) * 2 + lane % 2 * 2, and kernels rely on this. Tensor cores use row lane / 4 and column lane %
+// 4 * 2. Files with such a kernel therefore renumber the lanes of full SIMD groups.
 #ifdef MPSX_THREAD_ELEMENTS
 MPSX_FN bool lanes_differ() {
   return (unsigned(__nvvm_read_ptx_sreg_tid_x()) | 31u) < unsigned(__nvvm_read_ptx_sreg_ntid_x());
@@ -15,7 +15,7 @@ MPSX_FN unsigned metal_lane(unsigned i) {
 MPSX_FN unsigned hardware_lane(unsigned i) {
   return lanes_differ() ? (i & 17u) | (i >> 3 & 1u) << 1 | (i >> 2 & 1u) << 3 | (i >> 1 & 1u) << 2 : i;
 }
-// Converts a bit mask of hardware lanes.
+// Converts a bit mask of hardware lanes to Metal lanes.
 MPSX_FN unsigned metal_lanes(unsigned mask) {
   unsigned m = mask, t = (m >> 2 ^ m) & 0x0c0c0c0cu;
   m ^= t ^ t << 2;
@@ -29,16 +29,16 @@ MPSX_FN unsigned hardware_lane(unsigned i) { return i; }
 MPSX_FN unsigned metal_lanes(unsigned mask) { return mask; }
 #endif
 
-// Bit mask of the lanes that execute the caller's instruction together. Volatile, because LLVM would move or merge the
-// intrinsic, and a shuffle that waits for missing lanes hangs the GPU.
+// Bit mask of the lanes that execute the caller's instruction together. Volatile, because LLVM would move or merge
+// the instruction, and a shuffle that waits for missing lanes hangs the GPU.
 MPSX_FN unsigned active_lanes() {
   unsigned mask;
   __asm__ volatile("activemask.b32 %0;" : "=r"(mask));
   return mask;
 }
 
-// One call of a SIMD function. All active lanes must execute every shuffle, so loops here iterate over the same lanes
-// in all of them, and values are selected only after the exchange.
+// One call of a SIMD function. All active lanes must execute every shuffle, so loops visit the same lanes in every
+// lane, and values are selected only after the exchange.
 template <class T>
 struct lanes_of {
   static constexpr unsigned kAll = ~0u;
@@ -48,9 +48,9 @@ struct lanes_of {
       : hardware_active(active_lanes()), active(metal_lanes(hardware_active)),
         lane(metal_lane(unsigned(__nvvm_read_ptx_sreg_laneid()))), mine(v) {}
 
-  // The value of an active lane, undefined for others. `i` may differ between lanes.
+  // The value of active lane i, undefined for inactive lanes. `i` may differ between lanes.
   MPSX_FN T get(unsigned i) const { return exchanged(i, ~0u); }
-  // The same, with every word masked by `kept`.
+  // Like get(), with every word masked by `kept`.
   MPSX_FN T exchanged(unsigned i, unsigned kept) const {
     constexpr unsigned kWords = (sizeof(T) + 3) / 4;
     unsigned words[kWords] = {};
@@ -62,12 +62,12 @@ struct lanes_of {
     __builtin_memcpy(static_cast<void*>(&r), words, sizeof(T));
     return r;
   }
-  // The value of a lane, or zero if it is not active, which is undefined in Metal.
+  // The value of lane i, or zero if it is inactive (undefined in Metal).
   MPSX_FN T take(unsigned i) const {
     const unsigned there = active >> (i & 31u) & unsigned(i < MPSX_SIMD_WIDTH) & 1u;
-    return exchanged(i, 0u - there);  // without a branch, at which lanes could diverge
+    return exchanged(i, 0u - there);  // no branch, since lanes could diverge there
   }
-  // The same, but `outside` if the SIMD group has no such lane.
+  // Like take(i), but returns `outside` if the SIMD group has no lane i.
   MPSX_FN T take(unsigned i, const T& outside) const {
     const T taken = take(i);
     return i < MPSX_SIMD_WIDTH ? taken : outside;
@@ -76,7 +76,7 @@ struct lanes_of {
   MPSX_FN R shared(F compute) const {
     return compute();
   }
-  // Reduces the active lanes: as a butterfly if all are active, else in order.
+  // Reduces the active lanes, with a butterfly if all are active, otherwise in order.
   template <class F>
   MPSX_FN T fold_active(F f) const {
     if (active != kAll) return fold(active, f);

@@ -1,6 +1,6 @@
-// <metal_simdgroup_matrix> on tensor cores: 8x8 matrices spread over the 32 lanes of a warp. Each lane holds two
-// adjacent elements of a row, in the layout of mma.sync fragments (PTX ISA, "Matrix Fragments for mma.m16n8k8"): row
-// lane / 4, column lane % 4 * 2. lanes.h renumbers the lanes so that thread_elements() match Apple's GPUs.
+// <metal_simdgroup_matrix> on tensor cores. The 32 lanes of a warp share an 8x8 matrix. Each lane holds two adjacent
+// elements of a row, in the layout of mma.sync fragments (PTX ISA, "Matrix Fragments for mma.m16n8k8"): row lane / 4,
+// column lane % 4 * 2. lanes.h renumbers the lanes to match the thread_elements() of Apple's GPUs.
 #pragma once
 
 namespace metal {
@@ -10,8 +10,8 @@ struct mpsx_element_position {
   explicit MPSX_FN mpsx_element_position(uint lane) : row(lane / 4), column(lane % 4 * 2) {}
 };
 
-// Tensor cores expect the B operand transposed. A matrix is therefore loaded both ways from memory, and the compiler
-// removes unused loads.
+// Tensor cores expect the B operand transposed, so a matrix is loaded from memory both ways. The compiler removes
+// unused loads.
 template <class T, int C, int R>
 struct simdgroup_matrix {
   static_assert(C == 8 && R == 8, "simdgroup_matrix has 8 columns and 8 rows");
@@ -46,7 +46,7 @@ MPSX_FN simdgroup_matrix<T, C, R> make_diagonal_simdgroup_matrix(T value) {
   return simdgroup_matrix<T, C, R>(value);
 }
 
-// The memory offset of this lane's element k; `transpose` swaps rows and columns within the block.
+// The memory offset of this lane's element k. `transpose` swaps rows and columns within the block.
 MPSX_FN ulong mpsx_element_offset(mpsx_element_position at, uint k, ulong row_elements, ulong2 origin, bool transpose) {
   const uint row = transpose ? at.column + k : at.row, column = transpose ? at.row : at.column + k;
   return (origin.y + row) * row_elements + origin.x + column;
@@ -77,20 +77,20 @@ MPSX_FN uint mpsx_transposed(uint fragment) {
   return r;
 }
 MPSX_FN uint mpsx_pair(uint low, uint high) { return (low & 0xffffu) | high << 16; }
-// Two halves or bfloats of a fragment in one word.
+// Packs two half or bfloat elements of a fragment into one word.
 template <class T>
 MPSX_FN uint mpsx_word(const vec<T, 2>& v) {
   return mpsx_pair(as_type<ushort>(T(v[0])), as_type<ushort>(T(v[1])));
 }
-// Transposes a fragment of floats, the upper and lower halves of each separately.
+// Transposes a fragment of floats: first the low, then the high 16 bits of its elements.
 MPSX_FN float2 mpsx_transposed(float2 v) {
   const uint x = as_type<uint>(float(v[0])), y = as_type<uint>(float(v[1]));
   const uint low = mpsx_transposed(mpsx_pair(x, y)), high = mpsx_transposed(mpsx_pair(x >> 16, y >> 16));
   return float2(as_type<float>(mpsx_pair(low, high)), as_type<float>(mpsx_pair(low >> 16, high >> 16)));
 }
 
-// a * b + c of one 8x8 block, as a pseudo-instruction. python/mpsx/msl/tensor_cores.py combines several of them into an
-// mma.sync, whose shape is M=16 with K=16 or K=8.
+// Computes a * b + c for one 8x8 block, as a pseudo-instruction. python/mpsx/msl/tensor_cores.py combines several of
+// them into an mma.sync with M=16 and K=16 or K=8.
 #define MPSX_MMA(TYPE)                                                    \
   MPSX_FN float2 mpsx_mma_##TYPE(uint a, uint b, float2 c) {              \
     float x, y;                                                               \
@@ -111,9 +111,9 @@ MPSX_FN float2 mpsx_mma_tf32(float2 a, float2 b, float2 c) {
   return float2(x, y);
 }
 
-// Splits a float into two parts of 11 bits each, the precision of tf32. For NaN, infinity and values that would
-// overflow, the low part is zero, and so is `crossed`, the high part as it is multiplied by the other operand's low
-// part, because infinity times zero is NaN.
+// Splits a float into two parts of 11 bits each, the precision of tf32. `crossed` is the high part to be multiplied
+// by the other operand's low part. For NaN, infinity and values that would overflow, `low` and `crossed` are zero,
+// because infinity times zero is NaN.
 struct mpsx_split_float {
   float high, low, crossed;
   explicit MPSX_FN mpsx_split_float(float v) {

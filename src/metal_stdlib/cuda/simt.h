@@ -13,11 +13,11 @@
   (void)args, (void)launch, (void)thread, (void)group;
 
 namespace mpsx {
-// The memory of threadgroup variable number KEY of the file, uninitialized as in Metal.
+// The memory of the file's threadgroup variable KEY, uninitialized as in Metal.
 template <class V, unsigned KEY>
 MPSX_FN V& threadgroup_variable(const char*) {
   static __attribute__((address_space(3), loader_uninitialized, aligned(16))) unsigned char memory[sizeof(V)];
-  // LLVM loses the alignment of constant addresses, which it needs to merge adjacent accesses.
+  // LLVM loses the alignment of constant addresses, but needs it to merge adjacent accesses.
   unsigned zero;
   __asm__("mov.u32 %0, 0;" : "=r"(zero));
   return *(V*)__builtin_assume_aligned((unsigned char*)memory + zero, 16);
