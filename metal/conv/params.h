@@ -43,5 +43,5 @@ struct ConvParams {
   uint32_t vectorize_matrix, vec_elements;    // whether 16-byte vectors of the matrix are aligned; elements per vector
   uint32_t split_k, k_per_split;              // as in MatmulParams
   FastDivmod by[3], by_image;                 // divisors: window.positions, image_positions
-  uint32_t image_positions, gemms_per_group;  // positions per image; 1, or one GEMM per image
+  uint32_t image_positions, gemms_per_group;  // positions per image; GEMMs per group: 1, or 1 per image
 };

@@ -8,5 +8,5 @@ enum : uint32_t { kDistanceTile = 8 };  // adjacent coordinates of a gradient pe
 struct DistanceParams {
   uint32_t rows, others, size;
   float p;
-  uint32_t pairs;  // gradient: whether the distances are those of all pairs in one set of points (pdist)
+  uint32_t pairs;  // gradient: whether all pairs are from one set of points (pdist)
 };

@@ -1,4 +1,4 @@
-// Rounding division, remainders and powers. The launcher checks that integer divisors are nonzero.
+// Division with rounding, remainders and powers. The launcher checks that integer divisors are nonzero.
 #include "elementwise/integer_division.h"
 #include "elementwise/kernels.h"
 #include "lib/arithmetic.h"

@@ -6,8 +6,8 @@
 //   rows_10, rows_01  like dense, but one input is a broadcast column (stride 0 along x)
 //   strided           any strides; each thread computes a few elements, interleaved with other threads' elements
 //
-// y and z are the outer dimensions (row_offset). A number as an operand has no memory: the launcher passes another
-// operand's pointer, and the kernel loads unconditionally and then selects.
+// y and z are the outer dimensions (row_offset). An operand that is a number has no memory: the launcher passes
+// another operand's pointer, and the kernel loads unconditionally and then selects.
 #pragma once
 
 #include "elementwise/scalars.h"

@@ -1,7 +1,7 @@
 // One pass of an FFT by Stockham's algorithm (C. Van Loan, "Computational Frameworks for the Fast Fourier Transform",
 // 1.7). Let n = L R S, where R is the size of this pass and L is the product of the sizes of earlier passes. For each
-// k < L and s < S, the pass loads a column of R elements at k + L s + r L S, multiplies element r by exp(-2 pi i r k
-// / (L R)), computes the DFT, and stores element r at k + L R s + r L.
+// k < L and s < S, the pass loads a column of R elements at k + L s + r L S, multiplies element r by
+// exp(-2 pi i r k / (L R)), computes the DFT, and stores element r at k + L R s + r L.
 //
 // Within a threadgroup, the DFT of a column uses the same algorithm, with one step per radix, in threadgroup memory.
 // The first step reads device memory and the last step writes it.

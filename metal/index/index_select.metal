@@ -11,7 +11,7 @@ inline void copy(PackLoop<N, false> d, device T* to, device const T* from) {
   for (; d.more(); d.next()) store_packs(d, to, 1, load_packs(d, from, 1));
 }
 
-// One threadgroup per group of a few rows (fewer if they are long). group = (index, outer).
+// Each threadgroup copies up to p.together rows. group = (block of rows, outer).
 template <typename T>
 kernel void index_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                        device const long* index [[buffer(2)]], constant RowsParams& p [[buffer(3)]],

@@ -1,4 +1,5 @@
-// Arithmetic with PyTorch's semantics for every element type: wraparound integers, NaN-propagating extrema, bool.
+// Arithmetic with PyTorch's semantics for every element type: integers wrap around, extrema propagate NaN, and bool
+// is logical.
 #pragma once
 
 #include "lib/types.h"

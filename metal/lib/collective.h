@@ -1,6 +1,6 @@
 // Collective operations over a threadgroup (tg_), a SIMD group (sg_), or a row group (rg_), the threads that share a
-// row. No other file calls simd_* or barriers. They work for any number of threads and any SIMD width, including 1.
-// With one thread per threadgroup (a CPU build) they compile to nothing.
+// row. No other file calls simd_* or barriers. The functions work for any number of threads and any SIMD width,
+// including 1. With one thread per threadgroup (a CPU build) they compile to nothing.
 //
 //   kernel void row_sum(device float* out [[buffer(0)]], device const float* x [[buffer(1)]],
 //                       constant uint& n [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -185,8 +185,8 @@ struct RowGroup {
   uint row, index, count;  // row index; this thread's index in the row group; number of threads
   bool spans_threadgroup;
 };
-// Splits a threadgroup into row groups of `threads` threads. Threads past the last full one get `rows`, an invalid
-// row.
+// Splits a threadgroup into row groups of `threads` threads. Threads past the last full group get `rows`, an
+// out-of-range row.
 inline RowGroup row_group(uint rows, uint threads, GroupThread g) {
   if (threads > g.width || threads > g.count) return {g.group.x, g.index, g.count, true};
   const uint shift = ctz(threads), groups = g.count >> shift, group = g.index >> shift;

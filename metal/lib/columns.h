@@ -7,14 +7,14 @@
 #include "lib/collective.h"
 #include "lib/pack.h"
 
-// Rows that a thread loads before using the first, threads per tile, and columns per tile.
+// Rows to load before using the first one, threads per tile, and columns per tile.
 enum : uint { kUnroll = 4, kColumnThreads = 256, kColumnTile = 256 };
 
 // Adjacent columns per vector load.
 template <typename T>
 constexpr constant uint column_vector = sizeof(T) == 1 ? 8 : 16 / sizeof(T);
 
-// The identity of a reduction, which is also the result of an empty one.
+// The identity of a reduction, and its result for an empty input.
 template <typename Combine, typename A> struct Init;
 template <typename A> struct Init<CombineSum, A> {
   static A value() { return A{}; }
@@ -153,7 +153,8 @@ inline void column_store(device O* out, ulong pitch, Matrix matrix, ulong first,
     column_store_vectors<1>(out, pitch, matrix, first, last, n, g);
 }
 
-// Two matrices of one shape (or a matrix twice). f.at(values, column, q): a pair's contribution to quantity q.
+// Two matrices of the same shape, or one matrix paired with itself. f.at(values, column, q): a pair's contribution to
+// quantity q.
 template <typename T, typename F>
 struct PairRow {
   template <uint N>

@@ -13,7 +13,7 @@ inline float2 complex_product(float2 a, float2 b) { return float2(a.x * b.x - a.
 inline float direction_of(float part, float scale) {
   return isinf(part) && isinf(scale) ? copysign(1.0f, part) : part / scale;
 }
-// Divides both operands by the larger component of b, because its square could overflow. If that makes a overflow,
+// Divides both operands by the larger component of b, because its square could overflow. If a / scale overflows,
 // divides the quotient instead. Division by zero divides each component of a by zero.
 inline float2 complex_quotient(float2 a, float2 b) {
   const float scale = fmax(fabs(b.x), fabs(b.y));
@@ -92,7 +92,7 @@ inline float2 long_log_modulus(float2 z) {
 inline float2 long_angle(float2 z) {
   const float x = fabs(z.x), y = fabs(z.y), most = fmax(x, y), least = fmin(x, y);
   const float t = least / most, lost = fma(-t, most, least) / most / fma(t, t, 1.0f), near = precise::atan(t);
-  const bool steep = y > x, left = z.x < 0.0f;  // the nearest axis is at pi/2, at pi, or at 0
+  const bool steep = y > x, left = z.x < 0.0f;  // the nearest axis: pi/2, pi, or 0
   const float quarters = steep ? 1.0f : (left ? 2.0f : 0.0f), sign = steep == left ? 1.0f : -1.0f;
   const float whole = quarters * 1.57079637f, sum = whole + sign * near;
   const float rest = sum_error(whole, sign * near, sum) + sign * lost - quarters * 4.37113883e-8f;
@@ -102,7 +102,7 @@ inline float2 complex_power(float2 a, float2 b) {
   if (b.x == 0.0f && b.y == 0.0f) return float2(1.0f, 0.0f);
   if (a.x == 0.0f && a.y == 0.0f)
     return b.x > 0.0f ? float2(0.0f) : float2(b.x < 0.0f ? INFINITY : NAN, NAN);
-  // exp(b log a). The rounding errors of b log a grow with its magnitude: apply them as a correction afterwards.
+  // exp(b log a). The rounding error of b log a grows with its magnitude, so compute it and correct the result.
   const bool ordinary = isfinite(a.x) && isfinite(a.y);
   const float2 modulus = ordinary ? long_log_modulus(a) : float2(log_modulus(a.x, a.y), 0.0f);
   const float2 angle = ordinary ? long_angle(a) : float2(precise::atan2(a.y, a.x), 0.0f);
@@ -117,7 +117,7 @@ inline float2 complex_power(float2 a, float2 b) {
 }
 
 // The functions up to atanh follow W. Kahan, "Branch cuts for complex elementary functions, or Much ado about
-// nothing's sign bit", and at infinities C's Annex G.
+// nothing's sign bit", and C's Annex G at infinities.
 inline bool is_infinite(float2 z) { return isinf(z.x) || isinf(z.y); }
 inline float2 complex_sqrt(float2 z) {
   if (z.x == 0.0f && z.y == 0.0f) return float2(0.0f, z.y);

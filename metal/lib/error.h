@@ -1,5 +1,5 @@
-// Errors that kernels detect. The launcher passes an error record (src/runtime/device_error.h) and throws what it
-// reports.
+// Errors that kernels detect. The launcher passes an error record (src/runtime/device_error.h) and throws the
+// reported error.
 #pragma once
 
 #include "lib/types.h"

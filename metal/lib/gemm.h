@@ -9,7 +9,7 @@
 #include "lib/gemm_params.h"
 
 // A BM x BN tile of T, computed by WM x WN SIMD groups. Each SIMD group owns an SM x SN subtile.
-// MAX_THREADS limits register use: this many threads, of several threadgroups, must be able to be resident.
+// MAX_THREADS caps register use, so that this many threads (of several threadgroups) can be resident.
 template <typename T, uint M, uint N, uint WARPS_M, uint WARPS_N, uint MAX_THREADS>
 struct GemmShape {
   typedef T type;

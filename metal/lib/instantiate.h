@@ -1,4 +1,4 @@
-// Element types for the rows of .def tables. X(T, tag) is each family's own macro.
+// The element types for which a row of a .def table is instantiated. X(T, tag) is the family's own macro.
 #pragma once
 
 #define MPSX_FOR_FLOAT(X, ...) X(float, f32, __VA_ARGS__) X(half, f16, __VA_ARGS__) X(bfloat, bf16, __VA_ARGS__)

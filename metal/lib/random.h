@@ -68,8 +68,8 @@ struct SinCos {
   float sin, cos;
 };
 
-// Sine and cosine of 2 pi turn / 2^32. Integers reduce the angle exactly to an eighth of a turn. The polynomials are
-// from Cephes' sinf and cosf.
+// Sine and cosine of 2 pi turn / 2^32. Integer arithmetic reduces the angle exactly to an eighth of a turn. The
+// polynomials are from Cephes' sinf and cosf.
 inline SinCos random_sincos(uint turn) {
   const uint quadrant = (turn + 0x20000000u) >> 30;
   const float x = float(int(turn - (quadrant << 30))) * 1.4629180792671596e-9f;

@@ -60,7 +60,7 @@ struct PairLoader {
   Pair scalar(uint i) const { return {float(x[i]), float(y[i])}; }
 };
 
-// Stands for the auxiliary operand (weight, bias) of a store that has none.
+// Placeholder for a store without an auxiliary operand (weight, bias).
 struct NoAux {
   struct Raw {};
   template <uint N> Raw load(uint) const { return Raw(); }
@@ -129,8 +129,8 @@ struct RegisterRow {
   uint scalar_offset(uint e) const { return e < prologue ? e : e + vectors * kVector; }
   void values(thread V* v, uint k) const { in.unpack(v, raw[k], offset(k)); }
 
-  // Issues all loads before the first use. Vectors past the end are filled with a value that the compiler cannot
-  // know. With a constant, compilers move the work on a vector into the branch that loads it, and stall there.
+  // Issues all loads before the first use. Fills vectors past the end with a value unknown to the compiler. With a
+  // constant, compilers move the work on a vector into the branch that loads it, and stall there.
   void load_batch() {
 #pragma unroll
     for (uint k = 0; k < kVectors; ++k) {

@@ -109,8 +109,8 @@ kernel void multilabel_margin(device T* rows [[buffer(0)]], device T* is_target 
   if (g.index == 0) rows[g.group.x] = T(sum * p.scale);
 }
 
-// A non-target class gets a gradient of the number of targets with a margin that it violates. A target gets minus the
-// number of classes that violate its margin, times its number of occurrences.
+// The gradient of a non-target class is the number of targets whose margin it violates. The gradient of a target is
+// minus the number of classes that violate its margin, times the target's number of occurrences.
 template <typename T>
 kernel void multilabel_margin_bwd(device T* grad_in [[buffer(0)]], device const T* grad [[buffer(1)]],
                                   device const T* is_target [[buffer(2)]], device const T* in [[buffer(3)]],

@@ -4,7 +4,7 @@
 #include "lib/collective.h"
 #include "matmul/epilogue.h"
 
-// Stores the output, or with split-K the partial sums for matmul_split_k_reduce.
+// Stores the output, or the partial sums for matmul_split_k_reduce if K is split.
 template <typename O>
 struct SplitKEpilogue {
   MatmulEpilogue<O> output;

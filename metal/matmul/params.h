@@ -18,7 +18,7 @@ struct MatmulParams {
   float alpha, beta;
   uint32_t M, N, K;
   uint32_t activation, has_c, has_scale;
-  uint32_t vectorize_a, vectorize_b;  // whether an operand's 16-byte vectors are aligned and contiguous
+  uint32_t vectorize_a, vectorize_b;  // whether an operand has aligned, contiguous 16-byte vectors
   uint32_t split_k, k_per_split;      // split-K: number of splits, and the K extent of each
   uint32_t team, unused;              // gemv: threads per output element (lib/collective.h)
 };

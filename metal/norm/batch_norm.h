@@ -1,4 +1,4 @@
-// Traversal of a batch by the batch_norm kernels: by planes, or by rows of channels (channels last).
+// How the batch_norm kernels traverse a batch: by planes, or by rows of channels (channels last).
 #pragma once
 
 #include "lib/columns.h"

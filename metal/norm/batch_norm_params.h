@@ -17,7 +17,7 @@ struct BatchNormParams {
   uint32_t chunks;
   uint32_t chunk;          // images per chunk
   uint32_t pieces, piece;  // a long plane is split into pieces, one per chunk: their number (otherwise 1) and length
-  uint32_t fold;           // channels last: number of rows with few channels that are treated as one wider row
+  uint32_t fold;           // channels last: number of short rows (few channels) that are treated as one wider row
   uint32_t span_chunks;    // channels last: chunks per span, the rows that share statistics (batch_norm: all rows)
   uint64_t span_rows;
   uint32_t groups, group_channels;      // group_norm: statistics per span, and channels per statistic; otherwise 1

@@ -1,7 +1,7 @@
 // batch_norm forward: computes the statistics of each channel's chunks. batch_norm_finish merges them.
 #include "norm/batch_norm.h"
 
-// One threadgroup per chunk and channel. Its row groups take turns with the images. Computes an approximate mean,
+// One threadgroup per chunk and channel. Its row groups process the images in turn. Computes an approximate mean,
 // then sums the deviations from it, which correct it, and their squares. If the squares overflow, a slow pass repeats
 // the sums at another scale. The result is the root mean square deviation, which is in range even if the sum of
 // squares is not.

@@ -44,7 +44,7 @@ kernel void layer_norm_backward(device T* out [[buffer(0)]], device const T* gra
   row.store(out + start, NoAux(), NormGradient{mean, rstd, sums.x, sums.y * rstd * rstd});
 }
 
-// dweight sums dy * z over rows, and dbias sums dy over rows. Each threadgroup reduces a range of rows of some
+// dweight sums dy * z over rows, and dbias sums dy over rows. Each threadgroup reduces a range of rows over a tile of
 // columns. Partial sums go to parts[2][split][column].
 template <typename T, typename S>
 kernel void layer_norm_backward_weight(device float* parts [[buffer(0)]], device const T* grad [[buffer(1)]],

@@ -30,7 +30,7 @@ struct Parameters {
   Pair scalar(uint i) const { return {has_weight ? float(weight[i]) : 1.0f, has_bias ? float(bias[i]) : 0.0f}; }
 };
 
-// Loads pairs of the output gradient, multiplied by the weight, and the input.
+// Loads pairs (output gradient * weight, input).
 template <typename T, typename W>
 struct GradientLoader {
   enum : uint { kVector = 16 / sizeof(T) };

@@ -1,5 +1,5 @@
-// Every row of foreach.def, and lerp, zeros and copies. Writes list 0 and reads the lists from p.input on. An
-// in-place operator reads list 0 as well.
+// Instantiates every row of foreach.def, and lerp, zeros and copies. Writes list 0 and reads the lists from p.input
+// on, which is 0 for an in-place operator.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"

@@ -10,7 +10,7 @@ struct WindowPoolParams {
   int32_t table;
 };
 
-// The number of elements of an input plane and an output plane.
+// Elements per input plane and per output plane.
 struct WindowPlaneParams {
   int32_t in, out;
 };

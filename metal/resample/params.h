@@ -6,7 +6,7 @@
 enum : uint32_t { kResampleTile = 8 };
 
 // Resizes a dimension from `in` to `out` elements. `inner`: the number of elements in the dimensions inside it.
-// Output element i is a weighted sum of taps starts[i] to starts[i + 1].
+// Output element i is a weighted sum of the taps [starts[i], starts[i + 1]).
 struct ResampleParams {
   uint32_t in, out, inner;
 };

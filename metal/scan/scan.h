@@ -3,7 +3,7 @@
 //   State identity()                          the state before the first element
 //   void next(thread State& s, C x, uint i)   appends element i
 //   State join(State a, State b)              the state after a's elements, then b's
-// and an output is a struct with
+// An output is a struct with
 //   void write(uint i, thread const State& s) stores the result at element i
 //   Block<N>, store(uint i, Block<N> b)       stores N adjacent results that were set before
 //   at(offset)                                the output from an offset on

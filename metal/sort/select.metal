@@ -218,7 +218,7 @@ kernel void select_first(device T* values [[buffer(0)]], device long* indices [[
   put_in_order(values, indices, x, p, few, p.count, g);
 }
 
-// kthvalue, median, nanmedian: one element per row. Of equal elements, selects the one that a stable sort would.
+// kthvalue, median, nanmedian: one element per row. Among equal elements, selects the one that a stable sort would.
 template <typename T>
 kernel void select_one(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                        device const T* in [[buffer(2)]], constant SelectParams& p [[buffer(3)]],

@@ -1,4 +1,4 @@
-// <metal_atomic>: relaxed atomic operations. Those on floats use compare-and-exchange.
+// <metal_atomic>: relaxed atomic operations. Float operations use compare-and-exchange.
 #pragma once
 
 namespace metal {

@@ -1,4 +1,4 @@
-// The conditional operator for half and bfloat, which are classes that convert to and from float, so C++ finds no
+// The conditional operator for half and bfloat. They are classes that convert to and from float, so C++ finds no
 // common type with float. A marked half converts only to float, and integers convert to a marked half. The translator
 // writes (unmark, (c ? (mark, (a)) : (mark, (b)))). Operands of other types, including void, stay unchanged.
 #pragma once

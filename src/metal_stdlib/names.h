@@ -64,7 +64,7 @@ MPSX_FN constexpr V mpsx_list_of(const A&... a) {
   if constexpr (missing < 1 || missing > 2) return V(a...);
 }
 }  // namespace metal
-// Users specialize the base class of Apple's numeric_limits.
+// Users specialize _numeric_limits_impl, the base class of Apple's numeric_limits.
 #define _numeric_limits_impl numeric_limits
 // C++ reserves this name but Metal does not, so users may use it.
 #define forward forward_

@@ -6,7 +6,7 @@ enum : uint { kRowBlock = 32 };
 
 // Don't inline these two functions: many kernels of a file share one matrix type.
 
-// Reduces one column, if there are too few to vectorize, with four independent accumulators.
+// Reduces one column with four independent accumulators. Used if there are too few columns to vectorize.
 template <typename Combine, typename A, typename Matrix>
 __attribute__((noinline)) static A reduce_column(Matrix matrix, ulong first, ulong last, uint c, uint q) {
   A total = Init<Combine, A>::value(), low = A{};

@@ -1,4 +1,5 @@
-// exp(x) for x <= 0; 0 below -87 to avoid subnormal results. The polynomial is the one of exp in metal_stdlib.
+// exp(x) for x <= 0. Returns 0 below -87 to avoid subnormal results. The polynomial is the same as in metal_stdlib's
+// exp.
 inline float exp_nonpositive(float x) {
   const float bounded = -87.0f > x ? -87.0f : x;  // NaN passes through
   const float shifted = fma(bounded, 1.44269504088896341f, 12582912.0f), k = shifted - 12582912.0f;

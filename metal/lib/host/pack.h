@@ -9,8 +9,7 @@ inline Pack<T, N> load_pack(device const T* from) { return *(device const Pack<T
 template <uint N, typename T>
 inline void store_pack(device T* to, Pack<T, N> values) { *(device Pack<T, N>*)to = values; }
 
-// In a GRID with one thread per element, each thread handles one. A threadgroup's only thread iterates over all
-// elements.
+// GRID: one thread per element of a grid. Otherwise the threadgroup's only thread iterates over all elements.
 template <uint N, bool GRID>
 struct PackLoop {
   ulong at, step, end;  // ulong: a 16-byte struct is passed as two words, which hides the induction variable
@@ -26,8 +25,8 @@ struct PackLoop {
   uint position(uint) const { return uint(at); }
 };
 
-// Load a complex number as two floats. A loop that loads both at once is not vectorized, which would make a product
-// 4.7 times slower than PyTorch's.
+// Load a complex number as two floats. A loop that loads both at once is not vectorized, and a product then takes 4.7
+// times as long as PyTorch's.
 template <typename T>
 struct Parts {
   static T load(device const T* x, ulong i) { return x[i]; }
