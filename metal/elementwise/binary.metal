@@ -17,8 +17,8 @@ inline T shift_right(T a, T b) {
   return T(-1) > T(0) && !inside ? T(0) : T(a >> (inside ? b : most));
 }
 
-// renorm: scales x, an element of a vector with this norm, to limit the norm to s.a. PyTorch adds 1e-7 to avoid
-// dividing by zero.
+// renorm: scales x, an element of a vector, to limit the vector's norm to s.a. PyTorch adds 1e-7 to avoid dividing by
+// zero.
 struct shortened_op {
   template <typename C>
   static C apply(C x, C norm, Scalars<C> s) { return norm > s.a ? x * (s.a / (norm + C(1e-7f))) : x; }

@@ -1,5 +1,5 @@
-// Copies and casts. Copies within one type move bits, so their kernels are named by element size (i8 i16 i32 i64).
-// Casts are named by both types.
+// Copies and casts. Copies within one type copy raw bits, so their kernels are named by element size (i8 i16 i32
+// i64). Casts are named by both types.
 #include "elementwise/params.h"
 #include "lib/compute.h"
 #include "lib/index.h"

@@ -36,8 +36,8 @@ struct FftParams {
   uint32_t in_spacing, out_spacing;
   uint32_t length;       // of the whole transform
   uint32_t source;       // kFftDirect, …
-  uint32_t in_limit;     // if nonzero, read elements from this position on as 0
-  uint32_t out_limit;    // if nonzero, don't write elements from this position on
+  uint32_t in_limit;     // if nonzero, read elements at or after this position as 0
+  uint32_t out_limit;    // if nonzero, don't write elements at or after this position
   uint32_t chirp;        // length of the transform that Bluestein's algorithm computes
   uint32_t in_factor;    // kFftOne, …
   uint32_t out_factor;

@@ -1,4 +1,4 @@
-// flip, tril and triu. They move bits, so kernels are named by element size.
+// flip, tril and triu. They copy raw bits, so kernels are named by element size.
 #include "index/params.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"
@@ -24,8 +24,8 @@ kernel void flip_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1
   MPSX_PACKS(T, T, p.size[0], turn_around, to, from);
 }
 
-// tril and triu: gid = (columns, row, matrix). Both tensors are dense. triu zeroes the columns before `edge`, tril
-// the columns from `edge` on.
+// tril and triu: gid = (columns, row, matrix). Both tensors are dense. triu zeroes the columns before `edge`. tril
+// zeroes `edge` and the columns after it.
 template <uint N, typename T>
 inline void keep_triangle(PackLoop<N, true> d, device T* out, device const T* in, uint edge, bool upper) {
   for (; d.more(); d.next()) {

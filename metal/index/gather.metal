@@ -1,5 +1,4 @@
-// gather, and flattening of several index tensors into one. Elements move as bits, so kernels are named by element
-// size.
+// gather, and flattening of several index tensors into one. Kernels copy raw bits, so they are named by element size.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"

@@ -1,5 +1,5 @@
-// Selects rows by index: index_select, embedding, and indexing by tensors. Elements move as bits, so kernels are
-// named by element size.
+// Selects rows by index: index_select, embedding, and indexing by tensors. Kernels copy raw bits, so they are named
+// by element size.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"

@@ -126,7 +126,7 @@ kernel void scatter_add_rows(device T* self [[buffer(0)]], device const long* in
 #define ADD_ROWS(T, TAG, ...) MPSX_KERNEL("scatter_add_rows_" #TAG, scatter_add_rows<T>)
 MPSX_FOR_FLOAT(ADD_ROWS, )
 
-// Values move as bits, so kernels are named by element size.
+// These kernels copy raw bits, so they are named by element size.
 #define SET(T, TAG)                                                         \
   MPSX_KERNEL("scatter_set_" #TAG, scatter<T, scatter_set, false>)          \
   MPSX_KERNEL("scatter_fill_" #TAG, scatter<T, scatter_set, true>)

@@ -1,5 +1,5 @@
 // Reduces the columns of a matrix with one threadgroup. A matrix provides row(i). A row provides:
-//   Raw<N>, load<N>(c)      N adjacent elements from column c on, as stored in memory
+//   Raw<N>, load<N>(c)      N adjacent elements starting at column c, as stored in memory
 //   value<N>(raw, c, j, q)  the contribution of column c + j to quantity q
 //   scalar(c, q)            the contribution of column c to quantity q
 #pragma once

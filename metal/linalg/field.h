@@ -89,7 +89,8 @@ inline TileWalk tile_walk(uint rows, uint columns, long row_stride, GroupThread 
   return {column_major, minor_size, column_major ? columns : rows, s, s.column, s.row};
 }
 
-// A matrix in device or threadgroup memory. Rows from `split` on are `jump` elements further. P: the pointer type.
+// A matrix in device or threadgroup memory. Rows at or after `split` are `jump` elements further. P: the pointer
+// type.
 template <typename P>
 struct MatrixView {
   P data;

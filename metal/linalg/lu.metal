@@ -168,7 +168,7 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
   const bool right = g.group.x >= left_tiles;
   const uint first = right ? p.offset + panel + (g.group.x - left_tiles) * kSolveColumns : g.group.x * kSolveColumns;
   const uint columns = min(uint(kSolveColumns), (right ? p.columns : p.offset) - first);
-  device T* matrix = matrices + (long(g.group.y) * p.a.batch + long(p.offset) * p.a.row);  // rows from the panel on
+  device T* matrix = matrices + (long(g.group.y) * p.a.batch + long(p.offset) * p.a.row);  // at the panel's first row
   device T* a = matrix + long(first) * p.a.column;
   device const int* panel_pivots = pivots + (long(g.group.y) * p.pivots + p.offset);
   for (uint i = g.index; i < 2 * panel; i += g.count) {

@@ -47,7 +47,7 @@ struct TriangularParams {
   uint32_t unused;
 };
 
-// Columns [offset, offset + columns) of a matrix, from row `offset` on: a rows x columns submatrix.
+// Columns [offset, offset + columns) of a matrix, starting at row `offset`: a rows x columns submatrix.
 struct LuParams {
   MatrixStrides a;
   int64_t pivots;  // stride between matrices

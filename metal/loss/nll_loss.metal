@@ -56,7 +56,7 @@ kernel void nll_loss_finish(device T* out [[buffer(0)]], device W* total_weight 
   total_weight[0] = W(total.y);
 }
 
-// grad_in starts as zeros. Each sample writes only the element of its target.
+// The launcher zeroes grad_in. Each sample writes only its target's element.
 template <typename T>
 kernel void nll_loss_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                          device const long* target [[buffer(2)]], device const T* weight [[buffer(3)]],

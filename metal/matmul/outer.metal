@@ -4,8 +4,8 @@
 #include "lib/instantiate.h"
 #include "matmul/params.h"
 
-// gid = (column, row). S: the stride along rows of b, c and out: 1, or kAnyStride. The kernel reads c even without
-// beta (the launcher then passes out), since a conditional load would prevent vectorization.
+// gid = (column, row). S: the stride along rows of b, c and out: 1, or kAnyStride. The kernel reads c even if there
+// is no beta (the launcher then passes `out` as c), since a conditional load would prevent vectorization.
 template <typename T, int S>
 kernel void outer(device T* out [[buffer(0)]], device const T* a [[buffer(1)]], device const T* b [[buffer(2)]],
                   device const T* c [[buffer(3)]], constant MatmulParams& p [[buffer(4)]],

@@ -1,10 +1,10 @@
 // batch_norm forward: computes the statistics of each channel's chunks. batch_norm_finish merges them.
 #include "norm/batch_norm.h"
 
-// One threadgroup per chunk and channel. Its row groups process the images in turn. Computes an approximate mean,
-// then sums the deviations from it, which correct it, and their squares. If the squares overflow, a slow pass repeats
-// the sums at another scale. The result is the root mean square deviation, which is in range even if the sum of
-// squares is not.
+// One threadgroup per chunk and channel. Its row groups process the images in turn. The kernel approximates the mean
+// by the mean of a sample. The sums of the deviations from it, and of their squares, then give the exact mean and the
+// variance. If the squares overflow, a slow pass repeats the sums at another scale. The result is the root mean
+// square deviation, which is in range even if the sum of squares is not.
 template <typename T>
 kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                              constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {

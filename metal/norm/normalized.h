@@ -18,8 +18,8 @@ struct Normalized {
   float at(float x, Pair parameters) const { return fma((x - mean) * rstd, parameters.a, parameters.b); }
 };
 
-// Approximates the mean of a row of n elements by the mean of a sample, then sums the deviations from it, which
-// correct it, and their squares.
+// Approximates the mean of a row of n elements by the mean of a sample. The sums of the deviations from it, and of
+// their squares, then give the exact mean and the variance.
 template <typename T>
 inline Normalized normalized(thread RegisterRow<Loader<T>>& row, float n, float eps, threadgroup float2* scratch,
                              RowGroup group, GroupThread g) {

@@ -47,7 +47,7 @@ kernel void avg_pool(device T* out [[buffer(0)]], device const T* in [[buffer(1)
       T(sum / Sum(w.divisor(oz, oy, ox)));
 }
 
-// Averages the window of output (oz, oy, ox) for N channels from c on.
+// Averages the window of output (oz, oy, ox) for N channels, starting at c.
 template <int N, typename T, typename Boxes>
 inline void average_channels(int c, device T* to, device const T* image, Boxes w, int oz, int oy, int ox,
                              constant AvgPoolParams& p) {

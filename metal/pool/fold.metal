@@ -1,5 +1,5 @@
 // im2col; its transpose, col2im; and the gradient of Tensor.unfold, which sums over the windows that contain an
-// element. im2col moves bits, so its kernels are named by element size.
+// element. im2col copies raw bits, so its kernels are named by element size.
 #include "lib/instantiate.h"
 #include "lib/compute.h"
 #include "pool/window.h"

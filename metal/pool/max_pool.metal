@@ -44,7 +44,7 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
   }
 }
 
-// Computes the maxima of one window for N channels from c on.
+// Computes the maxima of one window for N channels, starting at c.
 template <int N, typename T>
 inline void window_last(int c, device T* out, device long* indices, device const T* x, constant Pool2dParams& p,
                         PoolRows rows, int start) {

@@ -6,7 +6,7 @@
 #include "pool/window.h"
 #include "pool/window_params.h"
 
-// One threadgroup per row of an output plane: group = (row, plane). NaN wins, and the last of several NaNs.
+// One threadgroup per row of an output plane: group = (row, plane). NaN wins; of several NaNs, the last one wins.
 template <typename T>
 kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffer(1)]],
                        device const T* in [[buffer(2)]], device const int* tables [[buffer(3)]],
@@ -35,7 +35,7 @@ kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffe
 }
 
 // The gradient for disjoint windows: moves the gradient of each maximum to its index, and zeroes all other elements.
-// One threadgroup per plane. Elements move as bits, so kernels are named by element size.
+// One threadgroup per plane. Kernels copy raw bits, so they are named by element size.
 template <typename T>
 kernel void window_max_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                            device const long* indices [[buffer(2)]], constant WindowPlaneParams& p [[buffer(3)]],

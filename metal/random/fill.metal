@@ -129,7 +129,7 @@ kernel void bernoulli_tensor(device T* out [[buffer(0)]], device const float* pr
     const uint left = uint(chunk.left), blocks = min(left, uint(kRandomBlocks));
     for (uint j = tid; j < blocks; j += tpt) {
       const PhiloxBlock r = philox(p.seed, chunk.block + j);
-      const uint last = left - 1;  // clamp the reads of words without an element, whose results are not stored
+      const uint last = left - 1;  // clamp reads of out-of-range words, whose results are not stored
       store(o, j,
             Quad<int>{happens(r.x, q[j]), happens(r.y, q[min(j + kRandomBlocks, last)]),
                       happens(r.z, q[min(j + 2 * kRandomBlocks, last)]),

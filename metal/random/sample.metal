@@ -20,7 +20,7 @@ inline Draws draws_of(constant SampleParams& p, uint i) { return {p.seed, p.offs
 constant float kLeastNormal = 1.17549435e-38f;
 enum : uint { kMostDraws = 10000 };  // if no draw is accepted within this limit, a parameter is NaN
 
-// G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables" (2000). For alpha < 1: its section 6.
+// G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables" (2000). Section 6 covers alpha < 1.
 inline float gamma_sample(float alpha, Draws draws) {
   if (!(alpha > 0.0f)) return alpha == 0.0f ? 0.0f : NAN;
   const float d = (alpha < 1.0f ? alpha + 1.0f : alpha) - 1.0f / 3;

@@ -1,5 +1,5 @@
-// Extrema with their indices: argmax, argmin, max and min along a dimension. NaN wins, and the first of equal
-// elements wins.
+// Extrema with their indices: argmax, argmin, max and min along a dimension. NaN wins; of equal elements, the first
+// one wins.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "reduce/keys.h"

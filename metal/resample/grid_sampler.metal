@@ -153,8 +153,8 @@ kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffe
   }
 }
 
-// Adds to the input gradient, which starts as zeros. A thread sums over all pixels for a few planes, in order. gid =
-// (block of channels, image).
+// Adds to the zero-initialized input gradient. A thread sums over all pixels for a few planes, in order. gid = (block
+// of channels, image).
 template <typename T, int D, int TAPS>
 kernel void grid_sampler_bwd_input(device float* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                    device const T* grid [[buffer(2)]], constant GridSamplerParams& p [[buffer(3)]],

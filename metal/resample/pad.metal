@@ -1,4 +1,4 @@
-// Reflection and replication padding along up to three dimensions. Elements move as bits, so kernels are named by
+// Reflection and replication padding along up to three dimensions. Kernels copy raw bits, so they are named by
 // element size.
 #include "lib/instantiate.h"
 #include "lib/types.h"

@@ -6,7 +6,7 @@
 // An output is a struct with
 //   void write(uint i, thread const State& s) stores the result at element i
 //   Block<N>, store(uint i, Block<N> b)       stores N adjacent results that were set before
-//   at(offset)                                the output from an offset on
+//   at(offset)                                the output starting at an offset
 //
 // If there are too few rows or columns to keep a GPU busy, they are split into chunks: a first launch computes the
 // states at the ends of chunks, and a second one (p.writes) starts each chunk from the states of the chunks before it.

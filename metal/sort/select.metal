@@ -164,8 +164,8 @@ inline void put_in_order(device T* values, device long* indices, device const T*
   }
 }
 
-// topk: stores the elements before the selected one, then equal elements up to p.count. Few elements are stored in
-// order, many in any order.
+// topk: stores the elements before the selected one, then equal elements up to p.count. A small number of elements is
+// stored in order, a large number in any order.
 template <typename T>
 kernel void select_first(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                          device const T* in [[buffer(2)]], constant SelectParams& p [[buffer(3)]],

@@ -23,7 +23,7 @@ struct SortTile {
   uint starts[kSortDigits + 1], scratch[kScratch];
 };
 
-// Original indices of elements: from the previous pass, or consecutive from `first` on.
+// Original indices of elements: from the previous pass, or consecutive numbers starting at `first`.
 struct TileOrder {
   device const uint* known;
   uint first;

@@ -50,7 +50,7 @@ struct mpsx_quarters {
 };
 // Payne-Hanek reduction of any x. Skips the leading digits of 2/pi: their products with x are whole turns.
 MPSX_FN mpsx_quarters mpsx_reduce(float x) {
-  constexpr double round = 0x1.8p52;  // adding it rounds to an integer, which is in the last bits of the sum
+  constexpr double round = 0x1.8p52;  // adding this rounds to an integer and leaves it in the low bits
   const double y = double(x);
   const int64_t size = int64_t(as_type<uint64_t>(y) & ~(1ull << 63));
   const bool a = size >= as_type<int64_t>(0x1p51), b = size >= as_type<int64_t>(0x1p77),

@@ -15,7 +15,7 @@ inline void wide_dots(device const T* row, device const T* rows, long stride, ui
     dots[c] = sum;
   }
 }
-// acc += sum of weights[c] * rows[c]
+// acc += the sum of weights[c] * rows[c], for example O += P V.
 template <typename T>
 inline void wide_accumulate(thread float* acc, thread const float* weights, device const T* rows, long stride,
                             uint count, uint dim) {

@@ -2,7 +2,8 @@
 // backward accumulates row sums in one pass over the windows, instead of searching the windows of each element.
 #pragma once
 
-// Computes eight adjacent windows from column `ox` on, all inside the row. S: their stride, or 0 if not a constant.
+// Computes eight adjacent windows, starting at column `ox`, all inside the row. S: their stride, or 0 if not a
+// constant.
 template <int S, typename T>
 inline void eight_windows(device T* out, device long* indices, device const T* x, constant Pool2dParams& p,
                           PoolRows rows, int ox) {

@@ -33,8 +33,8 @@ MPSX_FN void* argument_address(const inline_bytes<SIZE, ALIGNMENT>& value) {
 }
 MPSX_FN void* dynamic_memory(unsigned offset) { return (void*)(mpsx_dynamic_memory + offset); }
 
-// Sets the thread's position (kernel_abi.h). Blocks are one-dimensional and have the size of a full threadgroup. The
-// threads and SIMD groups of smaller threadgroups, at the grid's end, thus have the same layout as in Metal. Returns
+// Sets the thread's position (kernel_abi.h). Blocks are one-dimensional and have the size of a full threadgroup, so
+// the threads and SIMD groups of smaller threadgroups, at the grid's end, have the same layout as in Metal. Returns
 // false for threads outside such a threadgroup.
 MPSX_FN bool set_position(const mpsx_cuda_grid& grid, mpsx_launch& launch, mpsx_threadgroup& group,
                           mpsx_thread& thread) {
