@@ -33,8 +33,8 @@ inline float modulus(float2 z) {
   return isinf(a) || isinf(b) ? INFINITY : usual;
 }
 
-// exp(z) / over. A component can be finite although exp(z.x) overflows, because it has a small sine or cosine as a
-// factor.
+// exp(z) / over. A component can be finite although exp(z.x) overflows, because its sine or cosine factor may be as
+// small as the smallest float.
 inline float2 complex_exp_over(float2 z, thread float& over) {
   const bool large = z.x > 88.0f;
   const float scale = precise::exp(large ? z.x - 110.0f : z.x);

@@ -66,7 +66,7 @@ kernel void resample_even_rows(device R* out [[buffer(0)]], device const T* x [[
   out[ulong(gid.y) * p.out + gid.x] = result_of<R>(sum);
 }
 
-// Between dimensions, half types are kept as float, and bytes as bytes.
+// Intermediate results between dimensions are float for half types, and bytes for bytes.
 #define RESAMPLE(T, R, TAGS)                                            \
   MPSX_KERNEL("resample_planes_" TAGS, resample_planes<T, R>)           \
   MPSX_KERNEL("resample_rows_" TAGS, resample_rows<T, R>)               \
