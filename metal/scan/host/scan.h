@@ -1,5 +1,5 @@
-// Scans on the host driver, where a threadgroup is one thread. It reads each element of a row once, and a block of
-// columns row by row. There are no chunks.
+// Scans on the host driver, where a threadgroup is one thread. Each element of a row is read once, and columns are
+// scanned row by row. There are no chunks.
 
 template <typename S, typename T, typename Out>
 inline void scan_rows(device const T* in, Out out, constant ScanParams& p, device typename S::State*,
