@@ -70,6 +70,12 @@ CUDA_TARGET = {True: ["-target", "nvptx64-cuda", "-mcpu=sm_80+ptx80"],   # zig's
                        "+ptx80"]}
 # Sources with Metal 4 tensors (passes/tensors.py). The C++ compiler gets the tensors of metal_stdlib with it.
 TENSOR_FLAGS = ["-std=c++23"]
+# On NVIDIA GPUs, loops over accumulators must be unrolled completely, or LLVM keeps the accumulators in memory.
+CUDA_TENSOR_FLAGS = [*TENSOR_FLAGS, *"-mllvm -unroll-threshold=4000 -mllvm -pragma-unroll-threshold=200000".split()]
+# Hopper's own instructions (wgmma, TMA), which run on compute capability 9.0 only.
+HOPPER_TARGET = {True: ["-target", "nvptx64-cuda", "-mcpu=sm_90a+ptx83", "-DMPSX_SM90=1"],
+                 False: ["--target=nvptx64-nvidia-cuda", "-march=sm_90a", "-Xclang", "-target-feature", "-Xclang",
+                         "+ptx83", "-DMPSX_SM90=1"]}
 ZIG_FLAGS = ["-nostdlib++", "-nostdinc++", "-fno-sanitize=undefined"]
 
 
@@ -99,6 +105,12 @@ class Compiler:
         if general:
             flags = flags + (GENERAL_FLAGS if clang else [WRAP_FLAG])
         return flags + self.isa_flags(isa)
+
+    def tensor_flags(self, isa="", mode="wide"):
+        """The additional flags of a source with Metal 4 tensors. They follow the others."""
+        if mode != "cuda":
+            return TENSOR_FLAGS
+        return CUDA_TENSOR_FLAGS + (HOPPER_TARGET[self.is_zig] if isa == "sm_90a" else [])
 
     def source_flags(self, name, mode="wide"):
         """Additional flags for the translated file `name`."""

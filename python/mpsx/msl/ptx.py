@@ -5,12 +5,15 @@ The GPU's driver compiles PTX when a kernel is first used. It gets one kernel at
 
 A library consists of lines of text, followed by the compressed units (src/driver/cuda/ptx_library.h reads it).
 
-    mpsx-ptx 1
+    mpsx-ptx 2
     compiler <description>
-    unit <compressed bytes> <bytes> <bytes of the common part>
+    unit <compressed bytes> <bytes> <bytes of the common part> <target, such as sm_80>
     constant <name> <index> <scalar or -> <components>
-    kernel <offset in the unit> <bytes> <limit on threads, or 0> <symbol> <parameters> <name>
+    kernel <offset in the unit> <bytes> <limit on threads, or 0> <symbol> <parameters> <name> <staging>
     end
+
+A kernel may be in two units with different targets. Staging is the dynamic shared memory that tensor operations use:
+the bytes per threadgroup and those per SIMD group, such as `131072:0`; a kernel needs the larger sum.
 
 A parameter is `p3`, the address of buffer 3; `v3:40:8`, its 40 bytes, aligned to 8; or `t1`, the offset of
 [[threadgroup(1)]]. `-` stands for no parameters. Fields are separated by tabs."""
@@ -29,6 +32,11 @@ from .tensor_cores import lower_matmuls
 ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry (\w+)\(", re.M)
 PARAMETER = re.compile(r"\.param \.(?:align (\d+) \.b8|[bu]64|[bu]32)[^\[\],\n]*?(\w+_param_\d+)(?:\[(\d+)\])?")
 LIMIT = re.compile(r"^\.visible \.global \.align 4 \.u32 mpsx_limit_(\w+) = (\d+);\n", re.M)
+TARGET = re.compile(r"^\.target (sm_\w+)", re.M)
+# Pseudo-instructions of metal_stdlib/cuda/tensor/scope.h.
+STAGING = re.compile(r"\tmpsx\.staging (\d+), (\d+);\n")
+SIMDGROUP_STAGING = re.compile(r"mpsx\.simdgroup_staging (%\w+), (\d+);")
+HALF_MEMORY = 113 * 1024  # of a multiprocessor's shared memory (metal_stdlib/cuda/tensor/warpgroup_multiply.h)
 SETTER = "mpsx_set_constants"
 
 
@@ -70,44 +78,74 @@ def parameters(kernel, entry):
     return " ".join(words) or "-"
 
 
-def with_limit(entry, threads):
-    """The entry point with the kernel's limit on threads, which determines how many registers a thread may use."""
+def with_limit(entry, threads, staging=0):
+    """The entry point with the kernel's limit on threads, which determines how many registers a thread may use. A
+    multiprocessor runs two threadgroups of a tensor operation whose staging memory leaves room for them."""
+    if not threads:
+        return entry
     brace = entry.index("\n{")
-    return f"{entry[:brace]}\n.maxntid {threads}, 1, 1{entry[brace:]}" if threads else entry
+    groups = "\n.minnctapersm 2" if 0 < staging <= HALF_MEMORY else ""
+    return f"{entry[:brace]}\n.maxntid {threads}, 1, 1{groups}{entry[brace:]}"
+
+
+class Staging:
+    """The shared memory that the tensor operations of one PTX file use."""
+
+    def __init__(self, text):
+        self.per_simdgroup = max((int(m[2]) for m in SIMDGROUP_STAGING.finditer(text)), default=0)
+
+    def lower(self, text):
+        """The text with its pseudo-instructions replaced by what they mean."""
+        return STAGING.sub("", SIMDGROUP_STAGING.sub(rf"mov.u32 \1, {self.per_simdgroup};", text))
+
+    def of_kernel(self, common, entry):
+        """The bytes per threadgroup and per SIMD group of a kernel, and its number of threads (0 if it may vary)."""
+        found = [(int(m[1]), int(m[2])) for text in (common, entry) for m in STAGING.finditer(text)]
+        uses_simdgroups = any(SIMDGROUP_STAGING.search(text) for text in (common, entry))
+        threads = max((threads for _, threads in found), default=0)
+        return max((size for size, _ in found), default=0), self.per_simdgroup * uses_simdgroups, threads
 
 
 def unit(description, text):
     """The index lines of one PTX file, and its compressed contents."""
     limits = {m[1]: int(m[2]) for m in LIMIT.finditer(text)}
     common, entries = split_entries(LIMIT.sub("", text))
-    common = lower_matmuls(common)
+    staging = Staging(text)
     if SETTER in entries:
         common += entries[SETTER]
-    parts, lines, at = [common.encode()], [], len(common.encode())
+    parts, lines = [lower_matmuls(staging.lower(common)).encode()], []
+    at = len(parts[0])
     for c in description["constants"]:
         lines.append("\t".join(["constant", c["name"], str(c["index"]), c["scalar"] or "-", str(c["components"])]))
     for kernel in description["kernels"]:
         symbol = kernel["symbol"]
-        limit = limits.get(symbol, 0)
-        entry = with_limit(lower_matmuls(entries[symbol]), limit)
+        group, simdgroup, threads = staging.of_kernel(common, entries[symbol])
+        limit = limits.get(symbol, 0) or threads
+        entry = with_limit(lower_matmuls(staging.lower(entries[symbol])), limit, group)
         data = entry.encode()
         lines.append("\t".join(["kernel", str(at), str(len(data)), str(limit), symbol, parameters(kernel, entry),
-                                kernel["name"]]))
+                                kernel["name"], f"{group}:{simdgroup}"]))
         parts.append(data)
         at += len(data)
     data = b"".join(parts)
     packed = zlib.compress(data, 9)
-    return [f"unit\t{len(packed)}\t{len(data)}\t{len(parts[0])}", *lines], packed
+    return [f"unit\t{len(packed)}\t{len(data)}\t{len(parts[0])}\t{target_of(text)}", *lines], packed
+
+
+def target_of(text):
+    """The GPU architecture of a PTX file."""
+    return TARGET.search(text)[1]
 
 
 def pack(described, compiler):
     """The bytes of a library. `described` has pairs of a description (CudaEmitter.description) and a PTX text."""
-    lines, units, owner = ["mpsx-ptx 1", f"compiler\t{compiler}"], [], set()
+    lines, units, owner = ["mpsx-ptx 2", f"compiler\t{compiler}"], [], set()
     for description, text in described:
         for kernel in description["kernels"]:
-            if kernel["name"] in owner:
+            key = kernel["name"], target_of(text)
+            if key in owner:
                 raise MslError(f"kernel '{kernel['name']}' is defined twice")
-            owner.add(kernel["name"])
+            owner.add(key)
         if description["kernels"]:
             more, packed = unit(description, text)
             lines += more

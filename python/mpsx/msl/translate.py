@@ -8,6 +8,7 @@ from .codegen.simt import SimtEmitter
 from .codegen.wide import WideEmitter
 from .kernels import collect_kernels
 from .lowering import lower
+from .passes.tensors import uses_tensors
 from .preprocess import preprocess
 from .source import MslError, Source
 
@@ -81,6 +82,7 @@ def macros(src, mode, general):
     names += ["GENERAL"] if general else []
     names += ["CUDA"] if mode == "cuda" else []
     names += ["THREAD_ELEMENTS"] if mode == "cuda" and "thread_elements" in src.texts else []
+    names += ["TENSORS"] if mode == "cuda" and uses_tensors(src.text) else []
     return "".join(f"#define MPSX_{name} 1\n" for name in names)
 
 

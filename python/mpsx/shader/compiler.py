@@ -124,11 +124,12 @@ class Builder:
     def check(self, source: str, exports: str, folder: Path, header: Path | None) -> None:
         """Raise SyntaxError with the compiler's messages about a translated source followed by `exports`."""
         from ..msl.check.messages import CLANG_FLAGS, FLAGS
+        from ..msl.compiler import CUDA_TENSOR_FLAGS
 
         clang = "clang" in self.compiler.description
         readable = [*(CLANG_FLAGS if clang else FLAGS), "-fsyntax-only", "-x", "c++", "-"]
         if self.target.mode == "cuda":  # zig's own driver would compile it fully
-            flags = [*self.compiler.clang_flags("", "cuda", general=True), *self.tensor_flags()]
+            flags = self.compiler.clang_flags("", "cuda", general=True) + (CUDA_TENSOR_FLAGS if self.tensors else [])
             self.run([*self.clang, *flags, *readable], source + exports)
         elif clang:
             header = self.finish(self.start_source(source, folder, header))
@@ -175,9 +176,7 @@ class Builder:
 
     def tensor_flags(self) -> list[str]:
         """The flags that a source with tensors needs."""
-        from ..msl.compiler import TENSOR_FLAGS
-
-        return TENSOR_FLAGS if self.tensors else []
+        return self.compiler.tensor_flags(self.target.isa, self.target.mode) if self.tensors else []
 
     def run(self, command: list[str], text: str = "", **options: object) -> str:
         """Run a compiler and return its standard output; raise SyntaxError with its messages if it fails."""
@@ -272,6 +271,8 @@ class Builder:
 
         ir = Path(f"{code}.ll")
         self.run([*command, "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", str(code), "-o", str(ir)], env=env)
+        if self.tensors and self.target.mode == "cuda":
+            return  # accumulators stay in registers only if every function is inlined and every loop unrolled
         ir.write_text(limit_code_size(ir.read_text(), self.target.mode))
 
     def compile(self, text: str, folder: Path, header: Path | None, calls: Path) -> Path:

@@ -32,10 +32,12 @@ enum : int {  // CUdevice_attribute
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
   CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
 };
 enum : int {  // CUfunction_attribute
   CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
   CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
+  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
 };
 enum : int {  // CUjit_option
   CU_JIT_ERROR_LOG_BUFFER = 5,
@@ -79,6 +81,7 @@ constexpr unsigned CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2;
   X(cuModuleUnload, "cuModuleUnload", (CUmodule))                                                              \
   X(cuModuleGetFunction, "cuModuleGetFunction", (CUfunction*, CUmodule, const char*))                          \
   X(cuFuncGetAttribute, "cuFuncGetAttribute", (int*, int, CUfunction))                                         \
+  X(cuFuncSetAttribute, "cuFuncSetAttribute", (CUfunction, int, int))                                          \
   X(cuStreamCreate, "cuStreamCreate", (CUstream*, unsigned))                                                   \
   X(cuStreamSynchronize, "cuStreamSynchronize", (CUstream))                                                    \
   X(cuStreamQuery, "cuStreamQuery", (CUstream))                                                                \

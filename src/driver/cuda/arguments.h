@@ -36,9 +36,9 @@ void check(const CudaKernel&, const Argument* arguments, size_t count, const Dis
 
 class Parameters {
  public:
-  // `wait` waits for all work dispatched before.
+  // `threads`: per threadgroup. `wait` waits for all work dispatched before.
   template <typename Wait>
-  Parameters(const CudaKernel&, const Argument* arguments, size_t count, UploadRing&, Wait&& wait);
+  Parameters(const CudaKernel&, const Argument* arguments, size_t count, uint32_t threads, UploadRing&, Wait&& wait);
 
   void** get(Grid& grid) {
     values_[count_] = &grid;
@@ -60,8 +60,9 @@ class Parameters {
 };
 
 template <typename Wait>
-Parameters::Parameters(const CudaKernel& kernel, const Argument* arguments, size_t count, UploadRing& upload,
-                       Wait&& wait) {
+Parameters::Parameters(const CudaKernel& kernel, const Argument* arguments, size_t count, uint32_t threads,
+                       UploadRing& upload, Wait&& wait)
+    : threadgroup_bytes_(uint32_t(round_up_threadgroup_memory(kernel.staging_bytes(threads)))) {
   std::array<const Argument*, kMaxBuffers> buffers{};
   size_t given = 0, locals = 0;
   for (size_t i = 0; i < count; ++i) {

@@ -24,7 +24,7 @@ class CudaDriver final : public Driver {
     info_.name = "cuda";
     info_.device = device_.name;
     info_.compiler = kernels_.compiler();
-    info_.isa = device_.architecture();
+    info_.isa = device_.target();
     info_.total_memory = device_.total_memory;
     traits_.memory = Memory::managed;
     traits_.cores = uint32_t(device_.processors);

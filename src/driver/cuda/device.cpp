@@ -33,6 +33,7 @@ Device::Device(bool open) : api(cuda::api()) {
   major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   processors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  shared_memory = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   if (major < kMinMajor)
     throw Error(name + ": expected compute capability " + std::to_string(kMinMajor) + ".0 or later, got " +
                 std::to_string(major) + "." + std::to_string(minor));

@@ -42,7 +42,7 @@ size_t threadgroup_bytes(std::string_view module) {
 }  // namespace
 
 Kernels::Kernels(const Device& device, CUstream stream, const std::string& path)
-    : device_(device), stream_(stream), library_(path), cache_(device) {}
+    : device_(device), stream_(stream), library_(path, device.target()), cache_(device) {}
 
 Kernels::Loaded::~Loaded() {
   if (module) api.cuModuleUnload(module);
@@ -75,6 +75,12 @@ const CudaKernel* Kernels::get(std::string_view key) {
             "cuFuncGetAttribute");
   kernel.max_threads = uint32_t(most);
   kernel.static_threadgroup_bytes = uint32_t(shared);
+  kernel.staging = found->staging;
+  kernel.simdgroup_staging = found->simdgroup_staging;
+  if (kernel.staging || kernel.simdgroup_staging)
+    api.check(api.cuFuncSetAttribute(kernel.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                     device_.shared_memory - shared),
+              "cuFuncSetAttribute");
   kernel.parameters = found->parameters;
   for (const Parameter& p : kernel.parameters) {
     uint32_t& count = p.kind == Parameter::Kind::threadgroup ? kernel.threadgroups : kernel.buffers;

@@ -1,6 +1,7 @@
 // Kernels by key, compiled on first use. Each kernel and set of function constants has its own module.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -14,6 +15,11 @@ struct CudaKernel final : Kernel {
   CUfunction function = nullptr;
   std::vector<Parameter> parameters;
   uint32_t buffers = 0, threadgroups = 0;  // one more than the highest index of each kind
+  uint32_t staging = 0, simdgroup_staging = 0;  // as in PtxKernel
+  // Shared memory at the beginning of the dynamic part that tensor operations of a threadgroup need.
+  uint32_t staging_bytes(uint32_t threads) const {
+    return std::max(staging, simdgroup_staging * ((threads + simd_width - 1) / simd_width));
+  }
 };
 
 class Kernels final : public Library {

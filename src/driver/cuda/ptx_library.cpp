@@ -62,7 +62,7 @@ Parameter parameter(std::string_view word) {
 
 }  // namespace
 
-PtxLibrary::PtxLibrary(const std::string& path) {
+PtxLibrary::PtxLibrary(const std::string& path, const std::string& target) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat facts{};
   if (file < 0 || fstat(file, &facts) != 0) {
@@ -75,7 +75,7 @@ PtxLibrary::PtxLibrary(const std::string& path) {
   close(file);
   if (mapped_ == MAP_FAILED) throw Error("cannot map " + path + ": " + std::strerror(errno));
   try {
-    read({static_cast<const char*>(mapped_), mapped_size_});
+    read({static_cast<const char*>(mapped_), mapped_size_}, target);
   } catch (const std::exception& e) {
     munmap(mapped_, mapped_size_);
     throw Error(path + " is not a valid library of PTX: " + e.what());
@@ -84,10 +84,11 @@ PtxLibrary::PtxLibrary(const std::string& path) {
 
 PtxLibrary::~PtxLibrary() { munmap(mapped_, mapped_size_); }
 
-void PtxLibrary::read(std::string_view data) {
+void PtxLibrary::read(std::string_view data, const std::string& target) {
   const size_t head = data.find("\nend\n");
-  if (data.rfind("mpsx-ptx 1\n", 0) != 0 || head == data.npos) throw Error("unknown format");
+  if (data.rfind("mpsx-ptx 2\n", 0) != 0 || head == data.npos) throw Error("unknown format");
   size_t at = head + 5;
+  bool usable = false, preferred = false;  // the unit's code, on this GPU
   for (const std::string_view line : split(data.substr(0, head), '\n')) {
     const auto words = split(line, '\t');
     if (words[0] == "compiler") {
@@ -98,6 +99,8 @@ void PtxLibrary::read(std::string_view data) {
       units_.push_back(
           std::make_unique<PtxUnit>(PtxUnit{data.substr(at, packed), number(words.at(2)), number(words.at(3)), {}}));
       at += packed;
+      preferred = words.at(4) == target;
+      usable = preferred || words[4].back() != 'a';
     } else if (words[0] == "constant") {
       const std::string scalar(words.at(3) == "-" ? "" : words.at(3));
       units_.back()->constants.push_back(
@@ -112,7 +115,14 @@ void PtxLibrary::read(std::string_view data) {
       if (words.at(5) != "-")
         for (const std::string_view word : split(words[5], ' ')) kernel.parameters.push_back(parameter(word));
       kernel.name = words.at(6);
-      kernels_.emplace(kernel.name, std::move(kernel));
+      const auto staging = split(words.at(7), ':');
+      kernel.staging = uint32_t(number(staging[0]));
+      kernel.simdgroup_staging = uint32_t(number(staging.at(1)));
+      if (!usable) continue;
+      if (preferred)
+        kernels_.insert_or_assign(kernel.name, kernel);
+      else
+        kernels_.emplace(kernel.name, kernel);
     }
   }
 }

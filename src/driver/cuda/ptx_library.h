@@ -29,11 +29,14 @@ struct PtxKernel {
   std::vector<Parameter> parameters;
   const PtxUnit* unit = nullptr;
   size_t offset = 0, size = 0;  // in the unit
+  // Dynamic shared memory of tensor operations: bytes per threadgroup, and per SIMD group; the larger sum counts.
+  uint32_t staging = 0, simdgroup_staging = 0;
 };
 
 class PtxLibrary {
  public:
-  explicit PtxLibrary(const std::string& path);  // throws Error
+  // `target`: of this GPU ("sm_90a"). A kernel's code for it is used instead of code for every GPU. Throws Error.
+  PtxLibrary(const std::string& path, const std::string& target);
   ~PtxLibrary();
   PtxLibrary(const PtxLibrary&) = delete;
   PtxLibrary& operator=(const PtxLibrary&) = delete;
@@ -45,7 +48,7 @@ class PtxLibrary {
   std::string text(const PtxKernel&);
 
  private:
-  void read(std::string_view data);
+  void read(std::string_view data, const std::string& target);
 
   void* mapped_ = nullptr;
   size_t mapped_size_ = 0;

@@ -1,9 +1,6 @@
 // Building blocks of the entry points that msl/codegen/cuda.py generates.
 #pragma once
 
-// Memory of [[threadgroup(n)]] arguments. The launch sets its size.
-extern "C" __attribute__((address_space(3), aligned(16))) unsigned char mpsx_dynamic_memory[];
-
 // The last parameter of every entry point. A grid beyond CUDA's limits is split into several launches.
 struct mpsx_cuda_grid {
   unsigned threads[3], groups[3];  // of the whole grid

@@ -4,25 +4,38 @@
 namespace mpsx {
 // On Apple's GPUs, a lane holds the thread_elements() of a simdgroup_matrix in row (lane / 4 & 4) + lane / 2 % 4 and
 // column (lane / 4 & 2) * 2 + lane % 2 * 2, and kernels rely on this. Tensor cores use row lane / 4 and column lane %
-// 4 * 2. Files with such a kernel therefore renumber the lanes of full SIMD groups.
-#ifdef MPSX_THREAD_ELEMENTS
+// 4 * 2. Files with such a kernel therefore renumber the lanes of full SIMD groups. Files with tensors, whose fragments have the same
+// rows, use another order, which saves shuffles (tensor/fragment.h).
+#if defined(MPSX_THREAD_ELEMENTS) || defined(MPSX_TENSORS)
 MPSX_FN bool lanes_differ() {
   return (unsigned(__nvvm_read_ptx_sreg_tid_x()) | 31u) < unsigned(__nvvm_read_ptx_sreg_ntid_x());
 }
-MPSX_FN unsigned metal_lane(unsigned i) {
-  return lanes_differ() ? (i & 17u) | (i >> 1 & 1u) << 3 | (i >> 3 & 1u) << 2 | (i >> 2 & 1u) << 1 : i;
+// Bits 4 to 0 of the lane number that kernels see are bits A to E of the hardware's, and conversely.
+MPSX_FN unsigned permuted_bits(unsigned i, int a, int b, int c, int d, int e) {
+  return (i >> a & 1u) << 4 | (i >> b & 1u) << 3 | (i >> c & 1u) << 2 | (i >> d & 1u) << 1 | (i >> e & 1u);
 }
-MPSX_FN unsigned hardware_lane(unsigned i) {
-  return lanes_differ() ? (i & 17u) | (i >> 3 & 1u) << 1 | (i >> 2 & 1u) << 3 | (i >> 1 & 1u) << 2 : i;
+// Swaps the lanes of a bit mask whose numbers differ in two bits, one of which is set; `shift` is their distance.
+MPSX_FN unsigned swapped_lanes(unsigned mask, unsigned lanes, int shift) {
+  const unsigned t = (mask >> shift ^ mask) & lanes;
+  return mask ^ t ^ t << shift;
 }
+#ifdef MPSX_THREAD_ELEMENTS
+MPSX_FN unsigned metal_lane(unsigned i) { return lanes_differ() ? permuted_bits(i, 4, 1, 3, 2, 0) : i; }
+MPSX_FN unsigned hardware_lane(unsigned i) { return lanes_differ() ? permuted_bits(i, 4, 2, 1, 3, 0) : i; }
 // Converts a bit mask of hardware lanes to Metal lanes.
 MPSX_FN unsigned metal_lanes(unsigned mask) {
-  unsigned m = mask, t = (m >> 2 ^ m) & 0x0c0c0c0cu;
-  m ^= t ^ t << 2;
-  t = (m >> 4 ^ m) & 0x00f000f0u;
-  m ^= t ^ t << 4;
+  const unsigned m = swapped_lanes(swapped_lanes(mask, 0x0c0c0c0cu, 2), 0x00f000f0u, 4);
   return lanes_differ() ? m : mask;
 }
+#else
+MPSX_FN unsigned metal_lane(unsigned i) { return lanes_differ() ? permuted_bits(i, 3, 1, 4, 2, 0) : i; }
+MPSX_FN unsigned hardware_lane(unsigned i) { return lanes_differ() ? permuted_bits(i, 2, 4, 1, 3, 0) : i; }
+MPSX_FN unsigned metal_lanes(unsigned mask) {
+  unsigned m = swapped_lanes(swapped_lanes(mask, 0x0000ff00u, 8), 0x00f000f0u, 4);
+  m = swapped_lanes(m, 0x00cc00ccu, 6);
+  return lanes_differ() ? m : mask;
+}
+#endif
 #else
 MPSX_FN unsigned metal_lane(unsigned i) { return i; }
 MPSX_FN unsigned hardware_lane(unsigned i) { return i; }

@@ -12,6 +12,14 @@
   const mpsx_threadgroup* const group = thread->group; \
   (void)args, (void)launch, (void)thread, (void)group;
 
+// Memory of tensor operations, followed by that of [[threadgroup(n)]] arguments. The launch sets its size.
+#ifdef MPSX_TENSORS
+#define MPSX_DYNAMIC_ALIGNMENT 1024  // of the tiles of tensor operations, which are at the beginning
+#else
+#define MPSX_DYNAMIC_ALIGNMENT 16
+#endif
+extern "C" __attribute__((address_space(3), aligned(MPSX_DYNAMIC_ALIGNMENT))) unsigned char mpsx_dynamic_memory[];
+
 namespace mpsx {
 // The memory of the file's threadgroup variable KEY, uninitialized as in Metal.
 template <class V, unsigned KEY>

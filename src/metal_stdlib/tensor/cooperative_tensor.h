@@ -18,6 +18,11 @@ struct coordinates<reduced_layout<L, OF_ROWS>> {
   typedef metal::extents<int, size_t(reduced_layout<L, OF_ROWS>::kSize)> extents_type;
   static MPSX_FN int at(int thread, int i, size_t) { return reduced_layout<L, OF_ROWS>::position(thread, i); }
 };
+// Stores all elements of a layout to a tensor, where `exists`.
+template <class L>
+struct matrix_store {
+  static constexpr bool exists = false;
+};
 template <class L>
 struct layout_scope {
   typedef typename L::scope type;
@@ -100,15 +105,19 @@ class cooperative_tensor {
   // Copies the elements that exist and are within the extents of `source` or `target`.
   template <class E, class S, class D, class... T>
   MPSX_FN void load(const tensor<E, S, D, T...>& source) {
-    visit(source, [&](int i, auto& element) { elements_[i] = ElementType(element); });
+    visit(source, [&](int i, auto& element) __attribute__((always_inline)) { elements_[i] = ElementType(element); });
   }
   template <class E, class S, class D, class... T>
   MPSX_FN void store(const tensor<E, S, D, T...>& target) const {
     typedef typename tensor<E, S, D, T...>::value_type V;
-    visit(target, [&](int i, auto& element) { element = V(elements_[i]); });
+    if constexpr (mpsx::matrix_store<mpsx_layout>::exists)
+      mpsx::matrix_store<mpsx_layout>::store(elements_, target);
+    else
+      visit(target, [&](int i, auto& element) __attribute__((always_inline)) { element = V(elements_[i]); });
   }
 
   MPSX_FN const ElementType* mpsx_elements() const { return elements_; }
+  MPSX_FN ElementType* mpsx_elements() { return elements_; }
 
  private:
   MPSX_FN int coordinate(int i, size_t d) const {

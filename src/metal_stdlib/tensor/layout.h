@@ -65,15 +65,13 @@ struct fragment_layout {
   static constexpr int element(int row, int column) {
     return (row / 2 * (COLUMNS / 16) + column / 4) * 8 + row % 2 * 4 + column % 4;
   }
-  static MPSX_FN int slot_row(int thread, int slot) {
-    return slot / 2 * 16 + slot % 2 * 8 + (thread / 4 & 4) + thread / 2 % 4;
-  }
-  static MPSX_FN int slot_column(int thread, int slot) {
-    return slot / 4 * 16 + ((thread / 4 & 2) + thread % 2) * 4 + slot % 4;
+  static MPSX_FN int slot_row(int lane, int slot) { return slot / 2 * 16 + slot % 2 * 8 + fragment_row(lane); }
+  static MPSX_FN int slot_column(int lane, int slot) {
+    return slot / 4 * 16 + fragment_column_group(lane) * 4 + slot % 4;
   }
   static MPSX_FN int owner(int row, int column, int& i) {
     i = element(row / 16 * 2 + row / 8 % 2, column / 16 * 4 + column % 4);
-    return (row & 4) << 2 | (row & 3) << 1 | (column & 8) | (column >> 2 & 1);
+    return fragment_lane(row % 8, column % 16 / 4);
   }
 };
 

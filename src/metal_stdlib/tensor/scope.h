@@ -2,6 +2,11 @@
 #pragma once
 
 namespace mpsx {
+// A lane's first row in a 16x16 fragment and its group of four columns, and the inverse.
+MPSX_FN int fragment_row(int lane) { return (lane / 4 & 4) + lane / 2 % 4; }
+MPSX_FN int fragment_column_group(int lane) { return (lane / 4 & 2) + lane % 2; }
+MPSX_FN int fragment_lane(int row, int group) { return (row & 4) << 2 | (row & 3) << 1 | (group & 2) << 2 | (group & 1); }
+
 #ifdef MPSX_SIMT
 template <class Scope>
 MPSX_FN int scope_thread() {

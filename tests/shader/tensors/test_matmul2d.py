@@ -124,3 +124,27 @@ def test_scopes(name):
     lib = library(kernels)
     for i, kernel in enumerate(kernels):
         check(lib, i, kernel, 70, 66, 48)
+
+
+@pytest.mark.parametrize("dtype", ["float", "half", "bfloat"])
+def test_infinities_and_nan(dtype):
+    """Non-finite elements, and floats that round to infinity in a narrower type, change only their rows and columns."""
+    kernels = [("cooperative", dtype, dtype, "float", "float", m, n, False, True, f"execution_simdgroups<{groups}>")
+               for m, n, groups in ((64, 64, 4), (32, 32, 2), (128, 128, 8))]  # fmt: skip
+    lib = library(kernels)
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.rand(130, 72, generator=generator) - 0.5 for _ in range(2))
+    a[::7, 3] = 3.4028e38  # its products and their sums are finite floats
+    for matrix in (a, b):
+        for value in (float("inf"), float("-inf"), float("nan"), 0.0):
+            rows = torch.randint(0, 130, (3,), generator=generator)
+            matrix[rows, torch.randint(4, 72, (3,), generator=generator)] = value
+    a, b = a.to(DTYPES[dtype]), b.to(DTYPES[dtype])
+    expected = a.float() @ b.float().T
+    for i, kernel in enumerate(kernels):
+        _, _, _, _, _, m, n, _, _, scope = kernel
+        c, threads = torch.empty(130, 130, device="mpsx"), threads_of(scope)
+        getattr(lib, f"k{i}")(a.to("mpsx"), b.to("mpsx"), c, [130, 130, 72, 72, 72, 130], torch.zeros(130, device="mpsx"),
+                              arg_casts={3: "int32"}, threads=(-(-130 // n) * threads, -(-130 // m)),
+                              group_size=(threads, 1))  # fmt: skip
+        torch.testing.assert_close(c.cpu(), expected, rtol=1e-4, atol=1e-4, equal_nan=True, msg=str(kernel))

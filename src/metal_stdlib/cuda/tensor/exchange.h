@@ -1,0 +1,114 @@
+// Moves elements between threads: reductions, and changes of layout.
+#pragma once
+
+namespace mpsx {
+template <class T>
+MPSX_FN T reduced(mpp::tensor_ops::reduction_operation operation, T a, T b) {
+  switch (operation) {
+    case mpp::tensor_ops::reduction_operation::max: return metal::max(a, b);
+    case mpp::tensor_ops::reduction_operation::min: return metal::min(a, b);
+    default: return T(a + b);
+  }
+}
+template <class T>
+MPSX_FN T shuffled_xor(T v, int mask) {
+  if constexpr (sizeof(T) == 4)
+    return __builtin_bit_cast(T, shuffle_xor(__builtin_bit_cast(unsigned, v), mask));
+  else
+    return metal::as_type<T>(metal::ushort(shuffle_xor(unsigned(metal::as_type<metal::ushort>(v)), mask)));
+}
+
+// The bits of a lane's number that lanes with elements of the same row (or column) differ in, and the warps that share
+// them. A layout that is not one of tensor cores has one thread.
+template <class L>
+struct sharing {
+  static constexpr int kRowLanes = 3, kColumnLanes = 28, kWarpRows = 1, kWarpColumns = 1;
+};
+template <int ROWS, int COLUMNS, class Scope, int WARP_ROWS, int WARP_COLUMNS>
+struct sharing<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
+  static constexpr int kRowLanes = 3, kColumnLanes = 28, kWarpRows = WARP_ROWS, kWarpColumns = WARP_COLUMNS;
+};
+
+template <bool OF_ROWS, class S, class D, class T>
+MPSX_FN void reduce_matrix(const S& source, D& destination, mpp::tensor_ops::reduction_operation operation, T identity,
+                           const char*, int) {
+  typedef typename S::mpsx_layout L;
+  typedef typename D::mpsx_layout R;
+  typedef typename L::scope Scope;
+  static_assert(R::kOfRows == OF_ROWS && same_slots<L, typename R::source, OF_ROWS>(),
+                "reduce_rows and reduce_columns need a destination of the source's operation");
+  constexpr int kAcross = OF_ROWS ? L::kThreadColumns : L::kThreadRows;
+  constexpr int kLanes = L::kThreads == 1 ? 0 : OF_ROWS ? sharing<L>::kRowLanes : sharing<L>::kColumnLanes;
+  constexpr int kWarps = OF_ROWS ? sharing<L>::kWarpColumns : sharing<L>::kWarpRows;
+  const int thread = scope_thread<Scope>();
+#pragma unroll
+  for (int slot = 0; slot < R::kCapacity; ++slot) {
+    T result = identity;
+#pragma unroll
+    for (int k = 0; k < kAcross; ++k) {
+      const int i = OF_ROWS ? L::element(slot, k) : L::element(k, slot);
+      const int at = OF_ROWS ? L::slot_column(thread, k) : L::slot_row(thread, k);
+      if (at < (OF_ROWS ? L::kColumns : L::kRows)) result = reduced(operation, result, source[i]);
+    }
+#pragma unroll
+    for (int bit = 1; bit < 32; bit *= 2)
+      if (kLanes & bit) result = reduced(operation, result, shuffled_xor(result, bit));
+    destination[slot] = result;
+  }
+  if constexpr (kWarps > 1) {
+    // One partial result per warp and row or column.
+    constexpr unsigned kBytes = unsigned(R::kSize * kWarps * int(sizeof(T)));
+    T* const partial = (T*)(MPSX_SHARED T*)(unsigned long)staging_memory<Scope, kBytes>();
+    const int warp = OF_ROWS ? L::warp_column(thread) : L::warp_row(thread);
+    scope_barrier<Scope>();
+#pragma unroll
+    for (int slot = 0; slot < R::kCapacity; ++slot) {
+      const int at = R::position(thread, slot);
+      if (at < R::kSize) partial[warp * R::kSize + at] = destination[slot];
+    }
+    scope_barrier<Scope>();
+#pragma unroll
+    for (int slot = 0; slot < R::kCapacity; ++slot) {
+      const int at = R::position(thread, slot);
+      T result = identity;
+      for (int w = 0; w < kWarps && at < R::kSize; ++w) result = reduced(operation, result, partial[w * R::kSize + at]);
+      destination[slot] = result;
+    }
+    scope_barrier<Scope>();
+  }
+}
+
+// Copies elements between layouts of the same matrix, through threadgroup memory where threads differ.
+template <class Scope, class A, class B, class S, class D>
+MPSX_FN void exchange_elements(const S* source, D* destination) {
+  static_assert(A::kRows == B::kRows && A::kColumns == B::kColumns,
+                "matmul2d: a cooperative operand needs the extents of its source");
+  if constexpr (metal::is_same_v<A, B> || (same_slots<A, B, true>() && same_slots<A, B, false>())) {
+#pragma unroll
+    for (int i = 0; i < A::kCapacity; ++i)
+      destination[B::element(A::row_slot(i), A::column_slot(i))] = D(source[i]);
+  } else {
+    constexpr unsigned kBytes = unsigned(A::kRows * A::kColumns * int(sizeof(D)) + 15) / 16 * 16;
+    const int thread = scope_thread<Scope>();
+    D* const matrix = (D*)(MPSX_SHARED D*)(unsigned long)staging_memory<Scope, kBytes>();
+    scope_barrier<Scope>();
+#pragma unroll
+    for (int i = 0; i < A::kCapacity; ++i) {
+      const int row = element_row<A>(thread, i), column = element_column<A>(thread, i);
+      if (row < A::kRows && column < A::kColumns) matrix[row * A::kColumns + column] = D(source[i]);
+    }
+    scope_barrier<Scope>();
+#pragma unroll
+    for (int i = 0; i < B::kCapacity; ++i) {
+      const int row = element_row<B>(thread, i), column = element_column<B>(thread, i);
+      if (row < B::kRows && column < B::kColumns) destination[i] = matrix[row * B::kColumns + column];
+    }
+    scope_barrier<Scope>();
+  }
+}
+template <class Scope, class S, class D>
+MPSX_FN void convert_layout(const S& source, D& destination, const char*, int) {
+  exchange_elements<Scope, typename S::mpsx_layout, typename D::mpsx_layout>(source.mpsx_elements(),
+                                                                            destination.mpsx_elements());
+}
+}  // namespace mpsx

@@ -1,0 +1,95 @@
+// matmul2d of 16 x 32 x 16 by one SIMD group, whose fragments kernels know (tensor/layout.h), on mma.sync.
+//
+// A lane holds row r(g) and row r(g) + 8 of a 16x16 fragment, and columns 4 q to 4 q + 3, where g = lane / 4, q = lane %
+// 4, and r(g) = 0, 1, 4, 5, 2, 3, 6, 7 (scope.h). mma.sync wants rows g and g + 8, and column pairs 2 q and 2 q + 8. The
+// order of K does not matter, so the pairs at 4 q and 4 q + 2 take those places. The columns of the result must then be
+// in the same order, so B's rows of n are exchanged between lanes 16 apart.
+#pragma once
+
+namespace mpsx {
+// Words of two 16-bit elements: row r(g) and columns 4 q, 4 q + 2; then row r(g) + 8.
+struct fragment16 {
+  unsigned word[4];
+};
+template <class T>
+MPSX_FN fragment16 pack_fragment(const T* elements) {
+  fragment16 f;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    f.word[i] = unsigned(metal::as_type<metal::ushort>(T(elements[i * 2]))) |
+                unsigned(metal::as_type<metal::ushort>(T(elements[i * 2 + 1]))) << 16;
+  return f;
+}
+// Rows 0, 1, 4, 5, 8, 9, 12, 13 in words 0 and 1, in the order of g, and the rows 2 further in words 2 and 3; and back.
+#ifndef MPSX_THREAD_ELEMENTS
+MPSX_FN fragment16 exchange_rows(const fragment16& f) {
+  const bool high = unsigned(__nvvm_read_ptx_sreg_tid_x()) & 16u;
+  const unsigned x = shuffle_xor(high ? f.word[0] : f.word[2], 16), y = shuffle_xor(high ? f.word[1] : f.word[3], 16);
+  return high ? fragment16{{x, y, f.word[2], f.word[3]}} : fragment16{{f.word[0], f.word[1], x, y}};
+}
+MPSX_FN fragment16 restore_rows(const fragment16& f) { return exchange_rows(f); }
+#else  // r(g) is g
+// Words i and i + 1 of lane 4 g + q, where i is 2 if `second`.
+MPSX_FN void take_row(const fragment16& f, unsigned g, bool second, unsigned (&row)[2]) {
+  const int source = int(g * 4 + unsigned(__nvvm_read_ptx_sreg_tid_x()) % 4u);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const unsigned a = unsigned(__nvvm_shfl_sync_idx_i32(~0u, int(f.word[i]), source, 31));
+    const unsigned b = unsigned(__nvvm_shfl_sync_idx_i32(~0u, int(f.word[2 + i]), source, 31));
+    row[i] = second ? b : a;
+  }
+}
+MPSX_FN fragment16 exchange_rows(const fragment16& f) {
+  const unsigned g = unsigned(__nvvm_read_ptx_sreg_tid_x()) / 4u % 8u, n = g / 2 * 4 + g % 2;
+  unsigned x[2], y[2];
+  take_row(f, n % 8, n >= 8, x), take_row(f, (n + 2) % 8, n >= 8, y);
+  return {{x[0], x[1], y[0], y[1]}};
+}
+MPSX_FN fragment16 restore_rows(const fragment16& f) {
+  const unsigned g = unsigned(__nvvm_read_ptx_sreg_tid_x()) / 4u % 8u, source = g / 4 * 2 + g % 2;
+  unsigned x[2], y[2];
+  take_row(f, source, g / 2 % 2, x), take_row(f, source + 4, g / 2 % 2, y);
+  return {{x[0], x[1], y[0], y[1]}};
+}
+#endif
+// The transposed fragment, with rows in the order of exchange_rows.
+MPSX_FN fragment16 transpose_rows(const fragment16& f) {
+  const fragment16 r = exchange_rows(f);
+  return {{metal::mpsx_transposed(r.word[0]), metal::mpsx_transposed(r.word[2]), metal::mpsx_transposed(r.word[1]),
+           metal::mpsx_transposed(r.word[3])}};
+}
+
+template <matmul2d_descriptor D, class T, class S>
+MPSX_FN void multiply_fragments(const T (&left)[8], const T (&right)[16], S (&sums)[16]) {
+  typedef metal::conditional_t<is_half_type<T>, f16_operands, bf16_operands> O;
+  fragment16 a = pack_fragment(left);
+  if constexpr (D.transpose_left) a = restore_rows(transpose_rows(a));
+  const unsigned rows[4] = {a.word[0], a.word[2], a.word[1], a.word[3]};
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const fragment16 f = pack_fragment(right + half * 8);
+    const fragment16 b = D.transpose_right ? exchange_rows(f) : transpose_rows(f);
+#pragma unroll
+    for (int pair = 0; pair < 2; ++pair) {  // columns 4 q + 2 pair and the next
+      float* const d = sums + half * 8 + pair * 2;
+      float block[4] = {d[0], d[1], d[4], d[5]};
+      const unsigned columns[2] = {b.word[pair * 2], b.word[pair * 2 + 1]};
+      mma(O(), block, rows, columns);
+      d[0] = block[0], d[1] = block[1], d[4] = block[2], d[5] = block[3];
+    }
+  }
+}
+
+// The elements of an operand: of a cooperative tensor, or loaded from a tensor.
+template <class L, class X, class T>
+MPSX_FN void load_fragment(const X& source, int lane, T (&elements)[L::kCapacity]) {
+  if constexpr (is_tensor_v<X>) {
+    const tensor_reader<X> reader{source};
+#pragma unroll
+    for (int i = 0; i < L::kCapacity; ++i) elements[i] = reader.get(element_row<L>(lane, i), element_column<L>(lane, i));
+  } else {
+#pragma unroll
+    for (int i = 0; i < L::kCapacity; ++i) elements[i] = source[i];
+  }
+}
+}  // namespace mpsx

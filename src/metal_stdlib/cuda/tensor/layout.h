@@ -1,0 +1,57 @@
+// The layout of destinations: accumulators of mma.sync and wgmma.
+#pragma once
+
+namespace mpsx {
+// Warps form a grid of WARP_ROWS x WARP_COLUMNS. Each accumulates blocks of 16 x 8: rows 16 WARP_ROWS apart, and
+// adjacent columns. In a block, a lane holds rows lane / 4 and lane / 4 + 8, and two adjacent columns. With WARP_ROWS a
+// multiple of 4, the blocks of four warps are those of one wgmma.
+template <int ROWS, int COLUMNS, class Scope, int WARP_ROWS, int WARP_COLUMNS>
+struct mma_layout {
+  typedef Scope scope;
+  static constexpr int kRows = ROWS, kColumns = COLUMNS, kThreads = scope_size<Scope>::threads;
+  static constexpr int kWarpRows = WARP_ROWS, kWarpColumns = WARP_COLUMNS;
+  static constexpr int kBlockRows = (ROWS + 16 * WARP_ROWS - 1) / (16 * WARP_ROWS);       // of one warp
+  static constexpr int kBlockColumns = (COLUMNS + 8 * WARP_COLUMNS - 1) / (8 * WARP_COLUMNS);
+  static constexpr int kThreadRows = kBlockRows * 2, kThreadColumns = kBlockColumns * 2;
+  static constexpr int kCapacity = kThreadRows * kThreadColumns;
+  static constexpr bool kFixed = true;
+
+  static constexpr int row_slot(int i) { return i / 4 / kBlockColumns * 2 + i / 2 % 2; }
+  static constexpr int column_slot(int i) { return i / 4 % kBlockColumns * 2 + i % 2; }
+  static constexpr int element(int row, int column) {
+    return (row / 2 * kBlockColumns + column / 2) * 4 + row % 2 * 2 + column % 2;
+  }
+  static MPSX_FN int warp_row(int thread) { return thread / 32 % WARP_ROWS; }
+  static MPSX_FN int warp_column(int thread) { return thread / 32 / WARP_ROWS; }
+  static MPSX_FN int slot_row(int thread, int slot) {
+    return (slot / 2 * WARP_ROWS + warp_row(thread)) * 16 + slot % 2 * 8 + thread % 32 / 4;
+  }
+  static MPSX_FN int slot_column(int thread, int slot) {
+    return (warp_column(thread) * kBlockColumns + slot / 2) * 8 + thread % 4 * 2 + slot % 2;
+  }
+};
+
+// The warps in the direction of the rows: as many as have 16 rows each, so that every warp reads few columns of B.
+constexpr int warp_rows(int rows, int warps) {
+  int found = 1;
+  for (int n = 2; n <= warps; ++n)
+    if (warps % n == 0 && n * 16 <= rows) found = n;
+  return found;
+}
+
+template <matmul2d_descriptor D, class Scope>
+struct accumulator_layout {
+  static constexpr int kWarps = scope_size<Scope>::simdgroups, kWarpRows = warp_rows(D.m, kWarps);
+  typedef mma_layout<D.m, D.n, Scope, kWarpRows, kWarps / kWarpRows> type;
+};
+template <matmul2d_descriptor D>
+struct accumulator_layout<D, metal::execution_thread> {
+  typedef grid_layout<D.m, D.n, metal::execution_thread> type;
+};
+template <matmul2d_descriptor D, class Scope, bool FRAGMENT = matmul_shape<D>::template is_fragment<Scope>>
+struct destination_layout : accumulator_layout<D, Scope> {};
+template <matmul2d_descriptor D, class Scope>
+struct destination_layout<D, Scope, true> {
+  typedef fragment_layout<D.m, D.n> type;
+};
+}  // namespace mpsx

@@ -1,0 +1,142 @@
+// matmul2d on NVIDIA GPUs: chooses the instructions for the operands and the scope.
+#pragma once
+
+// The order matters: later headers use earlier ones.
+// clang-format off
+#include "ptx.h"
+#include "layout.h"
+#include "mma.h"
+#include "warp_multiply.h"
+#include "fragment.h"
+#include "exchange.h"
+#include "store.h"
+#ifdef MPSX_SM90
+#include "tma.h"
+#include "wgmma.h"
+#include "tile.h"
+#include "warpgroup_multiply.h"
+#include "warpgroup_multiply_f32.h"
+#endif
+// clang-format on
+
+namespace mpsx {
+// Calls f(i, element) for the accumulators that `destination` has: those within a tensor's extents.
+template <class L, class C, class F>
+MPSX_FN void visit_destination(C& destination, int thread, F f) {
+#pragma unroll
+  for (int i = 0; i < L::kCapacity; ++i) {
+    if constexpr (is_cooperative_v<C>) {
+      f(i, destination[i]);
+    } else {
+      const int row = element_row<L>(thread, i), column = element_column<L>(thread, i);
+      const bool inside = row < L::kRows && column < L::kColumns && column < int(destination.get_extent(0)) &&
+                          row < int(destination.get_extent(1));
+      if (inside)
+        f(i, destination.mpsx_data()[long(column) * long(destination.get_stride(0)) +
+                                     long(row) * long(destination.get_stride(1))]);
+    }
+  }
+}
+// Accumulators start at the destination's elements, or at zero.
+template <matmul2d_descriptor D, class L, class S, class C>
+MPSX_FN void load_destination(C& destination, int thread, S (&sums)[L::kCapacity]) {
+#pragma unroll
+  for (int i = 0; i < L::kCapacity; ++i) sums[i] = S(0);
+  if constexpr (D.mpsx_accumulates())
+    visit_destination<L>(destination, thread, [&](int i, auto& element) __attribute__((always_inline)) { sums[i] = S(element); });
+}
+template <class L, class S, class C>
+MPSX_FN void store_destination(C& destination, int thread, const S (&sums)[L::kCapacity]) {
+  typedef element_of_t<C> T;
+  if constexpr (is_tensor_v<C> && matrix_store<L>::exists)
+    matrix_store<L>::store(sums, destination);
+  else
+    visit_destination<L>(destination, thread, [&](int i, auto& element) __attribute__((always_inline)) { element = T(sums[i]); });
+}
+
+// One thread multiplies alone.
+template <matmul2d_descriptor D, class A, class B, class C>
+MPSX_FN void multiply_in_thread(const A& left, const B& right, C& destination) {
+  typedef grid_layout<D.m, D.n, metal::execution_thread> L;
+  typedef metal::conditional_t<metal::is_same_v<element_of_t<C>, int>, int, float> S;
+  S sums[L::kCapacity];
+  load_destination<D, L>(destination, 0, sums);
+  const auto get = [](const auto& x, int row, int column) __attribute__((always_inline)) {
+    typedef metal::remove_cvref_t<decltype(x)> X;
+    if constexpr (is_tensor_v<X>)
+      return S(tensor_reader<X>{x}.get(row, column));
+    else
+      return S(x[row * X::mpsx_layout::kColumns + column]);
+  };
+  const int depth = depth_of<D>(left, right);
+  for (int k = 0; k < depth; ++k)
+#pragma unroll
+    for (int i = 0; i < L::kCapacity; ++i) {
+      const S a = D.transpose_left ? get(left, k, i / D.n) : get(left, i / D.n, k);
+      const S b = D.transpose_right ? get(right, i % D.n, k) : get(right, k, i % D.n);
+      sums[i] += a * b;
+    }
+  store_destination<L>(destination, 0, sums);
+}
+
+// SIMD groups multiply by mma.sync, or by wgmma where they can.
+template <matmul2d_descriptor D, class Scope, class L, class A, class B, class S>
+MPSX_FN void accumulate(const A& left, const B& right, int thread, S (&sums)[L::kCapacity]) {
+#ifdef MPSX_SM90
+  if constexpr (uses_warpgroups<D, Scope, A, B>())
+    return warpgroup_multiply<D, Scope>(left, right, thread, sums);
+  if constexpr (uses_tf32_warpgroups<D, Scope, A, B>())
+    return tf32_warpgroup_multiply<D, Scope>(left, right, thread, sums);
+#endif
+  warp_multiply<D, Scope>(left, right, thread, sums);
+}
+
+template <matmul2d_descriptor D, class Scope, class A, class B, class C>
+MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*, int) {
+  typedef element_of_t<A> TA;
+  typedef element_of_t<B> TB;
+  typedef typename destination_layout<D, Scope>::type L;
+  if constexpr (metal::is_same_v<Scope, metal::execution_thread>) {
+    multiply_in_thread<D>(left, right, destination);
+  } else {
+    staging_memory<Scope, 0>();  // tells the driver the number of threads
+    const int thread = scope_thread<Scope>();
+    typedef accumulator_of<A, B> S;
+    if constexpr (matmul_shape<D>::template is_fragment<Scope> && metal::is_same_v<TA, TB> &&
+                  (is_half_type<TA> || is_bfloat_type<TA>)) {
+      typedef matmul_shape<D> shape;
+      float sums[L::kCapacity];
+      TA a[8], b[16];
+      load_destination<D, L>(destination, thread, sums);
+      load_fragment<fragment_layout<shape::kLeftRows, shape::kLeftColumns>>(left, thread, a);
+      load_fragment<fragment_layout<shape::kRightRows, shape::kRightColumns>>(right, thread, b);
+      multiply_fragments<D>(a, b, sums);
+      store_destination<L>(destination, thread, sums);
+    } else if constexpr (metal::is_same_v<S, int> && !metal::is_same_v<element_of_t<C>, int>) {
+      // Integers that a float destination accumulates: add their sum.
+      typedef typename accumulator_layout<D, Scope>::type M;
+      int sums[M::kCapacity] = {};
+      accumulate<D, Scope, M>(left, right, thread, sums);
+      float added[L::kCapacity], old[L::kCapacity];
+      exchange_elements<Scope, M, L>(sums, added);
+      load_destination<D, L>(destination, thread, old);
+#pragma unroll
+      for (int i = 0; i < L::kCapacity; ++i) added[i] += old[i];
+      store_destination<L>(destination, thread, added);
+    } else if constexpr (metal::is_same_v<L, typename accumulator_layout<D, Scope>::type>) {
+      S sums[L::kCapacity];
+      load_destination<D, L>(destination, thread, sums);
+      accumulate<D, Scope, L>(left, right, thread, sums);
+      store_destination<L>(destination, thread, sums);
+    } else {  // a fragment that mma.sync computes in another layout
+      typedef typename accumulator_layout<D, Scope>::type M;
+      S old[L::kCapacity], sums[M::kCapacity];
+      load_destination<D, L>(destination, thread, old);
+      exchange_elements<Scope, L, M>(old, sums);
+      accumulate<D, Scope, M>(left, right, thread, sums);
+      exchange_elements<Scope, M, L>(sums, old);
+      store_destination<L>(destination, thread, old);
+    }
+  }
+}
+}  // namespace mpsx

@@ -1,0 +1,86 @@
+// PTX instructions that tensor operations use (PTX ISA 8.3). Addresses of shared memory are 32 bits wide.
+#pragma once
+
+#define MPSX_GLOBAL __attribute__((address_space(1)))
+#define MPSX_SHARED __attribute__((address_space(3)))
+
+namespace mpsx {
+typedef unsigned word4 __attribute__((ext_vector_type(4)));
+
+MPSX_FN unsigned shared_address(const void* p) { return unsigned((unsigned long)(MPSX_SHARED const char*)p); }
+MPSX_FN unsigned bits_of(float v) { return __builtin_bit_cast(unsigned, v); }
+MPSX_FN float float_of(unsigned v) { return __builtin_bit_cast(float, v); }
+MPSX_FN unsigned shuffle_xor(unsigned v, int mask) {
+  return unsigned(__nvvm_shfl_sync_bfly_i32(~0u, int(v), mask, 31));
+}
+
+// Shared memory
+MPSX_FN void store_shared(unsigned to, word4 v) {
+  __asm__ volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                   : "memory");
+}
+MPSX_FN void store_shared(unsigned to, unsigned v) {
+  __asm__ volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
+}
+MPSX_FN word4 load_shared4(unsigned from) {
+  unsigned a, b, c, d;
+  __asm__ volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from)
+                   : "memory");
+  return word4{a, b, c, d};
+}
+MPSX_FN unsigned load_shared(unsigned from) {
+  unsigned v;
+  __asm__ volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
+  return v;
+}
+
+// Asynchronous copies of 16 bytes, the last of which are zero if `bytes` is less.
+MPSX_FN void copy_async(unsigned to, const void* from, unsigned bytes) {
+  __asm__ volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+                   : "memory");
+}
+MPSX_FN void copy_async_commit() { __asm__ volatile("cp.async.commit_group;" ::: "memory"); }
+template <int PENDING>
+MPSX_FN void copy_async_wait() {
+  __asm__ volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+#ifdef MPSX_SM90
+// mbarriers
+MPSX_FN void mbarrier_init(unsigned barrier, unsigned arrivals) {
+  __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+MPSX_FN void mbarrier_invalidate(unsigned barrier) {
+  __asm__ volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+MPSX_FN void mbarrier_expect(unsigned barrier, unsigned bytes) {
+  __asm__ volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+MPSX_FN void mbarrier_arrive(unsigned barrier) {
+  __asm__ volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+MPSX_FN void mbarrier_wait(unsigned barrier, unsigned parity) {
+  __asm__ volatile(
+      "\t{\n.reg .pred done;\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra DONE;\n"
+      "bra WAIT;\nDONE:\n\t}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+MPSX_FN void fence_mbarrier_init() { __asm__ volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+// Orders writes to shared memory before its use by TMA and wgmma.
+MPSX_FN void fence_async_proxy() { __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// wgmma
+MPSX_FN void wgmma_fence() { __asm__ volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+MPSX_FN void wgmma_commit() { __asm__ volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING>
+MPSX_FN void wgmma_wait() {
+  __asm__ volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+// A matrix descriptor with 128-byte swizzle; offsets in bytes (PTX ISA, "Matrix Descriptor").
+MPSX_FN unsigned long matrix_descriptor(unsigned address, unsigned leading_offset, unsigned stride_offset) {
+  return (unsigned long)((address & 0x3ffff) >> 4) | (unsigned long)(leading_offset >> 4) << 16 |
+         (unsigned long)(stride_offset >> 4) << 32 | 1ul << 62;
+}
+#endif
+}  // namespace mpsx

@@ -1,0 +1,45 @@
+// The threads of a tensor operation's scope on NVIDIA GPUs. Threads are numbered as in hardware, since layouts follow
+// the fragments of tensor cores.
+#pragma once
+
+namespace mpsx {
+template <class Scope>
+MPSX_FN int scope_thread() {
+  if constexpr (scope_size<Scope>::threads == 1) return 0;
+  const unsigned thread = unsigned(__nvvm_read_ptx_sreg_tid_x());
+  return int(scope_size<Scope>::simdgroups == 1 ? thread & 31u : thread);
+}
+MPSX_FN unsigned layout_seed() { return 0; }
+// The row of a lane in a 16x16 fragment, and its group of four columns (tensor/layout.h). lanes.h renumbers the lanes
+// that kernels see to match.
+#ifdef MPSX_THREAD_ELEMENTS
+MPSX_FN int fragment_row(int lane) { return lane / 4; }
+MPSX_FN int fragment_lane(int row, int group) { return row * 4 + group; }
+#else
+MPSX_FN int fragment_row(int lane) { return (lane >> 2 & 1) | (lane >> 1 & 4) | (lane >> 3 & 2); }
+MPSX_FN int fragment_lane(int row, int group) { return (row & 1) << 2 | (row & 4) << 1 | (row & 2) << 3 | group; }
+#endif
+MPSX_FN int fragment_column_group(int lane) { return lane % 4; }
+
+// Waits for the threads of the scope, and orders their accesses to threadgroup memory.
+template <class Scope>
+MPSX_FN void scope_barrier() {
+  if constexpr (scope_size<Scope>::simdgroups == 1) __nvvm_bar_warp_sync(~0u);
+  if constexpr (scope_size<Scope>::simdgroups > 1) __syncthreads();
+}
+
+// Threadgroup memory that an operation uses, at the beginning of the dynamic shared memory. Scopes of one SIMD group have
+// a part each, of the size that the kernel's largest operation needs. msl/ptx.py replaces these pseudo-instructions, and
+// tells the driver the sizes and the number of threads.
+template <class Scope, unsigned BYTES>
+MPSX_FN unsigned staging_memory() {
+  const unsigned base = unsigned((unsigned long)(__attribute__((address_space(3))) unsigned char*)mpsx_dynamic_memory);
+  if constexpr (!metal::is_same_v<Scope, metal::execution_simdgroup>) {
+    __asm__ volatile("mpsx.staging %0, %1;" ::"n"(BYTES), "n"(scope_size<Scope>::threads));
+    return base;
+  }
+  unsigned bytes;
+  __asm__ volatile("mpsx.simdgroup_staging %0, %1;" : "=r"(bytes) : "n"(BYTES));
+  return base + unsigned(__nvvm_read_ptx_sreg_tid_x()) / 32u * bytes;
+}
+}  // namespace mpsx

@@ -1,0 +1,85 @@
+// Stores accumulators to memory: rows of 16 bytes where the target is aligned, and single elements elsewhere.
+#pragma once
+
+namespace mpsx {
+template <class V>
+MPSX_FN unsigned packed_pair(float a, float b) {
+  unsigned word;
+  if constexpr (is_half_type<V>)
+    __asm__("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
+  else
+    __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
+  return word;
+}
+// The four lanes of a row have two adjacent columns of each of four blocks. Afterwards, lane q has the eight columns of
+// block q.
+MPSX_FN void transpose_quad(unsigned (&w)[4], int q) {
+  unsigned x = shuffle_xor(q & 1 ? w[0] : w[1], 1), y = shuffle_xor(q & 1 ? w[2] : w[3], 1);
+  if (q & 1)
+    w[0] = x, w[2] = y;
+  else
+    w[1] = x, w[3] = y;
+  x = shuffle_xor(q & 2 ? w[0] : w[2], 2), y = shuffle_xor(q & 2 ? w[1] : w[3], 2);
+  if (q & 2)
+    w[0] = x, w[1] = y;
+  else
+    w[2] = x, w[3] = y;
+}
+
+template <int ROWS, int COLUMNS, class Scope, int WARP_ROWS, int WARP_COLUMNS>
+struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
+  typedef mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS> L;
+  static constexpr bool exists = true;
+
+  template <class T, class X>
+  static MPSX_FN void store(const T* elements, const X& target) {
+    typedef typename X::value_type V;
+    constexpr bool kPacked = metal::is_same_v<T, float> && (is_half_type<V> || is_bfloat_type<V>) && L::kBlockColumns % 4 == 0;
+    const int thread = scope_thread<Scope>(), quad = thread % 4;
+    const int first = L::slot_column(thread, 0) - quad * 2;
+    const int rows = min(int(target.get_extent(1)), ROWS), columns = min(int(target.get_extent(0)), COLUMNS);
+    const long stride0 = target.get_stride(0), stride1 = target.get_stride(1);
+    const unsigned long address = (unsigned long)target.mpsx_data() | (unsigned long)stride1 * sizeof(V);
+    const bool aligned = stride0 == 1 && address % 16 == 0;
+#pragma unroll
+    for (int slot = 0; slot < L::kThreadRows; ++slot) {
+      const int row = L::slot_row(thread, slot);
+      const bool exists_row = row < rows;
+      V* const line = target.mpsx_data() + long(row) * stride1;
+      if constexpr (kPacked) {
+        if (aligned) {
+#pragma unroll
+          for (int block = 0; block < L::kBlockColumns; block += 4) {
+            unsigned w[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+              w[i] = packed_pair<V>(elements[L::element(slot, (block + i) * 2)],
+                                    elements[L::element(slot, (block + i) * 2 + 1)]);
+            transpose_quad(w, quad);
+            const int column = first + block * 8 + quad * 8;
+            if (exists_row && column + 8 <= columns) {
+              store_global(line + column, word4{w[0], w[1], w[2], w[3]});
+            } else if (exists_row && column < columns) {
+#pragma unroll
+              for (int i = 0; i < 8; ++i)
+                if (column + i < columns) line[column + i] = metal::as_type<V>(metal::ushort(w[i / 2] >> (i % 2 * 16)));
+            }
+          }
+          continue;
+        }
+      }
+      if (!exists_row) continue;
+#pragma unroll
+      for (int k = 0; k < L::kThreadColumns; ++k) {
+        const int column = first + k / 2 * 8 + quad * 2 + k % 2;
+        if (column < columns) line[column * stride0] = V(elements[L::element(slot, k)]);
+      }
+    }
+  }
+
+ private:
+  static MPSX_FN int min(int a, int b) { return a < b ? a : b; }
+  // Tensors may be in threadgroup memory, so the address is generic.
+  static MPSX_FN void store_global(void* to, word4 v) { *static_cast<word4*>(to) = v; }
+};
+}  // namespace mpsx

@@ -1,0 +1,127 @@
+// Tiles of 16-bit operands in shared memory, as wgmma reads them with 128-byte swizzle (PTX ISA, "Shared Memory Matrix
+// Layout"): chunk c of 16 bytes of row r is stored at chunk c ^ (r % 8).
+#pragma once
+
+namespace mpsx {
+// An operand of W rows of A (or columns of B) and K, in device memory. Along the contiguous dimension a row has 64
+// elements: with K_MAJOR, W rows of 64 of k; otherwise W / 64 boxes of 64 rows of k.
+template <class T, int W, bool K_MAJOR, int THREADS>
+struct operand_tile {
+  static constexpr int kWidth = (W + 63) / 64 * 64;  // boxes are whole
+  static constexpr int kBoxes = K_MAJOR ? 1 : kWidth / 64, kRows = K_MAJOR ? W : 64;
+  static constexpr unsigned kBytes = unsigned(kBoxes * kRows) * 128;
+  // In a matrix descriptor: 16 elements of k further.
+  static constexpr unsigned long kNextK = K_MAJOR ? 2 : 128;
+
+  // Describes the tile from row (or column) `at` on, a multiple of 8 (64 if not K_MAJOR).
+  static MPSX_FN unsigned long descriptor(unsigned tile, int at) {
+    return K_MAJOR ? matrix_descriptor(tile + unsigned(at) * 128, 16, 1024)
+                   : matrix_descriptor(tile + unsigned(at) / 64 * 8192, 8192, 1024);
+  }
+
+  template <class X>
+  static MPSX_FN matrix_map map(const X& source) {
+    const map_type type = is_half_type<T> ? map_type::float16 : map_type::bfloat16;
+    return {source.mpsx_data(), type, {unsigned(source.get_extent(0)), unsigned(source.get_extent(1))},
+            (unsigned long)(source.get_stride(1)) * sizeof(T), {64, unsigned(kRows)}};
+  }
+  // Whether TMA can read a tensor: 16-byte aligned rows, and something to read.
+  template <class X>
+  static MPSX_FN bool is_aligned(const X& source) {
+    const unsigned long address = (unsigned long)source.mpsx_data() | (unsigned long)(source.get_stride(1)) * sizeof(T);
+    return address % 16 == 0 && source.get_stride(0) == 1 && source.get_extent(0) > 0 && source.get_extent(1) > 0 &&
+           source.get_stride(1) > 0;
+  }
+  static MPSX_FN void load(unsigned tile, const void* map, int k, unsigned barrier) {
+    if constexpr (K_MAJOR) {
+      load_box(tile, map, k, 0, barrier);
+    } else {
+#pragma unroll
+      for (int b = 0; b < kBoxes; ++b) load_box(tile + unsigned(b) * 8192, map, b * 64, k, barrier);
+    }
+  }
+
+  // Tiles of any tensor, in two steps: copy_rows() copies the aligned chunks of 16 bytes that each row of 64 elements
+  // touches, at most nine, to `raw` memory with rows of 144 bytes; shift_rows() moves them into the tile. A thread has
+  // chunk thread % 8 of kCopies rows, kStep rows apart.
+  static constexpr unsigned kRawRow = 144, kRawBytes = unsigned(kBoxes * kRows) * kRawRow;
+  static constexpr int kStep = THREADS / 8, kTotalRows = kBoxes * kRows, kCopies = (kTotalRows + kStep - 1) / kStep;
+  static_assert(kStep % 8 == 0, "all chunks of a thread have the same swizzle");
+
+  // The address of row r of the tile at k, and how many of its elements exist.
+  template <class X>
+  static MPSX_FN unsigned long row_address(const X& source, int r, int k, int& count) {
+    const int x = K_MAJOR ? k : r / 64 * 64, y = K_MAJOR ? r : k + r % 64;
+    count = y < int(source.get_extent(1)) ? int(source.get_extent(0)) - x : 0;
+    return (unsigned long)(source.mpsx_data() + long(x) * long(source.get_stride(0)) +
+                           long(y) * long(source.get_stride(1)));
+  }
+  template <class X>
+  static MPSX_FN void copy_rows(const X& source, bool contiguous, unsigned raw, int k, int thread) {
+    const int chunk = thread % 8, first = thread / 8;
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+      const int r = first + i * kStep;
+      if (kTotalRows % kStep != 0 && r >= kTotalRows) break;
+      int count;
+      const unsigned long row = row_address(source, r, k, count);
+      const unsigned to = raw + unsigned(r) * kRawRow + unsigned(chunk) * 16;
+      if (!contiguous) {
+        gather(source, row, chunk * 8, count, to);
+        continue;
+      }
+      const unsigned long from = (row & ~15ul) + unsigned(chunk) * 16;
+      const long left = long(row) + long(count) * 2 - long(from);
+      copy_async(to, (const void*)from, unsigned(left < 0 || count <= 0 ? 0 : left < 16 ? left : 16));
+      if (chunk == 7)
+        copy_async(to + 16, (const void*)(from + 16),
+                   unsigned(left < 16 || count <= 0 ? 0 : left < 32 ? left - 16 : 16));
+    }
+  }
+  template <class X>
+  static MPSX_FN void shift_rows(const X& source, bool contiguous, unsigned raw, unsigned tile, int thread) {
+    const int chunk = thread % 8, first = thread / 8;
+    const unsigned to = tile + unsigned(first) * 128 + unsigned((chunk ^ (first & 7)) << 4);
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+      const int r = first + i * kStep;
+      if (kTotalRows % kStep != 0 && r >= kTotalRows) break;
+      int unused;
+      const unsigned offset = contiguous ? unsigned(row_address(source, r, 0, unused)) & 15u : 0u;
+      const unsigned from = raw + unsigned(r) * kRawRow + unsigned(chunk) * 16;
+      const word4 x = load_shared4(from), y = load_shared4(from + 16);
+      // Scalars, because LLVM would keep an array in memory and select between addresses of its elements.
+      const bool by8 = offset & 8u, by4 = offset & 4u;
+      const unsigned a = by8 ? x.z : x.x, b = by8 ? x.w : x.y, c = by8 ? y.x : x.z, d = by8 ? y.y : x.w,
+                     e = by8 ? y.z : y.x, f = by8 ? y.w : y.y;
+      const unsigned r0 = by4 ? b : a, r1 = by4 ? c : b, r2 = by4 ? d : c, r3 = by4 ? e : d, r4 = by4 ? f : e;
+      const unsigned bits = (offset & 2u) * 8;
+      store_shared(to + unsigned(i * kStep) * 128,
+                   word4{funnel(r0, r1, bits), funnel(r1, r2, bits), funnel(r2, r3, bits), funnel(r3, r4, bits)});
+    }
+  }
+
+ private:
+  static MPSX_FN unsigned funnel(unsigned low, unsigned high, unsigned bits) {
+    unsigned word;
+    __asm__("shf.r.wrap.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(low), "r"(high), "r"(bits));
+    return word;
+  }
+  // Eight elements that are not contiguous, or in threadgroup memory.
+  template <class X>
+  static MPSX_FN void gather(const X& source, unsigned long row, int first, int count, unsigned to) {
+#pragma unroll 1
+    for (int i = 0; i < 4; ++i) {
+      unsigned word = 0;
+#pragma unroll 1
+      for (int e = 0; e < 2; ++e) {
+        const int at = first + i * 2 + e;
+        if (at < count)
+          word |= unsigned(metal::as_type<metal::ushort>(T(((const T*)row)[long(at) * long(source.get_stride(0))])))
+                  << (e * 16);
+      }
+      store_shared(to + unsigned(i) * 4, word);
+    }
+  }
+};
+}  // namespace mpsx

@@ -1,0 +1,92 @@
+// The Tensor Memory Accelerator of Hopper: tensor maps built in the kernel, and loads of 2-D boxes.
+#pragma once
+
+namespace mpsx {
+// Elements of a tensor map (PTX ISA, "tensormap.replace", .elemtype).
+enum class map_type { uint8 = 0, float16 = 6, float32 = 7, bfloat16 = 10 };
+
+// Extents in elements, innermost first; the stride in bytes.
+struct matrix_map {
+  const void* base;
+  map_type type;
+  unsigned extent[2];
+  unsigned long stride;
+  unsigned box[2];
+};
+
+#define MPSX_REPLACE(FIELD, BITS, CONSTRAINT, VALUE, TEXT)                                                           \
+  __asm__ volatile("tensormap.replace.tile." FIELD ".shared::cta.b1024." BITS " [%0], " TEXT ";" ::"r"(memory),      \
+                   CONSTRAINT(VALUE)                                                                                 \
+                   : "memory")
+#define MPSX_REPLACE_CONSTANT(FIELD, VALUE) \
+  __asm__ volatile("tensormap.replace.tile." FIELD ".shared::cta.b1024.b32 [%0], " VALUE ";" ::"r"(memory) : "memory")
+
+// Builds a map in shared memory at `memory` (128 bytes, aligned to 128), and copies it to device memory at `target`. All
+// lanes of a warp call this. The maps swizzle 128 bytes and read zeros beyond the extents.
+MPSX_FN void write_map(unsigned memory, void* target, const matrix_map& map) {
+  const unsigned lane = unsigned(__nvvm_read_ptx_sreg_tid_x()) & 31u;
+  store_shared(memory + lane * 4, 0u);
+  __nvvm_bar_warp_sync(~0u);
+  if (lane == 0) {
+    MPSX_REPLACE("global_address", "b64", "l", map.base, "%1");
+    MPSX_REPLACE_CONSTANT("rank", "1");
+    MPSX_REPLACE("box_dim", "b32", "r", map.box[0], "0, %1");
+    MPSX_REPLACE("box_dim", "b32", "r", map.box[1], "1, %1");
+    MPSX_REPLACE("global_dim", "b32", "r", map.extent[0], "0, %1");
+    MPSX_REPLACE("global_dim", "b32", "r", map.extent[1], "1, %1");
+    MPSX_REPLACE("global_stride", "b64", "l", map.stride, "0, %1");
+    MPSX_REPLACE("element_stride", "b32", "r", 1, "0, %1");
+    MPSX_REPLACE("element_stride", "b32", "r", 1, "1, %1");
+    if (map.type == map_type::uint8) MPSX_REPLACE_CONSTANT("elemtype", "0");
+    if (map.type == map_type::float16) MPSX_REPLACE_CONSTANT("elemtype", "6");
+    if (map.type == map_type::float32) MPSX_REPLACE_CONSTANT("elemtype", "7");
+    if (map.type == map_type::bfloat16) MPSX_REPLACE_CONSTANT("elemtype", "10");
+    MPSX_REPLACE_CONSTANT("interleave_layout", "0");
+    MPSX_REPLACE_CONSTANT("swizzle_mode", "3");
+    MPSX_REPLACE_CONSTANT("fill_mode", "0");
+  }
+  __nvvm_bar_warp_sync(~0u);
+  __asm__ volatile(
+      "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;" ::"l"(
+          target),
+      "r"(memory)
+      : "memory");
+}
+#undef MPSX_REPLACE
+#undef MPSX_REPLACE_CONSTANT
+// Makes a map that other warps wrote visible to the loads that follow.
+MPSX_FN void acquire_map(const void* map) {
+  __asm__ volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
+}
+// Loads the box at (x, y) of a map. The mbarrier counts its bytes.
+MPSX_FN void load_box(unsigned to, const void* map, int x, int y, unsigned barrier) {
+  __asm__ volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+          to),
+      "l"(map), "r"(x), "r"(y), "r"(barrier)
+      : "memory");
+}
+
+// Device memory for the maps of running threadgroups. TMA reads maps from device memory, and a map may only be
+// rewritten when its loads are complete, so each threadgroup claims a slot of its multiprocessor for one operation.
+// More threadgroups than slots do not fit: each stages at least 32 KiB of 228.
+constexpr unsigned kMapProcessors = 256, kMapSlots = 8, kMapBytes = 256;
+static MPSX_GLOBAL __attribute__((loader_uninitialized, aligned(128))) char map_memory[kMapProcessors * kMapSlots *
+                                                                                        kMapBytes];
+static MPSX_GLOBAL unsigned claimed_slots[kMapProcessors];
+
+// One thread of the threadgroup claims a slot and releases it.
+MPSX_FN unsigned claim_map_slot() {
+  const unsigned processor = unsigned(__nvvm_read_ptx_sreg_smid()) % kMapProcessors;
+  unsigned* const claimed = (unsigned*)&claimed_slots[processor];
+  for (unsigned i = 0;; i = (i + 1) % kMapSlots) {
+    const unsigned bit = 1u << i;
+    if (!(__atomic_fetch_or(claimed, bit, __ATOMIC_ACQUIRE) & bit)) return processor * kMapSlots + i;
+  }
+}
+MPSX_FN void release_map_slot(unsigned slot) {
+  unsigned* const claimed = (unsigned*)&claimed_slots[slot / kMapSlots];
+  __atomic_fetch_and(claimed, ~(1u << slot % kMapSlots), __ATOMIC_RELEASE);
+}
+MPSX_FN char* map_slot(unsigned slot) { return (char*)map_memory + slot * kMapBytes; }
+}  // namespace mpsx

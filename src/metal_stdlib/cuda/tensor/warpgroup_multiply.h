@@ -1,0 +1,230 @@
+// matmul2d of 16-bit operands in device memory by wgmma, with tiles of 64 of k that TMA loads ahead of their use.
+#pragma once
+
+namespace mpsx {
+// The shape of an operation in warpgroups.
+template <matmul2d_descriptor D, class Scope, class T>
+struct warpgroup_shape {
+  typedef typename accumulator_layout<D, Scope>::type layout;
+  static constexpr int kThreads = scope_size<Scope>::threads;
+  static constexpr int kColumns = D.n / layout::kWarpColumns;  // of one wgmma
+  static constexpr int kSums = kColumns / 2;                   // accumulators of one wgmma in a thread
+  typedef operand_tile<T, D.m, !D.transpose_left, kThreads> left;
+  typedef operand_tile<T, D.n, D.transpose_right, kThreads> right;
+  static constexpr unsigned kStageBytes = left::kBytes + right::kBytes;
+  static constexpr unsigned kRawBytes = left::kRawBytes + right::kRawBytes;
+  // Small tiles leave half of a multiprocessor's memory to another threadgroup, which hides the start and the end of
+  // this one. The sizes leave room for barriers.
+  static constexpr unsigned kHalf = 113 * 1024, kWhole = 226 * 1024;
+  static constexpr bool kShared = D.m * D.n <= 128 * 128 && kStageBytes * 3 < kHalf - 1024;
+  static constexpr int kFitting = int(((kShared ? kHalf : kWhole) - 1024) / kStageBytes);
+  static constexpr int kStages = kFitting > 6 ? 6 : kFitting;
+  // Without TMA: two tiles, and one or two of raw rows, whichever fit.
+  static constexpr int kRaws = 2 * (kStageBytes + kRawBytes) <= (kShared ? kHalf : kWhole) ? 2 : 1;
+  static constexpr unsigned kMaps = kStages * kStageBytes, kBarriers = kMaps + 256,
+                            kTmaBytes = kBarriers + 16 * unsigned(kStages) + 16,
+                            kCopyBytes = 2 * kStageBytes + unsigned(kRaws) * kRawBytes,
+                            kBytes = kTmaBytes > kCopyBytes ? kTmaBytes : kCopyBytes;
+  // One threadgroup per multiprocessor at a time: its map slot needs no claim.
+  static constexpr bool kOwnsProcessor = kBytes > kHalf + 1024;
+};
+
+// Whether an operation has whole warpgroups, each of which multiplies tiles that wgmma supports.
+template <matmul2d_descriptor D, class Scope, class A, class B>
+constexpr bool uses_warpgroups() {
+  constexpr int kWarps = scope_size<Scope>::simdgroups;
+  if constexpr (kWarps % 4 != 0 || kWarps == 0 || !is_tensor_v<A> || !is_tensor_v<B>) {
+    return false;
+  } else {
+    typedef typename A::value_type T;
+    typedef typename accumulator_layout<D, Scope>::type L;
+    if constexpr (!metal::is_same_v<T, typename B::value_type> || !(is_half_type<T> || is_bfloat_type<T>) ||
+                  A::mpsx_in_threadgroup || B::mpsx_in_threadgroup)
+      return false;
+    constexpr bool kRows = L::kWarpRows % 4 == 0 && D.m % (16 * L::kWarpRows) == 0;
+    constexpr bool kColumns = D.n % L::kWarpColumns == 0 && is_wgmma_width(D.n / L::kWarpColumns) &&
+                              (L::kWarpColumns == 1 || D.transpose_right || D.n / L::kWarpColumns % 64 == 0);
+    return kRows && kColumns && L::kCapacity <= 192;
+  }
+}
+
+template <matmul2d_descriptor D, class Scope, class T>
+struct warpgroup_multiplier {
+  typedef warpgroup_shape<D, Scope, T> shape;
+  typedef typename shape::layout L;
+  typedef typename shape::left left_tile;
+  typedef typename shape::right right_tile;
+  static constexpr int kStages = shape::kStages, kBlocks = L::kBlockRows, kSums = shape::kSums;
+  static constexpr int kStepsAhead = 1;
+
+  static MPSX_FN unsigned full(unsigned memory, unsigned stage) { return memory + shape::kBarriers + stage * 8; }
+  static MPSX_FN unsigned empty(unsigned memory, unsigned stage) {
+    return memory + shape::kBarriers + (unsigned(kStages) + stage) * 8;
+  }
+
+  // sums += tile of A * tile of B; the caller waits.
+  static MPSX_FN void multiply_tile(float (&sums)[kBlocks][kSums], unsigned stage, int thread, int add) {
+    const int row = thread / 128 % (L::kWarpRows / 4) * 64, column = L::warp_column(thread) * shape::kColumns;
+    const unsigned long b = right_tile::descriptor(stage + left_tile::kBytes, column);
+    wgmma_fence();
+#pragma unroll
+    for (int m = 0; m < kBlocks; ++m) {
+      const unsigned long a = left_tile::descriptor(stage, m * 16 * L::kWarpRows + row);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const unsigned long ak = a + unsigned(k) * left_tile::kNextK, bk = b + unsigned(k) * right_tile::kNextK;
+        if constexpr (is_half_type<T>)
+          wgmma_f16<D.transpose_left, !D.transpose_right>(sums[m], ak, bk, add || k);
+        else
+          wgmma_bf16<D.transpose_left, !D.transpose_right>(sums[m], ak, bk, add || k);
+      }
+    }
+    wgmma_commit();
+  }
+  static MPSX_FN void hold(float (&sums)[kBlocks][kSums]) {
+#pragma unroll
+    for (int m = 0; m < kBlocks; ++m) wgmma_hold(sums[m]);
+  }
+
+  static MPSX_FN void load_stage(unsigned memory, const char* left_map, const char* right_map, int tile) {
+    const unsigned i = unsigned(tile) % kStages, stage = memory + i * shape::kStageBytes, barrier = full(memory, i);
+    mbarrier_expect(barrier, shape::kStageBytes);
+    left_tile::load(stage, left_map, tile * 64, barrier);
+    right_tile::load(stage + left_tile::kBytes, right_map, tile * 64, barrier);
+  }
+
+  // The slot of a threadgroup's maps: that of its multiprocessor, or one that it claims.
+  static MPSX_FN unsigned take_slot() {
+    if constexpr (shape::kOwnsProcessor) return unsigned(__nvvm_read_ptx_sreg_smid()) % kMapProcessors * kMapSlots;
+    return claim_map_slot();
+  }
+
+  // Thread 0 loads tiles with TMA. `first`: whether the accumulators start at zero.
+  template <class A, class B>
+  static MPSX_FN void run_tma(const A& left, const B& right, float (&sums)[kBlocks][kSums], unsigned memory, int thread,
+                              int tiles, bool first) {
+    const int lane = thread % 32, warp = thread / 32;
+    const unsigned slots = memory + shape::kBarriers + 16 * kStages;  // of the two maps
+    // Three warps prepare at the same time.
+    unsigned slot = 0;
+    if (warp < 2) {
+      if (lane == 0) slot = take_slot();
+      slot = unsigned(__nvvm_shfl_sync_idx_i32(~0u, int(slot), 0, 31));
+      char* const map = map_slot(slot) + warp * 128;
+      if (warp == 0)
+        write_map(memory + shape::kMaps, map, left_tile::map(left));
+      else
+        write_map(memory + shape::kMaps + 128, map, right_tile::map(right));
+      if (lane == 0) store_shared(slots + unsigned(warp) * 4, slot);
+    } else if (warp == 2) {
+      if (lane == 0) {
+        for (unsigned i = 0; i < unsigned(kStages); ++i) {
+          mbarrier_init(full(memory, i), 1);
+          mbarrier_init(empty(memory, i), unsigned(shape::kThreads) / 32);
+        }
+        fence_mbarrier_init();
+        fence_async_proxy();
+      }
+      __nvvm_bar_warp_sync(~0u);
+    }
+    __syncthreads();
+    const char *left_map = nullptr, *right_map = nullptr;
+    if (warp == 0) {
+      left_map = map_slot(slot);
+      right_map = map_slot(load_shared(slots + 4)) + 128;
+      acquire_map(left_map), acquire_map(right_map);
+      if (lane == 0)
+        for (int t = 0; t < kStages && t < tiles; ++t) load_stage(memory, left_map, right_map, t);
+      __nvvm_bar_warp_sync(~0u);
+    }
+#pragma unroll 1
+    for (int t = 0; t < tiles; ++t) {
+      const unsigned i = unsigned(t) % kStages;
+      mbarrier_wait(full(memory, i), unsigned(t) / kStages & 1);
+      multiply_tile(sums, memory + i * shape::kStageBytes, thread, !first || t > 0);
+      wgmma_wait<1>();
+      if (t > 0) {  // the tile before is read
+        const unsigned last = unsigned(t - 1) % kStages;
+        if (lane == 0) mbarrier_arrive(empty(memory, last));
+        if (thread == 0 && t - 1 + kStages < tiles) {
+          mbarrier_wait(empty(memory, last), unsigned(t - 1) / kStages & 1);
+          load_stage(memory, left_map, right_map, t - 1 + kStages);
+        }
+        __nvvm_bar_warp_sync(~0u);
+      }
+    }
+    wgmma_wait<0>();
+    hold(sums);
+    __syncthreads();
+    if (!shape::kOwnsProcessor && warp < 2 && lane == 0) release_map_slot(slot);
+    if (thread == 64)
+      for (unsigned i = 0; i < unsigned(kStages); ++i)
+        mbarrier_invalidate(full(memory, i)), mbarrier_invalidate(empty(memory, i));
+  }
+
+  // Without TMA, for rows of any alignment: all threads copy.
+  template <class A, class B>
+  static MPSX_FN void run_copies(const A& left, const B& right, float (&sums)[kBlocks][kSums], unsigned memory,
+                                 int thread, int tiles, bool first) {
+    constexpr int kRaws = shape::kRaws;
+    const bool left_runs = is_contiguous(left), right_runs = is_contiguous(right);
+    const unsigned raws = memory + 2 * shape::kStageBytes;
+    const auto copy = [&](int t) __attribute__((always_inline)) {
+      const unsigned raw = raws + unsigned(t % kRaws) * shape::kRawBytes;
+      if (t < tiles) {
+        left_tile::copy_rows(left, left_runs, raw, t * 64, thread);
+        right_tile::copy_rows(right, right_runs, raw + left_tile::kRawBytes, t * 64, thread);
+      }
+      copy_async_commit();
+    };
+    __syncthreads();
+    for (int t = 0; t < kRaws; ++t) copy(t);
+#pragma unroll 1
+    for (int t = 0; t < tiles; ++t) {
+      const unsigned raw = raws + unsigned(t % kRaws) * shape::kRawBytes;
+      const unsigned stage = memory + unsigned(t & 1) * shape::kStageBytes;
+      copy_async_wait<kRaws - 1>();
+      __syncthreads();
+      left_tile::shift_rows(left, left_runs, raw, stage, thread);
+      right_tile::shift_rows(right, right_runs, raw + left_tile::kRawBytes, stage + left_tile::kBytes, thread);
+      fence_async_proxy();
+      __syncthreads();
+      multiply_tile(sums, stage, thread, !first || t > 0);
+      copy(t + kRaws);
+      wgmma_wait<1>();  // the tile before, whose memory is next
+    }
+    copy_async_wait<0>();
+    wgmma_wait<0>();
+    hold(sums);
+    __syncthreads();
+  }
+  template <class X>
+  static MPSX_FN bool is_contiguous(const X& source) {
+    return source.get_stride(0) == 1 && !__nvvm_isspacep_shared(source.mpsx_data());
+  }
+};
+
+template <matmul2d_descriptor D, class Scope, class A, class B, int N>
+MPSX_FN void warpgroup_multiply(const A& left, const B& right, int thread, float (&sums)[N]) {
+  typedef typename A::value_type T;
+  typedef warpgroup_multiplier<D, Scope, T> M;
+  static_assert(M::kBlocks * M::kSums == N, "one accumulator per element");
+  const unsigned memory = staging_memory<Scope, M::shape::kBytes>();
+  // A local array of each wgmma's accumulators, which LLVM keeps in registers.
+  float block[M::kBlocks][M::kSums];
+#pragma unroll
+  for (int m = 0; m < M::kBlocks; ++m)
+#pragma unroll
+    for (int i = 0; i < M::kSums; ++i) block[m][i] = sums[m * M::kSums + i];
+  const int tiles = (depth_of<D>(left, right) + 63) / 64;
+  const bool in_memory = !__nvvm_isspacep_shared(left.mpsx_data()) && !__nvvm_isspacep_shared(right.mpsx_data());
+  if (in_memory && tiles > 0 && M::left_tile::is_aligned(left) && M::right_tile::is_aligned(right))
+    M::run_tma(left, right, block, memory, thread, tiles, !D.mpsx_accumulates());
+  else if (tiles > 0)
+    M::run_copies(left, right, block, memory, thread, tiles, !D.mpsx_accumulates());
+#pragma unroll
+  for (int m = 0; m < M::kBlocks; ++m)
+#pragma unroll
+    for (int i = 0; i < M::kSums; ++i) sums[m * M::kSums + i] = block[m][i];
+}
+}  // namespace mpsx
