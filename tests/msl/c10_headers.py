@@ -1,4 +1,4 @@
-"""Finds out what torch's c10/metal/*.h provide. The tests are for torch 2.13, and earlier versions lack parts."""
+"""Detect what torch's c10/metal/*.h provide. Tests are written for torch 2.13, and earlier versions lack parts."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ WORDS = set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", CODE, flags=re.DOTALL)))
 
 
 def has(text):
-    """Whether the headers contain a text. From torch 2.13 on they must."""
+    """Return whether the headers contain a text. Since torch 2.13, they must."""
     found = text in (WORDS if text.isidentifier() else CODE)
     assert found or torch.__version__ < "2.13", f"{text} is not in {FOLDER}"
     return found

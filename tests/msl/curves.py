@@ -14,7 +14,7 @@ SCALAR_FIELD = 21888242871839275222246405745257275088548364400416034343698204186
 
 @dataclass(frozen=True)
 class Fp2:
-    """a + b u with u^2 = -1."""
+    """An element a + b u of Fp2, with u^2 = -1."""
 
     a: int
     b: int
@@ -79,7 +79,7 @@ G2 = (
 
 
 def encoded(numbers: list[int], modulus: int) -> np.ndarray:
-    """Converts numbers to Montgomery form, as rows of 8 limbs of 32 bits."""
+    """Convert numbers to Montgomery form, as rows of 8 limbs of 32 bits."""
     data = b"".join((n * 2**256 % modulus).to_bytes(32, "little") for n in numbers)
     return np.frombuffer(data, np.uint32).reshape(-1, 8)
 

@@ -1,5 +1,6 @@
-"""Runs the cases of cases/*.py on corpus/*.metal, for test_corpus.py and with the driver $MPSX_DRIVER. Prints the
-failures as JSON: {"file case": traceback}."""
+"""Run the cases of cases/*.py on corpus/*.metal with the driver $MPSX_DRIVER, for test_corpus.py.
+
+Prints the failures as JSON: {"file case": traceback}."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ import mpsx  # noqa: E402
 
 
 def failures(file: str) -> dict[str, str]:
-    """Runs the cases of one file, and returns {"file case": traceback} for those that fail."""
+    """Run the cases of one file and return {"file case": traceback} for those that fail."""
     cases = importlib.import_module(f"cases.{file}").CASES
     try:
         lib = mpsx.compile_shader((HERE / "corpus" / f"{file}.metal").read_text())

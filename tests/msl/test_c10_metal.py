@@ -1,4 +1,4 @@
-"""Compares the functions of torch's c10/metal/*.h, each in a kernel of its own, with scipy, numpy and torch."""
+"""Compare the functions of torch's c10/metal/*.h with scipy, numpy and torch. Each function has its own kernel."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ SWAPPED = not has("rc1.x ^ ctr.y")
 
 
 def chebyshev(kind, shifted=False):
-    """Returns the reference, for which numpy evaluates all kinds as sums and differences of the second kind."""
+    """Return a reference. The third and fourth kinds are differences and sums of the second kind."""
 
     def value(x, n):
         y = 2 * x - 1 if shifted else x
@@ -33,7 +33,7 @@ def k_scaled(order):
     return lambda x: special.kve(order, x)
 
 
-# name -> reference, lowest and highest x
+# name -> reference, minimum and maximum x
 UNARY = {
     "erf": (special.erf, -3, 3), "erfc": (special.erfc, -3, 3), "erfinv": (special.erfinv, -0.99, 0.99),
     "erfcx": (special.erfcx, -2, 60), "digamma": (special.digamma, 0.05, 20), "i0": (special.i0, -12, 12),
@@ -66,7 +66,7 @@ POLYNOMIALS = {
 INTEGERS = {"floor_divide": np.floor_divide, "fmod": np.fmod, "remainder": np.mod, "safe_mod": np.fmod,
             "mul": np.multiply, "max": np.maximum, "min": np.minimum, "ceil_div": lambda a, b: (a + b - 1) // b,
             "round_up": lambda a, b: (a + b - 1) // b * b}  # fmt: skip
-# Earlier headers lack some functions, which are not tested then.
+# Skip functions that earlier headers lack.
 for functions in (UNARY, BINARY, POLYNOMIALS, INTEGERS):
     for absent in [name for name in functions if not has(name)]:
         del functions[absent]
@@ -74,7 +74,7 @@ for functions in (UNARY, BINARY, POLYNOMIALS, INTEGERS):
 
 @pytest.fixture(scope="module")
 def library():
-    """Returns a kernel for each function: for float, and for half and int if the function is a template."""
+    """Compile a kernel for each function: for float, and for half and int if the function is a template."""
     text = HEADERS + "using namespace metal;\n"
 
     def kernel(name, body, out="float"):
@@ -117,7 +117,7 @@ def library():
 
 
 def call(library, name, x, y=None, n=0, out=None):
-    """Runs the kernel and returns `out`, by default a tensor like x."""
+    """Run the kernel and return `out`, by default a tensor like x."""
     result = torch.zeros_like(x if out is None else out, device="mpsx")
     y = x if y is None else y
     getattr(library, name)(result, x.to("mpsx"), y.to("mpsx"), n, arg_casts={3: "int32"}, threads=len(x))
@@ -125,7 +125,7 @@ def call(library, name, x, y=None, n=0, out=None):
 
 
 def close(got, want, scale=5e-6):
-    """Measures the error relative to the largest value, because polynomials cancel near their zeros."""
+    """Compare relative to the largest value, because polynomials cancel near their zeros."""
     want = np.asarray(want, np.float64)
     np.testing.assert_allclose(got.numpy().astype(np.float64), want, rtol=20 * scale, atol=scale * np.abs(want).max())
 
@@ -216,7 +216,7 @@ def test_less(library):
 
 
 def philox(seed, index):
-    """Computes Philox4x32-10 as in random.h: nine rounds, and the index in the last two words."""
+    """Compute Philox4x32-10 as in random.h: nine rounds, and the index in the last two words."""
     c, k = [0, 0, index >> 32, index & 0xFFFFFFFF], [seed >> 32, seed & 0xFFFFFFFF]
     for _ in range(9):
         a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
@@ -227,13 +227,13 @@ def philox(seed, index):
 
 
 def uniform(count):
-    """Converts words of Philox to numbers from 0 to 1."""
+    """Return `count` numbers from 0 to 1, converted from Philox output as in random.h."""
     words = np.array([philox(42, i) for i in range(count)], np.uint32)
     return (words & 0x7FFFFFFF).astype(F) * F(4.6566127342e-10)
 
 
 def normal(a, b):
-    """Returns the first of the two normal numbers of the Box-Muller transform."""
+    """Return the first of the two normal numbers of the Box-Muller transform."""
     return np.sqrt(-2 * np.log(a.astype(np.float64))) * np.cos(2 * np.pi * b.astype(np.float64))
 
 

@@ -1,6 +1,7 @@
-"""Tests the strict check (mpsx.msl.check): it reports the errors that carets mark in rejected/, the warnings that they
-mark in warned/, and nothing in accepted/. A caret line, `//    ^ text`, marks a column of the line above it and has a
-part of the message."""
+"""The strict check (mpsx.msl.check) reports the marked errors in rejected/ and warnings in warned/, and no others.
+
+A caret line `//    ^ text` marks a column of the line above it and has a part of the message. Files in accepted/ have
+no errors."""
 
 import re
 import sys
@@ -26,7 +27,7 @@ def compiler():
 
 
 def expectations(text):
-    """(line, column, part of the message)"""
+    """Return (line, column, part of the message) of every caret line."""
     found, above = [], 0
     for number, line in enumerate(text.split("\n"), 1):
         m = CARET.fullmatch(line)

@@ -1,5 +1,6 @@
-"""Tests shaders that inlining and unrolling would make huge: hashes, big integers, elliptic curves. Their results equal
-those of hashlib and of Python's integers, and their estimated size is bounded (mpsx.msl.code_size)."""
+"""Limit the size of shaders that inlining and unrolling would make huge: hashes, big integers and elliptic curves.
+
+Results equal those of hashlib and of Python's integers, and the estimated size is bounded (mpsx.msl.code_size)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def compiled(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
-    """compiled(source) -> the newly compiled library, and the estimates of its size before and after the reduction."""
+    """Return a function that compiles a source and returns the library and estimates of its size."""
     monkeypatch.setenv("MPSX_CACHE_DIR", str(cache))
     estimates = []
 
@@ -84,7 +85,7 @@ def test_sha256(compiled: Callable) -> None:
 
 
 def permuted(state: list[int], constants: list[int]) -> list[int]:
-    """Poseidon2 in Python (https://eprint.iacr.org/2023/323), three elements wide."""
+    """Compute Poseidon2 with a width of three elements (https://eprint.iacr.org/2023/323)."""
 
     def external(s: list[int]) -> list[int]:
         return [(x + sum(s)) % SCALAR_FIELD for x in s]
@@ -128,7 +129,7 @@ def curve() -> str:
 
 
 def coordinates(points: list, zero: int | Fp2) -> np.ndarray:
-    """Converts affine points to the shader's form, in which infinity is two zeros."""
+    """Convert affine points to the shader's form, in which infinity is two zeros."""
     flat = []
     for p in points:
         for c in p or (zero, zero):
@@ -137,7 +138,7 @@ def coordinates(points: list, zero: int | Fp2) -> np.ndarray:
 
 
 def affine(data: bytes, extension: bool) -> list:
-    """Converts the shader's Jacobian points to affine ones. None is infinity."""
+    """Convert the shader's Jacobian points to affine ones. None is infinity."""
     numbers = decoded(data, FIELD)
     if extension:
         numbers = [Fp2(*numbers[i : i + 2]) for i in range(0, len(numbers), 2)]
@@ -200,7 +201,7 @@ kernel void k(device Number* x [[buffer(0)]], uint i [[thread_position_in_grid]]
 }"""
 
 
-def test_a_function_called_in_an_unrolled_loop(compiled: Callable) -> None:
+def test_function_called_in_an_unrolled_loop(compiled: Callable) -> None:
     lib, estimate = compiled(ONCE)
     assert "mixed" in names(estimate)
     x = np.random.default_rng(0).integers(0, 2**32, (40, 8), np.uint32)
@@ -241,7 +242,7 @@ kernel void k(device float* x [[buffer(0)]], device float* y [[buffer(1)]], uint
 }"""
 
 
-def test_functions_that_wait_for_other_threads_stay_inline(compiled: Callable) -> None:
+def test_functions_with_simd_operations_stay_inline(compiled: Callable) -> None:
     lib, estimate = compiled(WAITING)
     assert "long_part" in names(estimate) and "long_sum" not in names(estimate)
     x = torch.arange(32.0).to("mpsx")

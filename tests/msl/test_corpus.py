@@ -1,5 +1,6 @@
-"""Compiles kernels in the style of published ones (corpus/*.metal) with mpsx.compile_shader, and compares them with
-numpy: on the driver of this process, and with every memory access checked."""
+"""Compile kernels in the style of published ones (corpus/*.metal) with mpsx.compile_shader and compare with numpy.
+
+Runs them on the current driver, and on simt, which checks every memory access."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def test_kernels(file: str) -> None:
 
 
 def in_process(files: list[str], **environment: str) -> None:
-    """Runs the cases of the files in a separate process."""
+    """Run the cases of the files in a separate process."""
     run = subprocess.run(
         [sys.executable, str(HERE / "run_corpus.py"), *files], env=os.environ | environment,
         capture_output=True, text=True, check=False, timeout=600)  # fmt: skip
@@ -49,7 +50,7 @@ def test_kernels_with_checks(simt_library: Path) -> None:
 def test_other_compilers(simt_library: Path, compiler: str, driver: str) -> None:
     if not shutil.which(compiler):
         pytest.skip(f"{compiler} is not installed")
-    # g++ does not support half in an anonymous struct.
+    # g++ does not support half members of anonymous structs.
     files = [f for f in FILES if compiler != "g++" or f != "models"]
     in_process(files, MPSX_DRIVER=driver, MPSX_KERNEL_CXX=compiler)
 

@@ -1,4 +1,4 @@
-"""Runs every kernel of features/, and compares its results with numpy or with arithmetic."""
+"""Run every kernel of features/ and compare the results with numpy or computed values."""
 
 import math
 import re
@@ -14,7 +14,7 @@ F = np.float32
 
 @pytest.fixture(scope="module")
 def run(msl):
-    """run(file, kernel, *buffers, size=…) -> what the kernel writes to `out`, its buffer 0."""
+    """Return run(file, kernel, *buffers, size=…), which returns what the kernel writes to buffer 0."""
 
     def call(file, kernel, *buffers, size=16, dtype=F, grid=(1,), **options):
         library = msl((FEATURES / f"{file}.metal").read_text(), general=True, name=file)
@@ -49,7 +49,7 @@ def test_structure(run):
     expect(run("structure", "tables", np.array([1, 2, 3, 4], F)), 0.5 + 2.5 + 2 + 3, 5, 6)
 
 
-def test_limits_on_threads(msl):
+def test_thread_limits(msl):
     records = msl((FEATURES / "structure.metal").read_text(), general=True, name="structure").records
     assert records["limited_2_4"].max_threads == 256
     assert records["computed_indices"].max_threads == 64
@@ -79,7 +79,7 @@ def test_conditionals(run, tag, dtype):
 
 
 @pytest.mark.parametrize("tag", ["f16", "bf16"])
-def test_conditionals_beside_numbers(run, tag):
+def test_conditionals_with_mixed_types(run, tag):
     x = np.array([0.25, 0.75, 1.5, 2.5], F)
     small = x.astype(HALF) if tag == "f16" else (x.view(np.uint32) >> 16).astype(np.uint16)
     got = run("small", f"beside_{tag}", small, np.array([3], np.uint32), size=56, grid=(4,)).reshape(4, 14)
@@ -145,7 +145,7 @@ def test_idioms(run):
     expect(run("idioms", "qualified"), 3 + 1, 1, 2, 15)
     expect(run("idioms", "renamed"), 7)
     x = np.array([1, 2], HALF)
-    expect(run("idioms", "overloads", x), 11, 33, 1, 1 + 2 + 3, 0x3C00)  # half cannot represent the 3
+    expect(run("idioms", "overloads", x), 11, 33, 1, 1 + 2 + 3, 0x3C00)  # in half, 0x3C00 + 3 rounds to 0x3C00
     expect(run("idioms", "fill_one"), 1)
     expect(run("idioms", "fill_n"), 5)
     expect(run("idioms", "fill_x", np.array([2.5], F)), -2.5)
@@ -165,7 +165,7 @@ def test_idioms(run):
 
 
 def features():
-    """(file, feature) of every `// feature:` line."""
+    """Return (file, feature) of every `// feature:` line."""
     paths = [*sorted(FEATURES.glob("*.metal")), *sorted((FEATURES.parent / "corpus").glob("*.metal"))]
     return [(path.name if path.parent == FEATURES else f"corpus/{path.name}", m) for path in paths
             for m in re.findall(r"^// feature: (.+)$", path.read_text(), re.M)]

@@ -1,5 +1,6 @@
-"""Runs Metal that other compilers generate: tinygrad, SPIRV-Cross, Slang and TVM. Each test is skipped if its tool is
-not installed."""
+"""Run Metal that other compilers generate: tinygrad, SPIRV-Cross, Slang and TVM.
+
+Tests whose tool is not installed are skipped."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ sys.path.insert(0, str(HERE))
 
 @pytest.fixture(scope="module")
 def tensor():
-    """tinygrad's Tensor, on the device METAL."""
-    os.environ["PARALLEL"] = "0"  # worker processes would look for Apple's library
+    """Return tinygrad's Tensor class with METAL as the default device."""
+    os.environ["PARALLEL"] = "0"  # worker processes would look for Apple's Metal library
     pytest.importorskip("tinygrad", reason="tinygrad is not installed (pip install tinygrad)")
     import tinygrad_metal
 
@@ -122,8 +123,8 @@ def test_tinygrad_gradients(tensor) -> None:
         close(a, b.grad, atol=1e-3)
 
 
-def test_tinygrad_wrote_kernels(tensor) -> None:
-    """The kernels of the tests above were compiled with compile_shader."""
+def test_tinygrad_generated_kernels(tensor) -> None:
+    """compile_shader compiled the kernels of the tests above."""
     import tinygrad_metal
 
     assert len(tinygrad_metal.sources) > 100
@@ -229,7 +230,7 @@ void run(uint3 id : SV_DispatchThreadID, uint l : SV_GroupIndex) {
 
 
 def slang_compiler() -> str | None:
-    """Finds slangc on PATH or in the packages slangtorch and slangpy."""
+    """Find slangc on PATH or in the packages slangtorch and slangpy."""
     for package in ("slangtorch", "slangpy"):
         spec = importlib.util.find_spec(package)
         for folder in (spec and spec.submodule_search_locations) or ():
@@ -262,7 +263,7 @@ def test_slang(tmp_path: Path) -> None:
 
 
 def tvm_kernel(tvm: object, tensors: list, block: str, split: int, shared: str = "") -> str:
-    """Returns the Metal that TVM generates: with one thread per element, or with threadgroups of `split` threads."""
+    """Return the Metal that TVM generates, with one thread per element or with threadgroups of `split` threads."""
     from tvm import te
 
     schedule = tvm.s_tir.Schedule(te.create_prim_func(tensors))
@@ -271,7 +272,7 @@ def tvm_kernel(tvm: object, tensors: list, block: str, split: int, shared: str =
     outer, inner = schedule.split(loops[0], [None, split])
     schedule.bind(outer, "blockIdx.x")
     schedule.bind(inner, "threadIdx.x")
-    if shared:  # the operand is staged in threadgroup memory, a row at a time
+    if shared:  # stage the operand in threadgroup memory, one row at a time
         copy = schedule.cache_read(stage, 1, "shared")
         schedule.compute_at(copy, outer)
         own = schedule.get_loops(copy)

@@ -1,4 +1,4 @@
-"""Tests the search for features that Metal 3.1 lacks (python/mpsx/msl/metal31.py)."""
+"""The search for features that Metal 3.1 lacks (python/mpsx/msl/metal31.py)."""
 
 import sys
 from pathlib import Path

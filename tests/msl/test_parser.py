@@ -1,4 +1,4 @@
-"""Tests the parser (mpsx.msl.parser): the kind, name and scope of declarations, and the blocks of function bodies."""
+"""The parser (mpsx.msl.parser): the kind, name and scope of declarations, and the blocks of function bodies."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ from msl.source import MslError, Source  # noqa: E402
 
 
 def parsed(text):
-    """(kind, name) of every declaration outside function bodies."""
+    """Return (kind, name) of every declaration outside function bodies."""
     src = Source(text)
     return [(d.kind, src.texts[d.name] if d.name >= 0 else "") for d in parse(src).all]
 
@@ -90,6 +90,6 @@ def test_threadgroup_variables(body):
     assert "mpsx_threadgroup_bytes_of_f" in text
 
 
-def test_threadgroup_variable_that_is_no_statement():
+def test_threadgroup_variable_must_start_a_statement():
     with pytest.raises(MslError, match="expected a threadgroup variable at the beginning of a statement"):
         lowered("if (true) threadgroup float s;")

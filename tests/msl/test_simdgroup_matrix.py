@@ -1,4 +1,4 @@
-"""Tests simdgroup_matrix on real SIMD groups: load, store, multiply, thread_elements."""
+"""simdgroup_matrix on real SIMD groups: load, store, multiply and thread_elements."""
 
 import pytest
 import torch

@@ -1,5 +1,6 @@
-"""Implements tinygrad's device METAL with mpsx, in place of tinygrad.runtime.ops_metal: tinygrad's Metal renderer
-writes the kernels, and mpsx.compile_shader compiles and runs them."""
+"""Implement tinygrad's device METAL with mpsx, in place of tinygrad.runtime.ops_metal.
+
+tinygrad's Metal renderer writes the kernels, and mpsx.compile_shader compiles and runs them."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from tinygrad.renderer.cstyle import MetalRenderer
 
 import mpsx
 
-sources: dict[str, str] = {}  # every compiled kernel, by its text
+sources: dict[str, str] = {}  # names of compiled kernels by source text
 
 
 class MetalCompiler(Compiler):
     def __init__(self) -> None:
-        super().__init__(None)  # no disk cache: every kernel is compiled here
+        super().__init__(None)  # no disk cache, so that this module compiles every kernel
 
 
 class MetalProgram(Program):
@@ -57,7 +58,7 @@ class MetalDevice(Compiled):
 
 
 def install() -> None:
-    """Registers this module as tinygrad's device METAL."""
+    """Register this module as tinygrad's device METAL."""
     module = types.ModuleType("tinygrad.runtime.ops_metal")
     module.MetalDevice, module.MetalCompiler = MetalDevice, MetalCompiler
     for c in (MetalDevice, MetalCompiler):

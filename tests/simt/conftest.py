@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from simt_library import Driver, compile_kernels, compile_native, load_native, missing_compiler, once
+from simt_library import Driver, build_once, compile_kernels, compile_native, load_native, missing_compiler
 
 HERE = Path(__file__).resolve().parent
 
@@ -20,7 +20,7 @@ def shared_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def native(shared_folder):
     folder = shared_folder / "simt-native"
-    return load_native(once(folder, "native.so", lambda: compile_native(folder / "native.so")))
+    return load_native(build_once(folder, "native.so", lambda: compile_native(folder / "native.so")))
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +31,7 @@ def checked_kernels(shared_folder):
 
     def build(*sources):
         folder = shared_folder / f"simt-{hashlib.sha256(repr(sources).encode()).hexdigest()[:16]}"
-        once(folder, "libmpsx_kernels_simt.so", lambda: compile_kernels(sources, folder))
+        build_once(folder, "libmpsx_kernels_simt.so", lambda: compile_kernels(sources, folder))
         return folder
 
     return build

@@ -157,11 +157,11 @@ def missing_compiler():
     return ""
 
 
-def once(folder, made, make):
+def build_once(folder, name, build):
     """Shared by all workers: the first one makes it."""
     folder.mkdir(exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / made).exists():
-            make()
-    return folder / made
+        if not (folder / name).exists():
+            build()
+    return folder / name

@@ -17,7 +17,7 @@ from kernel_outcomes import difference, excess
 from msl.codegen.simt import CallGraph
 from msl.compiler import find_compiler
 from msl.translate import load
-from simt_library import ROOT, once
+from simt_library import ROOT, build_once
 
 HERE = Path(__file__).resolve().parent
 # One SIMD group, and as many as there can be; the sweep has those between.
@@ -40,10 +40,10 @@ def run_cases(path: Path, *arguments: str, **variables: str) -> dict:
 def wide(shared_folder: Path) -> dict:
     """Results of wide mode and of the CPU."""
     folder = shared_folder / "every-kernel"
-    return torch.load(once(folder, "wide.pt", lambda: run_cases(folder / "wide.pt", "--cpu", MPSX_DRIVER="host")))
+    return torch.load(build_once(folder, "wide.pt", lambda: run_cases(folder / "wide.pt", "--cpu", MPSX_DRIVER="host")))
 
 
-def wrong_ones(found: dict, wide: dict) -> dict[str, str]:
+def mismatches(found: dict, wide: dict) -> dict[str, str]:
     """The cases whose outcome is not that of wide mode and of the CPU."""
     wrong = {}
     for name, result in found["results"].items():
@@ -106,7 +106,7 @@ def test_every_kernel(threads: int, wide: dict, tmp_path: Path) -> None:
     # 128 x 128 tiles are for GEMMs that fill the device, and simt has many cores.
     few_cores = run_cases(tmp_path / "few.pt", "--only", "128 x 128 tiles", MPSX_SIMT_CORES="2", **size)
     found["launched"] |= few_cores["launched"]
-    wrong = wrong_ones(found, wide) | wrong_ones(few_cores, wide)
+    wrong = mismatches(found, wide) | mismatches(few_cores, wide)
     assert not wrong, f"{len(wrong)} cases:\n" + "\n".join(f"{k}: {v}" for k, v in list(wrong.items())[:20])
     missing = found["names"] - found["launched"]
     assert missing == set(OUT_OF_REACH), (

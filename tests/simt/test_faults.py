@@ -55,7 +55,7 @@ ONE_GROUP = {
     "partly_written": ("^uninitialised memory: read of 4 bytes at byte 240 of", lambda t: t == 0),
     "sum_from_nothing": ("^uninitialised memory: read of 4 bytes", lambda t: True),
     "bins_from_nothing": ("^uninitialised memory: atomic update of 4 bytes", lambda t: True),
-    "read_of_a_neighbour": ("^race: .* with no barrier in between", lambda t: True),
+    "read_of_adjacent_element": ("^race: .* with no barrier in between", lambda t: True),
     "barrier_missing_in_loop": ("^race: .* with no barrier in between", lambda t: True),
     "two_writers": ("^race: write of 4 bytes at byte 0 of threadgroup memory 'last', which .* wrote", lambda t: True),
     "simdgroup_barrier_is_too_small": ("^race: .* with no barrier in between", lambda t: True),
@@ -67,7 +67,7 @@ ONE_GROUP = {
     "shuffle_down_in_branch": ("^simd_shuffle_down: lane 8 of SIMD group [01] reads lane 9, which",
                                lambda t: t % 32 == 8),
     "shuffle_after_return": ("^simd_shuffle_xor: .*, which has returned", lambda t: 16 <= t % 32 < 24),
-    "broadcast_from_nobody": ("^simd_broadcast: .* reads lane 0, which", lambda t: t % 32 > 0),
+    "broadcast_from_inactive_lane": ("^simd_broadcast: .* reads lane 0, which", lambda t: t % 32 > 0),
     "threadgroup_past_end": ("^out-of-bounds write of 4 bytes at byte 256 of threadgroup memory 's', which has 256 b",
                              lambda t: t == 63),
     "return_at_the_grids_end": ("threadgroup_barrier is not reached by all threads: 14 of 64", lambda t: t < 50),
@@ -241,7 +241,7 @@ TRICKY = {
     "shared_words": (64, 2 * (31 - T // 2) + 2 * (31 - T // 2) + 1 + 7 + T // 2 // 4),
     "until_all_are_done": (64, np.full(64, 6)),
     "sum_by_simdgroups": (64, np.full(64, 2016 * 64)),
-    "places_from_a_counter": (64, np.full(64, 992)),
+    "slots_from_a_counter": (64, np.full(64, 992)),
 }
 
 

@@ -18,7 +18,7 @@ from mpsx.kernel_profile.instrument import instrument
 KERNELS = """
 #include <metal_stdlib>
 using namespace metal;
-kernel void neighbours(device float* y, device const float* x, uint i [[thread_position_in_grid]]) {
+kernel void contiguous(device float* y, device const float* x, uint i [[thread_position_in_grid]]) {
   y[i] = x[i] * 2.0f + 1.0f;
 }
 kernel void vectors(device float4* y, device const float4* x, uint i [[thread_position_in_grid]]) {
@@ -54,7 +54,7 @@ kernel void loops(device float* y, device const float* x, uint i [[thread_positi
   for (uint k = 0; k < lane + 1; ++k) sum += x[k * 32 + lane];
   y[i] = sum;
 }
-kernel void product(device float* y, device const float* x, uint i [[thread_position_in_grid]]) {
+kernel void matmul(device float* y, device const float* x, uint i [[thread_position_in_grid]]) {
   simdgroup_float8x8 a, c(0.0f);
   simdgroup_load(a, x, 8);
   simdgroup_multiply_accumulate(c, a, a, c);
@@ -94,7 +94,7 @@ def launches(simt_library: Path) -> dict[str, dict]:
 
 # Eight SIMD groups: a whole access of floats is four sectors.
 LOADS = {
-    "neighbours": (8, 256, 1024, 32, 32),
+    "contiguous": (8, 256, 1024, 32, 32),
     "vectors": (8, 256, 4096, 128, 128),
     "four_each": (32, 1024, 4096, 512, 128),  # nothing says that the address is a multiple of 16
     "apart": (8, 256, 1024, 256, 32),
@@ -112,7 +112,7 @@ def test_loads(name: str, launches: dict[str, dict]) -> None:
 
 
 def test_traffic(launches: dict[str, dict]) -> None:
-    assert launches["neighbours"]["traffic"] == 1 and launches["vectors"]["traffic"] == 1
+    assert launches["contiguous"]["traffic"] == 1 and launches["vectors"]["traffic"] == 1
     assert launches["four_each"]["traffic"] == 4
     assert launches["twice"]["read"] == {"asked": 2048, "moved": 2048, "shared": 2048, "distinct": 1024}
     # every SIMD group reads the same, and four of the eight are of other threadgroups
@@ -125,10 +125,10 @@ def test_banks(launches: dict[str, dict]) -> None:
 
 
 def test_work(launches: dict[str, dict]) -> None:
-    assert launches["neighbours"]["flops"] == 512
-    assert launches["product"]["products"] == 8 and launches["product"]["flops"] == 8 * 1024
+    assert launches["contiguous"]["flops"] == 512
+    assert launches["matmul"]["products"] == 8 and launches["matmul"]["flops"] == 8 * 1024
     assert launches["twice"]["calls"] == {"threadgroup_barrier": 4}
-    assert launches["neighbours"]["active"] == 1 and 0.3 < launches["loops"]["active"] < 0.7
+    assert launches["contiguous"]["active"] == 1 and 0.3 < launches["loops"]["active"] < 0.7
 
 
 def test_atomics(launches: dict[str, dict]) -> None:
@@ -146,7 +146,7 @@ def test_lines(launches: dict[str, dict]) -> None:
 def test_command_line(tmp_path: Path) -> None:
     file = tmp_path / "kernels.metal"
     file.write_text(KERNELS)
-    command = [sys.executable, "-m", "mpsx", "shader", str(file), "--run", "neighbours", "--threads", "256"]
+    command = [sys.executable, "-m", "mpsx", "shader", str(file), "--run", "contiguous", "--threads", "256"]
     command += ["--arg", "zeros:float32:256", "--arg", "ones:float32:256", "--profile"]
     environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path)}  # nothing of the project's is compiled for this
     runs = [subprocess.run([*command, *how], cwd=tmp_path.parent, env=environment, capture_output=True, text=True,

@@ -149,9 +149,9 @@ def bits(flags):
     return sum(1 << i for i, f in enumerate(flags) if f)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_votes(control, share):
-    flags = (np.random.default_rng(3).random(64) < share).astype(np.uint8)
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
+def test_votes(control, fraction):
+    flags = (np.random.default_rng(3).random(64) < fraction).astype(np.uint8)
     out, x = control.memory(np.zeros((64, 14), np.uint64)), control.memory(flags)
     assert control.run("votes", out, x, grid=(1,), group=(64,)) == ""
     lanes = np.arange(64) % 32
@@ -162,9 +162,9 @@ def test_votes(control, share):
             simd = slice(i // 32 * 32, i // 32 * 32 + 32)
             quad = slice(i // 4 * 4, i // 4 * 4 + 4)
             for s, at in ((simd, 0), (quad, 7)):
-                votes, took_part = flags[s].astype(bool) & active[s], active[s]
-                want[at:at + 5] = [bits(votes), votes.any(), (votes == took_part).all(), bits(took_part),
-                                   i == s.start + np.argmax(took_part)]
+                votes, present = flags[s].astype(bool) & active[s], active[s]
+                want[at:at + 5] = [bits(votes), votes.any(), (votes == present).all(), bits(present),
+                                   i == s.start + np.argmax(present)]
                 want[at + 5] = votes.any()
             want[6] = False  # lanes that are not active have no vote
             want[13] = False

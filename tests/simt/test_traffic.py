@@ -1,5 +1,5 @@
 """Kernels move each byte once and 16 bytes a lane: the traffic of operators with device memory, counted on the simt
-driver, against the bars of traffic_cases.py.
+driver, against the limits of traffic_cases.py.
 
 traffic_misses.tsv has the operators that miss them, with their figures, which they may not exceed. The sweep asks for
 those that no longer do to be taken out: `python tests/simt/test_traffic.py` writes the file anew."""
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from traffic_cases import BARS, cases
+from traffic_cases import LIMITS, cases
 
 HERE = Path(__file__).resolve().parent
 MISSES = HERE / "traffic_misses.tsv"
@@ -28,21 +28,21 @@ def known_misses() -> dict[str, tuple[float, float]]:
 
 def misses(case: dict) -> bool:
     """Whether it moves more than its category's bar."""
-    traffic, transactions = BARS[case["category"]]
+    traffic, transactions = LIMITS[case["category"]]
     return round(case["traffic"], 2) > traffic or round(case["transactions"], 2) > transactions
 
 
-def profiled(path: Path, *words: str) -> dict[str, dict]:
+def profiled(path: Path, *arguments: str) -> dict[str, dict]:
     """The cases of those categories, in a process of their own."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MPSX_SIMT_")} | {"MPSX_DRIVER": "simt"}
     environment["MPSX_SIMT_PROFILE"] = os.devnull  # then the kernels are not compiled as they are for checks
-    command = [sys.executable, str(HERE / "traffic_cases.py"), str(path), *words]
+    command = [sys.executable, str(HERE / "traffic_cases.py"), str(path), *arguments]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
     return json.loads(path.read_text())
 
 
-def complaints(found: dict[str, dict], all_known: bool = False) -> list[str]:
+def regressions(found: dict[str, dict], all_known: bool = False) -> list[str]:
     """The cases that miss a bar unknown, or got worse; with `all_known` the known ones too that no longer miss."""
     known, wrong = known_misses(), []
     for name, case in found.items():
@@ -50,28 +50,28 @@ def complaints(found: dict[str, dict], all_known: bool = False) -> list[str]:
             wrong.append(f"{name}: {case['error']}")
             continue
         now = f"{name}: traffic {case['traffic']:.2f}, transactions {case['transactions']:.2f}"
-        bars = "bars {:.2f} and {:.2f}".format(*BARS[case["category"]])
+        limits = "limits {:.2f} and {:.2f}".format(*LIMITS[case["category"]])
         if name not in known:
             if misses(case):
-                wrong.append(f"{now}; {bars}")
+                wrong.append(f"{now}; {limits}")
         elif not misses(case):
             if all_known:
-                wrong.append(f"{now} is within its {bars}: take it out of {MISSES.name}")
+                wrong.append(f"{now} is within its {limits}: take it out of {MISSES.name}")
         elif case["traffic"] > WORSE * known[name][0] or case["transactions"] > WORSE * known[name][1]:
             wrong.append("{}; it was {:.2f} and {:.2f}".format(now, *known[name]))
     return wrong
 
 
-@pytest.mark.parametrize("category", BARS)
+@pytest.mark.parametrize("category", LIMITS)
 def test_traffic(category: str, tmp_path: Path) -> None:
-    wrong = complaints(profiled(tmp_path / "found.json", category, "--quick"))
+    wrong = regressions(profiled(tmp_path / "found.json", category, "--quick"))
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("category", BARS)
+@pytest.mark.parametrize("category", LIMITS)
 def test_all_traffic(category: str, tmp_path: Path) -> None:
-    wrong = complaints(profiled(tmp_path / "found.json", category), all_known=True)
+    wrong = regressions(profiled(tmp_path / "found.json", category), all_known=True)
     assert not wrong, "\n".join(wrong)
 
 

@@ -22,8 +22,8 @@ TAGS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 # Of each category: the most that may be moved, against each byte of inputs and results once, and the most transactions,
 # against the least that a SIMD group's accesses need.
 # Products move what tiles of 64x64 do, and attention what blocks of 32 queries do, which are those of MLX's kernels.
-BARS = {"dense": (1.02, 1.0), "strided": (1.1, 1.1), "rows": (1.05, 1.05), "gather": (1.2, 1.2),
-        "products": (1.0, 1.05)}  # fmt: skip
+LIMITS = {"dense": (1.02, 1.0), "strided": (1.1, 1.1), "rows": (1.05, 1.05), "gather": (1.2, 1.2),
+          "matmul": (1.0, 1.05)}  # fmt: skip
 TILE, QUERIES = 64, 32
 ROWS = ((2048, 64), (128, 1024), (4, 32768))
 
@@ -44,7 +44,7 @@ class Case:
         tag = self.name.rpartition(" ")[2]
         return tag == "f16" or (tag != "bf16" and (self.category != "rows" or "128x1024" in self.name))
 
-    def necessary(self, inputs: tuple, result: Any) -> int:
+    def minimum_bytes(self, inputs: tuple, result: Any) -> int:
         """The bytes of its inputs and results."""
         seen = {}
         for t in torch.utils._pytree.tree_leaves((inputs, result)):
@@ -164,7 +164,7 @@ def fused_adamw(parameters: list, gradients: list, first: list, second: list, st
                        weight_decay=0.01, eps=1e-8, amsgrad=False, maximize=False)  # fmt: skip
 
 
-def products() -> Iterator[tuple]:
+def matmuls() -> Iterator[tuple]:
     """Matrix products and attention."""
     m, n, k, rows, width = 256, 256, 256, 256, 64
     for dtype, tag in list(TAGS.items())[:2]:
@@ -181,7 +181,7 @@ def products() -> Iterator[tuple]:
 def cases(*categories: str) -> Iterator[Case]:
     """Those of some categories, or of all."""
     for category, found in (("dense", dense), ("strided", strided), ("rows", rows), ("gather", gather),
-                            ("products", products)):  # fmt: skip
+                            ("matmul", matmuls)):  # fmt: skip
         for name, function, *inputs in found() if not categories or category in categories else ():
             facts = inputs.pop() if isinstance(inputs[-1], dict) else {}
             yield Case(name, category, function, tuple(inputs), **facts)
@@ -193,21 +193,21 @@ def on_device(inputs: tuple) -> tuple:
     def move(t: Any) -> Any:
         if not isinstance(t, torch.Tensor):
             return t
-        whole = t.as_strided((t.untyped_storage().nbytes() // t.element_size(),), (1,), 0)
-        return whole.to("mpsx").as_strided(t.size(), t.stride(), t.storage_offset())
+        storage = t.as_strided((t.untyped_storage().nbytes() // t.element_size(),), (1,), 0)
+        return storage.to("mpsx").as_strided(t.size(), t.stride(), t.storage_offset())
 
     return torch.utils._pytree.tree_map(move, inputs)
 
 
-def main(path: str, words: list[str]) -> None:
+def main(path: str, arguments: list[str]) -> None:
     """Profiles them; --quick: those of the default suite."""
     import mpsx
     from mpsx.kernel_profile.report import as_dict
 
     mpsx.fallback.set_mode("error")
     found = {}
-    for case in cases(*(word for word in words if word != "--quick")):
-        if "--quick" in words and not case.quick:
+    for case in cases(*(argument for argument in arguments if argument != "--quick")):
+        if "--quick" in arguments and not case.quick:
             continue
         inputs, results = on_device(case.inputs), []
         try:
@@ -216,11 +216,11 @@ def main(path: str, words: list[str]) -> None:
             found[case.name] = {"error": str(error)}
             continue
         launches, device = profile.launches, [launch.device for launch in profile.launches]
-        reused = case.category == "products"  # by other threadgroups too, which the bar has counted
+        reused = case.category == "matmul"  # by other threadgroups too, which the bar has counted
         moved = sum(d.moved if reused else d.shared for launch in launches for d in (launch.read, launch.written))
         found[case.name] = {
             "category": case.category,
-            "traffic": moved / case.necessary(inputs, results),
+            "traffic": moved / case.minimum_bytes(inputs, results),
             "transactions": sum(d.transactions for d in device) / max(sum(d.least for d in device), 1),
             "launches": [as_dict(launch) for launch in launches],
         }

@@ -47,7 +47,7 @@ def predict(folder: Path, cores: int) -> None:
     """Write predicted.json, with one process per category."""
     environment = os.environ | {"MPSX_DRIVER": "simt", "MPSX_SIMT_CORES": str(cores), "MPSX_SIMT_PROFILE": os.devnull}
     found = {}
-    categories = ("dense", "strided", "rows", "gather", "products")
+    categories = ("dense", "strided", "rows", "gather", "matmul")
     parts = {category: folder / f"predicted-{category}.json" for category in categories}
     running = [subprocess.Popen([sys.executable, str(CASES), str(part), category], env=environment)
                for category, part in parts.items()]  # fmt: skip

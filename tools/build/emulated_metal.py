@@ -1,4 +1,4 @@
-"""Build the Metal driver with the emulated Metal of tests/metal_driver/emulation, for machines without Metal.
+"""Build the Metal driver with the emulated Metal of tests/drivers/metal/emulation, for machines without Metal.
 
 `build_library` makes a shared library with make_metal_driver. Preloaded (LD_PRELOAD), it provides MPSX_DRIVER=metal.
 `build_program` links a test program instead. Objects are cached by the hash of their inputs, so that rebuilding the
@@ -30,7 +30,7 @@ DRIVER = ROOT / "src" / "driver" / "metal"
 HOST = ROOT / "src" / "driver" / "host"
 STDLIB = ROOT / "src" / "metal_stdlib"
 TRANSLATOR = ROOT / "python" / "mpsx" / "msl"
-EMULATION = ROOT / "tests" / "metal_driver" / "emulation"
+EMULATION = ROOT / "tests" / "drivers" / "metal" / "emulation"
 OUTPUT = ROOT / "build" / "emulated-metal"
 FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror".split()
 # GNU's Objective-C runtime needs the old class layout and its own string class.

@@ -1,4 +1,4 @@
-// Everything that torch/include/c10/metal has.
+// Every header of torch/include/c10/metal.
 #include <c10/metal/atomic.h>
 #include <c10/metal/common.h>
 #include <c10/metal/error.h>

@@ -1,4 +1,4 @@
-// Pointers and references to constant memory: constexpr makes the pointer const, not what it points at (section 4.2).
+// Pointers and references to constant memory. constexpr makes the pointer const, not its target (section 4.2).
 #include <metal_stdlib>
 using namespace metal;
 

@@ -1,4 +1,4 @@
-// Address spaces as shipping kernels use them: what stock clang would refuse, or what is nearly wrong.
+// Uses of address spaces from published kernels that plain clang would reject or that are almost wrong.
 #include <metal_stdlib>
 using namespace metal;
 

@@ -1,12 +1,12 @@
-// Kernels in the styles of well-known libraries: generated code, tiles of classes with constants, function constants and
-// templates tied to a typedef of a function type.
+// Kernels in the style of well-known libraries: generated code, tile classes with constants, function constants, and
+// templates instantiated through a typedef of a function type.
 #include <c10/metal/reduction_utils.h>
 #include <c10/metal/utils.h>
 #include <metal_simdgroup>
 #include <metal_stdlib>
 using namespace metal;
 
-// Generated: buffers without numbers, positions, loops that end at constants.
+// Generated code: buffers without indices, thread positions, and loops with constant bounds.
 kernel void generated_kernel_0(device float* out_ptr0, constant half* in_ptr0, constant long& ks0,
                                uint2 thread_pos [[thread_position_in_grid]],
                                uint2 group_pos [[thread_position_in_threadgroup]]) {

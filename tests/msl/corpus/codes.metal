@@ -1,8 +1,8 @@
-// Hashes, ciphers, numbers of many words, geometry and signals.
+// Hashes, ciphers, big integers, geometry and signal processing.
 #include <metal_stdlib>
 using namespace metal;
 
-// feature: SHA-256 by macros over tables in constant memory
+// feature: SHA-256 with macros and tables in constant memory
 #define ROTR(x, n) (((x) >> (n)) | ((x) << (32 - (n))))
 #define CH(x, y, z) (((x) & (y)) ^ (~(x) & (z)))
 #define MAJ(x, y, z) (((x) & (y)) ^ ((x) & (z)) ^ ((y) & (z)))
@@ -64,7 +64,7 @@ kernel void sha256(device const uchar* messages [[buffer(0)]], device uchar* dig
     for (uint w = 0; w < 8; ++w) digests[gid * 32 + w * 4 + k] = (ctx.state[w] >> (24 - k * 8)) & 0xff;
 }
 
-// feature: a stream cipher on uint4, xxHash and Keccak on 64 bits, words of 256 bits
+// feature: a stream cipher on uint4, 64-bit xxHash and Keccak, 256-bit integers
 #define QUARTER(a, b, c, d) a += b, d = rotate(d ^ a, 16u), c += d, b = rotate(b ^ c, 12u), a += b, d = rotate(d ^ a, 8u), c += d, b = rotate(b ^ c, 7u)
 kernel void chacha20(constant uint4* key [[buffer(0)]], constant packed_uint3& nonce [[buffer(1)]], device uint4* out [[buffer(2)]],
                      uint block [[thread_position_in_grid]]) {
@@ -137,7 +137,7 @@ kernel void big_numbers(device const u256* a [[buffer(0)]], device const u256* b
   out[4 * i + 3] = u256(ulong(x >= y));
 }
 
-// feature: ray tracing over a BVH with a stack, intersection by pointers to results
+// feature: ray tracing of a BVH with a stack, results through pointers
 struct Ray { packed_float3 origin; float tmin; packed_float3 direction; float tmax; };
 struct Node { packed_float3 low; int left; packed_float3 high; int count; };
 struct Hit { float t; int triangle; float2 uv; };
@@ -179,7 +179,7 @@ kernel void trace(device const Ray* rays [[buffer(0)]], device const Node* nodes
   hits[i] = h;
 }
 
-// feature: cells of an isosurface counted by a table of bits, triangles appended through an atomic
+// feature: isosurface cells counted with a bit table, triangles appended with an atomic counter
 constant ushort kEdges[8][3] = {{0, 1, 2}, {0, 3, 4}, {1, 3, 5}, {2, 4, 5}, {0, 1, 2}, {0, 3, 4}, {1, 3, 5}, {2, 4, 5}};
 constant uchar2 kPairs[6] = {uchar2(0, 1), {0, 2}, {0, 3}, {1, 2}, {1, 3}, uchar2(2, 3)};
 constant packed_uchar4 kTetra[2] = {packed_uchar4(0, 1, 3, 7), packed_uchar4(0, 1, 5, 7)};
@@ -208,7 +208,7 @@ kernel void tetrahedra(device const float* field [[buffer(0)]], device packed_fl
   }
 }
 
-// feature: Fourier transform in threadgroup memory, radix 2 and 4 by templates
+// feature: FFT in threadgroup memory with radix templates
 template <int R> struct butterfly;
 template <> struct butterfly<2> {
   static void run(thread float2* x) { const float2 a = x[0]; x[0] = a + x[1]; x[1] = a - x[1]; }
@@ -258,7 +258,7 @@ kernel void fft(device const float2* in [[buffer(0)]], device float2* out [[buff
 template [[host_name("fft_64")]] kernel decltype(fft<64>) fft<64>;
 template [[host_name("fft_128")]] kernel decltype(fft<128>) fft<128>;
 
-// feature: sparse products, radix sort by digits, filters of images in buffers
+// feature: sparse matrix-vector products, radix sort, image filters on buffers
 kernel void spmv_csr(device const uint* row_start [[buffer(0)]], device const uint* column [[buffer(1)]],
                      device const float* value [[buffer(2)]], device const float* x [[buffer(3)]], device float* y [[buffer(4)]],
                      uint row [[threadgroup_position_in_grid]], ushort lane [[thread_index_in_simdgroup]]) {

@@ -39,7 +39,7 @@ METAL_FUNC float apply(float a, float b) {
 }  // namespace outer
 namespace o = outer::inner;
 
-// feature: classes with constructors and operators in address spaces, pointers to members
+// feature: constructors and operators for address spaces, pointers to members
 struct complex64 {
   float re, im;
   complex64() = default;
@@ -87,7 +87,7 @@ kernel void classes(device complex64* x [[buffer(0)]], device float* out [[buffe
   out[4 + i] = v.x + complex64(metal::float2(3, 4)).im;
 }
 
-// feature: partial specialisations, packs, static members, base classes
+// feature: partial specializations, parameter packs, static members, base classes
 template <typename T, int N = 4, bool = (N > 2)> struct Fragment;
 template <typename T, int N> struct Fragment<T, N, true> {
   typedef metal::vec<T, N> type;
@@ -132,7 +132,7 @@ kernel void templates(device float* out [[buffer(0)]], device const uchar* in [[
   out[7] = generic(2, 3, 4.5f);
 }
 
-// feature: references and pointers to arrays, aliases of pointers in an address space
+// feature: references and pointers to arrays, aliases of pointers with an address space
 using gptr = device float*;
 typedef threadgroup float (&tile_ref)[4][5];
 typedef const device packed_float3* points_t;
@@ -188,7 +188,7 @@ kernel void alignments(coherent(device) device float* out [[buffer(0)]], metal::
            metal::atomic_load_explicit(&u[1], metal::memory_order_relaxed);
 }
 
-// feature: kernel templates that take templates
+// feature: kernel templates with template parameters that are templates
 template <typename T> struct Twice { T operator()(T x) const { return x + x; } };
 template <typename T, int N = 3> struct Power { T operator()(T x) const { T r = 1; for (int i = 0; i < N; ++i) r *= x; return r; } };
 template <template <typename> class First, template <typename, int> class Second, typename T>
@@ -200,7 +200,7 @@ template <template <typename> class First, template <typename, int> class Second
 }
 template [[host_name("composed_float")]] [[kernel]] decltype(composed<Twice, Power, float>) composed<Twice, Power, float>;
 
-// feature: literals of every kind, casts, bit-fields, swizzles that are written
+// feature: literals of every kind, casts, bit-fields, assignments to swizzles
 union Bits { float f; uint u; uchar b[4]; metal::ushort2 h; };
 struct Flags { uint a : 3, b : 5; int c : 4; uint : 4; uint d : 16; };
 kernel void literals(device float* out [[buffer(0)]], device uint* bits [[buffer(1)]]) {
@@ -246,7 +246,7 @@ kernel void literals(device float* out [[buffer(0)]], device uint* bits [[buffer
   out[9] = n;
 }
 
-// feature: loops with every pragma, switches, lambdas that change, kernels out of macros
+// feature: every loop pragma, switches, mutable lambdas, kernels defined by macros
 #define DEFINE_KERNEL(NAME, TYPE, EXPR)                                                     \
   kernel void CONCAT(k, NAME)(device TYPE* x [[buffer(0)]], uint i [[thread_position_in_grid]]) { \
     TYPE v = x[i];                                                                          \
@@ -308,7 +308,7 @@ kernel void gated(device float* out [[buffer(0)]], device const float* in [[buff
   out[i] = v;
 }
 
-// feature: rare functions of SIMD groups
+// feature: rare SIMD group functions
 kernel void simd_corners(device float* out [[buffer(0)]], ushort lane [[thread_index_in_simdgroup]],
                          uint width [[threads_per_simdgroup]], uint quads [[quadgroups_per_threadgroup]]) {
   out[lane] = simd_shuffle_and_fill_up(float(lane), 100.0f + lane, ushort(3));

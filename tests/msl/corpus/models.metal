@@ -1,4 +1,4 @@
-// Kernels as inference engines and tensor libraries have them: attention, quantised products, norms, samplers.
+// Kernels of inference engines and tensor libraries: attention, quantized matmuls, norms and samplers.
 #include <c10/metal/indexing.h>
 #include <c10/metal/reduction_utils.h>
 #include <c10/metal/utils.h>
@@ -35,7 +35,7 @@ typedef struct {
   float scale;
 } args_mv;
 
-// feature: quantised matrix and vector, decoded by a function that is a template argument
+// feature: quantized matrix-vector products with the decoder as a template argument
 template <typename type4x4>
 void dequantize_q4_0(device const block_q4_0* xb, short il, thread type4x4& reg) {
   device const uint16_t* qs = ((device const uint16_t*)xb + 1);
@@ -103,7 +103,7 @@ kernel void kernel_mul_mv_q4_K_f32(constant args_mv& args, device const char* sr
   }
 }
 
-// feature: NF4 by a table, ternary weights by bits, int8 by products of char4
+// feature: NF4 with a table, ternary weights as bits, int8 dot products of char4
 constant float nf4_table[16] = {-1.0f, -0.6961928f, -0.52507305f, -0.39491749f, -0.28444138f, -0.18477343f,
                                 -0.09105004f, 0.0f, 0.0795803f, 0.1609302f, 0.2461123f, 0.33791524f,
                                 0.44070983f, 0.562617f, 0.72295684f, 1.0f};
@@ -133,7 +133,7 @@ kernel void bitnet_gemv(device const uint* w [[buffer(0)]], device const packed_
   if (simd_is_first()) y[row] = acc * scale;
 }
 
-// feature: flash attention with simdgroup_matrix, online softmax
+// feature: flash attention with simdgroup_matrix and online softmax
 template <typename T, short D, short Q = 8, short C = 32>
 [[kernel, max_total_threads_per_threadgroup(32)]] void flash_attention(
     const device T* q [[buffer(0)]], const device T* k [[buffer(1)]], const device T* v [[buffer(2)]],
@@ -311,7 +311,7 @@ kernel void argmax_rows(device const bfloat* x [[buffer(0)]], device long* index
   if (t == 0) index[row] = best.at;
 }
 
-// feature: operators over strided tensors by functors, as in PyTorch
+// feature: functor kernels for strided tensors, as in PyTorch
 struct sub_functor {
   template <typename T> inline T operator()(const T a, const T b, const float alpha) { return T(a - alpha * b); }
 };

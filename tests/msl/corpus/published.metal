@@ -1,9 +1,9 @@
-// Constructs that other people's kernels ship with, and that Apple's compiler takes.
+// Constructs in published kernels that Apple's compiler accepts.
 #include <metal_stdlib>
 #include <metal_simdgroup_matrix>
 using namespace metal;
 
-// feature: initial values of threadgroup memory, arrays of it as parameters
+// feature: initializers of threadgroup variables, threadgroup arrays as parameters
 static float total(threadgroup float shared[32], uint n) {
   float sum = 0;
   for (uint i = 0; i < n; ++i) sum += shared[i];
@@ -18,7 +18,7 @@ kernel void initial_values(device float* out, uint i [[thread_position_in_thread
   out[i] = total(s, 32) + t + u[1];
 }
 
-// feature: kernels with the names of functions
+// feature: kernels named like functions
 namespace special {
 template <typename T>
 T i0(T x) {
@@ -35,7 +35,7 @@ kernel void i0(device T* out, constant T* x, uint i [[thread_position_in_grid]])
 }
 template [[host_name("i0_float")]] kernel void i0<float>(device float*, constant float*, uint);
 
-// feature: `kernel` behind `void`
+// feature: `kernel` after `void`
 template <typename T>
 void kernel counts(device T* out, uint i [[thread_position_in_grid]]) {
   out[i] = T(i + 1);
@@ -45,7 +45,7 @@ template [[host_name("counts_half")]] void kernel counts<half>(device half*, uin
   out[i] = -int(i);
 }
 
-// feature: names of types of matrices, and names like them
+// feature: matrix type names, and identifiers like them
 using simdgroup_type8x8 = simdgroup_float8x8;
 typedef simdgroup_matrix<float, 8, 8> simdgroup_tile8x8;
 template <typename simdgroup_T8x8>
@@ -61,7 +61,7 @@ kernel void simdgroup_product_8x8(device float* out, const device float* a, cons
   simdgroup_store(d, out);
 }
 
-// feature: lists that are shorter than the vector, traits of vectors, assert
+// feature: initializer lists shorter than the vector, vector traits, assert
 kernel void lists(device uint* out, constant uint& a, constant uint& b) {
   uint4 v = {a, b, a ^ b};
   half3 h = {half(a), half(b)};
@@ -72,7 +72,7 @@ kernel void lists(device uint* out, constant uint& a, constant uint& b) {
   out[5] = __is_valid_simdgroup_type<half>::value + 10 * __is_valid_simdgroup_type<long>::value;
 }
 
-// feature: a function constant called like a function of C++, definitions of static members
+// feature: a function constant named like a C++ function, definitions of static members
 constant bool forward [[function_constant(7)]];
 template <int N>
 struct Tile {
@@ -93,7 +93,7 @@ kernel void constants(device float* out) {
   out[2] = Tile<4>::scales[int(out[0] > 0)];
 }
 
-// feature: template arguments that an instantiation leaves to its parameters
+// feature: template arguments deduced from the parameters of an explicit instantiation
 template <typename T, typename U, int N = 2>
 kernel void scaled(device U* out, constant T* x, constant vec<T, 2>& by, uint i [[thread_position_in_grid]]) {
   threadgroup T unused[N];
@@ -104,7 +104,7 @@ template [[host_name("scaled_float")]] kernel void scaled(device float*, constan
 template [[host_name("scaled_half")]] kernel void scaled(device float* out, constant half* x, constant half2& by,
                                                          uint i [[thread_position_in_grid]]);
 
-// feature: numbers out of classes that convert to bool
+// feature: numbers from classes that convert to bool
 struct Always {
   char unused;
   constexpr operator bool() const { return true; }
@@ -123,7 +123,7 @@ kernel void from_classes(device float* out) {
   choose<float>(out + 2, Always());
 }
 
-// feature: limits of classes
+// feature: numeric_limits of classes
 template <typename T>
 struct Pair {
   T value;
@@ -140,7 +140,7 @@ kernel void limits_of_classes(device float* out) {
   out[0] = least.value, out[1] = least.index;
 }
 
-// feature: integer division by zero goes on
+// feature: integer division by zero does not trap
 template <typename T>
 kernel void divisions(device T* quotient, device T* rest, constant T* a, constant T* b,
                       uint i [[thread_position_in_grid]]) {
@@ -159,7 +159,7 @@ kernel void divisions_in_groups(device uint* out, constant uint* b, uint i [[thr
   out[i] = shared[63 - i];
 }
 
-// feature: unions of vectors as parameters and results
+// feature: unions of vectors as parameters and return values
 union Bits {
   uint2 words;
   uchar4 bytes[2];

@@ -1,8 +1,8 @@
-// The textbook kernels: as in sample code, courses and blog posts.
+// Textbook kernels, as in sample code, courses and blog posts.
 #include <metal_stdlib>
 using namespace metal;
 
-// feature: matrix product by tiles
+// feature: tiled matmul
 #define TILE 16
 typedef struct {
   uint M, N, K;
@@ -26,7 +26,7 @@ kernel void matmul_tiled(const device float* A [[buffer(0)]], const device float
   if (row < p.M && col < p.N) C[row * p.N + col] = p.alpha * acc + p.beta * C[row * p.N + col];
 }
 
-// feature: matrix product with simdgroup_matrix of float, half and bfloat
+// feature: matmul with simdgroup_matrix of float, half and bfloat
 template <typename T, typename U, int BM, int BN, int BK>
 [[kernel, max_total_threads_per_threadgroup(128)]] void gemm_simdgroup(
     device const T* A [[buffer(0)]], device const T* B [[buffer(1)]], device U* C [[buffer(2)]],
@@ -112,7 +112,7 @@ kernel void scan_blocks(device int* data [[buffer(0)]], device int* sums [[buffe
   if (base + bi < n) data[base + bi] = temp[bi + CONFLICT_FREE(bi)];
 }
 
-// feature: bitonic sort, by steps and in a threadgroup
+// feature: bitonic sort, one step per launch and within a threadgroup
 struct KeyValue {
   float key;
   uint value;
@@ -168,7 +168,7 @@ kernel void histogram(device const uchar4* pixels [[buffer(0)]], device atomic_u
   }
 }
 
-// feature: n bodies
+// feature: n-body simulation
 typedef struct {
   vector_float4 position;  // and mass
   vector_float4 velocity;
@@ -196,7 +196,7 @@ kernel void nbody(device const Body* in [[buffer(0)]], device Body* out [[buffer
   out[g] = me;
 }
 
-// feature: reductions by a tree, by SIMD groups, to atomics
+// feature: reductions by tree, by SIMD group, and with atomics
 kernel void reduce_tree(device const float* x [[buffer(0)]], device atomic<float>* total [[buffer(1)]],
                         device atomic_uint* largest [[buffer(2)]], constant uint& n [[buffer(3)]],
                         uint i [[thread_position_in_grid]], uint t [[thread_index_in_threadgroup]],
@@ -223,7 +223,7 @@ kernel void reduce_tree(device const float* x [[buffer(0)]], device atomic<float
   if (t == 0) atomic_fetch_add_explicit(total, s[0], memory_order_relaxed);
 }
 
-// feature: transposition and stencil
+// feature: transpose and stencil
 kernel void transpose(device const half* in [[buffer(0)]], device half* out [[buffer(1)]],
                       constant uint2& size [[buffer(2)]], ushort2 t [[thread_position_in_threadgroup]],
                       ushort2 g [[threadgroup_position_in_grid]], ushort2 block [[threads_per_threadgroup]]) {

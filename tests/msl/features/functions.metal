@@ -1,7 +1,7 @@
 #include <metal_stdlib>
 using namespace metal;
 
-// feature: integer functions over scalars and vectors
+// feature: integer functions of scalars and vectors
 kernel void integers(device float* out [[buffer(0)]]) {
   out[0] = popcount(uint4(1, 3, 7, 15)).w + clz(ushort(1)) + ctz(8);
   out[1] = absdiff(-100, 100) + absdiff(uchar(3), uchar(250));
@@ -46,7 +46,7 @@ kernel void relational(device float* out [[buffer(0)]]) {
   out[2] = select(1.0f, 2.0f, true) + select(int2(1), int2(2), bool2(true, false)).x;
   out[3] = select(x, float4(9), isnan(x)).y + select(half2(1), half2(3), half2(1) < half2(2)).x;
 }
-// feature: pack and unpack
+// feature: packing and unpacking functions
 kernel void packing(device float* out [[buffer(0)]]) {
   out[0] = pack_float_to_unorm4x8(float4(0, 1, 0.5, 2)) == 0xff80ff00u;
   out[1] = unpack_unorm4x8_to_float(0xff00ff00u).y + unpack_snorm2x16_to_float(0x80017fffu).y;

@@ -1,7 +1,7 @@
 #include <metal_stdlib>
 #include <metal_logging>
 
-// feature: names qualified by metal:: alone, kernel attributes in either form
+// feature: names qualified only by metal::, both forms of the kernel attribute
 [[kernel]] void qualified(metal::uint i [[thread_position_in_grid]], device float* out [[buffer(0)]]) {
   metal::float3 v = metal::float3(1, 2, 2);
   static_assert(metal::is_same_v<decltype(v.x), float>, "a component");
@@ -14,7 +14,7 @@
 [[host_name("renamed")]] kernel void another_name(device float* out [[buffer(0)]]) { out[0] = 7; }
 using namespace metal;
 
-// feature: half is what overload resolution takes for a number: nearer to float than to a class
+// feature: overload resolution prefers a conversion of half to float over one to a class
 struct pair_t {
   float a, b;
   template <typename T, typename = enable_if_t<is_convertible_v<T, float>>> constexpr pair_t(T x) : a(x), b(1) {}
@@ -48,7 +48,7 @@ template [[host_name("fill_one")]] kernel void fill<float>(device float*);
 template [[host_name("fill_n")]] [[kernel]] decltype(fill<float, 5>) fill<float, 5>;
 template [[host_name("fill_x")]] kernel void fill<float, true>(device float*, constant float&);
 
-// feature: comparisons and conditions within template arguments
+// feature: comparisons and conditions in template arguments
 template <typename T, enable_if_t<sizeof(T) < 4, bool> = true> float width_of(T) { return 1; }
 template <typename T, enable_if_t<sizeof(T) >= 4, bool> = true> float width_of(T) { return 2; }
 template <int A, int B> struct product { static constexpr constant int value = A * B; };
@@ -62,7 +62,7 @@ kernel void template_arguments(device float* out [[buffer(0)]]) {
   out[1] = stride_of<true>() + 100 * stride_of<false>();
 }
 
-// feature: unions with vectors in anonymous and unnamed structs
+// feature: unions with vectors in anonymous structs
 typedef struct {
   union {
     struct { half d, m; };
@@ -81,7 +81,7 @@ kernel void blocks(device float* out [[buffer(0)]], device block_t* b [[buffer(1
   out[1] = u.value.u == 0x3f000000u;
 }
 
-// feature: pragmas whose numbers are macros, loop attributes
+// feature: pragmas with macro arguments, loop attributes
 #define AT_MOST(a, b) ((a) < (b) ? (a) : (b))
 #define EIGHT 8
 kernel void pragmas(device float* out [[buffer(0)]]) {
@@ -95,7 +95,7 @@ kernel void pragmas(device float* out [[buffer(0)]]) {
   out[0] = s;
 }
 
-// feature: what Apple's own library is written with
+// feature: features that Apple's standard library uses
 constexpr constant metal::os_log logger("subsystem", "category");
 namespace metal {
 inline bfloat triple(bfloat x) { return static_cast<bfloat>(__metal_fma(float(x), 3.0f, 0.0f)); }
@@ -113,7 +113,7 @@ kernel void internals(device float* out [[buffer(0)]]) {
   out[2] = is_same_v<remove_addrspace_t<float>, float>;
 }
 
-// feature: arrays as parameters, auto& in an address space, casts of pointers, packed elements
+// feature: array parameters, auto& with an address space, pointer casts, packed elements
 inline float sum_of(constant const int* shape, thread const float v[3]) { return shape[1] + v[2]; }
 kernel void parameters(device float* out [[buffer(0)]], constant const int shape[2] [[buffer(1)]],
                        device const packed_float3* points [[buffer(2)]]) {
@@ -128,7 +128,7 @@ kernel void parameters(device float* out [[buffer(0)]], constant const int shape
   out[2] = ((device const float*)points)[4] + reinterpret_cast<device const float2*>(points)[0].y;
 }
 
-// feature: fold expressions, lambdas that capture, template template parameters, decltype(auto)
+// feature: fold expressions, capturing lambdas, template template parameters, decltype(auto)
 template <template <typename> class Op, typename T> T twice_by(T a, T b) { return Op<T>()(Op<T>()(a, b), b); }
 template <typename T> struct add_op { T operator()(T a, T b) { return a + b; } };
 template <typename... T> constexpr int count_of(T...) { return sizeof...(T); }
@@ -146,7 +146,7 @@ kernel void generic(device float* out [[buffer(0)]]) {
   out[2] = as_type<uint>(float(0)) | uint(flags::first);
 }
 
-// feature: compare and exchange of the bits of a float, atomics of structs of pointers
+// feature: compare-exchange on the bits of a float, atomics in structs of pointers
 kernel void add_float(device atomic_uint* bits [[buffer(0)]], device atomic<float>* total [[buffer(1)]],
                       uint i [[thread_position_in_grid]]) {
   uint old = atomic_load_explicit(bits, memory_order_relaxed), next;

@@ -20,7 +20,7 @@ template [[host_name("choose_f16")]] kernel void choose<half>(device half*, devi
                                                                         uint);
 template [[host_name("choose_f32")]] kernel decltype(choose<float>) choose<float>;
 
-// feature: conditional operators with half or bfloat beside other numbers
+// feature: conditional operators that mix half or bfloat with other numbers
 struct Anything { template <typename T> operator T() && { return T{}; } };
 enum Number { two = 2 };
 template <typename T>
@@ -69,7 +69,7 @@ kernel void mixed(device float* out [[buffer(0)]]) {
   out[6] = h / 2;
 }
 
-// feature: literals and limits of half and bfloat
+// feature: half and bfloat literals and limits
 kernel void limits_of_small(device float* out [[buffer(0)]]) {
   out[0] = numeric_limits<half>::max();
   out[1] = numeric_limits<bfloat>::epsilon();
@@ -85,7 +85,7 @@ kernel void rounding(device float* out [[buffer(0)]], device const float* x [[bu
   out[2 * i] = half(x[i]);
   out[2 * i + 1] = bfloat(x[i]);
 }
-// feature: as_type between everything of one size
+// feature: as_type between all types of equal size
 kernel void bits(device float* out [[buffer(0)]]) {
   out[0] = as_type<uint>(half2(1.0h, 2.0h)) == 0x40003c00u;
   out[1] = as_type<half2>(0x40003c00u).y;

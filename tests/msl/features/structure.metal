@@ -20,7 +20,7 @@ kernel void function_constants(device float* out [[buffer(0)]],
   out[5] = extra;
 }
 
-// feature: class specialisations and overloads by address space
+// feature: class specializations and overloads by address space
 template <typename T> struct pointer_element {};
 template <typename T> struct pointer_element<thread T*> { using type = remove_cv_t<T>; };
 template <typename T> struct pointer_element<device T*> { using type = remove_cv_t<T>; };
@@ -56,7 +56,7 @@ kernel void address_spaces(device float* out [[buffer(0)]]) {
   out[3] = head(local) + head(out);
 }
 
-// feature: names of the Metal library overloaded at global scope
+// feature: global overloads of Metal library functions
 inline float3 max(float3 a, float b, int n) { return metal::max(a, float3(b + n)); }
 namespace metal {
 inline float my_own(float x) { return exp2(x) + 1; }
@@ -69,7 +69,7 @@ kernel void overloaded_names(device float* out [[buffer(0)]]) {
   out[3] = my_own(1) + metal::fast::mine(1) + fast::exp2(1.0f) + precise::max(1.0f, 2.0f);
 }
 
-// feature: instantiations by signature, typedef and decltype
+// feature: explicit instantiations by signature, typedef and decltype
 template <typename T> kernel void doubled(device T* out [[buffer(0)]], constant T& x [[buffer(1)]]) { out[0] = x + x; }
 template [[host_name("doubled_i32")]] [[kernel]] void doubled<int>(device int* out [[buffer(0)]], constant int&);
 typedef decltype(doubled<float>) doubled_t;
@@ -83,7 +83,7 @@ kernel void computed_indices(device float* out [[buffer(kThird - 4)]], device co
     [[max_total_threads_per_threadgroup(kGroup)]] {
   out[0] = x[0];
 }
-// feature: a limit on threads that depends on template arguments
+// feature: a thread limit that depends on template arguments
 template <int M, int N>
 [[kernel, max_total_threads_per_threadgroup(M * N * 32)]] void limited(device float* out [[buffer(0)]]) { out[0] = M; }
 template [[host_name("limited_2_4")]] [[kernel]] decltype(limited<2, 4>) limited<2, 4>;

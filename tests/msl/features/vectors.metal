@@ -1,7 +1,7 @@
 #include <metal_stdlib>
 using namespace metal;
 
-// feature: swizzles as values and as targets
+// feature: swizzles as values and as assignment targets
 kernel void swizzles(device float* out [[buffer(0)]]) {
   float4 v(1, 2, 3, 4);
   auto q = v.wz;
@@ -17,7 +17,7 @@ kernel void swizzles(device float* out [[buffer(0)]]) {
   p->w = p->rgb.g;
   out[6] = dot(v, float4(1));
 }
-// feature: packed vectors, their components and swizzles
+// feature: packed vectors with components and swizzles
 kernel void packed(device float* out [[buffer(0)]], device packed_float3* p [[buffer(1)]]) {
   float3 a = p[0];
   p[1] = a.zyx;
@@ -91,7 +91,7 @@ template <int N>
 struct LastPlusThird {
   static constant constexpr float value = float4(1, 2, 3, N).w + kAxis.rgb.b;
 };
-// feature: components and swizzles in constant expressions, beside members of the same names
+// feature: components and swizzles in constant expressions, and members with the same names
 kernel void constant_expressions(device float* out [[buffer(0)]]) {
   constexpr float4 q = float4(kAxis, 4);
   constexpr int n = int(q.w);

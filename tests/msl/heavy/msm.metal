@@ -1,5 +1,5 @@
-// Multi-scalar multiplication over BN254: sums of scalar multiples of points, in G1 (coordinates in Fp) and in G2
-// (coordinates in Fp2 = Fp[u] / (u^2 + 1)). Numbers of 8 x 32 bits in Montgomery form, Jacobian coordinates.
+// Multi-scalar multiplication on BN254: sums of scalar multiples of points, in G1 (coordinates in Fp) and in G2
+// (coordinates in Fp2 = Fp[u] / (u^2 + 1)). Uses 8 x 32-bit integers in Montgomery form and Jacobian coordinates.
 #include <metal_stdlib>
 using namespace metal;
 
@@ -75,7 +75,7 @@ static inline Fp operator-(Fp a, Fp b) {
   return r;
 }
 
-// a * b / 2^256, by coarsely integrated operand scanning.
+// Computes a * b / 2^256 by coarsely integrated operand scanning.
 static inline Fp operator*(Fp a, Fp b) {
   uint t[10];
 #pragma unroll
@@ -134,7 +134,7 @@ struct Point {
   static Point infinity() { return Point{F::one(), F::one(), F::zero()}; }
 };
 
-// dbl-2009-l for curves with a = 0.
+// Formula dbl-2009-l for curves with a = 0.
 template <typename F>
 static inline Point<F> doubled(Point<F> p) {
   const F a = p.x * p.x, b = p.y * p.y, c = b * b;
@@ -152,7 +152,7 @@ static inline Point<F> doubled(Point<F> p) {
   return r;
 }
 
-// add-2007-bl, with the cases that it leaves out.
+// Formula add-2007-bl, with the special cases that it excludes.
 template <typename F>
 static inline Point<F> added(Point<F> p, Point<F> q) {
   if (p.z.is_zero()) return q;
@@ -195,7 +195,7 @@ static inline Point<F> scaled(Affine<F> p, const thread uint* scalar, uint bits)
   return r;
 }
 
-// One thread sums its share of the points whose window of the scalar names its bucket.
+// Each thread sums the points of one bucket: those whose scalar has the bucket's number in this window of bits.
 template <typename F>
 kernel void fill_buckets(device const Affine<F>* points [[buffer(0)]], device const uint* scalars [[buffer(1)]],
                          device Point<F>* buckets [[buffer(2)]], constant uint& count [[buffer(3)]],
@@ -212,7 +212,7 @@ kernel void fill_buckets(device const Affine<F>* points [[buffer(0)]], device co
   buckets[window * size.x + bucket] = sum;
 }
 
-// The sum of i times bucket i, and the windows put together.
+// Sums i * bucket[i] for each window, and combines the windows.
 template <typename F>
 kernel void join_buckets(device const Point<F>* buckets [[buffer(0)]], device Point<F>* result [[buffer(1)]],
                          constant uint& windows [[buffer(2)]], constant uint& bits [[buffer(3)]]) {

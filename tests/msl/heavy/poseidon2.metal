@@ -35,7 +35,7 @@ static inline Field add(Field a, Field b) {
   return r;
 }
 
-// a * b / 2^256, by coarsely integrated operand scanning.
+// Computes a * b / 2^256 by coarsely integrated operand scanning.
 static inline Field mul(Field a, Field b) {
   uint t[10] = {};
 #pragma unroll

@@ -2,12 +2,12 @@
 #include <metal_stdlib>
 using namespace metal;
 
-kernel void read_of_a_neighbour(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
+kernel void read_of_adjacent_element(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup float s[64];
   s[tid] = float(tid);
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  s[tid] = 2.0f * float(tid);    // fault: read_of_a_neighbour (the order of threads decides which comes second)
-  out[tid] = s[(tid + 1) % 64];  // fault: read_of_a_neighbour
+  s[tid] = 2.0f * float(tid);    // fault: read_of_adjacent_element (the order of threads decides which comes second)
+  out[tid] = s[(tid + 1) % 64];  // fault: read_of_adjacent_element
 }
 
 kernel void barrier_missing_in_loop(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {

@@ -24,10 +24,10 @@ kernel void shuffle_after_return(device float* out [[buffer(0)]], uint tid [[thr
   out[tid] = simd_shuffle_xor(float(tid), 8);  // fault: shuffle_after_return
 }
 
-kernel void broadcast_from_nobody(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
+kernel void broadcast_from_inactive_lane(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                                   uint lane [[thread_index_in_simdgroup]]) {
   float x = 0.0f;
-  if (lane > 0) x = simd_broadcast(float(tid), 0);  // fault: broadcast_from_nobody
+  if (lane > 0) x = simd_broadcast(float(tid), 0);  // fault: broadcast_from_inactive_lane
   out[tid] = x;
 }
 

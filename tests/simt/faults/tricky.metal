@@ -165,7 +165,7 @@ kernel void sum_by_simdgroups(device float* out [[buffer(0)]], uint tid [[thread
 }
 
 // A counter that gives every thread a place of its own, in which no other writes.
-kernel void places_from_a_counter(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
+kernel void slots_from_a_counter(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup atomic_uint next;
   threadgroup uint list[64];
   if (tid == 0) atomic_store_explicit(&next, 0u, memory_order_relaxed);

@@ -58,7 +58,7 @@ def values(
     return torch.randint(first, int(high) + 1, shape, generator=generator).to(dtype)
 
 
-def whole(*shape: int, dtype: torch.dtype, low: float = -3, high: float = 3, seed: int = 0) -> torch.Tensor:
+def integers(*shape: int, dtype: torch.dtype, low: float = -3, high: float = 3, seed: int = 0) -> torch.Tensor:
     """Integers in [low, high], whose sums are exact."""
     x = values(*shape, dtype=dtype, low=low, high=high, seed=seed)
     return x.round() if dtype.is_floating_point else x

@@ -24,7 +24,7 @@ def cases() -> Iterator[Case]:
         yield case(f"{name} c64", getattr(torch, name), a, b, b, reference="none")
         yield case(f"{name} c64, with gaps", getattr(torch, name), gapped(a), gapped(b), gapped(b), reference="none")
     for dim in (0, 1):
-        yield case(f"products c64 {dim}", lambda x, d=dim: (x.prod(d), x.cumprod(d)), a, reference="none")
+        yield case(f"prod and cumprod c64 {dim}", lambda x, d=dim: (x.prod(d), x.cumprod(d)), a, reference="none")
     yield case("cross c64", lambda x, y: torch.linalg.cross(x, y, dim=0), a[:3], b[:3], reference="none")
     number = torch.tensor(2 + 1j)
     for name, _, order in rows("elementwise/complex.def", "MPSX_COMPLEX_BINARY", 3):

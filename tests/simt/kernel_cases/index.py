@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from tables import DTYPES, FLOAT, INT, TAGS
 
-from kernel_cases import Case, case, gapped, values, whole
+from kernel_cases import Case, case, gapped, integers, values
 
 OF_SIZE = (torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -59,7 +59,7 @@ def writing() -> Iterator[Case]:
         yield case(f"index_copy {tag}", lambda t, i, s: (t.index_copy(0, i, s[:7]), t.index_fill(0, i, 3)), x, rows,
                    source, reference="same")  # fmt: skip
     for dtype in (*FLOAT, *INT):
-        x, source = whole(13, 37, dtype=dtype), whole(13, 80, dtype=dtype, low=0, high=2, seed=1)
+        x, source = integers(13, 37, dtype=dtype), integers(13, 80, dtype=dtype, low=0, high=2, seed=1)
         where = index(13, 80, below=37)
         for reduce in ("sum", "prod", "amax", "amin"):
             yield case(f"scatter {reduce} {TAGS[dtype]}", lambda t, i, s, r=reduce: t.scatter_reduce(1, i, s, r), x,
@@ -74,7 +74,7 @@ def writing() -> Iterator[Case]:
 
 def adding_rows() -> Iterator[Case]:
     for dtype in DTYPES["ALL"]:
-        x, source = whole(13, 37, dtype=dtype), whole(300, 37, dtype=dtype, low=0, high=1, seed=1)
+        x, source = integers(13, 37, dtype=dtype), integers(300, 37, dtype=dtype, low=0, high=1, seed=1)
         yield case(f"index_add {TAGS[dtype]}", lambda t, i, s: t.index_add(0, i, s), x, index(300, below=13), source,
                    reference="exact" if dtype in FLOAT else "same")  # fmt: skip
     for dtype in FLOAT:
@@ -98,7 +98,7 @@ def bags() -> Iterator[Case]:
 
 def finding() -> Iterator[Case]:
     for dtype in DTYPES["ALL"]:
-        x = whole(41, 67, dtype=dtype)
+        x = integers(41, 67, dtype=dtype)
         yield case(f"nonzero {TAGS[dtype]}", torch.nonzero, x, reference="same")
 
 
@@ -110,9 +110,9 @@ def pairs() -> Iterator[Case]:
 
 
 def sums_of_halves() -> Iterator[Case]:
-    """In few places, of lines that lie densely and of others."""
+    """Few distinct indices, for dense and strided rows."""
     for dtype in (torch.float16, torch.bfloat16):
-        x, places = whole(13, 37, dtype=dtype), index(13, 37, below=13)
+        x, indices = integers(13, 37, dtype=dtype), index(13, 37, below=13)
         for name in ("sum", "prod"):
             for dim, source in ((0, x), (1, x), (0, gapped(x))):
                 def scatter(t: torch.Tensor, i: torch.Tensor, s: torch.Tensor, dim: int = dim,
@@ -120,21 +120,21 @@ def sums_of_halves() -> Iterator[Case]:
                     return t.scatter_reduce(dim, i, s, name)
 
                 yield case(f"scatter_reduce of few {name} {dim} {source.stride()} {TAGS[dtype]}", scatter,
-                           x.clamp(-1, 1), places, source.clamp(-1, 1))  # fmt: skip
+                           x.clamp(-1, 1), indices, source.clamp(-1, 1))  # fmt: skip
 
 
 def counting() -> Iterator[Case]:
     """Numbers, of which many are the same."""
     yield case("bincount", torch.bincount, index(3000, below=37), reference="same")
     for dtype in FLOAT:  # of halves PyTorch's CPU has no histc
-        yield case(f"histc {TAGS[dtype]}", torch.histc, whole(41, 67, dtype=dtype, low=-9, high=9), 7, -5, 5,
+        yield case(f"histc {TAGS[dtype]}", torch.histc, integers(41, 67, dtype=dtype, low=-9, high=9), 7, -5, 5,
                    reference="same" if dtype == torch.float32 else "none")  # fmt: skip
 
 
 def runs() -> Iterator[Case]:
     """Runs of equal neighbours, of more elements than a chunk has, sorted first or not."""
     for dtype in DTYPES["ALL"]:
-        x = whole(41, 67, dtype=dtype)
+        x = integers(41, 67, dtype=dtype)
         yield case(f"unique {TAGS[dtype]}", torch.unique, x, True, True, True, reference="same")
         yield case(f"unique_consecutive {TAGS[dtype]}", torch.unique_consecutive, x, True, True, reference="same")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from tables import FLOAT, INT, TAGS
 
-from kernel_cases import Case, case, values, whole
+from kernel_cases import Case, case, integers, values
 
 
 def int8_matmul(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
@@ -57,7 +57,7 @@ def cases() -> Iterator[Case]:
             x = values(rows, 192, dtype=dtype, low=-0.5, high=0.5, seed=5)
             yield case(f"_weight_int4pack_mm of {rows} {tag}", int4_matmul, x, packed, scales)
     for dtype in INT:
-        a, b = whole(5, 70, dtype=dtype), whole(70, 300, dtype=dtype, seed=1)
+        a, b = integers(5, 70, dtype=dtype), integers(70, 300, dtype=dtype, seed=1)
         yield case(f"gemv_t mm {TAGS[dtype]}", torch.mm, a, b, reference="same")
         yield case(f"gemv mm {TAGS[dtype]}", torch.mm, b.t(), a.t(), reference="same")
     a, b = values(20, 70, dtype=torch.int8, low=-128), values(70, 24, dtype=torch.int8, high=127)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from tables import DTYPES, FLOAT, TAGS
 
-from kernel_cases import Case, case, values, whole
+from kernel_cases import Case, case, integers, values
 
 aten = torch.ops.aten
 FORMATS = {"planes": torch.contiguous_format, "channels last": torch.channels_last}
@@ -88,7 +88,7 @@ def windows() -> Iterator[Case]:
         yield case(f"max_pool3d gradient {TAGS[dtype]}", max_pool3d_gradient, x, g, (2, 3, 3),
                    reference="same" if dtype in FLOAT else "none")  # fmt: skip
         if dtype in FLOAT:
-            g = whole(2, 3, 5, 4, 8, dtype=dtype, seed=2)
+            g = integers(2, 3, 5, 4, 8, dtype=dtype, seed=2)
             yield case(f"max_pool3d gradient, shared {TAGS[dtype]}", max_pool3d_gradient, x, g, (1, 2, 1),
                        reference="same")  # fmt: skip
     for dtype in FLOAT:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from tables import DTYPES, FLOAT, TAGS
 
-from kernel_cases import Case, case, values, whole
+from kernel_cases import Case, case, integers, values
 
 aten = torch.ops.aten
 
@@ -56,9 +56,9 @@ def grids() -> Iterator[Case]:
     """Multiples of 1/8, so that no coordinate is rounded in any type."""
     for dtype in FLOAT:
         for dims, mode in ((2, 0), (2, 1), (2, 2), (3, 0), (3, 1)):
-            x = whole(2, 5, *(3, 4, 8)[-dims:], dtype=dtype)
+            x = integers(2, 5, *(3, 4, 8)[-dims:], dtype=dtype)
             grid = (torch.randint(-10, 11, (2, *(2, 3, 13)[-dims:], dims)) / 8 + 1 / 64).to(dtype)
-            g = whole(2, 5, *(2, 3, 13)[-dims:], dtype=dtype, seed=1)
+            g = integers(2, 5, *(2, 3, 13)[-dims:], dtype=dtype, seed=1)
             yield case(f"grid_sampler_{dims}d {mode} {TAGS[dtype]}", grid_sampler, x, grid, g, mode)
 
 

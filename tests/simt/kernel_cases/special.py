@@ -35,10 +35,10 @@ def second_operand(name: str, x: torch.Tensor) -> torch.Tensor:
 def gradient_cases() -> Iterator[Case]:
     a, x = values(ROWS, COLUMNS, low=0.3, high=20), values(ROWS, COLUMNS, low=0.1, high=20, seed=1)
     part = values(ROWS, COLUMNS, low=0.05, high=0.95, seed=2)
-    for where, place in {"": lambda t: t, "of gapped": gapped}.items():
+    for label, layout in {"": lambda t: t, "of gapped": gapped}.items():
         # Approximations of three digits, of which tests/ops/random/test_sample.py has the values.
-        yield case(f"gamma gradient {where}", torch._standard_gamma_grad, place(a), place(x), reference="none")
-        yield case(f"Dirichlet gradient {where}", torch._dirichlet_grad, place(part), place(a), place(a + x),
+        yield case(f"gamma gradient {label}", torch._standard_gamma_grad, layout(a), layout(x), reference="none")
+        yield case(f"Dirichlet gradient {label}", torch._dirichlet_grad, layout(part), layout(a), layout(a + x),
                    reference="none")  # fmt: skip
 
 
@@ -47,11 +47,11 @@ def cases() -> Iterator[Case]:
     yield from gradient_cases()
     for dtype in FLOAT:
         x = values(ROWS, COLUMNS, dtype=dtype, low=-30, high=30)
-        for where, x0 in {"": x, "of gapped": gapped(x)}.items():
-            yield case(f"frexp {where} {TAGS[dtype]}", torch.frexp, x0, reference="same")
+        for label, x0 in {"": x, "of gapped": gapped(x)}.items():
+            yield case(f"frexp {label} {TAGS[dtype]}", torch.frexp, x0, reference="same")
     powers = torch.arange(ROWS * COLUMNS).view(ROWS, COLUMNS) % 300 - 150
-    for where, x0 in {"": values(ROWS, COLUMNS), "of gapped": gapped(values(ROWS, COLUMNS))}.items():
-        yield case(f"ldexp {where}", torch.ldexp, x0, powers, reference="same")
+    for label, x0 in {"": values(ROWS, COLUMNS), "of gapped": gapped(values(ROWS, COLUMNS))}.items():
+        yield case(f"ldexp {label}", torch.ldexp, x0, powers, reference="same")
     for dtype in FLOAT:
         for (name,) in rows("elementwise/special.def", "MPSX_SPECIAL", 1):
             x = values(ROWS, COLUMNS, dtype=dtype, low=domain_of(name)[0], high=domain_of(name)[1])

@@ -1,0 +1,89 @@
+"""The CUDA driver with a fake libcuda, which records calls and enforces the rules of the real one. Needs no GPU."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mpsx.msl.ptx import pack
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+GRID = ".param .align 4 .b8 {0}_param_{1}[48]"
+# An entry point as clang writes it, without a body: the fake libcuda reads only the parameters.
+ENTRY = ".visible .entry {0}(\n\t{1}\n)\n{{\n\tret;\n}}\n"
+POINTER = ".param .u64 .ptr .align 1 {0}_param_{1}"
+
+
+def entry(symbol: str, *parameters: str) -> str:
+    """Return a PTX entry point."""
+    return ENTRY.format(symbol, ",\n\t".join(p.format(symbol, i) for i, p in enumerate((*parameters, GRID))))
+
+
+def kernel(name: str, symbol: str, buffers: int, threadgroups: int = 0) -> dict:
+    """Describe a kernel as CudaEmitter does."""
+    return {"name": name, "symbol": symbol, "buffers": [*range(buffers)], "threadgroups": [*range(threadgroups)]}
+
+
+def library() -> bytes:
+    """Return a kernel library of two PTX files."""
+    value = ".param .align 4 .b8 {0}_param_{1}[8]"
+    plain = entry("k_plain", POINTER, POINTER, value) + entry("k_limited", POINTER)
+    plain += entry("k_large", POINTER).replace("ret;", "st.shared.b32 [memory], 0;\n\tret;")
+    plain = ".visible .global .align 4 .u32 mpsx_limit_k_limited = 64;\n" + plain
+    plain = ".weak .shared .align 4 .b8 memory[65536];\n.weak .shared .align 4 .b8 another[4096];\n" + plain
+    setter = ENTRY.format("mpsx_set_constants", POINTER.format("mpsx_set_constants", 0))
+    offset = ".param .u32 {0}_param_{1}"
+    scaled = setter + entry("k_scaled", POINTER) + entry("k_with_threadgroup", POINTER, offset, offset)
+    constants = [
+        {"name": "factor", "index": 0, "scalar": "float", "components": 1},
+        {"name": "on", "index": 3, "scalar": "bool", "components": 1},
+        {"name": "shape", "index": 4, "scalar": "int", "components": 4},
+    ]
+    head = ".version 8.0\n.target sm_80\n.address_size 64\n"
+    return pack([({"kernels": [kernel("plain", "k_plain", 3), kernel("limited", "k_limited", 1),
+                               kernel("large", "k_large", 1)], "constants": []}, head + plain),
+                 ({"kernels": [kernel("scaled", "k_scaled", 1), kernel("with threadgroup", "k_with_threadgroup", 1, 2)],
+                   "constants": constants}, head + scaled)], "by hand")  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the test program, the fake libcuda and a kernel library, and return their folder."""
+    folder = tmp_path_factory.mktemp("cuda")
+    compiler = shutil.which("c++")
+    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Wshadow", f"-I{ROOT / 'src'}", f"-I{HERE}"]
+    parts = {
+        "libcuda.so.1": [HERE / "fake_cuda.cpp"],
+        "driver_test": [HERE / "driver_test.cpp", HERE / "cases_work.cpp", HERE / "cases_waiting.cpp",
+                        *sorted((ROOT / "src/driver/cuda").glob("*.cpp")), ROOT / "src/driver/function_constants.cpp"],
+    }  # fmt: skip
+    for name, sources in parts.items():
+        shared = ["-shared", "-fPIC"] if ".so" in name else ["-ldl", "-pthread"]
+        subprocess.run([compiler, *flags, *map(str, sources), "-o", str(folder / name), *shared], check=True)
+    data = library()
+    (folder / "mpsx.ptx").write_bytes(data)
+    (folder / "damaged").mkdir()
+    start = data.index(b"\nend\n") + len(b"\nend\n")  # the first compressed file starts here
+    (folder / "damaged" / "mpsx.ptx").write_bytes(data[:start] + bytes(20) + data[start + 20 :])
+    return folder
+
+
+def names() -> list[str]:
+    """Return the case names in the C++ sources."""
+    sources = sorted(HERE.glob("*.cpp"))
+    return [name for source in sources for name in re.findall(r"^CASE\((\w+)\)", source.read_text(), re.M)]
+
+
+@pytest.mark.parametrize("case", names())
+def test_case(program: Path, case: str, tmp_path: Path) -> None:
+    """Run one case in its own process."""
+    env = {**os.environ, "LD_LIBRARY_PATH": str(program), "MPSX_CACHE_DIR": str(tmp_path)}
+    command = [program / "driver_test", program, case]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,100 @@
+"""Kernels in PTX: clang writes the form that the driver expects, and NVIDIA's assembler accepts it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mpsx.msl.compiler import find_compiler, writes_ptx
+from mpsx.msl.ptx import nvidia_program, pack_files, unpack
+from mpsx.msl.translate import translate
+
+HERE = Path(__file__).parent
+METAL = HERE.parents[2] / "metal"
+
+
+def compiled(source: Path, folder: Path, include: tuple[str, ...] = ()) -> Path:
+    """Compile one Metal file to a kernel library."""
+    compiler = find_compiler()
+    name = "_".join(source.with_suffix("").parts[-2:])
+    paths, _ = translate(str(source), str(folder / f"{name}.cpp"), include, (), compiler.preprocessor(), None, name,
+                         str(source.parent), "cuda")  # fmt: skip
+    for path in paths:
+        command = [*compiler.command, *compiler.flags("cuda"), "-S", path, "-o", f"{path}.ptx"]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    library = folder / f"{name}.library"
+    pack_files(library, paths, [f"{path}.ptx" for path in paths], compiler.description)
+    return library
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile kernels.metal."""
+    if not writes_ptx(find_compiler()):
+        pytest.skip("the compiler of kernels has no backend for NVIDIA's GPUs (ziglang's has)")
+    return compiled(HERE / "kernels.metal", tmp_path_factory.mktemp("ptx"))
+
+
+def test_index(library: Path) -> None:
+    """Check the names, parameters and limits that the driver reads."""
+    head = library.read_bytes().partition(b"\nend\n")[0].decode().splitlines()
+    assert head[0] == "mpsx-ptx 1"
+    assert [line for line in head if line.startswith("constant")] == [
+        "constant\tscale\t0\tint\t1", "constant\thas_bias\t1\tbool\t1"]  # fmt: skip
+    rows = {fields[6]: fields for line in head if (fields := line.split("\t"))[0] == "kernel"}
+    assert rows["values"][5] == "p0 v2:24:4 p3"
+    assert rows["shared"][3] == "256"
+    assert rows["shared"][5] == "p0 t1"
+    assert rows["matmul<float>"][4:6] == ["k_matmul_float_", "p0 p1 p2"]
+    assert rows["lanes"][3] == "0"
+
+
+def test_text(library: Path) -> None:
+    """Each kernel has its own PTX module, with everything that it needs and no other kernel."""
+    texts = dict(unpack(str(library)))
+    assert set(texts) == {"values", "shared", "lanes", "matmul<float>", "matmul<half>", "matmul<bfloat>"}
+    for name, text in texts.items():
+        entries = re.findall(r"\.entry (\w+)\(", text)
+        assert entries == ["mpsx_set_constants", "k_" + re.sub(r"\W", "_", name)]
+        assert re.search(r"\.loc\s+\d+ \d+", text), "lines of the Metal source"
+        assert "kernels.metal" in text
+        assert ".local" not in text.partition("mpsx_set_constants")[0]
+    assert ".maxntid 256" in texts["shared"]
+    assert "activemask" in texts["lanes"]
+    assert texts["matmul<half>"].count("mma.sync.aligned.m16n8k8.row.col.f32.f16") == 1
+    assert texts["matmul<bfloat>"].count("mma.sync.aligned.m16n8k8.row.col.f32.bf16") == 1
+    assert texts["matmul<float>"].count("mma.sync.aligned.m16n8k8.row.col.f32.tf32") == 3
+
+
+def assemble(text: str, where: Path) -> str:
+    """Return the assembler's messages, or an empty string."""
+    where.write_text(text)
+    command = [nvidia_program("ptxas"), "-arch=sm_90", str(where), "-o", os.devnull]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.skipif(not nvidia_program("ptxas"), reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
+def test_assembles(library: Path, tmp_path: Path) -> None:
+    """Assemble one kernel at a time, as the NVIDIA driver does."""
+    for i, (name, text) in enumerate(unpack(str(library))):
+        assert not assemble(text, tmp_path / f"{i}.ptx"), name
+
+
+@pytest.mark.sweep
+@pytest.mark.skipif(not nvidia_program("ptxas"), reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
+def test_every_kernel(tmp_path: Path) -> None:
+    """Assemble all kernels of metal/, one file at a time."""
+
+    def check(source: Path) -> list[str]:
+        built = compiled(source, tmp_path, (str(METAL),))
+        texts = sorted(tmp_path.glob(f"{built.stem}*.ptx"))
+        return [f"{source}: {said}" for text in texts if (said := assemble(text.read_text(), text))]
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = [line for lines in pool.map(check, sorted(METAL.glob("*/*.metal"))) for line in lines]
+    assert not found

@@ -1,0 +1,163 @@
+// MTLComputeCommandEncoder: records commands and validates them at least as strictly as Metal's validation layer.
+#include "objects.h"
+
+using emulation::Binding;
+using emulation::Commands;
+using emulation::Launch;
+
+namespace {
+
+constexpr NSUInteger kMaxBytes = 4096;
+constexpr NSUInteger kMaxThreadgroupMemory = 32768;
+
+Commands& commands_of(EmulatedEncoder* encoder) { return *encoder->buffer->commands; }
+
+void require_open(EmulatedEncoder* encoder, const char* what) {
+  EMULATION_REQUIRE(!encoder->encoding->ended, "%s after endEncoding", what);
+}
+
+void keep(EmulatedEncoder* encoder, id object) { commands_of(encoder).retained.push_back([object retain]); }
+
+// Checks that the arguments were bound for this dispatch: an encoder keeps bindings, but a launcher must not rely on
+// those of an earlier kernel. Launchers of mpsx, which request no reflection, must also bind nothing else.
+void require_bound(EmulatedEncoder* encoder, const mpsx_kernel_record& record) {
+  const Binding* bindings = encoder->encoding->bindings;
+  const auto& lengths = encoder->encoding->threadgroup_bytes;
+  if (encoder->pipeline->reflected) {
+    for (const auto* b : emulation::bindings_of(encoder->pipeline->function))
+      EMULATION_REQUIRE(b->threadgroup ? b->index < lengths.size() && lengths[b->index] : bindings[b->index].fresh,
+                        "kernel %s: nothing is bound at %s index %u", record.name,
+                        b->threadgroup ? "threadgroup" : "buffer", b->index);
+    return;
+  }
+  for (unsigned i = 0; i < MPSX_MAX_BUFFERS; ++i)
+    EMULATION_REQUIRE(bindings[i].fresh == (i < record.buffers), "kernel %s: %s at buffer index %u", record.name,
+                      bindings[i].fresh ? "takes nothing" : "nothing is bound", i);
+}
+
+void take_arguments(EmulatedEncoder* encoder, Launch& launch) {
+  const mpsx_kernel_record& record = *launch.record;
+  Commands& commands = commands_of(encoder);
+  require_bound(encoder, record);
+  launch.constants = *encoder->pipeline->function->constants;
+  for (unsigned i = 0; i < MPSX_MAX_BUFFERS; ++i) {
+    Binding& b = encoder->encoding->bindings[i];
+    if (!b.fresh) continue;
+    b.fresh = false;
+    launch.buffers.resize(i + 1);
+    launch.buffers[i] = std::move(b.argument);
+    if (b.shared && commands.owned.insert(b.shared).second) b.shared->give_to_gpu();
+  }
+  launch.threadgroup_bytes = std::move(encoder->encoding->threadgroup_bytes);
+  encoder->encoding->threadgroup_bytes.clear();
+  size_t threadgroup = record.static_threadgroup_bytes;
+  for (size_t bytes : launch.threadgroup_bytes) threadgroup += bytes;
+  EMULATION_REQUIRE(threadgroup <= kMaxThreadgroupMemory,
+                    "kernel %s: %zu bytes of threadgroup memory, the limit is %lu",
+                    record.name, threadgroup, kMaxThreadgroupMemory);
+}
+
+mpsx::driver::Size size_of(MTLSize size) {
+  return {uint32_t(size.width), uint32_t(size.height), uint32_t(size.depth)};
+}
+
+void encode(EmulatedEncoder* encoder, MTLSize grid, MTLSize group, bool by_threads) {
+  require_open(encoder, "a dispatch");
+  EMULATION_REQUIRE(encoder->pipeline, "a dispatch without a pipeline state");
+  Launch launch;
+  launch.image = *encoder->pipeline->function->image;
+  launch.record = encoder->pipeline->function->record;
+  const char* name = launch.record->name;
+  const NSUInteger size = group.width * group.height * group.depth;
+  EMULATION_REQUIRE(size > 0 && size <= encoder->pipeline.maxTotalThreadsPerThreadgroup,
+                    "kernel %s: %lu threads per threadgroup, the limit is %lu", name, size,
+                    encoder->pipeline.maxTotalThreadsPerThreadgroup);
+  for (NSUInteger n : {grid.width, grid.height, grid.depth})
+    EMULATION_REQUIRE(n > 0 && n <= 0xffffffffu, "kernel %s: a grid with %lu along an axis", name, n);
+  take_arguments(encoder, launch);
+  launch.shape = {size_of(grid), size_of(group), by_threads, 1};
+  keep(encoder, encoder->pipeline);
+  commands_of(encoder).launches.push_back(std::move(launch));
+  ++emulation::counts().dispatches;
+}
+
+}  // namespace
+
+@implementation EmulatedEncoder
+- (NSString*)label {
+  return emulation::string(encoding->label);
+}
+- (void)setLabel:(NSString*)label {
+  encoding->label = emulation::text(label);
+}
+- (void)pushDebugGroup:(NSString*)name {
+  require_open(self, "pushDebugGroup:");
+  EMULATION_REQUIRE(name, "a debug group without a name");
+  ++encoding->groups;
+  ++emulation::counts().debug_groups;
+}
+- (void)popDebugGroup {
+  require_open(self, "popDebugGroup");
+  EMULATION_REQUIRE(encoding->groups > 0, "popDebugGroup without pushDebugGroup:");
+  --encoding->groups;
+}
+- (void)setComputePipelineState:(id<MTLComputePipelineState>)state {
+  require_open(self, "setComputePipelineState:");
+  EMULATION_REQUIRE(state, "setComputePipelineState: of nil");
+  [(id)state retain];
+  [pipeline release];
+  pipeline = (EmulatedPipeline*)state;
+}
+- (void)setBuffer:(id<MTLBuffer>)bound offset:(NSUInteger)offset atIndex:(NSUInteger)index {
+  require_open(self, "setBuffer:");
+  EMULATION_REQUIRE(index < MPSX_MAX_BUFFERS, "setBuffer: at index %lu, the limit is 31", index);
+  Binding& b = encoding->bindings[index];
+  b = {};
+  if (!bound) return;
+  auto* given = (EmulatedBuffer*)bound;
+  EMULATION_REQUIRE(offset < given->size, "setBuffer: offset %lu is beyond the buffer's %lu bytes", offset,
+                    given->size);
+  keep(self, given);
+  b.shared = given->shared;
+  b.argument = {given->shared ? given->shared->gpu() : given->memory, offset, {}};
+  b.fresh = true;
+}
+- (void)setBytes:(const void*)bytes length:(NSUInteger)length atIndex:(NSUInteger)index {
+  require_open(self, "setBytes:");
+  EMULATION_REQUIRE(index < MPSX_MAX_BUFFERS, "setBytes: at index %lu, the limit is 31", index);
+  EMULATION_REQUIRE(bytes && length > 0 && length <= kMaxBytes, "setBytes: of %lu bytes, the limit is 4096", length);
+  Binding& b = encoding->bindings[index];
+  b = {};
+  const auto* from = static_cast<const unsigned char*>(bytes);
+  b.argument.value.assign(from, from + length);
+  b.fresh = true;
+}
+- (void)setThreadgroupMemoryLength:(NSUInteger)length atIndex:(NSUInteger)index {
+  require_open(self, "setThreadgroupMemoryLength:");
+  EMULATION_REQUIRE(index < MPSX_MAX_BUFFERS, "setThreadgroupMemoryLength: at index %lu, the limit is 31", index);
+  EMULATION_REQUIRE(length % 16 == 0, "setThreadgroupMemoryLength: %lu is not a multiple of 16", length);
+  auto& lengths = encoding->threadgroup_bytes;
+  EMULATION_REQUIRE(length > 0, "setThreadgroupMemoryLength: of nothing");
+  if (index >= lengths.size()) lengths.resize(index + 1);
+  lengths[index] = length;
+}
+- (void)dispatchThreadgroups:(MTLSize)groups threadsPerThreadgroup:(MTLSize)group {
+  encode(self, groups, group, false);
+}
+- (void)dispatchThreads:(MTLSize)threads threadsPerThreadgroup:(MTLSize)group {
+  encode(self, threads, group, true);
+}
+- (void)endEncoding {
+  require_open(self, "endEncoding");
+  EMULATION_REQUIRE(encoding->groups == 0, "endEncoding with a debug group open");
+  encoding->ended = true;
+  commands_of(self).encoding = false;
+}
+- (void)dealloc {
+  EMULATION_REQUIRE(encoding->ended, "an encoder is freed without endEncoding");
+  delete encoding;
+  [pipeline release];
+  [buffer release];
+  [super dealloc];
+}
+@end

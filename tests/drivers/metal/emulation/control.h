@@ -1,0 +1,50 @@
+// The interface with which tests control and inspect the emulation.
+#pragma once
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+// The number of live objects of a class ("EmulatedBuffer"), or of all classes.
+long mpsx_emulation_live(const char* class_name);
+// Prints every class with live objects to stderr.
+void mpsx_emulation_print_live(void);
+
+// Makes `times` occurrences of `what` fail, after `after` successful ones:
+//   allocation, queue, event, encoder, compile, pipeline   the call returns nil
+//   command_buffer                          the command buffer fails without running its kernels
+//   gpu_memory                              the command buffer fails with an out-of-memory error
+//   device_lost                             this and all later command buffers fail
+//   no_device, old_gpu, old_macos, macos_15, macos_26   change the results of MTLCopyAllDevices and NSProcessInfo
+//   macos_14                                MTLCompileOptions has the options of macOS 14
+//   exception                               newBufferWithLength: and commandBuffer raise an Objective-C exception
+//   archive, archive_file, archive_exception   adding to an archive fails; writing it fails; writing it raises
+//   no_capture, capture                     capture is not supported; a capture does not start
+// MPSX_EMULATION_FAIL="what[:after[:times]]" has the same effect.
+void mpsx_emulation_fail(const char* what, int after, int times);
+
+// Sets the maximum random delay of the start and the end of a command buffer. The default is $MPSX_EMULATION_DELAY, or
+// 300 microseconds. MPSX_EMULATION_SEED makes the delays reproducible.
+void mpsx_emulation_delay(unsigned microseconds);
+
+// While nonzero, command buffers signal their events but do not complete.
+void mpsx_emulation_hold_completions(int hold);
+
+// Create, access and release a buffer of another library.
+void* mpsx_emulation_new_buffer(unsigned long bytes);
+void* mpsx_emulation_contents(void* buffer);
+void mpsx_emulation_release(void* buffer);
+
+// The last compiled source, after a line with its options: "3.1 safe precise".
+const char* mpsx_emulation_compiled(void);
+
+// Counts since the process started.
+unsigned long mpsx_emulation_waits(void);            // waits for incomplete command buffers
+unsigned long mpsx_emulation_command_buffers(void);  // committed
+unsigned long mpsx_emulation_dispatches(void);
+unsigned long mpsx_emulation_debug_groups(void);
+unsigned long mpsx_emulation_pipelines(void);  // compiled, including for archives
+unsigned long mpsx_emulation_captures(void);  // completed captures
+unsigned long mpsx_emulation_intervals_begun(void);  // of signposts
+unsigned long mpsx_emulation_intervals_ended(void);
+}
+#pragma GCC visibility pop

@@ -1,0 +1,68 @@
+// The kernels of the emulated GPU: libraries of SIMT kernels (real threadgroups and SIMD groups) in place of metallibs.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "driver/driver.h"
+#include "metal_stdlib/kernel_abi.h"
+
+namespace emulation {
+
+struct KernelBinding {
+  unsigned index;
+  bool threadgroup;
+  std::string name, condition;  // the function constant that enables the binding, or empty
+};
+// Properties of a kernel's source that its record lacks, written by reflection() in tools/build/emulated_metal.py.
+struct KernelFacts {
+  std::vector<KernelBinding> bindings;
+  std::set<unsigned> constants, optional_constants;  // indices of the constants in use, and of those that need no value
+};
+
+// The value of a function constant. The largest type is long4.
+using ConstantValue = std::array<unsigned char, 32>;
+using ConstantValues = std::vector<std::optional<ConstantValue>>;  // in the record's order
+
+class KernelImage {
+ public:
+  // Returns null and sets `reason` if the file is not a kernel library.
+  static std::shared_ptr<KernelImage> open(const std::string& path, std::string* reason);
+  // Translates and compiles Metal source, with the command in MPSX_EMULATION_COMPILER: COMMAND in.metal out.so
+  static std::shared_ptr<KernelImage> compile(const std::string& source, std::string* reason);
+
+  const mpsx_kernel_record* find(const std::string& name) const;
+  std::vector<std::string> names() const;
+  const KernelFacts* facts(const std::string& name) const;  // null if unknown
+
+ private:
+  void read_facts(const char* text);
+
+  std::unordered_map<std::string, const mpsx_kernel_record*> records_;
+  std::unordered_map<std::string, KernelFacts> facts_;
+};
+
+// One dispatch, which owns all its data.
+struct Launch {
+  std::shared_ptr<KernelImage> image;
+  const mpsx_kernel_record* record = nullptr;
+  struct Buffer {
+    void* base = nullptr;  // address in the GPU's mapping
+    size_t offset = 0;
+    std::vector<unsigned char> value;  // of setBytes
+  };
+  std::vector<Buffer> buffers;
+  std::vector<size_t> threadgroup_bytes;
+  ConstantValues constants;
+  mpsx::driver::Dispatch shape;
+
+  // Throws mpsx::driver::Error if the engine detects a fault in the kernel.
+  void run();
+};
+
+}  // namespace emulation

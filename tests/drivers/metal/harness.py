@@ -1,0 +1,53 @@
+"""Build and run the driver's test program and its kernels."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "build"))
+
+import emulated_metal  # noqa: E402
+
+# The command that the emulation runs in place of Metal's compiler.
+COMPILER = f"{sys.executable} {ROOT / 'tools' / 'build' / 'emulated_metal_compiler.py'}"
+KERNELS = "add advance fill positions row_sum scale"
+SECOND = """#include <metal_stdlib>
+using namespace metal;
+kernel void twice(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) { out[i] *= 2; }
+"""
+BROKEN = "#include <metal_stdlib>\nkernel void broken(device float* out [[buffer(0)]]) { out[0] = undeclared_name; }\n"
+
+
+def make_kernels() -> Path:
+    """Create a folder with the test kernels: mpsx.metallib, and sources/mpsx.metal."""
+    folder = emulated_metal.OUTPUT / "test-kernels"
+    emulated_metal.kernel_library(HERE / "kernels.metal", folder / "mpsx.metallib")
+    sources = folder / "sources"
+    sources.mkdir(exist_ok=True)
+    (sources / "mpsx.metal").write_text(
+        f"//mpsx:unit kernels.metal\n//mpsx:kernels {KERNELS}\n{(HERE / 'kernels.metal').read_text()}"
+        f"//mpsx:unit second.metal\n//mpsx:kernels twice\n{SECOND}"
+        f"//mpsx:unit broken.metal\n//mpsx:kernels broken\n{BROKEN}"
+    )
+    return folder
+
+
+def build_program(driver: Path = emulated_metal.DRIVER, flags: tuple[str, ...] = ()) -> Path:
+    """Build the test program with the driver or a modified copy of it."""
+    return emulated_metal.build_program([HERE / "driver_test.cpp", *sorted(HERE.glob("cases_*.cpp"))], driver, flags)
+
+
+def run_cases(program: Path, kernels: Path, *cases: str, timeout: float = 240,
+              environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    """Run all or some cases of the driver's test program."""
+    with tempfile.TemporaryDirectory() as cache:
+        return subprocess.run(
+            [program, kernels, *cases],
+            env=dict(os.environ, MPSX_EMULATION_COMPILER=COMPILER, MPSX_CACHE_DIR=cache, **(environment or {})),
+            capture_output=True, text=True, timeout=timeout, check=False)  # fmt: skip

@@ -1,0 +1,40 @@
+"""The driver's .mm files, compiled for Linux and run on the emulated Metal, without torch."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import harness
+import pytest
+from harness import HERE, run_cases
+
+SOURCES = "".join(path.read_text() for path in HERE.glob("cases_*.cpp"))
+CASES = set(re.findall(r"^(?:BARE_)?CASE\((\w+)\)", SOURCES, re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+def program(toolchain: None) -> Path:
+    """The test program."""
+    return harness.build_program()
+
+
+def test_driver(program: Path, kernels: Path) -> None:
+    """Every case passes and leaks no objects."""
+    done = run_cases(program, kernels)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(done.stdout.split()) == CASES
+
+
+def test_processes_share_the_cache(program: Path, kernels: Path, tmp_path: Path) -> None:
+    """Several processes store pipelines at the same time. The file is always complete, and no other file remains."""
+    environment = dict(os.environ, MPSX_CACHE_DIR=str(tmp_path))
+    command = [program, kernels, "runs_a_kernel", "covers_the_grid", "preserves_order"]
+    for _ in range(3):
+        running = [subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) for _ in range(4)]
+        assert [process.wait(timeout=240) for process in running] == [0] * 4
+        (file,) = (tmp_path / "metal").iterdir()
+        first, *names = file.read_text().split("\n")
+        assert first == "emulated archive" and {"add", "positions", "advance"} <= set(names)

@@ -1,0 +1,367 @@
+"""The whole package on the Metal driver and the emulated Metal: waits of the CPU for the GPU, errors, and leaks.
+
+`python tools/dev.py run --metal -- python -m pytest tests` runs all other tests on the emulated Metal.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from harness import ROOT, emulated_metal
+
+import mpsx
+
+PRELUDE = """
+import ctypes, gc, pickle, torch, mpsx
+emulation = ctypes.CDLL(None)
+emulation.mpsx_emulation_waits.restype = emulation.mpsx_emulation_command_buffers.restype = ctypes.c_ulong
+emulation.mpsx_emulation_live.restype = ctypes.c_long
+mpsx.fallback.set_mode("silent")
+
+def waits(function):
+    "How often the CPU waited for the GPU, which is busy for a while."
+    emulation.mpsx_emulation_delay(0)
+    torch.mpsx.synchronize()
+    emulation.mpsx_emulation_delay(20000)
+    a = torch.ones(64, device="mpsx")
+    before = emulation.mpsx_emulation_waits()
+    result = function(a + a)
+    count = emulation.mpsx_emulation_waits() - before
+    emulation.mpsx_emulation_delay(0)
+    torch.mpsx.synchronize()
+    return count, result
+"""
+
+
+@pytest.fixture(scope="module")
+def run(toolchain: None) -> Callable[..., str]:
+    """Return a function that runs code in its own process on the emulated Metal and returns its output."""
+    try:
+        environment = emulated_metal.environment(Path(mpsx.__file__).parent)
+    except emulated_metal.Unavailable as e:
+        pytest.skip(str(e))
+
+    def run(code: str, **variables: str) -> str:
+        done = subprocess.run([sys.executable, "-c", PRELUDE + textwrap.dedent(code)], env=environment | variables,
+                              capture_output=True, text=True, timeout=240, check=False)  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_waits_only_for_cpu_access(run: Callable[..., str]) -> None:
+    """An operation waits once if the CPU reads or writes memory, and never otherwise."""
+    run("""
+        def nothing(b):
+            c = (b * 2).exp().reshape(8, 8).t()[1:]
+            return c.shape, c.stride(), str(c.dtype), torch.empty_like(c), c.detach(), c.to(torch.float16)
+        assert waits(nothing)[0] == 0
+        for name, function, expected in [
+            ("item", lambda b: b[3].item(), 2.0),
+            ("tolist", lambda b: b[:2].tolist(), [2.0, 2.0]),
+            ("cpu", lambda b: b.cpu().sum().item(), 128.0),
+            ("numpy", lambda b: float(mpsx.numpy_view(b)[5]), 2.0),
+            ("cpu_view", lambda b: mpsx.cpu_view(b)[5].item(), 2.0),
+            ("print", lambda b: str(b)[:12], "tensor([2., "),
+            ("bool", lambda b: bool(b.all()), True),
+            ("fallback", lambda b: torch.special.bessel_j0(b * 0).cpu()[0].item(), 1.0),
+            ("save", lambda b: len(pickle.dumps(b.untyped_storage())) > 256, True),
+            ("vendor", lambda b: (b.reshape(8, 8) @ b.reshape(8, 8)).cpu()[0, 0].item(), 32.0),
+            ("nonzero", lambda b: b.nonzero().shape[0], 64),
+            ("synchronize", lambda b: torch.mpsx.synchronize(), None),
+        ]:
+            count, result = waits(function)
+            assert result == expected, (name, result)
+            assert count == 1, (name, count)
+    """)
+
+
+# Cache and reuse memory, as on a Mac. Blocks of up to 64 KiB share a buffer.
+CACHED = {"MPSX_METAL_EXACT_BUFFERS": "0"}
+
+
+@pytest.mark.parametrize(("size", "guard"), [(20000, "1"), (1000, "0")])
+def test_memory_freed_in_flight_is_not_touched(run: Callable[..., str], size: int, guard: str) -> None:
+    """The CPU reuses a freed block only after the GPU has finished with it. Until then, its pages are inaccessible."""
+    run(f"""
+        emulation.mpsx_emulation_delay(20000)
+        n = {size}
+        for i in range(20):
+            a = torch.full((n,), float(i), device="mpsx")
+            b = a * 2
+            del a
+            c = (torch.arange(n) % 2).float().to("mpsx")          # the CPU writes, perhaps to the memory of a
+            d = mpsx.device_view(torch.ones(n))
+            assert (b + c + d).sum().item() == n * (2 * i + 1) + n // 2
+        assert torch.mpsx.memory_stats()["segment.all.peak"] < 10  # memory was reused
+    """, MPSX_EMULATION_GUARD=guard, **CACHED)  # fmt: skip
+
+
+def test_waits_for_one_block(run: Callable[..., str]) -> None:
+    """Before the CPU accesses a buffer, the driver waits for the work that uses that buffer and for no other work."""
+    run("""
+        emulation.mpsx_emulation_delay(0)
+        done, weights = torch.ones(1000, device="mpsx") + 1, torch.ones(1000, device="mpsx")
+        torch.mpsx.synchronize()
+        emulation.mpsx_emulation_delay(20000)
+        busy = weights * 3
+        counts = emulation.mpsx_emulation_waits(), emulation.mpsx_emulation_command_buffers()
+        assert done[0].item() == 2 and done.tolist()[5] == 2     # the GPU has no work on it
+        batch = torch.arange(1000.).to("mpsx")                   # memory that the GPU has not used
+        batch.copy_(torch.arange(1000.) + 1)
+        mpsx.cpu_view(batch)[0] = 5
+        fresh = torch.tensor([1., 2.], device="mpsx")
+        assert (emulation.mpsx_emulation_waits(), emulation.mpsx_emulation_command_buffers()) == counts
+        sum_ = (busy + batch)
+        sum_.copy_(torch.zeros(1000))                            # overwrites what the GPU has yet to write
+        assert emulation.mpsx_emulation_waits() == counts[0] + 1
+        assert sum_[7].item() == 0 and busy[7].item() == 3 and batch[0].item() == 5
+        assert emulation.mpsx_emulation_waits() == counts[0] + 1  # earlier work is complete, too
+    """)
+
+
+def test_blocks_of_a_buffer_are_tracked_separately(run: Callable[..., str]) -> None:
+    """Small tensors share a buffer, but accessing one does not wait for work on another."""
+    run("""
+        emulation.mpsx_emulation_delay(0)
+        done, weights = torch.full((8,), 2.0, device="mpsx"), torch.ones(8, device="mpsx")
+        torch.mpsx.synchronize()
+        emulation.mpsx_emulation_delay(20000)
+        busy = weights + weights
+        torch.mpsx.current_stream().query()
+        before = emulation.mpsx_emulation_waits()
+        assert done.tolist() == [2.0] * 8 and emulation.mpsx_emulation_waits() == before
+        assert busy.tolist() == [2.0] * 8 and emulation.mpsx_emulation_waits() == before + 1
+    """, MPSX_EMULATION_GUARD="0", **CACHED)
+
+
+def test_index_errors_surface_at_the_next_wait(run: Callable[..., str]) -> None:
+    run("""
+        def expect_error():
+            try:
+                torch.mpsx.synchronize()
+            except IndexError as e:
+                assert "9" in str(e), e
+            else:
+                raise AssertionError("no error")
+        t = torch.arange(4., device="mpsx")
+        t[torch.tensor([9], device="mpsx")]
+        expect_error()
+        assert t.sum().item() == 6
+        bad = torch.tensor([9], device="mpsx")
+        t[bad], t.gather(0, bad), t.take(bad)                    # three bad lookups, one error
+        expect_error()
+        torch.mpsx.synchronize()
+        assert t.sum().item() == 6
+    """)
+
+
+@pytest.mark.sweep  # the race is rare
+def test_waits_ignore_error_records_of_work_in_flight(run: Callable[..., str]) -> None:
+    """One thread looks up rows while the waits of two others check the error records of all threads."""
+    run("""
+        import threading, time
+        end, failures = time.monotonic() + 15, []
+        def look_up():
+            table, rows = torch.arange(8.).reshape(4, 2).to("mpsx"), torch.tensor([3, 1], device="mpsx")
+            while time.monotonic() < end:
+                found = torch.nn.functional.embedding(rows, table)
+            failures.extend([] if found.tolist() == [[6, 7], [2, 3]] else [found])
+        def wait():
+            while time.monotonic() < end:
+                torch.mpsx.synchronize()
+        threads = [threading.Thread(target=look_up), threading.Thread(target=wait), threading.Thread(target=wait)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        assert not failures, failures
+    """, MPSX_EMULATION_DELAY="0")  # fmt: skip
+
+
+def test_failed_work_raises(run: Callable[..., str]) -> None:
+    run("""
+        t = torch.ones(4, device="mpsx")
+        torch.mpsx.synchronize()
+        emulation.mpsx_emulation_fail(b"command_buffer", 0, 1)
+        u = t.exp()
+        try:
+            torch.mpsx.synchronize()
+        except RuntimeError as e:
+            assert "the GPU failed in mpsx" in str(e) and "exp" in str(e), e
+        else:
+            raise AssertionError("no error")
+        assert t.exp().cpu()[0].item() > 2.7
+    """)
+
+
+def test_gpu_out_of_memory_raises(run: Callable[..., str]) -> None:
+    """Every wait raises the error. An allocation that waits for memory leaves it to the next wait."""
+    run("""
+        t = torch.ones(4, device="mpsx")
+        torch.mpsx.synchronize()
+        for wait in (torch.mpsx.synchronize, lambda: u.cpu(), lambda: u[0].item()):
+            emulation.mpsx_emulation_fail(b"gpu_memory", 0, 1)
+            u = t.exp()
+            try:
+                wait()
+            except torch.OutOfMemoryError as e:
+                assert "mpsx: out of memory. the GPU failed in mpsx" in str(e) and "exp" in str(e), e
+                assert "(code 8)" in str(e) and "Use smaller batches" in str(e), e
+            else:
+                raise AssertionError("no error")
+        emulation.mpsx_emulation_fail(b"gpu_memory", 0, 1)
+        u = t.exp()
+        emulation.mpsx_emulation_fail(b"allocation", 0, 1)
+        torch.empty(1 << 20, device="mpsx")
+        assert torch.mpsx.memory_stats()["num_alloc_retries"] == 1
+        try:
+            torch.mpsx.synchronize()
+        except torch.OutOfMemoryError:
+            pass
+        else:
+            raise AssertionError("no error")
+        assert t.exp().cpu()[0].item() > 2.7
+    """)
+
+
+def test_compile_shader(run: Callable[..., str]) -> None:
+    """Metal's compiler receives the source unchanged."""
+    run('''
+        library = mpsx.compile_shader("""
+            #include <metal_stdlib>
+            using namespace metal;
+            kernel void scale(device float* x [[buffer(0)]], constant float& by [[buffer(1)]],
+                              uint i [[thread_position_in_grid]]) { x[i] *= by; }
+        """)
+        t = torch.ones(10, device="mpsx")
+        library.scale(t, 3.0)
+        assert t.tolist() == [3.0] * 10
+    ''')
+
+
+def test_sources_are_compiled_on_first_use(toolchain: None, tmp_path: Path) -> None:
+    """Without a metallib, the driver compiles the flattened source of a kernel when it is first used."""
+    sources = emulated_metal.flattened([ROOT / "metal" / "sort" / "search.metal"], tmp_path / "mpsx.metal")
+    environment = emulated_metal.environment(Path(mpsx.__file__).parent, tmp_path / "site", sources)
+    code = """
+        x, y = torch.randn(300).sort().values, torch.randn(5, 30)
+        assert torch.searchsorted(x.to("mpsx"), y.to("mpsx")).cpu().equal(torch.searchsorted(x, y))
+        assert emulation.mpsx_emulation_live(b"EmulatedLibrary") == 1
+    """
+    done = subprocess.run([sys.executable, "-c", PRELUDE + textwrap.dedent(code)], env=environment, text=True,
+                          capture_output=True, timeout=240, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.sweep  # compiles every kernel file
+def test_all_sources_are_compiled_and_run(toolchain: None, tmp_path: Path) -> None:
+    sources = emulated_metal.flattened(sorted((ROOT / "metal").glob("*/*.metal")), tmp_path / "mpsx.metal")
+    environment = emulated_metal.environment(Path(mpsx.__file__).parent, tmp_path / "site", sources)
+    environment["MPSX_EMULATION_KEEP"] = str(tmp_path / "compiled")  # each stage runs in its own process
+    report = tmp_path / "report.md"
+    arguments = ["doctor", "--stages", "environment,kernels,families", "--output", str(report)]
+    done = subprocess.run([sys.executable, "-m", "mpsx", *arguments], env=environment, text=True, capture_output=True,
+                          timeout=3600, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr + (report.read_text() if report.exists() else "")
+
+
+def test_info_if_the_driver_does_not_start(run: Callable[..., str]) -> None:
+    said = run("from mpsx.cli import info; print(info.report())", MPSX_EMULATION_FAIL="old_gpu:0:1000000")
+    assert "driver           does not start: mpsx: expected an Apple GPU (M1 or later), got Emulated" in said
+    assert "MPSX_DRIVER=host runs on the CPU" in said
+    assert "Metal device     not usable: mpsx: expected an Apple GPU" in said
+
+
+def test_forked_process_raises(run: Callable[..., str]) -> None:
+    run("""
+        import os
+        t = torch.ones(4, device="mpsx")
+        pid = os.fork()
+        if pid == 0:
+            try:
+                t + t
+            except RuntimeError as e:
+                os._exit(0 if "fork" in str(e) and "spawn" in str(e) else 2)
+            os._exit(3)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    """)
+
+
+def test_exit_with_work_in_flight(run: Callable[..., str]) -> None:
+    """Exit without waiting for the work of two threads, one of which has ended, and with tensors kept by a module."""
+    run("""
+        import threading
+        emulation.mpsx_emulation_delay(20000)
+        torch.kept = [torch.ones(100000, device="mpsx") for _ in range(4)]
+        event = torch.Event("mpsx", enable_timing=True)
+        thread = threading.Thread(target=lambda: [torch.kept[0].add_(torch.kept[1]) for _ in range(200)])
+        thread.start()
+        thread.join()
+        torch.kept[2].add_(torch.kept[3])
+        event.record()
+    """)
+
+
+def test_training_leaks_nothing(run: Callable[..., str]) -> None:
+    """The loss matches the CPU's, and afterwards only buffers, pipelines and one queue remain."""
+    run("""
+        def train(device):
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16),
+                                        torch.nn.Linear(16, 4)).to(device)
+            optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+            x, y = torch.randn(32, 8).to(device), torch.randint(0, 4, (32,)).to(device)
+            losses = []
+            for _ in range(5):
+                optimizer.zero_grad()
+                loss = torch.nn.functional.cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+            return losses
+        # float32 sums in another order differ by a few ULPs.
+        torch.testing.assert_close(train("mpsx"), train("cpu"), rtol=5e-7, atol=0)
+        gc.collect()
+        torch.mpsx.synchronize()
+        torch.mpsx.empty_cache()
+        import time
+        for _ in range(100):
+            if emulation.mpsx_emulation_live(b"EmulatedCommandBuffer") <= 1:
+                break
+            time.sleep(0.01)
+        live = lambda name: emulation.mpsx_emulation_live(name)
+        assert live(b"EmulatedCommandBuffer") <= 1            # the last one, kept for events
+        assert live(b"EmulatedEncoder") == 0 and live(b"EmulatedQueue") == 1 and live(b"EmulatedLibrary") == 1
+        assert live(b"EmulatedString") <= 3 and live(b"NSError") == 0 and live(b"NSURL") == 0
+        assert live(b"EmulatedBuffer") == torch.mpsx.memory_stats()["segment.all.current"] + 1, live(b"EmulatedBuffer")
+    """)
+
+
+@pytest.mark.parametrize(("ratio", "fits"), [("0.0001", False), ("0", True), ("1", True)])
+def test_watermark_ratio(run: Callable[..., str], ratio: str, fits: bool) -> None:
+    """PYTORCH_MPS_HIGH_WATERMARK_RATIO is relative to the device's recommended size, here 8 GiB."""
+    run(f"""
+        try:
+            torch.empty(4 << 20, dtype=torch.uint8, device="mpsx")
+            fits = True
+        except torch.OutOfMemoryError as e:
+            fits = False
+            assert "out of memory" in str(e)
+        assert fits == {fits}
+    """, PYTORCH_MPS_HIGH_WATERMARK_RATIO=ratio, PYTORCH_MPS_LOW_WATERMARK_RATIO=ratio)  # fmt: skip
+
+
+def test_invalid_watermark_ratio_raises(run: Callable[..., str]) -> None:
+    run("""
+        try:
+            torch.empty(4, device="mpsx")
+        except RuntimeError as e:
+            assert "PYTORCH_MPS_HIGH_WATERMARK_RATIO: expected a number from 0 to 2" in str(e), e
+        else:
+            raise AssertionError("no error")
+    """, PYTORCH_MPS_HIGH_WATERMARK_RATIO="three")  # fmt: skip

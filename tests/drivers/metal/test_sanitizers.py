@@ -1,0 +1,143 @@
+"""The driver and the emulation under clang's thread and undefined-behavior sanitizers.
+
+Runs the driver's test program and tests of the package."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import harness
+import pytest
+from harness import HERE, ROOT, emulated_metal, run_cases
+
+import mpsx
+
+# Sanitizers recompile everything, slow it down ten times, and need clang's runtimes (libclang-rt-19-dev), which .ci/run
+# installs for sweeps.
+pytestmark = pytest.mark.sweep
+
+FLAGS = {
+    "thread": ("-fsanitize=thread",),
+    # The function type check reports messages to nil as calls of null pointers, and GNU's runtime has other types.
+    "undefined": ("-fsanitize=undefined", "-fno-sanitize=function", "-fno-sanitize-recover=all"),
+}
+# Tests of the package that exercise the driver: launches, waits, events, threads, memory and shaders.
+PACKAGE = ["device/test_streams.py", "device/test_device.py", "ops/test_traps.py", "ops/index/test_cat.py",
+           "shader/test_shader.py"]  # fmt: skip
+OPTIONS = {"TSAN_OPTIONS": "halt_on_error=1:report_signal_unsafe=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
+RACE = """#include <thread>
+int main() {
+  int count = 0;
+  std::thread other([&] { ++count; });
+  ++count;
+  other.join();
+  return count != 2;
+}
+"""
+
+
+# Launches, waits and events on several threads, which end just before the process exits.
+STORM = """
+import threading, torch, mpsx
+def work(seed):
+    x = torch.full((100,), float(seed), device="mpsx")
+    event = torch.mpsx.Event(enable_timing=True)
+    for step in range(60):
+        y = (x * 2 + step).cumsum(0)
+        event.record()
+        event.query()
+        if step % 7 == seed:
+            assert y[:2].tolist() == [2.0 * seed + step, 2 * (2.0 * seed + step)]
+        if step % 11 == seed:
+            event.synchronize()
+            torch.mpsx.synchronize()
+threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def run_package(environment: dict[str, str], folder: Path, *arguments: str | Path) -> str:
+    """Run Python under a sanitizer. Return the sanitizer's report, or the end of the output if the program fails."""
+    log, suppressions = folder / "report", HERE / "thread_suppressions.txt"
+    own = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
+    own["PYTHONPATH"] = os.pathsep.join([own["PYTHONPATH"], str(HERE)])
+    own["TSAN_OPTIONS"] = f"{OPTIONS['TSAN_OPTIONS']}:log_path={log}:suppressions={suppressions}"
+    own["UBSAN_OPTIONS"] = f"{OPTIONS['UBSAN_OPTIONS']}:log_path={log}"
+    done = subprocess.run([sys.executable, *map(str, arguments)], env=own, cwd=ROOT, capture_output=True, text=True,
+                          timeout=3600, check=False)  # fmt: skip
+    said = "".join(path.read_text() for path in sorted(folder.glob("report.*")))
+    return said if said or not done.returncode else done.stdout[-4000:] + done.stderr[-4000:]
+
+
+PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "leak_check", "-o", "addopts=", "-m", "not sweep"]
+
+
+@pytest.mark.parametrize("kind", FLAGS)
+def test_package(kind: str, tmp_path: Path, toolchain: None) -> None:
+    """Instrument the driver and the emulation, but not libmpsx.so.
+
+    libmpsx.so shares reference-counted objects with torch, which is not instrumented, so ThreadSanitizer would see only
+    half of their synchronization."""
+    environment = emulated_metal.sanitized_environment(Path(mpsx.__file__).parent, kind, FLAGS[kind])
+    assert run_package(environment, tmp_path, *PYTEST, *(ROOT / "tests" / name for name in PACKAGE)) == ""
+    assert run_package(environment, tmp_path, "-c", STORM) == ""
+
+
+# Tests of all paths through launchers, memory and fallback: conversions, indices, strides, tensor lists, storages.
+WHOLE = ["device/test_serialization.py", "device/test_streams.py", "ops/test_traps.py", "ops/elementwise/test_copy.py",
+         "ops/index/test_cat.py", "ops/index/test_index.py", "ops/index/test_scatter.py", "ops/optim/test_foreach.py",
+         "ops/reduce/test_reduce.py", "ops/resample/test_resample.py"]  # fmt: skip
+
+
+def test_whole_package(tmp_path: Path, toolchain: None) -> None:
+    """Also run libmpsx.so under UndefinedBehaviorSanitizer, which takes ten minutes to compile."""
+    environment = emulated_metal.sanitized_environment(
+        Path(mpsx.__file__).parent, "undefined", FLAGS["undefined"], whole=True
+    )
+    assert run_package(environment, tmp_path, *PYTEST, *(ROOT / "tests" / name for name in WHOLE)) == ""
+
+
+# A file of the driver, a line, its replacement, and part of the sanitizer's report.
+PLANTED = {
+    "thread": ("command_stream.mm", "  std::lock_guard<std::mutex> lock(mutex_);\n  id<MTLComputeCommandEncoder> to",
+               "  id<MTLComputeCommandEncoder> to", "data race"),
+    "undefined": ("command_stream.mm", "  if (kernels % kFirstBatch) return false;",
+                  "  if (int(kernels) * (1 << 30) % int(kFirstBatch)) return false;", "runtime error"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_planted_bug_is_found(kind: str, tmp_path: Path, toolchain: None) -> None:
+    file, old, new, report = PLANTED[kind]
+    copy = tmp_path / "driver" / "metal"
+    shutil.copytree(emulated_metal.DRIVER, copy)
+    text = (copy / file).read_text()
+    assert text.count(old) == 1, "the driver changed: bring the line up to date"
+    (copy / file).write_text(text.replace(old, new))
+    environment = emulated_metal.sanitized_environment(Path(mpsx.__file__).parent, kind, FLAGS[kind], copy)
+    said = run_package(environment, tmp_path, "-c", STORM)
+    assert report in said, said
+    assert "CommandStream" in said, said
+
+
+@pytest.mark.parametrize("kind", FLAGS)
+def test_driver(kind: str, kernels: Path, toolchain: None) -> None:
+    """Run every case, including the multithreaded one."""
+    program = harness.build_program(flags=FLAGS[kind])
+    done = run_cases(program, kernels, timeout=900, environment=OPTIONS)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-8000:]
+
+
+def test_sanitizer_finds_a_race(tmp_path: Path, toolchain: None) -> None:
+    """ThreadSanitizer works on this machine."""
+    source, program = tmp_path / "race.cpp", tmp_path / "race"
+    source.write_text(RACE)
+    compiler, _, _ = emulated_metal.toolchain()
+    emulated_metal.run(compiler, "-g", "-fsanitize=thread", str(source), "-o", str(program))
+    with pytest.raises(RuntimeError, match="data race"):
+        emulated_metal.run(str(program))
