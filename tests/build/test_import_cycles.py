@@ -1,4 +1,4 @@
-"""The modules of the package import each other without cycles, imports inside functions included."""
+"""The package has no import cycles, even counting imports inside functions."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "python" / "mpsx"
 
 
 def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Import statements at any depth, except under `if TYPE_CHECKING`."""
+    """Yield import statements at any depth, except under `if TYPE_CHECKING`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield node
@@ -18,7 +18,7 @@ def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
 
 
 def import_graph(package: Path) -> dict[str, set[str]]:
-    """Each module of a package, and the package's modules that it imports."""
+    """Return, for each module of a package, the modules of the package that it imports."""
     paths = {}
     for path in (*package.rglob("*.py"), *package.rglob("*.pyx")):
         parts = path.relative_to(package.parent).with_suffix("").parts
@@ -28,7 +28,7 @@ def import_graph(package: Path) -> dict[str, set[str]]:
         parents = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
         found = set()
         text = path.read_text()
-        if path.suffix == ".pyx":  # no Python grammar fits Cython
+        if path.suffix == ".pyx":  # ast cannot parse Cython
             text = "\n".join(re.findall(r"^\s*((?:from \S+ )?import .+)", text, re.M))
         for node in imports(ast.parse(text)):
             if isinstance(node, ast.Import):
@@ -43,7 +43,7 @@ def import_graph(package: Path) -> dict[str, set[str]]:
 
 
 def cycle(graph: dict[str, set[str]]) -> list[str]:
-    """The modules of one cycle, the first repeated at the end; empty if there is none."""
+    """Return the modules of one cycle, with the first repeated at the end, or an empty list."""
     done: set[str] = set()
 
     def visit(module: str, path: list[str]) -> list[str]:

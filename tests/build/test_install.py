@@ -33,7 +33,7 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def load_tool(name: str) -> object:
-    """A module of tools/, which is no package."""
+    """Load a module of tools/build, which is not a package."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / "build" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -72,7 +72,7 @@ def test_installed_files() -> None:
     assert not [file for file in files if not file.startswith(("mpsx/", "mpsx-"))]
     if sys.platform == "linux":
         kernels = {file for file in files if "libmpsx_kernels_" in file}
-        assert kernels  # this machine's, or all of a portable wheel
+        assert kernels  # one for this machine, or all of them in a portable wheel
         assert kernels <= {f"mpsx/lib/{kernel_library.file_name(isa)}" for isa in ("baseline", *LEVELS)}
     assert {"mpsx/metal/norm/softmax.metal", "mpsx/metal/lib/types.h", "mpsx/metal/elementwise/unary.def"} <= set(files)
     assert {"mpsx/msl/translate.py", "mpsx/msl/check/declarations.h", "mpsx/metal_stdlib/msl.h",
@@ -198,7 +198,7 @@ def test_an_isolated_build_finds_the_installed_torch(monkeypatch: pytest.MonkeyP
 
 
 def test_exit_handler_imports_nothing_large():
-    """The handler that waits for autograd's threads imports only torch itself; sympy alone takes half a second."""
+    """The exit handler that waits for autograd's threads imports only torch: sympy alone would take half a second."""
     code = "import atexit, sys; atexit.register(lambda: print('sympy' in sys.modules)); import torch; "
     done = python(code + "torch.ones(2, device='mpsx', requires_grad=True).sum().backward()")
     assert done.returncode == 0, done.stderr

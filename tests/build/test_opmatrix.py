@@ -70,7 +70,7 @@ def test_worst_sample_determines_the_status() -> None:
 def test_every_cpu_dtype_is_a_case() -> None:
     forward = [case for case in cases.cases() if case.direction == "forward"]
     declared = sum(len(op.supported_dtypes("cpu")) for op in cases.op_db)
-    without = [op for op in cases.op_db if not op.supported_dtypes("cpu")]  # measured in float32
+    without = [op for op in cases.op_db if not op.supported_dtypes("cpu")]  # OpInfos that are measured in float32
     assert len(forward) == len(set(forward)) == declared + len(without)
     assert {case.op for case in cases.cases(only=["softmax"])} >= {"softmax", "masked.softmax", "log_softmax"}
     assert {case.dtype for case in cases.cases(tags=["f16"])} == {"f16"}
@@ -264,7 +264,7 @@ def test_json_and_csv(tmp_path: Path) -> None:
 def test_html_page_is_self_contained(tmp_path: Path) -> None:
     page.write(tmp_path / "index.html", some_rows(), {"torch": "2.13.0"})
     text = (tmp_path / "index.html").read_text()
-    assert text.count("</script>") == 1  # nothing in the data ends the script
+    assert text.count("</script>") == 1  # the data does not close the script element
     assert not re.search(r"(src|href)=|url\(|@import|https?://", text)
     data = json.loads(re.search(r"const DATA = (\{.*\});", text)[1])
     assert [name for name, _ in data["operators"]] == ["eig", "exp", "mm"]

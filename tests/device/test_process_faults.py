@@ -229,7 +229,7 @@ def mappings(first, last):
         mpsx.compile_shader({KERNEL!r} % factor).twice(x)
         kept = mpsx.compile_shader({KERNEL!r} % 2).twice
     gc.collect()
-    kept(x)  # a kernel alone keeps its library
+    kept(x)  # a kernel keeps its library loaded
     return len(open("/proc/self/maps").readlines())
 before = mappings(3, 6)
 after = mappings(6, 16)

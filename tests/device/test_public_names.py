@@ -133,6 +133,6 @@ def test_utilization(monkeypatch: pytest.MonkeyPatch) -> None:
     later = SimpleNamespace(monotonic=lambda: clock + 2, process_time=lambda: busy + cores)
     monkeypatch.setattr(torch.mpsx, "_time", later)
     assert torch.mpsx.utilization("mpsx:0") == 50
-    assert torch.mpsx.utilization() == 0  # since the last call
+    assert torch.mpsx.utilization() == 0  # no work since the last call
     with pytest.raises(ValueError, match="expected device index 0"):
         torch.mpsx.utilization(7)

@@ -18,7 +18,7 @@ from .compare import BY_ID, Case, run
 from .tensor_spec import DTYPES, Rng, TensorSpec, change, of
 
 PER_GROUP = 40
-# Operators without a unique result, because they are random or uninitialized, then slow or composite ones.
+# Operators whose results are random, uninitialized or not unique, followed by slow and composite operators.
 LEFT_OUT = RANDOM | UNINITIALISED | set(TIES) | {
     "new_empty", "empty_strided", "linalg.lstsq", "linalg.lstsq.grad_oriented", "svd", "linalg.svd", "linalg.eig",
     "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh",
@@ -93,7 +93,7 @@ def with_out(r: Rng, case: Case) -> Case | None:
         dtype = t.dtype if r.random() < 0.8 else r.choice(DTYPES)
         same = [g for g in inputs if g.size == tuple(t.shape) and g.dtype == dtype and 0 not in g.stride]
         if same and r.random() < 0.15:
-            outs.append(r.choice(same))  # an input itself
+            outs.append(r.choice(same))  # out= is one of the inputs
             continue
         shape = tuple(t.shape) if r.random() < 0.7 else r.choice(((0,), (1,), (*t.shape, 2)))
         outs.append(r.laid_out(r.values(torch.Size(shape).numel(), dtype).view(shape), shares=False))

@@ -20,7 +20,7 @@ from .compare import compare, run
 from .reasons import reason
 from .reduce import reduced
 
-SEEN = 3  # findings per operator, form and kind to reduce and report
+SEEN = 3  # maximum number of findings to reduce and report per operator, form and kind
 
 
 def main(seed: int, first: int, pattern: str, status_file: str, seconds: float, last: int) -> None:
@@ -56,7 +56,7 @@ def main(seed: int, first: int, pattern: str, status_file: str, seconds: float, 
                 continue
             line = case.text()
             if not reason(case.name, finding.kind, f"{line} {finding.detail}"):
-                emit(case, finding.kind, finding.detail, line, pending=True)  # in case reducing it crashes
+                emit(case, finding.kind, finding.detail, line, pending=True)  # report first, because reducing may crash
                 note("reduce")
                 smaller, finding = reduced(case, finding)
                 line = smaller.text()

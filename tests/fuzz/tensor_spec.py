@@ -99,7 +99,7 @@ class Rng(random.Random):
 
     def shape(self, least: int = 0, most: int = 4) -> tuple[int, ...]:
         rank = self.randint(least, most)
-        if rank and self.random() < 0.05:  # long and thin
+        if rank and self.random() < 0.05:  # one or two large dimensions
             sizes = [1] * rank
             sizes[self.randrange(rank)] = self.randint(200, 9000)
             sizes[self.randrange(rank)] *= self.randint(1, 3)

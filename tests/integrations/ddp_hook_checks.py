@@ -65,7 +65,7 @@ def hooks_that_compress(rank: int) -> None:
 @check
 def hooks_by_type(rank: int) -> None:
     for kind in DDPCommHookType:
-        if kind is not DDPCommHookType.NOOP:  # does not reduce
+        if kind is not DDPCommHookType.NOOP:  # NOOP does not reduce gradients
             _trained(functools.partial(register_ddp_comm_hook, kind, state=dist.group.WORLD), bucket_cap_mb=1e-4)
     model = DistributedDataParallel(_model().to(DEVICE))
     model.register_comm_hook(None, debugging_hooks.noop_hook)
@@ -109,7 +109,7 @@ def hooks_of_fsdp1(rank: int) -> None:
 def ddp_mixed_precision(rank: int) -> None:
     from torch.nn.parallel.distributed import _MixedPrecision
 
-    if torch.__version__ < "2.13":  # its mse_loss gradient rejects half with float
+    if torch.__version__ < "2.13":  # older mse_loss gradients reject half mixed with float
         return
     for dtype in (torch.float16, torch.bfloat16):
         options = {"mixed_precision": _MixedPrecision(param_dtype=dtype, reduce_dtype=dtype)}

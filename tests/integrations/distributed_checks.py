@@ -1,6 +1,6 @@
 """Checks of torch.distributed on mpsx, run by two processes: `python distributed_checks.py RANK PORT`.
 
-Each prints `name ok`, or its error.
+Each check prints `NAME ok` or its error.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def all_to_all_single(rank: int) -> None:
 
 @check
 def all_to_all(rank: int) -> None:
-    if torch.__version__ < "2.13":  # its gloo lacks all_to_all
+    if torch.__version__ < "2.13":  # older gloo backends lack all_to_all
         return
     out = [full(9), full(9)]
     dist.all_to_all(out, [full(10 * rank), full(10 * rank + 1)])

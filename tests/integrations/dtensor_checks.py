@@ -177,7 +177,7 @@ def dtensor_attention(rank: int) -> None:
 def dtensor_attention_with_dropout(rank: int) -> None:
     from torch.distributed.tensor import Shard, distribute_tensor
 
-    if torch.__version__ < "2.13":  # its DTensor cannot flatten batch and sharded heads, which dropout requires
+    if torch.__version__ < "2.13":  # older DTensors cannot flatten batch and sharded heads, as dropout requires
         return
     x = distribute_tensor(torch.randn(2, 4, 8, 16, device=DEVICE), _mesh(), [Shard(1)]).requires_grad_()
     out = nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5)

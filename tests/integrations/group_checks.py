@@ -87,7 +87,7 @@ def mesh_alone(rank: int, port: int) -> None:
     init_device_mesh("cpu", (2,))
 
 
-if torch.__version__ >= "2.13":  # earlier debug wrappers of groups cannot gather for FSDP2
+if torch.__version__ >= "2.13":  # older debug wrappers of process groups cannot gather for FSDP2
 
     @register
     def debug(rank: int, port: int) -> None:
@@ -181,7 +181,7 @@ def main(rank: int, ports: list[int], cpu: bool) -> None:
                 found[name] = check(rank, ["cpu"] if cpu else ["cpu", "mpsx"], not found)
             except Exception:
                 found[name] = traceback.format_exc()
-                break  # the processes are out of step
+                break  # the two processes are no longer in sync
     print(json.dumps(found))
 
 

@@ -56,7 +56,7 @@ def test_group_names(name: str, outcomes: tuple) -> None:
     for rank in range(2):
         found = with_mpsx[rank].get(name, "an earlier initializer failed")
         assert isinstance(found, list), found
-        if name in group_checks.CPU_ONLY:  # names, description and backend; then the mesh on the CPU
+        if name in group_checks.CPU_ONLY:  # compare names, description and backend, then the CPU mesh
             assert found[:4] == without[rank][name]
         else:
             assert found[0][0] == "0" and found[2] == group_checks.BACKENDS.get(name, "gloo")

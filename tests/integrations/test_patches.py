@@ -54,7 +54,7 @@ def test_line() -> None:
     rewrite.line("_sample", 'name = "cuda"', 'name = "mpsx"')(module)
     assert reference(3) == "mpsx:3"
     assert reference.__code__.co_firstlineno == first
-    rewrite.line("_Derived.get", '"cpu"', '"mpsx"')(module)  # with super()'s __class__
+    rewrite.line("_Derived.get", '"cpu"', '"mpsx"')(module)  # get() calls super(), which reads the __class__ cell
     assert _Derived().get("x") == "mpsx"
     with pytest.raises(ValueError, match="_sample has changed, expected 'absent'"):
         rewrite.line("_sample", "absent", "")(module)

@@ -173,7 +173,7 @@ def test_gradients(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["cnn", "gpt"])
 def test_resume_from_checkpoint(name: str) -> None:
-    """Half a run, saved and loaded into a new model, plus the other half equals the whole run bit for bit."""
+    """Save after half a run and resume with a new model: the result equals a full run bit for bit."""
     _, whole, batches = twins(name)
     half = copy.deepcopy(whole)
     make = OPTIMIZERS["adamw"]

@@ -97,8 +97,10 @@ def seed(value: int) -> None:
 
 
 def seeded(made: Iterable[Sample]) -> Iterator[Sample]:
-    """Generate each sample from the same generator state. torch's own iterator does too, but first searches the call
-    stack for the test, which takes longer than the test."""
+    """Generate each sample from the same generator state.
+
+    PyTorch's own iterator does this too, but first searches the call stack for the test, which takes longer than
+    the test itself."""
     made = iter(made)
     while True:
         seed(SEED)
@@ -112,8 +114,9 @@ def seeded(made: Iterable[Sample]) -> Iterator[Sample]:
 
 
 def samples(op: OpInfo, dtype: torch.dtype, count: int | None, requires_grad: bool = False) -> Iterator[SampleInput]:
-    """Return the first `count` samples (None: all), the same on every machine: skip those that request a CUDA result,
-    which exist only if torch has CUDA."""
+    """Return the first `count` samples (None: all), which do not depend on the machine.
+
+    Samples that request a CUDA result exist only if torch has CUDA, so skip them."""
     seed(0)
     made = seeded(op.sample_inputs_func(op, "cpu", dtype, requires_grad))
     return islice((sample for sample in made if sample.kwargs.get("device") != "cuda"), count)

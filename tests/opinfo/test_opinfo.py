@@ -126,7 +126,7 @@ def test_errors(op: OpInfo) -> None:
     for wrong in error_samples(op):
         sample = wrong.sample_input
         if any(t.is_meta for t in tensors((sample.input, sample.args, sample.kwargs))):
-            continue  # has no values to move
+            continue  # meta tensors have no values to move
         try:
             call(op, on_cpu(sample))
         except Exception as error:

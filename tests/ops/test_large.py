@@ -1,4 +1,4 @@
-"""Tensors of more than 2^31 elements of a small dtype: no kernel truncates an index to 32 bits."""
+"""Tensors with more than 2^31 elements of a small dtype: kernels must not truncate an index to 32 bits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("no_fallback")]
 COUNT = 2**31 + 1000
-FREE = 10  # GiB that a case may use
+FREE = 10  # GiB per case
 MARKS = {0: 3, 12345: 4, 2**31 - 1: 5, 2**31: 6, 2**31 + 77: 7, COUNT - 1: 9}  # element: value
 
 

@@ -16,7 +16,7 @@ import mpsx
 import vendor
 
 TESTS = Path(__file__).resolve().parents[1]
-RECORDED = "2.13."  # the version of torch whose sample numbers mps_operators.txt contains
+RECORDED = "2.13."  # mps_operators.txt contains the sample numbers of this torch version
 # The fraction of version 2.13's overloads that PyTorch 2.11 may lack.
 RECENT = 0.05
 

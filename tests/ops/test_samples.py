@@ -1,4 +1,4 @@
-"""Samples of OpInfo for operators that must not fall back, with their out= forms and errors."""
+"""OpInfo samples of operators that must not fall back, with their out= variants and errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPERATORS = (
     "nn.functional.hardshrink", "nn.functional.softshrink", "cov", "corrcoef", "linspace",
     "nn.functional.hardtanh", "nn.functional.threshold", "nn.functional.relu6",
 )  # fmt: skip
-# Sums of many products, in another order than the CPU's: compare with float64.
+# The CPU adds many products in another order, so compare these with float64.
 PRODUCTS = ("cov", "corrcoef")
 NO_KERNEL = {("logspace", torch.int32), ("round", torch.int32)}
 # Operators with kernels for complex64.
@@ -72,7 +72,7 @@ def test_samples(op: object, dtype: torch.dtype) -> None:
             torch.testing.assert_close(on("cpu", a), b, equal_nan=True)
 
 
-def test_rarer_forms() -> None:
+def test_rare_arguments() -> None:
     x = torch.tensor([[1, 3, 3], [1, 3, 3], [0, 2, 9]])
     there = x.to("mpsx")
     for number in (3, 7):
@@ -113,7 +113,7 @@ def test_gradients_of_complex_numbers(name: str) -> None:
         torch.testing.assert_close(x.cpu(), y.to(x.dtype), rtol=2e-5, atol=2e-5)
 
 
-def test_out_forms_of_other_layouts() -> None:
+def test_out_with_other_layouts() -> None:
     a, b = torch.randn(4, 3), torch.randn(4, 3)
     x, y = a.to("mpsx"), b.to("mpsx")
     out = torch.empty(3, 4, device="mpsx").t()
@@ -151,7 +151,7 @@ def test_errors(call: Callable[[torch.Tensor], object], message: str) -> None:
         call(torch.randn(5, 6, device="mpsx"))
 
 
-def test_refusals_are_the_cpu_s() -> None:
+def test_errors_match_the_cpu() -> None:
     def ints(d: str) -> torch.Tensor:
         return torch.ones(2, dtype=torch.int32, device=d)
 

@@ -86,7 +86,7 @@ def test_05_conj_bits_of_outputs_are_copied_back() -> None:
         lambda x, y: torch.logaddexp(y, x),
         torch.igamma,
         lambda x, y: torch.igamma(y, x),
-        torch.ops.aten._add_relu.Tensor,  # has no kernel
+        torch.ops.aten._add_relu.Tensor,  # no kernel: this operator falls back
         lambda x, y: torch.ops.aten._add_relu.Tensor(y, x),
         torch.linalg.solve,
         torch.mm,

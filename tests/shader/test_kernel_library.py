@@ -117,7 +117,7 @@ def test_which_library_is_compiled(
 
 
 def test_an_error_reaches_the_first_use() -> None:
-    """`import torch` works on; what needs the driver says why there is none."""
+    """`import torch` still works. The first use of the driver raises the error."""
     code = ("import torch\nfrom mpsx.shader import kernel_library\n"
             "def fail(*_, **__): raise RuntimeError('no such luck')\n"
             "kernel_library.library = fail\nprint('imported', flush=True)\ntorch.ones(1, device='mpsx')\n")  # fmt: skip

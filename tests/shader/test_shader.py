@@ -57,11 +57,11 @@ def test_call(lib):
 
 
 def test_fp_contract_off():
-    """CPU drivers never fuse multiply and add; Metal may, in PyTorch's own compile_shader too."""
+    """CPU drivers never fuse a multiply and an add. Metal may, also in PyTorch's own compile_shader."""
     source = "kernel void f(device float* x, uint i [[thread_position_in_grid]]) { x[i] = x[i] * x[i] - 1.0f; }"
     x = torch.full((100,), 1 + 2.0**-12, device="mpsx")
     mpsx.compile_shader("#pragma METAL fp contract(off)\n" + source).f(x)
-    assert x.tolist() == [2.0**-11] * 100  # fused: 2^-24 more
+    assert x.tolist() == [2.0**-11] * 100  # a fused multiply-add would add 2^-24
 
 
 def test_threads_and_offsets(lib):

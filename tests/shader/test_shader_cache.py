@@ -57,7 +57,7 @@ def test_key_includes_target_translator_and_compiler(folder, tmp_path, monkeypat
     monkeypatch.setenv("MPSX_CACHE_DIR", str(folder))
     assert build().cached
     if library._target().mode == "cuda":
-        return  # PTX is asked of one compiler alone
+        return  # only one compiler can generate PTX
     other = tmp_path / "compiler"
     other.write_text('#!/bin/sh\nexec c++ "$@"\n')
     other.chmod(0o755)
@@ -150,7 +150,7 @@ def test_folder_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("MPSX_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert shader_cache.current_cache().folder == tmp_path / "xdg" / "mpsx"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # to be ignored, says the specification
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the XDG specification says to ignore relative paths
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert shader_cache.current_cache().folder == tmp_path / "home" / ".cache" / "mpsx"
 

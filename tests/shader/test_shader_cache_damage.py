@@ -138,7 +138,7 @@ def test_kernels_compiled_one_by_one(folder: Path) -> None:
 
 
 def test_a_library_of_the_projects_kernels(tmp_path, monkeypatch) -> None:
-    """The one in kernels/, and the objects that it is linked of."""
+    """Damage the library in kernels/ and the object files that it is linked from."""
     from mpsx.shader import kernel_library
 
     metal = tmp_path / "metal"

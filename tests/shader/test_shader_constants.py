@@ -182,7 +182,7 @@ def test_command(tmp_path):
 
 
 def test_checked_by_simt(simt_library, tmp_path):
-    """The checking driver accepts the constants and reports an access beyond the requested threadgroup memory."""
+    """The simt driver accepts the constants and reports an access beyond the requested threadgroup memory."""
     file = tmp_path / "kernels.metal"
     file.write_text(SOURCE)
     run = [file, "--run", "reversed", "--arg", "ones:float32:4", "--constant", "scale=2", "--threadgroup-memory", "16"]

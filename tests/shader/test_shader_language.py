@@ -106,7 +106,7 @@ def test_pointers_to_constant_memory() -> None:
 
 
 def test_class_to_bfloat_conversions() -> None:
-    """Use the class's own conversion operator, not a detour through half, which ends at 65504."""
+    """Use the class's own conversion operator: a conversion through half would overflow above 65504."""
     lib = mpsx.compile_shader(HEAD + """
         struct F { float x; operator float() const { return x; } };
         struct H { half x; operator half() const { return x; } };
@@ -161,7 +161,7 @@ def test_struct_copies() -> None:
         }""")  # fmt: skip
     layout = np.dtype([("v", "f4", 4), ("q", "f4", 3), ("b", "u2"), ("c", "u1", 4), ("pad", "u1", 14)])
     host = np.zeros(3, layout)
-    host[0] = (1, 2, 3, 0), (4, 5, 6), 0x40E0, (1, 2, 3, 4), [0] * 14  # 7 in bfloat
+    host[0] = (1, 2, 3, 0), (4, 5, 6), 0x40E0, (1, 2, 3, 4), [0] * 14  # 0x40E0 is 7 in bfloat16
     p = torch.from_numpy(host.view(np.uint8).copy()).to("mpsx")
     d = torch.tensor([5.0, 0, 0, 0], device="mpsx")
     out = torch.zeros(3, device="mpsx")

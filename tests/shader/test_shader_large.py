@@ -84,7 +84,7 @@ def test_kernels_are_compiled_on_first_use(commands: list) -> None:
     again = mpsx.compile_shader(GOOD)
     again.add_7(x)
     assert x.tolist() == [12] * 3
-    assert len(commands) == before  # the cache has it
+    assert len(commands) == before  # the kernel is in the cache
     library.compile_all(again)
     assert objects(commands) == COUNT + 2
     with ThreadPoolExecutor(4) as pool:

@@ -96,7 +96,7 @@ WRONG = [
 
 
 def fresh(source: library.ShaderLibrary, name: str) -> object:
-    """A kernel that has not warned yet."""
+    """Return a kernel that has not warned yet."""
     inner = source.__dict__["__shader"]
     if isinstance(inner, library.LazyShader):
         return mpsx.compile_shader(SOURCE).__getattr__(name)

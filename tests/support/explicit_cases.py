@@ -137,7 +137,8 @@ def leaves(c: Case, device: str, dtype: torch.dtype = torch.float32, grad: bool 
         if isinstance(a, torch.Tensor):
             b = a.to(dtype) if a.is_floating_point() and dtype != torch.float32 else a
             leaf = on_device(b.clone() if device == "cpu" else b, device).detach()
-            constant = c.name == "floor_divide" or (c.name == "cross_entropy" and k > 0)  # as in PyTorch
+            # As in PyTorch, these arguments have no gradient.
+            constant = c.name == "floor_divide" or (c.name == "cross_entropy" and k > 0)
             placed.append(leaf.requires_grad_(grad and leaf.is_floating_point() and not constant))
         else:
             placed.append(a)

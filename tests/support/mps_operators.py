@@ -27,7 +27,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 LIST = Path(__file__).with_name("mps_operators.txt")
 SAMPLES = 3  # per OpInfo
-CANDIDATES = 8  # calls of an overload whose arguments are tried for its other forms
+CANDIDATES = 8  # number of calls whose arguments are tried on an overload's other forms
 
 # An overload, its positional arguments and its keyword arguments.
 Call = tuple[OpOverload, tuple, dict]

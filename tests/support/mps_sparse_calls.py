@@ -152,7 +152,8 @@ def call_of(name: str) -> Call:
             elif argument.has_default_value():
                 continue
             elif str(argument.type) == "Tensor":
-                divisor = name.startswith(("div", "floor_divide")) and positional  # sparse tensors: only by scalars
+                # PyTorch divides sparse tensors only by scalars.
+                divisor = name.startswith(("div", "floor_divide")) and positional
                 positional.append(torch.tensor(2.0, device=d) if divisor else coo(d))
             else:
                 positional.append(2)

@@ -1,4 +1,4 @@
-"""Whether this process runs operators in a vendor library where it has them, rather than in kernels."""
+"""Decide whether this process prefers vendor libraries to kernels, and list the tests that this affects."""
 
 from __future__ import annotations
 

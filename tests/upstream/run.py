@@ -31,7 +31,7 @@ RENAMED = [(r"\btorch\.mps\b", "torch.mpsx"), (r"\b_compile_shader\b", "compile_
            (r"torch\.backends\.mps\.is_available\(\)", "True"), (r"\.mps\(\)", ".mpsx()"),
            (r"torch\.backends\.mps\.is_macos13_or_newer\(\d*\)", "True"), (r"MACOS_VERSION (?=[<>])", "15.2 "),
            (r"int\(subprocess.check_output\(.*hw.memsize.*\)\)", "16 << 30"),
-           (r"unittest\.expectedFailure", "(lambda test: test)")]  # of mps, not ours  # fmt: skip
+           (r"unittest\.expectedFailure", "(lambda test: test)")]  # expected of mps, not of mpsx  # fmt: skip
 
 
 def expectations() -> list[tuple[str, str]]:
@@ -71,7 +71,7 @@ def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int, d
 
 
 def failures(record: Path, stem: str) -> tuple[int, dict[str, str]]:
-    """The number of passed tests, and the messages of failed tests."""
+    """Return the number of passed tests, and the messages of failed tests."""
     passed, failed = 0, {}
     for case in ElementTree.parse(record).iter("testcase"):
         name = f"{stem}::{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
@@ -84,7 +84,7 @@ def failures(record: Path, stem: str) -> tuple[int, dict[str, str]]:
 
 
 def on_cpu(name: str) -> str:
-    """The name of the corresponding CPU test."""
+    """Return the name of the corresponding CPU test."""
     stem, group, test = name.split("::")
     return f"{stem}::{re.sub('(PRIVATEUSE1|MPSX)$', 'CPU', group)}::{test.replace('_mpsx', '_cpu', 1)}"
 

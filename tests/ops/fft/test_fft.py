@@ -1,4 +1,4 @@
-"""Fourier transforms by kernels: errors against float64, dimensions, layouts, strides, gradients, out= and messages."""
+"""FFT kernels: errors against float64, dimensions, layouts, strides, gradients, out= and error messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from layouts import on_device
 pytestmark = pytest.mark.usefixtures("only_kernels")
 
 F = torch.fft
-# Every radix and what they combine to, primes, lengths of one and of several passes.
+# Every radix and combinations of them, primes, and lengths that take one or several passes.
 LENGTHS = [*range(1, 65), 100, 121, 127, 128, 256, 1000, 1009, 1024, 2048, 2187, 4096, 4098, 5000, 8192]
 LONG = [10007, 3 * 2**13, 65536]
 DIMS = [*itertools.permutations(range(4), 1), *itertools.permutations(range(4), 2), (0, 2, 3), (3, 0, 1), (3, 1, 2, 0)]
@@ -20,22 +20,22 @@ NORMS = (0, 1, 2)  # at::native::fft_norm_mode
 
 
 def complex_numbers(*shape: int) -> torch.Tensor:
-    """Normal ones."""
+    """Return normally distributed complex numbers."""
     return torch.randn(shape, dtype=torch.complex64)
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
-    """In float64 or complex128."""
+    """Convert to float64 or complex128."""
     return x.to(torch.complex128 if x.is_complex() else torch.float64)
 
 
 def error(got: torch.Tensor, exact: torch.Tensor) -> float:
-    """The root mean square of the differences, relative to that of the numbers."""
+    """Return the root mean square error relative to the root mean square of the exact values."""
     return float((got.cpu().to(exact.dtype) - exact).norm() / exact.norm().clamp_min(1e-30))
 
 
 def check(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
-    """A result has the CPU's type, shape and strides, and at most twice its error."""
+    """Require the CPU's dtype, shape and strides, and at most twice the CPU's error."""
     exact, cpu = function(wide(x)), function(x)
     got = function(on_device(x.conj()).conj() if x.is_conj() else on_device(x))
     assert (got.dtype, got.shape, got.stride()) == (cpu.dtype, cpu.shape, cpu.stride())
@@ -44,7 +44,7 @@ def check(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> 
 
 
 def check_length(n: int) -> None:
-    """All kinds, along rows and along columns."""
+    """Check every kind of transform of length n, along rows and along columns."""
     check(F.fft, complex_numbers(3, n))
     check(lambda x: F.ifft(x, dim=0, norm="forward"), complex_numbers(n, 5))
     check(lambda x: F.ifft(x, dim=1), complex_numbers(2, n, 3))
@@ -71,8 +71,8 @@ def test_very_long(n: int) -> None:
     check_length(n)
 
 
-def test_a_tone() -> None:
-    """One point of the spectrum of an exact exponential is n, the others are rounding errors: roots are not off."""
+def test_single_frequency() -> None:
+    """The spectrum of exp(2 pi i k j / n) is n at k and rounding errors elsewhere, unless a twiddle factor is off."""
     for n in (4096, 65536, 100003):
         at = ((torch.arange(n) * 12345) % n).double()
         x = torch.polar(torch.ones(n, dtype=torch.float64), at * (2 * torch.pi / n))
@@ -82,7 +82,7 @@ def test_a_tone() -> None:
 
 
 def layouts() -> dict[str, torch.Tensor]:
-    """Four dimensions, in many ways."""
+    """Return 4-D tensors with different strides."""
     x = complex_numbers(2, 5, 6, 7)
     return {
         "contiguous": x,
@@ -130,8 +130,8 @@ def test_empty_batches() -> None:
         assert F.irfft(x, 9, dim=dim).size(dim) == 9
 
 
-def test_imaginary_parts_that_a_real_result_cannot_have() -> None:
-    """Those of the first and of the middle point do not count."""
+def test_irfft_ignores_imaginary_parts_of_dc_and_nyquist() -> None:
+    """The spectrum of real data is real at index 0 and n / 2."""
     for n in (8, 9, 34, 4096):
         x = complex_numbers(n // 2 + 1).to("mpsx")
         real = x.clone()
@@ -201,7 +201,7 @@ GRADIENTS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], bool]] = {
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name: str) -> None:
-    """The first and the second, of a function that is not linear."""
+    """Compare first and second derivatives of a nonlinear function of the transform."""
     function, takes_complex = GRADIENTS[name]
     x = complex_numbers(6, 7) if takes_complex else torch.randn(6, 7)
     results = []
@@ -226,7 +226,7 @@ def test_stft() -> None:
 
 
 def test_repeated_calls() -> None:
-    """The same numbers every time, whatever memory scratch tensors get."""
+    """Results are bitwise equal whatever memory the scratch tensors get."""
     for n in (17, 1000, 6000):
         x = complex_numbers(4, n).to("mpsx")
         first = F.fft(x)

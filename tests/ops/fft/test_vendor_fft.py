@@ -1,6 +1,6 @@
-"""torch.fft where the host driver takes the CPU's MKL or PocketFFT: no fallback, and counted as the vendor's.
+"""torch.fft on the host driver, which calls MKL or PocketFFT without a fallback and logs the call as vendor:….
 
-The kernels, which every other driver runs, are tested in test_fft.py."""
+test_fft.py tests the kernels, which all other drivers run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_route(name: str) -> None:
 
 
 def test_float64_falls_back_on_other_drivers() -> None:
-    """No kernel has complex128."""
+    """No kernel supports complex128."""
     x = X.to(torch.complex128).to("mpsx")
     if vendor.is_preferred():
         torch.testing.assert_close(torch.fft.fft(x).cpu(), torch.fft.fft(x.cpu()))

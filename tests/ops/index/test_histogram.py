@@ -54,7 +54,9 @@ def test_out_and_errors() -> None:
 
 
 def test_histc_of_integers() -> None:
-    """As CUDA has it, by division of integers; the CPU has none. Mixtures of experts count their tokens so."""
+    """Bins are computed with integer division, as on CUDA. The CPU does not support integers.
+
+    Mixture-of-experts models count tokens per expert with histc."""
     x = torch.randint(-20, 20, (5, 301))
     for dtype in (torch.int8, torch.int16, torch.int32, torch.int64):
         for bins, low, high in ((7, -9, 11), (40, -20, 19), (3, 0, 0), (5, -1.5, 8.5)):
@@ -65,7 +67,7 @@ def test_histc_of_integers() -> None:
             assert ours.dtype == dtype
             assert torch.equal(ours.cpu(), torch.bincount(part, minlength=bins).to(dtype))
     large = torch.tensor([2**30, 2**30 + 1, 2**30 + 2], dtype=torch.int32, device="mpsx")
-    assert torch.histc(large, 3).tolist() == [1, 1, 1]  # float has no such numbers
+    assert torch.histc(large, 3).tolist() == [1, 1, 1]  # float32 cannot represent these values
     assert torch.histc(large[:0], 3, 0, 2).tolist() == [0, 0, 0]
 
 

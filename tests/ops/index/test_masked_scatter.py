@@ -1,4 +1,4 @@
-"""masked_scatter: sizes, layouts, errors."""
+"""masked_scatter: sizes, layouts and errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.int64, torch.bfloat16, torch.complex64], ids=str)
 def test_sizes(dtype: torch.dtype) -> None:
-    """Few elements by one thread, and more."""
+    """Use sizes that one thread handles and larger ones."""
     for size in (1, 200, 1000, 40000):
         x = torch.randn(size).to(dtype)
         mask, source = torch.rand(size) < 0.4, torch.randn(size).to(dtype)

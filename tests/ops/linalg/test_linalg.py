@@ -1,6 +1,6 @@
-"""Factorizations by kernels: residuals and errors against float64, layouts, gradients, info and messages."""
+"""Factorization kernels: residuals and errors against float64, layouts, gradients, info and error messages."""
 
-# ruff: noqa: B023  # functions are called before the loop goes on
+# ruff: noqa: B023  # each function is called within its loop iteration
 
 from __future__ import annotations
 
@@ -21,50 +21,50 @@ TYPES = (torch.float32, torch.complex64)
 
 
 def swept(*sizes: tuple[int, ...]) -> list[object]:
-    """Sizes of the long form alone."""
+    """Mark sizes that only sweeps test."""
     return [pytest.param(size, marks=pytest.mark.sweep) for size in sizes]
 
 
-# Within a block, one row more than a block, batches; a single element, at a block's edge, several blocks.
+# Sizes within a block, one row past a block, and batches. Sweeps add one element, a full block and several blocks.
 SIZES = [(5, 5), (65, 65), (2, 2, 20, 20), *swept((1, 1), (33, 33), (64, 64), (150, 150), (2, 2, 40, 40))]
 FLAGS = (False, True)
 
 
 def matrices(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Random matrices whose eigenvalues are far from 0, so that errors are not those of a condition number."""
+    """Return random well-conditioned matrices: their eigenvalues are far from 0."""
     x = torch.randn(shape, dtype=dtype)
     x.diagonal(0, -2, -1).add_(2 * shape[-1] ** 0.5)
     return x
 
 
 def hermitian(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Positive definite matrices."""
+    """Return random positive definite matrices."""
     x = matrices(*shape, dtype=dtype)
     return x @ x.mH / shape[-1] + torch.eye(shape[-1])
 
 
 def triangular(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Lower triangular matrices, and something in the other triangle that nothing may read."""
+    """Return lower triangular matrices with nonzero values in the upper triangle, which kernels must not read."""
     x = matrices(*shape, dtype=dtype) / shape[-1]
     x.diagonal(0, -2, -1).add_(1)
     return x.tril() + torch.full_like(x, 100).triu(1)
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
-    """In float64 or complex128."""
+    """Convert to float64 or complex128."""
     return x.to(torch.complex128 if x.is_complex() else torch.float64)
 
 
 def layouts(x: torch.Tensor) -> list[torch.Tensor]:
-    """The same matrices by rows, by columns, and with gaps."""
+    """Return the matrices in row-major and column-major order, and with gaps."""
     gaps = torch.zeros((*x.shape[:-2], 2 * x.shape[-2], 3 * x.shape[-1]), dtype=x.dtype)[..., ::2, ::3]
     return [x, x.mT.contiguous().mT, gaps.copy_(x)]
 
 
 def check(function: Callable[..., object], *inputs: torch.Tensor, times: float = 3) -> None:
-    """Results have the CPU's shapes, strides and types. Integers are the same. The errors' mean square is at
-    most `times` the CPU's. The errors of one matrix are correlated, and those of two ways to factor it often differ by
-    a factor of two."""
+    """Require the CPU's shapes, strides, dtypes and integers, and at most `times` its mean square error.
+
+    Errors within a matrix are correlated, and two ways to factor a matrix often differ in error by a factor of 2."""
     exact, cpu, got = (
         (result,) if isinstance(result, torch.Tensor) else result
         for result in (
@@ -180,7 +180,7 @@ def test_determinants(n: int, dtype: torch.dtype) -> None:
 
 
 def qr_errors(qr: tuple[torch.Tensor, ...], a: torch.Tensor) -> list[float]:
-    """The residual, and how far Q is from a unitary matrix."""
+    """Return the residual |QR - A| and the departure from orthogonality |Q^H Q - I|."""
     q, r = (wide(t.cpu()) for t in qr)
     errors = (q @ r - a) / a.abs().max(), q.mH @ q - torch.eye(q.shape[-1])
     return [e.abs().square().mean().sqrt().item() for e in errors]
@@ -191,7 +191,7 @@ def qr_errors(qr: tuple[torch.Tensor, ...], a: torch.Tensor) -> list[float]:
     "size", [*SIZES, (40, 20), (20, 40), (2, 100, 9), (4, 1), *swept((1, 4), (150, 70), (70, 150))]
 )
 def test_qr(size: tuple[int, ...], dtype: torch.dtype) -> None:
-    """Of complex matrices, MKL leaves the phase of the last row of R as it is, so Q and R are checked by themselves."""
+    """Check Q and R by their properties, because MKL does not normalize the phase of R's last row if R is complex."""
     a = torch.randn(size, dtype=dtype)
     real = dtype == torch.float32
     for mode in ("reduced", "complete", "r") if real else ():
@@ -206,14 +206,14 @@ def test_qr(size: tuple[int, ...], dtype: torch.dtype) -> None:
     reflectors, tau = torch.geqrf(a)
     if size[-2] >= size[-1]:
         check(L.householder_product, reflectors, tau)
-        if real and size[-2] > size[-1]:  # a square matrix's last reflectors depend on its condition
+        if real and size[-2] > size[-1]:  # a square matrix's last reflectors are ill-conditioned
             check(torch.geqrf, a)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("size", [(33, 33), (60, 40)])
 def test_householder_product_is_as_accurate_as_single_reflectors(size: tuple[int, int], dtype: torch.dtype) -> None:
-    """T of a block of reflectors must not amplify rounding errors: 1.05 and 0.9 times LAPACK's error here."""
+    """The T factor of a blocked product must not amplify rounding errors: they are 1.05 and 0.9 times LAPACK's here."""
     squares = dict.fromkeys(("cpu", "mpsx"), 0.0)
     for _ in range(4):
         reflectors, tau = torch.geqrf(torch.randn(size, dtype=dtype))
@@ -236,7 +236,7 @@ def test_norms_of_any_magnitude() -> None:
 
 @pytest.mark.parametrize("n", [4, 70, 200])
 def test_info(n: int) -> None:
-    """The first minor that is not positive, the first pivot that is zero."""
+    """info is the index of the first non-positive minor (Cholesky) or the first zero pivot (LU)."""
     a = hermitian(3, n, n)
     a[1, n - 1, n - 1] = -1
     a[2] = float("nan")
@@ -254,7 +254,7 @@ def test_info(n: int) -> None:
 
 
 def message(function: Callable[..., object], *inputs: torch.Tensor) -> str:
-    """The error of a call."""
+    """Return the error message of a call."""
     with pytest.raises((RuntimeError, L.LinAlgError)) as caught:
         function(*inputs)
     return str(caught.value)
@@ -275,7 +275,7 @@ def test_messages(function: Callable[..., object], shapes: list[tuple[int, ...]]
     assert message(function, *(x.to("mpsx") for x in inputs)) == message(function, *inputs)
 
 
-def test_types_that_are_refused() -> None:
+def test_unsupported_dtypes_raise() -> None:
     for dtype in (torch.float16, torch.bfloat16, torch.int32):
         x = torch.ones(3, 3).to(dtype)
         for function in (

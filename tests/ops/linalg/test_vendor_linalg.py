@@ -1,6 +1,6 @@
-"""torch.linalg where the host driver takes the CPU's LAPACK: no fallback, and counted as the vendor's.
+"""torch.linalg on the host driver, which calls LAPACK without a fallback and logs the call as vendor:….
 
-The kernels, which every other driver runs, are tested in test_linalg.py."""
+test_linalg.py tests the kernels, which all other drivers run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Operator = tuple[Callable[..., object], tuple[torch.Tensor, ...]]
 
 
 def pivots(a: torch.Tensor) -> torch.Tensor:
-    """Those of a factorization that exchanged no rows."""
+    """Return the pivots of an LU factorization without row exchanges."""
     return torch.arange(1, 5, dtype=torch.int32, device=a.device)
 
 
@@ -60,7 +60,7 @@ def test_route(name: str) -> None:
 
 
 def test_float64_falls_back_on_other_drivers() -> None:
-    """No kernel has float64."""
+    """No kernel supports float64."""
     x = A.double().to("mpsx")
     if vendor.is_preferred():
         torch.testing.assert_close(L.inv(x).cpu(), L.inv(A.double()))

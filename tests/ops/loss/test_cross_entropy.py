@@ -16,12 +16,12 @@ import mpsx
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
-# Rows for one lane, part of a SIMD group, a SIMD group, a threadgroup, and longer rows; few and many of them.
+# Few and many rows, each reduced by one lane, part of a SIMD group, a SIMD group or a threadgroup.
 SHAPES = [(1, 1), (5, 3), (7, 64), (33, 1000), (3000, 5), (513, 17), (4, 50257), (2, 70001), (70000, 2)]
 
 
 def problem(shape: tuple[int, int], dtype: torch.dtype, ignore_index: int = -100) -> tuple[torch.Tensor, ...]:
-    """Logits, targets (every fourth is ignored) and class weights."""
+    """Return logits, targets (every fourth is ignored) and class weights."""
     target = torch.randint(0, shape[1], shape[:1])
     if shape[0] > 1:
         target[::4] = ignore_index
@@ -29,7 +29,7 @@ def problem(shape: tuple[int, int], dtype: torch.dtype, ignore_index: int = -100
 
 
 def loss_of(x: torch.Tensor, *arguments: object, **named: object) -> torch.Tensor:
-    """The loss, computed by the fused kernels."""
+    """Return the loss and check that the fused kernels computed it."""
     before = x.device.type
     loss = F.cross_entropy(x, *arguments, **named)
     assert before != "mpsx" or "cross_entropy_rows" in loss.grad_fn.name()
@@ -37,7 +37,7 @@ def loss_of(x: torch.Tensor, *arguments: object, **named: object) -> torch.Tenso
 
 
 def compare(x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, **named: object) -> None:
-    """Compares the loss and its gradient with those of the CPU in float64."""
+    """Compare the loss and its gradient with the CPU's in float64."""
     a, b = x.double().requires_grad_(), x.to("mpsx").requires_grad_()
     expected = loss_of(a, target, weight if weight is None else weight.double(), **named)
     result = loss_of(b, target.to("mpsx"), weight if weight is None else weight.to("mpsx"), **named)
@@ -94,7 +94,7 @@ def test_layouts_and_byte_targets() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_autocast(dtype: torch.dtype) -> None:
-    """Half inputs give a float32 loss under autocast, as with log_softmax; the weight keeps its type."""
+    """Under autocast, half inputs give a float32 loss, as with log_softmax. The weight keeps its dtype."""
     x, target, weight = problem((50, 300), dtype)
     a, b = x.float().requires_grad_(), x.to("mpsx").requires_grad_()
     expected = F.cross_entropy(a, target, weight.float())
@@ -109,7 +109,7 @@ def test_autocast(dtype: torch.dtype) -> None:
 
 
 def test_memory_of_the_gradient() -> None:
-    """Saves the logits and two numbers per row for the gradient, not the log-probabilities."""
+    """The operator saves the logits and two numbers per row for the gradient, not the log-probabilities."""
     x = torch.randn(256, 4096, device="mpsx", requires_grad=True)
     target = torch.zeros(256, dtype=torch.long, device="mpsx")
     torch.mpsx.synchronize()
@@ -133,7 +133,7 @@ def test_second_derivatives() -> None:
 
 
 def test_transforms() -> None:
-    """Under torch.func the operator is composed."""
+    """Under torch.func transforms, the operator is composed of other operators."""
     x, target, _ = problem((6, 5), torch.float32)
     y, t = x.to("mpsx"), target.to("mpsx")
     func = torch.func
@@ -183,7 +183,7 @@ def test_composed_cases(change: str) -> None:
 
 
 def test_subclasses_see_composed_operators() -> None:
-    """DTensor and torch.compile only have rules for PyTorch's own operators."""
+    """Tensor subclasses see PyTorch's operators: DTensor and torch.compile have no rules for mpsx operators."""
     x, target, _ = problem((6, 5), torch.float32)
     pair = TwoTensor(x.to("mpsx"), x.to("mpsx"))
     seen = []
@@ -200,10 +200,10 @@ def test_subclasses_see_composed_operators() -> None:
 
 
 def test_errors() -> None:
-    """Errors have the messages of the CPU."""
+    """Error messages match the CPU's."""
     x, target, weight = problem((6, 5), torch.float32)
     for wrong in ((x, target[:5]), (x, target, weight[:4]), (x, target.int()), (x[:, :, None], target)):
-        if wrong[1].dtype == torch.int32 and torch.__version__ < "2.13":  # has another message
+        if wrong[1].dtype == torch.int32 and torch.__version__ < "2.13":  # the message differs before 2.13
             continue
         cpu, device = error_messages(lambda d, wrong=wrong: F.cross_entropy(*(t.to(d) for t in wrong)))
         assert cpu == device

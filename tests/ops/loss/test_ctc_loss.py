@@ -17,7 +17,7 @@ INPUT, TARGET = (20, 15, 20, 3), (5, 4, 0, 3)
 
 
 def run(x: torch.Tensor, targets: torch.Tensor, **options: object) -> tuple[torch.Tensor, torch.Tensor]:
-    """The loss and the gradient of the logits."""
+    """Return the loss and the gradient of the logits."""
     leaf = x.detach().requires_grad_()
     loss = F.ctc_loss(leaf.log_softmax(2), targets, INPUT, TARGET, **options)
     loss.backward(torch.linspace(0.5, 2, loss.numel()).view(loss.shape).to(loss))
@@ -33,7 +33,7 @@ def compare(x: torch.Tensor, targets: torch.Tensor, **options: object) -> None:
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_values(reduction: str) -> None:
     x, targets = torch.randn(STEPS, BATCH, CLASSES), torch.randint(1, CLASSES, (BATCH, 7))
-    targets[0, 1] = targets[0, 0]  # repeated labels need a blank in between
+    targets[0, 1] = targets[0, 0]  # CTC needs a blank between repeated labels
     compare(x, targets, reduction=reduction)
     compare(x.transpose(0, 1).contiguous().transpose(0, 1), targets.int(), reduction=reduction)
     joined = torch.cat([row[:length] for row, length in zip(targets, TARGET, strict=True)])

@@ -18,7 +18,7 @@ SHAPES = [(6,), (10, 6), (1, 6), (5000, 7), (3, 6, 9), (2, 6, 5, 7), (0, 6), (2,
 
 
 def problem(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Log-probabilities, targets (some ignored by -100 or 1) and class weights."""
+    """Return log-probabilities, targets (some are ignored by index -100 or 1) and class weights."""
     class_dim = 0 if len(shape) == 1 else 1
     x = torch.randn(shape).log_softmax(class_dim).to(dtype)
     target = torch.randint(0, shape[class_dim], shape[:class_dim] + shape[class_dim + 1 :])
@@ -35,7 +35,7 @@ def test_values_and_gradients(shape: tuple[int, ...], reduction: str) -> None:
             for ignore_index in (-100, 1):
                 t = target if ignore_index == -100 else target.clamp(min=0)
                 arguments = {"ignore_index": ignore_index, "reduction": reduction}
-                # The CPU sums in the input's own type, so compare with a sum of the same inputs in float32.
+                # The CPU accumulates in the input's dtype, so compare with a float32 sum of the same inputs.
                 a, b = x.float().clone().requires_grad_(), x.to("mpsx").requires_grad_()
                 expected = F.nll_loss(a, t, weight if weight is None else weight.float(), **arguments)
                 result = F.nll_loss(b, t.to("mpsx"), weight if weight is None else weight.to("mpsx"), **arguments)
@@ -102,7 +102,7 @@ def test_errors_match_the_cpu() -> None:
         ((2, 3, 4, 5), torch.zeros(2, 4, dtype=torch.long)),
     ):
         cpu, device = error_messages(lambda d, s=shape, t=target: F.nll_loss(torch.zeros(s, device=d), t.to(d)))
-        if target.dtype == torch.int32 and torch.__version__ < "2.13":  # has another message
+        if target.dtype == torch.int32 and torch.__version__ < "2.13":  # the message differs before 2.13
             cpu = "expected target dtype to be Long or Byte, but got Int"
         assert cpu == device
 

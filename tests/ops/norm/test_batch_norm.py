@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 aten = torch.ops.aten
 
-# input type, type of parameters and statistics
+# Pairs of an input dtype and a dtype of parameters and statistics.
 TYPES = [(t, t) for t in FLOAT] + [(torch.float16, torch.float32), (torch.bfloat16, torch.float32)]
 LAYOUTS = {
     "contiguous": lambda: torch.randn(4, 7, 9, 11),
@@ -41,7 +41,7 @@ LAYOUTS = {
 
 
 def parameters(channels: int, dtype: torch.dtype) -> list[torch.Tensor]:
-    """weight, bias, running_mean, running_var."""
+    """Return weight, bias, running_mean and running_var."""
     return [
         (torch.rand(channels) + 0.5).to(dtype),
         torch.randn(channels).to(dtype),
@@ -55,11 +55,11 @@ def to_device(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
 
 
 def error(result: torch.Tensor, exact: torch.Tensor) -> float:
-    """The largest error relative to the largest exact value."""
+    """Return the largest error divided by the largest exact value."""
     return float((result.cpu().double() - exact).abs().max() / exact.abs().max().clamp(min=1e-30))
 
 
-# The rounding error of a result: half a unit in the last place, plus a few float units for the arithmetic.
+# Error bounds: half an ULP for rounding the result, plus a few float32 ULPs for the arithmetic.
 BOUND = {torch.float32: 2e-6, torch.float16: 6e-4, torch.bfloat16: 5e-3}
 
 
@@ -190,7 +190,7 @@ def test_instance_norm() -> None:
 
 def test_a_mean_far_from_zero() -> None:
     """With a large mean, a variance computed as a difference of squares would be wrong."""
-    # In the second case a chunk's float mean has a rounding error of 4e-4 standard deviations.
+    # In the second case, rounding a chunk's mean to float32 is an error of 4e-4 standard deviations.
     for x, bound in ((torch.randn(8, 3, 50, 50) + 3000, 2e-6), (torch.randn(500, 70) * 0.01 + 100, 5e-5)):
         exact = aten.native_batch_norm(x.double(), None, None, None, None, True, 0.1, 1e-5)
         for t in (x, x.to(memory_format=torch.channels_last) if x.dim() == 4 else x):

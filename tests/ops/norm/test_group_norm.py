@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 aten = torch.ops.aten
 
-# input type, type of parameters and statistics
+# Pairs of an input dtype and a dtype of parameters and statistics.
 TYPES = [(t, t) for t in FLOAT] + [(torch.float16, torch.float32), (torch.bfloat16, torch.float32)]
 LAYOUTS = {
     "contiguous": lambda: torch.randn(4, 6, 9, 11),
@@ -35,12 +35,12 @@ LAYOUTS = {
     "slice": lambda: torch.randn(5, 9, 9, 12)[1:, 1:7, :, 2:11],
     "expanded": lambda: torch.randn(4, 6, 1, 11).expand(4, 6, 9, 11),
 }
-# The rounding error of a result: half a unit in the last place, plus a few float units for the arithmetic.
+# Error bounds: half an ULP for rounding the result, plus a few float32 ULPs for the arithmetic.
 BOUND = {torch.float32: 2e-6, torch.float16: 6e-4, torch.bfloat16: 5e-3}
 
 
 def error(result: torch.Tensor, exact: torch.Tensor) -> float:
-    """The largest error relative to the largest exact value."""
+    """Return the largest error divided by the largest exact value."""
     return float((result.cpu().double() - exact).abs().max() / exact.abs().max().clamp(min=1e-30))
 
 

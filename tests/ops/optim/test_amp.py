@@ -84,7 +84,7 @@ def test_training(dtype: torch.dtype, fused: bool) -> None:
     with mpsx.fallback.using_mode("silent"):
         scaled, history = train("mpsx", 256.0)
         plain, plain_history = train("mpsx", None)
-    assert history[-1] == 256.0 * 2**3  # 12 finite steps, the scale grows every four
+    assert history[-1] == 256.0 * 2**3  # the scale doubles every 4 of the 12 finite steps
     assert history[-2] < 0.8 * history[0]
     torch.testing.assert_close(history[:-1], plain_history[:-1], rtol=2e-2, atol=2e-2)
     for s, p in zip(scaled, plain, strict=True):

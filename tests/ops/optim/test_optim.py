@@ -84,7 +84,7 @@ FUSED = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 @pytest.mark.parametrize(("optimizer", "options"), OPTIMIZERS)
 def test_against_cpu(optimizer: type[torch.optim.Optimizer], options: dict[str, object], implementation: str) -> None:
     if implementation == "fused" and optimizer not in FUSED:
-        implementation = "foreach"  # the fastest one the class has
+        implementation = "foreach"  # the fastest implementation of this class
     flags = {"default": {}, "foreach": {"foreach": True}, "fused": {"fused": True}, "single": {"foreach": False}}
     silent = optimizer in (torch.optim.ASGD, torch.optim.Rprop) or implementation == "single"
     with mpsx.fallback.using_mode("silent" if silent else "error"):
@@ -157,7 +157,8 @@ def test_grad_scale_and_found_inf(optimizer: type[torch.optim.Optimizer], found:
         optim.found_inf = torch.tensor(found).to(device)
         optim.step()
         state = [value for p in params for value in optim.state[p].values() if isinstance(value, torch.Tensor)]
-        skip_state = found == 1.0 and optimizer is torch.optim.SGD  # its first momentum buffer is then uninitialized
+        # A skipped first step leaves SGD's momentum buffer uninitialized.
+        skip_state = found == 1.0 and optimizer is torch.optim.SGD
         return [t.detach().cpu() for t in params + [p.grad for p in params] + ([] if skip_state else state)]
 
     for got, wanted in zip(step("mpsx"), step("cpu"), strict=True):

@@ -85,7 +85,7 @@ def test_gradient(layout: str, window: tuple) -> None:
 @pytest.mark.parametrize("window", [(2, 2, 0), (3, 2, 1), (2, 3, 0)], ids=str)
 @pytest.mark.parametrize("channels", [8, 64, 77, 139])
 def test_many_channels(channels: int, window: tuple[int, int, int]) -> None:
-    """Channels last, in blocks of 64, of 8, and a remainder."""
+    """Channels-last kernels handle blocks of 64 and of 8 channels, and a remainder."""
     for dtype in FLOAT:
         x = torch.randint(-9, 9, (2, channels, 7, 6)).to(dtype).to(memory_format=torch.channels_last)
         x[0, ::5, 2, 3] = float("nan")

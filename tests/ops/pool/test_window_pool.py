@@ -29,7 +29,7 @@ def distinct(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torc
 
 @pytest.mark.parametrize("dtype", FLOAT)
 def test_few_wide_windows(dtype: torch.dtype) -> None:
-    """Windows large enough for vectors, in short rows: the first of several maxima, or the last of several NaNs."""
+    """Use windows wide enough for vector loads. Ties return the first maximum, and several NaNs the last NaN."""
     x = torch.randint(0, 9, (3, 2, 33, 41)).to(dtype)
     x[0, 0, ::5, ::7] = float("nan")
     x[0, 1] = -float("inf")

@@ -169,7 +169,7 @@ def test_continuous(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_continuous_in_half(name: str, dtype: torch.dtype) -> None:
-    # The same numbers as in float32, rounded.
+    # Half-precision samples are the float32 samples, rounded.
     fill, _ = CONTINUOUS[name]
     torch.manual_seed(5)
     wide = filled(fill, 10_000)
@@ -306,7 +306,7 @@ def test_factories() -> None:
     assert torch.randn_like(like).shape == like.shape
 
 
-# Normal with tensor arguments
+# normal() with tensor arguments
 
 
 def test_normal_with_tensors() -> None:

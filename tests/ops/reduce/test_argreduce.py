@@ -19,7 +19,7 @@ def same(expected: torch.Tensor, result: torch.Tensor) -> None:
 
 
 def first(name: str, x: torch.Tensor, dim: int | None, *, keepdim: bool = False) -> torch.Tensor:
-    """The first index of the extremum, which the CPU does not guarantee (but returns for argmax)."""
+    """Return the first index of the extremum. max and min may return a later one on the CPU, but argmax does not."""
     return getattr(torch, f"arg{name}")(x, dim, keepdim=keepdim)
 
 

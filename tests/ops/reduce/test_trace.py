@@ -12,7 +12,8 @@ def test_trace() -> None:
     for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.int64):
         wide = torch.randn(70, 90) * 9
         for x in (wide, wide.t()[:, :3], wide[:0], wide[:1, :1], wide[:, ::2]):
-            given = x.to(dtype)  # whose trace the CPU of torch 2.11 does not have in halves
+            given = x.to(dtype)
+            # torch 2.11 has no half-precision trace on the CPU.
             expected = given.float().trace().to(dtype) if dtype.is_floating_point else given.trace()
             result = x.to("mpsx").to(dtype).trace()
             assert result.dtype == expected.dtype and result.shape == expected.shape

@@ -13,7 +13,7 @@ import mpsx
 
 pytestmark = [
     pytest.mark.usefixtures("no_fallback"),
-    pytest.mark.filterwarnings("ignore:.*degrees of freedom:UserWarning"),  # the NaN of an empty set is also compared
+    pytest.mark.filterwarnings("ignore:.*degrees of freedom:UserWarning"),  # variances of empty tensors
 ]
 
 
@@ -58,8 +58,8 @@ def test_rows_that_start_far_from_their_mean(far: int) -> None:
     assert ((mean.cpu() - x.double().mean(1)).abs() < 1e-5 * x.std(1)).all()
 
 
-def test_many_short_lines() -> None:
-    """Lines of three elements, adjacent or repeated: the error must not grow with the number of lines."""
+def test_many_short_rows() -> None:
+    """Reduce rows of three adjacent or repeated elements: the error must not grow with the number of rows."""
     x = torch.randn(60_000, generator=torch.Generator().manual_seed(0)) * 2
     for stride in (0, 1):
         y = x.as_strided((200, 3, 33, 3), (297, 99, 3, stride) if stride == 0 else (300, 100, 3, 1))

@@ -17,7 +17,7 @@ EXTREMA = {"cummax": torch.cummax, "cummin": torch.cummin}
 
 
 def check(function, x: torch.Tensor, *arguments: object, kernel: str | None = None, **options: object) -> None:
-    """Checks that `function` matches the CPU on the device and launched `kernel`."""
+    """Check that `function` on the device matches the CPU and launches `kernel`."""
     with mpsx.profiler.launch_log() as log:
         result = function(on_device(x), *arguments, **options)
     if kernel and x.numel():
@@ -76,9 +76,9 @@ def test_sizes(size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 31, 33, 257])
 def test_many_rows(size: int) -> None:
-    """A CPU scans sixteen rows at a time; 70 rows leave a remainder."""
+    """The host driver scans 16 rows at a time, so 70 rows leave a remainder."""
     for dtype in DTYPES["ALL"]:
-        # Products stay within the range of float: the CPU multiplies in double and would recover from an overflow.
+        # Keep products within float32's range: the CPU multiplies in double and would not overflow.
         x = (torch.rand(70, size) * 0.5 + 0.75 if dtype in FLOAT else torch.randint(4, (70, size))).to(dtype)
         if dtype in FLOAT:
             x[3, size // 2], x[5, size // 3], x[66, 0] = NAN, INF, -INF
@@ -91,7 +91,7 @@ def test_many_rows(size: int) -> None:
 
 @pytest.mark.parametrize("rows", [1, 80])
 def test_long_rows_of_extrema(rows: int) -> None:
-    """Ascending and descending rows, ties, and NaN or a late extremum within a constant stretch."""
+    """Use ascending and descending rows, ties, and a NaN or late extremum within a constant stretch."""
     steps = torch.arange(200).div(3, rounding_mode="floor")
     for dtype in DTYPES["REAL"]:
         quiet = torch.full((200,), 50)

@@ -40,7 +40,7 @@ def regime(name: str, dtype: torch.dtype, shape: tuple[int, ...], g: torch.Gener
     normal = torch.randn(shape, generator=g, dtype=torch.float64)
     if name == "ordinary":
         x = normal
-    elif name == "large":  # squares overflow, sums may
+    elif name == "large":  # squares overflow, and sums may
         x = normal.clamp(-4, 4) * (f.max / 8)
     elif name == "limit":
         x = normal.sign() * f.max
