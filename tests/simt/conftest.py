@@ -1,4 +1,4 @@
-"""Fixtures of the simt driver's tests; what they are made of is in simt_library.py."""
+"""Fixtures for the simt driver's tests, built with simt_library.py."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ HERE = Path(__file__).resolve().parent
 
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory):
-    """One that all workers see."""
+    """Return a temporary folder that all xdist workers share."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
@@ -25,7 +25,7 @@ def native(shared_folder):
 
 @pytest.fixture(scope="session")
 def checked_kernels(shared_folder):
-    """Compiles .metal files with checks: checked_kernels(path…) -> the folder of their library."""
+    """Return a function that compiles .metal files with checks and returns the folder of their library."""
     if reason := missing_compiler():
         pytest.skip(reason)
 
@@ -39,11 +39,11 @@ def checked_kernels(shared_folder):
 
 @pytest.fixture(scope="session")
 def faulty(native, checked_kernels):
-    """The driver over the kernels of tests/simt/faults."""
+    """Open a driver with the kernels of tests/simt/faults."""
     return Driver(native, checked_kernels(*sorted((HERE / "faults").glob("*.metal"))))
 
 
 @pytest.fixture(scope="session")
 def kernels(native, checked_kernels):
-    """The driver over the kernels of one file: kernels(path, seed)."""
+    """Return a function that opens a driver with the kernels of one file: kernels(path, seed)."""
     return lambda path, seed: Driver(native, checked_kernels(path), seed)

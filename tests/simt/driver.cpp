@@ -1,4 +1,4 @@
-// The simt driver and its components for tests without torch. simt_library.py calls it through ctypes.
+// A C interface to the simt driver and its components for tests without torch. simt_library.py calls it through ctypes.
 #include "driver/driver.h"
 
 #include <cstring>
@@ -66,7 +66,7 @@ void delete_shadow(simt::Shadow* s) { delete s; }
 void shadow_begin(simt::Shadow* s) { s->begin_group(); }
 void shadow_barrier(simt::Shadow* s, bool fences) { s->threadgroup_barrier(fences); }
 void shadow_simd_barrier(simt::Shadow* s, unsigned simdgroup, bool fences) { s->simdgroup_barrier(simdgroup, fences); }
-// Returns the fault's number, plus 16 if there was a barrier without a fence, plus 32 times the other thread.
+// Returns the fault's number, plus 16 after a barrier without a fence, plus 32 times the other thread's index.
 unsigned shadow_access(simt::Shadow* s, char kind, size_t offset, size_t bytes, unsigned thread) {
   simt::Shadow::Finding f;
   switch (kind) {

@@ -1,7 +1,10 @@
-"""A process of tests/simt/test_every_kernel.py: runs every case on the driver of $MPSX_DRIVER, and leaves in the file
-that is its argument what came out, what the CPU says (with --cpu), which kernels were launched, and which there are.
-`--part 2/5` runs every fifth case, from the third on, and prints its name before and waits behind it.
-`--only TEXT` runs the cases whose names have it."""
+"""Run every kernel case on the driver $MPSX_DRIVER, in a process started by tests/simt/test_every_kernel.py.
+
+    python tests/simt/run_cases.py FILE [--cpu] [--part 2/5] [--only TEXT]
+
+Writes to FILE the results, the CPU's results (with --cpu), and the names of launched and existing kernels.
+`--part 2/5` runs every fifth case, starting with the third, prints its name first, and synchronizes between cases.
+`--only TEXT` runs the cases whose names contain TEXT."""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ import mpsx  # noqa: E402
 
 
 def main(path: str, with_cpu: bool, part: str, only: str) -> None:
-    """Runs them; an error is an outcome too."""
+    """Run the cases. The result of a case may be an error message."""
     torch.set_num_threads(1)
     mpsx.fallback.set_mode("error")
     results, expected, bounds = {}, {}, {}

@@ -1,4 +1,4 @@
-"""A library of checked kernels, and the simt driver over it, both compiled from the sources of this checkout."""
+"""Compile checked kernels and the simt driver from the sources of this checkout, and call them through ctypes."""
 
 import ctypes
 import fcntl
@@ -28,7 +28,7 @@ class Argument(ctypes.Structure):
 
 
 class Fault:
-    """The driver's report about a wrong kernel, parsed."""
+    """A parsed error message about a fault in a kernel."""
 
     def __init__(self, message):
         m = FAULT.match(message)
@@ -40,7 +40,7 @@ class Fault:
 
 
 class Memory:
-    """An allocation of the driver with an array's bytes; an argument from byte `offset` on."""
+    """A buffer of the driver with an array's contents. As a kernel argument, it starts at byte `offset`."""
 
     def __init__(self, driver, array):
         self.driver, self.array, self.offset = driver, array, 0
@@ -75,8 +75,9 @@ class Driver:
         return Memory(self, np.ascontiguousarray(array))
 
     def run(self, kernel, *arguments, grid, group, by_threads=False):
-        """Arguments: Memory, an array (a bytes argument), a number (bytes of threadgroup memory), None. Returns what
-        the driver said, "" if nothing."""
+        """Dispatch a kernel and return the driver's error message, or an empty string.
+
+        An argument is Memory, an array (passed by value), a number (bytes of threadgroup memory), or None."""
         grid, group = (((*x, 1, 1) if isinstance(x, tuple) else (x, 1, 1))[:3] for x in (grid, group))
         native = (Argument * max(len(arguments), 1))()
         for i, a in enumerate(arguments):
@@ -96,7 +97,7 @@ class Driver:
 
 
 def compile_native(path):
-    """tests/simt/driver.cpp and the driver's own sources, as one library."""
+    """Compile tests/simt/driver.cpp and the driver's sources to one library."""
     host = ROOT / "src" / "driver" / "host"
     sources = [HERE / "driver.cpp", *sorted(host.glob("*.cpp")), *sorted((host / "simt").glob("*.cpp")),
                host.parent / "function_constants.cpp"]
@@ -107,7 +108,7 @@ def compile_native(path):
 
 
 def compile_kernels(sources, folder):
-    """Checked kernels out of .metal files, as folder/libmpsx_kernels_simt.so."""
+    """Compile .metal files with checks to folder/libmpsx_kernels_simt.so."""
     compiler = find_compiler()
     translated = []
     for source in sources:
@@ -127,7 +128,7 @@ def compile_kernels(sources, folder):
 
 
 def load_native(path):
-    """The library that compile_native made, with the types of its functions."""
+    """Load the library from compile_native() and declare the types of its functions."""
     library = ctypes.CDLL(str(path))
     for name, result, *arguments in [
             ("open_driver", ctypes.c_void_p, ctypes.c_char_p), ("message", ctypes.c_char_p),
@@ -149,7 +150,7 @@ def load_native(path):
 
 
 def missing_compiler():
-    """Why no kernels can be compiled here; "" if they can."""
+    """Return the reason why kernels cannot be compiled here, or an empty string."""
     try:
         find_compiler()
     except MslError as e:
@@ -158,7 +159,7 @@ def missing_compiler():
 
 
 def build_once(folder, name, build):
-    """Shared by all workers: the first one makes it."""
+    """Build a file in a folder that all workers share. The first worker builds it."""
     folder.mkdir(exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,5 +1,7 @@
-"""Every kernel of the library with real threadgroups of 32, 64, 256 and 1024 threads, every access checked, against
-wide mode and PyTorch's CPU: the calls of tests/simt/kernel_cases, in a process for each size."""
+"""Run every kernel on the simt driver and compare with wide mode and PyTorch's CPU.
+
+Calls the cases of tests/simt/kernel_cases with threadgroups of 32, 64, 256 and 1024 threads, in one process per size.
+The driver checks every access."""
 
 from __future__ import annotations
 
@@ -20,16 +22,16 @@ from msl.translate import load
 from simt_library import ROOT, build_once
 
 HERE = Path(__file__).resolve().parent
-# One SIMD group, and as many as there can be; the sweep has those between.
+# The smallest and the largest threadgroup. The sweep also tests sizes in between.
 SIZES = (32, *(pytest.param(size, marks=pytest.mark.sweep) for size in (64, 256)), 1024)
 
 pytestmark = pytest.mark.usefixtures("simt_library")
 
 
 def run_cases(path: Path, *arguments: str, **variables: str) -> dict:
-    """The results of tests/simt/run_cases.py under these environment variables."""
+    """Run tests/simt/run_cases.py with these environment variables and return its results."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MPSX_SIMT_")} | variables
-    environment["MPSX_VENDOR"] = "off"  # on either driver
+    environment["MPSX_VENDOR"] = "off"  # on both drivers
     command = [sys.executable, str(HERE / "run_cases.py"), str(path), *arguments]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
     assert run.returncode == 0, run.stderr[-4000:]
@@ -38,13 +40,13 @@ def run_cases(path: Path, *arguments: str, **variables: str) -> dict:
 
 @pytest.fixture(scope="session")
 def wide(shared_folder: Path) -> dict:
-    """Results of wide mode and of the CPU."""
+    """Return the results of wide mode and of the CPU."""
     folder = shared_folder / "every-kernel"
     return torch.load(build_once(folder, "wide.pt", lambda: run_cases(folder / "wide.pt", "--cpu", MPSX_DRIVER="host")))
 
 
 def mismatches(found: dict, wide: dict) -> dict[str, str]:
-    """The cases whose outcome is not that of wide mode and of the CPU."""
+    """Describe the cases whose results differ from wide mode or from the CPU."""
     wrong = {}
     for name, result in found["results"].items():
         if isinstance(result, str):
@@ -62,15 +64,15 @@ def mismatches(found: dict, wide: dict) -> dict[str, str]:
     return wrong
 
 
-def test_kernels_of_cpus_alone(wide: dict, tmp_path: Path) -> None:
-    """Those that a GPU's library does not have are launched by some case, too."""
+def test_cpu_only_kernels(wide: dict, tmp_path: Path) -> None:
+    """Some case launches each kernel that only the host driver's library has."""
     found = run_cases(tmp_path / "simt.pt", "--only", "no case at all", MPSX_DRIVER="simt")
     missing = wide["names"] - found["names"] - wide["launched"]
     assert not missing, f"no case launches {sorted(missing)}: add one to tests/simt/kernel_cases"
 
 
 def overlaid(path: Path) -> set[str]:
-    """The kernels of a file with code that an overlay of the host driver replaces (python/mpsx/msl/overlay.py)."""
+    """Return the kernels of a file with code that a host overlay replaces (python/mpsx/msl/overlay.py)."""
     src, module, _ = load(str(path), [str(ROOT / "metal")], [],
                           find_compiler().preprocessor(), overlays=True)  # fmt: skip
     replaced = {src.texts[d.name] for d in module.unit.all if d.name >= 0
@@ -89,11 +91,12 @@ def overlaid(path: Path) -> set[str]:
 
 
 def test_every_overlay(wide: dict) -> None:
-    """Wide mode launches each kernel that an overlay changes, so that test_every_kernel compares it with Metal's own
-    body, which simt runs."""
+    """Wide mode launches each kernel that an overlay changes.
+
+    test_every_kernel then compares the overlay with the Metal code, which simt runs."""
     with ThreadPoolExecutor(2) as pool:
         kernels = set().union(*pool.map(overlaid, sorted(ROOT.glob("metal/*/*.metal"))))
-    # One thread is too few for split-K (choose_split_k) and for sorting the index of integer sums (should_sort_index).
+    # With one thread, choose_split_k() avoids split-K, and should_sort_index() does not sort for integer sums.
     missing = {name for name in kernels - wide["launched"]
                if "_split_k_reduce_" not in name and not name.startswith("segment_sum_")}
     assert not missing, f"no case launches {sorted(missing)} on host: add one to tests/simt/kernel_cases"
@@ -103,7 +106,7 @@ def test_every_overlay(wide: dict) -> None:
 def test_every_kernel(threads: int, wide: dict, tmp_path: Path) -> None:
     size = {"MPSX_DRIVER": "simt", "MPSX_SIMT_THREADS": str(threads)}
     found = run_cases(tmp_path / "simt.pt", **size)
-    # 128 x 128 tiles are for GEMMs that fill the device, and simt has many cores.
+    # GEMMs use 128 x 128 tiles only if these fill the device, so let simt report two cores.
     few_cores = run_cases(tmp_path / "few.pt", "--only", "128 x 128 tiles", MPSX_SIMT_CORES="2", **size)
     found["launched"] |= few_cores["launched"]
     wrong = mismatches(found, wide) | mismatches(few_cores, wide)

@@ -1,5 +1,6 @@
-"""Deliberately wrong kernels (faults/*.metal): each fault is found, and named with its kernel, line, threadgroup and
-thread, at several orders of the threads. Beside them right kernels, of which nothing is said."""
+"""Run deliberately wrong kernels (faults/*.metal) in several thread orders.
+
+Each error names the kernel, line, threadgroup and thread. Correct kernels next to them run without an error."""
 
 import re
 from pathlib import Path
@@ -11,7 +12,7 @@ FAULTS = Path(__file__).parent / "faults"
 
 
 def lines_of(kernel):
-    """(file, lines) marked as this kernel's fault."""
+    """Return the file and the lines that are marked as this kernel's fault."""
     for path in FAULTS.glob("*.metal"):
         found = [i for i, line in enumerate(path.read_text().splitlines(), 1)
                  if re.search(rf"// fault: {kernel}\b", line)]
@@ -41,7 +42,7 @@ def driver(request, native, checked_kernels):
     return Driver(native, checked_kernels(*sorted(FAULTS.glob("*.metal"))), request.param)
 
 
-# Kernels of one threadgroup of 64 threads and a buffer of 64 floats: what is said, and of which threads.
+# Kernels for one threadgroup of 64 threads and a buffer of 64 floats: the message, and the threads that it may name.
 ONE_GROUP = {
     "barrier_in_branch": ("threadgroup_barrier is not reached by all threads: 24 of 64", lambda t: t < 40),
     "barrier_after_return": ("threadgroup_barrier is not reached by all threads: 1 of 64 .*thread \\(7, 0, 0\\)",
@@ -107,7 +108,7 @@ def test_threadgroup_arguments(driver):
     check(fault, fault.kernel, "^out-of-bounds write of 4 bytes .*which has 128 bytes", thread=lambda t: t >= 32)
 
 
-# Grids of 100 threads in threadgroups of 50, and buffers of 100 floats: threads that may be the first.
+# Kernels for 100 threads in threadgroups of 50 and buffers of 100 floats: the message, and threads that it may name.
 HUNDRED = {
     "read_past_end": ("^out-of-bounds read of 4 bytes at byte 400 of buffer 1, which has 400 bytes", range(99, 100)),
     "read_before_begin": ("^out-of-bounds read of 4 bytes at byte -4 of buffer 1", range(1)),
@@ -150,7 +151,7 @@ def test_bounds_of_constant_arguments(driver):
 
 
 def test_bounds_of_a_view(driver):
-    """A view ends where its storage ends, and may reach back to where that begins."""
+    """A view may access its whole storage, before and after the view itself."""
     storage = driver.memory(np.arange(100, dtype=np.float32))
     fault = driver.fault("read_past_end", floats(driver, 50), storage.at(200), grid=50, group=50, by_threads=True)
     check(fault, fault.kernel, "^out-of-bounds read of 4 bytes at byte 400 of buffer 1", thread=lambda t: t == 49)
@@ -159,8 +160,8 @@ def test_bounds_of_a_view(driver):
     assert np.array_equal(out.get(), np.arange(49, 99))
 
 
-def test_bounds_of_foreign_memory(driver, native):
-    """Memory that the driver was told of has the size it was told; of other memory nothing is known."""
+def test_bounds_of_wrapped_memory(driver, native):
+    """wrap() tells the driver the size of memory. Accesses to unknown memory are not checked."""
     array = np.zeros(100, np.float32)
     out = floats(driver, 100)
     foreign = driver.memory(np.zeros(1, np.float32))
@@ -176,8 +177,8 @@ def test_bounds_of_foreign_memory(driver, native):
         foreign.address = own
 
 
-def test_bounds_of_what_pointers_point_to(driver):
-    """A buffer whose address lies in an argument is the kernel's as well, and ends where it ends."""
+def test_bounds_of_pointers_in_arguments(driver):
+    """A kernel may also access buffers whose addresses are in an argument, up to their ends."""
     x = np.arange(100, dtype=np.float32)
     source, out, other = driver.memory(x), floats(driver, 100), floats(driver, 100)
     table = np.array([out.address, source.address], np.uint64)
@@ -203,8 +204,8 @@ def test_limits(driver):
     assert driver.run("sixteen_kibibytes", out, 16384, grid=1, group=64) == ""
 
 
-def test_right_kernels(driver):
-    """Nothing is said of them, and what they compute is right."""
+def test_correct_kernels(driver):
+    """Correct kernels run without an error and compute the right results."""
     out = floats(driver, 128)
     assert driver.run("barriers_right", out, grid=2, group=64) == ""
     t = np.arange(64)
@@ -229,7 +230,7 @@ def test_right_kernels(driver):
 
 T = np.arange(64)
 HALF, LANE = T // 32, T % 32
-# Kernels of tricky.metal: threads, and what they leave in the buffer.
+# Kernels of tricky.metal: the number of threads, and the expected buffer contents.
 TRICKY = {
     "one_simdgroup_alone": (64, np.where(HALF, 0, 3 * (31 - LANE) + 3)),
     "leave_early": (64, np.where(T % 3 == 1, -1, T * (T - 1) / 2)),
@@ -246,7 +247,7 @@ TRICKY = {
 
 
 @pytest.mark.parametrize("kernel", TRICKY)
-def test_nothing_is_said_of_right_kernels(driver, kernel):
+def test_correct_kernels_that_look_wrong(driver, kernel):
     threads, expected = TRICKY[kernel]
     out = floats(driver, threads)
     assert driver.run(kernel, out, grid=1, group=threads) == ""
@@ -260,7 +261,7 @@ def test_barriers_of_a_function(driver):
 
 
 def test_order_decides_which_fault_comes_first(native, checked_kernels):
-    """The same seed gives the same fault, down to the thread; other seeds other threads."""
+    """A seed always gives the same fault in the same thread. Other seeds name other threads."""
     from simt_library import Driver
     kernels = checked_kernels(*sorted(FAULTS.glob("*.metal")))
 
@@ -273,7 +274,7 @@ def test_order_decides_which_fault_comes_first(native, checked_kernels):
     assert len({thread(s) for s in range(1, 20)}) > 5
 
 
-def test_after_a_fault_the_driver_goes_on(driver):
+def test_driver_works_after_a_fault(driver):
     out = floats(driver, 64)
     for _ in range(3):
         assert driver.run("two_writers", out, grid=1, group=64) != ""

@@ -1,4 +1,4 @@
-"""Addresses to lines (src/driver/host/simt/line_table.h), against nm's view of the symbols."""
+"""Conversion of addresses to lines (src/driver/host/simt/line_table.h), compared with nm's symbol addresses."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ def library(tmp_path_factory):
 
 
 def symbols(library):
-    """Name: (first address, last address)."""
+    """Return the first and last address of each symbol."""
     out = subprocess.run(["nm", "-S", str(library)], check=True, capture_output=True, text=True).stdout
     rows = [line.split() for line in out.splitlines()]
     return {r[3]: (int(r[0], 16), int(r[0], 16) + int(r[1], 16) - 1) for r in rows if len(r) == 4}
@@ -52,15 +52,15 @@ def test_lines_of_functions(native, library):
     assert {line(a) for a in range(begin, end + 1)} == {f"lib/other.h:{i}" for i in (100, 102, 103)}
 
 
-def test_nobodys_code_has_no_line(native, library):
+def test_generated_code_has_no_line(native, library):
     begin, end = symbols(library)["_Z5thirdPi"]
     path = str(library).encode()
-    assert native.line_of(path, begin) == b""  # as of entry points
+    assert native.line_of(path, begin) == b""  # an entry point, from "<entries>"
     assert native.line_of(path, 0) == b""
     assert native.line_of(path, end + (1 << 40)) == b""
 
 
-def test_files_that_are_no_libraries(native, library, tmp_path):
+def test_invalid_libraries(native, library, tmp_path):
     contents = library.read_bytes()
     for name, data in {"empty": b"", "text": b"not a library" * 100, "half": contents[:len(contents) // 2],
                        "header": contents[:64], "noise": bytes(b ^ 0x55 if i > 64 else b

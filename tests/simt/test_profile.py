@@ -1,4 +1,4 @@
-"""Profiles of kernels on the simt driver, against counts made by hand."""
+"""Kernel profiles on the simt driver, compared with counts made by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from processes import run_in_subprocess
 
 from mpsx.kernel_profile.instrument import instrument
 
-# 256 threads in groups of 64 each, over buffers of floats.
+# Kernels for buffers of floats, with 256 threads in threadgroups of 64.
 KERNELS = """
 #include <metal_stdlib>
 using namespace metal;
@@ -78,25 +78,25 @@ print(json.dumps(found))
 
 
 def counts(launch: dict, accesses: str) -> tuple[int, ...]:
-    """Requests, lanes, bytes, transactions and the least."""
+    """Return the counts: requests, lanes, bytes, transactions, and minimum transactions."""
     found = launch["accesses"].get(accesses, {})
     return tuple(found.get(name, 0) for name in ("requests", "lanes", "bytes", "transactions", "least"))
 
 
 @pytest.fixture(scope="module")
 def launches(simt_library: Path) -> dict[str, dict]:
-    """A launch of every kernel."""
+    """Profile one launch of every kernel."""
     names = re.findall(r"kernel void (\w+)", KERNELS)
     run = run_in_subprocess(RUN.format(source=KERNELS, names=names), MPSX_DRIVER="simt")
     assert run.returncode == 0, run.stderr[-2000:]
     return json.loads(run.stdout)
 
 
-# Eight SIMD groups: a whole access of floats is four sectors.
+# The launches have eight SIMD groups. Contiguous floats of a SIMD group take four sectors.
 LOADS = {
     "contiguous": (8, 256, 1024, 32, 32),
     "vectors": (8, 256, 4096, 128, 128),
-    "four_each": (32, 1024, 4096, 512, 128),  # nothing says that the address is a multiple of 16
+    "four_each": (32, 1024, 4096, 512, 128),  # not vectorized: the address may not be a multiple of 16
     "apart": (8, 256, 1024, 256, 32),
     "shifted": (8, 256, 1024, 40, 32),
     "one": (8, 256, 1024, 8, 8),
@@ -115,7 +115,7 @@ def test_traffic(launches: dict[str, dict]) -> None:
     assert launches["contiguous"]["traffic"] == 1 and launches["vectors"]["traffic"] == 1
     assert launches["four_each"]["traffic"] == 4
     assert launches["twice"]["read"] == {"asked": 2048, "moved": 2048, "shared": 2048, "distinct": 1024}
-    # every SIMD group reads the same, and four of the eight are of other threadgroups
+    # Each of the 8 SIMD groups moves one 32-byte sector. `shared` counts all threadgroups as one: 2 sectors.
     assert launches["one"]["read"] == {"asked": 1024, "moved": 256, "shared": 64, "distinct": 4}
 
 
@@ -148,7 +148,7 @@ def test_command_line(tmp_path: Path) -> None:
     file.write_text(KERNELS)
     command = [sys.executable, "-m", "mpsx", "shader", str(file), "--run", "contiguous", "--threads", "256"]
     command += ["--arg", "zeros:float32:256", "--arg", "ones:float32:256", "--profile"]
-    environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path)}  # nothing of the project's is compiled for this
+    environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path)}  # the command must compile no kernels of mpsx
     runs = [subprocess.run([*command, *how], cwd=tmp_path.parent, env=environment, capture_output=True, text=True,
                            check=True)
             for how in ([], ["source"])]  # fmt: skip
@@ -189,11 +189,11 @@ IR = """define void @f(ptr %x, ptr %y) {{
     (16, "", [16]),
     (8, "", [8, 8]),
     (4, "", [4, 4, 8]),
-    (16, "  store float %a, ptr %y, align 4", [8, 4, 8]),  # may be what comes next
+    (16, "  store float %a, ptr %y, align 4", [8, 4, 8]),  # the store may alias the following loads
     (16, "  store float %a, ptr %x, align 4", [16, 4]),
     (16, "  call void @g()", [8, 8]),
     (16, "  %s = call float @llvm.sqrt.f32(float %a)", [16]),
 ])  # fmt: skip
 def test_wide_accesses(alignment: int, between: str, sizes: list[int]) -> None:
-    """Accesses are joined where a GPU's compiler may."""
+    """The profiler merges accesses that a GPU compiler may merge."""
     assert sorted(s[1] for s in instrument(IR.format(alignment, between))[1].sites) == sorted(sizes)

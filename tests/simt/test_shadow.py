@@ -1,4 +1,4 @@
-"""The checker's record of threadgroup memory (src/driver/host/simt/shadow.h), access by access."""
+"""Shadow memory of the simt driver, which records accesses to threadgroup memory (src/driver/host/simt/shadow.h)."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_padding_is_not_uninitialised(shadow):
     assert shadow.read(0, 0, 8) == FINE
     assert shadow.write(0, 16, 12) == FINE      # float3
     assert shadow.read(0, 16, 16) == FINE
-    assert shadow.read(0, 24, 8) == FINE        # its second half
+    assert shadow.read(0, 24, 8) == FINE        # second half of the float3, with padding
     assert shadow.write(0, 32, 4) == FINE       # {int; long}
     assert shadow.write(0, 40, 8) == FINE
     assert shadow.read(0, 32, 16) == FINE
@@ -118,7 +118,7 @@ def test_readers_of_one_and_of_several_simd_groups(shadow):
     assert shadow.read(1) == FINE
     assert shadow.read(33) == FINE
     shadow.simd_barrier(1)
-    assert shadow.write(34) == WRITE_AFTER_READ  # one was not of SIMD group 1
+    assert shadow.write(34) == WRITE_AFTER_READ  # one reader was in SIMD group 0
 
 
 def test_own_accesses_never_race(shadow):
@@ -127,7 +127,7 @@ def test_own_accesses_never_race(shadow):
         assert shadow.read(7) == FINE
 
 
-def test_parts_of_a_word(shadow):
+def test_bytes_of_a_word(shadow):
     for thread in range(4):
         assert shadow.write(thread, thread, 1) == FINE
     for thread in range(4):
@@ -135,14 +135,14 @@ def test_parts_of_a_word(shadow):
     assert shadow.read(0, 0, 4) == READ_AFTER_WRITE
 
 
-def test_atomics_race_only_with_the_others(shadow):
+def test_atomics_race_only_with_other_accesses(shadow):
     assert shadow.add(0) == UNINITIALISED
     shadow.group()
     assert shadow.access("s", 0) == FINE
     for thread in (0, 1, 40, 2):
         assert shadow.add(thread) == FINE
     assert shadow.access("l", 5) == FINE
-    assert shadow.read(2) == READ_AFTER_WRITE   # others added as well
+    assert shadow.read(2) == READ_AFTER_WRITE   # other threads added, too
     shadow.barrier()
     assert shadow.read(3) == FINE
     assert shadow.add(4) == WRITE_AFTER_READ
@@ -160,7 +160,7 @@ def test_atomics_of_one_thread_alone(shadow):
 
 
 def test_more_barriers_than_can_be_counted(native):
-    """Times are 20 bits; what was written stays written when they run out, and no race is made up."""
+    """Times have 20 bits. After an overflow, written bytes stay initialized and no false race is reported."""
     shadow = Shadow(native, 16)
     shadow.write(0)
     for _ in range((1 << 20) + 10):

@@ -1,4 +1,4 @@
-"""SIMD groups of 32 lanes, quad groups, barriers and positions: what kernels of others count on."""
+"""SIMD groups of 32 lanes, quad groups, barriers and thread positions, which users' kernels rely on."""
 
 import itertools
 from pathlib import Path
@@ -24,13 +24,13 @@ def control(kernels, request):
 
 
 def components(name):
-    """How many, and how many lie in memory: a vector of three takes the place of four."""
+    """Return the number of components of a type, in registers and in memory, where a vector of 3 occupies 4."""
     count = int(name[-1]) if name[-1] in "234" else 1
     return count, 4 if count == 3 else count
 
 
 def to_memory(x, kind):
-    """Small integers as an array of the type."""
+    """Convert small integers to the memory format of a type."""
     if kind == "bf16":
         return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     return x.astype(kind)
@@ -43,7 +43,7 @@ def from_memory(x, kind):
 
 
 def fold(operator):
-    """All active lanes together."""
+    """Reduce the values of all active lanes."""
     return lambda v, fill, active, lane: operator.reduce(v[active])
 
 
@@ -55,7 +55,7 @@ def prefix(operator, identity, inclusive):
 
 
 def take(source):
-    """The value of lane source(lane, width); past the ends, one's own."""
+    """Return the value of lane source(lane, width), or the lane's own value if that is out of range."""
     def f(v, fill, active, lane):
         s = source(lane, len(v))
         return v[s] if 0 <= s < len(v) else v[lane]
@@ -63,7 +63,7 @@ def take(source):
 
 
 def filled(step, modulo=None):
-    """`step` lanes away in blocks of `modulo`, what crosses the end is the other end's filling."""
+    """Shift by `step` lanes within blocks of `modulo` lanes. Lanes shifted in from outside come from `fill`."""
     def f(v, fill, active, lane):
         m = modulo or len(v)
         s, first = lane % m + step, lane - lane % m
@@ -88,14 +88,14 @@ BLOCKS = {"simd_fill_up_8": filled(-3, 8), "simd_fill_down_8": filled(3, 8), "qu
 
 
 def check(functions, name, type_name, expected, period, threads=WIDTH * GROUPS):
-    """Runs `name` on random small integers and compares every lane that took part."""
+    """Run `name` on random small integers and compare every active lane."""
     rng = np.random.default_rng(len(name) + len(type_name))
     kind, (count, stored) = TYPES[type_name], components(type_name)
     choice = [1, 2] if "u" in kind else [-1, 1, 2]
     values = rng.choice(choice, (threads, stored)) if "product" in name else rng.integers(0, 4, (threads, stored))
     fills = rng.integers(4, 8, (threads, stored))
     if "product" in name:
-        values[rng.random(values.shape) < 0.8] = 1   # or it would overflow
+        values[rng.random(values.shape) < 0.8] = 1   # avoid overflow
     memory = [functions.memory(to_memory(x, kind)) for x in (np.full_like(values, 100), values, fills)]
     message = functions.run(f"{name}_{type_name}", *memory, np.array([period], np.uint32), grid=(1,), group=(threads,))
     assert message == ""
@@ -114,7 +114,7 @@ def check(functions, name, type_name, expected, period, threads=WIDTH * GROUPS):
 @pytest.mark.parametrize("name", [*FOLDS, *BITS])
 @pytest.mark.parametrize("level", ["simd", "quad"])
 def test_folds(functions, level, name):
-    """Over all lanes, over some of them (every third), and in a SIMD group that is not full."""
+    """Reduce over all lanes, over every third lane, and in a partial SIMD group."""
     for type_name in TYPES if name in FOLDS else INTEGERS:
         for period, threads in ((1, 64), (3, 64), (1, 52)):
             check(functions, f"{level}_{name}", type_name, {**FOLDS, **BITS}[name], period, threads)
@@ -128,7 +128,7 @@ def test_shuffles(functions, level, name):
 
 
 def test_lanes_past_the_end_of_the_last_group_are_zero(functions):
-    """Metal leaves them open; PyTorch's reductions of 64 bits count on 0 (c10/metal/reduction_utils.h)."""
+    """Metal leaves these values undefined, but PyTorch's 64-bit reductions expect 0 (c10/metal/reduction_utils.h)."""
     steps = {"shuffle_down": lambda lane: lane + 1, "shuffle_rotate_down": lambda lane: (lane + 3) % WIDTH,
              "shuffle_xor": lambda lane: lane ^ 2}
     for name, source in steps.items():
@@ -166,13 +166,13 @@ def test_votes(control, fraction):
                 want[at:at + 5] = [bits(votes), votes.any(), (votes == present).all(), bits(present),
                                    i == s.start + np.argmax(present)]
                 want[at + 5] = votes.any()
-            want[6] = False  # lanes that are not active have no vote
+            want[6] = False  # inactive lanes do not vote
             want[13] = False
         assert out.get()[i].tolist() == [int(x) for x in want], i
 
 
 def test_branches_and_loops(control):
-    """Lanes of a branch act among themselves, and are together again after it."""
+    """SIMD functions in a branch see only the lanes of the branch. The lanes reconverge after it."""
     out = control.memory(np.zeros((64, 6), np.float32))
     assert control.run("branches", out, grid=(1,), group=(64,)) == ""
     lane = np.arange(64) % 32
@@ -181,8 +181,8 @@ def test_branches_and_loops(control):
     np.testing.assert_array_equal(out.get(), want)
 
 
-def test_loops_left_at_different_rounds(control):
-    """The simdgroup_barrier inside the loop is reached by all lanes of a SIMD group as often."""
+def test_simdgroup_barrier_in_loops_of_different_lengths(control):
+    """SIMD groups run different numbers of iterations, but all lanes of a SIMD group run equally many."""
     limits = np.repeat([3, 5], 32).astype(np.uint32)
     out, x = control.memory(np.zeros(64, np.float32)), control.memory(limits)
     assert control.run("left_early", out, x, grid=(1,), group=(64,)) == ""
@@ -201,7 +201,7 @@ def test_barriers(control, threads):
 
 @pytest.mark.parametrize("group", [(8, 4, 2), (33, 1, 1), (5, 5, 5), (1, 1, 7)])
 def test_positions(control, group):
-    """Threadgroups at the end of the grid have the threads that are left."""
+    """Threadgroups at the end of the grid are smaller."""
     grid = (21, 9, 5)
     out = control.memory(np.zeros((grid[2], grid[1], grid[0], 31), np.uint32))
     assert control.run("positions", out, grid=grid, group=group, by_threads=True) == ""

@@ -1,4 +1,4 @@
-"""Memory of tensors under MPSX_DRIVER=simt: a storage ends where its last byte is, whoever allocated it."""
+"""With MPSX_DRIVER=simt, an access past a storage's last byte is an error, whoever allocated the storage."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ def fails(x, n, size):
                  r"at program_source:3, threadgroup \(\d+, 0, 0\), thread \(\d+, 0, 0\), seed \d+"
         assert re.search(wanted, str(e)), str(e)
     else:
-        raise AssertionError(f"{n} threads read {n + 1} of {size // 4} elements, and nobody noticed")
+        raise AssertionError(f"{n} threads read {n + 1} of {size // 4} elements, without an error")
 
 
 for n in (1, 100, 257):
@@ -43,7 +43,7 @@ for n in (1, 100, 257):
         runs(x, n - 1)
     fails(x, n, 4 * n)
 
-# Views share their storage, and end with it.
+# A view may access its whole storage.
 x = torch.randn(100).to("mpsx")
 runs(x[10:60], 50)
 fails(x[50:], 50, 400)
@@ -54,7 +54,7 @@ many = [torch.randn(3).to("mpsx") for _ in range(50)]
 for t in many[::7]:
     fails(t, 3, 12)
 
-# Memory of results that the CPU computed, of CPU tensors seen by the device, of resized tensors.
+# Test results that the CPU computed, CPU tensors that the device shares, and resized tensors.
 a = torch.randn(16, 8).to("mpsx")
 with mpsx.fallback.using_mode("silent"):
     q = torch.linalg.qr(a.cpu().to("mpsx"))[0].t().contiguous()
@@ -72,13 +72,13 @@ r.zero_()
 runs(r, 199)
 fails(r, 200, 800)
 
-# Writes too, and far away; the driver goes on.
+# Test out-of-bounds writes, including distant ones. The driver keeps working.
 for at in (300, 301, 1000, 50000, 2**30):
     try:
         lib.store(out, at, threads=32, arg_casts={1: "uint32"})
     except RuntimeError as e:
         wanted = f"store: out-of-bounds write of 4 bytes at byte {4 * at} of buffer 0, which has 1200 bytes"
-        if at == 2**30:  # another buffer may be nearer
+        if at == 2**30:  # the message may name another buffer that is nearer
             wanted = "store: out-of-bounds write of 4 bytes at byte "
         assert wanted in str(e), str(e)
     else:

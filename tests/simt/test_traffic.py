@@ -1,8 +1,8 @@
-"""Kernels move each byte once and 16 bytes a lane: the traffic of operators with device memory, counted on the simt
-driver, against the limits of traffic_cases.py.
+"""Kernels move each byte once, with 16 bytes per lane: compare device memory traffic with the limits of traffic_cases.
 
-traffic_misses.tsv has the operators that miss them, with their figures, which they may not exceed. The sweep asks for
-those that no longer do to be taken out: `python tests/simt/test_traffic.py` writes the file anew."""
+The simt driver counts the traffic. traffic_misses.tsv lists the operators that exceed a limit, with figures that must
+not get worse. The sweep fails if a listed operator is within its limits. `python tests/simt/test_traffic.py` rewrites
+the file."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from traffic_cases import LIMITS, cases
 
 HERE = Path(__file__).resolve().parent
 MISSES = HERE / "traffic_misses.tsv"
-WORSE = 1.05  # of a figure in the file
+WORSE = 1.05  # relative to a figure in the file
 
 
 def known_misses() -> dict[str, tuple[float, float]]:
-    """The file's rows: traffic and transactions by case."""
+    """Return traffic and transactions of the cases in traffic_misses.tsv."""
     rows = [line.split("\t") for line in MISSES.read_text().splitlines()[1:]]
     return {name: (float(traffic), float(transactions)) for name, traffic, transactions in rows}
 
 
 def misses(case: dict) -> bool:
-    """Whether it moves more than its category's bar."""
+    """Return whether a case exceeds a limit of its category."""
     traffic, transactions = LIMITS[case["category"]]
     return round(case["traffic"], 2) > traffic or round(case["transactions"], 2) > transactions
 
 
 def profiled(path: Path, *arguments: str) -> dict[str, dict]:
-    """The cases of those categories, in a process of their own."""
+    """Profile the cases of some categories in a separate process."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MPSX_SIMT_")} | {"MPSX_DRIVER": "simt"}
-    environment["MPSX_SIMT_PROFILE"] = os.devnull  # then the kernels are not compiled as they are for checks
+    environment["MPSX_SIMT_PROFILE"] = os.devnull  # compiles kernels for profiling instead of checking
     command = [sys.executable, str(HERE / "traffic_cases.py"), str(path), *arguments]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
@@ -43,7 +43,9 @@ def profiled(path: Path, *arguments: str) -> dict[str, dict]:
 
 
 def regressions(found: dict[str, dict], all_known: bool = False) -> list[str]:
-    """The cases that miss a bar unknown, or got worse; with `all_known` the known ones too that no longer miss."""
+    """Describe unlisted cases that exceed a limit and listed cases that got worse.
+
+    With `all_known`, also describe listed cases that are within their limits."""
     known, wrong = known_misses(), []
     for name, case in found.items():
         if "error" in case:
@@ -56,7 +58,7 @@ def regressions(found: dict[str, dict], all_known: bool = False) -> list[str]:
                 wrong.append(f"{now}; {limits}")
         elif not misses(case):
             if all_known:
-                wrong.append(f"{now} is within its {limits}: take it out of {MISSES.name}")
+                wrong.append(f"{now} is within its {limits}: remove it from {MISSES.name}")
         elif case["traffic"] > WORSE * known[name][0] or case["transactions"] > WORSE * known[name][1]:
             wrong.append("{}; it was {:.2f} and {:.2f}".format(now, *known[name]))
     return wrong
@@ -80,7 +82,7 @@ def test_known_misses_are_cases() -> None:
 
 
 def write_misses() -> None:
-    """Writes the file as kernels are now."""
+    """Rewrite the file with the current figures."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:

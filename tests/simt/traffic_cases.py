@@ -1,5 +1,6 @@
-"""Calls of operators whose traffic with device memory tests/simt/test_traffic.py bounds, and tools/bench/ncu.py
-compares with a GPU's. Run as a program it profiles those of some categories, and writes what they moved as JSON:
+"""Operator calls whose memory traffic tests/simt/test_traffic.py limits and tools/bench/ncu.py measures on a GPU.
+
+As a program, profiles the cases of some categories and writes their traffic as JSON:
 
     MPSX_DRIVER=simt python tests/simt/traffic_cases.py out.json dense rows
 """
@@ -19,9 +20,9 @@ import torch.nn.functional as F
 
 aten = torch.ops.aten
 TAGS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
-# Of each category: the most that may be moved, against each byte of inputs and results once, and the most transactions,
-# against the least that a SIMD group's accesses need.
-# Products move what tiles of 64x64 do, and attention what blocks of 32 queries do, which are those of MLX's kernels.
+# Limits per category: the traffic, relative to moving each byte of inputs and results once, and the transactions,
+# relative to the minimum for the accesses of a SIMD group. The limits of matmuls assume tiles of 64x64, and those of
+# attention blocks of 32 queries, as in MLX's kernels.
 LIMITS = {"dense": (1.02, 1.0), "strided": (1.1, 1.1), "rows": (1.05, 1.05), "gather": (1.2, 1.2),
           "matmul": (1.0, 1.05)}  # fmt: skip
 TILE, QUERIES = 64, 32
@@ -30,7 +31,7 @@ ROWS = ((2048, 64), (128, 1024), (4, 32768))
 
 @dataclass(frozen=True)
 class Case:
-    """`function` of `inputs`. `bytes`: what it has to move; 0: inputs and results."""
+    """A call of `function` with `inputs`. `bytes` is the minimum traffic, or 0 for the size of inputs and results."""
 
     name: str
     category: str
@@ -40,12 +41,12 @@ class Case:
 
     @property
     def quick(self) -> bool:
-        """Whether it is one of the default suite."""
+        """Return whether the default tests include this case."""
         tag = self.name.rpartition(" ")[2]
         return tag == "f16" or (tag != "bf16" and (self.category != "rows" or "128x1024" in self.name))
 
     def minimum_bytes(self, inputs: tuple, result: Any) -> int:
-        """The bytes of its inputs and results."""
+        """Return the minimum traffic: `bytes`, or the size of inputs and results."""
         seen = {}
         for t in torch.utils._pytree.tree_leaves((inputs, result)):
             if isinstance(t, torch.Tensor):
@@ -54,12 +55,12 @@ class Case:
 
 
 def values(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Numbers, always the same."""
+    """Return random numbers from a fixed seed."""
     return torch.rand(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
 
 
 def dense() -> Iterator[tuple]:
-    """One to three inputs of one shape."""
+    """Generate cases with one to three inputs of one shape."""
     n = 1 << 17
     for dtype, tag in TAGS.items():
         x, y, z = (values(n, dtype=dtype) for _ in range(3))
@@ -85,7 +86,7 @@ def dense() -> Iterator[tuple]:
 
 
 def strided() -> Iterator[tuple]:
-    """Transposed and broadcast inputs."""
+    """Generate cases with transposed and broadcast inputs."""
     for dtype, tag in TAGS.items():
         x = values(256, 512, dtype=dtype)
         yield f"add row {tag}", torch.add, x, values(512, dtype=dtype)
@@ -100,14 +101,14 @@ def strided() -> Iterator[tuple]:
 
 
 def norm_inputs(rows: int, size: int, dtype: torch.dtype) -> tuple:
-    """Inputs of layer_norm's backward."""
+    """Return the inputs of layer_norm's backward."""
     x, weight = values(rows, size, dtype=dtype), values(size, dtype=dtype)
     _, mean, rstd = aten.native_layer_norm(x, [size], weight, weight, 1e-5)
     return x.clone(), x, [size], mean, rstd, weight, weight.clone(), [True, True, True]
 
 
 def rows() -> Iterator[tuple]:
-    """Reductions and norms."""
+    """Generate reductions and norms."""
     for dtype, tag in list(TAGS.items())[:2]:
         for shape in ROWS:
             x, name = values(*shape, dtype=dtype), f"{shape[0]}x{shape[1]} {tag}"
@@ -129,14 +130,14 @@ def rows() -> Iterator[tuple]:
     x = values(8, 32, 16, 16)
     yield "group_norm f32", F.group_norm, x, 8, values(32), values(32)
     yield "batch_norm train f32", aten.native_batch_norm, x, values(32), values(32), None, None, True, 0.1, 1e-5, {
-        "bytes": 3 * 4 * x.numel()}  # it has to read them twice
+        "bytes": 3 * 4 * x.numel()}  # training reads the input twice
     yield "batch_norm eval f32", F.batch_norm, x, values(32), values(32)
     yield "cross_entropy f32", F.cross_entropy, values(128, 1024), torch.arange(128) * 7 % 1024, {
         "bytes": 128 * (1024 * 4 + 8)}  # fmt: skip
 
 
 def gather() -> Iterator[tuple]:
-    """Rows by index, dropout, cat, optimizers."""
+    """Generate indexing, dropout, cat and optimizer steps."""
     for dtype, tag in list(TAGS.items())[:2]:
         size = dtype.itemsize
         table, index = values(1024, 256, dtype=dtype), torch.arange(512) * 37 % 1024
@@ -159,13 +160,13 @@ def gather() -> Iterator[tuple]:
 
 
 def fused_adamw(parameters: list, gradients: list, first: list, second: list, steps: list) -> None:
-    """A step of AdamW."""
+    """Run one step of AdamW."""
     aten._fused_adamw_(parameters, gradients, first, second, [], steps, lr=1e-3, beta1=0.9, beta2=0.999,
                        weight_decay=0.01, eps=1e-8, amsgrad=False, maximize=False)  # fmt: skip
 
 
 def matmuls() -> Iterator[tuple]:
-    """Matrix products and attention."""
+    """Generate matmuls and attention."""
     m, n, k, rows, width = 256, 256, 256, 256, 64
     for dtype, tag in list(TAGS.items())[:2]:
         size = dtype.itemsize
@@ -179,7 +180,7 @@ def matmuls() -> Iterator[tuple]:
 
 
 def cases(*categories: str) -> Iterator[Case]:
-    """Those of some categories, or of all."""
+    """Generate the cases of some categories, or of all."""
     for category, found in (("dense", dense), ("strided", strided), ("rows", rows), ("gather", gather),
                             ("matmul", matmuls)):  # fmt: skip
         for name, function, *inputs in found() if not categories or category in categories else ():
@@ -188,7 +189,7 @@ def cases(*categories: str) -> Iterator[Case]:
 
 
 def on_device(inputs: tuple) -> tuple:
-    """Inputs on the device, in the same layout."""
+    """Move inputs to the device and keep their layout."""
 
     def move(t: Any) -> Any:
         if not isinstance(t, torch.Tensor):
@@ -200,7 +201,7 @@ def on_device(inputs: tuple) -> tuple:
 
 
 def main(path: str, arguments: list[str]) -> None:
-    """Profiles them; --quick: those of the default suite."""
+    """Profile cases. --quick selects those of the default tests."""
     import mpsx
     from mpsx.kernel_profile.report import as_dict
 
@@ -216,7 +217,7 @@ def main(path: str, arguments: list[str]) -> None:
             found[case.name] = {"error": str(error)}
             continue
         launches, device = profile.launches, [launch.device for launch in profile.launches]
-        reused = case.category == "matmul"  # by other threadgroups too, which the bar has counted
+        reused = case.category == "matmul"  # the limits include reads by several threadgroups
         moved = sum(d.moved if reused else d.shared for launch in launches for d in (launch.read, launch.written))
         found[case.name] = {
             "category": case.category,

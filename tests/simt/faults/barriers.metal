@@ -1,4 +1,4 @@
-// Barriers that not every thread reaches, or not in one place. A line with "fault:" is the one to be named.
+// Barriers that some threads skip or that threads reach on different lines. Errors must name a line marked "fault:".
 #include <metal_stdlib>
 using namespace metal;
 
@@ -40,8 +40,8 @@ kernel void simdgroup_barrier_in_branch(device float* out [[buffer(0)]], uint ti
   out[tid] = 1.0f;
 }
 
-// Right: the same condition for all threads, a loop of equal length, a function that all call, and barriers of SIMD
-// groups that go different ways.
+// Correct: all threads take the same branch, run equally many iterations and call the same function. SIMD groups may
+// take different branches around a simdgroup_barrier.
 static void meet(threadgroup float* s, uint tid) {
   s[tid] = float(tid);
   threadgroup_barrier(mem_flags::mem_threadgroup);

@@ -1,4 +1,4 @@
-// Accesses outside of what a kernel was given. A line with "fault:" is the one to be named.
+// Accesses outside a kernel's arguments. Errors must name a line marked "fault:".
 #include <metal_stdlib>
 using namespace metal;
 
@@ -105,7 +105,7 @@ kernel void through_a_table(constant Table& table [[buffer(0)]], uint i [[thread
   table.out[i] = table.in[i];  // fault: through_a_table
 }
 
-// Right: guarded, a partly used vector, a view that reaches back, and one element past the end as an address alone.
+// Correct: accesses are guarded, and an address one element past the end is only compared.
 kernel void bounds_right(device float* out [[buffer(0)]], device const float* in [[buffer(1)]],
                          constant uint& n [[buffer(2)]], uint i [[thread_position_in_grid]]) {
   if (i >= n) return;

@@ -1,4 +1,4 @@
-// More than a pipeline allows.
+// Kernels that can exceed the limits of a pipeline.
 #include <metal_stdlib>
 using namespace metal;
 

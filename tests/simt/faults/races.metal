@@ -1,4 +1,4 @@
-// Threads that use the same threadgroup memory with no barrier in between.
+// Threads that access the same threadgroup memory without a barrier in between.
 #include <metal_stdlib>
 using namespace metal;
 
@@ -63,7 +63,7 @@ kernel void result_used_while_written(device float* out [[buffer(0)]], uint tid 
   }
 }
 
-// Right: barriers, a SIMD group's own memory, elements smaller than a word, one value by all, atomics.
+// Correct: barriers, memory private to a SIMD group, elements below 4 bytes, all threads storing one value, atomics.
 kernel void races_right(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                         uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]]) {
   threadgroup float s[64];

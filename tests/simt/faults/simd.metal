@@ -1,4 +1,4 @@
-// Lanes that take values from lanes which are not there.
+// Lanes that read from inactive lanes.
 #include <metal_stdlib>
 using namespace metal;
 
@@ -31,7 +31,7 @@ kernel void broadcast_from_inactive_lane(device float* out [[buffer(0)]], uint t
   out[tid] = x;
 }
 
-// Right: all lanes take part, or only active ones are asked; what falls off the end of a tree is not used.
+// Correct: lanes read only from active lanes, and ignore values from past the end of the SIMD group.
 kernel void simd_right(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                        uint lane [[thread_index_in_simdgroup]], uint width [[threads_per_simdgroup]]) {
   float x = float(tid);

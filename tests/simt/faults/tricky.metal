@@ -1,8 +1,8 @@
-// Right kernels that look as if something were wrong: nothing may be said of them.
+// Correct kernels that look wrong. The checks must not report an error.
 #include <metal_stdlib>
 using namespace metal;
 
-// A SIMD group's own memory, with its own barriers; the other one has returned by then.
+// One SIMD group uses memory and barriers of its own after the other one has returned.
 kernel void one_simdgroup_alone(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                                 uint lane [[thread_index_in_simdgroup]],
                                 uint simd [[simdgroup_index_in_threadgroup]]) {
@@ -17,7 +17,7 @@ kernel void one_simdgroup_alone(device float* out [[buffer(0)]], uint tid [[thre
   }
 }
 
-// Threads that are done leave before loops of different lengths, in which nobody waits.
+// Some threads return early, and the others run loops of different lengths without barriers.
 kernel void leave_early(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup float s[64];
   s[tid] = float(tid);
@@ -29,7 +29,7 @@ kernel void leave_early(device float* out [[buffer(0)]], uint tid [[thread_posit
   out[tid] = sum;
 }
 
-// One barrier a step, since a tile is written again only in the step after the next.
+// Double buffering needs one barrier per step.
 kernel void two_tiles(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup float tiles[2][64];
   float sum = 0.0f;
@@ -52,7 +52,7 @@ static float total_of(threadgroup float* s, uint tid, float x) {
   }
   return s[0];
 }
-// Barriers in a function that is called from several places, and in branches that all threads of a group take.
+// Barriers in a function with several call sites, and in branches that all threads of a group take.
 kernel void barriers_of_a_function(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                                    uint group [[threadgroup_position_in_grid]]) {
   threadgroup float s[64];
@@ -65,7 +65,7 @@ kernel void barriers_of_a_function(device float* out [[buffer(0)]], uint tid [[t
   out[group * 64 + tid] = sum;
 }
 
-// Only the thread that wrote a value reads it, although every thread seems to.
+// Every thread has the code to read a value, but only the thread that wrote it does.
 kernel void read_by_one(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup float total;
   threadgroup float s[64];
@@ -76,7 +76,7 @@ kernel void read_by_one(device float* out [[buffer(0)]], uint tid [[thread_posit
   out[tid] = mine + own;
 }
 
-// Votes, ballots and prefix sums of the lanes that are there.
+// Votes, ballots and prefix sums over the active lanes.
 kernel void votes_in_branches(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                               uint lane [[thread_index_in_simdgroup]]) {
   float x = 0.0f;
@@ -89,7 +89,7 @@ kernel void votes_in_branches(device float* out [[buffer(0)]], uint tid [[thread
   out[tid] = x;
 }
 
-// The last SIMD group is not full, and lanes past its end are asked, but not used.
+// The last SIMD group is partial. Lanes read from past its end, but do not use the values.
 kernel void partial_simdgroup(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                               uint lane [[thread_index_in_simdgroup]], uint n [[threads_per_threadgroup]]) {
   float x = float(tid);
@@ -100,7 +100,7 @@ kernel void partial_simdgroup(device float* out [[buffer(0)]], uint tid [[thread
   out[tid] = simd_sum(1.0f) + (lane == 0 ? x : 0.0f);
 }
 
-// Fields of one structure and bytes of one word by different threads; later the same memory as other types.
+// Different threads write the fields of one structure and the bytes of one word. Later, other types use this memory.
 struct Pair {
   half key;
   uchar low, high;
@@ -122,7 +122,7 @@ kernel void shared_words(device float* out [[buffer(0)]], uint tid [[thread_posi
   out[tid] = x + reinterpret_cast<threadgroup float*>(&pairs[0])[tid / 2];
 }
 
-// A loop whose end all threads learn from memory, which is written again only when all have read it.
+// All threads read from memory whether to leave the loop. A barrier separates this read from the next write.
 kernel void until_all_are_done(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup atomic_uint busy;
   float x = float(tid);
@@ -143,7 +143,7 @@ kernel void until_all_are_done(device float* out [[buffer(0)]], uint tid [[threa
   out[tid] = float(rounds);
 }
 
-// The usual sum: by SIMD groups, their sums by the first of them, and the memory used again.
+// The common reduction: each SIMD group sums, and the first one adds the partial sums. The memory is then reused.
 kernel void sum_by_simdgroups(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                               uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
                               uint simds [[simdgroups_per_threadgroup]]) {
@@ -164,7 +164,7 @@ kernel void sum_by_simdgroups(device float* out [[buffer(0)]], uint tid [[thread
   out[tid] = x;
 }
 
-// A counter that gives every thread a place of its own, in which no other writes.
+// An atomic counter gives every thread its own slot to write to.
 kernel void slots_from_a_counter(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup atomic_uint next;
   threadgroup uint list[64];

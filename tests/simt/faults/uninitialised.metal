@@ -1,4 +1,4 @@
-// Threadgroup memory that is read before any thread of the threadgroup wrote it.
+// Reads of threadgroup memory that no thread of the threadgroup has written.
 #include <metal_stdlib>
 using namespace metal;
 
@@ -48,7 +48,7 @@ kernel void argument_not_written(device float* out [[buffer(0)]], threadgroup ha
   out[tid] = float(s[tid]);  // fault: argument_not_written
 }
 
-// Right: structures with padding and vectors of three are copied whole, with bytes that nobody writes.
+// Correct: copying structures with padding and three-component vectors also copies bytes that no thread wrote.
 struct Padded {
   uchar small;
   float value;
@@ -77,6 +77,7 @@ kernel void initialised_right(device float* out [[buffer(0)]], threadgroup short
   Padded p = padded[other];
   Best b = best[other];
   float3 three = threes[other];
-  for (uint i = 0; i < 4; ++i) three = combined(three, 0.0f * threes[(tid + i) % 64]);   // copied in halves
+  // The compiler may copy a float3 in two halves.
+  for (uint i = 0; i < 4; ++i) three = combined(three, 0.0f * threes[(tid + i) % 64]);
   out[tid] = p.value + float(p.small) + float(b.index + b.key) + three.z + float(t[other]) + (flag ? 1.0f : 0.0f);
 }

@@ -1,7 +1,7 @@
 """Operator calls that together launch every kernel: one module per family, each with a generator `cases()`.
 
-A kernel that nothing here launches fails tests/simt/test_every_kernel.py. Add a case to the family's module: a name, a
-function of tensors, and the tensors, with which the function is called on the device and on the CPU.
+tests/simt/test_every_kernel.py fails if no case launches a kernel. Add a case to the family's module: a name, a
+function of tensors, and the tensors. The function is called on the device and on the CPU.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Case:
     name: str
     function: Callable[..., Any]
     inputs: tuple
-    # The reference on the CPU: "exact" is the function of float64 tensors, rounded once; "same" is the function
-    # of tensors of the same types, where these are what it is about; "none": PyTorch's CPU has other numbers (random).
+    # The reference on the CPU: "exact" calls the function with float64 tensors and rounds once, "same" uses the dtypes
+    # of the inputs, and "none" is for functions without a CPU reference, such as random numbers.
     reference: str
-    # A function of float64 inputs: how far each result may be from the exact one, in rounding errors of its type. None:
-    # torch.testing's tolerances.
+    # A function of the float64 inputs that returns the error bound of each result, in rounding errors of its dtype.
+    # None means the tolerances of torch.testing.
     error: Callable[..., list[torch.Tensor]] | None = None
 
 
 def case(name: str, function: Callable[..., Any], *inputs: Any, reference: str = "exact", **more: Any) -> Case:
-    """Make a case; see the class."""
+    """Create a case. See the class for the arguments."""
     return Case(name, function, inputs, reference, **more)
 
 
@@ -48,7 +48,7 @@ def all_cases() -> Iterator[Case]:
 def values(
     *shape: int, dtype: torch.dtype = torch.float32, low: float = -3, high: float = 3, seed: int = 0
 ) -> torch.Tensor:
-    """Numbers in [low, high] (bool: both), fixed by `seed`."""
+    """Return numbers in [low, high] (bool: both values), determined by `seed`."""
     generator = torch.Generator().manual_seed(seed)
     if dtype == torch.bool:
         return torch.rand(shape, generator=generator) < 0.5
@@ -59,13 +59,13 @@ def values(
 
 
 def integers(*shape: int, dtype: torch.dtype, low: float = -3, high: float = 3, seed: int = 0) -> torch.Tensor:
-    """Integers in [low, high], whose sums are exact."""
+    """Return integers in [low, high], whose sums are exact."""
     x = values(*shape, dtype=dtype, low=low, high=high, seed=seed)
     return x.round() if dtype.is_floating_point else x
 
 
 def gapped(t: torch.Tensor) -> torch.Tensor:
-    """Return the same values with a gap after every element: no dimension is dense."""
+    """Return a copy with a gap after every element, so that no dimension is dense."""
     wide = torch.zeros((*t.shape, 2), dtype=t.dtype)
     wide[..., 0] = t
     return wide[..., 0]

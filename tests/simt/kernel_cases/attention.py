@@ -1,4 +1,4 @@
-"""Attention, and rotary embedding with each layout of pairs and angles."""
+"""Attention, and rotary embeddings with each layout of pairs and angles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernel_cases import Case, case, values
 
 
 def rotary_embedding(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool) -> torch.Tensor:
-    """The operator, or its formula on the CPU."""
+    """Call the operator, or compute its formula on the CPU."""
     if x.device.type != "cpu":
         return torch.ops.mpsx.rotary_embedding(x, cos, sin, interleaved)
 
@@ -26,7 +26,7 @@ def rotary_embedding(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, inte
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, g: torch.Tensor) -> tuple:
-    """The output and its gradients."""
+    """Return the output and the gradients of Q, K and V."""
     leaves = [t.detach().requires_grad_() for t in (q, k, v)]
     if q.device.type == "cpu":
         y = F.scaled_dot_product_attention(*leaves, attn_mask=mask, enable_gqa=True)
@@ -38,22 +38,23 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Ten
 def attention_error(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, g: torch.Tensor
 ) -> list[torch.Tensor]:
-    """First-order bound on the errors of rounding P, dS and the outputs to 16 bits: each rounding error is one unit
-    of the rounded value, and matmuls sum the magnitudes."""
+    """Bound the errors from rounding P, dS and the outputs to 16 bits, to first order.
+
+    Each rounding adds one unit of the rounded value, and matmuls sum the magnitudes."""
     group, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
     keys, rows = (t.repeat_interleave(group, 1) for t in (k, v))
     P = torch.softmax(scale * q @ keys.mT + mask, -1)
     y = P @ rows
-    # The error of dS: its own rounding, and that of the rounded output in delta.
+    # dS has its own rounding error, and that of the output, which delta uses.
     dS = (P * (g @ rows.mT - (g * y).sum(-1, True))).abs() + P * (g * y).abs().sum(-1, True)
     dK, dV = (t.unflatten(1, (-1, group)).sum(2)
                         for t in (scale * dS.mT @ q.abs(), P.mT @ g.abs()))  # fmt: skip
-    # Twice, to include the outputs' own rounding: a sum is at most the sum of its magnitudes.
+    # Double the bound to include the rounding of the outputs, whose magnitude is at most the sum of magnitudes.
     return [2 * e for e in (P @ rows.abs(), scale * dS @ keys.abs(), dK, dV)]
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """Generate the cases of this file."""
     for dtype in FLOAT:
         q = values(1, 4, 21, 40, dtype=dtype, low=-1, high=1)
         # A small output gradient keeps the rounding of the output itself negligible.

@@ -14,7 +14,7 @@ from kernel_cases import Case, case, values
 def convolution(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, g: torch.Tensor, transposed: bool, groups: int
 ) -> tuple[torch.Tensor, ...]:
-    """The output and its gradients."""
+    """Return the output and its gradients."""
     leaves = [t.detach().requires_grad_() for t in (x, weight, bias)]
     y = torch.convolution(*leaves, [2, 1], [1, 1], [1, 2], transposed, [0, 0], groups)
     return y, *torch.autograd.grad(y, leaves, g[..., : y.shape[2], : y.shape[3]])
@@ -24,14 +24,14 @@ def many_channels(
     x: torch.Tensor, weight: torch.Tensor, g: torch.Tensor, stride: int = 1,
     layout: torch.memory_format = torch.contiguous_format,
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
-    """The output and its gradients, with 128 x 128 tiles or split-K."""
+    """Return the output and its gradients for shapes that use 128 x 128 tiles or split-K."""
     leaves = [t.detach().contiguous(memory_format=layout).requires_grad_() for t in (x, weight)]
     y = torch.nn.functional.conv2d(*leaves, stride=stride, padding=weight.shape[-1] // 2 // stride)
     return y, *torch.autograd.grad(y, leaves, g)
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """Generate the cases of this file."""
     for dtype in FLOAT:
         for groups, channels in ((1, 10), (10, 10)):
             for transposed in (False, True):

@@ -11,7 +11,7 @@ from tables import DTYPES, FLOAT, TAGS, rows
 from kernel_cases import Case, case, gapped, values
 
 aten = torch.ops.aten
-# Where a function is defined, and far from where it changes sharply.
+# Ranges in which the functions are defined and well conditioned.
 DOMAIN = {"sqrt": (0.1, 9), "rsqrt": (0.1, 9), "log": (0.1, 9), "log2": (0.1, 9), "log10": (0.1, 9),
           "log1p": (-0.9, 9), "tan": (-1, 1), "acosh": (1.1, 9), "reciprocal": (0.5, 4),
           "asin": (-0.9, 0.9), "acos": (-0.9, 0.9), "atanh": (-0.9, 0.9)}  # fmt: skip
@@ -19,19 +19,19 @@ ROWS, COLUMNS = 9, 35
 
 
 def matrix(dtype: torch.dtype, low: float = -3, high: float = 3, seed: int = 0) -> torch.Tensor:
-    """More elements than the smallest threadgroup has threads, and no multiple of anything."""
+    """Return a matrix with more elements than the smallest threadgroup has threads, and odd sizes."""
     return values(ROWS, COLUMNS, dtype=dtype, low=low, high=high, seed=seed)
 
 
 def part(t: torch.Tensor) -> torch.Tensor:
-    """Rows with a gap between them."""
+    """Return a copy with gaps between the rows."""
     wide = torch.zeros(t.shape[0], t.shape[1] + 5, dtype=t.dtype)
     wide[:, 2:-3] = t
     return wide[:, 2:-3]
 
 
 def number(value: float, like: torch.Tensor) -> torch.Tensor:
-    """A number of the tensor's type, which launchers pass by value."""
+    """Return a 0-dim CPU tensor, which launchers pass by value."""
     return torch.tensor(value).to(like.dtype)
 
 
@@ -68,12 +68,12 @@ def binary_cases() -> Iterator[Case]:
 
 
 def swiglu(x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
-    """The operator, or its formula on the CPU."""
+    """Call the operator, or compute its formula on the CPU."""
     return x * F.silu(gate) if x.device.type == "cpu" else torch.ops.mpsx.swiglu(x, gate)
 
 
 def swiglu_backward(g: torch.Tensor, x: torch.Tensor, gate: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The same for the gradients."""
+    """Return the gradients from the operator, or from autograd on the CPU."""
     if x.device.type != "cpu":
         return torch.ops.mpsx.swiglu_backward(g, x, gate)
     leaves = [t.detach().requires_grad_() for t in (x, gate)]
@@ -81,7 +81,7 @@ def swiglu_backward(g: torch.Tensor, x: torch.Tensor, gate: torch.Tensor) -> tup
 
 
 def swiglu_packed_backward(g: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
-    """The same for both halves of one tensor."""
+    """Return the gradient of a tensor that contains x and gate as halves."""
     if packed.device.type != "cpu":
         return torch.ops.mpsx.swiglu_packed_backward(g, packed)
     return torch.cat(swiglu_backward(g, *packed.chunk(2, -1)), -1)
@@ -90,17 +90,17 @@ def swiglu_packed_backward(g: torch.Tensor, packed: torch.Tensor) -> torch.Tenso
 def two_operands(
     name: str, function: Callable[..., torch.Tensor], dtypes: tuple[torch.dtype, ...], low: float = -3
 ) -> Iterator[Case]:
-    """Dense, with a number on either side, with one operand's rows repeated, with gaps."""
+    """Generate cases with dense operands, a scalar on either side, one broadcast operand, and gaps."""
     for dtype in dtypes:
         a, b = matrix(dtype, low), matrix(dtype, low, seed=1)
         if name in ("div", "atan2", "swiglu"):
             b = b.abs() + 1
         label = f"{name} {TAGS[dtype]}"
-        # Of numbers of another type a rounded quotient is another whole number.
+        # Rounding the quotient of wider operands can give another integer.
         reference = "same" if low == 1 or dtype not in FLOAT else "exact"
         one = b[:, :1].clone()
         yield case(label, function, a, b, reference=reference)
-        if name != "swiglu":  # whose operands have one shape
+        if name != "swiglu":  # swiglu does not broadcast
             yield case(f"{label}, number", lambda x, f=function: f(x, number(2, x)), a, reference=reference)
             yield case(f"number, {label}", lambda x, f=function: f(number(2, x), x), b, reference=reference)
         yield case(f"{label} of parts", function, part(a), part(b), reference=reference)
@@ -193,7 +193,7 @@ def activation_cases() -> Iterator[Case]:
     for dtype in FLOAT:
         x, g = matrix(dtype), matrix(dtype, seed=1)
         unit = values(ROWS, COLUMNS, dtype=dtype, low=0.1, high=0.9)
-        for eps in (None, 0.3):  # the CPU rounds half types on the way
+        for eps in (None, 0.3):  # compare with float64: the CPU rounds intermediate results to half
             yield case(f"logit {eps} {TAGS[dtype]}", torch.logit, unit, eps)
             yield case(f"logit {eps} of gapped {TAGS[dtype]}", torch.logit, gapped(unit), eps)
         for where, x0 in {"": unit, "of gapped": gapped(unit)}.items():
@@ -212,7 +212,7 @@ def activation_cases() -> Iterator[Case]:
 
 
 def crosses() -> Iterator[Case]:
-    """Vectors of neighbours, and of planes."""
+    """Generate cross products of contiguous and of strided vectors."""
     for dtype in DTYPES["REAL"]:
         x, y = values(50, 3, dtype=dtype), values(50, 3, dtype=dtype, seed=1)
         yield case(f"cross {TAGS[dtype]}", torch.linalg.cross, x, y, reference="same")
@@ -222,7 +222,7 @@ def crosses() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """Generate the cases of this file."""
     yield from crosses()
     yield from unary_cases()
     yield from binary_cases()

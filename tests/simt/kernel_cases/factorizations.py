@@ -1,4 +1,4 @@
-"""Factorizations of matrices and systems solved with them: within a block, and of several blocks."""
+"""Factorizations and solvers, for matrices of one block and of several blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernel_cases import Case, case, values
 
 
 def matrices(dtype: torch.dtype, *shape: int, seed: int = 0) -> torch.Tensor:
-    """Random matrices with a heavy diagonal."""
+    """Return random matrices with a dominant diagonal."""
     x = values(*shape, low=-1, high=1, seed=seed)
     if dtype.is_complex:
         x = torch.complex(x, values(*shape, low=-1, high=1, seed=seed + 1))
@@ -19,34 +19,34 @@ def matrices(dtype: torch.dtype, *shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def hermitian(x: torch.Tensor) -> torch.Tensor:
-    """A positive definite matrix."""
+    """Return a positive definite matrix."""
     return x @ x.mH / x.shape[-1] + torch.eye(x.shape[-1], dtype=x.dtype)
 
 
 def triangular(x: torch.Tensor) -> torch.Tensor:
-    """A lower triangular matrix."""
+    """Return a lower triangular matrix."""
     return (x / x.shape[-1]).tril() + torch.eye(x.shape[-1], dtype=x.dtype)
 
 
 def unpacked(a: torch.Tensor) -> list[torch.Tensor]:
-    """P, L, U of a matrix."""
+    """Return P, L and U."""
     return list(torch.linalg.lu(a))
 
 
-# Panels whose rows do not fit into a tile, of 3 to 8, or more, per thread of 32 to 1024.
+# Panels whose rows do not fit into a tile: each of 32 to 1024 threads has 3 to 8 rows or more.
 TALL = ((140, 33), (300, 33), (600, 7), (1500, 3), (2100, 3), (4200, 3), (8400, 3))
 
 
 def factored(a: torch.Tensor) -> list[torch.Tensor]:
-    """LU and pivots of a matrix."""
+    """Return LU and the pivots."""
     return list(torch.linalg.lu_factor(a))
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """Generate the cases of this file."""
     for shape in TALL:
         yield case(f"lu f32 of {shape}", factored, matrices(torch.float32, *shape))
-    many = values(1, 210, 210, low=-1, high=1)  # at least three panels, so that there is a trailing matrix to update
+    many = values(1, 210, 210, low=-1, high=1)  # three panels or more, which need updates of a trailing matrix
     yield case("cholesky f32 of 210", torch.linalg.cholesky, hermitian(many), reference="exact")
     for dtype, tag in ((torch.float32, "f32"), (torch.complex64, "c64")):
         for n in (13, 70):

@@ -1,5 +1,6 @@
-"""Fourier transforms: in one pass, in several, and by Bluestein's algorithm. Scaled to numbers near 1, so that absolute
-tolerances hold."""
+"""Fourier transforms in one pass, in several passes, and by Bluestein's algorithm.
+
+Normalization keeps results near 1, where absolute tolerances apply."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ import torch
 
 from kernel_cases import Case, case, values
 
-# All radices; sizes of the small and of the large tile; two passes; a prime.
+# All radices, the sizes of the small and the large tile, two passes, and a prime.
 LENGTHS = (8 * 2 * 3, 5 * 7, 11 * 13, 2048, 2304, 17)
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """Generate the cases of this file."""
     for n in LENGTHS:
         real = values(3, n)
         half = torch.complex(values(3, n // 2 + 1, seed=1), values(3, n // 2 + 1, seed=2))

@@ -14,7 +14,7 @@ OF_SIZE = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def index(*shape: int, below: int, seed: int = 5, distinct: bool = False) -> torch.Tensor:
-    """Positions in a dimension of `below` elements."""
+    """Return random indices below `below`."""
     generator = torch.Generator().manual_seed(seed)
     if distinct:
         return torch.randperm(below, generator=generator)[: shape[0]]
@@ -64,7 +64,7 @@ def writing() -> Iterator[Case]:
         for reduce in ("sum", "prod", "amax", "amin"):
             yield case(f"scatter {reduce} {TAGS[dtype]}", lambda t, i, s, r=reduce: t.scatter_reduce(1, i, s, r), x,
                        where, source, reference="same")  # fmt: skip
-        if dtype == torch.float32:  # whose rows have a kernel of their own
+        if dtype == torch.float32:  # float rows have a separate kernel
             yield case("scatter sum of columns", lambda t, i, s: t.scatter_add(0, i, s), x.t().contiguous(),
                        where.t().contiguous(), source.t().contiguous(), reference="same")  # fmt: skip
     flags, more = values(13, 37, dtype=torch.bool), values(13, 80, dtype=torch.bool, seed=1)
@@ -103,14 +103,14 @@ def finding() -> Iterator[Case]:
 
 
 def pairs() -> Iterator[Case]:
-    """Two tensors whose elements take turns."""
+    """Interleave two tensors."""
     for dtype in (torch.int8, torch.float16, torch.float32, torch.int64):
         x, y = values(5, 131, dtype=dtype), values(5, 131, dtype=dtype, seed=1)
         yield case(f"stack of two {TAGS[dtype]}", lambda a, b: torch.stack([a, b], -1), x, y, reference="same")
 
 
 def sums_of_halves() -> Iterator[Case]:
-    """Few distinct indices, for dense and strided rows."""
+    """Scatter to few distinct indices, from dense and strided rows."""
     for dtype in (torch.float16, torch.bfloat16):
         x, indices = integers(13, 37, dtype=dtype), index(13, 37, below=13)
         for name in ("sum", "prod"):
@@ -124,15 +124,15 @@ def sums_of_halves() -> Iterator[Case]:
 
 
 def counting() -> Iterator[Case]:
-    """Numbers, of which many are the same."""
+    """Count values with many repetitions."""
     yield case("bincount", torch.bincount, index(3000, below=37), reference="same")
-    for dtype in FLOAT:  # of halves PyTorch's CPU has no histc
+    for dtype in FLOAT:  # PyTorch has no half-precision histc on the CPU
         yield case(f"histc {TAGS[dtype]}", torch.histc, integers(41, 67, dtype=dtype, low=-9, high=9), 7, -5, 5,
                    reference="same" if dtype == torch.float32 else "none")  # fmt: skip
 
 
 def runs() -> Iterator[Case]:
-    """Runs of equal neighbours, of more elements than a chunk has, sorted first or not."""
+    """Find runs of equal elements in sorted and unsorted tensors that are longer than a chunk."""
     for dtype in DTYPES["ALL"]:
         x = integers(41, 67, dtype=dtype)
         yield case(f"unique {TAGS[dtype]}", torch.unique, x, True, True, True, reference="same")
@@ -140,7 +140,7 @@ def runs() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """Generate the cases of this file."""
     yield from counting()
     yield from sums_of_halves()
     yield from pairs()

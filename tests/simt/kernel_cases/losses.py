@@ -22,7 +22,7 @@ LOSSES = {
 def loss(
     function: Callable[..., torch.Tensor], reduction: str, x: torch.Tensor, target: torch.Tensor, g: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
-    """A loss and its gradient."""
+    """Return a loss and its gradient."""
     leaf = x.detach().requires_grad_()
     result = function(leaf, target, reduction=reduction)
     return result, *torch.autograd.grad(result, leaf, g)
@@ -42,7 +42,7 @@ def pointwise() -> Iterator[Case]:
 def classes() -> Iterator[Case]:
     generator = torch.Generator().manual_seed(0)
     for dtype in FLOAT:
-        # Enough samples to add up their sums in two steps.
+        # Enough samples for a two-step reduction.
         x, target = values(5000, 3, dtype=dtype), torch.randint(0, 3, (5000,), generator=generator)
         for reduction in ("none", "mean"):
             g = values(*((5000,) if reduction == "none" else ()), dtype=dtype, seed=2)
@@ -51,7 +51,7 @@ def classes() -> Iterator[Case]:
 
 
 def scores() -> Iterator[Case]:
-    """Rows of logits for one lane, several lanes, a threadgroup, and longer than its registers."""
+    """Use rows of logits for one lane, for several lanes and for a threadgroup, and rows that exceed its registers."""
     generator = torch.Generator().manual_seed(0)
     for dtype in FLOAT:
         for rows, size in ((3000, 3), (67, 40), (3, 3000)):
@@ -60,13 +60,13 @@ def scores() -> Iterator[Case]:
                 g = values(*((rows,) if reduction == "none" else ()), dtype=dtype, seed=2)
                 yield case(f"cross_entropy {rows} {reduction} {TAGS[dtype]}",
                            loss, F.cross_entropy, reduction, x, target, g)  # fmt: skip
-    # More threadgroups than a single one adds up.
+    # More threadgroups than one threadgroup can reduce.
     x, target = values(520, 1100), torch.randint(0, 1100, (520,), generator=generator)
     yield case("cross_entropy 520", loss, F.cross_entropy, "mean", x, target, values(seed=2))
 
 
 def margins() -> Iterator[Case]:
-    """Rows with more classes than a threadgroup has threads, and labels that end early or repeat."""
+    """Use more classes than a threadgroup has threads, and label lists that end early or repeat a label."""
     generator = torch.Generator().manual_seed(0)
     x, target = values(9, 1100), torch.randint(0, 1100, (9,), generator=generator)
     labels = torch.randint(0, 1100, (9, 1100), generator=generator)
@@ -86,7 +86,7 @@ def margins() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """All cases of this file."""
+    """Generate the cases of this file."""
     yield from pointwise()
     yield from classes()
     yield from scores()

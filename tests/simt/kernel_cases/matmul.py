@@ -11,19 +11,19 @@ from kernel_cases import Case, case, integers, values
 
 
 def int8_matmul(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """The operator, or its formula in float64."""
+    """Call the operator, or compute its formula in float64."""
     if x.device.type != "cpu":
         return torch._weight_int8pack_mm(x, weight, scales)
     return (x @ weight.to(x.dtype).t()) * scales
 
 
 def int_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The operator, or its formula, since the CPU kernel supports few sizes."""
+    """Call the operator, or compute its formula on the CPU, whose kernel supports few sizes."""
     return torch._int_mm(a, b) if a.device.type != "cpu" else a.int() @ b.int()
 
 
 def int4_matmul(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """The operator on packed 4-bit weights, or its formula in float64."""
+    """Call the operator with packed 4-bit weights, or compute its formula in float64."""
     if x.device.type != "cpu":
         return torch._weight_int4pack_mm(x, torch._convert_weight_to_int4pack(packed, 2), 64, scales)
     weight = torch.stack([packed >> 4, packed & 15], -1).flatten(1).to(x.dtype) - 8
@@ -32,7 +32,7 @@ def int4_matmul(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> 
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """Generate the cases of this file."""
     for dtype in FLOAT:
         tag = TAGS[dtype]
         # Several partial tiles along M and N.

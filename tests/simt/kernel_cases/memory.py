@@ -73,14 +73,15 @@ def moving_cases() -> Iterator[Case]:
                    reference="same")  # fmt: skip
         yield case(f"cat of five {tag}", lambda t: (torch.cat([t, t[:2], t, t, t]), torch.cat([t, t], 1)), x,
                    reference="same")  # fmt: skip
-        rows = values(5, 7, 40, dtype=dtype, low=-100, high=100)  # with tiles that lie inside, and others
+        # Some tiles are inside the input, and others include padding.
+        rows = values(5, 7, 40, dtype=dtype, low=-100, high=100)
         yield case(f"pad {tag}", lambda t: F.pad(t, (2, 3), mode="reflect"), rows, reference="same")
         yield case(f"pad planes {tag}", lambda t: F.pad(t, (-1, 2, 1, 0), mode="replicate"), rows, reference="same")
         yield case(f"stack {tag}", lambda t: torch.stack([t, t, t], -1), x, reference="same")
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """Generate the cases of this file."""
     yield from copy_cases()
     yield from cast_cases()
     yield from sequence_cases()

@@ -15,12 +15,12 @@ HALVES = FLOAT[1:]
 
 
 def softmax_backward(op: Callable, g: torch.Tensor, y: torch.Tensor, dim: int, dtype: torch.dtype) -> torch.Tensor:
-    """Cases for an input of `dtype`, or float64 if everything is."""
+    """Call a backward whose input had dtype `dtype`, or float64 for the reference."""
     return op(g, y, dim, g.dtype if g.dtype == torch.float64 else dtype)
 
 
 def softmax_to_float(op: Callable, x: torch.Tensor, dim: int) -> torch.Tensor:
-    """A float result of a half input in one kernel, which the CPU does not support."""
+    """Convert half inputs to float results within the kernel, which the CPU does not support."""
     return op(x, dim, x.dtype in HALVES)
 
 
@@ -35,7 +35,7 @@ def softmax_cases() -> Iterator[Case]:
                 y = function(x.double(), dim)
                 label = f"{name} of {where} {TAGS[dtype]}"
                 yield case(label, function, x, dim)
-                # The gradient is a function of the rounded result.
+                # The gradient is computed from the rounded result.
                 yield case(f"{label} backward", softmax_backward, backward, g, y.to(dtype), dim, dtype)
                 if dtype in HALVES:
                     yield case(f"{label} to f32", softmax_to_float, forward, x, dim)
@@ -43,7 +43,7 @@ def softmax_cases() -> Iterator[Case]:
 
 
 def types() -> Iterator[tuple[torch.dtype, torch.dtype, str]]:
-    """The types of input and parameters, and a label."""
+    """Generate the dtypes of input and parameters, and a label."""
     for dtype in FLOAT:
         yield dtype, dtype, TAGS[dtype]
         if dtype in HALVES:
@@ -52,7 +52,7 @@ def types() -> Iterator[tuple[torch.dtype, torch.dtype, str]]:
 
 def row_norm_cases() -> Iterator[Case]:
     for dtype, parameter, tag in types():
-        # Few rows have separate gradient kernels, many rows a fused one.
+        # Few rows use separate gradient kernels, and many rows a fused one.
         for where, shape in (("rows", (70, 300)), ("many rows", (2048, 16))):
             x, g = values(*shape, dtype=dtype), values(*shape, dtype=dtype, seed=1, low=-0.1, high=0.1)
             w, b = values(shape[1], dtype=parameter, low=0.5, high=1.5), values(shape[1], dtype=parameter, seed=2)
@@ -68,7 +68,7 @@ def row_norm_cases() -> Iterator[Case]:
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, gradient: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """PyTorch composes mixed types, and on the CPU all types, from other operators."""
+    """Call the fused operator, or on the CPU the public function, which is composed of other operators."""
     shape = list(x.shape[1:])
     if x.device.type == "cpu":
         leaves = [t.detach().requires_grad_() for t in (x, weight)]
@@ -80,7 +80,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, gradient: torch.Tensor) -> t
 
 def plane_norm_cases() -> Iterator[Case]:
     shape = (3, 10, 12, 11)  # channels last: full and partial tiles of columns, and a shorter last row
-    sizes = (*shape[:2], shape[2] * shape[3], 2)  # for two groups of channels
+    sizes = (*shape[:2], shape[2] * shape[3], 2)  # sizes for group_norm with two groups of channels
     for dtype, parameter, tag in types():
         for where, memory_format in (("planes", torch.contiguous_format), ("channels last", torch.channels_last)):
             x = values(*shape, dtype=dtype).to(memory_format=memory_format)
@@ -100,7 +100,7 @@ def plane_norm_cases() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """All cases of this file."""
+    """Generate the cases of this file."""
     yield from softmax_cases()
     yield from row_norm_cases()
     yield from plane_norm_cases()

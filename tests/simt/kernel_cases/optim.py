@@ -9,7 +9,7 @@ from tables import FLOAT, TAGS, rows
 
 from kernel_cases import Case, case, values
 
-SHAPES = ((), (3, 5), (1000,), (9000,))  # the last is more than one threadgroup's
+SHAPES = ((), (3, 5), (1000,), (9000,))  # the last one takes several threadgroups
 
 
 def tensors(dtype: torch.dtype, seed: int, low: float = 0.2, high: float = 2.0) -> list[torch.Tensor]:
@@ -89,7 +89,7 @@ def scale_cases() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """Generate the cases of this file."""
     yield from list_cases()
     yield from step_cases()
     yield from scale_cases()

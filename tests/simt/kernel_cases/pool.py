@@ -16,62 +16,62 @@ WINDOW = ([3, 2], [2, 2], [1, 1])
 
 
 def max_pool(x: torch.Tensor, g: torch.Tensor, *shape: list[int]) -> tuple[torch.Tensor, ...]:
-    """The result, where it was found, and the gradient."""
+    """Return the maxima, their indices and the gradient."""
     window = (*(shape or WINDOW), [1, 1], False)
     result, where = aten.max_pool2d_with_indices(x, *window)
     return result, where, aten.max_pool2d_with_indices_backward(g, x, *window, where)
 
 
 def avg_pool(x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The result and the gradient."""
+    """Return the averages and the gradient."""
     window = (*WINDOW, False, True, None)
     return aten.avg_pool2d(x, *window), aten.avg_pool2d_backward(g, x, *window)
 
 
 def adaptive_avg_pool(x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The result and the gradient."""
+    """Return the averages and the gradient."""
     return F.adaptive_avg_pool2d(x, (5, 3)), aten._adaptive_avg_pool2d_backward(g, x)
 
 
 def max_pool3d(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Overlapping windows with padding, of numbers of which several are the same."""
+    """Use overlapping windows with padding."""
     return F.max_pool3d(x, (2, 3, 2), (1, 2, 1), (1, 1, 0), return_indices=True)
 
 
 def max_pool3d_gradient(x: torch.Tensor, g: torch.Tensor, stride: tuple[int, int, int]) -> torch.Tensor:
-    """Windows that share elements or not, as the stride says."""
+    """Return the gradient for windows that overlap or not, depending on the stride."""
     window = ((2, 3, 2), stride, (1, 1, 0), (1, 1, 1), False)
     _, indices = aten.max_pool3d_with_indices(x, *window)
     return aten.max_pool3d_with_indices_backward(g, x, *window, indices)
 
 
 def fold(columns: torch.Tensor, stride: list[int]) -> torch.Tensor:
-    """Windows that overlap, or with gaps between them."""
+    """Sum windows that overlap or have gaps between them, depending on the stride."""
     return aten.col2im(columns, [5, 67], [2, 3], [1, 2], [1, 1], stride)
 
 
 def rows() -> Iterator[Case]:
-    """Maxima of windows of rows, without their places."""
+    """Generate 1-D max pooling without indices."""
     for dtype in DTYPES["REAL"]:
         x = values(3, 140, dtype=dtype, low=-9, high=9)
         for window in ((2,), (5, 3, 2), (3, 1, 1, 4)):
-            # PyTorch's CPU has none for some types.
+            # PyTorch's CPU kernel supports only floating-point dtypes.
             yield case(f"max_pool1d {window} {TAGS[dtype]}", F.max_pool1d, x, *window,
                        reference="same" if dtype in FLOAT else "none")  # fmt: skip
 
 
 def boxes() -> Iterator[Case]:
-    """Averages of boxes: of even sizes, with padding, and shares of what they do not divide."""
+    """Generate 3-D average pooling: cubic windows, padding, ceil_mode, and adaptive windows of different sizes."""
     for dtype in FLOAT:
         x = values(2, 3, 4, 7, 39, dtype=dtype)
         for window in ((2,), ((3, 2, 3), (1, 2, 2), (1, 1, 1), True, False), (2, 3, 0, True, True, 5)):
-            # PyTorch's CPU has no kernel for halves: float64 stands for it.
+            # Compare with float64, because PyTorch has no half-precision kernel on the CPU.
             yield case(f"avg_pool3d {window} {TAGS[dtype]}", F.avg_pool3d, x, *window)
         yield case(f"adaptive_avg_pool3d {TAGS[dtype]}", F.adaptive_avg_pool3d, x, (3, 4, 17))
 
 
 def whole_numbers() -> Iterator[Case]:
-    """Kernels that move or average integers."""
+    """Generate integer average pooling and im2col."""
     x = values(2, 3, 9, 70, dtype=torch.int64, low=-99, high=99)
     yield case("avg_pool2d i64", F.avg_pool2d, x, 3, 2, 1, True, False, reference="same")
     yield case("avg_pool3d i64", F.avg_pool3d, x, (2, 3, 2), reference="same")
@@ -80,11 +80,11 @@ def whole_numbers() -> Iterator[Case]:
 
 
 def windows() -> Iterator[Case]:
-    """Maxima of windows from tables, and sums of windows."""
+    """Generate 3-D max pooling, im2col and col2im."""
     for dtype in DTYPES["REAL"]:
         x, g = values(2, 3, 4, 7, 9, dtype=dtype, low=-9, high=9), values(2, 3, 3, 3, 3, dtype=dtype, low=-9, seed=1)
         yield case(f"max_pool3d {TAGS[dtype]}", max_pool3d, x, reference="same")
-        # PyTorch's CPU has no gradient for integers.
+        # PyTorch has no integer gradient on the CPU.
         yield case(f"max_pool3d gradient {TAGS[dtype]}", max_pool3d_gradient, x, g, (2, 3, 3),
                    reference="same" if dtype in FLOAT else "none")  # fmt: skip
         if dtype in FLOAT:
@@ -104,7 +104,7 @@ def windows() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """Generate the cases of this file."""
     yield from windows()
     yield from rows()
     yield from whole_numbers()
@@ -117,7 +117,7 @@ def cases() -> Iterator[Case]:
                 return x.to(memory_format=memory_format)
 
             x, g = image(13, 27, 0), image(7, 14, 1)
-            # PyTorch's CPU has no gradient for integers.
+            # PyTorch has no integer gradient on the CPU.
             yield case(f"max_pool2d of {where} {TAGS[dtype]}", max_pool, x, g,
                        reference="same" if dtype in FLOAT else "none")  # fmt: skip
             yield case(f"max_pool2d of tiles of {where} {TAGS[dtype]}", max_pool, x, image(6, 9, 3), [2, 3], [2, 3],

@@ -10,11 +10,11 @@ from tables import DTYPES, FLOAT, TAGS
 
 from kernel_cases import Case, case, values
 
-N = 2500  # more than a chunk
+N = 2500  # several chunks
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """Generate the cases of this file."""
     for dtype in DTYPES["ALL"]:
         tag, x = TAGS[dtype], torch.zeros(N, dtype=dtype)
         functions = {"bernoulli": lambda t: t.bernoulli_(0.3), "random": lambda t: t.random_(0, 2)}

@@ -1,4 +1,4 @@
-"""Reductions along rows, along columns, and split ones."""
+"""Reductions along rows, along columns, and split over several threadgroups."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ REDUCTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "norm_max": lambda x, dim: vector_norm(x, float("inf"), dim),
     "norm_min": lambda x, dim: vector_norm(x, -float("inf"), dim),
 }
-# The last one is long enough, with few enough results, to be split.
+# The last one is long and has a single result, so the launcher splits it.
 SHAPES = {"rows": ((7, 261), 1), "columns": ((67, 45), 0), "parts of rows": ((33000,), 0)}
 
 
 def factors(dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    """Mostly 1, to keep products small."""
+    """Return mostly ones, to keep products small."""
     x = torch.ones(shape, dtype=dtype)
     x.view(-1)[::97] = 2 if dtype != torch.bool else True
     return x
@@ -54,7 +54,7 @@ def complex_sums() -> Iterator[Case]:
 
 
 def extrema() -> Iterator[Case]:
-    """Few elements, and enough for several threadgroups."""
+    """Use sizes for one threadgroup and for several."""
     for dtype in DTYPES["ALL"]:
         for shape in ((7, 261), (70_001,)):
             x = values(*shape, dtype=dtype)
@@ -99,7 +99,7 @@ def traces() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """All cases of this file."""
+    """Generate the cases of this file."""
     yield from reductions()
     yield from complex_sums()
     yield from extrema()

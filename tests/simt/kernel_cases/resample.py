@@ -1,4 +1,4 @@
-"""Interpolation, padding and separable average pooling; searchsorted."""
+"""Interpolation, padding, separable average pooling, grid_sample, pixel shuffles and searchsorted."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ aten = torch.ops.aten
 
 
 def resampled() -> Iterator[Case]:
-    """One dimension and several, whose types in between are float."""
+    """Resample one dimension, and several with float intermediate results."""
     for dtype in FLOAT:
         tag = TAGS[dtype]
         line, plane = values(2, 3, 70, dtype=dtype), values(2, 3, 17, 19, dtype=dtype)
         for mode in ("nearest", "linear"):
             yield case(f"{mode} of a line {tag}", lambda x, m=mode: F.interpolate(x, scale_factor=2.5, mode=m), line)
-        for mode in ("nearest", "bilinear", "bicubic"):  # one tap, two taps, more
+        for mode in ("nearest", "bilinear", "bicubic"):  # one, two and four taps
             yield case(f"{mode} of a plane {tag}", lambda x, m=mode: F.interpolate(x, (9, 40), mode=m), plane)
             yield case(f"{mode}, larger {tag}", lambda x, m=mode: F.interpolate(x, (30, 40), mode=m), plane)
         g = values(2, 3, 75, dtype=dtype)
@@ -36,7 +36,7 @@ def resampled() -> Iterator[Case]:
 
 
 def searched() -> Iterator[Case]:
-    """In one row for all, and in rows of their own."""
+    """Search one row of boundaries for all inputs, and one row per input row."""
     for dtype in DTYPES["REAL"]:
         tag = TAGS[dtype]
         rows = values(3, 20, dtype=dtype).sort(1).values
@@ -46,14 +46,14 @@ def searched() -> Iterator[Case]:
 
 
 def grid_sampler(x: torch.Tensor, grid: torch.Tensor, g: torch.Tensor, mode: int) -> tuple[torch.Tensor, ...]:
-    """The result and both gradients, with reflection."""
+    """Return the result and both gradients, with reflection padding."""
     dims = x.dim() - 2
     forward, backward = getattr(aten, f"grid_sampler_{dims}d"), getattr(aten, f"grid_sampler_{dims}d_backward")
     return forward(x, grid, mode, 2, False), *backward(g, x, grid, mode, 2, False, [True, True])
 
 
 def grids() -> Iterator[Case]:
-    """Multiples of 1/8, so that no coordinate is rounded in any type."""
+    """Use coordinates that every dtype can represent."""
     for dtype in FLOAT:
         for dims, mode in ((2, 0), (2, 1), (2, 2), (3, 0), (3, 1)):
             x = integers(2, 5, *(3, 4, 8)[-dims:], dtype=dtype)
@@ -63,7 +63,7 @@ def grids() -> Iterator[Case]:
 
 
 def shuffled() -> Iterator[Case]:
-    """Pixels of elements of every size."""
+    """Shuffle pixels of every element size."""
     for dtype in (torch.int8, torch.float16, torch.float32, torch.int64):
         for factor in (2, 3):
             x = values(2, 2 * factor**2, 3, 40, dtype=dtype)

@@ -9,13 +9,13 @@ from tables import DTYPES, FLOAT, TAGS
 
 from kernel_cases import Case, case, values
 
-LONG = 700  # sorted by radix; several elements a thread
+LONG = 700  # uses a radix sort with several elements per thread
 SCANNED = {"rows": ((2, LONG), 1), "many rows": ((66, 40), 1), "columns": ((21, 45), 0)}
 CHUNKS = {"a row in chunks": ((1, 20001), 1), "columns in chunks": ((1500, 5), 0)}  # on GPUs
 
 
 def scanned(dtype: torch.dtype) -> Iterable[tuple]:
-    """Names of shapes, each with its shape and the dimension to scan."""
+    """Return names of cases, each with a shape and the dimension to scan."""
     return (SCANNED | CHUNKS if dtype in (torch.float32, torch.float16, torch.int64) else SCANNED).items()
 
 
@@ -25,7 +25,7 @@ def scans() -> Iterator[Case]:
         for where, (shape, dim) in scanned(dtype):
             x = values(*shape, dtype=dtype, low=0 if dtype in FLOAT else -3)
             label = f"of {where} {TAGS[dtype]}"
-            # The type is given: integers would be summed as long.
+            # Scan in place to keep the dtype: cumsum() would sum integers as int64.
             yield case(f"cumsum {label}", lambda x, d: x.clone().cumsum_(d), x, dim, reference=reference)
             near_one = values(*shape, dtype=dtype, low=0.99, high=1.01)
             yield case(f"cumprod {label}", lambda x, d: x.clone().cumprod_(d), near_one, dim, reference=reference)
@@ -52,7 +52,7 @@ def sorts() -> Iterator[Case]:
                 yield case(f"topk {label}", lambda x: torch.topk(x, 17).values, x, reference="same")
                 yield case(f"median {label}", lambda x: x.median(1).values, x, reference="same")
             if size == LONG:
-                long = values(2, 4100, dtype=dtype)  # more than a threadgroup holds
+                long = values(2, 4100, dtype=dtype)  # exceeds the memory of a threadgroup
                 yield case(f"sort of tiles {TAGS[dtype]}", lambda x: torch.sort(x, stable=True), long, reference="same")
             yield case(f"mode {label}", lambda x: x.mode(1).values, x, reference="same")
             yield case(f"mode of long rows {label}", lambda x: x.repeat(1, 4).mode(1).values, x, reference="same")

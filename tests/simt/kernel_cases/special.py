@@ -1,4 +1,4 @@
-"""Special functions: each of metal/elementwise/special.def."""
+"""All special functions of metal/elementwise/special.def."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from tables import FLOAT, TAGS, rows
 from kernel_cases import Case, case, gapped, values
 
 ROWS, COLUMNS = 9, 35
-# Where a function is defined, and far from its poles.
+# Ranges in which the functions are defined and far from poles.
 DOMAIN = {"special_ndtri": (0.05, 0.95), "erfinv": (-0.9, 0.9)}
 POSITIVE = ("bessel_y", "bessel_k", "lgamma", "digamma", "entr")
 
 
 def function_of(name: str) -> Callable[..., torch.Tensor]:
-    """The operator of a row."""
+    """Return the operator of a row of special.def."""
     module = torch.special if name.startswith("special_") else torch
     return getattr(module, name.removeprefix("special_"))
 
 
 def domain_of(name: str) -> tuple[float, float]:
-    """Its arguments."""
+    """Return the range of arguments to test."""
     return DOMAIN.get(name, (0.5, 6) if any(part in name for part in POSITIVE) else (-3, 3))
 
 
 def second_operand(name: str, x: torch.Tensor) -> torch.Tensor:
-    """The other operand beside `x`: the order of polynomials, otherwise a positive number."""
+    """Return the second operand: the order of a polynomial, or else a positive number."""
     other = values(*x.shape, dtype=torch.float32, low=0, high=9, seed=1)
     return (other.floor() if "polynomial" in name else other + 0.5).to(x.dtype)
 
@@ -36,14 +36,14 @@ def gradient_cases() -> Iterator[Case]:
     a, x = values(ROWS, COLUMNS, low=0.3, high=20), values(ROWS, COLUMNS, low=0.1, high=20, seed=1)
     part = values(ROWS, COLUMNS, low=0.05, high=0.95, seed=2)
     for label, layout in {"": lambda t: t, "of gapped": gapped}.items():
-        # Approximations of three digits, of which tests/ops/random/test_sample.py has the values.
+        # These approximations have three correct digits, so tests/ops/random/test_sample.py checks their values.
         yield case(f"gamma gradient {label}", torch._standard_gamma_grad, layout(a), layout(x), reference="none")
         yield case(f"Dirichlet gradient {label}", torch._dirichlet_grad, layout(part), layout(a), layout(a + x),
                    reference="none")  # fmt: skip
 
 
 def cases() -> Iterator[Case]:
-    """Of one number and of two, dense and with gaps."""
+    """Generate unary and binary functions, for dense and strided inputs."""
     yield from gradient_cases()
     for dtype in FLOAT:
         x = values(ROWS, COLUMNS, dtype=dtype, low=-30, high=30)

@@ -29,7 +29,7 @@ kernel void branches(device float* out [[buffer(0)]], uint i [[thread_position_i
   device float* o = out + i * 6;
   if (lane < 10) o[0] = simd_sum(1.0f); else o[0] = -simd_sum(1.0f);
   float rounds = 0;
-  for (uint k = 0; k <= lane; ++k) rounds += simd_sum(1.0f);  // fewer lanes each time
+  for (uint k = 0; k <= lane; ++k) rounds += simd_sum(1.0f);  // fewer lanes are active in each iteration
   o[1] = rounds;
   o[2] = simd_sum(1.0f);  // all again
   float odd = 0;
@@ -43,7 +43,7 @@ kernel void branches(device float* out [[buffer(0)]], uint i [[thread_position_i
   }
 }
 
-// A loop that lanes leave in the middle, with barriers after it.
+// Lanes leave the loop from the middle, in different iterations, and barriers follow.
 kernel void left_early(device float* out [[buffer(0)]], device const uint* limits [[buffer(1)]],
                        uint i [[thread_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
   threadgroup float sums[32];
@@ -92,7 +92,7 @@ kernel void positions(device uint* out [[buffer(0)]], uint3 p [[thread_position_
   for (uint k = 0; k < 31; ++k) o[k] = values[k];
 }
 
-// Each declaration has memory of its own, seen by all threads.
+// Each threadgroup variable has its own memory, which all threads share.
 struct Pair {
   float2 a;
   int b[3];
