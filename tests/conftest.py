@@ -17,7 +17,7 @@ environment.prefer_own_programs()
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Skip kernel tests where a vendor library is preferred; test_vendor_off.py runs them in another process."""
+    """Skip kernel tests if a vendor library is preferred. test_vendor_off.py runs them in another process."""
     return True if vendor.is_preferred() and collection_path in vendor.KERNEL_TESTS else None
 
 
@@ -46,7 +46,7 @@ def simt_library() -> Path:
 def seeded() -> None:
     """Seed the generators, so that a test's outcome does not depend on the tests that ran before it.
 
-    torch.manual_seed also records the call stack for every other GPU type, which takes a millisecond.
+    torch.manual_seed would also record the call stack for every other GPU type, which takes a millisecond.
     """
     torch.default_generator.manual_seed(0)
     torch.mpsx.manual_seed(0)

@@ -26,7 +26,7 @@ MINOR = ".".join(torch.__version__.split(".")[:2])
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `code` in a new Python process; a variable set to the empty string is removed."""
+    """Run `code` in a new Python process. Removes variables that are set to the empty string."""
     merged = {key: value for key, value in {**os.environ, **environment}.items() if value}
     command = [sys.executable, "-c", code]
     return subprocess.run(command, check=False, capture_output=True, text=True, env=merged, timeout=120)

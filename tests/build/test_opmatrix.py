@@ -299,7 +299,7 @@ def test_where() -> None:
         r"host softmax forward +native f32,f16,bf16",
     ):  # fmt: skip
         assert re.search(pattern, run.stdout), run.stdout
-    name = "nosuch" + "operator"  # split, so that this file does not contain the name
+    name = "nosuch" + "operator"  # split, because where.py must not find the name in this file
     unknown = subprocess.run([sys.executable, "tools/where.py", name], cwd=ROOT, check=False,
                              capture_output=True, text=True)  # fmt: skip
     assert unknown.returncode == 1

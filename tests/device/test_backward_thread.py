@@ -25,7 +25,7 @@ def _only_where_kernels_run_on_the_cpu() -> None:
 
 
 class Recorder(torch.autograd.Function):
-    """Identity whose backward records its thread and launches a kernel on it."""
+    """An identity function whose backward records its thread and launches a kernel on it."""
 
     threads: list[int]
 
@@ -111,7 +111,7 @@ BACKWARD_CASES: list[Callable[[], None]] = [
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("run_backward", BACKWARD_CASES, ids=lambda case: case.__name__)
 def test_runs_on_the_calling_thread(run_backward: Callable[[], None], enabled: bool) -> None:
-    """Run on the main thread and on another one; the user's multithreading setting is unchanged afterwards."""
+    """Run on the main thread and on another one. The user's multithreading setting does not change."""
 
     def run() -> None:
         with torch.autograd.set_multithreading_enabled(enabled):

@@ -99,7 +99,7 @@ BACKENDS = ("CPU", "PrivateUse1", "MPSX")
 
 
 def outcome(make: Make, call: Callable[[torch.Tensor], object], mode: str, d: str) -> object:
-    """Return the result of `call` on a container, or its exception; `mode` selects where inference mode applies."""
+    """Return the result of `call` on a container, or its exception. `mode` selects where inference mode applies."""
     try:
         with torch.inference_mode(mode in ("inference_outside", "inference_only")):
             x = make(d)

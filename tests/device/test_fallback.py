@@ -42,7 +42,7 @@ def test_warns_once_per_operator(loud_fallback: None) -> None:
 
 
 def test_cpu_scalar_input_and_cpu_out() -> None:
-    """An input scalar may be on the CPU; an out= tensor may not."""
+    """An input scalar may be on the CPU, but an out= tensor may not."""
     x = torch.ones(3, device="mpsx")
     assert torch.hypot(x, torch.tensor(2.0)).device.type == "mpsx"
     for out in (torch.empty(0, dtype=torch.long), torch.empty((), dtype=torch.long)):
@@ -155,7 +155,7 @@ def test_nothing_is_copied(silent_fallback: None) -> None:
 
 @pytest.mark.sweep  # measures time, so it needs an idle machine
 def test_fallback_overhead_is_below_a_microsecond(silent_fallback: None) -> None:
-    """Compare with the CPU call; the minimum over many runs of this thread's time is robust to a busy machine."""
+    """Compare with the CPU call. The minimum thread time of many runs is reliable even on a busy machine."""
 
     def microseconds(device: str) -> float:
         x, out = torch.ones(10, device=device), torch.empty(10, device=device)
@@ -312,7 +312,7 @@ def test_vendor_operators_do_not_warn(loud_fallback: None) -> None:
     assert calls("aten::mm.out") == 0
 
 
-# Operators without an mpsx kernel: a vendor library runs them on the host driver; they fall back on all other drivers.
+# Operators without an mpsx kernel. The host driver runs them in a vendor library, and other drivers fall back.
 LIBRARY_ONLY = {
     "aten::convolution": lambda: torch.conv1d(*(torch.ones(1, 1, 8, dtype=torch.double).to("mpsx") for _ in range(2))),
 }

@@ -1,4 +1,4 @@
-"""Fault injection, each test in its own process, which must exit cleanly."""
+"""Fault injection. Each test runs in its own process, which must exit cleanly."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _REASONS = {
 }
 LEFT_OUT = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 
-# torch.accelerator's functions query the device directly, so torch.mpsx need not have them; call each one instead.
+# torch.accelerator queries the device directly, so torch.mpsx does not need its functions. Call each one instead.
 ACCELERATOR = {
     "current_accelerator": lambda f: f().type == "mpsx",
     "current_device_idx": lambda f: f() == 0,

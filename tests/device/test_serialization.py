@@ -100,7 +100,7 @@ def test_storage_methods() -> None:
 
 
 def test_location_is_not_mistaken_for_mps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch's own handler claims every location that starts with "mps" unless a handler with higher priority does."""
+    """PyTorch's handler for mps claims every location that starts with "mps", so ours needs a higher priority."""
     # A failed torch.load leaves its map_location in a thread-local, which later calls would use.
     monkeypatch.setattr(torch.serialization._serialization_tls, "map_location", None)
     loaded = torch.load(saved(torch.ones(1, device="mpsx")), map_location="mpsx:0")

@@ -1,4 +1,4 @@
-"""A differential fuzzer: calls operators at random on mpsx and on the CPU, and prints each difference on one line.
+"""A differential fuzzer that calls random operators on mpsx and on the CPU and prints one line per difference.
 
     python -m tests.fuzz --seconds 3600 --seed 7 --ops 'pool|conv' --driver simt
     python -m tests.fuzz --case 7:120:3        repeat one case

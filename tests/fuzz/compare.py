@@ -194,7 +194,7 @@ def significant(t: torch.Tensor) -> list[int]:
 
 
 def compare(case: Case, note: object = lambda phase: None) -> Finding | None:
-    """Run a case on both devices and compare; calls `note` with the name of each phase."""
+    """Run a case on both devices and compare. Calls `note` with the name of each phase."""
     choice = tied(case)
     if choice and case.form == "grad" and repeats(*choice):
         return None

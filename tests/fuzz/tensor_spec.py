@@ -31,7 +31,7 @@ class TensorSpec:
         return self.base.dtype
 
     def text(self, names: dict[int, str]) -> str:
-        """Format as an expression; `names` are the names of the bases."""
+        """Format as a Python expression. `names` has the names of the bases."""
         dense = torch.empty(self.size, device="meta").stride() == self.stride
         if dense and self.offset == 0 and self.base.numel() == torch.Size(self.size).numel():
             shape = ", ".join(map(str, self.size))
@@ -54,7 +54,7 @@ def of(t: torch.Tensor, grad: bool = False) -> TensorSpec:
 
 
 def make(tree: object, device: str) -> object:
-    """Create arguments on a device; tensors that share a base share memory."""
+    """Create arguments on a device. Tensors that share a base share memory."""
     bases: dict[int, torch.Tensor] = {}
 
     def build(value: object) -> object:
@@ -70,7 +70,7 @@ def make(tree: object, device: str) -> object:
 
 
 def literal(t: torch.Tensor) -> str:
-    """Format a base as an expression; `d` is the device."""
+    """Format a base as a Python expression, in which `d` is the device."""
     kind = f"dtype={t.dtype}, device=d"
     if t.numel() > 64:
         if torch.equal(t, t[:1].expand(t.numel())):

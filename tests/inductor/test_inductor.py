@@ -36,7 +36,7 @@ def assert_same(found, expected):
             assert_same(a, b)
         return
     assert found.device.type == "mpsx"
-    # Generated code computes half and bfloat in float and rounds once; the CPU rounds after every operation.
+    # Generated code computes half and bfloat in float and rounds once. The CPU rounds after every operation.
     loose = {torch.float16: {"atol": 5e-3, "rtol": 5e-3}, torch.bfloat16: {"atol": 5e-2, "rtol": 2e-2}}
     float32 = {"atol": 2e-5, "rtol": 2e-5}
     tolerance = loose.get(expected.dtype, float32 if expected.dtype == torch.float32 else {})

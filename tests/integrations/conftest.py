@@ -11,6 +11,6 @@ import mpsx
 
 @pytest.fixture(autouse=True)
 def allow_fallbacks() -> Iterator[None]:
-    """Silence fallback warnings: these tests are about the libraries' own choices."""
+    """Silence fallback warnings, because the libraries choose the operators."""
     with mpsx.fallback.using_mode("silent"):
         yield

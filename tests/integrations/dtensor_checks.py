@@ -114,7 +114,7 @@ def fsdp2_from_meta(rank: int) -> None:
 
 def _attention_case(shard: object, dtype: torch.dtype, heads: int, key_heads: int, mask: torch.Tensor | None,
                     causal: bool = False) -> list[str]:  # fmt: skip
-    """Compare attention and its gradients with the CPU; return the names of the operators that ran."""
+    """Compare attention and its gradients with the CPU. Returns the names of the operators that ran."""
     from torch.distributed.tensor import distribute_tensor
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -167,7 +167,7 @@ def dtensor_attention(rank: int) -> None:
                 _attention_case(shard, dtype, 4, 4, mask)
         ran = _attention_case(shard, torch.float32, 4, 4, None, causal=True)
         assert fused in ran and f"{fused}_backward" in ran, ran
-    for heads, key_heads in ((4, 2), (6, 3), (4, 1)):  # grouped-query; the last two cannot be sharded by heads
+    for heads, key_heads in ((4, 2), (6, 3), (4, 1)):  # GQA; the last two cannot be sharded by heads
         _attention_case(Shard(1) if key_heads > 1 else Shard(0), torch.float32, heads, key_heads, None)
     with mpsx.fallback.using_mode("error"):
         _attention_case(Shard(1), torch.float32, 4, 4, None)

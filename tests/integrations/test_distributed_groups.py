@@ -105,7 +105,7 @@ for use in (torch.accelerator.set_device_index, torch.mpsx.set_device, torch.mps
 
 @pytest.mark.parametrize(("value", "count"), [("2", 2), ("many", 1)])
 def test_device_indices_before_a_group_exists(value: str, count: int) -> None:
-    """torchrun sets the number of local processes; that many device indices all refer to the one device."""
+    """torchrun sets the number of local processes. That many device indices all refer to the single device."""
     done = subprocess.run([sys.executable, "-c", INDICES.format(count=count)], check=False, text=True,
                           capture_output=True, env=os.environ | {"LOCAL_WORLD_SIZE": value})  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Well-known models train and infer on mpsx as on the CPU, with nothing on the fallback (tools/bench/zoo)."""
+"""Well-known models (tools/bench/zoo) train and infer on mpsx as on the CPU, without fallbacks."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_inference_at_published_size(name: str) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ZOO)
 def test_training_step_at_published_size(name: str) -> None:
-    """Run one step with dropout: nothing falls back, and the loss is finite."""
+    """Run one step with dropout. No operator falls back, and the loss is finite."""
     model = ZOO[name]
     network, batch = model.build(False).to("mpsx"), on(model.batch(False), "mpsx")
     optimizer = torch.optim.AdamW(network.parameters(), 1e-4)

@@ -40,7 +40,7 @@ def in_process(files: list[str], **environment: str) -> None:
 
 
 def test_kernels_with_checks(simt_library: Path) -> None:
-    """The simt driver reports nothing for correct kernels."""
+    """The simt driver reports no errors for correct kernels."""
     in_process(FILES, MPSX_DRIVER="simt")
 
 

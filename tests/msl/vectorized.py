@@ -73,7 +73,7 @@ def files(names: list[str]) -> list[Path]:
 
 
 def compile_records(source: Path, isa: str) -> Iterator[tuple[str, str]]:
-    """Translate and compile a kernel file; yield C++ text and the compiler's optimization record."""
+    """Translate and compile a kernel file. Yields C++ text and the compiler's optimization record."""
     compiler = find_compiler()
     if "clang" not in compiler.description:
         raise SystemExit(f"vectorized: expected clang as the compiler of kernels, got {compiler.description}")

@@ -46,7 +46,7 @@ def cotangents(outputs: Iterable[torch.Tensor], seed: int) -> Tensors:
 
 
 def sharing(arguments: object, results: object) -> list[tuple[list[bool], int, bool]]:
-    """Return for each result the arguments whose storage it shares, its storage offset, and whether it is a view."""
+    """For each result, return which arguments share its storage, its storage offset, and whether it is a view."""
     strided = [t for t in tensors(arguments) if t.layout == torch.strided]
     outputs = [r for r in tensors(results) if r.layout == torch.strided]
     shared = [(r, [storage(r) == storage(a) for a in strided]) for r in outputs]
@@ -78,7 +78,7 @@ def without_order(op: OpInfo, sample: SampleInput, results: object, *, selects: 
 
 
 def check_forward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Compare results and aliasing; return the number of samples compared."""
+    """Compare results and aliasing. Returns the number of samples compared."""
     compared = 0
     for sample in samples(op, dtype, count):
         cpu, device = on_cpu(sample), on_device(op, sample)
@@ -155,7 +155,7 @@ Derivatives = Callable[[OpInfo, SampleInput, Arguments, Watch], Gradients]
 
 def check_derivatives(derivatives: Derivatives, op: OpInfo, dtype: torch.dtype, count: int | None,
                       watch: Watch = nullcontext) -> int:  # fmt: skip
-    """Compare derivatives; return the number of samples that have any."""
+    """Compare derivatives. Returns the number of samples that have any."""
     compared = 0
     for sample in samples(op, dtype, count, requires_grad=True):
         try:
@@ -181,15 +181,15 @@ def check_derivatives(derivatives: Derivatives, op: OpInfo, dtype: torch.dtype, 
 
 
 def check_backward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Compare gradients; return the number of samples that have any."""
+    """Compare gradients. Returns the number of samples that have any."""
     return check_derivatives(gradients, op, dtype, count, watch)
 
 
 def check_double_backward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Compare second gradients; return the number of samples that have any."""
+    """Compare second gradients. Returns the number of samples that have any."""
     return check_derivatives(second_gradients, op, dtype, count, watch)
 
 
 def check_forward_mode(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Compare forward-mode derivatives; return the number of samples that have any."""
+    """Compare forward-mode derivatives. Returns the number of samples that have any."""
     return check_derivatives(tangents, op, dtype, count, watch)

@@ -1,4 +1,4 @@
-"""Check while testing that operators still use native kernels if the committed support matrix says so."""
+"""Check during OpInfo tests that operators still run as the committed support matrix says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .checks import Watch
 
 @cache
 def committed() -> summary.Summary:
-    """Load the summary for the current driver, or an empty one if there is none for this torch version."""
+    """Load the summary for the current driver, or an empty one for another torch version."""
     found = summary.load(str(mpsx.driver()["name"]))
     version = torch.__version__.partition("+")[0].rpartition(".")[0]
     return found if found and found.torch.rpartition(".")[0] == version else summary.Summary(version)
@@ -31,7 +31,7 @@ def committed() -> summary.Summary:
 
 @contextmanager
 def still_runs(name: str, direction: str, dtype: torch.dtype) -> Iterator[Watch]:
-    """Yield a `watch` for a check; afterwards require that each sample ran as well as the summary says."""
+    """Yield a `watch` for a check, and afterwards require that each sample ran as well as the summary says."""
     logs: list[list[str]] = []
 
     @contextmanager

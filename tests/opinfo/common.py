@@ -36,8 +36,8 @@ CPU_ARGUMENTS = {"tensor_split"}
 # Operators that return uninitialized memory: compare everything but the values.
 UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 
-# Random operators. The device's generator is Philox, the CPU's is the Mersenne Twister, so values differ by design.
-# Compare shapes, dtypes and strides, and check that the same seed gives the same values again.
+# Random operators. Values differ by design, because the device uses Philox and the CPU the Mersenne Twister. Compare
+# shapes, dtypes and strides, and check that a seed always gives the same values.
 RANDOM = {
     "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "normal", "normal.in_place",
     "normal.number_mean", "nn.functional.alpha_dropout", "nn.functional.dropout", "nn.functional.dropout2d",
@@ -193,7 +193,7 @@ def in_double(arguments: Arguments) -> Arguments:
 
 
 def error(result: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the largest absolute difference; equal infinities and matching NaNs count as 0, other NaNs as infinite."""
+    """Return the largest absolute difference. Equal infinities and NaN pairs count as 0, other NaNs as infinite."""
     same = torch.isclose(result, exact, rtol=0, atol=0, equal_nan=True)
     return torch.where(same, 0, result - exact).abs().nan_to_num(nan=torch.inf).max().item()
 
@@ -219,7 +219,7 @@ def assert_close(have: torch.Tensor, want: torch.Tensor, exact: Callable[[], tor
 
 
 def names_device(arguments: Arguments) -> bool:
-    """Return whether the call has a tensor or device argument; otherwise its result is on the CPU, the default."""
+    """Return whether the call has a tensor or device argument. Otherwise, its result is on the CPU, the default."""
     return any(isinstance(leaf, torch.Tensor | torch.device) for leaf in tree_leaves(arguments))
 
 

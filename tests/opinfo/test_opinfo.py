@@ -39,10 +39,10 @@ pytestmark = [
 
 FEW = 2
 SOME = 6
-# Operators whose samples have no output that depends differentiably on a floating-point input.
+# Operators without a differentiable output for any sample.
 NO_GRADIENT = {"empty_like", "new_empty", "normal.number_mean"}
 
-# Results that are small differences of much larger terms, so that float32 has no correct digits on either device.
+# Results are small differences of large terms, so float32 has no correct digits on either device.
 CANCELLING = {"cov": "the gradient of aweights", "linalg.householder_product": "second gradients"}
 CANCELLING_TWICE = {"polar": "the second gradients of the sign, differences of terms fifty times as large"}
 
@@ -153,7 +153,7 @@ def with_dtypes(dtypes: Callable[[OpInfo], Iterable[torch.dtype]]) -> pytest.Mar
 
 
 def higher_order(op: OpInfo, *, twice: bool) -> set[torch.dtype]:
-    """Return the dtypes in which higher derivatives are compared; PyTorch's own tests use only float64."""
+    """Return the dtypes for comparing higher derivatives. PyTorch's own tests use only float64."""
     cancels = op_id(op) in CANCELLING or (twice and op_id(op) in CANCELLING_TWICE)
     single = set() if cancels else {torch.float32, torch.complex64}
     return single | {torch.float64, torch.complex128}

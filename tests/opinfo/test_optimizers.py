@@ -17,7 +17,7 @@ SHAPES = ((7, 5), (11,), (3, 4, 2), ())
 
 
 def implementations(info: OptimizerInfo) -> list[dict[str, bool]]:
-    """Return the options that select each implementation; {} is the for-loop."""
+    """Return the options that select each implementation. {} selects the for-loop."""
     found: list[dict[str, bool]] = [{}]
     for flag in info.supported_impls:
         if flag != "fused" or "cpu" in info.supports_fused_on:

@@ -1,5 +1,6 @@
-"""Overloads for which PyTorch's MPS backend has a kernel do not fall back to the CPU. Calls each overload of
-mps_operators.txt."""
+"""Overloads with a kernel in PyTorch's MPS backend do not fall back to the CPU.
+
+Calls each overload of mps_operators.txt."""
 
 from __future__ import annotations
 

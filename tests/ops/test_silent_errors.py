@@ -120,7 +120,7 @@ ROWS = 2**31 // 64 + 8  # with 64 columns, more elements than 31 bits can index
 
 @pytest.fixture(scope="module")
 def long_table() -> torch.Tensor:
-    """Allocate 4 GiB of address space, of which only written pages use memory."""
+    """Allocate 4 GiB of address space. Only written pages use memory."""
     table = torch.empty(ROWS, 64, dtype=torch.float16, device=DEVICE)
     rows = torch.randn(16, 64, dtype=torch.float16)
     table[:8], table[-8:] = rows[:8].to(DEVICE), rows[8:].to(DEVICE)
@@ -339,7 +339,7 @@ def test_189690_non_blocking_copies_keep_their_source() -> None:
     for seed, copy in enumerate(copies):
         want = numbers(seed)
         assert seed % 2 or torch.equal(copy.cpu(), want)
-        # A source overwritten before synchronize() may be copied before or after, as on CUDA; freed memory may not.
+        # As on CUDA, a copy may see a source that is overwritten before synchronize(), but not freed memory.
         assert torch.equal(copy.cpu(), want) or copy.isnan().all()
     back = [copy.to("cpu", non_blocking=True) for copy in copies]
     torch.mpsx.synchronize()

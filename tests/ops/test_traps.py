@@ -169,7 +169,7 @@ def test_10_autocast_leaves_unlisted_operators_alone() -> None:
 
 
 def test_11_numpy_view_shares_memory() -> None:
-    """torch rejects .numpy() for this device; numpy_view is the replacement."""
+    """PyTorch rejects .numpy() for this device. numpy_view replaces it."""
     x = torch.arange(3.0, device="mpsx")
     array = mpsx.numpy_view(x)
     array[0] = 5
@@ -187,7 +187,7 @@ def test_12_one_warning_per_operator(loud_fallback: None) -> None:
 
 
 def test_13_one_registration_serves_all_variants() -> None:
-    """Registering the out= variant of a structured operator suffices; the fallback is also called only through it."""
+    """A structured operator needs only its out= variant registered. The fallback is also called only through it."""
     x, values = torch.rand(4, device="mpsx"), torch.empty(0, dtype=torch.uint64, device="mpsx")
     assert fell_back(lambda: torch.hash_tensor(x)) == {"aten::hash_tensor.out"}
     assert fell_back(lambda: torch.hash_tensor(x, out=values)) == {"aten::hash_tensor.out"}

@@ -65,7 +65,7 @@ needs_clang = pytest.mark.skipif(mpsx.driver()["name"] in ("cuda", "metal"), rea
 @pytest.mark.parametrize("how", ["kill", "exit in a thread", pytest.param("group", marks=pytest.mark.sweep)])
 def test_compilers_exit_with_a_killed_caller(tmp_path, hanging_compiler, how) -> None:
     code = f"import torch, mpsx; mpsx.compile_shader({SOURCE.format(name='f')!r})"
-    if how == "exit in a thread":  # a thread other than the main thread starts the compiler; the main thread exits
+    if how == "exit in a thread":  # the main thread exits while another thread runs the compiler
         code = ("import threading, time, os, torch, mpsx\n"
                 f"work = lambda: mpsx.compile_shader({SOURCE.format(name='f')!r})\n"
                 "threading.Thread(target=work, daemon=True).start()\n"

@@ -1,4 +1,4 @@
-"""mpsx.compile_shader with many kernels: the source is checked at once, each kernel is compiled on first use."""
+"""mpsx.compile_shader with many kernels checks the source immediately and compiles each kernel on first use."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ const char* kept(std::string s) {
 
 extern "C" {
 
-// Returns null on failure; message() has the error.
+// Returns null on failure, with the error in message().
 Driver* open_driver(const char* directory) {
   try {
     return make_simt_driver(directory, &in_order).release();

@@ -8,7 +8,7 @@ import torch
 def assert_as_accurate(got: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor, times: float = 2.0) -> None:
     """Require an RMS error of at most `times` the CPU's, plus one rounding to the dtype, and no element far off.
 
-    For few elements, whose errors vary too much, accept torch.testing's tolerance or four times the bound.
+    The errors of few elements vary too much, so also accept torch.testing's tolerance or four times the bound.
     """
     assert got.dtype == cpu.dtype
     assert got.shape == cpu.shape == exact.shape

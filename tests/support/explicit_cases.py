@@ -20,7 +20,7 @@ def randn(*shape: int, seed: int = 0) -> torch.Tensor:
 
 @dataclass(eq=False)
 class Case:
-    """An explicit operator, its reference in PyTorch, and arguments (float32 tensors; floats are leaves)."""
+    """An explicit operator, its reference in PyTorch, and its arguments. Floating-point tensors become leaves."""
 
     name: str
     reference: Callable[..., torch.Tensor]

@@ -1,4 +1,4 @@
-"""Describe the error of results of tests/simt/kernel_cases; an empty string means they agree."""
+"""Describe errors in results of tests/simt/kernel_cases. An empty string means that they agree."""
 
 from __future__ import annotations
 

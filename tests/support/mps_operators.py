@@ -1,4 +1,4 @@
-"""Calls of the operator overloads for which PyTorch's MPS backend has kernels.
+"""Calls of the operator overloads with kernels in PyTorch's MPS backend.
 
 A line of mps_operators.txt names an overload and the source of a call to it:
 
@@ -113,7 +113,7 @@ def record(name: str, first: int, count: int, wanted: Iterable[str]) -> Iterator
 
 
 def with_arguments_of(function: OpOverload, c: Call) -> Call | None:
-    """Call `function` with the arguments of another form's call, and results as out=; None if the schemas differ."""
+    """Call `function` with the arguments of another form and results as out=. Returns None if the schemas differ."""
     arguments = c[0]._schema.arguments
     values = {a.name: a.default_value for a in arguments if a.has_default_value()}
     values |= {a.name: value for a, value in zip(arguments, c[1], strict=False)} | c[2]

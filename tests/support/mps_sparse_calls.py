@@ -1,4 +1,4 @@
-"""A call for each overload for which PyTorch's MPS backend has a kernel for sparse COO tensors."""
+"""A call of each overload with a sparse COO kernel in PyTorch's MPS backend."""
 
 from __future__ import annotations
 

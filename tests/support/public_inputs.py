@@ -28,7 +28,7 @@ class Inputs:
         return x
 
     def x(self, *shape: int) -> torch.Tensor:
-        """Return normally distributed numbers; with a non-floating dtype, they are scaled by 8 and truncated."""
+        """Return normally distributed numbers. With a non-floating dtype, they are scaled by 8 and truncated."""
         return self.laid_out(self._normal(shape).to(self._rounded).to(self.dtype))
 
     def unit(self, *shape: int) -> torch.Tensor:

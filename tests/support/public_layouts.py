@@ -1,4 +1,4 @@
-"""Calls of public functions on sparse and quantized tensors; part of the table in public_calls.py."""
+"""Calls of public functions on sparse and quantized tensors, a part of the table in public_calls.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of every method of torch.Tensor without an OpInfo; see public_calls.py."""
+"""Calls of every method of torch.Tensor without an OpInfo (see public_calls.py)."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ CALLS |= {
     "sym_sqrt": lambda m: torch.sym_sqrt(4.0) == math.sqrt(4.0),
 }
 
-# Composite kernels that call a DispatchStub directly, by overload; see tests/ops/test_public_calls.py.
+# Composite kernels that call a DispatchStub directly, by overload (see tests/ops/test_public_calls.py).
 CALLS |= {
     "aten._batch_norm_no_update": lambda m: torch.ops.aten._batch_norm_no_update(
         m.x(2, 3, 4), m.x(3), m.x(3), m.x(3), m.unit(3), 0.1, 1e-5)[:3],

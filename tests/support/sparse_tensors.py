@@ -28,7 +28,7 @@ def coo(
 
 
 def on_device(value: object) -> object:
-    """Move tensors to mpsx; return other values unchanged."""
+    """Move tensors to mpsx and return other values unchanged."""
     return value.to("mpsx") if isinstance(value, torch.Tensor) else value
 
 

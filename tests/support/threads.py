@@ -1,4 +1,4 @@
-"""Run code with several numbers of CPU threads, on which results must not depend."""
+"""Run code with several numbers of CPU threads, which must not affect results."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def expectations() -> list[tuple[str, str]]:
 
 
 def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int, device: str = "privateuse1") -> Path:
-    """Run a file; return the path of its JUnit XML report."""
+    """Run a file and return the path of its JUnit XML report."""
     if file.stem == "test_mps":
         text = file.read_text()
         for pattern, new in RENAMED:

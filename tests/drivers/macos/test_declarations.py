@@ -1,4 +1,4 @@
-"""The emulation's headers, with which the Metal driver is compiled on Linux, match Apple's declarations."""
+"""The headers of the emulated Metal match Apple's declarations."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_promotion(name: str) -> None:
         check(getattr(torch, name), torch.tensor([[1, 2, 3]]).to(left), torch.tensor([[1], [2]]).to(right))
 
 
-# The operators for which PyTorch has an overload with a scalar.
+# Operators with a PyTorch overload for scalars.
 SCALAR_OVERLOADS = [
     "add",
     "sub",
@@ -183,7 +183,7 @@ def test_rounding_mode(mode: str | None) -> None:
     for dtype in (torch.float32, *INT):
         a, b = operands("div", "contiguous", dtype)
         check(lambda x, y: torch.div(x, y, rounding_mode=mode), a, b)
-    for dtype in (torch.float16, torch.bfloat16):  # the CPU rounds the quotient before truncating; float64 does not
+    for dtype in (torch.float16, torch.bfloat16):  # the CPU rounds the quotient before truncating it
         a, b = operands("div", "contiguous", dtype)
         exact = torch.div(a.double(), b.double(), rounding_mode=mode).to(dtype)
         torch.testing.assert_close(torch.div(a.to("mpsx"), b.to("mpsx"), rounding_mode=mode).cpu(), exact)
@@ -232,7 +232,7 @@ def test_nextafter(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("exponent", [0.5, 2, 3, -0.5, -1, -2])
 def test_small_constant_exponents(exponent: float) -> None:
     bits = torch.arange(-(2**15), 2**15).to(torch.int16)
-    for dtype in (torch.float16, torch.bfloat16):  # mpsx rounds once; the CPU rounds bfloat16 more than once
+    for dtype in (torch.float16, torch.bfloat16):  # mpsx rounds once, and the CPU rounds bfloat16 more than once
         x = bits.view(dtype)
         exact = torch.pow(x.float(), exponent).to(dtype)
         result = torch.pow(x.to("mpsx"), exponent)
@@ -376,7 +376,7 @@ def test_operands_broadcast_along_rows(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int8])
 def test_transposed_and_dense_operands(dtype: torch.dtype) -> None:
-    """The host driver copies panels of a transposed operand; the largest shape has several along each dimension."""
+    """The host driver copies panels of a transposed operand. The largest shape has several panels per dimension."""
     generator = torch.Generator().manual_seed(4)
 
     def values(*sizes: int) -> torch.Tensor:

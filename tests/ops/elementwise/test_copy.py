@@ -172,7 +172,7 @@ def test_rsub() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES["INT"])
 def test_linspace_of_integers(dtype: torch.dtype) -> None:
-    """Values are exact, rounded toward zero; PyTorch's CPU rounds the step and is sometimes off by one."""
+    """Values are exact and rounded toward zero. PyTorch's CPU rounds the step and is sometimes off by one."""
     low, high = (0, 255) if dtype == torch.uint8 else (-128, 127)
     for start, end in ((low, high), (high, low), (3, 5), (low + 1, low + 1), (7, 0)):
         for steps in (0, 1, 2, 5, 100, 1023, 1024, 1025, 3000):

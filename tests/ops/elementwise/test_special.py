@@ -20,7 +20,7 @@ BINARY = [row[0] for row in rows("elementwise/special.def", "MPSX_SPECIAL_BINARY
 # The functions' domains.
 DOMAIN = {"special_ndtri": (0.001, 0.999), "erfinv": (-0.999, 0.999), "lgamma": (0.01, 30), "digamma": (0.1, 30),
           "special_erfcx": (-3, 30), "special_log_ndtr": (-20, 4), "special_entr": (0, 4)}  # fmt: skip
-# Functions whose gradient PyTorch defines.
+# Functions with a gradient in PyTorch.
 GRADIENTS = ("sinc", "lgamma", "digamma", "erfinv", "i0", "special_i0e", "special_i1", "special_i1e", "special_entr",
              "special_erfcx", "special_ndtri", "special_log_ndtr", "logaddexp", "logaddexp2", "xlogy",
              "special_xlog1py")  # fmt: skip
@@ -231,7 +231,7 @@ def test_scalars(name: str) -> None:
 
 
 def test_zeta_fast_and_general_paths() -> None:
-    """On the CPU, blocks that contain only common arguments use a faster path; compare both paths."""
+    """The host driver has a faster path for blocks of common arguments. Compare both paths."""
     x = torch.tensor([1.0000001, 1.01, 1.5, 2, 3.7, 10, 23, 60, 200, 1e4, math.inf])
     q = torch.tensor([1e-30, 1e-3, 0.5, 0.99, 1, 1.01, 7.5, 33, 1e5, 1e8])
     x, q = (t.flatten() for t in torch.meshgrid(x, q, indexing="ij"))

@@ -28,7 +28,7 @@ DOMAIN = {
     "atanh": (-0.99, 0.99),
     "acosh": (1, 9),
 }
-# Errors allowed against float64, in float32 ULPs; the CPU's are between 1 and 4.
+# Error bounds against float64 in float32 ULPs. The CPU's errors are between 1 and 4.
 ULPS = {
     "erfc": 8,
     "tan": 4,
@@ -152,7 +152,7 @@ def test_large(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_large_angles(name: str) -> None:
-    """Test large angles alone and in blocks with small ones, which take another path; zeros keep their sign."""
+    """Test blocks of large angles and blocks with small angles, which take another path. Zeros keep their sign."""
     bits = torch.arange(0, 0x7F800000, 104_729, dtype=torch.int32)
     every = bits.view(torch.float32)
     angles = torch.linspace(-100, 100, 5001)

@@ -250,7 +250,7 @@ def test_vmap(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_second_derivatives(device: str) -> None:
-    """The formulas are explicit operators, so elementwise operators can be differentiated twice; others raise."""
+    """Elementwise gradients are explicit operators, which have gradients themselves. Other operators raise."""
     x = X.to(device).requires_grad_()
     (first,) = torch.autograd.grad(torch.ops.mpsx.exp(x * 2).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), x)

@@ -17,7 +17,7 @@ LAYOUTS = ("contiguous", "transposed", "slice", "step", "expanded")
 
 
 def keys(x: torch.Tensor) -> dict[str, tuple]:
-    """Return indices of a 3-D tensor. PyTorch handles slices and None; only the tensors reach the device."""
+    """Return indices of a 3-D tensor. PyTorch handles slices and None, so only tensors reach the device."""
     a, b, c = x.shape
     i, j, k = torch.randint(-a, a, (6,)), torch.randint(-b, b, (6,)), torch.randint(-c, c, (6,))
     return {
@@ -85,7 +85,7 @@ def test_accumulate(name: str, layout: str) -> None:
         x = x.round() if dtype.is_floating_point else x
         key = [part for part in keys(x)[name] if isinstance(part, torch.Tensor)]
         if len(key) != len(keys(x)[name]):
-            continue  # index_put accepts only tensors; test_write covers slices
+            continue  # index_put accepts only tensors, and test_write covers slices
         values = torch.randint(0, 2, x[tuple(key)].shape).to(dtype)  # sums of integers are exact
         expected = x.clone().index_put_(key, values, accumulate=True)
         result = on_device(x.clone()).index_put_(to_device(tuple(key)), values.to("mpsx"), accumulate=True)

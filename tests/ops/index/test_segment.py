@@ -27,7 +27,7 @@ def test_gradient(rows: int, padding: int | None, scale: bool) -> None:
             i = index.to(index_type)
             for dtype in FLOAT:
                 gradient = torch.randn(*shape, 70).to(dtype)
-                # The CPU sums in the weight's dtype; compare with its sum in float32.
+                # The CPU sums in the weight's dtype, so compare with its float32 sum.
                 a, b = weight.clone().requires_grad_(), weight.to(dtype).to("mpsx").requires_grad_()
                 F.embedding(i, a, padding, scale_grad_by_freq=scale).backward(gradient.float())
                 F.embedding(i.to("mpsx"), b, padding, scale_grad_by_freq=scale).backward(gradient.to("mpsx"))

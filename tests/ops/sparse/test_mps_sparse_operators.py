@@ -1,4 +1,4 @@
-"""Overloads for which PyTorch's MPS backend has a kernel for sparse COO tensors do not fall back to the CPU."""
+"""Overloads with a sparse COO kernel in PyTorch's MPS backend do not fall back to the CPU."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def results(case: Case, convert: Convert, convert_gradient: Convert | None = Non
 def conditions(case: Case, exact: list[torch.Tensor]) -> list[torch.Tensor]:
     """Return how far float64's results move when each incoming gradient changes by about the dtype's epsilon.
 
-    A sum in which large gradients cancel has no more digits than that.
+    A sum of canceling large gradients has no more correct digits than that.
     """
     g = torch.Generator().manual_seed(case.seed)
     eps = torch.finfo(case.dtype).eps

@@ -1,4 +1,4 @@
-"""Normalizations, whose parameters and statistics are ordinary or special values."""
+"""Normalizations with ordinary and special values as parameters and statistics."""
 
 from __future__ import annotations
 

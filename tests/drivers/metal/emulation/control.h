@@ -1,4 +1,4 @@
-// The interface with which tests control and inspect the emulation.
+// The interface for tests to control and inspect the emulation.
 #pragma once
 
 #pragma GCC visibility push(default)

@@ -226,7 +226,7 @@ std::string& compiled() {
 }
 @end
 
-// Returns a retained object, as the name "Copy" says.
+// Returns a retained object, as "Copy" in the name implies.
 extern "C" NSArray<id<MTLDevice>>* MTLCopyAllDevices(void) {
   NSAutoreleasePool* pool = [NSAutoreleasePool new];
   std::vector<id> devices;

@@ -12,7 +12,7 @@ namespace emulation {
 NSString* string(const std::string& text);  // autoreleased
 std::string text(NSString* string);
 NSError* error(long code, const std::string& text);  // autoreleased
-NSArray* array(const std::vector<id>& objects);      // autoreleased; retains them
+NSArray* array(const std::vector<id>& objects);      // returns an autoreleased array that retains the objects
 NSDictionary* dictionary(const std::map<std::string, id>& objects);
 
 }  // namespace emulation

@@ -110,7 +110,7 @@ std::vector<const KernelBinding*> bindings_of(const EmulatedFunction* function);
 
 @interface EmulatedArchive : NSObject <MTLBinaryArchive> {
  @public
-  std::set<std::string>* names;  // names of the functions whose pipelines it contains
+  std::set<std::string>* names;  // functions with a pipeline in the archive
 }
 @end
 

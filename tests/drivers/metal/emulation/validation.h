@@ -13,7 +13,7 @@ namespace emulation {
     if (!(condition)) ::emulation::invalid(__VA_ARGS__); \
   } while (0)
 
-// Whether this occurrence of `what` should fail; see control.h.
+// Returns whether this occurrence of `what` should fail (see control.h).
 bool fails(const char* what);
 
 struct Counts {
