@@ -36,7 +36,7 @@ def import_graph(package: Path) -> dict[str, set[str]]:
                 continue
             base = ".".join([*parents[: len(parents) - node.level + 1], node.module or ""]).strip(".")
             base = base if node.level else node.module
-            # `from package import name` imports the submodule `name` if there is one, else the package.
+            # `from package import name` imports the submodule `name` if it exists, or else the package.
             found.update(name if (name := f"{base}.{alias.name}") in paths else base for alias in node.names)
         graph[module] = found & paths.keys() - {module}
     return graph

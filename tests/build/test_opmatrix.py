@@ -110,7 +110,7 @@ for line in sys.stdin:
 
 
 def run_pool(names: list[str], jobs: int) -> dict[str, dict[str, Any]]:
-    """Return the records of cases with these names."""
+    """Measure the named cases in a pool of workers and return their records."""
     found: dict[str, dict[str, Any]] = {}
     requests = [{"op": name, "direction": "forward", "dtype": "f32", "count": 1} for name in names]
     pool.measure_all(requests, dict(os.environ), jobs=jobs, seconds=2, done=lambda r: found.update({r["op"]: r}),

@@ -1,4 +1,4 @@
-"""The backward pass runs on the calling thread where kernels run on the CPU (python/mpsx/device/backward.py)."""
+"""If kernels run on the CPU, the backward pass runs on the calling thread (python/mpsx/device/backward.py)."""
 
 from __future__ import annotations
 

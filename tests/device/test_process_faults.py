@@ -34,7 +34,7 @@ def assert_exited(done: subprocess.CompletedProcess[str], status: int = 0) -> No
 
 @pytest.mark.parametrize("end", ["pass", "raise SystemExit(0)", "os.kill(os.getpid(), signal.SIGTERM)", "os._exit(0)"])
 def test_exit_while_threads_launch(end: str) -> None:
-    """Use non-daemon threads: Python kills daemon threads inside a call, where torch aborts even on the CPU."""
+    """Use non-daemon threads: Python kills daemon threads inside calls, and then torch aborts even on the CPU."""
     code = f"""
 import os, signal, sys, threading, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -102,7 +102,7 @@ def test_unusable_cache_folder_leaves_no_files(tmp_path: Path) -> None:
 
 
 def test_full_disk(tmp_path: Path) -> None:
-    """The shader still compiles if nothing can be written to the cache."""
+    """Shaders still compile if the disk is full and the cache cannot be written."""
     code = """
 import errno, os
 from mpsx.shader import cache

@@ -138,7 +138,7 @@ def wide_base(base: torch.Tensor) -> torch.Tensor:
 
 
 def values_differ(have: torch.Tensor, want: torch.Tensor, exact: torch.Tensor | None) -> str | None:
-    """Describe a difference beyond rounding error, if there is one."""
+    """Describe a difference beyond rounding error, or return None."""
     floating = want.is_floating_point() or want.is_complex()
     if want.is_complex():  # the parts of non-finite complex numbers are unspecified
         finite = torch.isfinite(want)

@@ -191,7 +191,7 @@ REASONS: list[tuple[str, str, str, str]] = [
 
 
 def reason(name: str, kind: str, line: str) -> str | None:
-    """Return the reason why a difference is not a bug of mpsx, if there is one."""
+    """Return the reason why a difference is not a bug of mpsx, or None."""
     for names, kinds, text, why in REASONS:
         if re.search(names, name) and re.fullmatch(kinds, kind) and re.search(text, line):
             return why

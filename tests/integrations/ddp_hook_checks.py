@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def _trained(register: Callable[[DistributedDataParallel], None], **options: object) -> dict[str, torch.Tensor]:
-    """Return the state of a model trained with a hook, after checking that both ranks have the same state."""
+    """Train a model with a hook, check that both ranks have the same state, and return it."""
     rank = dist.get_rank()
     model = DistributedDataParallel(_model().to(DEVICE), **options)
     register(model)

@@ -113,7 +113,7 @@ def test_device_indices_before_a_group_exists(value: str, count: int) -> None:
 
 @pytest.mark.sweep
 def test_torchrun() -> None:
-    """Run a program that sets its device before it creates a group and exits unless there are two devices."""
+    """Run a program that needs two devices and sets its device before it creates a group."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run([*command, SCRIPT.with_name("torchrun_program.py")], check=False, text=True,
                           capture_output=True, env=os.environ | {"MPSX_FALLBACK": "silent"})  # fmt: skip

@@ -29,7 +29,7 @@ from .common import (
     tensors,
 )
 
-# A context manager that is entered only around the calls on the device, to record them.
+# Returns a context manager that records calls on the device.
 Watch = Callable[[], AbstractContextManager[object]]
 Tensors = list[torch.Tensor]
 
@@ -111,7 +111,7 @@ Gradients = tuple[torch.Tensor | None, ...]
 
 
 def gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
-    """Return the gradients of all outputs with respect to all inputs, or () if there are none."""
+    """Return the gradients of all outputs with respect to all inputs, or () without differentiable ones."""
     outputs, inputs = leaves_of(op, sample, arguments)
     if not outputs or not inputs:
         return ()
@@ -122,7 +122,7 @@ def gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watc
 
 
 def second_gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
-    """Return the gradients of the gradients with respect to inputs and cotangents, or () if there are none."""
+    """Return the gradients of the gradients with respect to inputs and cotangents, or () without any."""
     outputs, inputs = leaves_of(op, sample, arguments)
     if not outputs or not inputs:
         return ()
@@ -138,7 +138,7 @@ def second_gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watc
 
 
 def tangents(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
-    """Return the forward-mode derivatives of the outputs along one direction, or () if there are none."""
+    """Return the forward-mode derivatives of the outputs along one direction, or () without any."""
     inputs = [t for t in tensors(arguments) if t.requires_grad]
     direction = dict(zip(map(id, inputs), cotangents(inputs, 4), strict=True))
     with forward_ad.dual_level(), watch():

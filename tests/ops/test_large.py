@@ -26,7 +26,7 @@ def large() -> torch.Tensor:
 
 
 def assert_marks(x: torch.Tensor, expect: Callable[[int], int]) -> None:
-    """Check that the marked elements have the values `expect` returns for them."""
+    """Check that each marked element has the value that `expect` returns for its index."""
     for i, value in MARKS.items():
         assert x[i].item() == expect(value), i
 

@@ -49,7 +49,7 @@ def outcome(call: Call, inputs: Inputs) -> tuple[list[object], list[object]] | E
 
 
 def error(got: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the largest difference from the exact result where that is finite."""
+    """Return the largest difference from the finite elements of the exact result."""
     return torch.where(exact.isfinite(), got.to(exact.dtype) - exact, 0).abs().nan_to_num(nan=torch.inf).max().item()
 
 

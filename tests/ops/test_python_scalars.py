@@ -1,4 +1,4 @@
-"""Python scalars that a tensor's dtype cannot represent: the CPU's result, or an error where the CPU raises one."""
+"""Python scalars that a tensor's dtype cannot represent give the CPU's result or its error."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def has_kernel(name: str, key: str) -> bool:
 
 
 def test_02_operators_with_a_cpu_kernel_do_not_decompose() -> None:
-    """If an operator has both a CPU and a composite kernel, torch decomposes it on any device it does not know."""
+    """On an unknown device, PyTorch decomposes operators that have both a CPU kernel and a composite kernel."""
     composite = {"CompositeExplicitAutograd", "CompositeImplicitAutograd"}
     both = [
         name
@@ -97,7 +97,7 @@ def test_05_conj_bits_of_outputs_are_copied_back() -> None:
     ],
 )
 def test_06_tensors_on_two_devices_raise(call: object) -> None:
-    """The fallback passes both as CPU tensors, so the CPU kernel would not notice."""
+    """The fallback passes CPU tensors, so the CPU kernel cannot detect the mix."""
     with pytest.raises(RuntimeError, match=r"(?i)device"):
         call(torch.eye(3, device="mpsx"), torch.eye(3))
 

@@ -1,4 +1,4 @@
-"""Run the tests of kernels that a vendor library replaces on the host driver with MPSX_VENDOR=off.
+"""With MPSX_VENDOR=off, run the tests of kernels that a vendor library replaces on the host driver.
 
 To run them directly: MPSX_VENDOR=off python -m pytest tests/ops/matmul, or MPSX_DRIVER=simt python -m pytest ….
 """

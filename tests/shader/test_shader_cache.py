@@ -114,7 +114,7 @@ def test_leftovers_of_a_crash_are_deleted(folder):
     os.utime(old, (long_ago, long_ago))
     build(SOURCE.replace("2", "4"))
     assert not old.exists()
-    assert new.exists()  # another process may still be using it
+    assert new.exists()  # another process may still use the new folder
 
 
 def test_size_limit(folder, monkeypatch):

@@ -136,7 +136,7 @@ def test_class_to_bfloat_conversions() -> None:
 
 
 def test_struct_copies() -> None:
-    """Copy a class between every two address spaces, with and without user-defined copy constructors."""
+    """Copy a class between every pair of address spaces, with and without user-defined copy constructors."""
     lib = mpsx.compile_shader(HEAD + """
         struct P { float3 v; packed_float3 q; bfloat b; uchar c[4]; };
         struct C { float x; C() = default; C(float y) : x(y) {} C(thread const C& o) : x(o.x + 100) {}

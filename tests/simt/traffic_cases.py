@@ -201,7 +201,7 @@ def on_device(inputs: tuple) -> tuple:
 
 
 def main(path: str, arguments: list[str]) -> None:
-    """Profile cases. --quick selects those of the default tests."""
+    """Profile cases. --quick selects the cases of the default tests."""
     import mpsx
     from mpsx.kernel_profile.report import as_dict
 

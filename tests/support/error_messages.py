@@ -1,4 +1,4 @@
-"""Messages of errors on both devices."""
+"""Compare error messages of the CPU and mpsx."""
 
 from __future__ import annotations
 

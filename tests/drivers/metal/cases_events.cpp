@@ -18,7 +18,7 @@ CASE(times_events) {
   device.driver->synchronize(from);
   THROWS(device.driver->elapsed_ms(from, to), "recorded");
   device.driver->record(from, device.stream);
-  CHECK(device.driver->query(from));  // there is no earlier work
+  CHECK(device.driver->query(from));  // no earlier work
   mpsx_emulation_delay(50000);
   usleep(20000);
   device.launch("fill", {a.argument(), value(one)}, {4});

@@ -127,7 +127,7 @@ def test_complex32_from_halves() -> None:
 
 
 def test_accuracy() -> None:
-    """Test where textbook formulas lose digits: near 1, near branch cuts, and far from 0."""
+    """Use arguments for which textbook formulas lose digits: near 1, near branch cuts, and far from 0."""
     real = torch.tensor([1e-4, 0.3, 1.0, -1.0, 1.0001, -0.9999, 30.0, -1e15, 1e-15])
     z = torch.complex(*torch.meshgrid(real, real, indexing="ij"))
     for name in ("abs", "log", "log1p", "sqrt", "asin", "acos", "asinh", "acosh", "tanh", "expm1", "reciprocal", "sgn",

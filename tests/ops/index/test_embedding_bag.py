@@ -59,7 +59,7 @@ def test_weights(dtype: torch.dtype) -> None:
         compare(bags, torch.randn(10, 7).to(dtype), torch.rand(10).to(dtype), INDICES.short(), OFFSETS, padding)
 
 
-@pytest.mark.parametrize("mode", ["mean", "max"])  # the CPU's sum omits them, and its gradient is undefined
+@pytest.mark.parametrize("mode", ["mean", "max"])  # the CPU's sum omits such indices, and its gradient is undefined
 def test_indices_past_the_last_offset_are_in_the_last_bag(mode: str) -> None:
     def bags(table: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         return F.embedding_bag(indices, table, offsets, mode=mode, include_last_offset=True)

@@ -175,7 +175,7 @@ def test_kernels_run() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
 @pytest.mark.parametrize("window", [(2,), (3, 1, 1), (5, 3, 2, 4), (2, 2, 0, 1, True), (2, 1, 1, 142)])
 def test_max_pool1d_without_indices(dtype: torch.dtype, window: tuple) -> None:
-    """Without a gradient, a kernel that does not compute indices gives the same result."""
+    """Inputs without a gradient use a kernel that computes no indices."""
     x = torch.randint(-9, 9, (3, 2, 141)).to(dtype)
     if dtype.is_floating_point:
         x[0, 0, 7] = x[1, 1, 140] = float("nan")

@@ -109,7 +109,7 @@ def test_gamma_gradient() -> None:
     x = torch.cat([alpha * ratio, torch.tensor([0.01, 0.3, 0.79, 0.81]).expand(len(alpha), 4)], 1)
     expected = torch._standard_gamma_grad(alpha.expand_as(x), x)
     result = torch._standard_gamma_grad(alpha.to("mpsx"), x.to("mpsx")).cpu()
-    in_range = expected != 0  # the CPU returns 0 where the result underflows in double
+    in_range = expected != 0  # the CPU returns 0 if the result underflows in double
     assert in_range.sum() > 100
     torch.testing.assert_close(result[in_range], expected[in_range], rtol=1e-5, atol=1e-7)
 

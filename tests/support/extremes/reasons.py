@@ -28,5 +28,5 @@ REASONS: list[tuple[str, str]] = [
 
 
 def reason(line: str) -> str | None:
-    """Return the reason why a difference is acceptable, if there is one."""
+    """Return the reason why a difference is acceptable, or None."""
     return next((why for pattern, why in REASONS if re.search(pattern, line)), None)

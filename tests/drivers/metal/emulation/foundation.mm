@@ -42,7 +42,7 @@ void count(const char* name, long change) {
 
 using Pool = std::vector<id>;
 std::vector<Pool*>& pools() {
-  // Not destroyed with the thread, because exit handlers run later.
+  // Never destroyed, because exit handlers run after the thread's destructors.
   static thread_local auto* stack = new std::vector<Pool*>;
   return *stack;
 }
