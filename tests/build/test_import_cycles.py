@@ -60,7 +60,7 @@ def cycle(graph: dict[str, set[str]]) -> list[str]:
     return next((found for module in sorted(graph) if (found := visit(module, []))), [])
 
 
-def test_the_package_has_no_import_cycle() -> None:
+def test_package_has_no_import_cycle() -> None:
     graph = import_graph(PACKAGE)
     assert "mpsx.shader.toolchain" in graph["mpsx.shader.build"], "the graph lacks an edge"
     assert cycle(graph) == []

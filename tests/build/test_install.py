@@ -118,7 +118,7 @@ def test_autoload_can_be_disabled() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "mpsx:0\n", "")
 
 
-def test_the_demo_is_not_imported_with_the_package() -> None:
+def test_package_does_not_import_the_demo() -> None:
     names = ("mpsx.cli", "matplotlib", "sklearn")
     code = f"import torch, sys; print(sorted(name for name in sys.modules if name.startswith({names})))"
     done = python(code)
@@ -185,7 +185,7 @@ def test_dynamic_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(not Path(torch.__file__).is_relative_to(sysconfig.get_path("purelib")),
                     reason="torch is not in this interpreter's own environment")  # fmt: skip
-def test_an_isolated_build_finds_the_installed_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_isolated_build_finds_the_installed_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     tool = str(ROOT / "tools" / "build" / "installed_torch.py")
     found = python("import runpy, sys; sys.path = [p for p in sys.path if not p.endswith('site-packages')]; "
                    f"runpy.run_path({tool!r}, run_name='__main__')").stdout  # fmt: skip

@@ -44,7 +44,7 @@ def plain(text):
     return " ".join(re.sub(r"^#.*$", "", text, flags=re.M).split())
 
 
-def test_units_are_the_kernel_files(flattened, tmp_path):
+def test_units_match_the_kernel_files(flattened, tmp_path):
     preprocessor, different = find_compiler().preprocessor(), []
     for name, (_, source) in flattened.items():
         path = tmp_path / "unit.metal"

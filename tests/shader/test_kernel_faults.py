@@ -55,7 +55,7 @@ def test_fault_raises_an_error_that_names_the_kernel(name: str) -> None:
     assert launch("x[i] = 5;").tolist() == [5, 5, 5]
 
 
-def test_a_full_stack() -> None:
+def test_stack_overflow() -> None:
     with pytest.raises(RuntimeError, match=r"faulty: stack overflow"):
         launch("x[i] = deep(x, 1);", DEEP)
 

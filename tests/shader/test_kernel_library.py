@@ -116,7 +116,7 @@ def test_which_library_is_compiled(
     assert kernel_library.folder() == (f"built/{wanted}" if wanted else str(tmp_path / "lib"))
 
 
-def test_an_error_reaches_the_first_use() -> None:
+def test_first_use_raises_the_error() -> None:
     """`import torch` still works. The first use of the driver raises the error."""
     code = ("import torch\nfrom mpsx.shader import kernel_library\n"
             "def fail(*_, **__): raise RuntimeError('no such luck')\n"

@@ -137,7 +137,7 @@ def test_kernels_compiled_one_by_one(folder: Path) -> None:
         assert x.tolist() == [7] * 3
 
 
-def test_a_library_of_the_projects_kernels(tmp_path, monkeypatch) -> None:
+def test_damaged_kernel_library(tmp_path, monkeypatch) -> None:
     """Damage the library in kernels/ and the object files that it is linked from."""
     from mpsx.shader import kernel_library
 

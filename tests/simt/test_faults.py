@@ -54,8 +54,8 @@ ONE_GROUP = {
                                     lambda t: t % 32 < 16),
     "never_written": ("^uninitialised memory: read of 4 bytes at byte \\d+ of threadgroup memory 's'", lambda t: True),
     "partly_written": ("^uninitialised memory: read of 4 bytes at byte 240 of", lambda t: t == 0),
-    "sum_from_nothing": ("^uninitialised memory: read of 4 bytes", lambda t: True),
-    "bins_from_nothing": ("^uninitialised memory: atomic update of 4 bytes", lambda t: True),
+    "sum_without_initial_value": ("^uninitialised memory: read of 4 bytes", lambda t: True),
+    "bins_without_initial_value": ("^uninitialised memory: atomic update of 4 bytes", lambda t: True),
     "read_of_adjacent_element": ("^race: .* with no barrier in between", lambda t: True),
     "barrier_missing_in_loop": ("^race: .* with no barrier in between", lambda t: True),
     "two_writers": ("^race: write of 4 bytes at byte 0 of threadgroup memory 'last', which .* wrote", lambda t: True),
@@ -78,7 +78,7 @@ ONE_GROUP = {
     "bins_cleared_by_others": ("^(race|uninitialised memory): .* threadgroup memory 'bins'", lambda t: True),
     "partial_sums_at_once": ("^(race|uninitialised memory): .* threadgroup memory 'partial'", lambda t: t % 32 == 0),
     "sums_of_all_simdgroups": ("^uninitialised memory: read of 4 bytes .* 'partial'", lambda t: 2 <= t < 32),
-    "function_from_two_branches": ("threadgroup_barrier is reached while thread .* waits at another, .*habits.metal:",
+    "function_from_two_branches": ("threadgroup_barrier is reached while thread .* waits at another, .*mistakes.metal:",
                                    lambda t: True),
     "left_of_the_tile": ("^out-of-bounds read of 4 bytes at byte -4 of threadgroup memory 's'", lambda t: t == 0),
     "until_done": ("threadgroup_barrier is not reached by all threads: 2 of 64", lambda t: t > 1),
@@ -128,7 +128,7 @@ def test_bounds(driver, kernel):
     assert 50 * fault.group[0] + fault.thread[0] in threads
 
 
-def test_bounds_of_other_elements(driver):
+def test_bounds_of_other_element_types(driver):
     over = {"grid": 100, "group": 50, "by_threads": True}
     fault = driver.fault("write_half_past_end", floats(driver, 100, np.float16), **over)
     check(fault, fault.kernel, "^out-of-bounds write of 2 bytes at byte .*, which has 200 bytes")
@@ -207,22 +207,22 @@ def test_limits(driver):
 def test_correct_kernels(driver):
     """Correct kernels run without an error and compute the right results."""
     out = floats(driver, 128)
-    assert driver.run("barriers_right", out, grid=2, group=64) == ""
+    assert driver.run("correct_barriers", out, grid=2, group=64) == ""
     t = np.arange(64)
     around = sum((t + i) % 64 for i in (1, 2, 3))
     assert np.array_equal(out.get(), np.tile(around + (t >= 32), 2))
 
     out = floats(driver, 64)
-    assert driver.run("initialised_right", out, 128, grid=1, group=64) == ""
+    assert driver.run("correct_initialization", out, 128, grid=1, group=64) == ""
     assert np.array_equal(out.get(), 6.0 * (63 - t) + 1)
-    assert driver.run("races_right", out, grid=1, group=64) == ""
+    assert driver.run("correct_synchronization", out, grid=1, group=64) == ""
     assert np.array_equal(out.get(), 32 * (t // 32) + 31 - t % 32 + 2016 + 2 * (63 - t) + 1 + 8)
-    assert driver.run("simd_right", out, grid=1, group=64) == ""
+    assert driver.run("correct_simd_functions", out, grid=1, group=64) == ""
 
     x = np.arange(100, dtype=np.float32)
     out = floats(driver, 100)
     n = np.array([100], np.uint32)
-    assert driver.run("bounds_right", out, driver.memory(x), n, grid=128, group=32, by_threads=True) == ""
+    assert driver.run("correct_bounds", out, driver.memory(x), n, grid=128, group=32, by_threads=True) == ""
     i = np.arange(100)
     expected = x + np.where(i < 99, x + 1, 0) + np.where(i > 0, x - 1, 0) + np.array([1, 2, 4, 8])[i % 4]
     assert np.array_equal(out.get(), expected)
@@ -230,8 +230,8 @@ def test_correct_kernels(driver):
 
 T = np.arange(64)
 HALF, LANE = T // 32, T % 32
-# Kernels of tricky.metal: the number of threads, and the expected buffer contents.
-TRICKY = {
+# Kernels of correct.metal: the number of threads, and the expected buffer contents.
+CORRECT = {
     "one_simdgroup_alone": (64, np.where(HALF, 0, 3 * (31 - LANE) + 3)),
     "leave_early": (64, np.where(T % 3 == 1, -1, T * (T - 1) / 2)),
     "two_tiles": (64, 5 * (63 - T) + 10),
@@ -246,9 +246,9 @@ TRICKY = {
 }
 
 
-@pytest.mark.parametrize("kernel", TRICKY)
+@pytest.mark.parametrize("kernel", CORRECT)
 def test_correct_kernels_that_look_wrong(driver, kernel):
-    threads, expected = TRICKY[kernel]
+    threads, expected = CORRECT[kernel]
     out = floats(driver, threads)
     assert driver.run(kernel, out, grid=1, group=threads) == ""
     assert np.array_equal(out.get(), expected)
@@ -278,4 +278,4 @@ def test_driver_works_after_a_fault(driver):
     out = floats(driver, 64)
     for _ in range(3):
         assert driver.run("two_writers", out, grid=1, group=64) != ""
-        assert driver.run("races_right", out, grid=1, group=64) == ""
+        assert driver.run("correct_synchronization", out, grid=1, group=64) == ""

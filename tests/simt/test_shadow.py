@@ -151,7 +151,7 @@ def test_atomics_race_only_with_other_accesses(shadow):
     assert shadow.add(2) == READ_AFTER_WRITE
 
 
-def test_atomics_of_one_thread_alone(shadow):
+def test_atomics_of_one_thread(shadow):
     shadow.access("s", 3)
     assert shadow.add(3) == FINE
     assert shadow.read(3) == FINE
@@ -159,7 +159,7 @@ def test_atomics_of_one_thread_alone(shadow):
     assert shadow.read(4) == READ_AFTER_WRITE
 
 
-def test_more_barriers_than_can_be_counted(native):
+def test_barrier_count_overflow(native):
     """Times have 20 bits. After an overflow, written bytes stay initialized and no false race is reported."""
     shadow = Shadow(native, 16)
     shadow.write(0)

@@ -89,7 +89,7 @@ print("done")
 """
 
 
-def test_sizes_to_the_byte(simt_library):
+def test_storage_sizes_are_exact(simt_library):
     environment = dict(os.environ, MPSX_DRIVER="simt")
     run = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False,
                          timeout=600)

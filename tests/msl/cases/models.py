@@ -7,7 +7,7 @@ from cases.common import Run, structure
 F, H = np.float32, np.float16
 
 
-def quantised(run: Run):
+def quantized(run: Run):
     d = run.rng.standard_normal((6, 4)).astype(H)
     q = run.rng.integers(0, 256, (6, 4, 16)).astype(np.uint8)
     blocks = np.zeros((6, 4), [("d", H), ("q", "u1", 16)])
@@ -117,4 +117,4 @@ def functors(run: Run):
     run.close(got, torch.nn.functional.layer_norm(torch.from_numpy(x), (300,)), atol=1e-5)
 
 
-CASES = [quantised, k_quants, small_types, attention, rows, functors]
+CASES = [quantized, k_quants, small_types, attention, rows, functors]

@@ -188,7 +188,7 @@ def test_instance_norm() -> None:
         torch.testing.assert_close(var_d.cpu(), var)
 
 
-def test_a_mean_far_from_zero() -> None:
+def test_mean_far_from_zero() -> None:
     """With a large mean, a variance computed as a difference of squares would be wrong."""
     # In the second case, rounding a chunk's mean to float32 is an error of 4e-4 standard deviations.
     for x, bound in ((torch.randn(8, 3, 50, 50) + 3000, 2e-6), (torch.randn(500, 70) * 0.01 + 100, 5e-5)):

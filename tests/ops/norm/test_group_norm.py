@@ -152,7 +152,7 @@ def test_optional_arguments(absent: tuple[int, ...], shape: tuple[int, ...]) -> 
     torch.testing.assert_close(result.cpu(), expected)
 
 
-def test_a_mean_far_from_zero() -> None:
+def test_mean_far_from_zero() -> None:
     """With a large mean, a variance computed as a difference of squares would be wrong."""
     for x in (torch.randn(2, 6, 80, 90) + 3000, torch.randn(500, 72) + 3000):
         exact = aten.native_group_norm(x.double(), None, None, *sizes(x, 3), 1e-5)

@@ -46,7 +46,7 @@ static void meet(threadgroup float* s, uint tid) {
   s[tid] = float(tid);
   threadgroup_barrier(mem_flags::mem_threadgroup);
 }
-kernel void barriers_right(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
+kernel void correct_barriers(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                            uint n [[threads_per_threadgroup]], uint simd [[simdgroup_index_in_threadgroup]],
                            uint group [[threadgroup_position_in_grid]]) {
   threadgroup float s[64];

@@ -106,7 +106,7 @@ kernel void through_a_table(constant Table& table [[buffer(0)]], uint i [[thread
 }
 
 // Correct: accesses are guarded, and an address one element past the end is only compared.
-kernel void bounds_right(device float* out [[buffer(0)]], device const float* in [[buffer(1)]],
+kernel void correct_bounds(device float* out [[buffer(0)]], device const float* in [[buffer(1)]],
                          constant uint& n [[buffer(2)]], uint i [[thread_position_in_grid]]) {
   if (i >= n) return;
   device const float* end = in + n;

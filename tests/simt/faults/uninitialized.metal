@@ -28,15 +28,15 @@ kernel void written_by_another_group(device float* out [[buffer(0)]], uint tid [
   out[group * 64 + tid] = s[tid];  // fault: written_by_another_group
 }
 
-kernel void sum_from_nothing(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
+kernel void sum_without_initial_value(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup float s[64];
-  s[tid] += 1.0f;  // fault: sum_from_nothing
+  s[tid] += 1.0f;  // fault: sum_without_initial_value
   out[tid] = s[tid];
 }
 
-kernel void bins_from_nothing(device uint* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
+kernel void bins_without_initial_value(device uint* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup atomic_uint bins[8];
-  atomic_fetch_add_explicit(&bins[tid % 8], 1u, memory_order_relaxed);  // fault: bins_from_nothing
+  atomic_fetch_add_explicit(&bins[tid % 8], 1u, memory_order_relaxed);  // fault: bins_without_initial_value
   threadgroup_barrier(mem_flags::mem_threadgroup);
   if (tid < 8) out[tid] = atomic_load_explicit(&bins[tid], memory_order_relaxed);
 }
@@ -58,7 +58,7 @@ struct Best {
   long index;
 };
 static float3 combined(float3 a, float3 b) { return float3(a.x + b.x * a.z, a.y + b.y + a.z, a.z + b.z); }
-kernel void initialised_right(device float* out [[buffer(0)]], threadgroup short* t [[threadgroup(0)]],
+kernel void correct_initialization(device float* out [[buffer(0)]], threadgroup short* t [[threadgroup(0)]],
                               uint tid [[thread_position_in_threadgroup]]) {
   threadgroup Padded padded[64];
   threadgroup Best best[64];
