@@ -10,7 +10,7 @@ SOURCE = """
 #include <metal_simdgroup_matrix>
 using namespace metal;
 template <typename T>
-kernel void product(device float* out [[buffer(0)]], device const T* a [[buffer(1)]], device const T* b [[buffer(2)]],
+kernel void matmul(device float* out [[buffer(0)]], device const T* a [[buffer(1)]], device const T* b [[buffer(2)]],
                     constant uint& n [[buffer(3)]], uint2 tile [[threadgroup_position_in_grid]]) {
   simdgroup_matrix<T, 8, 8> x, y;
   simdgroup_float8x8 sum = make_filled_simdgroup_matrix<float, 8>(0.f);
@@ -21,11 +21,11 @@ kernel void product(device float* out [[buffer(0)]], device const T* a [[buffer(
   }
   simdgroup_store(sum, out + tile.y * 8 * n + tile.x * 8, n, 0, false);
 }
-template [[host_name("product_f32")]] kernel decltype(product<float>) product<float>;
-template [[host_name("product_f16")]] kernel decltype(product<half>) product<half>;
-template [[host_name("product_bf16")]] kernel decltype(product<bfloat>) product<bfloat>;
+template [[host_name("matmul_f32")]] kernel decltype(matmul<float>) matmul<float>;
+template [[host_name("matmul_f16")]] kernel decltype(matmul<half>) matmul<half>;
+template [[host_name("matmul_bf16")]] kernel decltype(matmul<bfloat>) matmul<bfloat>;
 
-kernel void parts(device float* out [[buffer(0)]], device const float* a [[buffer(1)]],
+kernel void elements(device float* out [[buffer(0)]], device const float* a [[buffer(1)]],
                   ushort lane [[thread_index_in_simdgroup]]) {
   simdgroup_float8x8 x, twice(2.0f);
   simdgroup_load(x, a, 8, 0, true);
@@ -46,14 +46,14 @@ def library():
 def test_matmul(library, tag, dtype):
     a, b = torch.randint(-4, 5, (16, 16)).to(dtype), torch.randint(-4, 5, (16, 16)).to(dtype)
     out = torch.zeros(16, 16, device="mpsx")
-    getattr(library, f"product_{tag}")(out, a.to("mpsx"), b.to("mpsx"), 16, threads=[64, 2], group_size=[32, 1],
+    getattr(library, f"matmul_{tag}")(out, a.to("mpsx"), b.to("mpsx"), 16, threads=[64, 2], group_size=[32, 1],
                                        arg_casts={3: "uint32"})
     assert torch.equal(out.cpu(), a.float() @ b.float())
 
 
 def test_elements_and_transpose(library):
     a, out = torch.randn(8, 8), torch.zeros(8, 8, device="mpsx")
-    library.parts(out, a.to("mpsx"), threads=32, group_size=32)
+    library.elements(out, a.to("mpsx"), threads=32, group_size=32)
     want = 2 * a.T
     want[:, 1::2] += 100
     torch.testing.assert_close(out.cpu(), want)

@@ -57,10 +57,10 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_message(translate, case):
-    source, place, text = BAD[case]
+    source, location, text = BAD[case]
     status, errors, out = translate(source)
     assert status == 1
-    assert errors.startswith(place), errors
+    assert errors.startswith(location), errors
     assert ": error: " in errors
     assert text in errors
     assert not out

@@ -31,7 +31,7 @@ def committed() -> summary.Summary:
 
 @contextmanager
 def still_runs(name: str, direction: str, dtype: torch.dtype) -> Iterator[Watch]:
-    """Yield a `watch` for a check, and afterwards require that each sample ran as well as the summary says."""
+    """Yield a `watch` for a check. Afterwards, require that no sample ran worse than in the summary."""
     logs: list[list[str]] = []
 
     @contextmanager

@@ -92,8 +92,8 @@ def test_rare_arguments() -> None:
     torch._assert_async(there[0, 0])
     with pytest.raises(RuntimeError, match="nonzero"):
         torch._assert_async(there[2, 0])
-    with pytest.raises(RuntimeError, match="my words"):
-        torch._assert_async(there[2, 0], "my words")
+    with pytest.raises(RuntimeError, match="my message"):
+        torch._assert_async(there[2, 0], "my message")
 
 
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "prod", "var", "lerp", "addcdiv", "tanh", "sigmoid"])

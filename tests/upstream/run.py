@@ -116,7 +116,7 @@ def main() -> int:
                 record = run(file, Path(folder), ["-k", names], given.jobs, given.seconds, "cpu")
                 cpu_failed = failures(record, stem)[1] if record.exists() else {}
         complete |= set() if given.k else {stem}
-        # A failure to import the file has no class.
+        # If a file cannot be imported, the failure names no class.
         same_on_cpu = {name for name in failed if on_cpu(name) in cpu_failed and "::::" not in name}
         expected, rest = 0, len(failed) - len(same_on_cpu)
         for name, message in failed.items():

@@ -102,7 +102,7 @@ CASE(recompiles_damaged_cache_files) {
     std::ofstream(files[0], std::ios::binary) << damaged;
     CHECK(compiled({"limited"}) == 1 && compiled({"limited"}) == 0 && read(files[0]) == data);
   }
-  // Replace it with the valid file of another kernel.
+  // Replace the file with the valid file of another kernel.
   CHECK(compiled({"plain"}) == 1);
   for (const auto& entry : fs::directory_iterator(files[0].parent_path()))
     if (entry.path() != files[0]) fs::copy_file(entry.path(), files[0], fs::copy_options::overwrite_existing);

@@ -73,7 +73,7 @@ def script(path: Path, text: str) -> None:
 
 @dataclass
 class Cross:
-    """A build folder for macOS. `torch` is a folder with torch for macOS and its metadata."""
+    """A build folder for macOS. `torch` contains the unpacked torch wheel for macOS."""
 
     folder: Path
     torch: Path

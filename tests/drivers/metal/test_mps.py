@@ -95,7 +95,7 @@ def test_to_mps(run: Callable[[str], None]) -> None:
 
 
 def test_memory_is_released(run: Callable[[str], None]) -> None:
-    """Deleted tensors release their memory, PyTorch's only after our work on it is complete."""
+    """Deleted tensors release their memory. PyTorch's memory stays alive until our work on it is complete."""
     run("""
         mpsx.driver()  # creates a buffer
         emulation.mpsx_emulation_delay(20000)

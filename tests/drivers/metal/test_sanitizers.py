@@ -95,7 +95,7 @@ WHOLE = ["device/test_serialization.py", "device/test_streams.py", "ops/test_tra
 
 
 def test_whole_package(tmp_path: Path, toolchain: None) -> None:
-    """Also run libmpsx.so under UndefinedBehaviorSanitizer, which takes ten minutes to compile."""
+    """Run with UndefinedBehaviorSanitizer in libmpsx.so, too. Compiling it takes ten minutes."""
     environment = emulated_metal.sanitized_environment(
         Path(mpsx.__file__).parent, "undefined", FLAGS["undefined"], whole=True
     )

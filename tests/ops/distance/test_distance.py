@@ -43,7 +43,7 @@ def test_many_points(points: int, p: float) -> None:
 
 @pytest.mark.parametrize("p", NORMS)
 def test_same_points(p: float) -> None:
-    """Test zero distances, whose gradient is also 0, and zero differences within other distances."""
+    """Test coinciding points, whose gradient is 0, and points that coincide in some coordinates."""
     x = torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 0.0, 5.0]])
     for function in (lambda x: torch.cdist(x, x, p), lambda x: F.pdist(x, p)):
         ours, theirs = on_device(x).requires_grad_(), x.clone().requires_grad_()

@@ -120,5 +120,5 @@ def test_few_columns(columns: int) -> None:
         for function in (torch.argmax, torch.argmin):
             assert torch.equal(function(on_device(x), 1).cpu(), function(x, 1))
             assert torch.equal(function(on_device(x)[:, ::3], 1).cpu(), function(x[:, ::3], 1))
-        values, places = torch.max(on_device(x), 1)
-        assert torch.equal(values.cpu(), x.amax(1)) and torch.equal(places.cpu(), x.argmax(1))
+        values, indices = torch.max(on_device(x), 1)
+        assert torch.equal(values.cpu(), x.amax(1)) and torch.equal(indices.cpu(), x.argmax(1))

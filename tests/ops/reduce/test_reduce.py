@@ -267,9 +267,9 @@ def test_aminmax_of_all_elements(dtype: torch.dtype, count: int) -> None:
     x = torch.randint(0, 100, (count,)).to(dtype)
     inputs = [x]
     if dtype in FLOAT:
-        for place in (0, count // 2, count - 1):
+        for position in (0, count // 2, count - 1):
             special = x.clone()
-            special[place] = float("nan")
+            special[position] = float("nan")
             inputs.append(special)
         inputs.append(torch.full_like(x, -float("inf")))
     for t in inputs:

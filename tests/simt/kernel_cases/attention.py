@@ -45,7 +45,7 @@ def attention_error(
     keys, rows = (t.repeat_interleave(group, 1) for t in (k, v))
     P = torch.softmax(scale * q @ keys.mT + mask, -1)
     y = P @ rows
-    # dS has its own rounding error, and that of the output, which delta uses.
+    # dS is rounded, and delta contains the rounding error of the output.
     dS = (P * (g @ rows.mT - (g * y).sum(-1, True))).abs() + P * (g * y).abs().sum(-1, True)
     dK, dV = (t.unflatten(1, (-1, group)).sum(2)
                         for t in (scale * dS.mT @ q.abs(), P.mT @ g.abs()))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Losses per element and reduced, with their gradients."""
+"""Losses and their gradients, with and without reduction."""
 
 from __future__ import annotations
 
