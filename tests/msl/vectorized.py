@@ -31,7 +31,7 @@ from msl.translate import translate  # noqa: E402
 # Patterns of kernel host names with scalar loops, and the reasons.
 EXCUSED = {
     r"pow_\w+_[iu]\d+": "exponentiation by squaring takes as many steps as the exponent has bits",
-    r"nonzero_(scan|fill_\w+)|order_(scan|place)": "each step needs the last",
+    r"nonzero_(scan|fill_\w+)": "each step needs the last",
     r"resample_rows_[a-z]\w+": "the number of steps depends on the number of taps",
     r"(move_runs|pad)_\w+": "memcpy copies a thread's elements",
     r"complex_(cum)?prod": "each step needs the last",
