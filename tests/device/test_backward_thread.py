@@ -73,7 +73,7 @@ def reentrant_checkpoint() -> None:
 
 
 def deep_reentrant_checkpoint() -> None:
-    """Exceed the 60 nested backward passes after which the engine continues on a thread from its pool."""
+    """Nest more than 60 backward passes, which makes the engine continue on a thread from its pool."""
     x = leaf()
 
     def nested(depth: int, x: torch.Tensor) -> torch.Tensor:

@@ -69,7 +69,7 @@ BARE_CASE(rebuilds_a_damaged_archive) {
   CHECK(compiled(directory, {"fill", "add"}) == 2);
   std::ifstream whole(cache.files().at(0), std::ios::binary);
   const std::string data((std::istreambuf_iterator<char>(whole)), {});
-  // Damage the file with a valid prefix, extra bytes, garbage, or no bytes, and leave a temporary file each time.
+  // Truncate the file, append bytes, replace it with garbage, or empty it. Also leave a temporary file each time.
   for (const std::string& damaged :
        {data.substr(0, data.rfind('\n')), data + "\nmore", std::string(99, 'x'), std::string()}) {
     std::ofstream(cache.files().at(0), std::ios::binary) << damaged;

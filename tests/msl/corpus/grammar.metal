@@ -1,4 +1,4 @@
-// Corners of the grammar that shipping kernels use.
+// Rare parts of the grammar that published kernels use.
 #include <metal_stdlib>
 #include <metal_atomic>
 #include <metal_simdgroup>

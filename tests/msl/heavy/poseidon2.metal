@@ -1,4 +1,4 @@
-// Poseidon2 over the scalar field of BN254, three elements wide: 4 + 56 + 4 rounds, x^5, numbers of 8 x 32 bits in
+// Poseidon2 over the scalar field of BN254, with a width of three: 4 + 56 + 4 rounds, x^5, 8 x 32-bit integers in
 // Montgomery form.
 #include <metal_stdlib>
 using namespace metal;
