@@ -74,7 +74,7 @@ def without_comments(text):
 
 
 def strictly(paths):
-    """The strict check of kernels, as they are on Metal, two files at a time."""
+    """Yield the strict check of kernels, as they are on Metal, two files at a time."""
     from msl.check import check as check_metal
     from msl.compiler import find_compiler
     compiler, seen = find_compiler(), set()

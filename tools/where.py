@@ -45,7 +45,7 @@ def lines_with(paths: Iterable[Path], pattern: str) -> Iterator[tuple[Path, int,
 
 
 def spelled(name: str) -> str:
-    """A pattern for the names of related aten operators."""
+    """Return a pattern for the names of related aten operators."""
     return rf"_?(?:native_)?{re.escape(name)}(?:_backward\w*|_forward\w*|_)?"
 
 
@@ -112,7 +112,7 @@ def tests(name: str) -> Iterator[Found]:
 
 
 def is_row_of(operator: str, name: str) -> bool:
-    """Whether a row belongs to the name: nn.functional.softmax and softmax.with_dtype belong to softmax."""
+    """Return whether a row belongs to the name: nn.functional.softmax and softmax.with_dtype belong to softmax."""
     return re.search(rf"(^|\.){re.escape(name)}(\.|$)", operator) is not None
 
 

@@ -1,14 +1,14 @@
-"""mpsx: a Metal backend for PyTorch that lives outside PyTorch.
+"""mpsx: an out-of-tree Metal backend for PyTorch.
 
-`import torch` loads this package through its entry point and makes `torch.device("mpsx")` work. Import the package for
-more: `mpsx.compile_shader`, `mpsx.fallback`, `mpsx.cpu_view`, `mpsx.driver`.
+`import torch` loads this package through its entry point, so `torch.device("mpsx")` works without another import.
+Import the package to use `mpsx.compile_shader`, `mpsx.fallback`, `mpsx.cpu_view`, or `mpsx.driver`.
 """
 
 from __future__ import annotations
 
 
 def _autoload() -> None:
-    """Entry point for PyTorch. Does nothing, since importing the package registers the backend."""
+    """Entry point for PyTorch. Importing the package already registers the backend, so this does nothing."""
 
 
 # The imports below may re-enter this module, because `import torch` calls _autoload.
@@ -24,7 +24,7 @@ _failure: str | None = None
 
 
 def _check_torch_version(found: str) -> None:
-    """Raise if the C++ library was built for another minor version of torch, whose ABI differs."""
+    """Raise if the C++ library was built for another minor version of torch; the ABI differs between them."""
     built, running = (".".join(version.split(".")[:2]) for version in (_BUILT_FOR, found))
     if built != running:
         raise ImportError(
@@ -36,7 +36,7 @@ def _check_torch_version(found: str) -> None:
 
 
 def _claim_privateuse1() -> None:
-    """Rename PyTorch's PrivateUse1 backend, of which a process has only one, to mpsx."""
+    """Rename PyTorch's PrivateUse1 backend to mpsx. A process has only one such backend."""
     import torch
 
     taken = torch._C._get_privateuse1_backend_name()

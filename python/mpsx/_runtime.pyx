@@ -1,4 +1,4 @@
-"""The C side of mpsx (src/c_api.h), as Python functions. Errors are raised as torch would."""
+"""Cython bindings of the C API (src/c_api.h). Errors become the exception types that PyTorch raises."""
 
 import sys
 import warnings
@@ -118,7 +118,7 @@ cdef list rows(mpsx_list* listing):
 
 
 def _caller_depth():
-    """The stacklevel of the innermost frame outside torch and mpsx."""
+    """Return the stacklevel of the innermost frame outside torch and mpsx."""
     depth, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("torch", "mpsx"):
         depth, frame = depth + 1, frame.f_back
@@ -169,7 +169,7 @@ def initialize(libraries):
 
 
 def driver():
-    """A description of the driver in use."""
+    """Describe the driver in use."""
     cdef mpsx_driver_info info
     check(mpsx_driver(&info))
     return {
@@ -181,37 +181,37 @@ def driver():
 
 
 def cuda_unavailable_reason():
-    """Why the cuda driver is not available; "" if it is."""
+    """Return why the cuda driver is not available, or "" if it is."""
     return mpsx_cuda_unavailable_reason().decode()
 
 
 def driver_started():
-    """Whether the driver has started."""
+    """Return whether the driver has started."""
     return bool(mpsx_driver_started())
 
 
 def kernels_run_on_caller():
-    """Whether kernels run on the thread that launches them, as on the host and simt drivers."""
+    """Return whether kernels run on the thread that launches them, as on the host and simt drivers."""
     return bool(mpsx_kernels_run_on_caller())
 
 
 def set_mps_alias(bint on):
-    """Name the device "mps", or "mpsx" again."""
+    """Rename the device to "mps", or back to "mpsx"."""
     check(mpsx_set_mps_alias(on))
 
 
 def device_type():
-    """The device's current name: "mpsx", or "mps" while it has that alias."""
+    """Return the device's current name: "mpsx", or "mps" while it has that alias."""
     return "mps" if mpsx_has_mps_alias() else "mpsx"
 
 
 def is_device_index(int index):
-    """Whether an index is valid for the device."""
+    """Return whether an index is valid for the device."""
     return bool(mpsx_is_device_index(index))
 
 
 def device_count():
-    """The number of processes that share the device."""
+    """Return the number of processes that share the device."""
     return mpsx_device_count()
 
 
@@ -229,7 +229,7 @@ def restart_check():
 
 
 def memory():
-    """The caching allocator's statistics."""
+    """Return the caching allocator's statistics."""
     cdef mpsx_memory_statistics s
     check(mpsx_memory(&s))
     return {
@@ -264,19 +264,19 @@ def set_memory_limit(uint64_t size):
 
 
 def memory_limit():
-    """The limit of reserved memory in bytes."""
+    """Return the limit of reserved memory in bytes."""
     cdef uint64_t size = 0
     check(mpsx_memory_limit(&size))
     return size
 
 
 def set_fallback_mode(int mode):
-    """An index into fallback.MODES."""
+    """Set the fallback mode, an index into fallback.MODES."""
     mpsx_set_fallback_mode(mode)
 
 
 def fallback_mode():
-    """An index into fallback.MODES."""
+    """Return the fallback mode, an index into fallback.MODES."""
     return mpsx_fallback_mode()
 
 
@@ -286,21 +286,21 @@ def reset_fallback():
 
 
 def fallback_rows():
-    """One row per operator that fell back."""
+    """Return one row for each operator that fell back."""
     cdef mpsx_list* listing = NULL
     check(mpsx_fallback_list(&listing))
     return rows(listing)
 
 
 def profile_rows():
-    """One row per kernel or operator that ran."""
+    """Return one row for each kernel or operator that ran."""
     cdef mpsx_list* listing = NULL
     check(mpsx_profile_list(&listing))
     return rows(listing)
 
 
 def kernel_names():
-    """The names of all kernels in the library in use."""
+    """Return the names of all kernels in the library in use."""
     cdef mpsx_list* listing = NULL
     check(mpsx_kernel_list(&listing))
     return [row["name"] for row in rows(listing)]
@@ -332,7 +332,7 @@ def set_profiling(bint on):
 
 
 def profiling():
-    """Whether kernels are timed."""
+    """Return whether kernels are timed."""
     return bool(mpsx_profiling())
 
 
@@ -378,7 +378,8 @@ cdef int _find_profiled(const char* library, const char* kernel, const char** fo
 
 
 def set_kernel_profile(find):
-    """Profile launches of the simt driver; `find(library, kernel)` compiles an instrumented kernel. None stops."""
+    """Profile launches on the simt driver. `find(library, kernel)` compiles an instrumented kernel; None stops
+    profiling."""
     global _profiled
     cdef const char* error
     cdef mpsx_find_profiled callback = NULL
@@ -391,7 +392,7 @@ def set_kernel_profile(find):
 
 
 def take_profiled_launches():
-    """The kernels profiled since the last call: (name, counts as JSON)."""
+    """Return (name, counts as JSON) for each kernel profiled since the last call."""
     cdef mpsx_list* listing = NULL
     check(mpsx_take_profiled_launches(&listing))
     return [(row["name"], row["library"]) for row in rows(listing)]

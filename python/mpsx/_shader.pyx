@@ -1,4 +1,4 @@
-"""Bindings of runtime shaders: load a compiled library, call its kernels."""
+"""Cython bindings for runtime shaders: load a compiled library, call its kernels."""
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.exc cimport PyErr_CheckSignals
@@ -72,23 +72,23 @@ cdef class Shader
 
 
 cdef class Kernel:
-    """A kernel of a shader library. Call it with mpsx tensors, numbers and lists of numbers in buffer order; pass None
+    """A kernel of a shader library. Call it with mpsx tensors, numbers, and lists of numbers in buffer order. Pass None
     for a buffer that a function constant disables.
 
     `threads`: the grid size in threads, one to three numbers (default: the first tensor's number of elements).
     `group_size`: threads per threadgroup, with as many numbers as `threads` (default: chosen automatically).
-    `arg_casts`: the type of a number: one name for all, or a dict from argument index to name; "fp32", "fp16", "bf16",
-    "int64", "int32", "int16", "int8", "uint64" and so on. By default a float is passed as `float`, an int as `long`.
+    `arg_casts`: the type to pass numbers as: one name for all, or a dict from argument index to name ("fp32", "fp16",
+    "bf16", "int64", "int32", "int16", "int8", "uint64", …). The default is `float` for a float and `long` for an int.
     `error_buf_idx`: the index of the buffer for TORCH_REPORT_ERROR (c10/metal/error.h); reported errors are raised when
-    the kernel finishes. `threadgroup_memory`: the bytes of each [[threadgroup(n)]] argument: a number for index 0, a
-    list for 0, 1, …, or a dict from index to bytes.
+    the kernel finishes. `threadgroup_memory`: the size of each [[threadgroup(n)]] argument in bytes: a number for
+    index 0, a list for 0, 1, …, or a dict from index to size.
     """
 
     cdef mpsx_shader_kernel* handle
     cdef Shader shader
     cdef readonly str name
     cdef dict constants   # function constants given so far
-    cdef dict description # from the source, if known: Built.kernels in shader/build.py
+    cdef dict description # parsed from the source (Built.kernels in shader/build.py), if known
     cdef tuple shared     # indices of [[threadgroup(n)]] arguments; None if unknown
     cdef object optional  # indices of buffers that a function constant may disable; all if unknown
     cdef list seen        # the dtype last checked for each argument; None if there is nothing to check
@@ -118,9 +118,9 @@ cdef class Kernel:
         return self.info.static_threadgroup_bytes
 
     def with_constants(self, constants=None, /, **named):
-        """Return the kernel with values for function constants by name or index: `(has_bias=True, tile=[8, 4])` or
-        `({"has_bias": True, 3: 2.0})`. Earlier values remain unless given again. A constant that the kernel uses needs
-        a value, unless the source tests it with `is_function_constant_defined`."""
+        """Return the kernel specialized for function constants given by name or index: `(has_bias=True, tile=[8, 4])`
+        or `({"has_bias": True, 3: 2.0})`. Values set earlier remain unless overridden. Every constant that the kernel
+        uses needs a value, unless the source tests it with `is_function_constant_defined`."""
         given = constant_texts(self.name, {**(constants or {}), **named})
         return self.shader.kernel(self.name, self.description, self.constants | given)
 
@@ -130,7 +130,7 @@ cdef class Kernel:
         return 0
 
     cdef size_t add_threadgroup_memory(self, mpsx_shader_argument* arguments, object given) except? 0:
-        """Append the sizes of threadgroup arguments; return their number."""
+        """Append the sizes of the [[threadgroup(n)]] arguments, and return how many there are."""
         cdef size_t i, count = 0
         if given is None:
             given = {}
@@ -151,7 +151,7 @@ cdef class Kernel:
         if self.shared is not None:
             for index in self.shared:
                 if index not in given:
-                    raise RuntimeError(f"{self.name}: threadgroup_memory: expected the bytes of [[threadgroup({index})]]")
+                    raise RuntimeError(f"{self.name}: threadgroup_memory: expected a size for [[threadgroup({index})]]")
         if total > MAX_SHARED:
             raise RuntimeError(f"{self.name}: threadgroup_memory: expected at most {MAX_SHARED} bytes together with the "
                                f"kernel's own {self.info.static_threadgroup_bytes}, got {total}")
@@ -180,7 +180,7 @@ cdef class Kernel:
             arguments[i].threadgroup = 0
             if type(arg) is Tensor or isinstance(arg, Tensor):
                 on_device = arg.is_mpsx
-                # PyTorch's mps accepts CPU scalars too.
+                # Like PyTorch's mps, accept CPU scalars.
                 value = not on_device and arg.dim() == 0 and arg.is_cpu and arg.dtype != torch.float64
                 if not on_device and not value:
                     raise RuntimeError(
@@ -216,7 +216,7 @@ cdef class Kernel:
                 raise ValueError(f"{self.name}: error_buf_idx: expected a buffer index, got {error_buf_idx}")
         if threads is None:
             if first is None:
-                raise RuntimeError(f"{self.name}: threads: expected a number of threads where no argument is a tensor")
+                raise RuntimeError(f"{self.name}: threads: expected a grid size, because no argument is a tensor")
             call.threads[0], call.threads[1], call.threads[2] = first.numel(), 1, 1
             axes = 1
         else:
@@ -255,7 +255,7 @@ cdef class Kernel:
         return 0
 
     cdef int size(self, str what, object value, uint64_t* out, uint64_t rest) except -1:
-        """Parse one to three sizes into `out`; return how many were given."""
+        """Parse one to three sizes into `out`, and return how many there are."""
         cdef int n
         numbers = value if isinstance(value, (tuple, list, torch.Size)) else (value,)
         n = len(numbers)
@@ -270,7 +270,7 @@ cdef class Kernel:
         return n
 
     cdef int add_value(self, mpsx_shader_argument* argument, int i, object arg, object casts, list kept) except -1:
-        """Convert a number, or a list of numbers or tensors, to bytes; `kept` owns them."""
+        """Convert a number, or a list of numbers or tensors, to bytes that `kept` owns."""
         cast = casts.get(i) if type(casts) is dict else casts
         if cast is not None and cast not in _TYPES:
             raise RuntimeError(f"{self.name}: argument {i}: arg_casts: expected one of {', '.join(_TYPES)}, got {cast!r}")
@@ -334,10 +334,10 @@ cdef class Shader:
     cdef mpsx_shader* handle
     cdef public object source  # kept alive with the shader
     cdef set warned       # kernels with mismatching dtypes that were reported
-    cdef bint addresses_differ  # kernels use other addresses than this process
+    cdef bint addresses_differ  # kernels and this process use different addresses for the same buffer
 
     def __init__(self, str name, str path=None, str text=None):
-        """`path`: a compiled kernel library (host driver), or `text`: Metal source."""
+        """Load a compiled kernel library from `path` (host driver), or Metal source from `text`."""
         self.warned = set()
         self.addresses_differ = text is not None
         cdef bytes name_bytes = name.encode()
@@ -354,7 +354,7 @@ cdef class Shader:
             with nogil: mpsx_shader_free(self.handle)
 
     def names(self):
-        """The sorted names of all kernels."""
+        """Return the sorted names of all kernels."""
         cdef mpsx_list* listing = NULL
         check(mpsx_shader_kernels(self.handle, &listing))
         try:
@@ -363,8 +363,8 @@ cdef class Shader:
             mpsx_list_free(listing)
 
     def kernel(self, str name, dict description=None, dict constants=None):
-        """The kernel of that name, or None. `description` comes from the source; `constants` are values of function
-        constants, as text."""
+        """Return the kernel named `name`, or None. `description` is parsed from the source, and `constants` holds the
+        values of function constants as text."""
         cdef Kernel kernel = Kernel.__new__(Kernel)
         kernel.shader, kernel.name, kernel.description, kernel.constants = self, name, description, constants or {}
         key = name + "".join([f"|{constant}={value}" for constant, value in
@@ -379,14 +379,14 @@ cdef class Shader:
                        if c["required"] and c["name"] not in kernel.constants and c["index"] not in kernel.constants]
             if missing:
                 kernel.unusable = (f"{name}: expected values for the function constants {', '.join(missing)}; "
-                                  f"{name}.with_constants(…) takes them")
+                                  f"set them with {name}.with_constants(…)")
         cdef bytes encoded = key.encode()
         cdef const char *c_key = encoded, *message
         with nogil: message = mpsx_shader_find(self.handle, c_key, &kernel.handle, &kernel.info)
         if message != NULL:
             if kernel.constants:
                 raise RuntimeError(message.decode())
-            kernel.unusable = message.decode()  # on Metal: values of function constants are missing
+            kernel.unusable = message.decode()  # on Metal: function constants have no values yet
         elif kernel.handle == NULL:
             return None
         elif kernel.info.static_threadgroup_bytes > MAX_SHARED:

@@ -1,11 +1,11 @@
-"""The policy for operators without an mpsx kernel, which run on the CPU on the same memory. C++ does the routing.
+"""The policy for operators without an mpsx kernel, which run on the CPU on the same memory. C++ routes the calls.
 
     mpsx.fallback.set_mode("error")         # or "warn" (the default: once per operator), "silent"
     print(mpsx.fallback.report())           # operators that fell back: calls, time, bytes
-    mpsx.fallback.register("aten::foo", fn) # a fallback of your own
+    mpsx.fallback.register("aten::foo", fn) # register your own fallback
 
-The initial mode comes from MPSX_FALLBACK=warn|silent|error, or else from PyTorch's PYTORCH_ENABLE_MPS_FALLBACK, where 0
-means error and 1 means warn. Unlike PyTorch's MPS backend, mpsx falls back by default.
+The initial mode comes from MPSX_FALLBACK=warn|silent|error, or else from PyTorch's PYTORCH_ENABLE_MPS_FALLBACK
+(0 means error, 1 means warn). Unlike PyTorch's MPS backend, mpsx falls back by default.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MODES = ("warn", "silent", "error")
 
 
 def mode() -> str:
-    """The policy for operators that fall back: "warn", "silent" or "error"."""
+    """Return the policy for operators that fall back: "warn", "silent" or "error"."""
     return MODES[_runtime.fallback_mode()]
 
 
@@ -47,7 +47,7 @@ def using_mode(mode: str) -> Iterator[None]:
 
 
 def mode_of(environment: Mapping[str, str]) -> str:
-    """The mode that the environment variables select."""
+    """Return the mode that the environment variables select."""
     chosen = environment.get("MPSX_FALLBACK")
     if chosen is None:
         chosen = "error" if environment.get("PYTORCH_ENABLE_MPS_FALLBACK") == "0" else "warn"
@@ -72,13 +72,13 @@ class Entry:
 
 
 def entries() -> list[Entry]:
-    """The operators that fell back since process start or the last `reset()`, longest total time first."""
+    """Return the operators that fell back since process start or the last `reset()`, longest total time first."""
     rows = [Entry(r["name"], r["calls"], r["nanoseconds"] / 1e9, r["bytes"]) for r in _runtime.fallback_rows()]
     return sorted(rows, key=lambda entry: entry.seconds, reverse=True)
 
 
 def report() -> str:
-    """`entries()` as a table."""
+    """Format `entries()` as a table."""
     found = entries()
     if not found:
         return "No operator fell back to the CPU."
@@ -95,7 +95,7 @@ def report() -> str:
 
 
 def reset() -> None:
-    """Clear the counts, and warn about every operator again."""
+    """Clear the counts, so that every operator warns again."""
     _runtime.reset_fallback()
 
 
@@ -138,7 +138,7 @@ def register(name: str, function: Callable[..., object]) -> Registration:
 def on_cpu(operator: Callable[..., object], *args: object, **kwargs: object) -> object:
     """Call `operator` with CPU views of mpsx tensors, and return mpsx views of its results. Copies nothing.
 
-    An argument that the operator resizes keeps its old size on mpsx.
+    If the operator resizes an argument, the mpsx tensor keeps its old size.
     """
 
     def to_cpu(value: object) -> object:

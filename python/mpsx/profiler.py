@@ -60,11 +60,11 @@ class Profile:
     rows: list[Row] = field(default_factory=list)
 
     def calls(self, route: str) -> int:
-        """The number of launches or calls on a route."""
+        """Return the number of launches or calls on a route."""
         return sum(row.calls for row in self.rows if row.route == route)
 
     def table(self, limit: int = 25) -> str:
-        """The rows as text, longest first."""
+        """Return the rows as text, longest first."""
         width = max([len(row.name) for row in self.rows[:limit]], default=4)
         lines = [f"{'name':<{width}}  {'route':<8}  {'calls':>8}  {'ms':>10}"]
         lines += [

@@ -145,7 +145,7 @@ def test_properties(lib):
     (lambda lib, x: lib.axpy(x, x, 1 << 70), RuntimeError, "axpy: argument 2: .*more than 64 bits"),
     (lambda lib, x: lib.axpy(x, x), RuntimeError, "axpy: expected 3 buffers, got 2"),
     (lambda lib, x: lib.axpy(*[x] * 32), RuntimeError, "axpy: expected at most 31 arguments, got 32"),
-    (lambda lib, x: lib.axpy(1.0, 2.0, 3.0), RuntimeError, "axpy: threads: expected a number of threads where no arg"),
+    (lambda lib, x: lib.axpy(1.0, 2.0, 3.0), RuntimeError, "axpy: threads: expected a grid size, because no arg"),
     (lambda lib, x: lib.axpy(x, x, 1.0, threads=(1, 2, 3, 4)), RuntimeError, "threads: expected one to three numbers"),
     (lambda lib, x: lib.axpy(x, x, 1.0, threads=-1), RuntimeError, "axpy: threads: expected integers from 0"),
     (lambda lib, x: lib.axpy(x, x, 1.0, threads=2.5), RuntimeError, "axpy: threads: expected integers from 0"),

@@ -103,7 +103,7 @@ def test_integer_constants(lib):
 
 def test_missing_values_raise(lib, x, y):
     message = (r"axpy: expected values for the function constants bool has_bias \(index 0\), float scale \(index 3\), "
-               r"int2 tile \(index 4\); axpy.with_constants\(…\) takes them")  # fmt: skip
+               r"int2 tile \(index 4\); set them with axpy.with_constants\(…\)")  # fmt: skip
     with pytest.raises(RuntimeError, match=message):
         lib.axpy(y, x)
     with pytest.raises(RuntimeError, match=message):
@@ -141,8 +141,8 @@ def test_threadgroup_memory(lib, x):
 
 
 @pytest.mark.parametrize(("memory", "message"), [
-    (None, r"reversed: threadgroup_memory: expected the bytes of \[\[threadgroup\(0\)\]\]"),
-    (64, r"threadgroup_memory: expected the bytes of \[\[threadgroup\(2\)\]\]"),
+    (None, r"reversed: threadgroup_memory: expected a size for \[\[threadgroup\(0\)\]\]"),
+    (64, r"threadgroup_memory: expected a size for \[\[threadgroup\(2\)\]\]"),
     ([64, 64, 64], r"threadgroup_memory: the kernel has no \[\[threadgroup\(1\)\]\] argument"),
     ({0: 32000, 2: 1000}, "at most 32768 bytes together with the kernel's own 16, got 33016"),
     ({0: 16384, 2: 16384}, "at most 32768 bytes together with the kernel's own 16, got 32784"),

@@ -155,7 +155,8 @@ def test_command_line(tmp_path: Path) -> None:
     shown = [run.stdout for run in runs]
     assert not any(run.stderr for run in runs)
     assert not [path for path in tmp_path.glob("objects/*") if path.stat().st_size > 1 << 16]
-    assert "traffic 1.00 of distinct bytes, transactions 1.00 of the least, 4.0 bytes a lane" in shown[0]
+    expected = "traffic 1.00 times distinct bytes, transactions 1.00 times the minimum, 4.0 bytes per lane"
+    assert expected in shown[0]
     annotated = next(line for line in shown[1].split("\n") if "y[i] = x[i] * 2.0f" in line)
     assert annotated.split()[:5] == ["2048", "B", "1.00x", "100.0%", "512"]
 
@@ -163,12 +164,12 @@ def test_command_line(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("simt_library")
 def test_whole_process() -> None:
     run = run_in_subprocess("torch.ones(64, device='mpsx').add_(1.0).cpu()", MPSX_DRIVER="simt", MPSX_SIMT_PROFILE="1")
-    assert re.search(r"device memory: traffic .* of distinct bytes", run.stderr), run.stderr
+    assert re.search(r"device memory: traffic .* times distinct bytes", run.stderr), run.stderr
 
 
 def test_other_drivers() -> None:
     run = run_in_subprocess("import mpsx; mpsx.profiler.profile_kernel(print)", MPSX_DRIVER="host")
-    assert "profiling kernels needs the simt driver (MPSX_DRIVER=simt), got host" in run.stderr
+    assert "kernel profiling needs the simt driver (MPSX_DRIVER=simt), got host" in run.stderr
 
 
 IR = """define void @f(ptr %x, ptr %y) {{

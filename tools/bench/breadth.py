@@ -49,12 +49,12 @@ def short_rows(x: torch.Tensor) -> torch.Tensor:
 
 
 def targets(x: torch.Tensor) -> torch.Tensor:
-    """A class index per row."""
+    """Return a class index per row."""
     return positions(x) % x.shape[1]
 
 
 def grid_of(x: torch.Tensor) -> torch.Tensor:
-    """A sampling grid, one point per pixel of each image."""
+    """Return a sampling grid, one point per pixel of each image."""
     n, _, h, w = x.shape
     theta = torch.tensor([[0.9, 0.1, 0.0], [-0.1, 0.9, 0.1]]).expand(n, 2, 3)
     return F.affine_grid(theta, (n, 1, h, w), align_corners=False).to(x.dtype).to(x.device)
@@ -79,7 +79,7 @@ def both(name: str, function: Callable[..., torch.Tensor], prepare: Callable[[to
 
 
 def others(p: torch.Tensor) -> tuple[torch.Tensor]:
-    """A second argument of the same shape."""
+    """Return a second argument of the same shape."""
     return (like(p),)
 
 
@@ -113,13 +113,13 @@ def complex_of(x: torch.Tensor) -> torch.Tensor:
 
 
 def thirds(x: torch.Tensor) -> torch.Tensor:
-    """The lengths of three segments of x's rows."""
+    """Return the lengths of three segments of x's rows."""
     each = x.shape[0] // 3
     return torch.tensor([each, each, x.shape[0] - 2 * each]).to(x.device)
 
 
 def targets_of(x: torch.Tensor) -> torch.Tensor:
-    """An index below ten for each element of x."""
+    """Return an index below ten for each element of x."""
     return (torch.arange(x.numel()) * 7919 % 10).to(x.device)
 
 

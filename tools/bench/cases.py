@@ -30,7 +30,7 @@ def op(name: str, make: Callable[[torch.Tensor], Run], layouts: tuple[str, ...] 
 
 
 def like(x: torch.Tensor) -> torch.Tensor:
-    """A dense matrix of x's shape."""
+    """Return a dense matrix of x's shape."""
     return torch.ones(x.shape, dtype=x.dtype, device=x.device)
 
 
@@ -42,7 +42,7 @@ def images(x: torch.Tensor) -> torch.Tensor:
 
 
 def positions(x: torch.Tensor) -> torch.Tensor:
-    """A permutation of x's row indices."""
+    """Return a permutation of x's row indices."""
     n = x.shape[0]
     return torch.arange(n, device=x.device) * 7919 % n
 
@@ -61,25 +61,25 @@ def last(x: torch.Tensor) -> torch.Tensor:
 
 
 def columns_order(x: torch.Tensor) -> torch.Tensor:
-    """A column index for every element of x: a permutation in each row."""
+    """Return a column index for every element of x: a permutation in each row."""
     n = x.shape[1]
     return (torch.arange(n, device=x.device) * 7919 % n).expand(x.shape).contiguous()
 
 
 def backward(x: torch.Tensor, forward: Callable[[torch.Tensor], torch.Tensor]) -> Run:
-    """The backward pass of `forward`."""
+    """Return the backward pass of `forward`."""
     leaf = x.detach().requires_grad_()
     y = forward(leaf)
     return partial(torch.autograd.grad, y, leaf, torch.ones_like(y), retain_graph=True)
 
 
 def pool_backward(x: torch.Tensor, pool: Callable[..., torch.Tensor], *window: object) -> Run:
-    """The backward pass of a pooling."""
+    """Return the backward pass of a pooling."""
     return backward(x, lambda p: pool(p, *window))
 
 
 def optimizer_step(x: torch.Tensor, **how: bool) -> Run:
-    """An AdamW step on four tensors with x.numel() elements in total."""
+    """Return an AdamW step on four tensors with x.numel() elements in total."""
     params = [torch.nn.Parameter(part.clone()) for part in x.reshape(-1).chunk(4)]
     for p in params:
         p.grad = torch.ones_like(p)
@@ -87,7 +87,7 @@ def optimizer_step(x: torch.Tensor, **how: bool) -> Run:
 
 
 def square(x: torch.Tensor) -> torch.Tensor:
-    """A square matrix with x's number of columns."""
+    """Return a square matrix with x's number of columns."""
     return x[: x.shape[1], : x.shape[1]].contiguous()
 
 
@@ -203,7 +203,7 @@ class Block(torch.nn.Module):
 
 
 def resnet_step(device: str) -> Run:
-    """A training step of a small residual network on 64 images of 32 x 32."""
+    """Return a training step of a small residual network on 64 images of 32 x 32."""
     model = torch.nn.Sequential(
         torch.nn.Conv2d(3, 16, 3, padding=1), Block(16), torch.nn.MaxPool2d(2), Block(16), Block(16),
         torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(16, 10),
@@ -229,7 +229,7 @@ class Transformer(torch.nn.Module):
 
 
 def transformer_step(device: str) -> Run:
-    """A training step of a small language model on 16 sequences of 64 tokens."""
+    """Return a training step of a small language model on 16 sequences of 64 tokens."""
     model = Transformer().to(device)
     tokens = torch.randint(96, (16, 65)).to(device)
     return training_step(model, lambda: F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()))

@@ -40,7 +40,7 @@ def ops(**moved: tuple[float, float]) -> Table:
 
 
 def flat(function: Callable[..., torch.Tensor], *numbers: int) -> Matrix:
-    """An operator on slices of flat tensors that start at the given elements."""
+    """Return an operator on slices of flat tensors that start at the given elements."""
     return lambda x: partial(function, *(x.clone().view(-1)[n : n - 8] for n in numbers))
 
 
@@ -109,7 +109,7 @@ SORT: Table = {
 
 
 def norm_backward(x: torch.Tensor, norm: Callable[..., torch.Tensor], *, bias: bool = False) -> Run:
-    """The backward pass of a row normalization: input, weight, and bias if any."""
+    """Return the backward pass of a row normalization: input, weight, and bias if any."""
     leaves = [x.detach().requires_grad_()]
     leaves += [torch.ones_like(x[0]).requires_grad_() for _ in range(1 + bias)]
     y = norm(leaves[0], x.shape[-1:], *leaves[1:])
@@ -125,14 +125,14 @@ def random(device: str, dtype: str, *shape: int) -> torch.Tensor:
 
 
 def matmul(dtype: str, m: int, n: int, k: int, batch: int, transposed: bool, device: str) -> Run:
-    """A matmul."""
+    """Return a matmul."""
     a = random(device, dtype, batch, m, k)
     b = random(device, dtype, batch, n, k).mT if transposed else random(device, dtype, batch, k, n)
     return partial(torch.bmm, a, b) if batch > 1 else partial(torch.mm, a[0], b[0])
 
 
 def convolution(dtype: str, c: int, side: int, out: int, kernel: int, stride: int, grad: bool, device: str) -> Run:
-    """A convolution of 64 images, or its backward pass."""
+    """Return a convolution of 64 images, or its backward pass."""
     x, w = random(device, dtype, 64, c, side, side), random(device, dtype, out, c, kernel, kernel)
     if not grad:
         return partial(F.conv2d, x, w, None, stride, kernel // 2)
@@ -158,7 +158,7 @@ CONVOLUTIONS = [(3, 224, 64, 7, 2), (64, 56, 64, 3, 1), (64, 56, 256, 1, 1), (25
 
 
 def matrix_cases(dtype: str) -> Iterator[Case]:
-    """All cases of matmul, convolution and attention."""
+    """Yield all cases of matmul, convolution and attention."""
     for m, n, k, batch, transposed in PRODUCTS:
         name = f"matmul{'_nt' if transposed else ''}"
         make = partial(matmul, dtype, m, n, k, batch, transposed)
@@ -176,12 +176,12 @@ def matrix_cases(dtype: str) -> Iterator[Case]:
 
 
 def positive_definite(x: torch.Tensor) -> torch.Tensor:
-    """A batch of symmetric positive definite matrices."""
+    """Return a batch of symmetric positive definite matrices."""
     return x @ x.mT / x.shape[-1] + torch.eye(x.shape[-1], device=x.device)
 
 
 def well_conditioned(x: torch.Tensor) -> torch.Tensor:
-    """A batch of lower triangular matrices."""
+    """Return a batch of lower triangular matrices."""
     return x.tril() / x.shape[-1] + torch.eye(x.shape[-1], device=x.device)
 
 
@@ -197,7 +197,7 @@ LINALG_SHAPES = [(512, 32, 32), (2048, 2048)]
 
 
 def linalg_case(make: Matrix, shape: tuple[int, ...], device: str) -> Run:
-    """A factorization of a random matrix."""
+    """Return a factorization of a random matrix."""
     return make(random(device, "f32", *shape))
 
 
@@ -210,7 +210,7 @@ FFT: list[tuple[str, Matrix, tuple[int, ...]]] = [
 
 
 def fft_case(make: Matrix, shape: tuple[int, ...], device: str) -> Run:
-    """A Fourier transform of normal numbers."""
+    """Return a Fourier transform of normal numbers."""
     return make(random(device, "f32", *shape))
 
 
@@ -224,7 +224,7 @@ def table_cases(category: str, table: Table, dtype: str, shape: tuple[int, int],
 
 
 def cases(dtypes: list[str]) -> Iterator[Case]:
-    """All cases, interleaved by category. The first is the copy for bandwidth comparisons."""
+    """Yield all cases, interleaved by category. The first is the copy for bandwidth comparisons."""
     square = (8192, ELEMENTS // 8192)
     for dtype in dtypes:
         yield from table_cases("dense", DENSE, dtype, square)

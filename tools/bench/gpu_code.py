@@ -36,7 +36,7 @@ def tool(name: str) -> str:
 
 
 def kernels(source: Path, folder: Path) -> dict[str, str]:
-    """The PTX of each kernel."""
+    """Return the PTX of each kernel."""
     compiler = find_compiler()
     paths, _ = translate(str(source), str(folder / "kernels.cpp"), [str(ROOT / "metal")], [], compiler.preprocessor(),
                          None, "kernels", str(ROOT), "cuda")  # fmt: skip

@@ -60,7 +60,7 @@ class Row:
 
 
 def demo_step(name: str, device: str) -> Run:
-    """A training step of `python -m mpsx demo`, whose models are plain PyTorch."""
+    """Return a training step of `python -m mpsx demo`, whose models are plain PyTorch."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "mpsx" / "cli"))
     from demo.tasks import TASKS  # type: ignore[import-not-found]
 
@@ -97,7 +97,7 @@ def make(device: str, section: str, name: str, dtype: str, size: int, layout: st
 
 
 def new_workers() -> list[Worker]:
-    """One process per device."""
+    """Return one process per device."""
     return [Worker(__spec__.name, device, fallback="silent") for device in DEVICES]
 
 

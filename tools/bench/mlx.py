@@ -36,7 +36,7 @@ Run = Callable[[], torch.Tensor]
 
 
 def packed(form: str, *values: float) -> torch.Tensor:
-    """A struct in device memory."""
+    """Return a struct in device memory."""
     return torch.frombuffer(bytearray(struct.pack(form, *values)), dtype=torch.uint8).to("mpsx")
 
 
@@ -47,7 +47,7 @@ class Mlx:
         self.checkout, self.files = checkout, {}
 
     def kernel(self, file: str, name: str, **constants: bool):
-        """A kernel of a file."""
+        """Return a kernel of a file."""
         if file not in self.files:
             path = self.checkout / "mlx" / "backend" / "metal" / "kernels" / f"{file}.metal"
             self.files[file] = library.load(path.read_text(), str(path), [str(self.checkout), str(path.parent)])
@@ -152,7 +152,7 @@ def seconds(run: Run, calls: int) -> float:
 
 
 def main() -> None:
-    """The command line."""
+    """Return the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--dtypes", nargs="+", default=list(TAGS), choices=list(TAGS))

@@ -49,13 +49,13 @@ def call(name: str, phase: str, dtype: str, device: str) -> Run:
 
 
 def models(names: list[str]) -> dict[tuple[str, str, str], Callable[[str], Run]]:
-    """The models to time: (model, phase, dtype) -> a function that creates the call on a device."""
+    """Return the models to time: (model, phase, dtype) -> a function that creates the call on a device."""
     return {(name, phase, dtype): partial(call, name, phase, dtype)
             for name in names for phase, dtypes in PHASES.items() for dtype in dtypes}  # fmt: skip
 
 
 def losses(name: str, device: str, steps: int = STEPS) -> list[float]:
-    """The losses of a few training steps in float32 without dropout."""
+    """Return the losses of a few training steps in float32 without dropout."""
     torch.manual_seed(0)
     model = ZOO[name]
     network = model.build(False).to(device).eval()

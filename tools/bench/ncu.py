@@ -72,7 +72,7 @@ def measure(folder: Path) -> None:
 
 
 def run(folder: Path) -> None:
-    """The process under ncu: run each case once, and write its launches to run.json."""
+    """Return the process under ncu: run each case once, and write its launches to run.json."""
     import ctypes
 
     sys.path.insert(0, str(CASES.parent))
@@ -97,14 +97,14 @@ def run(folder: Path) -> None:
 
 
 def measured_rows(folder: Path) -> list[dict[str, str]]:
-    """The launches that ncu wrote, in order."""
+    """Return the launches that ncu wrote, in order."""
     lines = (folder / "measured.csv").read_text().splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith('"ID"'))
     return list(csv.DictReader(lines[first:]))[1:]  # the first has the units
 
 
 def number(text: str) -> float:
-    """A count; NaN where ncu has none."""
+    """Return a count; NaN where ncu has none."""
     try:
         return float(text.replace(",", ""))
     except ValueError:
@@ -112,7 +112,7 @@ def number(text: str) -> float:
 
 
 def grid_size(text: str) -> int:
-    """Parses "(16, 1, 1)"; returns the product."""
+    """Parse "(16, 1, 1)"; returns the product."""
     return math.prod(int(size) for size in text.strip("()").split(","))
 
 
@@ -156,7 +156,7 @@ def compare(folder: Path, tsv: Path | None) -> int:
 
 
 def main() -> int:
-    """The command line."""
+    """Return the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=("predict", "measure", "run", "compare", "all"))
     parser.add_argument("folder", type=Path)

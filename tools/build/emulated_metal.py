@@ -42,13 +42,13 @@ class Unavailable(RuntimeError):
 
 
 def first(*names: str) -> str | None:
-    """The first of some programs that is on PATH."""
+    """Return the first of some programs that is on PATH."""
     return next((found for name in names if (found := shutil.which(name))), None)
 
 
 @functools.cache
 def toolchain() -> tuple[str, str, str]:
-    """The Objective-C++ compiler, objcopy, and gcc's folder of the runtime's headers and library."""
+    """Return the Objective-C++ compiler, objcopy, and gcc's folder of the runtime's headers and library."""
     compiler = first("clang++-19", "clang++-18", "clang++-17", "clang++-16", "clang++")
     objcopy = first("llvm-objcopy-19", "llvm-objcopy-18", "llvm-objcopy-17", "llvm-objcopy-16", "llvm-objcopy")
     folders = sorted(glob.glob("/usr/lib/gcc/*-linux-gnu/*/include/objc"), key=lambda p: int(p.split("/")[-3]))
@@ -72,7 +72,7 @@ def digest(*parts: str) -> str:
 
 
 def headers(*folders: Path) -> str:
-    """The text of all headers in some folders, and of headers that every source may include."""
+    """Return the text of all headers in some folders, and of headers that every source may include."""
     paths = {p for folder in (*folders, ROOT / "src" / "driver") for p in folder.glob("*.h")}
     return "\0".join(p.read_text() for p in sorted(paths | set(EMULATION.glob("include/*/*.h"))))
 
@@ -214,7 +214,7 @@ def build_package_library(name: str, flags: tuple[str, ...]) -> Path:
 
 
 def simt_library(package: Path) -> Path:
-    """The package's kernel library for simt, compiled if needed."""
+    """Return the package's kernel library for simt, compiled if needed."""
     path = os.pathsep.join(filter(None, [str(package.parent), os.environ.get("PYTHONPATH")]))
     code = "from mpsx.shader import kernel_library; print(kernel_library.library('simt'))"
     found = subprocess.run([sys.executable, "-c", code], env=dict(os.environ, PYTHONPATH=path), stdout=subprocess.PIPE,
@@ -244,7 +244,7 @@ def link_package(package: Path, site: Path, sources: Path | None = None, library
 
 
 def environment(package: Path, site: Path = OUTPUT / "site", sources: Path | None = None) -> dict[str, str]:
-    """The environment that runs `package` with MPSX_DRIVER=metal on the emulated Metal."""
+    """Return the environment that runs `package` with MPSX_DRIVER=metal on the emulated Metal."""
     library = build_library()
     link_package(package, site, sources)
     return variables(site, [library])
@@ -266,7 +266,7 @@ def sanitized_environment(package: Path, kind: str, flags: tuple[str, ...], driv
 
 
 def variables(site: Path, preloaded: list[Path]) -> dict[str, str]:
-    """The environment for a package in `site`."""
+    """Return the environment for a package in `site`."""
     return dict(
         os.environ,
         MPSX_DRIVER="metal",

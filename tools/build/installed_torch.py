@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def find() -> tuple[str, Path] | None:
-    """The version of torch, without a local part, and its folder."""
+    """Return the version of torch, without a local part, and its folder."""
     environment = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     for path in (sys.path, environment):
         for found in importlib.metadata.distributions(name="torch", path=path):

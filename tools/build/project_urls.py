@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def repository() -> str | None:
-    """The repository's URL, from the GitHub workflow or the git remote."""
+    """Return the repository's URL, from the GitHub workflow or the git remote."""
     if "GITHUB_REPOSITORY" in os.environ:
         return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{os.environ['GITHUB_REPOSITORY']}"
     command = ["git", "-C", str(Path(__file__).parent), "remote", "get-url", "origin"]

@@ -59,7 +59,7 @@ def by_id() -> dict[str, OpInfo]:
 
 
 def family(op: OpInfo) -> str:
-    """A group by the operator's namespace, or else by the class of its OpInfo."""
+    """Return a group by the operator's namespace, or else by the class of its OpInfo."""
     for prefix, name in BY_PREFIX.items():
         if op.name.startswith(prefix):
             return name
@@ -67,7 +67,7 @@ def family(op: OpInfo) -> str:
 
 
 def dtypes(op: OpInfo, direction: str) -> set[torch.dtype]:
-    """The dtypes for which the OpInfo declares this direction on the CPU."""
+    """Return the dtypes for which the OpInfo declares this direction on the CPU."""
     if direction == "forward":
         return common.forward_dtypes(op)
     if (direction == "double_backward" and not op.supports_gradgrad) or (
@@ -78,7 +78,7 @@ def dtypes(op: OpInfo, direction: str) -> set[torch.dtype]:
 
 
 def cases(directions: Iterable[str] = DIRECTIONS, tags: Iterable[str] = (), only: Iterable[str] = ()) -> list[Case]:
-    """All cases in the order of op_db; `only` selects operators whose names contain one of its parts."""
+    """Return all cases in the order of op_db; `only` selects operators whose names contain one of its parts."""
     wanted, parts = set(tags), [part.lower() for part in only]
     return [
         Case(name, direction, tag_of(dtype))

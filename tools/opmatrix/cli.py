@@ -25,7 +25,7 @@ class Unavailable(RuntimeError):
 
 
 def package() -> Path:
-    """The folder of mpsx: installed, or else built by tools/dev.py."""
+    """Return the folder of mpsx: installed, or else built by tools/dev.py."""
     spec = importlib.util.find_spec("mpsx")
     if spec is not None and spec.origin is not None:
         return Path(spec.origin).parent
@@ -36,7 +36,7 @@ def package() -> Path:
 
 
 def environment(driver: str) -> dict[str, str]:
-    """The environment variables of a worker for `driver`."""
+    """Return the environment variables of a worker for `driver`."""
     found = package()
     path = os.pathsep.join(filter(None, [str(found.parent), os.environ.get("PYTHONPATH")]))
     if driver == "metal" and sys.platform != "darwin":

@@ -51,7 +51,7 @@ def reason(error: BaseException) -> str:
 
 
 def libraries() -> dict[str, str]:
-    """The library of each vendor operator that ran."""
+    """Return the library of each vendor operator that ran."""
     return {row.name: row.library for row in mpsx.profiler.rows() if row.route == "vendor"}
 
 

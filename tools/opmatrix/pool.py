@@ -84,7 +84,7 @@ class Worker:
         return "time limit" if self.overdue else f"status {status}"
 
     def last_output(self, most: int = 1500) -> str:
-        """The end of the process's stderr."""
+        """Return the end of the process's stderr."""
         self.output.seek(0)
         return self.output.read().decode(errors="replace")[-most:].strip()
 

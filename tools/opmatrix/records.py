@@ -14,7 +14,7 @@ Key = tuple[str, str, str]  # operator, direction, dtype
 
 
 def key_of(record: Record) -> Key:
-    """The fields that identify a record."""
+    """Return the fields that identify a record."""
     return record["op"], record["direction"], record["dtype"]
 
 

@@ -8,7 +8,7 @@ from .tags import STATUSES
 
 
 def route(log: list[str]) -> str:
-    """The route of a sample, from its log."""
+    """Return the route of a sample, from its log."""
     prefixes = {name.partition(":")[0] for name in log}
     if "fallback" in prefixes:
         return "fallback"
@@ -18,10 +18,10 @@ def route(log: list[str]) -> str:
 
 
 def worst(shares: Counter[str]) -> str:
-    """The status of a case, from its number of samples per route."""
+    """Return the status of a case, from its number of samples per route."""
     return next(status for status in STATUSES if shares[status])
 
 
 def names(logs: list[list[str]], prefix: str) -> list[str]:
-    """The distinct names in the logs with a prefix."""
+    """Return the distinct names in the logs with a prefix."""
     return sorted({name.removeprefix(prefix) for log in logs for name in log if name.startswith(prefix)})

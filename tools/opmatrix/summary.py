@@ -46,7 +46,7 @@ class Summary:
 
 
 def cell(statuses: dict[str, str], status: str) -> str:
-    """The dtypes that have a status."""
+    """Return the dtypes that have a status."""
     return ",".join(sorted((t for t, s in statuses.items() if s == status), key=TAGS.index)) or "-"
 
 
@@ -65,7 +65,7 @@ def parse(text: str) -> Summary:
 
 
 def path_of(driver: str) -> Path:
-    """The path of a driver's summary."""
+    """Return the path of a driver's summary."""
     return FOLDER / f"{driver}.tsv"
 
 

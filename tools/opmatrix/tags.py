@@ -28,6 +28,6 @@ SHOWN = ("native", "vendor", "view", "fallback", "fails", "untested")  # in disp
 
 
 def tag_of(dtype: Any) -> str:
-    """The tag of a torch.dtype: "f32"."""
+    """Return the tag of a torch.dtype: "f32"."""
     name = str(dtype).removeprefix("torch.")
     return next(tag for tag, full in DTYPES.items() if full == name)

@@ -54,12 +54,12 @@ def markdown(summary: Summary, driver: str) -> str:
 
 
 def section(summary: Summary, driver: str) -> str:
-    """The README's section, including its markers."""
+    """Return the README's section, including its markers."""
     return f"{BEGIN}\n{markdown(summary, driver)}{END}"
 
 
 def in_readme(text: str) -> str:
-    """The section in the README's text, or ""."""
+    """Return the section in the README's text, or ""."""
     start, end = text.find(BEGIN), text.find(END)
     return text[start : end + len(END)] if 0 <= start < end else ""
 

@@ -55,7 +55,7 @@ def marked(op: OpInfo, dtype: torch.dtype, test: str) -> str:
 
 
 def statuses(ops: Mapping[str, OpInfo], keys: Iterable[Key]) -> dict[Key, str]:
-    """The statuses of the cases that PyTorch tests on MPS: "passes", "fails" or "skipped"."""
+    """Return the statuses of the cases that PyTorch tests on MPS: "passes", "fails" or "skipped"."""
     lists = load_lists()
     # As in test_mps.py, the backward marks are added to the forward marks.
     forward = lists.mps_ops_modifier([copy.copy(op) for op in ops.values()])

@@ -65,7 +65,7 @@ def package() -> Section:
 
 
 def start_error() -> str:
-    """The error that prevents the driver from starting; "" if it starts."""
+    """Return the error that prevents the driver from starting; "" if it starts."""
     try:
         _runtime.driver()
     except RuntimeError as error:
@@ -74,7 +74,7 @@ def start_error() -> str:
 
 
 def driver() -> Section:
-    """The driver in use."""
+    """Return the driver in use."""
     if start_error():
         return [("driver", f"does not start: {start_error()}")]
     info = _runtime.driver()
@@ -92,7 +92,7 @@ def driver() -> Section:
 
 
 def memory() -> Section:
-    """The device's memory, and the caching allocator's statistics."""
+    """Return the device's memory, and the caching allocator's statistics."""
     if start_error():
         return [("total", "unknown")]
     info, found = _runtime.driver(), _runtime.memory()
@@ -122,7 +122,7 @@ def why_metal() -> str:
 
 
 def metal() -> Section:
-    """Whether Metal is available to mpsx and to `torch.backends.mps`."""
+    """Return whether Metal is available to mpsx and to `torch.backends.mps`."""
     mps = torch.backends.mps
     libraries = [name for name in ("mpsx.metallib", "mpsx.metal") if (_libraries() / name).exists()]
     built = "built" if _build_info.METAL_DRIVER else "not built"
@@ -148,7 +148,7 @@ def why_cuda() -> str:
 
 
 def policy() -> Section:
-    """The policy for operators without a kernel."""
+    """Return the policy for operators without a kernel."""
     return [("policy", fallback.mode()), ("so far", fallback.report().splitlines()[-1])]
 
 
@@ -163,7 +163,7 @@ def _libraries() -> Path:
 
 
 def report() -> str:
-    """All sections as text."""
+    """Return all sections as text."""
     sections = {
         "Installation": package(), "Driver": driver(), "Memory": memory(), "Metal": metal(),
         "CUDA": [("NVIDIA GPU", why_cuda())], "Fallback": policy(),

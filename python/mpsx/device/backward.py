@@ -1,11 +1,11 @@
 """Run the backward pass on the calling thread where kernels run on the CPU.
 
-PyTorch's engine runs the backward of every device but the CPU on a thread of that device. Where the kernels
-run on the CPU too, a second thread that opens parallel regions makes libgomp keep a second pool of workers. With more
-workers than cores, every parallel region in the process has to wake its workers from sleep.
+PyTorch's autograd engine has one thread per device, except for the CPU. If kernels run on the CPU too, that thread
+opens parallel regions of its own, and libgomp keeps a second pool of workers for it. With more workers than cores,
+every parallel region in the process has to wake its workers from sleep.
 
-`torch.autograd.set_multithreading_enabled(False)` keeps the engine on the calling thread. It is a thread-local setting
-of the user's, so change it only while `backward` or `grad` runs, and restore it.
+`torch.autograd.set_multithreading_enabled(False)` keeps the engine on the calling thread. Users may set this
+thread-local flag themselves, so change it only while `backward` or `grad` runs, and restore it.
 `src/backend/engine.cpp` does the same for backward passes that C++ code starts.
 """
 
@@ -22,7 +22,7 @@ class CallingThreadEngine(torch._C._ImperativeEngine):
     """The engine behind `torch.autograd.backward` and `grad`."""
 
     def run_backward(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
-        """Compute gradients; takes the arguments of PyTorch's engine."""
+        """Compute gradients, with the arguments of PyTorch's engine."""
         if not (_runtime.kernels_run_on_caller() and torch._C._is_multithreading_enabled()):
             return super().run_backward(*args, **kwargs)
         torch._C._set_multithreading_enabled(False)

@@ -39,7 +39,7 @@ __all__ = [
 
 
 def memory_stats(device: object = None) -> OrderedDict[str, int]:
-    """The allocator's statistics, with the keys of `torch.cuda.memory_stats`."""
+    """Return the allocator's statistics, with the keys of `torch.cuda.memory_stats`."""
     return OrderedDict(sorted(torch.accelerator.memory_stats(0).items()))
 
 
@@ -49,7 +49,7 @@ def memory_allocated(device: object = None) -> int:
 
 
 def max_memory_allocated(device: object = None) -> int:
-    """The peak of `memory_allocated()` since process start or `reset_peak_memory_stats()`."""
+    """Return the peak of `memory_allocated()` since process start or `reset_peak_memory_stats()`."""
     return _runtime.memory()["allocated_peak"]
 
 
@@ -59,7 +59,7 @@ def memory_reserved(device: object = None) -> int:
 
 
 def max_memory_reserved(device: object = None) -> int:
-    """The peak of `memory_reserved()` since process start or `reset_peak_memory_stats()`."""
+    """Return the peak of `memory_reserved()` since process start or `reset_peak_memory_stats()`."""
     return _runtime.memory()["reserved_peak"]
 
 
@@ -135,7 +135,7 @@ def reset_accumulated_host_memory_stats() -> None:
 def memory_snapshot(device: object = None) -> list[dict[str, object]]:
     """Memory segments, with the keys of `torch.cuda.memory_snapshot`.
 
-    One segment stands for all reserved memory, with a block for memory in use and a block for cached memory.
+    A single segment represents all reserved memory, with one block for memory in use and one for cached memory.
     """
     stats = _runtime.memory()
     allocated, reserved = stats["allocated"], stats["reserved"]
@@ -156,7 +156,7 @@ def device_memory_used(device: object = None) -> int:
 
 
 def get_per_process_memory_fraction(device: object = None) -> float:
-    """The fraction of `recommended_max_memory()` that this process may reserve; above 1 without a limit."""
+    """Return the fraction of `recommended_max_memory()` that this process may reserve; above 1 without a limit."""
     return _runtime.memory_limit() / recommended_max_memory()
 
 
@@ -167,7 +167,7 @@ def mem_get_info(device: object = None) -> tuple[int, int]:
 
 
 def memory_summary(device: object = None, abbreviated: bool = False) -> str:
-    """The main statistics as text."""
+    """Return the main statistics as text."""
     stats = _runtime.memory()
     rows = [
         ("allocated", stats["allocated"], stats["allocated_peak"]),

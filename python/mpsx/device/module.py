@@ -18,11 +18,11 @@ from .memory import recommended_max_memory
 from .random import *  # noqa: F403
 from .streams import *  # noqa: F403
 
-# torch.utils.checkpoint saves the random state of initialized devices; the generator needs no driver.
+# torch.utils.checkpoint saves the random state only of initialized devices. The generator works without a driver.
 _initialized = True
 
 
-# Inductor gets these from the device's module when it first compiles a graph.
+# Inductor reads these attributes from the device's module when it first compiles a graph.
 _INDUCTOR = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen")
 
 
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> object:
 
 
 def _convolution_format(image: _torch.Tensor, weight: _torch.Tensor, backend: object) -> _torch.memory_format:
-    """The memory format of a convolution's output, as result_format() in src/ops/conv/conv.cpp chooses it on mpsx."""
+    """Return the memory format of a convolution's output; mirrors result_format() in src/ops/conv/conv.cpp."""
     from torch._prims_common import suggest_memory_format
 
     if not image.is_mpsx:
@@ -52,14 +52,14 @@ def _convolution_format(image: _torch.Tensor, weight: _torch.Tensor, backend: ob
 
 
 def _has_metal_type(dtype: _torch.dtype) -> bool:
-    """Whether Inductor's Metal code generation supports the dtype."""
+    """Return whether Inductor's Metal code generation supports the dtype."""
     from torch._inductor.codegen.mps import DTYPE_TO_METAL
 
     return dtype.is_complex or dtype in DTYPE_TO_METAL
 
 
 def register() -> None:
-    """Make this module `torch.mpsx`, and add `Tensor.mpsx()`, `Module.mpsx()`, `is_mpsx` and so on."""
+    """Install this module as `torch.mpsx`, and add `Tensor.mpsx()`, `Module.mpsx()`, `is_mpsx`, and so on."""
     _torch._register_device_module("mpsx", _sys.modules[__name__])
     _torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
@@ -87,41 +87,41 @@ def __dir__() -> list[str]:
 
 
 def is_available() -> bool:
-    """Whether the device can be used. Always true: without a GPU, kernels run on the CPU."""
+    """Return whether the device can be used. Always true: without a GPU, kernels run on the CPU."""
     return True
 
 
 def is_mps() -> bool:
-    """Whether the device is currently named mps; see `mpsx.as_mps`."""
+    """Return whether the device is currently named mps; see `mpsx.as_mps`."""
     return _runtime.device_type() == "mps"
 
 
 def load_metallib(path: str) -> None:
-    """Not supported: only Metal can run a .metallib, which has no source."""
+    """Raise an error: a .metallib contains no source, so only Metal can run it."""
     raise RuntimeError("load_metallib: mpsx compiles shaders from source; pass the Metal source to compile_shader")
 
 
 def ipc_collect() -> None:
-    """Does nothing; exists for code written for CUDA."""
+    """Do nothing; exists for code written for CUDA."""
 
 
 def can_device_access_peer(device: object, peer_device: object) -> bool:
-    """False: there is one device."""
+    """Return False, because there is only one device."""
     return False
 
 
 def is_current_stream_capturing() -> bool:
-    """False: the device has no graph capture."""
+    """Return False, because the device has no graph capture."""
     return False
 
 
 def get_arch_list() -> list[str]:
-    """Empty; exists for code written for CUDA."""
+    """Return an empty list; exists for code written for CUDA."""
     return []
 
 
 def is_initialized() -> bool:
-    """Whether the driver has started."""
+    """Return whether the driver has started."""
     return _runtime.driver_started()
 
 
@@ -142,7 +142,7 @@ def _is_in_bad_fork() -> bool:
 
 
 def device_count() -> int:
-    """The number of device indices: 1, or the number of processes that share the device.
+    """Return the number of device indices: 1, or the number of processes that share the device.
 
     The number of processes is LOCAL_WORLD_SIZE, which torchrun sets, or else the size of the largest torch.distributed
     group so far. All indices name the same device.
@@ -151,12 +151,12 @@ def device_count() -> int:
 
 
 def current_device() -> int:
-    """The index of the current device, always 0."""
+    """Return the index of the current device, always 0."""
     return 0
 
 
 def set_device(device: object) -> None:
-    """Check the index; there is one device."""
+    """Check the index and do nothing else, because there is only one device."""
     _check_device(device)
 
 
@@ -167,7 +167,7 @@ def _check_device(which: object) -> None:
 
 
 class device:
-    """Context manager that selects the current device; there is one, so it only checks the index."""
+    """Context manager that selects the current device. It only checks the index, because there is only one device."""
 
     def __init__(self, device: object) -> None:
         _check_device(device)
@@ -180,7 +180,7 @@ class device:
 
 
 class device_of(device):
-    """`device(tensor.device)` for mpsx tensors; no effect for others."""
+    """Equivalent to `device(tensor.device)` for mpsx tensors, and without effect for other tensors."""
 
     def __init__(self, tensor: _torch.Tensor) -> None:
         super().__init__(tensor.device if tensor.is_mpsx else None)
@@ -206,37 +206,37 @@ class DeviceProperties:
 
 
 def get_device_properties(device: object = None) -> DeviceProperties:
-    """Name, driver, instruction set and memory."""
+    """Return the name, driver, instruction set, and memory of the device."""
     _check_device(device)
     info = _runtime.driver()
     return DeviceProperties(info["device"], info["name"], info["isa"], info["compiler"], recommended_max_memory())
 
 
 def get_device_name(device: object = None) -> str:
-    """The device's name."""
+    """Return the device's name."""
     return get_device_properties(device).name
 
 
 def get_device_capability(device: object = None) -> tuple[int, int]:
-    """(0, 0); exists for code written for CUDA."""
+    """Return (0, 0); exists for code written for CUDA."""
     _check_device(device)
     return (0, 0)
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """True; bfloat16 computes in float32."""
+    """Return True; bfloat16 kernels compute in float32."""
     return True
 
 
 def is_tf32_supported() -> bool:
-    """False; float32 matmul never uses TF32."""
+    """Return False; float32 matmul never uses TF32."""
     return False
 
 
 def utilization(device: object = None) -> int:
-    """The percentage of time since the previous call, or since process start, in which the device was busy.
+    """Return the percentage of time that the device was busy since the previous call, or since process start.
 
-    On the host and simt drivers that is this process's CPU time over all cores. Other drivers have no counter.
+    The host and simt drivers report this process's CPU time over all cores. Other drivers have no counter.
     """
     global _last_utilization
     _check_device(device)
@@ -249,5 +249,5 @@ def utilization(device: object = None) -> int:
 
 
 def get_amp_supported_dtype() -> list[_torch.dtype]:
-    """The dtypes that `torch.autocast("mpsx", dtype=…)` accepts."""
+    """Return the dtypes that `torch.autocast("mpsx", dtype=…)` accepts."""
     return [_torch.float16, _torch.bfloat16]

@@ -1,7 +1,7 @@
 """Run programs written for PyTorch's `mps` unmodified: `python -m mpsx run script.py`, or `with mpsx.as_mps(): …`.
 
-The device takes the name mps in `torch.device("mps")`, `torch.mps`, `torch.backends.mps` and printed tensors, and keeps
-accepting mpsx. This applies to the whole process, and with `run` also to its child processes.
+The device is named mps in `torch.device("mps")`, `torch.mps`, `torch.backends.mps`, and printed tensors; the name mpsx
+still works. The alias applies to the whole process, and under `run` also to child processes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def leave() -> None:
 
 
 def _clear_availability_caches() -> None:
-    """Clear the caches in which Lightning keeps whether mps is available."""
+    """Clear Lightning's caches of whether mps is available."""
     for package in ("lightning.fabric", "lightning_fabric"):
         module = sys.modules.get(f"{package}.accelerators.mps")
         if module is not None:
@@ -73,7 +73,7 @@ def _clear_availability_caches() -> None:
 
 @contextlib.contextmanager
 def as_mps() -> Iterator[None]:
-    """Make `mps` mean mpsx inside the block, in all threads. Objects created outside can be used inside."""
+    """Make `mps` mean mpsx inside the block, in all threads. Objects created outside the block work inside it."""
     enter()
     try:
         yield

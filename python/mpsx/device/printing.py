@@ -1,7 +1,7 @@
-"""Print tensors without launching kernels: PyTorch formats numbers with operators in float64.
+"""Print tensors without launching kernels. PyTorch formats numbers with float64 operators, which Metal lacks.
 
-PyTorch moves tensors of some devices to the CPU before it formats them, but that list cannot be extended. Wrap the
-formatting function instead, and give it a CPU view, which copies nothing.
+PyTorch moves tensors of some devices to the CPU before it formats them, but that list of devices cannot be extended.
+Wrap the formatting function instead, and pass it a CPU view, which copies nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`torch.mpsx.profiler`, with the functions of `torch.mps.profiler`. `mpsx.profiler` reports counts and times."""
+"""`torch.mpsx.profiler`, which mirrors `torch.mps.profiler`. `mpsx.profiler` reports counts and times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _capturing = False
 
 
 def start(mode: str = "interval", wait_until_completed: bool = False) -> None:
-    """Start timing kernels; `mpsx.profiler.rows()` returns the result. Both modes do the same."""
+    """Start timing kernels; `mpsx.profiler.rows()` returns the result. Both modes behave alike."""
     unknown = set(mode.split(",")) - _MODES
     if unknown:
         raise ValueError(f"start: expected the mode 'interval', 'event' or 'interval,event', got {mode!r}")
@@ -39,12 +39,12 @@ def profile(mode: str = "interval", wait_until_completed: bool = False) -> Itera
 
 
 def is_metal_capture_enabled() -> bool:
-    """Whether `metal_capture` works: on the Metal driver, with METAL_CAPTURE_ENABLED=1 in the environment."""
+    """Return whether `metal_capture` works: on the Metal driver, with METAL_CAPTURE_ENABLED=1 in the environment."""
     return _runtime.driver()["name"] == "metal" and os.environ.get("METAL_CAPTURE_ENABLED") == "1"
 
 
 def is_capturing_metal() -> bool:
-    """Whether `metal_capture` is active."""
+    """Return whether `metal_capture` is active."""
     return _capturing
 
 

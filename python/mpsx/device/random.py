@@ -47,17 +47,17 @@ def seed() -> int:
 
 
 def seed_all() -> None:
-    """`seed()` for all devices, of which there is one."""
+    """Seed the only device with a random number, like `seed()`."""
     seed()
 
 
 def initial_seed() -> int:
-    """The seed of the default generator."""
+    """Return the seed of the default generator."""
     return _generator().initial_seed()
 
 
 def get_rng_state(device: object = "mpsx") -> torch.Tensor:
-    """The default generator's state as a uint8 tensor on the CPU."""
+    """Return the default generator's state as a uint8 tensor on the CPU."""
     return _generator(device).get_state()
 
 
@@ -67,7 +67,7 @@ def set_rng_state(new_state: torch.Tensor, device: object = "mpsx") -> None:
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
-    """The state of every device's default generator."""
+    """Return the state of every device's default generator."""
     return [generator.get_state() for generator in default_generators]
 
 

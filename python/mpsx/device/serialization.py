@@ -1,4 +1,4 @@
-"""torch.save and torch.load: the device's name in files, and `map_location`."""
+"""Support for torch.save and torch.load: the device's name in files, and `map_location`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 from .. import _runtime
 
-# Lower values run first. PyTorch's handler for "mps" (21) accepts every location that starts with "mps".
+# Handlers with lower values run first. PyTorch's handler for "mps" (21) accepts every location that starts with "mps".
 PRIORITY = 15
 
 

@@ -1,4 +1,4 @@
-"""Shared memory with other processes (torch.multiprocessing) and with other libraries (DLPack)."""
+"""Memory sharing with other processes (torch.multiprocessing) and other libraries (DLPack)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _rebuild(kind: type, cpu: torch.Tensor, sizes: tuple, strides: tuple, offset
 
 
 def _reduce(tensor: torch.Tensor) -> tuple:
-    """Pickle a tensor as a CPU tensor in shared memory, to which its storage moves first."""
+    """Move a tensor's storage to shared memory, and pickle the tensor as a CPU tensor."""
     if not _is_mpsx_tensor(tensor) or tensor.layout != torch.strided:
         return reductions.reduce_tensor(tensor)
     if tensor.requires_grad and not tensor.is_leaf:

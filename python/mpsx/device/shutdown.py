@@ -1,9 +1,9 @@
 """Wait for autograd's device thread at exit.
 
-Autograd runs a device's backward pass on its own thread, which afterwards releases the Python objects it copied from
-the caller's context. If the interpreter is gone by then, the process aborts with "terminate called without an active
-exception" (pytorch issue 190489). The thread runs its work in order, so run one more tiny backward pass, and wait until
-the thread has released that pass's context variable.
+Autograd runs a device's backward pass on a thread of its own. After the pass, that thread releases the Python objects
+that it copied from the caller's context. If the interpreter has already shut down, the process aborts with "terminate
+called without an active exception" (pytorch issue 190489). The thread processes its work in order, so run one more tiny
+backward pass, and wait until the thread has released that pass's context variable.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TIMEOUT = 2.0  # seconds
 
 
 class _Marker:
-    """An object with weak references."""
+    """An object that supports weak references."""
 
 
 _marker: contextvars.ContextVar[_Marker] = contextvars.ContextVar("mpsx_exit_marker")
@@ -52,5 +52,5 @@ def _wait_for_autograd() -> None:
 
 
 def register() -> None:
-    """Run this at exit."""
+    """Register the wait to run at interpreter exit."""
     atexit.register(_wait_for_autograd)

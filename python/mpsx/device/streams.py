@@ -21,7 +21,8 @@ class Stream(torch.Stream):
 
 
 class _EventType(type):
-    """Makes isinstance(x, Event) true for torch.Events of this device; PyTorch accepts no subclass of torch.Event."""
+    """A metaclass that makes isinstance(x, Event) true for torch.Events of this device, because PyTorch does not allow
+    subclasses of torch.Event."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, torch.Event) and value.device.type == _runtime.device_type()
@@ -35,12 +36,12 @@ class Event(metaclass=_EventType):
 
 
 def current_stream(device: object = None) -> torch.Stream:
-    """The stream to which this thread submits work."""
+    """Return the stream to which this thread submits work."""
     return torch.accelerator.current_stream("mpsx" if device is None else device)
 
 
 def default_stream(device: object = None) -> Stream:
-    """The stream in use before `set_stream`."""
+    """Return the default stream, which is current until `set_stream` is called."""
     return Stream(stream_id=0, device_index=0, device_type=_PRIVATE_USE_1)
 
 
@@ -69,5 +70,5 @@ class StreamContext:
 
 
 def stream(stream: torch.Stream | None) -> StreamContext:
-    """`StreamContext(stream)`."""
+    """Return `StreamContext(stream)`."""
     return StreamContext(stream)

@@ -1,4 +1,4 @@
-"""Views of the same memory on mpsx and on the CPU or mps. Device memory has a CPU address, so nothing is copied."""
+"""Views of one tensor's memory on mpsx and on the CPU or mps. Device memory has a CPU address, so nothing is copied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def cpu_view(tensor: torch.Tensor) -> torch.Tensor:
     """Return a CPU tensor that shares the memory of an mpsx tensor; `tensor.cpu()` copies instead.
 
-    Waits for the device first. Call `torch.mpsx.synchronize()` before reading results of work that is submitted later.
+    Waits for the device first. Call `torch.mpsx.synchronize()` before reading the results of work submitted later.
     Not differentiable.
     """
     return torch.ops.mpsx._cpu_view(tensor.detach())
@@ -22,7 +22,7 @@ def cpu_view(tensor: torch.Tensor) -> torch.Tensor:
 def device_view(tensor: torch.Tensor) -> torch.Tensor:
     """Return an mpsx tensor that shares the memory of a CPU tensor; the inverse of `cpu_view`.
 
-    Copies if the driver cannot use memory of the process (see `mpsx.driver()["adopts_memory"]`).
+    Copies if the driver cannot use the process's memory (see `mpsx.driver()["adopts_memory"]`).
     """
     return torch.ops.mpsx._device_view(tensor.detach())
 
@@ -35,8 +35,8 @@ def numpy_view(tensor: torch.Tensor) -> np.ndarray:
 def from_mps(tensor: torch.Tensor) -> torch.Tensor:
     """Return an mpsx tensor that shares the memory of a tensor on PyTorch's mps device. Needs the Metal driver.
 
-    Waits for mps first. Each device has its own command queue: after a write through one of the two tensors, call
-    `torch.mps.synchronize()` or `torch.mpsx.synchronize()` before reading the other. Not differentiable.
+    Waits for mps first. Each device has its own command queue, so after writing through one of the two tensors, call
+    `torch.mps.synchronize()` or `torch.mpsx.synchronize()` before reading the other one. Not differentiable.
     """
     return torch.ops.mpsx._from_mps(tensor.detach())
 

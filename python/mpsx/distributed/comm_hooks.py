@@ -1,4 +1,4 @@
-"""Patches for DDP's communication hooks (torch.distributed.algorithms.ddp_comm_hooks), parts of which assume NCCL."""
+"""Patches for DDP's communication hooks (torch.distributed.algorithms.ddp_comm_hooks) where they assume NCCL."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..integrations.rewrite import line
 
 
 def _in_order(future: torch.futures.Future, bucket: torch.distributed.GradBucket) -> torch.futures.Future:
-    """Wait for a collective, so that its callback, which starts other collectives, runs immediately.
+    """Wait for a collective, so that its callback runs immediately. The callback starts other collectives.
 
-    gloo's threads would otherwise run the callbacks of several buckets in a different order in each process.
+    Otherwise gloo's threads run the callbacks of several buckets in a different order in each process.
     """
     if bucket.buffer().is_mpsx:
         future.wait()
@@ -24,13 +24,13 @@ def _add_in_order(module: ModuleType) -> None:
 
 
 def bfloat16(module: ModuleType) -> None:
-    """Accept hooks that compress to bfloat16, which DDP allows only with NCCL."""
+    """Accept bfloat16 compression hooks, which DDP allows only with NCCL."""
     line("DistributedDataParallel._check_comm_hook", "or xpu_xccl_supported)",
          "or xpu_xccl_supported or self._module_parameters[0].is_mpsx)")(module)  # fmt: skip
 
 
 def quantization(module: ModuleType) -> None:
-    """Read the result of gloo's all_gather, a list of tensors; NCCL returns one tensor."""
+    """Accept the list of tensors that gloo's all_gather returns; NCCL returns one tensor."""
     _add_in_order(module)
     for name in ("quantization_pertensor_hook", "quantization_perchannel_hook"):
         for result in ("all_ranks_s_and_z", "all_ranks_quantized_tensor"):
@@ -40,7 +40,7 @@ def quantization(module: ModuleType) -> None:
 
 
 def power_sgd(module: ModuleType) -> None:
-    """Keep the collectives of callbacks in order."""
+    """Run the collectives that callbacks start in order."""
     _add_in_order(module)
     for name, future in (("powerSGD_hook", "allreduce_contiguous_uncompressed_tensors_fut"),
                          ("batched_powerSGD_hook", "allreduce_p_fut")):  # fmt: skip

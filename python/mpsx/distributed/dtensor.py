@@ -1,4 +1,4 @@
-"""DTensor sharding strategies of scaled_dot_product_attention on mpsx; PyTorch has them only for CUDA."""
+"""DTensor sharding strategies for scaled_dot_product_attention on mpsx. PyTorch has them only for CUDA."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def _attention(module: ModuleType, query: int, bias: int, sharded: int, count: i
             if index == bias:  # broadcasts to (batch, heads, queries, keys)
                 dim += arg.ndim - 4
                 return module.Shard(dim) if dim >= 0 and arg.shape[dim] > 1 else replicate
-            return module.Shard(dim) if arg.ndim > 1 else replicate  # random seed and offset have no dimensions
+            return module.Shard(dim) if arg.ndim > 1 else replicate  # the random seed and offset are scalars
 
         def along(dim: int) -> list[object]:
             results = [module.Shard(dim)] * sharded + [None] * (count - sharded)
             return results + [argument(i, arg, dim) for i, arg in tensors]
 
         def keeps_groups(inputs: list[object], results: object) -> bool:
-            """Whether every shard has the key heads of its query heads (grouped-query attention)."""
+            """Return whether every shard has the KV heads of its query heads (grouped-query attention)."""
             first = next(spec for (i, _), spec in zip(tensors, inputs, strict=True) if i == query)
             ways = math.prod(first.mesh.size(i) for i, p in enumerate(first.placements) if p == module.Shard(1))
             return heads == key_heads or key_heads % ways == 0
@@ -61,11 +61,11 @@ def attention(module: ModuleType) -> None:
     backward = aten._scaled_dot_product_fused_attention_overrideable_backward.default
     if not torch._C._dispatch_has_kernel_for_dispatch_key(backward.name(), "Meta"):  # before torch 2.13
         _META.impl(backward, _gradients_meta)
-    # Results: output, logsumexp, sequence lengths of jagged batches, random state of dropout.
+    # The results are the output, logsumexp, the sequence lengths of jagged batches, and the random state of dropout.
     module.register_op_strategy(forward, module.RuntimeSchemaInfo(4))(
         _attention(module, query=0, bias=3, sharded=2, count=9)
     )
-    # Results: gradients of query, key, value and bias; with a bias gradient mpsx uses unfused attention.
+    # The results are the gradients of query, key, value, and bias. With a bias gradient mpsx uses unfused attention.
     module.register_op_strategy(backward, module.RuntimeSchemaInfo(5))(
         _attention(module, query=1, bias=4, sharded=3, count=4)
     )

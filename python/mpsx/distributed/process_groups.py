@@ -1,8 +1,8 @@
-"""Process groups for mpsx tensors, which communicate over gloo without a copy.
+"""Process groups that exchange mpsx tensors over gloo without a copy.
 
-Every group that uses gloo supports both CPU and mpsx: without arguments, with "gloo", "cpu:gloo,mpsx:gloo" and so on;
-"mpsx" is an alias of gloo. The processes of a machine share its device, so `mpsx:1` also names it once a group exists,
-or if LOCAL_WORLD_SIZE, which torchrun sets, gives the number of processes.
+Every group that uses gloo supports both the CPU and mpsx, whether created without arguments, with "gloo", or with
+"cpu:gloo,mpsx:gloo"; "mpsx" is an alias of gloo. All processes on a machine share its device, so `mpsx:1` is the same
+device once a group exists, or if LOCAL_WORLD_SIZE (set by torchrun) gives the number of processes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .. import _runtime
 
 
 def register(c10d: ModuleType) -> None:
-    """Make gloo the backend of mpsx in torch.distributed.distributed_c10d, and add collectives to every gloo group."""
+    """Make gloo the backend for mpsx in torch.distributed.distributed_c10d, and add collectives to every gloo group."""
     backends = c10d.Backend
     if "mpsx" in backends.backend_list:
         return
     backends.default_device_backend_map["mpsx"] = backends.GLOO
     backends.backend_capability[backends.GLOO].append("mpsx")
-    # Avoid register_backend(), which changes how torch.distributed sets up groups of other backends.
+    # Avoid register_backend(): it changes how torch.distributed sets up the groups of other backends.
     backends.MPSX = backends.GLOO
     backends.backend_capability["mpsx"] = backends.backend_capability[backends.GLOO]
     backends.backend_list.append("mpsx")
@@ -32,7 +32,7 @@ def register(c10d: ModuleType) -> None:
     def _new_process_group_helper(*args: object, **options: object) -> object:
         device = options.get("device_id")
         if device is not None and device.type == _runtime.device_type():
-            # With a device, torch.distributed would split subgroups as for NCCL; gloo creates new ones, as on the CPU.
+            # Given a device, torch.distributed would split subgroups as for NCCL. gloo creates new groups instead.
             options["device_id"] = None
         result = make_group(*args, **options)
         if isinstance(result[0], c10d.ProcessGroup):

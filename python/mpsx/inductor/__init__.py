@@ -1,7 +1,7 @@
-"""`torch.compile` with Inductor: PyTorch's Metal code generation for its MPS backend, compiled by `compile_shader`.
+"""`torch.compile` with Inductor. Reuses PyTorch's Metal code generation for MPS, and compiles with `compile_shader`.
 
-Inductor asks the device's module (`torch.mpsx`) for these classes when it first compiles a graph; torch.mpsx imports
-this package then.
+Inductor asks the device's module (`torch.mpsx`) for these classes when it first compiles a graph. Only then does
+torch.mpsx import this package.
 """
 
 from .codegen import CppWrapperCodegen, Kernels, PythonWrapperCodegen, Scheduling, WrapperFxCodegen

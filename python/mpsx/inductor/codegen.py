@@ -31,7 +31,7 @@ UNSUPPORTED = (torch.float64, torch.complex128)
 
 
 class Overrides(MetalOverrides):
-    """MetalOverrides, and operations that it lacks."""
+    """MetalOverrides with the operations that it lacks."""
 
     @staticmethod
     def copysign(a: Any, b: Any) -> str:
@@ -72,7 +72,7 @@ for _name in ("acosh", "asinh", "cosh", "sinh"):
 
 
 class MpsxKernel(MetalKernel):
-    """MetalKernel with our overrides."""
+    """A MetalKernel with our overrides."""
 
     overrides = Overrides
 
@@ -82,7 +82,7 @@ class MpsxKernel(MetalKernel):
 
 
 class MpsxLoopKernel(loops.LoopKernel, MpsxKernel):
-    """A kernel for drivers whose threadgroups have one thread."""
+    """A kernel for drivers that run one thread per threadgroup."""
 
 
 class Scheduling(MetalScheduling):
@@ -98,7 +98,7 @@ class Scheduling(MetalScheduling):
         wrapper = V.graph.wrapper_code
         if src_code in wrapper.src_to_kernel:
             return wrapper.src_to_kernel[src_code]
-        if not getattr(wrapper, "has_mpsx_kernels", False):  # src_to_kernel also has other devices' kernels
+        if not getattr(wrapper, "has_mpsx_kernels", False):  # src_to_kernel also contains kernels of other devices
             wrapper.has_mpsx_kernels = True
             wrapper.header.writeline("from mpsx.inductor import Kernels")
             wrapper.header.writeline("mpsx_kernels = Kernels()")
@@ -126,7 +126,7 @@ class Kernels:
         return Kernel(self, name)
 
     def get(self, name: str) -> Callable[..., None]:
-        """Return a kernel by name; compiles the library first."""
+        """Return a kernel by name, and compile the library on first use."""
         if self.library is None:
             includes = [f"#include <c10/metal/{header}.h>\n" for header in sorted(self.headers)]
             self.library = compile_shader("".join(includes) + "".join(self.sources))
@@ -135,7 +135,7 @@ class Kernels:
 
 
 class SingleKernelLibrary:
-    """A one-kernel library, which Inductor expects before torch 2.13."""
+    """A library with one kernel, the form that Inductor expects before torch 2.13."""
 
     def __init__(self, kernel: Callable[..., None]) -> None:
         self.generated_kernel = kernel
@@ -145,7 +145,7 @@ class SingleKernelLibrary:
 
 
 class Kernel(CodeCacheFuture):
-    """A future for a kernel in a graph's module; Inductor replaces it by its result, or calls it."""
+    """A future for a kernel in a graph's module. Inductor replaces it with its result, or calls it."""
 
     def __init__(self, kernels: Kernels, name: str) -> None:
         self.kernels, self.name = kernels, name
@@ -159,11 +159,11 @@ class Kernel(CodeCacheFuture):
 
 
 class PythonWrapperCodegen(_PythonWrapperCodegen):
-    """PyTorch's wrapper code generation, unchanged; Inductor requires a class per device."""
+    """PyTorch's wrapper code generation, unchanged. Inductor requires one class per device."""
 
 
 class CppWrapperCodegen(CppWrapperMps):
-    """Reject ahead-of-time compilation, which would generate calls to PyTorch's mps backend."""
+    """Reject ahead-of-time compilation, which would emit calls to PyTorch's mps backend."""
 
     @staticmethod
     def create(*args: Any, **kwargs: Any) -> CppWrapperMps:
@@ -184,12 +184,12 @@ class Interface(DeviceInterface):
 
         @staticmethod
         def get_device_properties(device: torch.types.Device = None) -> NamedTuple:
-            """The number of processors, which Inductor's heuristics use."""
+            """Return the number of processors, an input of Inductor's heuristics."""
             return _Properties(torch.get_num_threads())
 
         @staticmethod
         def current_device() -> int:
-            """The index of the only device."""
+            """Return the index of the only device."""
             return 0
 
     current_device = staticmethod(torch.mpsx.current_device)
@@ -199,17 +199,17 @@ class Interface(DeviceInterface):
 
     @staticmethod
     def is_bf16_supported(including_emulation: bool = False) -> bool:
-        """True; bfloat16 computes in float."""
+        """Return True; bfloat16 kernels compute in float."""
         return True
 
     @classmethod
     def is_dtype_supported(cls, dtype: torch.dtype, including_emulation: bool = False) -> bool:
-        """False for double and complex double, which Metal lacks."""
+        """Return False for double and complex double, which Metal lacks."""
         return dtype not in UNSUPPORTED
 
     @staticmethod
     def get_compute_capability(device: torch.types.Device = None) -> str:
-        """Empty; CUDA only."""
+        """Return an empty string; only CUDA has compute capabilities."""
         return ""
 
 
@@ -229,10 +229,10 @@ class _DeviceOpOverrides(DeviceOpOverrides):
 
 
 class _CacheKey(CustomGraphModulePass):
-    """A pass that does nothing; its uuid makes the driver and this package's code part of Inductor's cache key."""
+    """A no-op pass. Its uuid makes the driver and this package's code part of Inductor's cache key."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
-        """Never called, because no device has its name."""
+        """Do nothing. Inductor never calls this pass, because no device has its name."""
 
     def uuid(self) -> str:
         driver = _runtime.driver()["name"] if _runtime.driver_started() else ""

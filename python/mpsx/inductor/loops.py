@@ -1,8 +1,8 @@
-"""Inductor kernels for drivers whose threadgroups have one thread: loops without threadgroup memory or barriers.
+"""Inductor kernels for drivers that run one thread per threadgroup: loops without threadgroup memory or barriers.
 
-A thread reduces a row in strips of LANES elements. If adjacent columns are contiguous in memory and the elements of a
-row are not, one thread in LANES reduces LANES columns together. Where an index would need divisions, which are slow and
-hide contiguous loads, a loop becomes nested loops; the same holds for kernels without a reduction.
+A thread reduces a row in strips of LANES elements. If adjacent columns are contiguous in memory but the elements of a
+row are not, every LANES-th thread reduces LANES columns together. Divisions in an index are slow and hide contiguous
+loads, so a loop whose indices would need them becomes nested loops, in kernels with and without a reduction.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ MIN_ELEMENTS, MAX_ELEMENTS = 16, 4096  # per thread, in a kernel without a reduc
 
 @dataclass(frozen=True)
 class Accumulator:
-    """A reduction's per-lane arrays, and the statements that update them."""
+    """The per-lane arrays of a reduction, and the statements that update them."""
 
     arrays: dict[str, tuple[str, str]]  # name -> type, initial value
     update: str  # accumulates the current element
     combine: str  # merges lane `other` into lane `lane`
     finalize: str = ""  # applied to each lane at the end
-    first_pass: bool = False  # computed by an earlier loop, because other accumulators need its result
+    first_pass: bool = False  # computed in an earlier loop, because other accumulators need its result
 
 
 @dataclass
 class Stage:
-    """Code between two calls of codegen_body: inside a loop over the reduced elements, and after the loop."""
+    """The code between two calls of codegen_body: inside a loop over the reduced elements, and after the loop."""
 
     looped: bool
     entries: list[IterationRangesEntry]
@@ -49,7 +49,7 @@ class Stage:
 
 
 def _identity(of: str, dtype: torch.dtype) -> str:
-    """The initial value of a "max" or "min" reduction. c10/metal has it since torch 2.13."""
+    """Return the initial value of a "max" or "min" reduction. c10/metal defines it only since torch 2.13."""
     kind = DTYPE_TO_METAL[dtype]
     if dtype.is_floating_point:
         return f"{kind}({'-' if of == 'max' else ''}INFINITY)"
@@ -66,11 +66,11 @@ class LoopKernel(MetalKernel):
         self.stages: list[Stage] = []
         self.entries: list[IterationRangesEntry] = []
         self.accumulators: list[Accumulator] = []
-        self.contiguous = {"rows": 0, "columns": 0}  # number of loads that are contiguous in a direction
+        self.contiguous = {"rows": 0, "columns": 0}  # number of loads that are contiguous in each direction
         self.elements_per_thread = 1  # in a kernel without a reduction
 
     def load(self, name: str, index: sympy.Expr) -> CSEVariable:
-        """Emit a load, and count the direction in which it is contiguous."""
+        """Emit a load, and count whether it is contiguous along rows or columns."""
         if self.inside_reduction:
             offset = self.prepare_indexing(index)
             nodes = [self.range_tree_nodes[s] for s in offset.free_symbols if s in self.range_tree_nodes]
@@ -80,7 +80,7 @@ class LoopKernel(MetalKernel):
         return super().load(name, index)
 
     def prepare_indexing(self, index: sympy.Expr) -> sympy.Expr:
-        """Simplify an index, and replace each quotient and remainder of an index variable by a variable of its own."""
+        """Simplify an index, and give each quotient and remainder of an index variable a variable of its own."""
         index = super().prepare_indexing(index)
         for part in index.atoms(FloorDiv, ModularIndexing):
             node = self.range_tree_nodes.get(part.args[0])
@@ -95,7 +95,7 @@ class LoopKernel(MetalKernel):
         return index
 
     def codegen_iteration_ranges_entry(self, entry: IterationRangesEntry) -> None:
-        """Collect index variables of reduced dimensions; their loops define them."""
+        """Collect the index variables of reduced dimensions, which their loops define."""
         if not entry.is_reduction:
             super().codegen_iteration_ranges_entry(entry)
         elif entry not in self.entries:
@@ -143,7 +143,7 @@ class LoopKernel(MetalKernel):
         return self.cse.generate(self.stores, text, dtype=dtype)
 
     def _arg_reduction(self, acc: str, of: str, src_dtype: torch.dtype, value: Any, dtype: torch.dtype) -> CSEVariable:
-        """Emit argmax or argmin, which returns the first of equal values. Lanes start with index 0, the smallest."""
+        """Emit argmax or argmin, which return the first of equal values. Lanes start with index 0, the smallest."""
         at, (root,) = f"{acc}_at", [t for t in self.range_trees if t.is_reduction]
         kind, index = DTYPE_TO_METAL[src_dtype], DTYPE_TO_METAL[dtype]
         position, cast = f"static_cast<{index}>({root.name})", f"static_cast<{kind}>({value})"
@@ -164,7 +164,7 @@ class LoopKernel(MetalKernel):
         return self._result(f"{at}[lane]", dtype)
 
     def _two_pass_variance(self, acc: str, kind: str, value: Any) -> tuple[CSEVariable, ...]:
-        """Emit mean, sum of squared deviations and count in two loops; Welford's algorithm divides once per element."""
+        """Emit mean, sum of squared deviations, and count in two loops. Welford's algorithm divides per element."""
         mean, count = f"{acc}_mean", " * ".join(f"float({self._numel(t)})" for t in self.range_trees if t.is_reduction)
         self._accumulate({mean: ("float", "0")}, f"{mean}[lane] += {value};", f"{mean}[lane] += {mean}[other];",
                      finalize=f"{mean}[lane] /= {count};", first_pass=True)  # fmt: skip
@@ -173,7 +173,7 @@ class LoopKernel(MetalKernel):
         return tuple(self._result(text, torch.float32) for text in (f"{mean}[lane]", f"{acc}[lane]", count))
 
     def codegen_body(self) -> None:
-        """End a stage. Its loops are chosen when all stages are known."""
+        """End a stage. codegen_kernel chooses the loops when all stages are known."""
         if not self.features.is_reduction():
             super().codegen_body()
             return
@@ -185,7 +185,7 @@ class LoopKernel(MetalKernel):
         stage.body.splice(self.compute)
         stage.epilogue.splice(self.stores)
         self.stages.append(stage)
-        if looped:  # only the loop's results outlive it
+        if looped:  # only the results of a loop are visible after it
             results = (item if isinstance(item, tuple) else (item,) for item in self.cse.reduction_cache.values())
             self.cse.invalidate(OrderedSet(v for item in results for v in item))
             for entry in self.entries:
@@ -207,8 +207,8 @@ class LoopKernel(MetalKernel):
         return super().codegen_kernel(*args).replace("kernel void", f"{attribute}kernel void")
 
     def call_kernel(self, *args: Any, **kwargs: Any) -> None:
-        """Emit the launch, with one thread per `elements_per_thread` elements."""
-        trees = self.active_range_trees() if self.elements_per_thread > 1 else []  # just one
+        """Emit the launch with one thread per `elements_per_thread` elements."""
+        trees = self.active_range_trees() if self.elements_per_thread > 1 else []  # exactly one
         for tree in trees:
             tree.numel //= self.elements_per_thread
         super().call_kernel(*args, **kwargs)
@@ -216,7 +216,7 @@ class LoopKernel(MetalKernel):
             tree.numel *= self.elements_per_thread
 
     def _nest_loops(self) -> None:
-        """Give each thread of a kernel without a reduction the elements of an innermost loop."""
+        """Make each thread of a kernel without a reduction process the elements of an innermost loop."""
         trees, entries = self.active_range_trees(), [*self.range_tree_nodes.values()]
         digits = digits_of(trees[0], entries) if len(trees) == 1 else None
         if not digits or len(digits) == 1:
@@ -249,16 +249,16 @@ class LoopKernel(MetalKernel):
         return f"int(metal::min({self.index_dtype}({LANES}), {self.index_dtype}({count})))"
 
     def _columns(self) -> IterationRangesRoot | None:
-        """The range of the columns, if one thread should reduce LANES of them."""
+        """Return the range of the columns, if one thread should reduce LANES of them."""
         trees = [t for t in self.range_trees if not t.is_reduction]
         first, *others = self.stages
         fits = len(trees) == 1 and first.looped and not any(stage.looped for stage in others)
         return trees[0] if fits and self.contiguous["columns"] > self.contiguous["rows"] else None
 
     def _reduce_rows(self) -> IndentedBuffer:
-        """Emit code in which a thread reduces a row."""
+        """Emit code that reduces one row per thread."""
         code = IndentedBuffer()
-        code.writeline("constexpr int lane = 0;")  # index of values computed once per row
+        code.writeline("constexpr int lane = 0;")  # values computed once per row use index 0
         for stage in self.stages:
             if stage.looped:
                 self._reduce(code, stage, None)
@@ -268,7 +268,7 @@ class LoopKernel(MetalKernel):
         return code
 
     def _reduce_columns(self, columns: IterationRangesRoot) -> IndentedBuffer:
-        """Emit code in which one thread in LANES reduces LANES columns."""
+        """Emit code in which every LANES-th thread reduces LANES columns."""
         code = IndentedBuffer()
         first, *others = self.stages
         code.writelines([f"if ({columns.name} % {LANES} != 0) return;",
@@ -283,7 +283,7 @@ class LoopKernel(MetalKernel):
         return code
 
     def _reduce(self, code: IndentedBuffer, stage: Stage, columns: IterationRangesRoot | None) -> None:
-        """Emit the loops of a stage, and combine its accumulators."""
+        """Emit the loops of a stage, then combine its accumulators."""
         for first_pass in (True, False):
             accumulators = [a for a in stage.accumulators if a.first_pass == first_pass]
             if first_pass and not accumulators:
@@ -292,7 +292,7 @@ class LoopKernel(MetalKernel):
                 code.writeline(f"{kind} {name}[{LANES}];")
                 code.writeline(f"for (int lane = 0; lane < {LANES}; ++lane) {name}[lane] = {init};")
             with self._loops(code, stage.entries, columns):
-                # The first pass stores nothing, because the second would read the stored values.
+                # Omit stores from the first pass; the second pass would read the stored values.
                 lines = [line for line in stage.body._lines if not (first_pass and isinstance(line, DeferredLine))]
                 code.writelines([*lines, *(a.update for a in accumulators)])
             for a in accumulators:
@@ -300,7 +300,7 @@ class LoopKernel(MetalKernel):
 
     @staticmethod
     def _finalize(code: IndentedBuffer, a: Accumulator, combine: bool) -> None:
-        """Combine the lanes of a row, and finalize; every lane then has the result."""
+        """Combine and finalize the lanes of a row, which leaves the result in every lane."""
         if combine:
             code.writelines([f"for (int width = {LANES // 2}; width > 0; width /= 2)",
                              "  for (int lane = 0; lane < width; ++lane) {",
@@ -313,7 +313,7 @@ class LoopKernel(MetalKernel):
 
     @contextmanager
     def _lanes(self, code: IndentedBuffer, columns: IterationRangesRoot | None) -> Iterator[None]:
-        """Emit the loop over lanes; with `columns`, each lane has the grid position of its column."""
+        """Emit the loop over lanes. With `columns`, each lane uses the grid position of its column."""
         if not {"error", "atomic"} & self.headers:  # no early exit, and no element written by two lanes
             code.writeline("#pragma clang loop vectorize(assume_safety)")
         code.writeline("for (int lane = 0; lane < lanes; ++lane) {")
@@ -327,7 +327,7 @@ class LoopKernel(MetalKernel):
     @contextmanager
     def _loops(self, code: IndentedBuffer, entries: list[IterationRangesEntry],
                columns: IterationRangesRoot | None) -> Iterator[None]:  # fmt: skip
-        """Emit loops over all elements of a row, the innermost over lanes."""
+        """Emit loops over all elements of a row. The innermost loop is over lanes."""
         trees = [t for t in self.range_trees if t.is_reduction]
         with ExitStack() as stack:
             for tree in trees:
@@ -352,7 +352,7 @@ class LoopKernel(MetalKernel):
 
     def _index_variables(self, tree: IterationRangesRoot, entries: list[IterationRangesEntry],
                    digits: list[tuple[int, int]] | None, names: list[str]) -> Iterator[str]:  # fmt: skip
-        """Definitions of the index variables that a stage uses."""
+        """Yield definitions of the index variables that a stage uses."""
 
         def weighted(divisor: Any, length: Any) -> str:
             pairs = ((stride, name) for (stride, _), name in zip(digits, names, strict=True))
@@ -367,7 +367,7 @@ class LoopKernel(MetalKernel):
 
 
 def known(*sizes: Any) -> bool:
-    """Whether all sizes are numbers, not symbols."""
+    """Return whether all sizes are numbers, not symbols."""
     return all(isinstance(size, int | sympy.Integer) for size in sizes)
 
 
@@ -381,9 +381,9 @@ def loop(code: IndentedBuffer, head: str) -> Iterator[None]:
 
 
 def digits_of(tree: IterationRangesRoot, entries: list[IterationRangesEntry]) -> list[tuple[int, int]] | None:
-    """Strides and counts of nested loops, innermost first, whose variables give all entries without a division.
+    """Return strides and counts of nested loops, innermost first, whose variables give all entries without divisions.
 
-    None if sizes are symbolic or do not nest.
+    Returns None if sizes are symbolic or do not nest.
     """
     points = {sympy.Integer(1), tree.numel, *(p for e in entries for p in (e.divisor, e.divisor * e.length))}
     if not known(*points):

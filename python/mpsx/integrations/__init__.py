@@ -1,8 +1,9 @@
-"""Patches that add mpsx to other libraries' lists of devices.
+"""Patches that add mpsx to the device lists of other libraries.
 
-Each library has a module here; default_device.py has libraries that need only a line or two. PATCHES maps names of
-the library's modules to patches, which run after the library imports them. mpsx imports no library itself. On a machine
-with CUDA only torch is patched, and other libraries choose CUDA. MPSX_INTEGRATIONS=0 disables all patches.
+Each library has a module here, except that default_device.py covers the libraries that need only a line or two. PATCHES
+maps the names of a library's modules to patches, which run after the library imports the module. mpsx itself imports no
+library. On a machine with CUDA, only torch is patched, and other libraries choose CUDA. MPSX_INTEGRATIONS=0 disables
+all patches.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ LIBRARIES = {
     "default_device",
 )
 
-failed_patches: list[str] = []  # reported by warnings
+failed_patches: list[str] = []  # already reported as warnings
 
 
 def _patches(name: str) -> tuple:
-    """The patches of a module."""
+    """Return the patches of a module."""
     library = LIBRARIES.get(name.partition(".")[0])
     if library is None:
         return ()
@@ -50,7 +51,7 @@ def _patches(name: str) -> tuple:
 
 
 def apply(module: ModuleType) -> None:
-    """Patch a module. A patch that fails, for instance in another version of the library, causes a warning."""
+    """Patch a module. Warn if a patch fails, for example because the library has another version."""
     if torch.cuda.is_available() and not module.__name__.startswith("torch."):
         return
     for patch in _patches(module.__name__):
@@ -89,7 +90,7 @@ def _watch(spec: ModuleSpec, initializing: bool) -> None:
 
 
 class _Finder:
-    """A meta path finder that delegates to other finders, and watches the import of modules with patches."""
+    """A meta path finder that delegates to other finders, and patches modules after their import."""
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if not _patches(name):
@@ -109,7 +110,7 @@ def register() -> None:
     sys.meta_path.insert(0, _Finder())
     for name, module in list(sys.modules.items()):
         if _patches(name):
-            # A library that imports torch, and so mpsx, is still being imported.
+            # The module is still being imported if its library imports torch, which loads mpsx.
             if getattr(module.__spec__, "_initializing", False):
                 _watch(module.__spec__, True)
             else:

@@ -1,4 +1,4 @@
-"""Libraries in which a line or two choose the default device, CUDA or mps."""
+"""Libraries that choose the default device, CUDA or mps, in a line or two."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .rewrite import constant, instead_of_cuda, line
 
 
 def _tianshou(module: ModuleType) -> None:
-    """Change the default of a dataclass's field, and the copy of it in the constructor."""
+    """Change the default of a dataclass field, and its copy in the constructor."""
     config = module.ExperimentConfig
     if config.device != "cpu":
         raise ValueError(f"ExperimentConfig.device has changed, expected 'cpu', got {config.device!r}")
@@ -42,7 +42,7 @@ PATCHES = {
     "skrl": (instead_of_cuda("config.torch.parse_device"), _skrl),
     "d3rlpy.base": (line("_process_device", '"cuda:0" if value', '"mpsx:0" if value'),),
     "d3rlpy.torch_utility": (line("map_location", 'if "cpu" in device:', 'if "cpu" in device or "mpsx" in device:'),),
-    # lm-eval replaces unknown device names by the CPU.
+    # lm-eval replaces unknown device names with the CPU.
     "lm_eval.models.huggingface": (
         line("HFLM.__init__", '["cuda", "cpu"]', '["cuda", "cpu", "mpsx", "mpsx:0"]'),
         line("HFLM.__init__", 'torch.device("cuda")\n', 'torch.device("mpsx")\n'),
@@ -60,7 +60,7 @@ PATCHES = {
              'self.precision == "fp16" and self.device_type in ("cuda", "mpsx")'),
     ),
     "litgpt.api": (instead_of_cuda("LLM.load", "LLM.distribute"),),
-    # spaCy: prefer_gpu() and require_gpu() select thinc's operators for mps, which use NumPy and torch.
+    # spaCy: prefer_gpu() and require_gpu() select thinc's ops for mps, which use NumPy and torch.
     "thinc.compat": (constant("has_gpu", True),),
     "thinc.util": (
         line("require_gpu", 'platform.system() != "Darwin" and not has_cupy', "False"),

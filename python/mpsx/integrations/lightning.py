@@ -1,6 +1,6 @@
-"""Lightning's Trainer and Fabric: an accelerator "mpsx", its choice by "auto" and "gpu", mixed precision.
+"""Lightning's Trainer and Fabric: an accelerator "mpsx", which "auto" and "gpu" choose, and mixed precision.
 
-Lightning is distributed as one package or as two, and the Trainer and Fabric each have a registry of accelerators.
+Lightning comes as one package or as two, and the Trainer and Fabric each have a registry of accelerators.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _register(module: ModuleType) -> None:
     base = module.Accelerator
 
     class MPSXAccelerator(base):
-        """The mpsx device, which several processes may share."""
+        """Accelerator for the mpsx device, which several processes may share."""
 
         def setup_device(self, device: torch.device) -> None:
             """Reject other devices, as Lightning's accelerators do."""
@@ -26,7 +26,7 @@ def _register(module: ModuleType) -> None:
                 raise ValueError(f"Device should be mpsx, got {device} instead.")
 
         def get_device_stats(self, device: Any) -> dict[str, Any]:
-            """The allocator's statistics, for DeviceStatsMonitor."""
+            """Return the allocator's statistics, for DeviceStatsMonitor."""
             return dict(torch.mpsx.memory_stats())
 
         def teardown(self) -> None:
@@ -35,7 +35,7 @@ def _register(module: ModuleType) -> None:
 
         @staticmethod
         def parse_devices(devices: Any) -> int:
-            """Parse the number of processes, all of which use the same device."""
+            """Parse the number of processes. All of them use the same device."""
             if isinstance(devices, str) and devices.strip().lstrip("-").isdigit():
                 devices = int(devices)
             if devices in ("auto", -1):
@@ -48,7 +48,7 @@ def _register(module: ModuleType) -> None:
 
         @staticmethod
         def get_parallel_devices(devices: int) -> list[torch.device]:
-            """The device of each process."""
+            """Return the device of each process."""
             return [torch.device("mpsx", 0)] * devices
 
         @staticmethod
@@ -58,12 +58,12 @@ def _register(module: ModuleType) -> None:
 
         @staticmethod
         def is_available() -> bool:
-            """True."""
+            """Return True: the device is always available."""
             return True
 
         @staticmethod
         def name() -> str:
-            """The name for `Trainer(accelerator="mpsx")`."""
+            """Return the name for `Trainer(accelerator="mpsx")`."""
             return "mpsx"
 
         @classmethod
@@ -71,7 +71,7 @@ def _register(module: ModuleType) -> None:
             """Register under the name "mpsx"."""
             accelerator_registry.register("mpsx", cls, description=cls.__name__, override=True)
 
-    # Export the class from the module, as for Lightning's own accelerators; pickle needs it.
+    # Make the class importable from the module, like Lightning's own accelerators. pickle requires this.
     MPSXAccelerator.__module__, MPSXAccelerator.__qualname__ = module.__name__, "MPSXAccelerator"
     module.MPSXAccelerator = MPSXAccelerator
     registries = [value for name, value in vars(module).items() if name.lower() in _REGISTRIES]
@@ -108,7 +108,7 @@ def _connector(where: str) -> tuple:
 
 
 def _offer(module: ModuleType) -> None:
-    """Support `fabric run --accelerator=mpsx`, a command that needs click."""
+    """Support `fabric run --accelerator=mpsx`. The command needs click."""
     if module._CLICK_AVAILABLE:
         option = next(option for option in module._run.params if option.name == "accelerator")
         option.type.choices = (*option.type.choices, "mpsx")
@@ -152,7 +152,7 @@ def _checkpoints_and_stats(trainer: str, fabric: str) -> dict[str, tuple]:
 
 
 def _patches(trainer: str, fabric: str) -> dict[str, tuple]:
-    """All patches for one of Lightning's two distributions."""
+    """Return all patches for one of Lightning's two distributions."""
     return {
         f"{trainer}.accelerators": (_register,),
         f"{fabric}.accelerators": (_register,),

@@ -13,8 +13,8 @@ from .rewrite import line
 
 
 def _flex_attention(module: ModuleType) -> None:
-    """Compute FlexAttention with matmuls where PyTorch's Metal kernel lacks a feature: gradients, logsumexp and max
-    outputs, symbolic sizes. Also cast inputs under autocast."""
+    """Compute FlexAttention with matmuls where PyTorch's Metal kernel lacks a feature: gradients, the logsumexp and max
+    outputs, and symbolic sizes. Also cast the inputs under autocast."""
     operator = module.flex_attention
     fused = operator.py_kernels[DispatchKey.Autograd]
 
@@ -42,7 +42,8 @@ def _flex_attention(module: ModuleType) -> None:
 
 
 def _collect_env(module: ModuleType) -> None:
-    """Append `python -m mpsx info` to `python -m torch.utils.collect_env`, which executes the module's code again."""
+    """Append `python -m mpsx info` to the output of `python -m torch.utils.collect_env`. Edit the source as well,
+    because `-m` executes the module's code again."""
     loader = module.__spec__.loader
     last = 'if __name__ == "__main__":'
 
@@ -65,7 +66,7 @@ def _with_mpsx(pretty_str):
     return with_report
 pretty_str = _with_mpsx(pretty_str)
 """
-# Whether this version of PyTorch has FlexAttention for Metal.
+# True if this version of PyTorch has FlexAttention for Metal.
 _METAL_FLEX = (Path(torch.__file__).parent / "_inductor" / "codegen" / "metal_flex_attention_template.py").exists()
 
 PATCHES = {
@@ -78,10 +79,10 @@ PATCHES = {
     "torch._higher_order_ops.flex_attention": (_flex_attention,),
     "torch.nn.attention.flex_attention": (
         line("_validate_device", "supported_devices = {", 'supported_devices = {"mpsx", '),
-        # On mpsx compute logsumexp only on request.
+        # On mpsx, compute logsumexp only on request.
         line("_apply_kernel_options", "= torch.is_grad_enabled()", "= torch.is_grad_enabled() and not query.is_mpsx"),
     ),
-    # A convolution's output is channels last if the input or the weight is.
+    # A convolution's output is channels-last if the input or the weight is.
     "torch._subclasses.fake_impls": (
         line("conv", "torch._C._conv_determine_backend_memory_format(", "torch.mpsx._convolution_format("),
     ),

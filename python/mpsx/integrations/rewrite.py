@@ -15,7 +15,7 @@ Patch = Callable[[ModuleType], None]
 
 
 def _function(module: ModuleType, name: str) -> FunctionType:
-    """The undecorated function `name`, "Class.method" or "function"."""
+    """Return the undecorated function `name`, "Class.method" or "function"."""
     holder, _, last = name.rpartition(".")
     owner = attrgetter(holder)(module) if holder else module
     found = inspect.getattr_static(owner, last)
@@ -30,7 +30,7 @@ def _function(module: ModuleType, name: str) -> FunctionType:
 
 
 def _code_in(code: CodeType, name: str) -> CodeType:
-    """The code object of the function `name` inside `code`, at any depth, since default arguments may be functions."""
+    """Return the code object of the function `name` inside `code`, at any depth: default arguments may be functions."""
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     for candidate in inner:
         if candidate.co_name == name:
@@ -57,7 +57,7 @@ def _change(function: FunctionType, edit: Callable[[str], str]) -> None:
 
 
 def line(where: str, old: str, new: str) -> Patch:
-    """Replace `old` by `new` in a function. `old` must occur once; otherwise the library's version is unknown."""
+    """Replace `old` with `new` in a function. If `old` does not occur exactly once, the library has changed: raise."""
 
     def patch(module: ModuleType) -> None:
         def edit(source: str) -> str:
@@ -83,7 +83,7 @@ def constant(name: str, value: object, unless: str | None = None) -> Patch:
 
 
 def instead_of_cuda(*names: str, condition: str | None = "torch.cuda.is_available()") -> Patch:
-    """Make functions use mpsx instead of CUDA; `condition`, their check for CUDA, becomes True."""
+    """Make functions use mpsx instead of CUDA. `condition`, their check for CUDA, becomes True."""
 
     def edit(source: str) -> str:
         if condition is not None:

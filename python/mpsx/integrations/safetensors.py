@@ -1,4 +1,4 @@
-"""Hugging Face safetensors: parses device names in Rust, and accepts an index of the current accelerator."""
+"""Hugging Face safetensors. Its Rust code rejects the name mpsx, but accepts an index of the current accelerator."""
 
 from __future__ import annotations
 

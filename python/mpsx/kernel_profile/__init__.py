@@ -1,4 +1,4 @@
-"""Profiles Metal kernels on the simt driver by counting what their threads do: see mpsx.profiler.profile_kernel."""
+"""Profiling of Metal kernels on the simt driver, which counts what threads do; see mpsx.profiler.profile_kernel."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from . import report
 from .launch import Launch, launch_of
 
 MAX_TABLES = 10  # number of launches for which $MPSX_SIMT_PROFILE prints a table
-_process_launches: list[Launch] | None = None  # set while $MPSX_SIMT_PROFILE profiles the whole process
+_process_launches: list[Launch] | None = None  # the launches so far, if $MPSX_SIMT_PROFILE profiles the process
 
 
 @dataclass
 class KernelProfile:
-    """The launches of a profiled call or block, in order. They are available when it ends."""
+    """The launches of a profiled call or block, in order. They are available when the call or block ends."""
 
     launches: list[Launch] = field(default_factory=list)
 
     def text(self) -> str:
-        """Returns all launches as text."""
+        """Return all launches as text."""
         return "\n\n".join(map(report.text, self.launches)) or "no kernel was launched"
 
     def json(self) -> str:
-        """Returns all launches as a JSON list."""
+        """Return all launches as a JSON list."""
         return json.dumps([report.as_dict(launch) for launch in self.launches], indent=1)
 
     def annotated(self, file: str, source: str | None = None) -> str:
-        """Returns a file's source annotated with the counts of each line, once per launch that executed part of it."""
+        """Return a file's source annotated with the counts of each line, once per launch that executed part of it."""
         if source is None:
             from ..shader import kernel_library
 
@@ -47,14 +47,14 @@ class KernelProfile:
 
 
 def start() -> None:
-    """Starts profiling."""
+    """Start profiling."""
     from . import build
 
     _runtime.set_kernel_profile(build.find)
 
 
 def take() -> list[Launch]:
-    """Returns the launches since the last call."""
+    """Return the launches since the last call."""
     from .build import facts_of
 
     taken, facts = [], {}
@@ -68,10 +68,10 @@ def take() -> list[Launch]:
 
 @contextlib.contextmanager
 def kernel_profile() -> Iterator[KernelProfile]:
-    """See mpsx.profiler.kernel_profile."""
+    """Profile a block; see mpsx.profiler.kernel_profile."""
     name = _runtime.driver()["name"]
     if name != "simt":
-        raise RuntimeError(f"profiling kernels needs the simt driver (MPSX_DRIVER=simt), got {name}")
+        raise RuntimeError(f"kernel profiling needs the simt driver (MPSX_DRIVER=simt), got {name}")
     result, before = KernelProfile(), take()
     start()
     try:
@@ -85,14 +85,14 @@ def kernel_profile() -> Iterator[KernelProfile]:
 
 
 def profile_kernel(function: Callable, *args: object, **kwargs: object) -> KernelProfile:
-    """See mpsx.profiler.profile_kernel."""
+    """Profile a call; see mpsx.profiler.profile_kernel."""
     with kernel_profile() as profile:
         function(*args, **kwargs)
     return profile
 
 
 def start_process_profile(where: str) -> None:
-    """Profiles the whole process, and prints the launches or writes them to a file when it exits."""
+    """Profile the whole process, and print the launches or write them to a file when it exits."""
     global _process_launches
     import atexit
 
@@ -113,7 +113,7 @@ def start_process_profile(where: str) -> None:
 
 
 def configure(environment: os._Environ[str]) -> None:
-    """Starts profiling the process if $MPSX_SIMT_PROFILE asks for it."""
+    """Start profiling the process if $MPSX_SIMT_PROFILE asks for it."""
     where = environment.get("MPSX_SIMT_PROFILE", "")
     if where not in ("", "0"):
         if environment.get("MPSX_DRIVER") != "simt":

@@ -1,7 +1,7 @@
-"""Compiles one kernel with instrumentation, or finds it in the disk cache.
+"""Compile one kernel with instrumentation, or find it in the disk cache.
 
-The kernel is translated as for the simt driver and optimized as for a GPU. Then instrument.py inserts calls, and the
-result is compiled without further optimization, so the calls count what a GPU would execute."""
+The kernel is translated as for the simt driver and optimized as for a GPU. Then instrument.py inserts calls, and clang
+compiles the result without further optimization, so that the calls count what a GPU would execute."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from ..msl.source import Source
 
 CACHE_BYTES = 1 << 28
-SOURCES = ("build.py", "debug_lines.py", "instrument.py", "wide_accesses.py")  # the cache key
-# As for a GPU (CUDA_FLAGS in msl/compiler.py): without vectorization and type-based alias analysis. The report needs
-# line tables. clang shortens file names by what they share with the compilation directory, so that is "/".
+SOURCES = ("build.py", "debug_lines.py", "instrument.py", "wide_accesses.py")  # part of the cache key
+# As for a GPU (CUDA_FLAGS in msl/compiler.py), disable vectorization and type-based alias analysis. The report needs
+# line tables. clang makes file names relative to the compilation directory; "/" keeps them absolute.
 FLAGS = """-g1 -gdwarf-4 -fdebug-compilation-dir=/ -fno-vectorize -fno-slp-vectorize -fno-strict-aliasing
     -mllvm -disable-vector-combine -DMPSX_SIMT=1""".split()
 LOOP_HINTS = """
@@ -51,19 +51,19 @@ KINDS = {"load": "MPSX_PROFILE_LOAD", "store": "MPSX_PROFILE_STORE", "atomic": "
 
 
 def find(library: str, kernel: str) -> str:
-    """Returns the path of a library with that kernel of `library`, compiled for profiling."""
+    """Compile a kernel of `library` for profiling, and return the path of the resulting library."""
     from ..msl.source import Source
 
     store = shader_cache.current_cache()
     compiler = toolchain.find_compiler(store)
     if "clang" not in compiler.description:
-        raise RuntimeError("profiling kernels needs clang: pip install 'mpsx[shader]'")
+        raise RuntimeError("kernel profiling needs clang: pip install 'mpsx[shader]'")
     if Path(library).name.startswith("libmpsx_kernels_"):
         source = Source(text_of(source_of(kernel, compiler), compiler))
         return shader_cache.with_fallback_cache(store, lambda store: _Build(store, compiler, False).run(source, kernel))
     shader = shader_build.sources.get(library)
     if shader is None:
-        raise RuntimeError(f"{kernel}: found no source of {library}")
+        raise RuntimeError(f"{kernel}: the source of {library} is missing")
 
     def build(store: shader_cache.Cache) -> str:
         return _Build(store, compiler, True).run(shader_build.preprocessed(store, shader), kernel)
@@ -88,14 +88,14 @@ def _names(text: str) -> set[str]:
 
 
 def text_of(path: Path, compiler: Compiler) -> str:
-    """Returns the preprocessed text of one of the project's files."""
+    """Return the preprocessed text of one of the project's files."""
     newest = max(file.stat().st_mtime_ns for file in kernel_library.SOURCES.rglob("*.*"))
     return _text(path, newest, shlex.join(compiler.clang))
 
 
 def source_of(kernel: str, compiler: Compiler) -> Path:
-    """Finds the project's file that defines a kernel. Macros assemble kernel names from parts, so this starts with the
-    files that contain the longest prefix of the name in their text or table."""
+    """Find the project's file that defines a kernel. Macros assemble kernel names from parts, so the search starts with
+    the files whose text or table contains the longest prefix of the name."""
     words = kernel.split("_")
 
     def unmatched(path: Path) -> int:
@@ -106,11 +106,11 @@ def source_of(kernel: str, compiler: Compiler) -> Path:
     for path in sorted(kernel_library.SOURCES.rglob("*.metal"), key=unmatched):
         if kernel in _names(text_of(path, compiler)):
             return path
-    raise RuntimeError(f"{kernel}: no file of the project defines this kernel")
+    raise RuntimeError(f"{kernel}: no source file defines this kernel")
 
 
 def facts_of(library: str) -> Facts:
-    """Returns what the site and block numbers in the counts of a library mean."""
+    """Return the meaning of the site and block numbers in a library's counts."""
     path = Path(library)
     record = shader_cache.Cache(path.parent, 0).read(path.with_suffix(".json").name)
     if record is None:
@@ -120,7 +120,7 @@ def facts_of(library: str) -> Facts:
 
 
 class _Build:
-    """Builds one kernel."""
+    """The build of one kernel."""
 
     def __init__(self, store: shader_cache.Cache, compiler: Compiler, general: bool) -> None:
         self.compiler, self.general = compiler, general
@@ -130,7 +130,7 @@ class _Build:
                                          toolchain.translator_hash(str(store.folder)))  # fmt: skip
 
     def run(self, src: Source, kernel: str) -> str:
-        """Returns the library's path. A file with the suffix .json next to it has what facts_of() reads."""
+        """Build the library, and return its path. facts_of() reads the .json file next to it."""
         key = shader_cache.digest(self.stamp, src.text, kernel, str(self.general))[:40]
         library = self.cache.get(key)
         if library and self.cache.read(library.with_suffix(".json").name):
@@ -158,7 +158,7 @@ class _Build:
         return str(library)
 
     def flags(self) -> list[str]:
-        """Returns the flags of the first compilation: those of the simt driver and FLAGS."""
+        """Return the flags of the first compilation: the simt driver's flags and FLAGS."""
         from ..msl.compiler import supported_isas
 
         isa = "x86-64-v3" if "x86-64-v3" in supported_isas() else "baseline"
@@ -167,7 +167,7 @@ class _Build:
         return [*flags, *FLAGS, *(["-DMPSX_GENERAL=1"] if self.general else [])]
 
     def header(self, flags: list[str]) -> Path:
-        """Returns the path of the precompiled Metal standard library."""
+        """Return the path of the precompiled Metal standard library."""
         name = f"{shader_cache.digest(self.stamp, *flags)[:40]}.pch"
         found = self.cache.get(name)
         if found is None:
@@ -181,18 +181,18 @@ class _Build:
         return found
 
     def call(self, *arguments: object) -> None:
-        """Runs the compiler."""
+        """Run the compiler."""
         self.execute([*self.compiler.clang, *map(str, arguments)])
 
     def execute(self, command: list[str]) -> None:
-        """Runs a command."""
+        """Run a command."""
         status, _, errors = processes.run(command)
         if status:
             shader_cache.check_room(self.cache.folder, status, errors)
             raise RuntimeError(f"cannot compile a kernel for profiling: {errors.strip()}")
 
     def translate(self, src: Source, kernel: str) -> str:
-        """Returns C++ that defines one kernel and exports its table."""
+        """Return C++ that defines one kernel and exports its table."""
         from ..msl.kernels import collect_kernels
         from ..msl.library import export
         from ..msl.lowering import lower
@@ -211,7 +211,7 @@ class _Build:
 
     @staticmethod
     def tables(facts: Facts) -> str:
-        """Returns the C++ file that defines the functions that instrumented code calls."""
+        """Return C++ that defines the functions called by instrumented code."""
         rows = "".join(f"{{{KINDS[kind]}, {size}}},\n" for kind, size, _ in facts.sites)
         return ('#undef MPSX_SIMT\n#include "metal_stdlib/simt_calls.h"\n#include "metal_stdlib/profile_abi.h"\n'
                 f"static const mpsx_profile_site sites[] = {{\n{rows}{{0, 0}}}};\n"

@@ -1,4 +1,4 @@
-"""Finds the lines of Metal source that LLVM IR instructions come from."""
+"""Source positions of LLVM IR instructions: file and line in the Metal source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SCOPES = ("DISubprogram", "DILexicalBlock", "DILexicalBlockFile", "DIFile", "DIL
 
 
 class DebugLines:
-    """Reads the debug metadata of a module."""
+    """A reader of a module's debug metadata."""
 
     def __init__(self, lines: list[str]) -> None:
         self.nodes: dict[str, tuple[str, dict[str, str]]] = {}
@@ -21,7 +21,7 @@ class DebugLines:
         self.known: dict[str, tuple[tuple[str, int], ...]] = {}
 
     def file(self, scope: str) -> str:
-        """Returns the file of a scope, given its metadata number."""
+        """Return the file of a scope, given its metadata number."""
         if scope not in self.files:
             kind, fields = self.nodes.get(scope, ("", {}))
             if kind == "DIFile":
@@ -32,7 +32,7 @@ class DebugLines:
         return self.files[scope]
 
     def positions(self, instruction: str) -> tuple[tuple[str, int], ...]:
-        """Returns (file, line) of an instruction, then of the call that it was inlined at, and so on."""
+        """Return (file, line) of an instruction, followed by those of the calls that it was inlined through."""
         found = re.search(r"!dbg !(\d+)", instruction)
         if not found:
             return ()

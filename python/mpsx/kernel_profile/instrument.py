@@ -1,6 +1,6 @@
-"""Inserts calls into the LLVM IR of a kernel, by which the driver counts what it executes (profile_abi.h).
+"""Instrument the LLVM IR of a kernel with calls that let the driver count what it executes (profile_abi.h).
 
-The IR is fully optimized without vectorization, like the input of a GPU's backend."""
+The IR is fully optimized but not vectorized, like the input of a GPU backend."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ARITHMETIC = re.compile(r"= (?:fadd|fsub|fmul|fdiv|frem) (?:(?:fast|nnan|ninf|ns
 FMA = re.compile(r"call .*?@llvm\.(?:fma|fmuladd)\.(\w+)\(")
 SQRT = re.compile(r"call .*?@llvm\.sqrt\.(\w+)\(")
 BARRIER = re.compile(r"\bcall (?!.*@llvm\.)|\bfence\b")  # may change any memory
-ENGINE = "mpsx_matrix_elements"  # the function that emulates a GPU's matrix unit, which is not instrumented
+ENGINE = "mpsx_matrix_elements"  # emulates a GPU's matrix unit; not instrumented
 
 
 @dataclass
@@ -30,12 +30,12 @@ class Facts:
 
     # kind, bytes, positions
     sites: list[tuple[str, int, tuple]] = field(default_factory=list)
-    # instructions, and [positions, instructions, floating-point operations] of each line
+    # instructions of the block, and [positions, instructions, floating-point operations] for each line
     blocks: list[tuple[int, list]] = field(default_factory=list)
 
 
 def flops_of(line: str) -> int:
-    """Returns the floating-point operations of an instruction. An fma counts as two."""
+    """Return the floating-point operations of an instruction. An fma counts as two."""
     if found := ARITHMETIC.search(line):
         return int(found[1][1:]) if found[1].startswith("<") else 1
     for pattern, each in ((FMA, 2), (SQRT, 1)):
@@ -46,7 +46,7 @@ def flops_of(line: str) -> int:
 
 
 class Function:
-    """Instruments one function."""
+    """The instrumentation of one function."""
 
     def __init__(self, lines: list[str], facts: Facts, debug: DebugLines) -> None:
         self.lines, self.facts, self.debug = lines, facts, debug
@@ -56,7 +56,7 @@ class Function:
             self.pointers.note(line)
 
     def run(self) -> list[str]:
-        """Returns the lines with the inserted calls."""
+        """Instrument the function, and return its lines with the inserted calls."""
         start = 1
         for i in range(1, len(self.lines) + 1):
             if i == len(self.lines) or LABEL.match(self.lines[i]) or self.lines[i].startswith("}"):
@@ -70,16 +70,16 @@ class Function:
         return out
 
     def call(self, line: int, text: str) -> None:
-        """Inserts a call before a line."""
+        """Insert a call before a line."""
         self.before.setdefault(line, []).append(f"  call void @mpsx_profile_{text}")
 
     def site(self, kind: str, size: int, line: int) -> int:
-        """Adds a site and returns its number."""
+        """Add a site, and return its number."""
         self.facts.sites.append((kind, size, self.debug.positions(self.lines[line])))
         return len(self.facts.sites) - 1
 
     def block(self, begin: int, end: int) -> None:
-        """Instruments the basic block of lines [begin, end)."""
+        """Instrument the basic block of lines [begin, end)."""
         accesses: list[Access | None] = []
         work: dict[tuple, list[int]] = {}
         first, instructions = 0, 0
@@ -106,7 +106,7 @@ class Function:
                 self.call(access.line, f"access(ptr {access.pointer}, i32 {site})")
 
     def instruction(self, i: int, accesses: list[Access | None]) -> None:
-        """Records the memory accesses of an instruction."""
+        """Record the memory accesses of an instruction."""
         line = self.lines[i]
         if found := LOAD.search(line):
             self.note(i, "load", found[1], found[2], found[3], int(found[4]), accesses)
@@ -129,17 +129,17 @@ class Function:
 
     def note(self, i: int, kind: str, atomic: str | None, of: str, pointer: str, alignment: int,
              accesses: list[Access | None]) -> None:  # fmt: skip
-        """Records one access."""
+        """Record one access."""
         size = size_of(of)
         if not size:
             return
         root, offset = self.pointers.address(pointer)
-        if atomic:  # is never merged, so it gets a root of its own
+        if atomic:  # give atomics a root of their own, because they are never merged
             root = f"{root} {i}"
         accesses.append(Access(i, kind, pointer, root, offset, size, scalar_of(of), alignment))
 
     def range(self, i: int, kind: str, argument: str, size: str) -> None:
-        """Records a copy, which becomes accesses as wide as its alignment allows."""
+        """Record a memcpy or memset as accesses of the widest size that its alignment allows."""
         if "addrspace" in argument:
             return
         pointer = argument.rsplit(maxsplit=1)[-1]
@@ -158,7 +158,7 @@ declare void @mpsx_profile_block(i32)
 
 
 def instrument(text: str) -> tuple[str, Facts]:
-    """Returns the instrumented module, and what the numbers in its calls mean."""
+    """Return the instrumented module, and the meaning of the numbers in its calls."""
     lines = text.split("\n")
     debug, facts, out = DebugLines(lines), Facts(), []
     i = 0

@@ -1,4 +1,4 @@
-"""Attributes the driver's counts of one profiled launch to the lines of the Metal source."""
+"""Attribution of a profiled launch's counts to the lines of the Metal source."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ class Accesses:
 
     requests: int = 0  # accesses of SIMD groups
     lanes: int = 0  # active lanes of all requests
-    bytes: int = 0  # bytes that the lanes requested
+    bytes: int = 0  # bytes requested by the lanes
     transactions: int = 0  # device: 32-byte sectors; threadgroup: passes over the 32 banks
-    least: int = 0  # the transactions that the distinct bytes of each request need
-    again: int = 0  # device: transactions for sectors that the same threadgroup had moved before
+    least: int = 0  # minimum number of transactions for the distinct bytes of each request
+    again: int = 0  # device: transactions for sectors that the same threadgroup has already moved
 
     def add(self, other: Accesses) -> None:
-        """Adds the counts of `other`."""
+        """Add the counts of `other`."""
         for name in (f.name for f in fields(self)):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def ratio(self) -> float:
-        """Transactions relative to the least possible number."""
+        """Transactions divided by the minimum number."""
         return self.transactions / self.least if self.least else 1.0
 
     @property
     def conflicts(self) -> int:
-        """Additional passes because of bank conflicts."""
+        """Additional passes due to bank conflicts."""
         return self.transactions - self.least
 
     @property
     def bytes_per_lane(self) -> float:
-        """The bytes that a lane requests per access."""
+        """Bytes requested per lane and access."""
         return self.bytes / self.lanes if self.lanes else 0.0
 
 
 @dataclass
 class Traffic:
-    """Device memory in one direction, in bytes."""
+    """Device memory traffic in one direction, in bytes."""
 
     asked: int = 0  # requested by lanes
     moved: int = 0  # moved in transactions
-    shared: int = 0  # moved, counting what several threadgroups moved only once
-    distinct: int = 0  # each byte once
+    shared: int = 0  # moved, with each sector counted only for the threadgroup that moved it most often
+    distinct: int = 0  # with each byte counted once
 
 
 @dataclass
 class Line:
-    """One line of the source. `inside` is the line of the .metal file that it was inlined into."""
+    """The counts of one source line. `inside` is the line of the .metal file that it was inlined into."""
 
     position: Position
     inside: Position
@@ -100,7 +100,7 @@ class Launch:
         return self.total("threadgroup")
 
     def total(self, space: str) -> Accesses:
-        """All accesses to a kind of memory."""
+        """Return all accesses to a kind of memory."""
         result = Accesses()
         for (where, _), accesses in self.accesses.items():
             if where == space:
@@ -109,23 +109,23 @@ class Launch:
 
     @property
     def traffic(self) -> float:
-        """The bytes moved, counting what threadgroups share once, relative to the distinct bytes."""
+        """Bytes moved (`Traffic.shared`), divided by distinct bytes."""
         distinct = self.read.distinct + self.written.distinct
         return (self.read.shared + self.written.shared) / distinct if distinct else 1.0
 
     @property
     def transactions(self) -> float:
-        """The transactions with device memory relative to the least possible number."""
+        """Device memory transactions divided by the minimum number."""
         return self.device.ratio
 
     @property
     def products(self) -> int:
-        """The 8x8 multiplications of simdgroup_matrix."""
+        """Number of 8x8 simdgroup_matrix multiplications."""
         return sum(n for name, n in self.calls.items() if name.startswith("simdgroup_multiply"))
 
     @property
     def barriers(self) -> int:
-        """The calls of threadgroup_barrier, counted once per threadgroup."""
+        """Number of threadgroup_barrier calls, counted once per threadgroup."""
         return self.calls.get("threadgroup_barrier", 0)
 
     @property
@@ -135,7 +135,7 @@ class Launch:
 
     @property
     def all_flops(self) -> int:
-        """Floating-point operations, those of simdgroup_matrix included."""
+        """Floating-point operations, including those of simdgroup_matrix."""
         return self.flops + self.products * MATMUL_FLOPS
 
     @property
@@ -146,7 +146,7 @@ class Launch:
 
 
 def main_position(positions: tuple[Position, ...]) -> Position:
-    """The line of the .metal file that an instruction was inlined into."""
+    """Return the line of the .metal file that an instruction was inlined into."""
     return next((p for p in positions if p[0].endswith(".metal")), positions[-1] if positions else ("", 0))
 
 
@@ -155,13 +155,13 @@ class _Lines:
         self.found: dict[tuple[Position, Position], Line] = {}
 
     def of(self, positions: tuple[Position, ...]) -> Line:
-        """Returns the line that an instruction is attributed to."""
+        """Return the line that an instruction is attributed to."""
         key = (positions[0] if positions else ("", 0)), main_position(positions)
         return self.found.setdefault(key, Line(*key))
 
 
 def launch_of(kernel: str, text: str, facts: Facts) -> Launch:
-    """Parses the driver's JSON text."""
+    """Parse the driver's JSON text."""
     counts = json.loads(text)
     lines, total, calls = _Lines(), defaultdict(Accesses), defaultdict(int)
     for site, space, *numbers in counts["sites"]:

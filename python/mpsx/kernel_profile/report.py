@@ -1,4 +1,4 @@
-"""Formats profiled launches as text, as JSON, and as annotated source."""
+"""Reports of profiled launches as text, as JSON, and as annotated source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UNITS = ("B", "KiB", "MiB", "GiB")
 
 
 def size(n: float) -> str:
-    """Formats a number of bytes."""
+    """Format a number of bytes."""
     unit = 0
     while n >= 10240 and unit < len(UNITS) - 1:
         n, unit = n / 1024, unit + 1
@@ -18,39 +18,39 @@ def size(n: float) -> str:
 
 
 def short(file: str) -> str:
-    """Shortens the name of a kernel file."""
+    """Shorten the name of a kernel file."""
     return file.removeprefix("metal/")
 
 
 def percent(part: float) -> str:
-    """Formats a fraction."""
+    """Format a fraction."""
     return f"{part * 100:.1f}%"
 
 
 def _direction(name: str, traffic: Traffic) -> str:
-    more = f", {size(traffic.shared)} of it not for another threadgroup" if traffic.shared < traffic.moved else ""
+    more = f", {size(traffic.shared)} without repeats by other threadgroups" if traffic.shared < traffic.moved else ""
     asked, distinct, moved = map(size, (traffic.asked, traffic.distinct, traffic.moved))
-    return f"    {name:<8} asked {asked}, distinct {distinct}, moved {moved}{more}"
+    return f"    {name:<8} requested {asked}, distinct {distinct}, moved {moved}{more}"
 
 
 def summary(launch: Launch) -> str:
-    """Formats the totals of a launch."""
+    """Format the totals of a launch."""
     grid = "x".join(str(n) for n in launch.groups if n > 1) or "1"
     group = "x".join(str(n) for n in launch.group if n > 1) or "1"
     device, local = launch.device, launch.threadgroup
     lines = [
-        f"{launch.kernel}: threadgroups {grid}, of {group} threads; {launch.simdgroups} SIMD groups",
-        f"  device memory: traffic {launch.traffic:.2f} of distinct bytes, transactions {launch.transactions:.2f} of "
-        f"the least, {device.bytes_per_lane:.1f} bytes a lane and access",
+        f"{launch.kernel}: threadgroups {grid}, {group} threads each; {launch.simdgroups} SIMD groups",
+        f"  device memory: traffic {launch.traffic:.2f} times distinct bytes, transactions {launch.transactions:.2f} "
+        f"times the minimum, {device.bytes_per_lane:.1f} bytes per lane and access",
         _direction("read", launch.read),
         _direction("written", launch.written),
     ]
     if local.requests:
-        lines.append(f"  threadgroup memory: {size(launch.threadgroup_bytes)} a group, {local.requests} accesses, "
-                     f"{local.transactions} passes, {local.conflicts} of them bank conflicts")  # fmt: skip
-    work = f"{launch.all_flops} floating-point operations, {launch.intensity:.2f} a distinct byte"
+        lines.append(f"  threadgroup memory: {size(launch.threadgroup_bytes)} per threadgroup, {local.requests} "
+                     f"accesses, {local.transactions} passes ({local.conflicts} due to bank conflicts)")  # fmt: skip
+    work = f"{launch.all_flops} floating-point operations, {launch.intensity:.2f} per distinct byte"
     if launch.products:
-        work += f", {launch.products} products of simdgroup_matrix"
+        work += f", {launch.products} simdgroup_matrix multiplications"
     calls = ", ".join(f"{n} {name}" for name, n in sorted(launch.calls.items(), key=lambda call: -call[1]))
     lines += [f"  work: {work}", f"  lanes active: {percent(launch.active)}"]
     return "\n".join([*lines, f"  calls: {calls}"] if calls else lines)
@@ -72,7 +72,7 @@ def _row(line: Line, kind: tuple[str, str], accesses: Accesses, moved: int) -> s
 
 
 def table(launch: Launch) -> str:
-    """Formats the lines that access memory, those with the most transactions first."""
+    """Format the lines that access memory, those with the most transactions first."""
     rows = [(kind, accesses, line) for line in launch.lines for kind, accesses in line.accesses.items()
             if kind[0] != "constant"]  # fmt: skip
     rows.sort(key=lambda row: (row[0][0], -row[1].transactions))
@@ -81,12 +81,12 @@ def table(launch: Launch) -> str:
 
 
 def text(launch: Launch) -> str:
-    """Formats the totals and the table."""
+    """Format the totals and the table."""
     return f"{summary(launch)}\n{table(launch)}"
 
 
 def as_dict(launch: Launch) -> dict:
-    """Converts a launch to a dict for JSON."""
+    """Convert a launch to a dict for JSON."""
 
     def named(accesses: dict[tuple[str, str], Accesses]) -> dict:
         return {f"{space} {kind}": vars(found) for (space, kind), found in accesses.items()}
@@ -105,9 +105,9 @@ def as_dict(launch: Launch) -> dict:
 
 
 def annotated(launch: Launch, file: str, source: str) -> str:
-    """Formats a source with the counts of each line to its left: bytes moved, transactions relative to the least
-    possible, passes because of bank conflicts, active lanes, and floating-point operations. Inlined code counts for
-    the line that it is inlined into."""
+    """Annotate each line of a source with its counts: bytes moved, transactions divided by the minimum, passes due to
+    bank conflicts, active lanes, and floating-point operations. Inlined code also counts for the line that it is
+    inlined into."""
     out = [f"{'moved':>10} {'least':>6} {'conflicts':>9} {'active':>7} {'flops':>10}"]
     for number, line in enumerate(source.split("\n"), 1):
         here = [found for found in launch.lines if (file, number) in (found.position, found.inside)]

@@ -1,8 +1,8 @@
-"""Predicts which accesses of a thread a GPU's compiler merges.
+"""Prediction of which accesses of a thread a GPU compiler merges.
 
-Accesses to adjacent scalars in one basic block through one pointer become one access of up to 16 bytes if the compiler
-knows that it is aligned, and that nothing in between can access the same memory. LLVM's LoadStoreVectorizer does this
-in the backends for NVIDIA's and AMD's GPUs, and Apple's compiler behaves alike."""
+Accesses to adjacent scalars through one pointer in one basic block become one access of up to 16 bytes if the compiler
+can prove that it is aligned and that nothing in between accesses the same memory. LLVM's LoadStoreVectorizer does this
+in the backends for NVIDIA and AMD GPUs, and Apple's compiler behaves alike."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCALARS = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
 
 
 def size_of(kind: str) -> int:
-    """Returns the size of a type in bytes, or 0 if it is unknown."""
+    """Return the size of a type in bytes, or 0 if it is unknown."""
     kind = kind.strip()
     if kind in SCALARS:
         return SCALARS[kind]
@@ -28,14 +28,14 @@ def size_of(kind: str) -> int:
 
 
 def scalar_of(kind: str) -> int:
-    """Returns the size of a scalar or of a vector's component in bytes."""
+    """Return the size of a scalar or of a vector's component in bytes."""
     several = re.fullmatch(r"<(\d+) x (.+)>", kind.strip())
     return size_of(several[2] if several else kind)
 
 
 @dataclass
 class Access:
-    """A memory access by the instruction at `line`: `bytes` at `offset` from the pointer `root`."""
+    """A memory access by the instruction at `line`: `bytes` bytes at `offset` from the pointer `root`."""
 
     line: int
     kind: str  # load, store, atomic
@@ -52,11 +52,11 @@ class Pointers:
     """The known facts about a function's pointers."""
 
     offsets: dict[str, tuple[str, int]] = field(default_factory=dict)  # pointer -> root and constant offset
-    objects: dict[str, str] = field(default_factory=dict)  # pointer -> the object that it points into
+    objects: dict[str, str] = field(default_factory=dict)  # pointer -> object that contains the address
     kinds: dict[str, str] = field(default_factory=dict)  # object -> stack, threadgroup or engine
 
     def note(self, line: str) -> None:
-        """Records the pointer that an instruction defines."""
+        """Record the pointer that an instruction defines."""
         if found := GEP.match(line.strip()):
             name, kind, base, indices = found.groups()
             self.objects[name] = self.object(base)
@@ -74,29 +74,29 @@ class Pointers:
                 self.kinds[found[1]] = "engine"
 
     def address(self, pointer: str) -> tuple[str, int]:
-        """Returns the root of a pointer and the offset from it."""
+        """Return the root of a pointer and the offset from it."""
         return self.offsets.get(pointer, (pointer, 0))
 
     def object(self, pointer: str) -> str:
-        """Returns the object that a pointer points into, or the pointer itself."""
+        """Return the object that a pointer points into, or the pointer itself."""
         return self.objects.get(pointer, pointer)
 
     def kind(self, pointer: str) -> str:
-        """Returns the kind of memory. It is empty for arguments and unknown memory."""
+        """Return the kind of memory, or "" for arguments and unknown memory."""
         return self.kinds.get(self.object(pointer), "")
 
     def disjoint(self, a: Access, b: Access) -> bool:
-        """Tells whether two accesses certainly touch different bytes."""
+        """Return whether two accesses certainly touch different bytes."""
         if a.root == b.root:
             return a.offset + a.bytes <= b.offset or b.offset + b.bytes <= a.offset
         return self.kind(a.pointer) != self.kind(b.pointer)
 
 
 def chains(accesses: list[Access | None], pointers: Pointers) -> list[list[Access]]:
-    """Groups the accesses of a basic block that may be merged. None in `accesses` is a call that may access any memory.
-    Loads move up to the first of their chain, and stores move down to the last."""
+    """Group the accesses of a basic block that may be merged. None in `accesses` stands for a call that may access any
+    memory. Loads move up to the first load of their chain, and stores move down to the last store."""
     done: list[list[Access]] = []
-    open_: list[tuple[list[Access], list[Access]]] = []  # each chain, and the stores since it began
+    open_: list[tuple[list[Access], list[Access]]] = []  # (chain, stores since its first access)
     for access in accesses:
         if access is None or access.kind == "atomic":
             done += [chain for chain, _ in open_] + ([[access]] if access is not None else [])
@@ -124,7 +124,7 @@ def chains(accesses: list[Access | None], pointers: Pointers) -> list[list[Acces
 
 
 def merged(chain: list[Access]) -> list[tuple[Access, int]]:
-    """Merges the accesses of a chain. Returns the first access of each group and the size of the group in bytes."""
+    """Merge the accesses of a chain. Return the first access of each group, and the size of the group in bytes."""
     found = []
     left = sorted(chain, key=lambda access: access.offset)
     while left:

@@ -62,7 +62,7 @@ class Function:
 
 
 def functions_of(text):
-    """The defined functions, by name."""
+    """Return the defined functions, by name."""
     groups = dict(ATTRIBUTES.findall(text))
     found = {}
     for name, group, body in DEFINE.findall(text):
@@ -87,7 +87,7 @@ def functions_of(text):
 
 
 def weight(line):
-    """The number of instructions that a line of LLVM IR becomes, without those of its callee."""
+    """Return the number of instructions that a line of LLVM IR becomes, without those of its callee."""
     if not line or LABEL.match(line) or FREE.match(line.lstrip()):
         return 0
     if copied := COPY.search(line):
@@ -96,7 +96,7 @@ def weight(line):
 
 
 def trip_count(lines, head, back):
-    """The trip count of a loop with constant bounds, as in `for (i = 0; i < 8; ++i)`, or 0 if it is unknown."""
+    """Return the trip count of a loop with constant bounds, as in `for (i = 0; i < 8; ++i)`, or 0 if it is unknown."""
     for i in range(head, back + 1):
         compare = COMPARE.search(lines[i])
         if not compare or i + 1 >= len(lines) or not lines[i + 1].lstrip().startswith("br i1"):
@@ -145,7 +145,7 @@ class Estimate:
         return order
 
     def roots(self):
-        """The functions that no other function calls, such as entry points, or that are not inlined."""
+        """Return the functions that no other function calls, such as entry points, or that are not inlined."""
         called = {name for f in self.order for _, name in f.calls}
         return [f for f in self.order if f.name not in called or not f.inlined]
 
@@ -161,7 +161,7 @@ class Estimate:
             f.size = self.size_of(f)
 
     def size_of(self, f):
-        """The instructions of a function after inlining and unrolling, inner loops first."""
+        """Return the instructions of a function after inlining and unrolling, inner loops first."""
         weights, f.copies = [*f.weights], [1] * len(f.lines)
         for i, name in f.calls:
             callee = self.functions.get(name)
@@ -181,7 +181,7 @@ class Estimate:
         return max(sizes, default=0) > self.kernel_limit or counted > self.library_limit
 
     def reduce(self):
-        """Turns functions into calls until the kernels are small enough, then keeps loops rolled in functions that are
+        """Turn functions into calls until the kernels are small enough, then keeps loops rolled in functions that are
         still too large. Starts with the smallest functions, because those are expanded most often."""
         if not self.is_large():
             return
@@ -201,12 +201,12 @@ class Estimate:
                     self.measure()
 
     def expansions(self, f):
-        """The number of copies of a function in its callers, after unrolling."""
+        """Return the number of copies of a function in its callers, after unrolling."""
         return sum(g.copies[i] for g in self.order for i, name in g.calls if name == f.name)
 
 
 def apply_decisions(text, estimate):
-    """The module with the decisions of an Estimate applied."""
+    """Return the module with the decisions of an Estimate applied."""
     groups = dict(ATTRIBUTES.findall(text))
     names, added = {}, []
     for name in estimate.calls:
@@ -229,7 +229,7 @@ def apply_decisions(text, estimate):
 
 
 def limit_code_size(text, mode):
-    """The LLVM IR `text`, edited so that its kernels compile in bounded time. `mode` is the translator's."""
+    """Return the LLVM IR `text`, edited so that its kernels compile in bounded time. `mode` is the translator's."""
     estimate = Estimate(text, mode)
     estimate.reduce()
     return apply_decisions(text, estimate)

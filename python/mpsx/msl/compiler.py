@@ -89,7 +89,7 @@ class Compiler:
         return "ziglang" in self.description
 
     def flags(self, isa="", mode="wide", general=False):
-        """The flags for a mode of the translator. Mode `simt` compiles with checks."""
+        """Return the flags for a mode of the translator. Mode `simt` compiles with checks."""
         if "cuda" in (isa, mode):
             return [*CUDA_FLAGS, f"-I{INCLUDE}", *(ZIG_FLAGS if self.is_zig else []), *CUDA_TARGET[self.is_zig],
                     *(GENERAL_FLAGS if general else [])]
@@ -153,18 +153,18 @@ class Compiler:
         return [*self.command, "-shared", "-nostdlib", "-Wl,--gc-sections"]
 
     def preprocessor(self):
-        """The value of the `--preprocessor` option."""
+        """Return the value of the `--preprocessor` option."""
         return shlex.join(self.command) + (" -nostdlib++ -nostdinc++" if self.is_zig else "")
 
 
 def is_x86():
-    """Whether kernels are compiled for x86. MPSX_KERNEL_MACHINE overrides this machine's architecture."""
+    """Return whether kernels are compiled for x86. MPSX_KERNEL_MACHINE overrides this machine's architecture."""
     return (os.environ.get("MPSX_KERNEL_MACHINE") or platform.machine()).lower() in ("x86_64", "amd64")
 
 
 @functools.cache
 def supported_isas():
-    """The ISAs that this CPU supports, best first. src/driver/host/kernel_module.cpp chooses the same way."""
+    """Return the ISAs that this CPU supports, best first. src/driver/host/kernel_module.cpp chooses the same way."""
     try:
         with open("/proc/cpuinfo") as f:
             flags = set(next((line for line in f if line.startswith("flags")), "").split())
@@ -184,7 +184,7 @@ def isas():
 
 
 def writes_ptx(compiler):
-    """Whether a compiler has LLVM's NVPTX backend. It is of no use on a Mac."""
+    """Return whether a compiler has LLVM's NVPTX backend. It is of no use on a Mac."""
     if compiler.is_zig or "clang" not in compiler.description or platform.system() == "Darwin":
         return compiler.is_zig and platform.system() != "Darwin"
     return "nvptx64" in processes.run([*compiler.command, "--print-targets"])[1]
@@ -201,7 +201,7 @@ def describe(command):
 
 
 def find_compiler():
-    """The compiler: $MPSX_KERNEL_CXX, else the clang in the Python package ziglang, else clang++, else g++."""
+    """Return the compiler: $MPSX_KERNEL_CXX, else the clang in the Python package ziglang, else clang++, else g++."""
     chosen = os.environ.get("MPSX_KERNEL_CXX")
     if chosen:
         command = tuple(shlex.split(chosen))
@@ -220,7 +220,7 @@ def find_compiler():
 
 
 def print_for_cmake(isa, source):
-    """Prints one list per line: the command, its description, the preprocessor, and the ISAs to build."""
+    """Print one list per line: the command, its description, the preprocessor, and the ISAs to build."""
     compiler = find_compiler()
     if isa or source:
         print(";".join(compiler.flags(isa) if isa else compiler.source_flags(source)))

@@ -78,7 +78,7 @@ class Block:
     blocks: list = field(default_factory=list)
 
     def walk(self):
-        """The declarations in this block and in those inside it, in source order."""
+        """Yield the declarations in this block and in those inside it, in source order."""
         for node in sorted([*self.declarations, *self.blocks], key=lambda node: node.begin):
             if isinstance(node, Block):
                 yield from node.walk()
@@ -86,7 +86,7 @@ class Block:
                 yield node
 
     def path(self, token):
-        """The blocks around a token, outermost first."""
+        """Return the blocks around a token, outermost first."""
         inner = next((b for b in self.blocks if b.begin < token < b.end), None)
         return [self, *(inner.path(token) if inner else ())]
 
@@ -108,13 +108,13 @@ class TranslationUnit:
     _blocks: dict = field(default_factory=dict)
 
     def block(self, function):
-        """The body of a function, parsed on first use."""
+        """Return the body of a function, parsed on first use."""
         if function.body not in self._blocks:
             self._blocks[function.body] = self.parse_block(function)
         return self._blocks[function.body]
 
     def locals(self, function):
-        """The declarations in the body of a function, without the members of local classes."""
+        """Return the declarations in the body of a function, without the members of local classes."""
         return self.block(function).walk()
 
     @cached_property
@@ -164,7 +164,7 @@ class TranslationUnit:
         return found
 
     def _typedef_names(self, d):
-        """The ranges of the declarators after `typedef struct { … }`."""
+        """Return the ranges of the declarators after `typedef struct { … }`."""
         if self.src.texts[d.start] != "typedef":
             return []
         return self.src.split(self.src.match[d.body] + 1, d.end - 1)

@@ -37,7 +37,7 @@ def parameter_name(words):
 
 
 def normalized(words):
-    """The words of a type without qualifiers, and with `vec<float, 2>` for float2."""
+    """Return the words of a type without qualifiers, and with `vec<float, 2>` for float2."""
     out = []
     for w in words:
         vector = VECTOR.match(w)

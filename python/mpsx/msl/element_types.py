@@ -24,7 +24,7 @@ MAX_DEPTH = 8   # nesting of aliases
 
 
 def aliases(unit):
-    """The types that `using` and `typedef` name: name -> words. Ambiguous names are left out."""
+    """Return the types that `using` and `typedef` name: name -> words. Ambiguous names are left out."""
     found, ambiguous, src = {}, set(), unit.src
     for d in unit.of_kind(ALIAS):
         begin, end = d.value
@@ -37,7 +37,7 @@ def aliases(unit):
 
 
 def template_arguments(src, instance):
-    """The template arguments of an instance: name of the parameter -> words."""
+    """Return the template arguments of an instance: name of the parameter -> words."""
     kernel = instance.kernel
     if not kernel.head:
         return {}
@@ -58,7 +58,7 @@ def template_arguments(src, instance):
 
 
 def element_type(parameter, names):
-    """The element type of a parameter. `names` maps aliases and template parameters to the words of a type."""
+    """Return the element type of a parameter. `names` maps aliases and template parameters to the words of a type."""
     words = parameter.text.split()
     if "(" in words or "[" in words or words[-1] in ("*", "&"):
         return ""
@@ -67,7 +67,7 @@ def element_type(parameter, names):
 
 
 def resolve(words, names, depth):
-    """The element type that words spell."""
+    """Return the element type that words spell."""
     long = words.count("long")
     words = [w for w in words if w not in DROPPED]
     if len(words) > 1 and words[0] == "unsigned":
@@ -92,7 +92,7 @@ def resolve(words, names, depth):
 
 
 def resolve_template(words, names, depth):
-    """The element type of vec<T, 4>, packed_vec<T, 4>, matrix<T, 4, 4> or atomic<T>."""
+    """Return the element type of vec<T, 4>, packed_vec<T, 4>, matrix<T, 4, 4> or atomic<T>."""
     if words[1] != "<" or words[-1] != ">" or words.count("<") != 1:
         return ""
     parts = " ".join(words[2:-1]).split(" , ")

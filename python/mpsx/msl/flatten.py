@@ -34,7 +34,7 @@ def find_include(name, here, include_dirs, quoted):
 
 
 def remove_host_code(lines):
-    """Blanks the C++ branches of `#ifdef __METAL__` … `#else` … `#endif`, and those directives."""
+    """Blank the C++ branches of `#ifdef __METAL__` … `#else` … `#endif`, and those directives."""
     open_blocks, out = [], []  # for each open conditional: whether it tests for Metal, and is in Metal's branch
     for line in lines:
         m = CONDITIONAL.match(line)
@@ -53,7 +53,7 @@ def remove_host_code(lines):
 
 
 def flatten(path, include_dirs=()):
-    """The text of `path` with each of the project's headers inlined once. Includes of Apple's headers stay."""
+    """Return the text of `path` with each of the project's headers inlined once. Includes of Apple's headers stay."""
     seen, out = set(), []
 
     def add(path):
@@ -85,7 +85,7 @@ def flatten(path, include_dirs=()):
 
 
 def flatten_all(paths, include_dirs, kernels_of):
-    """The units of all `paths`. `kernels_of(path)` returns the names of a file's kernels."""
+    """Return the units of all `paths`. `kernels_of(path)` returns the names of a file's kernels."""
     parts = []
     for path in paths:
         parts.append(f"{UNIT}{os.path.relpath(path)}\n{KERNELS}{' '.join(kernels_of(path))}\n{NO_CONTRACTION}\n")
@@ -94,7 +94,7 @@ def flatten_all(paths, include_dirs, kernels_of):
 
 
 def units(text):
-    """Parses what flatten_all wrote: (name, kernels, source) of each unit."""
+    """Parse what flatten_all wrote: (name, kernels, source) of each unit."""
     for part in re.split(f"^{UNIT}", text, flags=re.M)[1:]:
         name, kernels, source = part.split("\n", 2)
         yield name, kernels.removeprefix(KERNELS).split(), source

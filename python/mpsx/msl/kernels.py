@@ -77,7 +77,7 @@ class Module:
 
 
 def space_and_shape(words):
-    """The address space that a declarator names, and whether it is a pointer or a reference."""
+    """Return the address space that a declarator names, and whether it is a pointer or a reference."""
     depth, shape = 0, ""
     for i, w in enumerate(words):
         depth += (w in "<(") - (w in ">)")
@@ -109,7 +109,7 @@ class Collector:
         return self.module
 
     def marker(self, d):
-        """The range of `kernel` or [[kernel]] in a declaration, or None."""
+        """Return the range of `kernel` or [[kernel]] in a declaration, or None."""
         src = self.src
         if d.kind == FUNCTION and d.entry != "kernel":
             return None
@@ -122,7 +122,7 @@ class Collector:
         return marker
 
     def aliases(self):
-        """The types whose names imply an address space: name -> (space, shape)."""
+        """Return the types whose names imply an address space: name -> (space, shape)."""
         if self.pointer_aliases is None:
             texts, unit = self.src.texts, self.module.unit
             found = {texts[d.name]: space_and_shape(texts[slice(*d.value)]) for d in unit.of_kind(ALIAS) if d.name >= 0}
@@ -143,7 +143,7 @@ class Collector:
         return Parameter(begin, text, space, shape, {a.name: a.argument or "" for a in found})
 
     def number_buffers(self, kernel):
-        """Gives explicit indices to the parameters that have one, and the lowest free ones to the others."""
+        """Give explicit indices to the parameters that have one, and the lowest free ones to the others."""
         for kind, spaces in (("buffer", ("device", "constant")), ("threadgroup", ("threadgroup",))):
             mine = [p for p in kernel.parameters if p.space in spaces]
             used = set()
@@ -164,7 +164,7 @@ class Collector:
                     used.add(p.index)
 
     def kernel(self, d, begin, end):
-        """A kernel function, marked by tokens [begin, end)."""
+        """Return a kernel function, marked by tokens [begin, end)."""
         src, module, name = self.src, self.module, self.src.texts[d.name]
         marker = begin - (src.texts[begin - 1:begin] == ["void"])   # void kernel f(…)
         if (*src.texts[marker:begin], *src.texts[end:d.name]).count("void") != 1:
@@ -221,7 +221,7 @@ class Collector:
         self.module.removed.append((d.start, d.end))
 
     def resolve(self):
-        """Ties instances to their kernels, and rejects a host name that is given twice."""
+        """Tie instances to their kernels, and rejects a host name that is given twice."""
         src, seen = self.src, {}
         for instance in self.module.instances:
             if isinstance(instance.kernel, str):
@@ -255,19 +255,19 @@ class Collector:
 
 
 def collect_kernels(src):
-    """The Module of a Source."""
+    """Return the Module of a Source."""
     return Collector(src).run()
 
 
 def template_parameters(src, kernel):
-    """The words of each template parameter of a kernel."""
+    """Return the words of each template parameter of a kernel."""
     if not kernel.head:
         return []
     return [src.texts[a:b] for a, b in src.split(kernel.head[0] + 2, kernel.head[1] - 1)]
 
 
 def find_kernels(module, name, scope):
-    """The kernels of that name, overloads included: those in the innermost enclosing namespace, else in any."""
+    """Return the kernels of that name, overloads included: those in the innermost enclosing namespace, else in any."""
     named = {key: k for key, k in module.kernels.items() if name in (k.name, k.overload_of)}
     for n in range(len(scope), -1, -1):
         found = [k for key, k in named.items() if key[:-1] == scope[:n]]
@@ -277,7 +277,7 @@ def find_kernels(module, name, scope):
 
 
 def accepts(src, kernel, arguments):
-    """Whether the template of a kernel may accept these arguments, given as words."""
+    """Return whether the template of a kernel may accept these arguments, given as words."""
     head = template_parameters(src, kernel)
     pack = False
     for k, words in enumerate(head):
@@ -293,7 +293,7 @@ def accepts(src, kernel, arguments):
 
 
 def overload(src, kernels, first, last, signature):
-    """The template that an instantiation of `name<arguments>`, tokens [first, last), selects among several."""
+    """Return the template that an instantiation of `name<arguments>`, tokens [first, last), selects among several."""
     angle = next((i for i in range(first, last) if src.texts[i] == "<"), None)
     arguments = [src.texts[a:b] for a, b in src.split(angle + 1, src.angle_end(angle))] if angle else []
     fitting = [k for k in kernels if accepts(src, k, arguments)
@@ -302,7 +302,7 @@ def overload(src, kernels, first, last, signature):
 
 
 def rename_overloads(src, module):
-    """Gives every overload its own name, at its definition and in its uses."""
+    """Give every overload its own name, at its definition and in its uses."""
     names = {k.overload_of for k in module.kernels.values() if k.overload_of}
     defined = {k.token: k for k in module.kernels.values()}
     for i, t in enumerate(src.texts):
@@ -317,7 +317,7 @@ def rename_overloads(src, module):
 
 
 def deduced_arguments(src, kernel, instance):
-    """The template arguments that an instantiation leaves to its parameters' types, or None."""
+    """Return the template arguments that an instantiation leaves to its parameters' types, or None."""
     pairs = [(p.text.split(), [src.texts[i] for i in attributes(src, *span)[1]])
              for p, span in zip(kernel.parameters, instance.signature, strict=False)]
     return template_arguments(template_parameters(src, kernel), pairs)

@@ -31,7 +31,7 @@ class Library:
         return {i.host_name: self.exports([i]) for i in self.instances}
 
     def samples(self):
-        """The code that exports one instance of each kernel."""
+        """Return the code that exports one instance of each kernel."""
         return self.exports(list({i.kernel.token: i for i in reversed(self.instances)}.values()))
 
 
@@ -69,7 +69,7 @@ def constants_of(calls, kernel, module):
 
 
 def describe(src, instance, constants, aliases):
-    """The facts about a kernel that callers need."""
+    """Return the facts about a kernel that callers need."""
     kernel, names = instance.kernel, aliases | element_types.template_arguments(src, instance)
     return {
         "name": instance.host_name,
@@ -84,7 +84,7 @@ def describe(src, instance, constants, aliases):
 
 
 def export(table, count, compiler, isa):
-    """The exported table of the `count` records in the array `table`."""
+    """Return the exported table of the `count` records in the array `table`."""
     pointers = "".join(f"    &{table}[{i}],\n" for i in range(count))
     return (f"static const mpsx_kernel_record* const mpsx_pointers[] = {{\n{pointers}    nullptr}};\n"
             'extern "C" __attribute__((visibility("default"))) const mpsx_kernel_table_t mpsx_kernel_table;\n'

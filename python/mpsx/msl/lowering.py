@@ -13,7 +13,7 @@ from .passes.vectors import complete_initializers, compose_swizzles, convert_swi
 
 
 def lower_thread_limits(src, module):
-    """A limit on threads that depends on template arguments becomes a template beside the kernel."""
+    """Return a limit on threads that depends on template arguments becomes a template beside the kernel."""
     for kernel in module.kernels.values():
         text = kernel.attributes.get("max_total_threads_per_threadgroup")
         if text is None:
@@ -29,7 +29,7 @@ def lower_thread_limits(src, module):
 
 
 def lower(src, module, shared=False, general=False):
-    """Edits `src` in place. `shared`: the threads of a threadgroup share its variables; otherwise a threadgroup is one
+    """Edit `src` in place. `shared`: the threads of a threadgroup share its variables; otherwise a threadgroup is one
     thread. `general`: also accepts what the project's own kernels do not use."""
     unit = module.unit
     for begin, end in module.removed:

@@ -71,12 +71,12 @@ def constructs(src):
 
 
 def is_fold(before, after):
-    """Whether a `...` between these tokens is a fold expression: (pack + ...) or (... + pack)."""
+    """Return whether a `...` between these tokens is a fold expression: (pack + ...) or (... + pack)."""
     return (after == ")" and before in OPERATORS) or (before == "(" and after in OPERATORS)
 
 
 def later_features(src):
-    """The Diagnostics of every feature in use that Metal 3.1 lacks."""
+    """Return the Diagnostics of every feature in use that Metal 3.1 lacks."""
     unit, positions, found = unit_of(src), SourceMap(src.text), set()
     uses = [(i, f"'{t}'", WORDS[t]) for i, t in unit.find(*WORDS)]
     uses += [use for use in constructs(src) if use[1]]

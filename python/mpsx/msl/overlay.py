@@ -17,7 +17,7 @@ PRAGMA = "#pragma mpsx overlay"
 
 
 def overlay_of(path):
-    """The path of the overlay of a file."""
+    """Return the path of the overlay of a file."""
     folder, name = os.path.split(path)
     return os.path.join(folder, "host", os.path.splitext(name)[0] + ".h")
 
@@ -36,7 +36,7 @@ def with_overlays(path, overlays):
 
 
 def apply_overlays(text, path, wrapper):
-    """The translation unit of `path` with its overlays applied. `text` is the preprocessed file `wrapper`, which
+    """Return the translation unit of `path` with its overlays applied. `text` is the preprocessed file `wrapper`, which
     contains with_overlays()."""
     text = re.sub(rf'^# \d+ "{re.escape(wrapper)}"[^\n]*\n', "", text, flags=re.M)
     text = text.replace(f'"{os.path.abspath(path)}"', f'"{path}"')
@@ -68,18 +68,18 @@ def identity(src, d):
 
 
 def span(src, d):
-    """The offsets in the text where a declaration begins and ends."""
+    """Return the offsets in the text where a declaration begins and ends."""
     return src.starts[d.begin], src.starts[d.end - 1] + len(src.texts[d.end - 1])
 
 
 def line_directive(src, offset):
-    """A #line directive for the text at an offset."""
+    """Return a #line directive for the text at an offset."""
     file, line, _ = src.position(offset)
     return f'\n#line {line} "{file}"\n'
 
 
 def edited(src, edits):
-    """The text with the replacements `edits`, each (begin, end, new), applied."""
+    """Return the text with the replacements `edits`, each (begin, end, new), applied."""
     out, at = [], 0
     for begin, end, new in sorted(edits):
         out += [src.text[at:begin], new, line_directive(src, end)]
@@ -95,11 +95,11 @@ class Overlay:
         self.declared = [d for d in parse(self.src).declarations if self.is_own(d)]
 
     def is_own(self, d):
-        """Whether a declaration is in the overlay itself, not in a file that it includes."""
+        """Return whether a declaration is in the overlay itself, not in a file that it includes."""
         return self.src.position(self.src.starts[d.begin])[0] == self.name
 
     def edits(self, main, definitions):
-        """The edits of the text of `main`."""
+        """Return the edits of the text of `main`."""
         src, replaced, found = self.src, {}, {}   # in `found`, several may differ only in address spaces
         for d in definitions:
             file = main.position(main.starts[d.begin])[0]
@@ -123,12 +123,12 @@ class Overlay:
         return edits
 
     def quoted(self, d):
-        """The text of a declaration with its #line directive, at its column."""
+        """Return the text of a declaration with its #line directive, at its column."""
         begin, end = span(self.src, d)
         return f"{line_directive(self.src, begin)}{' ' * (self.src.position(begin)[2] - 1)}{self.src.text[begin:end]}"
 
     def check_used(self, d, found):
-        """Rejects a definition that replaces nothing and that nothing in the overlay uses."""
+        """Reject a definition that replaces nothing and that nothing in the overlay uses."""
         src = self.src
         if d.kind == INSTANTIATION:
             raise src.error(d.begin, "an overlay cannot instantiate kernels: do it in the Metal file")

@@ -51,7 +51,7 @@ def attributes(src, begin, end):
 
 
 def declarators(src, d):
-    """The Declarators of a variable declaration."""
+    """Return the Declarators of a variable declaration."""
     found = []
     for begin, end in src.split(d.name, d.end - 1):
         name = begin
@@ -80,22 +80,22 @@ class Parser:
         self.src = src
 
     def at(self, i):
-        """The text of token i, or nothing after the last one."""
+        """Return the text of token i, or nothing after the last one."""
         return self.src.texts[i] if i < len(self.src) else ""
 
     def skip(self, i):
-        """The token after i, or after the bracket that i opens."""
+        """Return the token after i, or after the bracket that i opens."""
         return self.src.match[i] + 1 if self.src.texts[i] in "([{" and i in self.src.match else i + 1
 
     def angle(self, i):
-        """The token after the template arguments that the '<' at i opens, or i + 1 if it is an operator."""
+        """Return the token after the template arguments that the '<' at i opens, or i + 1 if it is an operator."""
         try:
             return self.src.angle_end(i) + 1
         except MslError:
             return i + 1
 
     def statement_end(self, i, end):
-        """The ';' at this level, or `end`."""
+        """Return the ';' at this level, or `end`."""
         while i < end and self.src.texts[i] != ";":
             i = self.skip(i)
         return i
@@ -115,7 +115,7 @@ class Parser:
         return found
 
     def declaration(self, begin, end, scope, in_class):
-        """The declaration that begins at a token."""
+        """Return the declaration that begins at a token."""
         src, texts, i = self.src, self.src.texts, begin
         d = Declaration(OTHER, begin, begin, scope=scope, in_class=in_class)
         while i < end:
@@ -192,7 +192,7 @@ class Parser:
         return d
 
     def entity(self, d, i, end):
-        """A class, an enum, a function or variables."""
+        """Return a class, an enum, a function or variables."""
         src, texts, name = self.src, self.src.texts, -1
         while i < end:
             t = texts[i]
@@ -232,7 +232,7 @@ class Parser:
         return d
 
     def elaborated_type_end(self, i):
-        """The token after `struct name<…>`."""
+        """Return the token after `struct name<…>`."""
         i += 1
         while self.at(i) == "class" or self.src.specifier_end(i) > i:
             i = max(self.src.specifier_end(i), i + 1)
@@ -242,7 +242,7 @@ class Parser:
         return self.angle(i) if self.at(i) == "<" else i
 
     def class_body(self, d, i, end):
-        """Parses `struct name : bases { … };` or an enum into `d`, and says whether it has a body."""
+        """Parse `struct name : bases { … };` or an enum into `d`, and says whether it has a body."""
         src, texts, k, name = self.src, self.src.texts, i + 1, -1
         stops = ("{", ";", "=", "(", ")", ",", "*", "&")
         while k < end and texts[k] not in stops:
@@ -289,7 +289,7 @@ class Parser:
         return d
 
     def constructor_body(self, i, end):
-        """The '{' after a constructor's member initializers, `name(…)` or `name{…}` with commas between them."""
+        """Return the '{' after a constructor's member initializers, `name(…)` or `name{…}` with commas between them."""
         while i < end:
             while i < end and self.src.texts[i] not in ("(", "{"):
                 i = self.angle(i) if self.src.texts[i] == "<" else i + 1
@@ -300,7 +300,7 @@ class Parser:
         return i
 
     def variables(self, d, name, i, end):
-        """One or more variables; `i` is the token after the first one's name."""
+        """Return one or more variables; `i` is the token after the first one's name."""
         src, texts = self.src, self.src.texts
         d.end = self.statement_end(i, end) + 1
         if name > d.start:
@@ -313,7 +313,7 @@ class Parser:
         return d
 
     def block(self, function):
-        """The body of a function: its blocks, and the declarations in them that begin with a specifier."""
+        """Return the body of a function: its blocks, and the declarations in them that begin with a specifier."""
         texts, kinds = self.src.texts, self.src.kinds
         stack = [root := Block(*function.body_range)]
         i, fresh = root.begin + 1, True   # fresh: a statement begins at i
@@ -345,6 +345,6 @@ class Parser:
 
 
 def parse(src):
-    """The TranslationUnit of a Source."""
+    """Return the TranslationUnit of a Source."""
     parser = Parser(src)
     return TranslationUnit(src, parser.declarations(0, len(src)), parser.block)

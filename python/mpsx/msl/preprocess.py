@@ -45,7 +45,7 @@ DEFINES = [
 
 
 def write_stubs(folder):
-    """Writes empty files in place of Apple's headers, whose contents are in metal_stdlib."""
+    """Write empty files in place of Apple's headers, whose contents are in metal_stdlib."""
     for name in (*APPLE_HEADERS, *EMPTY_HEADERS):
         path = os.path.join(folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -54,7 +54,7 @@ def write_stubs(folder):
 
 
 def preprocess(path, include_dirs=(), defines=(), command=None, overlays=False):
-    """Returns the preprocessed text and the names of its files. `overlays` applies those of the host driver."""
+    """Return the preprocessed text and the names of its files. `overlays` applies those of the host driver."""
     command = command or os.environ.get("CXX") or "c++"
     with tempfile.TemporaryDirectory(prefix="mpsx-msl-") as stubs:
         write_stubs(stubs)

@@ -36,7 +36,7 @@ class TimeLimitError(Exception):
 
 
 def time_limit():
-    """The seconds that a compiler may take, from MPSX_SHADER_TIMEOUT; None, for no limit, if that is 0."""
+    """Return the seconds that a compiler may take, from MPSX_SHADER_TIMEOUT; None, for no limit, if that is 0."""
     text = os.environ.get("MPSX_SHADER_TIMEOUT") or str(DEFAULT_SECONDS)
     try:
         seconds = float(text)
@@ -54,7 +54,7 @@ class _Reaper:
         self.forget()
 
     def forget(self):
-        """Resets the state. After a fork, the shell belongs to the parent."""
+        """Reset the state. After a fork, the shell belongs to the parent."""
         self.lock, self.socket, self.process = threading.Lock(), None, None
 
     def send(self, line):
@@ -77,7 +77,7 @@ class _Reaper:
                                             stderr=subprocess.DEVNULL, start_new_session=True, cwd="/")
 
     def close(self):
-        """Ends the shell, which kills the compilers that still run."""
+        """End the shell, which kills the compilers that still run."""
         if self.socket is not None:
             self.socket.close()
             self.process.wait()
@@ -115,7 +115,7 @@ class Process(subprocess.Popen):
             self.stdin.flush()
 
     def finish(self, text=""):
-        """Sends the input, waits, and returns standard output and standard error. Raises TimeLimitError."""
+        """Send the input, waits, and returns standard output and standard error. Raises TimeLimitError."""
         self.is_read = True
         try:
             return self.communicate(text, None if self.until is None else max(0, self.until - time.monotonic()))
@@ -128,7 +128,7 @@ class Process(subprocess.Popen):
             self.end()
 
     def end(self):
-        """Kills the process group unless the process has ended."""
+        """Kill the process group unless the process has ended."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -146,7 +146,7 @@ def with_caches_in(folder):
 
 
 def run(command, text="", seconds=None, **more):
-    """Runs a compiler, and returns its status, standard output and standard error."""
+    """Run a compiler, and returns its status, standard output and standard error."""
     process = Process(command, seconds, stdout=subprocess.PIPE, **more)
     out, err = process.finish(text)
     return process.returncode, out, err

@@ -41,7 +41,7 @@ SETTER = "mpsx_set_constants"
 
 
 def nvidia_program(name):
-    """The path of ptxas or nvdisasm in NVIDIA's Python packages or in a CUDA toolkit, or None."""
+    """Return the path of ptxas or nvdisasm in NVIDIA's Python packages or in a CUDA toolkit, or None."""
     spec = importlib.util.find_spec("nvidia")
     for folder in (spec and spec.submodule_search_locations) or ():
         if found := next(Path(folder).glob(f"cu*/bin/{name}"), None):
@@ -50,7 +50,7 @@ def nvidia_program(name):
 
 
 def split_entries(text):
-    """The common part of a PTX file, and its entry points by symbol."""
+    """Return the common part of a PTX file, and its entry points by symbol."""
     common, entries, at = [], {}, 0
     for m in ENTRY.finditer(text):
         if m.start() < at:
@@ -66,7 +66,7 @@ def split_entries(text):
 
 
 def parameters(kernel, entry):
-    """The index field for a kernel's parameters, without the grid."""
+    """Return the index field for a kernel's parameters, without the grid."""
     head = entry[:entry.index("\n{")]
     found = PARAMETER.findall(head)
     wanted = [("b", b) for b in kernel["buffers"]] + [("t", t) for t in kernel["threadgroups"]]
@@ -107,7 +107,7 @@ class Staging:
 
 
 def unit(description, text):
-    """The index lines of one PTX file, and its compressed contents."""
+    """Return the index lines of one PTX file, and its compressed contents."""
     limits = {m[1]: int(m[2]) for m in LIMIT.finditer(text)}
     common, entries = split_entries(LIMIT.sub("", text))
     staging = Staging(text)
@@ -154,7 +154,7 @@ def pack(described, compiler):
 
 
 def read_description(path):
-    """The description in a C++ file that `translate` wrote."""
+    """Return the description in a C++ file that `translate` wrote."""
     with open(path) as f:
         for line in f:
             if line.startswith(DESCRIPTION):
@@ -163,7 +163,7 @@ def read_description(path):
 
 
 def pack_files(out, sources, texts, compiler):
-    """Writes the library of translated C++ files and their PTX."""
+    """Write the library of translated C++ files and their PTX."""
     described = []
     for path, text in zip(sources, texts, strict=True):
         with open(text) as f:
@@ -173,7 +173,7 @@ def pack_files(out, sources, texts, compiler):
 
 
 def unpack(path):
-    """Yields the name of each kernel, and the PTX that a loader would compile for it. Tests and tools use it."""
+    """Yield the name of each kernel, and the PTX that a loader would compile for it. Tests and tools use it."""
     with open(path, "rb") as f:
         data = f.read()
     head = data.index(b"\nend\n") + 5

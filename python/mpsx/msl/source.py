@@ -36,7 +36,7 @@ class Source:
         self._insertions = []
 
     def unedited(self):
-        """A copy of this source without edits."""
+        """Return a copy of this source without edits."""
         other = copy.copy(self)
         other._replacements, other._insertions = [], []
         return other
@@ -60,7 +60,7 @@ class Source:
         return MslError(f"{self.location(token)}: error: {message}")
 
     def _brackets(self):
-        """Maps every bracket token to its partner."""
+        """Map every bracket token to its partner."""
         match, stack = {}, []
         for i, t in enumerate(self.texts):
             if self.kinds[i] != "op":
@@ -77,19 +77,19 @@ class Source:
         return match
 
     def attribute_end(self, i):
-        """The last token of the attribute [[…]] that begins at token i, or None."""
+        """Return the last token of the attribute [[…]] that begins at token i, or None."""
         if self.texts[i] != "[" or i + 1 >= len(self) or self.texts[i + 1] != "[":
             return None
         return self.match[i] if self.match[i] == self.match[i + 1] + 1 else None
 
     def specifier_end(self, i):
-        """The token after the `__attribute__((…))` or `alignas(…)` at token i, or i itself."""
+        """Return the token after the `__attribute__((…))` or `alignas(…)` at token i, or i itself."""
         if self.texts[i] in ("__attribute__", "alignas") and self.texts[i + 1:i + 2] == ["("]:
             return self.match[i + 1] + 1
         return i
 
     def _is_template(self, i):
-        """Whether the variable declared at token i is itself a template, not a template parameter."""
+        """Return whether the variable declared at token i is itself a template, not a template parameter."""
         depth = 0
         while i > 0 and self.texts[i] not in (";", "{", "}"):
             depth += (self.texts[i] == ">") - (self.texts[i] == "<")
@@ -99,11 +99,11 @@ class Source:
         return False
 
     def opens(self, i):
-        """Whether the '<' at token i probably begins template arguments. In `sizeof(T) < 8` it does not."""
+        """Return whether the '<' at token i probably begins template arguments. In `sizeof(T) < 8` it does not."""
         return self.texts[i] == "<" and (self.kinds[i - 1] == "word" and self.texts[i - 1] not in self.integers)
 
     def angle_end(self, i):
-        """The '>' that closes the template '<' at token i."""
+        """Return the '>' that closes the template '<' at token i."""
         depth, j = 0, i
         while j < len(self):
             t = self.texts[j]
@@ -121,7 +121,7 @@ class Source:
         raise self.error(i, "unmatched '<'")
 
     def angle_begin(self, i):
-        """The '<' that opens what the '>' at token i closes, or -1."""
+        """Return the '<' that opens what the '>' at token i closes, or -1."""
         depth = 0
         while i >= 0:
             depth += (self.texts[i] == ">") - (self.texts[i] == "<")
@@ -150,7 +150,7 @@ class Source:
         return parts
 
     def span(self, begin, end):
-        """The text of tokens [begin, end) on one line, without line markers."""
+        """Return the text of tokens [begin, end) on one line, without line markers."""
         return "".join(self.spaced(i, self.texts[i], begin) for i in range(begin, end))
 
     def spaced(self, i, text, begin):
@@ -159,20 +159,20 @@ class Source:
         return text if i == begin or (shift and self.starts[i] == self.starts[i - 1] + 1) else " " + text
 
     def replace(self, begin, end, new=""):
-        """Replaces tokens [begin, end). Lines stay the same, and so do columns if `new` is not longer."""
+        """Replace tokens [begin, end). Lines stay the same, and so do columns if `new` is not longer."""
         self._replacements.append((begin, end, new))
 
     def wrap(self, begin, end, before, after):
-        """Inserts text around tokens [begin, end), inside what earlier calls inserted there."""
+        """Insert text around tokens [begin, end), inside what earlier calls inserted there."""
         self._insertions.append((self.starts[begin], 1, len(self._insertions), before))
         self._insertions.append((self.starts[end - 1] + len(self.texts[end - 1]), 0, -len(self._insertions), after))
 
     def insert_before(self, token, text):
-        """Inserts text before a token, ahead of everything else inserted there."""
+        """Insert text before a token, ahead of everything else inserted there."""
         self._insertions.append((self.starts[token], 1, -1, text))
 
     def result(self):
-        """The edited text, with the preprocessor's line markers as #line directives."""
+        """Return the edited text, with the preprocessor's line markers as #line directives."""
         out, at = [], 0
         edits = [(self.starts[b], 2, -e, self.starts[e - 1] + len(self.texts[e - 1]), new)
                  for b, e, new in self._replacements]
@@ -205,7 +205,7 @@ class Source:
 
 
 def _unroll_pragma(m, names):
-    """Drops the count of an unroll pragma if it is a macro: the preprocessor does not expand macros in pragmas, and
+    """Drop the count of an unroll pragma if it is a macro: the preprocessor does not expand macros in pragmas, and
     their definitions are gone."""
     if names.issuperset(re.findall(r"[A-Za-z_]\w*", m[2])):
         return m[0]

@@ -56,7 +56,7 @@ class Line:
                     self.writes.isdisjoint(earlier.writes))
 
     def print(self):
-        """The PTX text. Rows that a matmul lacks are zero."""
+        """Return the PTX text. Rows that a matmul lacks are zero."""
         if not self.kind:
             return self.text
         rows, parts = len(self.a), len(self.b)
@@ -125,7 +125,7 @@ def lower_matmuls(text):
 
 
 def lower_function(text):
-    """One function of a PTX text with its matmuls lowered."""
+    """Return one function of a PTX text with its matmuls lowered."""
     if "mpsx.product." not in text:
         return text
     uses = Counter(REGISTER.findall(text))

@@ -18,7 +18,7 @@ HEADER = re.compile(r"// mpsx-kernels: (\d+) (\w+)\n")
 
 
 def load(path, include_dirs, defines, preprocessor, root=None, overlays=False):
-    """The Source and the Module of a file, and the files that it includes."""
+    """Return the Source and the Module of a file, and the files that it includes."""
     text, files = preprocess(path, include_dirs, defines, preprocessor, overlays)
     if root:  # gives the same text in every checkout, which can then share a compiler cache
         text = text.replace(f'"{os.path.join(os.path.abspath(root), "")}', '"')
@@ -32,7 +32,7 @@ def identifier(path):
 
 def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=1, name=None, root=None, mode="wide",
               general=None):
-    """Writes `out`, or stem.0.cpp … with several shards (None: one shard per 100 kernels). Returns the paths of the
+    """Write `out`, or stem.0.cpp … with several shards (None: one shard per 100 kernels). Returns the paths of the
     outputs and of the inputs.
 
     The project's own files become one library, so each gets a namespace of its own. `general` (the default in mode
@@ -64,7 +64,7 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
 
 
 def namespace_of(name, general):
-    """The opening and closing text of a translated source's namespace, and the prefix of the names in it."""
+    """Return the opening and closing text of a translated source's namespace, and the prefix of the names in it."""
     if general:
         return '#include "metal_stdlib/names.h"', "", ""
     return f"namespace metal {{ namespace {name} {{ namespace {{", "} } }", f"metal::{name}::"
@@ -77,7 +77,7 @@ def emitter_of(unit, mode, general):
 
 
 def macros(src, mode, general):
-    """The macros that select the mode in the Metal library."""
+    """Return the macros that select the mode in the Metal library."""
     names = [] if mode == "wide" else ["SIMT"]
     names += ["GENERAL"] if general else []
     names += ["CUDA"] if mode == "cuda" else []
@@ -87,7 +87,7 @@ def macros(src, mode, general):
 
 
 def write_if_changed(path, text):
-    """Writes a file unless it has that text already, so that nothing that depends on it is rebuilt."""
+    """Write a file unless it has that text already, so that nothing that depends on it is rebuilt."""
     try:
         with open(path) as f:
             if f.read() == text:
@@ -108,7 +108,7 @@ def write_depfile(path, target, files):
 
 
 def write_index(out, translated):
-    """The C++ file that exports mpsx_kernel_table for the given translated files."""
+    """Return the C++ file that exports mpsx_kernel_table for the given translated files."""
     tables = []
     for path in translated:
         with open(path) as f:
@@ -130,7 +130,7 @@ def write_index(out, translated):
 
 
 def check_host_names(translated):
-    """Rejects two files that export the same kernel."""
+    """Reject two files that export the same kernel."""
     owner = {}
     for path in translated:
         with open(path) as f:

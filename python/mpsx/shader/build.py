@@ -67,7 +67,7 @@ def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = 
 
 
 def lookup(cache: Cache, key: str, target: Target, name: str) -> Built | None:
-    """The cached build of a key, unless it is missing, damaged, or an included file has changed since."""
+    """Return the cached build of a key, unless it is missing, damaged, or an included file has changed since."""
     record = cache.read(f"{key}.json")
     if record is None:
         return None
@@ -97,7 +97,7 @@ def _include_path(include_dirs: Sequence[str]) -> list[str]:
 
 
 def preprocessed(cache: Cache, shader: ShaderSource) -> Source:
-    """The tokens of a source after preprocessing."""
+    """Return the tokens of a source after preprocessing."""
     from ..msl.source import Source
     from .compiler import Builder
 

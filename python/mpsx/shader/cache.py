@@ -61,12 +61,12 @@ class Cache:
         self.limit = limit
 
     def subfolder(self, name: str, limit: int) -> Cache:
-        """A subfolder with its own size limit."""
+        """Return a subfolder with its own size limit."""
         (self.folder / name).mkdir(mode=0o700, exist_ok=True)
         return Cache(self.folder / name, limit)
 
     def path(self, name: str) -> Path:
-        """The path of the file of that name, which need not exist."""
+        """Return the path of the file of that name, which need not exist."""
         return self.folder / name
 
     def temporary(self) -> str:
@@ -83,7 +83,7 @@ class Cache:
         return self.publish(written, file_digest(written) + written.suffix)
 
     def find(self, name: str) -> Path | None:
-        """The file that `store` gave this name, if it exists undamaged."""
+        """Return the file that `store` gave this name, if it exists undamaged."""
         path = self.path(name)
         try:
             if file_digest(path) != path.stem:
@@ -100,7 +100,7 @@ class Cache:
         return path
 
     def get(self, name: str) -> Path | None:
-        """The file that was `put` under this name, if it exists undamaged."""
+        """Return the file that was `put` under this name, if it exists undamaged."""
         record = self.read(f"{name}.json")
         if record is None:
             return None
@@ -183,7 +183,7 @@ def _warn(folder: Path, why: str) -> None:
 
 
 def current_cache() -> Cache:
-    """The cache that the environment selects; a private one if that folder is not writable or not trusted."""
+    """Return the cache that the environment selects; a private one if that folder is not writable or not trusted."""
     named = os.environ.get("MPSX_CACHE_DIR")
     if not named:
         base = os.environ.get("XDG_CACHE_HOME")
@@ -214,7 +214,7 @@ def current_cache() -> Cache:
 
 @functools.cache
 def private() -> Cache:
-    """A cache for this process only, deleted at exit."""
+    """Return a cache for this process only, deleted at exit."""
     folder, owner = Path(tempfile.mkdtemp(prefix="mpsx-cache-")), os.getpid()
 
     def remove() -> None:

@@ -169,7 +169,7 @@ class Builder:
             raise SyntaxError(check.render(sorted(set(found)), check.SourceMap("", texts)))
 
     def flags(self) -> list[str]:
-        """The flags of the C++ compiler."""
+        """Return the flags of the C++ compiler."""
         simt = self.target.mode == "simt"
         flags = self.compiler.clang_flags("baseline" if simt else self.target.isa, self.target.mode, general=True)
         return [*flags, *self.tensor_flags(), "-DMPSX_SIMT=1", "-DMPSX_GENERAL=1"]
@@ -193,7 +193,7 @@ class Builder:
         return self.started[-1]
 
     def preprocess(self, source: str, folder: Path) -> tuple[str, list[str]]:
-        """The preprocessed text, and the included files."""
+        """Return the preprocessed text, and the included files."""
         from ..msl.preprocess import DEFINES, included, write_stubs
 
         apple = folder / "apple"

@@ -29,7 +29,7 @@ shaders_only = False
 
 
 def folder() -> str:
-    """The folder of the libraries that this process's driver needs; builds a missing one."""
+    """Return the folder of the libraries that this process's driver needs; builds a missing one."""
     installed, driver = PACKAGE / "lib", os.environ.get("MPSX_DRIVER") or "host"
     if driver == "simt":
         profiled = os.environ.get("MPSX_SIMT_PROFILE", "0") not in ("", "0")  # compiles each kernel by itself
@@ -48,7 +48,7 @@ def folder() -> str:
 
 
 def file_name(name: str) -> str:
-    """The file name of a library; `name` is an instruction set, "simt" or "cuda"."""
+    """Return the file name of a library; `name` is an instruction set, "simt" or "cuda"."""
     if name == "cuda":
         return "mpsx.ptx"
     return f"libmpsx_kernels_{name}{SUFFIX}"
@@ -90,7 +90,7 @@ def library(name: str, files: list[Path] | None = None, bodies: bool = True) -> 
 
 
 def _is_intact(here: Cache, target: Path) -> bool:
-    """Whether a library exists and matches its recorded hash."""
+    """Return whether a library exists and matches its recorded hash."""
     from . import cache
 
     record = here.read(RECORD)

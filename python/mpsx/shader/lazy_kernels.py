@@ -21,7 +21,7 @@ class LazyKernels:
     exports: dict[str, str]
 
     def library(self, kernel: str) -> str:
-        """The path of the library of a kernel; compiles it if the cache lacks it."""
+        """Return the path of the library of a kernel; compiles it if the cache lacks it."""
         name = f"{self.key}-{digest(kernel)[:16]}"
 
         def compiled(cache: Cache) -> str:

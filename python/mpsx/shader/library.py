@@ -140,7 +140,7 @@ def compile_all(library: ShaderLibrary) -> None:
 
 @functools.cache
 def _target() -> toolchain.Target | None:
-    """The target of the driver in use; None for the metal driver, which compiles source text."""
+    """Return the target of the driver in use; None for the metal driver, which compiles source text."""
     info = _runtime.driver()
     if info["name"] == "metal":
         return None

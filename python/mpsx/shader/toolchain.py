@@ -34,7 +34,7 @@ class NoCompilerError(RuntimeError):
 
 
 def torch_include() -> str:
-    """The folder of torch's headers, c10/metal/*.h among them."""
+    """Return the folder of torch's headers, c10/metal/*.h among them."""
     import torch
 
     return os.path.join(os.path.dirname(torch.__file__), "include")

@@ -20,7 +20,7 @@ COMPLEX = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch
 
 @functools.cache
 def fits(element: str, dtype: torch.dtype, is_reference: bool) -> bool:
-    """Whether a tensor of this dtype is plausible for this element type; true for unknown types.
+    """Return whether a tensor of this dtype is plausible for this element type; true for unknown types.
 
     `is_reference`: the parameter is a single value, for which the low bytes of a wider integer are enough.
     """

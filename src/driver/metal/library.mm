@@ -83,8 +83,8 @@ Owned<MTLFunctionConstantValues*> constant_values(const FunctionKey& key, const 
                  std::to_string(declared[i].index) + ")";
   }
   if (!missing.empty())
-    throw Error(key.name + ": expected values for the function constants " + missing + "; " + key.name +
-                ".with_constants(…) takes them");
+    throw Error(key.name + ": expected values for the function constants " + missing + "; set them with " + key.name +
+                ".with_constants(…)");
   return values;
 }
 

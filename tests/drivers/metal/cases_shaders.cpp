@@ -60,7 +60,7 @@ CASE(reports_function_constant_errors) {
   const auto library = device.driver->load_library({"a shader", "", kConstants});
   THROWS(library->kernel("axpy"),
          "axpy: expected values for the function constants bool has_bias (index 0), "
-         "float scale (index 3), int3 tile (index 4); axpy.with_constants(…) takes them");
+         "float scale (index 3), int3 tile (index 4); set them with axpy.with_constants(…)");
   THROWS(library->kernel("axpy|scale=1|tile=1,2,3"), "constants bool has_bias (index 0); ");
   THROWS(library->kernel("axpy|bias=1"),
          "axpy: no function constant named bias; it has has_bias (bool, index 0), scale");

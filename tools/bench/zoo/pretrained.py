@@ -35,7 +35,7 @@ def gpt2(small: bool) -> nn.Module:
 
 
 def llama(small: bool) -> nn.Module:
-    """A Llama with grouped-query attention: 16 query heads and 4 KV heads; small: 4 and 2."""
+    """Return a Llama with grouped-query attention: 16 query heads and 4 KV heads; small: 4 and 2."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     sizes = _sizes(small) or {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16,
@@ -53,7 +53,7 @@ def vit(small: bool) -> nn.Module:
 
 
 def whisper(small: bool) -> nn.Module:
-    """The encoder of Whisper-tiny, or a smaller one."""
+    """Return the encoder of Whisper-tiny, or a smaller one."""
     from transformers import WhisperConfig
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
@@ -82,7 +82,7 @@ def audio(small: bool) -> Batch:
 
 
 def inputs(batch: Batch) -> Batch:
-    """The network's input."""
+    """Return the network's input."""
     return {k: v for k, v in batch.items() if k != "y"}
 
 
@@ -114,5 +114,5 @@ def predict(network: nn.Module, batch: Batch) -> torch.Tensor:
 
 
 def hidden(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """The encoder's last hidden states."""
+    """Return the encoder's last hidden states."""
     return network(**batch).last_hidden_state

@@ -1,4 +1,4 @@
-"""The demo's data, without downloads: handwritten digits, and the source of Python's standard library."""
+"""Data for the demo, without downloads: handwritten digits, and the source of Python's standard library."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Digits:
 
 
 def digits(seed: int) -> Digits:
-    """Load the 1,797 digits of scikit-learn; a fifth of them is the test set."""
+    """Load scikit-learn's 1,797 digits, and hold out a fifth as the test set."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -57,7 +57,7 @@ def digits(seed: int) -> Digits:
 
 @dataclass(frozen=True)
 class Text:
-    """A text as indices into its alphabet."""
+    """A text, encoded as indices into its alphabet."""
 
     alphabet: str
     train: torch.Tensor
@@ -79,7 +79,7 @@ class Text:
             yield self._windows(self.train, starts, length)
 
     def test_batch(self, size: int, length: int) -> Batch:
-        """Windows spread evenly over the test set."""
+        """Return windows spread evenly over the test set."""
         return self._windows(self.test, torch.linspace(0, len(self.test) - length - 1, size).long(), length)
 
     @staticmethod
@@ -90,7 +90,7 @@ class Text:
 
 
 def standard_library() -> Text:
-    """Load the source of MODULES; the last tenth of it is the test set."""
+    """Load the source of MODULES, and hold out the last tenth as the test set."""
     folder = Path(sysconfig.get_path("stdlib"))
     files = [folder / name for name in MODULES if (folder / name).is_file()]
     if len(files) < len(MODULES) // 2:

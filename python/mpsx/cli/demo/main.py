@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def missing_packages() -> list[str]:
-    """The required packages that are not installed."""
+    """Return the required packages that are not installed."""
     return [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
 
 

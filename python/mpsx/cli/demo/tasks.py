@@ -51,7 +51,7 @@ def resnet(seed: int) -> Task:
 
     return Task(
         title="ResNet on handwritten digits",
-        data=f"{len(data.train[1]):,} images of 8 x 8 to learn from, {len(data.test[1]):,} to test on (scikit-learn)",
+        data=f"{len(data.train[1]):,} images of 8 x 8 for training, {len(data.test[1]):,} for testing (scikit-learn)",
         batch=f"{size} images",
         steps=300,
         model=ResNet,
@@ -78,8 +78,8 @@ def gpt(seed: int) -> Task:
 
     return Task(
         title="GPT on the source of Python's standard library",
-        data=f"{len(text.train):,} characters to learn from, {len(text.test):,} to test on, "
-        f"{len(text.alphabet)} different ones",
+        data=f"{len(text.train):,} characters for training, {len(text.test):,} for testing, "
+        f"{len(text.alphabet)} distinct",
         batch=f"{size} x {length} characters",
         steps=600,
         model=lambda: GPT(len(text.alphabet), length),

@@ -1,4 +1,4 @@
-"""A training run, and a race of two runs."""
+"""A training run, and a race between two runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Run:
     def __init__(self, task: Task, device: str, dtype: torch.dtype, steps: int, seed: int) -> None:
         torch.manual_seed(seed)
         self.task, self.device = task, torch.device(device)
-        self.model = task.model().to(self.device)  # initialized on the CPU for every device
+        self.model = task.model().to(self.device)  # initialized on the CPU, so every device gets the same weights
         self.optimizer = task.optimizer(self.model)
         warmup = max(1, steps // 10)
 
@@ -75,16 +75,16 @@ class Race:
         return max(abs(a - b) for a, b in zip(self.run.losses, self.other.losses, strict=True))
 
     def calls(self, route: str) -> int:
-        """The number of launches or calls on a route."""
+        """Return the number of launches or calls on a route."""
         return sum(row.calls for row in self.profile if row.route == route)
 
     def operators(self, route: str) -> int:
-        """The number of distinct kernels or operators on a route."""
+        """Return the number of distinct kernels or operators on a route."""
         return sum(row.route == route for row in self.profile)
 
 
 def race(task: Task, runs: list[Run], steps: int, progress: Callable[[float], None]) -> Race:
-    """Train the runs in alternating steps, so that other load on the machine slows them equally.
+    """Train the runs in alternating steps, so that other load on the machine slows them down equally.
 
     Calls `progress(loss)` after each step.
     """

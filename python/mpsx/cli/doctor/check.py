@@ -1,4 +1,4 @@
-"""Named checks, the parts of a stage. Each prints its outcome as a line of JSON for the main process."""
+"""Named checks, which make up a stage. Each prints its outcome as a line of JSON for the main process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass
 class Outcome:
-    """The outcome of a check. A last outcome "started" means that the check ended its process."""
+    """The outcome of a check. If a process's last outcome is "started", that check crashed the process."""
 
     stage: str
     name: str
@@ -28,7 +28,7 @@ def emit(outcome: Outcome) -> None:
 
 
 def check(stage: str, name: str, body: Callable[[], object]) -> bool:
-    """Run `body`; its result becomes the detail, an exception the failure."""
+    """Run `body`, and emit its result as the detail of a success, or its exception as a failure."""
     emit(Outcome(stage, name, "started"))
     start = time.perf_counter()
     try:

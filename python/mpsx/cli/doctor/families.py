@@ -120,7 +120,7 @@ def networks() -> list[Case]:
 
 
 def cases() -> list[Case]:
-    """All cases."""
+    """Return all cases."""
     return [*elementwise(), *reductions(), *networks()]
 
 

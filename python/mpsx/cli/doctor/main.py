@@ -16,7 +16,7 @@ from pathlib import Path
 from .check import Outcome
 from .stages import STAGES
 
-# Seconds per stage; generous, since a driver may compile every pipeline.
+# Time limits in seconds. They are generous, because a driver may compile every pipeline.
 LIMITS = {"environment": 120, "kernels": 1800, "families": 900, "device": 600}
 
 
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=300, help="duration of the stress stage (default: 300)")
     parser.add_argument("--output", type=Path, help="report file (default: mpsx-doctor-DATE.md)")
     parser.add_argument("--stages", default=",".join(STAGES), help="comma-separated stages (default: all)")
-    parser.add_argument("--stage", choices=list(STAGES), help=argparse.SUPPRESS)  # run it in this process
+    parser.add_argument("--stage", choices=list(STAGES), help=argparse.SUPPRESS)  # run the stage in this process
 
 
 def describe_exit(status: int) -> str:
@@ -39,7 +39,7 @@ def describe_exit(status: int) -> str:
 
 
 def truncated(lines: list[str]) -> str:
-    """The first and last lines of a process's output; a crash prints its reason first."""
+    """Return the first and last lines of a process's output. A crash prints its reason first."""
     omitted = len(lines) - 100
     if omitted > 0:
         lines = [*lines[:40], f"… {omitted} lines omitted …\n", *lines[-60:]]

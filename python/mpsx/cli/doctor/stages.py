@@ -23,7 +23,7 @@ from .. import info
 from .check import check, note
 from .families import FLOATS, Case, cases, compare
 
-# Bytes that a thread allocates once, such as error records.
+# Bytes that each thread may allocate once, for example for error records.
 BYTES_PER_THREAD = 4096
 
 
@@ -45,7 +45,7 @@ def raises(body: Callable[[], object], *expected: str) -> str:
 
 
 def output_of(*command: str) -> str:
-    """The output of a system command, or "not found"."""
+    """Return the output of a system command, or "not found"."""
     if shutil.which(command[0]) is None:
         return "not found"
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
@@ -108,7 +108,7 @@ def families(_: float) -> None:
     for dtype in FLOATS:
         for case in cases():
             if dtype != torch.float32 and (case.exact or case.family in ("index", "reduce", "loss")):
-                continue  # rounding differs from the CPU's in float16 and bfloat16
+                continue  # float16 and bfloat16 round differently on the CPU
             torch.manual_seed(0)
             tag = "" if dtype == torch.float32 else f" {str(dtype).removeprefix('torch.')}"
             check("families", f"{case.family}: {case.name}{tag}", lambda c=case, d=dtype: compare(c, d))
@@ -254,7 +254,7 @@ def stress(seconds: float) -> None:
 
 
 def random_cases(seconds: float) -> str:
-    """Raise at the first difference or if allocated memory grows; return counts."""
+    """Raise at the first mismatch, or if allocated memory grows; return counts."""
     usable, end = cases(), time.monotonic() + seconds
     counts, errors, lock = {"runs": 0}, [], threading.Lock()
     gc.collect()
@@ -294,8 +294,8 @@ def compare_once(case: Case) -> None:
     inputs = case.make()
     expected = run(case, inputs, "cpu", case.backward)
     for ours, theirs in zip(run(case, inputs, "mpsx", case.backward), expected, strict=True):
-        # Look only for wrong results: with random inputs sums may cancel, and rounding then depends on their order. The
-        # stage "families" checks accuracy on fixed inputs.
+        # Look only for wrong results: sums of random inputs may cancel, and their rounding then depends on the order of
+        # summation. The stage "families" checks accuracy on fixed inputs.
         scale = max(1.0, float(theirs.abs().max())) if theirs.numel() and theirs.is_floating_point() else 0.0
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4 * scale)
 

@@ -16,12 +16,12 @@ __all__ = ["AddressSpaceCheck", "Diagnostic", "SourceMap", "Unit", "check", "che
 
 
 def unit_of(src):
-    """The Unit of a preprocessed Source, which the rules and the address space check read."""
+    """Return the Unit of a preprocessed Source, which the rules and the address space check read."""
     return Unit(parse(src))
 
 
 def check_unit(unit, texts=None):
-    """The Diagnostics of all rules. `texts` maps the names of files that are not on disk to their text."""
+    """Return the Diagnostics of all rules. `texts` maps the names of files that are not on disk to their text."""
     positions = SourceMap(unit.src.text, texts)
     found = set()
     for function in RULES.values():

@@ -28,7 +28,7 @@ TYPE = r"'((?:[^']|'(?=\())*)'"
 
 
 def clang_of(command):
-    """The clang to check with: that of the compiler `command`, or else one on PATH, or None."""
+    """Return the clang to check with: that of the compiler `command`, or else one on PATH, or None."""
     name = os.path.basename(command[-1] if len(command) > 1 and command[-1] in ("c++", "cc") else command[0])
     if name in ("c++", "cc") and len(command) > 1 and "zig" in os.path.basename(command[0]):
         return [command[0], "clang"]
@@ -39,7 +39,7 @@ def clang_of(command):
 
 
 def spaces_of(type_text):
-    """The address spaces in a type as clang prints it, outermost first."""
+    """Return the address spaces in a type as clang prints it, outermost first."""
     return re.findall(r"\b(?:device|constant|threadgroup)\b", named(type_text))
 
 
@@ -60,7 +60,7 @@ def named(text):
 
 
 def visible_type(alias, meaning):
-    """The alias, unless it hides an address space."""
+    """Return the alias, unless it hides an address space."""
     return alias if all(word in alias for word in NUMBERS if word in meaning) else meaning
 
 
@@ -73,7 +73,7 @@ def is_pointer(t):
 
 
 def mixes_spaces(a, b):
-    """Whether two types differ in the address space of their pointees."""
+    """Return whether two types differ in the address space of their pointees."""
     return (is_pointer(a) or is_pointer(b)) and spaces_of(a) != spaces_of(b)
 
 
@@ -83,7 +83,7 @@ def resolved(text):
 
 
 def is_space_conversion(text):
-    """Whether an error is about a conversion between address spaces."""
+    """Return whether an error is about a conversion between address spaces."""
     m = re.search(
         rf"(?:cannot initialize|assigning to|reinterpret_cast|static_cast|C-style cast|incompatible).*?{TYPE}.*?{TYPE}",
         text,
@@ -92,7 +92,7 @@ def is_space_conversion(text):
 
 
 def is_space_mismatch(notes):
-    """Whether the candidates with the right number of parameters all fail because of address spaces."""
+    """Return whether the candidates with the right number of parameters all fail because of address spaces."""
     found = False
     for text in notes:
         if re.search(
@@ -130,7 +130,7 @@ def is_vector_conversion(text):
 
 
 def cast_message(space, notes):
-    """The message for a cast that clang_source.py replaced by metal::mpsx_cast_*."""
+    """Return the message for a cast that clang_source.py replaced by metal::mpsx_cast_*."""
     found = [
         t
         for n in notes
@@ -142,7 +142,7 @@ def cast_message(space, notes):
 
 
 def metal_message(text, notes):
-    """The message for an error of clang, or None if the code is valid Metal."""
+    """Return the message for an error of clang, or None if the code is valid Metal."""
     kinds, reasons = resolved(text), [resolved(n) for n in notes]
     m = re.match(r"(?:no matching function for call to|call to deleted function) '(?:metal::)?mpsx_cast_(\w+)'", text)
     if m:
@@ -231,7 +231,7 @@ class AddressSpaceCheck:
 
 
 def first_of_each(diagnostics):
-    """The first diagnostic at each position, since several instances of a template may report the same."""
+    """Return the first diagnostic at each position, since several instances of a template may report the same."""
     seen, kept = set(), []
     for d in diagnostics:
         if (d.file, d.line, d.column) not in seen:

@@ -15,7 +15,7 @@ MATRIX = {"half", "bfloat", "float", "bfloat16_t"}
 
 
 def call_of(src, i):
-    """The name of the function whose argument list contains token i."""
+    """Return the name of the function whose argument list contains token i."""
     depth = 0
     while i > 0:
         i -= 1

@@ -12,7 +12,7 @@ NUMBERS = {"device": 1, "constant": 2, "threadgroup": 3}
 
 
 def source_text(unit, samples=False):
-    """The text of the unit with Metal's own syntax replaced by what a stock clang accepts. Lines stay the same.
+    """Return the text of the unit with Metal's own syntax replaced by what a stock clang accepts. Lines stay the same.
     `samples` keeps one instance of each kernel."""
     src, index = unit.src, unit.index
     edit = src.unedited()
@@ -53,7 +53,7 @@ def source_text(unit, samples=False):
 
 
 def repeated_instantiations(unit):
-    """All instantiations of each kernel but the first."""
+    """Yield all instantiations of each kernel but the first."""
     seen, texts = set(), unit.src.texts
     for i in unit.tree.instantiations:
         name = next((texts[k - 1] for k in range(i.begin, i.end) if texts[k] == "<"), None)
@@ -79,7 +79,7 @@ def is_constant_string(src, i):
 
 
 def is_cast(src, i):
-    """Whether the '(' at i begins a C-style cast to a pointer, as in `(device float*)p`."""
+    """Return whether the '(' at i begins a C-style cast to a pointer, as in `(device float*)p`."""
     end = src.match[i]
     inside = src.texts[i + 1 : end]
     if len(inside) < 2 or inside[-1] != "*" or inside.count("*") != 1 or end + 1 >= len(src):
@@ -93,7 +93,7 @@ def is_cast(src, i):
 
 
 def wrap_operand(src, edit, i, space):
-    """Passes the operand of the cast at token i to a function that accepts only pointers to `space`."""
+    """Pass the operand of the cast at token i to a function that accepts only pointers to `space`."""
     begin = end = src.match[i] + 1
     while end < len(src) and src.texts[end] in ("&", "*", "+", "-", "~", "!", "++", "--"):
         end += 1
@@ -119,7 +119,7 @@ def wrap_operand(src, edit, i, space):
 
 
 def static_variables(unit, edit):
-    """Makes variables with an address space static: in C++ an automatic variable cannot have one."""
+    """Make variables with an address space static: in C++ an automatic variable cannot have one."""
     texts = unit.src.texts
     for f in unit.tree.definitions:
         for d in unit.tree.locals(f):
@@ -129,7 +129,7 @@ def static_variables(unit, edit):
 
 
 def member_spaces(unit, edit):
-    """Removes address spaces after parameter lists, as in `T get() const device { … }`: in C++ clang accepts no address
+    """Remove address spaces after parameter lists, as in `T get() const device { … }`: in C++ clang accepts no address
     space of `this`. Without it the function belongs to thread memory, so its body is removed where the object is
     elsewhere. Overloads by address space whose results differ would become one function. All of them are removed, and
     clang reports nothing about their calls."""

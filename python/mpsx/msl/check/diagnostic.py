@@ -22,12 +22,12 @@ class Diagnostic:
 
 
 def from_text(text):
-    """Parses `file:line:column: error: message` lines, such as those of an MslError or a preprocessor."""
+    """Parse `file:line:column: error: message` lines, such as those of an MslError or a preprocessor."""
     return [Diagnostic(m["file"], int(m["line"]), int(m["column"] or 1), m["text"]) for m in MESSAGE.finditer(text)]
 
 
 def lexemes(line):
-    """The tokens of one line and their columns, from 0."""
+    """Return the tokens of one line and their columns, from 0."""
     return [(m.group(), m.start()) for m in TOKEN.finditer(line) if m.lastgroup != "skip"]
 
 
@@ -58,7 +58,7 @@ class SourceMap:
         self.physical = None
 
     def line(self, file, number):
-        """A line of a user's file, or None."""
+        """Return a line of a user's file, or None."""
         if file not in self.lines:
             text = self.texts.get(file)
             if text is None:
@@ -87,7 +87,7 @@ class SourceMap:
         return column if original is None or original == changed else original_column(original, changed, column)
 
     def output_column(self, file, line, column):
-        """The column in the user's line for a position that a compiler reports in this text."""
+        """Return the column in the user's line for a position that a compiler reports in this text."""
         if self.physical is None:
             self.physical = physical_lines(self.text)
         changed = self.physical.get((file, line))
@@ -95,7 +95,7 @@ class SourceMap:
 
 
 def physical_lines(text):
-    """Maps (file, line), as line markers count them, to the text of the line."""
+    """Map (file, line), as line markers count them, to the text of the line."""
     found, file, number = {}, "<input>", 1
     for line in text.split("\n"):
         m = LINE_MARKER.match(line)

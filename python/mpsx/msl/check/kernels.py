@@ -9,7 +9,7 @@ from .rules import rule
 
 
 def kernels(unit):
-    """The definitions of kernels. Declarations are skipped, since they may omit attributes."""
+    """Return the definitions of kernels. Declarations are skipped, since they may omit attributes."""
     return [f for f in unit.tree.definitions if f.entry == "kernel"]
 
 

@@ -15,7 +15,7 @@ def with_space(unit):
 
 
 def is_known_type(unit, base, template, opaque):
-    """Whether `base` is certainly a type without an address space of its own."""
+    """Return whether `base` is certainly a type without an address space of its own."""
     name = base.replace("metal :: ", "")
     known = name in BUILTIN or set(name.split()) <= BUILTIN or name in unit.tree.classes or name in unit.tree.aliases
     return known and name not in template and name not in opaque
@@ -79,7 +79,7 @@ def values_have_no_space(unit):
 
 
 def local_variables(unit, function, *spaces):
-    """The Declarators of a function's variables in these address spaces."""
+    """Yield the Declarators of a function's variables in these address spaces."""
     for d in unit.tree.locals(function):
         if d.kind == VARIABLE:
             p = declarator(unit.src, d.start, d.declarator_end)

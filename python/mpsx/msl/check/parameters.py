@@ -64,7 +64,7 @@ def unknown_attributes(unit):
 
 @functools.cache
 def misspelled(name):
-    """The known attribute that `name` differs from in a few letters, or None."""
+    """Return the known attribute that `name` differs from in a few letters, or None."""
     limit = 0 if len(name) < 4 else min(3, 1 + len(name) // 8)
     near = ((edit_distance(name, known), known) for known in KNOWN if abs(len(known) - len(name)) <= limit)
     distance, known = min(near, default=(limit + 1, ""))
@@ -72,7 +72,7 @@ def misspelled(name):
 
 
 def edit_distance(a, b):
-    """The number of letters to insert, delete, replace, or swap with the next one to turn `a` into `b`."""
+    """Return the number of letters to insert, delete, replace, or swap with the next one to turn `a` into `b`."""
     before, last = [], list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         row = [i]

@@ -69,7 +69,7 @@ class CudaEmitter(SimtEmitter):
                 f"  [[clang::always_inline]] {entry}(args, &launch, &thread);\n}}\n")
 
     def description(self, instances):
-        """The first line of the C++ file: a comment with JSON."""
+        """Return the first line of the C++ file: a comment with JSON."""
         kernels = [{
             "name": instance.host_name,
             "symbol": symbol,
@@ -85,7 +85,7 @@ class CudaEmitter(SimtEmitter):
 
 
 def symbols(instances):
-    """The names of the entry points. PTX allows no `<`, and the prefix avoids the names of C functions."""
+    """Return the names of the entry points. PTX allows no `<`, and the prefix avoids the names of C functions."""
     found = []
     for instance in instances:
         symbol = "k_" + re.sub(r"\W", "_", instance.host_name)

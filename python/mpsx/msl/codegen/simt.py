@@ -53,7 +53,7 @@ class CallGraph:
         self.classes = [(d.body, self.src.match[d.body] + 1) for d in (*unit.all, *local) if d.kind == CLASS]
 
     def named_type(self, i):
-        """The last name of the qualified name that begins at token i."""
+        """Return the last name of the qualified name that begins at token i."""
         i += self.src.texts[i] == "typename"
         while self.src.texts[i + 1:i + 2] == ["::"]:
             i += 2
@@ -76,7 +76,7 @@ class CallGraph:
         return [b for b in found if any(a[0] < b[0] and b[1] <= a[1] for a in around)] or found
 
     def reachable_words(self, name, body):
-        """The words in a function and in everything it calls, directly or not."""
+        """Yield the words in a function and in everything it calls, directly or not."""
         src, todo, seen, done = self.src, [body], set(), set()
         while todo:
             for i in range(*todo.pop()):
@@ -92,7 +92,7 @@ class CallGraph:
                     todo += more
 
     def mentions(self, kernel, prefixes):
-        """Whether the kernel, or what it calls, contains a word with one of the prefixes."""
+        """Return whether the kernel, or what it calls, contains a word with one of the prefixes."""
         return any(word.startswith(prefixes) for word in self.reachable_words(kernel.name, kernel.body))
 
 

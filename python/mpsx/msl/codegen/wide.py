@@ -15,7 +15,7 @@ GROUP_WORDS = ("simd_", "quad_", "threadgroup", "simdgroup_")
 
 
 def value(attribute):
-    """The x, y and z of a position attribute inside the loop."""
+    """Return the x, y and z of a position attribute inside the loop."""
     if attribute.field in POSITION_FIELDS:
         return "X, Y, Z"
     if attribute.field in EXTENT_FIELDS:
@@ -24,7 +24,7 @@ def value(attribute):
 
 
 def is_group_kernel(src, kernel):
-    """Whether the kernel uses threadgroups in any way."""
+    """Return whether the kernel uses threadgroups in any way."""
     if any(p.space == "threadgroup" for p in kernel.parameters):
         return True
     if any(POSITIONS[a].level != GRID for p in kernel.parameters for a in p.attributes if a in POSITIONS):
@@ -38,7 +38,7 @@ def uses_atomics(src, kernel):
 
 
 def argument(src, kernel, i, p):
-    """The declaration before the loops (may be empty) and the expression of an argument."""
+    """Return the declaration before the loops (may be empty) and the expression of an argument."""
     if p.space == "constant" and p.shape == "&":
         get = "value_or_zero" if "function_constant" in p.attributes else "value"
         return f"const auto a{i} = mpsx::{get}<S::at<{i}>>(args[{p.index}]);", f"a{i}"
@@ -51,7 +51,7 @@ def argument(src, kernel, i, p):
 
 
 def position_attribute(src, kernel, p):
-    """The position attribute of a parameter that is not a resource."""
+    """Return the position attribute of a parameter that is not a resource."""
     for name in p.attributes:
         if name in POSITIONS:
             return POSITIONS[name]
@@ -70,7 +70,7 @@ class WideEmitter:
         self.constants, self.prologue = [], ""
 
     def plan(self, kernel):
-        """The parts that the entry points of a kernel's instances share: declarations and the loop."""
+        """Return the parts that the entry points of a kernel's instances share: declarations and the loop."""
         if kernel.token not in self.plans:
             groups = is_group_kernel(self.src, kernel)
             pairs = [argument(self.src, kernel, i, p) for i, p in enumerate(kernel.parameters)]
@@ -100,7 +100,7 @@ class WideEmitter:
         return self.scoped(body, instance)
 
     def function(self, instance):
-        """The expression that names an instance in its entry point."""
+        """Return the expression that names an instance in its entry point."""
         kernel, expression = instance.kernel, instance.expression
         if not self.general or not re.match(rf"{kernel.name}\b", expression):
             return expression
@@ -114,7 +114,7 @@ class WideEmitter:
         return body
 
     def entries(self, instances, module):
-        """The entry points, to be put in the namespace of the translated source."""
+        """Return the entry points, to be put in the namespace of the translated source."""
         self.constants = module.constants
         setters = "".join(f" {s}();" for s in module.setters)
         text = ("static inline void mpsx_set_constants(const mpsx_launch* launch) "
@@ -132,12 +132,12 @@ class WideEmitter:
 
     @staticmethod
     def record_constants(symbol, instance):
-        """The constants in the record that the C++ compiler computes."""
+        """Return the constants in the record that the C++ compiler computes."""
         return size_constant(symbol, instance) + WideEmitter.thread_limit(symbol, instance)
 
     @staticmethod
     def thread_limit(symbol, instance):
-        """The limit on threads, if it depends on template arguments."""
+        """Return the limit on threads, if it depends on template arguments."""
         kernel = instance.kernel
         if not kernel.max_threads or kernel.max_threads.isdigit():
             return ""
@@ -154,7 +154,7 @@ class WideEmitter:
         return prefix + "".join(f"{s}::" for s in instance.scope if s) + symbol
 
     def record_text(self, instance, unit, entry, thread_entry, fibers, prefix):
-        """An mpsx_kernel_record."""
+        """Return an mpsx_kernel_record."""
         buffers = max((p.index + 1 for p in instance.kernel.parameters if p.space in ("device", "constant")), default=0)
         threads = instance.kernel.max_threads or "1024"
         if not threads.isdigit():
@@ -167,7 +167,7 @@ class WideEmitter:
                 f"{constants}}}")
 
     def table(self, instances, name, prefix):
-        """The records of `instances` in an array. `prefix` qualifies the entry points."""
+        """Return the records of `instances` in an array. `prefix` qualifies the entry points."""
         if not instances:
             return ""
         records = ",\n    ".join(self.record(f"mpsx_entry_{i}", k, prefix) for i, k in enumerate(instances))

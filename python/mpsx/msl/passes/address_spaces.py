@@ -8,7 +8,7 @@ KEPT_ATTRIBUTES = {"maybe_unused", "nodiscard", "fallthrough", "likely", "unlike
 
 
 def specifiers_end(src, i):
-    """The end of the declaration specifiers that token i belongs to: where * & ; = , ( { or ) follows."""
+    """Return the end of the declaration specifiers that token i belongs to: where * & ; = , ( { or ) follows."""
     depth, j = 0, i
     while j < len(src):
         t = src.texts[j]
@@ -23,7 +23,7 @@ def specifiers_end(src, i):
 
 
 def constant_replacement(src, i, depth):
-    """The replacement of `constant` at token i; `depth` counts the brackets around it."""
+    """Return the replacement of `constant` at token i; `depth` counts the brackets around it."""
     if src.texts[i + 1] == ":":   # qualifies the object of a constructor
         return ""
     begin = i

@@ -15,7 +15,7 @@ IN_ANGLES = set("<>,*&+-/%()[].~!") | {"::", "==", "!=", "<=", ">="}
 
 
 def begins_type(src, i):
-    """Whether the name that ends before token i begins a statement or the definition of a type."""
+    """Return whether the name that ends before token i begins a statement or the definition of a type."""
     k = i - 1
     while src.texts[k - 1] == "::" and src.kinds[k - 2] == "word":
         k -= 2
@@ -26,7 +26,7 @@ def begins_type(src, i):
 
 
 def angle_pairs(src, templates):
-    """Maps every '<' and '>' around template arguments to its partner. `templates`: names of templates."""
+    """Map every '<' and '>' around template arguments to its partner. `templates`: names of templates."""
     pairs = {}
     for i, t in enumerate(src.texts):
         if t != "<" or i == 0 or src.kinds[i - 1] != "word" or i in pairs:
@@ -58,7 +58,7 @@ def angle_pairs(src, templates):
 
 
 def condition_begin(src, pairs, question):
-    """The first token of the condition before a '?'."""
+    """Return the first token of the condition before a '?'."""
     j = question - 1
     while j >= 0:
         t = src.texts[j]
@@ -82,7 +82,7 @@ def condition_begin(src, pairs, question):
 
 
 def operand_end(src, pairs, i, stops):
-    """The token after the operand that begins at token i. It ends at one of `stops`, or at a closing bracket."""
+    """Return the token after the operand that begins at token i. It ends at one of `stops`, or at a closing bracket."""
     nested, begin = 0, i
     while i < len(src):
         t = src.texts[i]
@@ -103,18 +103,18 @@ def operand_end(src, pairs, i, stops):
 
 
 def is_pointer_literal(src, begin, end):
-    """Whether an operand is a string or nullptr, which no half can be mixed with."""
+    """Return whether an operand is a string or nullptr, which no half can be mixed with."""
     return end == begin + 1 and (src.kinds[begin] == "string" or src.texts[begin] == "nullptr")
 
 
 def are_same_call(src, a, b):
-    """Whether both operands are calls or casts with the same name, as in `T(x) : T(0)`."""
+    """Return whether both operands are calls or casts with the same name, as in `T(x) : T(0)`."""
     return (src.texts[a[0]] == src.texts[b[0]] and src.kinds[a[0]] == "word"
             and all(src.texts[x + 1] in ("(", "{") and src.match[x + 1] == y - 1 for x, y in (a, b)))
 
 
 def are_same_literals(src, a, b):
-    """Whether both operands are literals of the same kind."""
+    """Return whether both operands are literals of the same kind."""
     def kind(begin, end):
         begin += src.texts[begin] == "-"
         if end != begin + 1 or src.kinds[begin] != "number":

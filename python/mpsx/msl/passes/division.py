@@ -10,7 +10,7 @@ ZERO = re.compile(r"(?:0[xXbB]?)?0*[uUlL]*$")
 
 
 def guard_divisions(src, done):
-    """Edits `src` in place. `done`: tokens that have been replaced."""
+    """Edit `src` in place. `done`: tokens that have been replaced."""
     for i, t in enumerate(src.texts):
         if t not in OPERATORS or i in done or src.texts[i - 1] == "operator":
             continue

@@ -57,7 +57,7 @@ class FunctionConstants:
         self.done |= set(range(begin, end))
 
     def variable(self, d, queried):
-        """Lowers the declaration of one or more function constants or dependents."""
+        """Lower the declaration of one or more function constants or dependents."""
         src = self.src
         scope = "".join(f"{s}::" for s in d.scope if s)
         specifiers = [src.texts[i] for i in range(d.begin, d.name) if src.texts[i] not in STORAGE]
@@ -84,7 +84,7 @@ class FunctionConstants:
             self.setters.append(scope + setter)
 
     def dependent_value(self, name, declarator):
-        """Removes the initializer of a constant that depends on function constants, and returns its text."""
+        """Remove the initializer of a constant that depends on function constants, and returns its text."""
         src, (begin, end) = self.src, declarator.initializer
         if src.texts[begin] != "=":
             raise src.error(declarator.name, f"constant '{name}': expected a value")

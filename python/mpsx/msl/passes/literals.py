@@ -8,7 +8,7 @@ HALF_INTEGER = re.compile(r"(?P<value>\d+)(?P<suffix>[hH])$")
 
 
 def literal(text):
-    """A number as C++ spells it."""
+    """Return a number as C++ spells it."""
     m = FLOAT.match(text) or HALF_INTEGER.match(text)
     if not m:
         return text

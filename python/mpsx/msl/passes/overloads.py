@@ -53,7 +53,7 @@ def normalized(src, begin, end):
 
 
 def parameter_type(src, begin, end):
-    """A parameter's type, without its name and default."""
+    """Return a parameter's type, without its name and default."""
     stop = begin
     while stop < end and src.texts[stop] != "=":
         stop = src.match[stop] + 1 if src.texts[stop] in "([{" else stop + 1
@@ -71,7 +71,7 @@ def parameter_type(src, begin, end):
 
 
 def function_key(src, d):
-    """A key that two functions share if they differ only in address spaces."""
+    """Return a key that two functions share if they differ only in address spaces."""
     close = src.match[d.open]
     stop = close + 1
     while stop < d.end and src.texts[stop] not in ("{", ";", ":", "="):
@@ -83,12 +83,12 @@ def function_key(src, d):
 
 
 def address_spaces(src, d):
-    """The address spaces that a declaration names before its body."""
+    """Return the address spaces that a declaration names before its body."""
     return [t for t in src.texts[d.begin:d.body if d.body >= 0 else d.end] if t in SPACES]
 
 
 def remove_duplicates(src, unit):
-    """Removes all but the first of the declarations that differ only in address spaces."""
+    """Remove all but the first of the declarations that differ only in address spaces."""
     seen = {}
     for d in unit.all:
         if d.kind == FUNCTION and (d.body >= 0 or d.in_class):
@@ -107,7 +107,7 @@ def remove_duplicates(src, unit):
 
 @functools.cache
 def library_names():
-    """The functions of the Metal library."""
+    """Return the functions of the Metal library."""
     with open(LIBRARY_DECLARATIONS) as f:
         return {a or b for a, b in LIBRARY.findall(f.read())}
 

@@ -14,7 +14,7 @@ SIZE_FUNCTION = "mpsx_threadgroup_bytes_of_"
 
 
 def threadgroup_variables(src, unit, function):
-    """The declarations of threadgroup variables in a function body."""
+    """Yield the declarations of threadgroup variables in a function body."""
     for d in unit.locals(function):
         words = src.texts[d.start:d.name]
         if d.kind == VARIABLE and "threadgroup" in words and "*" not in words and "&" not in words:
@@ -22,7 +22,7 @@ def threadgroup_variables(src, unit, function):
 
 
 def type_tokens(src, d):
-    """The tokens of a variable's type."""
+    """Return the tokens of a variable's type."""
     found, i = [], d.start
     while i < d.name:
         after = src.specifier_end(i)
@@ -33,7 +33,7 @@ def type_tokens(src, d):
 
 
 def cpp(src, tokens):
-    """The C++ text of tokens."""
+    """Return the C++ text of tokens."""
     kept = [t for t in tokens if src.texts[t] not in (*ADDRESS_SPACES, "static")]
     return "".join(src.spaced(t, literal(src.texts[t]) if src.kinds[t] == "number" else src.texts[t], kept[0])
                    for t in kept)
@@ -44,7 +44,7 @@ def words(src, tokens):
 
 
 def declared_names(src, d):
-    """The names that a declaration introduces."""
+    """Return the names that a declaration introduces."""
     if d.kind == ENUM:
         return words(src, range(d.begin, d.end))
     return {src.texts[v.name] for v in declarators(src, d)} if d.kind == VARIABLE else {src.texts[d.name]}
@@ -70,7 +70,7 @@ def size_statement(src, block, d, v):
 
 
 def declare_sizes(src, module):
-    """Writes the function that computes the size after each kernel that declares threadgroup variables."""
+    """Write the function that computes the size after each kernel that declares threadgroup variables."""
     for kernel in module.kernels.values():
         kernel.threadgroup_variables = tuple(threadgroup_variables(src, module.unit, kernel.declaration))
         if not kernel.threadgroup_variables:
@@ -93,12 +93,12 @@ def size_constant(symbol, instance):
 
 
 def size_reference(entry, instance):
-    """The size in the kernel's record; `entry` is the qualified name of the entry point."""
+    """Return the size in the kernel's record; `entry` is the qualified name of the entry point."""
     return f"{entry}_bytes" if instance.kernel.threadgroup_variables else "0"
 
 
 def share_variables(src, unit):
-    """Turns threadgroup variables into references to memory that the threads of a group share: `threadgroup float
+    """Turn threadgroup variables into references to memory that the threads of a group share: `threadgroup float
     a[32], b;` becomes typedefs, followed by references of those types. Returns the tokens that are dealt with."""
     key, done = 0, set()
     for function in unit.definitions:
@@ -126,7 +126,7 @@ def share_variables(src, unit):
 
 
 def drop_alignment(src, tokens):
-    """Removes alignment specifiers: the engine aligns all variables, and a typedef accepts no alignas."""
+    """Remove alignment specifiers: the engine aligns all variables, and a typedef accepts no alignas."""
     for i in tokens:
         if src.specifier_end(i) > i:
             src.replace(i, src.specifier_end(i))

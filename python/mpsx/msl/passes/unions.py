@@ -13,7 +13,7 @@ def has_initializer_list(src, d, tag):
 
 
 def make_unions_assignable(src, unit):
-    """Gives unions, and classes that contain one, a copy constructor and an assignment that copy bytes. C++ deletes the
+    """Give unions, and classes that contain one, a copy constructor and an assignment that copy bytes. C++ deletes the
     implicit ones, since vectors define their own."""
     for d in unit.of_kind(CLASS):
         head = src.texts[d.begin:d.body]

@@ -35,7 +35,7 @@ def compose_swizzles(src):
 
 
 def convert_swizzles(src, done):
-    """Appends a call that converts to a vector to every swizzle that is read: `auto q = v.xy; q.x`, `f(v.xy)`. Skips
+    """Append a call that converts to a vector to every swizzle that is read: `auto q = v.xy; q.x`, `f(v.xy)`. Skips
     names that a class of the source has as members, and the tokens `done`, which are vectors already."""
     own = {t for i, t in enumerate(src.texts) if src.kinds[i] == "word" and src.texts[i - 1] not in (".", "->")}
     for i in range(1, len(src) - 1):
@@ -72,7 +72,7 @@ def index_constant_components(src, unit):
 
 
 def _is_vector(src, i):
-    """Whether the expression that ends at token i is a vector, as far as its own tokens show."""
+    """Return whether the expression that ends at token i is a vector, as far as its own tokens show."""
     while src.texts[i] == "]":
         i = src.match[i] - 1
     if src.texts[i] == ")":
