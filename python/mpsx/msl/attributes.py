@@ -1,6 +1,6 @@
-"""The attributes of a compute kernel's parameters: one table, which code generation and the checks read.
+"""The attributes of a compute kernel's parameters, in one table for code generation and the checks.
 
-MSL specification 3.2, section 5.2.3.6 (kernel function input attributes) and 5.2.1 (resources)."""
+See the MSL specification 3.2, sections 5.2.3.6 (kernel function input attributes) and 5.2.1 (resources)."""
 
 from dataclasses import dataclass
 
@@ -14,12 +14,12 @@ VECTORS = ("ushort2", "ushort3", "uint2", "uint3")
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute whose parameter the launch fills in."""
+    """A position attribute: the launch supplies the parameter's value."""
     name: str
-    level: str      # GRID, GROUP, SIMD or QUAD; all but GRID make it a kernel that uses threadgroups
+    level: str      # GRID, GROUP, SIMD or QUAD; all but GRID mean that the kernel uses threadgroups
     kind: str       # INDEX or COUNT
-    vector: bool    # whether it has x, y and z, of which the parameter takes as many as it has components
-    field: str      # the name of the value in code generation, which synonyms share
+    vector: bool    # whether it has x, y, and z; the parameter gets as many of them as it has components
+    field: str      # the name of the value in code generation, shared by synonyms
 
     @property
     def types(self):
@@ -31,15 +31,16 @@ def _rows():
     three, one = True, False
     yield "thread_position_in_grid", GRID, INDEX, three, "thread_position_in_grid"
     yield "threads_per_grid", GRID, COUNT, three, "threads_per_grid"
-    # Both depend on per-thread stage-in data. Without it they describe the whole grid.
+    # Both depend on per-thread stage-in data. Without stage-in they describe the whole grid.
     yield "grid_origin", GRID, INDEX, three, "grid_origin"
     yield "grid_size", GRID, COUNT, three, "threads_per_grid"
     yield "threadgroup_position_in_grid", GROUP, INDEX, three, "threadgroup_position_in_grid"
     yield "threadgroups_per_grid", GROUP, COUNT, three, "threadgroups_per_grid"
     yield "thread_position_in_threadgroup", GROUP, INDEX, three, "thread_position_in_threadgroup"
     yield "thread_index_in_threadgroup", GROUP, INDEX, one, "thread_index_in_threadgroup"
-    # threads_per_threadgroup is smaller in the last threadgroups of a grid that the group size does not divide, while
-    # dispatch_threads_per_threadgroup is always the requested size. SIMD groups and quad groups behave alike.
+    # If the group size does not divide the grid, threads_per_threadgroup is smaller in the last threadgroups, while
+    # dispatch_threads_per_threadgroup is always the requested size. Attributes of SIMD groups and quad groups behave
+    # alike.
     yield "threads_per_threadgroup", GROUP, COUNT, three, "threads_per_threadgroup"
     yield "dispatch_threads_per_threadgroup", GROUP, COUNT, three, "dispatch_threads_per_threadgroup"
     yield "thread_index_in_simdgroup", SIMD, INDEX, one, "thread_index_in_simdgroup"
@@ -56,11 +57,12 @@ def _rows():
 
 POSITIONS = {row[0]: Attribute(*row) for row in _rows()}
 
-# Attributes of parameters that are resources, with the limit that their index must be below.
+# Attributes of resource parameters -> upper bound (exclusive) of their index.
 RESOURCES = {"buffer": 31, "threadgroup": 31}
-# Attributes of Metal that are not supported here.
+# Metal attributes that are not supported here.
 UNSUPPORTED = ("texture", "sampler", "stage_in", "payload", "visible_function_table", "imageblock", "intersection")
-# Combined with a resource: `device float* x [[buffer(3), function_constant(has_x)]]` is an argument only if has_x.
+# Attributes that may accompany a resource: `device float* x [[buffer(3), function_constant(has_x)]]` is an argument
+# only if has_x is true.
 MODIFIERS = ("function_constant", "raster_order_group", "maybe_unused", "noalias")
 # Attributes of a kernel itself (section 5.1.3).
 KERNEL = ("kernel", "host_name", "max_total_threads_per_threadgroup", "required_threads_per_threadgroup",

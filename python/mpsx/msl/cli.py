@@ -25,11 +25,11 @@ def parser():
     t.add_argument("input")
     t.add_argument("-o", dest="output", required=True)
     t.add_argument("--mode", choices=MODES, default="wide",
-                   help="wide: a threadgroup is one thread; simt: every thread runs; auto: simt if threads interact; "
+                   help="wide: one thread per threadgroup; simt: every thread runs; auto: simt if threads interact; "
                         "cuda: simt on a GPU")
     t.add_argument("--depfile")
-    t.add_argument("--shards", type=int, default=1, help="spread the kernels over OUT.0.cpp, OUT.1.cpp, …")
-    t.add_argument("--root", help="directory that file names in messages and #line are relative to")
+    t.add_argument("--shards", type=int, default=1, help="distribute the kernels over OUT.0.cpp, OUT.1.cpp, …")
+    t.add_argument("--root", help="base directory of file names in messages and #line directives")
     t.add_argument("--name", help="unique name of the file in its library (default: its stem)")
     source_options(t)
     f = sub.add_parser("flatten", help="inline the project's headers into .metal files and join them")

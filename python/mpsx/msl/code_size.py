@@ -1,22 +1,23 @@
 """Bounds compile times by limiting how much code inlining and unrolling produce.
 
 Every function of a shader is inlined, because a call would keep the loop over threads from being vectorized. The sizes
-multiply: an addition on an elliptic curve has a hundred multiplications of big integers, and each of those has a
-thousand instructions after unrolling. So clang first writes unoptimized LLVM IR as text, from which the sizes are
-estimated, callees first. If a kernel or a library exceeds its limit, larger functions that are expanded several times
-become calls, whose cost is negligible beside bodies of that size. Smaller shaders compile as without this step.
+multiply: adding points on an elliptic curve takes a hundred multiplications of big integers, and each multiplication
+has a thousand instructions after unrolling. Therefore clang first writes unoptimized LLVM IR as text, and this module
+estimates the sizes from it, callees first. If a kernel or a library exceeds its limit, larger functions that are
+expanded several times become calls. The cost of a call is negligible compared with bodies of that size. Smaller shaders
+compile unchanged.
 
-A function that may wait for other threads stays inline: the SIMT engine distinguishes such calls by their address."""
+Functions that may wait for other threads stay inline, because the SIMT engine distinguishes such calls by address."""
 
 import re
 from dataclasses import dataclass, field
 
-# Limits on the estimated instructions of one kernel, of all kernels above a third of that limit together, and of a
-# function whose loops may be unrolled. 10,000 instructions take one to three seconds. The limits of mode auto are
-# higher, because only there can a call keep the loop over threads from being vectorized.
+# Limits on the estimated number of instructions: of one kernel, of all kernels above a third of that limit together,
+# and of a function whose loops may be unrolled. 10,000 instructions compile in one to three seconds. The limits of mode
+# auto are higher, because only in that mode can a call keep the loop over threads from being vectorized.
 LIMITS = {"auto": (8000, 16000, 20000)}
 OTHER_LIMITS = (6000, 12000, 8000)
-MIN_CALL_SIZE = 200  # smaller functions are always inlined
+MIN_CALL_SIZE = 200  # always inline smaller functions
 # The estimated size up to which LLVM unrolls a loop, with and without `#pragma unroll`. LLVM's own limits are lower
 # (16384, and 600 with a factor of up to 4), but apply after simplification.
 PRAGMA_UNROLL_LIMIT = 65536
@@ -42,7 +43,7 @@ SYNCHRONIZING = re.compile(r"mpsx_simt_|llvm\.nvvm\.(?:barrier|shfl|vote|bar|mat
 @dataclass
 class Loop:
     begin: int  # line of its header
-    end: int  # line after its back edge
+    end: int  # the line after its back edge
     metadata: str
     trips: int  # the trip count, or 0 if unknown
 
@@ -55,9 +56,9 @@ class Function:
     lines: list
     loops: list = field(default_factory=list)
     calls: list = field(default_factory=list)  # (line, name)
-    weights: list = field(default_factory=list)  # instructions of each line, without its callee
-    copies: list = field(default_factory=list)  # copies of each line after unrolling
-    synchronizes: bool = False  # whether it may itself wait for other threads
+    weights: list = field(default_factory=list)  # instructions per line, without its callee
+    copies: list = field(default_factory=list)  # copies per line after unrolling
+    synchronizes: bool = False  # whether its own code may wait for other threads
     size: int = 0
 
 
@@ -87,7 +88,7 @@ def functions_of(text):
 
 
 def weight(line):
-    """Return the number of instructions that a line of LLVM IR becomes, without those of its callee."""
+    """Return the number of instructions that a line of LLVM IR lowers to, without its callee."""
     if not line or LABEL.match(line) or FREE.match(line.lstrip()):
         return 0
     if copied := COPY.search(line):
@@ -116,7 +117,8 @@ def trip_count(lines, head, back):
 
 
 class Estimate:
-    """Estimates the sizes of a module's functions, and decides which stay calls and which loops are not unrolled."""
+    """Estimated sizes of a module's functions, with decisions on which functions stay calls and which loops stay
+    rolled."""
 
     def __init__(self, text, mode):
         self.kernel_limit, self.library_limit, self.unroll_limit = LIMITS.get(mode, OTHER_LIMITS)
@@ -145,7 +147,7 @@ class Estimate:
         return order
 
     def roots(self):
-        """Return the functions that no other function calls, such as entry points, or that are not inlined."""
+        """Return the functions that are not inlined, or that no function calls, such as entry points."""
         called = {name for f in self.order for _, name in f.calls}
         return [f for f in self.order if f.name not in called or not f.inlined]
 
@@ -161,7 +163,7 @@ class Estimate:
             f.size = self.size_of(f)
 
     def size_of(self, f):
-        """Return the instructions of a function after inlining and unrolling, inner loops first."""
+        """Return the number of instructions of a function after inlining and unrolling, inner loops first."""
         weights, f.copies = [*f.weights], [1] * len(f.lines)
         for i, name in f.calls:
             callee = self.functions.get(name)
@@ -181,8 +183,8 @@ class Estimate:
         return max(sizes, default=0) > self.kernel_limit or counted > self.library_limit
 
     def reduce(self):
-        """Turn functions into calls until the kernels are small enough, then keeps loops rolled in functions that are
-        still too large. Starts with the smallest functions, because those are expanded most often."""
+        """Turn functions into calls until the kernels are small enough, then keep loops rolled in functions that are
+        still too large. Start with the smallest functions, because they are expanded most often."""
         if not self.is_large():
             return
         candidates = sorted((f for f in self.order if f.inlined and f.size >= MIN_CALL_SIZE
@@ -229,7 +231,7 @@ def apply_decisions(text, estimate):
 
 
 def limit_code_size(text, mode):
-    """Return the LLVM IR `text`, edited so that its kernels compile in bounded time. `mode` is the translator's."""
+    """Edit the LLVM IR `text` so that its kernels compile in bounded time. `mode` is the translator's mode."""
     estimate = Estimate(text, mode)
     estimate.reduce()
     return apply_decisions(text, estimate)

@@ -1,4 +1,4 @@
-"""Finds the compiler of translated kernels, and its flags. CMake, compile_shader and the tests use it."""
+"""The compiler of translated kernels, and its flags. CMake, compile_shader, and the tests use this module."""
 
 import functools
 import importlib.util
@@ -12,34 +12,35 @@ from dataclasses import dataclass
 from . import processes
 from .source import MslError
 
-# Without fast-math and contraction, every ISA computes the same, except for the order of additions in a vectorized
-# reduction. Kernels call fma() where they want it.
+# Without fast-math and contraction, every ISA computes the same results, except that the order of additions in
+# vectorized reductions differs. Kernels call fma() explicitly.
 FLAGS = """-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math
     -ffp-contract=off -fopenmp-simd -fno-stack-protector -fno-asynchronous-unwind-tables -fno-unwind-tables
     -g0 -w""".split()
-# Every memory access and array index becomes a call (metal_stdlib/simt_checks.h), without a sanitizer runtime. There is
-# no vectorization, so each call is about one element.
+# Turn every memory access and array index into a call (metal_stdlib/simt_checks.h), without a sanitizer runtime.
+# Disable vectorization, so that each call covers one element.
 CHECKS = "-fsanitize=thread -g1 -gdwarf-4".split()
 CLANG_CHECKS = """-fsanitize=array-bounds -fno-vectorize -fno-slp-vectorize -mllvm -tsan-instrument-func-entry-exit=0
     -mllvm -tsan-instrument-read-before-write=1""".split()
 GCC_CHECKS = "-fsanitize=bounds --param tsan-instrument-func-entry-exit=0".split()
-# Calls of SIMT kernels into the engine must not be merged or duplicated (metal_stdlib/simt.h), and code must stay in
-# source order, from which the engine tells which lanes are behind.
+# Do not merge or duplicate calls from SIMT kernels into the engine (metal_stdlib/simt.h), and keep code in source
+# order, which tells the engine which lanes are behind.
 CLANG_SIMT_FLAGS = ["-mllvm", "-disable-block-placement"]
 GCC_SIMT_FLAGS = """-fno-reorder-blocks -fno-reorder-blocks-and-partition -fno-guess-branch-probability
     -fno-thread-jumps -fno-tree-dominator-opts -fno-crossjumping
     -fno-tree-tail-merge -fno-split-paths -fno-code-hoisting -fno-unswitch-loops -fno-gcse -fno-peel-loops""".split()
-# Unroll loops with few iterations, such as Philox's: an inner loop keeps the loop over threads from being vectorized.
+# Unroll loops with few iterations, such as Philox's. An inner loop would keep the loop over threads from being
+# vectorized.
 CLANG_AUTO_FLAGS = ["-mllvm", "-unroll-threshold=600"]
-# Keep loop-invariant conditions as selects. A loop that is unswitched by one of two conditions keeps the other as a
-# branch and masks its loads, which takes four times as long on a CPU without mask registers.
+# Keep loop-invariant conditions as selects. After unswitching by one of two conditions, a loop keeps the other one as a
+# branch and masks its loads, which makes it four times slower on a CPU without mask registers.
 CLANG_ELEMENTWISE_FLAGS = ["-mllvm", "-unswitch-threshold=0"]
-# In other kernels, loop strength reduction takes a tenth of the compile time and makes none of them faster.
+# In other kernels, loop strength reduction takes a tenth of the compile time and speeds up none of them.
 CLANG_FAMILY_FLAGS = ["-mllvm", "-disable-lsr"]
 # Signed integers wrap around: hashes and random number generators in shaders rely on it.
 WRAP_FLAG = "-fwrapv"
-# Every operation on half rounds, as in Metal, and braces may narrow float to half. Accesses through a null pointer are
-# reported at run time; by default clang treats them as unreachable.
+# As in Metal, every operation on half rounds, and braces may narrow float to half. Report accesses through a null
+# pointer at run time; by default clang treats them as unreachable.
 GENERAL_FLAGS = [
     WRAP_FLAG, *"-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing -fno-delete-null-pointer-checks".split(),
 ]  # fmt: skip
@@ -59,7 +60,7 @@ def _include_folder():
 
 
 INCLUDE = _include_folder()
-# PTX runs on every GPU since Ampere, where the driver compiles it. All functions are convergent, because warp-level
+# The PTX runs on every GPU since Ampere; the GPU's driver compiles it. All functions are convergent, because warp-level
 # operations must not move across branches. Line tables refer to the Metal source. VectorCombine would split 16-byte
 # loads whose elements are used one by one.
 CUDA_FLAGS = """-std=c++17 -O3 -fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math -ffp-contract=off
@@ -94,7 +95,7 @@ class Compiler:
             return [*CUDA_FLAGS, f"-I{INCLUDE}", *(ZIG_FLAGS if self.is_zig else []), *CUDA_TARGET[self.is_zig],
                     *(GENERAL_FLAGS if general else [])]
         clang, flags = "clang" in self.description, [*FLAGS, f"-I{INCLUDE}"] + (ZIG_FLAGS if self.is_zig else [])
-        flags += [] if is_x86() else ["-fsigned-char"]   # as in Metal; other processors default to unsigned
+        flags += [] if is_x86() else ["-fsigned-char"]   # char is signed in Metal, but unsigned by default on Arm
         if mode == "simt":
             flags = ["-O1" if f == "-O3" else f for f in flags if f != "-g0"]
             flags += CHECKS + (CLANG_CHECKS if clang else GCC_CHECKS)
@@ -119,33 +120,34 @@ class Compiler:
         return CLANG_ELEMENTWISE_FLAGS if "elementwise_" in name else CLANG_FAMILY_FLAGS
 
     def isa_flags(self, isa):
-        """The flags for an ISA. `baseline` is x86-64-v2 on x86 and the default elsewhere; "" is this machine's ISA."""
+        """Return the flags for an ISA. `baseline` is x86-64-v2 on x86 and the default elsewhere; "" is this machine's
+        ISA."""
         if isa == "baseline":
             isa = "x86-64-v2" if is_x86() else ""
             if not isa:
                 return []
         if not isa:
             return ["-march=native"] if is_x86() else ["-mcpu=native"]
-        # With 512-bit registers instead of 256, exp, log, tanh, pow and sin take 15-30% less time.
+        # With 512-bit registers instead of 256-bit ones, exp, log, tanh, pow, and sin take 15-30% less time.
         wide = ["-mprefer-vector-width=512"] if isa == "x86-64-v4" else []
         return ["-march=" + (isa.replace("-", "_") if self.is_zig else isa), *wide]
 
     @property
     def clang(self):
-        """The command of clang itself. zig's driver looks for libraries and keeps a cache, which takes longer."""
+        """The command that runs clang directly. zig's driver takes longer: it looks for libraries and keeps a cache."""
         return [self.command[0], "clang"] if self.is_zig else list(self.command)
 
     def clang_flags(self, isa, mode, general=False):
-        """flags() for the command `clang`, which spells targets differently from zig's driver."""
+        """Return flags() for the command `clang`, which spells targets differently from zig's driver."""
         if mode == "cuda":
             return [*CUDA_FLAGS, f"-I{INCLUDE}", *CUDA_TARGET[False], *(GENERAL_FLAGS if general else [])]
         flags = [f.replace("_", "-") if f.startswith("-march=") else f for f in self.flags(isa, mode, general)]
-        # Outlined atomics would need a library that is not linked.
+        # Out-of-line atomics would need a library that is not linked.
         return flags + (["-mno-outline-atomics"] if platform.machine() == "aarch64" else [])
 
     def link(self):
-        """The command that links a shared library, without inputs and output. Undefined symbols such as memcpy are
-        resolved in the process that loads it."""
+        """Return the command that links a shared library, without inputs and output. The process that loads the library
+        resolves undefined symbols such as memcpy."""
         if sys.platform == "darwin":
             return ["c++", "-dynamiclib", "-undefined", "dynamic_lookup", "-Wl,-dead_strip"]
         if self.is_zig:
@@ -175,8 +177,8 @@ def supported_isas():
 
 
 def isas():
-    """The ISAs of a build: the best that this machine supports, or the one in $MPSX_ISA. `all` is for wheels that run
-    on any machine."""
+    """Return the ISAs of a build: the best that this machine supports, or the one in $MPSX_ISA. `all` is for wheels
+    that run on any machine."""
     if not is_x86():
         return ["baseline"]
     chosen = os.environ.get("MPSX_ISA")
@@ -184,7 +186,7 @@ def isas():
 
 
 def writes_ptx(compiler):
-    """Return whether a compiler has LLVM's NVPTX backend. It is of no use on a Mac."""
+    """Return whether a compiler has LLVM's NVPTX backend. A Mac has no use for it."""
     if compiler.is_zig or "clang" not in compiler.description or platform.system() == "Darwin":
         return compiler.is_zig and platform.system() != "Darwin"
     return "nvptx64" in processes.run([*compiler.command, "--print-targets"])[1]
@@ -220,7 +222,7 @@ def find_compiler():
 
 
 def print_for_cmake(isa, source):
-    """Print one list per line: the command, its description, the preprocessor, and the ISAs to build."""
+    """Print the command, its description, the preprocessor, and the ISAs to build, each as a list on its own line."""
     compiler = find_compiler()
     if isa or source:
         print(";".join(compiler.flags(isa) if isa else compiler.source_flags(source)))

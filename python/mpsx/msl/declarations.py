@@ -1,6 +1,6 @@
 """The declaration tree of a translation unit, which parser.py builds and the checks, passes and code generators walk.
 
-Every position is a token index of the Source, and every range is half open. -1 stands for a token that is absent."""
+Every position is a token index in the Source, and every range is half open. -1 means that there is no such token."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,12 +15,12 @@ ENTRY_ATTRIBUTES = (*ENTRY_WORDS, "mesh", "object", "intersection")
 
 @dataclass
 class Attribute:
-    """One attribute of a `[[…]]` list."""
+    """One attribute in a `[[…]]` list."""
 
     name: str
     token: int
-    argument: str | None   # None without parentheses
-    span: tuple            # the whole [[…]]
+    argument: str | None   # None if there are no parentheses
+    span: tuple            # the token range of the whole [[…]]
 
 
 @dataclass
@@ -28,21 +28,21 @@ class Declaration:
     """A declaration at namespace or class scope, or one in a function body that begins with a specifier."""
 
     kind: str
-    begin: int             # template heads and attributes included
-    start: int             # after them
+    begin: int             # including template heads and attributes
+    start: int             # after template heads and attributes
     end: int = -1          # after the ';' or the '}'
     scope: tuple = ()      # names of the enclosing namespaces and classes; class names end in @begin
     in_class: bool = False
     heads: list = field(default_factory=list)        # ranges of `template <…>`
     template: tuple = ()   # names of the template parameters
     attributes: list = field(default_factory=list)
-    name: int = -1         # for variables, the name of the first declarator
+    name: int = -1         # of variables: the name of the first declarator
     open: int = -1         # the '(' of a function's parameters
-    parameters: list = field(default_factory=list)   # their ranges
+    parameters: list = field(default_factory=list)   # ranges of the function's parameters
     entry: str = ""        # "kernel", "vertex", …
     body: int = -1         # the '{' of a namespace, a class, an enum or a function
-    value: tuple = ()      # the range of an alias's type, with the declarator of a typedef
-    declarator_end: int = -1   # where the array bounds or initializer of the first variable begin
+    value: tuple = ()      # the range of an alias's type, including the declarator of a typedef
+    declarator_end: int = -1   # the beginning of the first variable's array bounds or initializer
     initialized: bool = False
     members: list = field(default_factory=list)      # the declarations in a namespace or a class
 
@@ -53,7 +53,7 @@ class Declaration:
 
     @property
     def body_range(self):
-        """The range of a function's body, braces included."""
+        """The range of a function's body, including the braces."""
         return self.body, self.end
 
 
@@ -64,7 +64,7 @@ class Declarator:
     name: int
     bounds: list        # ranges of [ … ]
     specifiers: list    # ranges of alignas(…) and __attribute__((…)) after the bounds
-    initializer: tuple  # the range from the '=', '(' or '{'; empty without one
+    initializer: tuple  # the range that begins with '=', '(' or '{'; empty without an initializer
     end: int            # the ',' or ';'
 
 
@@ -78,7 +78,7 @@ class Block:
     blocks: list = field(default_factory=list)
 
     def walk(self):
-        """Yield the declarations in this block and in those inside it, in source order."""
+        """Yield the declarations in this block and in nested blocks, in source order."""
         for node in sorted([*self.declarations, *self.blocks], key=lambda node: node.begin):
             if isinstance(node, Block):
                 yield from node.walk()
@@ -92,7 +92,7 @@ class Block:
 
 
 def walk(declarations):
-    """Declarations and their members, outer ones first."""
+    """Yield declarations and their members, outer ones first."""
     for d in declarations:
         yield d
         yield from walk(d.members)
@@ -147,14 +147,14 @@ class TranslationUnit:
 
     @cached_property
     def classes(self):
-        """The names of classes, those that a typedef gives included."""
+        """The names of classes, including names that a typedef gives."""
         texts = self.src.texts
         found = {texts[d.name] for d in self.of_kind(CLASS) if d.name >= 0}
         return found | {texts[a] for d in self.of_kind(CLASS) for a, b in self._typedef_names(d) if b - a == 1}
 
     @cached_property
     def aliases(self):
-        """Name of a type alias -> the range of its type."""
+        """A dict from the name of a type alias to the range of its type."""
         src = self.src
         found = {src.texts[d.name]: d.value for d in self.of_kind(ALIAS) if d.name >= 0}
         for d in self.of_kind(CLASS) + self.of_kind(ENUM):   # typedef struct { … } name, *pointer;

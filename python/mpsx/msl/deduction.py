@@ -1,4 +1,4 @@
-"""Deduces template arguments from the types of parameters, for instantiations that omit them:
+"""Deduce template arguments from the types of parameters, for instantiations that omit the arguments:
 
     template <typename T> kernel void f(device T* x, constant vec<T, 2>& y) { … }
     template [[host_name("f_half")]] kernel void f(device half*, constant half2&);
@@ -12,9 +12,9 @@ OPENING, CLOSING = set("<(["), set(">)]")
 
 
 def template_arguments(head, pairs):
-    """The arguments as text, up to the first that is not deduced but has a default; None if one cannot be deduced.
-    `head` has the words of each template parameter. `pairs` has for each function parameter the words of its
-    declaration, and those in the instantiation, which may include a parameter name."""
+    """Return the arguments as text, or None if an argument cannot be deduced. Stop at the first argument that is not
+    deduced but has a default. `head` contains the words of each template parameter. `pairs` contains, for each function
+    parameter, the words of its declaration and its words in the instantiation, which may include a parameter name."""
     names = {parameter_name(words) for words in head}
     bound = {}
     for declared, given in pairs:
@@ -37,7 +37,7 @@ def parameter_name(words):
 
 
 def normalized(words):
-    """Return the words of a type without qualifiers, and with `vec<float, 2>` for float2."""
+    """Return the words of a type without qualifiers, with float2 spelled as `vec<float, 2>`."""
     out = []
     for w in words:
         vector = VECTOR.match(w)
@@ -49,7 +49,7 @@ def normalized(words):
 
 
 def match(pattern, words, names, bound):
-    """`bound`, extended by what the names in `pattern` stand for if it matches `words`, or None."""
+    """Match `pattern` against `words`. Return `bound` with values for the names in `pattern`, or None on a mismatch."""
     if not pattern:
         return None if words else bound
     first, rest = pattern[0], pattern[1:]

@@ -1,7 +1,7 @@
-"""Finds the element types of kernels' buffers from their declarations, through aliases and template parameters.
+"""Element types of kernel buffers, derived from declarations through aliases and template parameters.
 
-A type is written as its scalar and the number of components, `float` or `half 4`. Structs, `void`, and types that need
-semantic analysis are "", for unknown."""
+A type is spelled as its scalar type and the number of components: `float` or `half 4`. Structs, `void`, and types that
+need semantic analysis are unknown, spelled ""."""
 
 import re
 
@@ -24,7 +24,7 @@ MAX_DEPTH = 8   # nesting of aliases
 
 
 def aliases(unit):
-    """Return the types that `using` and `typedef` name: name -> words. Ambiguous names are left out."""
+    """Return the types named by `using` and `typedef` as a dict from name to words, without ambiguous names."""
     found, ambiguous, src = {}, set(), unit.src
     for d in unit.of_kind(ALIAS):
         begin, end = d.value
@@ -37,7 +37,7 @@ def aliases(unit):
 
 
 def template_arguments(src, instance):
-    """Return the template arguments of an instance: name of the parameter -> words."""
+    """Return the template arguments of an instance as a dict from parameter name to words."""
     kernel = instance.kernel
     if not kernel.head:
         return {}

@@ -1,4 +1,4 @@
-"""Evaluates integer constant expressions, as they occur in attributes."""
+"""An evaluator for the integer constant expressions in attributes."""
 
 import re
 
@@ -18,8 +18,8 @@ def number(text):
 
 
 def named_integers(unit):
-    """Name -> (range of its value, offset) of enumerators and constants. An enumerator without a value is given as an
-    offset from the last one that has one; its range is None if none has."""
+    """Return a dict from the names of enumerators and constants to (range of the value, offset). An enumerator without
+    a value has an offset from the last enumerator with one, and the range None if no enumerator before it has one."""
     src, found = unit.src, {}
     for d in unit.all:
         if d.kind == ENUM:
@@ -37,7 +37,7 @@ def named_integers(unit):
 
 
 class Evaluator:
-    """Evaluates expressions that may name the constants of a translation unit."""
+    """An evaluator of expressions that may name constants of a translation unit."""
 
     def __init__(self, unit):
         self.unit = unit

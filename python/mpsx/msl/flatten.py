@@ -1,15 +1,15 @@
-"""Inlines the project's headers into its Metal sources, for MTLDevice.newLibraryWithSource where there is no metallib.
+"""Inline the project's headers into its Metal sources, for MTLDevice.newLibraryWithSource where there is no metallib.
 
-The file has one unit per kernel file, and each unit is a separate program: kernel files may use the same names, and
-the driver (src/driver/metal/source_units.h) compiles only the units it needs. A unit begins with
+The result has one unit per kernel file, and each unit is a separate program: kernel files may define the same names,
+and the driver (src/driver/metal/source_units.h) compiles only the units it needs. A unit begins with
 
     //mpsx:unit metal/norm/softmax.metal
     //mpsx:kernels softmax_f32 softmax_f16 …
     #pragma METAL fp contract(off)
 
 By default Metal contracts a multiplication and an addition to an fma, and MTLCompileOptions cannot disable that.
-Kernels call fma() where they want it, and elsewhere rely on both roundings: without them `a - b * c`, `1 - w * w` or
-the ends of an interpolation give other numbers. The CPU build (compiler.py) disables contraction too.
+Kernels call fma() explicitly, and elsewhere rely on both roundings. Contraction would change the results of
+`a - b * c`, `1 - w * w`, and the ends of an interpolation. The CPU build (compiler.py) disables it too.
 """
 
 import os
@@ -35,7 +35,7 @@ def find_include(name, here, include_dirs, quoted):
 
 def remove_host_code(lines):
     """Blank the C++ branches of `#ifdef __METAL__` … `#else` … `#endif`, and those directives."""
-    open_blocks, out = [], []  # for each open conditional: whether it tests for Metal, and is in Metal's branch
+    open_blocks, out = [], []  # for each open conditional: (it tests for Metal, in Metal's branch)
     for line in lines:
         m = CONDITIONAL.match(line)
         ours = False
@@ -58,7 +58,7 @@ def flatten(path, include_dirs=()):
 
     def add(path):
         real = os.path.realpath(path)
-        if real in seen and not path.endswith(".def"):   # a .def table is included once per set of macros
+        if real in seen and not path.endswith(".def"):   # .def tables are included once per set of macros
             return
         seen.add(real)
         with open(path) as f:
@@ -94,7 +94,7 @@ def flatten_all(paths, include_dirs, kernels_of):
 
 
 def units(text):
-    """Parse what flatten_all wrote: (name, kernels, source) of each unit."""
+    """Parse the output of flatten_all into (name, kernels, source) for each unit."""
     for part in re.split(f"^{UNIT}", text, flags=re.M)[1:]:
         name, kernels, source = part.split("\n", 2)
         yield name, kernels.removeprefix(KERNELS).split(), source

@@ -1,4 +1,4 @@
-"""Collects the kernels of a translation unit and their instantiations, and numbers their buffers."""
+"""Collection of the kernels of a translation unit and their instantiations, with numbered buffers."""
 
 import ast
 import re
@@ -10,12 +10,12 @@ from .evaluator import Evaluator
 from .parser import attributes, parse
 
 UNSUPPORTED = ("texture", "sampler", "imageblock", "payload", "visible_function_table", "stage_in")
-MAX_INDEX = 31   # buffers, and threadgroup arguments, have an index below this
+MAX_INDEX = 31   # upper bound (exclusive) of the indices of buffers and of threadgroup arguments
 
 
 @dataclass
 class Parameter:
-    token: int          # the first one, for messages
+    token: int          # the first token, for messages
     text: str
     space: str          # device, constant, threadgroup or ""
     shape: str          # "*", "&" or "" (by value)
@@ -25,14 +25,14 @@ class Parameter:
 
 @dataclass
 class Kernel:
-    name: str           # in the translated code, where each overload has a name of its own
+    name: str           # in the translated code, which gives each overload its own name
     declaration: Declaration
-    marker: int         # the `kernel`, or the [[ of its attribute
+    marker: int         # the token `kernel`, or the [[ of the attribute
     parameters: list
     attributes: dict
     threadgroup_variables: tuple = ()   # set by the threadgroup memory pass
-    overload_of: str = ""   # the name in the source, for every overload but the first
-    max_threads: str = ""   # max_total_threads_per_threadgroup: a number, or the name of a template that has it
+    overload_of: str = ""   # the name in the source, for all overloads but the first
+    max_threads: str = ""   # max_total_threads_per_threadgroup: a number, or the name of a template with the value
 
     @property
     def token(self):
@@ -48,7 +48,7 @@ class Kernel:
 
     @property
     def head(self):
-        """The token range of `template <…>`; empty without one."""
+        """The token range of `template <…>`, or () for other kernels."""
         return self.declaration.heads[-1] if self.declaration.heads else ()
 
 
@@ -61,7 +61,7 @@ class Instance:
     kernel: Kernel
     scope: tuple
     token: int
-    signature: list | None = None   # token ranges of the parameters, where the instantiation repeats them
+    signature: list | None = None   # token ranges of the parameters, if the instantiation repeats them
 
 
 @dataclass
@@ -77,11 +77,11 @@ class Module:
 
 
 def space_and_shape(words):
-    """Return the address space that a declarator names, and whether it is a pointer or a reference."""
+    """Return the address space that a declarator names, and its shape: "*", "&", or ""."""
     depth, shape = 0, ""
     for i, w in enumerate(words):
         depth += (w in "<(") - (w in ">)")
-        if w in ("*", "&") and (depth == 0 or words[i - 1] == "("):   # float (&a)[4] too
+        if w in ("*", "&") and (depth == 0 or words[i - 1] == "("):   # also float (&a)[4]
             shape = w
         elif depth == 0 and w == "[" and not shape:   # an array parameter is a pointer
             shape = "*"
@@ -89,7 +89,7 @@ def space_and_shape(words):
 
 
 class Collector:
-    """Collects the kernels and instantiations of a Source."""
+    """Collector of the kernels and instantiations of a Source."""
 
     def __init__(self, src):
         self.src, unit = src, parse(src)
@@ -122,7 +122,7 @@ class Collector:
         return marker
 
     def aliases(self):
-        """Return the types whose names imply an address space: name -> (space, shape)."""
+        """Return the aliases of pointer types as a dict from name to (space, shape)."""
         if self.pointer_aliases is None:
             texts, unit = self.src.texts, self.module.unit
             found = {texts[d.name]: space_and_shape(texts[slice(*d.value)]) for d in unit.of_kind(ALIAS) if d.name >= 0}
@@ -143,7 +143,7 @@ class Collector:
         return Parameter(begin, text, space, shape, {a.name: a.argument or "" for a in found})
 
     def number_buffers(self, kernel):
-        """Give explicit indices to the parameters that have one, and the lowest free ones to the others."""
+        """Number the parameters: by their attributes, or else by the lowest free index."""
         for kind, spaces in (("buffer", ("device", "constant")), ("threadgroup", ("threadgroup",))):
             mine = [p for p in kernel.parameters if p.space in spaces]
             used = set()
@@ -154,7 +154,7 @@ class Collector:
                 if value is None or not 0 <= value < MAX_INDEX:
                     raise self.src.error(p.token, f"{kind}({p.attributes[kind]}): expected a number below {MAX_INDEX}")
                 p.index = value
-                # At most one of the parameters with function constants is present.
+                # Parameters with function constants may share an index, because at most one of them is present.
                 if p.index in used and "function_constant" not in p.attributes:
                     raise self.src.error(p.token, f"{kind}({p.index}) is used twice in kernel '{kernel.name}'")
                 used.add(p.index)
@@ -164,13 +164,13 @@ class Collector:
                     used.add(p.index)
 
     def kernel(self, d, begin, end):
-        """Return a kernel function, marked by tokens [begin, end)."""
+        """Add a kernel function. The tokens [begin, end) mark it as a kernel."""
         src, module, name = self.src, self.module, self.src.texts[d.name]
         marker = begin - (src.texts[begin - 1:begin] == ["void"])   # void kernel f(…)
         if (*src.texts[marker:begin], *src.texts[end:d.name]).count("void") != 1:
             raise src.error(d.name, f"kernel '{name}' must return void")
         parameters = [self.parameter(a, b) for a, b in d.parameters]
-        if d.body < 0 or d.name != d.open - 1:   # a specialization is called through its template
+        if d.body < 0 or d.name != d.open - 1:   # specializations are called through their template
             return
         found = {a.name: a.argument or "" for a in d.attributes}
         kernel = Kernel(name, d, marker, parameters, found)
@@ -192,7 +192,7 @@ class Collector:
             raise self.src.error(token, f"host_name: expected a string, got {text or 'nothing'}") from None
 
     def instantiation(self, d):
-        """`template [[host_name("x")]] kernel decltype(f<T>) f<T>;` or with the signature repeated."""
+        """Add `template [[host_name("x")]] kernel decltype(f<T>) f<T>;`, or the form that repeats the signature."""
         src, texts, end = self.src, self.src.texts, d.end - 1
         found, rest = attributes(src, d.start + 1, end)
         names = {a.name for a in found}
@@ -208,7 +208,7 @@ class Collector:
             first, last = src.match[rest[1]] + 1, end
         elif rest and texts[rest[0]] == "void" and texts[rest[-1]] == ")":
             first, last = rest[1], src.match[rest[-1]]
-        elif len(rest) > 1 and src.kinds[rest[0]] == "word":   # a typedef of the function's type: `f_t f<float>`
+        elif len(rest) > 1 and src.kinds[rest[0]] == "word":   # `f_t f<float>` with a typedef of the function type
             first, last = rest[1], end
             while texts[first] == "::":
                 first += 2
@@ -221,7 +221,7 @@ class Collector:
         self.module.removed.append((d.start, d.end))
 
     def resolve(self):
-        """Tie instances to their kernels, and rejects a host name that is given twice."""
+        """Resolve each instance to its kernel, and reject duplicate host names."""
         src, seen = self.src, {}
         for instance in self.module.instances:
             if isinstance(instance.kernel, str):
@@ -267,7 +267,7 @@ def template_parameters(src, kernel):
 
 
 def find_kernels(module, name, scope):
-    """Return the kernels of that name, overloads included: those in the innermost enclosing namespace, else in any."""
+    """Return the kernels of that name, including overloads. Prefer the innermost enclosing namespace that has any."""
     named = {key: k for key, k in module.kernels.items() if name in (k.name, k.overload_of)}
     for n in range(len(scope), -1, -1):
         found = [k for key, k in named.items() if key[:-1] == scope[:n]]
@@ -293,7 +293,7 @@ def accepts(src, kernel, arguments):
 
 
 def overload(src, kernels, first, last, signature):
-    """Return the template that an instantiation of `name<arguments>`, tokens [first, last), selects among several."""
+    """Choose the template that the instantiation `name<arguments>`, tokens [first, last), refers to."""
     angle = next((i for i in range(first, last) if src.texts[i] == "<"), None)
     arguments = [src.texts[a:b] for a, b in src.split(angle + 1, src.angle_end(angle))] if angle else []
     fitting = [k for k in kernels if accepts(src, k, arguments)
@@ -317,7 +317,7 @@ def rename_overloads(src, module):
 
 
 def deduced_arguments(src, kernel, instance):
-    """Return the template arguments that an instantiation leaves to its parameters' types, or None."""
+    """Return the template arguments deduced from the parameter types of an instantiation, or None."""
     pairs = [(p.text.split(), [src.texts[i] for i in attributes(src, *span)[1]])
              for p, span in zip(kernel.parameters, instance.signature, strict=False)]
     return template_arguments(template_parameters(src, kernel), pairs)

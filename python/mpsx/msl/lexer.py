@@ -1,4 +1,4 @@
-"""Splits preprocessed source text into tokens."""
+"""The lexer for preprocessed source text."""
 
 import re
 
@@ -17,7 +17,7 @@ CLOSER = {"(": ")", "[": "]", "{": "}"}
 
 
 def tokens(text):
-    """(kind, text, offset) of every token. Directives are left out."""
+    """Yield (kind, text, offset) for every token except directives."""
     for m in TOKEN.finditer(text):
         if m.lastgroup not in ("skip", "directive"):
             yield m.lastgroup, m.group(), m.start()

@@ -1,4 +1,4 @@
-"""Translates a whole kernel library to one C++ file, for compile_shader."""
+"""Translation of a whole kernel library to one C++ file, for compile_shader."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,23 +11,23 @@ from .translate import emitter_of, macros
 
 @dataclass(frozen=True)
 class Library:
-    """A translated source. Its text has two parts: the source itself, and the code that exports kernels."""
+    """A translated source in two parts: the source itself, and the code that exports kernels."""
 
     source: str
     # One dict per kernel: name, location, buffers [{index, space, name, text, optional, constant}], elements [the
-    # element type of each buffer, see element_types.py], constants [{name, index, type, required}]. The constant of a
-    # buffer is the function constant that says whether it is present.
+    # element type of each buffer, see element_types.py], constants [{name, index, type, required}]. A buffer's
+    # `constant` is the function constant that enables the buffer.
     kernels: list
     exports: Callable   # instances -> the code that exports them
     instances: list
 
     @property
     def text(self):
-        """The source and the exports of all its instances."""
+        """The source, and code that exports all its instances."""
         return self.source + self.exports(self.instances)
 
     def parts(self):
-        """Name of a kernel -> the code that exports only this kernel."""
+        """Return a dict from the name of a kernel to code that exports only this kernel."""
         return {i.host_name: self.exports([i]) for i in self.instances}
 
     def samples(self):
@@ -36,8 +36,8 @@ class Library:
 
 
 def translate_library(src, mode, compiler, isa):
-    """The Library of a preprocessed Source: C++ that exports mpsx_kernel_table, or in mode cuda C++ for a library of
-    PTX. `mode` is auto, simt or cuda, as for `msl.py translate`."""
+    """Translate a preprocessed Source to C++ that exports mpsx_kernel_table, or in mode cuda to C++ for a PTX library.
+    `mode` is auto, simt, or cuda, as for `msl.py translate`."""
     module = collect_kernels(src)
     lower(src, module, shared=True, general=True)
     emitter = emitter_of(module.unit, mode, general=True)
@@ -58,8 +58,8 @@ def translate_library(src, mode, compiler, isa):
 
 
 def constants_of(calls, kernel, module):
-    """The function constants that a kernel uses. One that is_function_constant_defined queries needs no value (MSL
-    specification 3.2, section 5.8.1)."""
+    """Return the function constants that a kernel uses. A constant that the source passes to
+    is_function_constant_defined needs no value (MSL specification 3.2, section 5.8.1)."""
     if not module.constants:
         return []
     used = {*calls.reachable_words(kernel.name, kernel.body),
@@ -69,7 +69,7 @@ def constants_of(calls, kernel, module):
 
 
 def describe(src, instance, constants, aliases):
-    """Return the facts about a kernel that callers need."""
+    """Describe a kernel for callers."""
     kernel, names = instance.kernel, aliases | element_types.template_arguments(src, instance)
     return {
         "name": instance.host_name,
@@ -84,7 +84,7 @@ def describe(src, instance, constants, aliases):
 
 
 def export(table, count, compiler, isa):
-    """Return the exported table of the `count` records in the array `table`."""
+    """Return C++ that exports the `count` records in the array `table`."""
     pointers = "".join(f"    &{table}[{i}],\n" for i in range(count))
     return (f"static const mpsx_kernel_record* const mpsx_pointers[] = {{\n{pointers}    nullptr}};\n"
             'extern "C" __attribute__((visibility("default"))) const mpsx_kernel_table_t mpsx_kernel_table;\n'

@@ -1,4 +1,4 @@
-"""Lowers Metal's own syntax to C++ by running the passes over a Source."""
+"""Lower Metal's own syntax to C++ by running the passes over a Source."""
 
 from .kernels import rename_overloads
 from .passes.address_spaces import lower_address_spaces
@@ -13,7 +13,7 @@ from .passes.vectors import complete_initializers, compose_swizzles, convert_swi
 
 
 def lower_thread_limits(src, module):
-    """Return a limit on threads that depends on template arguments becomes a template beside the kernel."""
+    """Turn a thread limit that depends on template arguments into a template next to the kernel."""
     for kernel in module.kernels.values():
         text = kernel.attributes.get("max_total_threads_per_threadgroup")
         if text is None:
@@ -29,8 +29,8 @@ def lower_thread_limits(src, module):
 
 
 def lower(src, module, shared=False, general=False):
-    """Edit `src` in place. `shared`: the threads of a threadgroup share its variables; otherwise a threadgroup is one
-    thread. `general`: also accepts what the project's own kernels do not use."""
+    """Edit `src` in place. `shared`: the threads of a threadgroup share threadgroup variables; otherwise a threadgroup
+    is one thread. `general`: also accept features that the project's own kernels do not use."""
     unit = module.unit
     for begin, end in module.removed:
         src.replace(begin, end)

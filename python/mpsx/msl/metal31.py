@@ -1,9 +1,9 @@
-"""Finds features that Metal 3.1 lacks. The project's kernels avoid them: Metal 3.1 is the language of macOS 14, the
-oldest version that torch's wheels support. The build selects it with `MTLCompileOptions.languageVersion` and
-`-std=metal3.1`. The strict check (in check/) accepts later Metal in the shaders of users.
+"""Find features that Metal 3.1 lacks. The project's kernels must avoid them, because Metal 3.1 is the language of
+macOS 14, the oldest version that torch's wheels support. The build selects it with `MTLCompileOptions.languageVersion`
+and `-std=metal3.1`. The strict check (in check/) accepts later versions of Metal in users' shaders.
 
-Metal 3.1 is C++14 with restrictions (Metal Shading Language Specification, sections 1.5 and 1.5.4). Later features are
-listed here with the version that introduced them.
+Metal 3.1 is C++14 with restrictions (Metal Shading Language Specification, sections 1.5 and 1.5.4). The tables below
+list later features with the version that introduced them.
 """
 
 from .check import SourceMap, unit_of
@@ -46,7 +46,7 @@ OPERATORS = {"+", "-", "*", "&&", "||", "&", "|", "^", ","}
 
 
 def constructs(src):
-    """(token, name, version) of each use of later C++ syntax that is not a single word."""
+    """Yield (token, name, version) for each use of later C++ syntax that is more than a single word."""
     texts = src.texts
     for i, t in enumerate(texts):
         after = texts[i + 1 : i + 3]
@@ -76,7 +76,7 @@ def is_fold(before, after):
 
 
 def later_features(src):
-    """Return the Diagnostics of every feature in use that Metal 3.1 lacks."""
+    """Return the Diagnostics of all uses of features that Metal 3.1 lacks."""
     unit, positions, found = unit_of(src), SourceMap(src.text), set()
     uses = [(i, f"'{t}'", WORDS[t]) for i, t in unit.find(*WORDS)]
     uses += [use for use in constructs(src) if use[1]]

@@ -1,9 +1,9 @@
-"""Overlays of the host driver: CPU versions of what a Metal file defines.
+"""Overlays of the host driver: CPU versions of definitions in a Metal file.
 
 The overlay of metal/<family>/<stem>.metal and <stem>.h is metal/<family>/host/<stem>.h. Only wide mode reads it. A
-function, kernel, class or constant in it replaces the one with the same name, template head and parameters. Everything
-else in the overlay, and what it includes, is inserted before the first definition that it replaces. It may use all of
-clang's extensions, such as builtins and vector types."""
+function, kernel, class, or constant in it replaces the one with the same name, template head, and parameters.
+Everything else in the overlay, including the files it includes, is inserted before the first definition that it
+replaces. An overlay may use all of clang's extensions, such as builtins and vector types."""
 
 import os
 import re
@@ -23,12 +23,13 @@ def overlay_of(path):
 
 
 def overlays_of(files):
-    """The existing overlays of a source, `files[0]`, and of the files it includes. The source's own comes last."""
+    """Return the existing overlays of the source `files[0]`, which comes last, and of the files it includes."""
     return [path for path in dict.fromkeys(map(overlay_of, [*files[1:], files[0]])) if os.path.isfile(path)]
 
 
 def with_overlays(path, overlays):
-    """The text to preprocess instead of `path`. One preprocessor run makes include guards hold for the overlays too."""
+    """Return the text to preprocess instead of `path`. In a single preprocessor run, include guards also cover the
+    overlays."""
     lines = [f'#include "{os.path.abspath(path)}"']
     for overlay in overlays:
         lines += [f"{PRAGMA} {overlay}", f'#include "{os.path.abspath(overlay)}"']
@@ -36,8 +37,8 @@ def with_overlays(path, overlays):
 
 
 def apply_overlays(text, path, wrapper):
-    """Return the translation unit of `path` with its overlays applied. `text` is the preprocessed file `wrapper`, which
-    contains with_overlays()."""
+    """Return the translation unit of `path` with its overlays applied. `text` is the preprocessed form of the file
+    `wrapper`, which contains the result of with_overlays()."""
     text = re.sub(rf'^# \d+ "{re.escape(wrapper)}"[^\n]*\n', "", text, flags=re.M)
     text = text.replace(f'"{os.path.abspath(path)}"', f'"{path}"')
     main, *parts = re.split(rf"^{PRAGMA} (.*)\n", text, flags=re.M)
@@ -55,7 +56,7 @@ def is_definition(d):
 
 
 def identity(src, d):
-    """The parts that an overlay must repeat: name, template arguments, template head, and a function's parameters."""
+    """Return what an overlay must repeat: name, template arguments, template head, and a function's parameters."""
     head = d.heads[-1][1] if d.heads else d.begin
     stop = d.name + 1
     while src.texts[stop] not in ("(", "{", ":", "="):
@@ -79,7 +80,7 @@ def line_directive(src, offset):
 
 
 def edited(src, edits):
-    """Return the text with the replacements `edits`, each (begin, end, new), applied."""
+    """Apply the replacements `edits`, tuples (begin, end, new), to the text."""
     out, at = [], 0
     for begin, end, new in sorted(edits):
         out += [src.text[at:begin], new, line_directive(src, end)]
@@ -99,8 +100,8 @@ class Overlay:
         return self.src.position(self.src.starts[d.begin])[0] == self.name
 
     def edits(self, main, definitions):
-        """Return the edits of the text of `main`."""
-        src, replaced, found = self.src, {}, {}   # in `found`, several may differ only in address spaces
+        """Return the edits that apply this overlay to the text of `main`."""
+        src, replaced, found = self.src, {}, {}   # definitions under one key in `found` differ only in address spaces
         for d in definitions:
             file = main.position(main.starts[d.begin])[0]
             if overlay_of(file) == self.name or file.endswith(".def"):
@@ -123,7 +124,7 @@ class Overlay:
         return edits
 
     def quoted(self, d):
-        """Return the text of a declaration with its #line directive, at its column."""
+        """Return the text of a declaration after its #line directive, at its original column."""
         begin, end = span(self.src, d)
         return f"{line_directive(self.src, begin)}{' ' * (self.src.position(begin)[2] - 1)}{self.src.text[begin:end]}"
 

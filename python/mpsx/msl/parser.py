@@ -1,7 +1,7 @@
 """Parses a Source into a tree of declarations.
 
-This is as much of a C++ parser as the translator needs: expressions and statements stay tokens. What it cannot parse
-becomes a declaration of kind OTHER up to the next ';', so that no check complains about it."""
+The parser covers as much of C++ as the translator needs. Expressions and statements remain tokens. Unknown syntax up to
+the next ';' becomes a declaration of kind OTHER, which no check rejects."""
 
 from .declarations import (
     ADDRESS_SPACES,
@@ -24,7 +24,7 @@ from .declarations import (
 )
 from .source import MslError
 
-# Words with a parenthesis after them that opens no parameter list.
+# Words whose parentheses are not a parameter list.
 PARENTHESIZED = ("decltype", "__attribute__", "alignas", "noexcept", "sizeof", "coherent", "explicit")
 # Words that begin a declaration in a function body.
 SPECIFIERS = {"const", "constexpr", "constant", "device", "thread", "threadgroup", "static", "volatile", "inline",
@@ -32,8 +32,8 @@ SPECIFIERS = {"const", "constexpr", "constant", "device", "thread", "threadgroup
 
 
 def attributes(src, begin, end):
-    """The attributes among tokens [begin, end), and the tokens outside of them. Attributes with a namespace, such as
-    [[clang::loop]], belong to the compiler and are left out."""
+    """Return the attributes among tokens [begin, end), and the tokens outside attributes. Skip attributes with a
+    namespace, such as [[clang::loop]], which are for the compiler."""
     found, rest, i = [], [], begin
     while i < end:
         stop = src.attribute_end(i)
@@ -74,28 +74,28 @@ def declarators(src, d):
 
 
 class Parser:
-    """One walk over the tokens of a Source."""
+    """The parser's state: one pass over the tokens of a Source."""
 
     def __init__(self, src):
         self.src = src
 
     def at(self, i):
-        """Return the text of token i, or nothing after the last one."""
+        """Return the text of token i, or "" after the last token."""
         return self.src.texts[i] if i < len(self.src) else ""
 
     def skip(self, i):
-        """Return the token after i, or after the bracket that i opens."""
+        """Return the token after i, or after the matching bracket if i opens one."""
         return self.src.match[i] + 1 if self.src.texts[i] in "([{" and i in self.src.match else i + 1
 
     def angle(self, i):
-        """Return the token after the template arguments that the '<' at i opens, or i + 1 if it is an operator."""
+        """Return the token after the template arguments that begin with the '<' at i, or i + 1 if it is an operator."""
         try:
             return self.src.angle_end(i) + 1
         except MslError:
             return i + 1
 
     def statement_end(self, i, end):
-        """Return the ';' at this level, or `end`."""
+        """Return the ';' at this nesting level, or `end`."""
         while i < end and self.src.texts[i] != ";":
             i = self.skip(i)
         return i
@@ -115,7 +115,7 @@ class Parser:
         return found
 
     def declaration(self, begin, end, scope, in_class):
-        """Return the declaration that begins at a token."""
+        """Parse the declaration that begins at a token."""
         src, texts, i = self.src, self.src.texts, begin
         d = Declaration(OTHER, begin, begin, scope=scope, in_class=in_class)
         while i < end:
@@ -159,7 +159,7 @@ class Parser:
         return tuple(names)
 
     def namespace(self, d, i, end, names=None):
-        """`namespace a::b { … }`, or extern "C" { … } with `names` empty."""
+        """Parse `namespace a::b { … }`, or extern "C" { … } with `names` empty."""
         texts, brace = self.src.texts, i + 1
         while brace < end and texts[brace] not in ("{", ";", "="):
             brace += 1
@@ -173,7 +173,7 @@ class Parser:
         return d
 
     def alias(self, d, i, end):
-        """`using name = …;` or a typedef, which may define a class."""
+        """Parse `using name = …;` or a typedef, which may define a class."""
         src, texts = self.src, self.src.texts
         stop = self.statement_end(i, end)
         d.end = stop + 1
@@ -192,7 +192,7 @@ class Parser:
         return d
 
     def entity(self, d, i, end):
-        """Return a class, an enum, a function or variables."""
+        """Parse a class, an enum, a function, or variables."""
         src, texts, name = self.src, self.src.texts, -1
         while i < end:
             t = texts[i]
@@ -242,7 +242,7 @@ class Parser:
         return self.angle(i) if self.at(i) == "<" else i
 
     def class_body(self, d, i, end):
-        """Parse `struct name : bases { … };` or an enum into `d`, and says whether it has a body."""
+        """Parse `struct name : bases { … };` or an enum into `d`, and return whether it has a body."""
         src, texts, k, name = self.src, self.src.texts, i + 1, -1
         stops = ("{", ";", "=", "(", ")", ",", "*", "&")
         while k < end and texts[k] not in stops:
@@ -300,7 +300,7 @@ class Parser:
         return i
 
     def variables(self, d, name, i, end):
-        """Return one or more variables; `i` is the token after the first one's name."""
+        """Parse one or more variables; `i` is the token after the first variable's name."""
         src, texts = self.src, self.src.texts
         d.end = self.statement_end(i, end) + 1
         if name > d.start:
@@ -313,10 +313,10 @@ class Parser:
         return d
 
     def block(self, function):
-        """Return the body of a function: its blocks, and the declarations in them that begin with a specifier."""
+        """Parse the body of a function: its blocks, and the declarations in them that begin with a specifier."""
         texts, kinds = self.src.texts, self.src.kinds
         stack = [root := Block(*function.body_range)]
-        i, fresh = root.begin + 1, True   # fresh: a statement begins at i
+        i, fresh = root.begin + 1, True   # fresh: i is the beginning of a statement
         while i < root.end - 1:
             begin = i
             while fresh and (stop := self.src.attribute_end(i)) is not None:

@@ -1,4 +1,4 @@
-"""Runs a C preprocessor over a .metal file, with empty files in place of Apple's headers."""
+"""Run a C preprocessor over a .metal file, with empty files in place of Apple's headers."""
 
 import os
 import re
@@ -22,8 +22,8 @@ APPLE_HEADERS = [
 ]
 
 ENTERED = re.compile(r'^# \d+ "((?:\\.|[^"\\])*)" 1\b', re.M)
-# Included by files that are shared with CPU code, and provided by Metal.
-EMPTY_HEADERS = ["simd/simd.h", "MetalPerformancePrimitives/MetalPerformancePrimitives.h"]
+# Metal provides this header. Files shared with CPU code include it.
+EMPTY_HEADERS = ["simd/simd.h"]
 
 # The loop hints of metal/lib/types.h stay macros until the C++ compiler defines them as pragmas that it supports.
 DEFINES = [
@@ -45,7 +45,7 @@ DEFINES = [
 
 
 def write_stubs(folder):
-    """Write empty files in place of Apple's headers, whose contents are in metal_stdlib."""
+    """Write empty files in place of Apple's headers; metal_stdlib has their contents."""
     for name in (*APPLE_HEADERS, *EMPTY_HEADERS):
         path = os.path.join(folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -54,7 +54,7 @@ def write_stubs(folder):
 
 
 def preprocess(path, include_dirs=(), defines=(), command=None, overlays=False):
-    """Return the preprocessed text and the names of its files. `overlays` applies those of the host driver."""
+    """Return the preprocessed text, and the names of its files. `overlays` applies the host driver's overlays."""
     command = command or os.environ.get("CXX") or "c++"
     with tempfile.TemporaryDirectory(prefix="mpsx-msl-") as stubs:
         write_stubs(stubs)
@@ -76,11 +76,11 @@ def preprocess(path, include_dirs=(), defines=(), command=None, overlays=False):
             text, more = run(wrapper)
             text = apply_overlays(text, path, wrapper)
             files = [path, *(f for f in more[1:] if f != os.path.abspath(path))]
-    # Without the temporary folder's name, the text is the same each time and can be a cache key.
+    # Remove the temporary folder's name, so that the text is reproducible and can be a cache key.
     return text.replace(f'"{stubs}/', '"'), files
 
 
 def included(text):
-    """The files that a preprocessor read for `#include`, from the line markers that say it enters one. Other markers do
-    not count: a #line directive of the source may name anything."""
+    """Return the included files, according to line markers that enter a file. Ignore other markers, because a #line
+    directive in the source may name any file."""
     return dict.fromkeys(name for name in ENTERED.findall(text) if not name.startswith("<"))

@@ -1,9 +1,9 @@
-"""Runs compilers with a time limit, and kills them when the calling process ends, even if that is killed itself.
+"""Run compilers with a time limit, and kill them when the calling process ends, even if it is killed.
 
-Each compiler leads a process group, which contains the processes that it starts (zig starts clang, and a script a
-compiler). Each calling process has a small shell, the reaper, that keeps a list of the groups. Its standard input is a
-socket whose other end only the caller holds. When the caller is gone, the shell reads end-of-file and kills the groups.
-A compiler starts its work only after the shell has registered it, so none escapes."""
+Each compiler leads a process group with all processes that it starts (zig starts clang, and a script may start a
+compiler). Each calling process starts a small shell, the reaper, that keeps a list of the groups. The shell's standard
+input is a socket, and only the caller holds the other end. When the caller ends, the shell reads end-of-file and kills
+the groups. A compiler starts its work only after the shell has registered it, so none escapes."""
 
 import atexit
 import contextlib
@@ -36,7 +36,7 @@ class TimeLimitError(Exception):
 
 
 def time_limit():
-    """Return the seconds that a compiler may take, from MPSX_SHADER_TIMEOUT; None, for no limit, if that is 0."""
+    """Return the time limit for a compiler in seconds, from MPSX_SHADER_TIMEOUT; None (no limit) if that is 0."""
     text = os.environ.get("MPSX_SHADER_TIMEOUT") or str(DEFAULT_SECONDS)
     try:
         seconds = float(text)
@@ -48,18 +48,18 @@ def time_limit():
 
 
 class _Reaper:
-    """The shell that kills the compilers of this process after it ends."""
+    """The shell that kills the compilers of this process after the process ends."""
 
     def __init__(self):
         self.forget()
 
     def forget(self):
-        """Reset the state. After a fork, the shell belongs to the parent."""
+        """Reset the state after a fork, because the shell belongs to the parent."""
         self.lock, self.socket, self.process = threading.Lock(), None, None
 
     def send(self, line):
         with self.lock:
-            for _ in range(2):   # tries again if the shell was killed
+            for _ in range(2):   # retry once if the shell was killed
                 if self.socket is None and line.startswith("-"):
                     return None
                 if self.socket is None:
@@ -77,7 +77,7 @@ class _Reaper:
                                             stderr=subprocess.DEVNULL, start_new_session=True, cwd="/")
 
     def close(self):
-        """End the shell, which kills the compilers that still run."""
+        """End the shell, which kills the compilers that are still running."""
         if self.socket is not None:
             self.socket.close()
             self.process.wait()
@@ -91,7 +91,7 @@ atexit.register(_reaper.close)
 def _after_fork():
     if _reaper.socket is not None:
         _reaper.socket.close()
-        _reaper.process.returncode = 0   # not a child of this process, which cannot wait for it
+        _reaper.process.returncode = 0   # the shell is not a child of this process, so do not wait for it
     _reaper.forget()
 
 
@@ -99,7 +99,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class Process(subprocess.Popen):
-    """A running compiler with a time limit in seconds, or None. Every Process needs a call of `finish` or `end`."""
+    """A running compiler with a time limit in seconds, or None. Call `finish` or `end` on every Process."""
 
     def __init__(self, command, seconds=None, **pipes):
         if shutil.which(command[0]) is None:
@@ -115,7 +115,7 @@ class Process(subprocess.Popen):
             self.stdin.flush()
 
     def finish(self, text=""):
-        """Send the input, waits, and returns standard output and standard error. Raises TimeLimitError."""
+        """Send the input, wait, and return standard output and standard error. Raises TimeLimitError."""
         self.is_read = True
         try:
             return self.communicate(text, None if self.until is None else max(0, self.until - time.monotonic()))
@@ -141,12 +141,12 @@ class Process(subprocess.Popen):
 
 
 def with_caches_in(folder):
-    """The environment for zig's driver, with its cache in `folder` instead of the home directory, which may be full."""
+    """Return the environment for zig's driver, with its cache in `folder`, because the home directory may be full."""
     return os.environ | dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), os.path.join(folder, "zig"))
 
 
 def run(command, text="", seconds=None, **more):
-    """Run a compiler, and returns its status, standard output and standard error."""
+    """Run a compiler, and return its status, standard output, and standard error."""
     process = Process(command, seconds, stdout=subprocess.PIPE, **more)
     out, err = process.finish(text)
     return process.returncode, out, err

@@ -1,7 +1,7 @@
-"""Packs the PTX that clang writes for each file into a library: compressed entry points and an index.
+"""Pack the PTX that clang writes for each file into a library: compressed entry points and an index.
 
-The GPU's driver compiles PTX when a kernel is first used. It gets one kernel at a time: the file's common part
-(functions that are not inlined, variables) and the entry point.
+The GPU's driver compiles PTX when a kernel is first used, one kernel at a time: the common part of the file (functions
+that are not inlined, and variables) and the entry point.
 
 A library consists of lines of text, followed by the compressed units (src/driver/cuda/ptx_library.h reads it).
 
@@ -12,11 +12,8 @@ A library consists of lines of text, followed by the compressed units (src/drive
     kernel <offset in the unit> <bytes> <limit on threads, or 0> <symbol> <parameters> <name> <staging>
     end
 
-A kernel may be in two units with different targets. Staging is the dynamic shared memory that tensor operations use:
-the bytes per threadgroup and those per SIMD group, such as `131072:0`; a kernel needs the larger sum.
-
-A parameter is `p3`, the address of buffer 3; `v3:40:8`, its 40 bytes, aligned to 8; or `t1`, the offset of
-[[threadgroup(1)]]. `-` stands for no parameters. Fields are separated by tabs."""
+A parameter is `p3`, the address of buffer 3; `v3:40:8`, the 40 bytes of buffer 3, aligned to 8; or `t1`, the offset of
+[[threadgroup(1)]]. `-` means no parameters. Tabs separate the fields."""
 
 import importlib.util
 import json
@@ -66,7 +63,7 @@ def split_entries(text):
 
 
 def parameters(kernel, entry):
-    """Return the index field for a kernel's parameters, without the grid."""
+    """Return the index field for a kernel's parameters, except for the grid."""
     head = entry[:entry.index("\n{")]
     found = PARAMETER.findall(head)
     wanted = [("b", b) for b in kernel["buffers"]] + [("t", t) for t in kernel["threadgroups"]]
@@ -78,11 +75,8 @@ def parameters(kernel, entry):
     return " ".join(words) or "-"
 
 
-def with_limit(entry, threads, staging=0):
-    """The entry point with the kernel's limit on threads, which determines how many registers a thread may use. A
-    multiprocessor runs two threadgroups of a tensor operation whose staging memory leaves room for them."""
-    if not threads:
-        return entry
+def with_limit(entry, threads):
+    """Add the kernel's thread limit to the entry point. It determines how many registers a thread may use."""
     brace = entry.index("\n{")
     groups = "\n.minnctapersm 2" if 0 < staging <= HALF_MEMORY else ""
     return f"{entry[:brace]}\n.maxntid {threads}, 1, 1{groups}{entry[brace:]}"
@@ -138,8 +132,8 @@ def target_of(text):
 
 
 def pack(described, compiler):
-    """The bytes of a library. `described` has pairs of a description (CudaEmitter.description) and a PTX text."""
-    lines, units, owner = ["mpsx-ptx 2", f"compiler\t{compiler}"], [], set()
+    """Return the bytes of a library. `described` contains pairs of a description (CudaEmitter.description) and PTX."""
+    lines, units, owner = ["mpsx-ptx 1", f"compiler\t{compiler}"], [], set()
     for description, text in described:
         for kernel in description["kernels"]:
             key = kernel["name"], target_of(text)
@@ -173,7 +167,7 @@ def pack_files(out, sources, texts, compiler):
 
 
 def unpack(path):
-    """Yield the name of each kernel, and the PTX that a loader would compile for it. Tests and tools use it."""
+    """Yield the name of each kernel, and the PTX that the loader would compile. For tests and tools."""
     with open(path, "rb") as f:
         data = f.read()
     head = data.index(b"\nend\n") + 5

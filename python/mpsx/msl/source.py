@@ -1,4 +1,4 @@
-"""A Source: the tokens of preprocessed text, their brackets and positions, and edits of them."""
+"""The class Source: the tokens of preprocessed text, with their brackets and positions, and edits of the text."""
 
 import bisect
 import copy
@@ -16,7 +16,7 @@ class MslError(Exception):
 
 
 class Source:
-    """Text and its tokens, by parallel lists: `kinds`, `texts` and `starts`. Edits keep whitespace and line numbers."""
+    """Text and its tokens in parallel lists: `kinds`, `texts`, and `starts`. Edits keep whitespace and line numbers."""
 
     def __init__(self, text):
         self.text = text
@@ -28,7 +28,7 @@ class Source:
             self.texts.append(token)
             self.starts.append(start)
         self.match = self._brackets()
-        # Names of integer variables: a '<' after one is a comparison.
+        # Names of integer variables. A '<' after such a name is a comparison.
         self.integers = {t for i, t in enumerate(self.texts) if i and self.texts[i - 1] in INTEGERS
                          and self.kinds[i] == "word" and self.texts[i + 1:i + 2] != ["("]
                          and not self._is_template(i)}
@@ -45,12 +45,12 @@ class Source:
         return len(self.texts)
 
     def location(self, token):
-        """file:line:column of a token, in the user's files."""
+        """Return file:line:column of a token in the user's files."""
         offset = self.starts[min(token, len(self.starts) - 1)] if self.starts else 0
         return "{}:{}:{}".format(*self.position(offset))
 
     def position(self, offset):
-        """File, line and column, in the user's files, of an offset in the text."""
+        """Return the file, line, and column in the user's files for an offset in the text."""
         i = bisect.bisect_right(self._marker_starts, offset) - 1
         begin, line, file = self.markers[i] if i >= 0 else (0, 1, "<input>")
         column = offset - self.text.rfind("\n", 0, offset)
@@ -121,7 +121,7 @@ class Source:
         raise self.error(i, "unmatched '<'")
 
     def angle_begin(self, i):
-        """Return the '<' that opens what the '>' at token i closes, or -1."""
+        """Return the '<' that matches the '>' at token i, or -1."""
         depth = 0
         while i >= 0:
             depth += (self.texts[i] == ">") - (self.texts[i] == "<")
@@ -131,7 +131,7 @@ class Source:
         return i
 
     def split(self, begin, end):
-        """Token ranges between top-level commas in [begin, end)."""
+        """Return the token ranges between top-level commas in [begin, end)."""
         parts, start, angle, i = [], begin, 0, begin
         while i < end:
             t = self.texts[i]
@@ -154,21 +154,21 @@ class Source:
         return "".join(self.spaced(i, self.texts[i], begin) for i in range(begin, end))
 
     def spaced(self, i, text, begin):
-        """`text` for token i with a space before it, except at `begin` and within << and >>, which are two tokens."""
+        """Return `text` for token i after a space, except at `begin` and inside << and >>, which are two tokens."""
         shift = i > begin and self.texts[i] in "<>" and self.texts[i - 1] == self.texts[i]
         return text if i == begin or (shift and self.starts[i] == self.starts[i - 1] + 1) else " " + text
 
     def replace(self, begin, end, new=""):
-        """Replace tokens [begin, end). Lines stay the same, and so do columns if `new` is not longer."""
+        """Replace tokens [begin, end). Line numbers stay the same, and so do columns if `new` is not longer."""
         self._replacements.append((begin, end, new))
 
     def wrap(self, begin, end, before, after):
-        """Insert text around tokens [begin, end), inside what earlier calls inserted there."""
+        """Insert text around tokens [begin, end), inside text inserted there earlier."""
         self._insertions.append((self.starts[begin], 1, len(self._insertions), before))
         self._insertions.append((self.starts[end - 1] + len(self.texts[end - 1]), 0, -len(self._insertions), after))
 
     def insert_before(self, token, text):
-        """Insert text before a token, ahead of everything else inserted there."""
+        """Insert text before a token, ahead of all other text inserted there."""
         self._insertions.append((self.starts[token], 1, -1, text))
 
     def result(self):
@@ -177,7 +177,7 @@ class Source:
         edits = [(self.starts[b], 2, -e, self.starts[e - 1] + len(self.texts[e - 1]), new)
                  for b, e, new in self._replacements]
         edits += [(at, kind, order, at, new) for at, kind, order, new in self._insertions]
-        for start, kind, _, stop, new in sorted(edits):   # the longer replacement before the one inside it
+        for start, kind, _, stop, new in sorted(edits):   # a longer replacement sorts before a nested one
             if start < at:
                 continue   # inside a range that is already replaced
             if kind != 2:
@@ -205,7 +205,7 @@ class Source:
 
 
 def _unroll_pragma(m, names):
-    """Drop the count of an unroll pragma if it is a macro: the preprocessor does not expand macros in pragmas, and
+    """Drop the count of an unroll pragma if it is a macro. The preprocessor does not expand macros in pragmas, and
     their definitions are gone."""
     if names.issuperset(re.findall(r"[A-Za-z_]\w*", m[2])):
         return m[0]

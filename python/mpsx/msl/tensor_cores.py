@@ -1,9 +1,9 @@
-"""Lowers multiplications of 8x8 matrices in PTX to tensor core instructions.
+"""Lower 8x8 matrix multiplications in PTX to tensor core instructions.
 
-metal_stdlib/cuda/matrix.h writes one `mpsx.product` line per multiplication. A tensor core instruction has M = 16 rows,
-and K = 16 for 16-bit operands. So two multiplications that accumulate into the same fragment become one with twice the
-K, and two with the same operand B become one with twice the M. The first of a pair moves down to the second, together
-with the lines that use its result."""
+metal_stdlib/cuda/matrix.h emits one `mpsx.product` line per multiplication. A tensor core instruction has M = 16, and
+K = 16 for 16-bit operands. Therefore two multiplications that accumulate into the same fragment are fused into one with
+twice the K, and two multiplications with the same operand B into one with twice the M. The first of the pair moves down
+to the second, together with the lines that use its result."""
 
 import re
 from collections import Counter
@@ -12,17 +12,18 @@ from dataclasses import dataclass
 MATMUL = re.compile(r"\tmpsx\.product\.(\w+) \{(.*?)\}, \{(.*?)\}, \{(.*?)\}, \{(.*?)\};")
 REGISTER = re.compile(r"%\w+")
 DESTINATION = re.compile(r"\s*(?:@!?%\w+\s+)?[\w.:]+\s+(\{[^}]*\}|[^,;]*)")
-# Ends a sequence of lines without control flow.
+# Lines that end a straight-line sequence.
 BLOCK_END = re.compile(r"\$?\w+:|\s*[{}]|.*\b(?:bra|brx|ret|exit|trap|call|reg)\b")
-# Instructions that may execute later: they neither access memory nor depend on other lanes.
+# Instructions that can move down, because they neither access memory nor depend on other lanes.
 MOVABLE = re.compile(r"\t(?:mpsx\.product|add|sub|mul|fma|mad|mov|neg|abs|and|or|xor|not|shl|shr|cvt|selp|setp|min|max|"
                      r"prmt|lop3|ex2)\.")
 
 
 @dataclass
 class Line:
-    """A line or a matmul, and the registers that it writes and reads. For a matmul, `a` has for each 8 rows a tuple of
-    fragments, one for each 8 of K; `b` has a fragment for each 8 of K; `c` and `d` have one for each 8 rows."""
+    """A line or a matmul, with the registers that it writes and reads. For a matmul, `a` contains one tuple of
+    fragments per 8 rows, with one fragment per 8 of K; `b` contains one fragment per 8 of K; `c` and `d` contain one
+    per 8 rows."""
 
     text: str
     writes: frozenset = frozenset()
@@ -56,7 +57,7 @@ class Line:
                     self.writes.isdisjoint(earlier.writes))
 
     def print(self):
-        """Return the PTX text. Rows that a matmul lacks are zero."""
+        """Return the PTX text. Missing rows of a matmul are zero."""
         if not self.kind:
             return self.text
         rows, parts = len(self.a), len(self.b)
@@ -72,8 +73,8 @@ class Line:
 
 
 def lines_to_sink(lines, i, j):
-    """The lines between i and j that depend on i and have to move below j with it; None if j depends on them, or if one
-    of them cannot move."""
+    """Return the lines between i and j that depend on i and must move below j with it, or None if j depends on one of
+    them or one of them cannot move."""
     found, last = [i], lines[j]
     for k in range(i + 1, j):
         line = lines[k]
@@ -85,7 +86,7 @@ def lines_to_sink(lines, i, j):
 
 
 def fuse_k(lines, uses):
-    """Fuses pairs of matmuls of which the second accumulates into the result of the first."""
+    """Fuse pairs of matmuls if the second accumulates into the result of the first."""
     i = 0
     while i < len(lines):
         first = lines[i]
@@ -102,7 +103,7 @@ def fuse_k(lines, uses):
 
 
 def fuse_m(lines):
-    """Fuses pairs of matmuls with the same operand B."""
+    """Fuse pairs of matmuls with the same operand B."""
     i = 0
     while i < len(lines):
         first, i = lines[i], i + 1
@@ -120,12 +121,12 @@ def fuse_m(lines):
 
 
 def lower_matmuls(text):
-    """PTX with its matmuls lowered to instructions."""
+    """Lower the matmuls of a PTX text to instructions."""
     return "\n}\n".join(map(lower_function, text.split("\n}\n")))
 
 
 def lower_function(text):
-    """Return one function of a PTX text with its matmuls lowered."""
+    """Lower the matmuls of one function of a PTX text."""
     if "mpsx.product." not in text:
         return text
     uses = Counter(REGISTER.findall(text))

@@ -1,4 +1,4 @@
-"""Translates a .metal file to one or more C++ files, and writes the index that makes them a library."""
+"""Translate a .metal file to one or more C++ files, and write the index that combines them into a library."""
 
 import os
 import re
@@ -18,9 +18,9 @@ HEADER = re.compile(r"// mpsx-kernels: (\d+) (\w+)\n")
 
 
 def load(path, include_dirs, defines, preprocessor, root=None, overlays=False):
-    """Return the Source and the Module of a file, and the files that it includes."""
+    """Preprocess and parse a file. Return its Source, its Module, and the files that it includes."""
     text, files = preprocess(path, include_dirs, defines, preprocessor, overlays)
-    if root:  # gives the same text in every checkout, which can then share a compiler cache
+    if root:  # make the text the same in every checkout, so that checkouts can share a compiler cache
         text = text.replace(f'"{os.path.join(os.path.abspath(root), "")}', '"')
     src = Source(text)
     return src, collect_kernels(src), files
@@ -32,18 +32,18 @@ def identifier(path):
 
 def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=1, name=None, root=None, mode="wide",
               general=None):
-    """Write `out`, or stem.0.cpp … with several shards (None: one shard per 100 kernels). Returns the paths of the
+    """Write `out`, or stem.0.cpp, … with several shards (None: one shard per 100 kernels). Return the paths of the
     outputs and of the inputs.
 
-    The project's own files become one library, so each gets a namespace of its own. `general` (the default in mode
-    auto) is for a user's file, which is a library by itself and stays at global scope, as in Metal: its names and those
-    of the Metal library overload each other, and `::name` finds them."""
+    The project's own files become one library, so each file gets its own namespace. `general` (the default in mode
+    auto) is for a user's file. It is a library by itself and stays at global scope, as in Metal, where its names
+    overload those of the Metal library, and `::name` finds them."""
     wide, general = mode == "wide", mode == "auto" if general is None else general
     src, module, files = load(path, include_dirs, defines, preprocessor, root, overlays=wide)
     lower(src, module, shared=not wide, general=general)
     stem = identifier(name or os.path.basename(path))
     emitter, body = emitter_of(module.unit, mode, general), src.result()
-    if mode == "simt":  # with checks, unrolled loops take ten times as long to compile
+    if mode == "simt":  # unrolled loops with checks take ten times as long to compile
         body = UNROLL.sub("", body)
     opening, closing, prefix = namespace_of(f"k_{stem}", general)
     first = macros(src, mode, general)
@@ -87,7 +87,7 @@ def macros(src, mode, general):
 
 
 def write_if_changed(path, text):
-    """Write a file unless it has that text already, so that nothing that depends on it is rebuilt."""
+    """Write a file unless it already has that text, to avoid rebuilding its dependents."""
     try:
         with open(path) as f:
             if f.read() == text:
@@ -108,7 +108,7 @@ def write_depfile(path, target, files):
 
 
 def write_index(out, translated):
-    """Return the C++ file that exports mpsx_kernel_table for the given translated files."""
+    """Write the C++ file that exports mpsx_kernel_table for the given translated files."""
     tables = []
     for path in translated:
         with open(path) as f:
@@ -130,7 +130,7 @@ def write_index(out, translated):
 
 
 def check_host_names(translated):
-    """Reject two files that export the same kernel."""
+    """Raise an error if two files export the same kernel."""
     owner = {}
     for path in translated:
         with open(path) as f:

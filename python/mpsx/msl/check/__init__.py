@@ -1,6 +1,6 @@
-"""The strict check: finds what Apple's Metal compiler would reject, with the user's file, line and column.
+"""The strict check, which reports code that Apple's Metal compiler would reject, at the user's file, line, and column.
 
-`check` does all of it for a file. A caller that already has the tokens uses its two parts: `check_unit` takes a few
+`check` runs all of it on a file. A caller that already has the tokens can call its two parts: `check_unit` takes a few
 milliseconds, and AddressSpaceCheck runs clang, which understands expressions, in parallel with the compiler."""
 
 from ..parser import parse
@@ -31,14 +31,14 @@ def check_unit(unit, texts=None):
 
 
 def merge(found, more):
-    """`found`, and those of `more` on other lines, since the check and the compiler may report the same error."""
+    """Add the diagnostics of `more` on other lines to `found`: the check and the compiler may report the same error."""
     lines = {(d.file, d.line) for d in found}
     return sorted([*found, *(d for d in more if (d.file, d.line) not in lines)])
 
 
 def check(path, includes=(), defines=(), compiler=None, types=True):
-    """All Diagnostics of the .metal file `path`. `compiler`, a Compiler, preprocesses it. If that is clang, or clang is
-    installed, it also checks address spaces unless `types` is false."""
+    """Return all Diagnostics of the .metal file `path`. `compiler`, a Compiler, preprocesses it. Unless `types` is
+    false, clang also checks address spaces, if `compiler` is clang or clang is installed."""
     try:
         text, _ = preprocess(path, includes, defines, compiler.preprocessor() if compiler else None)
         src = Source(text)

@@ -1,11 +1,11 @@
-"""Checks address spaces in expressions (Metal Shading Language Specification, section 4) with a stock clang.
+"""Check address spaces in expressions (Metal Shading Language Specification, section 4) with a stock clang.
 
-clang reads them as its own address_space attributes. Only its errors about address spaces count: it sees few
-declarations of the Metal library, and the compiler of the translated kernels reports other errors better.
+Macros turn them into clang's address_space attributes. Ignore errors about anything else: clang sees few declarations
+of the Metal library here, and the compiler of the translated kernels reports other errors better.
 
-Copying a class object out of device or constant memory is valid in Metal but not in C++ with address spaces, because
-implicit copy constructors take references without an address space. So errors about constructors and assignments of
-class types, and about `this`, are dropped."""
+Also ignore errors about constructors and assignments of class types, and about `this`. Copying a class object out of
+device or constant memory is valid in Metal but not in C++ with address spaces, because implicit copy constructors take
+references without an address space."""
 
 import os
 import re
@@ -28,7 +28,7 @@ TYPE = r"'((?:[^']|'(?=\())*)'"
 
 
 def clang_of(command):
-    """Return the clang to check with: that of the compiler `command`, or else one on PATH, or None."""
+    """Return the clang to check with: the clang in the compiler `command`, or else one on PATH, or None."""
     name = os.path.basename(command[-1] if len(command) > 1 and command[-1] in ("c++", "cc") else command[0])
     if name in ("c++", "cc") and len(command) > 1 and "zig" in os.path.basename(command[0]):
         return [command[0], "clang"]
@@ -44,7 +44,7 @@ def spaces_of(type_text):
 
 
 def named(text):
-    """`text` with address spaces and types as Metal spells them."""
+    """Return `text` with address spaces and types as Metal spells them."""
     for name, n in NUMBERS.items():
         text = text.replace(f"__attribute__((address_space({n})))", name)
     text = re.sub(r"'([^']*)' \(aka '([^']*)'\)", lambda m: f"'{visible_type(m[1], m[2])}'", text)
@@ -78,7 +78,7 @@ def mixes_spaces(a, b):
 
 
 def resolved(text):
-    """`text` with each `'half *' (aka '_Float16 *')` replaced by what the alias stands for."""
+    """Return `text` with each `'half *' (aka '_Float16 *')` replaced by the type that the alias stands for."""
     return re.sub(r"'[^']*' \(aka '([^']*)'\)", r"'\1'", text)
 
 
@@ -112,15 +112,15 @@ def is_space_mismatch(notes):
 
 
 def is_variable_length(notes):
-    """Whether an array's length is certainly not a constant. clang may not know constants of the Metal library."""
+    """Return whether an array's length is certainly not constant. clang may not know constants of the Metal library."""
     return any(re.search(r"unknown value|read of non-const variable", n) for n in notes) and not any(
         "not a constant" in n or "undefined function" in n for n in notes
     )
 
 
 def is_vector_conversion(text):
-    """Whether an error is about an implicit conversion between vectors. Conversions to vectors of bool do not count:
-    comparisons give those in Metal, but vectors of integers here."""
+    """Return whether an error is about an implicit conversion between vectors. Conversions to bool vectors do not
+    count: comparisons yield bool vectors in Metal, but integer vectors in clang."""
     m = re.search(rf"^(?:cannot initialize|assigning to).*?{TYPE}.*?{TYPE}", text)
     if not m:
         return False
@@ -148,7 +148,7 @@ def metal_message(text, notes):
     if m:
         return f"{cast_message(m[1], reasons)} (section 4)"
     if "vector is not assignable (contains duplicate components)" in text:
-        return "a swizzle with a component twice is not assignable (section 2.2.1)"
+        return "a swizzle that repeats a component is not assignable (section 2.2.1)"
     if re.match(r"binding reference of type .* changes address space", text) or "changes address space of" in text:
         return f"{named(text)} (section 4)"
     if "mismatching address spaces" in text or is_space_conversion(kinds):
@@ -173,7 +173,7 @@ def metal_message(text, notes):
 
 
 def parse(stderr):
-    """(match of LINE, texts of its notes) for every error."""
+    """Return (match of LINE, texts of its notes) for every error."""
     found = []
     for line in stderr.split("\n"):
         m = LINE.match(line)
@@ -188,8 +188,8 @@ def parse(stderr):
 
 
 class AddressSpaceCheck:
-    """Starts clang, for the compiler `command`; `wait` returns the Diagnostics. Without a clang there are none.
-    `samples` limits the check to one instance of each kernel."""
+    """A running clang for the compiler `command`; `wait` returns the Diagnostics, or none without a clang. `samples`
+    limits the check to one instance of each kernel."""
 
     def __init__(self, unit, command, texts=None, samples=False):
         clang, self.process, self.error = clang_of(command), None, None
@@ -198,7 +198,7 @@ class AddressSpaceCheck:
         self.text = source_text(unit, samples)
         self.positions = SourceMap(self.text, texts)
         self.process = processes.Process([*clang, *FLAGS, "-"], processes.time_limit())
-        # clang may write more than a pipe holds before `wait` reads it.
+        # Read in a thread, because clang may write more than a pipe holds before `wait` is called.
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 

@@ -1,4 +1,4 @@
-"""Rewrites a translation unit so that a stock clang accepts it, for the address space check."""
+"""Rewrite a translation unit into a form that a stock clang accepts, for the address space check."""
 
 import re
 
@@ -12,8 +12,8 @@ NUMBERS = {"device": 1, "constant": 2, "threadgroup": 3}
 
 
 def source_text(unit, samples=False):
-    """Return the text of the unit with Metal's own syntax replaced by what a stock clang accepts. Lines stay the same.
-    `samples` keeps one instance of each kernel."""
+    """Return the text of the unit with Metal's own syntax replaced by syntax that a stock clang accepts. Line numbers
+    stay the same. `samples` keeps one instance of each kernel."""
     src, index = unit.src, unit.index
     edit = src.unedited()
     for i in repeated_instantiations(unit) if samples else ():
@@ -63,7 +63,7 @@ def repeated_instantiations(unit):
 
 
 def is_constant_string(src, i):
-    """Whether a string literal may become a pointer to constant memory. One that initializes an array may not."""
+    """Return whether a string literal may become a pointer to constant memory. An array initializer may not."""
     if (src.texts[i - 1] == "=" and src.texts[i - 2] == "]") or src.texts[i - 1] == "extern":
         return False
     if src.kinds[i - 1] == "string" or (i + 1 < len(src) and src.kinds[i + 1] == "string"):
@@ -93,7 +93,7 @@ def is_cast(src, i):
 
 
 def wrap_operand(src, edit, i, space):
-    """Pass the operand of the cast at token i to a function that accepts only pointers to `space`."""
+    """Wrap the operand of the cast at token i in a call to a function that accepts only pointers to `space`."""
     begin = end = src.match[i] + 1
     while end < len(src) and src.texts[end] in ("&", "*", "+", "-", "~", "!", "++", "--"):
         end += 1
@@ -119,7 +119,7 @@ def wrap_operand(src, edit, i, space):
 
 
 def static_variables(unit, edit):
-    """Make variables with an address space static: in C++ an automatic variable cannot have one."""
+    """Make variables with an address space static. In C++ an automatic variable cannot have one."""
     texts = unit.src.texts
     for f in unit.tree.definitions:
         for d in unit.tree.locals(f):
@@ -129,10 +129,10 @@ def static_variables(unit, edit):
 
 
 def member_spaces(unit, edit):
-    """Remove address spaces after parameter lists, as in `T get() const device { … }`: in C++ clang accepts no address
-    space of `this`. Without it the function belongs to thread memory, so its body is removed where the object is
-    elsewhere. Overloads by address space whose results differ would become one function. All of them are removed, and
-    clang reports nothing about their calls."""
+    """Remove address spaces after parameter lists, as in `T get() const device { … }`, because clang's C++ has none for
+    `this`. Without it, `this` points to thread memory, so also remove the bodies of functions for objects in other
+    memory. Overloads that differ in their address space and their results would become one function. Remove all of
+    them; clang then reports nothing about their calls."""
     src, texts, overloads = unit.src, unit.src.texts, {}
     local = [d for f in unit.tree.definitions for d in walk(d for d in unit.tree.locals(f) if d.kind == CLASS)]
     for d in (*unit.tree.functions, *(d for d in local if d.open >= 0)):

@@ -27,13 +27,13 @@ def from_text(text):
 
 
 def lexemes(line):
-    """Return the tokens of one line and their columns, from 0."""
+    """Return the tokens of one line and their columns, counted from 0."""
     return [(m.group(), m.start()) for m in TOKEN.finditer(line) if m.lastgroup != "skip"]
 
 
 def original_column(original, changed, column):
-    """The column in the user's line of the token at `column` (from 1) of the line `changed`, which a preprocessor or
-    the translator wrote. The expansion of a macro is mapped to the macro's name."""
+    """Map the token at `column` (from 1) of the line `changed`, written by a preprocessor or the translator, to its
+    column in the user's line. Map the expansion of a macro to the macro's name."""
     ours, theirs = lexemes(changed), lexemes(original)
     at = next((i for i in reversed(range(len(ours))) if ours[i][1] < column), None)
     if at is None or not theirs:
@@ -49,7 +49,7 @@ def original_column(original, changed, column):
 
 
 class SourceMap:
-    """Maps positions in a text with line markers to the user's files. `texts` holds files that are not on disk."""
+    """A map from positions in a text with line markers to the user's files. `texts` holds files not on disk."""
 
     def __init__(self, text, texts=None):
         self.text = text
@@ -72,7 +72,7 @@ class SourceMap:
         return lines[number - 1] if 0 < number <= len(lines) else None
 
     def of_token(self, src, token):
-        """(file, line, column) of a token. `src` is the Source of this text."""
+        """Return (file, line, column) of a token. `src` is the Source of this text."""
         file, line, column = src.location(token).rsplit(":", 2)
         offset = src.starts[min(token, len(src.starts) - 1)]
         begin, end = self.text.rfind("\n", 0, offset) + 1, self.text.find("\n", offset)
@@ -87,7 +87,7 @@ class SourceMap:
         return column if original is None or original == changed else original_column(original, changed, column)
 
     def output_column(self, file, line, column):
-        """Return the column in the user's line for a position that a compiler reports in this text."""
+        """Return the column in the user's line for a position in this text that a compiler reported."""
         if self.physical is None:
             self.physical = physical_lines(self.text)
         changed = self.physical.get((file, line))
@@ -95,7 +95,7 @@ class SourceMap:
 
 
 def physical_lines(text):
-    """Map (file, line), as line markers count them, to the text of the line."""
+    """Map (file, line), as counted by line markers, to the text of the line."""
     found, file, number = {}, "<input>", 1
     for line in text.split("\n"):
         m = LINE_MARKER.match(line)
@@ -109,7 +109,7 @@ def physical_lines(text):
 
 
 def render(diagnostics, positions=None, limit=5):
-    """At most `limit` diagnostics as text, each with its line and a caret."""
+    """Format at most `limit` diagnostics as text, each with its line and a caret."""
     out = []
     for d in diagnostics[:limit]:
         out.append(str(d))

@@ -9,13 +9,13 @@ from .rules import rule
 
 
 def kernels(unit):
-    """Return the definitions of kernels. Declarations are skipped, since they may omit attributes."""
+    """Return the definitions of kernels. Skip declarations, because they may omit attributes."""
     return [f for f in unit.tree.definitions if f.entry == "kernel"]
 
 
 @rule
 def only_compute(unit):
-    """5.1: vertex, fragment, mesh and object functions are valid Metal, but only compute kernels can run here."""
+    """5.1: vertex, fragment, mesh, and object functions are valid Metal, but only compute kernels can run here."""
     for f in unit.tree.functions:
         if f.entry and f.entry != "kernel":
             yield f.name, f"{f.entry} functions are not supported here: only compute kernels are"
@@ -47,7 +47,7 @@ def kernel_is_free_function(unit):
     for f in kernels(unit):
         if f.in_class:
             yield f.name, f"kernel function '{unit.name(f)}' cannot be a member function"
-        elif not f.template:  # templates may differ in their parameters
+        elif not f.template:  # templates with the same name may differ in their parameters
             key = f.scope, unit.name(f)
             if key in seen:
                 yield f.name, (f"kernel function '{unit.name(f)}' is already defined: kernels cannot be overloaded "
@@ -56,7 +56,7 @@ def kernel_is_free_function(unit):
 
 
 def declared_in(unit, function):
-    """Names of a function's parameters and local variables: `F f;`, `auto& f = …`, `Op<T> f(…)`."""
+    """Return the names of a function's parameters and local variables: `F f;`, `auto& f = …`, `Op<T> f(…)`."""
     src = unit.src
     for i in range(function.open, function.end):
         if src.kinds[i] == "word":

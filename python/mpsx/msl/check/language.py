@@ -1,7 +1,7 @@
 """C++ features that Metal lacks: Metal Shading Language Specification, section 1.5.4 unless a rule says otherwise.
 
-The specification and this check allow lambdas (since Metal 3.2), recursion in compute functions (since 2.4) and
-function pointers (since 2.3). The check also allows `if constexpr`, structured bindings, fold expressions, unions and
+The specification and this check allow lambdas (since Metal 3.2), recursion in compute functions (since 2.4), and
+function pointers (since 2.3). The check also allows `if constexpr`, structured bindings, fold expressions, unions, and
 base classes, because published kernels and Metal's own library use them, although 1.5.4 lists unions and base classes
 as unavailable."""
 
@@ -37,7 +37,8 @@ def unsupported_features(unit):
 
 @rule
 def noexcept_operator(unit):
-    """1.5.4: the operator is not available. Published kernels use the specifier after a parameter list."""
+    """1.5.4: the operator is not available. The specifier after a parameter list is accepted, since published kernels
+    use it."""
     for i, _ in unit.find("noexcept"):
         if unit.src.texts[i - 1] in ("(", "=", ",", "!", "&&", "||", "return", "{", "<"):
             yield i, "'noexcept' is not supported in Metal (the noexcept operator, section 1.5.4)"
@@ -104,8 +105,8 @@ def function_named_main(unit):
 
 @rule
 def static_locals(unit):
-    """4: static variables are in the constant address space. Apple's compiler rejects static local variables unless
-    they are constexpr or constant."""
+    """4: static variables are in the constant address space. Apple's compiler rejects static local variables that are
+    neither constexpr nor constant."""
     src = unit.src
     for f in unit.tree.definitions:
         for d in unit.tree.locals(f):

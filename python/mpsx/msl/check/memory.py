@@ -1,5 +1,5 @@
-"""Address spaces in declarations: Metal Shading Language Specification, section 4. A compiler checks expressions that
-mix address spaces, see address_spaces.py."""
+"""Address spaces in declarations: Metal Shading Language Specification, section 4. address_spaces.py checks expressions
+that mix address spaces, with clang."""
 
 from ..declarations import ADDRESS_SPACES, CLASS, VARIABLE
 from .rules import rule
@@ -15,7 +15,7 @@ def with_space(unit):
 
 
 def is_known_type(unit, base, template, opaque):
-    """Return whether `base` is certainly a type without an address space of its own."""
+    """Return whether `base` is known to be a type without an address space of its own."""
     name = base.replace("metal :: ", "")
     known = name in BUILTIN or set(name.split()) <= BUILTIN or name in unit.tree.classes or name in unit.tree.aliases
     return known and name not in template and name not in opaque
@@ -23,7 +23,7 @@ def is_known_type(unit, base, template, opaque):
 
 @rule
 def program_scope_is_constant(unit):
-    """4, 4.2: variables at program scope, and static members, live in the constant address space."""
+    """4, 4.2: variables at program scope and static members are in the constant address space."""
     src = unit.src
     for v in unit.tree.variables:
         words = src.texts[v.begin : v.name]
@@ -32,7 +32,7 @@ def program_scope_is_constant(unit):
         p = declarator(src, v.begin, v.declarator_end)
         if "constant" in words and not p.pointers:
             continue
-        if p.pointers and "constant" in src.texts[p.pointers[-1] : v.name]:  # a pointer that is itself constant
+        if p.pointers and "constant" in src.texts[p.pointers[-1] : v.name]:  # the pointer itself is constant
             continue
         if "using" in words or "friend" in words or not p.base:
             continue
@@ -47,7 +47,7 @@ def constants_are_initialized(unit):
         words = unit.src.texts[v.begin : v.name]
         if "constant" not in words or (v.in_class and "static" not in words) or "extern" in words:
             continue
-        if unit.src.texts[v.name - 1] == "::":  # the definition of a static member, which is initialized in the class
+        if unit.src.texts[v.name - 1] == "::":  # a static member's definition; its initializer is in the class
             continue
         if declarator(unit.src, v.begin, v.declarator_end).pointers:
             continue
@@ -98,8 +98,8 @@ def threadgroup_variables(unit):
 
 @rule
 def pointers_have_a_space(unit):
-    """4: pointers and references are declared with an address space. It may also come from a template argument, an
-    alias or auto, so those pass."""
+    """4: pointers and references are declared with an address space. Template arguments, aliases, and auto may supply
+    the address space, so accept all of them."""
     src, opaque = unit.src, with_space(unit)
 
     def missing(p, template):
@@ -132,7 +132,7 @@ def pointers_have_a_space(unit):
     types = BUILTIN | set(unit.tree.classes)
     for f in unit.tree.definitions:
         inside = [(d.body, d.end) for d in unit.tree.locals(f) if d.kind == CLASS]
-        # `type * name =` at the start of a statement is a declaration, since a type cannot be multiplied.
+        # `type * name =` at the start of a statement is a declaration, because a type cannot be multiplied.
         for star, _ in unit.find("*", "&", within=f.body_range):
             first = star - 1
             while src.texts[first - 1] in SPECIFIERS:

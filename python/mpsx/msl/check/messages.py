@@ -1,12 +1,12 @@
-"""Rewrites compiler errors about translated C++ in Metal's terms: with the user's file, line and column, with types as
-Metal spells them, and without the surrounding C++."""
+"""Rewrite compiler errors about translated C++ in Metal's terms: with the user's file, line, and column, with Metal's
+names of types, and without the surrounding C++."""
 
 import os
 import re
 
 from .diagnostic import Diagnostic, SourceMap
 
-# Flags that make a compiler's output easy to parse: for g++, and for clang.
+# Flags that make a compiler's output easy to parse: those of g++, and clang's.
 FLAGS = ["-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fno-elide-type"]
 CLANG_FLAGS = ["-fno-color-diagnostics", "-fno-caret-diagnostics", "-fno-elide-type", "-ferror-limit=20"]
 LINE = re.compile(
@@ -36,7 +36,7 @@ REWORDED = [(re.compile(pattern), text) for pattern, text in [
 
 
 def metal_terms(text):
-    """`text` with types and names as the user knows them."""
+    """Return `text` with types and names as the user knows them."""
     text = re.sub(r"[‘’]", "'", text)
     text = re.sub(r"\bmetal::k_\w+::", "", text)
     text = (
@@ -59,8 +59,8 @@ def metal_terms(text):
 
 
 def parse(stderr, files):
-    """[position, text] of every error. If the error is not in a user's file, the position is the first one in such a
-    file that clang's notes name after the error, or that g++'s context names before it."""
+    """Return [position, text] of every error. For an error outside the user's files, the position is the first one in a
+    user's file among clang's notes after the error, or in g++'s context before it."""
     found, required = [], None
     for raw in stderr.split("\n"):
         m = LINE.match(raw)
@@ -84,8 +84,8 @@ def parse(stderr, files):
 
 
 def explain(stderr, translated, texts=None):
-    """The Diagnostics of a failed compilation. `translated` is the C++ that was compiled, and `texts` maps the names of
-    files that are not on disk to their text. Empty if nothing in `stderr` is about the user's code."""
+    """Return the Diagnostics of a failed compilation. `translated` is the compiled C++, and `texts` maps the names of
+    files that are not on disk to their text. The result is empty if nothing in `stderr` is about the user's code."""
     positions = SourceMap(translated, texts)
     files = set(re.findall(r'^#line \d+ "([^"]+)"', translated, re.M))
     files -= {f for f in files if f.startswith("<") and f not in (texts or ())}

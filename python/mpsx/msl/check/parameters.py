@@ -42,14 +42,14 @@ def parameters(unit):
 
 
 def parameter_attributes(unit, names):
-    """(kernel, parameter, attribute) of the attributes with these names."""
+    """Yield (kernel, parameter, attribute) for the attributes with these names."""
     return [(f, p, a) for f, p in parameters(unit) for a in p.attributes if a.name in names]
 
 
 @rule
 def unknown_attributes(unit):
-    """Metal's compiler ignores an unknown attribute with a warning. A misspelled one is an error here, since the kernel
-    would run without it."""
+    """Metal's compiler ignores unknown attributes with a warning. Here a misspelled attribute is an error, because the
+    kernel would run without it."""
     src = unit.src
     for i in unit.index.get("[", ()):
         stop = src.attribute_end(i)
@@ -64,7 +64,7 @@ def unknown_attributes(unit):
 
 @functools.cache
 def misspelled(name):
-    """Return the known attribute that `name` differs from in a few letters, or None."""
+    """Return the known attribute that `name` is a misspelling of, or None."""
     limit = 0 if len(name) < 4 else min(3, 1 + len(name) // 8)
     near = ((edit_distance(name, known), known) for known in KNOWN if abs(len(known) - len(name)) <= limit)
     distance, known = min(near, default=(limit + 1, ""))
@@ -86,14 +86,14 @@ def edit_distance(a, b):
 
 @rule
 def attributes_of_other_stages(unit):
-    """5.2.3: a kernel's inputs are those of section 5.2.3.6."""
+    """5.2.3: a kernel accepts only the input attributes of section 5.2.3.6."""
     for _, _, a in parameter_attributes(unit, GRAPHICS - set(UNSUPPORTED) - set(MODIFIERS)):
         yield a.token, f"invalid '{a.name}' attribute for input declaration in a kernel function (section 5.2.3.6)"
 
 
 @rule
 def textures_and_samplers(unit):
-    """2.9, 2.10: textures, samplers and other opaque handles are valid Metal, but not supported here."""
+    """2.9, 2.10: textures, samplers, and other opaque handles are valid Metal, but not supported here."""
     for f, p in parameters(unit):
         word = p.base.split(" <")[0].split(" ")[-1]
         if word.startswith(HANDLES) and word not in unit.tree.classes:
@@ -119,7 +119,7 @@ def is_handle(p):
 
 @rule
 def parameters_have_a_source(unit):
-    """5.2.3.6: a parameter that is passed by value needs a position attribute."""
+    """5.2.3.6: a parameter passed by value needs a position attribute."""
     for _, p in parameters(unit):
         names = [a.name for a in p.attributes]
         known = any(n in POSITIONS or n in RESOURCES or n in GRAPHICS or misspelled(n) for n in names)
@@ -132,7 +132,7 @@ def parameters_have_a_source(unit):
 
 @rule
 def types_of_positions(unit):
-    """5.2.3.6, table 5.8: uint or ushort, or their vectors, by value."""
+    """5.2.3.6, table 5.8: position parameters are uint, ushort, or vectors of them, passed by value."""
     tree = unit.tree
     for f, p, a in parameter_attributes(unit, POSITIONS):
         allowed, base = POSITIONS[a.name].types, p.plain_type
@@ -174,7 +174,7 @@ def resource_indices(unit):
 
 @rule
 def repeated_attributes(unit):
-    """5.2: a declaration has an attribute once, and only one parameter of a kernel has a given position attribute."""
+    """5.2: a declaration has each attribute at most once, and so has a kernel each position attribute."""
     for f in kernels(unit):
         positions = set()
         for p in parameters_of(unit, f):
@@ -201,7 +201,8 @@ def pointers_to_shared_memory(unit):
 
 @rule
 def resources_are_pointers(unit):
-    """5.2.1: [[buffer]] is for device and constant pointers and references, [[threadgroup]] for threadgroup ones."""
+    """5.2.1: [[buffer]] is for pointers and references to device and constant memory, [[threadgroup]] for those to
+    threadgroup memory."""
     for f, p, a in parameter_attributes(unit, RESOURCES):
         words = {w for _, w in p.spaces}
         if is_handle(p) or len(RESOURCES.keys() & {b.name for b in p.attributes}) > 1:

@@ -1,4 +1,4 @@
-"""The rules of the check: functions of a Unit that yield (token, message) or (token, message, "warning")."""
+"""Registry of the check's rules: functions of a Unit that yield (token, message) or (token, message, "warning")."""
 
 import bisect
 
@@ -6,7 +6,7 @@ RULES = {}
 
 
 class Unit:
-    """A translation unit as rules see it: its tree, and its tokens by their text."""
+    """A translation unit for rules: its tree, and its tokens by their text."""
 
     def __init__(self, tree):
         self.tree, self.src, self.index = tree, tree.src, {}
@@ -14,7 +14,7 @@ class Unit:
             self.index.setdefault(t, []).append(i)
 
     def find(self, *texts, within=None):
-        """(token, text) of the tokens with one of `texts`, except for members after '.' or '->'."""
+        """Return (token, text) for each token whose text is in `texts`, except for members after '.' or '->'."""
         for t in texts:
             tokens = self.index.get(t, ())
             begin, end = within or (0, len(self.src))

@@ -1,4 +1,4 @@
-"""Parses the types in declarations."""
+"""A parser for the types in declarations."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ class Declarator:
     end: int
     attributes: list
     base: str  # the type without qualifiers and address spaces
-    spaces: list  # (token, word) of the address spaces of the outermost pointee, or of the object itself
+    spaces: list  # (token, word) for each address space of the outermost pointee, or of the object itself
     shape: str  # the outermost of "*", "&", "[" and "(", or ""
     name: int | None  # token
     pointers: list  # tokens of every * and &
@@ -56,7 +56,7 @@ class Declarator:
 
     @property
     def plain_type(self):
-        """The base without namespace, in its usual spelling."""
+        """The base type without its namespace, in its canonical spelling."""
         base = self.base.replace("metal :: ", "")
         return CANONICAL.get(base, base)
 

@@ -1,8 +1,8 @@
 """Code generation for CUDA: every thread of a threadgroup is a GPU thread, and every kernel is an entry point of PTX.
 
-The body is that of mode `simt`. The parameters of an entry point are the buffers in the order of their indices, an
-offset into dynamic shared memory for each [[threadgroup(n)]], and the grid (metal_stdlib/cuda/entry.h). The first lines
-of the C++ file describe what the loader needs to know and PTX does not contain."""
+The body is the same as in mode `simt`. The parameters of an entry point are the buffers in the order of their indices,
+an offset into dynamic shared memory for each [[threadgroup(n)]], and the grid (metal_stdlib/cuda/entry.h). The first
+line of the C++ file gives the loader the facts that PTX does not contain."""
 
 import json
 import re
@@ -14,19 +14,19 @@ SCALAR = re.compile(r"(bool|u?char|u?short|u?int|u?long|half|bfloat|float)([234]
 
 
 def resources(kernel, spaces):
-    """(index, position) of the resource parameters in these address spaces, sorted by index."""
+    """Return (index, position) of the resource parameters in these address spaces, sorted by index."""
     found = [(p.index, i) for i, p in enumerate(kernel.parameters) if p.space in spaces and p.shape]
     return sorted(found)
 
 
 class CudaEmitter(SimtEmitter):
-    """Generates the entry points of one C++ file."""
+    """Code generator for the entry points of one C++ file."""
 
     def __init__(self, unit, general):
         super().__init__(unit, general, every=True)
 
     def entry(self, symbol, instance):
-        # A separate kernel sets function constants, once per module instead of in every thread.
+        # A separate kernel sets function constants once per module, instead of in every thread.
         prologue, self.prologue = self.prologue, ""
         text = super().entry(symbol, instance)
         self.prologue = prologue
@@ -60,7 +60,7 @@ class CudaEmitter(SimtEmitter):
         if limit:
             limit = limit if limit.isdigit() else f"{entry}_limit"
             limit = f'extern "C" __attribute__((used)) const unsigned mpsx_limit_{symbol} = {limit};\n'
-        # Always inlined: in a function, clang would not know the address spaces of the arguments.
+        # Generate the body inline: inside a function, clang would not know the address spaces of the arguments.
         return (f'{limit}extern "C" __attribute__((nvptx_kernel)) void {symbol}('
                 f"{', '.join([*parameters, 'mpsx_cuda_grid grid'])}) {{\n"
                 "  mpsx_launch launch;\n  mpsx_threadgroup group;\n  mpsx_thread thread;\n"
@@ -85,7 +85,7 @@ class CudaEmitter(SimtEmitter):
 
 
 def symbols(instances):
-    """Return the names of the entry points. PTX allows no `<`, and the prefix avoids the names of C functions."""
+    """Return the names of the entry points. PTX allows no `<`, and the prefix avoids clashes with C functions."""
     found = []
     for instance in instances:
         symbol = "k_" + re.sub(r"\W", "_", instance.host_name)

@@ -1,14 +1,14 @@
 """Code generation for SIMT execution: the threads of a threadgroup run one by one, and the engine
 (src/driver/host/simt) switches between them where they synchronize.
 
-In mode `simt` every kernel runs this way. In mode `auto` a kernel becomes a loop as in wide mode if it only reads its
-position in the grid, or limits its threadgroups to one thread."""
+In mode `simt` every kernel runs this way. In mode `auto` a kernel that only reads its position in the grid, or that
+limits its threadgroups to one thread, becomes a loop as in wide mode."""
 
 from ..attributes import GRID, POSITIONS
 from ..declarations import ALIAS, CLASS, FUNCTION, walk
 from .wide import WideEmitter, position_attribute
 
-# Calls at which threads wait for each other.
+# Prefixes of functions in which threads wait for each other.
 SYNCHRONIZING = ("simd_", "quad_", "simdgroup_", "threadgroup_barrier", "__metal_simd_", "__metal_quad_",
                  "__metal_get_thread", "matmul2d", "convolution2d", "reduce_rows", "reduce_columns",
                  "cooperative_tensor", "get_destination_cooperative_tensor")
@@ -36,7 +36,7 @@ THREAD_VALUES = {
 
 
 class CallGraph:
-    """Finds what a kernel calls. Calls are matched by name, which may find functions that are not called."""
+    """The calls of kernels, matched by name. The graph may contain functions that are never called."""
 
     def __init__(self, unit):
         self.unit, self.src = unit, unit.src
@@ -60,8 +60,8 @@ class CallGraph:
         return self.src.texts[i]
 
     def callees(self, i):
-        """The bodies of what the word at token i names: of `A::f`, those within A if there are any, and of `f` those in
-        the class around it."""
+        """Return the bodies that the word at token i may name. Prefer the members of A for `A::f`, and the members of
+        the enclosing class for `f`."""
         src, found = self.src, self.bodies.get(self.src.texts[i], [])
         if len(found) < 2 or src.texts[i - 1] in (".", "->"):
             return found
@@ -76,14 +76,14 @@ class CallGraph:
         return [b for b in found if any(a[0] < b[0] and b[1] <= a[1] for a in around)] or found
 
     def reachable_words(self, name, body):
-        """Yield the words in a function and in everything it calls, directly or not."""
+        """Yield the words in a function and in everything that it calls, directly or indirectly."""
         src, todo, seen, done = self.src, [body], set(), set()
         while todo:
             for i in range(*todo.pop()):
                 word = src.texts[i]
                 if src.kinds[i] != "word":
                     continue
-                if word not in seen:   # the function's own name too, which a function of Metal may have
+                if word not in seen:   # including the function's own name, which a Metal function may share
                     seen.add(word)
                     yield word
                 if word in self.bodies and word != name:
@@ -92,12 +92,12 @@ class CallGraph:
                     todo += more
 
     def mentions(self, kernel, prefixes):
-        """Return whether the kernel, or what it calls, contains a word with one of the prefixes."""
+        """Return whether the kernel, or a function that it calls, contains a word with one of the prefixes."""
         return any(word.startswith(prefixes) for word in self.reachable_words(kernel.name, kernel.body))
 
 
 class SimtEmitter(WideEmitter):
-    """Generates SIMT entry points: for all kernels if `every` is true, else for those that need it."""
+    """Code generator for SIMT entry points: of all kernels if `every` is true, else of the kernels that need it."""
 
     def __init__(self, unit, general, every):
         super().__init__(unit, general)
@@ -114,7 +114,7 @@ class SimtEmitter(WideEmitter):
         return self.calls.mentions(kernel, (*SYNCHRONIZING, "threadgroup"))
 
     def simt_plan(self, kernel):
-        """None for a kernel that is a loop, otherwise whether its threads need fibers because they synchronize."""
+        """Return None for a kernel that becomes a loop, else whether its threads synchronize and so need fibers."""
         if kernel.token not in self.uses_fibers:
             simt = self.is_simt(kernel)
             self.uses_fibers[kernel.token] = self.calls.mentions(kernel, SYNCHRONIZING) if simt else None

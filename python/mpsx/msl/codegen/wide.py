@@ -1,14 +1,14 @@
 """Code generation for wide mode: a threadgroup is one thread, and the compiler vectorizes loops over or in threads.
 
-The entry point of a kernel that only reads its position in the grid loops over threads. That of a kernel that uses
-threadgroups in any way loops over threadgroups of one thread."""
+If a kernel only reads its position in the grid, its entry point loops over threads. If a kernel uses threadgroups in
+any way, its entry point loops over threadgroups of one thread."""
 
 import re
 
 from ..attributes import COUNT, GRID, POSITIONS
 from ..passes.threadgroup_memory import size_constant, size_reference
 
-# The loop variables give the position in the grid. In a threadgroup of one thread, indices are 0 and counts are 1.
+# Positions in the grid come from the loop variables. In a threadgroup of one thread, indices are 0 and counts are 1.
 POSITION_FIELDS = ("thread_position_in_grid", "threadgroup_position_in_grid")
 EXTENT_FIELDS = ("threads_per_grid", "threadgroups_per_grid")
 GROUP_WORDS = ("simd_", "quad_", "threadgroup", "simdgroup_")
@@ -38,7 +38,7 @@ def uses_atomics(src, kernel):
 
 
 def argument(src, kernel, i, p):
-    """Return the declaration before the loops (may be empty) and the expression of an argument."""
+    """Return the declaration to emit before the loops (possibly empty) and the expression for an argument."""
     if p.space == "constant" and p.shape == "&":
         get = "value_or_zero" if "function_constant" in p.attributes else "value"
         return f"const auto a{i} = mpsx::{get}<S::at<{i}>>(args[{p.index}]);", f"a{i}"
@@ -61,8 +61,8 @@ def position_attribute(src, kernel, p):
 
 
 class WideEmitter:
-    """Generates the entry points and the kernel table of one C++ file. `general`: the source is at global scope, where
-    a local variable of an entry point may shadow a kernel."""
+    """Code generator for the entry points and the kernel table of one C++ file. `general`: the source is at global
+    scope, where a local variable of an entry point may shadow a kernel."""
 
     def __init__(self, unit, general):
         self.src, self.general = unit.src, general
@@ -70,7 +70,7 @@ class WideEmitter:
         self.constants, self.prologue = [], ""
 
     def plan(self, kernel):
-        """Return the parts that the entry points of a kernel's instances share: declarations and the loop."""
+        """Return the code that the entry points of a kernel's instances share: declarations and the loop."""
         if kernel.token not in self.plans:
             groups = is_group_kernel(self.src, kernel)
             pairs = [argument(self.src, kernel, i, p) for i, p in enumerate(kernel.parameters)]
@@ -108,13 +108,13 @@ class WideEmitter:
 
     @staticmethod
     def scoped(body, instance):
-        """`body` inside the namespaces of the kernel."""
+        """Wrap `body` in the namespaces of the kernel."""
         for scope in reversed(instance.scope):
             body = f"namespace {scope} {{\n{body}}}\n"
         return body
 
     def entries(self, instances, module):
-        """Return the entry points, to be put in the namespace of the translated source."""
+        """Return the entry points, for the namespace of the translated source."""
         self.constants = module.constants
         setters = "".join(f" {s}();" for s in module.setters)
         text = ("static inline void mpsx_set_constants(const mpsx_launch* launch) "
@@ -132,12 +132,12 @@ class WideEmitter:
 
     @staticmethod
     def record_constants(symbol, instance):
-        """Return the constants in the record that the C++ compiler computes."""
+        """Return the constants of the kernel record that the C++ compiler computes."""
         return size_constant(symbol, instance) + WideEmitter.thread_limit(symbol, instance)
 
     @staticmethod
     def thread_limit(symbol, instance):
-        """Return the limit on threads, if it depends on template arguments."""
+        """Return the thread limit, if it depends on template arguments."""
         kernel = instance.kernel
         if not kernel.max_threads or kernel.max_threads.isdigit():
             return ""
@@ -154,7 +154,7 @@ class WideEmitter:
         return prefix + "".join(f"{s}::" for s in instance.scope if s) + symbol
 
     def record_text(self, instance, unit, entry, thread_entry, fibers, prefix):
-        """Return an mpsx_kernel_record."""
+        """Return the initializer of an mpsx_kernel_record."""
         buffers = max((p.index + 1 for p in instance.kernel.parameters if p.space in ("device", "constant")), default=0)
         threads = instance.kernel.max_threads or "1024"
         if not threads.isdigit():

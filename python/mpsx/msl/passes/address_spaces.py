@@ -1,4 +1,4 @@
-"""Removes address spaces and attributes, which C++ does not have, and spells literals as C++ does."""
+"""Remove address spaces and attributes, which C++ lacks, and convert literals to C++."""
 
 from ..declarations import NAMESPACE
 from .literals import literal
@@ -8,7 +8,7 @@ KEPT_ATTRIBUTES = {"maybe_unused", "nodiscard", "fallthrough", "likely", "unlike
 
 
 def specifiers_end(src, i):
-    """Return the end of the declaration specifiers that token i belongs to: where * & ; = , ( { or ) follows."""
+    """Return the end of the declaration specifiers around token i, the first of * & ; = , ( { and ) after it."""
     depth, j = 0, i
     while j < len(src):
         t = src.texts[j]
@@ -23,28 +23,29 @@ def specifiers_end(src, i):
 
 
 def constant_replacement(src, i, depth):
-    """Return the replacement of `constant` at token i; `depth` counts the brackets around it."""
-    if src.texts[i + 1] == ":":   # qualifies the object of a constructor
+    """Return the replacement for `constant` at token i; `depth` is the number of brackets around it."""
+    if src.texts[i + 1] == ":":   # after a constructor's parameters: qualifies `this`
         return ""
     begin = i
     while begin and src.texts[begin - 1] in ("static", "constexpr", "const", "inline", "extern"):
         begin -= 1
     end = specifiers_end(src, i)
     words = src.texts[begin:i] + src.texts[i + 1:end]
-    if src.texts[i - 1] == "*":   # constant half* constant table: the pointer itself is constant
+    if src.texts[i - 1] == "*":   # in `constant half* constant table` the pointer itself is constant
         return "const"
     pointer = src.texts[end] in ("*", "&") or src.texts[end:end + 2] in (["(", "*"], ["(", "&"])
-    # constexpr makes a variable const, but not what a pointer points to.
+    # constexpr makes a variable const, but not the pointee of a pointer.
     const = "" if "const" in words or ("constexpr" in words and not pointer) else "const"
     variable = depth == 0 and src.texts[end] not in ("*", "&", ")", ",", ">", "(")
-    variable = variable and src.texts[end - 2] != "::"   # not the definition of a member outside its class
+    variable = variable and src.texts[end - 2] != "::"   # exclude definitions of members outside their class
     if not variable:
         return const
     return " ".join(filter(None, ["" if "static" in words else "static", const]))
 
 
 def is_variable(src, i):
-    """Whether the address space at token i is that of a variable, not of a pointee, an alias or a member function."""
+    """Return whether the address space at token i applies to a variable, not a pointee, an alias, or a member
+    function."""
     end = specifiers_end(src, i)
     qualifiers = ("const", "volatile", "noexcept")
     return (src.texts[i - 1] not in (*qualifiers, "=", "typedef")
@@ -54,8 +55,8 @@ def is_variable(src, i):
 
 
 def lower_address_spaces(src, unit, done, shared):
-    """The pass. `done` has the tokens that other passes have dealt with, among them those of threadgroup variables if
-    the threads of a threadgroup are `shared`."""
+    """Run the pass. Skip the tokens in `done`, which other passes have replaced. If threads share threadgroup memory
+    (`shared`), `done` includes all threadgroup variables."""
     braces = {brace for d in unit.of_kind(NAMESPACE) for brace in (d.body, src.match[d.body])}
     around, i = [], 0   # the open brackets, except those of namespaces
     while i < len(src):

@@ -1,7 +1,7 @@
-"""Lowers `c ? a : b` where a or b is half or bfloat.
+"""Lower `c ? a : b` where a or b is half or bfloat.
 
-These types are classes here, and C++ rejects operands that convert to each other's type in both directions, as half and
-float do. The pass wraps the operands and unwraps the result: see src/metal_stdlib/conditional.h."""
+half and bfloat are classes here, and C++ rejects operands that convert to each other's type in both directions, such as
+half and float. The pass wraps the operands and unwraps the result; see src/metal_stdlib/conditional.h."""
 
 import re
 
@@ -26,7 +26,7 @@ def begins_type(src, i):
 
 
 def angle_pairs(src, templates):
-    """Map every '<' and '>' around template arguments to its partner. `templates`: names of templates."""
+    """Map every '<' and '>' around template arguments to its partner. `templates` contains names of templates."""
     pairs = {}
     for i, t in enumerate(src.texts):
         if t != "<" or i == 0 or src.kinds[i - 1] != "word" or i in pairs:
@@ -82,7 +82,8 @@ def condition_begin(src, pairs, question):
 
 
 def operand_end(src, pairs, i, stops):
-    """Return the token after the operand that begins at token i. It ends at one of `stops`, or at a closing bracket."""
+    """Return the token after the operand that begins at token i. The operand ends at one of `stops`, or at a closing
+    bracket."""
     nested, begin = 0, i
     while i < len(src):
         t = src.texts[i]
@@ -103,7 +104,7 @@ def operand_end(src, pairs, i, stops):
 
 
 def is_pointer_literal(src, begin, end):
-    """Return whether an operand is a string or nullptr, which no half can be mixed with."""
+    """Return whether an operand is a string or nullptr, which cannot be mixed with half."""
     return end == begin + 1 and (src.kinds[begin] == "string" or src.texts[begin] == "nullptr")
 
 

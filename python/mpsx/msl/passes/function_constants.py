@@ -1,7 +1,7 @@
-"""Lowers function constants (MSL specification 3.2, section 5.8.1).
+"""Lower function constants (MSL specification 3.2, section 5.8.1).
 
-A function constant becomes a thread-local variable. The entry point sets it from the values that the pipeline was
-created with, followed by the program-scope constants whose initializers depend on it."""
+A function constant becomes a thread-local variable. The entry point sets it from the values given at pipeline creation,
+and then sets the program-scope constants whose initializers depend on it."""
 
 import re
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ class FunctionConstant:
     name: str        # qualified
     index: int
     type: str
-    is_queried: bool   # is_function_constant_defined names it, and so it needs no value
-    names: set       # its name and those of the constants that depend on it
+    is_queried: bool   # the source passes it to is_function_constant_defined, so it needs no value
+    names: set       # its name, and the names of the constants that depend on it
 
     @property
     def plain(self):
@@ -25,8 +25,8 @@ class FunctionConstant:
 
 
 class FunctionConstants:
-    """The pass over one Source. After `run`, `constants` has the function constants, `setters` the functions that set
-    them and their dependents, in order, and `done` the tokens that no other pass may edit."""
+    """The pass over one Source. After `run`, `constants` contains the function constants, `setters` the functions that
+    set them and their dependents, in order, and `done` the tokens that no other pass may edit."""
 
     def __init__(self, src, module):
         self.src, self.module = src, module

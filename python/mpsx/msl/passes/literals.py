@@ -1,4 +1,4 @@
-"""Floating-point literals: in Metal no suffix means float, h half and bf bfloat."""
+"""Floating-point literals. In Metal a literal without a suffix is a float; the suffix h means half, and bf bfloat."""
 
 import re
 
@@ -8,7 +8,7 @@ HALF_INTEGER = re.compile(r"(?P<value>\d+)(?P<suffix>[hH])$")
 
 
 def literal(text):
-    """Return a number as C++ spells it."""
+    """Convert a number to its C++ spelling."""
     m = FLOAT.match(text) or HALF_INTEGER.match(text)
     if not m:
         return text

@@ -1,9 +1,9 @@
-"""Removes overloads that differ only in address spaces. A CPU has one kind of memory, so one of them is enough.
+"""Remove overloads that differ only in address spaces. A CPU has one kind of memory, so one overload is enough.
 
     void load(device T* p), void load(threadgroup T* p), operator T() const device, struct element<thread T*>
 
-The first function stays, since only the kind of memory distinguishes it from the others. Class specializations that
-differ only in address spaces must have identical bodies."""
+Keep the first function: overloads that differ only in the kind of memory are assumed to do the same. Class
+specializations that differ only in address spaces must have identical bodies."""
 
 import bisect
 import functools
@@ -22,7 +22,7 @@ BUILTIN = {"int", "char", "short", "long", "float", "half", "bool", "void", "uns
 
 
 def normalized(src, begin, end):
-    """Tokens as text without address spaces and attributes, with `const` before the type that it qualifies."""
+    """Return tokens as text without address spaces and attributes, with `const` before the type that it qualifies."""
     words, chunk, i = [], [], begin
 
     def flush(t=""):
@@ -66,18 +66,18 @@ def parameter_type(src, begin, end):
     named = (len(types) > 1 and src.kinds[last] == "word" and src.texts[last - 1] != "::"
              and src.texts[last] not in BUILTIN)
     text = normalized(src, begin, last if named else stop) + brackets
-    by_reference = re.fullmatch(r"const ([\w :<>,]+?) &", text)   # equivalent to passing by value
+    by_reference = re.fullmatch(r"const ([\w :<>,]+?) &", text)   # treat a const reference like a value
     return by_reference[1] if by_reference else text
 
 
 def function_key(src, d):
-    """Return a key that two functions share if they differ only in address spaces."""
+    """Return a key that is equal for functions that differ only in address spaces."""
     close = src.match[d.open]
     stop = close + 1
     while stop < d.end and src.texts[stop] not in ("{", ";", ":", "="):
         stop += 1
     qualifiers = normalized(src, close + 1, stop)
-    if d.in_class and src.texts[d.name] == d.scope[-1].partition("@")[0]:   # a constructor is never const
+    if d.in_class and src.texts[d.name] == d.scope[-1].partition("@")[0]:   # constructors have no qualifiers in C++
         qualifiers = ""
     return (d.scope, normalized(src, d.begin, d.open), *(parameter_type(src, *p) for p in d.parameters), qualifiers)
 
@@ -100,8 +100,9 @@ def remove_duplicates(src, unit):
         if first is d or address_spaces(src, first) == address_spaces(src, d):
             continue
         if d.kind == CLASS and normalized(src, first.body, first.end) != normalized(src, d.body, d.end):
-            raise src.error(d.begin, f"'{src.span(d.begin, d.body)}' and the one at {src.location(first.begin)} differ "
-                            "in address spaces only, which a CPU does not distinguish, but their bodies differ")
+            raise src.error(d.begin, f"'{src.span(d.begin, d.body)}' differs from the one at "
+                            f"{src.location(first.begin)} only in address spaces, which do not exist on a CPU, but the "
+                            "bodies differ")
         src.replace(d.begin, d.end)
 
 
@@ -113,8 +114,8 @@ def library_names():
 
 
 def suppress_argument_lookup(src, unit):
-    """`max(x)` becomes `(max)(x)` where the source has its own template of that name. C++ would also look in the
-    namespaces of the arguments, where bfloat and the vectors are classes; in Metal they are built-in types."""
+    """Turn `max(x)` into `(max)(x)` if the source has its own template of that name. In C++, argument-dependent lookup
+    would also find the Metal library's `max`, because bfloat and the vectors are classes, not built-in types."""
     own = {}
     for d in unit.functions:
         if not d.in_class and src.texts[d.begin] == "template" and src.texts[d.name] in library_names():

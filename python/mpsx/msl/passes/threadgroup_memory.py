@@ -1,7 +1,7 @@
-"""Lays out threadgroup memory: lowers threadgroup variables, and computes how much of it a kernel declares.
+"""Lay out threadgroup memory: lower threadgroup variables, and compute how many bytes a kernel declares.
 
-The size may depend on template parameters and on constants of the kernel's body, so the C++ compiler computes it: a
-constexpr function with the kernel's template parameters and those constants follows the kernel."""
+The size may depend on template parameters and on constants in the kernel's body, so the C++ compiler computes it, in a
+constexpr function after the kernel that repeats the template parameters and constants."""
 
 import re
 
@@ -9,7 +9,7 @@ from ..declarations import ADDRESS_SPACES, ENUM, VARIABLE
 from ..parser import declarators
 from .literals import literal
 
-CONSTANTS = ("constexpr", "const", "using", "typedef", "enum", "constant", "static")   # begin what a size may need
+CONSTANTS = ("constexpr", "const", "using", "typedef", "enum", "constant", "static")   # of declarations for a size
 SIZE_FUNCTION = "mpsx_threadgroup_bytes_of_"
 
 
@@ -51,7 +51,7 @@ def declared_names(src, d):
 
 
 def size_statement(src, block, d, v):
-    """C++ that adds the size of one variable to `bytes`, after the declarations that its type needs."""
+    """Return C++ that adds the size of one variable to `bytes`, after the declarations that its type uses."""
     bounds = [t for a, b in v.bounds for t in range(a, b)]
     kind = type_tokens(src, d)
     needed = words(src, [*kind, *bounds])
@@ -59,7 +59,7 @@ def size_statement(src, block, d, v):
               if c.end <= d.begin and src.texts[c.begin] in CONSTANTS and "threadgroup" not in src.texts[c.begin:c.end]]
     kept, depths = "", []
     for depth, c in reversed(before):
-        if declared_names(src, c) & needed:   # an inner block may shadow a name of an outer one
+        if declared_names(src, c) & needed:   # nested braces, because an inner block may shadow a name
             brace = "{ " if depths and depths[-1] != depth else ""
             kept = f"{cpp(src, range(c.begin, c.end))} {brace}{kept}"
             depths += [depth] if depth not in depths else []
@@ -70,7 +70,7 @@ def size_statement(src, block, d, v):
 
 
 def declare_sizes(src, module):
-    """Write the function that computes the size after each kernel that declares threadgroup variables."""
+    """Insert a function that computes the size after each kernel that declares threadgroup variables."""
     for kernel in module.kernels.values():
         kernel.threadgroup_variables = tuple(threadgroup_variables(src, module.unit, kernel.declaration))
         if not kernel.threadgroup_variables:
@@ -85,7 +85,8 @@ def declare_sizes(src, module):
 
 
 def size_constant(symbol, instance):
-    """The constant with the size of an instance, declared beside its entry point; empty without threadgroup memory."""
+    """Return the declaration of a constant with the size of an instance, for its entry point; "" if there are no
+    threadgroup variables."""
     if not instance.kernel.threadgroup_variables:
         return ""
     path, name, arguments = re.fullmatch(r"((?:\w* ?:: )*)(\w+)(.*)", instance.expression).groups()
@@ -93,13 +94,13 @@ def size_constant(symbol, instance):
 
 
 def size_reference(entry, instance):
-    """Return the size in the kernel's record; `entry` is the qualified name of the entry point."""
+    """Return the expression of the size in the kernel's record; `entry` is the qualified name of the entry point."""
     return f"{entry}_bytes" if instance.kernel.threadgroup_variables else "0"
 
 
 def share_variables(src, unit):
-    """Turn threadgroup variables into references to memory that the threads of a group share: `threadgroup float
-    a[32], b;` becomes typedefs, followed by references of those types. Returns the tokens that are dealt with."""
+    """Turn threadgroup variables into references to memory that the threads of a threadgroup share: `threadgroup float
+    a[32], b;` becomes typedefs, followed by references of these types. Return the replaced tokens."""
     key, done = 0, set()
     for function in unit.definitions:
         if "threadgroup" not in src.texts[function.body:function.end]:
@@ -126,7 +127,7 @@ def share_variables(src, unit):
 
 
 def drop_alignment(src, tokens):
-    """Remove alignment specifiers: the engine aligns all variables, and a typedef accepts no alignas."""
+    """Remove alignment specifiers. The engine aligns all variables, and a typedef accepts no alignas."""
     for i in tokens:
         if src.specifier_end(i) > i:
             src.replace(i, src.specifier_end(i))

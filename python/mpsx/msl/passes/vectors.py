@@ -1,4 +1,4 @@
-"""Lowers what C++ cannot express of Metal's vectors: swizzles of swizzles, swizzles as values, components in constant
+"""Lower vector syntax that C++ cannot express: swizzles of swizzles, swizzles as values, components in constant
 expressions, and short initializer lists."""
 
 import re
@@ -15,7 +15,7 @@ def swizzle_letters(word):
 
 
 def compose_swizzles(src):
-    """`a.rgb.zy` becomes `a.bg`: the C++ swizzles have no swizzles of their own."""
+    """Turn `a.rgb.zy` into `a.bg`, because the C++ swizzles have no swizzles of their own."""
     i = 1
     while i + 2 < len(src):
         first = src.texts[i]
@@ -35,8 +35,8 @@ def compose_swizzles(src):
 
 
 def convert_swizzles(src, done):
-    """Append a call that converts to a vector to every swizzle that is read: `auto q = v.xy; q.x`, `f(v.xy)`. Skips
-    names that a class of the source has as members, and the tokens `done`, which are vectors already."""
+    """Append a call that converts to a vector to every swizzle that is read: `auto q = v.xy; q.x`, `f(v.xy)`. Skip
+    names that are class members in the source, and the tokens `done`, which are already vectors."""
     own = {t for i, t in enumerate(src.texts) if src.kinds[i] == "word" and src.texts[i - 1] not in (".", "->")}
     for i in range(1, len(src) - 1):
         t = src.texts[i]
@@ -46,11 +46,11 @@ def convert_swizzles(src, done):
 
 
 def index_constant_components(src, unit):
-    """In constant expressions, turns `v.y` into `v[1]` and `v.zx` into a subscript by both, and returns the tokens. C++
-    lets a constant expression read only the active member of a union, which is the array of components. Where a class
-    of the source has a member of that name, this applies only to operands that are certainly vectors."""
+    """In constant expressions, turn `v.y` into `v[1]` and `v.zx` into a subscript by both indices; return the tokens. A
+    C++ constant expression can read only the active member of a union, here the array of components. If a class of the
+    source has a member with the swizzle's name, convert only operands that are known to be vectors."""
     read = set()
-    # The type of `v.y` is a component's, that of `v[1]` a reference.
+    # Skip decltype: `v.y` has the component type, but `v[1]` is a reference.
     types = {j for i, word in enumerate(src.texts) if word == "decltype" for j in range(i, src.match[i + 1])}
     members = {src.texts[i] for d in unit.of_kind(CLASS) for i in range(d.body, d.end)
                if src.kinds[i] == "word" and src.texts[i - 1] not in (".", "->")}
@@ -72,7 +72,7 @@ def index_constant_components(src, unit):
 
 
 def _is_vector(src, i):
-    """Return whether the expression that ends at token i is a vector, as far as its own tokens show."""
+    """Return whether the tokens of the expression that ends at token i show that it is a vector."""
     while src.texts[i] == "]":
         i = src.match[i] - 1
     if src.texts[i] == ")":
@@ -81,7 +81,8 @@ def _is_vector(src, i):
 
 
 def _constant_expressions(src):
-    """Token ranges: constexpr variables and functions, conditions of `if constexpr`, static assertions."""
+    """Yield the token ranges of constexpr variables and functions, conditions of `if constexpr`, and static
+    assertions."""
     for i, word in enumerate(src.texts):
         if src.kinds[i] != "word" or word not in ("constexpr", "static_assert"):
             continue
@@ -100,7 +101,7 @@ def _constant_expressions(src):
 
 
 def complete_initializers(src):
-    """`uint4 v = {a, b};` becomes a call that fills in the missing components."""
+    """Turn `uint4 v = {a, b};` into a call that fills in the missing components."""
     for i, t in enumerate(src.texts):
         if t != "{" or src.texts[i - 1] != "=" or src.kinds[i - 2] != "word" or not VECTOR.match(src.texts[i - 3]):
             continue
