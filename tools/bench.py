@@ -5,14 +5,14 @@
     python tools/bench.py --only softmax --only layer_norm
     python tools/bench.py --section overhead       microseconds per call on ten elements
     python tools/bench.py --section demo training --json steps.json
-    python tools/bench.py --section breadth --sizes 1e5 --threads 1        250 more operators, in one layout
+    python tools/bench.py --section breadth --sizes 1e5 --threads 1        250 more operators, each in one layout
     python tools/bench.py --section models --only resnet50 --threads 2     published sizes (2 minutes per model)
     python tools/bench.py --section memory --only bert                     peak memory of one process per device, in KiB
     python tools/bench.py --sizes 1e5 --dtypes f32 bf16 --threads 1 --csv ops.csv --plot ops.png
     MPSX_DRIVER=cuda python tools/bench.py --against cuda                  on an NVIDIA GPU (bench/gpu.py; 4 minutes)
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --section models     models on the GPU (bench/gpu_models.py)
 
-A ratio is mpsx's time over PyTorch's: below 1 mpsx is faster. bench/host.py describes the measurement on the CPU.
+Ratios are mpsx's time divided by PyTorch's; below 1 mpsx is faster. bench/host.py describes the measurement on the CPU.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 
     python tools/dev.py build                 configure and build into build/dev
     python tools/dev.py run -- python -m pytest tests/ops/norm/test_softmax.py
-    python tools/dev.py build --isas all      build all kernel libraries, not just this machine's
+    python tools/dev.py build --isas all      build all kernel libraries, not only this machine's
     python tools/dev.py run --metal -- …      use MPSX_DRIVER=metal on an emulated Metal (Linux)
 
-build/dev/site has the package as links to its sources, and the metadata through which `import torch` finds it.
-MPSX_DRIVER=simt compiles its kernels on first use.
+build/dev/site contains the package as links to its sources, and the metadata that lets `import torch` find it. With
+MPSX_DRIVER=simt the kernels are compiled on first use.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The op-support matrix: how each operator of PyTorch's OpInfo database runs, by dtype and direction.
+"""Measure the op-support matrix: how each operator of PyTorch's OpInfo database runs, by dtype and direction.
 
-    python tools/opmatrix.py                         all operators on the host driver; resumes an interrupted run
+    python tools/opmatrix.py                         all operators on the host driver; resume an interrupted run
     python tools/opmatrix.py --only softmax          some operators
-    python tools/opmatrix.py --drivers host simt     other drivers (those that are built)
+    python tools/opmatrix.py --drivers host simt     other drivers, if they are built
     python tools/opmatrix.py --check                 fail if an operator lost its kernel, or the summary is stale
     python tools/opmatrix.py --update                rewrite the summary (tools/opmatrix/status) and README.md's totals
 
 Each case runs a test of tests/opinfo, which compares with the CPU, and reads the launch log of the device computation
-(in the direction "backward", of the backward pass). The status of a case is that of its worst sample:
+(for the direction "backward", of the backward pass). The worst sample determines the status of a case:
 
     fails      differs from the CPU, raises, or crashes
     fallback   an operator without a kernel ran on the CPU
@@ -17,9 +17,9 @@ Each case runs a test of tests/opinfo, which compares with the CPU, and reads th
     view       nothing ran: a view, or a query of shape or dtype
     untested   the CPU rejects every sample, or there is no result to compare
 
-Results go to build/opmatrix: index.html, matrix.json and matrix.csv, and <driver>.jsonl for resuming. Results of
-another build or of other tests are measured again, unless --keep is given. "mps" is what PyTorch's tests expect of its
-MPS backend: passes, fails, skipped, or not tested.
+Results go to build/opmatrix: index.html, matrix.json, and matrix.csv, and <driver>.jsonl for resuming. Results from
+another build or from other tests are measured again, unless --keep is given. "mps" is the result that PyTorch's tests
+expect from its MPS backend: passes, fails, skipped, or not tested.
 """
 
 import sys

@@ -4,8 +4,8 @@
     python tools/where.py softmax
     python tools/where.py nn.functional.gelu
 
-Searches the source by name: `softmax` also finds `_softmax`, `native_softmax`, `_softmax_backward_data`. Measurements
-of the matrix (python tools/opmatrix.py --only softmax) add kernels with other names.
+The search is by name: `softmax` also finds `_softmax`, `native_softmax`, and `_softmax_backward_data`. If the matrix
+has been measured (python tools/opmatrix.py --only softmax), its kernels with other names are listed, too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def spelled(name: str) -> str:
 
 
 def registrations(name: str) -> Iterator[Found]:
-    """Rows of .def tables, and registrations."""
+    """Yield rows of .def tables, and registrations."""
     for path, line, match in lines_with(ROOT.glob("metal/**/*.def"), rf"^MPSX_\w+\(({spelled(name)})\s*,"):
         yield location(path, line), f"row {match[1]}"
     call = rf'\b(?:impl\(|op<)\s*"({spelled(name)}(?:\.\w+)?)"'
@@ -59,7 +59,7 @@ def registrations(name: str) -> Iterator[Found]:
 
 
 def launchers(name: str) -> Iterator[Found]:
-    """Registered functions, and files that include a table with a row of this name."""
+    """Yield registered functions, and files that include a table with a row of this name."""
     named = rf'\b(?:impl\(|op<)\s*"{spelled(name)}(?:\.\w+)?",\s*(?:\w+<"\w+",\s*)?&(?:\w+::)*(\w+)'
     for path, _, match in lines_with(ROOT.glob("src/**/*.cpp"), named):
         for _, line, found in lines_with([path], rf"^[\w:<>,&* ]+\b({match[1]})\("):
@@ -70,7 +70,7 @@ def launchers(name: str) -> Iterator[Found]:
 
 
 def observed(name: str) -> dict[str, set[str]]:
-    """Kernels that ran in the matrix's measurements, by operator."""
+    """Return the kernels that ran when the matrix was measured, by operator."""
     found: dict[str, set[str]] = {}
     for driver in DRIVERS:
         path = RESULTS / f"{driver}.jsonl"
@@ -82,7 +82,7 @@ def observed(name: str) -> dict[str, set[str]]:
 
 
 def kernels(name: str, ran: set[str]) -> Iterator[Found]:
-    """Kernels of this name and kernels that ran, grouped by the function that they instantiate."""
+    """Yield kernels of this name and kernels that ran, grouped by the function that they instantiate."""
     word = re.compile(rf"^{re.escape(name)}(_|$)")
     stems = {TYPE.sub("", kernel) for kernel in ran}
     preprocessor = find_compiler().preprocessor()
@@ -103,7 +103,7 @@ def kernels(name: str, ran: set[str]) -> Iterator[Found]:
 
 
 def tests(name: str) -> Iterator[Found]:
-    """Test files that mention the name, with the first such line."""
+    """Yield test files that mention the name, with the first such line."""
     seen: dict[Path, list[int]] = {}
     for path, line, _ in lines_with(ROOT.glob("tests/**/*.py"), rf"\b_?{re.escape(name)}\b"):
         seen.setdefault(path, []).append(line)
@@ -112,12 +112,12 @@ def tests(name: str) -> Iterator[Found]:
 
 
 def is_row_of(operator: str, name: str) -> bool:
-    """Return whether a row belongs to the name: nn.functional.softmax and softmax.with_dtype belong to softmax."""
+    """Return whether a row belongs to a name: nn.functional.softmax and softmax.with_dtype belong to softmax."""
     return re.search(rf"(^|\.){re.escape(name)}(\.|$)", operator) is not None
 
 
 def matrix(name: str) -> Iterator[Found]:
-    """Committed rows of the matrix, by driver."""
+    """Yield committed rows of the matrix, by driver."""
     for driver in DRIVERS:
         committed = summary.load(driver)
         for operator, direction, ours, theirs in committed.rows() if committed else ():

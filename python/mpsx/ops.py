@@ -3,11 +3,11 @@
     import mpsx
     y = mpsx.ops.swiglu(x, gate)
 
-Inputs are mpsx tensors or CPU tensors, whose memory the same Metal kernels use without a copy. All tensors of a call
-must be on the same device; other devices and mixtures raise. Supported dtypes are float32, float16 and bfloat16, and
-for the elementwise family also integers and bool; float64 and complex tensors raise instead of falling back.
-Functions are differentiable unless noted, work under `torch.compile`, FakeTensor and `torch.vmap` (one call per
-sample), and use the argument names and defaults of `torch.nn.functional`.
+Inputs are mpsx tensors or CPU tensors; the Metal kernels use the memory of CPU tensors without a copy. All tensors in a
+call must be on one device, and other devices raise. Supported dtypes are float32, float16, and bfloat16, and for the
+elementwise family also integers and bool. float64 and complex tensors raise instead of falling back. Functions are
+differentiable unless noted, work under `torch.compile`, FakeTensor, and `torch.vmap` (one call per sample), and use the
+argument names and defaults of `torch.nn.functional`.
 
 The elementwise family (`mpsx.ops.exp`, `mpsx.ops.add`, `mpsx.ops.where`, …; `dir(mpsx.ops)` lists it) has PyTorch's
 broadcasting, type promotion and argument names; any operand except the first may be a number.
@@ -71,7 +71,7 @@ def rms_norm(
 ) -> Tensor:
     """x / sqrt(mean(x²) + eps) * weight over the last dimensions (B. Zhang, R. Sennrich, arXiv:1910.07467).
 
-    `eps` None means the machine epsilon of the computation's dtype.
+    If `eps` is None, it is the machine epsilon of the computation's dtype.
     """
     return torch.ops.mpsx.rms_norm(input, normalized_shape, weight, eps)
 
@@ -100,7 +100,7 @@ def swiglu(input: Tensor, gate: Tensor | None = None) -> Tensor:
     """input * silu(gate) (N. Shazeer, arXiv:2002.05202).
 
     `gate`: same shape and dtype as `input`. Without it, `input` is [values, gate] along the last dimension, as in
-    `torch.nn.functional.glu`, and the result has half its size. Any strides.
+    `torch.nn.functional.glu`, and the result is half as large in that dimension. Any strides.
     """
     return torch.ops.mpsx.swiglu(input, gate)
 

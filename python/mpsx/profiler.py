@@ -34,7 +34,7 @@ class Row:
 
     name: str
     route: str
-    library: str  # of a vendor row, such as "oneDNN/MKL through ATen"
+    library: str  # for vendor rows, such as "oneDNN/MKL through ATen"
     calls: int
     seconds: float  # native and vendor rows are timed only inside profile()
 
@@ -76,7 +76,8 @@ class Profile:
 
 @contextlib.contextmanager
 def profile() -> Iterator[Profile]:
-    """Count and time what runs inside the block, in all threads. Blocks do not nest: each resets the counts."""
+    """Count and time everything that runs inside the block, in all threads. Blocks reset the counts, so do not nest
+    them."""
     result = Profile()
     before = _runtime.profiling()
     _runtime.reset_profile()
@@ -90,7 +91,8 @@ def profile() -> Iterator[Profile]:
 
 @contextlib.contextmanager
 def launch_log() -> Iterator[list[str]]:
-    """List the names of what runs inside the block, in order, when the block ends. Blocks do not nest."""
+    """Record the names of all launches and calls inside the block, in order. The list is filled when the block ends.
+    Do not nest blocks."""
     names: list[str] = []
     _runtime.open_launch_log()
     try:
@@ -113,8 +115,8 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def profile_kernel(function: Callable, *args: object, **kwargs: object) -> KernelProfile:
-    """Call a function, and count what the threads of its kernels do per line of Metal source: device memory
-    transactions, bank conflicts, barriers, divergence, floating-point operations.
+    """Call a function, and count what the threads of its kernels do: device memory transactions, bank conflicts,
+    barriers, divergence, and floating-point operations per line of Metal source.
 
         print(mpsx.profiler.profile_kernel(torch.softmax, x, -1))
         profile = mpsx.profiler.profile_kernel(mpsx.compile_shader(source).axpy, y, x, 2.0)
@@ -129,7 +131,8 @@ def profile_kernel(function: Callable, *args: object, **kwargs: object) -> Kerne
 
 @contextlib.contextmanager
 def kernel_profile() -> Iterator[KernelProfile]:
-    """`profile_kernel` for a block; the result is complete when the block ends. Blocks do not nest."""
+    """Profile the kernels of a block, like `profile_kernel`. The result is complete when the block ends. Do not nest
+    blocks."""
     from . import kernel_profile as implementation
 
     with implementation.kernel_profile() as profile:

@@ -125,7 +125,7 @@ def test_warning_names_kernel_parameter_and_types() -> None:
         lib.scale(x, threads=2)
     (warning,) = caught
     text = str(warning.message)
-    assert text.startswith("scale: parameter 'out' (buffer 0) is 'device float * out', whose elements are float, and "
+    assert text.startswith("scale: parameter 'out' (buffer 0) is 'device float * out' with elements of type float, but "
                            "got a tensor of torch.float16.")  # fmt: skip
     assert warning.filename == __file__
 

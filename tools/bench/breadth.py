@@ -1,6 +1,6 @@
-"""The operators of the section "breadth" of tools/bench.py, in one layout each.
+"""The operators of the section "breadth" of tools/bench.py, each in one layout.
 
-An operator is a function of a dense matrix with at least four times as many columns as rows.
+Each operator is a function of a dense matrix with at least four times as many columns as rows.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ BREADTH: dict[str, Callable[[torch.Tensor], Run]] = {}
 
 
 def positive(x: torch.Tensor) -> torch.Tensor:
-    """Positive numbers of x's dtype."""
+    """Return positive numbers of x's dtype."""
     return x.abs() + 0.5 if x.is_floating_point() else x.abs().clamp(1, 100)
 
 
 def unit(x: torch.Tensor) -> torch.Tensor:
-    """Numbers from 0 to 1."""
+    """Return numbers from 0 to 1."""
     return x.float().sigmoid().to(x.dtype)
 
 
 def volumes(x: torch.Tensor) -> torch.Tensor:
-    """About x.numel() elements as 8 x 8 x 8 volumes with 2 channels."""
+    """Return about x.numel() elements as 8 x 8 x 8 volumes with 2 channels."""
     batch = max(1, x.numel() // 1024)
     return x.reshape(-1).repeat(2)[: batch * 1024].reshape(batch, 2, 8, 8, 8)
 
 
 def signals(x: torch.Tensor) -> torch.Tensor:
-    """About x.numel() elements as signals of length 64 with 4 channels."""
+    """Return about x.numel() elements as signals of length 64 with 4 channels."""
     batch = x.numel() // 256
     return x.reshape(-1)[: batch * 256].reshape(batch, 4, 64)
 
 
 def small_matrices(x: torch.Tensor) -> torch.Tensor:
-    """About x.numel() elements as 32 x 32 matrices."""
+    """Return about x.numel() elements as 32 x 32 matrices."""
     return x.reshape(-1).repeat(2)[: max(1, x.numel() // 1024) * 1024].reshape(-1, 32, 32)
 
 
 def short_rows(x: torch.Tensor) -> torch.Tensor:
-    """x's elements in rows of 32."""
+    """Return x's elements in rows of 32."""
     return x.reshape(-1)[: x.numel() // 32 * 32].reshape(-1, 32)
 
 
@@ -61,14 +61,14 @@ def grid_of(x: torch.Tensor) -> torch.Tensor:
 
 
 def no_arguments(p: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """No extra arguments."""
+    """Return no extra arguments."""
     return ()
 
 
 def both(name: str, function: Callable[..., torch.Tensor], prepare: Callable[[torch.Tensor], torch.Tensor],
          *rest: object, given: Callable[[torch.Tensor], tuple[torch.Tensor, ...]] = no_arguments,
          **named: object) -> None:  # fmt: skip
-    """Add a function and its gradient. `given` creates extra arguments, outside the timed call."""
+    """Add a function and its gradient. `given` creates extra arguments outside the timed call."""
 
     def run(x: torch.Tensor) -> Run:
         p = prepare(x)
@@ -89,31 +89,31 @@ def same(x: torch.Tensor) -> torch.Tensor:
 
 
 def whole(x: torch.Tensor) -> torch.Tensor:
-    """x if its dtype is an integer; other dtypes have their own rows."""
+    """Return x if its dtype is an integer type; other dtypes have their own rows."""
     if x.is_floating_point():
         raise TypeError("integers only")
     return x
 
 
 def divisor(x: torch.Tensor) -> torch.Tensor:
-    """Positive integers of x's shape."""
+    """Return positive integers of x's shape."""
     return whole(x).flip(0).clamp(1, 100)
 
 
 def pairs(x: torch.Tensor) -> torch.Tensor:
-    """x as a matrix of two columns."""
+    """Return x as a matrix with two columns."""
     return x.reshape(-1)[: x.numel() // 2 * 2].view(-1, 2)
 
 
 def complex_of(x: torch.Tensor) -> torch.Tensor:
-    """x as x.numel() / 2 complex numbers; x must be float32."""
+    """Return x, which must be float32, as x.numel() / 2 complex numbers."""
     if x.dtype != torch.float32:
         raise TypeError("float32 only")
     return torch.view_as_complex(pairs(x))
 
 
 def thirds(x: torch.Tensor) -> torch.Tensor:
-    """Return the lengths of three segments of x's rows."""
+    """Return lengths that split x's rows into three segments."""
     each = x.shape[0] // 3
     return torch.tensor([each, each, x.shape[0] - 2 * each]).to(x.device)
 
@@ -198,7 +198,7 @@ BREADTH["index_fill_"] = lambda x: partial(like(x).index_fill_, 0, positions(x),
 BREADTH["index_pairs"] = lambda x: partial(torch.ops.aten.index, x, [positions(x), positions(x)])
 BREADTH["take_along_dim"] = lambda x: partial(torch.take_along_dim, x, columns_order(x), 1)
 BREADTH["take"] = lambda x: partial(torch.take, x, columns_order(x))
-# Not in place: repeated calls would change nothing, and the CPU stores only changed elements.
+# Use the out-of-place form: repeated in-place calls would change nothing, and the CPU stores only changed elements.
 BREADTH["scatter_reduce_amax"] = lambda x: partial(like(x).scatter_reduce, 1, columns_order(x), x, "amax")
 BREADTH["roll"] = lambda x: partial(torch.roll, x, (3, 5), (0, 1))
 BREADTH["tril"] = lambda x: partial(torch.tril, x)

@@ -1,4 +1,4 @@
-"""The cases of tools/bench.py: operators on matrices, calls on ten elements, training steps."""
+"""The cases of tools/bench.py: operators on matrices, calls on ten elements, and training steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "slice": lambda t: F.pad(t, (0, 1))[:, :-1],
 }
 
-# Operators: functions of a matrix in some layout, which return the call to time.
+# Operators are functions of a matrix in some layout that return the call to time.
 
 OPS: dict[str, tuple[Callable[[torch.Tensor], Run], tuple[str, ...]]] = {}
 
@@ -35,7 +35,7 @@ def like(x: torch.Tensor) -> torch.Tensor:
 
 
 def images(x: torch.Tensor) -> torch.Tensor:
-    """About x.numel() elements as a batch of images with 16 channels."""
+    """Return about x.numel() elements as a batch of images with 16 channels."""
     side = 4 if x.numel() < 10**4 else 8 if x.numel() < 10**6 else 32
     batch = x.numel() // (16 * side * side)
     return x.reshape(-1)[: batch * 16 * side * side].reshape(batch, 16, side, side)
@@ -48,7 +48,7 @@ def positions(x: torch.Tensor) -> torch.Tensor:
 
 
 def planes(x: torch.Tensor) -> torch.Tensor:
-    """About x.numel() elements as 64 x 64 images with 32 channels (or 32 x 32 with 8)."""
+    """Return about x.numel() elements as 64 x 64 images with 32 channels (or 32 x 32 with 8)."""
     channels, side = (32, 64) if x.numel() >= 10**6 else (8, 32)
     batch = max(1, x.numel() // (channels * side * side))
     count = batch * channels * side * side
@@ -56,7 +56,7 @@ def planes(x: torch.Tensor) -> torch.Tensor:
 
 
 def last(x: torch.Tensor) -> torch.Tensor:
-    """`planes(x)` in channels-last format."""
+    """Return `planes(x)` in channels-last format."""
     return planes(x).contiguous(memory_format=torch.channels_last)
 
 
@@ -155,7 +155,7 @@ op("adamw_default", optimizer_step, DENSE)
 
 
 def matrix(size: int, dtype: torch.dtype, layout: str, device: str) -> torch.Tensor:
-    """`size` random elements, the same on every device."""
+    """Return `size` random elements, with equal values on every device."""
     rows = max(2, int(math.sqrt(size)) // 4)
     values = torch.randn(rows, max(2, size // rows), generator=torch.Generator().manual_seed(0))
     return LAYOUTS[layout]((values if dtype.is_floating_point else values * 100).to(dtype).to(device))
@@ -236,7 +236,7 @@ def transformer_step(device: str) -> Run:
 
 
 def training_step(model: torch.nn.Module, loss: Callable[[], torch.Tensor]) -> Run:
-    """Forward, backward, gradient clipping, optimizer step."""
+    """Return a training step: forward, backward, gradient clipping, optimizer step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
     def step() -> None:

@@ -3,8 +3,8 @@
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --csv cuda.csv --table cuda.md --plot cuda.png
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --only rows --dtypes bf16 --seconds 60
 
-Operators run on 2^27 elements, many calls per round, to measure GPU time. A row reports the bandwidth relative to a
-copy, counting each byte of inputs and outputs once, or the arithmetic in TFLOP/s.
+Operators run on 2^27 elements, with many calls per round, to measure GPU time. Each row reports the bandwidth relative
+to a copy, with each byte of inputs and outputs counted once, or the arithmetic throughput in TFLOP/s.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from bench.worker import Worker, compare, serve, write_csv
 
 ROUND_SECONDS, ROUNDS = 0.004, 5
 
-# Targets per category: largest ratio to PyTorch, smallest bandwidth relative to a copy. cuBLAS and cuDNN are no fair
-# comparison for matmul, which has a target in TFLOP/s here; tools/bench/mlx.py compares with MLX.
+# Targets per category: the largest ratio to PyTorch, and the smallest bandwidth relative to a copy. cuBLAS and cuDNN
+# are not a fair comparison for matmul, so its target is in TFLOP/s; tools/bench/mlx.py compares with MLX.
 BARS: dict[str, tuple[float, float | None]] = {
     "dense": (1.05, 0.9),
     "strided": (1.1, None),
@@ -44,12 +44,12 @@ BARS: dict[str, tuple[float, float | None]] = {
 BATCHED_LINALG = 1.5  # target for batches of small matrices
 TERAFLOPS = {("matmul", "f32"): 15, ("matmul", "f16"): 100, ("matmul", "bf16"): 100,
              ("attention", "f16"): 60, ("attention", "bf16"): 60}  # fmt: skip
-LARGE = 2.0**35.5  # operations; TERAFLOPS applies above this
+LARGE = 2.0**35.5  # operations above which TERAFLOPS applies
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement; times in microseconds per call."""
+    """One measurement, with times in microseconds per call."""
 
     section: str
     name: str
@@ -59,7 +59,7 @@ class Row:
     cuda: float
     mpsx: float
     ratio: float
-    copy: float  # bandwidth relative to a copy; 0: not reported
+    copy: float  # bandwidth relative to a copy; 0 if not reported
     teraflops: float
 
     @property
@@ -132,9 +132,9 @@ def summary(rows: list[Row]) -> list[str]:
             if section == "linalg":
                 bar += f", {BATCHED_LINALG:g} of a batch"
             if math.isinf(most):
-                bar = "large ones at least 15 TFLOP/s in f32, 100 in f16 and bf16, attention 60"
+                bar = "large sizes: at least 15 TFLOP/s in f32, 100 in f16 and bf16, 60 for attention"
             missed = sum(row.missed for row in here)
-            lines.append(f"{section}: mean ratio {mean:.2f}, {missed} of {len(here)} rows miss the bar ({bar})")
+            lines.append(f"{section}: mean ratio {mean:.2f}, {missed} of {len(here)} rows miss the target ({bar})")
     return lines
 
 
@@ -144,8 +144,8 @@ def table(rows: list[Row], device: str) -> str:
         "# mpsx and PyTorch's CUDA backend",
         "",
         f"{device}, torch {torch.__version__}: medians of interleaved rounds",
-        "(`MPSX_DRIVER=cuda python tools/bench.py --against cuda`). Ratio: time of mpsx over torch's. Copy: the share",
-        "of the bandwidth of torch's copy, which is the first row; each byte of inputs and results counts once.",
+        "(`MPSX_DRIVER=cuda python tools/bench.py --against cuda`). Ratio: mpsx's time divided by torch's. Copy:",
+        "bandwidth relative to torch's copy, the first row, with each byte of inputs and results counted once.",
         "",
         *(f"- {line}" for line in summary(rows)),
         "",

@@ -1,4 +1,4 @@
-"""The cases of tools/bench/gpu.py: operators on 2^27 elements, matmul, convolution, attention."""
+"""The cases of tools/bench/gpu.py: operators on 2^27 elements, matmul, convolution, and attention."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import torch.nn.functional as F
 from bench.cases import DTYPES, OPS, Run, backward, like, optimizer_step, positions
 
 ELEMENTS = 2**27
-LENGTHS = (64, 1024, 4096, 32768)  # of rows
+LENGTHS = (64, 1024, 4096, 32768)  # row lengths
 Matrix = Callable[[torch.Tensor], Run]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A case; `make` takes a random matrix of `shape`, or a device if there is no shape."""
+    """A benchmark case. `make` takes a random matrix of `shape`, or a device if there is no shape."""
 
     category: str
     name: str
@@ -30,22 +30,22 @@ class Case:
     operations: float = 0
 
 
-# A call, the elements that it moves per matrix element, and additional bytes.
+# For each name: a call, the number of elements that it moves per matrix element, and additional bytes.
 Table = dict[str, tuple[Matrix, float, float]]
 
 
 def ops(**moved: tuple[float, float]) -> Table:
-    """Operators of cases.py."""
+    """Return a table of operators of cases.py."""
     return {name: (OPS[name][0], *bytes_) for name, bytes_ in moved.items()}
 
 
 def flat(function: Callable[..., torch.Tensor], *numbers: int) -> Matrix:
-    """Return an operator on slices of flat tensors that start at the given elements."""
+    """Return an operator on slices of flat tensors that begin at the given elements."""
     return lambda x: partial(function, *(x.clone().view(-1)[n : n - 8] for n in numbers))
 
 
 def tall(x: torch.Tensor) -> torch.Tensor:
-    """x as images of 64 x 64 with 64 channels."""
+    """Return x as images of 64 x 64 with 64 channels."""
     return x.reshape(-1, 64, 64, 64)
 
 
@@ -116,7 +116,7 @@ def norm_backward(x: torch.Tensor, norm: Callable[..., torch.Tensor], *, bias: b
     return partial(torch.autograd.grad, y, leaves, torch.ones_like(y), retain_graph=True)
 
 
-# Matmul, convolutions of ResNet-50 and attention: a function that creates the call, and its number of operations.
+# Matmul, convolutions of ResNet-50, and attention: functions that create the call.
 
 
 def random(device: str, dtype: str, *shape: int) -> torch.Tensor:
@@ -142,7 +142,7 @@ def convolution(dtype: str, c: int, side: int, out: int, kernel: int, stride: in
 
 
 def attention(dtype: str, length: int, width: int, causal: bool, grad: bool, device: str) -> Run:
-    """Attention with 4 x 16 heads, or its backward pass."""
+    """Return attention with batch 4 and 16 heads, or its backward pass."""
     leaves = [random(device, dtype, 4, 16, length, width).requires_grad_(grad) for _ in range(3)]
     run = partial(F.scaled_dot_product_attention, *leaves, is_causal=causal)
     if not grad:
@@ -215,7 +215,7 @@ def fft_case(make: Matrix, shape: tuple[int, ...], device: str) -> Run:
 
 
 def table_cases(category: str, table: Table, dtype: str, shape: tuple[int, int], layout: str = "") -> Iterator[Case]:
-    """Operators on a matrix."""
+    """Yield the cases of a table of operators on a matrix."""
     elements, item = shape[0] * shape[1], DTYPES[dtype].itemsize
     for name, (make, items, more) in table.items():
         to = 0 if name != "to_bf16" else 4 if dtype == "bf16" else 2  # bytes per output element
@@ -224,7 +224,7 @@ def table_cases(category: str, table: Table, dtype: str, shape: tuple[int, int],
 
 
 def cases(dtypes: list[str]) -> Iterator[Case]:
-    """Yield all cases, interleaved by category. The first is the copy for bandwidth comparisons."""
+    """Yield all cases, interleaved by category. The first case is the copy for bandwidth comparisons."""
     square = (8192, ELEMENTS // 8192)
     for dtype in dtypes:
         yield from table_cases("dense", DENSE, dtype, square)

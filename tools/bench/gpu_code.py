@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Print the registers, spilled bytes and instructions of kernels from NVIDIA's assembler, without a GPU.
+"""Print the registers, spilled bytes, and instructions of kernels that NVIDIA's assembler reports, without a GPU.
 
     pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm
     python tools/bench/gpu_code.py metal/elementwise/activation.metal 'gelu.*_dense_bf16'
     python tools/bench/gpu_code.py metal/norm/softmax.metal softmax_rows_f16 --code
 
-An H100 issues 528 warp instructions per cycle and moves 1.7 KB: a kernel with more than 40 instructions per 4 bytes
-that a thread reads or writes is bound by instructions, not by memory.
+An H100 issues 528 warp instructions per cycle and moves 1.7 KB per cycle. A kernel with more than 40 instructions per
+4 bytes that a thread reads or writes is therefore bound by instructions, not by memory.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Models on an NVIDIA GPU: steps on mpsx's cuda driver against PyTorch's eager CUDA, and training losses.
+"""Benchmark of models on an NVIDIA GPU: steps on mpsx's cuda driver and in PyTorch's eager CUDA, and training losses.
 
     MPSX_DRIVER=cuda python tools/bench.py --section models --against cuda --csv models.csv --table models.md
 
-float32 runs without TF32, bfloat16 under autocast, and fallbacks raise. Losses come from three AdamW steps in float32
-without dropout, whose random numbers differ between devices.
+float32 runs without TF32, bfloat16 runs under autocast, and fallbacks raise. Losses come from three AdamW steps in
+float32, without dropout because its random numbers differ between devices.
 """
 
 from __future__ import annotations

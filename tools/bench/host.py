@@ -1,10 +1,11 @@
 """The CPU benchmark of tools/bench.py: mpsx against PyTorch on the same CPU, in separate processes.
 
-The process that measures PyTorch does not load mpsx, whose threads, allocators and hooks might slow the baseline. The
-two processes alternate in short rounds, so that load on the machine slows both; the result is the median round. Before
-each round both processes sleep until OpenMP's workers stop spinning, and one untimed call wakes the workers.
+The process that measures PyTorch does not load mpsx, because mpsx's threads, allocators, and hooks might slow down the
+baseline. The two processes alternate in short rounds, so that other load on the machine slows both, and the result is
+the median round. Before each round both processes sleep until OpenMP's workers stop spinning, and one untimed call
+wakes the workers.
 
-Rows above BAR are measured again with AGAIN times as many rounds, because some of many rows exceed it by chance.
+Rows above BAR are measured again with AGAIN times as many rounds, because some rows exceed it by chance.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ BAR, AGAIN = 1.3, 5
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement; times in microseconds per call, or KiB in the section "memory"."""
+    """One measurement, with times in microseconds per call, or KiB in the section "memory"."""
 
     section: str
     name: str
@@ -52,7 +53,7 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """mpsx's time relative to PyTorch's."""
+        """mpsx's time divided by PyTorch's."""
         return self.mpsx / self.cpu
 
 
@@ -60,7 +61,7 @@ class Row:
 
 
 def demo_step(name: str, device: str) -> Run:
-    """Return a training step of `python -m mpsx demo`, whose models are plain PyTorch."""
+    """Return a training step of `python -m mpsx demo`. Its models are plain PyTorch."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "mpsx" / "cli"))
     from demo.tasks import TASKS  # type: ignore[import-not-found]
 
@@ -181,13 +182,13 @@ def summary(rows: list[Row]) -> str:
 
 
 def table(rows: list[Row], device: str) -> str:
-    """Format a Markdown table with the geometric mean and the worst of each operator's ratios."""
+    """Format a Markdown table with the geometric mean and the largest ratio of each operator."""
     lines = [
         "# mpsx and PyTorch on the same CPU",
         "",
-        f"{device}, torch {torch.__version__}: time of mpsx over PyTorch's, medians of interleaved rounds",
-        "(`python tools/bench.py`). PyTorch runs in a process that never loads mpsx. A row is an operator with a",
-        "dtype, a size, a layout and a number of threads.",
+        f"{device}, torch {torch.__version__}: mpsx's time divided by PyTorch's, medians of interleaved rounds",
+        "(`python tools/bench.py`). PyTorch runs in a process that never loads mpsx. A measurement is one operator",
+        "with a dtype, a size, a layout, and a number of threads.",
         "",
         *(f"- {line}" for line in summary(rows).splitlines() if "geometric" in line),
         "",

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Benchmark matmul, convolution and attention against MLX's Metal kernels, through the same driver on the same GPU.
+"""Benchmark matmul, convolution, and attention against MLX's Metal kernels, with one driver on one GPU.
 
     MPSX_DRIVER=cuda python tools/bench/mlx.py ~/mlx --csv mlx.csv
     python tools/bench/mlx.py ~/mlx --small          # on any driver: compare results with MLX's kernels
 
-~/mlx is a checkout of ml-explore/mlx. Uses the fastest of MLX's tiles for large GPUs. Times are medians of rounds.
+~/mlx is a checkout of ml-explore/mlx. Reports the fastest of MLX's tile sizes for large GPUs. Times are medians of
+rounds.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Run = Callable[[], torch.Tensor]
 
 
 def packed(form: str, *values: float) -> torch.Tensor:
-    """Return a struct in device memory."""
+    """Pack a struct into device memory."""
     return torch.frombuffer(bytearray(struct.pack(form, *values)), dtype=torch.uint8).to("mpsx")
 
 
@@ -55,7 +56,7 @@ class Mlx:
         return found.with_constants(**constants) if constants else found
 
     def matmuls(self, a: torch.Tensor, b: torch.Tensor, transposed: bool) -> Iterator[tuple[str, Run]]:
-        """a @ b or a @ b.T of square matrices whose size is a multiple of 64."""
+        """Yield a @ b or a @ b.T for square matrices whose size is a multiple of 64."""
         n, out = len(a), torch.empty_like(a)
         for tile in GEMM_TILES:
             bn, bk = (int(word[2:]) for word in tile.split("_")[1:3])
@@ -74,7 +75,7 @@ class Mlx:
             yield tile, run
 
     def attention(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Iterator[tuple[str, Run]]:
-        """Attention of [batch, heads, length, head_dim]; the length is a multiple of 32."""
+        """Yield attention for [batch, heads, length, head_dim]; the length is a multiple of 32."""
         batch, heads, length, width = q.shape
         out, bk = torch.empty_like(q), 32 if width < 128 else 16
         name = f"steel_attention_{NAMES[q.dtype]}_bq32_bk{bk}_bd{width}_wm4_wn1_mask{NAMES[q.dtype]}"
@@ -92,7 +93,7 @@ class Mlx:
         yield f"bq32_bk{bk}", run
 
     def convolutions(self, x: torch.Tensor, w: torch.Tensor, stride: int) -> Iterator[tuple[str, Run]]:
-        """Implicit GEMM convolution of [images, side, side, channels] with [outputs, taps, taps, channels]."""
+        """Yield implicit GEMM convolutions of [images, side, side, channels] and [outputs, taps, taps, channels]."""
         images, side, _, channels = x.shape
         outputs, taps, padding = len(w), w.shape[1], w.shape[1] // 2
         to = (side + 2 * padding - taps) // stride + 1
@@ -115,7 +116,7 @@ class Mlx:
 
 
 def cases(mlx: Mlx, dtype: torch.dtype, small: bool) -> Iterator[tuple[str, float, Run, list[tuple[str, Run]]]]:
-    """Yield name, number of operations, our call, MLX's calls."""
+    """Yield (name, number of operations, our call, MLX's calls)."""
     n = 256 if small else 4096
     a, b = (torch.randn(n, n, dtype=dtype, device="mpsx") for _ in range(2))
     yield f"matmul {n}", 2.0 * n**3, lambda: a @ b, list(mlx.matmuls(a, b, False))
@@ -142,7 +143,7 @@ def cases(mlx: Mlx, dtype: torch.dtype, small: bool) -> Iterator[tuple[str, floa
 
 
 def seconds(run: Run, calls: int) -> float:
-    """Time per call."""
+    """Return the time per call."""
     torch.mpsx.synchronize()
     start = time.perf_counter()
     for _ in range(calls):
@@ -152,11 +153,11 @@ def seconds(run: Run, calls: int) -> float:
 
 
 def main() -> None:
-    """Return the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--dtypes", nargs="+", default=list(TAGS), choices=list(TAGS))
-    parser.add_argument("--small", action="store_true", help="compare the results of small ones, and time nothing")
+    parser.add_argument("--small", action="store_true", help="compare results at small sizes, without timing")
     parser.add_argument("--csv")
     options = parser.parse_args()
     mlx, rows = Mlx(options.checkout), []

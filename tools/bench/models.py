@@ -1,6 +1,6 @@
-"""Models of tools/bench/zoo in their published sizes: AdamW training steps, and inference.
+"""Benchmarks of the models of tools/bench/zoo in their published sizes: AdamW training steps, and inference.
 
-`peak` measures resident memory in its own process, during the steps only: /proc/self/clear_refs resets Linux's
+`peak` measures resident memory in a separate process, and only during the steps: /proc/self/clear_refs resets Linux's
 high-water mark after the model has moved to its device.
 """
 
@@ -49,7 +49,7 @@ def call(name: str, phase: str, dtype: str, device: str) -> Run:
 
 
 def models(names: list[str]) -> dict[tuple[str, str, str], Callable[[str], Run]]:
-    """Return the models to time: (model, phase, dtype) -> a function that creates the call on a device."""
+    """Return a dict from (model, phase, dtype) to a function that creates the call to time on a device."""
     return {(name, phase, dtype): partial(call, name, phase, dtype)
             for name in names for phase, dtypes in PHASES.items() for dtype in dtypes}  # fmt: skip
 
@@ -75,14 +75,14 @@ def losses(name: str, device: str, steps: int = STEPS) -> list[float]:
 
 
 def peak(name: str, phase: str, dtype: str, device: str) -> float:
-    """Peak resident memory in MiB of a process that runs the call."""
+    """Return the peak resident memory in MiB of a process that runs the call."""
     command = [sys.executable, "-m", __spec__.name, name, phase, dtype, device]
     tools = Path(__file__).resolve().parents[1]
     return float(subprocess.run(command, check=True, capture_output=True, text=True, cwd=tools).stdout)
 
 
 def most_resident() -> float:
-    """This process's peak resident memory in MiB since the last reset."""
+    """Return this process's peak resident memory in MiB since the last reset."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 

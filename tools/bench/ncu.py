@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Compare counts predicted by the simt driver with Nsight Compute's counts on an NVIDIA GPU.
+"""Compare the counts that the simt driver predicts with Nsight Compute's counts on an NVIDIA GPU.
 
     python tools/bench/ncu.py predict build/ncu --cores 132    anywhere: profile the launches on the simt driver
     python tools/bench/ncu.py measure build/ncu                on the GPU's machine; needs `ncu`
     python tools/bench/ncu.py compare build/ncu [--tsv FILE]   anywhere: print the table
     python tools/bench/ncu.py all build/ncu [--tsv FILE]       all steps, on the GPU's machine
 
-The launches are those of tests/simt/traffic_cases.py; tools/opmatrix/status/cuda.md summarizes an H100. `--cores` is
-the GPU's number of multiprocessors, which determines how launchers split work; both runs must launch the same kernels.
+The cases are in tests/simt/traffic_cases.py; tools/opmatrix/status/cuda.md summarizes the results on an H100. `--cores`
+is the GPU's number of multiprocessors, which determines how launchers split work. Both runs must launch the same
+kernels.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CASES = ROOT / "tests" / "simt" / "traffic_cases.py"
 BAR = 0.05
 GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
-# Compared counts: the metrics to add, and the field of the predicted accesses.
+# Compared counts: the metrics to sum, and the field of the predicted accesses.
 COLUMNS = {
     "load requests": ([GLOBAL.format("requests", "ld")], "device load", "requests"),
     "load sectors": ([GLOBAL.format("sectors", "ld")], "device load", "transactions"),
@@ -72,7 +73,7 @@ def measure(folder: Path) -> None:
 
 
 def run(folder: Path) -> None:
-    """Return the process under ncu: run each case once, and write its launches to run.json."""
+    """Run each case once under ncu, and write its launches to run.json."""
     import ctypes
 
     sys.path.insert(0, str(CASES.parent))
@@ -100,11 +101,11 @@ def measured_rows(folder: Path) -> list[dict[str, str]]:
     """Return the launches that ncu wrote, in order."""
     lines = (folder / "measured.csv").read_text().splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith('"ID"'))
-    return list(csv.DictReader(lines[first:]))[1:]  # the first has the units
+    return list(csv.DictReader(lines[first:]))[1:]  # the first row contains the units
 
 
 def number(text: str) -> float:
-    """Return a count; NaN where ncu has none."""
+    """Parse a count; return NaN if ncu has none."""
     try:
         return float(text.replace(",", ""))
     except ValueError:
@@ -112,7 +113,7 @@ def number(text: str) -> float:
 
 
 def grid_size(text: str) -> int:
-    """Parse "(16, 1, 1)"; returns the product."""
+    """Parse "(16, 1, 1)", and return the product."""
     return math.prod(int(size) for size in text.strip("()").split(","))
 
 
@@ -156,7 +157,7 @@ def compare(folder: Path, tsv: Path | None) -> int:
 
 
 def main() -> int:
-    """Return the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=("predict", "measure", "run", "compare", "all"))
     parser.add_argument("folder", type=Path)

@@ -1,4 +1,4 @@
-"""The plot of a benchmark (`tools/bench.py --plot`): all ratios, one line per operator, in columns."""
+"""The plot of a benchmark (`tools/bench.py --plot`): all ratios in columns, with one line per operator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Row(Protocol):
 
 
 def plot(rows: Sequence[Row], path: str, bar: float, other: str = "the CPU") -> None:
-    """Write a PNG: one dot per row, a black tick at the operator's geometric mean, red background above `bar`."""
+    """Write a PNG: one dot per row, a black tick at each operator's geometric mean, a red background above `bar`."""
     import matplotlib
 
     matplotlib.use("agg")

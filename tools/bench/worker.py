@@ -1,4 +1,4 @@
-"""Benchmark processes, one per device, since autograd supports one accelerator per process."""
+"""Benchmark processes, one per device, because autograd supports only one accelerator per process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_CALLS = 5000  # per round
 
 
 def write_csv(path: str | None, rows: list[dict[str, Any]]) -> None:
-    """Write rows to a CSV file, if there are a path and rows."""
+    """Write rows to a CSV file, if both a path and rows are given."""
     if path and rows:
         with open(path, "w", newline="") as file:
             writer = csv.DictWriter(file, rows[0])
@@ -31,7 +31,7 @@ def write_csv(path: str | None, rows: list[dict[str, Any]]) -> None:
 
 
 class Worker:
-    """A process that runs `module` with a device's name and further arguments."""
+    """A process that runs `module` with a device name and further arguments."""
 
     def __init__(self, module: str, device: str, *arguments: str, fallback: str = "error") -> None:
         path = os.pathsep.join(filter(None, [str(TOOLS), os.environ.get("PYTHONPATH")]))
@@ -44,7 +44,7 @@ class Worker:
         self.process = self.start()
 
     def ask(self, **request: Any) -> Any:
-        """Send a request, and return the answer. Raises RuntimeError if it fails, and restarts a crashed process."""
+        """Send a request, and return the answer. Raise RuntimeError if it fails, and restart a crashed process."""
         assert self.process.stdin is not None and self.process.stdout is not None
         print(json.dumps(request), file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
@@ -59,11 +59,11 @@ class Worker:
 
 
 def serve(device: str, make: Callable[..., Any]) -> None:
-    """Run the process of a Worker. `make` turns a request into a result, or into a function that is called and timed,
-    also for later requests with a `count` of calls."""
+    """Run the process of a Worker. `make` turns a request into a result, or into a function to call and time. Later
+    requests with a `count` of calls time that function again."""
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # keep libraries' output out of the answers
+    os.dup2(2, 1)  # keep the output of libraries out of the answers
     module = None if device == "cpu" else torch.get_device_module(device)
     run: Any = None
 
@@ -76,7 +76,7 @@ def serve(device: str, make: Callable[..., Any]) -> None:
         if "count" not in request:
             run = None
             if module:
-                module.empty_cache()  # leave memory for the other process
+                module.empty_cache()  # release memory for the other process
             made = make(**request)
             if not callable(made):
                 return made
@@ -107,7 +107,7 @@ def turn(worker: Worker, **request: Any) -> Any:
 
 
 def compare(workers: list[Worker], rounds: int, seconds: float, **request: Any) -> list[float]:
-    """Median seconds per call of each worker, in alternating rounds of `seconds`."""
+    """Return the median seconds per call of each worker, measured in alternating rounds of `seconds`."""
     counts = [min(MAX_CALLS, max(1, int(seconds / turn(worker, **request)))) for worker in workers]
     times = [[turn(worker, count=n) for worker, n in zip(workers, counts, strict=True)] for _ in range(rounds)]
     return [statistics.median(column) for column in zip(*times, strict=True)]

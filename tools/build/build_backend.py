@@ -1,6 +1,6 @@
-"""The build backend: scikit-build-core, with torch as a build requirement only if the target environment lacks it.
+"""The build backend: scikit-build-core, plus torch as a build requirement if the target environment lacks it.
 
-Otherwise an isolated build would download torch a second time, on Linux including CUDA.
+An unconditional requirement would make isolated builds download torch a second time, on Linux including CUDA.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["build_editable", "build_sdist", "build_wheel", "get_requires_for_bui
            "get_requires_for_build_sdist", "get_requires_for_build_wheel", "prepare_metadata_for_build_editable",
            "prepare_metadata_for_build_wheel"]  # fmt: skip
 
-TORCH = "torch>=2.13,<2.14"  # if none is installed
+TORCH = "torch>=2.13,<2.14"  # used if torch is not installed
 Settings = Mapping[str, Any] | None
 
 
 def with_torch(requires: list[str]) -> list[str]:
-    """Add torch to the requirements, unless it is installed."""
+    """Add torch to the requirements if it is not installed."""
     return requires if find() else [*requires, TORCH]
 
 

@@ -1,8 +1,8 @@
 """Build the Metal driver with the emulated Metal of tests/drivers/metal/emulation, for machines without Metal.
 
-`build_library` makes a shared library with make_metal_driver. Preloaded (LD_PRELOAD), it provides MPSX_DRIVER=metal.
-`build_program` links a test program instead. Objects are cached by the hash of their inputs, so that rebuilding the
-same sources, or a copy with one changed line, is fast.
+`build_library` makes a shared library that defines make_metal_driver. Preload it (LD_PRELOAD) to enable
+MPSX_DRIVER=metal. `build_program` links a test program instead. Objects are cached by the hash of their inputs, so
+rebuilding unchanged sources, or a copy with one changed line, is fast.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TRANSLATOR = ROOT / "python" / "mpsx" / "msl"
 EMULATION = ROOT / "tests" / "drivers" / "metal" / "emulation"
 OUTPUT = ROOT / "build" / "emulated-metal"
 FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror".split()
-# GNU's Objective-C runtime needs the old class layout and its own string class.
+# GNU's Objective-C runtime requires the old class layout and its own string class.
 OBJC_FLAGS = """-x objective-c++ -fblocks -fobjc-runtime=gcc -fconstant-string-class=NSConstantString -fobjc-exceptions
     -Wno-objc-root-class -Wno-protocol -Wno-incompatible-pointer-types -Wno-incomplete-implementation""".split()
 
@@ -42,7 +42,7 @@ class Unavailable(RuntimeError):
 
 
 def first(*names: str) -> str | None:
-    """Return the first of some programs that is on PATH."""
+    """Return the first of these programs that is on PATH."""
     return next((found for name in names if (found := shutil.which(name))), None)
 
 
@@ -67,12 +67,12 @@ def run(*command: str) -> None:
 
 
 def digest(*parts: str) -> str:
-    """Hash content to a name."""
+    """Hash content to a file name."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
 
 def headers(*folders: Path) -> str:
-    """Return the text of all headers in some folders, and of headers that every source may include."""
+    """Return the text of all headers in these folders, and of the headers that every source may include."""
     paths = {p for folder in (*folders, ROOT / "src" / "driver") for p in folder.glob("*.h")}
     return "\0".join(p.read_text() for p in sorted(paths | set(EMULATION.glob("include/*/*.h"))))
 
@@ -85,9 +85,9 @@ def compile_object(source: Path, include: list[str], flags: list[str], context: 
     if flags:
         command += ["-g", "-O1"]  # sanitizers report lines
     if HOST in source.parents:
-        # Optimize the engine, which runs every thread of a kernel; the package's own build checks its warnings.
+        # Optimize the engine, because it runs every thread of a kernel. The package's own build checks its warnings.
         command += ["-O1", "-w"]
-    name = digest(source.name, source.read_text(), context, " ".join(command))  # independent of paths
+    name = digest(source.name, source.read_text(), context, " ".join(command))  # does not depend on paths
     command += [f"-I{folder}" for folder in include]
     if objective:
         command += ["-isystem", str(EMULATION / "include"), "-idirafter", f"{runtime}/include"]
@@ -105,7 +105,7 @@ def compile_object(source: Path, include: list[str], flags: list[str], context: 
 
 
 def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list[Path]:
-    """Compile the driver (or a modified copy), the emulation, and more sources."""
+    """Compile the driver (or a modified copy), the emulation, and additional sources."""
     include = [str(driver.parents[1]), str(ROOT / "src"), str(EMULATION)]
     own, others = headers(driver, driver.parent), headers(EMULATION, HOST, HOST / "simt", STDLIB)
     sources = {source: own for kind in ("*.mm", "*.cpp") for source in driver.glob(kind)}
@@ -151,7 +151,7 @@ def build_program(sources: list[Path], driver: Path = DRIVER, flags: tuple[str, 
 
 
 def reflection(kernels: list[dict]) -> str:
-    """Metal's reflection of kernels as tab-separated lines, for kernels.cpp of the emulation."""
+    """Return Metal's reflection of kernels as tab-separated lines, for kernels.cpp of the emulation."""
     lines = []
     for kernel in kernels:
         for b in kernel["buffers"]:
@@ -164,7 +164,7 @@ def reflection(kernels: list[dict]) -> str:
 
 
 def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
-    """Compile a Metal file to a library that stands in for a metallib. `keep`: reuse a cached one."""
+    """Compile a Metal file to a library that stands in for a metallib. `keep`: reuse a cached library."""
     tools = "".join(p.read_text() for p in (*sorted(TRANSLATOR.rglob("*.py")), Path(__file__)))
     stamp = target.with_suffix(".stamp")
     name = digest(source.read_text(), tools)
@@ -194,7 +194,7 @@ def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
 
 
 def flattened(files: list[Path], target: Path) -> Path:
-    """Flatten kernel files to one source that Metal compiles on first use."""
+    """Flatten kernel files into one source that Metal compiles on first use."""
     command = find_compiler().preprocessor()
     run(sys.executable, str(ROOT / "tools" / "msl.py"), "flatten", *map(str, files), "-I", str(ROOT / "metal"),
         "-o", str(target), "--preprocessor", command)  # fmt: skip
@@ -223,7 +223,7 @@ def simt_library(package: Path) -> Path:
 
 
 def link_package(package: Path, site: Path, sources: Path | None = None, library: Path | None = None) -> None:
-    """Link a copy of the installed package, with its simt library or `sources`, an mpsx.metal, as the Metal library.
+    """Link a copy of the installed package. Its Metal library is the simt library or `sources`, an mpsx.metal.
 
     `library` replaces the package's libmpsx.so.
     """
@@ -252,8 +252,8 @@ def environment(package: Path, site: Path = OUTPUT / "site", sources: Path | Non
 
 def sanitized_environment(package: Path, kind: str, flags: tuple[str, ...], driver: Path = DRIVER,
                           whole: bool = False) -> dict[str, str]:  # fmt: skip
-    """`environment` with clang's sanitizer `kind` for the driver (or a modified copy) and the emulation; with `whole`
-    also for libmpsx.so, which takes ten minutes to compile."""
+    """Like `environment`, but with clang's sanitizer `kind` for the driver (or a modified copy) and the emulation. With
+    `whole`, also sanitize libmpsx.so, which takes ten minutes to compile."""
     flags = (*flags, "-shared-libsan")
     name = {"thread": "tsan", "undefined": "ubsan_standalone"}[kind]
     runtime = subprocess.run([toolchain()[0], f"-print-file-name=libclang_rt.{name}-{platform.machine()}.so"],
@@ -270,7 +270,7 @@ def variables(site: Path, preloaded: list[Path]) -> dict[str, str]:
     return dict(
         os.environ,
         MPSX_DRIVER="metal",
-        # The emulation tracks ownership per buffer, so tensors of two threads must not share one.
+        # The emulation tracks ownership per buffer, so tensors of different threads must not share a buffer.
         MPSX_METAL_EXACT_BUFFERS=os.environ.get("MPSX_METAL_EXACT_BUFFERS", "1"),
         LD_PRELOAD=os.pathsep.join(filter(None, [*map(str, preloaded), os.environ.get("LD_PRELOAD")])),
         PYTHONPATH=os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])),

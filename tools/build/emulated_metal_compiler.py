@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Stand in for Metal's compiler: `emulated_metal_compiler.py in.metal out.so` compiles translated kernels to a library.
+"""A stand-in for Metal's compiler: `emulated_metal_compiler.py in.metal out.so` translates and compiles kernels.
 
-MPSX_EMULATION_KEEP names a folder that caches libraries across processes, as macOS does.
+MPSX_EMULATION_KEEP is a folder to cache libraries in across processes, as macOS does.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Prefer programs of this Python's environment (cmake, ninja, ruff) to the system's, even if it is not activated."""
+"""Prefer the programs in this Python's environment (cmake, ninja, ruff) over the system's, even if not activated."""
 
 from __future__ import annotations
 

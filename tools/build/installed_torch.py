@@ -1,6 +1,6 @@
-"""Find the torch to build against without importing it, and print `version;folder`.
+"""Find the installed torch to build against, without importing it, and print `version;folder`.
 
-Searches sys.path, then the environment's site-packages, which pip's isolated build removes from sys.path.
+Search sys.path, then the environment's site-packages, which pip's build isolation removes from sys.path.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def find() -> tuple[str, Path] | None:
-    """Return the version of torch, without a local part, and its folder."""
+    """Return torch's version without the local part, and its folder."""
     environment = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     for path in (sys.path, environment):
         for found in importlib.metadata.distributions(name="torch", path=path):

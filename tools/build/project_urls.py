@@ -1,4 +1,4 @@
-"""Dynamic metadata for scikit-build-core: the URLs of the repository, if known."""
+"""Dynamic metadata for scikit-build-core: the repository's URLs, if known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def repository() -> str | None:
     command = ["git", "-C", str(Path(__file__).parent), "remote", "get-url", "origin"]
     try:
         remote = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    except OSError:  # no git
+    except OSError:  # git is not installed
         return None
     found = re.fullmatch(r"(?:https://|ssh://git@|git@)(?:[^/@]*@)?([\w.-]+)[:/](.+?)(?:\.git)?/?", remote)
     return f"https://{found[1]}/{found[2]}" if found else None

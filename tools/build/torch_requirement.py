@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from installed_torch import find
 
-DEFAULT = "2.13"  # if torch is not installed, for instance when an sdist's metadata is read
+DEFAULT = "2.13"  # used if torch is not installed, for example when a tool reads an sdist's metadata
 
 
 def dynamic_metadata(field: str, settings: dict[str, object] | None = None, *_: object) -> list[str]:

@@ -1,4 +1,4 @@
-"""The cases to measure: every OpInfo of the installed torch, in each dtype that it declares for the CPU."""
+"""The cases to measure: every OpInfo of the installed torch, in every dtype that it declares for the CPU."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Case:
 
 @functools.cache
 def by_id() -> dict[str, OpInfo]:
-    """Every OpInfo by its name in the tests."""
+    """Return a dict from the name in the tests to the OpInfo."""
     return {common.op_id(op): op for op in op_db}
 
 
 def family(op: OpInfo) -> str:
-    """Return a group by the operator's namespace, or else by the class of its OpInfo."""
+    """Return the family of an operator: its namespace, or else the class of its OpInfo."""
     for prefix, name in BY_PREFIX.items():
         if op.name.startswith(prefix):
             return name

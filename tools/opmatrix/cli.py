@@ -21,11 +21,11 @@ SAMPLES = {"host": 6, "simt": 2, "metal": 2, "cuda": 6}
 
 
 class Unavailable(RuntimeError):
-    """Raised for a driver that cannot run here."""
+    """Raised if a driver cannot run on this machine."""
 
 
 def package() -> Path:
-    """Return the folder of mpsx: installed, or else built by tools/dev.py."""
+    """Return the folder of mpsx: the installed package, or else the build of tools/dev.py."""
     spec = importlib.util.find_spec("mpsx")
     if spec is not None and spec.origin is not None:
         return Path(spec.origin).parent
@@ -76,7 +76,7 @@ class Progress:
 
 
 def measure(driver: str, cases: list[Any], arguments: argparse.Namespace) -> tuple[records.Store, set[records.Key]]:
-    """Measure cases without a current result; return all results, and the cases whose results are current."""
+    """Measure the cases without a current result. Return all results, and the keys of cases with a current result."""
     import torch
 
     store = records.Store(arguments.output / f"{driver}.jsonl")
@@ -122,7 +122,7 @@ def check(driver: str, measured: dict[records.Key, str], keys: Iterable[records.
         gone = set(committed.statuses) - {key for key in keys if key[1] in DIRECTIONS}
         found += [f"{driver}: the summary is stale: no such case: {' '.join(key)}" for key in sorted(gone)]
     if driver == "host" and totals.in_readme(totals.README.read_text()) != totals.section(committed, driver):
-        found.append(f"{driver}: the totals in README.md are not those of the summary")
+        found.append(f"{driver}: the totals in README.md differ from the summary")
     return found
 
 
@@ -146,7 +146,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--check", action="store_true",
                         help="compare with the committed summary; status 1 if it differs")  # fmt: skip
     parser.add_argument("--update", action="store_true",
-                        help="write the summary that is committed, and the totals in README.md")  # fmt: skip
+                        help="write the committed summary, and the totals in README.md")  # fmt: skip
     return parser.parse_args(argv)
 
 

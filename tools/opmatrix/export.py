@@ -1,4 +1,4 @@
-"""JSON and CSV with a row per driver, operator, direction and dtype."""
+"""Export as JSON and CSV, with one row per driver, operator, direction, and dtype."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure a case: run its OpInfo test, and read from the launch log what ran on the device."""
+"""Measure a case: run its OpInfo test, and read the route from the launch log."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Record:
 
 
 def reason(error: BaseException) -> str:
-    """Summarize an exception; without a message, give the failing line of the test."""
+    """Summarize an exception. If it has no message, return the failing line of the test."""
     where = [frame for frame in traceback.extract_tb(error.__traceback__) if "/tests/opinfo/" in frame.filename]
     text = " ".join(str(error).split())[:MAX_REASON] or (where[-1].line if where else "")
     return f"{type(error).__name__}: {text}"

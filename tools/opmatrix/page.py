@@ -15,7 +15,7 @@ MPS = ("not tested", "passes", "fails", "skipped")
 
 
 class Strings:
-    """Assigns an index to each distinct string."""
+    """A table that assigns an index to each distinct string."""
 
     def __init__(self) -> None:
         self.index: dict[str, int] = {"": 0}

@@ -1,4 +1,4 @@
-"""Measure cases in worker processes. A worker that crashes or hangs fails its case and is replaced."""
+"""Measure cases in worker processes. If a worker crashes or hangs, its case fails and the worker is replaced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import IO, Any
 
 TOOLS = Path(__file__).resolve().parents[1]
 COMMAND = (sys.executable, "-m", "opmatrix.worker")
-START_SECONDS = 300.0  # importing torch and its OpInfos on a busy machine
+START_SECONDS = 300.0  # time to import torch and its OpInfos on a busy machine
 
 Done = Callable[[dict[str, Any]], None]
 
@@ -31,7 +31,7 @@ class Worker:
 
     def __init__(self, environment: dict[str, str], command: tuple[str, ...] = COMMAND) -> None:
         path = os.pathsep.join(filter(None, [str(TOOLS), environment.get("PYTHONPATH")]))
-        self.output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 lives as long as the process
+        self.output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 stays open as long as the process runs
         self.process = subprocess.Popen(
             command, env=dict(environment, PYTHONPATH=path), text=True, bufsize=1, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.output,
@@ -43,7 +43,7 @@ class Worker:
             raise WorkerFailed(why)
 
     def answer(self, seconds: float) -> dict[str, Any] | None:
-        """Read the next answer; None if the process ended or exceeded the time limit."""
+        """Read the next answer. Return None if the process ended or exceeded the time limit."""
         assert self.process.stdout is not None
         timer = threading.Timer(seconds, self.expire)
         timer.start()
@@ -59,7 +59,7 @@ class Worker:
         self.process.kill()
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any] | None:
-        """Measure a case; None if the process ended."""
+        """Measure a case. Return None if the process ended."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
@@ -70,7 +70,7 @@ class Worker:
     def end(self) -> str:
         """End the process, and describe how it ended."""
         for pipe in (self.process.stdin, self.process.stdout):
-            # Closing flushes, which fails if the other end is closed.
+            # Closing the pipe flushes it, which fails if the other end is closed.
             with contextlib.suppress(OSError):
                 if pipe is not None:
                     pipe.close()
@@ -91,7 +91,7 @@ class Worker:
 
 def serve(pending: queue.SimpleQueue[dict[str, Any]], environment: dict[str, str], seconds: float, done: Done,
           command: tuple[str, ...]) -> None:  # fmt: skip
-    """Measure pending cases until none is left."""
+    """Measure pending cases until none are left."""
     worker: Worker | None = None
     try:
         while True:
@@ -117,7 +117,7 @@ def serve(pending: queue.SimpleQueue[dict[str, Any]], environment: dict[str, str
 
 def measure_all(requests: Iterable[dict[str, Any]], environment: dict[str, str], *, jobs: int, seconds: float,
                 done: Done, command: tuple[str, ...] = COMMAND) -> None:  # fmt: skip
-    """Measure all cases with `jobs` workers; call `done` with each record, never concurrently."""
+    """Measure all cases with `jobs` workers. Call `done` with each record, never concurrently."""
     pending: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     for request in requests:
         pending.put(request)

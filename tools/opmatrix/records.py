@@ -1,4 +1,4 @@
-"""Measured results on disk, one JSON object per line, appended one by one so that a run can resume."""
+"""Measured results on disk, one JSON object per line. Lines are appended one by one, so that a run can resume."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Key = tuple[str, str, str]  # operator, direction, dtype
 
 
 def key_of(record: Record) -> Key:
-    """Return the fields that identify a record."""
+    """Return the key of a record."""
     return record["op"], record["direction"], record["dtype"]
 
 
 def fingerprint(package: Path, tests: Iterable[Path], count: int | None, versions: Iterable[str]) -> str:
-    """Hash what results depend on: native libraries, tests, number of samples, versions."""
+    """Hash everything that results depend on: native libraries, tests, number of samples, and versions."""
     digest = hashlib.sha256()
     files = [*sorted((package / "lib").glob("*")), *sorted(package.glob("_runtime*")), *tests]
     for path in files:
@@ -42,7 +42,7 @@ class Store:
             for line in path.read_text().splitlines():
                 try:
                     record = json.loads(line)
-                except ValueError:  # a truncated last line of an interrupted run
+                except ValueError:  # an interrupted run may leave a truncated last line
                     continue
                 self.records[key_of(record)] = record
 

@@ -1,6 +1,6 @@
 """The committed summary of a driver: one line per operator and direction, with the dtypes of each status.
 
-Tab-separated, for readable diffs. Further columns have the statuses of PyTorch's MPS backend.
+Columns are tab-separated, for readable diffs. More columns contain the statuses of PyTorch's MPS backend.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLUMNS = ("operator", "direction", *SHOWN, *(f"mps {status}" for status in MPS)
 class Summary:
     """Statuses of cases on mpsx and on PyTorch's MPS backend."""
 
-    torch: str  # version of the OpInfos
+    torch: str  # the version of torch that defines the OpInfos
     statuses: dict[Key, str] = field(default_factory=dict)
     mps: dict[Key, str] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""Dtypes, directions, statuses and drivers. Does not import torch."""
+"""Dtypes, directions, statuses, and drivers. This module does not import torch."""
 
 from __future__ import annotations
 

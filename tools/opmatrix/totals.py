@@ -28,7 +28,7 @@ def count(statuses: dict[Key, str], direction: str, tags: tuple[str, ...]) -> Co
 
 
 def rows(summary: Summary) -> Iterator[tuple[str, str, Counter[str], Counter[str]]]:
-    """Yield direction, name of the dtype group, our counts, counts of PyTorch's MPS."""
+    """Yield (direction, name of the dtype group, our counts, counts of PyTorch's MPS)."""
     for direction in DIRECTIONS + MORE_DIRECTIONS:
         for name, tags in GROUPS.items():
             ours = count(summary.statuses, direction, tags)

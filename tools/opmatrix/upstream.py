@@ -1,8 +1,8 @@
-"""Operator support of PyTorch's MPS backend, from the lists of its tests.
+"""Operator support of PyTorch's MPS backend, according to the lists in its tests.
 
-torch/testing/_internal/common_mps.py marks, per operator and dtype, which tests of test/test_mps.py are expected to
-fail or skipped: test_output_match for forward, test_output_grad_match for backward (in float32 and float16). The module
-defines nothing without MPS, so load it with patches that pretend to be a Mac with a current macOS.
+torch/testing/_internal/common_mps.py marks, per operator and dtype, the tests of test/test_mps.py that are expected to
+fail or are skipped: test_output_match for forward, and test_output_grad_match for backward (in float32 and float16).
+Without MPS the module defines nothing, so load it with patches that simulate a Mac with a current macOS.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BACKWARD = {torch.float32, torch.float16}
 
 
 def load_lists() -> ModuleType:
-    """Load common_mps as on a Mac."""
+    """Load common_mps as if on a Mac."""
     spec = importlib.util.find_spec("torch.testing._internal.common_mps")
     module = importlib.util.module_from_spec(spec)
     with mock.patch.object(torch.backends.mps, "is_available", return_value=True), \
@@ -40,7 +40,7 @@ def load_lists() -> ModuleType:
 
 
 def marked(op: OpInfo, dtype: torch.dtype, test: str) -> str:
-    """"passes", "fails" (expected to) or "skipped"."""
+    """Return "passes", "fails" (if expected to), or "skipped"."""
 
     def body() -> None:
         """Collect the decorators' marks."""
@@ -55,9 +55,9 @@ def marked(op: OpInfo, dtype: torch.dtype, test: str) -> str:
 
 
 def statuses(ops: Mapping[str, OpInfo], keys: Iterable[Key]) -> dict[Key, str]:
-    """Return the statuses of the cases that PyTorch tests on MPS: "passes", "fails" or "skipped"."""
+    """Return the status of each case that PyTorch tests on MPS: "passes", "fails", or "skipped"."""
     lists = load_lists()
-    # As in test_mps.py, the backward marks are added to the forward marks.
+    # As in test_mps.py, add the backward marks to the forward marks.
     forward = lists.mps_ops_modifier([copy.copy(op) for op in ops.values()])
     backward = lists.mps_ops_grad_modifier([copy.copy(op) for op in forward])
     tests = {

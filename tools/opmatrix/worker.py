@@ -1,7 +1,7 @@
-"""A worker process: reads requests and writes answers, one JSON object per line.
+"""The worker process, which reads requests and writes answers, one JSON object per line.
 
-Request: {"op", "direction", "dtype", "count"}. Answers: {"ready": true} once, then {"begin": true} and a record per
-request.
+A request is {"op", "direction", "dtype", "count"}. The answers are {"ready": true} once, then {"begin": true} and a
+record for each request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .measure import measure
 
 def main() -> None:
     """Serve requests until stdin is closed."""
-    # Redirect what operators print, to keep it out of the answers.
+    # Redirect stdout, to keep the output of operators out of the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     torch.set_num_threads(1)  # there is one worker per core

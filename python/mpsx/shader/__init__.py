@@ -1,6 +1,6 @@
-"""Metal kernels compiled at run time: users' sources (library.py) and missing kernel libraries (kernel_library.py).
+"""Run-time compilation of Metal kernels: users' sources (library.py) and missing kernel libraries (kernel_library.py).
 
-Modules import only those above them in this list:
+Modules import only modules above them in this list:
 
     constants, types   argument checks of the bindings (_shader.pyx)
     cache              the disk cache

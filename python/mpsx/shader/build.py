@@ -1,4 +1,4 @@
-"""From Metal source to a kernel library: found in the disk cache, or built."""
+"""Get the kernel library of a Metal source from the disk cache, or build it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Built:
-    """A compiled kernel library, and what its source says about its kernels."""
+    """A compiled kernel library, with descriptions of its kernels."""
 
-    path: str  # of the library; "" if kernels are compiled one by one
+    path: str  # the library, or "" if kernels are compiled one by one
     kernels: list[dict]
     cached: bool
     lazy: LazyKernels | None = None
@@ -44,7 +44,7 @@ sources: weakref.WeakValueDictionary[str, ShaderSource] = weakref.WeakValueDicti
 
 
 def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = ()) -> Built:
-    """Build the kernel library of a Metal source, or find it in the cache. `name` is its file name in messages.
+    """Find the kernel library of a Metal source in the cache, or build it. Messages use `name` as the file name.
 
     Raises SyntaxError with the compiler's messages, and RuntimeError if there is no compiler.
     """
@@ -67,7 +67,7 @@ def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = 
 
 
 def lookup(cache: Cache, key: str, target: Target, name: str) -> Built | None:
-    """Return the cached build of a key, unless it is missing, damaged, or an included file has changed since."""
+    """Return the cached build for a key, or None if it is missing or damaged, or if an included file has changed."""
     record = cache.read(f"{key}.json")
     if record is None:
         return None
@@ -97,7 +97,7 @@ def _include_path(include_dirs: Sequence[str]) -> list[str]:
 
 
 def preprocessed(cache: Cache, shader: ShaderSource) -> Source:
-    """Return the tokens of a source after preprocessing."""
+    """Return the preprocessed Source of a shader."""
     from ..msl.source import Source
     from .compiler import Builder
 

@@ -1,8 +1,8 @@
 """The disk cache of compiled shaders: `$MPSX_CACHE_DIR`, else `$XDG_CACHE_HOME/mpsx`, else `~/.cache/mpsx`.
 
-Processes load the code in it, so mpsx does not use a folder that another user owns or can write to. Every file is
-written under a temporary name and renamed. A record starts with the hash of its name and contents. The name of any
-other file is the hash of its contents. A damaged, truncated or swapped file counts as missing and is replaced.
+Processes load code from the cache, so mpsx does not use a folder that another user owns or can write to. mpsx writes
+every file under a temporary name and renames it. A record starts with the hash of its name and contents; the name of
+any other file is the hash of its contents. Damaged, truncated, and swapped files count as missing and are replaced.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 DEFAULT_LIMIT = 1 << 30
-RECENT_SECONDS = 60.0  # trim() keeps files used this recently, because a process may be about to load them
-STALE_SECONDS = 3600.0  # trim() deletes temporary files this old, left by crashed processes
+RECENT_SECONDS = 60.0  # trim() keeps files used more recently, because a process may be about to load them
+STALE_SECONDS = 3600.0  # trim() deletes older temporary files, which crashed processes left behind
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 ZIG_ERRORS = {errno.ENOSPC: "NoSpaceLeft", errno.EDQUOT: "DiskQuota", errno.EFBIG: "FileTooBig"}
 PROBE_BYTES = 1 << 22  # larger than most compiler outputs
@@ -35,7 +35,7 @@ WRITABLE_BY_OTHERS = 0o022
 
 
 def digest(*parts: bytes | str) -> str:
-    """Hash several parts; different splits of the same bytes give different hashes."""
+    """Hash several parts. Different splits of the same bytes give different hashes."""
     whole = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -66,7 +66,7 @@ class Cache:
         return Cache(self.folder / name, limit)
 
     def path(self, name: str) -> Path:
-        """Return the path of the file of that name, which need not exist."""
+        """Return the path for a file name. The file need not exist."""
         return self.folder / name
 
     def temporary(self) -> str:
@@ -83,7 +83,7 @@ class Cache:
         return self.publish(written, file_digest(written) + written.suffix)
 
     def find(self, name: str) -> Path | None:
-        """Return the file that `store` gave this name, if it exists undamaged."""
+        """Return the file that `store` put under this name, or None if it is missing or damaged."""
         path = self.path(name)
         try:
             if file_digest(path) != path.stem:
@@ -94,13 +94,13 @@ class Cache:
         return path
 
     def put(self, written: Path, name: str) -> Path:
-        """Store a finished file under a name for `get`."""
+        """Store a finished file under a name that `get` accepts."""
         path = self.store(written)
         self.write(f"{name}.json", {"file": path.name})
         return path
 
     def get(self, name: str) -> Path | None:
-        """Return the file that was `put` under this name, if it exists undamaged."""
+        """Return the file that `put` stored under this name, or None if it is missing or damaged."""
         record = self.read(f"{name}.json")
         if record is None:
             return None
@@ -108,7 +108,7 @@ class Cache:
         return self.find(record["file"])
 
     def read(self, name: str) -> dict | None:
-        """Read a record; None if it is missing, damaged or swapped with another."""
+        """Read a record. Return None if it is missing, damaged, or swapped with another record."""
         try:
             head, _, body = self.path(name).read_bytes().partition(b"\n")
         except OSError:
@@ -116,7 +116,7 @@ class Cache:
         return json.loads(body) if digest(name, body).encode() == head else None
 
     def write(self, name: str, record: dict) -> None:
-        """Store a record; ignore a cache folder that is not writable."""
+        """Store a record. Do nothing if the cache folder is not writable."""
         body = json.dumps(record).encode()
         with contextlib.suppress(OSError):
             handle, path = tempfile.mkstemp(prefix="tmp-", dir=self.folder)
@@ -133,7 +133,8 @@ class Cache:
             os.utime(path)
 
     def trim(self) -> None:
-        """Delete stale temporary files, and if over the limit, the least recently used files down to 80% of it."""
+        """Delete stale temporary files. If the cache exceeds its limit, also delete the least recently used files, down
+        to 80% of the limit."""
         now, files = time.time(), []
         for entry in os.scandir(self.folder):
             with contextlib.suppress(OSError):
@@ -162,7 +163,7 @@ def _remove(path: Path) -> None:
 
 
 def untrusted_reason(folder: Path) -> str:
-    """Why code in a folder is not safe to load; "" if it is."""
+    """Return why code in a folder is not safe to load, or "" if it is safe."""
     stat = folder.stat()
     if stat.st_uid != os.geteuid():
         return f"user {stat.st_uid} owns it"
@@ -176,14 +177,14 @@ _opened: dict[str, Cache] = {}
 
 @functools.cache
 def _warn(folder: Path, why: str) -> None:
-    """Warn once about a folder that is not used."""
+    """Warn once that a cache folder is ignored."""
     warnings.warn(f"mpsx: the cache folder {folder} is not used because {why}, and mpsx would load code from it. "
                   "This process compiles kernels into a private folder; set MPSX_CACHE_DIR to a folder of your own, or "
                   "delete this one.", stacklevel=3)  # fmt: skip
 
 
 def current_cache() -> Cache:
-    """Return the cache that the environment selects; a private one if that folder is not writable or not trusted."""
+    """Return the cache that the environment selects, or a private one if that folder is not writable or not trusted."""
     named = os.environ.get("MPSX_CACHE_DIR")
     if not named:
         base = os.environ.get("XDG_CACHE_HOME")
@@ -226,7 +227,7 @@ def private() -> Cache:
 
 
 def with_fallback_cache(cache: Cache, work: Callable[[Cache], Result]) -> Result:
-    """Run `work` with a cache, or with a private one if that cache is full or not writable.
+    """Run `work` with a cache, or with a private cache if the first one is full or not writable.
 
     Raises RuntimeError, which names both folders, if neither is writable.
     """
@@ -245,11 +246,11 @@ def with_fallback_cache(cache: Cache, work: Callable[[Cache], Result]) -> Result
 
 
 def check_room(folder: Path, status: int, errors: str) -> None:
-    """Raise OSError if a compiler's exit status and messages mean that the disk is full."""
+    """Raise OSError if a compiler's exit status and messages indicate a full disk."""
     for number, in_zig in ZIG_ERRORS.items():
         if os.strerror(number) in errors or in_zig in errors:
             raise OSError(number, os.strerror(number))
-    if status != 1 or "IO failure on output stream" in errors:  # a signal: from a limit or a memory-mapped file
+    if status != 1 or "IO failure on output stream" in errors:  # a signal may come from a limit or a memory-mapped file
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             for _ in range(PROBE_BYTES >> 16):
                 file.write(bytes(1 << 16))  # raises OSError

@@ -1,8 +1,8 @@
 """Build kernel libraries from Metal source: preprocess, check, translate, compile.
 
-Only the C++ compiler runs in another process. A source of at most AT_ONCE kernels becomes one library. A larger one,
-whose instantiations would take minutes, is translated to a precompiled header and checked, and each of its kernels
-becomes a library of its own on first use (lazy_kernels.py).
+Only the C++ compiler runs in another process. A source with at most AT_ONCE kernels becomes one library. Compiling a
+larger source would take minutes. It is translated to a precompiled header and checked, and each kernel becomes a
+library of its own on first use (lazy_kernels.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from . import toolchain
 from .cache import Cache, check_room, digest
 from .toolchain import Target
 
-AT_ONCE = 16  # the most kernels that are compiled together
+AT_ONCE = 16  # maximum number of kernels to compile together
 KERNEL = re.compile(r"\bkernel\s*(?:\]\]\s*)?void\s+(\w+)")
 
 
@@ -63,7 +63,7 @@ class Builder:
                 self.reject(check.from_text(str(error)), texts)
                 raise SyntaxError(str(error)) from None
             many = len(unit.tree.instantiations) > AT_ONCE
-            spaces = check.AddressSpaceCheck(unit, self.compiler.command, texts, many)  # runs in parallel with the rest
+            spaces = check.AddressSpaceCheck(unit, self.compiler.command, texts, many)  # runs in parallel
             self.started += [spaces.process] if spaces.process else []
             found = check.check_unit(unit, texts)
             warnings = [d for d in found if d.kind == "warning"]
@@ -99,7 +99,7 @@ class Builder:
         return record
 
     def build_kernel(self, source: str, exports: str, kernel: str, name: str) -> Path:
-        """Compile one kernel, which `exports` exports from a translated source; cache the library as `name`."""
+        """Compile the one kernel of a translated source that `exports` exports, and cache the library as `name`."""
         from ..msl.check.messages import explain
         from ..msl.passes.tensors import uses_tensors
 
@@ -128,9 +128,8 @@ class Builder:
 
         clang = "clang" in self.compiler.description
         readable = [*(CLANG_FLAGS if clang else FLAGS), "-fsyntax-only", "-x", "c++", "-"]
-        if self.target.mode == "cuda":  # zig's own driver would compile it fully
-            flags = self.compiler.clang_flags("", "cuda", general=True) + (CUDA_TENSOR_FLAGS if self.tensors else [])
-            self.run([*self.clang, *flags, *readable], source + exports)
+        if self.target.mode == "cuda":  # call clang directly, because zig's driver would compile fully
+            self.run([*self.clang, *self.compiler.clang_flags("", "cuda", general=True), *readable], source + exports)
         elif clang:
             header = self.finish(self.start_source(source, folder, header))
             self.run([*self.clang, *self.flags(), "-include-pch", str(header), *readable], exports)
@@ -139,7 +138,7 @@ class Builder:
 
     @contextlib.contextmanager
     def limited(self) -> Iterator[None]:
-        """Name the source and its kernels in the error for a compiler that exceeds the time limit."""
+        """Name the source and its kernels in the error if a compiler exceeds the time limit."""
         try:
             yield
         except processes.TimeLimitError as error:
@@ -149,7 +148,7 @@ class Builder:
 
     @contextlib.contextmanager
     def working_folder(self) -> Iterator[Path]:
-        """A temporary folder. On exit it is deleted, and processes that still run are killed."""
+        """Create a temporary folder. On exit, delete it and kill processes that are still running."""
         folder = Path(self.cache.temporary())
         try:
             with self.limited():
@@ -162,7 +161,7 @@ class Builder:
 
     @staticmethod
     def reject(found: Sequence, texts: dict[str, str]) -> None:
-        """Raise SyntaxError if there are diagnostics."""
+        """Raise SyntaxError if there are any diagnostics."""
         from ..msl import check
 
         if found:
@@ -188,12 +187,12 @@ class Builder:
         return out
 
     def start(self, command: list[str], **options: object) -> processes.Process:
-        """Start a compiler; `working_folder` kills it and its children if it still runs."""
+        """Start a compiler. On exit, `working_folder` kills it and its children if they are still running."""
         self.started.append(processes.Process(command, self.seconds, **options))
         return self.started[-1]
 
     def preprocess(self, source: str, folder: Path) -> tuple[str, list[str]]:
-        """Return the preprocessed text, and the included files."""
+        """Preprocess a source. Return the text and the included files."""
         from ..msl.preprocess import DEFINES, included, write_stubs
 
         apple = folder / "apple"
@@ -202,7 +201,7 @@ class Builder:
         command += [f"-I{folder}" for folder in self.includes] + [f"-D{define}" for define in DEFINES] + ["-"]
         text = self.run(command, f'#line 1 "{self.name}"\n{source}\n')
         files = [file for file in included(text) if not file.startswith(str(apple))]
-        return text.replace(f'"{apple}/', '"'), files  # keeps the text independent of the temporary folder
+        return text.replace(f'"{apple}/', '"'), files  # keep the text independent of the temporary folder
 
     def start_shared_files(self, folder: Path) -> tuple[SharedFile | None, SharedFile]:
         """Start compiling the files that all shaders share: the precompiled header of the Metal standard library
@@ -216,15 +215,15 @@ class Builder:
         return self.start_file(folder, "calls.o", ["-x", "c++", "-c", str(toolchain.METAL_STDLIB / "simt_calls.h")])
 
     def start_source(self, source: str, folder: Path, library: Path) -> SharedFile:
-        """Start precompiling a translated source on top of the standard library's header. Templates are instantiated in
-        it once, and not again for every kernel."""
+        """Start precompiling a translated source on top of the standard library's header, so that templates are
+        instantiated only once, not for every kernel."""
         from ..msl.check.messages import CLANG_FLAGS
 
         header = ["-Xclang", "-fno-pch-timestamp", "-fpch-instantiate-templates", "-include-pch", str(library)]
         return self.start_file(folder, "source.pch", [*CLANG_FLAGS, *header, "-x", "c++-header", "-"], source)
 
     def start_file(self, folder: Path, name: str, arguments: list[str], text: str = "") -> SharedFile:
-        """Find a shared file in the cache, or start compiling it; `text` is the compiler's standard input."""
+        """Find a shared file in the cache, or start compiling it. `text` is the compiler's standard input."""
         command = [*self.clang, *self.flags(), *arguments, "-o"]
         stamp = digest(toolchain.compiler_stamp(), toolchain.headers_hash(str(self.cache.folder)), *command, text)
         file = SharedFile(f"{name}-{stamp[:32]}", folder / name, text)
@@ -266,7 +265,7 @@ class Builder:
         return library
 
     def write_ir(self, command: list[str], code: Path, env: dict[str, str] | None = None) -> None:
-        """Compile C++ to unoptimized LLVM IR, and mark functions noinline that would make a kernel too large."""
+        """Compile C++ to unoptimized LLVM IR, and mark functions as noinline that would make a kernel too large."""
         from ..msl.code_size import limit_code_size
 
         ir = Path(f"{code}.ll")
@@ -295,7 +294,7 @@ class Builder:
 
 @dataclass
 class SharedFile:
-    """A cached file that several builds use, and the process that compiles it if the cache lacks it."""
+    """A cached file that several builds share, with the process that compiles it if it is not in the cache."""
 
     name: str  # in the cache
     written: Path

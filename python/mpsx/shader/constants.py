@@ -1,10 +1,11 @@
-"""Values of function constants, as text in the key of a compiled kernel."""
+"""Values of function constants as text, for the key of a compiled kernel."""
 
 from __future__ import annotations
 
 
 def constant_texts(kernel: str, values: dict[object, object]) -> dict[object, str]:
-    """Values by name or index as text. Raises TypeError for other keys, and for values other than numbers or lists."""
+    """Convert values by name or index to text. Raises TypeError for other keys, and for values other than numbers and
+    lists."""
     for name in values:
         if not (isinstance(name, str) and name.isidentifier()) and not (type(name) is int and name >= 0):
             raise TypeError(f"{kernel}: expected a function constant's name or index, got {name!r}")

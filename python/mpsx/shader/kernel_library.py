@@ -1,7 +1,7 @@
-"""Kernel libraries for CPUs and NVIDIA GPUs: installed, or built on first use from the package's sources.
+"""Kernel libraries for CPUs and NVIDIA GPUs, either installed or built on first use from the package's sources.
 
-An installation has the library of the machine that built it. If the simt or cuda driver, another CPU or MPSX_ISA needs
-a missing one, translate and compile it once, and keep it in the cache (cache.py).
+An installation contains the library for the machine that built it. If the simt or cuda driver, another CPU, or MPSX_ISA
+needs another library, mpsx translates and compiles it once, and keeps it in the cache (cache.py).
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).parent.parent
 SOURCES = PACKAGE / "metal"
-RECORD = "library.json"  # next to a library; holds its hash
+RECORD = "library.json"  # the file next to a library that contains its hash
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 OBJECT_CACHE_BYTES = 1 << 29
 UNUSED_SECONDS = 14 * 86400.0
 ENTRY = re.compile(r"^(static MPSX_ENTRY void .*\{\n)(?:  .*\n)+\}\n", re.M)  # the function that calls a kernel
-# Set before the driver starts by programs that run only shaders, to skip compiling mpsx's kernels for simt.
+# Programs that run only shaders set this before the driver starts, to skip compiling mpsx's own kernels for simt.
 shaders_only = False
 
 
 def folder() -> str:
-    """Return the folder of the libraries that this process's driver needs; builds a missing one."""
+    """Return the folder of the libraries that this process's driver needs, and build missing ones."""
     installed, driver = PACKAGE / "lib", os.environ.get("MPSX_DRIVER") or "host"
     if driver == "simt":
-        profiled = os.environ.get("MPSX_SIMT_PROFILE", "0") not in ("", "0")  # compiles each kernel by itself
+        profiled = os.environ.get("MPSX_SIMT_PROFILE", "0") not in ("", "0")  # the profiler compiles kernels one by one
         return str(library("simt", [] if shaders_only else None, bodies=not profiled).parent)
     if driver == "cuda" and not (installed / file_name("cuda")).exists():
         return str(library("cuda").parent)
@@ -55,9 +55,9 @@ def file_name(name: str) -> str:
 
 
 def library(name: str, files: list[Path] | None = None, bodies: bool = True) -> Path:
-    """Find or build a library in the cache, from all sources or from `files`. One process builds, and others wait.
+    """Find a library in the cache, or build it from all sources or from `files`. One process builds while others wait.
 
-    Without `bodies` the kernels do nothing, but launchers can query them.
+    Without `bodies`, the kernels do nothing, but launchers can still query them.
     """
     import fcntl
 
@@ -117,7 +117,7 @@ class _Build:
             self.compiler: Compiler = toolchain.find_compiler(store)
         except RuntimeError as error:
             raise RuntimeError(f"no kernels for {name} are installed, and none can be compiled: {error}") from None
-        # zig's driver can select an older PTX version than clang's newest.
+        # Call zig's driver, which can select an older PTX version than clang's newest.
         self.clang = list(self.compiler.command) if self.on_gpu else self.compiler.clang
         self.flags = self.compiler.flags("cuda") if self.on_gpu else self.compiler.clang_flags(self.isa, self.mode)
         if self.mode == "simt":
@@ -197,7 +197,8 @@ class _Build:
         return written
 
     def precompile(self) -> list[str]:
-        """Precompile the Metal standard library, and return the flags that include it; nothing for other compilers."""
+        """Precompile the Metal standard library, and return the flags that include it. Only clang supports this; return
+        [] for other compilers."""
         if "clang" not in self.compiler.description or self.on_gpu:
             return []
         header = PACKAGE / "metal_stdlib" / "msl.h"
@@ -206,7 +207,7 @@ class _Build:
         return ["-include-pch", written]
 
     def compile(self, source: Path) -> Path:
-        """Compile a C++ file to an object or PTX file, or find that in the cache."""
+        """Compile a C++ file to an object or PTX file, or find the result in the cache."""
         from .cache import digest
 
         defines = [f'-DMPSX_KERNEL_ISA="{self.isa}"', f'-DMPSX_KERNEL_COMPILER="{self.compiler.description}"']

@@ -11,17 +11,17 @@ from .toolchain import Target
 
 @dataclass(frozen=True)
 class LazyKernels:
-    """A translated source, and for each kernel the code that, appended to it, exports the kernel."""
+    """A translated source, with code for each kernel that exports the kernel when appended to the source."""
 
     cache: Cache
     target: Target
-    name: str  # of the source, for messages
+    name: str  # the source's name in messages
     key: str
     source: str
     exports: dict[str, str]
 
     def library(self, kernel: str) -> str:
-        """Return the path of the library of a kernel; compiles it if the cache lacks it."""
+        """Return the path of a kernel's library. Compile it if it is not in the cache."""
         name = f"{self.key}-{digest(kernel)[:16]}"
 
         def compiled(cache: Cache) -> str:

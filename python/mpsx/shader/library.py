@@ -54,27 +54,27 @@ def compile_shader(source: str) -> ShaderLibrary:
             }''')
         lib.axpy(y, x, 2.0)
 
-    A call takes mpsx tensors, numbers and lists of numbers in the order of the kernel's buffers. It runs one thread per
+    Pass mpsx tensors, numbers, and lists of numbers in the order of the kernel's buffers. A call runs one thread per
     element of the first tensor, or `threads` threads; `help(type(lib.axpy))` describes all arguments.
-    `lib.axpy.with_constants(has_bias=True)` returns the kernel with values for its function constants.
-    A kernel gets the tensors' memory without their strides, dtypes and sizes. Calls are not differentiable; use
-    `torch.library.custom_op` to make an operator with a gradient.
+    `lib.axpy.with_constants(has_bias=True)` returns the kernel specialized for function constants. A kernel gets only
+    the memory of the tensors, not their strides, dtypes, and sizes. Calls are not differentiable; use
+    `torch.library.custom_op` to define an operator with a gradient.
 
-    The source may include PyTorch's headers, such as `<c10/metal/utils.h>`. Without a Mac it is translated to C++ and
-    compiled by clang (`pip install 'mpsx[shader]'`), clang++, g++ or `$MPSX_KERNEL_CXX`, all kernels at once or, if
-    there are many, each on first use. Results are cached in `$MPSX_CACHE_DIR` (default: `~/.cache/mpsx`), up to
-    `$MPSX_CACHE_SIZE` bytes (default: 1 GiB).
+    The source may include PyTorch's headers, such as `<c10/metal/utils.h>`. Without a Mac, mpsx translates it to C++
+    and compiles it with clang (`pip install 'mpsx[shader]'`), clang++, g++, or `$MPSX_KERNEL_CXX`. All kernels are
+    compiled at once; if there are many, each is compiled on first use. Results are cached in `$MPSX_CACHE_DIR`
+    (default: `~/.cache/mpsx`), up to `$MPSX_CACHE_SIZE` bytes (default: 1 GiB).
 
     On a Mac, Metal compiles the text with the options of `torch.mps.compile_shader`: the newest language version, and
     no fast-math unless `PYTORCH_MPS_FAST_MATH` is set. It may contract a * b + c to a fused multiply-add, which the
     other drivers do not; `#pragma METAL fp contract(off)` at the top of the text gives the same results everywhere.
 
-    `MPSX_DRIVER=simt` checks each launch for out-of-bounds accesses, missing barriers and races in threadgroup memory.
+    `MPSX_DRIVER=simt` checks each launch for out-of-bounds accesses, missing barriers, and races in threadgroup memory.
     No driver detects races in device memory (two threads that update the same element).
 
-    Warns once per kernel if a tensor's dtype does not match its parameter, and with a SyntaxWarning about attributes
-    that Metal ignores. Raises SyntaxError with file, line and column, and RuntimeError if there is no compiler or it
-    runs longer than `$MPSX_SHADER_TIMEOUT` seconds (default: 120). On the host and simt drivers a call raises
+    Warns once per kernel if a tensor's dtype does not match its parameter, and issues a SyntaxWarning about attributes
+    that Metal ignores. Raises SyntaxError with file, line, and column, and RuntimeError if there is no compiler or if
+    it runs longer than `$MPSX_SHADER_TIMEOUT` seconds (default: 120). On the host and simt drivers, a call raises
     RuntimeError if the kernel crashes.
     """
     if not isinstance(source, str):
@@ -83,14 +83,15 @@ def compile_shader(source: str) -> ShaderLibrary:
 
 
 def load(source: str, name: str, include_dirs: Sequence[str] = ()) -> ShaderLibrary:
-    """`compile_shader` with a file name for messages and with include directories."""
+    """Like `compile_shader`, with a file name for messages and with include directories."""
     return load_with_kernels(source, name, include_dirs)[0]
 
 
 def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = ()) -> tuple[ShaderLibrary, list[dict]]:
-    """`load`, and a description of each kernel: name, location, and buffers with index, address space and text."""
+    """Like `load`, but also return a description of each kernel: its name, location, and buffers with index, address
+    space, and text."""
     target = _target()
-    if target is None:  # Metal compiles the text itself
+    if target is None:  # Metal compiles source text itself
         shader = Shader(name, text=embed_headers(source, include_dirs))
         names = shader.names()
         return ShaderLibrary(shader), [{"name": n, "location": name, "buffers": [], "constants": []} for n in names]
@@ -103,7 +104,7 @@ def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = ()) 
 
 
 def _open(source: build.ShaderSource, path: str) -> Shader:
-    """Load a compiled library of a source."""
+    """Load the compiled library of a source."""
     try:
         shader = Shader(source.name, path=path)
     except RuntimeError as error:
@@ -140,7 +141,7 @@ def compile_all(library: ShaderLibrary) -> None:
 
 @functools.cache
 def _target() -> toolchain.Target | None:
-    """Return the target of the driver in use; None for the metal driver, which compiles source text."""
+    """Return the target of the driver in use, or None for the metal driver, which compiles source text."""
     info = _runtime.driver()
     if info["name"] == "metal":
         return None
@@ -148,7 +149,7 @@ def _target() -> toolchain.Target | None:
 
 
 def embed_headers(source: str, include_dirs: Sequence[str] = ()) -> str:
-    """Replace #includes by the headers' text, except Apple's own headers, and keep the source's line numbers."""
+    """Replace #includes with the text of the headers, except for Apple's headers. Keep the source's line numbers."""
     from pathlib import Path
 
     from torch.utils._cpp_embed_headers import _embed_headers

@@ -1,4 +1,4 @@
-"""The compiler of shaders, and hashes of everything that a compiled shader depends on but its source."""
+"""The shader compiler, and hashes of everything that a compiled shader depends on, other than its source."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Target:
     """The instruction set and translator mode of a kernel library."""
 
     isa: str
-    mode: str  # of the translator: "auto", "simt" or "cuda"
+    mode: str  # the translator's mode: "auto", "simt", or "cuda"
 
 
 class NoCompilerError(RuntimeError):
-    """No usable compiler was found."""
+    """Raised if there is no usable compiler."""
 
 
 def torch_include() -> str:
-    """Return the folder of torch's headers, c10/metal/*.h among them."""
+    """Return the folder of torch's headers, such as c10/metal/*.h."""
     import torch
 
     return os.path.join(os.path.dirname(torch.__file__), "include")
@@ -46,7 +46,7 @@ def _stamp(path: str) -> str:
 
 
 def compiler_stamp() -> str:
-    """Identify the compiler in use and its version without running it."""
+    """Identify the compiler in use and its version, without running the compiler."""
     chosen = os.environ.get("MPSX_KERNEL_CXX")
     if chosen:
         command = shlex.split(chosen)
@@ -62,7 +62,7 @@ def compiler_stamp() -> str:
 
 
 def find_compiler(cache: Cache) -> Compiler:
-    """Find the compiler; the cache keeps its version, so that not every process has to run it."""
+    """Find the compiler. Cache its version, to avoid running the compiler in every process."""
     from ..msl import compiler
     from ..msl.source import MslError
 
@@ -87,7 +87,7 @@ def _zig() -> str | None:
 
 
 def translator_hash(folder: str) -> str:
-    """Hash the translator and its headers; `folder` caches the hash until a file changes."""
+    """Hash the translator and its headers. `folder` caches the hash until a file changes."""
     packages = (TRANSLATOR / name for name in ("check", "codegen", "passes"))
     return _contents_hash(folder, TRANSLATOR, *packages, *stdlib_folders())
 
@@ -116,7 +116,7 @@ def _contents_hash(folder: str, *sources: Path) -> str:
 
 
 def undefined_function(message: str) -> str:
-    """Demangle the function that the dynamic linker reports as undefined; "" if the message reports none."""
+    """Return the demangled name of the function that the dynamic linker reports as undefined, or ""."""
     found = re.search(r"undefined symbol: (\w+)", message)
     if not found:
         return ""

@@ -1,7 +1,7 @@
 """Compare tensor dtypes with the element types of a kernel's buffers, as msl/element_types.py spells them.
 
-Kernels read raw bytes, and some mismatches are intended: accept packed and reinterpreted data, and report numbers of
-one format that the kernel would read as another.
+Kernels read raw bytes, and some mismatches are intended. Accept packed and reinterpreted data; report numbers in one
+format that the kernel would read as another.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ COMPLEX = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch
 
 @functools.cache
 def fits(element: str, dtype: torch.dtype, is_reference: bool) -> bool:
-    """Return whether a tensor of this dtype is plausible for this element type; true for unknown types.
+    """Return whether a tensor of this dtype is plausible for this element type. Unknown types are plausible.
 
-    `is_reference`: the parameter is a single value, for which the low bytes of a wider integer are enough.
+    `is_reference`: the parameter is a single value, so the low bytes of a wider integer are enough.
     """
     atomic, count = element.startswith("atomic "), 1
     element = element.removeprefix("atomic ")
@@ -31,7 +31,7 @@ def fits(element: str, dtype: torch.dtype, is_reference: bool) -> bool:
         count = int(components)
     if dtype in COMPLEX:
         return scalar not in FLOATS or FLOATS[scalar] == COMPLEX[dtype]
-    if dtype not in NUMBERS or scalar not in SIZES:  # uint8, float8 and quantized tensors are bytes
+    if dtype not in NUMBERS or scalar not in SIZES:  # uint8, float8, and quantized tensors count as raw bytes
         return True
     size = SIZES[scalar]
     if scalar in FLOATS:
@@ -41,7 +41,7 @@ def fits(element: str, dtype: torch.dtype, is_reference: bool) -> bool:
         return True
     if atomic and (scalar == "uint" or dtype.itemsize == size):  # c10/metal/atomic.h packs small numbers in words
         return True
-    if dtype.is_floating_point:  # bit patterns as unsigned integers
+    if dtype.is_floating_point:  # kernels may read bit patterns as unsigned integers
         return scalar[0] == "u" and dtype.itemsize in (size, size * count)
     wide = is_reference and dtype.itemsize > size
     return dtype.itemsize in (size, size * count) or wide
@@ -56,13 +56,13 @@ def mismatches(kernel: dict, arguments: tuple) -> list[str]:
             continue
         tensor = arguments[index]
         if isinstance(tensor, torch.Tensor) and not fits(element, tensor.dtype, "&" in buffer["text"].split()):
-            found.append(f"parameter '{buffer['name']}' (buffer {index}) is '{buffer['text']}', whose elements are "
-                         f"{spelled(element)}, and got a tensor of {tensor.dtype}")  # fmt: skip
+            found.append(f"parameter '{buffer['name']}' (buffer {index}) is '{buffer['text']}' with elements of type "
+                         f"{spelled(element)}, but got a tensor of {tensor.dtype}")  # fmt: skip
     return found
 
 
 def spelled(element: str) -> str:
-    """Spell an element type as in Metal."""
+    """Return Metal's spelling of an element type."""
     scalar, _, count = element.removeprefix("atomic ").partition(" ")
     text = scalar if not count else f"{scalar}{count}" if int(count) <= 4 else f"matrices of {scalar}"
     return f"atomic<{text}>" if element.startswith("atomic ") else text

@@ -1,4 +1,4 @@
-"""Networks of the transformers package with random weights; downloads nothing."""
+"""Networks of the transformers package with random weights, without downloads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _sizes(small: bool) -> dict[str, int]:
 
 
 def bert(small: bool) -> nn.Module:
-    """BERT-base with a masked language model head; the small one has no dropout, to compare devices."""
+    """Create BERT-base with a masked language model head. The small network has no dropout, to compare devices."""
     from transformers import BertConfig, BertForMaskedLM
 
     quiet = {"vocab_size": SMALL_WORDS, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -24,13 +24,13 @@ def bert(small: bool) -> nn.Module:
 
 
 def gpt2(small: bool) -> nn.Module:
-    """GPT-2 with 124 million parameters."""
+    """Create GPT-2 with 124 million parameters."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     quiet = {"vocab_size": SMALL_WORDS, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64,
              "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}  # fmt: skip
     network = GPT2LMHeadModel(GPT2Config(**(quiet if small else {}), bos_token_id=0, eos_token_id=0))
-    network.loss_type = "ForCausalLM"  # avoids a warning, which breaks a compiled graph
+    network.loss_type = "ForCausalLM"  # avoid a warning, which would break a compiled graph
     return network
 
 
@@ -45,7 +45,7 @@ def llama(small: bool) -> nn.Module:
 
 
 def vit(small: bool) -> nn.Module:
-    """ViT-base with 16x16 patches."""
+    """Create ViT-base with 16x16 patches."""
     from transformers import ViTConfig, ViTForImageClassification
 
     quiet = {"image_size": 32, "patch_size": 8} if small else {}
@@ -63,7 +63,7 @@ def whisper(small: bool) -> nn.Module:
 
 
 def text(small: bool) -> Batch:
-    """8 sequences of 128 words, the second half as long as they may be; small: 3 of 12."""
+    """Create 8 sequences of 128 words, with padding in the second half of one; small: 3 of 12."""
     count, length, words = (3, 12, SMALL_WORDS) if small else (8, 128, 8192)
     mask = torch.ones(count, length, dtype=torch.long)
     mask[1, length // 2 :] = 0
@@ -71,13 +71,13 @@ def text(small: bool) -> Batch:
 
 
 def images(small: bool) -> Batch:
-    """8 images of 224x224; small: 3 of 32x32."""
+    """Create 8 images of 224x224; small: 3 of 32x32."""
     count, side = (3, 32) if small else (8, 224)
     return {"pixel_values": torch.randn(count, 3, side, side), "y": torch.randint(10, (count,))}
 
 
 def audio(small: bool) -> Batch:
-    """Spectra of 30 seconds; small: half a second."""
+    """Create spectra of 30 seconds; small: half a second."""
     return {"input_features": torch.randn(2, 16, 50) if small else torch.randn(2, 80, 3000)}
 
 
@@ -87,29 +87,29 @@ def inputs(batch: Batch) -> Batch:
 
 
 def masked_words(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """Cross-entropy of every third word."""
+    """Return the cross-entropy of every third word."""
     logits, words = network(**batch).logits, batch["input_ids"]
     return F.cross_entropy(logits[:, ::3].flatten(0, 1), words[:, ::3].flatten())
 
 
 def next_word(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """Cross-entropy of each next word, computed by the network."""
+    """Return the cross-entropy of each next word, computed by the network."""
     labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
     return network(**batch, labels=labels).loss
 
 
 def classify(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """Cross-entropy of image classes."""
+    """Return the cross-entropy of image classes."""
     return F.cross_entropy(network(**inputs(batch)).logits, batch["y"])
 
 
 def mean_square(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """Mean square of the output, for a network without a head."""
+    """Return the mean square of the output, for a network without a head."""
     return network(**batch).last_hidden_state.square().mean()
 
 
 def predict(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """Logits."""
+    """Return the logits."""
     return network(**inputs(batch)).logits
 
 

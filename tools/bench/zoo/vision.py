@@ -1,6 +1,5 @@
-"""Networks of images: ResNet-50 (He et al. 2015, arXiv 1512.03385), VGG16 (Simonyan and Zisserman 2014, arXiv
-1409.1556), U-Net (Ronneberger et al. 2015, arXiv 1505.04597). A small one has fewer channels and blocks of the same
-layers."""
+"""Image networks: ResNet-50 (He et al. 2015, arXiv 1512.03385), VGG16 (Simonyan and Zisserman 2014, arXiv 1409.1556),
+U-Net (Ronneberger et al. 2015, arXiv 1505.04597). Small ones have fewer channels and blocks, but the same layers."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ class Bottleneck(nn.Module):
 
 
 def resnet50(small: bool) -> nn.Module:
-    """Four stages of bottlenecks: 3, 4, 6, 3 of them; small: 1, 1, 1, 1."""
+    """Create four stages of 3, 4, 6, and 3 bottlenecks; small: one each."""
     width, depths, classes = (8, (1, 1, 1, 1), 10) if small else (64, (3, 4, 6, 3), 1000)
     layers = [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
               nn.MaxPool2d(3, 2, 1)]  # fmt: skip
@@ -42,7 +41,7 @@ def resnet50(small: bool) -> nn.Module:
 
 
 def vgg16(small: bool) -> nn.Module:
-    """Thirteen 3x3 convolutions in five groups, then three linear layers with dropout."""
+    """Create thirteen 3x3 convolutions in five groups, then three linear layers with dropout."""
     width, classes, hidden = (4, 10, 32) if small else (64, 1000, 4096)
     layers: list[nn.Module] = []
     channels = 3
@@ -52,7 +51,7 @@ def vgg16(small: bool) -> nn.Module:
             layers += [nn.Conv2d(channels, out, 3, padding=1), nn.ReLU(inplace=True)]
             channels = out
         layers.append(nn.MaxPool2d(2))
-    # No dropout in the small network, to compare devices.
+    # The small network has no dropout, to compare devices.
     drop = 0.0 if small else 0.5
     return nn.Sequential(
         *layers, nn.AdaptiveAvgPool2d(7), nn.Flatten(),
@@ -62,7 +61,7 @@ def vgg16(small: bool) -> nn.Module:
 
 
 def twice(channels: int, out: int) -> nn.Module:
-    """Two 3x3 convolutions, each with group normalization."""
+    """Create two 3x3 convolutions, each with group normalization."""
     layers: list[nn.Module] = []
     for c in (channels, out):
         layers += [nn.Conv2d(c, out, 3, padding=1), nn.GroupNorm(4, out), nn.SiLU()]
@@ -96,7 +95,7 @@ class UNet(nn.Module):
 
 
 def unet(small: bool) -> nn.Module:
-    """Four levels; one class per pixel."""
+    """Create a U-Net with four levels that predicts one class per pixel."""
     return UNet(8 if small else 64, 3 if small else 4, 3 if small else 21)
 
 
@@ -106,25 +105,25 @@ def _batch(count: int, side: int, classes: int, pixels: bool = False) -> dict[st
 
 
 def resnet50_batch(small: bool) -> dict[str, torch.Tensor]:
-    """8 images of 224x224; small: 4 of 64x64."""
+    """Create 8 images of 224x224; small: 4 of 64x64."""
     return _batch(4, 64, 10) if small else _batch(8, 224, 1000)
 
 
 def vgg16_batch(small: bool) -> dict[str, torch.Tensor]:
-    """4 images of 224x224; small: 3 of 64x64."""
+    """Create 4 images of 224x224; small: 3 of 64x64."""
     return _batch(3, 64, 10) if small else _batch(4, 224, 1000)
 
 
 def unet_batch(small: bool) -> dict[str, torch.Tensor]:
-    """2 images of 128x128; small: 24x24."""
+    """Create 2 images of 128x128; small: 24x24."""
     return _batch(2, 24, 3, pixels=True) if small else _batch(2, 128, 21, pixels=True)
 
 
 def classify(network: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Cross-entropy over images or pixels."""
+    """Return the cross-entropy over images or pixels."""
     return F.cross_entropy(network(batch["x"]), batch["y"])
 
 
 def predict(network: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Logits."""
+    """Return the logits."""
     return network(batch["x"])
