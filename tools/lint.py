@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks that the tests do not make: `python tools/lint.py` runs all, `python tools/lint.py layers names` some.
+"""Static checks of the source: `python tools/lint.py` runs all of them, `python tools/lint.py layers names` only some.
 
-Every check is a function that yields findings as `path:line: what is wrong`; any finding makes the exit status 1."""
+Each check is a function that yields findings as `path:line: message`. The exit status is 1 if there are findings."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ TOP_LEVEL = {"pyproject.toml", "CMakeLists.txt", "src", "metal", "python", "test
 SOURCE = {".cpp", ".h", ".mm", ".m", ".metal", ".def", ".py", ".pyx", ".cmake"}
 LONGEST = 400
 
-# Who may include whom: a folder of src/, and what its files may name in #include "…". Folders below include themselves.
+# Folder of src/ -> patterns of the paths that its files may #include. Subfolders may also include their own files.
 LAYERS = {
     "src/driver": (r"driver/\w+\.h", r"metal_stdlib/(kernel|profile)_abi\.h"),
     "src/runtime": (r"runtime/", r"driver/(driver|reflection)\.h", r"lib/shared\.h"),
@@ -24,23 +24,23 @@ LAYERS = {
     "src/vendor": (r"backend/", r"runtime/"),
     "src/ops": (r"ops/\w+\.h", r"vendor/", r"backend/", r"runtime/", r"lib/\w+\.h"),
 }
-# Families of operators see their own kernels' parameters and elementwise's launchers, and these:
+# Families of operators may include their own kernels' parameters, elementwise's launchers, and these paths.
 FAMILY_EDGES = {
     "attention": (r"ops/random/",),
     "index": (r"sort/",),
     "linalg": (r"ops/matmul/",),
     "pool": (r"ops/resample/",),
 }
-# Families without kernels: their operators are built from those of any family.
+# Families without kernels, which may use the operators of all families.
 COMPOSED = ("explicit", "sparse")
 FAMILY_HEADER = r"\w+/\w*(params\.h|\.def)"
 
-# Top-level entries of .gitignore: generated files are no part of the source.
+# Top-level folders of generated files (.gitignore).
 BUILD_OUTPUTS = ("build", "dist")
 
 
-# What Metal does not have, and conditions that tell drivers apart. Metal does have noinline. An attribute after a
-# parameter without a name would belong to the type.
+# Code that is not Metal, and preprocessor conditions on the driver. Metal does have noinline. An attribute after an
+# unnamed parameter would apply to the type.
 FOREIGN = re.compile(r"MPSX_VECTOR_BYTES|\b__builtin_\w+|\bext_vector_type\b|\bvector_size\b"
                      r"|\b__attribute__(?!\(\(noinline\)\))|[*&]\s*\[\[|^\s*#\s*(?:el)?if.*\bMPSX_(?:HOST|SIMT|CUDA|GENERAL)\b")
 
@@ -51,7 +51,7 @@ def check(function):
 
 
 def files(*suffixes, under=""):
-    """Tracked and new files, or all but build outputs where there is no git (an sdist)."""
+    """Return tracked and new files, or without git (in an sdist) all files except build outputs."""
     git = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], check=False, cwd=ROOT,
                          capture_output=True, text=True)
     if git.returncode == 0:
@@ -68,27 +68,27 @@ def name_of(path):
 
 
 def without_comments(text):
-    """Comments and strings blanked out; line numbers stay."""
+    """Blank out comments and strings, and keep line numbers."""
     pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
     return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
 
 
 def strictly(paths):
-    """Yield the strict check of kernels, as they are on Metal, two files at a time."""
+    """Yield findings of the strict Metal check, which runs on two files at a time."""
     from msl.check import check as check_metal
     from msl.compiler import find_compiler
     compiler, seen = find_compiler(), set()
     with ThreadPoolExecutor(2) as pool:
         for found in pool.map(lambda p: check_metal(str(p), [str(ROOT / "metal")], compiler=compiler), paths):
             for d in found:
-                if d not in seen:   # a header is in many files
+                if d not in seen:   # several files may include the same header
                     seen.add(d)
                     yield f"{name_of(Path(d.file).resolve())}:{d.line}:{d.column}: {d.message}"
 
 
 @check
 def kernels():
-    """Code that Apple's compiler would refuse (python/mpsx/msl/check), or that is wrong at another SIMD width."""
+    """Reject code that Apple's compiler would reject (python/mpsx/msl/check), or that assumes a SIMD width."""
     yield from strictly(files(".metal", under="metal/"))
     for path in files(".metal", ".h", ".def", under="metal/"):
         name = name_of(path)
@@ -108,7 +108,7 @@ def kernels():
 
 @check
 def overlays():
-    """metal/ is plain Metal: what clang alone understands lies in host/, and every file there is of use."""
+    """Check that metal/ is plain Metal, with clang's extensions only in host/, and that every file in host/ is used."""
     for path in files(".metal", ".h", ".def", under="metal/"):
         name = name_of(path)
         if path.parent.name == "host":
@@ -116,16 +116,16 @@ def overlays():
             others = (p for p in path.parent.glob("*.h") if p != path)
             if not (beside.exists() or beside.with_suffix(".metal").exists()
                     or any(f'host/{path.name}"' in p.read_text() or f'"{path.name}"' in p.read_text() for p in others)):
-                yield f"{name}:1: neither the overlay of a file of {path.parent.parent.name}/, nor included by one"
+                yield f"{name}:1: neither the overlay of a file in {path.parent.parent.name}/, nor included by one"
             continue
         for number, line in enumerate(without_comments(path.read_text()).split("\n"), 1):
             if found := FOREIGN.search(line):
-                yield f"{name}:{number}: {found[0].strip()} is not Metal's: it belongs in {path.parent.name}/host/"
+                yield f"{name}:{number}: {found[0].strip()} is not Metal; move it to {path.parent.name}/host/"
 
 
 @check
 def translate():
-    """Every kernel file goes through the translator, keeps to Metal 3.1, and no host name appears twice."""
+    """Check that every kernel file translates and uses only Metal 3.1, and that host names are unique."""
     from msl.compiler import find_compiler
     from msl.metal31 import later_features
     from msl.source import MslError
@@ -141,11 +141,11 @@ def translate():
         for instance in module.instances:
             first = owner.setdefault(instance.host_name, name_of(path))
             if first != name_of(path):
-                yield f"{name_of(path)}:1: kernel {instance.host_name} is in {first} too"
+                yield f"{name_of(path)}:1: {first} also defines kernel {instance.host_name}"
 
 
 def allowed_includes(name):
-    """Patterns of what a file may include, none for a file of no layer."""
+    """Return patterns of the paths that a file may include, or () for a file outside the layers."""
     folders = name.split("/")[:-1]
     if folders[0] == "metal":
         return (r"lib/", rf"{folders[1]}/") if folders[1:] else ()
@@ -165,20 +165,20 @@ def allowed_includes(name):
 
 @check
 def layers():
-    """Includes go down the layers only: ops, vendor, backend, runtime, driver; and never between families."""
+    """Check that includes go down the layers (ops, vendor, backend, runtime, driver), and not between families."""
     for path in files(".cpp", ".h", ".mm", ".metal", ".def"):
         name = name_of(path)
         allowed = allowed_includes(name)
         for number, line in enumerate(path.read_text().split("\n") if allowed else (), 1):
             include = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
             if not include or "/" not in include[1] or (path.parent / include[1]).is_file():
-                continue  # beside the file, or below it
+                continue  # next to the file, or in a subfolder
             if not re.match("|".join(allowed), include[1]):
                 yield f"{name}:{number}: {'/'.join(name.split('/')[:3])} must not include {include[1]}"
 
 
 def lines_of(*suffixes, under):
-    """(place, text) of every line, without comments and strings."""
+    """Yield (location, text) of every line, without comments and strings."""
     for path in files(*suffixes, under=under):
         for number, line in enumerate(without_comments(path.read_text()).split("\n"), 1):
             yield f"{name_of(path)}:{number}", line
@@ -186,21 +186,21 @@ def lines_of(*suffixes, under):
 
 @check
 def launchers():
-    """Launchers do not ask which driver runs them: Launch lays out the work by the driver's traits."""
+    """Check that launchers do not depend on the driver in use; Launch splits the work by the driver's traits."""
     for place, line in lines_of(".cpp", ".h", under="src/ops/"):
         found = re.search(r"driver\(\)\.info\(\)|traits\(\)\.(?!uses_process_memory|memory\b)\w+|MPSX_DRIVER", line)
         if found:
-            yield f"{place}: a launcher must not ask for {found[0]}"
+            yield f"{place}: a launcher must not depend on {found[0]}"
 
 
 @check
 def rooms():
-    """src/ops/<family> mirrors metal/<family>, apart from the families without kernels."""
+    """Check that src/ops/<family> mirrors metal/<family>, except for families without kernels."""
     families = {p.parent.name for p in files(".metal", under="metal/")} | set(COMPOSED)
     for path in files(".cpp", ".h", under="src/ops/"):
         family = name_of(path).split("/")[2]
         if path.parent.name != "ops" and family not in families:
-            yield f"{name_of(path)}:1: there are no kernels in metal/{family}"
+            yield f"{name_of(path)}:1: metal/{family} has no kernels"
 
 
 @check
@@ -232,7 +232,7 @@ def vocabulary():
 
 @check
 def names():
-    """The layout: top-level entries, file lengths, no leftovers."""
+    """Check top-level entries, file lengths, and leftover TODOs."""
     everything = files()
     for entry in sorted({name_of(p).split("/")[0] for p in everything}):
         if entry not in TOP_LEVEL and not entry.startswith("."):
@@ -243,15 +243,15 @@ def names():
         text = path.read_text()
         count = text.count("\n")
         if count > LONGEST:
-            yield f"{name_of(path)}:{LONGEST}: {count} lines; a file has one job and at most {LONGEST}"
+            yield f"{name_of(path)}:{LONGEST}: {count} lines; a file has one job and at most {LONGEST} lines"
         for number, line in enumerate(text.split("\n"), 1):
             if re.search(r"\b(TODO|FIXME|XXX)\b", line) and path != Path(__file__).resolve():
-                yield f"{name_of(path)}:{number}: unfinished business: {line.strip()}"
+                yield f"{name_of(path)}:{number}: leftover: {line.strip()}"
 
 
 @check
 def ruff():
-    """Python style, where ruff is installed."""
+    """Check Python style, if ruff is installed."""
     try:
         run = subprocess.run([sys.executable, "-m", "ruff", "check", "--output-format=concise", "--quiet", str(ROOT)],
                              check=False, capture_output=True, text=True, cwd=ROOT)
@@ -265,7 +265,7 @@ def ruff():
 def main(wanted):
     unknown = [w for w in wanted if w not in CHECKS]
     if unknown:
-        print(f"no check named {', '.join(unknown)}; there are {', '.join(CHECKS)}", file=sys.stderr)
+        print(f"no check named {', '.join(unknown)}; expected some of {', '.join(CHECKS)}", file=sys.stderr)
         return 2
     bad = 0
     for name in wanted or CHECKS:

@@ -223,8 +223,8 @@ def test_check_reports_differences(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(totals, "README", tmp_path / "README.md")
     summary.save("host", SMALL)
     totals.README.write_text(f"# Title\n\n{totals.BEGIN}\n{totals.END}\n\nThe end.\n")
-    assert check("host", SMALL.statuses, SMALL.statuses, False) == ["host: the totals in README.md are not those of "
-                                                                    "the summary"]  # fmt: skip
+    stale = "host: the totals in README.md differ from the summary"
+    assert check("host", SMALL.statuses, SMALL.statuses, False) == [stale]
     totals.write_readme(SMALL, "host")
     assert totals.README.read_text().endswith("\n\nThe end.\n")
     assert check("host", SMALL.statuses, SMALL.statuses, False) == []
