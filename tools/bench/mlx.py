@@ -48,7 +48,7 @@ class Mlx:
         self.checkout, self.files = checkout, {}
 
     def kernel(self, file: str, name: str, **constants: bool):
-        """Return a kernel of a file."""
+        """Return the kernel `name` of one of MLX's source files."""
         if file not in self.files:
             path = self.checkout / "mlx" / "backend" / "metal" / "kernels" / f"{file}.metal"
             self.files[file] = library.load(path.read_text(), str(path), [str(self.checkout), str(path.parent)])

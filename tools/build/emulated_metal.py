@@ -214,7 +214,7 @@ def build_package_library(name: str, flags: tuple[str, ...]) -> Path:
 
 
 def simt_library(package: Path) -> Path:
-    """Return the package's kernel library for simt, compiled if needed."""
+    """Return the package's kernel library for simt, and compile it if needed."""
     path = os.pathsep.join(filter(None, [str(package.parent), os.environ.get("PYTHONPATH")]))
     code = "from mpsx.shader import kernel_library; print(kernel_library.library('simt'))"
     found = subprocess.run([sys.executable, "-c", code], env=dict(os.environ, PYTHONPATH=path), stdout=subprocess.PIPE,

@@ -54,7 +54,7 @@ class Case:
 
 @functools.cache
 def by_id() -> dict[str, OpInfo]:
-    """Return a dict from the name in the tests to the OpInfo."""
+    """Return a dict from names in the tests to OpInfos."""
     return {common.op_id(op): op for op in op_db}
 
 
@@ -78,7 +78,7 @@ def dtypes(op: OpInfo, direction: str) -> set[torch.dtype]:
 
 
 def cases(directions: Iterable[str] = DIRECTIONS, tags: Iterable[str] = (), only: Iterable[str] = ()) -> list[Case]:
-    """Return all cases in the order of op_db; `only` selects operators whose names contain one of its parts."""
+    """Return all cases in the order of op_db; `only` selects operators whose names contain one of these parts."""
     wanted, parts = set(tags), [part.lower() for part in only]
     return [
         Case(name, direction, tag_of(dtype))

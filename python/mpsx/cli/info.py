@@ -55,7 +55,7 @@ def _bytes(count: int) -> str:
 
 
 def package() -> Section:
-    """Versions and compilers."""
+    """Describe versions and compilers."""
     return [
         ("mpsx", f"{__version__}, in {Path(__file__).parent.parent}"),
         ("torch", f"{torch.__version__}; built for {_build_info.TORCH_VERSION}"),
@@ -74,7 +74,7 @@ def start_error() -> str:
 
 
 def driver() -> Section:
-    """Return the driver in use."""
+    """Describe the driver in use."""
     if start_error():
         return [("driver", f"does not start: {start_error()}")]
     info = _runtime.driver()
@@ -92,7 +92,7 @@ def driver() -> Section:
 
 
 def memory() -> Section:
-    """Return the device's memory, and the caching allocator's statistics."""
+    """Describe the device's memory, and the caching allocator's statistics."""
     if start_error():
         return [("total", "unknown")]
     info, found = _runtime.driver(), _runtime.memory()
@@ -105,7 +105,7 @@ def memory() -> Section:
 
 
 def why_metal() -> str:
-    """Why a Metal device is or is not in use."""
+    """Explain why a Metal device is or is not in use."""
     if start_error():
         return f"not usable: {start_error()}"
     name = _runtime.driver()["name"]
@@ -137,7 +137,7 @@ def metal() -> Section:
 
 
 def why_cuda() -> str:
-    """Why an NVIDIA GPU is or is not in use."""
+    """Explain why an NVIDIA GPU is or is not in use."""
     if not start_error() and _runtime.driver()["name"] == "cuda":
         return "in use"
     if not (_libraries() / "mpsx.ptx").exists():
@@ -148,12 +148,12 @@ def why_cuda() -> str:
 
 
 def policy() -> Section:
-    """Return the policy for operators without a kernel."""
+    """Describe the policy for operators without a kernel."""
     return [("policy", fallback.mode()), ("so far", fallback.report().splitlines()[-1])]
 
 
 def environment() -> Section:
-    """Environment variables, their values and meanings."""
+    """List environment variables with their values and meanings."""
     width = max(map(len, VARIABLES))
     return [(f"{name:<{width}}", os.environ.get(name, "-") + "   " + meaning) for name, meaning in VARIABLES.items()]
 

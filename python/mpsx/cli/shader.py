@@ -87,7 +87,7 @@ def _number(text: str) -> float | int:
 
 
 def parse_argument(text: str) -> tuple[torch.Tensor | float | int, str | None]:
-    """Parse an --arg: its value, and the type of a number."""
+    """Parse an --arg. Return its value and, for a number, the type to pass it as."""
     if text.endswith(".npy"):
         import numpy as np
 

@@ -44,7 +44,7 @@ def memory_stats(device: object = None) -> OrderedDict[str, int]:
 
 
 def memory_allocated(device: object = None) -> int:
-    """Bytes in use by tensors."""
+    """Return the number of bytes in use by tensors."""
     return _runtime.memory()["allocated"]
 
 
@@ -54,7 +54,7 @@ def max_memory_allocated(device: object = None) -> int:
 
 
 def memory_reserved(device: object = None) -> int:
-    """Bytes allocated from the driver: in use by tensors, or cached for reuse."""
+    """Return the number of bytes allocated from the driver: in use by tensors, or cached for reuse."""
     return _runtime.memory()["reserved"]
 
 
@@ -94,7 +94,7 @@ def reset_max_memory_cached(device: object = None) -> None:
 
 
 def memory_stats_as_nested_dict(device: object = None) -> dict[str, object]:
-    """`memory_stats` as nested dictionaries."""
+    """Return `memory_stats` as nested dictionaries."""
     return _nested(memory_stats())
 
 
@@ -110,7 +110,7 @@ def _nested(stats: dict[str, int]) -> dict[str, object]:
 
 
 def host_memory_stats() -> OrderedDict[str, int]:
-    """Statistics of pinned memory, with the keys of `torch.cuda.host_memory_stats`."""
+    """Return statistics of pinned memory, with the keys of `torch.cuda.host_memory_stats`."""
     values = iter(torch.ops.mpsx._host_memory_stats())
     kinds = ("active_bytes", "active_requests", "allocated_bytes", "allocations")
     parts = ("current", "peak", "allocated", "freed")
@@ -118,7 +118,7 @@ def host_memory_stats() -> OrderedDict[str, int]:
 
 
 def host_memory_stats_as_nested_dict() -> dict[str, object]:
-    """`host_memory_stats` as nested dictionaries."""
+    """Return `host_memory_stats` as nested dictionaries."""
     return _nested(host_memory_stats())
 
 
@@ -133,7 +133,7 @@ def reset_accumulated_host_memory_stats() -> None:
 
 
 def memory_snapshot(device: object = None) -> list[dict[str, object]]:
-    """Memory segments, with the keys of `torch.cuda.memory_snapshot`.
+    """Return memory segments, with the keys of `torch.cuda.memory_snapshot`.
 
     A single segment represents all reserved memory, with one block for memory in use and one for cached memory.
     """
@@ -150,7 +150,7 @@ def memory_snapshot(device: object = None) -> list[dict[str, object]]:
 
 
 def device_memory_used(device: object = None) -> int:
-    """Bytes of the device in use by any process."""
+    """Return the number of bytes of device memory in use by any process."""
     free, total = mem_get_info()
     return total - free
 
@@ -161,7 +161,7 @@ def get_per_process_memory_fraction(device: object = None) -> float:
 
 
 def mem_get_info(device: object = None) -> tuple[int, int]:
-    """Free and total bytes of the device."""
+    """Return the free and total device memory in bytes."""
     info = _runtime.driver()
     return info["free_memory"], info["total_memory"]
 
@@ -198,15 +198,15 @@ def set_per_process_memory_fraction(fraction: float, device: object = None) -> N
 
 
 def current_allocated_memory() -> int:
-    """`memory_allocated()`, under its name in `torch.mps`."""
+    """Return `memory_allocated()`; this is its name in `torch.mps`."""
     return memory_allocated()
 
 
 def driver_allocated_memory() -> int:
-    """`memory_reserved()`, under its name in `torch.mps`."""
+    """Return `memory_reserved()`; this is its name in `torch.mps`."""
     return memory_reserved()
 
 
 def recommended_max_memory() -> int:
-    """Total bytes of the device's memory."""
+    """Return the size of the device's memory in bytes."""
     return _runtime.driver()["total_memory"]

@@ -87,7 +87,7 @@ def __dir__() -> list[str]:
 
 
 def is_available() -> bool:
-    """Return whether the device can be used. Always true: without a GPU, kernels run on the CPU."""
+    """Return whether the device is available. This is always true, because without a GPU kernels run on the CPU."""
     return True
 
 

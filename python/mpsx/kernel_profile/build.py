@@ -110,7 +110,7 @@ def source_of(kernel: str, compiler: Compiler) -> Path:
 
 
 def facts_of(library: str) -> Facts:
-    """Return the meaning of the site and block numbers in a library's counts."""
+    """Load the meaning of the site and block numbers in a library's counts."""
     path = Path(library)
     record = shader_cache.Cache(path.parent, 0).read(path.with_suffix(".json").name)
     if record is None:

@@ -1,4 +1,4 @@
-"""Prediction of which accesses of a thread a GPU compiler merges.
+"""Predict how a GPU compiler merges the accesses of a thread.
 
 Accesses to adjacent scalars through one pointer in one basic block become one access of up to 16 bytes if the compiler
 can prove that it is aligned and that nothing in between accesses the same memory. LLVM's LoadStoreVectorizer does this

@@ -114,7 +114,7 @@ class Compiler:
         return CUDA_TENSOR_FLAGS + (HOPPER_TARGET[self.is_zig] if isa == "sm_90a" else [])
 
     def source_flags(self, name, mode="wide"):
-        """Additional flags for the translated file `name`."""
+        """Return additional flags for the translated file `name`."""
         if mode != "wide" or "clang" not in self.description:
             return []
         return CLANG_ELEMENTWISE_FLAGS if "elementwise_" in name else CLANG_FAMILY_FLAGS

@@ -48,7 +48,7 @@ class Kernel:
 
     @property
     def head(self):
-        """The token range of `template <…>`, or () for other kernels."""
+        """The token range of `template <…>`, or () for kernels without it."""
         return self.declaration.heads[-1] if self.declaration.heads else ()
 
 

@@ -65,7 +65,7 @@ def draw(race: Race, device: str, dtype: str, path: Path) -> None:
 
 
 def _smooth(values: list[float], width: int) -> list[float]:
-    """Moving average over the last `width` values."""
+    """Return the moving average over the last `width` values."""
     return [sum(values[max(0, i + 1 - width) : i + 1]) / min(i + 1, width) for i in range(len(values))]
 
 

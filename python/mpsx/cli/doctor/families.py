@@ -27,17 +27,17 @@ class Case:
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Standard normal numbers."""
+    """Return standard normal numbers."""
     return torch.randn(shape).to(dtype)
 
 
 def positive(*shape: int) -> torch.Tensor:
-    """Uniform numbers from 0.1 to 2."""
+    """Return uniform numbers from 0.1 to 2."""
     return torch.rand(shape) * 1.9 + 0.1
 
 
 def integers(*shape: int, below: int = 10) -> torch.Tensor:
-    """Random indices."""
+    """Return random indices."""
     return torch.randint(below, shape)
 
 

@@ -1,7 +1,7 @@
 """Check address spaces in expressions (Metal Shading Language Specification, section 4) with a stock clang.
 
-Macros turn them into clang's address_space attributes. Ignore errors about anything else: clang sees few declarations
-of the Metal library here, and the compiler of the translated kernels reports other errors better.
+Macros map Metal's address spaces to clang's address_space attributes. Ignore errors about anything else: clang sees few
+declarations of the Metal library here, and the compiler of the translated kernels reports other errors better.
 
 Also ignore errors about constructors and assignments of class types, and about `this`. Copying a class object out of
 device or constant memory is valid in Metal but not in C++ with address spaces, because implicit copy constructors take

@@ -1,6 +1,6 @@
-// The declarations of the Metal library that clang sees in the address space check: types, and functions with pointer
-// parameters. A missing declaration only makes the check miss errors, because address_spaces.py drops clang's errors
-// about other things, unknown names included.
+// Declarations of the Metal library for clang in the address space check: types, and functions with pointer parameters.
+// If a declaration is missing, the check only misses errors, because address_spaces.py ignores clang's errors about
+// anything but address spaces, such as unknown names.
 #pragma once
 
 #define thread
@@ -189,7 +189,7 @@ struct numeric_limits {
   static constexpr T quiet_NaN() { return T(); }
   static constexpr T epsilon() { return T(); }
 };
-// Functions of values, whose result has the type of the argument.
+// Functions of values. The result has the argument's type.
 #define MPSX_VALUE(F) template <class A, class... B> A F(A, B...);
 #define MPSX_TEST(F) template <class... A> bool F(A...);
 #define MPSX_VALUES                                                                                                  \
@@ -293,7 +293,8 @@ typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
 
-// C-style casts to pointers call these, which accept only pointers to the same address space (section 4), or integers.
+// Replacements for C-style pointer casts. They accept only pointers to the target's address space (section 4), and
+// integers.
 template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_device(T);
 template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_constant(T);
 template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_threadgroup(T);

@@ -9,7 +9,7 @@ SPECIFIERS = ("const", "constexpr", "static", "volatile", "inline", "extern")
 
 
 def with_space(unit):
-    """Names of types that may include an address space."""
+    """Return the names of types that may include an address space."""
     words = {*ADDRESS_SPACES, "typename", "decltype", "<"}
     return {name for name, (a, b) in unit.tree.aliases.items() if words & set(unit.src.texts[a:b])}
 

@@ -6,7 +6,7 @@ import re
 
 from .diagnostic import Diagnostic, SourceMap
 
-# Flags that make a compiler's output easy to parse: those of g++, and clang's.
+# Flags that make the output of g++ and clang easy to parse.
 FLAGS = ["-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fno-elide-type"]
 CLANG_FLAGS = ["-fno-color-diagnostics", "-fno-caret-diagnostics", "-fno-elide-type", "-ferror-limit=20"]
 LINE = re.compile(

@@ -60,7 +60,7 @@ class CudaEmitter(SimtEmitter):
         if limit:
             limit = limit if limit.isdigit() else f"{entry}_limit"
             limit = f'extern "C" __attribute__((used)) const unsigned mpsx_limit_{symbol} = {limit};\n'
-        # Generate the body inline: inside a function, clang would not know the address spaces of the arguments.
+        # Force inlining: in a separate function, clang would not know the address spaces of the arguments.
         return (f'{limit}extern "C" __attribute__((nvptx_kernel)) void {symbol}('
                 f"{', '.join([*parameters, 'mpsx_cuda_grid grid'])}) {{\n"
                 "  mpsx_launch launch;\n  mpsx_threadgroup group;\n  mpsx_thread thread;\n"

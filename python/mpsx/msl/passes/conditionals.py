@@ -125,7 +125,7 @@ def are_same_literals(src, a, b):
 
 
 def wrap_mixed_ternary(src, templates, done=()):
-    """Wraps the operands of conditional operators in a source that uses half or bfloat, except at the tokens `done`."""
+    """Wrap the operands of conditional operators in a source that uses half or bfloat, except at the tokens `done`."""
     if not any(kind == "word" and SMALL.match(t) for kind, t in zip(src.kinds, src.texts, strict=True)):
         return
     pairs = None
