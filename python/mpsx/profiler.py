@@ -40,7 +40,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """Return one row per kernel or operator that ran since process start or the last `reset()`, longest total time first."""
+    """Return one row per kernel or operator that ran since process start or `reset()`, longest total time first."""
     found = [
         Row(row["name"], row["route"], row["library"], row["calls"], row["nanoseconds"] / 1e9)
         for row in _runtime.profile_rows()
