@@ -112,7 +112,7 @@ at::ScalarType parameter_type(const char* op, const Tensor& input,
     TORCH_CHECK(t->device() == input.device(), op, ": Expected all tensors to be on the same device, but found at ",
                 "least two devices, ", input.device(), " and ", t->device(), " (of ", name, ")");
     TORCH_CHECK(t->scalar_type() == type && (type == input.scalar_type() || type == at::kFloat), op, ": expected ",
-                name, " of type ", type == at::kFloat ? type : input.scalar_type(), " beside an input of type ",
+                name, " of type ", type == at::kFloat ? type : input.scalar_type(), " with an input of type ",
                 input.scalar_type(), ", got ", t->scalar_type());
     TORCH_CHECK(t->numel() == input.size(1), op, ": expected ", name, " of ", input.size(1), " elements, got ",
                 t->numel());

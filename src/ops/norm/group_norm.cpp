@@ -37,7 +37,7 @@ void check_parameter(const char* op, const char* name, const Tensor& input, cons
                      int64_t size) {
   if (!t.defined()) return;
   TORCH_CHECK(t.device() == input.device(), op, ": expected ", name, " on ", input.device(), ", got ", t.device());
-  TORCH_CHECK(t.scalar_type() == type, op, ": expected ", name, " of type ", type, " beside an input of type ",
+  TORCH_CHECK(t.scalar_type() == type, op, ": expected ", name, " of type ", type, " with an input of type ",
               input.scalar_type(), ", got ", t.scalar_type());
   TORCH_CHECK(t.numel() == size, op, ": expected ", name, " of ", size, " elements, got ", t.numel());
 }

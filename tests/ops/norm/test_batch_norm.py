@@ -316,7 +316,7 @@ def test_errors_name_the_argument() -> None:
     x = torch.randn(4, 6, 5, device="mpsx")
     half = torch.ones(6, device="mpsx", dtype=torch.half)
     five = torch.ones(5, device="mpsx")
-    with pytest.raises(RuntimeError, match="expected weight of type Float beside an input of type Float, got Half"):
+    with pytest.raises(RuntimeError, match="expected weight of type Float with an input of type Float, got Half"):
         aten.native_batch_norm(x, half, None, None, None, True, 0.1, 1e-5)
     with pytest.raises(RuntimeError, match="expected bias of 6 elements, got 5"):
         aten.native_batch_norm(x, None, five, None, None, True, 0.1, 1e-5)
