@@ -1,4 +1,4 @@
-"""`python -m mpsx run`, `demo`, `info`, `shader` and `doctor`."""
+"""The commands `python -m mpsx run`, `demo`, `info`, `shader`, and `doctor`."""
 
 from __future__ import annotations
 

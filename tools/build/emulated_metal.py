@@ -67,7 +67,7 @@ def run(*command: str) -> None:
 
 
 def digest(*parts: str) -> str:
-    """Hash content to a file name."""
+    """Return a file name derived from a hash of `parts`."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
 

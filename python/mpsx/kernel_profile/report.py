@@ -72,7 +72,7 @@ def _row(line: Line, kind: tuple[str, str], accesses: Accesses, moved: int) -> s
 
 
 def table(launch: Launch) -> str:
-    """Format the lines that access memory, those with the most transactions first."""
+    """Format the lines that access memory, in descending order of transactions."""
     rows = [(kind, accesses, line) for line in launch.lines for kind, accesses in line.accesses.items()
             if kind[0] != "constant"]  # fmt: skip
     rows.sort(key=lambda row: (row[0][0], -row[1].transactions))

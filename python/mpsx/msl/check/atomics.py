@@ -1,4 +1,4 @@
-"""Atomics and SIMD-group matrices: Metal Shading Language Specification, sections 2.6, 2.4 and 6.15."""
+"""Atomics and SIMD-group matrices: Metal Shading Language Specification, sections 2.6, 2.4, and 6.15."""
 
 import re
 
