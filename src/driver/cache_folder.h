@@ -1,4 +1,5 @@
-// The disk cache of compiled kernels. python/mpsx/shader/cache.py documents its location and which folders are trusted.
+// The on-disk cache of compiled kernels. python/mpsx/shader/cache.py documents its location and which folders are
+// trusted.
 #pragma once
 
 #include <dirent.h>
@@ -57,8 +58,9 @@ inline bool is_trusted(const std::string& folder) {
 
 }  // namespace cache_detail
 
-// Returns a folder in the cache and creates it, accessible by this user only, if necessary. Empty if that fails, or,
-// after one warning, if another user owns it or can write to it, because code in it would be loaded.
+// Returns the path of a folder in the cache. Creates it if necessary, accessible only to this user. Code in the cache
+// gets loaded into the process, so if another user owns the folder or can write to it, warns once and returns an empty
+// string. Any other failure also returns an empty string.
 inline std::string cache_folder(const std::string& part) {
   const std::string base = cache_detail::base_folder(), folder = base + "/" + part;
   if (base.empty()) return "";
@@ -69,9 +71,9 @@ inline std::string cache_folder(const std::string& part) {
   return cache_detail::is_trusted(folder) && access(folder.c_str(), W_OK) == 0 ? folder : "";
 }
 
-// A hash that detects corruption. It is not cryptographic.
+// A non-cryptographic hash that detects corruption.
 inline uint64_t content_hash(std::string_view data, uint64_t h = 0xcbf29ce484222325u) {
-  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;  // processes eight bytes at a time, because archives are large
+  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;  // hashes eight bytes at a time, because archives are large
   const auto add = [&h](uint64_t word) {
     h = (h ^ word) * kFactor;
     h ^= h >> 32;
@@ -92,8 +94,8 @@ inline std::string to_hex(uint64_t value) {
   return text;
 }
 
-// Creates a temporary file in a folder of the cache, to be renamed once it is written. Returns an empty name on
-// failure. Also deletes stale files that killed processes left behind.
+// Creates a temporary file in a cache folder, for the caller to write and rename. Returns an empty name on failure.
+// Also deletes stale temporary files left behind by killed processes.
 inline std::string temporary_file(const std::string& folder) {
   if (DIR* const open = opendir(folder.c_str())) {
     while (const dirent* entry = readdir(open)) {

@@ -1,4 +1,4 @@
-// Metal's limits on a dispatch, which every driver with real threadgroups enforces.
+// Metal's limits on a dispatch. Every driver with real threadgroups enforces them.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 namespace mpsx::driver {
 
 constexpr uint32_t kMaxBuffers = 31;
-constexpr size_t kMaxBytesArgument = 4096;      // of setBytes
+constexpr size_t kMaxBytesArgument = 4096;      // for setBytes
 constexpr size_t kMaxThreadgroupMemory = 32768;  // Metal feature set tables: maximum total threadgroup memory
 
-// The sizes of [[threadgroup(n)]] arguments are multiples of 16 bytes.
+// Metal requires the sizes of [[threadgroup(n)]] arguments to be multiples of 16 bytes.
 constexpr size_t round_up_threadgroup_memory(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-// Throws Error unless Metal accepts the dispatch: the number of buffers, the sizes of arguments passed by value, the
-// threadgroup memory, the threadgroup size and the grid. Returns the number of buffers.
+// Throws Error if Metal would reject the dispatch: checks the number of buffers, the sizes of arguments passed by
+// value, the threadgroup memory, the threadgroup size and the grid. Returns the number of buffers.
 inline size_t check_dispatch(const Kernel& kernel, const Argument* arguments, size_t count, const Dispatch& dispatch,
                              size_t max_threadgroup_memory = kMaxThreadgroupMemory) {
   size_t buffers = 0, threadgroups = 0, threadgroup_memory = kernel.static_threadgroup_bytes;

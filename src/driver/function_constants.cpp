@@ -24,7 +24,7 @@ uint16_t half_bits(float value) {
   int exponent = -13;
   if (size >= 0x1p-14f) std::frexp(size, &exponent);  // size < 2^exponent
   const int scale = exponent - 11;
-  const auto units = uint16_t(std::nearbyint(std::ldexp(size, -scale)));  // of 2^scale; can carry into the exponent
+  const auto units = uint16_t(std::nearbyint(std::ldexp(size, -scale)));  // a carry into the exponent is correct
   return uint16_t(sign | (((scale + 24) << 10) + units));
 }
 
@@ -43,7 +43,8 @@ size_t size_of(std::string_view type) {
   return type == "bool" || type == "char" || type == "uchar" ? 1 : 2;
 }
 
-// Parses `text` completely as a number of type `type` into `to`. Returns false if it is not a number or out of range.
+// Parses all of `text` as a number of type `type` and stores it in `to`. Returns false if it is not a number or is out
+// of range.
 bool parse(const std::string& text, std::string_view type, unsigned char* to) {
   if (text.empty() || std::isspace(static_cast<unsigned char>(text.front()))) return false;
   char* end = nullptr;
@@ -69,7 +70,7 @@ bool parse(const std::string& text, std::string_view type, unsigned char* to) {
     if (value > limit || value < -limit - 1) return false;
     bits = uint64_t(value);
   }
-  std::memcpy(to, &bits, size);  // little endian
+  std::memcpy(to, &bits, size);  // little-endian
   return *end == 0 && errno == 0;
 }
 

@@ -1,4 +1,4 @@
-// Parses the values of a kernel's function constants from its key: "axpy|has_bias=1|shape=4,8".
+// Parses the values of a kernel's function constants from its key, such as "axpy|has_bias=1|shape=4,8".
 #pragma once
 
 #include <array>
@@ -13,24 +13,23 @@ namespace mpsx::driver {
 struct FunctionConstant {
   std::string name;
   uint32_t index;
-  std::string scalar;  // "bool", "int", "half", …; empty for a type that cannot be set
+  std::string scalar;  // "bool", "int", "half", …; empty for unsupported types
   uint32_t components;
 };
 
-// "int2"
+// Returns the type as Metal spells it, such as "int2".
 std::string type_text(const FunctionConstant&);
 
-// Keys refer to a constant by its name or index, and separate the components of a vector by commas.
+// Keys name a constant by its name or index, and separate vector components by commas.
 class FunctionConstants {
  public:
-  // `kernel`: its name, for messages; `text`: the rest of the key. Throws Error that names the constant and what was
-  // expected.
+  // `kernel` is the kernel's name, for messages, and `text` is the rest of the key. Throws Error that names the
+  // constant and what was expected.
   FunctionConstants(std::string kernel, std::vector<FunctionConstant> declared, std::string_view text);
   FunctionConstants(const FunctionConstants&) = delete;
   FunctionConstants& operator=(const FunctionConstants&) = delete;
 
-  // The values in declaration order, little endian like on every platform of Metal. Null for a constant without a
-  // value.
+  // Pointers to the values, in declaration order and in little-endian format. Null for a constant without a value.
   const void* const* addresses() const { return addresses_.data(); }
   const std::vector<FunctionConstant>& declared() const { return declared_; }
 

@@ -1,4 +1,4 @@
-// Profiles of launches on the simt driver: counts of what their threads did.
+// Kernel profiling on the simt driver: counts what the threads of each launch do.
 #pragma once
 
 #include <functional>
@@ -7,18 +7,18 @@
 
 namespace mpsx::driver {
 
-// Returns the path of a library in which a kernel of `library` is compiled for profiling (python/mpsx/kernel_profile),
-// and compiles it if necessary. Throws Error.
+// Returns the path of a library that contains `kernel` of `library`, compiled for profiling. Compiles it if necessary
+// (python/mpsx/kernel_profile). Throws Error.
 using FindProfiled = std::function<std::string(const std::string& library, const std::string& kernel)>;
 
-// Starts profiling every launch; a null function stops it.
+// Starts profiling every launch. A null function stops profiling.
 void set_kernel_profile(FindProfiled find);
 
 // A profiled launch. `counts` is JSON (src/driver/host/simt/launch_counts.h).
 struct ProfiledLaunch {
   std::string kernel, counts;
 };
-// Returns and removes the launches since the last call.
+// Returns the launches recorded since the last call and removes them.
 std::vector<ProfiledLaunch> take_profiled_launches();
 
 }  // namespace mpsx::driver

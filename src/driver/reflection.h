@@ -1,4 +1,4 @@
-// Additions to driver.h for drivers that compile Metal source.
+// Extensions of driver.h for drivers that compile Metal source.
 #pragma once
 
 #include <string>
@@ -8,21 +8,21 @@
 
 namespace mpsx::driver {
 
-// The source does not compile; the message is the compiler's.
+// Thrown if Metal source does not compile, with the compiler's message.
 class SyntaxError : public Error {
   using Error::Error;
 };
 
-// An argument that must be bound.
+// An argument that the caller must bind.
 struct Binding {
   uint32_t index;
   std::string name;
 };
 
-// A kernel whose arguments the compiled code describes.
+// A kernel with argument reflection from the compiler.
 struct ReflectedKernel : Kernel {
-  bool reflected = false;                      // whether the arguments are known
-  std::vector<Binding> buffers, threadgroups;  // in use, sorted by index
+  bool reflected = false;                      // whether reflection is available
+  std::vector<Binding> buffers, threadgroups;  // used by the kernel, sorted by index
 };
 
 }  // namespace mpsx::driver

@@ -1,5 +1,4 @@
-// A disk cache of compiled pipelines (an MTLBinaryArchive). It only saves time: where it fails, pipelines are compiled
-// again.
+// An on-disk cache of compiled pipelines (an MTLBinaryArchive). If it fails, pipelines are compiled again.
 #pragma once
 
 #include <mutex>
@@ -11,18 +10,18 @@ namespace mpsx::driver::metal {
 
 class PipelineArchive {
  public:
-  // `library`: the file with the kernels; if it is empty, nothing is cached.
+  // `library` is the path of the kernel library. An empty path disables caching.
   PipelineArchive(Owned<id<MTLDevice>> device, const std::string& library);
-  ~PipelineArchive();  // saves
+  ~PipelineArchive();  // saves the archive
   PipelineArchive(const PipelineArchive&) = delete;
   PipelineArchive& operator=(const PipelineArchive&) = delete;
 
-  // Returns a pipeline from the archive, or compiles one and adds it. Returns null and sets `reason` on failure.
-  // `reflection`, if not null, receives the function's arguments (owned by the caller's pool); this bypasses the
-  // archive, because only a newly compiled pipeline has them.
+  // Returns a pipeline from the archive, or compiles one and adds it. On failure, returns null and sets `reason`. If
+  // `reflection` is not null, it receives the function's arguments (owned by the caller's pool). Only a newly compiled
+  // pipeline has reflection, so this case bypasses the archive.
   Owned<id<MTLComputePipelineState>> make(id<MTLFunction> function, MTLComputePipelineReflection** reflection,
                                           std::string* reason);
-  // Writes the file if the archive has changed.
+  // Writes the archive to disk if it has changed.
   void save() noexcept;
 
  private:
@@ -31,7 +30,7 @@ class PipelineArchive {
   std::string find() const;
 
   const Owned<id<MTLDevice>> device_;
-  std::string folder_, name_;  // files are <name>.<hash of the contents>.binarchive; without a name nothing is cached
+  std::string folder_, name_;  // files are <name>.<content hash>.binarchive; an empty name disables caching
   std::mutex mutex_;
   Owned<id<MTLBinaryArchive>> archive_;
   bool changed_ = false;

@@ -17,7 +17,7 @@
 namespace mpsx::driver::metal {
 namespace {
 
-// Live archives, saved at exit because the process may end without destroying them.
+// All live archives. An exit handler saves them, because the process may exit without destroying them.
 struct Archives {
   std::mutex mutex;
   std::set<PipelineArchive*> all;
@@ -35,20 +35,20 @@ void save_all() {
 
 constexpr const char* kSuffix = ".binarchive";
 
-// The suffix of the name of an archive file, which contains a hash of the file's contents.
+// Returns the file name suffix, which contains a hash of the file's contents.
 std::string suffix_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string data((std::istreambuf_iterator<char>(file)), {});
   return "." + to_hex(content_hash(data)) + kSuffix;
 }
 
-// Removes the file at the end of its scope, also when Metal throws.
+// Removes the file at the end of the scope, even if Metal throws.
 struct TemporaryFile {
   std::string path;
   ~TemporaryFile() { unlink(path.c_str()); }
 };
 
-// The files of an archive and their modification times.
+// Returns the archive's files and their modification times.
 std::map<std::string, std::filesystem::file_time_type> files_of(const std::string& folder, const std::string& name) {
   std::map<std::string, std::filesystem::file_time_type> found;
   std::error_code error;
@@ -58,7 +58,8 @@ std::map<std::string, std::filesystem::file_time_type> files_of(const std::strin
   return found;
 }
 
-// A hash of everything that a pipeline depends on: the kernels, the GPU, and macOS, which contains the compiler.
+// Hashes everything that a pipeline depends on: the kernels, the GPU, and the macOS version, because macOS contains the
+// compiler.
 std::string name_of(id<MTLDevice> device, const std::string& library) {
   struct stat file {};
   stat(library.c_str(), &file);
@@ -117,7 +118,7 @@ void PipelineArchive::open() {
   archive_ = Owned<id<MTLBinaryArchive>>::adopt([device_.get() newBinaryArchiveWithDescriptor:descriptor.get()
                                                                                          error:&error]);
   if (archive_ || !descriptor.get().url) return;
-  // The archive was written by another version of macOS, so start over.
+  // Another version of macOS wrote this archive, so start over.
   unlink(path.c_str());
   descriptor.get().url = nil;
   archive_ = Owned<id<MTLBinaryArchive>>::adopt([device_.get() newBinaryArchiveWithDescriptor:descriptor.get()
@@ -162,7 +163,7 @@ Owned<id<MTLComputePipelineState>> PipelineArchive::make(id<MTLFunction> functio
 void PipelineArchive::save() noexcept {
   try {
     write();
-  } catch (...) {  // C++ or Objective-C exceptions
+  } catch (...) {  // catches C++ and Objective-C exceptions
   }
 }
 
@@ -171,15 +172,15 @@ void PipelineArchive::write() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!changed_) return;
   changed_ = false;
-  // Write a temporary file and rename it, so that readers see either the old file or the new one.
+  // Write to a temporary file and rename it, so readers see either the old file or the new one.
   const TemporaryFile fresh{temporary_file(folder_)};
   NSError* error = nil;
   if (fresh.path.empty()) return;
-  unlink(fresh.path.c_str());  // Metal creates the file
+  unlink(fresh.path.c_str());  // Metal creates the file itself
   if (![archive_.get() serializeToURL:[NSURL fileURLWithPath:to_ns(fresh.path)] error:&error]) return;
   const std::string path = folder_ + "/" + name_ + suffix_of(fresh.path);
   if (std::rename(fresh.path.c_str(), path.c_str()) != 0) return;
-  // If several processes write at the same time, keep the newest file.
+  // If several processes save at the same time, keep the newest file.
   const auto files = files_of(folder_, name_);
   const auto mine = files.find(path);
   for (const auto& other : files)

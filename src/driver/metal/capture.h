@@ -1,4 +1,4 @@
-// Captures the GPU's work for Xcode's debugger.
+// Captures GPU work for Xcode's debugger.
 #pragma once
 
 #include "driver/metal/device.h"

@@ -1,9 +1,9 @@
 // The driver's single command queue. Kernels are encoded into an open command buffer, which is committed when it is
 // full or when a thread waits.
 //
-// A compute encoder of MTLDispatchTypeSerial runs its dispatches in order, each seeing the writes of the previous ones,
-// and hazard-tracked buffers order command buffers. No fences or barriers are needed, and a freed block of memory can
-// be reused immediately, because its next user is later in the queue.
+// MTLDispatchTypeSerial compute encoders run dispatches in order, and hazard tracking orders command buffers, so no
+// fences or barriers are needed. For the same reason, a freed memory block can be reused immediately: its next user
+// comes later in the queue.
 #pragma once
 
 #include <deque>
@@ -16,12 +16,12 @@
 
 namespace mpsx::driver::metal {
 
-// A position in the stream. It is complete when `progress` has reached `batch`.
+// A position in the stream. The work before it is complete when `progress` has reached `batch`.
 struct Checkpoint {
-  uint64_t batch = 0;  // the last committed batch; 0 if there has been no work
+  uint64_t batch = 0;  // the last committed batch; 0 before any work
   Owned<id<MTLSharedEvent>> progress;
-  Owned<id<MTLCommandBuffer>> last;  // of that batch
-  double recorded_at = 0;            // seconds of the host's clock, which GPU times use too
+  Owned<id<MTLCommandBuffer>> last;  // the command buffer of `batch`
+  double recorded_at = 0;            // host clock in seconds; GPU times use the same clock
 };
 
 class CommandStream {
@@ -29,17 +29,17 @@ class CommandStream {
   explicit CommandStream(Owned<id<MTLDevice>> device);
   ~CommandStream();  // waits for the GPU
 
-  // Returns the number of the batch that contains the dispatch, which is the dispatch's sequence number.
+  // Returns the dispatch's sequence number, which is the number of the batch that contains it.
   uint64_t dispatch(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&);
   void commit();
   void synchronize();                // throws Error, or OutOfMemory, for work that failed since the last call
   void wait_all_nothrow() noexcept;  // waits, and leaves errors to synchronize()
-  // The same for the batches up to `batch`.
+  // Like synchronize() and wait_all_nothrow(), but only for batches up to `batch`.
   void wait_until(uint64_t batch);
   void wait_until_nothrow(uint64_t batch) noexcept;
   bool is_complete(uint64_t batch);
-  bool idle();              // commits
-  Checkpoint checkpoint();  // commits
+  bool idle();              // commits first
+  Checkpoint checkpoint();  // commits first
 
  private:
   struct Encoded {
@@ -51,7 +51,7 @@ class CommandStream {
     uint64_t number = 0;  // 1, 2, 3 … in commit order
     Owned<id<MTLCommandBuffer>> buffer;
     std::vector<Encoded> kernels;
-    uint64_t bytes = 0;  // of the buffers bound
+    uint64_t bytes = 0;  // total size of bound buffers
   };
 
   id<MTLComputeCommandEncoder> encoder();
@@ -66,17 +66,17 @@ class CommandStream {
   const Owned<id<MTLDevice>> device_;
   const Owned<id<MTLCommandQueue>> queue_;
   const Owned<id<MTLBuffer>> null_buffer_;    // bound for null arguments
-  const Owned<id<MTLSharedEvent>> progress_;  // the GPU sets it to the number of each completed batch
+  const Owned<id<MTLSharedEvent>> progress_;  // the GPU sets it to the number of each batch it completes
   const size_t threadgroup_limit_;
-  const bool synchronous_;  // one command buffer per kernel, so that errors name the kernel
+  const bool synchronous_;  // one command buffer per kernel, so errors name the kernel
 
   std::mutex mutex_;  // guards everything below
   Batch open_;
   Owned<id<MTLComputeCommandEncoder>> encoder_;
-  Label debug_group_;            // of the encoder
-  std::deque<Batch> in_flight_;  // committed and not known to be complete
+  Label debug_group_;            // the encoder's current debug group
+  std::deque<Batch> in_flight_;  // committed, may still be running
   uint64_t committed_ = 0;
-  Owned<id<MTLCommandBuffer>> last_;  // the last one committed
+  Owned<id<MTLCommandBuffer>> last_;  // the last committed command buffer
   std::string failure_;               // message of the first batch that failed since the last synchronize()
   bool out_of_memory_ = false;        // whether that batch ran out of memory
   uint64_t failures_ = 0;             // batches that failed since the last synchronize()

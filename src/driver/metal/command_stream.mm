@@ -8,11 +8,12 @@
 namespace mpsx::driver::metal {
 namespace {
 
-// A command buffer is committed after this many kernels or bytes of bound buffers, or earlier if the GPU is idle.
+// Commit a command buffer after this many kernels or bytes of bound buffers, or after kFirstBatch kernels if the GPU is
+// idle.
 constexpr size_t kBatch = 64, kFirstBatch = 8;
 constexpr uint64_t kBatchBytes = uint64_t(1) << 30;
 
-// Seconds of the clock that GPUStartTime and GPUEndTime use, mach_absolute_time on macOS.
+// Returns the time in seconds of the clock behind GPUStartTime and GPUEndTime, which is mach_absolute_time on macOS.
 double host_time() {
 #ifdef CLOCK_UPTIME_RAW
   constexpr clockid_t kClock = CLOCK_UPTIME_RAW;
@@ -28,7 +29,7 @@ MTLSize to_metal(const Size& size) { return MTLSizeMake(size.x, size.y, size.z);
 
 bool finished(id<MTLCommandBuffer> buffer) { return buffer.status >= MTLCommandBufferStatusCompleted; }
 
-// Checks that all arguments of a user's kernel are bound.
+// Checks that the caller bound every argument of a user's kernel.
 void check_bindings(const MetalKernel& kernel, const Argument* arguments, size_t count, size_t buffers) {
   const auto missing = [&](const Binding& b, const char* kind) {
     return "missing argument " + b.name + " [[" + kind + "(" + std::to_string(b.index) + ")]]";
@@ -52,7 +53,7 @@ void check_bindings(const MetalKernel& kernel, const Argument* arguments, size_t
 
 }  // namespace
 
-// "softmax_f32, add_f32 x3 in forward/attention"
+// Returns a description like "softmax_f32, add_f32 x3 in forward/attention".
 std::string CommandStream::describe_kernels(const std::vector<Encoded>& kernels) {
   std::string text;
   for (size_t i = 0, n; i < kernels.size(); i += n) {
@@ -89,7 +90,7 @@ void CommandStream::wait_all_nothrow() noexcept {
 
 id<MTLComputeCommandEncoder> CommandStream::encoder() {
   if (encoder_) return encoder_.get();
-  // A command buffer retains bound objects until it completes. This call blocks if too many are in flight.
+  // A command buffer retains bound objects until it completes. commandBuffer blocks if too many are in flight.
   auto buffer = Owned<id<MTLCommandBuffer>>::retain([queue_.get() commandBuffer]);
   if (!buffer) throw Error("Metal could not create a command buffer");
   encoder_ = Owned<id<MTLComputeCommandEncoder>>::retain(
@@ -103,7 +104,7 @@ id<MTLComputeCommandEncoder> CommandStream::encoder() {
   return encoder_.get();
 }
 
-// Shows the encoder's next dispatches under `label`.
+// Groups the encoder's next dispatches under `label` in debugging tools.
 void CommandStream::set_debug_group(const Label& label) {
   if (label == debug_group_) return;
   if (debug_group_) [encoder_.get() popDebugGroup];
@@ -113,7 +114,7 @@ void CommandStream::set_debug_group(const Label& label) {
   [encoder_.get() pushDebugGroup:name ? name : @"(label is not UTF-8)"];
 }
 
-// Throws Error for everything that would make Metal abort the process.
+// Throws Error for everything that would otherwise make Metal abort the process.
 void CommandStream::check(const MetalKernel& kernel, const Argument* arguments, size_t count,
                           const Dispatch& dispatch) const {
   const size_t buffers = check_dispatch(kernel, arguments, count, dispatch, threadgroup_limit_);
@@ -186,7 +187,7 @@ void CommandStream::commit_open() {
   open_ = {};
 }
 
-// Drops completed batches and records their errors.
+// Removes completed batches and records their errors.
 void CommandStream::retire_completed() {
   while (!in_flight_.empty() && finished(in_flight_.front().buffer.get())) {
     const Batch& batch = in_flight_.front();
@@ -195,7 +196,7 @@ void CommandStream::retire_completed() {
       failure_ = "the GPU failed in " + to_string(buffer.label) + ": " + describe(buffer.error) + "; " +
                  (batch.kernels.size() == 1 ? "kernel " : "among the kernels ") + describe_kernels(batch.kernels);
       if (!synchronous_ && batch.kernels.size() > 1) failure_ += " (MPSX_METAL_DEBUG=1 runs them one at a time)";
-      // Allocation succeeds as long as there is address space. Memory can run out only when the GPU makes it resident.
+      // Allocations reserve only address space. The GPU can still run out of memory when it makes buffers resident.
       out_of_memory_ = buffer.error.code == MTLCommandBufferErrorOutOfMemory;
     }
     in_flight_.pop_front();
@@ -225,7 +226,7 @@ void CommandStream::synchronize() {
     commit_open();
     for (const Batch& batch : in_flight_) waited.push_back(batch.buffer);
   }
-  // Wait without the lock, so that other threads can encode.
+  // Wait without holding the lock, so other threads can keep encoding.
   for (const auto& buffer : waited) [buffer.get() waitUntilCompleted];
   std::lock_guard<std::mutex> lock(mutex_);
   retire_completed();
@@ -241,7 +242,7 @@ void CommandStream::wait_until_nothrow(uint64_t batch) noexcept {
     for (const Batch& b : in_flight_)
       if (b.number <= batch) waited = b.buffer;
   }
-  // Batches complete in order, so wait for the last one only, without the lock as above.
+  // Batches complete in order, so wait only for the last one. As above, do not hold the lock.
   if (waited) [waited.get() waitUntilCompleted];
   std::lock_guard<std::mutex> lock(mutex_);
   retire_completed();
@@ -263,7 +264,7 @@ bool CommandStream::is_complete(uint64_t batch) {
 bool CommandStream::idle() {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
-  commit_open();  // a caller that polls is waiting for this work
+  commit_open();  // the polling caller is waiting for this work
   retire_completed();
   return in_flight_.empty();
 }

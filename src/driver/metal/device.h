@@ -1,4 +1,4 @@
-// The GPU that the driver uses, and its properties.
+// Selects the GPU and reports its properties.
 #pragma once
 
 #import <Metal/Metal.h>
@@ -7,16 +7,16 @@
 
 namespace mpsx::driver::metal {
 
-// Returns the Mac's GPU, or null if there is no Metal. Throws Error if the GPU cannot run our kernels, or if macOS does
-// not support the version of Metal that they are written in.
+// Returns the Mac's GPU, or null if Metal is not available. Throws Error if the GPU cannot run our kernels or if macOS
+// does not support their Metal version.
 Owned<id<MTLDevice>> find_device();
 
 Info describe_device(id<MTLDevice> device);
 Traits describe_traits();
 
-// Whether the process was forked after the driver had started. Metal's connection to the GPU does not survive a fork.
+// Returns whether the process was forked after the driver started. Metal's GPU connection does not survive a fork.
 bool is_forked();
-void check_not_forked();  // throws Error in such a process; every call into Metal checks first
+void check_not_forked();  // throws Error in a forked process; call before any Metal call
 void install_fork_handler();
 
 }  // namespace mpsx::driver::metal

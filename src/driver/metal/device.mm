@@ -9,7 +9,7 @@
 namespace mpsx::driver::metal {
 namespace {
 
-// Required by MSL 3.1, which introduces bfloat, and by PyTorch's wheels.
+// MSL 3.1, which introduces bfloat, requires macOS 14. So do PyTorch's wheels.
 constexpr NSInteger kOldestMacOS = 14;
 
 std::atomic<bool> forked{false};
@@ -22,8 +22,8 @@ void check_macos() {
               ". MPSX_DRIVER=host runs on the CPU");
 }
 
-// The highest Apple GPU family that the device supports, or 0 if it cannot run our kernels. Apple<n> is number 1000+n,
-// which also covers families newer than the SDK's headers.
+// Returns the highest Apple GPU family that the device supports, or 0 if it cannot run our kernels. Apple<n> has the
+// value 1000+n, so the loop also tests families newer than the SDK's headers.
 int apple_family(id<MTLDevice> device) {
   constexpr int kFirst = MTLGPUFamilyApple7 - 1000, kLast = 19;
   for (int n = kLast; n >= kFirst; --n)
@@ -63,8 +63,8 @@ Info describe_device(id<MTLDevice> device) {
 }
 
 Traits describe_traits() {
-  Traits traits;  // the defaults; Metal does not report the number of GPU cores
-  // With one buffer per tensor, Metal's shader validation detects every out-of-bounds access.
+  Traits traits;  // defaults; Metal does not report the number of GPU cores
+  // With one buffer per tensor, Metal's shader validation catches every out-of-bounds access.
   traits.exact_allocations = env_flag("MPSX_METAL_EXACT_BUFFERS");
   return traits;
 }

@@ -1,5 +1,5 @@
-// Events: checkpoints in the stream with the GPU's clock. The GPU signals a shared event at each, so a query takes no
-// lock and does not wait. The event's time is the end of the command buffer that it ends.
+// Events: checkpoints in the stream with the GPU's clock. The GPU signals a shared event at each checkpoint, so a query
+// takes no lock and does not wait. The event's time is when the GPU finished the command buffer before it.
 #pragma once
 
 #include "driver/metal/command_stream.h"
@@ -9,9 +9,9 @@ namespace mpsx::driver::metal {
 class MetalEvent {
  public:
   void record(CommandStream&);
-  bool query() const;  // true if the event was never recorded
+  bool query() const;  // also true if the event was never recorded
   void synchronize() const;
-  // Throws Error if an event was not recorded or is not complete.
+  // Throws Error if either event was not recorded or is not complete.
   static double elapsed_ms(const MetalEvent& from, const MetalEvent& to);
 
  private:

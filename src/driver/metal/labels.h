@@ -1,4 +1,4 @@
-// Labels for regions of work, shown in the system's tools, in captures and in errors.
+// Labels for regions of work, shown in profiling tools, captures and errors.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@ namespace mpsx::driver::metal {
 
 using Label = std::shared_ptr<const std::string>;
 
-// The calling thread's open labels, outermost first: "forward/attention". Null if there are none.
+// Returns the calling thread's open labels, outermost first, such as "forward/attention". Null if no label is open.
 Label current_label();
 void begin_label(const std::string& name);
 void end_label() noexcept;

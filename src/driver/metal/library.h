@@ -1,4 +1,4 @@
-// Sources of Metal functions: precompiled libraries, and source text that is compiled on first use.
+// Sources of Metal functions: precompiled libraries, and source text compiled on first use.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace mpsx::driver::metal {
 
-// Splits a key, "layer_norm_f32|bias=1|rows=4", into the function's name and the values of its constants.
+// Splits a key like "layer_norm_f32|bias=1|rows=4" into the function's name and its constants.
 struct FunctionKey {
   explicit FunctionKey(std::string_view key);
   std::string name, constants;  // "layer_norm_f32", "bias=1|rows=4"
@@ -26,16 +26,16 @@ struct Language {
 
 class FunctionLibrary {
  public:
-  // Loads mpsx.metallib of the directory, or mpsx.metal if there is none.
+  // Loads mpsx.metallib from the directory, or mpsx.metal if the directory has no metallib.
   FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& directory);
-  // Compiles a user's source text immediately, with the options of torch.mps.compile_shader. Throws Error with the
+  // Compiles a user's source text immediately, with the same options as torch.mps.compile_shader. Throws Error with the
   // compiler's message.
   FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& name, const std::string& text);
 
-  // Returns null if there is no such function. Throws Error for missing or invalid values of its constants.
+  // Returns null if the function does not exist. Throws Error for missing or invalid constant values.
   Owned<id<MTLFunction>> function(const FunctionKey& key);
   std::vector<std::string> names() const;            // sorted
-  const std::string& path() const { return path_; }  // of the library's file; empty for source text
+  const std::string& path() const { return path_; }  // the library file; empty for source text
 
  private:
   id<MTLLibrary> library_of(const std::string& function);
@@ -48,10 +48,10 @@ class FunctionLibrary {
   Owned<id<MTLLibrary>> library_;
   std::vector<SourceUnit> units_;
   std::vector<Owned<id<MTLLibrary>>> compiled_;         // parallel to units_; null until first used
-  std::unordered_map<std::string, size_t> unit_index_;  // by function
+  std::unordered_map<std::string, size_t> unit_index_;  // by function name
   std::vector<std::string> names_;
   std::map<uint32_t, FunctionConstant>
-      constants_;  // of all functions of a user's shader, by index; filled on first use
+      constants_;  // by index, for all functions of a user's shader; filled on first use
 };
 
 }  // namespace mpsx::driver::metal

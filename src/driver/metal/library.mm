@@ -10,11 +10,11 @@
 namespace mpsx::driver::metal {
 namespace {
 
-// The project's kernels.
+// The language of the project's own kernels.
 constexpr Language kKernelLanguage{MTLLanguageVersion3_1, false};
 
-// Users' shaders are compiled like PyTorch compiles them (MetalShaderLibrary::compileLibrary): in the newest language
-// version that macOS supports, with fast math if the environment asks for it. Versions newer than the SDK's headers are
+// Compile users' shaders like PyTorch does (MetalShaderLibrary::compileLibrary): with the newest language version that
+// macOS supports, and with fast math if the environment variable asks for it. Versions newer than the SDK's headers are
 // given by number.
 Language user_language() {
   const NSInteger macos = NSProcessInfo.processInfo.operatingSystemVersion.majorVersion;
@@ -35,7 +35,8 @@ std::vector<std::string> sorted_names(id<MTLLibrary> library) {
   return names;
 }
 
-// Scalar types of function constants. The vectors of two, three and four follow each (MTLDataTypeInt2 is Int + 1).
+// The scalar types of function constants. In MTLDataType, each is followed by its vectors of 2, 3 and 4
+// (MTLDataTypeInt2 is MTLDataTypeInt + 1).
 constexpr struct {
   MTLDataType type;
   const char* name;
@@ -56,7 +57,7 @@ FunctionConstant describe_constant(MTLFunctionConstant* constant) {
   return described;
 }
 
-// The constants that a function declares, sorted by index.
+// Returns the constants that a function declares, sorted by index.
 std::vector<MTLFunctionConstant*> declared_constants(id<MTLFunction> function) {
   NSArray<MTLFunctionConstant*>* found = function.functionConstantsDictionary.allValues;
   std::vector<MTLFunctionConstant*> constants;
@@ -66,8 +67,8 @@ std::vector<MTLFunctionConstant*> declared_constants(id<MTLFunction> function) {
   return constants;
 }
 
-// Converts the values in a key for Metal. `declared` are the constants of the library, `used` those of the function.
-// Throws Error if a required one is missing.
+// Converts the constant values in a key to Metal's type. `declared` lists the library's constants and `used` the
+// function's. Throws Error if a required value is missing.
 Owned<MTLFunctionConstantValues*> constant_values(const FunctionKey& key, const std::vector<FunctionConstant>& declared,
                                                   const std::vector<MTLFunctionConstant*>& used) {
   const FunctionConstants given(key.name, declared, key.constants);
@@ -136,7 +137,7 @@ Owned<id<MTLLibrary>> FunctionLibrary::compile(const SourceUnit& unit, const Lan
 #pragma clang diagnostic ignored "-Wdeprecated-declarations"
   options.get().fastMathEnabled = language.fast_math;
 #pragma clang diagnostic pop
-// macOS 15 splits fastMathEnabled into two options. The old one may leave the second at fast, so set both.
+// macOS 15 splits fastMathEnabled into two options. Setting the old one may leave the second option fast, so set both.
 #if !defined(__MAC_OS_X_VERSION_MAX_ALLOWED) || __MAC_OS_X_VERSION_MAX_ALLOWED >= 150000
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wunguarded-availability-new"
@@ -167,7 +168,7 @@ id<MTLLibrary> FunctionLibrary::library_of(const std::string& function) {
   return library.get();
 }
 
-// The constants that a key may name. For a user's shader these are the constants of all its functions.
+// Returns the constants that a key may name: for a user's shader, those of all its functions.
 std::vector<FunctionConstant> FunctionLibrary::known_constants(const std::vector<MTLFunctionConstant*>& used) {
   std::map<uint32_t, FunctionConstant> all;
   const auto add = [&](const std::vector<MTLFunctionConstant*>& constants) {
@@ -190,7 +191,7 @@ std::vector<FunctionConstant> FunctionLibrary::known_constants(const std::vector
 Owned<id<MTLFunction>> FunctionLibrary::function(const FunctionKey& key) {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
-  // Asking Metal for an unknown name is slow and may write to the log.
+  // Looking up an unknown name in Metal is slow and may write to the log.
   if (!std::binary_search(names_.begin(), names_.end(), key.name)) return {};
   id<MTLLibrary> library = library_of(key.name);
   auto plain = Owned<id<MTLFunction>>::adopt([library newFunctionWithName:to_ns(key.name)]);

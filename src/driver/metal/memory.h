@@ -13,8 +13,8 @@ class Memory {
 
   Buffer allocate(size_t bytes);
   void release(const Buffer&) noexcept;
-  // Wraps memory of another owner, which must consist of whole pages and outlive the buffer. The handle is null on
-  // failure.
+  // Wraps memory that the driver does not own. The memory must consist of whole pages and outlive the buffer. Returns a
+  // null handle on failure.
   Buffer wrap(void* contents, size_t bytes);
   Buffer share(void* handle);
   size_t free_bytes() const;

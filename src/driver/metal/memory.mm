@@ -14,7 +14,7 @@ Buffer Memory::allocate(size_t bytes) {
   if (length > limit)
     throw OutOfMemory("expected at most " + std::to_string(limit) + " bytes for a Metal buffer, got " +
                       std::to_string(bytes));
-  // Hazard tracking, the default, orders dispatches of different command buffers.
+  // Default hazard tracking orders dispatches of different command buffers.
   id<MTLBuffer> buffer = [device_.get() newBufferWithLength:length options:MTLResourceStorageModeShared];
   if (!buffer) throw OutOfMemory("Metal cannot allocate " + std::to_string(bytes) + " bytes");
   return {(void*)buffer, [buffer contents], bytes};
@@ -22,7 +22,7 @@ Buffer Memory::allocate(size_t bytes) {
 
 void Memory::release(const Buffer& buffer) noexcept {
   AutoreleasePool pool;
-  // Command buffers retain the buffers that they use, so buffers in flight stay alive.
+  // Command buffers retain the buffers they use, so buffers in flight stay alive.
   [as_buffer(buffer.handle) release];
 }
 

@@ -1,4 +1,4 @@
-// The Metal driver: implements driver.h on a Mac's GPU.
+// The Metal driver: implements driver.h on an Apple GPU.
 #include "driver/metal/capture.h"
 #include "driver/metal/command_stream.h"
 #include "driver/metal/event.h"
@@ -7,14 +7,14 @@ namespace mpsx::driver {
 namespace metal {
 namespace {
 
-// Converts between the opaque stream and event types and their implementations.
+// Casts between the opaque stream and event types and their implementations.
 Stream* as_stream(CommandStream* stream) { return reinterpret_cast<Stream*>(stream); }
 CommandStream& of(Stream* stream) { return *reinterpret_cast<CommandStream*>(stream); }
 Event* as_event(MetalEvent* event) { return reinterpret_cast<Event*>(event); }
 MetalEvent& of(Event* event) { return *reinterpret_cast<MetalEvent*>(event); }
 
-// Every call into Metal goes through one of these. In a forked process guarded() throws and guarded_nothrow() does
-// nothing, which leaves memory to the system.
+// Every call into Metal goes through guarded() or guarded_nothrow(). In a forked process, guarded() throws, and
+// guarded_nothrow() does nothing and leaves the memory to the OS.
 template <typename F>
 auto guarded(F&& f) {
   check_not_forked();
@@ -35,7 +35,7 @@ class ShaderLibrary final : public Library {
   ShaderLibrary(const Owned<id<MTLDevice>>& device, CommandStream& stream, const LibrarySource& source)
       : functions_(device, source.name, source.text), pipelines_(device, functions_, true), stream_(stream) {}
   ~ShaderLibrary() override {
-    guarded_nothrow([&] { stream_.wait_all_nothrow(); });  // work in flight refers to the kernels
+    guarded_nothrow([&] { stream_.wait_all_nothrow(); });  // kernels must outlive work in flight
   }
 
   const Kernel* kernel(std::string_view key) const override {
@@ -90,8 +90,8 @@ class MetalDriver final : public Driver {
     return guarded([&] { return std::make_unique<ShaderLibrary>(device_, stream_, source); });
   }
 
-  // One queue implements all streams. A GPU gains nothing from more, and freed memory can be reused immediately,
-  // regardless of the stream that used it last.
+  // All streams share one queue. More queues would not speed up a GPU, and with one queue freed memory can be reused
+  // immediately, whichever stream used it last.
   Stream* default_stream() override { return as_stream(&stream_); }
   Stream* new_stream() override { return as_stream(&stream_); }
   uint64_t dispatch(Stream* stream, const Kernel& kernel, const Argument* arguments, size_t count,
@@ -128,7 +128,7 @@ class MetalDriver final : public Driver {
   void record(Event* event, Stream* stream) override {
     guarded([&] { of(event).record(of(stream)); });
   }
-  void wait(Event*, Stream*) override {}  // recorded work precedes later dispatches in the only queue
+  void wait(Event*, Stream*) override {}  // no-op: in the single queue, recorded work already precedes later dispatches
   bool query(Event* event) override {
     return guarded([&] { return of(event).query(); });
   }
@@ -143,7 +143,7 @@ class MetalDriver final : public Driver {
   void end_label() noexcept override { metal::end_label(); }
   void start_capture(const std::string& path) override {
     guarded([&] {
-      stream_.commit();  // exclude earlier work from the capture
+      stream_.commit();  // keep earlier work out of the capture
       metal::start_capture(device_.get(), path);
     });
   }

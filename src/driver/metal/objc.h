@@ -1,5 +1,5 @@
-// Ownership of Objective-C objects without ARC. The caller owns and must release an object returned by new…, alloc or
-// copy; every other object is owned by the current autorelease pool.
+// Manages Objective-C objects without ARC. The caller owns and must release any object returned by new…, alloc or copy.
+// The current autorelease pool owns every other object.
 #pragma once
 
 #import <Foundation/Foundation.h>
@@ -13,8 +13,8 @@
 
 namespace mpsx::driver::metal {
 
-// Autoreleased objects live until the pool's scope ends. Every entry point of the driver opens a pool, because the
-// calling threads have none. Unlike @autoreleasepool, this class supports exceptions.
+// Drains autoreleased objects at the end of the scope. Every entry point of the driver opens a pool, because the
+// calling threads have none. Unlike @autoreleasepool, this class is exception-safe.
 class AutoreleasePool {
  public:
   AutoreleasePool() : pool_([[NSAutoreleasePool alloc] init]) {}
@@ -31,7 +31,7 @@ template <typename T>
 class Owned {
  public:
   Owned() = default;
-  static Owned adopt(T object) { return Owned(object); }  // takes over the caller's reference, from new… or alloc
+  static Owned adopt(T object) { return Owned(object); }  // takes ownership of an object returned by new… or alloc
   static Owned retain(T object) { return Owned([object retain]); }
   Owned(const Owned& other) : object_([other.object_ retain]) {}
   Owned(Owned&& other) noexcept : object_(std::exchange(other.object_, nil)) {}
@@ -50,7 +50,7 @@ class Owned {
   T object_ = nil;
 };
 
-// Returns an autoreleased string, or nil if the bytes are not UTF-8.
+// Returns an autoreleased string, or nil if the text is not UTF-8.
 inline NSString* to_ns(std::string_view text) { return [NSString stringWithUTF8String:std::string(text).c_str()]; }
 
 inline std::string to_string(NSString* text) {
@@ -63,7 +63,7 @@ inline std::string describe(NSError* error) {
   return to_string(error.localizedDescription) + " (code " + std::to_string(error.code) + ")";
 }
 
-// Describes the Objective-C exception that is being handled.
+// Describes the Objective-C exception being handled.
 inline std::string describe_raised() {
 #ifdef __APPLE__
   @try {
@@ -76,7 +76,7 @@ inline std::string describe_raised() {
 #endif
 }
 
-// Calls `f` and rethrows an NSException as Error, the type that callers of the driver expect.
+// Calls `f` and rethrows any NSException as Error, which the driver's callers expect.
 template <typename F>
 auto translating_exceptions(F&& f) {
   try {

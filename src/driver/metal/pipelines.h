@@ -1,4 +1,4 @@
-// Kernels ready to run: one cached pipeline state per key.
+// Ready-to-run kernels: caches one pipeline state per key.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@ struct MetalKernel final : ReflectedKernel {
 
 class Pipelines {
  public:
-  // `reflect`: whether to look up the arguments of kernels. The project's own launchers know them.
+  // `reflect` requests argument reflection. The project's own launchers do not need it.
   Pipelines(const Owned<id<MTLDevice>>& device, FunctionLibrary& functions, bool reflect = false)
       : archive_(device, functions.path()), functions_(functions), reflect_(reflect) {}
 
-  // As Driver::kernel. Throws Error if the function exists but its pipeline cannot be created.
+  // Like Driver::kernel. Throws Error if the function exists but its pipeline cannot be created.
   const MetalKernel* get(std::string_view key);
 
  private:

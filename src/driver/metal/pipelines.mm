@@ -5,7 +5,7 @@
 namespace mpsx::driver::metal {
 namespace {
 
-// Records the required bindings. A buffer that a function constant disables is not among them.
+// Records the required bindings. Reflection omits buffers that a function constant disables.
 void set_bindings(MetalKernel& kernel, MTLComputePipelineReflection* reflection) {
   NSArray<id<MTLBinding>>* bindings = reflection.bindings;
   for (NSUInteger i = 0; i < bindings.count; ++i) {

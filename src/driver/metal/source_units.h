@@ -1,5 +1,5 @@
-// mpsx.metal contains the sources of all kernels, for Macs without Apple's offline compiler. It is a sequence of units,
-// each a self-contained Metal source, which are compiled separately when one of their kernels is used:
+// mpsx.metal contains the sources of all kernels, for Macs without Apple's offline compiler. It is a sequence of
+// self-contained Metal sources, called units. Each unit is compiled separately, when one of its kernels is first used:
 //
 //   //mpsx:unit metal/norm/softmax.metal
 //   //mpsx:kernels softmax_f32 softmax_f16 …
@@ -17,7 +17,7 @@ struct SourceUnit {
   std::vector<std::string> kernels;
 };
 
-// Throws Error naming the file if it does not have this format.
+// Throws Error that names the file if its format is invalid.
 std::vector<SourceUnit> read_source_units(const std::string& path);
 std::vector<SourceUnit> parse_source_units(std::string_view text, const std::string& path);
 
