@@ -1,7 +1,7 @@
-// The part of the CUDA driver API that mpsx uses, loaded from libcuda.so.1, which every NVIDIA driver installs. Neither
-// building nor running needs the CUDA toolkit.
+// The part of the CUDA driver API that mpsx uses, loaded from libcuda.so.1, which comes with every NVIDIA driver.
+// Building and running mpsx does not require the CUDA toolkit.
 //
-// Source of types, values and signatures: "CUDA Driver API", NVIDIA.
+// Types, values and signatures are from "CUDA Driver API", NVIDIA.
 #pragma once
 
 #include <cstddef>
@@ -99,13 +99,13 @@ struct Api {
   MPSX_CUDA_FUNCTIONS(MPSX_MEMBER)
 #undef MPSX_MEMBER
 
-  // "out of memory (CUDA_ERROR_OUT_OF_MEMORY)"
+  // Returns a description like "out of memory (CUDA_ERROR_OUT_OF_MEMORY)".
   std::string describe(CUresult) const;
-  // Throws OutOfMemory or Error, with the prefix `what`, unless the result is CUDA_SUCCESS.
+  // Throws OutOfMemory or Error, prefixed with `what`, unless the result is CUDA_SUCCESS.
   void check(CUresult, const char* what) const;
 };
 
-// Opens the library on the first call and never closes it. Throws Error with the reason if it cannot be used.
+// Opens the library on the first call and never closes it. Throws Error with the reason on failure.
 const Api& api();
 
 }  // namespace mpsx::driver::cuda

@@ -1,4 +1,4 @@
-// Converts the arguments of a dispatch to the parameters of a kernel's entry point.
+// Converts dispatch arguments to kernel parameters.
 #pragma once
 
 #include <array>
@@ -13,14 +13,14 @@ struct Grid {
   uint32_t threads[3], groups[3], group[3], first[3];
 };
 
-// A ring buffer in pinned memory for values that a kernel takes by address. The GPU reads them directly.
+// A ring buffer in pinned memory for arguments that a kernel takes by address. The GPU reads them directly.
 class UploadRing {
  public:
   explicit UploadRing(const Device&);
   ~UploadRing();
   UploadRing(const UploadRing&) = delete;
   UploadRing& operator=(const UploadRing&) = delete;
-  // Returns null if the ring is full. Call reset() after all submitted work has completed.
+  // Returns null if the ring is full. Call reset() once all submitted work has completed.
   const void* put(const void* data, size_t bytes);
   void reset() { used_ = 0; }
 
@@ -31,12 +31,12 @@ class UploadRing {
   size_t used_ = 0;
 };
 
-// Throws Error if Metal would reject the dispatch, or if the kernel expects more buffers.
+// Throws Error if Metal would reject the dispatch or if the kernel expects more buffers.
 void check(const CudaKernel&, const Argument* arguments, size_t count, const Dispatch&);
 
 class Parameters {
  public:
-  // `threads`: per threadgroup. `wait` waits for all work dispatched before.
+  // `wait` waits for all earlier dispatches.
   template <typename Wait>
   Parameters(const CudaKernel&, const Argument* arguments, size_t count, uint32_t threads, UploadRing&, Wait&& wait);
 
@@ -84,7 +84,7 @@ Parameters::Parameters(const CudaKernel& kernel, const Argument* arguments, size
       const bool in_memory = a.kind == Argument::Kind::buffer;
       const void* address = a.data && in_memory ? static_cast<const char*>(a.data) + a.size : a.data;
       if (p.kind == Parameter::Kind::value) {
-        // The contents of a buffer are known only after the work before has completed.
+        // Earlier kernels may still be writing the buffer.
         if (in_memory && address) wait();
         values_[count_] = !address                         ? padded(nullptr, 0, p.bytes)
                           : in_memory || a.size >= p.bytes ? const_cast<void*>(address)

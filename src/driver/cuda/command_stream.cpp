@@ -46,7 +46,7 @@ uint64_t CommandStream::dispatch(const CudaKernel& kernel, const Argument* argum
   return seq;
 }
 
-// CUDA limits grids along y and z to fewer threadgroups than Metal, so split larger grids into several launches.
+// CUDA allows fewer threadgroups along y and z than Metal, so split larger grids into several launches.
 void CommandStream::launch(const CudaKernel& kernel, Parameters& parameters, const Dispatch& dispatch) {
   const uint32_t units[3] = {dispatch.grid.x, dispatch.grid.y, dispatch.grid.z};
   const uint32_t group[3] = {dispatch.group.x, dispatch.group.y, dispatch.group.z};
@@ -80,7 +80,7 @@ CommandStream::Checkpoint CommandStream::checkpoint() {
   return checkpoint;
 }
 
-// Drops completed work.
+// Removes completed work.
 void CommandStream::retire_completed() {
   while (!checkpoints_.empty()) {
     const CUresult result = device_.api.cuEventQuery(checkpoints_.front().event.get());
@@ -97,7 +97,7 @@ void CommandStream::retire(uint64_t seq) {
   completed_ = seq;
 }
 
-// "softmax_f32, add_f32 x3"
+// Returns a list like "softmax_f32, add_f32 x3".
 std::string CommandStream::list() const {
   std::string text;
   for (size_t i = 0, n; i < in_flight_.size(); i += n) {
@@ -107,7 +107,7 @@ std::string CommandStream::list() const {
   return text;
 }
 
-// Kernel errors surface in any later call and make the process's context unusable.
+// CUDA may report a kernel error from any later call, and the error makes the process's context unusable.
 void CommandStream::record_failure(CUresult result) {
   if (result == CUDA_SUCCESS || !failure_.empty()) return;
   failure_ = "the GPU failed: " + device_.api.describe(result);
@@ -120,7 +120,7 @@ void CommandStream::throw_failure() {
   if (!failure_.empty()) throw Error(failure_);
 }
 
-// Waits for the whole stream and not for the last kernel, because events may follow it.
+// Waits for the whole stream, not just the last kernel, because events may follow that kernel.
 void CommandStream::synchronize() {
   device_.bind();
   uint64_t seq = 0;
@@ -128,7 +128,7 @@ void CommandStream::synchronize() {
     std::lock_guard<std::mutex> lock(mutex_);
     seq = last_;
   }
-  // Wait without the lock, so that other threads can dispatch.
+  // Wait without holding the lock, so other threads can dispatch.
   const CUresult result = device_.api.cuStreamSynchronize(stream_);
   std::lock_guard<std::mutex> lock(mutex_);
   record_failure(result);
@@ -155,7 +155,7 @@ void CommandStream::wait_until_nothrow(uint64_t seq) noexcept {
         if (!awaited.event && m.seq >= seq) awaited = m;
       if (!awaited.event) awaited = checkpoint();
     }
-    // Wait without the lock, so that other threads can dispatch.
+    // Wait without holding the lock, so other threads can dispatch.
     const CUresult result = device_.api.cuEventSynchronize(awaited.event.get());
     std::lock_guard<std::mutex> lock(mutex_);
     record_failure(result);

@@ -1,7 +1,6 @@
-// The driver's single CUDA stream. Every dispatch has a sequence number, one more than the previous one's.
+// The driver's single CUDA stream. It numbers dispatches consecutively.
 //
-// As on Metal, one stream implements all streams, so that freed memory can be reused immediately, regardless of the
-// stream that used it last.
+// As on Metal, all streams share this one, so freed memory can be reused immediately, whichever stream used it last.
 #pragma once
 
 #include <deque>
@@ -19,13 +18,13 @@ class CommandStream {
 
   uint64_t dispatch(const CudaKernel&, const Argument* arguments, size_t count, const Dispatch&);
   void synchronize();                              // throws Error for work that failed
-  void wait_until(uint64_t seq);                   // throws as synchronize() does
-  void wait_until_nothrow(uint64_t seq) noexcept;  // leaves errors to the next call that throws
+  void wait_until(uint64_t seq);                   // throws like synchronize()
+  void wait_until_nothrow(uint64_t seq) noexcept;  // leaves errors for the next throwing call
   bool is_complete(uint64_t seq);
   bool idle();
 
  private:
-  // An event recorded after the work up to `seq`. Shared with the threads that wait for it.
+  // An event recorded after all work up to `seq`, shared with the threads that wait for it.
   struct Checkpoint {
     uint64_t seq;
     std::shared_ptr<CUevent_st> event;
@@ -41,14 +40,14 @@ class CommandStream {
 
   const Device& device_;
   const CUstream stream_;
-  const bool synchronous_;  // wait for each kernel, so that errors name it
+  const bool synchronous_;  // wait for each kernel, so errors name it
 
   std::mutex mutex_;  // guards everything below
   UploadRing upload_;
   uint64_t last_ = 0, completed_ = 0;        // sequence numbers
-  std::deque<Checkpoint> checkpoints_;       // not known to be complete
+  std::deque<Checkpoint> checkpoints_;       // may still be running
   std::deque<const CudaKernel*> in_flight_;  // dispatched after `completed_`
-  std::string failure_;                      // message of a fatal error; empty if there was none
+  std::string failure_;                      // message of the first fatal error, or empty
 };
 
 }  // namespace mpsx::driver::cuda

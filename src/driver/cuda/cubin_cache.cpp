@@ -11,7 +11,7 @@
 namespace mpsx::driver::cuda {
 namespace {
 
-// The checksum at the end of each file: a hash of the file's name and of its contents.
+// Returns the checksum stored at the end of each file. It covers the file's name and contents.
 std::string checksum(std::string_view cubin, const std::string& name) {
   return to_hex(content_hash(cubin, content_hash(name)));
 }

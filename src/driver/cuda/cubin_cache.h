@@ -1,4 +1,4 @@
-// A disk cache of compiled kernels, which the GPU's driver needs tens of milliseconds each to compile.
+// An on-disk cache of compiled kernels. NVIDIA's driver takes tens of milliseconds to compile each kernel.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace mpsx::driver::cuda {
 
-// Files in the cache folder (driver/cache_folder.h), with a subfolder per GPU architecture and driver version.
-// MPSX_CUDA_CACHE=0 disables it. After any file error the kernel is compiled again.
+// Stores files in the cache folder (driver/cache_folder.h), with one subfolder per GPU architecture and driver version.
+// MPSX_CUDA_CACHE=0 disables the cache. After any file error, the kernel is recompiled.
 class CubinCache {
  public:
   explicit CubinCache(const Device&);
-  // Finds the code of a kernel in a unit of PTX. Empty if it is not cached.
+  // Returns the cached machine code of a kernel in a PTX unit, or an empty string.
   std::string find(std::string_view unit, const std::string& symbol) const;
   void store(std::string_view unit, const std::string& symbol, std::string_view cubin) const;
 
  private:
   static std::string name(std::string_view unit, const std::string& symbol);
-  std::string folder_;  // empty if there is no cache
+  std::string folder_;  // empty if caching is disabled
 };
 
 }  // namespace mpsx::driver::cuda

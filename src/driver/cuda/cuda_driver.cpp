@@ -8,7 +8,7 @@ namespace mpsx::driver {
 namespace cuda {
 namespace {
 
-// One allocation per tensor, in device memory, for compute-sanitizer.
+// Gives each tensor its own allocation in device memory, for compute-sanitizer.
 bool exact_buffers() { return env_flag("MPSX_CUDA_EXACT_BUFFERS"); }
 
 Stream* as_stream(CommandStream* stream) { return reinterpret_cast<Stream*>(stream); }
@@ -73,7 +73,7 @@ class CudaDriver final : public Driver {
                     const Dispatch& dispatch) override {
     return stream_.dispatch(static_cast<const CudaKernel&>(kernel), arguments, count, dispatch);
   }
-  void commit(Stream*) override {}  // launches are submitted immediately
+  void commit(Stream*) override {}  // no-op: launches are submitted immediately
   void synchronize(Stream*) override { stream_.synchronize(); }
   bool idle(Stream*) override { return stream_.idle(); }
   void wait_until(uint64_t seq) override { stream_.wait_until(seq); }
@@ -86,7 +86,7 @@ class CudaDriver final : public Driver {
     delete &of(event);
   }
   void record(Event* event, Stream*) override { of(event).record(stream_.get()); }
-  void wait(Event*, Stream*) override {}  // recorded work precedes later dispatches in the only stream
+  void wait(Event*, Stream*) override {}  // no-op: the single stream runs in order
   bool query(Event* event) override { return of(event).query(); }
   void synchronize(Event* event) override { of(event).synchronize(); }
   double elapsed_ms(Event* from, Event* to) override { return CudaEvent::elapsed_ms(of(from), of(to)); }
@@ -95,7 +95,7 @@ class CudaDriver final : public Driver {
   void bind_nothrow() noexcept {
     try {
       device_.bind();
-    } catch (const Error&) {  // CUDA is already shut down
+    } catch (const Error&) {  // CUDA has already shut down
     }
   }
 

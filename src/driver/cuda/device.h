@@ -5,13 +5,13 @@
 
 namespace mpsx::driver::cuda {
 
-// The first GPU, or number MPSX_CUDA_DEVICE, with its primary context, which is shared with torch's own CUDA.
+// The GPU number MPSX_CUDA_DEVICE (default 0) and its primary context, which it shares with torch's CUDA backend.
 class Device {
  public:
-  // Throws Error with the reason if there is no usable GPU. `open`: whether to create the context.
+  // Throws Error with the reason if no usable GPU is found. Creates the context only if `open` is true.
   explicit Device(bool open = true);
 
-  // Makes the context current on the calling thread, which most API calls require.
+  // Makes the context current on the calling thread. Most API calls require this.
   void bind() const;
 
   const Api& api;

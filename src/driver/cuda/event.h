@@ -1,4 +1,4 @@
-// Positions in the stream with the GPU's clock.
+// CUDA events: positions in the stream with the GPU's clock.
 #pragma once
 
 #include "driver/cuda/device.h"

@@ -24,7 +24,8 @@ class Link {
   CUlinkState state_ = nullptr;
 };
 
-// The bytes of threadgroup memory that a kernel uses. Its module declares the variables of all kernels of the file.
+// Returns the bytes of threadgroup memory that a kernel uses. The module declares the variables of all kernels in the
+// file.
 size_t threadgroup_bytes(std::string_view module) {
   size_t bytes = 0;
   for (size_t at = 0; (at = module.find(".shared .align ", at)) != module.npos;) {
@@ -93,7 +94,7 @@ const CudaKernel* Kernels::get(std::string_view key) {
   return &loaded_.emplace(key, std::move(loaded)).first->second->kernel;
 }
 
-// Compiles to machine code for this GPU.
+// Compiles the kernel to machine code for this GPU.
 std::string Kernels::compile(const PtxKernel& kernel) {
   const Api& api = device_.api;
   const std::string text = library_.text(kernel);
@@ -115,7 +116,8 @@ std::string Kernels::compile(const PtxKernel& kernel) {
   return std::string(static_cast<const char*>(code), size);
 }
 
-// Runs a kernel of the module that sets the module's variables and evaluates constants that depend on others.
+// Launches the module's mpsx_set_constants kernel, which sets the function constants and evaluates constants derived
+// from them.
 void Kernels::set_constants(Loaded& loaded, const PtxKernel& kernel, std::string_view text) {
   const Api& api = device_.api;
   const FunctionConstants values(kernel.name, kernel.unit->constants, text);

@@ -1,4 +1,4 @@
-// Kernels by key, compiled on first use. Each kernel and set of function constants has its own module.
+// Looks up kernels by key and compiles them on first use. Each kernel with its function constants gets its own module.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,7 @@ namespace mpsx::driver::cuda {
 struct CudaKernel final : Kernel {
   CUfunction function = nullptr;
   std::vector<Parameter> parameters;
-  uint32_t buffers = 0, threadgroups = 0;  // one more than the highest index of each kind
-  uint32_t staging = 0, simdgroup_staging = 0;  // as in PtxKernel
-  // Shared memory at the beginning of the dynamic part that tensor operations of a threadgroup need.
-  uint32_t staging_bytes(uint32_t threads) const {
-    return std::max(staging, simdgroup_staging * ((threads + simd_width - 1) / simd_width));
-  }
+  uint32_t buffers = 0, threadgroups = 0;  // highest index of each kind, plus one
 };
 
 class Kernels final : public Library {
@@ -37,7 +32,7 @@ class Kernels final : public Library {
     const Api& api;
     CudaKernel kernel;
     CUmodule module = nullptr;
-    void* constants = nullptr;  // pinned memory with the values of function constants
+    void* constants = nullptr;  // function constant values, in pinned memory
   };
   const CudaKernel* get(std::string_view key);
   std::string compile(const PtxKernel&);

@@ -1,4 +1,5 @@
-// Managed memory: CPU and GPU use the same addresses, as on a Mac, and pages migrate to where they are accessed.
+// Managed memory: CPU and GPU use the same addresses, as on a Mac, and pages migrate to the processor that accesses
+// them.
 #pragma once
 
 #include <mutex>
@@ -10,17 +11,18 @@ namespace mpsx::driver::cuda {
 
 class ManagedMemory {
  public:
-  // `exact`: use device memory instead, which compute-sanitizer checks to the byte and the CPU cannot access.
+  // With `exact`, allocates device memory instead: the CPU cannot access it, and compute-sanitizer checks it to the
+  // byte.
   ManagedMemory(const Device&, CUstream, bool exact);
 
-  // The memory is resident on the GPU. Throws OutOfMemory if it does not fit next to earlier allocations, because
-  // oversubscribing managed memory can hang the GPU.
+  // Allocates memory that is resident on the GPU. Throws OutOfMemory if it does not fit alongside earlier allocations,
+  // because oversubscribing managed memory can hang the GPU.
   Buffer allocate(size_t bytes);
-  Buffer allocate_host_resident(size_t bytes);  // pinned CPU memory, which the GPU can access
+  Buffer allocate_host_resident(size_t bytes);  // pinned CPU memory that the GPU can access
   void release(const Buffer&) noexcept;
   void copy(void* to, const void* from, size_t bytes) const;
   size_t free_bytes() const;
-  // Migrates pages that the CPU accessed back to the GPU, before the kernels that the stream executes next.
+  // Migrates pages that the CPU accessed back to the GPU, ahead of the stream's next kernels.
   void prefetch(const void* address, size_t bytes) noexcept;
 
  private:

@@ -15,8 +15,8 @@
 namespace mpsx::driver::cuda {
 namespace {
 
-// Decompresses with zlib, which every Linux distribution installs (manylinux wheels may rely on libz.so.1). No header
-// or library of zlib is needed to build.
+// Decompresses with the system's zlib, which every Linux distribution installs and manylinux wheels may depend on
+// (libz.so.1). Loading it at run time avoids a build dependency.
 std::string decompress(std::string_view packed, size_t size) {
   using Uncompress = int(unsigned char* to, unsigned long* to_size, const unsigned char* from, unsigned long from_size);
   static Uncompress* const uncompress = [] {
@@ -52,7 +52,7 @@ size_t number(std::string_view word) {
   return value;
 }
 
-// "p0", "v2:12:4" or "t0"
+// Parses "p0", "v2:12:4" or "t0".
 Parameter parameter(std::string_view word) {
   const auto fields = split(word.substr(1), ':');
   using Kind = Parameter::Kind;

@@ -1,4 +1,4 @@
-// Reads the library of PTX that python/mpsx/msl/ptx.py writes and documents: an index of kernels, and their code.
+// Reads the PTX library that python/mpsx/msl/ptx.py writes and documents: an index of kernels and their code.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,12 @@ namespace mpsx::driver::cuda {
 // A parameter of an entry point. The grid follows as the last parameter.
 struct Parameter {
   enum class Kind : uint8_t { pointer, value, threadgroup } kind;
-  uint32_t index;      // of the buffer, or of the threadgroup argument
-  uint32_t bytes = 0;  // size of a value
+  uint32_t index;      // index of the buffer or threadgroup argument
+  uint32_t bytes = 0;  // size of a by-value parameter
 };
 
 struct PtxUnit {
-  std::string_view packed;  // compressed by zlib
+  std::string_view packed;  // zlib-compressed
   size_t size = 0, common = 0;
   std::vector<FunctionConstant> constants;
 };
@@ -41,10 +41,10 @@ class PtxLibrary {
   PtxLibrary(const PtxLibrary&) = delete;
   PtxLibrary& operator=(const PtxLibrary&) = delete;
 
-  const PtxKernel* find(std::string_view name) const;  // null if there is no such kernel
+  const PtxKernel* find(std::string_view name) const;  // null if not found
   std::vector<std::string> names() const;              // sorted
   const std::string& compiler() const { return compiler_; }
-  // The PTX of a module that contains only this kernel. Not synchronized.
+  // Returns the PTX of a module that contains only this kernel. Not thread-safe.
   std::string text(const PtxKernel&);
 
  private:
@@ -55,7 +55,7 @@ class PtxLibrary {
   std::string compiler_;
   std::vector<std::unique_ptr<PtxUnit>> units_;
   std::unordered_map<std::string, PtxKernel> kernels_;
-  const PtxUnit* last_ = nullptr;  // the unit of `text_`; kernels of one file are often compiled together
+  const PtxUnit* last_ = nullptr;  // the unit that `text_` holds; kernels of one file are often compiled together
   std::string text_;
 };
 

@@ -21,21 +21,21 @@ namespace mpsx::driver::host {
 namespace {
 
 constexpr size_t kSignalStack = 64 << 10;
-constexpr uintptr_t kStackOverflowSlack = 64 << 10;  // how far below the stack pointer an overflow can access memory
+constexpr uintptr_t kStackOverflowSlack = 64 << 10;  // how far below the stack pointer an overflow may access memory
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
 constexpr int kSignalCount = sizeof kSignals / sizeof *kSignals;
 constexpr int kMaxPrevious = 8;
 
-// The handlers installed before ours, oldest first; the one at `newest` is called first. A handler installed after ours
-// (faulthandler.enable()) may call ours as its predecessor, which then forwards to the one before.
+// The handlers installed before ours, oldest first. Our handler calls the one at `newest` first. A handler installed
+// after ours (such as faulthandler.enable()) may in turn call ours, which then forwards to the next older one.
 struct PreviousHandlers {
   struct sigaction actions[kMaxPrevious];
   std::atomic<int> count{0}, newest{-1};
 };
 PreviousHandlers previous_handlers[kSignalCount];
 
-// Threads that are executing a previous handler. Not thread_local, because a handler must not allocate, and a thread's
-// first access to a thread_local variable of a loaded library does.
+// Threads that are executing a previous handler. This cannot be thread_local, because a handler must not allocate, and
+// the first access to a dlopened library's thread_local variable allocates.
 struct Forwarding {
   std::atomic<uintptr_t> thread{0};
   uintptr_t frame = 0;
@@ -55,8 +55,8 @@ int index_of(int signal) {
   return 0;
 }
 
-// Whether the thread raised the signal itself, by an instruction or by abort(). A signal from another thread or process
-// interrupts the kernel's code but is not the kernel's fault.
+// Returns whether the thread raised the signal itself, by executing an instruction or by calling abort(). A signal from
+// another thread or process can arrive during a kernel but is not the kernel's fault.
 bool is_raised_here(const siginfo_t& info, void* context) {
 #ifdef SI_TKILL
   if (info.si_code > 0) return true;
@@ -75,7 +75,7 @@ void take_default_action(int signal, const siginfo_t& info) {
   struct sigaction plain = {};
   plain.sa_handler = SIG_DFL;
   sigaction(signal, &plain, nullptr);
-  if (!is_synchronous(info)) raise(signal);  // otherwise the instruction is executed again and ends the process
+  if (!is_synchronous(info)) raise(signal);  // if synchronous, re-executing the instruction ends the process
 }
 
 void call_handler(struct sigaction& action, int signal, siginfo_t* info, void* context) {
@@ -92,7 +92,8 @@ void forward_to_previous(int signal, siginfo_t* info, void* context) {
   Forwarding* mine = nullptr;
   for (Forwarding& p : forwarding_threads)
     if (p.thread == self) mine = &p;
-  // If a previous handler jumped away, its entry is stale: a handler that it called would be deeper in the same stack.
+  // A previous handler may have left with longjmp, which makes its entry stale. A handler that it called would have a
+  // deeper stack frame.
   if (mine && frame >= mine->frame) mine->depth = 0;
   for (Forwarding& p : forwarding_threads) {
     uintptr_t unused = 0;
@@ -175,7 +176,7 @@ SignalStack::~SignalStack() {
   if (!memory_) return;
   stack_t have = {};
   if (sigaltstack(nullptr, &have) != 0 || have.ss_sp != memory_.get()) {
-    (void)memory_.release();  // another library may have saved the stack, so leak it
+    (void)memory_.release();  // another library may have saved this stack, so leak it
     return;
   }
   stack_t none = {};

@@ -1,5 +1,5 @@
-// Faults in kernels (an invalid instruction, a bad pointer, a stack overflow, abort) end the launch with an error that
-// names the kernel. All other faults go to the previously installed handlers.
+// Turns faults in kernels (invalid instructions, bad pointers, stack overflows, abort) into errors that name the
+// kernel. Forwards all other faults to the previously installed handlers.
 #pragma once
 
 #include <setjmp.h>
@@ -14,24 +14,25 @@ namespace simt {
 class Worker;
 }
 
-// The function and stack with which a thread continues when a signal handler returns.
+// The function and stack with which a thread resumes when a signal handler returns.
 struct ResumePoint {
   void (*function)();
   void* stack;
 };
-// Changes a signal handler's context so that the thread continues there.
+// Modifies a signal handler's context to resume the thread at this point.
 void resume_at(void* context, const ResumePoint&);
 
 struct Fault {
   int signal = 0;
-  const void* address = nullptr;  // of the faulting access
-  bool on_stack = false;          // whether the address is within or just below the kernel's part of the thread's stack
+  const void* address = nullptr;  // faulting address
+  bool on_stack = false;          // the address is within or just below the kernel's part of the thread's stack
 };
-// Describes the fault in an error message.
+// Describes the fault for an error message.
 std::string describe(const Fault&);
 
-// While alive, the thread that created it runs a kernel: either on its own stack, where a fault or an interrupt jumps
-// to `back` with one of the values below, or as the threads of a Worker, which has its own stacks.
+// Marks the calling thread as running a kernel while this object is alive. If the kernel runs on the thread's own
+// stack, a fault or an interrupt jumps to `back` with one of the values below. A simt::Worker runs kernel threads on
+// its own stacks.
 class RunningKernel {
  public:
   static constexpr int kFault = 1, kInterrupt = 2;
@@ -46,7 +47,7 @@ class RunningKernel {
   Fault fault;
 };
 
-// Provides a stack for the calling thread's signal handlers, unless it has one, because a kernel's stack may overflow.
+// Provides an alternate signal stack for the calling thread unless it has one, because a kernel may overflow its stack.
 class SignalStack {
  public:
   SignalStack();
@@ -58,11 +59,11 @@ class SignalStack {
   std::unique_ptr<char[]> memory_;
 };
 
-// Installs the signal handlers. Called again for every library, because they may have been replaced since.
+// Installs the signal handlers. Call again after loading a library, because another handler may have replaced ours.
 void install_fault_handlers();
 
-// Runs a kernel on the calling thread's stack. Throws Error if it faults, or if it is interruptible and Ctrl-C was
-// pressed twice. `since`: interrupt_count() before the launch, or null for a kernel that is not interruptible.
+// Runs a kernel on the calling thread's stack. Throws Error if it faults, or if it is interruptible and the user
+// pressed Ctrl-C twice. `since` is interrupt_count() before the launch, or null for a kernel that is not interruptible.
 void run_guarded(const char* name, const unsigned* since, const std::function<void()>& kernel);
 
 }  // namespace mpsx::driver::host

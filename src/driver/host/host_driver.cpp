@@ -1,5 +1,5 @@
-// The host driver runs Metal kernels, translated to C++, inside `dispatch` on the CPU's cores. In wide mode a
-// threadgroup is one thread; kernels of SIMT libraries have real threadgroups (simt/).
+// The host driver runs Metal kernels, translated to C++, on the CPU's cores inside `dispatch`. In wide mode each
+// threadgroup is one thread. Kernels of SIMT libraries have real threadgroups (simt/).
 #ifdef __APPLE__
 #  include <mach/mach.h>
 #endif
@@ -34,7 +34,7 @@ struct Event {
 namespace host {
 namespace {
 
-// Below this number of elements a second core does not pay off. The same as torch's at::internal::GRAIN_SIZE.
+// With fewer elements, a second core does not pay off. Equals torch's at::internal::GRAIN_SIZE.
 constexpr uint64_t kGrainElements = 32768;
 constexpr size_t kAlignment = 64;  // a cache line, and a 512-bit vector
 constexpr size_t kHugePage = size_t(2) << 20;
@@ -45,8 +45,8 @@ size_t mapped_size(size_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-// Maps memory aligned to huge pages and backed by them where possible. First accesses then take a third of the time,
-// and release returns all of it to the system.
+// Maps memory aligned to huge pages and asks the OS to back it with huge pages. This makes first accesses take a third
+// of the time, and release returns all the memory to the OS.
 void* map_huge(size_t bytes) {
   const size_t size = mapped_size(bytes), whole = size + kHugePage;
   void* const mapped = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -69,7 +69,7 @@ class HostDriver final : public Driver {
     info_.isa = module_.isa();
     info_.device = info_.isa + " CPU, " + std::to_string(std::thread::hardware_concurrency()) + " cores";
     info_.total_memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
-    if (simt) {  // lay out work as for a GPU, to check what a GPU would run
+    if (simt) {  // size and lay out work as on a GPU, to check what a GPU would run
       simt_ = {simt::configured_seed(), true};
       traits_.exact_allocations = true;
       traits_.threadgroup_size = simt::configured_threads();
@@ -137,7 +137,7 @@ class HostDriver final : public Driver {
   }
 
   Stream* default_stream() override { return &stream_; }
-  Stream* new_stream() override { return &stream_; }  // work is complete when dispatch returns, so one is enough
+  Stream* new_stream() override { return &stream_; }  // dispatch returns completed work, so one stream is enough
   void commit(Stream*) override {}
   void synchronize(Stream*) override {}
   bool idle(Stream*) override { return true; }
@@ -176,7 +176,7 @@ class HostDriver final : public Driver {
   Stream stream_;
 };
 
-// Memory for [[threadgroup(n)]] arguments. Each CPU thread keeps its own between launches.
+// Returns memory for [[threadgroup(n)]] arguments. Each CPU thread keeps its memory between launches.
 void* threadgroup_scratch(size_t bytes) {
   static thread_local std::vector<std::max_align_t> scratch;
   const size_t units = (bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
@@ -248,7 +248,7 @@ std::unique_ptr<Driver> make_simt_driver(const std::string& library_directory, P
 }
 
 #ifndef __APPLE__
-// Exported, so that a library loaded earlier can replace it (tools/build/emulated_metal.py).
+// Exported to let a preloaded library replace it (tools/build/emulated_metal.py).
 __attribute__((visibility("default"))) std::unique_ptr<Driver> make_metal_driver(const std::string&) { return nullptr; }
 #endif
 

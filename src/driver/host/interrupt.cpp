@@ -14,7 +14,8 @@
 namespace mpsx::driver::host {
 namespace {
 
-// One per thread that runs kernels. Never freed, because a handler may be reading it; reused after its thread ends.
+// One slot per thread that runs kernels. Slots are reused after their thread ends, but never freed, because a signal
+// handler may be reading them.
 struct Slot {
   std::atomic<bool> in_use{true};
   std::atomic<Interruptible*> running{nullptr};
@@ -56,7 +57,7 @@ void forward(const struct sigaction& previous, int signal, siginfo_t* info, void
 
 bool should_end(const Slot& s) { return s.running && is_interrupted(s.since); }
 
-// Does nothing while the kernel is in a library function, such as sin(); the next Ctrl-C can interrupt it then.
+// Does nothing while the kernel is inside a library function such as sin(). In that case the next Ctrl-C can end it.
 void end_kernel(void* context) {
   if (!should_end(own.slot)) return;
   if (!is_kernel_code(program_counter(context))) return;
@@ -65,7 +66,7 @@ void end_kernel(void* context) {
     siglongjmp(*running->back, RunningKernel::kInterrupt);
 }
 
-// The system chooses which thread receives SIGINT, so signal the other threads that run a kernel.
+// The OS picks which thread receives SIGINT, so signal the other threads that run a kernel.
 void on_interrupt(int signal, siginfo_t* info, void* context) {
   ++count;
   for (Slot* s = slots; s; s = s->next)

@@ -1,18 +1,20 @@
-// Ctrl-C ends a user's kernel that runs forever: the second SIGINT during its launch interrupts it. The first one goes
-// to the previous handler, such as Python's, which raises KeyboardInterrupt after the launch. Linux on x86-64 only.
+// Lets Ctrl-C end a user's kernel that runs forever. The first SIGINT during a launch goes to the previous handler,
+// such as Python's, which raises KeyboardInterrupt after the launch. The second one interrupts the kernel. Linux on
+// x86-64 only.
 #pragma once
 
 #include <setjmp.h>
 
 namespace mpsx::driver::host {
 
-// Installs the signal handlers. Called again for every library, because Python may have replaced them since.
+// Installs the signal handlers. Call again after loading a library, because Python may have replaced them.
 void install_interrupt_handlers();
 unsigned interrupt_count();  // number of SIGINTs so far
 inline bool is_interrupted(unsigned since) { return interrupt_count() - since >= 2; }
 
-// While alive, the thread that created it runs an interruptible kernel, which started after `since` interrupts. `back`:
-// the jump target of a kernel on the thread's own stack (RunningKernel), or null for the threads of a simt::Worker.
+// Marks the calling thread as running an interruptible kernel while this object is alive. `since` is interrupt_count()
+// at the start. `back` is the jump target of a kernel on the thread's own stack (RunningKernel), or null for a
+// simt::Worker.
 class Interruptible {
  public:
   explicit Interruptible(unsigned since, sigjmp_buf* back = nullptr);

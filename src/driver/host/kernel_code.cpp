@@ -9,7 +9,8 @@
 namespace mpsx::driver::host {
 namespace {
 
-// Never freed, because a signal handler may be reading it. Empty after its library is closed, and then reused.
+// An address range. Never freed, because a signal handler may be reading it. When its library closes, the range becomes
+// empty and can be reused.
 struct Range {
   std::atomic<uintptr_t> begin, end;
   Range* next;

@@ -20,7 +20,7 @@ constexpr const char* kSuffix = ".dylib";
 constexpr const char* kSuffix = ".so";
 #endif
 
-// The instruction sets that this CPU supports, best first.
+// Returns the instruction sets that this CPU supports, best first.
 std::vector<std::string> supported_isas() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -92,8 +92,8 @@ void KernelModule::open(const std::string& path) {
     kernel.name = record->name;
     kernel.record = record;
     kernel.is_user_kernel = is_user_library_;
-    // Threadgroups have one thread in wide mode. A kernel launched in threads accepts any shape and cannot observe the
-    // SIMD width, so report Metal's usual one.
+    // Threadgroups have one thread in wide mode. A kernel with a by_threads launch works with any threadgroup shape and
+    // cannot observe the SIMD width, so report Metal's usual width.
     kernel.simd_width = record->unit == MPSX_UNIT_GROUPS ? 1 : MPSX_SIMD_WIDTH;
     kernel.max_threads = record->unit == MPSX_UNIT_GROUPS ? 1 : record->max_threads;
     kernel.static_threadgroup_bytes = record->static_threadgroup_bytes;

@@ -1,4 +1,4 @@
-// Shared libraries of translated kernels.
+// Loads shared libraries of translated kernels.
 #pragma once
 
 #include <memory>
@@ -14,15 +14,15 @@ namespace mpsx::driver::host {
 
 struct HostKernel final : Kernel {
   const mpsx_kernel_record* record = nullptr;
-  std::unique_ptr<FunctionConstants> constants;  // null if none has a value
-  bool is_user_kernel = false;                   // may run forever, so it is interruptible
+  std::unique_ptr<FunctionConstants> constants;  // null if no constant has a value
+  bool is_user_kernel = false;                   // user kernels may run forever, so they are interruptible
 };
 
-// Returns the path of the best library for this CPU among libmpsx_kernels_<isa>.{so,dylib} in a directory. MPSX_ISA
-// forces one. With `simt`, returns libmpsx_kernels_simt, which is built for one ISA.
+// Returns the path of the best library for this CPU among libmpsx_kernels_<isa>.{so,dylib} in a directory, or the one
+// that MPSX_ISA selects. With `simt`, returns libmpsx_kernels_simt, which is built for a single ISA.
 std::string find_library(const std::string& directory, bool simt = false);
 
-// One such library. The owner must ensure that no thread runs its kernels when it is destroyed.
+// A library of translated kernels. The owner must not destroy it while a thread runs its kernels.
 class KernelModule final : public Library {
  public:
   explicit KernelModule(const std::string& path, bool is_user_kernel = false) : is_user_library_(is_user_kernel) {
