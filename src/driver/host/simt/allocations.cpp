@@ -12,7 +12,7 @@ namespace mpsx::driver::host::simt {
 namespace {
 
 constexpr size_t kRedZone = size_t(256) << 10;
-constexpr size_t kMaxFilled = size_t(4) << 20;  // only the first part of larger memory is filled, which is enough
+constexpr size_t kMaxFilled = size_t(4) << 20;  // filling the start of larger allocations is enough
 
 size_t mapped(size_t bytes) {
   const auto page = size_t(sysconf(_SC_PAGESIZE));
@@ -22,7 +22,7 @@ size_t mapped(size_t bytes) {
 }  // namespace
 
 Allocations& allocations() {
-  static auto* a = new Allocations;  // never destroyed: tensors may outlive every static object
+  static auto* a = new Allocations;  // never destroyed, because tensors may outlive static objects
   return *a;
 }
 
@@ -61,7 +61,7 @@ Extent Allocations::find(const void* address) const {
   const char* const p = static_cast<const char*>(address);
   std::shared_lock<std::shared_mutex> lock(mutex_);
   Extent best;
-  bool inside = false;  // whether `best` contains p, and does not only end there
+  bool inside = false;  // whether `best` contains p rather than ending at it
   for (auto it = entries_.upper_bound(p); it != entries_.begin();) {
     const auto& [begin, entry] = *--it;
     const auto distance = size_t(p - begin);

@@ -1,4 +1,4 @@
-// The known memory of kernels with its exact size: what the driver allocated, and external memory that it wraps.
+// Tracks the exact bounds of the memory that kernels may access: driver allocations and wrapped external memory.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@ struct Extent {
 
 class Allocations {
  public:
-  // Allocates exactly `bytes`, with unused address space on either side, so that a slightly wrong index is not in
-  // another allocation. The memory is filled with a pattern (NaN in any format), because kernels must not rely on
-  // zeros. Returns null if out of memory.
+  // Allocates exactly `bytes`, with red zones on both sides so that a slightly out-of-bounds index does not hit another
+  // allocation. Fills the memory with 0xff bytes (NaN in every float format), because kernels must not rely on zeros.
+  // Returns null if out of memory.
   void* allocate(size_t bytes);
-  // Adds external memory. It may be added more than once, and may overlap.
+  // Adds external memory. The same memory may be added more than once, and regions may overlap.
   void add(const void* memory, size_t bytes);
-  // Frees allocated memory, or removes external memory.
+  // Frees allocated memory or removes external memory.
   void release(const void* memory, size_t bytes) noexcept;
-  // The largest known memory that contains an address, or that ends there.
+  // Returns the largest known region that contains an address or, failing that, ends at it.
   Extent find(const void* address) const;
 
  private:
@@ -32,10 +32,10 @@ class Allocations {
   };
   mutable std::shared_mutex mutex_;
   std::multimap<const char*, Entry> entries_;
-  size_t largest_external_ = 0;  // ever added
+  size_t largest_external_ = 0;  // largest size ever added
 };
 
-// The allocations of the process. They are shared by all drivers, because an address does not tell its driver.
+// The allocations of this process. All drivers share them, because an address does not identify its driver.
 Allocations& allocations();
 
 }  // namespace mpsx::driver::host::simt

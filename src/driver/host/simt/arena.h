@@ -1,4 +1,4 @@
-// The threadgroup memory of the threadgroup that a CPU thread runs.
+// The threadgroup memory of the threadgroup running on a CPU thread.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,12 @@
 
 namespace mpsx::driver::host::simt {
 
-// Variables and [[threadgroup(n)]] arguments are in one block, separated by gaps in which accesses are out of bounds.
-// Their offsets stay the same for a dispatch.
+// Keeps variables and [[threadgroup(n)]] arguments in one block, separated by gaps that catch out-of-bounds accesses.
+// Their offsets stay fixed during a dispatch.
 class Arena {
  public:
   static constexpr size_t kGap = 256, kAlignment = 128;
-  static constexpr size_t kCapacity = size_t(1) << 20;  // address range, many times Metal's limit of bytes
+  static constexpr size_t kCapacity = size_t(1) << 20;  // address range, much larger than Metal's limit
 
   struct Variable {
     const char* name;  // null until created
@@ -20,12 +20,13 @@ class Arena {
   };
 
   void reset();  // removes all variables
-  // The memory of variable `key`, allocated on first use, which sets `made`. Null if there is no room.
+  // Returns the memory of variable `key`. The first use allocates it and sets `made`. Returns null if the arena is
+  // full.
   void* variable(unsigned key, size_t bytes, const char* name, bool* made = nullptr);
 
   char* begin() const { return memory_.get(); }
-  size_t used() const { return used_; }    // bytes from begin(), gaps included
-  size_t bytes() const { return bytes_; }  // of all variables, as Metal counts them
+  size_t used() const { return used_; }    // bytes from begin(), including gaps
+  size_t bytes() const { return bytes_; }  // total size of the variables, as Metal counts it
   const std::vector<Variable>& variables() const { return variables_; }
 
  private:
@@ -34,7 +35,7 @@ class Arena {
   };
   std::unique_ptr<char, Free> memory_;
   size_t used_ = 0, bytes_ = 0;
-  std::vector<Variable> variables_;  // by key
+  std::vector<Variable> variables_;  // indexed by key
 };
 
 }  // namespace mpsx::driver::host::simt

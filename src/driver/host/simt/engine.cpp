@@ -1,4 +1,4 @@
-// Runs the threadgroups of a dispatch one after the other: their shape, order and start.
+// Runs the threadgroups of a dispatch one after another: sets up their shape, shuffles their lanes and starts them.
 #include "driver/host/simt/engine.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned kWidth = MPSX_SIMD_WIDTH;
 
-// Does not use the initial-exec TLS model, whose space for libraries loaded at run time is small and used up by torch.
+// Avoid the initial-exec TLS model: libraries loaded at run time share a small TLS reserve, which torch has used up.
 thread_local Worker* running = nullptr;
 
 // SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", 2014).
@@ -100,7 +100,7 @@ void Worker::set_shape() {
   turns_.resize(group_.simdgroups);
 }
 
-// Sets the order of this threadgroup's SIMD groups and lanes, which depends only on the seed and the threadgroup.
+// Shuffles this threadgroup's SIMD groups and lanes. The order depends only on the seed and the threadgroup.
 void Worker::shuffle(uint64_t group) {
   Random random(job_->seed + group * 0xd1342543de82ef95u);
   std::iota(turns_.begin(), turns_.end(), 0u);
@@ -135,7 +135,8 @@ void Worker::run_group(uint64_t index) {
 }
 
 void Worker::run_as_loop() {
-  // No thread waits, so all run on one stack. It is not the CPU thread's own, which a fault could not leave.
+  // Threads never wait for each other in this mode, so all of them run on one stack. Use a separate stack rather than
+  // the CPU thread's, so that a fault can abandon it.
   mpsx_simt_start(&main_, stacks_.top(0), &Worker::loop_main);
 }
 
@@ -153,7 +154,7 @@ void Worker::loop_main() {
   w.leave();
 }
 
-// The running thread continues in fault_main, on a separate stack.
+// Makes the running thread continue in fault_main, on a spare stack.
 bool Worker::divert(const Fault& found, ResumePoint& resume_point) noexcept {
   if (!in_kernel_) return false;
   fault_ = found;
@@ -185,7 +186,7 @@ void Worker::report(std::string&& what, const char* file, int line, const mpsx_t
 
 void Worker::abandon(std::string&& what, const char* file, int line, const mpsx_thread& thread) {
   report(std::move(what), file, line, thread);
-  what = std::string();  // free it here, because objects on this stack are not destroyed
+  what = std::string();  // free the string here, because leave() does not unwind this stack
   leave();
 }
 

@@ -1,12 +1,13 @@
 // Runs the threads of threadgroups. Each thread is a fiber, and all fibers of a threadgroup run on one CPU thread.
 //
-// SIMD groups, and the lanes of each, run one after the other in an order shuffled by a seed. A thread runs until it
-// waits for others or returns. A lane in a SIMD function waits until every lane of its SIMD group waits or has
-// returned; then the lanes at the same call are the active lanes. If lanes wait at several calls, the one that comes
-// first in the code continues, which is where lanes that left a branch or a loop early wait for the others.
+// SIMD groups run one after another, and so do the lanes of each, in an order shuffled by a seed. A thread runs until
+// it returns or waits for other threads. A lane that calls a SIMD function waits until every lane of its SIMD group
+// waits or has returned. The lanes waiting at the same call are then the active lanes. If lanes wait at different
+// calls, the call that comes first in the code continues, which is where lanes that left a branch or loop early wait
+// for the others.
 //
-// A fault (detected by the engine or by a Monitor) ends its dispatch: the Job records the first one, other CPU threads
-// stop after their threadgroup, the fibers' stacks are abandoned, and the dispatching thread throws.
+// A fault, detected by the engine or by a Monitor, ends its dispatch: the Job records the first fault, other CPU
+// threads stop after their current threadgroup, the fibers' stacks are abandoned, and the dispatching thread throws.
 #pragma once
 
 #include <array>
@@ -29,46 +30,47 @@ namespace mpsx::driver::host::simt {
 using Site = mpsx_site;
 class Worker;
 
-// Observes the threads of a threadgroup, for example to check their memory accesses. One per CPU thread.
+// Observes the threads of a threadgroup, for example to check their memory accesses. Each CPU thread has its own
+// monitor.
 class Monitor {
  public:
   virtual ~Monitor() = default;
-  virtual void begin_group(Worker&) = 0;                                         // before its first thread runs
+  virtual void begin_group(Worker&) = 0;                                         // called before the first thread runs
   virtual void variable(Worker&, const Arena::Variable&) = 0;                    // a threadgroup variable was allocated
-  virtual void threadgroup_barrier(Worker&, const Site&) = 0;                    // all threads of the group have met
-  virtual void simdgroup_barrier(Worker&, unsigned simdgroup, const Site&) = 0;  // all lanes of it have met
+  virtual void threadgroup_barrier(Worker&, const Site&) = 0;                    // all threads have arrived
+  virtual void simdgroup_barrier(Worker&, unsigned simdgroup, const Site&) = 0;  // all lanes have arrived
   virtual void lanes_converged(Worker&, unsigned simdgroup, unsigned mask, const Site&) = 0;  // in a SIMD function
   virtual void end_group(Worker&) = 0;  // all threads have returned
 };
 
-// One dispatch. `arguments` are the driver's arguments, `args` those of the kernel's entry point.
+// One dispatch. `arguments` are the driver's arguments, and `args` are those passed to the kernel's entry point.
 struct Job {
   const mpsx_kernel_record* record = nullptr;
   const Argument* arguments = nullptr;
   size_t argument_count = 0;
   void* args[MPSX_MAX_ARGUMENTS] = {};
   mpsx_launch launch = {};
-  uint64_t seed = 0;    // 0: lanes and SIMD groups run in order
-  bool strict = false;  // undefined behavior is a fault; otherwise it yields what hardware would
+  uint64_t seed = 0;    // 0 runs lanes and SIMD groups in order
+  bool strict = false;  // report undefined behavior as a fault; otherwise it yields what hardware would
   bool interruptible = false;
   unsigned interrupts = 0;                                 // interrupt_count() before the dispatch
-  std::function<std::unique_ptr<Monitor>()> make_monitor;  // null: none
+  std::function<std::unique_ptr<Monitor>()> make_monitor;  // null to run without a monitor
 
   std::atomic<bool> failed{false};
   std::mutex mutex;
-  std::string message;  // of the first fault
+  std::string message;  // describes the first fault
 };
 
 // Runs threadgroups [begin, end) of a job on the calling CPU thread. Records faults in the job.
 void run_groups(Job&, uint64_t begin, uint64_t end);
 
-// The functions that kernels call.
+// The functions that the engine provides to kernels.
 extern const mpsx_simt_services kServices;
 
 // The state of one CPU thread, which runs one job at a time.
 class Worker {
  public:
-  // The worker that is running a threadgroup on this CPU thread, or null.
+  // Returns the worker that is running a threadgroup on this CPU thread, or null.
   static Worker* active() noexcept;
 
   const Job& job() const { return *job_; }
@@ -79,22 +81,23 @@ class Worker {
   Arena& arena() { return arena_; }
   const Stacks& stacks() const { return stacks_; }
   Monitor* monitor() { return monitor_.get(); }
-  // For a signal handler on a thread that runs a kernel: sets the point where the thread continues, which ends the
-  // dispatch. Returns false if the thread is not in a kernel.
+  // Interrupts the kernel from a signal handler: sets the point where the thread resumes, which ends the dispatch.
+  // Returns false if the thread is not in a kernel.
   static bool interrupt(ResumePoint&) noexcept;
-  // The same after a fault. Returns false if the fault is not the kernel's.
+  // Like interrupt(), for a fault. Returns false if the kernel did not cause the fault.
   bool divert(const Fault&, ResumePoint&) noexcept;
-  // The worker of the caller, which must be on the stack of one of its threads. Cheaper than active().
+  // Returns the caller's worker. Requires that the caller runs on the stack of one of its threads. Cheaper than
+  // active().
   static Worker* here() noexcept { return static_cast<Worker*>(Stacks::owner()); }
-  // Whether `p` is on the stack of the running thread.
+  // Returns whether `p` is on the running thread's stack.
   bool on_own_stack(const void* p) const { return stacks_.holds(fibers_ ? lane_->index : 0, p); }
-  // Whether `p` is memory that the engine shares with kernels, apart from this object and its Job.
+  // Returns whether `p` points into memory that the engine shares with kernels, other than this object and its Job.
   bool is_shared(const void* p) const;
 
-  // Ends the dispatch with a fault of the running thread. Must be called from within a kernel.
+  // Ends the dispatch with a fault in the running thread. Must be called from within a kernel.
   [[noreturn]] void fault(std::string what, const char* file, int line);
   [[noreturn]] void fault(std::string what, const Site& site) { fault(std::move(what), site.file, site.line); }
-  // The same for another thread of the threadgroup.
+  // Ends the dispatch with a fault in another thread of the threadgroup.
   [[noreturn]] void fault_of(unsigned thread, std::string&& what, const char* file, int line);
 
   Worker() = default;
@@ -105,22 +108,22 @@ class Worker {
   friend void run_groups(Job&, uint64_t, uint64_t);
   friend struct Services;
 
-  // Accessed at every switch, so it occupies one cache line.
+  // Every fiber switch accesses a Lane, so it occupies one cache line.
   struct alignas(64) Lane {
     void* sp;             // null until the thread starts
-    const void* address;  // of the call at which it waits
-    const Site* site;     // describes that call; on the lane's stack
-    uint32_t index;       // of the thread
-    uint8_t parity;       // the slot to fill next; other lanes may still be reading the last one
-    bool is_long;         // whether the last value did not fit into a slot
+    const void* address;  // address of the call where it waits
+    const Site* site;     // describes that call; stored on the lane's stack
+    uint32_t index;       // thread index
+    uint8_t parity;       // the slot to write next; other lanes may still be reading the other slot
+    bool is_long;         // whether the last value was too large for a slot
     alignas(16) unsigned char slots[2][16];
   };
   static_assert(sizeof(Lane) == 64);
-  struct LongSlots {  // for values that do not fit into a Lane's slots
+  struct LongSlots {  // for values too large for a Lane's slots
     alignas(16) unsigned char slots[2][MPSX_MAX_EXCHANGE_BYTES];
   };
   struct SimdGroup {
-    unsigned first, count;                            // its lanes
+    unsigned first, count;                            // its range of lanes
     uint32_t ready;                                   // positions in `order` of lanes that can run
     uint32_t in_simd_function, at_simdgroup_barrier;  // waiting lanes
     uint32_t at_barrier, done;                // lanes waiting at a threadgroup_barrier, and lanes that have returned
@@ -157,8 +160,8 @@ class Worker {
   Stacks stacks_;
   SignalStack signal_stack_;
   bool in_kernel_ = false;  // whether a kernel is running
-  bool fibers_ = false;     // whether its threads wait for each other
-  Fault fault_;             // the fault that ended the thread; without a signal if it was interrupted
+  bool fibers_ = false;     // whether the kernel's threads wait for each other
+  Fault fault_;             // what ended the thread; an interrupt has no signal
   mpsx_threadgroup group_ = {};
   void* args_[MPSX_MAX_ARGUMENTS] = {};
   std::vector<Lane> lanes_;
@@ -172,11 +175,11 @@ class Worker {
   Lane* lane_ = nullptr;  // the running lane
   SimdGroup* simd_ = nullptr;
   size_t turn_ = 0;
-  unsigned count_ = 0, done_ = 0, at_barrier_ = 0;  // threads: all, returned, waiting at the threadgroup barrier
-  Lane* first_ = nullptr;                           // the first one to reach the barrier
+  unsigned count_ = 0, done_ = 0, at_barrier_ = 0;  // threads: all, returned, at the threadgroup barrier
+  Lane* first_ = nullptr;                           // the first lane to reach the barrier
 };
 
-// Selects the next lane that can run. At least one lane must be ready.
+// Returns the next lane that can run. At least one lane must be ready.
 inline Worker::Lane& Worker::next_lane() {
   SimdGroup& g = *simd_;
   const auto position = unsigned(__builtin_ctz(g.ready));
@@ -185,7 +188,7 @@ inline Worker::Lane& Worker::next_lane() {
   return *lane_;
 }
 
-// Runs other lanes until `me` continues.
+// Runs other lanes until `me` can continue.
 inline void Worker::reschedule(Lane& me) {
   if (simd_->ready) {
     Lane& next = next_lane();

@@ -4,43 +4,43 @@
 #include <cstddef>
 #include <cstdint>
 
-// Saves the caller's registers on its stack and the stack pointer in `*save`. Then continues the fiber saved in `load`,
-// or starts `entry`, which must not return, on the empty stack `top`.
+// Saves the caller's registers on its stack and its stack pointer in `*save`. mpsx_simt_switch then resumes the fiber
+// saved in `load`. mpsx_simt_start instead calls `entry`, which must not return, on the empty stack `top`.
 extern "C" void mpsx_simt_switch(void** save, void* load) noexcept asm("mpsx_simt_switch");
 extern "C" void mpsx_simt_start(void** save, void* top, void (*entry)()) noexcept asm("mpsx_simt_start");
 
 namespace mpsx::driver::host::simt {
 
-// Stacks of equal size in one mapping, each with a guard page at its low end. Their tops map to different cache sets,
-// because all fibers use the same depth. Each stack is aligned to its size and stores its owner in its last word, which
-// is faster to find than a thread-local variable.
+// Equally sized stacks in one mapping, each with a guard page at its low end. All fibers use about the same stack
+// depth, so the stack tops are offset to map to different cache sets. Each stack is aligned to its size and stores its
+// owner in its last word, where it is faster to find than a thread-local variable.
 class Stacks {
  public:
-  static constexpr size_t kBytes = size_t(128) << 10;  // the guard page included
+  static constexpr size_t kBytes = size_t(128) << 10;  // includes the guard page
   Stacks() = default;
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
   ~Stacks();
-  void reserve(size_t count, void* owner);  // throws Error; discards stacks in use
-  // The owner of the caller's stack, which must be one of these.
+  void reserve(size_t count, void* owner);  // discards stacks in use; throws Error
+  // Returns the owner of the caller's stack. The caller must run on one of these stacks.
   static void* owner() noexcept {
     const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
     return *reinterpret_cast<void**>((here | (kBytes - 1)) + 1 - sizeof(void*));
   }
   void* top(size_t i) const noexcept;  // the initial stack pointer of fiber `i`
   void* spare() const noexcept { return top(count_ - 1); }
-  // Whether `p` is on the stack of fiber `i`.
+  // Returns whether `p` is on the stack of fiber `i`.
   bool holds(size_t i, const void* p) const noexcept {
     const char* base = memory_ + i * kBytes;
     return p >= base + guard_ && p < base + kBytes;
   }
-  // The fiber whose guard page contains `p`, or -1.
+  // Returns the fiber whose guard page contains `p`, or -1.
   long overflowed(const void* p) const noexcept;
 
  private:
   void unmap() noexcept;
   void* mapping_ = nullptr;
-  char* memory_ = nullptr;  // the first stack in the mapping
+  char* memory_ = nullptr;  // start of the first stack in the mapping
   size_t count_ = 0, guard_ = 0;
 };
 

@@ -35,7 +35,7 @@ void direction(std::string& out, const char* name, const DirectionCounts& d) {
   out.append(", \"shared\": ").append(std::to_string(d.shared)).append("}, ");
 }
 
-// Begins the next row of a list.
+// Starts the next row of a list.
 void row(std::string& out) { out += out.back() == '[' ? "[" : ", ["; }
 
 }  // namespace

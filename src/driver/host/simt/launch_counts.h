@@ -1,4 +1,4 @@
-// The counts of one launch, and their JSON.
+// The counters of one launch and their JSON format.
 #pragma once
 
 #include <array>
@@ -18,17 +18,17 @@ inline constexpr size_t kSpaces = 3;
 
 struct LaunchCounts {
   struct Block {
-    uint64_t steps = 0;  // executions by a SIMD group, with any of its lanes
-    uint64_t lanes = 0;  // executions by a lane
+    uint64_t steps = 0;  // executions by a SIMD group with any lane active
+    uint64_t lanes = 0;  // executions summed over lanes
   };
   struct Call {
     uint64_t times = 0, lanes = 0;
   };
   using Location = std::tuple<std::string, std::string, int>;  // function, file, line
 
-  std::vector<std::array<AccessCounts, kSpaces>> sites;  // by site number in the kernel's library
+  std::vector<std::array<AccessCounts, kSpaces>> sites;  // indexed by site number in the kernel's library
   std::vector<Block> blocks;
-  std::map<Location, Call> calls;  // barriers and SIMD functions
+  std::map<Location, Call> calls;  // of barriers and SIMD functions
   DeviceMemory memory;
   uint64_t threadgroup_bytes = 0, simdgroups = 0;
 

@@ -1,5 +1,5 @@
-// ELF: "System V Application Binary Interface", chapter 4. Line tables: "DWARF Debugging Information Format, version
-// 4", section 6.2.
+// References: for ELF, "System V Application Binary Interface", chapter 4. For line tables, "DWARF Debugging
+// Information Format, version 4", section 6.2.
 #include "driver/host/simt/line_table.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace mpsx::driver::host::simt {
 
-// Reads numbers and strings, and never past the end.
+// A bounds-checked reader of numbers and strings.
 class Reader {
  public:
   Reader(const char* begin, const char* end) : at_(begin), end_(end) {}
@@ -75,7 +75,7 @@ class Reader {
 namespace {
 
 #ifdef __linux__
-// The contents of a section; empty if there is none.
+// Returns a section's contents, or an empty view if the file does not have it.
 std::string_view section(const std::string& file, std::string_view wanted) {
   Elf64_Ehdr header;
   if (file.size() < sizeof header) return {};
@@ -101,7 +101,7 @@ std::string_view section(const std::string& file, std::string_view wanted) {
 }
 #endif
 
-// Whether the file belongs to the C++ Metal standard library.
+// Returns whether the file belongs to the C++ Metal standard library.
 bool is_library(std::string_view directory, std::string_view name) {
   return directory.ends_with("metal_stdlib") && name.ends_with(".h");
 }
@@ -118,7 +118,7 @@ class LineTable::Program {
     if (version < 2 || version > 4) return;
     Reader header = unit_.take(unit_.number<uint32_t>());
     minimum_ = header.number<uint8_t>();
-    if (version >= 4) header.skip(1);  // maximum_operations_per_instruction, which is 1
+    if (version >= 4) header.skip(1);  // maximum_operations_per_instruction, always 1
     header.skip(1);                    // default_is_stmt, unused
     line_base_ = header.number<int8_t>();
     line_range_ = std::max<uint8_t>(header.number<uint8_t>(), 1);
@@ -136,7 +136,7 @@ class LineTable::Program {
       const auto name = header.text();
       if (name.empty()) break;
       const uint64_t directory = header.unsigned_leb();
-      header.unsigned_leb(), header.unsigned_leb();  // time, size
+      header.unsigned_leb(), header.unsigned_leb();  // modification time, file size
       const std::string& d = directories[directory < directories.size() ? directory : 0];
       if (name.front() == '<' || is_library(d, name)) {  // "<entries>"
         files_.push_back(name.front() == '<' ? kNone : kLibrary);
@@ -179,7 +179,7 @@ class LineTable::Program {
   void extended() {
     Reader body = unit_.take(unit_.unsigned_leb());
     switch (body.number<uint8_t>()) {
-      case 1:  // the end of a sequence
+      case 1:  // end of sequence
         table_.rows_.push_back({address_, kNone, 0});
         return reset();
       case 2: address_ = body.number<uint64_t>(); return;
@@ -204,10 +204,10 @@ LineTable::LineTable(const std::string& path) {
   const auto lines = section(file, ".debug_line");
   for (Reader units(lines.data(), lines.data() + lines.size()); units.left() > 4;) {
     const auto length = units.number<uint32_t>();
-    if (length >= 0xfffffff0u) break;  // the 64-bit format, which compilers do not write by default
+    if (length >= 0xfffffff0u) break;  // 64-bit DWARF, which compilers do not emit by default
     Program(*this, units.take(length)).run();
   }
-  // The end of a sequence precedes a start at the same address.
+  // If one sequence ends where the next starts, its end comes first.
   std::stable_sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
     return a.address != b.address ? a.address<b.address : (a.file == kNone)>(b.file == kNone);
   });
@@ -221,7 +221,7 @@ SourceLine LineTable::find(uint64_t address) const {
       std::upper_bound(rows_.begin(), rows_.end(), address, [](uint64_t a, const Row& r) { return a < r.address; });
   if (row == rows_.begin()) return {};
   --row;
-  // Code with line 0, which the compiler merged from several lines, gets the line before it.
+  // The compiler assigns line 0 to code merged from several lines. Use the preceding line instead.
   while ((row->file == kLibrary || row->line == 0) && row != rows_.begin() && std::prev(row)->file != kNone) --row;
   if (row->file >= kLibrary || row->line == 0) return {};
   return {files_[row->file].c_str(), int(row->line)};

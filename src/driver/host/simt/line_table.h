@@ -8,15 +8,15 @@
 namespace mpsx::driver::host::simt {
 
 struct SourceLine {
-  const char* file = nullptr;  // null if unknown; otherwise valid as long as the table
+  const char* file = nullptr;  // null if unknown; otherwise valid as long as the table exists
   int line = 0;
 };
 
-// The line table (DWARF 4, section .debug_line) of an ELF file. Code of the C++ Metal standard library has the line of
-// the user's code into which it was inlined; entry points have no lines.
+// The line table (DWARF 4, section .debug_line) of an ELF file. Maps inlined code of the C++ Metal standard library to
+// the line of user code that calls it. Entry points have no lines.
 class LineTable {
  public:
-  // The table is empty if the file cannot be read or has no line table.
+  // Creates an empty table if the file cannot be read or has no line table.
   explicit LineTable(const std::string& path);
   // `address` is relative to the file's load address.
   SourceLine find(uint64_t address) const;
@@ -32,19 +32,19 @@ class LineTable {
   static constexpr uint32_t kNone = ~0u, kLibrary = ~0u - 1;
   class Program;
   std::vector<std::string> files_;
-  std::vector<Row> rows_;  // by address
+  std::vector<Row> rows_;  // sorted by address
 };
 
-// The source line of an address in any library of the process. The tables are cached.
+// Returns the source line of an address in any library of the process. Caches the line tables.
 SourceLine source_line(const void* address);
 
-// The mapped library that contains an address; empty if there is none.
+// The mapped library that contains an address, or an empty struct.
 struct Image {
   const char* begin = nullptr;
   size_t size = 0;
   const char* base = nullptr;  // the load address
   std::string path;
-  const char* thread_begin = nullptr;  // the calling thread's thread_local variables of the library, if it has used any
+  const char* thread_begin = nullptr;  // the library's TLS block for the calling thread, if the thread has used it
   size_t thread_size = 0;
 };
 Image image_of(const void* address);

@@ -8,9 +8,9 @@
 namespace mpsx::driver::host::simt {
 namespace {
 
-constexpr size_t kMaxConstantBytes = 32;  // the size of a long4, which is allocated for every value
+constexpr size_t kMaxConstantBytes = 32;  // size of a long4, which is reserved for every value
 
-// Kept between dispatches, because it is large and does not need clearing.
+// Reused across dispatches, because it is large and needs no clearing.
 Shadow& shadow_of_this_thread() {
   thread_local Shadow shadow(Arena::kCapacity);
   return shadow;
@@ -25,7 +25,7 @@ std::string format(const char* pattern, A... a) {
 
 std::string bytes_text(size_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
 
-// An address within a call instruction, computed from its return address.
+// Returns an address within the call instruction that precedes a return address.
 const void* call_before(const void* return_address) { return static_cast<const char*>(return_address) - 1; }
 
 }  // namespace
@@ -82,7 +82,7 @@ void MemoryCheck::find_memory() {
     ++index;
   }
   add(&job, sizeof job, Kind::engine);
-  // Clang before version 20 also instruments reads of function constants (MPSX_UNCHECKED_SPACE in
+  // Before version 20, clang also instruments reads of function constants (MPSX_UNCHECKED_SPACE in
   // metal_stdlib/launch.h).
   if (const void* const* constants = job.launch.constants) {
     add(constants, std::max(job.record->constant_count, 1u) * sizeof *constants, Kind::engine);
@@ -103,7 +103,7 @@ bool MemoryCheck::in_memory(Access access, uintptr_t at, size_t bytes) {
   return worker_->is_shared(reinterpret_cast<const void*>(at)) || in_indirect(at, bytes) || in_thread_local(at, bytes);
 }
 
-// Whether the access is to a thread_local variable of the kernel's library, such as a function constant.
+// Returns whether the access hits a thread_local variable of the kernel's library, such as a function constant.
 bool MemoryCheck::in_thread_local(uintptr_t at, size_t bytes) {
   if (!library_.thread_begin) {
     library_ = image_of(library_.begin);
@@ -113,9 +113,10 @@ bool MemoryCheck::in_thread_local(uintptr_t at, size_t bytes) {
          library_.thread_size - (at - reinterpret_cast<uintptr_t>(library_.thread_begin)) >= bytes;
 }
 
-// Whether the access is to an allocation that a pointer in the arguments points to (argument buffers, buffer tables).
+// Returns whether the access hits an allocation that a pointer stored in an argument points to, as in argument buffers
+// and buffer tables.
 bool MemoryCheck::in_indirect(uintptr_t at, size_t bytes) {
-  constexpr size_t kMaxSearched = size_t(64) << 10;  // bytes at the start of each argument, where tables usually are
+  constexpr size_t kMaxSearched = size_t(64) << 10;  // pointer tables usually start within this many bytes
   const Extent to = allocations().find(reinterpret_cast<const void*>(at));
   const auto begin = reinterpret_cast<uintptr_t>(to.begin);
   if (!to.begin || at - begin >= to.size || to.size - (at - begin) < bytes) return false;
@@ -133,7 +134,7 @@ bool MemoryCheck::in_indirect(uintptr_t at, size_t bytes) {
   return false;
 }
 
-// Not inlined into check(), which then needs fewer registers.
+// Not inlined, to reduce register pressure in check().
 template <MemoryCheck::Access access>
 [[gnu::noinline]] void MemoryCheck::check_recent(const void* p, size_t bytes, const void* code) {
   const auto at = reinterpret_cast<uintptr_t>(p);
@@ -191,8 +192,8 @@ void MemoryCheck::check_atomic(const void* p, size_t bytes, bool loads, bool sto
   count_spins(p, bytes, thread, code);
 }
 
-// Fibers run until they wait at a barrier or in a SIMD function, as threads of a GPU may. So a loop that waits for a
-// write of another thread may never end.
+// Fibers run until they wait at a barrier or in a SIMD function, which a GPU may do as well. So a loop that polls for
+// another thread's write may never end.
 void MemoryCheck::count_spins(const void* p, size_t bytes, unsigned thread, const void* code) {
   uint64_t value = 0;
   std::memcpy(&value, p, std::min(bytes, sizeof value));
@@ -242,7 +243,7 @@ std::string MemoryCheck::out_of_bounds(const char* verb, const void* p, size_t b
   const auto distance = [&](const Region& r) {
     return at < r.begin ? r.begin - at : at - std::min(at, r.begin + r.size);
   };
-  const Region* best = nullptr;  // the argument nearest to the address
+  const Region* best = nullptr;  // the argument closest to the address
   for (const Region& r : regions_)
     if (r.kind <= Kind::indirect && (!best || distance(r) < distance(*best))) best = &r;
   const std::string what = "out-of-bounds " + std::string(verb) + " of " + bytes_text(bytes);
@@ -271,7 +272,7 @@ std::string MemoryCheck::wrong(const char* verb, const Shadow::Finding& finding,
     return "uninitialised memory: " + access + ", which no thread of the threadgroup has written";
   const SourceLine other = finding.code ? source_line(call_before(library_.begin + (finding.code - 1))) : SourceLine{};
   const unsigned* p = worker_->thread(finding.thread).local;
-  // If several threads accessed the memory, only the last is known, which may be this one.
+  // If several threads accessed the memory, only the last one is known, and it may be this thread.
   std::string what = "race: " + access + ", which " +
                      (finding.thread == thread ? "other threads" : format("thread (%u, %u, %u)", p[0], p[1], p[2])) +
                      (finding.fault == Fault::write_after_read ? " read" : " wrote");

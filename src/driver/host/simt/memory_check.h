@@ -1,10 +1,14 @@
-// Detects invalid memory accesses of kernels: out of the bounds of their buffers and threadgroup memory, reads of
-// uninitialized threadgroup memory, and races in threadgroup memory. Races in device memory are not detected.
+// Detects invalid memory accesses in kernels: out-of-bounds accesses to buffers and threadgroup memory, reads of
+// uninitialized threadgroup memory, and races in threadgroup memory. It does not detect races in device memory.
 //
-// Kernels compiled with checks report every access before it happens (metal_stdlib/simt_checks.h). A kernel may access
-// its buffers, each with its whole allocation, because the kernel may be given a view; its bytes arguments; buffers
-// that pointers in these point to; its threadgroup memory; its thread's stack; constants of its library; and objects of
-// the engine.
+// Kernels compiled with checks report every access before performing it (metal_stdlib/simt_checks.h). A kernel may
+// access:
+// - its buffers, each with its whole allocation, because the argument may be a view
+// - its bytes arguments
+// - buffers that pointers in those arguments point to
+// - its threadgroup memory and its thread's stack
+// - constants of its library
+// - objects of the engine
 #pragma once
 
 #include <memory>
@@ -22,7 +26,8 @@ class MemoryCheck final : public Monitor {
   enum class Access : uint8_t { read, write };
 
   MemoryCheck();
-  // The caller's instance; the caller must be on the stack of a kernel's thread. Null if accesses are not checked.
+  // Returns the instance of the calling kernel thread, or null if accesses are not checked. The caller must be on such
+  // a thread's stack.
   static MemoryCheck* here() noexcept { return static_cast<MemoryCheck*>(Worker::here()->monitor()); }
   void begin_group(Worker&) override;
   void end_group(Worker&) override;
@@ -34,7 +39,7 @@ class MemoryCheck final : public Monitor {
   template <Access access>
   void check(const void* p, size_t bytes, const void* code) {
     const auto at = reinterpret_cast<uintptr_t>(p);
-    // Addresses just above this frame are on the kernel's own stack, or in the unmapped page above it.
+    // Addresses just above this frame are on the kernel's own stack or in the unmapped page above it.
     if (at - reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) < kNear) return;
     if (suspect_) check_suspect();
     const Region& r = last_region_[size_t(access)];
@@ -45,16 +50,16 @@ class MemoryCheck final : public Monitor {
 
  private:
   static constexpr uintptr_t kNear = 4096;
-  // After this number of consecutive atomic accesses with the same result, the thread must be waiting for another one.
+  // A thread that gets the same result from this many consecutive atomic accesses must be waiting for another thread.
   static constexpr uint32_t kMaxSpins = uint32_t(1) << 22;
   enum class Kind : uint8_t { buffer, bytes, indirect, engine, library };
   struct Region {
     uintptr_t begin = 0;
     size_t size = 0;
     Kind kind = Kind::buffer;
-    uint8_t index = 0;  // among the buffers
+    uint8_t index = 0;  // buffer index
   };
-  // A racing write, which is not a fault if it does not change the memory. Checked after it happened.
+  // A racing write that may be harmless: it is a fault only if it changes the memory. Checked after the write.
   struct Suspect {
     static constexpr size_t kBytes = 64;
     const char* p;
@@ -79,17 +84,17 @@ class MemoryCheck final : public Monitor {
   void check_suspect();
   void count_spins(const void* p, size_t bytes, unsigned thread, const void* code);
 
-  // Describes a fault. Separate from fail(), which does not destroy objects on its stack.
+  // Describes a fault. Separate from fail(), which never returns and so does not destroy objects on its stack.
   std::string out_of_bounds(const char* verb, const void* p, size_t bytes) const;
   std::string out_of_variable(const char* verb, size_t offset, size_t bytes) const;
   std::string wrong(const char* verb, const Shadow::Finding&, size_t bytes, unsigned thread) const;
   [[noreturn]] void fail(std::string&& what, const void* code, unsigned thread);
-  // The code address of an access in 32 bits: its offset in the library, plus one.
+  // Encodes a code address in 32 bits, as its offset in the library plus one.
   uint32_t short_code(const void* code) const { return uint32_t(static_cast<const char*>(code) - library_.begin) + 1; }
   const Arena::Variable* nearest_variable(size_t offset) const;
 
-  Region last_region_[2], previous_region_[2];  // of the last reads and of the last writes
-  // The last atomic access, and the number of consecutive ones with the same result.
+  Region last_region_[2], previous_region_[2];  // for the last reads and the last writes
+  // The last atomic access and the number of consecutive repetitions with the same result.
   struct Spin {
     const void* p = nullptr;
     uint64_t value = 0;
@@ -97,11 +102,11 @@ class MemoryCheck final : public Monitor {
     uint32_t times = 0;
   } spin_;
   bool suspect_ = false;
-  bool unknown_ = false;  // whether the extent of a buffer is unknown, which disables bounds checks
+  bool unknown_ = false;  // a buffer has unknown bounds, which disables bounds checks
   Worker* worker_ = nullptr;
   uintptr_t arena_begin_ = 0;
   size_t arena_size_ = 0;
-  uintptr_t last_begin_ = 0;  // the variable accessed last
+  uintptr_t last_begin_ = 0;  // the most recently accessed variable
   size_t last_size_ = 0;
   Shadow* shadow_;
   std::vector<Region> regions_;
@@ -111,7 +116,7 @@ class MemoryCheck final : public Monitor {
 
 std::unique_ptr<Monitor> make_memory_check();
 
-// Called by kernels (mpsx_simt_services).
+// Entry points for kernels (mpsx_simt_services).
 void check_read(const void* p, unsigned long bytes, const void* code);
 void check_write(const void* p, unsigned long bytes, const void* code);
 void check_atomic(const void* p, unsigned long bytes, unsigned access, const void* code);

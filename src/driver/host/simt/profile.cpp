@@ -67,7 +67,7 @@ void Profile::count_call(const Site& site, unsigned lanes) {
   call.lanes += lanes;
 }
 
-// Returns the running lane. SIMD groups run one after the other between threadgroup barriers.
+// Returns the index of the running lane. Merges the logs first if another SIMD group starts to run.
 unsigned Profile::enter() {
   const unsigned thread = worker_->thread_index(), simdgroup = thread / MPSX_SIMD_WIDTH;
   if (simdgroup != simdgroup_) {
@@ -145,7 +145,7 @@ void Profile::join_accesses(uint32_t mask) {
   each_lane(mask, [&](unsigned lane) { logs_[lane].sites.clear(), logs_[lane].addresses.clear(); });
 }
 
-// Merges the logs of lanes that diverged, by instruction and by the number of earlier executions.
+// Merges the logs of lanes that diverged, by matching the n-th execution of each instruction.
 void Profile::join_diverged(uint32_t mask) {
   std::vector<Access> all;
   std::vector<uint32_t> occurrences(table_.site_count);
@@ -175,7 +175,7 @@ void Profile::count(unsigned site, const uintptr_t* addresses, unsigned lanes) {
   if (addresses[0] - arena < Arena::kCapacity)
     return count_banks(addresses, lanes, facts.bytes, counts[size_t(Space::threadgroup)]);
   DeviceMemory& memory = counts_.memory;
-  if (!memory.holds(addresses[0])) {  // memory that a pointer in the arguments points to, or that is not in a buffer
+  if (!memory.holds(addresses[0])) {  // memory reached through a pointer in an argument, or outside any buffer
     const Extent extent = allocations().find(reinterpret_cast<const void*>(addresses[0]));
     const auto begin = reinterpret_cast<uintptr_t>(extent.begin);
     if (!extent.begin || addresses[0] - begin >= extent.size) {

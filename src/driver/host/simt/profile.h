@@ -1,8 +1,8 @@
 // Counts what the threads of a launch do (LaunchCounts), for kernels compiled for profiling.
 //
-// The lanes of a SIMD group run one after the other. So each lane logs its accesses, and the logs are merged where the
-// lanes converge: in a SIMD function, at a barrier, or at the end. The n-th execution of an instruction by each lane
-// since the last such point is one request of the SIMD group.
+// The lanes of a SIMD group run one after another, so each lane logs its accesses. The logs are merged where the lanes
+// converge: in a SIMD function, at a barrier, or at the end. The n-th executions of an instruction since the last
+// convergence point, over all lanes, form one request of the SIMD group.
 #pragma once
 
 #include <array>
@@ -54,10 +54,10 @@ class Profile final : public Monitor {
   LaunchCounts& counts_;
   Worker* worker_ = nullptr;
   uint32_t group_ = 0;
-  unsigned simdgroup_ = 0;  // the SIMD group of the logs
+  unsigned simdgroup_ = 0;  // the SIMD group that the logs belong to
   std::array<LaneLog, MPSX_SIMD_WIDTH> logs_;
-  std::vector<std::array<uint32_t, MPSX_SIMD_WIDTH>> executed_;  // by block
-  std::vector<uint32_t> blocks_;                                 // with nonzero counts in executed_
+  std::vector<std::array<uint32_t, MPSX_SIMD_WIDTH>> executed_;  // indexed by block
+  std::vector<uint32_t> blocks_;                                 // blocks with nonzero counts in executed_
 };
 
 extern const mpsx_profile_calls kProfileCalls;

@@ -1,4 +1,4 @@
-// Kernels compiled for profiling, and the counts of their launches.
+// Kernels compiled for profiling and the counts of their launches.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ struct ProfiledKernel {
   std::string library;
 };
 
-// Returns the profiled version of a kernel, or null if launches are not being profiled. Throws Error.
+// Returns the profiled version of a kernel, or null if profiling is off. Throws Error.
 const ProfiledKernel* profiled_kernel(const mpsx_kernel_record& record);
 
-// Keeps the counts of a launch for take_profiled_launches().
+// Stores the counts of a launch for take_profiled_launches().
 void keep_counts(const ProfiledKernel& kernel, const LaunchCounts& counts, const mpsx_launch& launch);
 
 }  // namespace mpsx::driver::host::simt

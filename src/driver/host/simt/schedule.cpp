@@ -1,4 +1,4 @@
-// The scheduler: selects the next fiber of a threadgroup, and resumes lanes when all of them wait.
+// The scheduler: selects the next fiber of a threadgroup and resumes lanes when all of them wait.
 #include <algorithm>
 #include <cstdio>
 
@@ -46,7 +46,7 @@ void Worker::fiber_main() {
   __builtin_unreachable();
 }
 
-// No lane of the SIMD group can run.
+// Called when no lane of the SIMD group can run.
 void Worker::reschedule_slow(Lane& me) {
   do {
     if (!resume_lanes(*simd_) && !next_simdgroup()) finish_threadgroup_barrier();
@@ -65,7 +65,7 @@ void Worker::release(SimdGroup& g, uint32_t lanes) {
   for (; lanes; lanes &= lanes - 1) g.ready |= 1u << g.position[lowest(lanes)];
 }
 
-// Returns the lanes in SIMD functions whose call comes first in the code, and publishes their values.
+// Finds the lanes whose SIMD function call comes first in the code, publishes their values and returns their mask.
 uint32_t Worker::collect_converged(SimdGroup& g) {
   Lane* const lanes = &lanes_[g.first];
   const void* first = lanes[lowest(g.in_simd_function)].address;
@@ -83,7 +83,7 @@ uint32_t Worker::collect_converged(SimdGroup& g) {
 }
 
 // Called when no lane of the SIMD group can run. Resumes the lanes that have converged in a SIMD function or at a
-// simdgroup_barrier. Returns false if there are none.
+// simdgroup_barrier. Returns false if none have.
 bool Worker::resume_lanes(SimdGroup& g) {
   if (g.in_simd_function) {
     const uint32_t met = collect_converged(g);

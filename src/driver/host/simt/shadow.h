@@ -1,7 +1,7 @@
-// Shadow memory of a threadgroup: for each byte, whether it was written, and which threads accessed it last.
+// Shadow memory of a threadgroup. Records for each byte whether it was written and which threads accessed it last.
 //
-// Two accesses of different threads, at least one of them a write, race unless a threadgroup barrier separates them, or
-// a simdgroup barrier if both threads are in that SIMD group. Atomic accesses do not race with each other.
+// Two accesses by different threads race if at least one is a write, unless they are separated by a threadgroup barrier
+// or, for two threads of the same SIMD group, by a simdgroup barrier. Atomic accesses do not race with each other.
 #pragma once
 
 #include <array>
@@ -18,10 +18,10 @@ class Shadow {
   enum class Fault : uint8_t { none, uninitialised, read_after_write, write_after_write, write_after_read };
   struct Finding {
     Fault fault = Fault::none;
-    size_t offset = 0;      // of the first affected byte
+    size_t offset = 0;      // first affected byte
     unsigned thread = 0;    // the other thread
-    uint32_t code = 0;      // of the other thread's access
-    bool unfenced = false;  // whether there was a barrier in between, but without mem_threadgroup
+    uint32_t code = 0;      // code address of the other thread's access
+    bool unfenced = false;  // a barrier separates the accesses but lacks mem_threadgroup
     explicit operator bool() const { return fault != Fault::none; }
   };
 
@@ -32,8 +32,9 @@ class Shadow {
   void threadgroup_barrier(bool fences);
   void simdgroup_barrier(unsigned simdgroup, bool fences);
 
-  // Each records an access, even if it is a fault. `code`: the access's code, for findings about later accesses.
-  // try_read and try_write handle the common case quickly; they return false without any effect otherwise.
+  // Each function records an access, even if it is a fault. Findings about later accesses report `code` as its code
+  // address. try_read and try_write are fast paths for the common case. They return false without side effects
+  // otherwise.
   bool try_read(size_t offset, size_t bytes, unsigned thread, uint32_t code);
   bool try_write(size_t offset, size_t bytes, unsigned thread, uint32_t code);
   Finding read(size_t offset, size_t bytes, unsigned thread, uint32_t code);
@@ -41,8 +42,8 @@ class Shadow {
   Finding atomic(size_t offset, size_t bytes, unsigned thread, uint32_t code, bool loads, bool stores);
 
  private:
-  // A mark encodes an access: a time, a thread, and how many threads it stands for. 0 if there was none.
-  enum Sharers : uint32_t { kOne, kSimdgroup, kSeveral };  // of readers, and (plus kAtomic) of atomic writers
+  // A mark encodes an access: its time, its thread, and how many threads share the mark. 0 means no access.
+  enum Sharers : uint32_t { kOne, kSimdgroup, kSeveral };  // counts readers or, plus kAtomic, atomic writers
   static constexpr uint32_t kThreadBits = 10, kSharersBits = 2, kTimeShift = kThreadBits + kSharersBits;
   static constexpr uint32_t kThreadMask = (1u << kThreadBits) - 1, kTimes = 1u << (32 - kTimeShift);
   static constexpr uint32_t kPlain = 0, kAtomic = 1;
@@ -65,7 +66,7 @@ class Shadow {
   bool reader_ordered(uint32_t mark, unsigned thread) const { return ordered(mark, thread, Sharers(sharers(mark))); }
   bool writer_ordered(uint32_t mark, unsigned thread) const;
   uint32_t merged_sharers(uint32_t mark, unsigned thread, Sharers sharers) const;
-  // Whether four bytes have the same history.
+  // Returns whether four bytes have the same history.
   static bool same_history(const Cell* c) {
     return ((c[0].writer ^ c[1].writer) | (c[0].writer ^ c[2].writer) | (c[0].writer ^ c[3].writer) |
             (c[0].reader ^ c[1].reader) | (c[0].reader ^ c[2].reader) | (c[0].reader ^ c[3].reader)) == 0;
@@ -81,10 +82,10 @@ class Shadow {
   uint32_t group_start_ = 1;   // older accesses belong to another threadgroup
   uint32_t last_fence_ = 1;    // older accesses are ordered before everything that follows
   uint32_t last_barrier_ = 1;  // the last threadgroup barrier of any kind
-  std::array<uint32_t, 32> simd_last_fence_{}, simd_last_barrier_{};  // the same for the threads of one SIMD group
+  std::array<uint32_t, 32> simd_last_fence_{}, simd_last_barrier_{};  // per SIMD group
 };
 
-// Whether the access `mark` is ordered before the next access of `thread`.
+// Returns whether the access `mark` is ordered before the next access by `thread`.
 inline bool Shadow::ordered(uint32_t mark, unsigned thread_, Sharers sharers_) const {
   if (time(mark) < last_fence_) return true;
   if (sharers_ == kOne && thread(mark) == thread_) return true;
@@ -96,7 +97,7 @@ inline bool Shadow::writer_ordered(uint32_t mark, unsigned thread_) const {
   return ordered(mark, thread_, sharers(mark) == kPlain ? kOne : Sharers(sharers(mark) - kAtomic));
 }
 
-// Merges `thread` into the set of threads that `mark` stands for.
+// Merges `thread` into the set of threads that share `mark`.
 inline uint32_t Shadow::merged_sharers(uint32_t mark, unsigned thread_, Sharers sharers_) const {
   return sharers_ == kSeveral || thread(mark) / MPSX_SIMD_WIDTH != thread_ / MPSX_SIMD_WIDTH ? kSeveral : kSimdgroup;
 }

@@ -19,7 +19,7 @@ unsigned units_of(const uintptr_t* addresses, unsigned lanes, unsigned bytes, un
   return unsigned(std::unique(units.begin(), units.begin() + count) - units.begin());
 }
 
-// The number of bytes that at least one lane requests.
+// Returns the number of bytes that at least one lane requests.
 uint64_t distinct_bytes(const uintptr_t* addresses, unsigned lanes, unsigned bytes) {
   std::array<uintptr_t, kMaxLanes> sorted;
   std::copy(addresses, addresses + lanes, sorted.begin());
@@ -55,7 +55,7 @@ DeviceMemory::Region* DeviceMemory::find(uintptr_t at) {
 
 void DeviceMemory::access(const uintptr_t* addresses, unsigned lanes, unsigned bytes, bool stores, uint32_t group,
                           AccessCounts& counts) {
-  std::array<uintptr_t, kMaxLanes> offsets{};  // in the region, because GPU allocations are aligned to sectors
+  std::array<uintptr_t, kMaxLanes> offsets{};  // relative to the region, because GPU allocations are aligned to sectors
   Region* const region = find(addresses[0]);
   unsigned count = 0;
   for (unsigned i = 0; i < lanes; ++i)
@@ -77,7 +77,7 @@ void DeviceMemory::access(const uintptr_t* addresses, unsigned lanes, unsigned b
   counts.bytes += uint64_t(count) * bytes;
   counts.transactions += moved;
   counts.min_transactions += (distinct_bytes(offsets.data(), count, bytes) + kSectorBytes - 1) / kSectorBytes;
-  if (count < lanes) {  // the others are in another buffer
+  if (count < lanes) {  // the remaining lanes access other buffers
     std::array<uintptr_t, kMaxLanes> rest;
     unsigned left = 0;
     for (unsigned i = 0; i < lanes; ++i)
