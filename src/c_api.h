@@ -1,6 +1,7 @@
-/* The interface to Python apart from operators, in plain C for Cython.
+/* The interface to Python, except for operators. Plain C for Cython.
  *
- * Functions that can fail return an error message, valid until the thread's next call, or NULL. Nothing throws. */
+ * Functions that can fail return NULL or an error message, which is valid until the thread's next call. They never
+ * throw. */
 #ifndef MPSX_C_API_H
 #define MPSX_C_API_H
 
@@ -17,17 +18,17 @@
 extern "C" {
 #endif
 
-/* The type of the thread's last error. */
+/* Returns the kind of the calling thread's last error. */
 enum { MPSX_ERROR = 0, MPSX_INDEX_ERROR = 1, MPSX_OUT_OF_MEMORY = 2, MPSX_SYNTAX_ERROR = 3 };
 MPSX_API int mpsx_error_kind(void);
 
-/* Finds the folder of the kernel libraries and builds them if necessary. On error, returns 0 and sets `*found` to the
+/* Finds the folder of kernel libraries and builds them if necessary. On error, returns 0 and sets `*found` to an error
  * message. */
 typedef int (*mpsx_find_libraries)(const char** found);
-/* Registers the device with torch. `find` is called when the driver starts. */
+/* Registers the device with torch. The driver calls `find` when it starts. */
 MPSX_API const char* mpsx_initialize(mpsx_find_libraries find);
 
-/* Starts the driver and describes it. The strings live as long as the process. */
+/* Starts the driver and describes it. The strings stay valid until the process exits. */
 typedef struct {
   const char *name, *device, *compiler, *isa;
   uint64_t total_memory, free_memory;
@@ -36,24 +37,24 @@ typedef struct {
 } mpsx_driver_info;
 MPSX_API const char* mpsx_driver(mpsx_driver_info* out);
 MPSX_API int mpsx_driver_started(void);
-/* Whether kernels run on the thread that launches them; 0 until the driver starts. */
+/* Returns whether kernels run on the thread that launches them. Returns 0 until the driver starts. */
 MPSX_API int mpsx_kernels_run_on_caller(void);
-/* The reason why the cuda driver cannot be used; empty if it can. */
+/* Returns the reason why the cuda driver is unavailable, or an empty string. */
 MPSX_API const char* mpsx_cuda_unavailable_reason(void);
 
-/* Makes "mps" an alias of the device, so that programs for PyTorch's own mps device use it. */
+/* Makes "mps" an alias of the device, to let programs written for PyTorch's own mps device use it. */
 MPSX_API const char* mpsx_set_mps_alias(int on);
 MPSX_API int mpsx_has_mps_alias(void);
 
-/* Whether this index refers to the device: 0, or the index of a process in a torch.distributed group. */
+/* Returns whether the index is valid: 0, or the index of a process in a torch.distributed group. */
 MPSX_API int mpsx_is_device_index(int index);
-/* The number of such indices on this machine. */
+/* Returns the number of valid indices on this machine. */
 MPSX_API int mpsx_device_count(void);
 
 MPSX_API const char* mpsx_synchronize(void);
 MPSX_API const char* mpsx_check_not_forked(void);
 
-/* Memory, in bytes. */
+/* Memory statistics, in bytes unless they count events. */
 typedef struct {
   uint64_t allocated, allocated_peak, reserved, reserved_peak, allocated_total, freed_total;
   uint64_t allocations, frees, active_blocks, active_blocks_peak, segments, segments_peak, retries, out_of_memory;
@@ -65,15 +66,15 @@ MPSX_API const char* mpsx_reset_accumulated_memory(void);
 MPSX_API const char* mpsx_set_memory_limit(uint64_t bytes);
 MPSX_API const char* mpsx_memory_limit(uint64_t* bytes);
 
-/* The fallback. Modes: 0 warn, 1 silent, 2 error. The callback warns a Python caller. It returns 1 on success, 0 if it
- * could not warn, and -1 with a message (valid until its next call) if the warning became an error. */
+/* The fallback mode is 0 (warn), 1 (silent) or 2 (error). The callback warns a Python caller. It returns 1 on success, 0
+ * if it could not warn, and -1 with a message (valid until its next call) if the warning became an error. */
 typedef int (*mpsx_warn_callback)(const char* message, const char** error);
 MPSX_API void mpsx_set_fallback_mode(int mode);
 MPSX_API int mpsx_fallback_mode(void);
 MPSX_API void mpsx_set_warn_callback(mpsx_warn_callback callback);
 MPSX_API void mpsx_reset_fallback(void);
 
-/* Lists are snapshots, which the caller frees. Route: 0 native, 1 vendor, 2 fallback. */
+/* Lists are snapshots that the caller frees. `route` is 0 (native), 1 (vendor) or 2 (fallback). */
 typedef struct mpsx_list mpsx_list;
 typedef struct {
   const char *name, *library;
@@ -84,7 +85,7 @@ MPSX_API const char* mpsx_fallback_list(mpsx_list** out);
 MPSX_API const char* mpsx_profile_list(mpsx_list** out);
 MPSX_API const char* mpsx_kernel_list(mpsx_list** out);
 MPSX_API const char* mpsx_close_launch_log(mpsx_list** out);
-/* Loads one kernel (on a GPU: builds its pipeline). */
+/* Loads one kernel. On a GPU, this builds its pipeline. */
 typedef struct {
   uint32_t max_threads, simd_width, static_threadgroup_bytes;
 } mpsx_kernel_info;
@@ -93,51 +94,51 @@ MPSX_API size_t mpsx_list_length(const mpsx_list*);
 MPSX_API mpsx_row mpsx_list_row(const mpsx_list*, size_t index);
 MPSX_API void mpsx_list_free(mpsx_list*);
 
-/* Kernels compiled at run time. `path` is a compiled library (host driver) or NULL, `text` the Metal source or NULL.
- * A shader owns its kernels. */
+/* Kernels compiled at run time. `path` is a compiled library (host driver) or NULL. `text` is Metal source or NULL. A
+ * shader owns its kernels. */
 typedef struct mpsx_shader mpsx_shader;
 typedef struct mpsx_shader_kernel mpsx_shader_kernel;
 typedef struct {
   uint32_t max_threads, simd_width, static_threadgroup_bytes;
-  uint32_t bindings_known;        /* 0: the next two fields are unknown */
+  uint32_t bindings_known;        /* 0 if the next two fields are unknown */
   uint32_t buffers, threadgroups; /* bit masks of the indices that the kernel takes */
 } mpsx_shader_kernel_info;
 typedef struct {
   const void* data;
-  size_t bytes;    /* 0: `data` is device memory; otherwise `data` is a value of this size */
-  int threadgroup; /* 1: `bytes` of threadgroup memory, without data, in its own index space */
+  size_t bytes;    /* 0 if `data` is device memory, else the size of the value at `data` */
+  int threadgroup; /* 1 for `bytes` of threadgroup memory without data, which is indexed separately */
 } mpsx_shader_argument;
 typedef struct {
   const mpsx_shader_argument* arguments;
   size_t count;
   uint64_t threads[3];
-  uint64_t group[3]; /* all 0: the runtime chooses */
-  int error_buffer;  /* the buffer index of the kernel's ErrorMessages, or -1 */
+  uint64_t group[3]; /* all zeros let the runtime choose */
+  int error_buffer;  /* buffer index of the kernel's ErrorMessages, or -1 */
 } mpsx_shader_call;
 MPSX_API const char* mpsx_shader_load(const char* name, const char* path, const char* text, mpsx_shader** out);
 MPSX_API void mpsx_shader_free(mpsx_shader*);
 MPSX_API const char* mpsx_shader_kernels(mpsx_shader*, mpsx_list** out);
-/* `name` may end with values of function constants, as in driver.h. Sets `out` to NULL if there is no such kernel. */
+/* `name` may end with function constants, as in driver.h. Sets `out` to NULL if the kernel does not exist. */
 MPSX_API const char* mpsx_shader_find(mpsx_shader*, const char* name, mpsx_shader_kernel** out,
                                       mpsx_shader_kernel_info* info);
 /* Sets `reported` to 1 if the kernel itself reported the error (TORCH_REPORT_ERROR). */
 MPSX_API const char* mpsx_shader_run(mpsx_shader_kernel*, const mpsx_shader_call*, int* reported);
 
-/* Labels of regions of work of the calling thread, and captures of the GPU's work in a file. */
+/* Labels regions of the calling thread's work, and captures GPU work to a file. */
 MPSX_API const char* mpsx_begin_label(const char* name);
 MPSX_API const char* mpsx_end_label(void);
 MPSX_API const char* mpsx_start_capture(const char* path);
 MPSX_API const char* mpsx_stop_capture(void);
 
-/* Profiles of launches on the simt driver (driver/kernel_profile.h). The callback gets the names of the library and the
- * kernel and sets `*found` to the path of a library, or returns 0 and sets it to an error message. A NULL callback
- * stops profiling. */
+/* Profiles launches on the simt driver (driver/kernel_profile.h). The callback gets the names of the library and the
+ * kernel and sets `*found` to the path of the profiled library. On error it returns 0 and sets `*found` to a message. A
+ * NULL callback stops profiling. */
 typedef int (*mpsx_find_profiled)(const char* library, const char* kernel, const char** found);
 MPSX_API const char* mpsx_set_kernel_profile(mpsx_find_profiled find);
-/* Each row has the kernel's name, and in `library` its counts as JSON. */
+/* In each row, `name` is the kernel and `library` holds its counts as JSON. */
 MPSX_API const char* mpsx_take_profiled_launches(mpsx_list** out);
 
-/* The record of what ran. */
+/* Profiling: records which kernels and operators ran. */
 MPSX_API void mpsx_set_profiling(int on);
 MPSX_API int mpsx_profiling(void);
 MPSX_API void mpsx_reset_profile(void);

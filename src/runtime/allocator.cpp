@@ -1,6 +1,7 @@
-// Small blocks are suballocated from 1 MiB segments, one size class per segment. Each larger block is a driver buffer,
-// or, above 1 MiB on drivers that use process memory, a range of an arena. Freed blocks go to the free list of their
-// size class, which wastes at most 12.5% of a block; arena ranges are split to any size and coalesced when freed.
+// Suballocates small blocks from 1 MiB segments, with one size class per segment. Each larger block is a driver buffer
+// of its own or, above 1 MiB on drivers that use process memory, a range of an arena. Freed blocks go to the free list
+// of their size class, and rounding up to a size class wastes at most 12.5% of a block. Arena ranges have any size and
+// are coalesced when freed.
 #include "runtime/allocator.h"
 
 #include <c10/util/Exception.h>
@@ -23,14 +24,14 @@
 namespace mpsx::runtime {
 namespace {
 
-constexpr size_t kMaxSmallBlock = size_t(64) << 10;  // larger blocks get a driver buffer each
+constexpr size_t kMaxSmallBlock = size_t(64) << 10;  // larger blocks each get their own driver buffer
 constexpr size_t kSegment = size_t(1) << 20;
-constexpr size_t kPage = size_t(16) << 10;  // Apple silicon's page size
+constexpr size_t kPage = size_t(16) << 10;  // Apple silicon page size
 constexpr size_t kClasses = 512;
-// CPU programs expect freed memory to return to the system. On drivers that use process memory, a new allocation
-// therefore trims the cache to this size, or to what fits into 9/8 of the peak usage if that is more.
+// CPU programs expect freed memory to return to the OS. On drivers that use process memory, each new allocation
+// therefore trims the cache to this size, or to 9/8 of the peak usage minus current usage if that is more.
 constexpr size_t kMinCached = size_t(32) << 20;
-constexpr size_t kMinArenaBlock = size_t(1) << 20;  // larger blocks are arena ranges on drivers that use process memory
+constexpr size_t kMinArenaBlock = size_t(1) << 20;  // larger blocks use the arena, if the driver uses process memory
 constexpr size_t kSpan = size_t(1) << 30;           // bytes of address space
 
 class Allocator {
@@ -65,7 +66,7 @@ class Allocator {
   }
 
   void free(Block* block) {
-    // Destroy the owner after releasing the lock: it may own one of our blocks.
+    // Destroy the owner after releasing the lock, because the owner may hold one of our blocks.
     const std::shared_ptr<void> owner = std::move(block->owner);
     std::lock_guard<std::mutex> lock(mutex_);
     if (owner) {
@@ -173,7 +174,7 @@ class Allocator {
     return make_block(reserve(bytes, bytes, requested), 0, c.bytes);
   }
 
-  // The most bytes that may stay cached when `bytes` more are allocated.
+  // Returns how many bytes may stay cached once `bytes` more are allocated.
   size_t max_cached(size_t bytes) const {
     const uint64_t ceiling = peak_allocated_ + peak_allocated_ / 8, now = stats_.allocated + bytes;
     return std::max(kMinCached, size_t(ceiling > now ? ceiling - now : 0));
@@ -219,7 +220,7 @@ class Allocator {
     }
   }
 
-  // Updates the statistics after a change to the arena, which had `before` resident bytes.
+  // Updates the statistics after the arena's resident size has changed from `before` bytes.
   void update_reserved(size_t before) {
     stats_.reserved += arena_.resident_bytes() - before;
     stats_.reserved_peak = std::max(stats_.reserved_peak, stats_.reserved);
@@ -258,7 +259,7 @@ class Allocator {
       }
       if (attempt == 1) out_of_memory(requested, reason);
       ++stats_.retries;
-      // Frees memory that the device still uses. The next wait throws what failed.
+      // Wait for the device, which may still use cached blocks. The next throwing wait reports errors.
       driver().wait_until_nothrow(UINT64_MAX);
       release_cached();
     }
@@ -292,9 +293,9 @@ class Allocator {
     }
   }
 
-  // Releases every segment that has no block in use.
+  // Releases every segment without blocks in use.
   void release_cached() {
-    std::map<const void*, size_t> free_bytes;  // by segment
+    std::map<const void*, size_t> free_bytes;  // indexed by segment
     for (auto& list : free_)
       for (Block* b : list) free_bytes[b->buffer.contents] += b->capacity;
     auto is_segment_free = [&](const Block* b) {
@@ -354,10 +355,10 @@ class Allocator {
   uint64_t peak_allocated_ = 0;  // since the cache was last emptied
   size_t limit_ = 0, low_ = 0;
   bool uses_process_memory_ = false;
-  bool exact_ = false;  // one driver buffer per block and no cache, because the driver checks accesses past its end
+  bool exact_ = false;  // every block has its own driver buffer and no cache, so the driver can check bounds
 };
 
-// Never destroyed: tensors may outlive every static object.
+// Never destroyed, because tensors may outlive static objects.
 Allocator& allocator() {
   static Allocator* a = new Allocator;
   return *a;
@@ -375,7 +376,7 @@ void retain(Block* block) noexcept { block->references.fetch_add(1, std::memory_
 void release(Block* block) noexcept {
   if (block->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (is_bad_fork()) return;  // another thread may have held the lock when the process forked
-  // The owner does not know about our work on its memory.
+  // The owner does not know about our pending work on its memory.
   if (block->owner) wait_for_use_nothrow(block->data);
   block->data ? allocator().free(block) : delete block;
 }

@@ -1,4 +1,4 @@
-// The caching allocator: splits driver buffers into blocks of fixed size classes and keeps freed blocks for reuse.
+// The caching allocator: splits driver buffers into blocks of fixed size classes and reuses freed blocks.
 #pragma once
 
 #include <atomic>
@@ -10,63 +10,64 @@
 
 namespace mpsx::runtime {
 
-// One allocation. Reference-counted, because a storage and its CPU twin may both hold it.
+// One allocation. Reference-counted, because a storage and its CPU twin may share it.
 struct Block {
   void* data = nullptr;   // CPU address
   size_t size = 0;        // requested bytes
   size_t capacity = 0;    // reserved bytes
   driver::Buffer buffer;  // the driver buffer that contains the block
-  size_t offset = 0;      // in that buffer
+  size_t offset = 0;      // offset in that buffer
   std::atomic<uint32_t> references{1};
-  std::shared_ptr<void> owner;  // keeps another library's memory alive; null for our own
+  std::shared_ptr<void> owner;  // keeps another library's memory alive; null for our own memory
 };
 
-// In bytes unless noted. `allocated` is held by tensors, `reserved` was obtained from the driver.
+// Statistics in bytes unless noted. `allocated` is memory in use by tensors, and `reserved` is memory obtained from the
+// driver.
 struct MemoryStatistics {
   uint64_t allocated = 0, allocated_peak = 0;
   uint64_t reserved = 0, reserved_peak = 0;
-  uint64_t allocated_total = 0, freed_total = 0;  // accumulated since start or reset
-  uint64_t allocations = 0, frees = 0;            // counts, accumulated
+  uint64_t allocated_total = 0, freed_total = 0;  // totals since start or reset
+  uint64_t allocations = 0, frees = 0;            // counts since start or reset
   uint64_t active_blocks = 0, active_blocks_peak = 0;
   uint64_t segments = 0, segments_peak = 0;  // driver buffers
   uint64_t retries = 0, out_of_memory = 0;   // counts
 };
 
-// Empties the cache once before giving up with a c10::OutOfMemoryError, which states the request, the memory in use and
-// the limit. Zero bytes yield a block with null data.
+// Allocates a block. If memory runs out, empties the cache and retries before throwing c10::OutOfMemoryError, whose
+// message states the request, the memory in use and the limit. For zero bytes, the block's data is null.
 Block* allocate(size_t bytes);
-// Host-resident memory for records that the CPU polls after every wait. Never freed.
+// Allocates host-resident memory for records that the CPU polls after every wait. Never freed.
 Block* allocate_host_resident(size_t bytes);
 void retain(Block*) noexcept;
 void release(Block*) noexcept;
 
-// Wraps another library's buffer (an MTLBuffer) in a block; `owner` keeps the buffer alive. Releasing the block waits
-// for the device's work on the buffer before it releases the owner.
+// Wraps another library's buffer (an MTLBuffer) in a block. The block keeps `owner` alive. Releasing the block waits
+// for the device's work on the buffer before releasing the owner.
 Block* share(void* handle, std::shared_ptr<void> owner);
 
-// Adds memory that tensors use but the allocator does not own to the allocated and reserved statistics, or removes it.
+// Adds external memory that tensors use to the allocated and reserved statistics, or subtracts it.
 void count_external_memory(size_t bytes);
 void discount_external_memory(size_t bytes) noexcept;
 
-// Device memory as a launch argument. Where the driver accepts any process memory, the handle is `p` itself.
+// Device memory as a launch argument. On drivers that use process memory, the handle is the pointer itself.
 struct Location {
   void* handle;
   size_t offset;
   std::atomic<uint64_t>* last_use_seq;  // of the block; null if the driver does not track it
 };
 Location locate(const void* p);
-// The sequence number (see Driver::wait_until) of the last work on the block at `p`; 0 if there is none, or if `p` is
-// not device memory.
+// Returns the sequence number (see Driver::wait_until) of the last work on the block that contains `p`, or 0 if no work
+// used it or `p` is not device memory.
 uint64_t last_use_seq(const void* p);
 
-// Records that the CPU is about to access the block, which may migrate its pages: see Driver::prefetch.
+// Records that the CPU is about to access the block, which may migrate its pages. See Driver::prefetch.
 void note_cpu_access(const void* p);
 
 MemoryStatistics memory_statistics();
 void reset_peak_statistics();
 void reset_accumulated_statistics();
 void empty_cache();
-// The most bytes that may be reserved. MPSX_MEMORY_LIMIT sets the initial value.
+// Limits the reserved bytes. MPSX_MEMORY_LIMIT sets the initial limit.
 void set_memory_limit(size_t bytes);
 size_t memory_limit();
 

@@ -1,5 +1,5 @@
-// Suballocates large blocks of process memory from contiguous spans. Freed ranges can be reused for other sizes, and
-// unused pages return to the system individually.
+// Suballocates large blocks of process memory from contiguous spans. Freed ranges can be reused at other sizes, and
+// unused pages return to the OS individually.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@
 
 namespace mpsx::runtime {
 
-// Best fit over spans that the driver allocates and the system backs with pages on first access. allocate() splits the
-// smallest free range that is large enough; free() coalesces a range with adjacent free ranges. Not synchronized. Sizes
-// are in bytes, multiples of a page.
+// A best-fit allocator over spans that the driver reserves and the OS backs with pages on first access. allocate()
+// splits the smallest free range that is large enough. free() coalesces a range with adjacent free ranges. Not
+// thread-safe. All sizes are in bytes and multiples of the page size.
 class Arena {
  public:
   // Returns null if no free range is large enough.
@@ -22,22 +22,22 @@ class Arena {
   void free(void* range, size_t bytes);
 
   void add(const driver::Buffer& span);
-  // Removes and returns the spans that are unused.
+  // Removes all unused spans and returns them.
   std::vector<driver::Buffer> remove_empty();
 
-  // Returns up to `bytes` of unused pages to the system, starting with the largest free ranges.
+  // Returns up to `bytes` of unused pages to the OS, starting with the largest free ranges.
   void trim(size_t bytes, driver::Driver& driver);
-  // Bytes of pages that have been used and not returned to the system since.
+  // Returns the bytes of pages that have been used and not returned to the OS since.
   size_t resident_bytes() const { return resident_bytes_; }
   size_t spans() const { return spans_.size(); }
 
  private:
-  // The granularity at which pages are counted and returned: an x86 huge page.
+  // The granularity for counting and returning pages: one x86 huge page.
   static constexpr size_t kUnit = size_t(2) << 20;
 
   struct Span {
     driver::Buffer buffer;
-    std::vector<bool> resident;  // by unit
+    std::vector<bool> resident;  // indexed by unit
   };
 
   Span& span_containing(const char* p);
@@ -46,7 +46,7 @@ class Arena {
 
   std::map<const char*, Span> spans_;           // by address
   std::map<char*, size_t> free_;                // free ranges by address
-  std::set<std::pair<size_t, char*>> by_size_;  // the same ranges by size
+  std::set<std::pair<size_t, char*>> by_size_;  // free ranges by size
   size_t resident_bytes_ = 0;
 };
 

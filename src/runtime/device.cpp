@@ -19,7 +19,7 @@ struct State {
   std::atomic<driver::Driver*> driver{nullptr};
   bool forked = false;
 };
-// Never destroyed: tensors may outlive every static object.
+// Never destroyed, because tensors may outlive static objects.
 State& state() {
   static State* s = new State;
   return *s;
@@ -56,7 +56,7 @@ driver::Driver& driver() {
   State& s = state();
   if (auto* d = s.driver.load(std::memory_order_acquire)) return *d;
   TORCH_CHECK(s.find_libraries, "mpsx: the device was used before the package was imported");
-  // Call find_libraries before taking our lock: it runs Python, and a thread waiting for our lock may hold the GIL.
+  // Call find_libraries without holding our lock: it runs Python, and a thread waiting for the lock may hold the GIL.
   check_not_forked();
   const std::string directory = s.find_libraries();
   std::lock_guard<std::mutex> lock(s.mutex);
@@ -66,7 +66,7 @@ driver::Driver& driver() {
     } catch (const driver::Error& e) {
       TORCH_CHECK(false, "mpsx: ", e.what());
     }
-    // In a forked child the driver is reset, so its next call comes here and throws.
+    // Reset the driver in a forked child, so the child's next call to driver() gets here and throws.
     pthread_atfork(nullptr, nullptr, [] {
       state().forked = true;
       state().driver.store(nullptr, std::memory_order_release);

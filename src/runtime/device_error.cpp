@@ -22,17 +22,18 @@ struct Slot {
   const char* op;
   ErrorRecord* record;
 };
-// All records, which asynchronous drivers check after a wait. There is one per operator and thread, so there are few.
+// All error records. Asynchronous drivers check them after every wait, which is cheap with one record per operator and
+// thread.
 struct RecordRegistry {
   std::mutex mutex;
   std::deque<Slot> all;
-  std::vector<Slot> unused;  // left by threads that have ended
+  std::vector<Slot> unused;  // records of threads that have ended
 };
 RecordRegistry& record_registry() {
   static RecordRegistry* r = new RecordRegistry;
   return *r;
 }
-// The calling thread's records, which other threads reuse when it ends.
+// The calling thread's records. When the thread ends, other threads reuse them.
 struct ThreadSlots {
   std::vector<Slot> slots;
   ~ThreadSlots() {
@@ -44,7 +45,7 @@ struct ThreadSlots {
 thread_local ThreadSlots thread_slots;
 thread_local const Slot* last = nullptr;
 
-// Out-of-range indices raise IndexError, except in these operators, which raise RuntimeError as on the CPU.
+// Out-of-range indices raise IndexError, except in these operators, which raise RuntimeError like their CPU kernels.
 bool is_runtime_error(std::string_view op) {
   for (const char* name : {"gather", "scatter", "index_add", "embedding_bag", "multi_margin", "multilabel_margin"})
     if (op.starts_with(name)) return true;
@@ -58,7 +59,7 @@ void check(const Slot& slot) {
   state = 0;
   TORCH_CHECK(found.state != ErrorRecord::kOutsideUnit, slot.op, ": all elements of ",
               found.dimension == 0 ? "input" : "target", " should be between 0 and 1");
-  // PyTorch's messages.
+  // These messages match PyTorch's.
   TORCH_CHECK(found.state != ErrorRecord::kWeights,
               found.dimension ? "probability tensor contains either `inf`, `nan` or element < 0"
                               : "invalid multinomial distribution (sum of probabilities <= 0)");
@@ -77,7 +78,7 @@ void* device_error_record(const char* op) {
       last = &s;
       return s.record;
     }
-  if (own.capacity() == 0) own.reserve(256);  // `last` points into it
+  if (own.capacity() == 0) own.reserve(256);  // never reallocate, because `last` points into it
   TORCH_CHECK(own.size() < own.capacity(), op, ": too many operators report device errors");
   RecordRegistry& r = record_registry();
   {
@@ -91,7 +92,7 @@ void* device_error_record(const char* op) {
     }
   }
   Block* block = allocate_host_resident(sizeof(ErrorRecord));
-  prepare_cpu_access(block->data);  // a kernel may still use the block for its previous owner
+  prepare_cpu_access(block->data);  // a kernel may still be using the block for its previous owner
   auto* record = new (block->data) ErrorRecord{};
   own.push_back({op, record});
   last = &own.back();
@@ -114,13 +115,13 @@ void check_device_errors_after_synchronize() {
   if (!driver_started() || !driver().traits().asynchronous) return;
   RecordRegistry& r = record_registry();
   std::lock_guard<std::mutex> lock(r.mutex);
-  // Keep other threads from launching while the records are read.
+  // Keep other threads from launching kernels while reading the records.
   const LaunchPause pause;
   const Slot* found = nullptr;
   for (const Slot& slot : r.all) {
     volatile uint32_t* state = driver().is_complete(last_use_seq(slot.record)) ? &slot.record->state : nullptr;
     if (!state || *state == 0) continue;
-    // Several kernels may report the same bad index. Throw it once, not again at a later wait.
+    // Several kernels may report the same bad index. Throw it only once, not again at a later wait.
     if (found) *state = 0;
     if (!found) found = &slot;
   }

@@ -1,17 +1,17 @@
-// The layout of an error record, shared with kernels (metal/lib/error.h states it in Metal's types).
+// The layout of an error record. metal/lib/error.h declares the same layout for kernels.
 #pragma once
 
 #include <cstdint>
 
 namespace mpsx::runtime {
 
-// The first thread to report wins: it sets `state` with an atomic exchange.
+// Threads claim the record with an atomic exchange of `state`, so only the first one reports.
 struct ErrorRecord {
   enum : uint32_t { kNone, kIndex, kOutsideUnit, kWeights };
   uint32_t state;
-  uint32_t dimension;  // kIndex: the indexed dimension; kOutsideUnit: the operand; kWeights: whether one is invalid
+  uint32_t dimension;  // kIndex: indexed dimension; kOutsideUnit: operand; kWeights: whether an element is invalid
   int64_t index;       // as passed by the user
-  int64_t size;        // of that dimension
+  int64_t size;        // size of that dimension
 };
 static_assert(sizeof(ErrorRecord) == 24);
 

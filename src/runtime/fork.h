@@ -1,8 +1,9 @@
-// A forked child of a process that has used the device cannot use it: the driver's threads do not exist there.
+// Detects forked children of a process that has used the device. A child cannot use it, because fork() does not copy
+// the driver's threads.
 #pragma once
 
 namespace mpsx::runtime {
 
-bool is_bad_fork();  // check_not_forked() in device.h throws in this case
+bool is_bad_fork();  // check_not_forked() in device.h throws if this is true
 
 }  // namespace mpsx::runtime

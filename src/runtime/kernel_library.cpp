@@ -14,7 +14,7 @@ namespace {
 
 struct Registry {
   std::mutex mutex;
-  std::deque<KernelEntry> entries;  // stable addresses
+  std::deque<KernelEntry> entries;  // a deque keeps addresses stable
   std::unordered_map<std::string, KernelEntry*> by_name;
   std::unordered_multimap<std::string, KernelEntry*> retired;
 };
@@ -23,7 +23,7 @@ Registry& registry() {
   return *r;
 }
 
-// The caller holds the registry's mutex.
+// The caller must hold the registry's mutex.
 KernelEntry& new_entry(Registry& r, const driver::Kernel& kernel, const std::string& name) {
   KernelEntry& entry = r.entries.emplace_back();
   entry.kernel = &kernel;

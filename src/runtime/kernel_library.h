@@ -1,4 +1,4 @@
-// Looks up kernels by name once, then by array index.
+// Looks up kernels by name the first time, and by array index after that.
 #pragma once
 
 #include <array>
@@ -10,19 +10,19 @@
 
 namespace mpsx::runtime {
 
-// A kernel and its launch statistics. Lives as long as the process.
+// A kernel and its launch statistics. Never destroyed.
 struct KernelEntry {
   const driver::Kernel* kernel;
   std::string name;
   std::atomic<uint64_t> launches{0};
-  std::atomic<uint64_t> nanoseconds{0};  // only while profiling, see profile.h
+  std::atomic<uint64_t> nanoseconds{0};  // only updated while profiling; see profile.h
 };
 
-// Throws an error that names the kernel if the library does not have it.
+// Throws an error naming the kernel if the library does not contain it.
 KernelEntry& find_kernel(const std::string& name);
 KernelEntry* find_kernel_or_null(const std::string& name);
 
-// The instantiations of one kernel: `stem`, `stem_<in>` or `stem_<in>_<out>`. Declare it `static const`.
+// All instantiations of a kernel, named `stem`, `stem_<in>` or `stem_<in>_<out>`. Declare it `static const`.
 class KernelSet {
  public:
   explicit KernelSet(std::string stem) : stem_(std::move(stem)) {}
@@ -35,7 +35,7 @@ class KernelSet {
 
  private:
   static constexpr size_t index(Tag in, Tag out) { return size_t(in) * (kTags + 1) + size_t(out); }
-  static KernelEntry* missing();  // marks a slot known to have no kernel
+  static KernelEntry* missing();  // marks a slot whose kernel does not exist
   KernelEntry& load(Tag in, Tag out) const;
   std::string stem_;
   mutable std::array<std::atomic<KernelEntry*>, (kTags + 1) * (kTags + 1)> slots_{};

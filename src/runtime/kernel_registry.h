@@ -1,4 +1,4 @@
-// All kernels looked up so far. profile.cpp enumerates them; shader.cpp adds kernels compiled at run time.
+// All kernels looked up so far. profile.cpp enumerates them, and shader.cpp adds kernels compiled at run time.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 namespace mpsx::runtime {
 void for_each_kernel(const std::function<void(KernelEntry&)>& visit);
 KernelEntry& add_kernel(const driver::Kernel& kernel, const std::string& name);
-// Detaches the entry from its kernel, which is about to be destroyed. The counts stay, and the next kernel of that name
-// continues them.
+// Detaches an entry from its kernel before the kernel is destroyed. The entry keeps its counts, and a later kernel with
+// the same name continues them.
 void retire_kernel(KernelEntry& entry);
 }  // namespace mpsx::runtime

@@ -8,13 +8,13 @@
 namespace mpsx::runtime {
 namespace {
 
-// Adjacent threads whose 16-byte loads are coalesced into 128 bytes.
+// The number of adjacent threads whose 16-byte loads coalesce into 128 bytes.
 constexpr uint64_t kCoalescing = 8;
 constexpr uint64_t kSimdGroup = 32, kSharedThreadgroup = 128, kMaxLanes = 1024;
-// Fewer rows leave a GPU idle, so each gets as many threads as have data to read.
+// With fewer rows than this, a GPU is not fully occupied, so use as many threads per row as have data to read.
 constexpr uint64_t kFewRows = 512;
 
-// Where a threadgroup is one thread, a row of this length stays in the L1 cache.
+// With single-thread threadgroups, a row of this length stays in the L1 cache.
 constexpr uint64_t kCachedRow = 4096;
 
 }  // namespace
@@ -24,7 +24,7 @@ LaneGroups lane_groups_for(const KernelEntry& kernel, uint64_t rows, uint64_t si
   const uint64_t vectors = std::max<uint64_t>(1, (size + pack - 1) / pack);
   const uint64_t per_thread = rows < kFewRows ? pack : held, threads = (size + per_thread - 1) / per_thread;
   LaneGroups g{};
-  if (threads <= kSimdGroup) {  // as few lanes as coalesce, which spreads the fixed cost of a row over more vectors
+  if (threads <= kSimdGroup) {  // use the fewest lanes that still coalesce, to amortize the fixed cost of a row
     g.lanes = uint32_t(std::bit_ceil(std::max(threads, std::min(kCoalescing, (vectors + 3) / 4))));
     g.threadgroup_size = kSharedThreadgroup;
   } else {

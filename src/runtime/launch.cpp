@@ -36,7 +36,7 @@ void atomic_fetch_max(std::atomic<uint64_t>& last_use_seq, uint64_t seq) {
 }  // namespace
 
 std::mutex& launch_mutex() {
-  static auto* mutex = new std::mutex;  // never destroyed: threads may launch while the process exits
+  static auto* mutex = new std::mutex;  // never destroyed, because threads may launch while the process exits
   return *mutex;
 }
 

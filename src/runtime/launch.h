@@ -3,7 +3,7 @@
 //   static const KernelSet softmax("softmax");
 //   Launch(softmax.get(tag)).pointer(out).pointer(in).bytes(params).groups({rows}, threads).work(n).run();
 //
-// Arguments get the buffer indices 0, 1, 2 … in the order in which they are added.
+// Arguments get buffer indices 0, 1, 2 … in the order of these calls.
 #pragma once
 
 #include <array>
@@ -18,11 +18,11 @@ class Launch {
  public:
   explicit Launch(KernelEntry& entry) : entry_(entry) {}
 
-  // Device memory, or any process memory where the driver accepts it, at any offset.
-  // Null is allowed for an argument that the kernel does not read (an absent bias).
+  // Adds device memory at any offset, or any process memory if the driver uses it. Null is allowed for an argument that
+  // the kernel does not read, such as an absent bias.
   Launch& pointer(const void* p);
-  // A value copied at launch, at most 4096 bytes: `constant Params&`, `constant uint&`, an inline scalar.
-  // It must live until run() returns.
+  // Adds a value of at most 4096 bytes, which the launch copies: `constant Params&`, `constant uint&` or an inline
+  // scalar. The value must live until run() returns.
   template <typename T>
   Launch& bytes(const T& value) {
     static_assert(!std::is_pointer_v<T> && std::is_trivially_copyable_v<T> && sizeof(T) <= 4096);
@@ -31,18 +31,21 @@ class Launch {
   Launch& bytes(const void* data, size_t size) { return add({driver::Argument::Kind::bytes, data, size}); }
   Launch& threadgroup_memory(size_t bytes);
 
-  // A grid in threads; the threadgroup shape is chosen here.
+  // Sets the grid in threads and chooses the threadgroup shape.
   Launch& threads(uint64_t x, uint64_t y = 1, uint64_t z = 1);
-  // The grid of a kernel that loops over rows of `n` elements (metal/lib/pack.h), in 16-byte vectors of elements of
-  // `element_size` bytes, the largest in use, or element by element if that is 0. `y` and `z` are in threads.
+  // Sets the grid for a kernel that loops over rows of `n` elements (metal/lib/pack.h). The kernel uses 16-byte
+  // vectors, so pass the size of the largest element type, or 0 if it processes single elements. `y` and `z` are in
+  // threads.
   Launch& over(uint64_t n, size_t element_size, uint64_t y = 1, uint64_t z = 1);
-  // A grid in threads with a given threadgroup shape. If the grid is not a multiple of it, the last threadgroups are
-  // smaller.
+  // Sets the grid in threads with a given threadgroup shape. Threadgroups at the end are smaller if the grid is not a
+  // multiple of this shape.
   Launch& threads_in_groups(driver::Size threads, driver::Size group);
-  // A grid in threadgroups. `per_group` is a hint, clamped to what the kernel and driver allow (1 on `host`), because
-  // kernels are correct at any size. `exact` makes it a requirement, for register-tiled kernels only.
+  // Sets the grid in threadgroups. Kernels are correct with any threadgroup size, so `per_group` is a hint, clamped to
+  // what the kernel and driver allow (1 on `host`). `exact` turns it into a requirement, for register-tiled kernels
+  // only.
   Launch& groups(driver::Size grid, uint32_t per_group = 256, bool exact = false);
-  // The approximate number of elements per thread (or per threadgroup), for splitting between CPU cores. Default 1.
+  // Sets the approximate number of elements per thread (or per threadgroup), for splitting work between CPU cores. The
+  // default is 1.
   Launch& work(uint64_t elements) {
     dispatch_.work = elements;
     return *this;
@@ -54,20 +57,20 @@ class Launch {
   Launch& add(driver::Argument a);
   KernelEntry& entry_;
   std::array<driver::Argument, 34> arguments_;
-  std::array<std::atomic<uint64_t>*, 34> last_use_seqs_;  // of the blocks among them
+  std::array<std::atomic<uint64_t>*, 34> last_use_seqs_;  // blocks that the arguments belong to
   size_t count_ = 0, uses_ = 0;
   driver::Dispatch dispatch_;
 };
 
-// Whether 16-byte vector access (metal/lib/pack.h) is aligned; `bits` is the bitwise OR of all addresses and byte
-// strides.
+// Returns whether 16-byte vector access (metal/lib/pack.h) is aligned. `bits` is the bitwise OR of all addresses and
+// byte strides.
 constexpr bool is_vector_aligned(uint64_t bits) { return bits % 16 == 0; }
 inline uint64_t address_of(const void* p) { return reinterpret_cast<uintptr_t>(p); }
 
-// The threadgroup size for rows of `n` elements: a multiple of the SIMD width, at most 1024.
+// Returns the threadgroup size for rows of `n` elements: a multiple of the SIMD width, at most 1024.
 uint32_t threads_for_row(uint64_t n);
 
-// The number of threads that keeps the device busy: one per CPU core, or 1024 per GPU core.
+// Returns the number of threads that keeps the device busy: one per CPU core, or 1024 per GPU core.
 int64_t target_resident_threads();
 
 }  // namespace mpsx::runtime

@@ -1,13 +1,13 @@
-// Blocks launches while alive. No thread is then between dispatching a kernel and recording which memory the kernel
-// uses, so memory whose last use is complete stays available to the CPU.
+// Blocks launches while alive. During a pause, no thread has dispatched a kernel whose memory use is not yet recorded,
+// so the CPU can safely access memory whose last recorded use is complete.
 #pragma once
 
 #include <mutex>
 
 namespace mpsx::runtime {
 
-// Every launch on an asynchronous driver holds this mutex. Launches are serialized anyway, and with a shared mutex two
-// launching threads could starve the pause.
+// Every launch on an asynchronous driver holds this mutex. Launches are serialized anyway. A shared mutex would let two
+// launching threads starve the pause.
 std::mutex& launch_mutex();
 
 class LaunchPause {

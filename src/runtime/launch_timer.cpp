@@ -19,7 +19,7 @@ struct Times {
   std::vector<Timed> pending;
 };
 Times& times() {
-  static auto* t = new Times;  // never destroyed: threads may launch while the process exits
+  static auto* t = new Times;  // never destroyed, because threads may launch while the process exits
   return *t;
 }
 

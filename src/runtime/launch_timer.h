@@ -1,4 +1,4 @@
-// Device times of launches, measured with an event before and after each and read on request.
+// Measures device times of launches, with an event before and after each launch.
 #pragma once
 
 #include "driver/driver.h"
@@ -6,11 +6,11 @@
 
 namespace mpsx::runtime {
 
-// Times one launch on an asynchronous driver. The caller holds launch_mutex().
+// Times one launch on an asynchronous driver. The caller must hold launch_mutex().
 class LaunchTimer {
  public:
   LaunchTimer(KernelEntry&, driver::Stream*);
-  void stop();  // call after the launch; otherwise the launch is not counted
+  void stop();  // call after the launch, or the launch is not counted
   ~LaunchTimer();
   LaunchTimer(const LaunchTimer&) = delete;
 
@@ -20,7 +20,7 @@ class LaunchTimer {
   driver::Event* from_;
 };
 
-// Waits for the timed launches and adds their times to the kernels' entries.
+// Waits for the timed launches and adds their times to the kernel entries.
 void collect_launch_times();
 void discard_launch_times();
 

@@ -1,5 +1,5 @@
-// Records which kernels and operators ran: always their counts, and on request their times and order. The op-support
-// matrix and the demo use it.
+// Records which kernels and operators ran. Always counts them, and on request records times and order. The op-support
+// matrix and the demo use this data.
 #pragma once
 
 #include <atomic>
@@ -11,20 +11,20 @@ namespace mpsx::runtime {
 
 enum class Route : uint8_t { native, vendor, fallback };
 
-// Counts the calls of an operator that ran on the CPU by the vendor or the fallback route.
+// Counts calls of an operator that ran on the CPU, through the vendor or the fallback route.
 struct RouteEntry {
   std::string name;  // "aten::mm"
   Route route;
-  std::string library;  // vendor: "oneDNN/MKL through ATen"
+  std::string library;  // for the vendor route: "oneDNN/MKL through ATen"
   std::atomic<uint64_t> calls{0};
-  std::atomic<uint64_t> nanoseconds{0};  // fallback: always; vendor: while profiling
+  std::atomic<uint64_t> nanoseconds{0};  // fallback: always measured; vendor: only while profiling
 };
 RouteEntry& route_entry(const std::string& op, Route route, const std::string& library = "");
 
-extern std::atomic<bool> profiling;  // adds a clock read to each launch
+extern std::atomic<bool> profiling;  // costs two clock reads per launch
 void set_profiling(bool on);
 
-// A snapshot with one row per kernel or operator that was called.
+// A snapshot, with one row per kernel or operator called.
 struct ProfileRow {
   std::string name;
   Route route;

@@ -1,4 +1,4 @@
-// Maps addresses to driver buffers and tracks the last use of each block.
+// Maps addresses to driver buffers and tracks when each block was last used.
 #pragma once
 
 #include <atomic>
@@ -13,19 +13,20 @@
 
 namespace mpsx::runtime {
 
-// Buffers by address. Thread-safe.
+// Thread-safe map from addresses to buffers.
 class Segments {
  public:
-  // Adds a buffer that is split into blocks of `block_bytes`, or increments its owner count if it is already known.
+  // Adds a buffer that is split into blocks of `block_bytes`. If the buffer is already known, increments its owner
+  // count.
   void add(const driver::Buffer& buffer, size_t block_bytes);
-  // Decrements the owner count, and removes the buffer with its last owner.
+  // Decrements the owner count and removes the buffer when it reaches 0.
   void remove(const driver::Buffer& buffer);
 
   // Throws if no buffer contains the address.
   Location locate(const void* p) const;
   // Returns 0 if no buffer contains the address.
   uint64_t last_use_seq(const void* p) const;
-  // Records that the CPU is about to access the block; locate() prefetches it for the next kernel.
+  // Records that the CPU is about to access the block. The next locate() prefetches it for the kernel.
   void note_cpu_access(const void* p) const;
 
  private:
@@ -41,10 +42,10 @@ class Segments {
     size_t block_bytes;
     std::unique_ptr<std::atomic<uint64_t>[]> last_use_seqs;
     std::unique_ptr<std::atomic<bool>[]> accessed_by_cpu;  // since a kernel last used the block
-    uint32_t owners = 1;                                   // the cache, and blocks that share another library's buffer
+    uint32_t owners = 1;                                   // the cache and blocks that share another library's buffer
   };
 
-  // The caller holds mutex_.
+  // The caller must hold mutex_.
   std::pair<const Segment*, size_t> find(const void* p) const;
 
   mutable std::shared_mutex mutex_;

@@ -16,10 +16,10 @@ namespace mpsx::runtime {
 namespace {
 
 constexpr int kMaxBuffers = 31;  // Metal's limit
-// The assumed number of elements per thread in single-thread threadgroups, which usually loop over a row.
+// The assumed work per thread if threadgroups have a single thread. Such threads usually loop over a row.
 constexpr uint64_t kWorkOfSingleThread = 1024;
 
-// The layout of c10::metal::ErrorMessages, which is defined in Metal only.
+// Mirrors c10::metal::ErrorMessages, whose header compiles only as Metal.
 constexpr size_t kMaxMessages = 30;
 struct ErrorMessage {
   char file[128];
@@ -33,12 +33,12 @@ struct ErrorMessages {
 };
 static_assert(sizeof(ErrorMessage) == 512 && sizeof(ErrorMessages) == 4 + 512 * kMaxMessages);
 
-// One per thread, so that the call that launched a kernel raises its messages.
+// One buffer per thread, so the call that launched a kernel also raises its errors.
 ErrorMessages& error_messages() {
   static thread_local ErrorMessages* messages = nullptr;
   if (!messages) {
     Block* block = allocate_host_resident(sizeof(ErrorMessages));
-    prepare_cpu_access(block->data);  // a kernel may still use the block for its previous owner
+    prepare_cpu_access(block->data);  // a kernel may still be using the block for its previous owner
     messages = new (block->data) ErrorMessages{};
   }
   return *messages;
@@ -71,8 +71,8 @@ Shader::Shader(const driver::LibrarySource& source) {
 
 Shader::~Shader() {
   try {
-    if (driver_started()) synchronize();   // not in a fork
-  } catch (const std::exception& error) {  // from earlier work; a destructor cannot rethrow it
+    if (driver_started()) synchronize();   // skip in a forked child
+  } catch (const std::exception& error) {  // an error from earlier work, which a destructor cannot rethrow
     TORCH_WARN("mpsx: ", error.what());
   }
   for (const auto& [key, entry] : entries_) retire_kernel(*entry);
@@ -118,7 +118,7 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
   TORCH_CHECK(call.error_buffer < kMaxBuffers, kernel.name, ": expected error_buf_idx below ", kMaxBuffers, ", got ",
               call.error_buffer);
   Launch launch(kernel);
-  size_t given = 0;  // number of buffers, which precede threadgroup memory
+  size_t given = 0;  // number of buffers; threadgroup memory follows them
   while (given < call.count && !call.arguments[given].threadgroup) ++given;
   const size_t count = std::max(given, size_t(call.error_buffer + 1));
   ErrorMessages* messages = call.error_buffer < 0 ? nullptr : &error_messages();

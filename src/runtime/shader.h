@@ -1,4 +1,4 @@
-// Kernels compiled at run time: mpsx.compile_shader.
+// Kernels compiled at run time, for mpsx.compile_shader.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace mpsx::runtime {
 
-// The kernels compiled from one source. It owns the kernels that find() returns.
+// The kernels compiled from one source. Owns the kernels that find() returns.
 class Shader {
  public:
   // Throws c10::SyntaxError if the driver's own compiler rejects the source.
@@ -21,7 +21,7 @@ class Shader {
   Shader(const Shader&) = delete;
   Shader& operator=(const Shader&) = delete;
   std::vector<std::string> names() const { return library_->kernel_names(); }
-  KernelEntry* find(const std::string& key);  // `key` as for Driver::kernel; null if there is no such kernel
+  KernelEntry* find(const std::string& key);  // like Driver::kernel; null if not found
 
  private:
   std::unique_ptr<driver::Library> library_;
@@ -29,7 +29,7 @@ class Shader {
   std::unordered_map<std::string, KernelEntry*> entries_;
 };
 
-// Returns the same object when a source that is still in use is loaded again.
+// Returns the existing object if the same source is loaded again while in use.
 std::shared_ptr<Shader> load_shader(const driver::LibrarySource& source);
 
 // An error that a kernel reported through TORCH_REPORT_ERROR (c10/metal/error.h).
@@ -37,8 +37,8 @@ class ShaderError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Bit masks of the buffer and threadgroup indices that a kernel takes, if the driver knows them. For translated
-// libraries only the translator does.
+// Bit masks of the buffer and threadgroup indices that a kernel takes, if known. For translated libraries, only the
+// translator knows them.
 struct ShaderBindings {
   bool known = false;
   uint32_t buffers = 0, threadgroups = 0;
@@ -47,17 +47,17 @@ ShaderBindings bindings(const KernelEntry& kernel);
 
 struct ShaderArgument {
   const void* data;
-  size_t bytes;     // 0: `data` is device memory; otherwise `data` is a value of this size
-  int threadgroup;  // 1: `bytes` of threadgroup memory, without data, in its own index space
+  size_t bytes;     // 0 if `data` is device memory, else the size of the value at `data`
+  int threadgroup;  // 1 for `bytes` of threadgroup memory without data, which is indexed separately
 };
 struct ShaderCall {
   const ShaderArgument* arguments;
   size_t count;
   uint64_t threads[3];
-  uint64_t group[3];      // all 0: the runtime chooses
-  int error_buffer = -1;  // the buffer index of the kernel's ErrorMessages, or -1
+  uint64_t group[3];      // all zeros let the runtime choose
+  int error_buffer = -1;  // buffer index of the kernel's ErrorMessages, or -1
 };
-// Throws ShaderError, or c10::Error for a call that cannot be launched.
+// Throws ShaderError for errors that the kernel reports, and c10::Error if the launch is invalid.
 void run_shader(KernelEntry& kernel, const ShaderCall& call);
 
 }  // namespace mpsx::runtime

@@ -1,4 +1,4 @@
-// Streams and synchronization. Stream 0 is the default; each thread has a current stream.
+// Streams and synchronization. Stream 0 is the default stream, and each thread has a current stream.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@ using StreamId = int64_t;
 
 StreamId current_stream();
 void set_current_stream(StreamId);
-StreamId new_stream();  // round robin from a small pool
+StreamId new_stream();  // round-robin from a small pool
 driver::Stream* driver_stream(StreamId);
 
 void synchronize(StreamId);
-void synchronize();  // all streams; throws errors of the device
+void synchronize();  // waits for all streams; throws device errors
 bool idle(StreamId);
 
-// Call before the CPU reads or writes the block of device memory that contains `p`. Commits and waits for the work on
-// that block only. Does nothing on a synchronous driver, or for memory that does not belong to the device.
+// Commits and waits for the work on the block of device memory that contains `p`. Call it before the CPU accesses the
+// block. Does nothing on a synchronous driver or for memory that does not belong to the device.
 void prepare_cpu_access(const void* p);
-// Waits for the work on the block like prepare_cpu_access, for memory that the CPU does not access.
+// Waits for the work on the block like prepare_cpu_access, if the CPU will not access it.
 void wait_for_use(const void* p);
-// Copies between device and CPU memory in any combination, after the work on both is complete.
+// Copies between device and CPU memory in any combination, after waiting for pending work on both.
 void copy(void* to, const void* from, size_t bytes);
-// Like wait_for_use, but leaves errors to a later call.
+// Like wait_for_use, but leaves errors for a later call to throw.
 void wait_for_use_nothrow(const void* p) noexcept;
 
 }  // namespace mpsx::runtime

@@ -1,4 +1,4 @@
-// Records each launch with its times, for torch.profiler.
+// Records every launch with its times, for torch.profiler.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace mpsx::runtime {
 struct TraceEvent {
   std::string name;
   int64_t begin, end;    // nanoseconds since the epoch
-  uint64_t correlation;  // of the torch operator that launched it; 0 if there is none
+  uint64_t correlation;  // id of the torch operator that launched it, or 0
   int64_t stream;
 };
 
@@ -20,11 +20,11 @@ std::vector<TraceEvent> stop_trace();  // waits for the device
 
 extern std::atomic<bool> tracing;
 
-// The profiler's ids of the operators that the calling thread is executing.
+// Pushes and pops the profiler's ids of the operators that the calling thread is executing.
 void push_correlation(uint64_t id);
 void pop_correlation();
 
-// Traces the work of a scope on this thread's current stream, with the device's own clock if it is asynchronous. `name`
+// Traces the scope's work on this thread's current stream. On an asynchronous driver, uses the device's clock. `name`
 // must outlive the scope.
 class TraceScope {
  public:

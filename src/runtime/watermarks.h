@@ -1,21 +1,22 @@
-// Limits on reserved memory, read from the environment variables of PyTorch's MPS backend.
+// Limits on reserved memory, read from PyTorch's MPS environment variables.
 #pragma once
 
 #include "driver/driver.h"
 
 namespace mpsx::runtime {
 
-// In bytes. Above `low`, cached memory is released before more is reserved; above `high`, an allocation fails.
+// Limits in bytes. Above `low`, the allocator frees cached memory before it reserves more. Above `high`, allocations
+// fail.
 struct Watermarks {
   size_t low, high;
 };
 
-// PYTORCH_MPS_HIGH_WATERMARK_RATIO and PYTORCH_MPS_LOW_WATERMARK_RATIO are fractions of the memory size that the driver
-// recommends; 0 means no limit. The defaults are 1.7 and 1.4 on Metal, whose recommendation is conservative, and 1
-// elsewhere. Throws c10::Error unless both are from 0 to 2 and low is at most high.
+// Reads PYTORCH_MPS_HIGH_WATERMARK_RATIO and PYTORCH_MPS_LOW_WATERMARK_RATIO, which are fractions of the driver's
+// recommended memory size. 0 means no limit. The defaults are 1.7 and 1.4 on Metal, which recommends conservatively,
+// and 1 on other drivers. Throws c10::Error unless both are from 0 to 2 and low is at most high.
 Watermarks watermarks(const driver::Driver& driver);
 
-// Parses MPSX_MEMORY_LIMIT into bytes: "1500000", "1.5e6", "64M", "2 GiB"; K, M, G and T are powers of 1024.
+// Parses MPSX_MEMORY_LIMIT into bytes: "1500000", "1.5e6", "64M" or "2 GiB". K, M, G and T are powers of 1024.
 size_t memory_limit(const char* text);
 
 }  // namespace mpsx::runtime

@@ -1,7 +1,7 @@
-# Build kernel libraries from .metal files: translate to C++ once, compile for every ISA, link into
-# libmpsx_kernels_<isa>.so (macOS: .dylib), which exports mpsx_kernel_table (src/metal_stdlib/kernel_abi.h).
+# Build kernel libraries from .metal files: translate each to C++ once, compile it for every ISA, and link
+# libmpsx_kernels_<isa>.so (.dylib on macOS), which exports mpsx_kernel_table (src/metal_stdlib/kernel_abi.h).
 #
-# If ISAS contains `cuda`, mpsx.ptx has the same kernels for NVIDIA GPUs.
+# If ISAS contains `cuda`, also build mpsx.ptx with the same kernels for NVIDIA GPUs.
 #
 #   mpsx_add_kernels(mpsx_kernels SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir [ISAS baseline;x86-64-v3…])
 #
@@ -13,8 +13,8 @@ set(MPSX_TRANSLATOR_DIR "${MPSX_TOOLS_DIR}/../python/mpsx/msl")
 get_filename_component(MPSX_TRANSLATOR_DIR "${MPSX_TRANSLATOR_DIR}" ABSOLUTE)
 get_filename_component(MPSX_STDLIB_DIR "${MPSX_TOOLS_DIR}/../src/metal_stdlib" ABSOLUTE)
 
-# Find the kernel compiler with python/mpsx/msl/compiler.py. Sets MPSX_KERNEL_COMMAND (a list), MPSX_KERNEL_COMPILER
-# (its description), MPSX_KERNEL_PREPROCESSOR (a string) and MPSX_KERNEL_ISAS.
+# Find the kernel compiler with python/mpsx/msl/compiler.py. Sets MPSX_KERNEL_COMMAND (a list), MPSX_KERNEL_COMPILER (a
+# description), MPSX_KERNEL_PREPROCESSOR (a string) and MPSX_KERNEL_ISAS.
 function(mpsx_find_kernel_compiler)
   execute_process(
     COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler
@@ -41,7 +41,7 @@ exec '@quoted@' "$@"
                                         WORLD_EXECUTE)
   endif()
   set(MPSX_KERNEL_COMMAND "${command}" PARENT_SCOPE)
-  # On Linux call clang without zig's driver, and precompile the Metal standard library (20% less time).
+  # On Linux, call clang without zig's driver and precompile the Metal standard library, which takes 20% less time.
   set(clang "")
   if(NOT APPLE AND command STREQUAL "${CMAKE_BINARY_DIR}/mpsx-kernel-c++")
     string(REGEX REPLACE " 'c\\+\\+'$" " 'clang'" quoted "'${quoted}'")
@@ -53,8 +53,8 @@ exec '@quoted@' "$@"
   set(MPSX_KERNEL_CLANG "${clang}" PARENT_SCOPE)
 endfunction()
 
-# Split each source into one C++ file per 100 kernels, to use all cores when a single source changes. Each file adds
-# a third of a second.
+# Split each source into one C++ file per 100 kernels, so a change to one source uses all cores. Each file adds a third
+# of a second.
 function(mpsx_count_shards sources include_flags out)
   execute_process(
     COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" list --count ${sources} ${include_flags}
@@ -77,7 +77,7 @@ function(mpsx_count_shards sources include_flags out)
   set(${out} ${result} PARENT_SCOPE)
 endfunction()
 
-# Translate all sources of mpsx_add_kernels in a mode of the translator. Sets `work` and `translated`.
+# Translate all sources of mpsx_add_kernels in the given translator mode. Sets `work` and `translated`.
 macro(mpsx_translate_kernels mode)
   set(work "${CMAKE_CURRENT_BINARY_DIR}/${target}/${mode}")
   set(translated "")
@@ -134,7 +134,7 @@ macro(mpsx_compile_kernels isa)
   set(header "")
   if(MPSX_KERNEL_CLANG)
     set(command "${MPSX_KERNEL_CLANG}")
-    list(TRANSFORM flags REPLACE "^-march=x86_64_" "-march=x86-64-")  # zig's spelling
+    list(TRANSFORM flags REPLACE "^-march=x86_64_" "-march=x86-64-")  # convert zig's spelling to clang's
     set(header "${work}/${isa}/msl.pch")
     file(GLOB library_headers CONFIGURE_DEPENDS "${MPSX_STDLIB_DIR}/*.h")
     add_custom_command(
@@ -165,7 +165,7 @@ macro(mpsx_compile_kernels isa)
     list(APPEND objects "${object}")
   endforeach()
   set(library "${K_OUTPUT_DIRECTORY}/libmpsx_kernels_${isa}.so")
-  # Use the system's linker: objects need only functions such as memcpy, and gcc's half conversions.
+  # Use the system's linker. The objects need only functions such as memcpy and gcc's half conversions.
   set(link -shared -nostdlib -Wl,--gc-sections -Wl,-z,defs)
   set(system -lc -lgcc)
   if(APPLE)
@@ -183,7 +183,7 @@ macro(mpsx_compile_kernels isa)
   list(APPEND libraries "${library}")
 endmacro()
 
-# The kernels translated last as mpsx.ptx, which NVIDIA's driver compiles one by one when they are first used.
+# Compile the most recently translated kernels to mpsx.ptx. NVIDIA's driver compiles each kernel when it is first used.
 macro(mpsx_compile_ptx)
   execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa cuda
                   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -195,7 +195,7 @@ macro(mpsx_compile_ptx)
     add_custom_command(
       OUTPUT "${cpp}.ptx"
       COMMAND ${launcher} ${MPSX_KERNEL_COMMAND} ${flags} -S "${cpp}" -o "${cpp}.ptx"
-      DEPENDS "${cpp}" ${headers}  # zig writes no dependencies of -S
+      DEPENDS "${cpp}" ${headers}  # zig does not write a depfile for -S
       COMMENT "Compiling ${stem} to PTX" VERBATIM)
     list(APPEND texts "${cpp}.ptx")
   endforeach()
@@ -234,7 +234,7 @@ function(mpsx_add_kernels target)
   endforeach()
   file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/*.py" "${MPSX_TRANSLATOR_DIR}/codegen/*.py"
        "${MPSX_TRANSLATOR_DIR}/passes/*.py")
-  # The list of overlays. Their contents are dependencies of the sources that use them.
+  # The list of overlays. Sources that use an overlay depend on its contents.
   set(overlays "${CMAKE_CURRENT_BINARY_DIR}/${target}/overlays.txt")
   file(GLOB overlay_files CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" metal/*/host/*.h)
   file(CONFIGURE OUTPUT "${overlays}" CONTENT "${overlay_files}\n")

@@ -1,13 +1,14 @@
-# Kernels for Apple GPUs: always mpsx.metal, source that the driver compiles on first use; and if Apple's Metal compiler
-# is available (Xcode with the Metal toolchain), also mpsx.metallib, which needs no compilation at run time.
+# Kernels for Apple GPUs. Always builds mpsx.metal, whose sources the driver compiles on first use. If Apple's Metal
+# compiler is available (Xcode with the Metal toolchain), also builds mpsx.metallib, which needs no run-time
+# compilation.
 #
 #   mpsx_add_metal_library(mpsx_metal_library SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir)
 
-# -fno-fast-math: by default Metal's compiler assumes that there are no NaNs and infinities, and approximates exp, log,
-# sin and division. isnan() would then be false, softmax's guard for rows of -inf dead code, and results would differ
-# from the CPU's in the last four bits. The driver sets the same in MTLCompileOptions.
-# -ffp-contract=off: do not contract a * b + c; mpsx.metal has a pragma for it.
-set(MPSX_METAL_STANDARD metal3.1)  # macOS 14; also the first with bfloat
+# -fno-fast-math: by default, Metal's compiler assumes no NaNs or infinities and approximates exp, log, sin and
+# division. isnan() would then always be false, softmax's guard for rows of -inf would be dead code, and results would
+# differ from the CPU's in the last four bits. The driver sets the same option in MTLCompileOptions.
+# -ffp-contract=off: do not contract a * b + c. mpsx.metal uses a pragma instead.
+set(MPSX_METAL_STANDARD metal3.1)  # requires macOS 14; first version with bfloat
 set(MPSX_METAL_FLAGS -std=${MPSX_METAL_STANDARD} -fno-fast-math -ffp-contract=off -Wall -Wextra -Wno-unused-function)
 
 function(mpsx_add_metal_library target)
@@ -32,7 +33,7 @@ function(mpsx_add_metal_library target)
     COMMENT "Flattening kernels" VERBATIM)
   set(files "${flat}")
 
-  # Run the compiler: xcrun also finds it if the Metal toolchain, a separate download, is not installed.
+  # Run the compiler to check for it: xcrun finds it even if the separately downloaded Metal toolchain is missing.
   execute_process(COMMAND xcrun -sdk macosx metal --version
                   OUTPUT_VARIABLE version ERROR_QUIET RESULT_VARIABLE no_metal)
   if(no_metal)

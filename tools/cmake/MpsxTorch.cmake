@@ -17,12 +17,12 @@ message(STATUS "mpsx: torch ${MPSX_TORCH_VERSION} in ${torch_root}")
 add_library(mpsx_torch INTERFACE)
 target_include_directories(mpsx_torch SYSTEM INTERFACE
   "${torch_root}/include" "${torch_root}/include/torch/csrc/api/include")
-# Otherwise some headers include those of all operators.
+# Without this definition, some headers include those of all operators.
 target_compile_definitions(mpsx_torch INTERFACE AT_PER_OPERATOR_HEADERS)
 target_link_directories(mpsx_torch INTERFACE "${torch_root}/lib")
 target_link_libraries(mpsx_torch INTERFACE torch_cpu c10)
-# Exceptions pass between torch's libraries and ours, so both need the same libstdc++. With a statically linked copy the
-# first exception would terminate the process.
+# Exceptions pass between torch's libraries and ours, so both need the same libstdc++. With a statically linked copy,
+# the first exception would terminate the process.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT APPLE)
   execute_process(
     COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libstdc++.so

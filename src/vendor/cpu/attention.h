@@ -1,4 +1,4 @@
-// scaled_dot_product_attention by ATen's flash attention for CPUs.
+// scaled_dot_product_attention with ATen's flash attention for CPUs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,12 +8,12 @@
 
 namespace mpsx::vendor {
 
-// Whether flash attention supports these arguments.
+// Returns whether flash attention supports these arguments.
 bool accepts_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                        const std::optional<at::Tensor>& mask, double dropout, bool causal, std::optional<double> scale,
                        bool grouped);
 
-// Returns the output and the logsumexp, which the backward needs.
+// Returns the output and the logsumexp, which the backward pass needs.
 std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                              const std::optional<at::Tensor>& mask, double dropout, bool causal,
                                              std::optional<double> scale);

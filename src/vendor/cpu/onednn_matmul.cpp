@@ -10,8 +10,8 @@
 
 #include "backend/setting.h"
 
-// ATen's wrapper of oneDNN's matmul, which ATen itself uses for half precision but not for float32. libtorch_cpu
-// exports it without a header. The declaration is weak, because a later torch may not export it.
+// ATen's wrapper of oneDNN's matmul, which ATen uses for half precision but not for float32. libtorch_cpu exports it
+// without declaring it in a header. The declaration is weak, because a later torch may not export it.
 #ifdef __linux__
 namespace at::native {
 __attribute__((weak)) void mkldnn_matmul(const Tensor& a, const Tensor& b, const Tensor& result, float beta,
@@ -22,11 +22,11 @@ __attribute__((weak)) void mkldnn_matmul(const Tensor& a, const Tensor& b, const
 namespace mpsx::vendor {
 namespace {
 
-// Below this number of multiply-adds, rows or columns, MKL is as fast. For each new shape oneDNN compiles a kernel,
-// which takes milliseconds and up to 1 MiB, and keeps 1,024 of them: too expensive for small matmuls of varying shapes.
+// With fewer multiply-adds, rows or columns, MKL is as fast. oneDNN compiles a kernel for each new shape, which takes
+// milliseconds and up to 1 MiB, and caches 1,024 of them. That is too expensive for small matmuls of varying shapes.
 constexpr int64_t kMinMacs = int64_t(1) << 26, kMinDim = 4;
 
-// result = alpha * a b + beta * result. Null if not available.
+// Computes result = alpha * a @ b + beta * result. Null if not available.
 using Multiply = void (*)(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta, float alpha);
 Multiply multiply() {
 #ifdef __linux__
@@ -36,7 +36,7 @@ Multiply multiply() {
 #endif
 }
 
-// ATen's wrapper rejects other CPUs.
+// Returns whether ATen's wrapper supports this CPU.
 bool is_available() {
 #if defined(__x86_64__) && defined(__linux__)
   return multiply() && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
@@ -54,7 +54,7 @@ bool is_faster_than_mkl() {
 #endif
 }
 
-// Throws if MPSX_GEMM has an invalid value, or requests oneDNN on a CPU that does not support it.
+// Throws if MPSX_GEMM is invalid or requests oneDNN on a CPU that does not support it.
 bool is_enabled() {
   static const bool enabled = [] {
     const bool onednn = backend::setting("MPSX_GEMM", "onednn", "mkl").value_or(is_faster_than_mkl());
@@ -93,7 +93,7 @@ bool matmul(torch::jit::Stack& stack) {
   return true;
 }
 
-// out = beta * self + alpha * a b
+// out = beta * self + alpha * a @ b
 bool addmm(torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, 6);
   const at::Tensor &self = arguments[0].toTensor(), &a = arguments[1].toTensor(), &b = arguments[2].toTensor(),

@@ -1,4 +1,4 @@
-// float32 matmul with oneDNN where torch would use MKL.
+// float32 matmul with oneDNN, for CPUs where MKL is slower.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 namespace mpsx::vendor {
 
 // Returns oneDNN's kernel for an operator such as "mm.out", or null. The kernel declines shapes for which MKL is as
-// fast. MPSX_GEMM is "onednn" or "mkl"; the default is onednn on AVX-512 CPUs not made by Intel. There MKL uses 256-bit
-// kernels, which take 1.1 times (Zen 4) to 2 times (Zen 5) as long with torch 2.13.
+// fast. MPSX_GEMM selects "onednn" or "mkl". The default is onednn on non-Intel AVX-512 CPUs, where MKL uses 256-bit
+// kernels that take 1.1 times (Zen 4) to 2 times (Zen 5) as long with torch 2.13.
 backend::CpuKernel* onednn_matmul(std::string_view op);
 
 }  // namespace mpsx::vendor

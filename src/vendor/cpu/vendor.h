@@ -1,7 +1,7 @@
 // Operators that CPU libraries (oneDNN, MKL and PocketFFT, through ATen) run faster than our kernels on the host
-// driver, or for which we have no kernel. Like the fallback they run on the tensors' own memory, but they are counted
+// driver, or for which we have no kernel. Like the fallback, they run on the tensors' own memory, but they are counted
 // separately and do not warn. On every other driver, and with MPSX_VENDOR=off, our kernels run, and operators without
-// one fall back.
+// one use the fallback.
 #pragma once
 
 #include <torch/library.h>
@@ -16,21 +16,22 @@ inline constexpr const char* kLapack = "LAPACK through ATen";
 inline constexpr const char* kFft = "MKL/PocketFFT through ATen";
 inline constexpr const char* kGemm = "oneDNN/MKL through ATen";
 
-// Whether CPU libraries are used: MPSX_VENDOR is "on" or "off", by default on for the host driver only. Decided once
-// per process.
+// Returns whether to use CPU libraries. MPSX_VENDOR is "on" or "off" and defaults to on for the host driver only. Read
+// once per process.
 bool preferred();
 
 // Registers operators that `library` implements.
 class Library {
  public:
-  // A predicate on the arguments of a call, which are the last values on the stack.
+  // A predicate on a call's arguments, which are at the top of the stack.
   using Condition = bool(const torch::jit::Stack& stack);
 
   Library(torch::Library& m, const char* library) : m_(m), library_(library) {}
 
-  // `kernel` is ours. It runs if the library is not preferred, or if `prefer_kernel` returns true for the arguments.
+  // `kernel` is our kernel. It runs if the library is not preferred or if `prefer_kernel` returns true for the
+  // arguments.
   Library& impl(const char* op, c10::KernelFunction kernel, Condition* prefer_kernel = nullptr);
-  // For operators without a kernel of ours.
+  // For operators that we have no kernel for.
   Library& impl(const char* op) { return impl(op, {}); }
 
  private:
@@ -41,7 +42,7 @@ class Library {
 // A CPU operator that a launcher calls with device tensors.
 class Operator {
  public:
-  // `counted_as`: the name in the counts.
+  // `counted_as` is the operator's name in the statistics.
   Operator(const char* name, const char* library, const char* counted_as);
 
   template <typename Result, typename... Arguments>
