@@ -66,8 +66,8 @@ MPSX_API const char* mpsx_reset_accumulated_memory(void);
 MPSX_API const char* mpsx_set_memory_limit(uint64_t bytes);
 MPSX_API const char* mpsx_memory_limit(uint64_t* bytes);
 
-/* The fallback mode is 0 (warn), 1 (silent) or 2 (error). The callback warns a Python caller. It returns 1 on success, 0
- * if it could not warn, and -1 with a message (valid until its next call) if the warning became an error. */
+/* The fallback mode is 0 (warn), 1 (silent) or 2 (error). The callback warns a Python caller. It returns 1 on success,
+ * 0 if it could not warn, and -1 with a message (valid until its next call) if the warning became an error. */
 typedef int (*mpsx_warn_callback)(const char* message, const char** error);
 MPSX_API void mpsx_set_fallback_mode(int mode);
 MPSX_API int mpsx_fallback_mode(void);
