@@ -7,7 +7,7 @@
 namespace mpsx::backend {
 namespace {
 
-// Up to this number of tensors a linear search is faster than a hash table.
+// For up to this many tensors, a linear search is faster than a hash table.
 constexpr size_t kMaxLinearSearch = 12;
 
 bool is_plain(const at::Tensor& t) { return t.layout() == c10::kStrided && !t.is_quantized() && !t.is_nested(); }
@@ -18,7 +18,7 @@ const c10::StorageImpl* storage_of(const at::Tensor& t) {
 
 bool has_storage(const at::Tensor& t) { return t.layout() == c10::kStrided; }
 
-// Returns a tensor over `storage` on `device` that is otherwise like `like`, including its conj, neg and inference
+// Returns a tensor on `device` that uses `storage` and is otherwise like `like`, including its conj, neg and inference
 // bits.
 at::Tensor with_storage(const at::Tensor& like, StoragePtr storage, c10::Device device) {
   auto* from = like.unsafeGetTensorImpl();
@@ -69,7 +69,7 @@ void CpuAliases::add(at::Tensor device, at::Tensor cpu, bool written) {
 at::Tensor CpuAliases::cpu(at::Tensor t, bool written) {
   if (!t.defined()) return t;
   if (!is_mpsx(t.device())) {
-    const bool scalar = t.dim() == 0 && !written;  // scalars may be on another device
+    const bool scalar = t.dim() == 0 && !written;  // a scalar may be on any device
     if (!scalar && t.device().is_cpu() && !cpu_argument_.defined()) cpu_argument_ = t;
     return t;
   }
@@ -78,7 +78,7 @@ at::Tensor CpuAliases::cpu(at::Tensor t, bool written) {
     return pair->cpu;
   }
   at::Tensor made = alias(t, written);
-  // Some CPU kernels read requires_grad to decide what to compute (_sparse_mm_reduce_impl).
+  // Some CPU kernels, such as _sparse_mm_reduce_impl, read requires_grad to decide what to compute.
   if (C10_UNLIKELY(t.requires_grad()) && !made.is_inference()) made.unsafeGetTensorImpl()->set_requires_grad(true);
   add(std::move(t), made, written);
   return made;

@@ -1,11 +1,12 @@
-// CPU aliases of device tensors, and device views of CPU tensors, for the duration of one operator call.
+// CPU aliases of device tensors, and device views of CPU tensors, for the duration of one operator call:
 //
 //   CpuAliases aliases;
-//   at::Tensor result = at::mm(aliases.cpu(a), aliases.cpu(b));   // the same memory as CPU tensors
-//   return aliases.device(result);                                // the same memory as a device tensor
+//   at::Tensor result = at::mm(aliases.cpu(a), aliases.cpu(b));   // CPU tensors over the same memory
+//   return aliases.device(result);                                // a device tensor over the same memory
 //
-// Identity is preserved in both directions: a tensor has one alias, tensors that share a storage have aliases that
-// share a storage, and a result that is (a view of) an argument is returned as (a view of) that argument.
+// Aliasing preserves identity in both directions: each tensor has one alias, tensors that share a storage have aliases
+// that share a storage, and if a result is an argument or a view of one, device() returns that argument or a view of
+// it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,18 +26,18 @@ class CpuAliases {
   CpuAliases(const CpuAliases&) = delete;
   CpuAliases& operator=(const CpuAliases&) = delete;
 
-  // Returns the CPU alias of a device tensor, and other or undefined tensors unchanged. `written`: the operator may
-  // change the tensor itself (resize it, replace its storage, flip its conj bit); see write_back().
+  // Returns the CPU alias of a device tensor, or any other tensor unchanged. Set `written` if the operator may change
+  // the tensor itself (resize it, replace its storage or flip its conj bit). Call write_back() afterwards.
   at::Tensor cpu(at::Tensor t, bool written = false);
   std::optional<at::Tensor> cpu(const std::optional<at::Tensor>& t);
 
-  // Returns the device view of a CPU tensor that an operator returned.
+  // Returns a device view of a CPU tensor that an operator returned.
   at::Tensor device(const at::Tensor& t);
 
-  // Applies changes of written aliases to the device tensors.
+  // Copies the metadata of written aliases to their device tensors.
   void write_back();
 
-  // Throws if CPU tensors with dimensions were passed along with device tensors, which the CPU would silently mix.
+  // Throws if the call mixes device tensors with CPU tensors that have dimensions. The CPU kernel would not notice.
   void check_same_device(std::string_view op) const;
 
   bool has_device_tensor() const { return !pairs_.empty(); }
@@ -66,9 +67,9 @@ class CpuAliases {
 
   c10::SmallVector<Pair, 6> pairs_;
   c10::SmallVector<Adopted, 2> adopted_;
-  // Maps either tensor of a pair, and its CPU storage, to an index into pairs_. Only filled for long tensor lists.
+  // Maps both tensors of a pair, and the CPU storage, to their index in pairs_. Only filled for long tensor lists.
   std::unordered_map<const void*, uint32_t> index_;
-  at::Tensor cpu_argument_;  // a CPU tensor with dimensions among the arguments
+  at::Tensor cpu_argument_;  // a CPU argument that has dimensions
   uint64_t bytes_ = 0;
 };
 

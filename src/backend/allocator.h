@@ -1,4 +1,4 @@
-// The device's c10 allocator, on top of the runtime's caching allocator.
+// The device's c10 allocator, which uses the runtime's caching allocator.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>

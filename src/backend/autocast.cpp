@@ -1,4 +1,4 @@
-// Autocast, with torch's own operator lists.
+// Autocast with PyTorch's own operator lists.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 

@@ -1,4 +1,4 @@
-// Boxed operator calls.
+// Helpers for boxed operator calls.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -25,8 +25,8 @@ struct PopResult<std::tuple<Types...>> {
   }
 };
 
-// Calls `run` with a stack of the arguments. `run` replaces them by the results, which are returned as one value, a
-// tuple or void.
+// Pushes the arguments onto a stack and calls `run`, which replaces them with the results. Returns the results as one
+// value, a tuple or void.
 template <typename Result, typename Run, typename... Arguments>
 Result call_boxed(const Run& run, const Arguments&... arguments) {
   torch::jit::Stack stack;

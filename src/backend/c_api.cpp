@@ -25,7 +25,7 @@ namespace {
 
 thread_local int error_kind = MPSX_ERROR;
 
-// Runs `body` and converts an exception to a message.
+// Runs `body`. Converts an exception to an error message.
 template <typename F>
 const char* guarded(F&& body) noexcept {
   static thread_local std::string message;
@@ -74,7 +74,7 @@ struct mpsx_list {
 
 namespace {
 
-// Creates a list of the rows that `fill` adds.
+// Creates a list from the rows that `fill` adds.
 template <typename F>
 const char* make_list(mpsx_list** out, F&& fill) {
   return guarded([&] {

@@ -1,5 +1,5 @@
-// torch.distributed: gloo's collectives on device tensors. The CPU can access device memory, so gloo gets CPU tensors
-// over the same memory.
+// Runs gloo's collectives on device tensors, for torch.distributed. The CPU can access device memory, so gloo gets CPU
+// tensors over the same memory.
 #include <torch/library.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ Tensors flat(const TensorLists& all) {
   return result;
 }
 
-// Wraps gloo's work; the results are device tensors.
+// Wraps gloo's Work object to return device tensors as results.
 class DeviceWork final : public Work {
  public:
   DeviceWork(Ptr<Work> inner, Tensors results)
@@ -106,7 +106,7 @@ class DeviceBackend final : public c10d::Backend {
     if (!tensors.empty() && tensors[0].is_sparse()) return allreduce_sparse(tensors, options);
     return call<&Backend::allreduce>(tensors, options);
   }
-  // The sum has new indices and values, which the device tensors take over from the CPU tensors.
+  // gloo allocates new indices and values for the sum. write_back() hands them over to the device tensors.
   Ptr<Work> allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     CpuAliases aliases;
     Tensors cpu;
@@ -170,12 +170,14 @@ class DeviceBackend final : public c10d::Backend {
     if (!inner) return nullptr;  // this rank is not in the new group
     return c10::make_intrusive<DeviceBackend>(std::move(inner));
   }
-  // The CPU's backend is split or merged with the same store and must not find the addresses of our backend there.
+  // The CPU backend uses the same store when it is split or merged. The prefix keeps it from reading our backend's
+  // addresses.
   static Ptr<c10d::Store> prefixed_store(const Ptr<c10d::Store>& store) {
     return c10::make_intrusive<c10d::PrefixStore>("mpsx/", store);
   }
 
-  // Calls a method of gloo's backend on CPU aliases: call() in place, move() with separate inputs and outputs.
+  // Calls a method of gloo's backend on CPU aliases. call() is for in-place methods, and move() for separate inputs and
+  // outputs.
   template <auto METHOD, typename... Rest>
   Ptr<Work> call(Tensors& tensors, Rest&... rest) {
     Tensors cpu = on_cpu(tensors);
@@ -191,8 +193,8 @@ class DeviceBackend final : public c10d::Backend {
   Ptr<Backend> inner_;
 };
 
-// Adds backends for both the device and the CPU to a group that has a backend for either. PyTorch asks any one of a
-// group's backends for the group's name, so copy it.
+// If the group has a backend for the device or the CPU, sets up backends for both. PyTorch may ask any of a group's
+// backends for the group's name, so copy the name.
 void add_collectives(const Ptr<c10d::ProcessGroup>& group) {
   const auto types = group->getDeviceTypes();
   const auto has = [&](c10::DeviceType wanted) {
@@ -210,12 +212,12 @@ void add_collectives(const Ptr<c10d::ProcessGroup>& group) {
   group->setBackend(kDeviceType, c10d::ProcessGroup::BackendType::CUSTOM, Ptr<c10d::Backend>(std::move(ours)));
 }
 
-// Boxed, because torch cannot infer a schema with another library's class.
+// Boxed, because torch cannot infer a schema that contains another library's class.
 void add_collectives_boxed(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   add_collectives(torch::jit::pop(*stack).toCustomClass<c10d::ProcessGroup>());
 }
 
-// PyTorch dispatches dense PrivateUse1 tensors to the group's backend, but not sparse ones.
+// PyTorch dispatches dense PrivateUse1 tensors to the group's backend, but not sparse tensors.
 void allreduce_sparse_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), stack);
 }

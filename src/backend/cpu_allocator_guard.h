@@ -5,9 +5,9 @@
 
 namespace mpsx::backend {
 
-// For its scope, CPU kernels on this thread allocate results and scratch from the device's cache, on drivers that use
-// process memory (host). Every training step allocates the same gigabytes, whose pages the system would otherwise zero
-// again each time. Other threads, and CPU tensors outside our calls, are not affected.
+// While alive, CPU kernels on this thread allocate results and scratch memory from the device's cache, on drivers that
+// use process memory (host). Every training step allocates the same gigabytes, and without the cache the OS would zero
+// those pages again each time. Does not affect other threads or CPU tensors outside our calls.
 class CpuAllocatorGuard {
  public:
   CpuAllocatorGuard();
@@ -16,7 +16,7 @@ class CpuAllocatorGuard {
   CpuAllocatorGuard& operator=(const CpuAllocatorGuard&) = delete;
 };
 
-// Whether a CPU tensor's memory is a block of the device's cache, which already counts it.
+// Returns whether a CPU tensor's memory comes from the device's cache, which already counts it.
 bool is_device_cache_memory(const c10::DataPtr& data);
 
 }  // namespace mpsx::backend

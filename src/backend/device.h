@@ -1,4 +1,4 @@
-// The device's identity inside torch, which uses the PrivateUse1 keys.
+// The device as torch sees it, under the PrivateUse1 keys.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -9,7 +9,7 @@ namespace mpsx::backend {
 inline constexpr c10::DeviceType kDeviceType = c10::DeviceType::PrivateUse1;
 inline constexpr const char* kDeviceName = "mpsx";
 
-// There is one device. Tensors always have an explicit index.
+// We expose one device. Tensors always have an explicit device index.
 inline c10::Device this_device() { return c10::Device(kDeviceType, 0); }
 inline bool is_mpsx(c10::Device d) { return d.type() == kDeviceType; }
 

@@ -15,7 +15,7 @@ namespace {
 
 using torch::autograd::Engine;
 
-// For its scope, backward passes run on the calling thread only, as after set_multithreading_enabled(False).
+// While alive, backward passes run only on the calling thread, as after set_multithreading_enabled(False).
 class CallingThreadGuard {
  public:
   CallingThreadGuard() : before_(state().get_multithreading_enabled()) { state().set_multithreading_enabled(false); }
@@ -28,8 +28,8 @@ class CallingThreadGuard {
   bool before_;
 };
 
-// The default engine for C++ code, such as at::Tensor::backward and extensions. It delegates to Python's engine. Python
-// code calls Python's engine directly, where python/mpsx/device/backward.py sets the flag.
+// The default engine for C++ code such as at::Tensor::backward and extensions. Delegates to Python's engine. Python
+// code calls that engine directly, and python/mpsx/device/backward.py sets the flag for it.
 class CallingThreadEngine final : public Engine {
  public:
   explicit CallingThreadEngine(Engine& engine) : engine_(engine) { start_device_threads(); }

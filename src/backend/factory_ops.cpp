@@ -19,7 +19,7 @@ void check_factory(const char* op, std::optional<c10::Device> device, std::optio
               *device);
 }
 
-// Fills memory in deterministic mode, as on the CPU.
+// Fills new memory in deterministic mode, like the CPU's factory functions.
 at::Tensor filled_if_deterministic(at::Tensor t) {
   auto& context = at::globalContext();
   if (C10_LIKELY(!context.deterministicAlgorithms() || !context.deterministicFillUninitializedMemory())) return t;

@@ -20,10 +20,10 @@ namespace {
 using torch::jit::IValue;
 using torch::jit::Stack;
 
-// Replaces our device's tensors, devices and generators on the stack by CPU ones, in place.
+// Replaces mpsx tensors, devices and generators on the stack with their CPU counterparts.
 struct Arguments {
   CpuAliases aliases;
-  std::optional<c10::Device> device;  // the device argument of a factory function
+  std::optional<c10::Device> device;  // device argument of a factory function
   std::optional<c10::Device> other_generator_device;
 
   void to_cpu(IValue& value, OperatorInfo::Argument facts) {
@@ -70,7 +70,7 @@ struct Arguments {
     }
   }
 
-  // An explicit device argument determines the results' device; otherwise the tensor arguments do.
+  // An explicit device argument determines the results' device. Without one, the tensor arguments do.
   bool results_on_device() const { return device ? is_mpsx(*device) : aliases.has_device_tensor(); }
 };
 
@@ -80,7 +80,7 @@ void check_devices(const OperatorInfo& facts, const Arguments& arguments) {
   if (!facts.accepts_mixed_devices) arguments.aliases.check_same_device(facts.name);
 }
 
-// Warns about the fallback or rejects it, as fallback_mode says.
+// Warns about the fallback or rejects it, depending on fallback_mode.
 void apply_policy(const c10::OperatorHandle& op, OperatorInfo& facts, c10::DispatchKey cpu_key) {
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu_key), facts.name,
                               ": no kernel for mpsx, and none for ", cpu_key, " to fall back to");
@@ -130,10 +130,10 @@ Handles& handles() {
   return *h;
 }
 
-// Operators that must not use their composite kernel although they have no CPU kernel, or only one for out=.
+// Operators that must not use their composite kernel, although they have no CPU kernel or only one for out=.
 constexpr std::string_view kNotComposite[] = {
     "aten::mode.values",  // rejects unknown devices
-    // These composite kernels access the memory of their arguments directly.
+    // These composite kernels access their arguments' memory directly.
     "aten::_grid_sampler_2d_cpu_fallback",
     "aten::_grid_sampler_2d_cpu_fallback_backward",
     "aten::_reshape_from_tensor",
@@ -163,8 +163,8 @@ void register_operator(c10::Dispatcher& dispatcher, const c10::OperatorName& nam
       name, device_key, c10::KernelFunction::makeFromBoxedFunction<&kernel<cpu_key>>(), std::nullopt, nullptr, "mpsx"));
 }
 
-// Registers the fallback under a key, and explicitly for each operator that would otherwise use its composite kernel
-// although the CPU has a kernel for this layout (native_layer_norm, silu_backward, every sparse operator …).
+// Registers the fallback under a key. Also registers it for every operator that would otherwise use its composite
+// kernel even though the CPU has a kernel for this layout (native_layer_norm, silu_backward, all sparse operators …).
 template <c10::DispatchKey device_key, c10::DispatchKey cpu_key>
 void register_key(bool composites_only) {
   auto& dispatcher = c10::Dispatcher::singleton();
@@ -192,7 +192,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* st
 
 void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, runtime::RouteEntry& route,
                 bool timed, CpuKernel* preferred_kernel) {
-  // In a new thread, MKL and oneDNN use torch.set_num_threads only after ATen has read the setting there.
+  // In a new thread, MKL and oneDNN ignore torch.set_num_threads until ATen has read the setting in that thread.
   (void)at::get_num_threads();
   run(op, cpu_key, stack, operator_info(op), route, timed, preferred_kernel);
 }
@@ -206,7 +206,7 @@ void register_fallback() {
     const auto dot = std::min(name.find('.'), name.size());
     const c10::OperatorName op{std::string(name.substr(0, dot)),
                                std::string(name.substr(std::min(dot + 1, name.size())))};
-    const auto handle = dispatcher.findSchema(op);  // null if this version of torch lacks the operator
+    const auto handle = dispatcher.findSchema(op);  // null if this torch version does not have the operator
     if (handle && !handle->hasKernelForDispatchKey(DispatchKey::PrivateUse1))
       register_operator<DispatchKey::PrivateUse1, DispatchKey::CPU>(dispatcher, op);
   }

@@ -11,7 +11,7 @@
 
 namespace mpsx::backend {
 
-// Shared between generators that are linked by graphsafe_get_state.
+// State shared by generators that graphsafe_get_state links.
 struct Generator::State {
   uint64_t seed = c10::default_rng_seed_val;
   uint64_t offset = 0;
@@ -19,11 +19,11 @@ struct Generator::State {
 
 namespace {
 
-// A state consists of the seed and the offset, as on CUDA, because DTensor and other PyTorch code accesses both.
+// As on CUDA, the state consists of the seed and the offset. DTensor and other PyTorch code accesses both.
 constexpr int64_t kStateBytes = 2 * sizeof(uint64_t);
-// States of earlier versions of mpsx end with the state of a CPU generator, which is ignored.
+// Older versions of mpsx append the state of a CPU generator. Ignore it.
 constexpr int64_t kOldStateBytes = 5072;
-// Like on CUDA, offsets are multiples of 4, which DTensor relies on.
+// As on CUDA, offsets are multiples of 4. DTensor relies on this.
 constexpr uint64_t kOffsetAlignment = 4;
 
 Generator* implementation(const at::Generator& generator) {
@@ -107,8 +107,8 @@ PhiloxState next_philox(const std::optional<at::Generator>& generator, uint64_t 
 
 at::Generator cpu_generator(const at::Generator& mpsx) {
   const PhiloxState state = next_philox(mpsx, 1);
-  // An odd multiplier (2^64 divided by the golden ratio) maps every offset to a different seed, and offset 0 to the
-  // user's seed.
+  // Multiplying by an odd number (2^64 divided by the golden ratio) maps every offset to a different seed, and offset 0
+  // to the user's seed.
   return at::detail::createCPUGenerator(state.seed + state.offset * 0x9E3779B97F4A7C15u);
 }
 

@@ -1,5 +1,5 @@
-// The random number generator: a Philox counter for our kernels, which also seeds a CPU generator for each operator
-// that falls back. The seed and the offset are the complete state of both.
+// The random number generator. Our kernels use its Philox counter, which also seeds a CPU generator for each operator
+// that falls back. The seed and the offset determine both.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -12,10 +12,10 @@ namespace mpsx::backend {
 
 struct PhiloxState {
   uint64_t seed;
-  uint64_t offset;  // in units of one 128-bit Philox block
+  uint64_t offset;  // in 128-bit Philox blocks
 };
 
-// Reserves `increment` Philox blocks of the generator (the default one if none is given) and returns the state before.
+// Reserves `increment` Philox blocks and returns the state before them. Uses the default generator if none is given.
 PhiloxState next_philox(const std::optional<at::Generator>& generator, uint64_t increment);
 
 class Generator final : public c10::GeneratorImpl {
@@ -45,8 +45,8 @@ class Generator final : public c10::GeneratorImpl {
 const at::Generator& default_generator();
 at::Generator new_generator();
 
-// Returns a CPU generator for one operator call, seeded with the next offset of an mpsx generator. The first one after
-// manual_seed draws the same numbers as the CPU's default generator.
+// Returns a CPU generator for one operator call, seeded with the next offset of an mpsx generator. Right after
+// manual_seed, it draws the same numbers as the CPU's default generator.
 at::Generator cpu_generator(const at::Generator& mpsx);
 
 }  // namespace mpsx::backend

@@ -1,6 +1,6 @@
-// c10 parses and prints device names in two functions with a fixed list, in which "mps" precedes any out-of-tree
-// device. Torch's libraries call these functions through the dynamic linker's tables, so we replace the entries there
-// by our own functions when the alias is first enabled.
+// Two c10 functions parse and print device names using a fixed list, where "mps" comes before any out-of-tree device.
+// Torch's libraries call them through the dynamic linker's tables, so we replace the table entries with our own
+// functions when the alias is first enabled.
 #include "backend/mps_alias.h"
 
 #include <c10/core/Device.h>
@@ -24,7 +24,8 @@ namespace {
 
 std::atomic<bool> named_mps{false};
 
-// Replaces c10::Device(const std::string&). While the alias is on, c10 itself knows the device only as "privateuseone".
+// Replaces c10::Device(const std::string&). While the alias is on, c10 itself only accepts "privateuseone" as the
+// device's name.
 void construct(c10::Device* device, const std::string& text) {
   const size_t end = std::min(text.find(':'), text.size());
   const std::string_view type = std::string_view(text).substr(0, end);
@@ -32,7 +33,7 @@ void construct(c10::Device* device, const std::string& text) {
   new (device) c10::Device(ours ? "privateuseone" + text.substr(end) : text);
 }
 
-// Replaces c10::get_privateuse1_backend(bool), which c10 also uses to print a device type.
+// Replaces c10::get_privateuse1_backend(bool), which c10 also calls to print a device type.
 std::string backend_name(bool lower_case) {
   if (!has_mps_alias()) return c10::get_privateuse1_backend(lower_case);
   return lower_case ? "mps" : "MPS";
@@ -56,7 +57,7 @@ void write(void** slot, void* function) {
   *slot = function;
 }
 
-// Replaces the functions in one relocation table of a shared object, and returns the number of replaced entries.
+// Replaces the functions in one relocation table of a shared object and returns the number of entries replaced.
 int replace_in(ElfW(Addr) base, const ElfW(Rela) * table, size_t bytes, const ElfW(Sym) * symbols, const char* names) {
   int found = 0;
   for (const auto* entry = table; entry < table + bytes / sizeof *table; ++entry) {

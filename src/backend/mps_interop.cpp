@@ -27,13 +27,13 @@ void check(const char* op, const at::Tensor& t, c10::DeviceType type) {
               t.layout() == at::kStrided ? "" : c10::str(" of layout ", t.layout()));
 }
 
-// Requires that PyTorch's work on `t` is complete.
+// The caller must wait for PyTorch's work on `t` first.
 at::Tensor view_of_mps(const char* op, const at::Tensor& t) {
   check(op, t, c10::kMPS);
   const c10::Storage& theirs = t.storage();
   c10::DataPtr data;
   try {
-    // An mps tensor's data pointer is its MTLBuffer; the storage offset locates the tensor in it.
+    // An mps tensor's data pointer is its MTLBuffer, and its storage offset is the position in that buffer.
     data = theirs.data() ? shared_data(const_cast<void*>(theirs.data()), std::make_shared<c10::Storage>(theirs))
                          : allocate_data(0);
   } catch (const driver::Error& e) {
@@ -43,20 +43,20 @@ at::Tensor view_of_mps(const char* op, const at::Tensor& t) {
   return with_storage(std::move(ours), t, t.storage_offset(), c10::DispatchKey::PrivateUse1);
 }
 
-// Waits before releasing our memory, because PyTorch does not report when its queue has finished using it.
+// Waits for mps before releasing our memory, because PyTorch does not report when its queue is done with it.
 void wait_and_release(void* context) {
   try {
     torch::mps::synchronize();
-  } catch (const std::exception&) {  // can fail at process exit
+  } catch (const std::exception&) {  // synchronize can fail at process exit
   }
   delete static_cast<c10::Storage*>(context);
 }
 
-// Requires that our work on `t` is complete.
+// The caller must wait for our work on `t` first.
 at::Tensor view_for_mps(const at::Tensor& t) {
   check("to_mps", t, kDeviceType);
   const c10::Storage& ours = t.storage();
-  const auto location = runtime::locate(ours.data());  // its offset is a multiple of 64
+  const auto location = runtime::locate(ours.data());  // with an offset that is a multiple of 64
   const auto itemsize = int64_t(t.itemsize());
   c10::DataPtr data(nullptr, kMps);
   if (location.handle) data = {location.handle, new c10::Storage(ours), &wait_and_release, kMps};

@@ -1,5 +1,5 @@
-// Shares tensors with PyTorch's own mps device. Both devices' memory consists of MTLBuffers, so either can use the
-// other's tensors without a copy. Each device has its own queue, so every conversion waits.
+// Shares tensors with PyTorch's own mps device. Both devices use MTLBuffers, so each can use the other's tensors
+// without a copy. Each device has its own queue, so every conversion waits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,12 +8,12 @@
 
 namespace mpsx::backend {
 
-// Returns an mpsx tensor over the memory of an mps tensor, or the reverse. Waits for the source device's work.
+// Return a tensor of one device over the memory of the other's tensor. Both wait for the source device's work.
 at::Tensor from_mps(const at::Tensor& t);
 at::Tensor to_mps(const at::Tensor& t);
 
-// Converts the arguments and results of one operator call, and waits only once. to_mps() returns an argument as itself
-// and any other tensor as a new tensor on mps.
+// Converts the arguments and results of one operator call, waiting only once. If to_mps() gets a tensor that came from
+// mps, it returns the original tensor. Otherwise it returns a new mps tensor.
 class MpsArguments {
  public:
   MpsArguments();

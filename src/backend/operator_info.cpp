@@ -12,8 +12,8 @@
 namespace mpsx::backend {
 namespace {
 
-// Operators with `device_check: NoCheck` that accept CPU tensors of any size: indexing with CPU indices, lengths and
-// nested sizes, scalars passed as a CPU tensor.
+// Returns whether an operator with `device_check: NoCheck` accepts CPU tensors of any size, such as CPU indices,
+// lengths, nested sizes, and scalars passed as CPU tensors.
 bool mixes_devices(const c10::OperatorName& op) {
   static const std::unordered_set<std::string_view> names = {"aten::index",
                                                              "aten::index_put",
@@ -82,7 +82,7 @@ OperatorInfo& look_up(const c10::OperatorHandle& op) {
 }  // namespace
 
 OperatorInfo& operator_info(const c10::OperatorHandle& op) {
-  // The key includes the address of the arguments, because the schema's address can be reused after a library is
+  // Also compare the address of the arguments, because another schema may reuse the address after a library is
   // unloaded.
   struct Cached {
     const void* schema = nullptr;

@@ -1,4 +1,4 @@
-// Properties of an operator that the fallback needs, computed once.
+// Properties of an operator that the fallback needs. Computed once per operator.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -18,23 +18,23 @@ struct OperatorInfo {
   };
   std::string name;  // "aten::mm" or "aten::add.out"
   std::vector<Argument> arguments;
-  bool writes = false;                 // whether any argument is written
-  bool accepts_mixed_devices = false;  // whether CPU tensors are allowed along with device tensors
+  bool writes = false;                 // whether the operator writes any argument
+  bool accepts_mixed_devices = false;  // accepts CPU tensors alongside device tensors
   runtime::RouteEntry* fallback = nullptr;
-  std::atomic<uint64_t> bytes{0};  // passed to the CPU
+  std::atomic<uint64_t> bytes{0};  // total passed to the CPU
   std::atomic<bool> warned{false};
 };
 
 OperatorInfo& operator_info(const c10::OperatorHandle& op);
 
-// A copy of the counts of one operator that fell back.
+// A snapshot of the counts of one operator that fell back.
 struct FallbackCounts {
   std::string name;
   uint64_t calls, nanoseconds, bytes;
 };
 std::vector<FallbackCounts> fallback_counts();
 
-// Resets the counts and the record of which operators were warned about.
+// Resets the counts and the set of operators already warned about.
 void reset_fallback_counts();
 
 }  // namespace mpsx::backend

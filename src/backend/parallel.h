@@ -6,8 +6,8 @@
 
 namespace mpsx::backend {
 
-// Splits [0, total) into parts of at least `grain`, calls body(begin, end) for each on up to at::get_num_threads()
-// threads, and waits for all. Rethrows an exception of one of them.
+// Splits [0, total) into parts of at least `grain` and calls body(begin, end) for each, on up to at::get_num_threads()
+// threads. Waits for all parts and rethrows an exception from any of them.
 void parallel_for(uint64_t total, uint64_t grain, const std::function<void(uint64_t, uint64_t)>& body);
 
 }  // namespace mpsx::backend

@@ -1,4 +1,4 @@
-// Checks that the tensors of a call are on the same device.
+// Checks that all tensors of a call are on the same device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace mpsx::backend {
 
-// Collects the devices of tensors. Only zero-dimensional tensors may be on another device than ours.
+// Collects tensors' devices. Only zero-dimensional tensors may be on a device other than ours.
 class SameDevice {
  public:
   void add(const at::Tensor& t) {
@@ -22,7 +22,7 @@ class SameDevice {
       other_ = t.device();
     }
   }
-  // Throws if tensors on another device were added along with ours.
+  // Throws if tensors on another device were added alongside ours.
   void check(std::string_view op) const {
     TORCH_CHECK(!ours_ || !other_, "Expected all tensors to be on the same device, but found at least two devices, ",
                 this_device(), " and ", *other_, "! (when checking arguments of ", op, ")");

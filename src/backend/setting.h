@@ -1,4 +1,4 @@
-// Environment variables with one of two values.
+// Reads environment variables that have one of two values.
 #pragma once
 
 #include <c10/util/Exception.h>

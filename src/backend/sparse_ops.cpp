@@ -1,6 +1,6 @@
-// Sparse operators that torch implements once for all devices, in terms of indices and values. Its kernels for sparse
-// CPU tensors also work for ours, and the operators that they call run on the device. Operators that torch implements
-// for the CPU only are in src/ops/sparse/, or fall back.
+// Sparse operators that torch implements for all devices in terms of indices and values. Its sparse CPU kernels also
+// work for our tensors, because the operators that they call run on the device. Operators with CPU-only implementations
+// are in src/ops/sparse/ or fall back.
 #include <torch/library.h>
 
 #include <string_view>
@@ -14,7 +14,7 @@ namespace {
 using c10::DispatchKey;
 using torch::jit::Stack;
 
-// Torch's generated code checks other devices; the kernels themselves would silently mix devices.
+// These kernels would silently mix devices. Torch's generated code checks them on other backends.
 void check_devices(const OperatorInfo& facts, const Stack& stack) {
   SameDevice devices;
   for (size_t i = stack.size() - facts.arguments.size(); i < stack.size(); ++i) {
@@ -33,7 +33,7 @@ void call_cpu_kernel(const c10::OperatorHandle& op, Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
 }
 
-// Every name ends with a space. The operators of this list also have in-place and out= forms.
+// Every name ends with a space. These operators also have in-place and out= variants.
 constexpr std::string_view kUnary =
     "abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac log1p neg rad2deg round sgn sign sin sinh "
     "sqrt tan tanh trunc ";
@@ -58,7 +58,7 @@ constexpr std::string_view kCompressed =
     "_conj_physical addmm angle angle.out ccol_indices col_indices conj_physical_ crow_indices fill_.Scalar "
     "mul.Scalar mul.out mul_.Scalar normal_ resize_ row_indices select.int select_copy.int sparse_mask ";
 
-// Conversions of dense tensors.
+// Conversions from dense tensors.
 constexpr std::string_view kDense =
     "_to_sparse _to_sparse.sparse_dim _to_sparse_bsc _to_sparse_bsr _to_sparse_csc _to_sparse_csr ";
 

@@ -16,15 +16,15 @@
 namespace mpsx::backend {
 namespace {
 
-// The context of a device storage's DataPtr: its block (null for adopted CPU memory), and the twin, null until created.
+// The context of a device storage's DataPtr: its block (null for adopted CPU memory) and its twin (null until created).
 struct Twin {
   runtime::Block* block;
   std::atomic<c10::StorageImpl*> cpu;
-  driver::Buffer wrapped{};   // adopted memory, as registered with the driver
-  size_t external_bytes = 0;  // adopted memory that the allocator does not own
+  driver::Buffer wrapped{};   // adopted memory registered with the driver
+  size_t external_bytes = 0;  // size of adopted memory that the allocator does not own
 };
 
-// For torch.profiler(profile_memory=True).
+// Reports to torch.profiler(profile_memory=True).
 void report_memory(const runtime::Block* block, int sign) {
   if (C10_LIKELY(!c10::memoryProfilingEnabled()) || !block) return;
   const auto memory = runtime::memory_statistics();
@@ -49,14 +49,14 @@ c10::DataPtr block_on_cpu(runtime::Block* block) {
   return {block->data, block, &release_block, c10::Device(c10::kCPU)};
 }
 
-// Allocates a block that the CPU may write immediately. Waits if the device still uses a block from the cache.
+// Allocates a block that the CPU may write immediately. Waits if the device is still using a cached block.
 runtime::Block* allocate_for_cpu(size_t bytes) {
   runtime::Block* block = runtime::allocate(bytes);
   if (bytes) runtime::prepare_cpu_access(block->data);
   return block;
 }
 
-// The allocator of twins, which CPU kernels call to resize an output. The context is null for zero bytes.
+// The twins' allocator, which CPU kernels call to resize an output. The context is null for zero bytes.
 struct TwinAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override { return block_on_cpu(allocate_for_cpu(bytes)); }
   void copy_data(void* to, const void* from, size_t bytes) const override {
@@ -74,7 +74,7 @@ Twin* twin_of(const c10::StorageImpl* device) {
   return data.get_deleter() == &delete_twin ? static_cast<Twin*>(data.get_context()) : nullptr;
 }
 
-// The DataPtr of a device storage over the memory of a CPU storage.
+// Returns the DataPtr of a device storage over a CPU storage's memory.
 c10::DataPtr adopted_data(StoragePtr cpu) {
   void* p = cpu->mutable_data();
   auto& driver = runtime::driver();
@@ -88,7 +88,7 @@ c10::DataPtr adopted_data(StoragePtr cpu) {
   return {p, new Twin{nullptr, {cpu.release()}, wrapped, external_bytes}, &delete_twin, this_device()};
 }
 
-// The twin of a storage whose DataPtr is not ours (from_blob, DLPack): it keeps the device storage alive instead.
+// Creates a twin for a storage whose DataPtr is not ours (from_blob, DLPack). The twin keeps the device storage alive.
 StoragePtr borrowed(c10::StorageImpl* device) {
   void* p = device->mutable_data();
   auto keep = StoragePtr::reclaim_copy(device);
@@ -124,7 +124,7 @@ StoragePtr cpu_twin(c10::StorageImpl* device) {
     if (c10::impl::cow::is_cow_data_ptr(device->data_ptr())) device->mutable_data();
     twin = twin_of(device);
   }
-  runtime::prepare_cpu_access(device->data());  // also for blobs, because torch.save creates a blob over our memory
+  runtime::prepare_cpu_access(device->data());  // also for foreign blobs: torch.save makes one of our memory
   if (C10_UNLIKELY(!twin)) return borrowed(device);
   auto* cpu = twin->cpu.load(std::memory_order_acquire);
   if (!cpu) {

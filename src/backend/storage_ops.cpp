@@ -1,4 +1,4 @@
-// Operators that change a tensor's storage or size in place (resize_ and set_), and record_stream.
+// Operators that change a tensor's storage or size in place (resize_, set_), and record_stream.
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
@@ -12,7 +12,7 @@
 namespace mpsx::backend {
 namespace {
 
-// Grows the storage to hold the tensor's sizes and strides.
+// Grows the storage to fit the tensor's sizes and strides.
 void reserve(c10::TensorImpl* tensor) {
   if (tensor->numel() == 0) return;
   const size_t needed = at::detail::computeStorageNbytes(tensor->sizes(), tensor->strides(), tensor->dtype().itemsize(),
@@ -82,7 +82,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("record_stream", record_stream);
 }
 
-// The fallback would pass a storage of this device to the CPU kernel.
+// The fallback would pass one of our storages to the CPU kernel.
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) { m.impl("set_.source_Storage_storage_offset", set_storage_offset); }
 
 }  // namespace

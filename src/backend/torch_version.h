@@ -1,4 +1,4 @@
-// All differences between the torch versions that mpsx builds against (2.11 to 2.15). No other file checks the version.
+// All differences between the torch versions that mpsx supports (2.11 to 2.15). No other file checks the torch version.
 #pragma once
 
 #include <torch/version.h>
@@ -7,14 +7,14 @@
 #  error "mpsx builds against torch 2.11 to 2.15"
 #endif
 
-// Until 2.12, the last parameter of MetaBase's virtual functions was the dimension names of the output.
+// Up to torch 2.12, MetaBase's virtual functions take the output's dimension names as the last parameter.
 #if TORCH_VERSION_MINOR < 13
 #  define MPSX_DIMNAMES , at::DimnameList
 #else
 #  define MPSX_DIMNAMES
 #endif
 
-// DeviceGuardImplInterface::isStreamCapturing exists since 2.13.
+// DeviceGuardImplInterface::isStreamCapturing exists since torch 2.13.
 #if TORCH_VERSION_MINOR >= 13
 #  define MPSX_SINCE_2_13(...) __VA_ARGS__
 #else
