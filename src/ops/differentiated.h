@@ -1,4 +1,4 @@
-// For operators whose kernel replaces the composition that torch would differentiate.
+// Helpers for operators whose kernel replaces a composition that torch would otherwise differentiate.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,12 +6,12 @@
 
 namespace mpsx::ops {
 
-// Whether autograd or forward-mode differentiation records operations on `t`.
+// Returns whether autograd or forward-mode AD records operations on `t`.
 inline bool is_differentiated(const at::Tensor& t) {
   return (at::GradMode::is_enabled() && t.requires_grad()) || t._fw_grad(0).defined();
 }
 
-// Whether torch.func transforms the call. Kernels have no batching rules, and functorch wrappers have no memory.
+// Returns whether torch.func transforms `t`. Kernels have no batching rules, and functorch wrappers have no memory.
 inline bool is_transformed(const at::Tensor& t) {
   const c10::DispatchKeySet keys = t.key_set();
   return keys.has(c10::DispatchKey::FuncTorchBatched) || keys.has(c10::DispatchKey::FuncTorchGradWrapper);

@@ -61,7 +61,7 @@ void check(const c10::OperatorHandle& op, Accepts accepts, const Stack& stack) {
   }
 }
 
-// The kernel for this device and for Meta: checks the arguments, then calls the operator.
+// The kernel for this device and for Meta. Checks the arguments, then calls the operator.
 class Checked final : public c10::OperatorKernel {
  public:
   Checked(Accepts accepts, c10::KernelFunction kernel) : accepts_(accepts), kernel_(std::move(kernel)) {}
@@ -81,7 +81,7 @@ class Checked final : public c10::OperatorKernel {
   std::optional<c10::OperatorHandle> target_;
 };
 
-// Replaces each tensor of a value, including those in a list.
+// Replaces each tensor in a value, including tensors in a list.
 template <typename Change>
 void change_tensors(IValue& value, const Change& change) {
   if (value.isTensor()) {
@@ -95,7 +95,7 @@ void change_tensors(IValue& value, const Change& change) {
   }
 }
 
-// Copies written arguments back on drivers that cannot address process memory, whose views are copies.
+// Copies written arguments back. Needed on drivers that cannot address process memory, whose views are copies.
 void write_back(const c10::FunctionSchema& schema, const std::vector<IValue>& originals,
                 const std::vector<IValue>& views, backend::CpuAliases& aliases) {
   for (size_t i = 0; i < originals.size(); ++i) {
@@ -108,7 +108,7 @@ void write_back(const c10::FunctionSchema& schema, const std::vector<IValue>& or
   }
 }
 
-// The CPU kernel of every explicit operator: runs this device's kernel on device views of the arguments.
+// The CPU kernel of every explicit operator. Runs this device's kernel on device views of the arguments.
 void run_on_views(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const auto& schema = op.schema();
   const size_t count = schema.arguments().size(), first = stack->size() - count;
@@ -130,7 +130,7 @@ void run_on_views(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* sta
   }
 }
 
-// The kernel for PyTorch's mps device: runs this device's kernel on the same memory.
+// The kernel for PyTorch's mps device. Runs this device's kernel on the same memory.
 void run_on_mps(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const auto& schema = op.schema();
   const size_t count = schema.arguments().size(), first = stack->size() - count;
@@ -143,7 +143,7 @@ void run_on_mps(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack
     change_tensors((*stack)[i], [&](const Tensor& t) { return arguments.to_mps(t); });
 }
 
-// The kernel for every other backend: raises an error that names the supported devices.
+// The kernel for every other backend. Throws an error that names the supported devices.
 void reject(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   check_devices(op.schema().name(), torch::jit::last(*stack, op.schema().arguments().size()));
   TORCH_CHECK(false, op.schema().name(), ": expected tensors on mpsx, mps or cpu");

@@ -1,11 +1,11 @@
-// The explicit operators, torch.ops.mpsx.*: our kernels by name, for tensors on this device and, without a copy, on the
-// CPU.
+// The explicit operators, torch.ops.mpsx.*, expose our kernels by name for tensors on this device and on the CPU,
+// without a copy.
 //
-// An operator is defined once (mirror_aten, define_op or a plain composite) and has
-//   - a kernel for this device: argument checks, then the aten operator that it mirrors, or its own function;
-//   - a CPU kernel: the same kernel, run on device views of the arguments' memory;
-//   - a Meta kernel, which FakeTensor and torch.compile also use;
-//   - if it is differentiable, a Derivative, whose formula again uses explicit operators.
+// mirror_aten, define_op or a composite defines each operator once, with
+//   - a kernel for this device: argument checks, then the aten operator that it mirrors, or its own function
+//   - a CPU kernel: the same kernel, run on device views of the arguments' memory
+//   - a Meta kernel, which FakeTensor and torch.compile also use
+//   - for differentiable operators, a Derivative, whose formula also uses explicit operators
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,10 +23,10 @@ using at::Tensor;
 using c10::IValue;
 using torch::jit::Stack;
 
-// The element types that an operator accepts. FLOATS: the first tensor is floating-point, the others may be integers.
+// The element types that an operator accepts. FLOATS requires only the first tensor to be floating-point.
 enum class Accepts : uint8_t { FLOATS, NUMBERS };
 
-// Throws unless all tensors are on mpsx or all on the CPU (or all meta).
+// Throws unless all tensors are on mpsx, all on the CPU, or all on meta.
 void check_devices(const std::string& op, c10::ArrayRef<IValue> arguments);
 template <typename... Tensors>
 void check_same_device(const char* op, const Tensors&... tensors) {
@@ -37,19 +37,20 @@ void check_same_device(const char* op, const Tensors&... tensors) {
 struct Mirror {
   const char* name;      // mpsx::<name>
   const char* target;    // aten::<target>
-  const char* overload;  // of the target
+  const char* overload;  // of the target operator
   Accepts accepts;
   const char* own_overload = "";
-  // The operator whose Meta kernel to use if the target's own returns other strides than its kernels.
+  // Set this if the target's Meta kernel returns different strides than its kernels, to use another operator's Meta
+  // kernel.
   const char* meta = nullptr;
 };
 
-// Defines an operator with the schema and semantics of an aten operator. Its argument "self" is named "input", a list
-// "params".
+// Defines an operator with the schema and semantics of an aten operator. Renames the argument "self" to "input", or to
+// "params" if it is a list.
 void mirror_aten(torch::Library& m, const Mirror& mirror);
 bool exists_in_aten(const Mirror& mirror);
 
-// Defines an operator with its own kernel. `device` and `meta` are kernels for its schema.
+// Defines an operator with its own schema and kernels: `device` for this device and `meta` for Meta.
 void define_op(torch::Library& m, const char* schema, Accepts accepts, c10::KernelFunction device,
                c10::KernelFunction meta);
 template <typename Device, typename Meta>
@@ -58,14 +59,14 @@ void define_op(torch::Library& m, const char* schema, Accepts accepts, Device* d
             c10::KernelFunction::makeFromUnboxedRuntimeFunction(meta));
 }
 
-// The required sizes and dtype of an argument's gradient.
+// The sizes and dtype that an argument's gradient must have.
 struct Shape {
   bool defined = false;
   c10::SymDimVector sizes;
   at::ScalarType dtype = at::kFloat;
 };
 
-// The arguments of a derivative's formula.
+// The inputs of a derivative's formula.
 class BackwardCall {
  public:
   BackwardCall(const char* op, Tensor grad, c10::ArrayRef<IValue> arguments, c10::ArrayRef<Shape> shapes,
@@ -73,7 +74,7 @@ class BackwardCall {
       : op_(op), grad_(std::move(grad)), arguments_(arguments), shapes_(shapes), results_(results), needed_(needed) {}
   const char* op() const { return op_; }
   const Tensor& grad() const { return grad_; }
-  // An argument as it was passed. Tensors are available only if the derivative saves them; their sizes always are.
+  // Returns an argument as passed. A tensor is available only if the derivative saves it, but its sizes always are.
   const IValue& argument(size_t i) const { return arguments_[i]; }
   Tensor tensor(size_t i) const { return arguments_[i].isTensor() ? arguments_[i].toTensor() : Tensor(); }
   c10::SymIntArrayRef sizes(size_t i) const { return shapes_[i].sizes; }
@@ -89,8 +90,8 @@ class BackwardCall {
   uint64_t needed_;
 };
 
-// Gradients by argument index. Gradients that are not needed may be left out. The caller reduces a broadcast gradient
-// to the argument's shape and casts it to its dtype.
+// Gradients by argument index. A formula may omit gradients that are not needed. The caller sums each gradient to the
+// argument's shape, to undo broadcasting, and casts it to the argument's dtype.
 using Gradients = std::vector<std::pair<size_t, Tensor>>;
 
 constexpr uint64_t kept(std::initializer_list<int> indices) {
@@ -103,20 +104,21 @@ struct Derivative {
   const char* op;             // "exp"
   uint64_t arguments;         // tensors saved for the backward: kept({0})
   uint64_t results;
-  Gradients (*formula)(const BackwardCall&);  // only result 0 is differentiable; the others are internal
-  // Narrows `arguments` if what is saved depends on which arguments need a gradient.
+  Gradients (*formula)(const BackwardCall&);  // only result 0 is differentiable
+  // Optional: reduces the set of saved `arguments`, given which arguments need a gradient.
   uint64_t (*narrowed)(uint64_t wanted) = nullptr;
 };
 
 void add_derivative(torch::Library& m, const Derivative& derivative);
-// The formula for unary operators with an aten counterpart: runs aten's derivative, recomputing the forward.
+// Formula for unary operators with an aten counterpart: recomputes the forward pass and runs aten's derivative.
 Gradients aten_gradient(const BackwardCall& call);
-// For operators that only derivatives use: a second derivative raises an error that names the operator.
+// For operators used only by derivatives: makes a second derivative throw an error that names the operator.
 void add_not_differentiable(torch::Library& m, const char* name);
-// For operators that write their arguments: bumps version counters and rejects gradients.
+// For operators that write their arguments: bumps version counters and throws if an argument requires a gradient.
 void add_in_place_autograd(torch::Library& m, const char* name);
 
-// Calls an explicit operator: run<"mul">(a, b), run<"mul.Scalar">(a, 2). Default arguments must be passed.
+// Calls an explicit operator: run<"mul">(a, b), run<"mul.Scalar">(a, 2). Pass all arguments, including those with
+// defaults.
 template <size_t N>
 struct OpName {
   char text[N];

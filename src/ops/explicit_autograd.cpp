@@ -1,4 +1,4 @@
-// Autograd for the explicit operators: one boxed kernel and one graph node, parameterized by a Derivative.
+// Autograd for the explicit operators: one boxed kernel and one graph node, each parameterized by a Derivative.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
@@ -16,7 +16,7 @@ namespace {
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-// torch holds nodes by intrusive_ptr in newer versions and by shared_ptr in older ones.
+// Newer torch versions hold nodes by intrusive_ptr, and older ones by shared_ptr.
 template <typename T>
 auto make_node() {
   if constexpr (std::is_base_of_v<c10::intrusive_ptr_target, T>)
@@ -154,8 +154,8 @@ void add_derivative(torch::Library& m, const Derivative& derivative) {
                                             std::make_unique<AutogradKernel>(derivative))));
 }
 
-// Autograd for operators that write their arguments: rejects arguments that require a gradient and bumps versions, also
-// in lists, which torch's own kernels for this ignore.
+// Autograd for operators that write their arguments: throws if an argument requires a gradient, and bumps versions.
+// Unlike torch's own kernel for this, handles tensors in lists.
 void write_in_place(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   std::vector<Tensor> written;
   const auto& arguments = op.schema().arguments();

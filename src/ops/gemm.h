@@ -8,13 +8,13 @@
 
 namespace mpsx::ops {
 
-// Sets the grid of a batched GEMM with 64 x 64 or 128 x 128 tiles.
+// Sets the grid of a batched GEMM with 64x64 or 128x128 tiles.
 inline Launch& set_gemm_grid(Launch& launch, uint64_t M, uint64_t N, uint64_t batch, uint64_t K, bool tile128 = false) {
   const uint32_t tile = tile128 ? kTile128 : kTile64;
   return launch
       .groups({uint32_t(ceil_div(N, tile)), uint32_t(ceil_div(M, tile)), uint32_t(batch)},
               tile128 ? kTile128Threads : kTile64Threads, true)
-      .work(tile * tile * (1 + K / 16));  // a multiply-add costs less than an elementwise operation
+      .work(tile * tile * (1 + K / 16));  // a multiply-add counts as 1/16 of an elementwise operation
 }
 
 inline uint64_t tile_count(uint64_t M, uint64_t N, uint64_t batch, uint32_t tile) {
@@ -23,17 +23,17 @@ inline uint64_t tile_count(uint64_t M, uint64_t N, uint64_t batch, uint32_t tile
 inline uint64_t gemm_threads(uint64_t M, uint64_t N, uint64_t batch) {
   return tile_count(M, N, batch, kTile64) * kTile64Threads;
 }
-// Whether 128 x 128 tiles, which only kernels of 16-bit elements have, fill the device.
+// Returns whether 128x128 tiles fill the device. Only kernels for 16-bit elements have them.
 inline bool prefers_tile128(uint64_t M, uint64_t N, uint64_t batch, size_t element_size) {
   return element_size == 2 && std::min(M, N) >= kTile128 &&
          tile_count(M, N, batch, kTile128) * kTile128Threads * 2 >= uint64_t(runtime::target_resident_threads());
 }
 
-// Split-K: the number of splits, and the K extent of each.
+// Split-K: the number of splits and the K extent of each split.
 struct SplitK {
   uint32_t splits, k_per_split;
 };
-// Splits K, into at least min_k elements each, if the unsplit grid of `threads` would not fill the device.
+// Splits K if the unsplit grid of `threads` would not fill the device. Each split has at least min_k elements.
 inline SplitK choose_split_k(uint64_t threads, uint32_t K, uint32_t min_k = 256) {
   constexpr uint32_t kMaxSplits = 32, kAlignment = kTileKBytes;  // a multiple of BK for every type
   const uint64_t wanted = uint64_t(runtime::target_resident_threads()) / 2 / threads;
@@ -43,13 +43,13 @@ inline SplitK choose_split_k(uint64_t threads, uint32_t K, uint32_t min_k = 256)
   return {uint32_t(ceil_div(K, k_per_split)), k_per_split};
 }
 
-// Rounds a number of elements of t's type up to a multiple of 16 bytes.
+// Rounds a number of elements of t's dtype up to a multiple of 16 bytes.
 inline int64_t round_up_to_vector(int64_t elements, const Tensor& t) {
   const int64_t vec = 16 / int64_t(t.element_size());
   return ceil_div(elements, vec) * vec;
 }
 
-// Whether kernels can load an operand in 16-byte vectors, along K or along M or N.
+// Returns whether kernels can load an operand in 16-byte vectors along K or along M or N.
 inline bool is_vectorizable(const void* data, size_t element_size, int64_t mn_stride, int64_t k_stride,
                             int64_t batch_stride = 0) {
   const int64_t size = int64_t(element_size), pitch = k_stride == 1 ? mn_stride : k_stride;

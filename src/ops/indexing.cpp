@@ -61,7 +61,7 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
   runtime::check_device_errors();
 }
 
-// Whether each slice along the first dimension is dense.
+// Returns whether each slice along the first dimension is dense.
 static bool has_dense_rows(const Tensor& t) {
   int64_t step = 1;
   for (int64_t d = t.dim() - 1; d > 0; --d) {
@@ -72,7 +72,7 @@ static bool has_dense_rows(const Tensor& t) {
 }
 
 void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
-  // Select from a tensor that is expanded along another dimension only once.
+  // If the tensor is expanded along another dimension, select only once and expand the result.
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (d == dim || self.stride(d) != 0 || self.size(d) < 2 || out.numel() == 0) continue;
     at::DimVector sizes(out.sizes().begin(), out.sizes().end());
@@ -82,7 +82,7 @@ void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int
     out.copy_(once.expand(out.sizes()));
     return;
   }
-  // Rows are copied from any strides as long as each row is dense.
+  // The kernel copies rows with any row stride as long as each row is dense.
   const bool rows = dim == 0 && has_dense_rows(self);
   const Tensor in = rows ? self : self.contiguous();
   const Blocks blocks(in.sizes(), dim);

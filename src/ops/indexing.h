@@ -1,4 +1,4 @@
-// Shared by indexing operators.
+// Helpers shared by indexing operators.
 #pragma once
 
 #include <ATen/TensorUtils.h>
@@ -9,7 +9,7 @@
 
 namespace mpsx::ops {
 
-// The tag of kernels that only move elements, by element size: i8 i16 i32 i64.
+// Returns the tag of kernels that only move elements, by element size: i8, i16, i32 or i64.
 constexpr Tag bits_tag(int64_t bytes) {
   switch (bytes) {
     case 1: return Tag::i8;
@@ -24,7 +24,7 @@ inline Tag bits_tag(const Tensor& t) { return bits_tag(t.element_size()); }
 
 inline bool is_bitwise_copyable(const Tensor& t) { return is_plain(t) && bits_tag(t) != Tag::none; }
 
-// Makes an index contiguous and 64 bits wide, as kernels expect.
+// Converts an index to contiguous int64, which kernels expect.
 inline Tensor dense_index(const Tensor& index) {
   return index.scalar_type() == at::kLong && index.is_contiguous() ? index : index.to(at::kLong).contiguous();
 }
@@ -42,16 +42,16 @@ struct Blocks {
   }
 };
 
-// Throws if an element of a contiguous index is out of range; asynchronous drivers report it later. `negative`:
-// negative indices count from the end.
+// Throws if an element of a contiguous index is out of range. On asynchronous drivers, the error surfaces later. With
+// `negative`, negative indices count from the end.
 void check_index(const char* op, const Tensor& index, int64_t size, int64_t dimension, bool negative);
 
-// out[o][k][:] = in[o][index[k]][:]. `out` is dense, and `p` is set except for count and row. `checked`: the index has
-// passed check_index.
+// Computes out[o][k][:] = in[o][index[k]][:]. `out` is dense. The caller sets `p` except for count and row. `checked`
+// means that the index has already passed check_index.
 void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, const Tensor& index, int64_t outer,
                        int64_t row, RowsParams p, bool checked = false);
 
-// index_select along `dim` into `out`, which is contiguous and has the right shape and dtype.
+// index_select along `dim` into `out`, which must be contiguous with the right shape and dtype.
 void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index);
 
 }  // namespace mpsx::ops

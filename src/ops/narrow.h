@@ -1,4 +1,4 @@
-// Slices of a tensor along one dimension.
+// Slices a tensor along one dimension.
 #pragma once
 
 #include <ATen/ops/as_strided_native.h>
@@ -7,7 +7,7 @@
 
 namespace mpsx::ops {
 
-// self.narrow(dim, start, length) of a plain tensor, bypassing the dispatcher. Does not check the range.
+// Like self.narrow(dim, start, length) for a plain tensor, but bypasses the dispatcher and does not check the range.
 inline Tensor narrowed(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
   at::DimVector sizes(self.sizes().begin(), self.sizes().end());
   sizes[size_t(dim)] = length;

@@ -1,4 +1,4 @@
-// Shared by all launchers: element types, memory arguments, and the fallback to the CPU.
+// Shared by all launchers: element types, memory arguments, and the CPU fallback.
 #pragma once
 
 #include <ATen/core/IListRef.h>
@@ -18,7 +18,7 @@ using runtime::KernelSet;
 using runtime::Launch;
 using runtime::Tag;
 
-// The tag of an element type, or Tag::none if there are no kernels for it (float64, complex128, …).
+// Returns the tag of an element type, or Tag::none if it has no kernels (float64, complex128, …).
 constexpr Tag tag_of(at::ScalarType type) {
   switch (type) {
     case at::kFloat: return Tag::f32;
@@ -37,16 +37,17 @@ constexpr Tag tag_of(at::ScalarType type) {
 inline Tag tag_of(const Tensor& t) { return tag_of(t.scalar_type()); }
 constexpr bool is_float_tag(Tag t) { return t == Tag::f32 || t == Tag::f16 || t == Tag::bf16; }
 
-// Whether kernels can read a tensor directly: strided, on this device, without lazy conjugation or negation.
+// Returns whether kernels can read a tensor directly: it is strided, on this device, and has no lazy conjugation or
+// negation.
 inline bool is_plain(const Tensor& t) {
   return t.layout() == at::kStrided && t.device().type() == at::kPrivateUse1 && !t.is_conj() && !t.is_neg();
 }
 
-// The memory of a tensor that may be undefined (an absent bias).
+// Returns the memory of a tensor, or null if the tensor is undefined, such as an absent bias.
 inline const void* data_or_null(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
 inline void* mutable_data_or_null(const Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
 
-// Whether all defined tensors are aligned for vector access (runtime::is_vector_aligned).
+// Returns whether all defined tensors are aligned for vector access (runtime::is_vector_aligned).
 template <typename... Tensors>
 bool aligned(const Tensors&... t) {
   return runtime::is_vector_aligned((runtime::address_of(data_or_null(t)) | ...));
@@ -54,7 +55,7 @@ bool aligned(const Tensors&... t) {
 
 constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
-// Whether kernels for floating-point types, or for real numbers, support a tensor.
+// Return whether kernels for floating-point types, or for real numbers, support a tensor.
 inline bool has_float_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 inline bool has_number_kernel(const Tensor& t) { return is_plain(t) && tag_of(t) < Tag::c64; }
 
@@ -68,8 +69,8 @@ inline std::vector<Tensor> boxed(const at::ITensorListRef& tensors) { return {te
 // Runs an aten operator ("add.Tensor") on a stack of arguments through the boxed fallback.
 void run_fallback(std::string_view name, torch::jit::Stack& stack);
 
-// Falls back to the CPU for inputs without a kernel, counted and warned about like any fallback. Returns what the
-// operator returns; out= and in-place forms return the written tensor.
+// Falls back to the CPU if no kernel supports the inputs. Counts and warns like any fallback. Returns the operator's
+// result, which for out= and in-place forms is the written tensor.
 template <typename Result, typename... Arguments>
 Result fall_back(std::string_view name, const Arguments&... arguments) {
   torch::jit::Stack stack;

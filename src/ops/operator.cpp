@@ -15,7 +15,7 @@ c10::OperatorName aten_name(std::string_view name) {
 
 using Schemas = std::vector<const c10::FunctionSchema*>;
 
-// All aten schemas, by name without the overload.
+// Returns all aten schemas, by name without the overload.
 const std::unordered_map<std::string, Schemas>& aten_schemas() {
   static const auto all = [] {
     std::unordered_map<std::string, Schemas> schemas;
@@ -33,7 +33,7 @@ bool composed_by_torch(const c10::FunctionSchema& schema) {
   return op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 
-// Whether a form has the arguments of `functional`, followed only by outputs.
+// Returns whether a form has the same arguments as `functional`, followed only by outputs.
 bool is_form(const c10::FunctionSchema& form, const c10::FunctionSchema& functional, size_t results) {
   const auto &ours = form.arguments(), &theirs = functional.arguments();
   if (ours.size() != theirs.size() + results) return false;

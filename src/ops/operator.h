@@ -1,15 +1,15 @@
-// Registration of an operator from one launcher:
+// Registers an operator from a single launcher:
 //
 //   bool gelu(const Tensor& self, std::string_view approximate, Tensor& out);
 //   ...
-//   op<"gelu", &gelu>(m);  // gelu, gelu_ and gelu.out, as far as torch defines them
+//   op<"gelu", &gelu>(m);  // registers gelu, gelu_ and gelu.out, if torch defines them
 //
-// A launcher takes the operator's arguments and then its outputs (ops/output.h). It returns false, before writing
-// anything, if it has no kernel for the arguments. If an output was provided, the registration retries with an
-// undefined output and copies; if that also returns false, the operator falls back to the CPU.
+// A launcher takes the operator's arguments, followed by its outputs (ops/output.h). If it has no kernel for the
+// arguments, it returns false before writing anything. The registration then retries with an undefined output, if one
+// was provided, and copies the result. If that also returns false, the operator falls back to the CPU.
 //
-// The launcher of an operator without an out= form returns an optional result (nullopt: no kernel). The launcher of
-// an operator that only writes its arguments (`Tensor& self` first, or lists) returns a bool.
+// For an operator without an out= form, the launcher returns an optional result, where nullopt means no kernel. For an
+// operator that only writes its arguments (`Tensor& self` first, or lists), the launcher returns a bool.
 #pragma once
 
 #include <torch/library.h>
@@ -29,7 +29,7 @@
 
 namespace mpsx::ops {
 
-// An operator's name as a template argument: "relu", "add.Tensor".
+// An operator's name as a template argument, such as "relu" or "add.Tensor".
 struct OperatorName {
   char text[64] = {};
   consteval OperatorName(const char* name, const char* overload = "") {
@@ -40,20 +40,20 @@ struct OperatorName {
   }
 };
 
-// The names of an operator's forms, found by their signatures; empty if torch does not define the form. In-place and
-// out= forms that torch composes of other operators are excluded: a kernel would bypass autograd.
+// The names of an operator's forms, found by their signatures. A name is empty if torch does not define the form.
+// Excludes in-place and out= forms that torch composes from other operators, because a kernel would bypass autograd.
 struct OperatorForms {
-  // The result lives as long as the process; so must `name`.
+  // `name` must outlive the process, because the returned object does.
   static const OperatorForms& of(const char* name);
 
   const char* name;
   std::string functional, in_place, out;
-  bool is_composite;  // the functional form is one
+  bool is_composite;  // whether the functional form is a composite
 };
 
 namespace detail {
 
-// Registers an aten kernel for this device. torch compares the signature with that of its CPU kernel.
+// Registers an aten kernel for this device. torch checks the signature against that of its CPU kernel.
 void register_kernel(const char* name, c10::KernelFunction kernel, c10::impl::CppSignature signature);
 
 template <typename F>
@@ -97,8 +97,9 @@ struct ResultTypes<std::index_sequence<I...>> {
   using References = std::conditional_t<sizeof...(I) == 1, Tensor&, std::tuple<TensorRefAt<I>...>>;
 };
 
-// The kernels that the dispatcher calls. They hold the launcher as a value, not as a template argument: torch's
-// wrappers around a kernel are then compiled only once per signature. `About`: the forms, or a name.
+// The kernels that the dispatcher calls. They store the launcher as a value instead of taking it as a template
+// argument, so torch's kernel wrappers are compiled only once per signature. `About` is the operator's forms or its
+// name.
 template <typename F, typename About>
 struct Kernel : c10::OperatorKernel {
   Kernel(F launcher_, About about_) : launcher(launcher_), about(about_) {}
@@ -141,7 +142,7 @@ struct Out<F, std::tuple<A...>, std::index_sequence<R...>> final : Kernel<F, con
   }
 };
 
-// The in-place form of a launcher with one output whose first argument is a tensor.
+// The in-place form of a launcher with one output and a tensor as its first argument.
 template <typename F, typename Arguments = ArgumentsOf<Signature<F>>>
 struct InPlace;
 template <typename F, typename... A>
@@ -180,7 +181,7 @@ struct ArgumentWriter<F, std::tuple<A...>> final : Kernel<F, const char*> {
   }
 };
 
-// An operator whose only form is out=, with that form's name.
+// An operator that has only an out= form.
 template <typename F, typename Parameters = typename Signature<F>::Parameters>
 struct OutWriter;
 template <typename F, typename... A>
@@ -211,7 +212,7 @@ template <typename R, typename K, typename... P>
 c10::impl::CppSignature signature_of(R (K::*)(P...) const) {
   return c10::impl::CppSignature::make<R(P...)>();
 }
-// Replaces torch::Library::impl, which instantiates types for every kernel and would double the compile time.
+// Replaces torch::Library::impl, which instantiates types for every kernel and would double compile time.
 template <typename K, typename F, typename About>
 c10::KernelFunction make_kernel(F launcher, About about) {
   return c10::KernelFunction::makeFromUnboxedFunctor<false, K>(
@@ -240,7 +241,7 @@ void register_op(const char* name, F launcher) {
 
 }  // namespace detail
 
-// The forms of a launcher, for code that registers them individually (vendor::Library).
+// Returns a single form of a launcher, for code that registers forms individually (vendor::Library).
 template <typename F>
 c10::KernelFunction functional_form(const char* name, F launcher) {
   return detail::make_kernel<detail::Functional<F>>(launcher, &OperatorForms::of(name));
@@ -259,15 +260,15 @@ void op(torch::Library&) {
   detail::register_op(NAME.text, F);
 }
 
-// Like op, for an operator whose functional form torch composes of others without autograd (silu_backward): the kernel
-// replaces that form as well.
+// Like op, but also replaces the functional form that torch composes from other operators without autograd
+// (silu_backward).
 template <OperatorName NAME, auto F>
 void op_over_composite(torch::Library& m) {
   detail::register_kernel<detail::Functional<decltype(F)>>(NAME.text, F, &OperatorForms::of(NAME.text));
   op<NAME, F>(m);
 }
 
-// For operators that torch computes in their out= form alone (arange.start_out).
+// For operators that have a kernel only in their out= form (arange.start_out).
 template <OperatorName NAME, auto F>
 void out_op(torch::Library&) {
   detail::register_kernel<detail::OutWriter<decltype(F)>>(NAME.text, F, NAME.text);

@@ -1,4 +1,4 @@
-// Shared by operators that return values and their indices.
+// Helpers for operators that return values and their indices.
 #pragma once
 
 #include <ATen/MemoryOverlap.h>
@@ -7,13 +7,13 @@
 
 namespace mpsx::ops {
 
-// Rejects outputs that partially overlap x.
+// Throws if an output partially overlaps x.
 inline void assert_no_partial_overlap(const Tensor& x, const Tensor& first, const Tensor& second) {
   for (const Tensor* out : {&first, &second})
     if (out->defined()) at::assert_no_partial_overlap(*out, x);
 }
 
-// Rejects outputs with other dtypes than x's and int64, with PyTorch's messages, or that overlap x.
+// Throws PyTorch's error if the outputs' dtypes are not x's dtype and int64, or if an output overlaps x.
 inline void check_selected(const char* name, const Tensor& x, const Tensor& values, const Tensor& indices) {
   const at::ScalarType type = x.scalar_type();
   TORCH_CHECK(accepts(values, type), name, ": expected scalar type ", type, " but got ", values.scalar_type(),

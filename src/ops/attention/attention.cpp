@@ -1,5 +1,5 @@
-// scaled_dot_product_attention: torch asks _fused_sdp_choice, as an operator and as a stub, whether this device has a
-// fused kernel, and if so calls the "overrideable" pair. Without these, torch silently uses the math path.
+// scaled_dot_product_attention. torch calls _fused_sdp_choice, as an operator and as a stub, to ask whether this device
+// has a fused kernel, and then calls the "overrideable" operators. Without them, torch silently uses the math path.
 #include "vendor/cpu/attention.h"
 
 #include <ATen/Context.h>
@@ -30,12 +30,12 @@ using OptionalTensor = std::optional<Tensor>;
 
 struct SdpaResult {
   Tensor out, lse;
-  int64_t seed = 0, offset = 0;  // Philox state of dropout
+  int64_t seed = 0, offset = 0;  // Philox state for dropout
 };
 
 bool has_mask(const OptionalTensor& mask) { return mask && mask->defined(); }
 
-// Whether a mask broadcasts to the scores.
+// Returns whether a mask broadcasts to the scores.
 bool broadcasts_to_scores(const Tensor& mask, const Tensor& query, const Tensor& key) {
   const int64_t scores[] = {query.size(0), query.size(1), query.size(2), key.size(2)};
   if (mask.dim() > 4) return false;
@@ -44,7 +44,7 @@ bool broadcasts_to_scores(const Tensor& mask, const Tensor& query, const Tensor&
   return true;
 }
 
-// Whether a kernel supports these arguments.
+// Returns whether a kernel supports these arguments.
 bool has_kernel(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                 double dropout) {
   for (const Tensor* t : {&query, &key, &value})
@@ -55,12 +55,12 @@ bool has_kernel(const Tensor& query, const Tensor& key, const Tensor& value, con
   const bool sizes = query.size(0) == key.size(0) && key.size(0) == value.size(0) && key.size(2) == value.size(2) &&
                      query.size(3) == key.size(3) && query.size(2) < INT32_MAX && key.size(2) < INT32_MAX;
   if (!heads || !sizes || dropout < 0 || dropout >= 1) return false;
-  // The gradient of a mask needs dS, which the kernels do not store.
+  // A mask's gradient needs dS, which the kernels do not store.
   return !has_mask(mask) || (is_plain(*mask) && !mask->requires_grad() && broadcasts_to_scores(*mask, query, key) &&
                              (mask->scalar_type() == at::kBool || has_float_kernel(*mask)));
 }
 
-// Makes rows that kernels can read 16 bytes at a time: `t` itself if it is aligned, else a copy padded with zeros.
+// Returns rows that kernels can read 16 bytes at a time: `t` itself if it is aligned, or a copy padded with zeros.
 Tensor aligned_rows(const Tensor& t) {
   const int64_t vec = 16 / int64_t(t.element_size()), size = t.size(3);
   bool is_aligned = t.stride(3) == 1 && size % vec == 0 && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0;
@@ -69,11 +69,11 @@ Tensor aligned_rows(const Tensor& t) {
   const auto padded = int64_t(ceil_div(uint64_t(size), uint64_t(vec))) * vec;
   return at::zeros({t.size(0), t.size(1), t.size(2), padded}, t.options()).narrow(3, 0, size).copy_(t);
 }
-// Allocates memory in the order batch, length, head, head_dim: models concatenate the heads of a position afterwards.
+// Allocates memory in (batch, length, head, head_dim) order, because models concatenate the heads afterwards.
 Tensor empty_blhd(const Tensor& t, int64_t head_dim) {
   return at::empty({t.size(0), t.size(2), t.size(1), head_dim}, t.options()).transpose(1, 2);
 }
-// Allocates memory in the query's dimension order, as PyTorch does on every device and torch.compile expects.
+// Allocates memory in the query's dimension order, which PyTorch uses on every device and torch.compile expects.
 Tensor empty_like_query(const Tensor& query, int64_t size) {
   if (size == query.size(3)) return at::empty_like(query);
   std::array<int64_t, 4> order{0, 1, 2, 3}, position{}, sizes{};
@@ -91,7 +91,7 @@ Tensor to_query_layout(const Tensor& query, const Tensor& result) {
 AttentionStrides strides_of(const Tensor& t) { return {t.stride(0), t.stride(1), t.stride(2)}; }
 
 struct Inputs {
-  Tensor query, key, value, mask;  // the mask as float
+  Tensor query, key, value, mask;  // `mask` is converted to float
   AttentionParams p{};
 };
 Inputs prepare(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout,
@@ -127,7 +127,7 @@ Inputs prepare(const Tensor& query, const Tensor& key, const Tensor& value, cons
   return in;
 }
 
-// Kernels for head dimensions of up to 64, 128 and 256.
+// Kernels for head dimensions up to 64, 128 and 256.
 struct AttentionKernels {
   KernelSet small, medium, large;
   Launch launch(const AttentionParams& p, Tag tag) const {
@@ -139,7 +139,7 @@ struct AttentionKernels {
   }
 };
 
-// Launches one threadgroup per tile of rows of each head.
+// Launches one threadgroup per tile of rows, for every head.
 void run_tiles(Launch& l, const AttentionParams& p, uint64_t rows, uint64_t columns, int64_t heads, int64_t batch) {
   const uint32_t tile_rows = 4 * attention_rows(AttentionKernels::padded_head_dim(p));
   l.groups({uint32_t(ceil_div(rows, tile_rows)), uint32_t(heads), uint32_t(batch)}, kAttentionThreads, true)
@@ -230,7 +230,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Ten
     const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout,
     bool causal, bool, std::optional<double> scale) {
   SdpaResult done;
-  if (vendor::preferred()) {  // without dropout: the backward needs no random state
+  if (vendor::preferred()) {  // no dropout, so the backward pass needs no random state
     std::tie(done.out, done.lse) = vendor::attention(query, key, value, mask, dropout, causal, scale);
     done.out = to_query_layout(query, done.out);
     done.lse = done.lse.contiguous();

@@ -1,4 +1,4 @@
-// Rotary position embedding. The backward rotates by the opposite angle with the same kernel.
+// Rotary position embedding. The backward pass runs the same kernel with negated angles.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty_like.h>
 
@@ -9,7 +9,8 @@
 namespace mpsx::ops {
 namespace {
 
-// cos and sin have one angle per pair (last dimension D / 2) or per element (D, as in Transformers).
+// Expects one angle in cos and sin per pair (last dimension D / 2) or per element (last dimension D, as in
+// Transformers).
 void check(const Tensor& input, const Tensor& cos, const Tensor& sin) {
   TORCH_CHECK(input.dim() > 0 && input.sym_size(-1) % 2 == 0,
               "rotary_embedding: expected an input whose last dimension is even, got shape ", input.sym_sizes());
@@ -30,7 +31,7 @@ void check(const Tensor& input, const Tensor& cos, const Tensor& sin) {
               cos.scalar_type());
 }
 
-// Keeps the input's memory order if its rows are dense: attention then needs no copy of a transposed view.
+// Keeps the input's memory order if its rows are dense, so that attention does not need to copy a transposed view.
 Tensor result_like(const Tensor& input) {
   const bool keeps = input.is_non_overlapping_and_dense() && (input.sym_size(-1) <= 1 || input.sym_stride(-1) == 1);
   return at::empty_like(input, keeps ? at::MemoryFormat::Preserve : at::MemoryFormat::Contiguous);
@@ -43,7 +44,7 @@ struct RowDims {
   c10::SmallVector<std::array<int64_t, 4>, 6> stride;
 };
 
-// All dimensions but the last, merging adjacent ones that are contiguous in every operand.
+// Returns all dimensions but the last. Merges adjacent dimensions that are contiguous in every operand.
 RowDims row_dims(const std::array<Tensor, 4>& operands) {
   RowDims rows;
   const Tensor& out = operands[0];
@@ -126,7 +127,7 @@ Tensor rotary_embedding_meta(const Tensor& input, const Tensor& cos, const Tenso
 
 using namespace explicit_ops;
 
-// (a, b) -> (-b, a) for every pair.
+// Maps every pair (a, b) to (-b, a).
 Tensor rotate_half(const Tensor& x, bool interleaved) {
   const c10::SymInt half = x.sym_size(-1) / 2;
   if (interleaved) {
@@ -137,7 +138,7 @@ Tensor rotate_half(const Tensor& x, bool interleaved) {
   return run<"cat">(std::vector<Tensor>{run<"neg">(x.narrow_symint(-1, half, half)), x.narrow_symint(-1, 0, half)},
                     int64_t(-1));
 }
-// The gradient of angles: per element, or summed over the two elements of a pair.
+// Returns the gradient of the angles: per element, or summed over the two elements of each pair.
 Tensor angle_gradient(const Tensor& by_element, const Tensor& angles, bool interleaved) {
   const c10::SymInt size = by_element.sym_size(-1);
   if (angles.sym_size(-1) == size) return by_element;

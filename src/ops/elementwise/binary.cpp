@@ -1,4 +1,4 @@
-// Launchers and registration of every operator in binary.def, and of the binary operators in special.def.
+// Launches and registers every operator in binary.def and the binary operators in special.def.
 #include "ops/elementwise/binary.h"
 
 #include <ATen/ExpandUtils.h>
@@ -39,8 +39,8 @@ bool run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::Sca
   const bool fits = accepts(out, row.promotion == Promotion::COMPARISON ? at::kBool : type);
   TORCH_CHECK(fits || row.promotion != Promotion::SAME, row.name,
               " is not yet implemented for ", out.is_complex() ? "complex tensors." : "tensors with different dtypes.");
-  // An output that is also an operand keeps its shape even if the iterator sees a cast copy of that operand
-  // (x.ldexp_(y), which is mul.out(x, 2^y, out=x), or comparisons of bools and numbers).
+  // If the output is also an operand, it keeps its shape even if the iterator gets a cast copy of that operand. This
+  // happens in x.ldexp_(y), which is mul.out(x, 2^y, out=x), and in comparisons of bools with numbers.
   const bool copied = (out.is_same(a) || out.is_same(b)) && !(fits && out.scalar_type() == type);
   TORCH_CHECK(!copied || out.sizes() == at::IntArrayRef(at::infer_size_dimvector(a.sizes(), b.sizes())),
               "output with shape ", out.sizes(), " doesn't match the broadcast shape ",
@@ -107,7 +107,7 @@ void register_binary(torch::Library& m) {
     op<name, &binary<I>>(m);
 }
 
-// `a << b`, `a <<= b` and similar have their own operators.
+// `a << b`, `a <<= b` and similar expressions call their own operators.
 template <typename Other>
 Tensor shift_left(const Tensor& a, const Other& b) { return a.bitwise_left_shift(b); }
 template <typename Other>

@@ -22,14 +22,14 @@ at::ScalarType clamp_type(const Tensor& self, const Tensor& low, const Tensor& h
     state = at::native::update_result_type_state(*t, state);
   }
   const auto type = at::native::result_type(state);
-  // A single tensor bound may be bool; the CPU rejects bools with numbers and with two bounds.
+  // A single tensor bound may be bool. The CPU rejects bools if a bound is a number or if both bounds are given.
   const Tensor& bound = low.defined() ? low : high;
   const bool one_of_bools = type == at::kBool && low.defined() != high.defined() &&
                             !bound.unsafeGetTensorImpl()->is_wrapped_number();
   return covers(Types::REAL, tag_of(type)) || one_of_bools ? type : at::ScalarType::Undefined;
 }
 
-// Both bounds are numbers, which the CPU's kernels round to the tensor's dtype.
+// Both bounds are numbers. Like the CPU kernels, rounds them to the tensor's dtype.
 bool between_numbers(at::ScalarType type, const Tensor& self, const Scalar& low, const Scalar& high, Tensor& out) {
   static const ElementwiseKernels kernels("clamp_numbers", 1);
   if (!accepts(out, type)) return false;
@@ -48,7 +48,7 @@ bool between_numbers(at::ScalarType type, const Tensor& self, const Scalar& low,
 constexpr BinaryRow kMaximum{"maximum", "", Types::ALL, Promotion::COMMON, ElementwiseKernels::Order::SWAPS};
 constexpr BinaryRow kMinimum{"minimum", "", Types::ALL, Promotion::COMMON, ElementwiseKernels::Order::SWAPS};
 
-// min(max(self, lower), upper), where either bound may be absent. NaN in a bound propagates, as in PyTorch.
+// Computes min(max(self, low), high), where either bound may be absent. Like in PyTorch, NaN in a bound propagates.
 bool between(at::ScalarType type, const Tensor& self, const Tensor& low, const Tensor& high, Tensor& out) {
   static const ElementwiseKernels both("clamp", 3), maximum = kMaximum.kernels(), minimum = kMinimum.kernels();
   TORCH_CHECK(low.defined() || high.defined(), "clamp: At least one of 'min' or 'max' must not be None");

@@ -19,22 +19,22 @@
 namespace mpsx::ops {
 namespace {
 
-// Casts to `type` if it is complex64 and the tensor has kernels; otherwise returns an undefined tensor.
+// Casts to `type` if it is complex64 and the tensor has kernels. Otherwise returns an undefined tensor.
 Tensor as_complex(const Tensor& x, at::ScalarType type) {
   if (type != at::kComplexFloat || !is_plain(x) || tag_of(x) == Tag::none) return Tensor();
   return x.to(type);
 }
 
-// Whether one thread multiplies a whole row or column: if it is short, or if there are many.
+// Returns whether one thread should multiply a whole row or column: if rows are short or there are many of them.
 bool fits_one_thread(const Blocks& b) {
   constexpr int64_t kShort = 256, kMany = 4096;
   return b.size <= kShort || b.outer * b.inner >= kMany;
 }
 
-// The products along the rows or columns of contiguous z, or all prefix products.
+// Computes the products along the rows or columns of contiguous z, or all prefix products.
 void launch_prod(const KernelSet& kernels, const Tensor& out, const Tensor& z, const Blocks& b) {
   if (out.numel() == 0) return;
-  // Treat rows as columns with other strides.
+  // Treat rows as columns with different strides.
   const bool rows = b.inner == 1;
   const int64_t count = rows ? b.outer : b.inner;
   const uint32_t size = grid_size("prod", b.size), lines = grid_size("prod", count);
@@ -61,7 +61,7 @@ void run_complex(const ElementwiseKernels& kernels, const Tensor& a, const Tenso
   kernels.run(iter, tag_of(a), {});
 }
 
-// Error messages are torch's.
+// Error messages match torch's.
 bool check_real_imaginary(const Tensor& a, const Tensor& b, const Tensor& out) {
   const auto real = [](const Tensor& t) {
     return t.scalar_type() == at::kHalf || t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble;
@@ -109,7 +109,7 @@ Tensor complex_cumsum(const Tensor& x, int64_t dim, at::ScalarType type) {
   return at::view_as_complex(at::view_as_real(z).cumsum(d).contiguous());
 }
 
-// Doubles the prefix length in each step by multiplying with the products one stride before.
+// Doubles the prefix length in each step, by multiplying with the products one stride earlier.
 Tensor complex_cumprod(const Tensor& x, int64_t dim, at::ScalarType type) {
   const Tensor z = as_complex(x, type);
   const int64_t d = at::maybe_wrap_dim(dim, x.dim());
@@ -130,7 +130,7 @@ Tensor complex_cumprod(const Tensor& x, int64_t dim, at::ScalarType type) {
   return product;
 }
 
-// Multiplies the halves until one element is left.
+// Multiplies the two halves until one element is left.
 Tensor complex_prod(const Tensor& x, std::optional<int64_t> dim, bool keepdim, at::ScalarType type) {
   Tensor z = as_complex(x, type);
   if (!z.defined()) return z;

@@ -17,7 +17,7 @@
 namespace mpsx::ops {
 namespace {
 
-// Launches a kernel that copies between elements of these sizes.
+// Launches a kernel that copies elements of the given sizes.
 void launch(runtime::KernelEntry& kernel, void* to, const void* from, int64_t to_bytes, int64_t from_bytes,
             const Strided<2>& loops, bool rows) {
   StridedParams p{};
@@ -108,8 +108,8 @@ bool copied_on_device(const Tensor& to, const Tensor& from) {
   return copy_on_device(to, from);
 }
 
-// Copies dense bytes between the CPU and the device without CPU access, which would migrate pages. A tensor that is not
-// dense or has another dtype is converted at its source and expanded at its destination.
+// Copies dense bytes between the CPU and the device without accessing them from the CPU, which would migrate pages. If
+// a tensor is not dense or has another dtype, converts it on the source device and expands it on the destination.
 bool copy_across_devices(const Tensor& to, const Tensor& from) {
   if (runtime::driver().traits().memory != driver::Memory::managed) return false;
   const bool down = to.is_cpu() && from.device().type() == at::kPrivateUse1;
@@ -129,9 +129,10 @@ bool copy_across_devices(const Tensor& to, const Tensor& from) {
   return true;
 }
 
-// Overrides copy_, not only _copy_from: the core's copy_ resolves conj bits with clone(), which would recurse.
+// Overrides copy_ in addition to _copy_from, because torch's copy_ resolves conj bits with clone(), which would
+// recurse.
 Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
-  // Zero tensors without memory, which forward-mode AD creates.
+  // Forward-mode AD creates ZeroTensors, which have no memory.
   TORCH_CHECK(!self._is_zerotensor(), "copy_: ZeroTensors are immutable; use clone() to have a tensor of zeros");
   if (source._is_zerotensor()) return self.zero_();
   if (self.is_same(source) || copied_on_device(self, source) || copy_across_devices(self, source)) return self;
@@ -152,7 +153,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
   return copy_from(self, to, /*non_blocking=*/false);
 }
 
-// Reads a scalar in place: training loops read their loss in every step.
+// Reads a scalar without aliasing it, because training loops read their loss in every step.
 at::Scalar local_scalar(const Tensor& self) {
   if (!self.has_storage() || self.is_conj() || self.is_neg() || self._is_zerotensor()) {
     backend::CpuAliases aliases;

@@ -1,4 +1,4 @@
-// Copying and casting between tensors of this device.
+// Copies and casts between tensors of this device.
 #pragma once
 
 #include "ops/op.h"
@@ -6,14 +6,14 @@
 
 namespace mpsx::ops {
 
-// Copies `source` into `target`, broadcasting and casting, for any strides. Returns false without a kernel: a dtype
-// without one (complex to real, float64 casts), another device, or lazy conjugation.
+// Copies `source` to `target` with any strides, broadcasting and casting. Returns false if no kernel supports the copy:
+// dtypes without one (complex to real, float64), another device, or lazy conjugation.
 bool copy_on_device(const Tensor& target, const Tensor& source);
 
-// Copies elements of 1, 2, 4 or 8 bytes within device memory; operand 0 is the target.
+// Copies elements of 1, 2, 4 or 8 bytes within device memory. Operand 0 is the target.
 void copy_strided(void* to, const void* from, int64_t bytes, const Strided<2>& loops);
 
-// Whether the copy is a transposition: contiguous along y in the source and along x in the target.
+// Returns whether the copy is a transpose: contiguous along y in the source and along x in the target.
 bool is_transposition(const Strided<2>& loops);
 
 }  // namespace mpsx::ops

@@ -1,4 +1,4 @@
-// linalg.cross; kernels: metal/elementwise/cross.metal.
+// linalg.cross. The kernels are in metal/elementwise/cross.metal.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/linalg_cross_meta.h>
 #include <torch/library.h>
@@ -13,8 +13,8 @@ namespace {
 
 bool has_cross_kernel(const Tensor& t) { return is_plain(t) && (tag_of(t) < Tag::b8 || tag_of(t) == Tag::c64); }
 
-// Operands are contiguous and have one shape. Adjacent components form a single row of vectors; otherwise there is one
-// row per index of the dimensions before.
+// Operands are contiguous and have the same shape. If the components of each vector are adjacent, all vectors form a
+// single row. Otherwise each index of the preceding dimensions is a row.
 void launch_cross(const Tensor& out, const Tensor& a, const Tensor& b, int64_t dim) {
   static const KernelSet kernels("cross");
   const Blocks blocks(out.sizes(), dim);
@@ -37,7 +37,7 @@ bool cross(const Tensor& self, const Tensor& other, int64_t dim, Tensor& out) {
   for (const Tensor* t : {&self, &other})
     if (out.defined()) at::assert_no_partial_overlap(out, *t);
   const Tensor& result = outputs.result();
-  if (result.numel() > 0)  // the meta function makes it contiguous
+  if (result.numel() > 0)  // the meta function makes the result contiguous
     launch_cross(result, self.expand(result.sizes()).contiguous(), other.expand(result.sizes()).contiguous(),
                  dim < 0 ? dim + result.dim() : dim);
   return outputs.return_or_copy(out);

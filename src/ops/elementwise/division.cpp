@@ -29,10 +29,10 @@ const ElementwiseKernels& kernels() {
   return k;
 }
 
-// Rejects integer division by zero, as the CPU does: the kernel would trap.
+// Throws on integer division by zero, like the CPU, because the kernel would trap.
 void check_divisor(at::ScalarType type, const Tensor& b) {
   if (!at::isIntegralType(type, true) || b.numel() == 0) return;
-  // Check the divisor in the computing dtype: 256 is 0 as uint8.
+  // Check the divisor in the computation dtype, because 256 is 0 as uint8.
   const Tensor as_used = b.device().is_cpu() ? b.to(type) : b;
   TORCH_CHECK(at::isFloatingType(b.scalar_type()) || as_used.all().item<bool>(), "ZeroDivisionError");
 }
@@ -59,7 +59,7 @@ bool div_mode(const Tensor& a, const Tensor& b, std::optional<std::string_view> 
 
 // ---- pow
 
-// Exponents that PyTorch's CPU kernels special-case, exactly where pow() rounds.
+// Exponents that PyTorch's CPU kernels compute exactly, where pow() would round.
 bool is_small(at::ScalarType type, const Scalar& exponent) {
   if (exponent.isComplex()) return false;
   const double e = exponent.toDouble();
@@ -98,7 +98,7 @@ bool pow_number(const Tensor& a, const Scalar& exponent, Tensor& out) {
   return arithmetic<kPow>(a, b, out);
 }
 
-// Contiguous for any layout of the exponent, as on the CPU.
+// A new output is contiguous for any layout of the exponent, like on the CPU.
 bool pow_of_number(const Scalar& base, const Tensor& exponent, Tensor& out) {
   const Tensor a = wrapped_number(base);
   const auto type = binary_compute_type(kPow, kernels<kPow>(), a, exponent);

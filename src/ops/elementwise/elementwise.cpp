@@ -14,19 +14,19 @@ namespace mpsx::ops {
 namespace {
 
 constexpr size_t kMaxOperands = 4;
-constexpr int64_t kMinTransposed = 1 << 15;  // elements that justify a separate launch
+constexpr int64_t kMinTransposed = 1 << 15;  // with fewer elements, a separate launch does not pay off
 
-// Converts out-of-range numbers to 1, for bool; check_holds has rejected them for other integers.
+// Saturates out-of-range numbers. This matters only for bool, because check_holds rejects them for other integer types.
 int64_t to_integer(double x) {
   constexpr double limit = 0x1p63;
   if (x >= -limit && x < limit) return int64_t(x);
   return x > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
 }
 
-// The imaginary part goes into slots that no complex operator uses (metal/elementwise/complex.h).
+// Stores the imaginary part in slots that no complex operator uses (metal/elementwise/complex.h).
 void set_scalar(ScalarParams& p, int k, const at::Scalar& s) {
   const auto z = s.isComplex() ? s.toComplexDouble() : c10::complex<double>(s.toDouble());
-  p.f[k] = float(z.real());  // overflows to infinity, as on the CPU
+  p.f[k] = float(z.real());  // overflows to infinity, like on the CPU
   if (s.isComplex()) p.f[k == 3 ? 2 : k + 1] = float(z.imag());
   p.i[k] = s.isFloatingPoint() ? to_integer(s.toDouble()) : s.isComplex() ? s.to<bool>() : s.to<int64_t>();
 }
@@ -44,7 +44,7 @@ Tensor wrapped_number(const at::Scalar& s) {
 }
 
 void check_holds(at::ScalarType type, const at::Scalar& s) {
-  if (at::isComplexType(type)) return;  // any number fits
+  if (at::isComplexType(type)) return;  // complex types can represent any number
   AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, type, "check_holds", [&] { (void)s.to<scalar_t>(); });
 }
 
@@ -56,12 +56,12 @@ ScalarParams scalar_params(const at::Scalar& a, const at::Scalar& b, Tag type) {
   return p;
 }
 
-// The operands of a launch, output first. Inputs may be swapped.
+// The operands of a launch, with the output first. Inputs may be swapped.
 struct ElementwiseKernels::Operands {
   Strided<kMaxOperands> loops;
   size_t count = 0;
   std::array<char*, kMaxOperands> data{};
-  std::array<int64_t, kMaxOperands> element{};  // bytes
+  std::array<int64_t, kMaxOperands> element{};  // in bytes
   std::array<bool, kMaxOperands> inlined{};
 
   void swap_inputs() {
@@ -70,7 +70,7 @@ struct ElementwiseKernels::Operands {
     std::swap(inlined[1], inlined[2]);
     std::swap(loops.strides[1], loops.strides[2]);
   }
-  // Kernels also load an inlined operand before selecting its value: point it to another operand of its type.
+  // Kernels load an inlined operand before they select its value, so point it to another operand of its type.
   void set_inlined_pointers() {
     for (size_t k = 1; k < count; ++k) {
       if (!inlined[k]) continue;
@@ -81,7 +81,7 @@ struct ElementwiseKernels::Operands {
     }
   }
   bool steps(size_t k, int64_t stride) const { return loops.inner(k) == stride; }
-  // The dimensions from `first` on, which may now coalesce.
+  // Returns the dimensions from `first` on, coalesced again where possible.
   Strided<kMaxOperands> dimensions(size_t first) const {
     Strided<kMaxOperands> result;
     for (size_t d = first; d < loops.rank(); ++d) {
@@ -91,8 +91,8 @@ struct ElementwiseKernels::Operands {
     }
     return result;
   }
-  // Copies an input that is contiguous across the output's rows into row order. A tiled transposition costs less than
-  // one memory sector per element. Returns the copy, or an undefined tensor if the input stays as it is.
+  // Copies an input that is contiguous across the output's rows into row order. A tiled transpose costs less than
+  // reading one memory sector per element. Returns the copy, or an undefined tensor if the input does not need one.
   Tensor transpose(size_t k, const at::TensorOptions& options) {
     Tensor rows;
     if (!steps(0, 1) || loops.inner(k) <= 1) return rows;
@@ -114,7 +114,7 @@ struct ElementwiseKernels::Operands {
     loops = dimensions(0);
     return rows;
   }
-  // Whether every input, but not the output, is constant along x.
+  // Returns whether every input is constant along x but the output is not.
   bool repeats_along_x() const {
     for (size_t k = 1; k < count; ++k)
       if (!steps(k, 0)) return false;
@@ -159,7 +159,7 @@ void ElementwiseKernels::run(at::TensorIteratorBase& iter, Tag tag, ScalarParams
     for (size_t k = 0; k < o.count; ++k) strides[k] = iter.strides(int(k))[size_t(d)] / o.element[k];
     o.loops.push(iter.shape()[size_t(d)], strides);
   }
-  std::array<Tensor, kMaxOperands> rows;  // keep the memory alive until the launch
+  std::array<Tensor, kMaxOperands> rows;  // keep the copies alive until the launch
   for (size_t k = 1; k < o.count; ++k)
     if (!o.inlined[k]) rows[k] = o.transpose(k, iter.tensor_base(int(k)).options());
   const ElementwiseKernels* kernels = this;

@@ -1,5 +1,5 @@
-// The launcher of every elementwise operator: at::TensorIterator plans shapes, dtypes and memory (broadcasting,
-// promotion, resizing and overlap checks are PyTorch's), and this class selects the kernel for the strides.
+// The launcher of all elementwise operators. at::TensorIterator plans shapes, dtypes and memory, so broadcasting,
+// promotion, resizing and overlap checks match PyTorch's. This class selects the kernel based on strides.
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -11,29 +11,29 @@
 
 namespace mpsx::ops {
 
-// A Python number as a tensor: 0-dim, on the CPU, and weak in type promotion.
+// Converts a Python number to a tensor: 0-dim, on the CPU, and weak in type promotion.
 Tensor wrapped_number(const at::Scalar& s);
 
-// Throws, with PyTorch's message, if `type` cannot represent a number, where PyTorch's kernels check it.
+// Throws PyTorch's error if `type` cannot represent a number. Call it where PyTorch's kernels check this.
 void check_holds(at::ScalarType type, const at::Scalar& s);
 
-// Scalar arguments a and b in both representations that kernels read, optionally rounded to half or bfloat.
+// Stores scalar arguments a and b both as float and as integer, optionally rounded to half or bfloat.
 ScalarParams scalar_params(const at::Scalar& a = 0, const at::Scalar& b = 0, Tag type = Tag::none);
 
 // The kernels of one operator, selected by operand strides (metal/elementwise/kernels.h).
 class ElementwiseKernels {
  public:
   enum class Order : uint8_t { FIXED, SWAPS };
-  // Whether a number passed as the last operand is first rounded to the element type. PyTorch's CPU kernels round every
-  // number except the last operand of a few operators.
+  // Whether a number passed as the last operand is rounded to the element type first. PyTorch's CPU kernels round all
+  // numbers except the last operand of a few operators.
   enum class Number : uint8_t { ROUNDED, EXACT, ALPHA };
   explicit ElementwiseKernels(const std::string& op, int inputs, Order order = Order::FIXED,
                               Number number = Number::ROUNDED);
-  // A binary operator that becomes another one if the operands are swapped (lt and gt).
+  // A binary operator that turns into another one when its operands are swapped, such as lt and gt.
   ElementwiseKernels(const std::string& op, const char* mirror);
 
-  // Runs over a built iterator: output 0, then the inputs, all in the kernel's element types. One input may be a 0-dim
-  // CPU tensor, passed by value. `tag`: the type in the kernel's name.
+  // Runs over a built iterator with the output first, then the inputs, all in the kernel's element types. One input may
+  // be a 0-dim CPU tensor, which is passed by value. `tag` is the type in the kernel's name.
   void run(at::TensorIteratorBase& iter, Tag tag, ScalarParams scalars) const;
   bool has(Tag tag) const { return strided_.has(tag); }
 
@@ -48,19 +48,19 @@ class ElementwiseKernels {
   std::unique_ptr<ElementwiseKernels> mirror_;
 };
 
-// The grid of a kernel that loops over rows. `element`: the size in bytes of the largest vectorized type, 0 without
-// vectors; `first`: the address of each operand's first row.
+// Sets the grid of a kernel that loops over rows. `element` is the size in bytes of the largest vectorized type, or 0
+// without vectors. `first` has the address of each operand's first row.
 template <typename Params, size_t N>
 Launch& over_rows(Launch& launch, Params& p, size_t element, const std::array<const void*, N>& first) {
   uint64_t bits = 0;
   for (size_t k = 0; k < N; ++k)
-    if (p.stride[k][0])  // otherwise one element for the whole row
+    if (p.stride[k][0])  // otherwise the operand has one element for the whole row
       bits |= runtime::address_of(first[k]) | uint64_t(p.stride[k][1] | p.stride[k][2] | p.stride[k][3]) * element;
   p.packed = element > 0 && runtime::is_vector_aligned(bits);
   return launch.over(p.size[0], element, p.size[1], uint64_t(p.size[2]) * p.size[3]);
 }
 
-// The element types that a table row is instantiated for, like MPSX_FOR_* in metal/lib/instantiate.h.
+// The element types that a table row is instantiated for. Matches MPSX_FOR_* in metal/lib/instantiate.h.
 enum class Types : uint8_t { FLOAT, INT, REAL, BITS, ALL };
 constexpr bool covers(Types types, Tag tag) {
   const bool f = is_float_tag(tag), b = tag == Tag::b8, i = !f && !b && tag < Tag::b8;
@@ -74,8 +74,8 @@ constexpr bool covers(Types types, Tag tag) {
   return false;
 }
 
-// Converts an input to `common` on this device, or leaves a 0-dim CPU tensor, which is passed by value, as it is.
-// Borrows if possible: a second reference to a tensor that Python holds takes the interpreter lock.
+// Converts an input to `common` on this device. Returns a 0-dim CPU tensor unchanged, because it is passed by value.
+// Borrows if possible, because another reference to a tensor that Python holds would take the interpreter lock.
 c10::MaybeOwned<Tensor> to_common(const Tensor& t, at::ScalarType common);
 
 }  // namespace mpsx::ops

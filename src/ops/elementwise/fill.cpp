@@ -19,9 +19,9 @@
 namespace mpsx::ops {
 namespace {
 
-// The bytes of an element.
+// The bytes of one element.
 struct Pattern {
-  Tag tag = Tag::none;  // the integer type of the same size
+  Tag tag = Tag::none;  // integer type of the same size
   alignas(8) unsigned char bytes[8] = {};
 };
 template <typename T>
@@ -31,7 +31,7 @@ Pattern pattern(Tag tag, T value) {
   std::memcpy(p.bytes, &value, sizeof(T));
   return p;
 }
-// `checked`: overflow of a half type is an error instead of infinity.
+// With `checked`, throws if a half type overflows, instead of returning infinity.
 Pattern pattern(at::ScalarType type, const at::Scalar& s, bool checked) {
   switch (type) {
     case at::kFloat: return pattern(Tag::i32, s.to<float>());
@@ -64,7 +64,7 @@ void launch_fill(const Tensor& self, const Pattern& value) {
 }
 
 bool fill_number(Tensor& self, const at::Scalar& value) {
-  // torch passes the number in `x[i] = 1e5` and `where(c, x, 1e5)` as a 0-dim tensor.
+  // In `x[i] = 1e5` and `where(c, x, 1e5)`, torch passes the number as a 0-dim tensor.
   const bool checked = self.dim() > 0 || value.isComplex();
   const Pattern p = is_plain(self) ? pattern(self.scalar_type(), value, checked) : Pattern{};
   if (p.tag == Tag::none) return false;
@@ -86,7 +86,7 @@ bool zero(Tensor& self) {
   return true;
 }
 
-// Zero tensors without memory, which autograd uses for zero gradients.
+// Creates ZeroTensors, which have no memory. Autograd uses them for zero gradients.
 Tensor efficient_zeros(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
                        std::optional<at::Device> device, std::optional<bool>) {
   at::native::ZeroTensorAllocator allocator(c10::device_or_default(device));
@@ -95,7 +95,7 @@ Tensor efficient_zeros(at::IntArrayRef size, std::optional<at::ScalarType> dtype
   return at::detail::empty_generic(size, &allocator, keys, c10::dtype_or_default(dtype), std::nullopt);
 }
 
-// Fills `out` with a sequence; `p` has the first index.
+// Fills `out` with a sequence, where `p` contains the first index.
 template <typename Params>
 void launch_sequence(const KernelSet& kernels, const Tensor& out, Params& p) {
   constexpr int64_t kMost = int64_t(1) << 30;
@@ -119,14 +119,14 @@ bool has_arange(const Tensor& out) {
   return is_plain(out) && tag_of(out) != Tag::none && arange_kernels().has(tag_of(out));
 }
 
-// Throws unless the number of steps of size `d` from `a` to `b` fits an int64.
+// Throws unless the number of steps of size `d` from `a` to `b` fits in an int64.
 void check_steps(double a, double b, double d) {
   TORCH_CHECK((b - a) / d < double(std::numeric_limits<int64_t>::max()), "invalid size, possible overflow?");
 }
 
 bool arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
   if (!has_arange(out)) return false;
-  // As on the CPU, integer outputs count in integers; only int64 also divides in integers.
+  // Like on the CPU, integer outputs count in integers, but only int64 also divides in integers.
   const bool whole = at::isIntegralType(out.scalar_type(), false);
   const bool integral = out.scalar_type() == at::kLong ||
                         (!whole && start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false));
@@ -165,7 +165,7 @@ bool arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& st
   return true;
 }
 
-// Includes both ends.
+// The range includes both ends.
 bool range(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
   if (!has_arange(out)) return false;
   const double a = start.toDouble(), b = end.toDouble(), d = step.toDouble();
@@ -198,7 +198,7 @@ bool has_integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_
 void integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, Tensor& out) {
   check_holds(out.scalar_type(), start);
   check_holds(out.scalar_type(), end);
-  // A negative end of an unsigned sequence first wraps around, like PyTorch's conversions.
+  // For an unsigned sequence, a negative end wraps around first, as in PyTorch's conversions.
   const auto as_element = [&](const at::Scalar& s) {
     return out.scalar_type() == at::kByte ? int64_t(uint8_t(s.to<int64_t>())) : s.to<int64_t>();
   };
@@ -215,7 +215,7 @@ bool linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, Ten
   static const KernelSet kernels("linspace");
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (out.numel() != steps) out.resize_({steps});
-  if (steps == 0) return true;  // even with invalid ends
+  if (steps == 0) return true;  // even if the ends are invalid
   if (steps == 1) return out.fill_(start), true;
   const Tag tag = tag_of(out);
   if (has_integer_linspace(start, end, steps, out)) return integer_linspace(start, end, steps, out), true;

@@ -22,7 +22,7 @@ Tensor gate(const ElementwiseKernels& kernels, const Tensor& first, const Tensor
   return iter.output();
 }
 
-// The halves of a tensor along a dimension.
+// The two halves of a tensor along a dimension.
 struct GluHalves {
   int64_t dim, size;
 
@@ -48,7 +48,7 @@ bool glu(const Tensor& self, int64_t dim, Tensor& out) {
   if (!out.defined()) out = result;
   return true;
 }
-// For y = a s(b): dy/da = s(b) and dy/db = a s'(b).
+// For y = a * sigmoid(b): dy/da = sigmoid(b) and dy/db = a * sigmoid'(b).
 bool glu_backward(const Tensor& grad, const Tensor& self, int64_t dim, Tensor& grad_input) {
   static const ElementwiseKernels of_second("glu_gate_backward", 3);
   if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||
@@ -80,7 +80,7 @@ std::optional<Pair> prelu_backward(const Tensor& grad, const Tensor& self, const
   return Pair{at::where(positive, grad, at::mul(grad, weight)), at::mul(grad, self).masked_fill_(positive, 0)};
 }
 
-// Multiplies each negative element by a random slope, saved in `noise` for the backward.
+// Multiplies each negative element by a random slope, which `noise` saves for the backward pass.
 bool rrelu(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
            std::optional<at::Generator> generator, Tensor& out) {
   if (!has_float_kernel(self) || !is_plain(noise)) return false;

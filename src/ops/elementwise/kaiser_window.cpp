@@ -1,4 +1,5 @@
-// kaiser_window: torch's own operator fills in the positions and calls the device's DispatchStub for the weights.
+// kaiser_window. torch's operator writes the sample positions and calls the device's DispatchStub to compute the
+// window.
 #include <ATen/TensorIterator.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/UnaryOps.h>

@@ -1,5 +1,5 @@
-// The fused cells of nn.LSTM and nn.GRU, which torch calls on accelerators, composed of elementwise kernels. Formulas:
-// aten/src/ATen/native/cuda/RNN.cu.
+// The fused cells of nn.LSTM and nn.GRU, which torch calls on accelerators, composed of elementwise kernels. The
+// formulas follow aten/src/ATen/native/cuda/RNN.cu.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/addcmul.h>
 #include <ATen/ops/cat.h>
@@ -18,7 +18,7 @@ using MaybeTensor = std::optional<Tensor>;
 
 Tensor biased(const Tensor& gates, const MaybeTensor& bias) { return bias && bias->defined() ? gates + *bias : gates; }
 
-// workspace: the activated gates i, f, g, o.
+// The workspace holds the activated gates i, f, g and o.
 std::tuple<Tensor, Tensor, Tensor> lstm(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx,
                                         const MaybeTensor& input_bias, const MaybeTensor& hidden_bias) {
   backend::check_same_device("_thnn_fused_lstm_cell", {&input_gates, &hidden_gates, &cx});
@@ -44,7 +44,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward(const MaybeTensor& grad_hy, con
   return {grad_gates, gc * f, has_bias ? grad_gates.sum(0) : Tensor()};
 }
 
-// workspace: reset, update, new, hx, and the hidden part of new.
+// The workspace holds the reset, update and new gates, hx, and the hidden part of the new gate.
 std::tuple<Tensor, Tensor> gru(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx,
                                const MaybeTensor& input_bias, const MaybeTensor& hidden_bias) {
   backend::check_same_device("_thnn_fused_gru_cell", {&input_gates, &hidden_gates, &hx});

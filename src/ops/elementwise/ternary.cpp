@@ -19,7 +19,7 @@ using at::Scalar;
 bool run_ternary(const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a, Tensor b, const Tensor& c,
                  const ScalarParams& s, Tensor& out, bool condition) {
   if (!accepts(out, type)) return false;
-  if (b.device().is_cpu() && c.device().is_cpu()) b = b.to(a.device(), type);  // a kernel takes one number
+  if (b.device().is_cpu() && c.device().is_cpu()) b = b.to(a.device(), type);  // kernels take at most one number
   const auto x = condition ? c10::MaybeOwned<Tensor>::borrowed(a) : to_common(a, type);
   const auto y = to_common(b, type), z = to_common(c, type);
   at::TensorIterator iter = at::TensorIteratorConfig()
@@ -40,7 +40,7 @@ bool is_operand(const Tensor& t) { return is_plain(t) || (t.device().is_cpu() &&
 
 namespace {
 
-// `condition` is bool.
+// `condition` must be bool.
 bool select(at::ScalarType type, const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out) {
   static const ElementwiseKernels kernels("where", 3);
   if (type != at::kComplexFloat) return run_ternary(kernels, type, condition, a, b, ScalarParams{}, out, true);
@@ -57,7 +57,7 @@ bool where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& ou
   return tag_of(type) != Tag::none && select(type, condition, a, b, out);
 }
 
-// A new output is contiguous for any layout of self, as on the CPU.
+// Like on the CPU, a new output is contiguous for any layout of self.
 bool fill_masked(const Tensor& self, const Tensor& mask, const Tensor& value, Tensor& out) {
   const bool in_place = out.is_same(self);
   if (value.device().is_cpu() && self.scalar_type() == at::kBool && value.scalar_type() != at::kBool)
@@ -74,7 +74,7 @@ bool has_masked_fill(const Tensor& self, const Tensor& mask, const Tensor& out) 
 }
 bool masked_fill_number(const Tensor& self, const Tensor& mask, const Scalar& value, Tensor& out) {
   if (!has_masked_fill(self, mask, out)) return false;
-  if (out.is_same(self) && at::has_internal_overlap(self) == at::MemOverlap::Yes)  // the CPU still allows it
+  if (out.is_same(self) && at::has_internal_overlap(self) == at::MemOverlap::Yes)  // the CPU still allows this
     return fall_back<Tensor>("masked_fill_.Scalar", self, mask, value), true;
   check_holds(self.scalar_type(), value);
   return fill_masked(self, mask, wrapped_number(value), out);

@@ -1,4 +1,4 @@
-// Launchers and registration of every operator in unary.def, and of the unary operators in special.def.
+// Launches and registers every operator in unary.def and the unary operators in special.def.
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -35,7 +35,7 @@ consteval size_t unary_row(std::string_view name) {
   return i;
 }
 
-// Operators with real outputs for complex inputs: modulus and angle.
+// Operators with real outputs for complex inputs: abs and angle.
 struct ComplexRow {
   std::string_view name, result;
 };
@@ -72,12 +72,12 @@ bool run_unary(const Tensor& self, Tensor& out) {
     constexpr std::string_view name = row.name;
     constexpr bool tells_sign = name == "isposinf" || name == "isneginf" || name == "signbit";
     TORCH_CHECK(!tells_sign, name, " does not support non-boolean outputs.");
-    // Operators that map integers to integers only return the input's dtype.
+    // Operators that map integers to integers support only the input's dtype as output.
     const bool casts = (row.types == Types::FLOAT && name != "frac") || row.result == Result::BOOL || real;
     TORCH_CHECK(casts, "Found dtype ", out.scalar_type(), " but expected ", result);
     return false;
   }
-  // The CPU resizes the real output of a complex input to contiguous strides, unlike TensorIterator.
+  // Unlike TensorIterator, the CPU resizes the real output of a complex input to contiguous strides.
   if (real && out.defined()) allocate_or_resize(out, self.sizes(), out.options());
   const auto input = to_common(self, type);
   auto config = at::TensorIteratorConfig();
@@ -100,7 +100,8 @@ bool unary<unary_row("angle")>(const Tensor& self, Tensor& out) {
     out = at::empty(self.sizes(), self.options().dtype(at::kFloat));
   return run_unary<unary_row("angle")>(self, out);
 }
-// torch.amp.GradScaler inverts its scale in float64, for which there are no kernels: invert single elements here.
+// torch.amp.GradScaler inverts its scale in float64, for which we have no kernels. Invert single elements on the CPU
+// here.
 template <>
 bool unary<unary_row("reciprocal")>(const Tensor& self, Tensor& out) {
   if (self.scalar_type() != at::kDouble || self.numel() != 1 || !is_plain(self))
