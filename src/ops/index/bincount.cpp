@@ -1,4 +1,4 @@
-// Launchers of metal/index/bincount.metal: bincount and histc.
+// Launches metal/index/bincount.metal: bincount and histc.
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/floor_divide.h>
 #include <ATen/ops/ones.h>
@@ -16,7 +16,7 @@ namespace {
 
 using at::Scalar;
 
-// Launches a kernel that counts the elements of `x`, which has fewer than 2^32.
+// Launches a kernel that counts the elements of `x` per bin. `x` must have fewer than 2^32 elements.
 Tensor count_bins(const KernelSet& kernels, Tag tag, const Tensor& x, const HistogramParams& p) {
   const Tensor bins = at::zeros({int64_t(p.bins)}, x.options().dtype(at::kInt));
   Launch(kernels.get(tag))
@@ -29,7 +29,7 @@ Tensor count_bins(const KernelSet& kernels, Tag tag, const Tensor& x, const Hist
   return bins;
 }
 
-// Counts each nonnegative integer, or sums their weights.
+// Counts each nonnegative integer, or sums its weights.
 std::optional<Tensor> bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_t least) {
   static const KernelSet kernels("bincount");
   const bool weighted = weights && weights->defined() && weights->numel() > 0;
@@ -54,16 +54,16 @@ std::optional<Tensor> bincount(const Tensor& self, const std::optional<Tensor>& 
   return at::zeros({bins}, each.options()).scatter_add_(0, self.to(at::kLong), each);
 }
 
-// Counts integers in `bins` equal parts of [low, high] without rounding, like CUDA; the CPU has no integer histc.
+// Counts integers in `bins` equal parts of [low, high] without rounding, like CUDA. The CPU does not support integers.
 Tensor histc_of_whole(const Tensor& self, int64_t bins, int64_t low, int64_t high) {
   static const KernelSet kernels("bincount");
   const Tensor x = self.to(at::kLong).contiguous();
   const Tensor part = x.sub(low).mul_(bins).floor_divide_(high - low).clamp_max_(bins - 1);
-  part.masked_fill_(x.lt(low).logical_or_(x.gt(high)), bins);  // a bin that is dropped
+  part.masked_fill_(x.lt(low).logical_or_(x.gt(high)), bins);  // an extra bin, dropped below
   return count_bins(kernels, Tag::none, part, {uint32_t(self.numel()), uint32_t(bins), 0, 0});
 }
 
-// Counts the elements in `bins` equal parts of [low, high], and ignores those outside.
+// Counts the elements in `bins` equal parts of [low, high] and ignores elements outside.
 bool histc(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& high, Tensor& out) {
   static const KernelSet kernels("histc");
   const bool whole = is_plain(self) && at::isIntegralType(self.scalar_type(), false);

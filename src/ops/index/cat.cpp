@@ -1,4 +1,4 @@
-// cat, which stack uses: copies each input into a slice of the output.
+// cat, which stack also uses: copies each input into a slice of the output.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/cat_meta.h>
 #include <ATen/ops/empty.h>
@@ -15,7 +15,7 @@
 namespace mpsx::ops {
 namespace {
 
-// PyTorch skips empty 1-D inputs, regardless of the other shapes.
+// PyTorch skips empty 1-D inputs, whatever the shapes of the other inputs.
 bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 
 // Copies one input to `offset` along `dim` of the output.
@@ -37,8 +37,8 @@ void fill(const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
   }
 }
 
-// Returns the output sizes if the tensors differ only in `dim`, since PyTorch's own checks cost more than a small copy.
-// From four dimensions on those checks also choose a memory format: returns nullopt to use them.
+// Returns the output sizes if the tensors differ only in `dim`. PyTorch's own checks would cost more than a small copy.
+// For four or more dimensions those checks also choose a memory format, so returns nullopt to request them.
 std::optional<at::DimVector> plain_sizes(const at::ITensorListRef& tensors, int64_t& dim) {
   if (tensors.size() == 0) return std::nullopt;
   const Tensor& first = tensors.front();

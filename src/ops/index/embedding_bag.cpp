@@ -1,4 +1,4 @@
-// embedding_bag; its gradients are those of an embedding, with one gradient row per index.
+// embedding_bag. Its gradients are those of an embedding, with one gradient row per index.
 #include <ATen/ops/_embedding_bag_sparse_backward.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding_dense_backward.h>
@@ -67,7 +67,7 @@ std::optional<Four> embedding_bag(const Tensor& weight, const Tensor& indices_, 
   TORCH_CHECK(indices.size(0) <= int64_t(UINT32_MAX) && width <= int64_t(UINT32_MAX) && bags < int64_t(UINT32_MAX) &&
                   table.size(0) <= INT32_MAX,
               "embedding_bag: expected sizes below 2^31");
-  // The bag of each index, for the gradient: the last one that starts at or before it.
+  // The bag that contains each index, for the backward pass: the last bag that starts at or before the index.
   Tensor bag_of = at::empty({0}, indices.options());
   if (!FORWARD_ONLY && bags == 0) bag_of = at::zeros(indices.sizes(), indices.options());
   if (!FORWARD_ONLY && bags > 0) {
@@ -107,7 +107,7 @@ std::optional<Tensor> dense_backward(const Tensor& grad, const Tensor& indices, 
     const Tensor of_bags = at::mul(grad, sizes.gt(0).unsqueeze(1));  // an empty bag has no maximum
     return at::zeros({rows, grad.size(1)}, grad.options()).scatter_add_(0, maxima.to(at::kLong), of_bags);
   }
-  // Stay in float to the end, to round halves once.
+  // Compute in float until the end, to round half types only once.
   Tensor rows_of = grad.to(at::kFloat);
   if (mode == kMean) rows_of = rows_of.div(sizes.clamp_min(1).unsqueeze(1));
   rows_of = rows_of.index_select(0, bag_of);

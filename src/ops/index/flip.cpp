@@ -20,7 +20,7 @@ std::optional<Tensor> flip(const Tensor& self, at::IntArrayRef dims) {
   const auto flipped = at::dim_list_to_bitset(dims, self.dim());
   const Tensor out = at::empty_like(self, at::MemoryFormat::Preserve);
   if (out.numel() == 0) return out;
-  // Read the input backwards with negative strides.
+  // Read the input backwards, using negative strides.
   at::DimVector strides(self.strides().begin(), self.strides().end());
   int64_t start = 0;
   for (int64_t d = 0; d < self.dim(); ++d) {
@@ -55,7 +55,7 @@ template <typename Meta, bool UPPER>
 bool triangle(const Tensor& self, int64_t diagonal, Tensor& result) {
   static const KernelSet kernel("triangle");
   if (!is_bitwise_copyable(self)) return false;
-  if (result.is_same(self) && at::has_internal_overlap(self) == at::MemOverlap::Yes)  // the CPU still allows it
+  if (result.is_same(self) && at::has_internal_overlap(self) == at::MemOverlap::Yes)  // the CPU still allows this
     return fall_back<Tensor>(UPPER ? "triu_" : "tril_", self, diagonal), true;
   Structured<Meta> outputs(result);
   outputs.meta(self, diagonal);

@@ -1,4 +1,4 @@
-// Indexing by tensors (index.Tensor, index_put): combines several index tensors into one flat index, then moves rows.
+// Indexing by tensors (index.Tensor, index_put): combines all index tensors into one flat index, then moves rows.
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -30,22 +30,23 @@ std::string shapes(const std::vector<Tensor>& tensors) {
   return text.str();
 }
 
-// self[indices] as rows: self viewed as (outer, size, row), where `size` covers all indexed dimensions.
+// Plans self[indices] as a selection of rows from self viewed as (outer, size, row). `size` spans all indexed
+// dimensions.
 struct Plan {
-  Tensor self;                  // with the indexed dimensions adjacent
+  Tensor self;                  // permuted so that the indexed dimensions are adjacent
   std::vector<Tensor> indices;  // one per dimension; undefined for a full slice
   size_t first = 0;             // the first indexed dimension
   at::DimVector broadcast;      // the broadcast shape of the indices
-  Tensor index;                 // contiguous flat indices, checked
+  Tensor index;                 // contiguous flat indices, already checked
   int64_t outer = 1, size = 1, row = 1;
   bool negative = false;  // indices may be negative
-  at::DimVector shape;    // of the output
+  at::DimVector shape;    // shape of the output
 
   Plan(const char* op, const Tensor& tensor, const Indices& given);
   Tensor result() const;
 };
 
-// A new output, whose dimension order follows self and the indices, as with torch's iterator.
+// Allocates an output whose dimension order follows self and the indices, like torch's iterator.
 Tensor Plan::result() const {
   const auto dense = [](const Tensor& t) { return !t.defined() || t.is_contiguous(); };
   if (dense(self) && std::all_of(indices.begin(), indices.end(), dense)) return at::empty(shape, self.options());
@@ -98,7 +99,7 @@ Plan::Plan(const char* op, const Tensor& tensor, const Indices& given) : self(te
                       "index is out of bounds for dimension with size 0");
   for (size_t d = first; d < last; ++d)
     check_index(op, dense_index(indices[d]), self.size(int64_t(d)), int64_t(d), true);
-  // Combines all index tensors into one flat index.
+  // Combine all index tensors into one flat index.
   if (last - first == 1) {
     index = dense_index(indices[first]).flatten();
     negative = true;
@@ -167,7 +168,7 @@ bool can_put(const Tensor& self, bool accumulate) {
   return is_bitwise_copyable(self) && (!accumulate || tag_of(self) != Tag::none);
 }
 
-// Fills where a single mask over the leading dimensions is true.
+// Fills the elements selected by a single mask over the leading dimensions.
 bool fill_by_mask(Tensor& self, const Indices& indices, const Tensor& value) {
   if (value.numel() != 1 || indices.size() != 1) return false;
   const std::optional<Tensor> first = indices.get(0);
@@ -203,7 +204,7 @@ bool index_put(Tensor& self, const Indices& indices, const Tensor& value, bool a
   if (!any_index(self, indices) || !can_put(self, accumulate)) return false;
   TORCH_CHECK(value.device() == self.device() || (value.device().is_cpu() && value.dim() == 0),
               "expected values to be on ", self.device(), " like self, got ", value.device());
-  if (at::has_internal_overlap(self) == at::MemOverlap::Yes) return false;  // deprecated: the CPU warns and does it
+  if (at::has_internal_overlap(self) == at::MemOverlap::Yes) return false;  // deprecated, but the CPU warns and runs
   if (!accumulate && fill_by_mask(self, indices, value)) return true;
   at::assert_no_overlap(self, value);
   for (const std::optional<Tensor>& index : indices)
@@ -221,7 +222,7 @@ bool index_put(Tensor& self, const Indices& indices, const Tensor& value, bool a
   if (accumulate) {
     add_rows(target, 1, plan.index, source, plan.negative);
   } else if (at::globalContext().deterministicAlgorithms()) {
-    // Write in index order: of several values for one element, the last one wins.
+    // Write in index order, so the last of several values for the same element wins.
     scatter_along(Scatter::set, {target, expand_index(plan.index, target, 1), source}, 1, plan.negative);
   } else {
     put_rows(target, plan, source);

@@ -1,4 +1,4 @@
-// index_add, index_copy and index_fill: one index for all slices along a dimension.
+// index_add, index_copy and index_fill: apply one index to all slices along a dimension.
 #include "ops/index/index_add.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -26,12 +26,13 @@ namespace mpsx::ops {
 
 void add_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, bool negative) {
   if (index.numel() == 0 || source.numel() == 0) return;
-  if (self.is_complex()) {  // view as real, with a last dimension of two
+  if (self.is_complex()) {  // view as real, with a last dimension of 2
     const auto halves = [](const Tensor& t) { return at::view_as_real(t.dim() == 0 ? t.unsqueeze(0) : t); };
     return add_rows(halves(self), dim, index, halves(source), negative);
   }
   const int64_t size = self.dim() ? self.size(dim) : 1, lines = self.numel() / std::max<int64_t>(size, 1);
-  // Half types are rounded once: by segments, or in a float copy of self, which may be larger than the source.
+  // Round half types only once: either sum by segments, or accumulate in a float copy of self, which may be larger than
+  // the source.
   const bool half = self.scalar_type() == at::kHalf || self.scalar_type() == at::kBFloat16;
   const bool by_segments = self.is_contiguous() && fits_segments(index.numel(), size) &&
                            (should_sort_index(lines) || (half && self.numel() > source.numel()));
@@ -70,7 +71,7 @@ void check_device(const char* op, const Tensor& self, const Tensor& index, const
               index.device(), " and ", source.device());
 }
 
-// source * alpha, with alpha cast to the source's dtype like in the CPU's kernel.
+// Computes source * alpha. Like the CPU kernel, casts alpha to the source's dtype.
 Tensor scaled(const Tensor& source, const at::Scalar& alpha) {
   const at::ScalarType type = source.scalar_type();
   check_holds(type, alpha);
@@ -83,7 +84,7 @@ bool index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
                Tensor& out) {
   if (!can_add(self) || !is_plain(source)) return false;
   check_device("index_add", self, index, source);
-  if (!out.defined()) out = at::empty({0}, self.options());  // the checks read the output before creating it
+  if (!out.defined()) out = at::empty({0}, self.options());  // the checks read the output before they create it
   Structured<at::meta::structured_index_add> outputs(out);
   const int64_t d = outputs.meta(self, dim, index, source, alpha).dim;
   const Tensor &result = outputs.result(), where = dense_index(index);
@@ -102,7 +103,7 @@ bool index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tens
   check_index("index_copy", where, self.dim() ? self.size(d) : 1, d, false);
   if (!result.is_same(self)) result.copy_(self);
   if (where.numel() > 0 && result.dim() == 0) {
-    result.copy_(source.reshape(-1).select(0, -1));  // a 0-dim self has a single element
+    result.copy_(source.reshape(-1).select(0, -1));  // a 0-dim self has one element
   } else if (where.numel() > 0) {
     // A 1-dim self accepts a 0-dim source.
     const Tensor from = source.dim() == result.dim() ? source : source.reshape(expand_index(where, result, d).sizes());
@@ -126,7 +127,7 @@ bool fill_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
   const Tensor where = dense_index(index);
   check_index("index_fill_", where, self.dim() ? self.size(d) : 1, d, true);
   if (where.numel() > 0 && self.dim() == 0)
-    self.fill_(value);  // a 0-dim self has a single element
+    self.fill_(value);  // a 0-dim self has one element
   else if (where.numel() > 0 && self.numel() > 0)
     scatter_along(Scatter::set, {self, expand_index(where, self, d), value.to(self.options()), true}, d, true);
   return true;

@@ -9,7 +9,7 @@
 namespace mpsx::ops {
 namespace {
 
-// Compares with every test element if there are few of them, and searches the sorted ones otherwise.
+// Compares with every test element if there are only a few. Otherwise sorts the test elements and searches them.
 bool isin(const Tensor& elements, const Tensor& tests, bool assume_unique, bool invert, Tensor& out) {
   constexpr int64_t kFew = 8;
   const bool sortable = elements.scalar_type() == tests.scalar_type() && elements.scalar_type() != at::kBool;
@@ -23,7 +23,7 @@ bool isin(const Tensor& elements, const Tensor& tests, bool assume_unique, bool 
     const Tensor found = elements.unsqueeze(-1).eq(tests.flatten()).any(-1);
     result.copy_(invert ? found.logical_not() : found);
   } else {
-    // Sort NaN, which equals nothing, before the numbers: the search then never ends on it.
+    // Sort NaN first, so that the search never ends on it. NaN equals nothing.
     const Tensor sorted = at::isFloatingType(tests.scalar_type())
                               ? std::get<0>(tests.flatten().neg().sort()).neg().flip(0)
                               : std::get<0>(tests.flatten().sort());

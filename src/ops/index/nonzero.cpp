@@ -1,4 +1,5 @@
-// nonzero, masked_select and operators built from nonzero. Output sizes depend on the data: the CPU waits for a count.
+// nonzero, masked_select and operators built on nonzero. The output size depends on the data, so the CPU waits for a
+// count.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/cat.h>
@@ -16,7 +17,7 @@
 namespace mpsx::ops {
 namespace {
 
-constexpr int64_t kMaxDims = 16;  // size[] of NonzeroParams
+constexpr int64_t kMaxDims = 16;  // length of size[] in NonzeroParams
 constexpr int64_t kLeastChunk = 1024, kMostChunks = 65536;
 
 bool has_kernel(const Tensor& self) {
@@ -24,8 +25,8 @@ bool has_kernel(const Tensor& self) {
   return is_plain(self) && tag != Tag::none && tag != Tag::c64 && self.dim() <= kMaxDims;
 }
 
-// Counts nonzero elements; `make` allocates the output for the total; then writes `dims` coordinates per element, or
-// flat indices if dims is 1.
+// Counts the nonzero elements and calls `make` to allocate the output for that many. Then writes `dims` coordinates per
+// element, or flat indices if dims is 1.
 template <typename Make>
 void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
   static const KernelSet count("nonzero_count"), scan("nonzero_scan"), fill("nonzero_fill");
@@ -66,7 +67,7 @@ void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
       .run();
 }
 
-// The output is stored dimension by dimension, as on the CPU, since indexing reads one dimension at a time.
+// Like on the CPU, stores the output dimension by dimension, because indexing reads one dimension at a time.
 bool nonzero(const Tensor& self, Tensor& out) {
   if (self.scalar_type() == at::kComplexFloat && is_plain(self)) return nonzero(self.ne(0), out);
   if (!has_kernel(self)) return false;
@@ -125,7 +126,7 @@ bool nonzero_static(const Tensor& numbers, int64_t size, int64_t fill, Tensor& o
   return return_or_copy("nonzero_static", at::cat({found, rest}), out);
 }
 
-// The coordinates of the elements of a triangle.
+// Returns the coordinates of the elements in a triangle.
 template <bool LOWER>
 Tensor triangle_indices(int64_t rows, int64_t columns, int64_t offset, std::optional<at::ScalarType> type,
                         std::optional<at::Layout> layout, std::optional<at::Device> device,

@@ -1,4 +1,4 @@
-// Scatter with a deterministic order.
+// Deterministic scatter.
 #pragma once
 
 #include "index/params.h"
@@ -8,15 +8,16 @@ namespace mpsx::ops {
 
 enum class Scatter : uint8_t { set, add, prod, amax, amin };
 
-// The operands of a scatter, with one stride per dimension of the index.
+// The operands of a scatter. Each has one stride per dimension of the index.
 struct ScatterOperands {
   Tensor self;    // output
-  Tensor index;   // 64 bits; expanded if one index serves many rows
+  Tensor index;   // int64; expanded if one index applies to many rows
   Tensor source;  // has self's dtype and at least the index's shape, or is a single element (`value`)
   bool value = false;
 };
 
-// self[…][index[…]][…] = (or op=) source[…], along `dim`; the index has been checked. Returns false without a kernel.
+// Computes self[…][index[…]][…] = (or op=) source[…] along `dim`. The caller has checked the index. Returns false if no
+// kernel supports the operation.
 bool scatter_along(Scatter op, const ScatterOperands& operands, int64_t dim, bool negative);
 
 }  // namespace mpsx::ops

@@ -1,4 +1,4 @@
-// Row sums by key, and embedding_dense_backward.
+// Sums rows by key, for embedding_dense_backward and others.
 #include "ops/index/segment.h"
 
 #include <ATen/TensorUtils.h>
@@ -15,15 +15,16 @@
 namespace mpsx::ops {
 namespace {
 
-constexpr uint64_t kGroupBytes = 1024;  // of rows per threadgroup
+constexpr uint64_t kGroupBytes = 1024;  // bytes of rows per threadgroup
 
 struct Order {
   Tensor keys, rows;
 };
 
-// Sorts an index stably by value. Kernels may run before an out-of-range index is reported, so clamp the values.
+// Sorts an index stably by value. A kernel may run before an out-of-range index is reported, so wraps values into
+// range.
 Order order_by(const Tensor& index, int64_t size) {
-  // The sort takes one pass per byte of a key: use the narrowest type.
+  // The sort takes one pass per byte of the key, so use the narrowest type.
   const auto type = size <= 1 << 7 ? at::kChar : size <= 1 << 15 ? at::kShort : at::kInt;
   const auto [keys, rows] = at::sort(at::remainder(index.flatten(), size).to(type), /*stable=*/true, 0, false);
   return {keys.to(at::kInt), rows};

@@ -1,4 +1,4 @@
-// Row sums by key.
+// Sums rows by key.
 #pragma once
 
 #include "index/params.h"
@@ -6,20 +6,20 @@
 
 namespace mpsx::ops {
 
-// out[o][index[k]][:] += in[o][k][:] for every k in order, accumulating rows with the same index in the compute type
-// before rounding. `index` is contiguous and checked, its negative elements count from `size` (below 2^32), and `in` is
-// dense. `p` has outer, pitch, padding, by_frequency and add; if `add` is false, rows that are not indexed stay
-// unchanged.
+// Computes out[o][index[k]][:] += in[o][k][:] for every k in order. Accumulates rows with the same index in the compute
+// type before rounding. `index` must be contiguous and checked, and its negative elements count from `size`, which must
+// be below 2^32. `in` must be dense. The caller sets outer, pitch, padding, by_frequency and add in `p`. If `add` is
+// false, rows that are not indexed stay unchanged.
 void launch_segment_sum(const Tensor& out, const Tensor& in, const Tensor& index, int64_t size, int64_t outer,
                         int64_t row, SegmentParams p);
 
-// Whether launch_segment_sum supports an index of `count` elements below `size`.
+// Returns whether launch_segment_sum supports an index of `count` elements below `size`.
 inline bool fits_segments(int64_t count, int64_t size) {
   return size < int64_t(UINT32_MAX) && count < int64_t(UINT32_MAX);
 }
 
-// Whether sorting the index makes sums over `lines` rows faster. Without it one thread sums each row in index order;
-// sorting costs about as much as eight rows, and spreads the work over all threads.
+// Returns whether sorting the index speeds up sums over `lines` rows. Without sorting, one thread sums each row in
+// index order. Sorting costs about as much as eight rows and spreads the work over all threads.
 inline bool should_sort_index(int64_t lines) { return lines + 8 < runtime::target_resident_threads(); }
 
 }  // namespace mpsx::ops

@@ -1,4 +1,5 @@
-// unique and unique_consecutive of all elements, and code shared with unique_dim: runs of equal adjacent elements.
+// unique and unique_consecutive over all elements, and code shared with unique_dim: finds runs of equal adjacent
+// elements.
 #include "ops/index/unique.h"
 
 #include <ATen/WrapDimUtils.h>
@@ -19,11 +20,11 @@ namespace {
 
 constexpr int64_t kLeastRunChunk = 1024, kMostRunChunks = 65536;
 
-// Runs of equal adjacent elements of a dense vector. `order`: the elements' original indices if it was sorted, or
-// undefined.
+// Runs of equal adjacent elements in a dense vector. `order` holds the elements' original indices if the vector was
+// sorted, and is undefined otherwise.
 struct FlatRuns {
-  Tensor values;   // the first element of each run
-  Tensor inverse;  // the run of each element; empty if not requested
+  Tensor values;   // first element of each run
+  Tensor inverse;  // run that contains each element; empty if not requested
   Tensor lengths;  // empty if not requested
 
   FlatRuns(const Tensor& x, const Tensor& order, bool with_inverse, bool with_lengths) {

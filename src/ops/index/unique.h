@@ -12,21 +12,21 @@ using Triple = std::tuple<Tensor, Tensor, Tensor>;
 // Runs of equal adjacent slices along the first dimension.
 struct Runs {
   Tensor firsts;   // index of the first slice of each run
-  Tensor of;       // run of each slice
+  Tensor of;       // run that contains each slice
   Tensor lengths;  // empty if not requested
   Runs(const Tensor& x, bool counts);
 };
 
-// The slices along a dimension, as rows.
+// The slices along a dimension, flattened to rows.
 struct UniqueRows {
   int64_t dim;
-  std::vector<int64_t> sizes;  // with that dimension first
+  std::vector<int64_t> sizes;  // sizes with that dimension moved first
   Tensor rows;                 // dense, 2-D
 
   UniqueRows(const Tensor& self, int64_t d);
   // Reshapes rows to slices of the original shape.
   Tensor restored(const Tensor& some) const;
-  // The result for an empty input.
+  // Returns the result for an empty input.
   Triple none() const;
 };
 

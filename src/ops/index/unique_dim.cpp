@@ -1,4 +1,4 @@
-// unique along a dimension: sorts the rows to make equal ones adjacent.
+// unique along a dimension: sorts the rows so that equal rows are adjacent.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -11,7 +11,7 @@
 namespace mpsx::ops {
 namespace {
 
-// The order that sorts dense rows stably.
+// Returns the order that sorts dense rows stably.
 Tensor order_of_rows(const Tensor& rows) {
   static const KernelSet kernels("merge_rows");
   TORCH_CHECK(rows.size(0) <= INT32_MAX && rows.size(1) <= int64_t(UINT32_MAX),
