@@ -1,4 +1,4 @@
-// Transposed convolutions with strides, by GEMM and col2im.
+// Strided transposed convolutions, computed with GEMM and col2im.
 #pragma once
 
 #include <algorithm>
@@ -7,12 +7,13 @@
 
 namespace mpsx::ops {
 
-// Computes columns [images, M * taps, positions] in float32 with a GEMM, then sums overlapping windows (col2im).
+// Computes columns of shape [images, M * taps, positions] in float32 with a GEMM, then sums overlapping windows
+// (col2im).
 inline void launch_col2im(const Tensor& out, const Tensor& source, const Tensor& weight, const Tensor& bias,
                           ConvParams p, uint32_t groups) {
   static const TiledKernels gemm_kernels{KernelSet("conv_col"), KernelSet("conv_col_128")};
   static const KernelSet col2im_kernels("col2im");
-  constexpr int64_t kMaxColumns = int64_t(1) << 23;  // per batch of images, to stay in a large cache
+  constexpr int64_t kMaxColumns = int64_t(1) << 23;  // per batch of images, sized to fit in a large cache
   const int64_t positions = volume(p.window.source), images = out.size(0);
   const int64_t rows = int64_t(p.M) * volume(p.window.taps), all_rows = groups * rows;
   const int64_t batch_images = std::clamp<int64_t>(kMaxColumns / (all_rows * positions), 1, images);

@@ -1,4 +1,4 @@
-// Convolutions. PyTorch dispatches unknown devices to the "overrideable" pair, which has no CPU kernel.
+// Convolutions. PyTorch dispatches out-of-tree devices to the "overrideable" operators, which have no CPU kernel.
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
@@ -19,8 +19,8 @@ namespace {
 using at::IntArrayRef;
 using OptionalTensor = std::optional<Tensor>;
 
-constexpr uint32_t kRowBlock = 256;        // as in depthwise.metal
-constexpr int64_t kMaxDirectChannels = 4;  // per group: fewer channels would leave GEMM tiles nearly empty
+constexpr uint32_t kRowBlock = 256;        // must match depthwise.metal
+constexpr int64_t kMaxDirectChannels = 4;  // with fewer channels per group, GEMM tiles would be nearly empty
 
 struct Geometry {
   IntArrayRef stride, padding, dilation;
@@ -37,7 +37,7 @@ bool has_kernel(const Tensor& input, const Tensor& weight) {
          input.dim() >= 3 && input.dim() <= 5;
 }
 
-// The window, of the weight's size, that reads `source` to compute a tensor of size `positions`.
+// Returns the window that reads `source` to compute a tensor of size `positions`. The window has the weight's size.
 ConvWindow window_of(const Tensor& source, IntArrayRef positions, const Tensor& weight, const Geometry& g) {
   ConvWindow w;
   const int64_t spatial = source.dim() - 2, missing = 3 - spatial;
@@ -70,7 +70,7 @@ void set_positions(ConvParams& p) {
 
 int64_t taps_of(const Tensor& weight) { return c10::multiply_integers(weight.sizes().slice(2)); }
 
-// Makes rows contiguous, to coalesce loads; a 1x1 kernel reads each element only once.
+// Makes rows contiguous to coalesce loads. This does not pay off for a 1x1 kernel, which reads each element only once.
 Tensor contiguous_rows(const Tensor& source, const Tensor& weight) {
   return source.stride(-1) == 1 || taps_of(weight) == 1 ? source : source.contiguous();
 }
@@ -80,7 +80,7 @@ void check_sizes(const Tensor& t, int64_t columns) {
               " for a tensor of size ", t.sizes());
 }
 
-// Whether the kernel is 1x1 with stride 1, over evenly strided positions.
+// Returns whether the kernel is 1x1 with stride 1 and the positions are evenly strided.
 bool is_pointwise(const ConvParams& p) {
   bool pointwise = true;
   int64_t stride = p.source_stride[2];
@@ -93,12 +93,12 @@ bool is_pointwise(const ConvParams& p) {
   return pointwise;
 }
 
-// Implicit GEMM of the weight, [groups, M, taps, channels], and im2col(source) of each group.
+// Launches an implicit GEMM of the weight, [groups, M, taps, channels], with im2col(source) of each group.
 void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const Tensor& weight_given, const Tensor& bias,
                           ConvParams p, uint32_t groups, bool backward) {
   const size_t size = out.element_size();
   ConvWindow& w = p.window;
-  // With stride 1, the backward is a forward convolution with the taps reversed.
+  // With stride 1, the backward pass is a forward convolution with reversed taps.
   for (int d = 0; backward && d < 3; ++d) w.padding[d] = -w.padding[d], w.dilation[d] = -w.dilation[d];
   const bool pointwise =
       is_pointwise(p) && p.channels * p.channel_stride * int64_t(size) % 16 == 0 &&
@@ -114,14 +114,14 @@ void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const T
   if (pointwise) p.N /= p.images;
   p.gemms_per_group = pointwise ? p.images : 1;
   const uint64_t batch = uint64_t(groups) * p.gemms_per_group;
-  const bool channels_last = out.stride(1) == 1;  // then compute the transposed GEMM
+  const bool channels_last = out.stride(1) == 1;  // compute the transposed GEMM for channels last
   const uint64_t M = channels_last ? p.N : p.M, N = channels_last ? p.M : p.N;
   const bool tile128 = prefers_tile128(M, N, batch, size);
   const SplitK split = tile128 ? SplitK{1, p.K} : choose_split_k(gemm_threads(M, N, batch), p.K);
   p.split_k = split.splits;
   p.k_per_split = split.k_per_split;
   static const TiledKernels kernels[2][2] = {
-      // [pointwise][channels_last]
+      // indexed by [pointwise][channels_last]
       {{KernelSet("conv"), KernelSet("conv_128")},
        {KernelSet("conv_channels_last"), KernelSet("conv_channels_last_128")}},
       {{KernelSet("conv_pointwise"), KernelSet("conv_pointwise_128")},
@@ -151,7 +151,8 @@ void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const T
   last.threads(N, M, batch).work(p.split_k).run();
 }
 
-// Convolves `source` with the weight [O, C / groups, ...], or (backward) computes the gradient of that.
+// Convolves `source` with a weight of shape [O, C / groups, ...]. With `backward`, computes the gradient of that
+// convolution instead.
 Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_given, const Tensor& weight_given,
              const OptionalTensor& bias, const Geometry& g, bool backward) {
   const bool use_gemm = g.groups == 1 || std::max(size[1], source_given.size(1)) / g.groups > kMaxDirectChannels;
@@ -168,7 +169,7 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
   if (out.numel() == 0) return out;
   const Tensor source = use_gemm ? source_given : contiguous_rows(source_given, weight_given);
   const int64_t M = out.size(1) / g.groups, channels = source.size(1) / g.groups;
-  // Not the weight's strides: those of a dimension of size 1 are arbitrary.
+  // Do not use the weight's strides, because those of a dimension of size 1 are arbitrary.
   const int64_t taps = taps_of(weight_given), weight_row = weight_given.size(1) * taps;
   ConvParams p{};
   p.window = window_of(source, out.sizes(), weight_given, g);
@@ -197,7 +198,7 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
     return out;
   }
   const Tensor weight = weight_given.contiguous();
-  // The matrix is [M, channels * taps] of the group's part of the weight.
+  // The matrix is the group's part of the weight, with shape [M, channels * taps].
   p.matrix.row_stride = backward ? taps : weight_row;
   p.matrix.outer_stride = backward ? weight_row : taps;
   p.matrix.group_stride = weight.size(0) / g.groups * weight_row;
@@ -211,7 +212,7 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
   return out;
 }
 
-// Implicit GEMM of the output gradient and im2col(source)^T, with K = positions of all images.
+// Launches an implicit GEMM of the output gradient with im2col(source)^T, where K spans the positions of all images.
 void launch_weight_gemm(const Tensor& out, const Tensor& source_given, const Tensor& grad_given, ConvParams p,
                         uint32_t groups) {
   const size_t size = out.element_size();
@@ -231,7 +232,7 @@ void launch_weight_gemm(const Tensor& out, const Tensor& source_given, const Ten
   }
   set_positions(p);
   p.N = p.padded_channels * volume(p.window.taps);
-  const bool tile128 = prefers_tile128(p.M, p.N, groups * 8, size);  // K will be split
+  const bool tile128 = prefers_tile128(p.M, p.N, groups * 8, size);  // assume that K will be split
   const uint32_t tile = tile128 ? kTile128 : kTile64, threads = tile128 ? kTile128Threads : kTile64Threads;
   const SplitK split = choose_split_k(tile_count(p.M, p.N, groups, tile) * threads, p.K);
   p.split_k = split.splits;
@@ -254,7 +255,7 @@ void launch_weight_gemm(const Tensor& out, const Tensor& source_given, const Ten
   }
 }
 
-// The gradient of a weight [O, C / groups, ...], from the input `source` and the output gradient.
+// Computes the gradient of a weight of shape [O, C / groups, ...] from the input `source` and the output gradient.
 Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, const Tensor& weight, const Geometry& g) {
   if (weight.numel() == 0 || grad_given.numel() == 0) return at::zeros(weight.sizes(), weight.options());
   const Tensor out = at::empty(weight.sizes(), weight.options().memory_format(at::MemoryFormat::Contiguous));
@@ -283,7 +284,8 @@ Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, con
   return out;
 }
 
-// Channels last if the input or the weight is, as in oneDNN. python/mpsx/device/module.py repeats it for fake tensors.
+// Returns channels last if the input or the weight is channels last, like oneDNN. python/mpsx/device/module.py
+// duplicates this logic for fake tensors.
 at::MemoryFormat result_format(const Tensor& input, const Tensor& weight) {
   if (input.dim() == 4)
     for (const Tensor* t : {&input, &weight})
@@ -332,7 +334,7 @@ std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& grad_given, const Ten
                                                          stride, padding, dilation, transposed, output_padding, groups,
                                                          mask);
   const Geometry g{stride, padding, dilation, groups};
-  // Both gradients read the output gradient channels last.
+  // Both gradients read the output gradient in channels-last format, so convert it once.
   const bool shared = mask[0] && mask[1] && grad_given.dim() == 4 && taps_of(weight) > 1 && groups == 1;
   const Tensor grad = shared ? grad_given.contiguous(at::MemoryFormat::ChannelsLast) : grad_given;
   Tensor grad_input, grad_weight, grad_bias;

@@ -9,7 +9,7 @@
 
 namespace mpsx::ops {
 
-// Kernels with 64 x 64 and 128 x 128 tiles.
+// Kernels with 64x64 and 128x128 tiles.
 struct TiledKernels {
   KernelSet tile64, tile128;
   runtime::KernelEntry& get(const Tensor& t, bool use_tile128) const {
@@ -25,7 +25,7 @@ inline FastDivmod make_fast_divmod(uint32_t n) {
   return {uint32_t((((uint64_t(1) << shift) - n) << 32) / n + 1), shift};
 }
 
-// Pads the last dimension with zeros up to `padded_channels`. Returns `t` itself if kernels can read it as it is.
+// Pads the last dimension with zeros to `padded_channels`. Returns `t` itself if kernels can read it directly.
 inline Tensor pad_channels(const Tensor& t, int64_t padded_channels) {
   const int64_t channels = t.size(-1);
   if (channels == padded_channels && t.is_contiguous() &&
@@ -38,7 +38,7 @@ inline Tensor pad_channels(const Tensor& t, int64_t padded_channels) {
   out.narrow(-1, 0, channels).copy_(t);
   return out;
 }
-// Makes the channels of [images, channels, ...] contiguous, padded to whole vectors per group.
+// Makes the channels of [images, channels, ...] contiguous, and pads each group to whole vectors.
 inline Tensor to_channels_last(const Tensor& t, int64_t groups) {
   const int64_t channels = t.size(1) / groups;
   return pad_channels(t.movedim(1, -1).unflatten(-1, {groups, channels}), round_up_to_vector(channels, t))

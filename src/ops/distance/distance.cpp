@@ -24,10 +24,10 @@ uint32_t length(int64_t n) {
   TORCH_CHECK(n <= int64_t(UINT32_MAX), "cdist: expected sizes below 2^32, got ", n);
   return uint32_t(n);
 }
-// The cost of a difference, relative to an addition.
+// Returns the cost of one coordinate difference, relative to an addition.
 uint64_t cost(double p) { return norm_of(p) == kAny ? 16 : 1; }
 
-// Two batches of points, broadcast to one batch shape like in PyTorch.
+// Two batches of points. Like in PyTorch, their batch dimensions are broadcast.
 struct Points {
   std::vector<int64_t> batch;
   Tensor a, b;  // (batch, points, coordinates), dense
@@ -65,7 +65,7 @@ std::optional<Tensor> cdist(const Tensor& x, const Tensor& y, double p, std::opt
   TORCH_CHECK(mode >= 0 && mode <= 2, "possible modes: 0, 1, 2, but was: ", mode);
   const Points points(x, y);
   const int64_t rows = x.size(-2), others = y.size(-2), size = x.size(-1);
-  // Like PyTorch, compute many points with a matmul.
+  // Like PyTorch, use a matmul for many points.
   constexpr int64_t kMany = 25;
   if (p == 2 && size > 0 && (mode == 1 || (mode == 0 && (rows > kMany || others > kMany))) && rows > 0 && others > 0)
     return points.a.numel() == 0 ? points.empty(rows, others)
@@ -84,7 +84,7 @@ std::optional<Tensor> cdist(const Tensor& x, const Tensor& y, double p, std::opt
   return out;
 }
 
-// `pairs`: see DistanceParams.
+// DistanceParams documents `pairs`.
 Tensor launch_backward(const Tensor& grad, const Tensor& a, const Tensor& b, double p, const Tensor& distances,
                        bool pairs) {
   static const KernelSet kernels[] = {KernelSet("distance_bwd_norm_0"), KernelSet("distance_bwd_norm_1"),

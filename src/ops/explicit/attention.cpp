@@ -1,5 +1,5 @@
-// scaled_dot_product_attention under torch.ops.mpsx: the fused kernel if it supports the arguments, otherwise matmul
-// and softmax of explicit operators.
+// torch.ops.mpsx.scaled_dot_product_attention. Uses the fused kernel if it supports the arguments, or else composes
+// matmul and softmax from explicit operators.
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable_backward.h>
 #include <ATen/ops/dropout.h>
@@ -25,7 +25,7 @@ std::tuple<Tensor, Tensor> fused(const Tensor& query, const Tensor& key, const T
   return {std::get<0>(all), std::get<1>(all).contiguous()};
 }
 
-// The output has the query's dimension order.
+// The output follows the query's dimension order.
 std::tuple<Tensor, Tensor> fused_meta(const Tensor& query, const Tensor&, const Tensor&, const MaybeTensor&, bool,
                                       std::optional<double>) {
   const c10::SymInt sizes[] = {query.sym_size(0), query.sym_size(1), query.sym_size(2)};
@@ -57,7 +57,7 @@ Gradients fused_derivative(const BackwardCall& c) {
   return {{0, all[0].toTensor()}, {1, all[1].toTensor()}, {2, all[2].toTensor()}};
 }
 
-// a @ b over broadcast leading dimensions, for tensors of at least two dimensions.
+// Derivative of a @ b with broadcast leading dimensions, for tensors with at least two dimensions.
 Gradients matmul_derivative(const BackwardCall& c) {
   Gradients gradients;
   if (c.needs(0)) gradients.emplace_back(0, run<"matmul">(c.grad(), c.tensor(1).transpose(-2, -1)));
@@ -91,14 +91,15 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value, const Ma
               query.sym_sizes(), ", ", key.sym_sizes(), " and ", value.sym_sizes());
 }
 
-// Converts a bool mask, true where a query may attend, to an additive one with minus infinity elsewhere.
+// Converts a bool mask, where true lets a query attend, to an additive mask with minus infinity at false.
 MaybeTensor as_bias(const MaybeTensor& mask, const Tensor& query) {
   if (!mask || !mask->defined() || mask->scalar_type() != at::kBool) return mask;
   const Tensor zeros = at::zeros_symint(mask->sym_sizes(), query.options().requires_grad(false));
   return run<"masked_fill">(zeros, run<"logical_not">(*mask), at::Scalar(-INFINITY));
 }
 
-// The fused kernel supports [batch, head, length, head_dim] with one head_dim, dense rows, and no dropout.
+// Returns whether the fused kernel supports the arguments: [batch, head, length, head_dim] with a single head_dim,
+// dense rows and no dropout.
 bool serves(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& mask, double dropout) {
   if (dropout > 0 || query.dim() != 4 || key.dim() != 4 || value.dim() != 4) return false;
   if (mask && mask->defined() && (mask->requires_grad() || (mask->dim() != 2 && mask->dim() != 4))) return false;

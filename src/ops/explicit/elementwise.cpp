@@ -1,4 +1,4 @@
-// Elementwise operators under torch.ops.mpsx: every row of the operator tables, and the operators with arguments.
+// Elementwise operators of torch.ops.mpsx: every row of the operator tables, and operators with extra arguments.
 #include "ops/explicit.h"
 
 namespace mpsx::ops::explicit_ops {
@@ -36,7 +36,7 @@ constexpr Mirror kElementwise[] = {
     {"hardsigmoid", "hardsigmoid", "", Accepts::FLOATS},
     {"softplus", "softplus", "", Accepts::FLOATS},
     {"mish", "mish", "", Accepts::FLOATS},
-    // Used by derivatives.
+    // The following operators are used by derivatives.
     {"gelu_backward", "gelu_backward", "", Accepts::FLOATS},
     {"silu_backward", "silu_backward", "", Accepts::FLOATS},
     {"leaky_relu_backward", "leaky_relu_backward", "", Accepts::FLOATS},
@@ -50,7 +50,7 @@ constexpr Mirror kElementwise[] = {
     {"sum_to_size", "sum_to_size", "", Accepts::FLOATS},
 };
 
-// A tensor whose arithmetic calls explicit operators, to write formulas in mathematical notation.
+// Wraps a tensor so that arithmetic on it calls explicit operators. This lets formulas use mathematical notation.
 struct V {
   Tensor t;
 };
@@ -69,7 +69,7 @@ V f(const V& x, const Rest&... rest) {
   return {run<Name>(x.t, rest...)};
 }
 V zero_like(const V& x) { return x * 0.0; }
-// x, or zero where `condition` is true.
+// Returns x, or zero where `condition` is true.
 V zero_where(const V& condition, const V& x) { return {run<"masked_fill">(x.t, condition.t, at::Scalar(0))}; }
 V is_zero(const V& x) { return {run<"eq.Scalar">(x.t, at::Scalar(0))}; }
 V either(const V& a, const V& b) { return {run<"logical_or">(a.t, b.t)}; }
@@ -77,7 +77,7 @@ V either(const V& a, const V& b) { return {run<"logical_or">(a.t, b.t)}; }
 constexpr double kLn2 = 0.693147180559945309;
 constexpr double kTwoOverSqrtPi = 1.128379167095512574;
 
-// SAVED: the tensors that the formula for gradient g needs: the input x, the result y, or neither.
+// SAVED names the tensors that the formula needs besides the gradient g: the input x, the result y, both, or neither.
 #define SAVED_X kept({0}), 0
 #define SAVED_Y 0, kept({0})
 #define SAVED_XY kept({0}), kept({0})
@@ -88,7 +88,7 @@ constexpr double kTwoOverSqrtPi = 1.128379167095512574;
      [[maybe_unused]] const V x{c.tensor(0)}, y{c.result()};                                    \
      return {{0, (__VA_ARGS__).t}};                                                             \
    }},
-// Two operands a and b: expressions for their gradients, each computed only if needed.
+// For operators on a and b. A and B are the expressions for the gradients, each evaluated only if needed.
 #define BINARY(NAME, SAVED, A, B)                                                               \
   {#NAME, SAVED_##SAVED, [](const BackwardCall& c) -> Gradients {                               \
      const V g{c.grad()};                                                                       \
@@ -104,7 +104,7 @@ constexpr double kTwoOverSqrtPi = 1.128379167095512574;
 V scaled(const V& g, const IValue& alpha) {
   return alpha.toScalar().equal(1) ? g : g * alpha.toScalar();
 }
-// The gradient where `wins`, half of it at ties, as in PyTorch, and zero elsewhere.
+// Returns the gradient where `wins`, zero where `loses`, and half the gradient at ties, like PyTorch.
 V share(const V& g, const V& wins, const V& loses) {
   return {run<"where">(wins.t, g.t, zero_where(loses, g * 0.5).t)};
 }
@@ -114,7 +114,7 @@ V sign_change(const V& g, const V& magnitude, const V& result) {
 V power_slope(const V& g, const V& base, const V& exponent) {
   return zero_where(is_zero(exponent), g * (exponent * f<"pow">(base, (exponent - 1.0).t)));
 }
-// d(base^e)/de; 0^e for e >= 0 is constant.
+// Returns the gradient of base^e with respect to e, which is zero where base is 0 and e >= 0.
 V exponent_slope(const V& g, const V& base, const V& exponent, const V& y) {
   const V flat{run<"logical_and">(is_zero(base).t, f<"ge.Scalar">(exponent, at::Scalar(0)).t)};
   return zero_where(flat, g * (y * f<"log">(base)));
@@ -126,7 +126,7 @@ Gradients scalar_power(const BackwardCall& c) {
   return {{0, (g * (f<"pow.Scalar">(x, at::Scalar(exponent.toDouble() - 1.0)) * exponent)).t}};
 }
 
-// Rows of unary.def that are missing here use aten's derivative (aten_gradient), which recomputes the forward.
+// Operators of unary.def without a row here use aten's derivative (aten_gradient), which recomputes the forward pass.
 constexpr Derivative kDerivatives[] = {
     UNARY(neg, NOTHING, -g)
     UNARY(abs, X, g * f<"sign">(x))
@@ -267,10 +267,11 @@ constexpr const char* kUnary[] = {
 
 TORCH_LIBRARY_FRAGMENT(mpsx, m) {
   for (Mirror mirror : kElementwise) {
-    // The core's Meta kernel for copysign loses the dimension order; that of atan2 promotes the same way.
+    // PyTorch's Meta kernel for copysign loses the dimension order. The one for atan2 keeps it and promotes the same
+    // way.
     if (std::string_view(mirror.name) == "copysign") mirror.meta = "atan2";
     mirror_aten(m, mirror);
-    // As in aten, a scalar second operand is a separate overload.
+    // As in aten, an operator with a scalar second operand is a separate overload.
     const Mirror with_number{mirror.name, mirror.target, "Scalar", mirror.accepts, "Scalar"};
     if (std::string_view(mirror.overload) == "Tensor" && exists_in_aten(with_number)) mirror_aten(m, with_number);
   }

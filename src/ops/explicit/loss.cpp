@@ -1,4 +1,4 @@
-// cross_entropy, embedding and fused_adamw_ under torch.ops.mpsx.
+// cross_entropy, embedding and fused_adamw_ of torch.ops.mpsx.
 #include <ATen/core/Reduction.h>
 
 #include "ops/explicit.h"
@@ -20,14 +20,14 @@ Tensor sum_of(const Tensor& t) { return run<"sum">(t, std::vector<int64_t>{}, fa
 Tensor sum_over_classes(const Tensor& t) { return run<"sum">(t, std::vector<int64_t>{-1}, false, IValue()); }
 Tensor scaled(const Tensor& t, double factor) { return factor == 1.0 ? t : run<"mul.Scalar">(t, at::Scalar(factor)); }
 
-// Rows of classes: the class dimension moved last.
+// Rows of classes, with the class dimension moved last.
 struct Rows {
   Tensor log_probabilities, target;
   c10::SymInt classes;
 };
 
-// Loss for class-index targets. Label smoothing mixes in the weighted mean of all classes' losses over the counted rows
-// (C. Szegedy et al., arXiv:1512.00567, section 7; the weighting is PyTorch's).
+// Returns the loss for class-index targets. Label smoothing mixes in the mean loss over all classes, averaged over the
+// rows that are not ignored (C. Szegedy et al., arXiv:1512.00567, section 7). The weighting follows PyTorch.
 Tensor index_loss(const Rows& rows, const MaybeTensor& weight, int64_t reduction, const c10::SymInt& ignored,
                   double smoothing) {
   const Stack nll = run_all<"nll_loss">(rows.log_probabilities, rows.target, weight, reduction, ignored);
@@ -43,7 +43,7 @@ Tensor index_loss(const Rows& rows, const MaybeTensor& weight, int64_t reduction
   return run<"add">(scaled(nll[0].toTensor(), 1.0 - smoothing), scaled(smooth, share), at::Scalar(1));
 }
 
-// Loss for class-probability targets.
+// Returns the loss for class-probability targets.
 Tensor probability_loss(const Rows& rows, const MaybeTensor& weight, int64_t reduction, double smoothing) {
   Tensor target = rows.target;
   if (smoothing > 0.0) {

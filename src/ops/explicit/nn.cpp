@@ -1,4 +1,4 @@
-// softmax, log_softmax, linear, conv2d under torch.ops.mpsx.
+// softmax, log_softmax, linear and conv2d of torch.ops.mpsx.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -15,18 +15,18 @@ Gradients softmax_derivative(const BackwardCall& c) {
   return {{0, run<Backward>(c.grad(), y, c.argument(1), int64_t(y.scalar_type()))}};
 }
 
-// y = x W^T + b, with all leading dimensions of x as rows.
+// Derivative of y = x W^T + b, where all leading dimensions of x are rows.
 Gradients linear_derivative(const BackwardCall& c) {
   const Tensor &g = c.grad(), x = c.tensor(0), weight = c.tensor(1);
   Gradients gradients;
   const auto in = c.sizes(0), shape = c.sizes(1);
-  const bool vector = shape.size() == 1;  // a weight without an output dimension
+  const bool vector = shape.size() == 1;  // the weight has no output dimension
   const Tensor rows = vector ? g.reshape_symint({-1, 1}) : g.reshape_symint({-1, shape[0]});
   if (c.needs(0))
     gradients.emplace_back(0, run<"mm">(rows, vector ? weight.unsqueeze(0) : weight).reshape_symint(in));
   if (c.needs(1))
     gradients.emplace_back(1, run<"mm">(rows.t(), x.reshape_symint({-1, in.back()})).reshape_symint(shape));
-  if (c.needs(2)) gradients.emplace_back(2, g);  // summed over the rows like any broadcast argument
+  if (c.needs(2)) gradients.emplace_back(2, g);  // the caller sums it over the rows, as for any broadcast argument
   return gradients;
 }
 
@@ -37,13 +37,13 @@ Gradients mm_derivative(const BackwardCall& c) {
   return gradients;
 }
 
-// Concatenation, with a list of tensors as its argument.
+// Concatenates a list of tensors.
 struct Cat : torch::autograd::Function<Cat> {
   static Tensor forward(torch::autograd::AutogradContext* ctx, at::TensorList tensors, int64_t dim) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const Tensor result = run<"cat">(tensors.vec(), dim);
     std::vector<int64_t> sizes;
-    // Cat skips empty 1-D tensors.
+    // cat skips empty 1-D tensors.
     for (const Tensor& t : tensors) sizes.push_back(t.dim() == 1 && t.numel() == 0 ? 0 : t.size(dim));
     ctx->saved_data["sizes"] = sizes;
     ctx->saved_data["dim"] = dim;
@@ -57,7 +57,7 @@ struct Cat : torch::autograd::Function<Cat> {
       gradients.push_back(size ? grads[0].narrow(dim, start, size) : Tensor());
       start += size;
     }
-    gradients.emplace_back();  // for dim
+    gradients.emplace_back();  // no gradient for dim
     return gradients;
   }
 };

@@ -7,10 +7,12 @@
 namespace mpsx::ops::fft {
 namespace {
 
-// The limit for passes of a multi-pass transform: a threadgroup then holds eight adjacent columns, 64 bytes per row.
+// Maximum size of each pass in a multi-pass transform. A threadgroup then holds eight adjacent columns, which makes
+// rows of 64 bytes.
 constexpr int64_t kMaxOfSeveral = kFftTile / 8;
 
-// Appends `count` sizes of similar magnitude, at most kMaxOfSeveral each, that multiply to n.
+// Appends `count` sizes of similar magnitude whose product is n. Each size is at most kMaxOfSeveral. Returns false if
+// no such sizes exist.
 bool split(int64_t n, int count, std::vector<uint32_t>& sizes) {
   if (count == 1) {
     if (n > kMaxOfSeveral) return false;

@@ -1,4 +1,4 @@
-// How a Fourier transform is divided into the passes of metal/fft/pass.metal.
+// Divides a Fourier transform into the passes of metal/fft/pass.metal.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,14 @@
 
 namespace mpsx::ops::fft {
 
-// Returns the sizes of the passes of an n-point transform, which multiply to n; empty if a prime factor of n has no
-// radix.
+// Returns the pass sizes of an n-point transform, whose product is n. Returns an empty vector if a prime factor of n
+// has no radix.
 std::vector<uint32_t> pass_sizes(int64_t n);
 
-// Returns the radices of the steps of a pass.
+// Returns the radices of the stages of a pass.
 std::vector<uint32_t> radices(uint32_t size);
 
-// Returns the length of the convolution by which Bluestein's algorithm computes an n-point transform.
+// Returns the convolution length that Bluestein's algorithm uses for an n-point transform.
 int64_t convolution_size(int64_t n);
 
 }  // namespace mpsx::ops::fft

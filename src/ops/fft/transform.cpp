@@ -1,4 +1,4 @@
-// Launcher of metal/fft/pass.metal.
+// Launches metal/fft/pass.metal.
 #include "ops/fft/transform.h"
 
 #include <ATen/ops/empty.h>
@@ -12,18 +12,18 @@
 namespace mpsx::ops::fft {
 namespace {
 
-// Twiddle factors of twice the length must have 32-bit indices.
+// Twiddle factors for twice the length need 32-bit indices.
 constexpr int64_t kMaxLength = int64_t(1) << 28;
 
-// A dimension of the columns of a pass.
+// One dimension of a pass's columns.
 struct Axis {
   int64_t size, in_stride, out_stride;
   uint32_t phase;
 };
 
-// A buffer of transforms, with strides for the batch dimensions and between the points.
+// A buffer that holds transforms, with strides for the batch dimensions and between points.
 struct Lines {
-  Tensor tensor;  // undefined: nothing is read
+  Tensor tensor;  // undefined if the pass reads no input
   std::vector<int64_t> strides;
   int64_t unit;
 
@@ -32,13 +32,13 @@ struct Lines {
   }
 };
 
-// Additional steps of the first and the last pass of a transform; see FftParams.
+// Extra steps in the first and last pass of a transform. See FftParams.
 struct Ends {
   FftParams p{};
   Tensor table;
 };
 
-// Joins dimensions that are adjacent in both tensors. Puts the dimension first that adjacent threads should traverse.
+// Merges dimensions that are adjacent in both tensors. Puts the dimension that adjacent threads should traverse first.
 std::vector<Axis> arranged(std::vector<Axis> axes, bool by_output) {
   std::erase_if(axes, [](const Axis& a) { return a.size == 1; });
   std::stable_sort(axes.begin(), axes.end(), [&](const Axis& a, const Axis& b) {
@@ -59,7 +59,7 @@ std::vector<Axis> arranged(std::vector<Axis> axes, bool by_output) {
   return result;
 }
 
-// Grids and columns have 32-bit indices: splits larger batches in half.
+// Launches a pass. Grids and columns have 32-bit indices, so larger batches are split in half.
 void launch(const KernelSet& kernels, const Lines& in, const Lines& out, const Tensor& table, FftParams p,
             std::vector<Axis> axes, int64_t in_offset, int64_t out_offset) {
   int64_t columns = 1;
@@ -97,7 +97,8 @@ void launch(const KernelSet& kernels, const Lines& in, const Lines& out, const T
       .run();
 }
 
-// Launches one pass of `size` points of a `length`-point transform, after passes whose sizes multiply to `before`.
+// Launches one pass with `size` points of a `length`-point transform. `before` is the product of the sizes of earlier
+// passes.
 void pass(const Lines& in, const Lines& out, at::IntArrayRef batch, int64_t length, int64_t before, int64_t size,
           const Ends& ends) {
   static const KernelSet large("fft_pass"), small("fft_pass_small");
@@ -130,14 +131,14 @@ void pass(const Lines& in, const Lines& out, at::IntArrayRef batch, int64_t leng
 
   int64_t columns = 1;
   for (const Axis& a : axes) columns *= a.size;
-  // Pad the pitch so that columns start at different banks of threadgroup memory. Eight columns suffice for coalescing.
+  // Pad the pitch to start columns in different banks of threadgroup memory. Eight columns are enough for coalescing.
   const int64_t pitch = size | 1, tile = 8 * pitch <= kFftSmallTile ? kFftSmallTile : kFftTile;
   p.columns_per_group = uint32_t(std::clamp<int64_t>(tile / pitch, 1, columns));
   p.pitch = uint32_t(p.columns_per_group == 1 ? size : pitch);
   launch(tile == kFftSmallTile ? small : large, in, out, ends.table, p, std::move(axes), 0, 0);
 }
 
-// Allocates `length` points per transform, with dimensions ordered as in `like`.
+// Allocates `length` points per transform, ordering the dimensions as in `like`.
 Lines scratch(const Lines& like, at::IntArrayRef batch, int64_t length) {
   Lines result{{}, std::vector<int64_t>(batch.size()), 1};
   std::vector<size_t> order(batch.size() + 1);
@@ -153,7 +154,7 @@ Lines scratch(const Lines& like, at::IntArrayRef batch, int64_t length) {
   return result;
 }
 
-// Launches the passes of a transform whose length has only small prime factors.
+// Launches all passes of a transform whose length has only small prime factors.
 void run_passes(const Lines& in, const Lines& out, at::IntArrayRef batch, int64_t length,
                 const std::vector<uint32_t>& sizes, const Ends& ends) {
   const FftParams& e = ends.p;
@@ -191,8 +192,8 @@ void run_passes(const Lines& in, const Lines& out, at::IntArrayRef batch, int64_
   }
 }
 
-// L. Bluestein, "A linear filtering approach to the computation of the discrete Fourier transform": with
-// c(k) = exp(-pi i k^2 / n), c(k) times the convolution of c x and conj(c) is the transform of x.
+// L. Bluestein, "A linear filtering approach to the computation of the discrete Fourier transform". With c(k) = exp(-pi
+// i k^2 / n), the transform of x is c(k) times the convolution of c x with conj(c).
 void run_bluestein(const Lines& in, const Lines& out, at::IntArrayRef batch, const Transform& t, uint32_t out_limit) {
   const int64_t size = convolution_size(t.length);
   const std::vector<uint32_t> sizes = pass_sizes(size);
@@ -230,7 +231,7 @@ void transform(const Tensor& in, const Tensor& out, int64_t dim, const Transform
   TORCH_CHECK(t.length <= kMaxLength, "fft: expected a length of at most 2^28, got ", t.length);
   if (out.numel() == 0) return;
   if (out.dim() > int64_t(kFftAxes) - 1) {
-    // A pass supports few dimensions: join those of the batch.
+    // A pass supports only a few dimensions, so flatten the batch dimensions.
     const Tensor rows = in.movedim(dim, -1), lines = rows.reshape({-1, rows.size(-1)});
     const Tensor result = at::empty({lines.size(0), out.size(dim)}, out.options());
     transform(lines, result, 1, t);

@@ -59,7 +59,7 @@ Tensor histc_of_whole(const Tensor& self, int64_t bins, int64_t low, int64_t hig
   static const KernelSet kernels("bincount");
   const Tensor x = self.to(at::kLong).contiguous();
   const Tensor part = x.sub(low).mul_(bins).floor_divide_(high - low).clamp_max_(bins - 1);
-  part.masked_fill_(x.lt(low).logical_or_(x.gt(high)), bins);  // an extra bin, dropped below
+  part.masked_fill_(x.lt(low).logical_or_(x.gt(high)), bins);  // the kernel ignores this bin
   return count_bins(kernels, Tag::none, part, {uint32_t(self.numel()), uint32_t(bins), 0, 0});
 }
 

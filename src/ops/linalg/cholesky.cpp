@@ -1,4 +1,4 @@
-// Launchers of metal/linalg/cholesky.metal.
+// Launches metal/linalg/cholesky.metal.
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/ops/empty.h>
 
@@ -12,13 +12,14 @@ namespace {
 
 uint32_t tiles_of(int64_t size, int64_t tile) { return uint32_t(ceil_div(uint64_t(size), uint64_t(tile))); }
 
-// Factors panel by panel. The threadgroups of a panel read its diagonal block while one of them writes the factor, so
-// the factor goes to scratch memory. The last block has no rows below and is factored in place.
+// Factors one panel at a time. While one threadgroup writes the factor of the diagonal block, the panel's other
+// threadgroups still read that block, so the factor goes to scratch memory. The last block has no rows below it and is
+// factored in place.
 void cholesky(const Tensor& self, const Tensor& info, bool upper) {
   static const KernelSet kernels("cholesky_step");
   if (self.numel() == 0) return;
   checked_size("cholesky", self.size(-1));
-  // An upper factor is the transpose of the lower factor of the transpose.
+  // To get an upper factor, compute the lower factor on transposed views.
   const Tensor batch = written_matrices("cholesky", self), a = upper ? transposed(batch) : batch;
   const int64_t n = a.size(1), block = block_rows(a), blocks = tiles_of(n, block) - 1;
   const bool column_major = a.stride(1) == 1;
@@ -60,7 +61,7 @@ Tensor& cholesky_inverse(Tensor& result, Tensor& info, bool upper) {
 }  // namespace
 
 void solve_with_cholesky(const Tensor& factor, const Tensor& b, bool upper) {
-  // A is L L^H or U^H U. In the second case the first operand is the transpose of conj(U).
+  // A is L L^H or U^H U. For U, the first operand is the transpose of conj(U).
   if (upper) {
     solve_triangular(transposed(factor), b, false, false, true);
     solve_triangular(factor, b, true, false, false);

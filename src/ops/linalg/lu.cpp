@@ -1,4 +1,4 @@
-// Launchers of metal/linalg/lu.metal.
+// Launches metal/linalg/lu.metal.
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/native/TensorIterator.h>
 #include <ATen/native/TransposeType.h>
@@ -17,7 +17,7 @@ Launch& bind(Launch& launch, const Tensor& a, const Tensor& pivots) {
   return launch.pointer(a.mutable_data_ptr()).pointer(pivots.mutable_data_ptr());
 }
 
-// Factors columns [first, first + columns) from row `first` on.
+// Factors columns [first, first + columns), starting at row `first`.
 void factor_panel(const KernelSet& kernels, const Tensor& a, const Tensor& pivots, const Tensor& info, int64_t first,
                   int64_t columns, uint32_t threads) {
   const Tensor panel = part(a, first, first, a.size(1) - first, columns);
@@ -27,7 +27,7 @@ void factor_panel(const KernelSet& kernels, const Tensor& a, const Tensor& pivot
   launch.groups({uint32_t(a.size(0))}, threads).work(uint64_t(p.rows) * columns * columns / 2 + 1).run();
 }
 
-// Returns the kernel for panels with this many rows: one that keeps them in registers if they fit.
+// Returns the kernel for panels with this many rows. It keeps the panel in registers if it fits.
 const KernelSet& panel_kernels(const Tensor& a, int64_t rows) {
   static const KernelSet any("lu_panel"), two("lu_panel_2"), four("lu_panel_4"), eight("lu_panel_8");
   if (a.is_complex()) return any;
@@ -68,14 +68,14 @@ void lu_factor(const Tensor& self, const Tensor& all_pivots, const Tensor& info,
   }
 }
 
-// permutation[i]: the row of the matrix that pivoting moves to row i.
+// Sets permutation[i] to the row of the matrix that pivoting moves to row i.
 void launch_permutation(int64_t* permutation, const int* pivots, uint32_t batch, uint32_t count, uint32_t size) {
   static const KernelSet kernel("pivots_to_permutation");
   const PermutationParams p{count, size};
   Launch(kernel.get()).pointer(permutation).pointer(pivots).bytes(p).threads(size, batch).work(count).run();
 }
 
-// Solves op(A) X = B in place in B.
+// Solves op(A) X = B in place.
 void lu_solve(const Tensor& factors, const Tensor& all_pivots, const Tensor& B, at::native::TransposeType transpose) {
   static const KernelSet kernels("lu_solve_block");
   using at::native::TransposeType;
@@ -83,7 +83,7 @@ void lu_solve(const Tensor& factors, const Tensor& all_pivots, const Tensor& B, 
   const Tensor b = written_matrices("lu_solve", B);
   const int64_t n = b.size(1), batch = b.size(0);
   checked_size("lu_solve", std::max(n, b.size(2)));
-  // Broadcast the batch dimensions.
+  // Expand the factors and pivots to B's batch dimensions.
   auto batch_sizes = B.sizes().vec();
   batch_sizes.resize(size_t(B.dim() - 2));
   auto sizes = batch_sizes, pivot_sizes = batch_sizes;
@@ -117,7 +117,8 @@ void lu_solve(const Tensor& factors, const Tensor& all_pivots, const Tensor& B, 
   }
 }
 
-// The iterator holds one permutation per matrix, initialized to the identity, and its pivots, both contiguous.
+// The iterator holds one permutation per matrix, initialized to the identity, and the matrix's pivots. Both are
+// contiguous.
 void unpack_pivots(at::TensorIterator& iterator, int64_t count, int64_t size) {
   if (iterator.numel() == 0 || size == 0) return;
   launch_permutation(static_cast<int64_t*>(iterator.data_ptr(0)), static_cast<const int*>(iterator.data_ptr(1)),

@@ -1,4 +1,4 @@
-// Launchers of metal/linalg/qr.metal.
+// Launches metal/linalg/qr.metal.
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
@@ -10,16 +10,16 @@
 namespace mpsx::ops::linalg {
 namespace {
 
-// Column-major.
+// Allocates column-major matrices.
 Tensor empty_columns(int64_t batch, int64_t rows, int64_t columns, const Tensor& like) {
   return at::empty_strided({batch, rows, columns}, {rows * columns, 1, rows}, like.options());
 }
-// The T factor of one block of reflectors; a matrix has `blocks` of them.
+// Allocates the T factors of `blocks` blocks of reflectors per matrix.
 Tensor empty_factors(int64_t batch, int64_t blocks, const Tensor& like) {
   return at::empty({batch, blocks * kPanel, kPanel}, like.options().memory_format(std::nullopt));
 }
 
-// c -= V T V^H c, or c -= V T^H V^H c.
+// Computes c -= V T V^H c. Pass T^H to apply the conjugate transpose.
 void apply_block(const Tensor& v, const Tensor& t, const Tensor& c) {
   const Tensor w = empty_columns(c.size(0), v.size(2), c.size(2), c);
   const Tensor tw = empty_columns(c.size(0), v.size(2), c.size(2), c);
@@ -28,7 +28,7 @@ void apply_block(const Tensor& v, const Tensor& t, const Tensor& c) {
   multiply_add(c, v, tw, -1, 1);
 }
 
-// Computes a panel's reflectors. v and t are undefined if only tau and R are needed.
+// Computes the reflectors of a panel. v and t are undefined if only tau and R are needed.
 void factor_panel(const Tensor& a, const Tensor& tau, int64_t first, int64_t columns, const Tensor& v,
                   const Tensor& t) {
   static const KernelSet kernels("qr_panel");
@@ -44,7 +44,7 @@ void factor_panel(const Tensor& a, const Tensor& tau, int64_t first, int64_t col
   launch.work(uint64_t(rows) * uint64_t(columns) * uint64_t(columns) * 2 + 1).run();
 }
 
-// Overwrites self with R and the reflectors of Q, as LAPACK's geqrf does.
+// Like LAPACK's geqrf, overwrites self with R and the reflectors of Q.
 void geqrf(const Tensor& self, const Tensor& all_tau) {
   if (self.numel() == 0) return;
   const Tensor a = written_matrices("geqrf", self);
@@ -64,8 +64,8 @@ void geqrf(const Tensor& self, const Tensor& all_tau) {
   }
 }
 
-// Overwrites the reflectors with Q, as LAPACK's orgqr does: applies the blocks to columns of the identity, last block
-// first, because the reflectors of a block leave the columns before it unchanged.
+// Like LAPACK's orgqr, overwrites the reflectors with Q. Applies the blocks to the identity, last block first, because
+// a block's reflectors leave the columns before it unchanged.
 Tensor& orgqr(Tensor& result, const Tensor& all_tau) {
   static const KernelSet kernels("reflector_block");
   if (result.numel() == 0) return result;

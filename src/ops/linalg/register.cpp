@@ -1,5 +1,5 @@
-// Registers torch.linalg's operators. PyTorch's own implementations check the arguments, allocate the results, and call
-// this family's launchers through dispatch stubs. On the host driver, LAPACK handles the operators directly.
+// Registers torch.linalg's operators. PyTorch's own implementations check arguments, allocate results and call these
+// launchers through dispatch stubs. On the host driver, LAPACK handles the operators directly.
 #include <ATen/native/LinearAlgebraUtils.h>
 #include <ATen/ops/_linalg_det_native.h>
 #include <ATen/ops/_linalg_slogdet_native.h>
@@ -34,7 +34,7 @@ using linalg::has_kernel;
 using linalg::have_kernels;
 namespace native = at::native;
 
-// Runs PyTorch's structured implementation on results that are allocated or resized as its meta function requires.
+// Runs PyTorch's structured implementation. Its meta function determines how the results are allocated or resized.
 template <typename Native, typename... Outs, typename... Arguments>
 bool run(std::tuple<Outs&...> outs, const Arguments&... arguments) {
   return std::apply(
@@ -92,7 +92,7 @@ bool triangular_solve(const Tensor& self, const Tensor& A, bool upper, bool tran
          run<native::structured_triangular_solve_out>(std::tie(X, M), self, A, upper, transpose, unitriangular);
 }
 
-// Operators that are not structured.
+// The following operators are not structured.
 bool solve_triangular(const Tensor& self, const Tensor& B, bool upper, bool left, bool unitriangular, Tensor& out) {
   if (!have_kernels(self, B)) return false;
   if (out.defined())
@@ -133,7 +133,7 @@ bool geqrf(const Tensor& self, Tensor& a, Tensor& tau) {
     std::tie(a, tau) = native::geqrf(self);
   return true;
 }
-// The batch dimensions of self and A are already broadcast.
+// PyTorch has already broadcast the batch dimensions of self and A.
 bool cholesky_solve(const Tensor& self, const Tensor& A, bool upper, Tensor& out) {
   if (!have_kernels(self, A)) return false;
   Tensor result = at::empty_strided(self.sizes(), native::batched_matrix_contiguous_strides(self.sizes(), true),
@@ -144,7 +144,7 @@ bool cholesky_solve(const Tensor& self, const Tensor& A, bool upper, Tensor& out
   return return_or_copy("_cholesky_solve_helper", result, out);
 }
 
-// LAPACK supports neither integers nor 16-bit floats. Let the CPU raise its own error, whatever the fallback mode.
+// LAPACK supports neither integers nor 16-bit floats. Let the CPU operator throw its own error in any fallback mode.
 class WithCpuRefusal final : public c10::OperatorKernel {
  public:
   WithCpuRefusal(runtime::RouteEntry& route, c10::KernelFunction kernel) : route_(route), kernel_(std::move(kernel)) {}

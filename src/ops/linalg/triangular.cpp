@@ -1,4 +1,4 @@
-// Launchers of metal/linalg/triangular.metal.
+// Launches metal/linalg/triangular.metal.
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/native/TransposeType.h>
 
@@ -24,14 +24,14 @@ void solve_block(const Tensor& a, const Tensor& b, bool upper, bool unit, bool c
 
 }  // namespace
 
-// Recursive halving rounds a row of b once per level rather than once per block.
+// Solves by recursive halving, which rounds a row of b once per level instead of once per block.
 void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit, bool conjugate) {
   if (b.numel() == 0) return;
   checked_size("solve_triangular", std::max(b.size(1), b.size(2)));
   const int64_t n = b.size(1), columns = b.size(2), block = block_rows(b);
   if (n <= block) return solve_block(a, b, upper, unit, conjugate);
   const int64_t half = (n / block + 1) / 2 * block, rest = n - half;
-  const int64_t first = upper ? half : 0, second = half - first;  // the part to solve first, and the other
+  const int64_t first = upper ? half : 0, second = half - first;  // the part to solve first, then the other
   const Tensor x = part(b, first, 0, upper ? rest : half, columns);
   const Tensor y = part(b, second, 0, upper ? half : rest, columns);
   const Tensor factor = part(a, second, first, y.size(1), x.size(1));
@@ -40,16 +40,16 @@ void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit, b
   solve_triangular(part(a, second, second, y.size(1), y.size(1)), y, upper, unit, conjugate);
 }
 
-// Solves op(A) X = B, or X op(A) = B if not `left`, in place in B.
+// Solves op(A) X = B in place in B, or X op(A) = B if `left` is false.
 static void triangular_solve(const Tensor& A, const Tensor& B, bool left, bool upper,
                              at::native::TransposeType transpose, bool unitriangular) {
   if (B.numel() == 0) return;
   using at::native::TransposeType;
   Tensor a = matrices(A), b = written_matrices("triangular_solve", B);
-  // As in BLAS, the memory is interpreted as column-major regardless of the strides.
+  // As in BLAS, interpret the memory as column-major, whatever the strides.
   if (a.stride(1) != 1) a = transposed(a);
   const bool transposes = transpose != TransposeType::NoTranspose;
-  // X op(A) = B is op(A)^T X^T = B^T.
+  // Rewrite X op(A) = B as op(A)^T X^T = B^T.
   if (transposes == left) {
     a = transposed(a);
     upper = !upper;

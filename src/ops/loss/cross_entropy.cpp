@@ -1,5 +1,6 @@
-// cross_entropy of rows of scores with class indices. torch composes it of log_softmax and nll_loss, which write, read
-// and save the log-probabilities; this computes it in one kernel. Other arguments use torch's composite.
+// Fused cross_entropy for rows of scores with class-index targets. torch composes cross_entropy from log_softmax and
+// nll_loss, which write, read and save the log-probabilities. This file computes it in one kernel. Unsupported
+// arguments use torch's composite.
 #include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Reduction.h>
@@ -18,9 +19,9 @@ namespace {
 
 using MaybeTensor = std::optional<Tensor>;
 
-// A cross_entropy over rows, and its kernel parameters.
+// A cross_entropy over rows with its kernel parameters.
 struct Problem {
-  Tensor in, target, weight;  // contiguous; the weight is float, or undefined
+  Tensor in, target, weight;  // contiguous; weight is float or undefined
   CrossEntropyParams params{};
   RowLaunch rows{};
 };
@@ -56,7 +57,7 @@ void check(const Tensor& input, const Tensor& target, const MaybeTensor& weight)
               "cross_entropy_loss: expected a weight of ", input.sym_size(1), " classes");
 }
 
-// The loss; the statistics of each row for its gradient; the sum of the rows' weights.
+// The loss, the statistics of each row for the backward pass, and the sum of the rows' weights.
 using Results = std::tuple<Tensor, Tensor, Tensor>;
 
 Results forward(const Tensor& input, const Tensor& target, const MaybeTensor& weight, int64_t reduction,
@@ -69,7 +70,7 @@ Results forward(const Tensor& input, const Tensor& target, const MaybeTensor& we
   const Tensor norms = at::empty({input.size(0), 2}, floats), total_weight = at::empty({}, floats);
   const Tensor losses =
       reduced ? at::empty({int64_t(q.rows.teams.threadgroups), 2}, floats) : at::empty({input.size(0)}, floats);
-  if (input.size(0) > 0) {  // without classes, every target is out of range
+  if (input.size(0) > 0) {  // with zero classes, every target is out of range
     Launch l(kernels.get(tag_of(input)));
     l.pointer(losses.mutable_data_ptr()).pointer(norms.mutable_data_ptr()).pointer(q.in.const_data_ptr());
     l.pointer(q.target.const_data_ptr()).pointer(data_or_null(q.weight)).bytes(q.params);
@@ -126,7 +127,7 @@ using explicit_ops::BackwardCall;
 using explicit_ops::Gradients;
 using explicit_ops::kept;
 
-// A double backward differentiates torch's composite.
+// Double backward differentiates torch's composite.
 Gradients derivative(const BackwardCall& c) {
   if (!at::GradMode::is_enabled())
     return {
@@ -140,7 +141,7 @@ Gradients derivative(const BackwardCall& c) {
   return {{0, torch::autograd::grad({loss}, {x}, {c.grad()}, std::nullopt, true)[0]}};
 }
 
-// Whether the kernels support the arguments. torch.func wrappers and tensor subclasses need torch's composite.
+// Returns whether the kernels support the arguments. torch.func wrappers and tensor subclasses need torch's composite.
 bool fuses(const Tensor& input, const Tensor& target, const MaybeTensor& weight, double smoothing) {
   const bool weighted = weight && weight->defined();
   for (const Tensor* t : {&input, &target, weighted ? &*weight : &input})
@@ -156,7 +157,7 @@ bool fuses(const Tensor& input, const Tensor& target, const MaybeTensor& weight,
 
 Tensor cross_entropy_loss(const Tensor& input, const Tensor& target, const MaybeTensor& weight, int64_t reduction,
                           c10::SymInt ignore_index, double smoothing) {
-  // With autocast, half inputs produce float32, like log_softmax.
+  // Under autocast, half inputs produce float32, as in log_softmax.
   const bool autocast = at::autocast::is_autocast_enabled(at::kPrivateUse1);
   const bool one_type = autocast || !weight || !weight->defined() || weight->scalar_type() == input.scalar_type();
   if (!one_type || !fuses(input, target, weight, smoothing))

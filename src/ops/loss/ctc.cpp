@@ -22,7 +22,7 @@ bool has_ctc_kernels(const Tensor& log_probs, const Tensor& targets) {
          (targets.scalar_type() == at::kLong || targets.scalar_type() == at::kInt);
 }
 
-// The arguments as kernels read them, checked with PyTorch's messages.
+// The arguments in the form that kernels read. Checks them with PyTorch's error messages.
 struct Ctc {
   CtcParams p{};
   Tensor targets, table;
@@ -55,7 +55,7 @@ struct Ctc {
                 " (while checking arguments for ctc_loss_cpu)");
     TORCH_CHECK(steps < INT32_MAX && 2 * longest + 1 < INT32_MAX, "ctc_loss: expected lengths below 2^30");
     table = at::from_blob(rows.data(), {batch, 4}, at::kLong).to(log_probs.device());
-    if (given.dim() == 2) {  // padding after a target may be anything
+    if (given.dim() == 2) {  // padding after a target may have any value
       const Tensor used = at::arange(targets.size(1), targets.options()).lt(table.slice(1, 1, 2));
       targets = targets.mul(used);
     }
@@ -70,7 +70,7 @@ struct Ctc {
          log_probs.stride(2),
          0};
   }
-  // Runs a recursion kernel over the time steps, which writes `out`.
+  // Runs a recursion kernel over the time steps and writes `out`.
   void recur(const KernelSet& kernels, std::initializer_list<Tensor> out, const Tensor& log_probs) const {
     Launch l(kernels.get());
     for (const Tensor& t : out) l.pointer(t.data_ptr());
@@ -118,7 +118,7 @@ std::optional<Tensor> ctc_backward(const Tensor& grad, const Tensor& log_probs, 
   return result;
 }
 
-// Lengths given as tensors on any device.
+// Returns lengths that were passed as a tensor on any device.
 std::vector<int64_t> numbers(const Tensor& lengths) {
   TORCH_CHECK(at::isIntegralType(lengths.scalar_type(), false), "ctc_loss: expected integer lengths, got ",
               lengths.scalar_type());

@@ -1,4 +1,4 @@
-// multi_margin_loss and multilabel_margin_loss, and their gradients.
+// multi_margin_loss and multilabel_margin_loss, with their gradients.
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -18,7 +18,7 @@ bool has_kernels(const Tensor& self, const Tensor& target) {
   return is_plain(self) && self.scalar_type() == at::kFloat && is_plain(target) && target.scalar_type() == at::kLong;
 }
 
-// Reduces one loss per row as requested.
+// Applies the reduction to the losses of all rows.
 Tensor reduced(const Tensor& rows, int64_t reduction, bool single) {
   if (reduction == at::Reduction::Mean) return rows.mean();
   if (reduction == at::Reduction::Sum) return rows.sum();
@@ -31,9 +31,9 @@ void check_shapes(const char* name, const Tensor& self, bool fits, const Tensor&
   TORCH_CHECK(fits, name, ": inconsistent target size: ", target.sizes(), " for input of size: ", self.sizes());
 }
 
-// Dense rows of classes, and their kernel parameters.
+// Dense rows of classes with their kernel parameters.
 struct MarginProblem {
-  Tensor x, target, weight;  // undefined weights are 1
+  Tensor x, target, weight;  // an undefined weight means 1
   uint32_t rows;
   MarginParams params{};
 
@@ -118,7 +118,7 @@ MarginProblem multilabel_margin(const Tensor& self, const Tensor& target) {
   check_shapes(kName, self, target.sizes() == self.sizes(), target);
   return MarginProblem(kName, self, target);
 }
-// The number of (target, class) pairs.
+// Returns the number of (target, class) pairs.
 uint64_t pairs(const MarginProblem& q) { return uint64_t(q.params.classes) * q.params.classes; }
 
 bool multilabel_margin_forward(const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out,

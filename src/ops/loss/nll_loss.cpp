@@ -1,4 +1,4 @@
-// nll_loss and nll_loss2d with their backwards; cross_entropy uses them unless it is fused.
+// nll_loss and nll_loss2d, with their backward passes. cross_entropy uses them unless it is fused.
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/nll_loss_backward_meta.h>
@@ -50,7 +50,7 @@ NllProblem plan(const Tensor& self, const Tensor& target, const MaybeTensor& wei
   return q;
 }
 
-// `output` and `total_weight` are contiguous.
+// `output` and `total_weight` must be contiguous.
 void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int64_t reduction, bool reduced) {
   static const KernelSet each("nll_loss"), sums("nll_loss_sums");
   const Tag tag = tag_of(q.in);
@@ -87,7 +87,7 @@ void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int
   if (p.samples > 0) runtime::check_device_errors();
 }
 
-// `grad_input` is contiguous.
+// `grad_input` must be contiguous.
 void backward(const Tensor& grad_input, const Tensor& grad_output, NllProblem q, int64_t reduction, bool reduced,
               const Tensor& total_weight) {
   static const KernelSet kernel("nll_loss_bwd");
@@ -113,7 +113,7 @@ void backward(const Tensor& grad_input, const Tensor& grad_output, NllProblem q,
 OptionalTensorRef as_ref(const MaybeTensor& t) {
   return t && t->defined() ? OptionalTensorRef(*t) : OptionalTensorRef();
 }
-// A single unbatched sample has one loss for any reduction.
+// An unbatched sample has a single loss for any reduction.
 bool is_reduced(const Tensor& self, int64_t reduction) { return reduction != at::Reduction::None || self.dim() == 1; }
 
 bool nll_loss_forward(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t reduction,

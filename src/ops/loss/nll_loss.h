@@ -6,8 +6,8 @@
 
 namespace mpsx::ops {
 
-// Sums pairs [n][2] of a loss and a weight in float. `loss` (a mean or a sum, depending on the parameters) and
-// `total_weight` are scalars; the latter has the loss's dtype or float.
+// Sums pairs [n][2] of loss and weight in float. Writes two scalars: `loss`, a mean or a sum depending on `params`, and
+// `total_weight`, which has the loss's dtype or float.
 void sum_losses(Tensor pairs, const NllParams& params, const Tensor& loss, const Tensor& total_weight);
 
 }  // namespace mpsx::ops

@@ -1,4 +1,4 @@
-// mse_loss, smooth_l1_loss, huber_loss, binary_cross_entropy and their gradients.
+// mse_loss, smooth_l1_loss, huber_loss and binary_cross_entropy, with their gradients.
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/empty.h>
@@ -14,7 +14,7 @@ namespace {
 
 using MaybeTensor = std::optional<Tensor>;
 
-constexpr uint64_t kTile = 8192;  // kLossTile in metal/loss/pointwise_loss.metal
+constexpr uint64_t kTile = 8192;  // must match kLossTile in metal/loss/pointwise_loss.metal
 constexpr uint64_t kMaxDense = uint64_t(1) << 30;
 
 struct Kernels {
@@ -52,13 +52,13 @@ bool has_kernel(const Tensor& x, const Tensor& target, const MaybeTensor& weight
          (!weight || !weight->defined() || same_kind(x, *weight));
 }
 
-// A tensor with the elements of `t` in the memory layout of `like`.
+// Returns `t` in the memory layout of `like`, copying it if necessary.
 Tensor empty_with_layout(const Tensor& t, const Tensor& like) {
   if (t.sizes() == like.sizes() && t.strides() == like.strides()) return t;
   return at::empty_like(like).copy_(t);
 }
 
-// Operands broadcast to one shape, dense, in the dimension order of the first.
+// Dense operands, broadcast to one shape and stored in the first operand's dimension order.
 struct Operands {
   Tensor x, target, weight;  // weight may be undefined
   PointwiseLossParams params{};
@@ -82,13 +82,14 @@ float mean_scale(int64_t reduction, uint64_t count) {
   return reduction == at::Reduction::Mean ? float(1.0 / double(count)) : 1.0f;
 }
 
-// Calls body(begin, count) for pieces whose length fits into 32 bits.
+// Calls body(begin, count) for chunks whose length fits in 32 bits.
 template <typename Body>
 void pieces(uint64_t count, const Body& body) {
   for (uint64_t begin = 0; begin < count; begin += kMaxDense) body(begin, std::min(kMaxDense, count - begin));
 }
 
-// The first operand in the output's memory layout: that of torch's iterator, or `alone`, its own.
+// Returns the first operand in the output's memory layout: the layout that torch's iterator chooses or, with `alone`,
+// the operand's own layout if it is dense.
 Tensor as_result(const Tensor& a, const Tensor& b, bool alone) {
   if ((alone || a.is_non_overlapping_and_dense()) && at::is_expandable_to(b.sizes(), a.sizes()))
     return a.is_non_overlapping_and_dense() ? a : a.clone();
@@ -147,7 +148,7 @@ Tensor forward(const Kernels& kernels, const Tensor& input, const Tensor& target
   return out;
 }
 
-// Throws unless the elements of the operand (0: input, 1: target) are in [0, 1].
+// Throws if an element of the operand (0: input, 1: target) is not in [0, 1].
 void check_unit(const char* op, const Tensor& operand, uint32_t which) {
   static const KernelSet kernels("unit_check");
   const Tensor x = operand.contiguous();
@@ -167,7 +168,7 @@ void check_unit(const char* op, const Tensor& operand, uint32_t which) {
   runtime::check_device_errors();
 }
 
-// `factor`: multiplies the gradient in addition to the kernel's derivative.
+// `factor` scales the gradient on top of the kernel's derivative.
 Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor& input, const Tensor& target,
                 const MaybeTensor& weight, int64_t reduction, double parameter, float factor = 1.0f) {
   Operands o(input, target, weight, parameter);

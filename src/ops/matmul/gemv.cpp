@@ -1,4 +1,4 @@
-// GEMV and outer products: dot, vdot, addmv, addr; mv and outer go through them.
+// GEMV and outer products: dot, vdot, addmv and addr. mv and outer use them too.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/stack.h>
@@ -23,7 +23,7 @@ int64_t length(int64_t n) {
   TORCH_CHECK(n <= int64_t(INT32_MAX), "matmul: expected sizes below 2^31, got ", n);
   return n;
 }
-// Parameters of a single output row; the caller sets the strides.
+// Returns parameters for a single output row. The caller sets the strides.
 MatmulParams gemv_params(const Tensor& out, int64_t K, const Scalar& alpha, const Scalar& beta) {
   MatmulParams p{};
   p.M = 1;
@@ -46,7 +46,7 @@ bool addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scala
       (result.is_alias_of(self) && !result.is_same(self))) {
     gemm(result.unsqueeze(1), mat, vec.unsqueeze(1), {alpha, beta, self.expand(result.sizes()).unsqueeze(1)});
   } else {
-    // Compute the column as a row: the vector times the transposed matrix.
+    // Compute the output column as a row: the vector times the transposed matrix.
     MatmulParams p = gemv_params(result, vec.size(0), alpha, beta);
     p.N = uint32_t(length(result.size(0)));
     p.a = {0, vec.stride(0), 0};
@@ -98,7 +98,7 @@ void launch_outer(const Tensor& out, const Tensor& a, const Tensor& b, const Ten
       .run();
 }
 
-// beta * self + alpha * outer(vec1, vec2), as a GEMM with K = 1.
+// Computes beta * self + alpha * outer(vec1, vec2) as a GEMM with K = 1.
 bool addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha,
           Tensor& out) {
   const bool same = self.scalar_type() == vec1.scalar_type() && vec1.scalar_type() == vec2.scalar_type() &&
@@ -106,8 +106,8 @@ bool addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scal
   const bool integral = !alpha.isFloatingPoint() && !beta.isFloatingPoint();
   if (!same || !all_have_matmul_kernels(self, vec1, vec2) || vec1.dim() != 1 || vec2.dim() != 1 ||
       !(integral || is_float_tag(tag_of(self)))) {
-    // Not math_addr_out, which calls addr through the dispatcher. Promote first: math_addr multiplies in the operands'
-    // own types.
+    // Do not call math_addr_out, because it calls addr through the dispatcher. Promote first, because math_addr
+    // multiplies in the operands' own types.
     const auto type = c10::promoteTypes(self.scalar_type(), c10::promoteTypes(vec1.scalar_type(), vec2.scalar_type()));
     const Tensor result = at::native::math_addr(self.to(type), vec1.to(type), vec2.to(type), beta, alpha);
     TORCH_CHECK(!out.is_same(self) || out.sizes() == result.sizes(), "addr: expected self of the result's shape ",
@@ -143,13 +143,13 @@ bool addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scal
   return true;
 }
 
-// Whether argument I of the last N has few elements.
+// Returns whether argument I of the last N has only a few elements.
 template <size_t N, size_t I>
 bool is_small_vector(const torch::jit::Stack& stack) {
   const Tensor& t = torch::jit::last(stack, N)[I].toTensor();
   return has_matmul_kernel(t) && !t.is_complex() && t.numel() <= kSmallGemmMacs;
 }
-// Whether the outer product of arguments 1 and 2 of the last N is small.
+// Returns whether the outer product of arguments 1 and 2 of the last N is small.
 template <size_t N>
 bool is_small_outer(const torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, N);

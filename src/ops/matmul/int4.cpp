@@ -1,4 +1,4 @@
-// Launcher of metal/matmul/int4.metal.
+// Launches metal/matmul/int4.metal.
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
@@ -10,11 +10,12 @@
 namespace mpsx::ops {
 namespace {
 
-constexpr int64_t kTile = 8, kTileK = 16, kLanes = 32;  // factors of the packed tensor's shape
+constexpr int64_t kTile = 8, kTileK = 16, kLanes = 32;  // factors in the packed tensor's shape
 constexpr uint32_t kFewRows = 4;
 
-// Repacks weights from two per byte, the first in the high half, into the blocks that the kernels read. The result has
-// PyTorch's shape for GPUs: int32 (N / 8, K / (16 inner_tiles), 32, inner_tiles / 2).
+// Repacks weights into the blocks that the kernels read. The input has two weights per byte, with the first in the high
+// half. The result has the same shape as on PyTorch's GPU backends: int32 (N / 8, K / (16 inner_tiles), 32, inner_tiles
+// / 2).
 Tensor convert_weight(const Tensor& weight, int64_t inner_tiles) {
   TORCH_CHECK(weight.dim() == 2, "_convert_weight_to_int4pack: expected a weight of two dimensions, got ",
               weight.sizes());
@@ -26,7 +27,7 @@ Tensor convert_weight(const Tensor& weight, int64_t inner_tiles) {
   TORCH_CHECK(N % kTile == 0 && K % (kTileK * inner_tiles) == 0, "_convert_weight_to_int4pack: expected a multiple of ",
               kTile, " rows of a multiple of ", kTileK * inner_tiles, " weights, got ", N, " of ", K);
   const Tensor halves = weight.contiguous().view({N, K / kInt4Block, 2, kInt4Block / 4});
-  // One weight per element: (N, blocks, half of the block, bytes, half of the byte).
+  // Unpack one weight per element: (N, blocks, half of the block, bytes, half of the byte).
   const Tensor unpacked = at::empty({N, K / kInt4Block, 2, kInt4Block / 4, 2}, weight.options());
   unpacked.select(-1, 0).copy_(halves.bitwise_right_shift(4));
   unpacked.select(-1, 1).copy_(halves.bitwise_and(15));

@@ -1,4 +1,4 @@
-// Launchers of metal/matmul/matmul.metal.
+// Launches metal/matmul/matmul.metal.
 #include "ops/matmul/matmul.h"
 
 #include <ATen/Context.h>
@@ -23,7 +23,7 @@ namespace {
 
 using at::Scalar;
 
-// The strides of a matrix or a batch of matrices.
+// Returns the strides of a matrix or a batch of matrices.
 MatmulStrides strides_of(const Tensor& t) {
   return {t.stride(-2), t.stride(-1), t.dim() == 3 && t.size(0) > 1 ? t.stride(0) : 0};
 }
@@ -37,7 +37,7 @@ const Kernels& plain_kernels() {
   return k;
 }
 
-// The operands and parameters of a GEMM. `from`: the type of a and b if it differs from the output's.
+// The operands and parameters of a GEMM. `from` is the type of a and b if it differs from the output's type.
 struct GemmArgs {
   const Kernels& kernels;
   Tag from;
@@ -52,7 +52,7 @@ struct GemmArgs {
   const void* c_data() const { return p.has_c ? c.const_data_ptr() : nullptr; }
   const void* scale_data() const { return p.has_scale ? scale.const_data_ptr() : nullptr; }
 
-  // Sets the split-K parameters, and allocates the partial sums if K is split.
+  // Sets the split-K parameters. Allocates the partial sums if K is split.
   Tensor set_split_k(SplitK split) {
     p.split_k = split.splits;
     p.k_per_split = split.k_per_split;
@@ -77,8 +77,8 @@ struct GemmArgs {
   }
 };
 
-// Copies an operand that kernels cannot load in 16-byte vectors, if enough tiles read it to pay for the copy.
-// `tiled`: the size of the dimension that the operand does not have.
+// Copies an operand that kernels cannot load in 16-byte vectors, if enough tiles read it to pay for the copy. `tiled`
+// is the size of the output dimension that the operand does not have.
 void align(Tensor& operand, MatmulStrides& strides, uint32_t& vectorized, uint64_t tiled) {
   constexpr uint64_t kManyTiles = 8;
   const bool repeats = operand.dim() == 3 && operand.size(0) > 1 && operand.stride(0) == 0;
@@ -98,7 +98,7 @@ void launch_tiled(GemmArgs& args) {
   static const KernelSet tile128_kernels("matmul_128");
   MatmulParams& p = args.p;
   const bool one_type = args.a.scalar_type() == args.b.scalar_type();
-  if (one_type) {  // mixed types are converted element by element
+  if (one_type) {  // mixed types are converted per element
     align(args.a, p.a, p.vectorize_a, p.N);
     align(args.b, p.b, p.vectorize_b, p.M);
   }
@@ -111,7 +111,7 @@ void launch_tiled(GemmArgs& args) {
   args.reduce_split_k(partials);
 }
 
-// For contiguous columns of b: each output element is the dot product of two contiguous vectors.
+// For contiguous columns of b. Each output element is the dot product of two contiguous vectors.
 void launch_gemv(GemmArgs& args) {
   MatmulParams& p = args.p;
   runtime::KernelEntry& kernel = args.of(args.kernels.gemv);
@@ -144,7 +144,7 @@ void launch(const Kernels& kernels, Tag from, const Tensor& out, const Tensor& a
   if (out.numel() == 0) return;
   GemmArgs args{kernels, from, out, a, b, c, scale, p, out.dim() == 3 ? uint64_t(out.size(0)) : 1};
   MatmulParams& q = args.p;
-  // Compute a single column as a row of the transposed GEMM.
+  // Compute a single output column as a row of the transposed GEMM.
   if (q.N == 1 && q.M > 1 && !q.has_scale) {
     std::swap(args.a, args.b);
     std::swap(q.a, q.b);
@@ -177,7 +177,7 @@ MatmulParams params_of(const Tensor& out, const Tensor& a, const Tensor& b, cons
   return p;
 }
 
-// mm and bmm.
+// Implements mm and bmm.
 template <typename Meta>
 bool matmul(const Tensor& self, const Tensor& mat2, Tensor& out) {
   if (!all_have_matmul_kernels(self, mat2)) return false;
@@ -188,7 +188,8 @@ bool matmul(const Tensor& self, const Tensor& mat2, Tensor& out) {
   return outputs.return_or_copy(out);
 }
 
-// Finishes addmm-like operators: `meta` has checked everything but dtypes, and allocated the output.
+// Runs the GEMM of an addmm-like operator. Its meta function has allocated the output and checked everything but the
+// dtypes.
 template <typename Outputs>
 bool addmm_into(const Outputs& outputs, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                 const Scalar& alpha, Tensor& out, uint32_t activation = kActivationNone) {
@@ -198,7 +199,7 @@ bool addmm_into(const Outputs& outputs, const Tensor& self, const Tensor& a, con
   return outputs.return_or_copy(out);
 }
 
-// addmm and baddbmm.
+// Implements addmm and baddbmm.
 template <typename Meta>
 bool addmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, Tensor& out) {
   if (!all_have_matmul_kernels(self, a, b)) return false;
@@ -215,7 +216,7 @@ bool addmm_activation(const Tensor& self, const Tensor& mat1, const Tensor& mat2
   return addmm_into(outputs, self, mat1, mat2, beta, alpha, out, use_gelu ? kActivationGelu : kActivationRelu);
 }
 
-// The batch becomes part of the K dimension.
+// Folds the batch into the K dimension.
 bool addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha,
             Tensor& out) {
   if (!all_have_matmul_kernels(self, batch1, batch2)) return false;
@@ -237,7 +238,7 @@ bool addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, cons
   gemm(result, batch1.permute({1, 0, 2}).reshape({M, K}), batch2.reshape({K, N}), {alpha, beta, c});
   if (!out.defined())
     out = result;
-  else if (fresh)  // self of another size, as on the CPU
+  else if (fresh)  // in place, self may change its size, like on the CPU
     out.resize_(c.sizes()).copy_(result);
   return true;
 }
@@ -257,7 +258,7 @@ bool int_mm(const Tensor& self, const Tensor& mat2, Tensor& out) {
   return true;
 }
 
-// The weight is N x K int8, with one scale per row.
+// The weight is N x K int8 with one scale per row.
 std::optional<Tensor> weight_int8pack_mm(const Tensor& self, const Tensor& weight, const Tensor& scales) {
   static const Kernels kernels{KernelSet("matmul_int8"), KernelSet("gemv_int8"), KernelSet("gemv_int8")};
   TORCH_CHECK(is_float_tag(tag_of(self)) && self.dim() == 2,
@@ -277,7 +278,8 @@ std::optional<Tensor> weight_int8pack_mm(const Tensor& self, const Tensor& weigh
   return out;
 }
 
-// Four real GEMMs of the real and imaginary components. The operands are made dense: contiguous sums are more accurate.
+// Computes four real GEMMs of the real and imaginary parts. Makes the parts dense, because contiguous sums are more
+// accurate.
 void complex_gemm(const Tensor& out, const Tensor& a, const Tensor& b, const GemmEpilogue& epilogue) {
   const auto real_and_imaginary = [](const Tensor& t) {
     const Tensor parts = at::view_as_real(t);
@@ -321,7 +323,7 @@ void launch_gemm(const Tensor& out, const Tensor& a, const Tensor& b, const Tens
 void gemm(const Tensor& out, const Tensor& a, const Tensor& b, const GemmEpilogue& epilogue) {
   if (out.is_complex()) return complex_gemm(out, a, b, epilogue);
   const MatmulParams p = params_of(out, a, b, epilogue);
-  // If the output overlaps an operand, or c with other strides, compute into a temporary.
+  // Compute into a temporary if the output overlaps an operand, or overlaps c with different strides.
   const bool no_overlap =
       !out.is_alias_of(a) && !out.is_alias_of(b) &&
       (!p.has_c || !out.is_alias_of(epilogue.c) ||
@@ -337,7 +339,7 @@ void gemm(const Tensor& out, const Tensor& a, const Tensor& b, const GemmEpilogu
   launch(plain_kernels(), Tag::none, out, a, b, epilogue.c, Tensor(), q);
 }
 
-// Whether mm of (self, mat2, out) is small.
+// Returns whether mm with arguments (self, mat2, out) is small.
 static bool is_small_gemm(const torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, 3);
   const Tensor &a = arguments[0].toTensor(), &b = arguments[1].toTensor();
@@ -356,7 +358,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
       .impl("addbmm_", in_place_form("addbmm", &addbmm))
       .impl("_int_mm", functional_form("_int_mm", &int_mm))
       .impl("_int_mm.out", out_form("_int_mm", &int_mm));
-  // Never a vendor operator: PyTorch 2.13's CPU kernel reads past rows whose length is not a multiple of 16.
+  // Never use the CPU library here: PyTorch 2.13's CPU kernel reads past the end of rows whose length is not a multiple
+  // of 16.
   op<"_weight_int8pack_mm", &weight_int8pack_mm>(m);
 }
 

@@ -1,4 +1,4 @@
-// GEMM for launchers: dense matrices, batches and vectors.
+// GEMM for launchers, on dense matrices, batches and vectors.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,14 @@
 
 namespace mpsx::ops {
 
-// The epilogue of a GEMM: activation(alpha * a b + beta * c).
+// The epilogue of a GEMM: activation(alpha * a @ b + beta * c).
 struct GemmEpilogue {
   at::Scalar alpha = 1, beta = 0;
-  Tensor c;  // expanded to the output's shape; not read if beta is zero
+  Tensor c;  // expanded to the output's shape; not read if beta is 0
   uint32_t activation = kActivationNone;
 };
 
-// Complex operands may be lazily conjugated: PyTorch does not resolve conjugation for these operators.
+// Complex operands may be lazily conjugated, because PyTorch does not resolve conjugation for these operators.
 inline bool has_matmul_kernel(const Tensor& t) {
   const Tag tag = tag_of(t);
   if (tag == Tag::c64) return t.layout() == at::kStrided && t.device().type() == at::kPrivateUse1;
@@ -25,7 +25,7 @@ template <typename... Rest>
 bool all_have_matmul_kernels(const Tensor& first, const Rest&... rest) {
   return has_matmul_kernel(first) && (true && ... && has_matmul_kernel(rest));
 }
-// With torch's error message.
+// Throws torch's error message.
 inline void check_same_dtype(const Tensor& a, const Tensor& b) {
   TORCH_CHECK(a.scalar_type() == b.scalar_type(), "expected m1 and m2 to have the same dtype, but got: ", a.dtype(),
               " != ", b.dtype());
@@ -35,16 +35,17 @@ inline void check_self_dtype(const Tensor& self, const Tensor& a) {
               " and ", a.dtype());
 }
 
-// Up to this many multiply-adds, the library's call overhead dominates.
+// Up to this many multiply-adds, the CPU library's call overhead dominates.
 inline constexpr int64_t kSmallGemmMacs = 4096;
 
-// Sets alpha and beta in `p`, as float or int64 depending on out's type.
+// Sets alpha and beta in `p` as float or int64, depending on the type of `out`.
 void set_alpha_beta(MatmulParams& p, const Tensor& out, const at::Scalar& alpha, const at::Scalar& beta);
 
 // Launches the GEMM that `p` describes. `out` must not overlap the inputs.
 void launch_gemm(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c, const MatmulParams& p);
 
-// out = a b, for matrices or batches with any strides. All have the same dtype, and `out` has its final shape.
+// Computes out = a @ b for matrices or batches with any strides. All operands must have the same dtype, and `out` must
+// have its final shape.
 void gemm(const Tensor& out, const Tensor& a, const Tensor& b, const GemmEpilogue& end = {});
 
 }  // namespace mpsx::ops

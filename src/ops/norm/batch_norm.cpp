@@ -1,5 +1,5 @@
-// batch_norm and its backward, over (images, channels, …): statistics of chunks, merged in a fixed order, then one
-// scaling. F.batch_norm and instance_norm take native_batch_norm on a PrivateUse1 device.
+// batch_norm and its backward pass over (images, channels, …). Computes statistics per chunk, merges them in a fixed
+// order, then scales in one pass. On a PrivateUse1 device, F.batch_norm and instance_norm call native_batch_norm.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -18,7 +18,7 @@ using Optional = std::optional<Tensor>;
 using Result = std::tuple<Tensor, Tensor, Tensor>;
 
 constexpr uint32_t kPack = 8,
-                   kWidth = 64;  // fewer channels than this are folded into rows of at least this many elements
+                   kWidth = 64;  // fewer channels are folded into rows of at least this width
 
 Tensor value_or_none(const Optional& t) { return t.has_value() ? *t : Tensor(); }
 
@@ -42,9 +42,9 @@ struct Plan {
   }
 
   uint64_t width() const { return uint64_t(p.channels) * p.fold; }
-  // Floats of one quantity, per chunk and per column.
+  // Number of floats of one quantity: one per chunk and column.
   int64_t slots() const { return int64_t(width() * p.chunks); }
-  // Launch the kernels that read the whole batch, and those that also write it. All tensors have the batch's shape.
+  // Launch the kernels that read the whole batch and those that also write it. All tensors must have the batch's shape.
   void over_chunks(runtime::KernelEntry& kernel, Launch& launch, std::initializer_list<Tensor> tensors) {
     if (last) return over_tiles(launch, tensors);
     p.planes = planes(kernel, tensors, {}).shape;
@@ -98,7 +98,7 @@ struct Plan {
   }
 };
 
-// Checks weight, bias and statistics and returns their type: the batch's own, or float for a half batch.
+// Checks weight, bias and statistics, and returns their type: the input's type, or float for a half input.
 at::ScalarType parameter_type(const char* op, const Tensor& input,
                               std::initializer_list<std::pair<const char*, const Tensor*>> parameters) {
   auto type = input.scalar_type();
@@ -213,7 +213,7 @@ bool legit_no_stats(const Tensor& input, const Optional& weight, const Optional&
                      save_invstd);
 }
 
-// The variant for torch.export and torch.compile also returns cuDNN's reserve, which is empty here.
+// The variant for torch.export and torch.compile also returns cuDNN's reserve tensor, which we leave empty.
 bool empty_reserve(const char* op, const Tensor& input, Tensor& reserve) {
   return return_or_copy(op, at::empty({0}, input.options().dtype(at::kByte)), reserve);
 }

@@ -1,4 +1,4 @@
-// Launchers of metal/norm/layer_norm.metal.
+// Launches metal/norm/layer_norm.metal.
 #include <ATen/native/layer_norm.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
@@ -15,7 +15,7 @@ using Three = std::tuple<Tensor, Tensor, Tensor>;
 
 Tensor or_none(const OptionalTensor& t) { return t.value_or(Tensor()); }
 
-// Whether kernels accept these parameters: both have the same type, the input's or float.
+// Returns whether kernels accept these parameters: both must have the input's type, or both must be float.
 bool fits(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (!is_plain(x) || !is_float_tag(tag_of(x))) return false;
   for (const Tensor& t : {weight, bias})
@@ -54,7 +54,7 @@ std::optional<Three> layer_norm(const Tensor& input, IntArrayRef shape, const Op
   return Three(y, mean, rstd);
 }
 
-// The gradients of weight and bias from partial sums [2][split][column].
+// Computes the gradients of weight and bias from partial sums [2][split][column].
 std::pair<Tensor, Tensor> merge_gradients(const Tensor& parts, const RowNormParams& p, IntArrayRef shape,
                                           const at::TensorOptions& options, std::array<bool, 3> mask) {
   std::pair<Tensor, Tensor> gradients;
@@ -64,7 +64,8 @@ std::pair<Tensor, Tensor> merge_gradients(const Tensor& parts, const RowNormPara
   return gradients;
 }
 
-// All three gradients in one pass over memory; nothing if a row does not fit into the registers of a row group.
+// Computes all three gradients in one pass over memory. Returns nullopt if a row does not fit in the registers of a row
+// group.
 std::optional<Three> fused_gradients(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                                      const Tensor& weight, RowNormParams p, IntArrayRef shape,
                                      std::array<bool, 3> mask) {
@@ -82,7 +83,7 @@ std::optional<Three> fused_gradients(const Tensor& dy, const Tensor& x, const Te
   return Three(dx, dweight, dbias);
 }
 
-// dweight and dbias, in one pass over the rows.
+// Computes dweight and dbias in one pass over the rows.
 std::pair<Tensor, Tensor> weight_gradients(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                                            RowNormParams p, IntArrayRef shape, std::array<bool, 3> mask) {
   static const KernelSet kernels("layer_norm_backward_weight");

@@ -1,4 +1,4 @@
-// renorm, embedding_renorm_ and weight normalization, composed of a norm and elementwise operators.
+// renorm, embedding_renorm_ and weight normalization, composed from a norm and elementwise operators.
 #include <ATen/OpMathType.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
@@ -24,13 +24,13 @@ namespace {
 using at::Scalar;
 using Pair = std::tuple<Tensor, Tensor>;
 
-// Factors that scale vectors with these norms down to at most `max_norm`.
+// Returns factors that scale vectors with these norms down to at most `max_norm`.
 Tensor clip_factor(const Tensor& norms, double max_norm) {
-  constexpr double kEpsilon = 1e-7;  // PyTorch's value, which avoids a division by zero
+  constexpr double kEpsilon = 1e-7;  // same value as PyTorch, avoids division by zero
   return at::where(norms > max_norm, max_norm / (norms + kEpsilon), at::ones({}, norms.options()));
 }
 
-// Clips the float32 vectors of x, whose norms are `norm`, into `out`, which is allocated if undefined.
+// Clips the float32 vectors of x, whose norms are `norm`. Writes to `out` or allocates it.
 Tensor clip_norm(const Tensor& x, const Tensor& norm, double max_norm, const Tensor& out) {
   static const ElementwiseKernels kernels("shortened", 2);
   at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(x).add_const_input(norm).build();
@@ -38,7 +38,7 @@ Tensor clip_norm(const Tensor& x, const Tensor& norm, double max_norm, const Ten
   return iter.output();
 }
 
-// Every dimension but one.
+// Returns all dimensions except `dim`.
 c10::DimVector other_dims(const Tensor& t, int64_t dim) {
   c10::DimVector others;
   for (int64_t d = 0; d < t.dim(); ++d)
@@ -65,7 +65,7 @@ bool renorm(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& max_
   return outputs.return_or_copy(out);
 }
 
-// With autograd, renorm consists of differentiable operators: torch's own formula computes in float64.
+// With autograd, compose renorm from differentiable operators, because torch's own derivative computes in float64.
 Tensor renorm_autograd(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& max_norm) {
   if (!is_differentiated(self)) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;

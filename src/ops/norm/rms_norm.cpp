@@ -1,4 +1,4 @@
-// Launchers of metal/norm/rms_norm.metal.
+// Launches metal/norm/rms_norm.metal.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/rsqrt.h>
 #include <torch/library.h>
@@ -14,7 +14,7 @@ using at::IntArrayRef;
 using OptionalTensor = std::optional<Tensor>;
 using Two = std::tuple<Tensor, Tensor>;
 
-// The number of rows and their size. The last dimensions of `x` and the weight must match `shape`.
+// Returns the number of rows and their size. Throws unless the last dimensions of `x` and the weight match `shape`.
 std::pair<int64_t, int64_t> check(const Tensor& x, IntArrayRef shape, const Tensor& weight) {
   const auto axis = x.dim() - int64_t(shape.size());
   TORCH_CHECK(!shape.empty(), "rms_norm: expected normalized_shape to have at least one dimension, got none");
@@ -31,14 +31,14 @@ std::pair<int64_t, int64_t> check(const Tensor& x, IntArrayRef shape, const Tens
   return {c10::multiply_integers(x.sizes().slice(0, size_t(axis))), c10::multiply_integers(shape)};
 }
 
-// PyTorch's default is the epsilon of the compute type.
+// PyTorch's default is the epsilon of the computation type.
 constexpr double kDefaultEps = std::numeric_limits<float>::epsilon();
 
 Tag weight_tag(const Tensor& x, const Tensor& weight) {
   return weight.defined() ? parameter_tag(x.scalar_type(), weight.scalar_type()) : Tag::none;
 }
 
-// Types without kernels (Double): the same formula as a composition of operators, each of which falls back.
+// For types without kernels (float64), composes the same formula from operators, each of which falls back.
 bool has_kernel(const Tensor& x) { return is_float_tag(tag_of(x)) || !x.is_floating_point(); }
 
 std::vector<int64_t> last_dims(IntArrayRef shape) {
@@ -84,7 +84,8 @@ Two fused_rms_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor&
   return {y, rstd};
 }
 
-// Computes both gradients in one pass over memory; nothing if a row does not fit into the registers of a row group.
+// Computes both gradients in one pass over memory. Returns nullopt if a row does not fit in the registers of a row
+// group.
 std::optional<Two> fused_gradients(const Tensor& dy, const Tensor& x, const Tensor& rstd, const Tensor& weight,
                                    RowNormParams p) {
   static const KernelSet kernels("rms_norm_backward_fused");

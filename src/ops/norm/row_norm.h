@@ -1,4 +1,4 @@
-// Shared by layer_norm and rms_norm: rows, element types, and the partition of weight gradients.
+// Shared by layer_norm and rms_norm: rows, element types and the partition of weight gradients.
 #pragma once
 
 #include <ATen/ops/empty.h>
@@ -11,7 +11,7 @@
 
 namespace mpsx::ops {
 
-// The second tag of a kernel's name: f32 for half inputs with float parameters.
+// Returns the second tag of a kernel's name: f32 for half inputs with float parameters.
 inline Tag parameter_tag(at::ScalarType input, at::ScalarType parameters) {
   return input == parameters ? Tag::none : Tag::f32;
 }
@@ -28,7 +28,7 @@ inline RowNormParams row_norm_params(int64_t rows, int64_t size, double eps) {
   return p;
 }
 
-// Disables vector loads unless weight and bias are aligned like the rows.
+// Disables vector loads unless weight and bias have the same alignment as the rows.
 inline RowLaunch share_rows_beside(std::initializer_list<Tensor> parameters, RowLaunch launch) {
   for (const Tensor& t : parameters)
     if (t.defined() && (reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 != 0 || !launch.whole_vectors()))
@@ -36,7 +36,7 @@ inline RowLaunch share_rows_beside(std::initializer_list<Tensor> parameters, Row
   return launch;
 }
 
-// Splits the rows of a weight gradient to fill a GPU, by a partition that depends on the shape alone.
+// Splits the rows of a weight gradient into enough parts to fill a GPU. The partition depends only on the shape.
 inline void split_rows(RowNormParams& p) {
   const uint64_t blocks = (p.shape.size + kNormColumns - 1) / kNormColumns;
   const uint64_t wanted = std::clamp<uint64_t>(1024 / std::max<uint64_t>(blocks, 1), 1, (p.shape.rows + 63) / 64);
@@ -44,11 +44,11 @@ inline void split_rows(RowNormParams& p) {
   p.splits = (p.shape.rows + p.rows_per_split - 1) / p.rows_per_split;
 }
 
-// Fused gradients (metal/norm/fused_gradients.h) need many rows: each threadgroup takes enough of them to make its
-// partial sums negligible.
+// Fused gradients (metal/norm/fused_gradients.h) need many rows, because each threadgroup must process enough rows to
+// make its partial sums negligible.
 constexpr uint64_t kFusedRows = 2048, kFusedRange = 64, kFusedGroups = 2048;
 
-// Plans the launch, and the partition in `p`. Returns nothing if there are few rows, or if they do not fit into
+// Plans the launch and sets the partition in `p`. Returns nullopt if there are too few rows or they do not fit in
 // registers.
 inline std::optional<RowLaunch> share_fused(const runtime::KernelEntry& kernel, RowNormParams& p, const Tensor& dy,
                                             const Tensor& x, const Tensor& dx, const Tensor& weight) {
@@ -66,7 +66,7 @@ inline uint64_t fused_work(const RowNormParams& p, const RowLaunch& launch) {
   return uint64_t(p.rows_per_split) * p.shape.size * 4 / launch.teams.rows_per_threadgroup;
 }
 
-// Launches a kernel over tiles of columns and splits of rows.
+// Launches a kernel over column tiles and row splits.
 inline void launch_splits(Launch& launch, const RowNormParams& p) {
   launch.bytes(p)
       .groups({(p.shape.size + kNormColumns - 1) / kNormColumns, p.splits}, kNormColumns)
@@ -74,7 +74,7 @@ inline void launch_splits(Launch& launch, const RowNormParams& p) {
       .run();
 }
 
-// Adds up partial sums [quantity][split][column], the weight's first. Either output may be undefined.
+// Sums partial results [quantity][split][column], with the weight's first. Either output may be undefined.
 inline void merge_splits(const Tensor& weight, const Tensor& bias, const Tensor& parts, const RowNormParams& p) {
   static const KernelSet kernels("norm_merge");
   const Tensor &first = weight.defined() ? weight : bias, &second = bias.defined() ? bias : weight;

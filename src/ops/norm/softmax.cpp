@@ -1,4 +1,4 @@
-// Launchers of metal/norm/softmax.metal.
+// Launches metal/norm/softmax.metal.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -38,7 +38,7 @@ void launch(const SoftmaxKernels& kernels, std::initializer_list<Tensor> inputs,
     const RowLaunch rows = share_rows(kernel, outer, size, inputs, {result});
     Launch l(kernel);
     bind(l);
-    rows.run(l.bytes(rows.shape), size * 4);  // exp costs as much as several plain elements
+    rows.run(l.bytes(rows.shape), size * 4);  // exp costs as much as several simple operations
     return;
   }
   // Use narrower blocks if a block would not stay in the cache between passes.
@@ -72,7 +72,7 @@ bool softmax(const Tensor& input, int64_t dim, bool half_to_float, Tensor& out) 
   return return_or_copy(NAME.text, y, out);
 }
 
-// Kernels exist for equal types, and for a float gradient of half inputs.
+// Kernels exist for equal types and for a float gradient of half inputs.
 template <OperatorName NAME>
 bool softmax_backward(const Tensor& grad, const Tensor& result, int64_t dim, at::ScalarType type, Tensor& grad_input) {
   static const SoftmaxKernels kernels(NAME.text + std::string("_backward"));

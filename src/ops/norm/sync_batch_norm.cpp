@@ -1,4 +1,5 @@
-// The operators of SyncBatchNorm, which combines the statistics of several processes. PyTorch has none for the CPU.
+// The operators of SyncBatchNorm, which combines the statistics of several processes. PyTorch has no CPU kernels for
+// them.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/rsqrt.h>
@@ -13,14 +14,14 @@ namespace {
 
 using Maybe = std::optional<Tensor>;
 
-// Every dimension but the channels'.
+// Returns all dimensions except the channel dimension.
 std::vector<int64_t> reduced_dims(const Tensor& input) {
   std::vector<int64_t> dims{0};
   for (int64_t dim = 2; dim < input.dim(); ++dim) dims.push_back(dim);
   return dims;
 }
 
-// A vector of one value per channel, in float, that broadcasts to the input.
+// Reshapes a vector with one value per channel to broadcast to the input, in float.
 Tensor per_channel(const Tensor& values, const Tensor& input) {
   std::vector<int64_t> shape(size_t(input.dim()), 1);
   shape[1] = values.numel();
@@ -41,7 +42,7 @@ std::tuple<Tensor, Tensor> stats(const Tensor& input, double eps) {
   return {mean, at::rsqrt(var + eps)};
 }
 
-// mean and invstd: (processes, channels), counts: (processes).
+// mean and invstd have shape (processes, channels), and counts has shape (processes).
 std::tuple<Tensor, Tensor> gather_stats(const Tensor&, const Tensor& mean, const Tensor& invstd,
                                         const Maybe& running_mean, const Maybe& running_var, double momentum,
                                         double eps, const Tensor& counts) {
@@ -69,7 +70,7 @@ Tensor& normalize_out(const Tensor& input, const Maybe& weight, const Maybe& bia
   return out.copy_(normalize(input, weight, bias, mean, invstd, eps));
 }
 
-// The sums of dY and of dY * (X - mean), and the gradients of weight and bias that follow from them.
+// Returns the sums of dY and dY * (X - mean), and the gradients of weight and bias derived from them.
 std::tuple<Tensor, Tensor, Tensor, Tensor> backward_reduce(const Tensor& grad_out, const Tensor& input,
                                                            const Tensor& mean, const Tensor& invstd,
                                                            const Maybe& weight, bool input_grad, bool weight_grad,
