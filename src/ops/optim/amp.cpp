@@ -18,14 +18,14 @@ void amp_foreach_non_finite_check_and_unscale(at::TensorList grads, Tensor& foun
   if (grads.empty()) return;
   check_scalar(op, "found_inf", found_inf);
   check_scalar(op, "inv_scale", inv_scale);
-  for (size_t begin = 0; begin < grads.size();) {  // batches of one dtype
+  for (size_t begin = 0; begin < grads.size();) {  // each batch has one dtype
     const Tag tag = tag_of(grads[begin]);
     size_t end = begin;
     for (; end < grads.size() && tag_of(grads[end]) == tag; ++end)
       TORCH_CHECK(is_plain(grads[end]) && is_float_tag(tag), op, ": expected dense floating-point gradients on ",
                   found_inf.device(), ", got ", grads[end].scalar_type(), " on ", grads[end].device());
     const at::TensorList run = grads.slice(begin, end - begin);
-    // Gradients that are not dense are unscaled in a dense copy.
+    // Unscale gradients that are not dense in a dense copy.
     std::vector<Tensor> dense(run.begin(), run.end());
     for (Tensor& t : dense)
       if (!t.is_non_overlapping_and_dense()) t = t.contiguous();

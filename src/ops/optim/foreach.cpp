@@ -1,5 +1,5 @@
-// Operators on lists of tensors (torch._foreach_*), the default for torch.optim on this device. Rows of
-// metal/optim/foreach.def run as list kernels on floating-point tensors with equal layouts; everything else uses
+// Operators on lists of tensors (torch._foreach_*), which torch.optim uses by default on this device. For
+// floating-point tensors with equal layouts, rows of metal/optim/foreach.def run as list kernels. Everything else uses
 // PyTorch's own composites, tensor by tensor.
 #include <ATen/CompositeExplicitAutogradFunctions.h>
 #include <ATen/native/ForeachUtils.h>
@@ -16,10 +16,10 @@ using at::TensorList;
 using ScalarList = at::ArrayRef<Scalar>;
 using Tensors = std::vector<Tensor>;
 
-// Scalars for the kernels: one for all tensors, or one per tensor.
+// Scalar arguments for the kernels: one for all tensors, or one per tensor.
 class Scalars {
  public:
-  // `rounds`: round to the tensors' dtype first, as the CPU's kernels do for some operators.
+  // With `rounds`, rounds to the tensors' dtype first, like the CPU kernels of some operators.
   Scalars(const Scalar& one, bool rounds = false) : one_(one), rounds_(rounds) {}
   Scalars(ScalarList many, bool rounds = false) : one_(0), many_(many), rounds_(rounds) {}
   float get(size_t tensor, at::ScalarType type) const {
@@ -47,7 +47,8 @@ Tensors empty_like(TensorList like) {
   return out;
 }
 
-// `lists`: the output, then the inputs unless it is also the first of them. `value`: the optional content of buffer 29.
+// `lists` contains the output and then the inputs. In place, the output is also the first input and is listed only
+// once. If given, `value` is bound to buffer 29.
 void run(const KernelSet& kernels, at::ArrayRef<TensorList> lists, bool in_place, const Scalars& scalars,
          const Tensor* value = nullptr) {
   const uint32_t buffers = value ? kListBuffers - 1 : kListBuffers;
@@ -66,7 +67,8 @@ void run(const KernelSet& kernels, at::ArrayRef<TensorList> lists, bool in_place
       buffers);
 }
 
-// Returns a new list for the result, or an empty one if the lists do not fit; in place, the first input is the result.
+// Returns the results in a new list, or nullopt if list kernels do not support the arguments. run_in_place writes the
+// results to the first input.
 template <typename... Lists>
 std::optional<Tensors> run_new(const KernelSet& kernels, const Scalars& scalars, const Tensor* value, TensorList self,
                                Lists... others) {
@@ -80,11 +82,11 @@ bool run_in_place(const KernelSet& kernels, const Scalars& scalars, const Tensor
                   Lists... others) {
   if (!scalars.is_real() || !fits_list_kernels({self, others...})) return false;
   run(kernels, {self, others...}, true, scalars, value);
-  for (const Tensor& t : self) t.unsafeGetTensorImpl()->bump_version();  // PyTorch leaves this to the kernels
+  for (const Tensor& t : self) t.unsafeGetTensorImpl()->bump_version();  // PyTorch leaves this to the backend
   return true;
 }
 
-// The kernels and composite forms of an operator, from its row.
+// Defines the kernels and composite forms of an operator from its table row.
 #define MPSX_FOREACH_OP(NAME)                                      \
   struct NAME##_op {                                               \
     static constexpr const char* name = "_foreach_" #NAME;         \
@@ -160,7 +162,7 @@ struct WithScalars {
   }
 };
 
-// `Alpha`: empty, or the Scalar that multiplies the second operand.
+// `Alpha` is empty or the Scalar that multiplies the second operand.
 template <typename Op, typename... Alpha>
 struct WithList {
   static Tensors call(TensorList self, TensorList other, const Alpha&... alpha) {
@@ -177,7 +179,8 @@ struct WithList {
   static Scalars alpha_of(const Scalar& alpha) { return {alpha, rounds<Op>}; }
 };
 
-// The second operand is a one-element tensor: a scalar if it is on the CPU, else a buffer that the kernel reads.
+// The second operand is a one-element tensor. On the CPU it becomes a scalar. On the device, the kernel reads it from a
+// buffer.
 template <typename Op, typename... Alpha>
 struct WithTensor {
   static bool on_device(TensorList self, const Tensor& other) {
@@ -226,7 +229,7 @@ struct Pointwise {
   }
 };
 
-// lerp: the weight is one scalar, one scalar per tensor, or a third list.
+// The weight of lerp is one scalar, one scalar per tensor, or a third list.
 Tensors lerp_list(TensorList self, TensorList end, TensorList weight) {
   at::native::check_foreach_api_restrictions(self, end, weight);
   if (auto out = run_new(kernels<lerp_op, Form::list>(), Scalar(), nullptr, self, end, weight)) return *out;

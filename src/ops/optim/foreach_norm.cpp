@@ -1,4 +1,4 @@
-// torch._foreach_norm, which gradient clipping uses. Norms 1, 2 and infinity of floating-point tensors are native.
+// torch._foreach_norm, which gradient clipping uses. Norms 1, 2 and infinity of floating-point tensors have kernels.
 #include <ATen/CompositeExplicitAutogradFunctions.h>
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/empty.h>
@@ -43,7 +43,7 @@ std::vector<Tensor> foreach_norm(at::TensorList self, const at::Scalar& order, s
   for_each_batch(
       {self, out},
       [&](ListBatch& batch) {
-        // The sizes are those of the tensors, but the kernels' first list are the results.
+        // The batch takes its sizes from the input tensors, but the kernels expect the results as their first list.
         const uint32_t count = batch.params.tensors;
         std::rotate(batch.pointers.begin(), batch.pointers.begin() + count, batch.pointers.begin() + 2 * count);
         const Tensor partial = at::empty({int64_t(batch.groups())}, self[0].options().dtype(at::kFloat));

@@ -1,4 +1,4 @@
-// Fused optimizers: torch.optim's fused=True. Kernels: metal/optim/fused.metal.
+// Fused optimizers (torch.optim with fused=True). The kernels are in metal/optim/fused.metal.
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
@@ -13,7 +13,7 @@ namespace {
 using at::TensorList;
 using OptionalTensor = std::optional<Tensor>;
 
-// The lists of one optimizer step: parameters, gradients and states. Step counts are separate.
+// The lists of one optimizer step: parameters, gradients and states. Step counts are a separate list.
 struct Step {
   const char* op;
   c10::SmallVector<TensorList, 6> lists;
@@ -24,8 +24,8 @@ struct Step {
 bool is_scalar_f32(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kFloat && t.numel() == 1; }
 bool is_scalar_f32(const OptionalTensor& t) { return !t || !t->defined() || is_scalar_f32(*t); }
 
-// Kernels update dense memory: tensors whose layout differs from their parameter's, or whose parameter is not dense,
-// are copied.
+// Kernels update dense memory. Copies tensors whose layout differs from their parameter's layout or whose parameter is
+// not dense.
 class AlignedLists {
  public:
   explicit AlignedLists(Step& step) : originals_(step.lists), copies_(originals_.size()) {
@@ -40,7 +40,7 @@ class AlignedLists {
     for (size_t l = 0; l < copies_.size(); ++l)
       if (!copies_[l].empty()) step.lists[l] = copies_[l];
   }
-  // A step writes gradients only with a gradient scale, leaving them unscaled.
+  // A step writes gradients only to unscale them, if it has a gradient scale.
   void write_back(bool gradients) const {
     for (size_t l = 0; l < copies_.size(); ++l)
       for (size_t i = 0; i < copies_[l].size() && (l != 1 || gradients); ++i)
@@ -58,10 +58,10 @@ class AlignedLists {
   }
 
   c10::SmallVector<TensorList, 6> originals_;
-  std::vector<std::vector<Tensor>> copies_;  // a list is empty if none of its tensors are copied
+  std::vector<std::vector<Tensor>> copies_;  // a list is empty if none of its tensors were copied
 };
 
-// Checks lengths and returns whether the kernels support these tensors.
+// Checks the lists' lengths and returns whether the kernels support their tensors.
 bool is_native(const Step& step) {
   const size_t count = step.lists[0].size();
   for (const TensorList list : step.lists)

@@ -1,5 +1,6 @@
-// Launching kernels over lists of tensors (metal/optim/lists.h): as many tensors per launch as there are buffers,
-// divided into chunks. A hundred small tensors cost a few launches, and a large one still uses every core.
+// Launches kernels over lists of tensors (metal/optim/lists.h). Each launch processes as many tensors as it has
+// buffers, divided into chunks. A hundred small tensors cost only a few launches, and a large tensor still uses every
+// core.
 #pragma once
 
 #include <c10/util/ArrayRef.h>
@@ -12,24 +13,24 @@ namespace mpsx::ops {
 // The tensors of one launch.
 struct ListBatch {
   ListParams params{};
-  std::array<size_t, kListBuffers> index;  // the position of each tensor in the lists
+  std::array<size_t, kListBuffers> index;  // position of each tensor in the lists
   std::array<const void*, kListBuffers> pointers{};
   uint64_t elements = 0;
 
   uint32_t groups() const { return params.end[params.tensors - 1]; }
-  // Binds buffers [0, buffers) of a launch; unused ones repeat the first tensor.
+  // Binds buffers [0, buffers) of a launch. Unused buffers repeat the first tensor.
   void bind(Launch& launch, uint32_t buffers = kListBuffers) const {
     for (uint32_t i = 0; i < buffers; ++i) launch.pointer(pointers[i] ? pointers[i] : pointers[0]);
   }
-  // One threadgroup per chunk. `cost`: the cost of an element relative to an addition.
+  // Sets the grid to one threadgroup per chunk. `cost` is the cost of an element relative to an addition.
   Launch& over_chunks(Launch& launch, uint64_t cost = 1) const {
     return launch.groups({groups()}).work(std::max<uint64_t>(1, elements * cost / groups()));
   }
 };
 
-// Calls launch(batch) for batches of the lists. All nonempty lists have the same length, and corresponding tensors are
-// dense with equal layouts. Sizes are those of the first list, whose empty tensors are skipped. `buffers`: how many of
-// the kernel's buffers the lists may use.
+// Calls launch(batch) for batches of the lists. All nonempty lists must have the same length, and corresponding tensors
+// must be dense with equal layouts. The first list determines the sizes, and its empty tensors are skipped. `buffers`
+// is the number of kernel buffers available to the lists.
 template <typename F>
 void for_each_batch(at::ArrayRef<at::TensorList> lists, F&& launch, uint32_t buffers = kListBuffers) {
   const uint32_t capacity = buffers / uint32_t(lists.size());
@@ -61,8 +62,8 @@ void for_each_batch(at::ArrayRef<at::TensorList> lists, F&& launch, uint32_t buf
   }
 }
 
-// Whether list kernels support the tensors: plain and dense, on this device, all of one dtype (f32, f16 or bf16), and
-// with equal sizes and strides across lists.
+// Returns whether list kernels support the tensors: plain and dense, on this device, all with the same dtype (f32, f16
+// or bf16), and with equal sizes and strides across lists.
 bool fits_list_kernels(at::ArrayRef<at::TensorList> lists);
 
 }  // namespace mpsx::ops

@@ -1,5 +1,6 @@
-// avg_pool2d, avg_pool3d, their adaptive forms and backwards; the 1-D operators use them. A small box is averaged in
-// one pass. A large box, and every backward, is averaged along one dimension at a time: the weights are separable.
+// avg_pool2d, avg_pool3d, their adaptive forms and backward passes. The 1-D operators use them too. Small windows are
+// averaged in a single pass. Large windows, and all backward passes, are averaged along one dimension at a time,
+// because the weights are separable.
 #include <ATen/native/AdaptivePooling.h>
 #include <ATen/ops/avg_pool2d_backward_meta.h>
 #include <ATen/ops/avg_pool2d_meta.h>
@@ -25,7 +26,7 @@ constexpr int64_t kSmallBox = 64;  // elements per thread
 bool averages(const Tensor& t) { return has_float_kernel(t); }
 bool averages_whole(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kLong; }
 
-// An average pooling over the last `dims` dimensions.
+// Average pooling over the last `dims` dimensions.
 struct AvgPool {
   size_t dims;
   bool adaptive = true;
@@ -37,7 +38,8 @@ struct AvgPool {
   int64_t step(size_t d) const { return window_argument(stride, d, size(d)); }
   int64_t pad(size_t d) const { return window_argument(padding, d, 0); }
 
-  // The window of output `o` along dimension d. The divisor of a box is the product of the windows' divisors.
+  // The range of inputs for output `o` along dimension d. The divisor of a multi-dimensional window is the product of
+  // its ranges' divisors.
   struct Window {
     int64_t first, last;
     double divisor;
@@ -53,7 +55,7 @@ struct AvgPool {
     return {first, last, double(count_include_pad ? end - start : last - first)};
   }
 
-  // The forward or backward passes of a whole batch.
+  // Returns one resampling step per dimension, for the forward or backward pass.
   std::vector<Resampling> steps(IntArrayRef in, IntArrayRef out, bool backward) const {
     std::vector<Resampling> result;
     for (size_t d = 0; d < dims; ++d) {
@@ -83,7 +85,7 @@ struct AvgPool {
     }
     return p;
   }
-  // The number of elements of the largest box.
+  // Returns the number of elements in the largest window.
   int64_t taps(IntArrayRef in, IntArrayRef out) const {
     int64_t n = 1;
     for (size_t d = 0; d < dims; ++d) {
@@ -96,7 +98,7 @@ struct AvgPool {
 
 Tensor batched(const Tensor& t, size_t dims) { return size_t(t.dim()) == dims + 1 ? t.unsqueeze(0) : t; }
 
-// Writes `result`, which is dense in the memory format that it suggests.
+// Writes to `result`, which is dense in its suggested memory format.
 void average(const AvgPool& pool, const Tensor& self, const Tensor& result) {
   static const KernelSet regular("avg_pool"), regular_last("avg_pool_last"), adaptive("adaptive_avg_pool"),
       adaptive_last("adaptive_avg_pool_last");
@@ -153,7 +155,7 @@ bool avg_pool_backward(const Tensor& grad, const Tensor& self, IntArrayRef kerne
   return outputs.return_or_copy(grad_input);
 }
 
-// Outputs of 3-D pooling are contiguous, as on the CPU.
+// Like on the CPU, outputs of 3-D pooling are contiguous.
 template <size_t D>
 at::MemoryFormat adaptive_format(const Tensor& self) {
   return D == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
@@ -178,7 +180,7 @@ bool adaptive_avg_pool(const Tensor& self, IntArrayRef size, Tensor& out) {
     n = size[d];
   }
   const Tensor result = at::empty(sizes, self.options().memory_format(adaptive_format<D>(self)));
-  // If the input divides evenly, the windows do not overlap and kernels need not compute them.
+  // If the output size divides the input size, windows do not overlap and kernels do not need to compute them.
   c10::DimVector window;
   for (size_t d = 0; d < D && size[d] > 0; ++d) {
     const int64_t in = self.size(self.dim() - int64_t(D - d));

@@ -1,4 +1,4 @@
-// im2col and its transpose col2im; the gradient of Tensor.unfold.
+// im2col and its transpose col2im, and the gradient of Tensor.unfold.
 #include <ATen/native/im2col_shape_check.h>
 #include <ATen/ops/col2im.h>
 #include <ATen/ops/complex.h>
@@ -23,7 +23,7 @@ int32_t narrow(int64_t n) {
   return int32_t(n);
 }
 
-// The windows of planes of `size`.
+// Returns the parameters of the windows in planes of `size`.
 FoldParams fold_params(IntArrayRef size, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
                        IntArrayRef stride) {
   const auto windows = [&](size_t d) {
@@ -34,7 +34,7 @@ FoldParams fold_params(IntArrayRef size, IntArrayRef kernel, IntArrayRef dilatio
           narrow(padding[0]), narrow(padding[1]), narrow(stride[0]),   narrow(stride[1])};
 }
 
-// out[plane] = the sum over its windows; both are dense.
+// Sets each plane of `out` to the sum over its windows. Both tensors are dense.
 void fold(const Tensor& out, const Tensor& columns, int64_t planes, const FoldParams& p) {
   static const KernelSet kernels("fold");
   if (out.numel() == 0) return;
@@ -102,11 +102,11 @@ bool col2im(const Tensor& self, IntArrayRef size, IntArrayRef kernel, IntArrayRe
   return true;
 }
 
-// grad has the windows along `dim` and their elements in an extra last dimension.
+// grad contains the windows along `dim` and their elements in an extra last dimension.
 std::optional<Tensor> unfold_backward(const Tensor& grad, IntArrayRef sizes, int64_t dim, int64_t size, int64_t step) {
   const bool complex = grad.scalar_type() == at::kComplexFloat && is_plain(grad);
   if (!has_float_kernel(grad) && !complex) return std::nullopt;
-  if (sizes.empty()) return grad.sum();  // a 0-dim tensor has one window of at most one element
+  if (sizes.empty()) return grad.sum();  // a 0-dim tensor has a single window of at most one element
   if (complex)
     return at::complex(at::unfold_backward(at::real(grad), sizes, dim, size, step),
                        at::unfold_backward(at::imag(grad), sizes, dim, size, step));

@@ -1,4 +1,4 @@
-// Fractional max pooling, with random windows per plane, and max_unpool, a write at the indices.
+// Fractional max pooling, with random windows per plane, and max_unpool, which scatters to the indices.
 #include <ATen/native/FractionalMaxPooling.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -14,7 +14,7 @@ namespace {
 
 using at::IntArrayRef;
 
-// (in - size) / (windows - 1), rounded to the dtype, on which the windows depend.
+// Returns (in - size) / (windows - 1), rounded to the dtype, because the windows depend on that rounding.
 double spacing(at::ScalarType type, int64_t in, int64_t size, int64_t windows) {
   const auto ratio = [&]<typename T>(T) { return double(T(float(in - size)) / T(float(windows - 1))); };
   if (type == at::kHalf) return ratio(c10::Half());
@@ -22,7 +22,7 @@ double spacing(at::ScalarType type, int64_t in, int64_t size, int64_t windows) {
   return ratio(float());
 }
 
-// The starts of the windows along one dimension for every plane; `samples` has one number per plane.
+// Returns the start of each window along one dimension, for every plane. `samples` has one number per plane.
 Tensor starts(const Tensor& samples, int64_t in, int64_t size, int64_t windows) {
   const Tensor last = at::full({samples.size(0), 1}, in - size, samples.options().dtype(at::kInt));
   if (windows <= 1) return windows == 1 ? last : last.slice(1, 0, 0);
@@ -53,7 +53,7 @@ c10::DimVector shape_of(const Tensor& self, IntArrayRef kernel, IntArrayRef size
                 "(): Expected input to have non-zero size for non-batch dimensions, but got ", self.sizes());
   for (size_t d = 0; d < D; ++d) {
     int64_t& n = sizes[sizes.size() - D + d];
-    // PyTorch requires one element more in 3-D.
+    // PyTorch requires one more element in 3-D.
     TORCH_CHECK(size[d] > 0 && kernel[d] > 0 && size[d] + kernel[d] - 1 + (D == 3) <= n, name, "(): pool size ",
                 kernel[d], " too large relative to input size ", n, " for ", size[d], " windows");
     n = size[d];
@@ -74,12 +74,12 @@ bool fractional(const Tensor& self, IntArrayRef kernel, IntArrayRef size, const 
   const int64_t images = self.dim() == int64_t(D) + 2 ? self.size(0) : 1;
   const Tensor drawn = samples.slice(0, 0, images).reshape({-1, int64_t(D)});
   std::vector<Tensor> begins, ends;
-  if (D == 2) {  // the third dimension is one window
+  if (D == 2) {  // the third dimension is a single window
     begins.push_back(at::zeros({drawn.size(0), 1}, drawn.options().dtype(at::kInt)));
     ends.push_back(begins[0].add(1));
   }
   for (size_t d = 0; d < D; ++d) {
-    const int64_t sample = D == 2 ? 1 - int64_t(d) : int64_t(d);  // in 2-D the innermost dimension's sample is first
+    const int64_t sample = D == 2 ? 1 - int64_t(d) : int64_t(d);  // 2-D samples start with the innermost dimension
     begins.push_back(starts(drawn.slice(1, sample, sample + 1), w.p.in[3 - D + d], kernel[d], w.p.out[3 - D + d]));
     ends.push_back(begins.back().add(kernel[d]));
   }

@@ -1,4 +1,4 @@
-// max_pool2d_with_indices and its backward; PyTorch's max_pool1d and max_pool2d use them.
+// max_pool2d_with_indices and its backward pass. PyTorch's max_pool1d and max_pool2d use them.
 #include <ATen/ops/max_pool2d_with_indices_backward_meta.h>
 #include <ATen/ops/max_pool2d_with_indices_meta.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using at::IntArrayRef;
 
-constexpr int64_t kRowsThreads = 256;  // for several rows: fewer threads would start too many threadgroups
+constexpr int64_t kRowsThreads = 256;  // threads for several rows; fewer would start too many threadgroups
 
 void set_window(Pool2dParams& p, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation) {
   p.kernel_h = pool_size(first_of(kernel));
@@ -54,7 +54,7 @@ bool max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntA
   return outputs.return_or_copy(out, indices);
 }
 
-// Whether windows do not overlap: each input element is in at most one.
+// Returns whether the windows do not overlap, so that each input element is in at most one window.
 bool tile(const Pool2dParams& p) {
   const auto tiles = [](int32_t size, int32_t step, int32_t pad, int32_t gap, int32_t out, int32_t in) {
     return size == step && pad == 0 && gap == 1 && out <= in / step;
@@ -79,7 +79,7 @@ bool max_pool2d_backward(const Tensor& grad_output, const Tensor& self, IntArray
     set_window(p, kernel, stride, padding, dilation);
     const bool tiled = tile(p);
     if (tiled && (p.out_h * p.stride_h < p.in_h || p.out_w * p.stride_w < p.in_w)) result.zero_();
-    // Threadgroups own windows of the output, or rows and pixels of the input.
+    // Threadgroups process either windows of the output, or rows and pixels of the input.
     const int32_t h = tiled ? p.out_h : p.in_h, w = tiled ? p.out_w : p.in_w;
     const uint64_t taps = tiled ? uint64_t(p.kernel_h) * uint64_t(p.kernel_w) : 2;
     Launch((tiled ? (layout.last ? last_tiled : planes_tiled) : (layout.last ? last : planes)).get(tag_of(self)))

@@ -1,5 +1,5 @@
-// max_pool1d without autograd: computes no indices, like on the CPU. With autograd it is PyTorch's composite of
-// max_pool1d_with_indices.
+// max_pool1d without autograd. Like on the CPU, it computes no indices. With autograd, max_pool1d is PyTorch's
+// composite of max_pool1d_with_indices.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/MaxPooling.h>
 #include <ATen/ops/empty.h>
@@ -41,7 +41,7 @@ Tensor max_pool1d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, In
   return out;
 }
 
-// torch differentiates max_pool1d through its composite, which a kernel would hide.
+// torch differentiates max_pool1d through its composite, which a kernel would bypass.
 Tensor max_pool1d_autograd(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
                            IntArrayRef dilation, bool ceil_mode) {
   if (is_differentiated(self))

@@ -1,4 +1,4 @@
-// Shared by pooling operators: layouts and grids.
+// Helpers shared by pooling operators: layouts and grids.
 #pragma once
 
 #include "ops/op.h"
@@ -6,18 +6,19 @@
 
 namespace mpsx::ops {
 
-// Whether the max-pooling kernels support the dtype.
+// Returns whether the max-pooling kernels support the dtype.
 inline bool has_window_kernel(const Tensor& t) { return is_plain(t) && tag_of(t) < Tag::b8; }
 
-// Launch::work() per window element: a CPU processes them one at a time, without vectorization.
+// The argument of Launch::work() per window element. A CPU processes these elements one at a time, without
+// vectorization.
 constexpr uint64_t kTapWork = 8;
 
-// The threads that share the channels of a pixel.
+// Returns the number of threads that share the channels of a pixel.
 inline uint32_t threads_for_channels(int64_t channels) {
   return runtime::threads_for_row(4 * ceil_div(uint64_t(channels), kChannelTile));
 }
 
-// The input of 2-D pooling, dense in the layout that its kernels use.
+// The input of 2-D pooling, in the dense layout that its kernels use.
 struct PoolLayout {
   at::MemoryFormat format;
   bool last;  // channels_last
@@ -29,29 +30,29 @@ struct PoolLayout {
         images(in.dim() == 4 ? in.size(0) : 1),
         channels(in.size(-3)) {}
 
-  // The grid over the rows of an h x w plane, or its pixels for channels_last.
+  // Returns the grid over the rows of an h x w plane, or over its pixels for channels_last.
   driver::Size grid(int64_t h, int64_t w) const {
     const int64_t planes = last ? images : images * channels;
     TORCH_CHECK(planes <= int64_t(UINT32_MAX), "pool2d: too many planes: ", planes);
     return last ? driver::Size{uint32_t(w), uint32_t(h), uint32_t(planes)}
                 : driver::Size{uint32_t(h), uint32_t(planes), 1};
   }
-  // The number of elements of a row, or of channels of a pixel, that threads share.
+  // Returns the number of elements in a row, or channels in a pixel, that threads share.
   uint64_t row(int64_t w) const { return uint64_t(last ? channels : w); }
   uint32_t threads(int64_t w) const {
     return last ? threads_for_channels(channels) : runtime::threads_for_row(4 * uint64_t(w));
   }
 };
 
-// allocate_or_resize() in a memory format; ChannelsLast3d also applies to an unbatched volume.
+// Like allocate_or_resize(), in a given memory format. ChannelsLast3d also applies to an unbatched volume.
 void allocate_or_resize_pooled(Tensor& out, at::IntArrayRef sizes, const at::TensorOptions& options,
                                at::MemoryFormat format);
 
-// A size argument with one or two numbers.
+// Return the first and second number of a size argument, which may have only one.
 inline int64_t first_of(at::IntArrayRef v, int64_t otherwise = 0) { return v.empty() ? otherwise : v[0]; }
 inline int64_t second_of(at::IntArrayRef v, int64_t otherwise = 0) { return v.empty() ? otherwise : v.back(); }
 
-// The argument for dimension d, from one number for all or one per dimension.
+// Returns the argument for dimension d. The argument has one number for all dimensions, or one per dimension.
 inline int64_t window_argument(at::IntArrayRef v, size_t d, int64_t otherwise) {
   return v.empty() ? otherwise : (v.size() == 1 ? v[0] : v[d]);
 }
@@ -61,7 +62,7 @@ inline int32_t pool_size(int64_t v) {
   return int32_t(v);
 }
 
-// Sets the sizes of `in` and `out` (…, height, width); the caller sets the window.
+// Sets the sizes of `in` and `out` (…, height, width). The caller sets the window.
 inline Pool2dParams pool_params(const Tensor& in, at::IntArrayRef out) {
   TORCH_CHECK(in.size(-1) * in.size(-2) <= int64_t(INT32_MAX), "pool2d: a plane of ", in.size(-2), "x", in.size(-1),
               " has more than 2^31-1 elements");

@@ -1,4 +1,4 @@
-// Max pooling over windows from a table: max_pool3d and adaptive pooling, and their gradients.
+// Max pooling with a table of windows: max_pool3d, adaptive pooling, and their gradients.
 #include "ops/pool/window_pool.h"
 
 #include <ATen/native/AdaptivePooling.h>
@@ -95,10 +95,10 @@ namespace {
 
 using at::IntArrayRef;
 
-// The arguments of max_pool3d, checked with PyTorch's messages.
+// The arguments of max_pool3d. Checks them with PyTorch's error messages.
 struct Pool3d {
   std::array<int, 3> kernel{}, stride{}, padding{}, dilation{};
-  c10::DimVector sizes;  // of the output
+  c10::DimVector sizes;  // output sizes
 
   Pool3d(const Tensor& self, IntArrayRef k, IntArrayRef s, IntArrayRef p, IntArrayRef d, bool ceil_mode)
       : sizes(self.sizes()) {
@@ -139,7 +139,7 @@ struct Pool3d {
   }
 };
 
-// The memory format of a batch of volumes or of a single one.
+// Returns the memory format of a batched or unbatched volume.
 at::MemoryFormat volume_format(const Tensor& self) {
   if (self.dim() == 5) return self.suggest_memory_format();
   const bool last = !self.is_contiguous() && self.unsqueeze(0).is_contiguous(at::MemoryFormat::ChannelsLast3d);
@@ -169,7 +169,7 @@ bool max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef ker
                             self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
   bool disjoint = true;
   for (size_t d = 0; d < 3; ++d) disjoint = disjoint && pool.stride[d] > (pool.kernel[d] - 1) * pool.dilation[d];
-  // Some window may contain only padding: its index is out of range, and it has no gradient.
+  // A window may contain only padding. Its index is then out of range, and it receives no gradient.
   bool may_be_all_padding = false;
   for (size_t d = 0; d < 3; ++d)
     may_be_all_padding = may_be_all_padding || (pool.padding[d] > 0 && pool.dilation[d] > 1);
@@ -183,7 +183,7 @@ bool max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef ker
   return true;
 }
 
-// Adaptive windows, which cover the input evenly.
+// Pools over adaptive windows, which divide the input evenly.
 template <size_t D, typename Meta>
 bool adaptive_max_pool(const Tensor& self, IntArrayRef size, Tensor& out, Tensor& indices) {
   if (!has_float_kernel(self)) return false;

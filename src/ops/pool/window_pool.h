@@ -1,4 +1,4 @@
-// Max pooling over windows from a table (metal/pool/window_pool.metal), and writes at its indices.
+// Max pooling with a table of windows (metal/pool/window_pool.metal), and scatter to its indices.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace mpsx::ops {
 
-// Windows of `dims` dimensions, as kernels read them.
+// Windows over `dims` dimensions, in the form that kernels read.
 struct Windows {
   WindowPoolParams p{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 0};
   std::vector<int32_t> begins, ends;
@@ -24,7 +24,7 @@ struct Windows {
       TORCH_CHECK(plane <= INT32_MAX, "max_pool: expected planes of at most 2^31-1 elements, got ", in);
     }
     const size_t windows = size_t(p.out[0]) + size_t(p.out[1]) + size_t(p.out[2]);
-    begins.reserve(2 * windows);  // room for the ends
+    begins.reserve(2 * windows);  // leave room to append the ends
     ends.reserve(windows);
     if (dims == 2) add(0, 1);
   }
@@ -35,13 +35,13 @@ struct Windows {
   void upload(const Tensor& like);
 };
 
-// Writes outputs and indices of any layout.
+// Computes maxima and their indices. `out` and `indices` may have any layout.
 void window_max(const Tensor& in, const Windows& windows, const Tensor& out, const Tensor& indices);
 
-// The planes of a tensor, of `dims` dimensions each, as rows.
+// Flattens each plane of a tensor, which has `dims` dimensions, to a row.
 Tensor planes_as_rows(const Tensor& t, size_t dims);
-// Sums the gradient at the indices of the maxima and writes all of `grad_input`. `disjoint`: no element is in two
-// windows. `op`: the name for an out-of-range error.
+// Sums the gradient at the indices of the maxima and writes all of `grad_input`. `disjoint` means that no element is in
+// two windows. Out-of-range errors name the operator `op`.
 void scatter_grad(const char* op, const Tensor& grad, const Tensor& indices, const Tensor& grad_input, size_t dims,
                   bool disjoint);
 

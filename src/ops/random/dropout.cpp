@@ -1,4 +1,4 @@
-// Dropout. During training, at::dropout (nn.Dropout) calls native_dropout on PrivateUse1 devices.
+// Dropout. In training mode, at::dropout (nn.Dropout) calls native_dropout on PrivateUse1 devices.
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/ones_like.h>
@@ -13,7 +13,7 @@ namespace {
 
 using Result = std::tuple<Tensor, Tensor>;
 
-// The number of 16-byte vectors in a quarter of a chunk.
+// Returns the number of 16-byte vectors in a quarter of a chunk.
 uint32_t pack_threads(const Tensor& t) { return kRandomBlocks * uint32_t(t.element_size()) / 16; }
 
 std::optional<Result> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
@@ -47,7 +47,7 @@ std::optional<Tensor> native_dropout_backward(const Tensor& grad, const Tensor& 
   if (is_plain(grad) && at::isIntegralType(grad.scalar_type(), true))
     return grad.mul(mask.to(grad.options()).mul(scale));
   if (!has_float_kernel(grad)) return std::nullopt;
-  // The output has the strides of g, like the CPU's product.
+  // Like the CPU's product, the output has the strides of g.
   const Tensor g = grad.is_non_overlapping_and_dense() ? grad : grad.mul(at::ones_like(mask));
   Tensor m = mask;
   if (m.strides() != g.strides()) m = at::empty_strided(g.sizes(), g.strides(), mask.options()).copy_(mask);

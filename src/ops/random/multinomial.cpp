@@ -1,5 +1,5 @@
-// multinomial: a kernel that sums and searches (one sample, or with replacement); otherwise the largest of weights
-// divided by exponential random numbers, or, for many samples, a search in the prefix sums.
+// multinomial. A kernel sums and searches the weights to draw one sample, or any number with replacement. Other cases
+// select the largest of the weights divided by exponential random numbers or, for many samples, search the prefix sums.
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
@@ -21,10 +21,10 @@ using Generator = std::optional<at::Generator>;
 
 constexpr int64_t kLeastBlock = 64;
 
-// The columns per block of the kernel, or 0 if prefix sums of all elements are faster.
+// Returns the number of columns per block of the kernel, or 0 if prefix sums of all elements are faster.
 int64_t block_of(int64_t columns, int64_t samples) {
   const int64_t block = std::max(kLeastBlock, (columns + kMultinomialBlocks - 1) / kMultinomialBlocks);
-  if (block > 4 * kLeastBlock) return 0;  // each block is read by one thread
+  if (block > 4 * kLeastBlock) return 0;  // one thread reads a whole block, so limit its size
   return samples * block <= 4 * columns + (1 << 16) ? block : 0;
 }
 
@@ -52,10 +52,10 @@ void draw_by_blocks(const Tensor& weights, int64_t block, int64_t samples, const
   runtime::wait_for_device_errors();
 }
 
-// Draws for each row of positive weights, in float.
+// Draws samples for each row of float weights. Each row has a positive weight.
 Tensor draw(const Tensor& weights, int64_t samples, bool replacement, const Generator& generator) {
   if (!replacement || samples == 1) {
-    // argmax(weight / exponential) is distributed by weight, and so are the following ones without replacement.
+    // argmax(weight / exponential) is distributed by weight. So are the runners-up, without replacement.
     Tensor order = at::empty_like(weights).exponential_(1, generator);
     at::div_out(order, weights, order);
     return samples == 1 ? order.argmax(-1, true) : std::get<1>(order.topk(samples, -1));
@@ -63,9 +63,9 @@ Tensor draw(const Tensor& weights, int64_t samples, bool replacement, const Gene
   const Tensor sums = weights.cumsum(-1);
   std::vector<int64_t> shape(weights.sizes().vec());
   shape.back() = samples;
-  // Random numbers are below 1 and the search skips equal sums: elements without weight are never drawn.
+  // Elements with zero weight are never drawn, because random numbers are below 1 and the search skips equal sums.
   const Tensor wanted = at::empty(shape, weights.options()).uniform_(0, 1, generator).mul_(sums.slice(-1, -1));
-  // Rounding may reach the total; clamp to the last element with a weight.
+  // Rounding may reach the total, so clamp to the last element with nonzero weight.
   const Tensor last = at::searchsorted(sums, sums.slice(-1, -1).contiguous());
   return at::searchsorted(sums, wanted, false, true).minimum(last);
 }
@@ -88,7 +88,8 @@ bool multinomial(const Tensor& self, int64_t samples, bool replacement, Generato
     return return_or_copy("multinomial", result, out);
   }
   const Tensor weights = self.to(at::kFloat).contiguous();
-  // Issue all reductions before waiting for the first. NaN is both extrema and fails every comparison.
+  // Launch all reductions before waiting for the first result. If any weight is NaN, both extrema are NaN and fail
+  // every comparison.
   const auto [least, most] = at::aminmax(weights);
   const Tensor sum = weights.sum(-1), smallest = sum.dim() == 0 ? sum : sum.amin();
   TORCH_CHECK(least.item<float>() >= 0 && most.item<float>() < INFINITY,

@@ -1,4 +1,4 @@
-// Random fills. PyTorch's own templates check the arguments (ATen/native/DistributionTemplates.h); the distributions
+// Random fills. PyTorch's own templates check the arguments (ATen/native/DistributionTemplates.h). The distributions
 // are functors in metal/random/fill.metal.
 #include "ops/random/random.h"
 
@@ -39,10 +39,10 @@ namespace templates = at::native::templates;
 
 bool is_native(const Tensor& self) { return is_plain(self) && tag_of(self) < Tag::c64; }
 bool is_native_float(const Tensor& self) { return is_plain(self) && is_float_tag(tag_of(self)); }
-// PyTorch's templates treat a complex number as two real ones.
+// PyTorch's templates treat a complex number as two real numbers.
 bool has_native_halves(const Tensor& self) { return is_native_float(self) || is_plain_complex(self); }
 
-// Calls launch(memory) on self's memory if it is dense, else on a dense copy's.
+// Calls launch(memory) with self's memory if it is dense, or with the memory of a dense copy.
 template <typename F>
 void into_dense(const Tensor& self, F&& launch) {
   if (self.is_non_overlapping_and_dense()) return launch(self.mutable_data_ptr());
@@ -66,12 +66,12 @@ RandomParams float_params(const Generator& generator, const Tensor& self, double
   return params;
 }
 
-// The largest value of a type below `to`, with both rounded to that type, but never below `from`.
+// Returns the largest value of T below `to`, but at least `from`. Rounds both bounds to T first.
 template <typename T>
 double greatest_below(double from, double to) {
   using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
   const T bound = static_cast<T>(to);
-  auto bits = c10::bit_cast<Bits>(bound);  // bits of floating-point numbers are ordered by magnitude
+  auto bits = c10::bit_cast<Bits>(bound);  // floating-point numbers are ordered by their bits
   constexpr Bits sign = Bits(1) << (8 * sizeof(T) - 1);
   bits = bound > 0 ? bits - 1 : bound < 0 ? bits + 1 : sign | 1;
   return std::max(static_cast<double>(c10::bit_cast<T>(bits)), static_cast<double>(static_cast<T>(from)));
@@ -82,7 +82,7 @@ double greatest_below(Tag tag, double from, double to) {
                             : greatest_below<float>(from, to);
 }
 
-// PyTorch's templates call these after checking the arguments.
+// PyTorch's templates call these functors after checking the arguments.
 
 template <typename>
 struct UniformFill {
@@ -165,10 +165,11 @@ struct BernoulliTensorFill {
   }
 };
 
-// Integers in [base, base + range); a range of 0 stands for 2^64.
+// Fills with integers in [base, base + range). A range of 0 means 2^64.
 void fill_integers(const Tensor& self, uint64_t range, int64_t base, const Generator& generator) {
   static const KernelSet narrow("random_integer"), wide("random_wide");
-  // One 32-bit word suffices if every value fits an int and the range is a power of two or much smaller than 2^32.
+  // One 32-bit random word is enough if every value fits in an int and the range is a power of two or much smaller than
+  // 2^32.
   const bool power_of_two = (range & (range - 1)) == 0;
   const bool fits = range != 0 && (range < (uint64_t(1) << 28) || (power_of_two && range <= (uint64_t(1) << 31))) &&
                     base >= std::numeric_limits<int32_t>::min() &&
@@ -190,7 +191,7 @@ struct RandomFromToFill {
   }
 };
 
-// Without bounds: all nonnegative values of an integer type, or all integers that a float type represents exactly.
+// Without bounds, draws any nonnegative value of an integer type, or any integer that a float type represents exactly.
 template <typename>
 struct RandomFill {
   void operator()(at::TensorIteratorBase& iter, const Generator& generator) const {
@@ -214,7 +215,7 @@ bool fill_in_place(Tensor& self, Arguments... arguments) {
   return true;
 }
 
-bool has_cauchy(const Tensor& self) {  // the template rejects integers
+bool has_cauchy(const Tensor& self) {  // integers reach the template, which rejects them
   return is_native_float(self) || !at::isFloatingType(self.scalar_type());
 }
 bool has_geometric(const Tensor& self) { return is_native(self) && self.scalar_type() != at::kBool; }
@@ -237,7 +238,7 @@ bool random_to(Tensor& self, int64_t to, Generator generator) {
       self, int64_t(0), std::optional<int64_t>(to), std::move(generator));
 }
 
-// normal with tensors for the mean, the standard deviation, or both.
+// normal with a tensor for the mean, the standard deviation, or both.
 template <typename Mean, typename Std>
 bool normal(Mean mean, Std std, Generator generator, Tensor& out) {
   if constexpr (std::is_same_v<Mean, double>) {

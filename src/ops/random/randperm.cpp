@@ -1,4 +1,4 @@
-// Random permutations; kernels: metal/random/randperm.metal.
+// Random permutations. The kernels are in metal/random/randperm.metal.
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/llvmMathExtras.h>

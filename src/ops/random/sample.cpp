@@ -1,4 +1,4 @@
-// Launchers of metal/random/sample.metal, and the gradients of samples with respect to the distributions' parameters.
+// Launches metal/random/sample.metal, and computes the gradients of samples with respect to distribution parameters.
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
@@ -17,7 +17,7 @@ using Generator = std::optional<at::Generator>;
 
 bool has_sampler(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kFloat; }
 
-// One sample per element of `first`, contiguous as on the CPU.
+// Draws one sample per element of `first`. Like on the CPU, the result is contiguous.
 Tensor sample(const char* op, runtime::KernelEntry& kernel, const Tensor& first, const Tensor& second,
               const Generator& generator) {
   const Tensor a = first.contiguous(), b = second.defined() ? second.expand(first.sizes()).contiguous() : Tensor();
@@ -29,7 +29,7 @@ Tensor sample(const char* op, runtime::KernelEntry& kernel, const Tensor& first,
   Launch launch(kernel);
   launch.pointer(out.mutable_data_ptr()).pointer(a.const_data_ptr());
   if (b.defined()) launch.pointer(b.const_data_ptr());
-  constexpr uint64_t kCost = 100;  // of a sample, relative to an addition
+  constexpr uint64_t kCost = 100;  // cost of a sample, relative to an addition
   launch.bytes(SampleParams{state.seed, state.offset}).threads(count).work(kCost).run();
   return out;
 }
@@ -40,7 +40,7 @@ std::optional<Tensor> gamma_samples(const Tensor& self, Generator generator) {
   return sample("_standard_gamma", kernels.get(Tag::f32), self, Tensor(), generator);
 }
 
-// Normalizes gamma samples to sum to 1 in each row, excluding 0 and 1, where densities are infinite.
+// Normalizes gamma samples to sum to 1 in each row. Excludes 0 and 1, where densities can be infinite.
 std::optional<Tensor> dirichlet(const Tensor& self, Generator generator) {
   if (!has_sampler(self)) return std::nullopt;
   const Tensor parts = *gamma_samples(self, std::move(generator));
@@ -64,7 +64,7 @@ std::optional<Tensor> binomial(const Tensor& count, const Tensor& probability, G
 std::optional<Tensor> gamma_gradient(const Tensor& self, const Tensor& output) {
   static const ElementwiseKernels kernels("standard_gamma_grad", 2);
   if (!has_sampler(self) || !has_sampler(output)) return std::nullopt;
-  const Tensor none;  // the iterator allocates it
+  const Tensor none;  // the iterator allocates the output
   at::TensorIterator iter =
       at::TensorIteratorConfig().add_output(none).add_const_input(self).add_const_input(output).build();
   kernels.run(iter, Tag::f32, ScalarParams{});

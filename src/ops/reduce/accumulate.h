@@ -1,19 +1,19 @@
-// Reductions whose result may have another type than the input.
+// Reductions whose result type may differ from the input's.
 #pragma once
 
 #include "ops/reduce/reduce_plan.h"
 
 namespace mpsx::ops {
 
-// The mask of `dims`; none given means all dimensions.
+// Returns the mask of `dims`, or of all dimensions if `dims` is not given.
 DimMask mask_of(at::OptionalIntArrayRef dims, const Tensor& x);
 
-// Reduces `x` into `out`, which kernels write as `type`. `init` is the result of an empty reduction. Always returns
-// true.
+// Reduces `x` to `out`, which kernels write as `type`. `init` is the result of an empty reduction. Always returns true.
 bool reduce_to(const ReduceKernels& kernels, const Tensor& x, DimMask mask, bool keepdim, at::ScalarType type,
                const at::Scalar& init, Tensor& out, Tag second = Tag::none, float p = 0);
 
-// Sums, products, means and norms with a result of `type`. Integers accumulate in long. Returns false without a kernel.
+// Computes sums, products, means and norms with a result of `type`. Integers accumulate in int64. Returns false if no
+// kernel supports the input.
 bool accumulate(const ReduceKernels& kernels, const Tensor& input, DimMask mask, bool keepdim, at::ScalarType type,
                 double init, Tensor& out, float p = 0);
 

@@ -1,4 +1,4 @@
-// aminmax: one pass over all elements; along a dimension it is amin and amax.
+// aminmax: one pass over all elements. Along a dimension, it calls amin and amax.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
@@ -13,7 +13,7 @@
 namespace mpsx::ops {
 namespace {
 
-// Over all elements of a contiguous tensor.
+// Reduces all elements of a contiguous tensor.
 std::tuple<Tensor, Tensor> aminmax_dense(const Tensor& x) {
   static const KernelSet kernels("aminmax");
   constexpr uint64_t kEach = 16384, kMost = 256;

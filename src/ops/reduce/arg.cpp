@@ -1,4 +1,4 @@
-// Launchers of metal/reduce/arg.metal: argmax, argmin, max and min along a dimension.
+// Launches metal/reduce/arg.metal: argmax, argmin, and max and min along a dimension.
 #include <ATen/native/ReduceOpsUtils.h>
 #include <torch/library.h>
 
@@ -11,11 +11,11 @@ namespace {
 using at::IntArrayRef;
 using OptionalDim = std::optional<int64_t>;
 
-// Both results are contiguous; `values` may be undefined.
+// Both results must be contiguous. `values` may be undefined.
 void run(const ReduceKernels& kernels, const Tensor& indices, const Tensor& values, const Tensor& x, DimMask mask) {
   ReducePlan plan = plan_reduction(x, mask, ReduceOrder::kept);
   plan.params.both = values.defined();
-  const Tensor parts = reduce_parts(plan, 2 * sizeof(int64_t));  // a key of at most 64 bits, and the index
+  const Tensor parts = reduce_parts(plan, 2 * sizeof(int64_t));  // a key of at most 64 bits and an index
   const void* parts_data = data_or_null(parts);
   void* values_data = mutable_data_or_null(values);
   const Tag tag = tag_of(x);
@@ -30,7 +30,7 @@ void run(const ReduceKernels& kernels, const Tensor& indices, const Tensor& valu
   launch_merge(merge, plan);
 }
 
-// argmax or argmin (NAME), of all elements or along a dimension.
+// argmax or argmin (NAME), over all elements or along a dimension.
 template <OperatorName NAME>
 const ReduceKernels& arg_kernels() {
   static const ReduceKernels kernels(NAME.text);

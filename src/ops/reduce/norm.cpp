@@ -1,4 +1,4 @@
-// linalg.vector_norm and norm, with the norms of metal/reduce/reduce.def.
+// linalg.vector_norm and norm, using the norms in metal/reduce/reduce.def.
 #include <ATen/ops/abs.h>
 #include <torch/library.h>
 
@@ -22,7 +22,7 @@ const ReduceKernels& norm_kernels(double p) {
   return p == 2 ? norm_2 : p == 1 ? norm_1 : p == 0 ? norm_0 : norm_p;
 }
 
-// Whether kernels support it. The CPU reports what is wrong with other arguments.
+// Returns whether kernels support the arguments. For other arguments, the CPU reports what is wrong.
 bool norm_fits(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, ScalarType type) {
   if (!c10::isFloatingType(x.scalar_type()) || !c10::isFloatingType(type) || p.isComplex() ||
       c10::promoteTypes(x.scalar_type(), type) != type)
@@ -34,7 +34,7 @@ bool norm_fits(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, Scalar
   return true;
 }
 
-// Whether each result has a single element: the norm is then its absolute value, which does not overflow.
+// Returns whether each result has only one input element. Its norm is the absolute value, which cannot overflow.
 bool is_single(const Tensor& x, const DimMask& mask) {
   for (int64_t d = 0; d < x.dim(); ++d)
     if (mask[size_t(d)] && x.size(d) != 1) return false;

@@ -1,4 +1,4 @@
-// Launchers of metal/reduce/reduce.def: sums, products, extrema, any and all.
+// Launches metal/reduce/reduce.def: sums, products, extrema, any and all.
 #include <ATen/native/ReduceOpsUtils.h>
 #include <torch/library.h>
 
@@ -30,7 +30,7 @@ bool reduce_to(const ReduceKernels& kernels, const Tensor& x, DimMask mask, bool
 
 bool accumulate(const ReduceKernels& kernels, const Tensor& input, DimMask mask, bool keepdim, ScalarType type,
                 double init, Tensor& out, float p) {
-  if (input.is_complex() && !c10::isComplexType(type))  // out= is real: the cast drops imaginary parts and warns
+  if (input.is_complex() && !c10::isComplexType(type))  // if out= is real, the cast drops imaginary parts and warns
     return accumulate(kernels, input.to(type), mask, keepdim, type, init, out, p);
   if (!has_number_kernel(input) || tag_of(type) >= Tag::c64) return false;
   Tensor x = input;
@@ -62,7 +62,8 @@ void check_out(const char* op, const Tensor& out, ScalarType type) {
   TORCH_CHECK(accepts(out, type), op, ": expected out of type ", type, ", got ", out.scalar_type());
 }
 
-// The sum or mean of complex numbers; `empty` is the result of an empty one. Returns false without a kernel.
+// Computes the sum or mean of complex numbers. `empty` is the result of an empty reduction. Returns false if no kernel
+// supports the input.
 bool sum_complex(const ReduceKernels& kernels, const Tensor& x, DimMask mask, bool keepdim, ScalarType type,
                  const at::Scalar& empty, Tensor& out) {
   if (!is_plain(x) || type != at::kComplexFloat || tag_of(x) == Tag::none) return false;
@@ -109,7 +110,7 @@ bool prod_dim(const Tensor& x, int64_t dim, bool keepdim, OptionalType dtype, Te
   return product(x, dim, keepdim, dtype, out);
 }
 
-// amax and amin; max and min of all elements.
+// amax and amin, and max and min over all elements.
 template <OperatorName NAME>
 bool extremum(const Tensor& x, IntArrayRef dim, bool keepdim, Tensor& out) {
   if (!has_number_kernel(x)) return false;
@@ -125,7 +126,7 @@ bool extremum_of_all(const Tensor& x, Tensor& out) {
   return reduce_to(kernels<KERNEL>(), x, mask_of({}, x), false, x.scalar_type(), 0, out);
 }
 
-// any and all return bool, or uint8 for uint8.
+// any and all return uint8 for uint8 inputs, and bool otherwise.
 template <OperatorName NAME>
 bool logical(const Tensor& z, OptionalIntArrayRef dim, bool keepdim, Tensor& out) {
   const Tensor x = truth_of(z);
@@ -143,7 +144,7 @@ template <OperatorName NAME>
 bool logical_along(const Tensor& x, int64_t dim, bool keepdim, Tensor& out) {
   return logical<NAME>(x, dim, keepdim, out);
 }
-// An empty list of dimensions reduces none.
+// An empty list of dimensions reduces no dimensions.
 template <OperatorName NAME>
 bool logical_dims(const Tensor& z, OptionalIntArrayRef dim, bool keepdim, Tensor& out) {
   if (!dim || !dim->empty()) return logical<NAME>(z, dim, keepdim, out);

@@ -12,14 +12,14 @@
 namespace mpsx::ops {
 namespace {
 
-// Groups that keep a GPU busy, and the least elements of a group. Both are constants, to make results independent of
-// the number of cores.
+// The number of threadgroups that keeps a GPU busy, and the minimum number of elements per threadgroup. Both are
+// constants, so results do not depend on the number of cores.
 constexpr uint64_t kWantedGroups = 1024, kSplitElements = 16384;
-// Bytes of a row that a thread reads, enough to amortize the cost of a row.
+// The number of bytes of a row that each thread reads, enough to amortize the fixed cost of a row.
 constexpr uint64_t kReadBytes = 256;
 
-// The inner loop is over the dimension with stride 1: a reduced one (rows), or else a kept one (columns). Returns false
-// if more dimensions or lines remain than the parameters can hold.
+// Chooses the dimension with stride 1 for the inner loop: a reduced dimension (rows) or else a kept one (columns).
+// Returns false if more dimensions or lines remain than the parameters can hold.
 bool fill_params(ReducePlan& plan, const Strided<2>& kept, const Strided<1>& reduced) {
   ReduceParams& p = plan.params;
   size_t dense = 0;
@@ -49,7 +49,7 @@ bool fill_params(ReducePlan& plan, const Strided<2>& kept, const Strided<1>& red
   return true;
 }
 
-// Splits long reductions with few results, to give every core and all of a GPU work.
+// Splits long reductions with few results to give every CPU core, or the whole GPU, work.
 void split(ReducePlan& plan) {
   ReduceParams& p = plan.params;
   p.split_lines = p.lines, p.split_inner = p.inner_size, p.splits = 1;
@@ -68,7 +68,7 @@ void split(ReducePlan& plan) {
   }
 }
 
-// The alignment of the 16-byte vectors that kernels load.
+// Finds the alignment of the 16-byte vectors that kernels load.
 void find_alignment(ReducePlan& plan) {
   ReduceParams& p = plan.params;
   const uint64_t bytes = plan.input.element_size(), pack = std::max<uint64_t>(1, 16 / bytes);
@@ -88,7 +88,7 @@ uint64_t ReducePlan::work() const {
 ReducePlan plan_reduction(const Tensor& x, DimMask mask, ReduceOrder order) {
   ReducePlan plan;
   plan.input = x;
-  Strided<2> kept;  // the input's strides, and the result's
+  Strided<2> kept;  // strides of the input and the result
   at::DimVector sizes, strides;
   int64_t out = 1, count = 1;
   for (int64_t d = x.dim() - 1; d >= 0; --d) {

@@ -1,4 +1,4 @@
-// Launcher of trace.
+// Launches trace.
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 

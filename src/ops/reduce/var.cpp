@@ -1,4 +1,4 @@
-// Launchers of metal/reduce/var.metal: var, std, var_mean, std_mean.
+// Launches metal/reduce/var.metal: var, std, var_mean, std_mean.
 #include <ATen/native/ReduceOpsUtils.h>
 #include <torch/library.h>
 
@@ -13,9 +13,9 @@ using at::Scalar;
 using Correction = std::optional<Scalar>;
 using Two = std::tuple<Tensor, Tensor>;
 
-enum : uint32_t { kMean = 1, kRoot = 2 };  // kVarMean, kVarRoot of the kernels
+enum : uint32_t { kMean = 1, kRoot = 2 };  // must match kVarMean and kVarRoot in the kernels
 
-// Stores the variance (or its root, by `flags`) in `var`, and the mean in `mean` if defined.
+// Stores the variance in `var`, or its square root depending on `flags`. Stores the mean in `mean` if it is defined.
 void run(const Tensor& x, DimMask mask, const Correction& correction, uint32_t flags, const Tensor& var,
          const Tensor& mean) {
   static const ReduceKernels kernels("var");
@@ -27,7 +27,7 @@ void run(const Tensor& x, DimMask mask, const Correction& correction, uint32_t f
   ReducePlan plan = plan_reduction(x, mask);
   plan.params.both = flags | (mean.defined() ? uint32_t(kMean) : 0);
   plan.params.p = correction.value_or(1).to<float>();
-  const Tensor parts = reduce_parts(plan, 3 * sizeof(float), 1);  // the pivots
+  const Tensor parts = reduce_parts(plan, 3 * sizeof(float), 1);  // one extra row for the pivots
   const void* parts_data = data_or_null(parts);
   void* mean_data = mutable_data_or_null(mean);
   auto& kernel = (plan.columns ? kernels.columns : kernels.rows).get(tag_of(x));
@@ -41,7 +41,7 @@ void run(const Tensor& x, DimMask mask, const Correction& correction, uint32_t f
   launch_merge(merge, plan);
 }
 
-// Warns as PyTorch does if `count` elements reduced to `results` leave no degrees of freedom.
+// Like PyTorch, warns if reducing `count` elements to `results` leaves no degrees of freedom.
 void check_freedom(const char* name, int64_t count, int64_t results, const Correction& correction) {
   const int64_t each = results == 0 ? 0 : count / results;
   if (double(each) - correction.value_or(1).toDouble() <= 0)

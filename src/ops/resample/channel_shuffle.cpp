@@ -1,4 +1,4 @@
-// channel_shuffle: one strided copy.
+// channel_shuffle, as one strided copy.
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 

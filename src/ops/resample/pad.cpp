@@ -1,4 +1,4 @@
-// Reflection and replication padding in one to three dimensions, and their backwards.
+// Reflection and replication padding in one to three dimensions, with their backward passes.
 #include <ATen/native/Padding.h>
 #include <ATen/ops/reflection_pad1d_backward_meta.h>
 #include <ATen/ops/reflection_pad1d_meta.h>
@@ -18,7 +18,7 @@ namespace {
 
 using at::IntArrayRef;
 
-// The output's sizes; `padding` begins with the last dimension.
+// Returns the output's sizes. `padding` starts with the last dimension.
 c10::DimVector padded(const char* op, const Tensor& self, IntArrayRef padding, bool reflects) {
   c10::DimVector sizes(self.sizes());
   for (size_t d = 0; d < padding.size() / 2; ++d) {
@@ -36,7 +36,7 @@ c10::DimVector padded(const char* op, const Tensor& self, IntArrayRef padding, b
   return sizes;
 }
 
-// The structured forms lose the memory format, which the CPU's kernels preserve.
+// The structured operators lose the memory format, but the CPU kernels preserve it. These functions preserve it too.
 template <int D, bool kReflects>
 struct ForwardMeta : at::impl::MetaBase {
   void meta(const Tensor& self, IntArrayRef padding) {
@@ -54,7 +54,7 @@ struct BackwardMeta : at::impl::MetaBase {
   }
 };
 
-// The backward sums over the outputs that each input element was copied to; cropped elements have none.
+// Plans the backward pass. It sums over the outputs that each input element was copied to. Cropped elements have none.
 std::vector<Resampling> plan(const Tensor& self, IntArrayRef padding, bool reflects) {
   std::vector<Resampling> steps;
   for (size_t d = 0; d < padding.size() / 2; ++d) {
@@ -72,7 +72,7 @@ std::vector<Resampling> plan(const Tensor& self, IntArrayRef padding, bool refle
   return steps;
 }
 
-// Whether padding kernels support the dtype. They write `out` dense in its suggested memory format.
+// Returns whether padding kernels support the dtype. They write a dense `out` in its suggested memory format.
 bool has_pad_kernel(const Tensor& t) { return is_bitwise_copyable(t) && tag_of(t) != Tag::none; }
 
 void pad(const Tensor& self, IntArrayRef padding, bool reflects, const Tensor& out) {
@@ -86,7 +86,8 @@ void pad(const Tensor& self, IntArrayRef padding, bool reflects, const Tensor& o
     TORCH_CHECK(n <= INT32_MAX, "padding: expected rows of fewer than 2^31 elements, got ", n);
     return int32_t(n);
   };
-  // Dimensions in memory order, innermost first: channels_last puts dimension 1 there, which may also be padded.
+  // List the dimensions in memory order, innermost first. With channels_last, dimension 1 comes first and may also be
+  // padded.
   c10::DimVector order;
   if (format != at::MemoryFormat::Contiguous) order.push_back(1);
   for (int64_t dim = self.dim(); dim-- > 0;)

@@ -1,5 +1,5 @@
-// pixel_shuffle and pixel_unshuffle: strided copies between views, one per column of the r x r square. A single copy
-// would have more dimensions than kernels support and need a launch per image and channel.
+// pixel_shuffle and pixel_unshuffle, as strided copies between views, one per column of the r x r square. A single copy
+// would have more dimensions than kernels support and would need a launch per image and channel.
 #include <ATen/native/PixelShuffle.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
@@ -11,7 +11,8 @@
 namespace mpsx::ops {
 namespace {
 
-// Views of `small` (…, c r r, h, w) and `large` (…, c, h r, w r) as (…, c, r, h, w), for one column of the square.
+// Return views of `small` (…, c r r, h, w) and `large` (…, c, h r, w r) as (…, c, r, h, w), for one column of the
+// square.
 Tensor small_view(const Tensor& small, int64_t r, int64_t column) {
   at::DimVector sizes(small.sizes().begin(), small.sizes().end() - 3),
       strides(small.strides().begin(), small.strides().end() - 3);

@@ -28,7 +28,7 @@ LaunchTable table_of(const Taps& taps, const Tensor& like) {
   return {std::move(table), like};
 }
 
-// Packs indices and weights of taps with an equal count per element: all first taps, then all second ones.
+// Packs the indices and weights of taps that have the same count per element: all first taps, then all second taps.
 LaunchTable even_table_of(const Taps& taps, const Tensor& like) {
   const size_t count = taps.indices().size(), out = size_t(taps.out()), each = count / out;
   std::vector<int32_t> table(2 * count);
@@ -40,7 +40,7 @@ LaunchTable even_table_of(const Taps& taps, const Tensor& like) {
   return {std::move(table), like};
 }
 
-// The sizes before and after dimension `dim` in memory order: channels_last puts dimension 1 last.
+// The product of the sizes before and after dimension `dim` in memory order. channels_last stores dimension 1 last.
 struct Extent {
   int64_t outer = 1, inner = 1;
   Extent(at::IntArrayRef sizes, int64_t dim, bool channels_last) {
@@ -160,9 +160,9 @@ void resample(const Tensor& in, std::vector<Resampling> steps, const Tensor& out
   }
   const auto format = out.suggest_memory_format();
   const bool channels_last = format != at::MemoryFormat::Contiguous;
-  // Shrinking steps come first, from the outermost dimension on. Growing steps come last, starting with the innermost
-  // dimension, whose row kernel is slower.
-  // Bytes are rounded after each step, in the order of PyTorch's CPU kernels.
+  // Run shrinking steps first, from the outermost dimension inwards. Run growing steps last, starting with the
+  // innermost dimension, whose row kernel is slower. uint8 is rounded after each step, so use the order of PyTorch's
+  // CPU kernels.
   const bool bytes = in.scalar_type() == at::kByte;
   std::stable_sort(steps.begin(), steps.end(), [bytes](const Resampling& a, const Resampling& b) {
     if (bytes) return a.dim > b.dim;

@@ -1,5 +1,5 @@
-// Interpolation, padding and average pooling with their backwards: each output element is a weighted sum of a few input
-// elements along each dimension. The taps of each dimension are computed once, here.
+// Interpolation, padding and average pooling, with their backward passes. Each output element is a weighted sum of a
+// few input elements along each dimension. This code computes the taps of each dimension once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace mpsx::ops {
 
-// The taps of `out()` elements from `in` elements along a dimension.
+// The taps along a dimension: which of the `in` input elements each of the `out()` output elements reads, with weights.
 class Taps {
  public:
   explicit Taps(int64_t in) : in_(in), starts_{0} {}
@@ -28,14 +28,14 @@ class Taps {
   const std::vector<int32_t>& indices() const { return indices_; }
   const std::vector<float>& weights() const { return weights_; }
 
-  // The number of taps per element if it is the same for all, else 0.
+  // Returns the number of taps per element if it is the same for all elements, or 0.
   int64_t each() const;
-  // Whether every output element is the input element with the same index.
+  // Returns whether every output element equals the input element with the same index.
   bool identity() const;
-  // Rounds weights like PyTorch's CPU kernels for bytes (ATen/native/cpu/UpSampleKernel.cpp): to multiples of the power
-  // of two for which the largest weight takes 15 bits.
+  // Rounds weights like PyTorch's CPU kernels for uint8 (ATen/native/cpu/UpSampleKernel.cpp): to multiples of 2^-n,
+  // where n is chosen to let the largest weight fit in 15 bits.
   void round_for_bytes();
-  // The backward: the outputs that each input element contributes to, in order.
+  // Returns the taps of the backward pass: for each input element, the outputs that it contributes to, in order.
   Taps transposed() const;
 
  private:
@@ -47,14 +47,14 @@ class Taps {
 struct Resampling {
   int64_t dim;
   Taps taps;
-  // `backward`: use the transposed taps.
+  // With `backward`, uses the transposed taps.
   Resampling(int64_t d, Taps t, bool backward) : dim(d), taps(backward ? t.transposed() : std::move(t)) {}
 };
 
-// Whether resample has kernels for the dtype.
+// Returns whether resample has kernels for the dtype.
 inline bool has_resample_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 
-// Writes `out`, which has the dtype of `in` (possibly uint8) and is dense in its suggested memory format.
+// Writes to `out`, which has the dtype of `in` (possibly uint8) and is dense in its suggested memory format.
 void resample(const Tensor& in, std::vector<Resampling> steps, const Tensor& out);
 
 }  // namespace mpsx::ops

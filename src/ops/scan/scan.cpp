@@ -1,4 +1,4 @@
-// Launchers of metal/scan: cumsum, cumprod, logcumsumexp, cummax, cummin.
+// Launches metal/scan: cumsum, cumprod, logcumsumexp, cummax, cummin.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/cumprod_meta.h>
@@ -23,7 +23,7 @@ struct ScanKernels {
   KernelSet rows, columns;
 };
 
-// Scans dimension `dim` of `x` (contiguous, not empty) into results of the same layout.
+// Scans dimension `dim` of `x`, which must be contiguous and not empty, into results with the same layout.
 void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t dim,
           std::initializer_list<Tensor> results) {
   constexpr uint32_t kThreads = 256, kManyRows = 512, kLeastChunk = 4096;
@@ -36,7 +36,7 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
               ": expected sizes below 2^32 - 1, got ", shape);
   const bool rows = inner == 1;
   const uint64_t blocks = ceil_div(inner, kScanColumns), groups = rows ? outer : blocks * outer;
-  // Chunks of columns may be short, since each costs only one state.
+  // Column chunks may be short, because each costs only one state.
   const uint64_t most = size / (rows ? kLeastChunk : kLeastChunk / 64);
   const uint64_t wanted = std::min(uint64_t(runtime::target_resident_threads()) / (groups * kThreads), most);
   const uint64_t pack = std::max<uint64_t>(1, 16 / x.element_size());
@@ -56,7 +56,7 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
     if (rows) {
       const uint32_t threads = uint32_t(ceil_div(ceil_div(p.chunk, each), 32) * 32);
       const uint32_t limit = p.chunks > 1 || outer >= kManyRows ? kThreads : 4 * kThreads;
-      // Each element depends on the previous one, which costs as much as about four independent elements.
+      // Elements depend on the previous one, so each costs as much as about four independent elements.
       launch.groups({uint32_t(outer), p.chunks}, std::min(threads, limit)).work(uint64_t(p.chunk) * 4).run();
     } else {
       launch.groups({uint32_t(blocks), uint32_t(outer), p.chunks}, kScanColumns);
@@ -71,7 +71,7 @@ void accumulate(const char* name, const ScanKernels& kernels, const Tensor& x, i
   scan(name, kernels, in, at::maybe_wrap_dim(dim, x.dim()), {out});
 }
 
-// cumsum and cumprod. Integers accumulate in long, unless the result has another type.
+// cumsum and cumprod. Integers accumulate in int64 unless the result has another type.
 template <OperatorName NAME, typename Meta, auto OF_COMPLEX>
 bool accumulation(const Tensor& x, int64_t dim, Type type, Tensor& out) {
   static const ScanKernels kernels(NAME.text);

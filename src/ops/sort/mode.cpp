@@ -1,4 +1,4 @@
-// Launcher of metal/sort/mode.metal.
+// Launches metal/sort/mode.metal.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>

@@ -1,4 +1,4 @@
-// Launchers of metal/sort: sort, topk, kthvalue, median, nanmedian.
+// Launches metal/sort: sort, topk, kthvalue, median, nanmedian.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/cumsum.h>
@@ -17,9 +17,9 @@
 namespace mpsx::ops {
 namespace {
 
-// Moves dimension `dim` last; returns `t` itself if it already is.
+// Moves dimension `dim` to the end. Returns `t` itself if it is already last.
 Tensor with_last(const Tensor& t, int64_t dim) { return dim == -1 || dim == t.dim() - 1 ? t : t.movedim(dim, -1); }
-// Moves `dim` last and makes it contiguous.
+// Moves `dim` to the end and makes the rows contiguous.
 Tensor as_rows(const Tensor& x, int64_t dim) { return x.dim() == 0 ? x.reshape({1}) : with_last(x, dim).contiguous(); }
 struct Rows {
   uint64_t size, count;
@@ -29,7 +29,7 @@ Rows rows_of(const char* name, const Tensor& rows) {
   TORCH_CHECK(size < UINT32_MAX && count < UINT32_MAX, name, ": expected sizes below 2^32 - 1, got ", rows.sizes());
   return {size, count};
 }
-// Returns `out` if kernels can write it row by row, else a new tensor of its shape.
+// Returns `out` if kernels can write it row by row, or else a new tensor of the same shape.
 Tensor row_target(const Tensor& out, int64_t dim) {
   if (out.dim() == 0) return out.reshape({1});
   const Tensor moved = with_last(out, dim);
@@ -39,14 +39,14 @@ void put_back(const Tensor& rows, const Tensor& out, int64_t dim) {
   if (out.dim() > 0 && rows.data_ptr() != out.data_ptr()) out.movedim(dim, -1).copy_(rows);
 }
 
-// The work per row: elements times passes, one for each byte of a key.
+// Returns the work per row: elements times passes, with one pass per byte of a key.
 uint64_t row_work(const Tensor& rows) { return uint64_t(rows.size(-1)) * uint64_t(rows.element_size()) * 4; }
 
 // ---- sort
 
-constexpr uint64_t kScratchElements = uint64_t(1) << 26;  // sort rows in batches of about this many elements
+constexpr uint64_t kScratchElements = uint64_t(1) << 26;  // sort rows in batches of about this size
 
-// Sorts rows longer than a threadgroup's tile: three launches per digit, the second of which scans the counts.
+// Sorts rows longer than a threadgroup's tile. Each digit takes three launches: count, scan, scatter.
 void sort_long_rows(const Tensor& x, const Tensor& values, const Tensor& indices, bool descending) {
   static const KernelSet count("sort_count"), scatter("sort_scatter");
   const auto [size, rows] = rows_of("sort", x);
@@ -109,7 +109,8 @@ void sort_rows(const Tensor& x, const Tensor& values, const Tensor& indices, boo
   }
 }
 
-// Sorts short columns with one thread each, without a transposition. Returns false if they are long or not dense.
+// Sorts short columns with one thread per column, without transposing. Returns false if the columns are long or not
+// dense.
 bool sort_columns(const Tensor& x, int64_t dim, bool descending, const Tensor& values, const Tensor& indices) {
   static const KernelSet kernels("sort_columns");
   if (x.dim() == 0 || x.size(dim) > int64_t(kTiny) || !x.is_contiguous() || !values.is_contiguous() ||
@@ -151,7 +152,7 @@ bool sort(const Tensor& x, std::optional<bool> stable, int64_t dim, bool descend
 
 // ---- topk
 
-// Selects elements of rows by rank, into contiguous outputs.
+// Selects elements of each row by rank. The outputs must be contiguous.
 void launch_select(const KernelSet& kernels, const Tensor& rows, uint64_t count, const SelectParams& p,
                    const Tensor& values, const Tensor& indices) {
   Launch(kernels.get(tag_of(rows)))
@@ -168,7 +169,7 @@ void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool s
              const Tensor& indices) {
   static const KernelSet kernels("select_first");
   if (values.numel() == 0) return;
-  if (x.dim() == 0) {  // the element itself, even for k = 0, as on the CPU
+  if (x.dim() == 0) {  // like on the CPU, returns the element even for k = 0
     values.copy_(x);
     indices.zero_();
     return;
@@ -201,7 +202,7 @@ bool topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted, Te
 
 // ---- kthvalue, median, nanmedian
 
-// Selects one element per row of `rows`, into contiguous outputs.
+// Selects one element per row. The outputs must be contiguous.
 void select(const char* name, const Tensor& rows, SelectWhich which, int64_t rank, const Tensor& values,
             const Tensor& indices) {
   static const KernelSet kernels("select_one");

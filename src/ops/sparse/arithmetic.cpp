@@ -1,4 +1,4 @@
-// Sums and products of sparse tensors, with each other and with dense ones; masks.
+// Adds and multiplies sparse tensors with each other and with dense tensors, and applies sparse masks.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/mul_native.h>
@@ -29,7 +29,7 @@ Tensor& add_dense_sparse(const Tensor& dense, const Tensor& other, const Scalar&
   return return_or_copy("add", sum, out), out;
 }
 
-// If both are coalesced, so is the result; otherwise the elements are concatenated.
+// Concatenates the elements. If both operands are coalesced, coalesces the result.
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
   check_same_device("aten::add.out", {&self, &other, &out});
   if (!has_kernels(self) || !has_kernels(other))
@@ -57,7 +57,7 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
 
 Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   check_same_device("aten::mul.out", {&self, &other, &out});
-  // With a dense tensor or a number, torch's own code composes dense operators.
+  // For a dense tensor or a number, torch's own code composes dense operators.
   if (!self.is_sparse() || !other.is_sparse() || self.dim() == 0 || other.dim() == 0)
     return at::native::mul_out_sparse_cpu(self, other, out);
   if (!has_kernels(self) || !has_kernels(other) || self.sizes() != other.sizes() ||
@@ -71,14 +71,14 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   const bool ordered = self.is_coalesced() && other.is_coalesced();
   const bool by_size = ordered || self.is_coalesced() == other.is_coalesced();
   const bool self_first = by_size ? self._nnz() < other._nnz() : !self.is_coalesced();
-  // Look up each element of one in the other.
+  // Look up each element of one operand in the other.
   const Tensor& from = self_first ? self : other;
   const Tensor in = (self_first ? other : self).coalesce();
   const Lookup lookup(flat_index(in._indices(), in.sizes()), flat_index(from._indices(), from.sizes()));
   const auto products = [&](const Tensor& values, const Tensor& position) {
     return at::mul(values.to(type), in._values().index_select(0, position).to(type));
   };
-  if (!ordered)  // like torch, keep the elements of one even if the other lacks them
+  if (!ordered)  // like torch, keep elements of one operand even if the other has none there
     return move_to_out(
         out, make_sparse(from._indices().clone(), lookup.zero_unless_found(products(from._values(), lookup.position)),
                          self.sizes(), false));
@@ -87,7 +87,7 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   return move_to_out(out, make_sparse(from._indices().index_select(1, both), values, self.sizes(), true));
 }
 
-// The values of `self` at the coordinates of `mask`, with zeros where `self` has none.
+// Returns the values of `self` at the coordinates of `mask`, or zeros where `self` has none.
 Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
   check_same_device("aten::sparse_mask", {&self, &mask});
   TORCH_CHECK(mask.is_sparse(), "sparse_mask: expected a sparse mask, got one of layout ", mask.layout());
@@ -111,8 +111,8 @@ Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
   return make_sparse(indices, values, mask.sizes(), mask.is_coalesced());
 }
 
-// The values of `self` at its own coordinates, with zeros where `mask` has none. `accumulate`: multiplied by how often
-// the mask has them.
+// Returns the values of `self` at its own coordinates, or zeros where `mask` has none. With `accumulate`, multiplies
+// each value by the number of times `mask` contains its coordinates.
 Tensor sparse_mask_projection(const Tensor& self, const Tensor& mask, bool accumulate) {
   check_same_device("aten::_sparse_mask_projection", {&self, &mask});
   TORCH_CHECK(self.is_sparse() && mask.is_sparse(), "_sparse_mask_projection: expected sparse tensors, got layouts ",

@@ -1,4 +1,4 @@
-// Sparse CSR tensors: conversion of indices from and to COO, and products with dense matrices.
+// Sparse CSR tensors: converts indices from and to COO, and multiplies with dense matrices.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_sparse_csr_tensor_unsafe.h>
 #include <ATen/ops/arange.h>
@@ -19,7 +19,7 @@ namespace {
 using at::Scalar;
 constexpr auto kCompressed = c10::DispatchKey::SparseCsrCPU;
 
-// The start of each row in sorted row numbers.
+// Returns the start of each row, given sorted row numbers.
 Tensor& row_starts_out(const Tensor& self, int64_t size, bool out_int32, Tensor& out) {
   TORCH_CHECK(self.dim() <= 1, "Input is supposed to be a vector, but got ", self.dim(), " dimensional tensor.");
   const Tensor rows = self.reshape({-1}).contiguous();
@@ -29,7 +29,7 @@ Tensor& row_starts_out(const Tensor& self, int64_t size, bool out_int32, Tensor&
 
 Tensor lengths(const Tensor& starts) { return starts.slice(-1, 1) - starts.slice(-1, 0, -1); }
 
-// The COO coordinates of the elements: batch, row and column.
+// Returns the COO coordinates of the elements: batch, row and column.
 Tensor& coordinates_out(const Tensor& starts, const Tensor& columns, bool out_int32, bool transpose, Tensor& out) {
   const auto type = out_int32 ? at::kInt : at::kLong;
   const int64_t batch_dims = columns.dim() - 1, rows = starts.size(-1) - 1, size = columns.numel();
@@ -83,7 +83,7 @@ Tensor& compressed_vector_product_out(const Tensor& self, const Tensor& mat, con
   return finish_addmm(self, rows_of("addmv", mat).times(vec.unsqueeze(1)).squeeze(1), beta, alpha, out);
 }
 
-// The dense product at the elements of `self`: the gradient of a compressed matrix in a matmul.
+// Computes the dense matmul at the elements of `self` only. This is the gradient of a compressed matrix in a matmul.
 Tensor sampled_matmul(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                       const Scalar& alpha) {
   check_same_device("aten::sparse_sampled_addmm", {&self, &mat1, &mat2});

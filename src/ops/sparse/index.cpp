@@ -1,4 +1,4 @@
-// Selection from sparse tensors, and gradients that select.
+// Selection from sparse tensors, and gradients that use selection.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/ops/arange.h>
@@ -13,7 +13,7 @@
 namespace mpsx::ops::sparse {
 namespace {
 
-// Counts each of `keys`, which are below `range`, in `sorted`, and finds its first position.
+// For each of `keys`, counts its occurrences in `sorted` and finds the first one. All keys must be below `range`.
 struct Occurrences {
   Tensor first, times;
   Occurrences(const Tensor& sorted, const Tensor& keys, int64_t range) {
@@ -51,7 +51,8 @@ Tensor index_select(const Tensor& self, int64_t dim_, const Tensor& index_) {
   return make_sparse(coordinates, values.index_select(0, ranges.range), sizes, false);
 }
 
-// The gradient of a sum over some dimensions: each element gets that of the sum it contributed to, if it exists.
+// The gradient of a sum over some dimensions. Each element gets the gradient of the sum that it contributed to, or zero
+// if that gradient is not stored.
 Tensor sum_backward(const Tensor& grad_, const Tensor& input_, IntArrayRef dims) {
   check_same_device("aten::_sparse_sum_backward", {&grad_, &input_});
   const Tensor input = input_.coalesce(), indices = input._indices();

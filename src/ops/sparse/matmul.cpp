@@ -1,4 +1,4 @@
-// Products of sparse matrices with dense and sparse ones.
+// Multiplies sparse matrices with dense and sparse matrices.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
@@ -42,7 +42,7 @@ Rows Rows::of(const char* op, const Tensor& row_, const Tensor& column, const Te
 Tensor Rows::lengths() const { return starts.slice(0, 1) - starts.slice(0, 0, -1); }
 Tensor Rows::row() const { return at::repeat_interleave(lengths()); }
 
-// Each output row is a weighted sum of rows of `dense`, like an embedding bag.
+// Each output row is a weighted sum of rows of `dense`, as in an embedding bag.
 Tensor Rows::times(const Tensor& dense) const {
   if (values.numel() == 0 || dense.size(1) == 0 || count == 0)
     return at::zeros({count, dense.size(1)}, dense.options());
@@ -84,7 +84,7 @@ Tensor sparse_matmul(const char* op, const Tensor& sparse, const Tensor& dense) 
       .times(dense);
 }
 
-// The nonempty rows of a sparse matmul, and their indices.
+// The nonempty rows of a sparse-dense matmul and their indices.
 struct NonemptyRows {
   Tensor row, values;
   NonemptyRows(const char* op, const Tensor& sparse_, const Tensor& dense) {
@@ -162,7 +162,7 @@ Tensor& hspmm_out(const Tensor& sparse, const Tensor& dense, Tensor& out) {
   return move_to_out(out, hspmm(sparse, dense));
 }
 
-// beta * self and alpha * ab, concatenated.
+// Concatenates the elements of beta * self and alpha * mat1 @ mat2.
 Tensor& sparse_sum_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                        const Scalar& alpha, Tensor& out) {
   check_same_device("aten::sspaddmm.out", {&self, &mat1, &mat2, &out});
@@ -186,7 +186,7 @@ Tensor& sparse_sum_out(const Tensor& self, const Tensor& mat1, const Tensor& mat
   return move_to_out(out, make_sparse(indices, values, {height, width}, false));
 }
 
-// Multiplies each element of `self` with the row of `other` that it selects, and sums duplicates.
+// Multiplies each element of `self` with the row of `other` that it selects, then sums duplicates.
 Tensor sparse_sparse_matmul(const Tensor& self, const Tensor& other) {
   check_same_device("aten::_sparse_sparse_matmul", {&self, &other});
   if (!has_kernels(self)) return on_cpu<Tensor>("aten::_sparse_sparse_matmul", "", self, other);
@@ -204,7 +204,7 @@ Tensor sparse_sparse_matmul(const Tensor& self, const Tensor& other) {
   const Rows b =
       Rows::of("sparse_matmul", j[0], j[1], other._values(), other.size(0), other.size(1), other.is_coalesced());
   const Tensor first = b.starts.index_select(0, i[1]), lengths = b.lengths().index_select(0, i[1]);
-  // The k-th product of an element uses the k-th element of the row.
+  // The k-th pair of an element uses the k-th element of the selected row.
   const Ranges pairs(first, lengths);
   const Tensor values = a._values().index_select(0, pairs.range).mul_(b.values.index_select(0, pairs.number));
   const Tensor indices = at::empty({2, pairs.range.numel()}, i.options());

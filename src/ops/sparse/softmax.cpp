@@ -1,4 +1,4 @@
-// softmax and log_softmax of sparse tensors, over the specified elements, as if all others were -inf.
+// softmax and log_softmax of sparse tensors, over the specified elements only, as if all others were -inf.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
@@ -16,9 +16,9 @@
 namespace mpsx::ops::sparse {
 namespace {
 
-// Elements that differ only along one sparse dimension form a pool.
+// A pool contains the elements that differ only along one sparse dimension.
 struct Pools {
-  static constexpr int64_t kFewPools = 2;  // per element; most may be empty
+  static constexpr int64_t kFewPools = 2;  // maximum pools per element before empty pools are removed
   Tensor of;
   int64_t count;
   Pools(const Tensor& sparse, int64_t dim) {

@@ -77,7 +77,7 @@ int64_t index_range(IntArrayRef sizes, IntArrayRef dims) {
 }
 
 Grouped::Grouped(const Tensor& keys, int64_t range) {
-  // A sort of narrower keys is proportionally faster.
+  // Narrower keys sort proportionally faster.
   const auto [sorted, by] = at::sort(range <= INT32_MAX ? keys.to(at::kInt) : keys, /*stable=*/true, 0, false);
   const Runs runs(sorted, false);
   order = by;
@@ -172,7 +172,7 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { m.impl("_coalesce", &coalesce);
 
 }  // namespace mpsx::ops::sparse
 
-// torch's conversions of compressed tensors call this stub, which none of its installed headers declares.
+// torch's conversions of compressed tensors call this stub, but none of its installed headers declares it.
 namespace at::native {
 
 using FlattenIndices = Tensor (*)(const Tensor&, IntArrayRef);

@@ -1,4 +1,4 @@
-// Shared by operators on sparse COO tensors, which are composed of dense operators on indices and values.
+// Shared by operators on sparse COO tensors, which are composed from dense operators on indices and values.
 #pragma once
 
 #include <ATen/native/SparseTensorUtils.h>
@@ -12,7 +12,7 @@ namespace mpsx::ops::sparse {
 using at::IntArrayRef;
 using backend::check_same_device;
 
-// Runs an operator through the fallback to the CPU's sparse kernels.
+// Runs an operator through the fallback, on the CPU's sparse kernels.
 template <typename Result, c10::DispatchKey cpu_key = c10::DispatchKey::SparseCPU, typename... Arguments>
 Result on_cpu(const char* name, const char* overload, const Arguments&... arguments) {
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
@@ -20,73 +20,73 @@ Result on_cpu(const char* name, const char* overload, const Arguments&... argume
   return backend::call_boxed<Result>(run, arguments...);
 }
 
-// Whether dense operators have kernels for the element type.
+// Returns whether dense operators have kernels for the element type.
 inline bool has_kernels(const Tensor& t) { return tag_of(t) != Tag::none; }
 
-// Makes a sparse tensor of indices and values without copying. Fewer than two elements are always coalesced.
+// Creates a sparse tensor from indices and values without copying. Fewer than two elements are always coalesced.
 Tensor make_sparse(const Tensor& indices, const Tensor& values, IntArrayRef sizes, bool coalesced);
 
-// Moves indices and values of `from` into an out= tensor, casting to its dtype.
+// Moves the indices and values of `from` into an out= tensor, casting to its dtype.
 Tensor& move_to_out(Tensor& out, const Tensor& from);
 
-// Throws unless a result of the common dtype of `a` and `b` can be written into `out`. Returns that dtype.
+// Returns the common dtype of `a` and `b`. Throws if a result of that dtype cannot be written to `out`.
 at::ScalarType common_type(const char* op, const Tensor& a, const Tensor& b, const Tensor& out);
 
-// One sort key per column of `indices`, over the given dimensions or all.
+// Returns one sort key per column of `indices`, over the given dimensions or all of them.
 Tensor flat_index(const Tensor& indices, IntArrayRef sizes, IntArrayRef dims);
 Tensor flat_index(const Tensor& indices, IntArrayRef sizes);
 at::DimVector all_dims(const Tensor& indices);
 
-// The number of values that flat_index can return, saturated at the largest int64.
+// Returns the number of distinct values that flat_index can return, saturated at the largest int64.
 int64_t index_range(IntArrayRef sizes, IntArrayRef dims);
 
 // Groups equal keys.
 struct Grouped {
-  Tensor order;   // the elements sorted by key
-  Tensor firsts;  // for each group, the position in that order of its first element
-  Tensor of;      // for each position in that order, the group
+  Tensor order;   // permutation that sorts the elements by key
+  Tensor firsts;  // position in that order where each group starts
+  Tensor of;      // group of each position in that order
   int64_t count;  // number of groups
-  // The keys are in [0, range).
+  // All keys must be in [0, range).
   Grouped(const Tensor& keys, int64_t range);
 };
 
-// Concatenated integer ranges: range k has lengths[k] numbers, starting at first[k].
+// Concatenates integer ranges. Range k has lengths[k] numbers, starting at first[k].
 struct Ranges {
-  Tensor range, number;  // for each number: its range, and its value
+  Tensor range, number;  // for each number: the index of its range, and its value
   Ranges(const Tensor& first, const Tensor& lengths);
 };
 
-// Weighted sums of table rows: row b of the result sums weights[k] * table[indices[k]] for k from starts[b] to the next
-// start, or to the end of `indices`. Weights default to 1.
+// Computes weighted sums of table rows. Row b of the result sums weights[k] * table[indices[k]] for k from starts[b] to
+// the next start, or to the end of `indices`. Weights default to 1.
 Tensor sum_rows(const Tensor& table, const Tensor& indices, const Tensor& starts, int64_t count, const Tensor& weights);
 
-// The positions of `keys` in `sorted`, which has no duplicates. position[k] is valid if found[k].
+// Finds `keys` in `sorted`, which has no duplicates. position[k] is valid if found[k] is true.
 struct Lookup {
   Tensor position, found;
   Lookup(const Tensor& sorted, const Tensor& keys);
-  // The rows of `values` at those positions, with zeros for keys that were not found.
+  // Returns the rows of `values` at the found positions, or zeros for keys that were not found.
   Tensor rows(const Tensor& values) const;
-  // `rows`, one per key, with zeros for keys that were not found.
+  // Returns `rows`, which has one row per key, with zeros for keys that were not found.
   Tensor zero_unless_found(const Tensor& rows) const;
 };
 
-// A sparse matrix ordered by rows.
+// A sparse matrix, ordered by rows.
 struct Rows {
-  Tensor starts;          // of each row, plus the end of the last
-  Tensor column, values;  // per element
+  Tensor starts;          // start of each row, and the end of the last one
+  Tensor column, values;  // one per element
   int64_t count;
   Rows(const char* op, const Tensor& starts, const Tensor& column, const Tensor& values, int64_t columns);
-  // From the coordinates of each element. `sorted`: already sorted by row.
+  // Creates a matrix from the coordinates of each element. `sorted` means that they are already sorted by row.
   static Rows of(const char* op, const Tensor& row, const Tensor& column, const Tensor& values, int64_t rows,
                  int64_t columns, bool sorted);
   Tensor lengths() const;
-  // The row of each element.
+  // Returns the row of each element.
   Tensor row() const;
-  // The product with a dense matrix.
+  // Multiplies with a dense matrix.
   Tensor times(const Tensor& dense) const;
 };
 
-// beta * self + alpha * ab, computed in place in `ab`. `self` may broadcast.
+// Computes beta * self + alpha * ab in place in `ab`. `self` may broadcast.
 Tensor combine(const Tensor& self, const Tensor& ab, const at::Scalar& beta, const at::Scalar& alpha);
 
 }  // namespace mpsx::ops::sparse
