@@ -76,7 +76,7 @@ struct Arguments {
 
 void check_devices(const OperatorInfo& facts, const Arguments& arguments) {
   TORCH_CHECK(!arguments.other_generator_device || !arguments.results_on_device(), facts.name,
-              ": expected a generator of device mpsx, got one of ", *arguments.other_generator_device);
+              ": expected an mpsx generator, got one for ", *arguments.other_generator_device);
   if (!facts.accepts_mixed_devices) arguments.aliases.check_same_device(facts.name);
 }
 

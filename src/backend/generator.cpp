@@ -28,7 +28,7 @@ constexpr uint64_t kOffsetAlignment = 4;
 
 Generator* implementation(const at::Generator& generator) {
   TORCH_CHECK(generator.defined() && is_mpsx(generator.device()),
-              "generator: expected one for device mpsx, got one for ",
+              "generator: expected an mpsx generator, got one for ",
               generator.defined() ? generator.device().str() : "nothing");
   return static_cast<Generator*>(generator.unsafeGetGeneratorImpl());
 }
@@ -75,7 +75,7 @@ void Generator::set_state(const c10::TensorImpl& state) {
 }
 
 void Generator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& other) {
-  TORCH_CHECK(other && is_mpsx(other->device()), "graphsafe_set_state: expected a generator of device mpsx");
+  TORCH_CHECK(other && is_mpsx(other->device()), "graphsafe_set_state: expected an mpsx generator");
   state_ = static_cast<Generator*>(other.get())->state_;
 }
 

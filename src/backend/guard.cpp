@@ -18,8 +18,8 @@ void check(c10::Device device) {
   TORCH_CHECK(is_mpsx(device), "mpsx: expected a device of type mpsx, got ", device);
   TORCH_CHECK(device.index() < 0 || is_device_index(device.index()), "mpsx: expected an index below ", device_count(),
               ", got ", device,
-              "; processes of a group that shares the device may use one index each after init_process_group, or "
-              "earlier if LOCAL_WORLD_SIZE is set, as by torchrun");
+              "; processes that share the device may each use their own index after init_process_group, or "
+              "earlier if LOCAL_WORLD_SIZE is set, for example by torchrun");
 }
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {

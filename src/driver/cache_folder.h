@@ -48,7 +48,7 @@ inline bool is_trusted(const std::string& folder) {
   struct stat facts{};
   if (stat(folder.c_str(), &facts) != 0) return false;
   if (facts.st_uid != geteuid())
-    warn_once(folder, "its owner is the user with the id " + std::to_string(facts.st_uid));
+    warn_once(folder, "it is owned by user ID " + std::to_string(facts.st_uid));
   else if (facts.st_mode & kWritableByOthers)
     warn_once(folder, "other users can write to it");
   else

@@ -30,7 +30,7 @@ inline Tensor dense_index(const Tensor& index) {
 }
 
 inline uint32_t grid_size(const char* op, int64_t n) {
-  TORCH_CHECK(n <= int64_t(UINT32_MAX), op, ": ", n, " rows pass the limit of 2^32-1");
+  TORCH_CHECK(n <= int64_t(UINT32_MAX), op, ": ", n, " rows exceed the limit of 2^32-1");
   return uint32_t(n);
 }
 

@@ -60,7 +60,7 @@ struct Strided {
     for (size_t d = 0; d < 4; ++d) {
       const bool used = d < count && d < rank();
       TORCH_CHECK(!used || d == 0 || sizes[d] <= int64_t(UINT32_MAX), "a dimension of ", sizes[d],
-                  " passes the limit of 2^32-1");
+                  " exceeds the limit of 2^32-1");
       to.size[d] = used ? uint32_t(std::min(sizes[d], kMaxRow)) : 1;
       for (size_t k = 0; k < N; ++k) to.stride[k][d] = used ? strides[k][d] : 0;
     }

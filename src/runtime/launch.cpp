@@ -89,7 +89,7 @@ Launch& Launch::threads_in_groups(driver::Size threads, driver::Size group) {
 Launch& Launch::groups(driver::Size grid, uint32_t per_group, bool exact) {
   const uint32_t limit = entry_.kernel->max_threads;
   TORCH_CHECK(!exact || per_group <= limit || driver().traits().one_thread_groups, entry_.name, ": needs ", per_group,
-              " threads per threadgroup, the limit is ", limit);
+              " threads per threadgroup, but the limit is ", limit);
   if (const uint32_t forced = driver().traits().threadgroup_size; forced && !exact) per_group = forced;
   dispatch_.grid = grid;
   dispatch_.group = {std::clamp<uint32_t>(per_group, 1, limit), 1, 1};

@@ -33,7 +33,7 @@ std::pair<const Segments::Segment*, size_t> Segments::find(const void* p) const 
 Location Segments::locate(const void* p) const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   const auto [segment, offset] = find(p);
-  TORCH_CHECK(segment, "mpsx: expected device memory as a kernel argument, got memory of the CPU");
+  TORCH_CHECK(segment, "mpsx: expected device memory as a kernel argument, got CPU memory");
   const size_t block = offset / segment->block_bytes;
   if (segment->accessed_by_cpu[block].load(std::memory_order_relaxed) &&
       segment->accessed_by_cpu[block].exchange(false)) {

@@ -30,7 +30,7 @@ std::string decompress(std::string_view packed, size_t size) {
   if (uncompress(reinterpret_cast<unsigned char*>(text.data()), &written,
                  reinterpret_cast<const unsigned char*>(packed.data()), packed.size()) != 0 ||
       written != size)
-    throw Error("the library of PTX is damaged; reinstall mpsx");
+    throw Error("the PTX library is damaged; reinstall mpsx");
   return text;
 }
 
@@ -78,7 +78,7 @@ PtxLibrary::PtxLibrary(const std::string& path, const std::string& target) {
     read({static_cast<const char*>(mapped_), mapped_size_}, target);
   } catch (const std::exception& e) {
     munmap(mapped_, mapped_size_);
-    throw Error(path + " is not a valid library of PTX: " + e.what());
+    throw Error(path + " is not a valid PTX library: " + e.what());
   }
 }
 

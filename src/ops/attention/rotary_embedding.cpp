@@ -15,7 +15,7 @@ void check(const Tensor& input, const Tensor& cos, const Tensor& sin) {
   TORCH_CHECK(input.dim() > 0 && input.sym_size(-1) % 2 == 0,
               "rotary_embedding: expected an input whose last dimension is even, got shape ", input.sym_sizes());
   TORCH_CHECK(cos.sym_sizes() == sin.sym_sizes() && cos.scalar_type() == sin.scalar_type(),
-              "rotary_embedding: expected cos and sin of one shape and type, got ", cos.scalar_type(), " of ",
+              "rotary_embedding: expected cos and sin of the same shape and type, got ", cos.scalar_type(), " of ",
               cos.sym_sizes(), " and ", sin.scalar_type(), " of ", sin.sym_sizes());
   TORCH_CHECK(cos.dim() > 0 && (cos.sym_size(-1) * 2 == input.sym_size(-1) || cos.sym_size(-1) == input.sym_size(-1)),
               "rotary_embedding: expected cos and sin with a last dimension of ", input.sym_size(-1) / 2, " or ",

@@ -19,9 +19,9 @@ struct Halves {
 // torch.nn.functional.glu).
 Halves halves(const Tensor& input, const MaybeTensor& gate) {
   if (gate && gate->defined()) {
-    TORCH_CHECK(input.scalar_type() == gate->scalar_type(), "swiglu: expected input and gate of one type, got ",
+    TORCH_CHECK(input.scalar_type() == gate->scalar_type(), "swiglu: expected input and gate of the same type, got ",
                 input.scalar_type(), " and ", gate->scalar_type());
-    TORCH_CHECK(input.sym_sizes() == gate->sym_sizes(), "swiglu: expected input and gate of one shape, got ",
+    TORCH_CHECK(input.sym_sizes() == gate->sym_sizes(), "swiglu: expected input and gate of the same shape, got ",
                 input.sym_sizes(), " and ", gate->sym_sizes());
     return {input, *gate};
   }

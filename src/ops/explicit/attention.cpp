@@ -73,7 +73,7 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value, const Ma
               ": expected query, key and value of at least two dimensions, got shapes ", query.sym_sizes(), ", ",
               key.sym_sizes(), " and ", value.sym_sizes());
   TORCH_CHECK(query.scalar_type() == key.scalar_type() && query.scalar_type() == value.scalar_type(), op,
-              ": expected query, key and value of one type, got ", query.scalar_type(), ", ", key.scalar_type(),
+              ": expected query, key and value of the same type, got ", query.scalar_type(), ", ", key.scalar_type(),
               " and ", value.scalar_type());
   TORCH_CHECK(query.sym_size(-1) == key.sym_size(-1) && key.sym_size(-2) == value.sym_size(-2), op,
               ": expected query [.., L, E], key [.., S, E] and value [.., S, V], got shapes ", query.sym_sizes(), ", ",

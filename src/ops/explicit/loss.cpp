@@ -73,7 +73,7 @@ Tensor cross_entropy(const Tensor& input, const Tensor& target, const MaybeTenso
               ": expected a weight of ", classes, " classes, got shape ",
               weight && weight->defined() ? weight->sym_sizes() : c10::SymIntArrayRef());
   TORCH_CHECK(!weight || !weight->defined() || !weight->requires_grad() || !at::GradMode::is_enabled(), op,
-              ": expected a weight that needs no gradient, which is not implemented");
+              ": expected a weight that does not require a gradient, because its gradient is not implemented");
   c10::SymDimVector outer(input.sym_sizes().begin(), input.sym_sizes().end());
   outer.erase(outer.begin() + class_dim);
 

@@ -48,7 +48,7 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& weight, int64_t grou
               "_weight_int4pack_mm: expected groups of 32, 64, 128 or 256, got ", group);
   const int64_t N = weight.size(0) * kTile, K = self.size(1);
   TORCH_CHECK(weight.numel() * 8 == N * K && K % group == 0,
-              "_weight_int4pack_mm: expected self whose number of columns is the weight's K, a multiple of ", group,
+              "_weight_int4pack_mm: expected self to have K columns like the weight, and K to be a multiple of ", group,
               ", got ", self.sizes(), " and K = ", weight.numel() * 8 / std::max<int64_t>(N, 1));
   TORCH_CHECK(is_plain(scales) && scales.scalar_type() == self.scalar_type() &&
                   scales.sizes() == at::IntArrayRef({K / group, N, 2}),

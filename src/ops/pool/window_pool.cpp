@@ -40,7 +40,7 @@ void window_max(const Tensor& in, const Windows& windows, const Tensor& out, con
   const WindowPoolParams& p = windows.p;
   const int64_t rows = int64_t(p.out[0]) * p.out[1], planes = out.numel() / (rows * p.out[2]);
   TORCH_CHECK(rows <= int64_t(UINT32_MAX) && planes <= int64_t(UINT32_MAX),
-              "max_pool: expected a result of fewer rows than 2^32, got ", out.sizes());
+              "max_pool: expected a result with fewer than 2^32 rows, got ", out.sizes());
   Launch(kernels.get(tag_of(x)))
       .pointer(best.data_ptr())
       .pointer(where.data_ptr())

@@ -132,7 +132,7 @@ Tensor reduce_parts(const ReducePlan& plan, size_t bytes_each, uint32_t extra_ro
 
 void launch_reduction(runtime::KernelEntry& kernel, Launch& launch, ReducePlan& plan) {
   ReduceParams& p = plan.params;
-  TORCH_CHECK(plan.groups() <= UINT32_MAX, "reduction: ", plan.groups(), " results pass the limit of 2^32-1");
+  TORCH_CHECK(plan.groups() <= UINT32_MAX, "reduction: ", plan.groups(), " results exceed the limit of 2^32-1");
   if (plan.columns) {
     launch.groups({uint32_t(plan.column_blocks), p.splits, uint32_t(plan.kept)}, kReduceColumns);
     launch.work(plan.work()).run();

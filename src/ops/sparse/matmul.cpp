@@ -62,8 +62,8 @@ namespace {
 using at::Scalar;
 
 void check_types(const char* op, const Tensor& a, const Tensor& b) {
-  TORCH_CHECK(a.scalar_type() == b.scalar_type(), op, ": expected matrices of one type, got ", a.scalar_type(), " and ",
-              b.scalar_type());
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), op, ": expected matrices of the same type, got ", a.scalar_type(),
+              " and ", b.scalar_type());
 }
 
 void check_operands(const char* op, const Tensor& sparse, const Tensor& dense) {

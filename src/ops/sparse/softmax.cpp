@@ -48,7 +48,7 @@ struct Pools {
 
 // Returns the dimension as a nonnegative index.
 int64_t check(const char* op, const Tensor& t, int64_t dim, bool half_to_float) {
-  TORCH_CHECK(!half_to_float, op, ": with half to float conversion is not supported on mpsx");
+  TORCH_CHECK(!half_to_float, op, ": half to float conversion is not supported on mpsx");
   TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(t.scalar_type()), op, ": expected a floating-point input, got ",
                               t.scalar_type());
   return at::maybe_wrap_dim(dim, t.dim());

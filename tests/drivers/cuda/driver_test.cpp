@@ -65,7 +65,7 @@ CASE(chosen_device) {
 CASE(no_library) { THROWS(Device{directory + "/nowhere"}, "cannot read the kernels' PTX"); }
 CASE(damaged_library) {
   Device device(directory + "/damaged");
-  THROWS(device.driver->kernel("plain"), "the library of PTX is damaged");
+  THROWS(device.driver->kernel("plain"), "the PTX library is damaged");
 }
 
 }  // namespace test

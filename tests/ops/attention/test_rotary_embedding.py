@@ -149,7 +149,7 @@ def test_errors() -> None:
         mpsx.ops.rotary_embedding(x[..., :15], cos, sin)
     with pytest.raises(RuntimeError, match=r"rotary_embedding: expected cos and sin with a last dimension of 8 or 16"):
         mpsx.ops.rotary_embedding(x, cos[:, :6], sin[:, :6])
-    with pytest.raises(RuntimeError, match=r"rotary_embedding: expected cos and sin of one shape and type"):
+    with pytest.raises(RuntimeError, match=r"rotary_embedding: expected cos and sin of the same shape and type"):
         mpsx.ops.rotary_embedding(x, cos, sin[:4])
     with pytest.raises(RuntimeError, match=r"rotary_embedding: expected cos and sin that broadcast"):
         mpsx.ops.rotary_embedding(x, cos[:4], sin[:4])

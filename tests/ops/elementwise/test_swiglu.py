@@ -93,9 +93,9 @@ def test_extremes() -> None:
 
 def test_errors() -> None:
     x = torch.randn(4, 6, device="mpsx")
-    with pytest.raises(RuntimeError, match=r"swiglu: expected input and gate of one shape, got \[4, 6\] and \[4, 3\]"):
+    with pytest.raises(RuntimeError, match=r"expected input and gate of the same shape, got \[4, 6\] and \[4, 3\]"):
         mpsx.ops.swiglu(x, x[:, :3])
-    with pytest.raises(RuntimeError, match="swiglu: expected input and gate of one type, got Float and Half"):
+    with pytest.raises(RuntimeError, match="swiglu: expected input and gate of the same type, got Float and Half"):
         mpsx.ops.swiglu(x, x.half())
     with pytest.raises(RuntimeError, match=r"swiglu: expected a last dimension of even size.* \[4, 5\]"):
         mpsx.ops.swiglu(x[:, :5])

@@ -69,7 +69,7 @@ void Worker::prepare(Job& job) {
     const Argument& a = job.arguments[i];
     if (a.kind != Argument::Kind::threadgroup) continue;
     args_[MPSX_MAX_BUFFERS + index] = arena_.variable(index, a.size, "a [[threadgroup(n)]] argument");
-    if (!args_[MPSX_MAX_BUFFERS + index++]) throw Error("expected less threadgroup memory");
+    if (!args_[MPSX_MAX_BUFFERS + index++]) throw Error("the dispatch needs too much threadgroup memory");
   }
   const mpsx_launch& l = job.launch;
   const unsigned threads = l.group[0] * l.group[1] * l.group[2];

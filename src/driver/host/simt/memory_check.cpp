@@ -199,7 +199,8 @@ void MemoryCheck::count_spins(const void* p, size_t bytes, unsigned thread, cons
   std::memcpy(&value, p, std::min(bytes, sizeof value));
   if (p != spin_.p || thread != spin_.thread || value != spin_.value) spin_ = {p, value, thread, 0};
   if (++spin_.times == kMaxSpins)
-    fail(format("a thread waits for another, which need not run: %u atomic accesses, and nothing changed", kMaxSpins),
+    fail(format("a thread waits in a loop for another thread, which need not run: %u atomic accesses without a change",
+                kMaxSpins),
          code, thread);
 }
 
@@ -277,7 +278,7 @@ std::string MemoryCheck::wrong(const char* verb, const Shadow::Finding& finding,
                      (finding.thread == thread ? "other threads" : format("thread (%u, %u, %u)", p[0], p[1], p[2])) +
                      (finding.fault == Fault::write_after_read ? " read" : " wrote");
   if (other.file) what += format(" at %s:%d", other.file, other.line);
-  return what + (finding.unfenced ? "; the barrier in between is not one for mem_flags::mem_threadgroup"
+  return what + (finding.unfenced ? "; the barrier in between lacks mem_flags::mem_threadgroup"
                                   : " with no barrier in between");
 }
 

@@ -102,8 +102,8 @@ bool Worker::resume_lanes(SimdGroup& g) {
   for (uint32_t left = g.at_simdgroup_barrier | g.at_barrier; left; left &= left - 1) {
     const unsigned i = lowest(left);
     if (lanes[i].address == one.address) continue;
-    abandon(format("%s is reached by lane %u of SIMD group %u, while lane %u waits at another, %s:%d", site.function,
-                   thread.lane, thread.simdgroup, i, lanes[i].site->file, lanes[i].site->line),
+    abandon(format("%s is reached by lane %u of SIMD group %u, while lane %u waits at another barrier, %s:%d",
+                   site.function, thread.lane, thread.simdgroup, i, lanes[i].site->file, lanes[i].site->line),
             site.file, site.line, thread);
   }
   if (g.done && job_->strict) {
@@ -158,8 +158,8 @@ void Worker::wait_at_threadgroup_barrier(const Site& site) {
   if (!at_barrier_++) first_ = &me;
   if (first_->address != me.address) {
     const unsigned* p = threads_[first_->index].local;
-    fault(format("%s is reached while thread (%u, %u, %u) waits at another, %s:%d", site.function, p[0], p[1], p[2],
-                 first_->site->file, first_->site->line),
+    fault(format("%s is reached while thread (%u, %u, %u) waits at another barrier, %s:%d", site.function, p[0], p[1],
+                 p[2], first_->site->file, first_->site->line),
           site);
   }
   reschedule(me);
