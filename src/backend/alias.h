@@ -37,7 +37,7 @@ class CpuAliases {
   // Copies the metadata of written aliases to their device tensors.
   void write_back();
 
-  // Throws if the call mixes device tensors with CPU tensors that have dimensions. The CPU kernel would not notice.
+  // Throws if the call mixes device tensors with CPU tensors that have dimensions. CPU kernels cannot detect this.
   void check_same_device(std::string_view op) const;
 
   bool has_device_tensor() const { return !pairs_.empty(); }

@@ -24,7 +24,8 @@ void follow_twin(const at::Tensor& self) {
   rebind(storage, cpu_twin(storage));
 }
 
-// Returns statistics of pinned memory for torch.mpsx.host_memory_stats: current, peak, allocated and freed for each.
+// Returns statistics of pinned memory for torch.mpsx.host_memory_stats. Each has four values: current, peak, allocated
+// and freed.
 std::vector<int64_t> host_memory_stats() {
   const at::HostStats stats = at::getHostAllocator(kDeviceType)->get_stats();
   std::vector<int64_t> values;

@@ -56,7 +56,7 @@ void wait_and_release(void* context) {
 at::Tensor view_for_mps(const at::Tensor& t) {
   check("to_mps", t, kDeviceType);
   const c10::Storage& ours = t.storage();
-  const auto location = runtime::locate(ours.data());  // with an offset that is a multiple of 64
+  const auto location = runtime::locate(ours.data());  // location.offset is a multiple of 64
   const auto itemsize = int64_t(t.itemsize());
   c10::DataPtr data(nullptr, kMps);
   if (location.handle) data = {location.handle, new c10::Storage(ours), &wait_and_release, kMps};

@@ -8,7 +8,7 @@
 
 namespace mpsx::backend {
 
-// Return a tensor of one device over the memory of the other's tensor. Both wait for the source device's work.
+// Return a tensor on the other device that shares the given tensor's memory. Both wait for the source device's work.
 at::Tensor from_mps(const at::Tensor& t);
 at::Tensor to_mps(const at::Tensor& t);
 

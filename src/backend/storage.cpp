@@ -124,7 +124,7 @@ StoragePtr cpu_twin(c10::StorageImpl* device) {
     if (c10::impl::cow::is_cow_data_ptr(device->data_ptr())) device->mutable_data();
     twin = twin_of(device);
   }
-  runtime::prepare_cpu_access(device->data());  // also for foreign blobs: torch.save makes one of our memory
+  runtime::prepare_cpu_access(device->data());  // also for blobs, because torch.save creates one over our memory
   if (C10_UNLIKELY(!twin)) return borrowed(device);
   auto* cpu = twin->cpu.load(std::memory_order_acquire);
   if (!cpu) {

@@ -66,8 +66,8 @@ struct Info {
 // How kernels address memory.
 enum class Memory : uint8_t {
   buffers,  // driver objects (MTLBuffer), looked up by CPU address
-  managed,  // the driver's own allocations, addressed like CPU memory
-  process,  // any memory of the process, including malloc's, addressed like CPU memory
+  managed,  // only the driver's own allocations, by CPU address
+  process,  // any memory of the process, including malloc's, by CPU address
 };
 
 // Hardware properties that the runtime uses to size launches and allocations. Launchers use Launch::over() instead.

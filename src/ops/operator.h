@@ -43,7 +43,7 @@ struct OperatorName {
 // The names of an operator's forms, found by their signatures. A name is empty if torch does not define the form.
 // Excludes in-place and out= forms that torch composes from other operators, because a kernel would bypass autograd.
 struct OperatorForms {
-  // `name` must outlive the process, because the returned object does.
+  // The returned object is never destroyed, so `name` must have static storage duration.
   static const OperatorForms& of(const char* name);
 
   const char* name;

@@ -355,7 +355,7 @@ class Allocator {
   uint64_t peak_allocated_ = 0;  // since the cache was last emptied
   size_t limit_ = 0, low_ = 0;
   bool uses_process_memory_ = false;
-  bool exact_ = false;  // every block has its own driver buffer and no cache, so the driver can check bounds
+  bool exact_ = false;  // one driver buffer per block and no caching, so the driver can check bounds
 };
 
 // Never destroyed, because tensors may outlive static objects.

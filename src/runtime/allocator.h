@@ -45,7 +45,7 @@ void release(Block*) noexcept;
 // for the device's work on the buffer before releasing the owner.
 Block* share(void* handle, std::shared_ptr<void> owner);
 
-// Adds external memory that tensors use to the allocated and reserved statistics, or subtracts it.
+// Add external memory that tensors use to the allocated and reserved statistics, or remove it from them.
 void count_external_memory(size_t bytes);
 void discount_external_memory(size_t bytes) noexcept;
 
@@ -53,7 +53,7 @@ void discount_external_memory(size_t bytes) noexcept;
 struct Location {
   void* handle;
   size_t offset;
-  std::atomic<uint64_t>* last_use_seq;  // of the block; null if the driver does not track it
+  std::atomic<uint64_t>* last_use_seq;  // of the block; null if the driver does not track its use
 };
 Location locate(const void* p);
 // Returns the sequence number (see Driver::wait_until) of the last work on the block that contains `p`, or 0 if no work

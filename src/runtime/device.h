@@ -8,8 +8,8 @@
 
 namespace mpsx::runtime {
 
-// Configures the runtime, before any other call. `find_libraries` locates or builds the folder of kernel libraries when
-// the driver starts. `parallel_for` is the thread pool to use.
+// Configures the runtime. Call this first. `find_libraries` locates or builds the folder of kernel libraries when the
+// driver starts. `parallel_for` is the thread pool to use.
 void configure(std::function<std::string()> find_libraries, driver::ParallelFor parallel_for);
 
 // Returns the driver and starts it on the first call. Throws if it cannot start, for example because MPSX_DRIVER is

@@ -5,7 +5,7 @@
 
 namespace mpsx::driver::cuda {
 
-// The GPU number MPSX_CUDA_DEVICE (default 0) and its primary context, which it shares with torch's CUDA backend.
+// GPU number MPSX_CUDA_DEVICE (default 0) with its primary context, which it shares with torch's CUDA backend.
 class Device {
  public:
   // Throws Error with the reason if no usable GPU is found. Creates the context only if `open` is true.

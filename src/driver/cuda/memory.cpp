@@ -23,8 +23,8 @@ Buffer ManagedMemory::allocate(size_t bytes) {
   const size_t size = std::max<size_t>(bytes, 1);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    // CUDA counts our pages that have migrated to the CPU as free, and pages that we have allocated but not touched
-    // yet. So also subtract earlier allocations from the initially available memory.
+    // CUDA reports two kinds of our pages as free: pages that have migrated to the CPU, and pages that have not been
+    // touched yet. So also subtract earlier allocations from the memory available at startup.
     const size_t room = std::min(saturating_sub(available_, allocated_), free_bytes());
     if (size > room)
       throw OutOfMemory("the GPU has " + std::to_string(room) + " bytes available, " + std::to_string(size) +

@@ -45,8 +45,8 @@ size_t mapped_size(size_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-// Maps memory aligned to huge pages and asks the OS to back it with huge pages. This makes first accesses take a third
-// of the time, and release returns all the memory to the OS.
+// Maps memory aligned to huge pages and asks the OS to back it with them. First accesses then take a third of the time,
+// and releasing the memory returns all of it to the OS.
 void* map_huge(size_t bytes) {
   const size_t size = mapped_size(bytes), whole = size + kHugePage;
   void* const mapped = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

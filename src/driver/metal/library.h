@@ -51,7 +51,7 @@ class FunctionLibrary {
   std::unordered_map<std::string, size_t> unit_index_;  // by function name
   std::vector<std::string> names_;
   std::map<uint32_t, FunctionConstant>
-      constants_;  // by index, for all functions of a user's shader; filled on first use
+      constants_;  // all function constants of a user's shader, by index; filled on first use
 };
 
 }  // namespace mpsx::driver::metal

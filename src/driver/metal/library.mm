@@ -13,9 +13,9 @@ namespace {
 // The language of the project's own kernels.
 constexpr Language kKernelLanguage{MTLLanguageVersion3_1, false};
 
-// Compile users' shaders like PyTorch does (MetalShaderLibrary::compileLibrary): with the newest language version that
-// macOS supports, and with fast math if the environment variable asks for it. Versions newer than the SDK's headers are
-// given by number.
+// Compile users' shaders the way PyTorch does (MetalShaderLibrary::compileLibrary): with the newest language version
+// that macOS supports, and with fast math if the environment variable asks for it. Versions newer than the SDK's
+// headers are given by number.
 Language user_language() {
   const NSInteger macos = NSProcessInfo.processInfo.operatingSystemVersion.majorVersion;
   const char* fast = std::getenv("PYTORCH_MPS_FAST_MATH");

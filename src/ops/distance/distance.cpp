@@ -27,7 +27,7 @@ uint32_t length(int64_t n) {
 // Returns the cost of one coordinate difference, relative to an addition.
 uint64_t cost(double p) { return norm_of(p) == kAny ? 16 : 1; }
 
-// Two batches of points. Like in PyTorch, their batch dimensions are broadcast.
+// Two batches of points. As in PyTorch, their batch dimensions are broadcast.
 struct Points {
   std::vector<int64_t> batch;
   Tensor a, b;  // (batch, points, coordinates), dense

@@ -32,7 +32,7 @@ const ElementwiseKernels& kernels() {
   return k;
 }
 
-// Runs a forward kernel if one supports `x`. Like on the CPU, the output is not cast.
+// Runs a forward kernel if one supports `x`. As on the CPU, the output is not cast.
 template <OperatorName KERNEL>
 bool forward(const Tensor& x, const ScalarParams& s, Tensor& out, bool overlaps = false) {
   if (!has_float_kernel(x)) return false;
@@ -225,7 +225,7 @@ bool tanh_backward(const Tensor& grad, const Tensor& y, Tensor& grad_input) {
 // The CPU kernel saves `buffer` for its backward pass. Our kernels do not use it.
 bool log_sigmoid_forward(const Tensor& self, Tensor& output, Tensor& buffer) {
   if (!has_float_kernel(self)) return false;
-  allocate_or_resize(output, self.sizes(), self.options());  // contiguous for any input, like on the CPU
+  allocate_or_resize(output, self.sizes(), self.options());  // contiguous for any input, as on the CPU
   if (!buffer.defined()) buffer = self.new_empty({0});
   return forward<"log_sigmoid">(self, {}, output);
 }

@@ -48,7 +48,7 @@ bool between_numbers(at::ScalarType type, const Tensor& self, const Scalar& low,
 constexpr BinaryRow kMaximum{"maximum", "", Types::ALL, Promotion::COMMON, ElementwiseKernels::Order::SWAPS};
 constexpr BinaryRow kMinimum{"minimum", "", Types::ALL, Promotion::COMMON, ElementwiseKernels::Order::SWAPS};
 
-// Computes min(max(self, low), high), where either bound may be absent. Like in PyTorch, NaN in a bound propagates.
+// Computes min(max(self, low), high), where either bound may be absent. As in PyTorch, NaN in a bound propagates.
 bool between(at::ScalarType type, const Tensor& self, const Tensor& low, const Tensor& high, Tensor& out) {
   static const ElementwiseKernels both("clamp", 3), maximum = kMaximum.kernels(), minimum = kMinimum.kernels();
   TORCH_CHECK(low.defined() || high.defined(), "clamp: At least one of 'min' or 'max' must not be None");

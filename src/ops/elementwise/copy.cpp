@@ -153,7 +153,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
   return copy_from(self, to, /*non_blocking=*/false);
 }
 
-// Reads a scalar without aliasing it, because training loops read their loss in every step.
+// Reads a scalar without creating a CPU alias, because training loops read their loss in every step.
 at::Scalar local_scalar(const Tensor& self) {
   if (!self.has_storage() || self.is_conj() || self.is_neg() || self._is_zerotensor()) {
     backend::CpuAliases aliases;

@@ -98,7 +98,7 @@ bool pow_number(const Tensor& a, const Scalar& exponent, Tensor& out) {
   return arithmetic<kPow>(a, b, out);
 }
 
-// A new output is contiguous for any layout of the exponent, like on the CPU.
+// A new output is contiguous for any layout of the exponent, as on the CPU.
 bool pow_of_number(const Scalar& base, const Tensor& exponent, Tensor& out) {
   const Tensor a = wrapped_number(base);
   const auto type = binary_compute_type(kPow, kernels<kPow>(), a, exponent);

@@ -26,7 +26,7 @@ int64_t to_integer(double x) {
 // Stores the imaginary part in slots that no complex operator uses (metal/elementwise/complex.h).
 void set_scalar(ScalarParams& p, int k, const at::Scalar& s) {
   const auto z = s.isComplex() ? s.toComplexDouble() : c10::complex<double>(s.toDouble());
-  p.f[k] = float(z.real());  // overflows to infinity, like on the CPU
+  p.f[k] = float(z.real());  // overflows to infinity, as on the CPU
   if (s.isComplex()) p.f[k == 3 ? 2 : k + 1] = float(z.imag());
   p.i[k] = s.isFloatingPoint() ? to_integer(s.toDouble()) : s.isComplex() ? s.to<bool>() : s.to<int64_t>();
 }

@@ -126,7 +126,7 @@ void check_steps(double a, double b, double d) {
 
 bool arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
   if (!has_arange(out)) return false;
-  // Like on the CPU, integer outputs count in integers, but only int64 also divides in integers.
+  // As on the CPU, integer outputs count in integers, but only int64 also divides in integers.
   const bool whole = at::isIntegralType(out.scalar_type(), false);
   const bool integral = out.scalar_type() == at::kLong ||
                         (!whole && start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false));

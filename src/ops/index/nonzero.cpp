@@ -67,7 +67,7 @@ void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
       .run();
 }
 
-// Like on the CPU, stores the output dimension by dimension, because indexing reads one dimension at a time.
+// As on the CPU, stores the output dimension by dimension, because indexing reads one dimension at a time.
 bool nonzero(const Tensor& self, Tensor& out) {
   if (self.scalar_type() == at::kComplexFloat && is_plain(self)) return nonzero(self.ne(0), out);
   if (!has_kernel(self)) return false;

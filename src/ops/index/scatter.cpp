@@ -66,7 +66,7 @@ Strided<3> plan(ScatterParams& p, const ScatterOperands& o, int64_t dim) {
 
 // Returns whether SIMD groups should sum contiguous long rows in threadgroup memory.
 bool suits_rows(Scatter op, const ScatterOperands& o, const ScatterParams& p) {
-  constexpr int64_t kMaxSelfPerSource = 8;  // limits the cost of moving all of self, per source element
+  constexpr int64_t kMaxSelfPerSource = 8;  // elements of self per source element; the kernel moves all of self
   return op == Scatter::add && is_float_tag(tag_of(o.self)) && p.step[0] == 1 && p.step[1] == 1 && p.count >= kLanes &&
          p.dim_size <= std::min<int64_t>(kScatterSums, kMaxSelfPerSource * p.count);
 }
@@ -235,7 +235,7 @@ at::Scalar identity(Scatter op, at::ScalarType type) {
   }
 }
 
-// Divides sums by their counts, but at least by 1.
+// Divides sums by their counts. A count of 0 is treated as 1.
 void to_means(const Tensor& sum, const Tensor& counts) {
   counts.clamp_min_(1);
   sum.copy_(at::isIntegralType(sum.scalar_type(), true) ? at::div(sum, counts, "floor") : at::div(sum, counts));
@@ -275,7 +275,7 @@ bool index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Te
                   bool include_self, Tensor& out) {
   const Scatter op = op_of(at::native::get_operator_enum(reduce, true));
   if (!supported(op, self) || !is_plain(source) || !is_plain(index) || self.scalar_type() == at::kBool) return false;
-  if (!out.defined()) out = at::empty({0}, self.options());  // the checks read the output, as in index_add
+  if (!out.defined()) out = at::empty({0}, self.options());  // the meta function reads the output, as in index_add
   Structured<at::meta::structured_index_reduce> outputs(out);
   outputs.meta(self, dim, index, source, reduce, include_self);
   const Tensor result = outputs.result();

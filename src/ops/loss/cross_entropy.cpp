@@ -19,7 +19,7 @@ namespace {
 
 using MaybeTensor = std::optional<Tensor>;
 
-// A cross_entropy over rows with its kernel parameters.
+// A row-wise cross_entropy problem with its kernel parameters.
 struct Problem {
   Tensor in, target, weight;  // contiguous; weight is float or undefined
   CrossEntropyParams params{};

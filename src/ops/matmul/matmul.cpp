@@ -238,7 +238,7 @@ bool addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, cons
   gemm(result, batch1.permute({1, 0, 2}).reshape({M, K}), batch2.reshape({K, N}), {alpha, beta, c});
   if (!out.defined())
     out = result;
-  else if (fresh)  // in place, self may change its size, like on the CPU
+  else if (fresh)  // as on the CPU, the in-place form may resize self
     out.resize_(c.sizes()).copy_(result);
   return true;
 }

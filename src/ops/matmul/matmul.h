@@ -25,7 +25,7 @@ template <typename... Rest>
 bool all_have_matmul_kernels(const Tensor& first, const Rest&... rest) {
   return has_matmul_kernel(first) && (true && ... && has_matmul_kernel(rest));
 }
-// Throws torch's error message.
+// Throws torch's error if the dtypes differ.
 inline void check_same_dtype(const Tensor& a, const Tensor& b) {
   TORCH_CHECK(a.scalar_type() == b.scalar_type(), "expected m1 and m2 to have the same dtype, but got: ", a.dtype(),
               " != ", b.dtype());

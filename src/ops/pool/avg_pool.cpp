@@ -155,7 +155,7 @@ bool avg_pool_backward(const Tensor& grad, const Tensor& self, IntArrayRef kerne
   return outputs.return_or_copy(grad_input);
 }
 
-// Like on the CPU, outputs of 3-D pooling are contiguous.
+// As on the CPU, outputs of 3-D pooling are contiguous.
 template <size_t D>
 at::MemoryFormat adaptive_format(const Tensor& self) {
   return D == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;

@@ -1,4 +1,4 @@
-// max_pool1d without autograd. Like on the CPU, it computes no indices. With autograd, max_pool1d is PyTorch's
+// max_pool1d without autograd. As on the CPU, it computes no indices. With autograd, max_pool1d is PyTorch's
 // composite of max_pool1d_with_indices.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/MaxPooling.h>

@@ -47,7 +47,7 @@ std::optional<Tensor> native_dropout_backward(const Tensor& grad, const Tensor& 
   if (is_plain(grad) && at::isIntegralType(grad.scalar_type(), true))
     return grad.mul(mask.to(grad.options()).mul(scale));
   if (!has_float_kernel(grad)) return std::nullopt;
-  // Like the CPU's product, the output has the strides of g.
+  // The output has the strides of g, as on the CPU.
   const Tensor g = grad.is_non_overlapping_and_dense() ? grad : grad.mul(at::ones_like(mask));
   Tensor m = mask;
   if (m.strides() != g.strides()) m = at::empty_strided(g.sizes(), g.strides(), mask.options()).copy_(mask);

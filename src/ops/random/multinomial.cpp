@@ -55,7 +55,8 @@ void draw_by_blocks(const Tensor& weights, int64_t block, int64_t samples, const
 // Draws samples for each row of float weights. Each row has a positive weight.
 Tensor draw(const Tensor& weights, int64_t samples, bool replacement, const Generator& generator) {
   if (!replacement || samples == 1) {
-    // argmax(weight / exponential) is distributed by weight. So are the runners-up, without replacement.
+    // argmax(weight / exponential) selects each element with a probability proportional to its weight. The runners-up
+    // are further draws without replacement.
     Tensor order = at::empty_like(weights).exponential_(1, generator);
     at::div_out(order, weights, order);
     return samples == 1 ? order.argmax(-1, true) : std::get<1>(order.topk(samples, -1));

@@ -71,7 +71,7 @@ template <typename T>
 double greatest_below(double from, double to) {
   using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
   const T bound = static_cast<T>(to);
-  auto bits = c10::bit_cast<Bits>(bound);  // floating-point numbers are ordered by their bits
+  auto bits = c10::bit_cast<Bits>(bound);  // the bits of floating-point numbers sort by magnitude
   constexpr Bits sign = Bits(1) << (8 * sizeof(T) - 1);
   bits = bound > 0 ? bits - 1 : bound < 0 ? bits + 1 : sign | 1;
   return std::max(static_cast<double>(c10::bit_cast<T>(bits)), static_cast<double>(static_cast<T>(from)));
@@ -215,7 +215,7 @@ bool fill_in_place(Tensor& self, Arguments... arguments) {
   return true;
 }
 
-bool has_cauchy(const Tensor& self) {  // integers reach the template, which rejects them
+bool has_cauchy(const Tensor& self) {  // lets integers through to the template, which rejects them
   return is_native_float(self) || !at::isFloatingType(self.scalar_type());
 }
 bool has_geometric(const Tensor& self) { return is_native(self) && self.scalar_type() != at::kBool; }

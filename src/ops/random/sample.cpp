@@ -17,7 +17,7 @@ using Generator = std::optional<at::Generator>;
 
 bool has_sampler(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kFloat; }
 
-// Draws one sample per element of `first`. Like on the CPU, the result is contiguous.
+// Draws one sample per element of `first`. As on the CPU, the result is contiguous.
 Tensor sample(const char* op, runtime::KernelEntry& kernel, const Tensor& first, const Tensor& second,
               const Generator& generator) {
   const Tensor a = first.contiguous(), b = second.defined() ? second.expand(first.sizes()).contiguous() : Tensor();

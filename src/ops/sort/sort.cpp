@@ -169,7 +169,7 @@ void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool s
              const Tensor& indices) {
   static const KernelSet kernels("select_first");
   if (values.numel() == 0) return;
-  if (x.dim() == 0) {  // like on the CPU, returns the element even for k = 0
+  if (x.dim() == 0) {  // as on the CPU, returns the element even for k = 0
     values.copy_(x);
     indices.zero_();
     return;

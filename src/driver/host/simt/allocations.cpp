@@ -12,7 +12,7 @@ namespace mpsx::driver::host::simt {
 namespace {
 
 constexpr size_t kRedZone = size_t(256) << 10;
-constexpr size_t kMaxFilled = size_t(4) << 20;  // filling the start of larger allocations is enough
+constexpr size_t kMaxFilled = size_t(4) << 20;  // poisoning the start of large allocations is enough
 
 size_t mapped(size_t bytes) {
   const auto page = size_t(sysconf(_SC_PAGESIZE));

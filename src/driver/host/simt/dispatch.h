@@ -19,8 +19,8 @@ uint32_t configured_threads();
 // Returns MPSX_SIMT_CORES, the number of GPU cores to lay out work for, or 0 if it is not set.
 uint32_t configured_cores();
 
-// `args` are the kernel's arguments without threadgroup memory. `constants` is like mpsx_launch::constants. Throws
-// Error if a kernel faults.
+// `args` are the kernel's arguments without threadgroup memory. `constants` has the format of mpsx_launch::constants.
+// Throws Error if a kernel faults.
 void dispatch(const mpsx_kernel_record&, void* const* args, const void* const* constants, const Argument* arguments,
               size_t count, const Dispatch&, const Options&, ParallelFor);
 

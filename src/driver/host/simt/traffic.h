@@ -24,7 +24,7 @@ struct AccessCounts {
 struct DirectionCounts {
   uint64_t distinct = 0;  // bytes, each counted once
   uint64_t moved = 0;     // sectors, counted on every move
-  uint64_t shared = 0;    // sectors, each counted as often as the threadgroup that moved it most often
+  uint64_t shared = 0;    // sectors, each weighted by the most moves by any one threadgroup
 };
 
 // Device memory traffic of a launch.
