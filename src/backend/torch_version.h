@@ -14,7 +14,7 @@
 #  define MPSX_DIMNAMES
 #endif
 
-// DeviceGuardImplInterface::isStreamCapturing exists since torch 2.13.
+// DeviceGuardImplInterface::isStreamCapturing was added in torch 2.13.
 #if TORCH_VERSION_MINOR >= 13
 #  define MPSX_SINCE_2_13(...) __VA_ARGS__
 #else

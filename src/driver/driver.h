@@ -73,7 +73,7 @@ enum class Memory : uint8_t {
 // Hardware properties that the runtime uses to size launches and allocations. Launchers use Launch::over() instead.
 struct Traits {
   uint32_t simd_width = 32;        // threads per SIMD group
-  bool one_thread_groups = false;  // every threadgroup has one thread, whatever size the launch requests
+  bool one_thread_groups = false;  // every threadgroup has one thread, regardless of the requested size
   uint32_t vector_bytes = 16;      // bytes per thread in a vectorized kernel; 0 means one element per thread
   uint32_t cores = 16;             // GPU cores or CPU threads; a guess if the OS does not report it
   Memory memory = Memory::buffers;

@@ -53,7 +53,7 @@ struct OperatorForms {
 
 namespace detail {
 
-// Registers an aten kernel for this device. torch checks the signature against that of its CPU kernel.
+// Registers an aten kernel for this device. torch checks that its signature matches the CPU kernel's.
 void register_kernel(const char* name, c10::KernelFunction kernel, c10::impl::CppSignature signature);
 
 template <typename F>

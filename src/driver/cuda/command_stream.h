@@ -1,6 +1,7 @@
 // The driver's single CUDA stream. It numbers dispatches consecutively.
 //
-// As on Metal, all streams share this one, so freed memory can be reused immediately, whichever stream used it last.
+// As on Metal, all streams share this one, so freed memory can be reused immediately, regardless of which stream used
+// it last.
 #pragma once
 
 #include <deque>

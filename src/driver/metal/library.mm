@@ -168,7 +168,7 @@ id<MTLLibrary> FunctionLibrary::library_of(const std::string& function) {
   return library.get();
 }
 
-// Returns the constants that a key may name: for a user's shader, those of all its functions.
+// Returns the constants that a key may name. For a user's shader, these are the constants of all its functions.
 std::vector<FunctionConstant> FunctionLibrary::known_constants(const std::vector<MTLFunctionConstant*>& used) {
   std::map<uint32_t, FunctionConstant> all;
   const auto add = [&](const std::vector<MTLFunctionConstant*>& constants) {

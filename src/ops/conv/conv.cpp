@@ -169,7 +169,7 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
   if (out.numel() == 0) return out;
   const Tensor source = use_gemm ? source_given : contiguous_rows(source_given, weight_given);
   const int64_t M = out.size(1) / g.groups, channels = source.size(1) / g.groups;
-  // Do not use the weight's strides, because those of a dimension of size 1 are arbitrary.
+  // Do not use the weight's strides, because the stride of a dimension of size 1 is arbitrary.
   const int64_t taps = taps_of(weight_given), weight_row = weight_given.size(1) * taps;
   ConvParams p{};
   p.window = window_of(source, out.sizes(), weight_given, g);

@@ -172,7 +172,7 @@ bool softshrink_backward(const Tensor& grad, const Tensor& self, const Scalar& l
   return backward<"shrink_backward">(grad, self, scalars3(shrink_width(self, lambd)), grad_input);
 }
 
-// PyTorch treats a negative eps like no eps.
+// PyTorch treats a negative eps as no eps.
 bool clamps(std::optional<double> eps) { return eps.value_or(-1) >= 0; }
 ScalarParams logit_range(std::optional<double> eps) { return scalars3(eps.value_or(0), 1 - eps.value_or(0)); }
 bool logit(const Tensor& self, std::optional<double> eps, Tensor& out) {

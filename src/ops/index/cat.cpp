@@ -15,7 +15,7 @@
 namespace mpsx::ops {
 namespace {
 
-// PyTorch skips empty 1-D inputs, whatever the shapes of the other inputs.
+// PyTorch skips empty 1-D inputs, regardless of the other inputs' shapes.
 bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 
 // Copies one input to `offset` along `dim` of the output.

@@ -46,7 +46,7 @@ static void triangular_solve(const Tensor& A, const Tensor& B, bool left, bool u
   if (B.numel() == 0) return;
   using at::native::TransposeType;
   Tensor a = matrices(A), b = written_matrices("triangular_solve", B);
-  // As in BLAS, interpret the memory as column-major, whatever the strides.
+  // As in BLAS, interpret the memory as column-major, regardless of the strides.
   if (a.stride(1) != 1) a = transposed(a);
   const bool transposes = transpose != TransposeType::NoTranspose;
   // Rewrite X op(A) = B as op(A)^T X^T = B^T.

@@ -36,7 +36,7 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
               ": expected sizes below 2^32 - 1, got ", shape);
   const bool rows = inner == 1;
   const uint64_t blocks = ceil_div(inner, kScanColumns), groups = rows ? outer : blocks * outer;
-  // Column chunks may be short, because each costs only one state.
+  // Column chunks may be short, because a chunk's only overhead is one state.
   const uint64_t most = size / (rows ? kLeastChunk : kLeastChunk / 64);
   const uint64_t wanted = std::min(uint64_t(runtime::target_resident_threads()) / (groups * kThreads), most);
   const uint64_t pack = std::max<uint64_t>(1, 16 / x.element_size());
