@@ -264,7 +264,7 @@ bool CommandStream::is_complete(uint64_t batch) {
 bool CommandStream::idle() {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
-  commit_open();  // the polling caller is waiting for this work
+  commit_open();  // a caller that polls is waiting for this work
   retire_completed();
   return in_flight_.empty();
 }
