@@ -48,8 +48,8 @@ kernel void batch_norm_bwd_sums_last(device float* partial [[buffer(0)]], device
   }
 }
 
-// One threadgroup per channel. `spread`: the saved 1 / sqrt(var + eps) in training, otherwise the running variance.
-// Stores four coefficients per column for the input gradient dy * scale - shift - (x - mean) * slope.
+// One threadgroup per channel. `spread` is the saved 1 / sqrt(var + eps) in training, else the running variance. Stores
+// five coefficients per column: the input's gradient is dy * scale - shift - (x - mean) * rstd * slope.
 template <typename W>
 kernel void batch_norm_bwd_finish(device float* coefficients [[buffer(0)]], device W* grad_weight [[buffer(1)]],
                                   device W* grad_bias [[buffer(2)]], device const float* partial [[buffer(3)]],
@@ -82,20 +82,19 @@ kernel void batch_norm_bwd_finish(device float* coefficients [[buffer(0)]], devi
     to[0] = float(means[c]);
     to[width] = scale;
     to[2 * width] = sum * share * scale;
-    to[3 * width] = dot * share * invstd * invstd * scale;
+    to[3 * width] = invstd;
+    to[4 * width] = dot * share * invstd * scale;
   }
 }
 
-// In evaluation mode the statistics are constants. Don't fuse dy * scale - shift: it must be exactly 0 for one
-// element.
-inline float input_gradient(float dy, float x, float mean, float scale, float shift, float slope, bool train) {
-  return train ? (dy * scale - shift) - (x - mean) * slope : dy * scale;
-}
-
+// In evaluation the statistics are constants. The first difference is not fused, to be exactly 0 for a single element.
+// The product of rstd and slope may underflow.
 struct InputGradient {
-  float mean, scale, shift, slope;
+  float mean, scale, shift, rstd, slope;
   bool train;
-  float at(Pair v, float) const { return input_gradient(v.a, v.b, mean, scale, shift, slope, train); }
+  float at(Pair v, float) const {
+    return train ? (v.a * scale - shift) - (v.b - mean) * rstd * slope : v.a * scale;
+  }
 };
 // One row group per plane.
 template <typename T>
@@ -108,17 +107,22 @@ kernel void batch_norm_bwd_input(device T* grad_in [[buffer(0)]], device const T
   const ulong start = ulong(group.row) * p.plane, channels = p.channels, channel = group.row % p.channels;
   RegisterRow<PairLoader<T>> row;
   row.open({grad_out + start, in + start}, p.planes, group);
+  device const float* c = coefficients + channel;
   row.store(grad_in + start, NoAux(),
-            InputGradient{coefficients[channel], coefficients[channels + channel], coefficients[2 * channels + channel],
-                          coefficients[3 * channels + channel], p.train != 0});
+            InputGradient{c[0], c[channels], c[2 * channels], c[3 * channels], c[4 * channels], p.train != 0});
 }
 
 struct ColumnInputGradient {
   threadgroup const float* coefficients;
   bool train;
   float at(Pair v, uint c, uint) const {
-    return input_gradient(v.a, v.b, coefficients[c], coefficients[kColumnTile + c], coefficients[2 * kColumnTile + c],
-                          coefficients[3 * kColumnTile + c], train);
+    const InputGradient f = {coefficients[c],
+                             coefficients[kColumnTile + c],
+                             coefficients[2 * kColumnTile + c],
+                             coefficients[3 * kColumnTile + c],
+                             coefficients[4 * kColumnTile + c],
+                             train};
+    return f.at(v, 0.0f);
   }
 };
 template <typename T>
@@ -126,9 +130,9 @@ kernel void batch_norm_bwd_input_last(device T* grad_in [[buffer(0)]], device co
                                       device const T* in [[buffer(2)]], device const float* coefficients [[buffer(3)]],
                                       constant BatchNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float tile[4 * kColumnTile];
+  threadgroup float tile[5 * kColumnTile];
   const ColumnTile t = column_tile(p, g.group.xy);
-  load_coefficients<4>(tile, coefficients, t, g);
+  load_coefficients<5>(tile, coefficients, t, g);
   store_tile(grad_in, tile_matrix(grad_out, in, t, ColumnInputGradient{tile, p.train != 0}), t, p, g);
 }
 

@@ -61,16 +61,16 @@ inline void fused_gradients(device T* out, device float* parts, PairLoader<T> in
       dot = rg_reduce<CombineSum>(dot, (threadgroup float*)scratch, group, g);
     }
     if (!in_range) continue;
-    const float shift = CENTERED ? rstd * inv_n * sum : 0.0f, slope = dot * inv_n * rstd * rstd * rstd;
+    const float shift = CENTERED ? rstd * inv_n * sum : 0.0f, slope = dot * inv_n * rstd * rstd;
 #pragma unroll
     for (uint k = 0; k < kVectors; ++k) {
       Pack<T, kVector> dx;
 #pragma unroll
       for (uint j = 0; j < kVector; ++j) {
         const Pair v = PairLoader<T>::element(raw[k], j);
-        const float centered = v.b - mean, dy = v.a * rstd;
-        dx.v[j] = T(fma(dy, w[k][j], fma(-centered, slope, -shift)));
-        sum_w[k][j] = fma(dy, centered, sum_w[k][j]);
+        const float normalized = (v.b - mean) * rstd;
+        dx.v[j] = T(fma(v.a * rstd, w[k][j], fma(-normalized, slope, -shift)));
+        sum_w[k][j] = fma(v.a, normalized, sum_w[k][j]);
         sum_b[k][j] += v.a;
       }
       if (valid[k]) store_pack(to + column[k], dx);

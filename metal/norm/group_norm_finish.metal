@@ -55,9 +55,9 @@ kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W
   }
 }
 
-// group = (channel group, image). sums[0][image][channel]: sum of the gradient. sums[1][image][channel]: sum of the
-// gradient times the normalized input. Stores four coefficients per image and channel for dy * scale - shift - (x -
-// mean) * slope.
+// group = (group of channels, image). sums[0][image][channel] is the sum of the gradient, sums[1] that of the gradient
+// times the normalized input. Stores five coefficients per image and channel:
+// dy * scale - shift - (x - mean) * rstd * slope.
 template <typename W>
 kernel void group_norm_bwd_finish(device float* coefficients [[buffer(0)]], device float* sums [[buffer(1)]],
                                   device const float* partial [[buffer(2)]], device const W* means [[buffer(3)]],
@@ -90,7 +90,7 @@ kernel void group_norm_bwd_finish(device float* coefficients [[buffer(0)]], devi
     dot += w * d;
   }
   const float count = float(p.plane * p.group_channels);
-  const float shift = rstd * tg_sum(sum, scratch, g) / count, slope = rstd * rstd * tg_sum(dot, scratch, g) / count;
+  const float shift = rstd * tg_sum(sum, scratch, g) / count, slope = rstd * tg_sum(dot, scratch, g) / count;
   const ulong width = ulong(p.images) * p.channels;
   device float* to = coefficients + (ulong(g.group.y) * p.channels + first);
   for (uint c = g.index; c < p.group_channels; c += g.count) {
@@ -98,7 +98,8 @@ kernel void group_norm_bwd_finish(device float* coefficients [[buffer(0)]], devi
     to[c] = mean;
     to[width + c] = scale;
     to[2 * width + c] = shift;
-    to[3 * width + c] = slope;
+    to[3 * width + c] = rstd;
+    to[4 * width + c] = slope;
   }
 }
 

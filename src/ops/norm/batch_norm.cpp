@@ -264,7 +264,7 @@ std::optional<Result> backward(const Tensor& grad_out, const Tensor& input, cons
   const Tensor grad_input = mask[0] ? at::empty_like(x, plan.format) : Tensor();
   if (p.channels > 0) {
     const int64_t slots = plan.slots();
-    const Tensor scratch = at::empty({2 * slots + 4 * int64_t(plan.width())}, input.options().dtype(at::kFloat));
+    const Tensor scratch = at::empty({2 * slots + 5 * int64_t(plan.width())}, input.options().dtype(at::kFloat));
     float* partial = static_cast<float*>(scratch.mutable_data_ptr());
     float* coefficients = partial + 2 * slots;
     if (p.elements) {

@@ -145,7 +145,7 @@ void backward_by_chunks(const GroupNormParams& p, const Tensor& dy, const Tensor
   static const KernelSet planes("group_norm_bwd_sums"), columns("batch_norm_bwd_sums_last"),
       finish("group_norm_bwd_finish"), scale("batch_norm_bwd_input"), scale_last("batch_norm_bwd_input_last");
   Batch batch(p, x, 1);
-  const Tensor scratch = at::empty({int64_t(2 * batch.slots + 4 * batch.width)}, x.options().dtype(at::kFloat));
+  const Tensor scratch = at::empty({int64_t(2 * batch.slots + 5 * batch.width)}, x.options().dtype(at::kFloat));
   float* partial = static_cast<float*>(scratch.mutable_data_ptr());
   float* coefficients = partial + 2 * batch.slots;
   auto& kernel = (batch.last ? columns : planes).get(tag_of(x), tag_of(mean));

@@ -90,9 +90,10 @@ Tensor backward_input(const Tensor& grad_out, const Tensor& input, const Tensor&
                       const Maybe& weight, const Tensor& sum_dy, const Tensor& sum_dy_xmu, const Tensor& counts) {
   check_input("batch_norm_backward_elemt", input);
   const Tensor total = counts.sum().to(at::kFloat);
-  const Tensor slope = invstd.square().mul_(sum_dy_xmu / total);
+  const Tensor slope = invstd * (sum_dy_xmu / total);
   Tensor grad = grad_out.to(at::kFloat) - per_channel(sum_dy / total, input);
-  grad.sub_((input.to(at::kFloat) - per_channel(mean, input)).mul_(per_channel(slope, input)));
+  Tensor normalized = (input.to(at::kFloat) - per_channel(mean, input)).mul_(per_channel(invstd, input));
+  grad.sub_(normalized.mul_(per_channel(slope, input)));
   grad.mul_(per_channel(has_value(weight) ? invstd * *weight : invstd, input));
   return at::empty_like(input).copy_(grad);
 }
