@@ -23,7 +23,7 @@ APPLE_HEADERS = [
 
 ENTERED = re.compile(r'^# \d+ "((?:\\.|[^"\\])*)" 1\b', re.M)
 # Metal provides this header. Files shared with CPU code include it.
-EMPTY_HEADERS = ["simd/simd.h"]
+EMPTY_HEADERS = ["simd/simd.h", "MetalPerformancePrimitives/MetalPerformancePrimitives.h"]
 
 # The loop hints of metal/lib/types.h stay macros until the C++ compiler defines them as pragmas that it supports.
 DEFINES = [

@@ -12,6 +12,9 @@ A library consists of lines of text, followed by the compressed units (src/drive
     kernel <offset in the unit> <bytes> <limit on threads, or 0> <symbol> <parameters> <name> <staging>
     end
 
+A kernel may be in two units with different targets. Staging is the dynamic shared memory that tensor operations use:
+the bytes per threadgroup and those per SIMD group, such as `131072:0`; a kernel needs the larger sum.
+
 A parameter is `p3`, the address of buffer 3; `v3:40:8`, the 40 bytes of buffer 3, aligned to 8; or `t1`, the offset of
 [[threadgroup(1)]]. `-` means no parameters. Tabs separate the fields."""
 
@@ -75,8 +78,11 @@ def parameters(kernel, entry):
     return " ".join(words) or "-"
 
 
-def with_limit(entry, threads):
-    """Add the kernel's thread limit to the entry point. It determines how many registers a thread may use."""
+def with_limit(entry, threads, staging=0):
+    """The entry point with the kernel's thread limit, which determines how many registers a thread may use. A
+    multiprocessor runs two threadgroups of a tensor operation whose staging memory leaves room for them."""
+    if not threads:
+        return entry
     brace = entry.index("\n{")
     groups = "\n.minnctapersm 2" if 0 < staging <= HALF_MEMORY else ""
     return f"{entry[:brace]}\n.maxntid {threads}, 1, 1{groups}{entry[brace:]}"
@@ -133,7 +139,7 @@ def target_of(text):
 
 def pack(described, compiler):
     """Return the bytes of a library. `described` contains pairs of a description (CudaEmitter.description) and PTX."""
-    lines, units, owner = ["mpsx-ptx 1", f"compiler\t{compiler}"], [], set()
+    lines, units, owner = ["mpsx-ptx 2", f"compiler\t{compiler}"], [], set()
     for description, text in described:
         for kernel in description["kernels"]:
             key = kernel["name"], target_of(text)

@@ -129,7 +129,8 @@ class Builder:
         clang = "clang" in self.compiler.description
         readable = [*(CLANG_FLAGS if clang else FLAGS), "-fsyntax-only", "-x", "c++", "-"]
         if self.target.mode == "cuda":  # call clang directly, because zig's driver would compile fully
-            self.run([*self.clang, *self.compiler.clang_flags("", "cuda", general=True), *readable], source + exports)
+            flags = self.compiler.clang_flags("", "cuda", general=True) + (CUDA_TENSOR_FLAGS if self.tensors else [])
+            self.run([*self.clang, *flags, *readable], source + exports)
         elif clang:
             header = self.finish(self.start_source(source, folder, header))
             self.run([*self.clang, *self.flags(), "-include-pch", str(header), *readable], exports)

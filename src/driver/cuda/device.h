@@ -27,7 +27,9 @@ class Device {
   // The architecture, with the suffix of the GPU's own instructions if mpsx has code with them. ptxas before CUDA 12.5
   // reads the strides of a tensor map in other units (CUTLASS, cute/arch/copy_sm90_desc.hpp), so older drivers run the
   // code for every GPU.
-  std::string target() const { return architecture() + (major == 9 && minor == 0 && driver_version >= 12050 ? "a" : ""); }
+  std::string target() const {
+    return architecture() + (major == 9 && minor == 0 && driver_version >= 12050 ? "a" : "");
+  }
 
  private:
   int attribute(int which) const;

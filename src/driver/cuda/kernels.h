@@ -14,7 +14,12 @@ namespace mpsx::driver::cuda {
 struct CudaKernel final : Kernel {
   CUfunction function = nullptr;
   std::vector<Parameter> parameters;
-  uint32_t buffers = 0, threadgroups = 0;  // highest index of each kind, plus one
+  uint32_t buffers = 0, threadgroups = 0;       // highest index of each kind, plus one
+  uint32_t staging = 0, simdgroup_staging = 0;  // as in PtxKernel
+  // Shared memory at the beginning of the dynamic part that tensor operations of a threadgroup need.
+  uint32_t staging_bytes(uint32_t threads) const {
+    return std::max(staging, simdgroup_staging * ((threads + simd_width - 1) / simd_width));
+  }
 };
 
 class Kernels final : public Library {

@@ -4,8 +4,8 @@
 namespace mpsx {
 // On Apple's GPUs, a lane holds the thread_elements() of a simdgroup_matrix in row (lane / 4 & 4) + lane / 2 % 4 and
 // column (lane / 4 & 2) * 2 + lane % 2 * 2, and kernels rely on this. Tensor cores use row lane / 4 and column lane %
-// 4 * 2. Files with such a kernel therefore renumber the lanes of full SIMD groups. Files with tensors, whose fragments have the same
-// rows, use another order, which saves shuffles (tensor/fragment.h).
+// 4 * 2. Files with such a kernel therefore renumber the lanes of full SIMD groups. Files with tensors, whose fragments
+// have the same rows, use another order, which saves shuffles (tensor/fragment.h).
 #if defined(MPSX_THREAD_ELEMENTS) || defined(MPSX_TENSORS)
 MPSX_FN bool lanes_differ() {
   return (unsigned(__nvvm_read_ptx_sreg_tid_x()) | 31u) < unsigned(__nvvm_read_ptx_sreg_ntid_x());

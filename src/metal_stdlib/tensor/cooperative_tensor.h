@@ -150,8 +150,7 @@ struct cooperative_layout {
 };
 // A cooperative tensor of T with layout L.
 template <class T, class L, class C = int>
-using cooperative =
-    metal::cooperative_tensor<T, typename coordinates<L>::extents_type, cooperative_layout<L, C>>;
+using cooperative = metal::cooperative_tensor<T, typename coordinates<L>::extents_type, cooperative_layout<L, C>>;
 
 template <class X>
 struct is_cooperative {

@@ -14,8 +14,13 @@ struct matmul2d_descriptor {
   constexpr matmul2d_descriptor(int rows, int columns, int depth = static_cast<int>(metal::dynamic_extent),
                                 bool transposes_left = false, bool transposes_right = false, bool is_relaxed = false,
                                 mode what = mode::multiply)
-      : m(rows), n(columns), k(depth), transpose_left(transposes_left), transpose_right(transposes_right),
-        relaxed_precision(is_relaxed), matmul_mode(what) {}
+      : m(rows),
+        n(columns),
+        k(depth),
+        transpose_left(transposes_left),
+        transpose_right(transposes_right),
+        relaxed_precision(is_relaxed),
+        matmul_mode(what) {}
   constexpr bool mpsx_accumulates() const { return matmul_mode == mode::multiply_accumulate; }
 };
 enum class matmul2d_cooperative_operand_index { destination };
@@ -48,17 +53,16 @@ struct element_of<metal::cooperative_tensor<E, S, L>> {
 template <class X>
 using element_of_t = typename element_of<metal::remove_cvref_t<X>>::type;
 template <class T>
-constexpr bool is_int8 = metal::is_same_v<T, char> || metal::is_same_v<T, metal::uchar> ||
-                         metal::is_same_v<T, metal::int8_t>;
+constexpr bool is_int8 =
+    metal::is_same_v<T, char> || metal::is_same_v<T, metal::uchar> || metal::is_same_v<T, metal::int8_t>;
 template <class T>
 constexpr bool is_matmul_float =
     metal::is_same_v<T, float> || metal::is_same_v<T, metal::half> || metal::is_same_v<T, metal::bfloat>;
 
 // The combinations of element types: floats of any kind or 8-bit integers to a float, and two 8-bit integers to int.
 template <class A, class B, class C>
-constexpr bool is_supported_matmul =
-    (is_matmul_float<A> || is_int8<A>) && (is_matmul_float<B> || is_int8<B>) &&
-    (is_matmul_float<C> || (metal::is_same_v<C, int> && is_int8<A> && is_int8<B>));
+constexpr bool is_supported_matmul = (is_matmul_float<A> || is_int8<A>) && (is_matmul_float<B> || is_int8<B>) &&
+                                     (is_matmul_float<C> || (metal::is_same_v<C, int> && is_int8<A> && is_int8<B>));
 
 // The matrices of an operation, as (rows, columns) in memory.
 template <matmul2d_descriptor D>
@@ -83,9 +87,9 @@ struct matrix_layout<true, ROWS, COLUMNS, Scope> {
 }  // namespace mpsx
 
 #ifdef MPSX_CUDA
-#include "../cuda/tensor/matmul2d.h"
+#  include "../cuda/tensor/matmul2d.h"
 #else
-#include "matmul2d_reference.h"
+#  include "matmul2d_reference.h"
 #endif
 
 namespace mpp {

@@ -5,7 +5,9 @@ namespace mpsx {
 // A lane's first row in a 16x16 fragment and its group of four columns, and the inverse.
 MPSX_FN int fragment_row(int lane) { return (lane / 4 & 4) + lane / 2 % 4; }
 MPSX_FN int fragment_column_group(int lane) { return (lane / 4 & 2) + lane % 2; }
-MPSX_FN int fragment_lane(int row, int group) { return (row & 4) << 2 | (row & 3) << 1 | (group & 2) << 2 | (group & 1); }
+MPSX_FN int fragment_lane(int row, int group) {
+  return (row & 4) << 2 | (row & 3) << 1 | (group & 2) << 2 | (group & 1);
+}
 
 #ifdef MPSX_SIMT
 template <class Scope>
@@ -82,6 +84,6 @@ class peers {
  private:
   const void* mine_[2];
 };
-#define MPSX_CALL_SITE const char *mpsx_file = nullptr, int mpsx_line = 0
+#  define MPSX_CALL_SITE const char *mpsx_file = nullptr, int mpsx_line = 0
 #endif
 }  // namespace mpsx

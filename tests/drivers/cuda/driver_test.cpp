@@ -22,7 +22,7 @@ fake::Control& gpu() {
 CASE(describes_the_device) {
   const Device device(directory);
   CHECK(device.driver->info().name == "cuda" && device.driver->info().device == "Fake GPU 0");
-  CHECK(device.driver->info().isa == "sm_90" && device.driver->info().compiler == "by hand");
+  CHECK(device.driver->info().isa == "sm_90a" && device.driver->info().compiler == "by hand");
   CHECK(device.driver->info().total_memory == gpu().total);
   const Traits& traits = device.driver->traits();
   CHECK(traits.memory == Memory::managed && traits.asynchronous && traits.cores == 132 && traits.vector_bytes == 16);

@@ -140,6 +140,9 @@ FAKE CUresult cuDeviceGetAttribute(int* value, int which, CUdevice) {
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
       *value = 132;
       break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      *value = 232448;
+      break;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
       *value = control.concurrent;
       break;
@@ -265,6 +268,8 @@ FAKE CUresult cuFuncGetAttribute(int* value, int which, CUfunction function) {
   *value = which == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? int(function->limit) : 0;
   return CUDA_SUCCESS;
 }
+
+FAKE CUresult cuFuncSetAttribute(CUfunction, int, int) { return CUDA_SUCCESS; }
 
 FAKE CUresult cuStreamCreate(CUstream* stream, unsigned) {
   *stream = &the_stream;

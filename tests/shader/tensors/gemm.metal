@@ -10,7 +10,8 @@ struct Sizes {
 };
 
 template <class T, int M, int N, int GROUPS, bool TRANSPOSE_A, bool TRANSPOSE_B>
-kernel void gemm(device T* a, device T* b, device T* c, constant Sizes& s, uint3 group [[threadgroup_position_in_grid]]) {
+kernel void gemm(device T* a, device T* b, device T* c, constant Sizes& s,
+                 uint3 group [[threadgroup_position_in_grid]]) {
   typedef dextents<int, 2> extents;
   auto A = tensor(a, TRANSPOSE_A ? extents(s.m, s.k) : extents(s.k, s.m), array<int, 2>{1, s.lda});
   auto B = tensor(b, TRANSPOSE_B ? extents(s.k, s.n) : extents(s.n, s.k), array<int, 2>{1, s.ldb});

@@ -144,7 +144,7 @@ def test_infinities_and_nan(dtype):
     for i, kernel in enumerate(kernels):
         _, _, _, _, _, m, n, _, _, scope = kernel
         c, threads = torch.empty(130, 130, device="mpsx"), threads_of(scope)
-        getattr(lib, f"k{i}")(a.to("mpsx"), b.to("mpsx"), c, [130, 130, 72, 72, 72, 130], torch.zeros(130, device="mpsx"),
-                              arg_casts={3: "int32"}, threads=(-(-130 // n) * threads, -(-130 // m)),
-                              group_size=(threads, 1))  # fmt: skip
+        getattr(lib, f"k{i}")(a.to("mpsx"), b.to("mpsx"), c, [130, 130, 72, 72, 72, 130],
+                              torch.zeros(130, device="mpsx"), arg_casts={3: "int32"},
+                              threads=(-(-130 // n) * threads, -(-130 // m)), group_size=(threads, 1))  # fmt: skip
         torch.testing.assert_close(c.cpu(), expected, rtol=1e-4, atol=1e-4, equal_nan=True, msg=str(kernel))

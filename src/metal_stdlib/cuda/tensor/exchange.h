@@ -85,8 +85,7 @@ MPSX_FN void exchange_elements(const S* source, D* destination) {
                 "matmul2d: a cooperative operand needs the extents of its source");
   if constexpr (metal::is_same_v<A, B> || (same_slots<A, B, true>() && same_slots<A, B, false>())) {
 #pragma unroll
-    for (int i = 0; i < A::kCapacity; ++i)
-      destination[B::element(A::row_slot(i), A::column_slot(i))] = D(source[i]);
+    for (int i = 0; i < A::kCapacity; ++i) destination[B::element(A::row_slot(i), A::column_slot(i))] = D(source[i]);
   } else {
     constexpr unsigned kBytes = unsigned(A::kRows * A::kColumns * int(sizeof(D)) + 15) / 16 * 16;
     const int thread = scope_thread<Scope>();
@@ -109,6 +108,6 @@ MPSX_FN void exchange_elements(const S* source, D* destination) {
 template <class Scope, class S, class D>
 MPSX_FN void convert_layout(const S& source, D& destination, const char*, int) {
   exchange_elements<Scope, typename S::mpsx_layout, typename D::mpsx_layout>(source.mpsx_elements(),
-                                                                            destination.mpsx_elements());
+                                                                             destination.mpsx_elements());
 }
 }  // namespace mpsx

@@ -1,9 +1,9 @@
 // matmul2d of 16 x 32 x 16 by one SIMD group, whose fragments kernels know (tensor/layout.h), on mma.sync.
 //
-// A lane holds row r(g) and row r(g) + 8 of a 16x16 fragment, and columns 4 q to 4 q + 3, where g = lane / 4, q = lane %
-// 4, and r(g) = 0, 1, 4, 5, 2, 3, 6, 7 (scope.h). mma.sync wants rows g and g + 8, and column pairs 2 q and 2 q + 8. The
-// order of K does not matter, so the pairs at 4 q and 4 q + 2 take those places. The columns of the result must then be
-// in the same order, so B's rows of n are exchanged between lanes 16 apart.
+// A lane holds row r(g) and row r(g) + 8 of a 16x16 fragment, and columns 4 q to 4 q + 3, where g = lane / 4, q = lane
+// % 4, and r(g) = 0, 1, 4, 5, 2, 3, 6, 7 (scope.h). mma.sync wants rows g and g + 8, and column pairs 2 q and 2 q + 8.
+// The order of K does not matter, so the pairs at 4 q and 4 q + 2 take those places. The columns of the result must
+// then be in the same order, so B's rows of n are exchanged between lanes 16 apart.
 #pragma once
 
 namespace mpsx {
@@ -32,7 +32,7 @@ MPSX_FN fragment16 restore_rows(const fragment16& f) { return exchange_rows(f); 
 // Words i and i + 1 of lane 4 g + q, where i is 2 if `second`.
 MPSX_FN void take_row(const fragment16& f, unsigned g, bool second, unsigned (&row)[2]) {
   const int source = int(g * 4 + unsigned(__nvvm_read_ptx_sreg_tid_x()) % 4u);
-#pragma unroll
+#  pragma unroll
   for (int i = 0; i < 2; ++i) {
     const unsigned a = unsigned(__nvvm_shfl_sync_idx_i32(~0u, int(f.word[i]), source, 31));
     const unsigned b = unsigned(__nvvm_shfl_sync_idx_i32(~0u, int(f.word[2 + i]), source, 31));
@@ -86,7 +86,8 @@ MPSX_FN void load_fragment(const X& source, int lane, T (&elements)[L::kCapacity
   if constexpr (is_tensor_v<X>) {
     const tensor_reader<X> reader{source};
 #pragma unroll
-    for (int i = 0; i < L::kCapacity; ++i) elements[i] = reader.get(element_row<L>(lane, i), element_column<L>(lane, i));
+    for (int i = 0; i < L::kCapacity; ++i)
+      elements[i] = reader.get(element_row<L>(lane, i), element_column<L>(lane, i));
   } else {
 #pragma unroll
     for (int i = 0; i < L::kCapacity; ++i) elements[i] = source[i];

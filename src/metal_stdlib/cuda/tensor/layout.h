@@ -10,7 +10,7 @@ struct mma_layout {
   typedef Scope scope;
   static constexpr int kRows = ROWS, kColumns = COLUMNS, kThreads = scope_size<Scope>::threads;
   static constexpr int kWarpRows = WARP_ROWS, kWarpColumns = WARP_COLUMNS;
-  static constexpr int kBlockRows = (ROWS + 16 * WARP_ROWS - 1) / (16 * WARP_ROWS);       // of one warp
+  static constexpr int kBlockRows = (ROWS + 16 * WARP_ROWS - 1) / (16 * WARP_ROWS);  // of one warp
   static constexpr int kBlockColumns = (COLUMNS + 8 * WARP_COLUMNS - 1) / (8 * WARP_COLUMNS);
   static constexpr int kThreadRows = kBlockRows * 2, kThreadColumns = kBlockColumns * 2;
   static constexpr int kCapacity = kThreadRows * kThreadColumns;

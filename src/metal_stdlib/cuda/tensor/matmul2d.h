@@ -43,7 +43,8 @@ MPSX_FN void load_destination(C& destination, int thread, S (&sums)[L::kCapacity
 #pragma unroll
   for (int i = 0; i < L::kCapacity; ++i) sums[i] = S(0);
   if constexpr (D.mpsx_accumulates())
-    visit_destination<L>(destination, thread, [&](int i, auto& element) __attribute__((always_inline)) { sums[i] = S(element); });
+    visit_destination<L>(destination, thread,
+                         [&](int i, auto& element) __attribute__((always_inline)) { sums[i] = S(element); });
 }
 template <class L, class S, class C>
 MPSX_FN void store_destination(C& destination, int thread, const S (&sums)[L::kCapacity]) {
@@ -51,7 +52,8 @@ MPSX_FN void store_destination(C& destination, int thread, const S (&sums)[L::kC
   if constexpr (is_tensor_v<C> && matrix_store<L>::exists)
     matrix_store<L>::store(sums, destination);
   else
-    visit_destination<L>(destination, thread, [&](int i, auto& element) __attribute__((always_inline)) { element = T(sums[i]); });
+    visit_destination<L>(destination, thread,
+                         [&](int i, auto& element) __attribute__((always_inline)) { element = T(sums[i]); });
 }
 
 // One thread multiplies alone.
@@ -83,8 +85,7 @@ MPSX_FN void multiply_in_thread(const A& left, const B& right, C& destination) {
 template <matmul2d_descriptor D, class Scope, class L, class A, class B, class S>
 MPSX_FN void accumulate(const A& left, const B& right, int thread, S (&sums)[L::kCapacity]) {
 #ifdef MPSX_SM90
-  if constexpr (uses_warpgroups<D, Scope, A, B>())
-    return warpgroup_multiply<D, Scope>(left, right, thread, sums);
+  if constexpr (uses_warpgroups<D, Scope, A, B>()) return warpgroup_multiply<D, Scope>(left, right, thread, sums);
   if constexpr (uses_tf32_warpgroups<D, Scope, A, B>())
     return tf32_warpgroup_multiply<D, Scope>(left, right, thread, sums);
 #endif

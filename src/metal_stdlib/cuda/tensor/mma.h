@@ -2,7 +2,7 @@
 #pragma once
 
 namespace mpsx {
-// What tensor cores multiply. A word of a fragment has kElements of these.
+// The element types of tensor core operands. A word of a fragment has kElements elements.
 struct f16_operands {
   typedef float accumulator;
   static constexpr int kElements = 2;
@@ -54,28 +54,29 @@ MPSX_FN constexpr auto operands_for() {
     return tf32_operands();
 }
 
-#define MPSX_MMA16(NAME, TYPE)                                                                                     \
-  MPSX_FN void mma(NAME, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {                          \
-    __asm__("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE                                                 \
-            ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                 \
-            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                       \
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                   \
+#define MPSX_MMA16(NAME, TYPE)                                                            \
+  MPSX_FN void mma(NAME, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { \
+    __asm__("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE                        \
+            ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"        \
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                              \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));          \
   }
 MPSX_MMA16(f16_operands, "f16")
 MPSX_MMA16(bf16_operands, "bf16")
 #undef MPSX_MMA16
 MPSX_FN void mma(tf32_operands, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-  __asm__("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-          "{%0, %1, %2, %3};"
-          : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  __asm__(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#define MPSX_MMA8(SIGNED_A, SIGNED_B, A, B)                                                                        \
+#define MPSX_MMA8(SIGNED_A, SIGNED_B, A, B)                                                                          \
   MPSX_FN void mma(int8_operands<SIGNED_A, SIGNED_B>, int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { \
-    __asm__("mma.sync.aligned.m16n8k32.row.col.s32." A "." B                                                       \
-            ".s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                 \
-            : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                                                       \
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                   \
+    __asm__("mma.sync.aligned.m16n8k32.row.col.s32." A "." B                                                         \
+            ".s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                   \
+            : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                                                         \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                     \
   }
 MPSX_MMA8(true, true, "s8", "s8")
 MPSX_MMA8(true, false, "s8", "u8")

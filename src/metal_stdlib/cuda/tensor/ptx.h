@@ -24,7 +24,9 @@ MPSX_FN void store_shared(unsigned to, unsigned v) {
 }
 MPSX_FN word4 load_shared4(unsigned from) {
   unsigned a, b, c, d;
-  __asm__ volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from)
+  __asm__ volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
+                   : "r"(from)
                    : "memory");
   return word4{a, b, c, d};
 }

@@ -28,9 +28,9 @@ MPSX_FN void scope_barrier() {
   if constexpr (scope_size<Scope>::simdgroups > 1) __syncthreads();
 }
 
-// Threadgroup memory that an operation uses, at the beginning of the dynamic shared memory. Scopes of one SIMD group have
-// a part each, of the size that the kernel's largest operation needs. msl/ptx.py replaces these pseudo-instructions, and
-// tells the driver the sizes and the number of threads.
+// Threadgroup memory that an operation uses, at the beginning of the dynamic shared memory. Scopes of one SIMD group
+// have a part each, of the size that the kernel's largest operation needs. msl/ptx.py replaces these
+// pseudo-instructions, and tells the driver the sizes and the number of threads.
 template <class Scope, unsigned BYTES>
 MPSX_FN unsigned staging_memory() {
   const unsigned base = unsigned((unsigned long)(__attribute__((address_space(3))) unsigned char*)mpsx_dynamic_memory);

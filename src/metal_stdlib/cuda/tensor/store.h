@@ -34,7 +34,8 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
   template <class T, class X>
   static MPSX_FN void store(const T* elements, const X& target) {
     typedef typename X::value_type V;
-    constexpr bool kPacked = metal::is_same_v<T, float> && (is_half_type<V> || is_bfloat_type<V>) && L::kBlockColumns % 4 == 0;
+    constexpr bool kPacked =
+        metal::is_same_v<T, float> && (is_half_type<V> || is_bfloat_type<V>) && L::kBlockColumns % 4 == 0;
     const int thread = scope_thread<Scope>(), quad = thread % 4;
     const int first = L::slot_column(thread, 0) - quad * 2;
     const int rows = min(int(target.get_extent(1)), ROWS), columns = min(int(target.get_extent(0)), COLUMNS);

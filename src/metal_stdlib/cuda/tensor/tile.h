@@ -22,8 +22,11 @@ struct operand_tile {
   template <class X>
   static MPSX_FN matrix_map map(const X& source) {
     const map_type type = is_half_type<T> ? map_type::float16 : map_type::bfloat16;
-    return {source.mpsx_data(), type, {unsigned(source.get_extent(0)), unsigned(source.get_extent(1))},
-            (unsigned long)(source.get_stride(1)) * sizeof(T), {64, unsigned(kRows)}};
+    return {source.mpsx_data(),
+            type,
+            {unsigned(source.get_extent(0)), unsigned(source.get_extent(1))},
+            (unsigned long)(source.get_stride(1)) * sizeof(T),
+            {64, unsigned(kRows)}};
   }
   // Whether TMA can read a tensor: 16-byte aligned rows, and something to read.
   template <class X>
@@ -75,7 +78,9 @@ struct operand_tile {
       copy_async(to, (const void*)from, unsigned(left < 0 || count <= 0 ? 0 : left < 16 ? left : 16));
       if (chunk == 7)
         copy_async(to + 16, (const void*)(from + 16),
-                   unsigned(left < 16 || count <= 0 ? 0 : left < 32 ? left - 16 : 16));
+                   unsigned(left < 16 || count <= 0 ? 0
+                            : left < 32             ? left - 16
+                                                    : 16));
     }
   }
   template <class X>

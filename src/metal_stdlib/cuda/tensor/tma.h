@@ -14,15 +14,15 @@ struct matrix_map {
   unsigned box[2];
 };
 
-#define MPSX_REPLACE(FIELD, BITS, CONSTRAINT, VALUE, TEXT)                                                           \
-  __asm__ volatile("tensormap.replace.tile." FIELD ".shared::cta.b1024." BITS " [%0], " TEXT ";" ::"r"(memory),      \
-                   CONSTRAINT(VALUE)                                                                                 \
+#define MPSX_REPLACE(FIELD, BITS, CONSTRAINT, VALUE, TEXT)                                                      \
+  __asm__ volatile("tensormap.replace.tile." FIELD ".shared::cta.b1024." BITS " [%0], " TEXT ";" ::"r"(memory), \
+                   CONSTRAINT(VALUE)                                                                            \
                    : "memory")
 #define MPSX_REPLACE_CONSTANT(FIELD, VALUE) \
   __asm__ volatile("tensormap.replace.tile." FIELD ".shared::cta.b1024.b32 [%0], " VALUE ";" ::"r"(memory) : "memory")
 
-// Builds a map in shared memory at `memory` (128 bytes, aligned to 128), and copies it to device memory at `target`. All
-// lanes of a warp call this. The maps swizzle 128 bytes and read zeros beyond the extents.
+// Builds a map in shared memory at `memory` (128 bytes, aligned to 128), and copies it to device memory at `target`.
+// All lanes of a warp call this. The maps swizzle 128 bytes and read zeros beyond the extents.
 MPSX_FN void write_map(unsigned memory, void* target, const matrix_map& map) {
   const unsigned lane = unsigned(__nvvm_read_ptx_sreg_tid_x()) & 31u;
   store_shared(memory + lane * 4, 0u);
@@ -71,8 +71,8 @@ MPSX_FN void load_box(unsigned to, const void* map, int x, int y, unsigned barri
 // rewritten when its loads are complete, so each threadgroup claims a slot of its multiprocessor for one operation.
 // More threadgroups than slots do not fit: each stages at least 32 KiB of 228.
 constexpr unsigned kMapProcessors = 256, kMapSlots = 8, kMapBytes = 256;
-static MPSX_GLOBAL __attribute__((loader_uninitialized, aligned(128))) char map_memory[kMapProcessors * kMapSlots *
-                                                                                        kMapBytes];
+static MPSX_GLOBAL
+    __attribute__((loader_uninitialized, aligned(128))) char map_memory[kMapProcessors * kMapSlots * kMapBytes];
 static MPSX_GLOBAL unsigned claimed_slots[kMapProcessors];
 
 // One thread of the threadgroup claims a slot and releases it.

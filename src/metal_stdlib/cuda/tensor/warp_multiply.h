@@ -31,7 +31,8 @@ constexpr unsigned operand_bytes() {
   if constexpr (is_tensor_v<X>)
     return 0;
   else
-    return unsigned(X::mpsx_layout::kRows * X::mpsx_layout::kColumns * int(sizeof(typename X::element_type)) + 15) / 16 * 16;
+    return unsigned(X::mpsx_layout::kRows * X::mpsx_layout::kColumns * int(sizeof(typename X::element_type)) + 15) /
+           16 * 16;
 }
 // The reader of an operand. All threads of the scope call this; the caller waits before it reads.
 template <class X>

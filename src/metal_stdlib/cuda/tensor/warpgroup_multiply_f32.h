@@ -42,8 +42,11 @@ struct tf32_multiplier {
   // A raw tile has rows of 32 floats: of k, or, where the operand is contiguous along m or n, boxes of 32 rows of k.
   template <bool K_MAJOR, int W, class X>
   static MPSX_FN matrix_map map(const X& source) {
-    return {source.mpsx_data(), map_type::float32, {unsigned(source.get_extent(0)), unsigned(source.get_extent(1))},
-            (unsigned long)(source.get_stride(1)) * 4, {32, unsigned(K_MAJOR ? W : 32)}};
+    return {source.mpsx_data(),
+            map_type::float32,
+            {unsigned(source.get_extent(0)), unsigned(source.get_extent(1))},
+            (unsigned long)(source.get_stride(1)) * 4,
+            {32, unsigned(K_MAJOR ? W : 32)}};
   }
   template <bool K_MAJOR, int W>
   static MPSX_FN void load(unsigned to, const void* map, int k, unsigned barrier) {
@@ -62,9 +65,9 @@ struct tf32_multiplier {
       const int row = i / 32, c = i % 32;  // of the raw tile; boxes follow each other
       const int x = K_MAJOR ? k + c : row / 32 * 32 + c, y = K_MAJOR ? row : k + row % 32;
       const bool inside = x < int(source.get_extent(0)) && y < int(source.get_extent(1));
-      const float* const from = source.mpsx_data() + (inside ? long(x) * long(source.get_stride(0)) +
-                                                                   long(y) * long(source.get_stride(1))
-                                                             : 0);
+      const float* const from =
+          source.mpsx_data() +
+          (inside ? long(x) * long(source.get_stride(0)) + long(y) * long(source.get_stride(1)) : 0);
       const unsigned at = to + unsigned(row) * 128 + unsigned((c / 4 ^ (row & 7)) << 4 | c % 4 * 4);
       if (is_shared)
         store_shared(at, inside ? bits_of(*from) : 0u);
@@ -112,9 +115,8 @@ struct tf32_multiplier {
 #pragma unroll
       for (unsigned i = 0; i < 4; ++i) {
         const unsigned r = row + i % 2 * 8, kk = k * 8 + i / 2 * 4 + q;
-        const unsigned at = kTransposeA
-                                ? raw + r / 32 * 4096 + kk * 128 + ((r % 32 / 4 ^ (kk & 7)) << 4) + r % 4 * 4
-                                : raw + r * 128 + ((k * 2 + i / 2 ^ (r & 7)) << 4) + q * 4;
+        const unsigned at = kTransposeA ? raw + r / 32 * 4096 + kk * 128 + ((r % 32 / 4 ^ (kk & 7)) << 4) + r % 4 * 4
+                                        : raw + r * 128 + ((k * 2 + i / 2 ^ (r & 7)) << 4) + q * 4;
         split_tf32(load_shared(at), high[k][i], low[k][i]);
       }
   }

@@ -14,49 +14,51 @@ namespace mpsx {
 #define MPSX_R32 MPSX_R16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define MPSX_R48 MPSX_R32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define MPSX_R64 MPSX_R48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-#define MPSX_R96                                                                                              \
-  MPSX_R64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87" \
-           ",%88,%89,%90,%91,%92,%93,%94,%95"
-#define MPSX_R128                                                                                                  \
-  MPSX_R96 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116" \
-           ",%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+#define MPSX_R96                                                                                         \
+  MPSX_R64                                                                                               \
+      ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87" \
+      ",%88,%89,%90,%91,%92,%93,%94,%95"
+#define MPSX_R128                                                                                             \
+  MPSX_R96                                                                                                    \
+      ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116" \
+      ",%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
 // R: N / 2 registers; X0 … X6 are the numbers of the operands after them.
-#define MPSX_WGMMA(NAME, TYPE, K, N, R, X0, X1, X2, X3, X4)                                                           \
-  template <int TRANSPOSE_A, int TRANSPOSE_B>                                                                         \
-  MPSX_FN void wgmma_##NAME(float (&d)[R], unsigned long a, unsigned long b, int add) {                               \
-    __asm__ volatile("\t{\n.reg .pred p;\nsetp.ne.b32 p, %" #X2 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N K         \
-                     ".f32." TYPE "." TYPE " {" MPSX_R##R "}, %" #X0 ", %" #X1 ", p, 1, 1, %" #X3 ", %" #X4 ";\n\t}"    \
-                     : MPSX_D##R("f", 0)                                                                              \
-                     : "l"(a), "l"(b), "r"(add), "n"(TRANSPOSE_A), "n"(TRANSPOSE_B));                                 \
+#define MPSX_WGMMA(NAME, TYPE, K, N, R, X0, X1, X2, X3, X4)                                                          \
+  template <int TRANSPOSE_A, int TRANSPOSE_B>                                                                        \
+  MPSX_FN void wgmma_##NAME(float (&d)[R], unsigned long a, unsigned long b, int add) {                              \
+    __asm__ volatile("\t{\n.reg .pred p;\nsetp.ne.b32 p, %" #X2 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N K       \
+                     ".f32." TYPE "." TYPE " {" MPSX_R##R "}, %" #X0 ", %" #X1 ", p, 1, 1, %" #X3 ", %" #X4 ";\n\t}" \
+                     : MPSX_D##R("f", 0)                                                                             \
+                     : "l"(a), "l"(b), "r"(add), "n"(TRANSPOSE_A), "n"(TRANSPOSE_B));                                \
   }
-#define MPSX_WGMMA_REGISTERS(NAME, TYPE, K, N, R, X0, X1, X2, X3, X4, X5, X6)                                         \
-  template <int TRANSPOSE_B>                                                                                          \
-  MPSX_FN void wgmma_##NAME(float (&d)[R], const unsigned (&a)[4], unsigned long b, int add) {                        \
-    __asm__ volatile("\t{\n.reg .pred p;\nsetp.ne.b32 p, %" #X5 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N K         \
-                     ".f32." TYPE "." TYPE " {" MPSX_R##R "}, {%" #X0 ", %" #X1 ", %" #X2 ", %" #X3 "}, %" #X4        \
-                     ", p, 1, 1, %" #X6 ";\n\t}"                                                                        \
-                     : MPSX_D##R("f", 0)                                                                              \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(TRANSPOSE_B));               \
+#define MPSX_WGMMA_REGISTERS(NAME, TYPE, K, N, R, X0, X1, X2, X3, X4, X5, X6)                                  \
+  template <int TRANSPOSE_B>                                                                                   \
+  MPSX_FN void wgmma_##NAME(float (&d)[R], const unsigned (&a)[4], unsigned long b, int add) {                 \
+    __asm__ volatile("\t{\n.reg .pred p;\nsetp.ne.b32 p, %" #X5 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N K \
+                     ".f32." TYPE "." TYPE " {" MPSX_R##R "}, {%" #X0 ", %" #X1 ", %" #X2 ", %" #X3 "}, %" #X4 \
+                                                          ", p, 1, 1, %" #X6 ";\n\t}"                          \
+                     : MPSX_D##R("f", 0)                                                                       \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(TRANSPOSE_B));        \
   }
 // tf32 operands are contiguous along k.
-#define MPSX_WGMMA_TF32(N, R, X0, X1, X2, X3, X4, X5)                                                                 \
-  MPSX_FN void wgmma_tf32(float (&d)[R], const unsigned (&a)[4], unsigned long b, int add) {                          \
-    __asm__ volatile("\t{\n.reg .pred p;\nsetp.ne.b32 p, %" #X5 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N           \
-                     "k8.f32.tf32.tf32 {" MPSX_R##R "}, {%" #X0 ", %" #X1 ", %" #X2 ", %" #X3 "}, %" #X4              \
-                     ", p, 1, 1;\n\t}"                                                                                  \
-                     : MPSX_D##R("f", 0)                                                                              \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));                                 \
+#define MPSX_WGMMA_TF32(N, R, X0, X1, X2, X3, X4, X5)                                                        \
+  MPSX_FN void wgmma_tf32(float (&d)[R], const unsigned (&a)[4], unsigned long b, int add) {                 \
+    __asm__ volatile("\t{\n.reg .pred p;\nsetp.ne.b32 p, %" #X5 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
+                     "k8.f32.tf32.tf32 {" MPSX_R##R "}, {%" #X0 ", %" #X1 ", %" #X2 ", %" #X3 "}, %" #X4     \
+                                                    ", p, 1, 1;\n\t}"                                        \
+                     : MPSX_D##R("f", 0)                                                                     \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));                        \
   }
 // Keeps LLVM from reading accumulators before the wait that precedes this.
 #define MPSX_WGMMA_HOLD(R) \
   MPSX_FN void wgmma_hold(float (&d)[R]) { __asm__ volatile("" : MPSX_D##R("f", 0)::"memory"); }
-#define MPSX_WGMMA_SIZE(N, R, X0, X1, X2, X3, X4, X5, X6)                       \
-  MPSX_WGMMA(f16, "f16", "k16", N, R, X0, X1, X2, X3, X4)                       \
-  MPSX_WGMMA(bf16, "bf16", "k16", N, R, X0, X1, X2, X3, X4)                     \
-  MPSX_WGMMA_REGISTERS(f16, "f16", "k16", N, R, X0, X1, X2, X3, X4, X5, X6)     \
-  MPSX_WGMMA_REGISTERS(bf16, "bf16", "k16", N, R, X0, X1, X2, X3, X4, X5, X6)   \
-  MPSX_WGMMA_TF32(N, R, X0, X1, X2, X3, X4, X5)                                 \
+#define MPSX_WGMMA_SIZE(N, R, X0, X1, X2, X3, X4, X5, X6)                     \
+  MPSX_WGMMA(f16, "f16", "k16", N, R, X0, X1, X2, X3, X4)                     \
+  MPSX_WGMMA(bf16, "bf16", "k16", N, R, X0, X1, X2, X3, X4)                   \
+  MPSX_WGMMA_REGISTERS(f16, "f16", "k16", N, R, X0, X1, X2, X3, X4, X5, X6)   \
+  MPSX_WGMMA_REGISTERS(bf16, "bf16", "k16", N, R, X0, X1, X2, X3, X4, X5, X6) \
+  MPSX_WGMMA_TF32(N, R, X0, X1, X2, X3, X4, X5)                               \
   MPSX_WGMMA_HOLD(R)
 MPSX_WGMMA_SIZE(32, 16, 16, 17, 18, 19, 20, 21, 22)
 MPSX_WGMMA_SIZE(64, 32, 32, 33, 34, 35, 36, 37, 38)
@@ -64,8 +66,8 @@ MPSX_WGMMA_SIZE(96, 48, 48, 49, 50, 51, 52, 53, 54)
 MPSX_WGMMA_SIZE(128, 64, 64, 65, 66, 67, 68, 69, 70)
 MPSX_WGMMA_SIZE(192, 96, 96, 97, 98, 99, 100, 101, 102)
 MPSX_WGMMA_SIZE(256, 128, 128, 129, 130, 131, 132, 133, 134)
-// wgmma reads the registers of an operand until the wait. Use them after it, or LLVM gives the next tile's fragments the
-// same registers.
+// wgmma reads the registers of an operand until the wait. Use them after it, or LLVM gives the next tile's fragments
+// the same registers.
 MPSX_FN void keep_operand(const unsigned (&a)[4]) {
   __asm__ volatile("" ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]) : "memory");
 }
