@@ -1,4 +1,4 @@
-// C = op(A) op(B) for row-major matrices of any size: one threadgroup per M x N tile.
+// C = op(A) op(B) for row-major matrices of any size: one threadgroup per M x N tile and part of K.
 #include <metal_stdlib>
 #include <metal_tensor>
 #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
@@ -6,16 +6,17 @@ using namespace metal;
 using namespace mpp::tensor_ops;
 
 struct Sizes {
-  int m, n, k, lda, ldb, ldc;
+  int m, n, k, lda, ldb, ldc, k_part;  // parts of K follow each other in c
 };
 
-template <class T, int M, int N, int GROUPS, bool TRANSPOSE_A, bool TRANSPOSE_B>
-kernel void gemm(device T* a, device T* b, device T* c, constant Sizes& s,
+template <class T, class R, int M, int N, int GROUPS, bool TRANSPOSE_A, bool TRANSPOSE_B>
+kernel void gemm(device T* a, device T* b, device R* c, constant Sizes& s,
                  uint3 group [[threadgroup_position_in_grid]]) {
   typedef dextents<int, 2> extents;
-  auto A = tensor(a, TRANSPOSE_A ? extents(s.m, s.k) : extents(s.k, s.m), array<int, 2>{1, s.lda});
-  auto B = tensor(b, TRANSPOSE_B ? extents(s.k, s.n) : extents(s.n, s.k), array<int, 2>{1, s.ldb});
-  auto C = tensor(c, extents(s.n, s.m), array<int, 2>{1, s.ldc});
+  const int k = group.z * s.k_part, end = min(s.k, k + s.k_part);
+  auto A = tensor(a, TRANSPOSE_A ? extents(s.m, end) : extents(end, s.m), array<int, 2>{1, s.lda});
+  auto B = tensor(b, TRANSPOSE_B ? extents(end, s.n) : extents(s.n, end), array<int, 2>{1, s.ldb});
+  auto C = tensor(c + long(group.z) * s.m * s.ldc, extents(s.n, s.m), array<int, 2>{1, s.ldc});
 
   // Eight rows of tiles at a time, whose operands stay in the cache.
   const int rows = (s.m + M - 1) / M, columns = (s.n + N - 1) / N, tile = group.x;
@@ -24,9 +25,19 @@ kernel void gemm(device T* a, device T* b, device T* c, constant Sizes& s,
 
   constexpr auto descriptor = matmul2d_descriptor(M, N, static_cast<int>(dynamic_extent), TRANSPOSE_A, TRANSPOSE_B);
   matmul2d<descriptor, execution_simdgroups<GROUPS>> op;
-  auto left = A.slice(TRANSPOSE_A ? row : 0, TRANSPOSE_A ? 0 : row);
-  auto right = B.slice(TRANSPOSE_B ? 0 : column, TRANSPOSE_B ? column : 0);
+  auto left = A.slice(TRANSPOSE_A ? row : k, TRANSPOSE_A ? k : row);
+  auto right = B.slice(TRANSPOSE_B ? k : column, TRANSPOSE_B ? column : k);
   auto sum = op.template get_destination_cooperative_tensor<decltype(left), decltype(right), float>();
   op.run(left, right, sum);
   sum.store(C.slice(column, row));
+}
+
+// Adds up the parts of K; one thread per four elements.
+template <class T>
+kernel void split_k_reduce(device float4* parts, device vec<T, 4>* c, constant int& count, constant int& splits,
+                           uint i [[thread_position_in_grid]]) {
+  if (int(i) >= count) return;
+  float4 sum = parts[i];
+  for (int part = 1; part < splits; ++part) sum += parts[part * count + i];
+  c[i] = vec<T, 4>(sum);
 }

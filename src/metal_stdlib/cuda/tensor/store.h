@@ -71,15 +71,28 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
       }
       if (!exists_row) continue;
 #pragma unroll
-      for (int k = 0; k < L::kThreadColumns; ++k) {
-        const int column = first + k / 2 * 8 + quad * 2 + k % 2;
-        if (column < columns) line[column * stride0] = V(elements[L::element(slot, k)]);
+      for (int block = 0; block < L::kBlockColumns; ++block) {
+        const int column = first + block * 8 + quad * 2;
+        const T a = elements[L::element(slot, block * 2)], b = elements[L::element(slot, block * 2 + 1)];
+        if constexpr (sizeof(V) == 4) {  // the four lanes of a row fill 32 bytes
+          if (aligned && column + 2 <= columns) {
+            store_pair(line + column, V(a), V(b));
+            continue;
+          }
+        }
+        if (column < columns) line[column * stride0] = V(a);
+        if (column + 1 < columns) line[(column + 1) * stride0] = V(b);
       }
     }
   }
 
  private:
   static MPSX_FN int min(int a, int b) { return a < b ? a : b; }
+  template <class V>
+  static MPSX_FN void store_pair(V* to, V a, V b) {
+    typedef unsigned word2 __attribute__((ext_vector_type(2)));
+    *reinterpret_cast<word2*>(to) = word2{__builtin_bit_cast(unsigned, a), __builtin_bit_cast(unsigned, b)};
+  }
   // Tensors may be in threadgroup memory, so the address is generic.
   static MPSX_FN void store_global(void* to, word4 v) { *static_cast<word4*>(to) = v; }
 };

@@ -62,7 +62,7 @@ struct operand_tile {
   template <class X>
   static MPSX_FN void copy_rows(const X& source, bool contiguous, unsigned raw, int k, int thread) {
     const int chunk = thread % 8, first = thread / 8;
-#pragma unroll
+#pragma unroll 4  // complete unrolling would double the time to compile a kernel
     for (int i = 0; i < kCopies; ++i) {
       const int r = first + i * kStep;
       if (kTotalRows % kStep != 0 && r >= kTotalRows) break;
@@ -87,7 +87,7 @@ struct operand_tile {
   static MPSX_FN void shift_rows(const X& source, bool contiguous, unsigned raw, unsigned tile, int thread) {
     const int chunk = thread % 8, first = thread / 8;
     const unsigned to = tile + unsigned(first) * 128 + unsigned((chunk ^ (first & 7)) << 4);
-#pragma unroll
+#pragma unroll 4
     for (int i = 0; i < kCopies; ++i) {
       const int r = first + i * kStep;
       if (kTotalRows % kStep != 0 && r >= kTotalRows) break;

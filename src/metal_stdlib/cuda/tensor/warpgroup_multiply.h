@@ -86,8 +86,8 @@ struct warpgroup_multiplier {
     for (int m = 0; m < kBlocks; ++m) wgmma_hold(sums[m]);
   }
 
-  static MPSX_FN void load_stage(unsigned memory, const char* left_map, const char* right_map, int tile) {
-    const unsigned i = unsigned(tile) % kStages, stage = memory + i * shape::kStageBytes, barrier = full(memory, i);
+  static MPSX_FN void load_stage(unsigned memory, const char* left_map, const char* right_map, unsigned i, int tile) {
+    const unsigned stage = memory + i * shape::kStageBytes, barrier = full(memory, i);
     mbarrier_expect(barrier, shape::kStageBytes);
     left_tile::load(stage, left_map, tile * 64, barrier);
     right_tile::load(stage + left_tile::kBytes, right_map, tile * 64, barrier);
@@ -134,24 +134,25 @@ struct warpgroup_multiplier {
       right_map = map_slot(load_shared(slots + 4)) + 128;
       acquire_map(left_map), acquire_map(right_map);
       if (lane == 0)
-        for (int t = 0; t < kStages && t < tiles; ++t) load_stage(memory, left_map, right_map, t);
+        for (int t = 0; t < kStages && t < tiles; ++t) load_stage(memory, left_map, right_map, unsigned(t), t);
       __nvvm_bar_warp_sync(~0u);
     }
+    unsigned i = 0, last = 0, parity = 0;  // the stages of this tile and the one before; this one's use of its stage
 #pragma unroll 1
     for (int t = 0; t < tiles; ++t) {
-      const unsigned i = unsigned(t) % kStages;
-      mbarrier_wait(full(memory, i), unsigned(t) / kStages & 1);
+      mbarrier_wait(full(memory, i), parity);
       multiply_tile(sums, memory + i * shape::kStageBytes, thread, !first || t > 0);
       wgmma_wait<1>();
       if (t > 0) {  // the tile before is read
-        const unsigned last = unsigned(t - 1) % kStages;
         if (lane == 0) mbarrier_arrive(empty(memory, last));
         if (thread == 0 && t - 1 + kStages < tiles) {
-          mbarrier_wait(empty(memory, last), unsigned(t - 1) / kStages & 1);
-          load_stage(memory, left_map, right_map, t - 1 + kStages);
+          mbarrier_wait(empty(memory, last), last > i ? parity ^ 1 : parity);
+          load_stage(memory, left_map, right_map, last, t - 1 + kStages);
         }
         __nvvm_bar_warp_sync(~0u);
       }
+      last = i;
+      if (++i == unsigned(kStages)) i = 0, parity ^= 1;
     }
     wgmma_wait<0>();
     hold(sums);
