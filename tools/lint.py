@@ -14,6 +14,7 @@ CHECKS = {}
 TOP_LEVEL = {"pyproject.toml", "CMakeLists.txt", "src", "metal", "python", "tests", "tools", "README.md", "LICENSE",
              "CONTRIBUTING.md"}
 SOURCE = {".cpp", ".h", ".mm", ".m", ".metal", ".def", ".py", ".pyx", ".cmake"}
+TEXT = SOURCE | {".md", ".txt", ".toml", ".yml", ".js", ".css"}
 LONGEST = 400
 
 # Folder of src/ -> patterns of the paths that its files may #include. Subfolders may also include their own files.
@@ -73,7 +74,7 @@ def without_comments(text):
     return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
 
 
-def strictly(paths):
+def strict_findings(paths):
     """Yield findings of the strict Metal check, which runs on two files at a time."""
     from msl.check import check as check_metal
     from msl.compiler import find_compiler
@@ -89,7 +90,7 @@ def strictly(paths):
 @check
 def kernels():
     """Reject code that Apple's compiler would reject (python/mpsx/msl/check), or that assumes a SIMD width."""
-    yield from strictly(files(".metal", under="metal/"))
+    yield from strict_findings(files(".metal", under="metal/"))
     for path in files(".metal", ".h", ".def", under="metal/"):
         name = name_of(path)
         if path.parent.name == "host":
@@ -187,25 +188,25 @@ def lines_of(*suffixes, under):
 @check
 def launchers():
     """Check that launchers do not depend on the driver in use; Launch splits the work by the driver's traits."""
-    for place, line in lines_of(".cpp", ".h", under="src/ops/"):
+    for location, line in lines_of(".cpp", ".h", under="src/ops/"):
         found = re.search(r"driver\(\)\.info\(\)|traits\(\)\.(?!uses_process_memory|memory\b)\w+|MPSX_DRIVER", line)
         if found:
-            yield f"{place}: a launcher must not depend on {found[0]}"
+            yield f"{location}: a launcher must not depend on {found[0]}"
 
 
 @check
-def rooms():
+def families():
     """Check that src/ops/<family> mirrors metal/<family>, except for families without kernels."""
-    families = {p.parent.name for p in files(".metal", under="metal/")} | set(COMPOSED)
+    known = {p.parent.name for p in files(".metal", under="metal/")} | set(COMPOSED)
     for path in files(".cpp", ".h", under="src/ops/"):
         family = name_of(path).split("/")[2]
-        if path.parent.name != "ops" and family not in families:
+        if path.parent.name != "ops" and family not in known:
             yield f"{name_of(path)}:1: metal/{family} has no kernels"
 
 
 @check
 def comments():
-    """A comment begins with a subject, and lines have at most 120 columns."""
+    """Reject comments that begin with 'What', and lines of more than 120 columns."""
     for path in files(*SOURCE):
         if path.name in ("lint.py", "page.css"):
             continue
@@ -218,16 +219,14 @@ def comments():
 
 @check
 def vocabulary():
-    """Retired identifiers (tools/vocabulary.py)."""
-    from vocabulary import IDENTIFIERS
-    retired = [(re.compile(rf"\b(?:{pattern})\b"), instead) for pattern, instead in IDENTIFIERS.items()]
-    for path in files(*SOURCE):
-        if path.name == "vocabulary.py":
-            continue
-        for number, line in enumerate(path.read_text().split("\n"), 1):
-            for pattern, instead in retired:
-                if found := pattern.search(line):
-                    yield f"{name_of(path)}:{number}: {found[0]!r} is retired: {instead}"
+    """Reject retired identifiers and phrases (tools/vocabulary.py)."""
+    from vocabulary import ALLOWED, findings
+    used = set()
+    for path in files():
+        if path.suffix in TEXT or path.parent.name == ".ci":
+            yield from findings(name_of(path), path.read_text(), used) if path.name != "vocabulary.py" else ()
+    for file, pattern, _ in (entry for entry in ALLOWED if entry not in used):
+        yield f"tools/vocabulary.py:1: {file} no longer contains {pattern!r}: remove the entry from ALLOWED"
 
 
 @check

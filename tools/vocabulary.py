@@ -1,12 +1,14 @@
-"""Names and phrases that this project has retired, and what to write instead.
+"""Names and phrases that this project has retired, with their replacements. `tools/lint.py vocabulary` rejects them.
 
-`tools/lint.py vocabulary` rejects the identifiers. The phrases are not checked yet, because some lines still have one.
 Bare words with legitimate uses (`line`, `run`, `row`, `dot product`) are not listed.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+
+from prose import passages
 
 # Identifiers, as whole words, and their replacements. In quotes, adopts_memory is a public key of mpsx.driver().
 IDENTIFIERS = {
@@ -29,17 +31,84 @@ IDENTIFIERS = {
     r"orders_index": "should_sort_index", r"lay_over": "apply_overlays", r"moved_behind": "lines_to_sink",
 }  # fmt: skip
 
-# Phrases in comments, docstrings, and messages.
+UNITS = (r"(?:element|operator|row|call|lane|thread|column|matrix|type|dtype|process|batch|channel|launch|kernel|file|"
+         r"group|threadgroup|step|tensor|pixel)")
+# Words before "of which" or "by which" in ordinary English: "each of which", "the amount by which".
+BEFORE_WHICH = ("each none all any both some most many several few half neither either one two three first second last "
+                "record list amount factor regardless")
+# Phrases in comments, docstrings, messages, and Markdown, in any case.
 PHRASES = {
-    r"\b(?:of|as|by) which\b": "split the sentence",
-    r"\b(?:mend(?:s|ed|ing)?|refus(?:e|es|ed|al|als|ing))\b": "fix; reject",
-    r"\b(?:thread|pack|launch|kernel|copy|barrier|step|time|pass|number|warning) an? (?:element|operator|row|call|lane|"
-    r"column|matrix|type|dtype|process|batch|channel|launch|kernel|file|group|threadgroup)\b": "one … per …",
-    r"\bonce an? (?:operator|kernel|process|call|file|type)\b": "once per …",
-    r"\b(?:in|with) the words of\b|\btorch's words\b|\bin (?:its|few|their) words\b": "the message of",
-    r"\bneighbours?\b|\bneighbouring\b": "adjacent, contiguous",
-    r"\b(?:tensors?|memory|files?|kernels?|data|code|values?|elements?|buffers?|folders?) (?:lies?|lay) ": "starts at",
-    r"\bmatrix products?\b|\bproducts? of matrices\b": "matrix multiplication, matmul, GEMM",
-    r"\bfrom elsewhere\b|\bsomebody else's\b|\bother people's\b": "name the owner",
+    # Sentences
+    rf"{''.join(f'(?<!{word})' for word in BEFORE_WHICH.split())} (?:of|by|as) which\b": "split the sentence",
+    r"\bthere (?:is|are) (?:no|an?|one|some|many|several|few) (?:\w+ ){1,2}(?:that|which)\b": "begin with the subject",
+    r"\b(?:is|are|was|were) to be \w+(?:ed|en|t)\b": "must be",
+    r"\b(?:is|are|was|were|be) (?:waited for|asked (?:for|of)|dealt with)\b": "use the active voice",
+    r"[,;] (?:and |or )?what (?:is|are|has|have)\b": "name it",
+    r"\b(?:is|are|be) said\b(?! to)": "is reported",
+    r"[.;] (?-i:The same)(?:,| (?:for|after|but|with|as|of)\b)": "say what is the same",
+    r"\b(?:whom|wherein|whereof|therein|thereof|lest)\b|\bin vain\b": "use plain English",
+    # Rates
+    rf"\b(?:an?|one|two|three|four|several|\d+) (?:threads?|packs?|vectors?|launch(?:es)?|barriers?|cop(?:y|ies)|"
+    rf"pass(?:es)?|warnings?|bytes?|elements?|lanes?|numbers?|steps?|times?) an? {UNITS}\b": "one … per …",
+    rf"\b(?:ms|µs|us|(?:milli|micro)?seconds?) an? {UNITS}\b": "… per …",
+    r"\bonce an? (?:operator|kernel|process|call|file|type|step)(?=[.,;:)]|$)": "once per …",
+    # Words
+    r"\b(?:mend(?:s|ed|ing)?|(?<!connection )refus(?:e|es|ed|al|als|ing))\b": "fix; reject",
+    r"\b(?:in|with) the words of\b|\b(?:torch|pytorch|cpu|cuda)'s words\b|\bin (?:its|few|their) (?:own )?words\b":
+        "the message of",
+    r"\bneighbour\w*": "adjacent, contiguous",
+    r"\b(?:lies?|lay|lying) (?!out\b|in [\[(])\w": "starts at, is in",
+    r"(?<!in )(?<!takes )(?<!take )\b(?:its|their|each|every) places?\b": "index, offset, slot, position",
+    r"\bbeside\b": "next to, with",
+    r"\bmatrix products?\b|\bproducts? of (?:matrices|simdgroup_matrix)\b": "matrix multiplication, matmul, GEMM",
+    r"\bfrom elsewhere\b|\b(?:somebody|anybody)\b|\bsomeone else's\b|\bother people's\b": "name the owner",
+    r"\b(?:in|by) turns\b": "alternately",
+    r"\bnothing of (?:it|them|this)\b": "none of it",
 }
-OPENERS = re.compile(r'(?://|#|"""|\*)\s*(?:Of|Those|The same)\s')
+OPENER = re.compile(r"(?:Of|Those|The same)\b")  # at the beginning of a comment or docstring
+
+# (file, pattern of the rejected text and the words around it, reason) for legitimate uses. Unused entries are findings.
+Entry = tuple[str, str, str]
+ALLOWED: list[Entry] = [
+    ("tests/build/test_vocabulary.py", r"", "examples of rejected text"),
+]
+
+_IDENTIFIERS = [(re.compile(rf"\b(?:{pattern})\b"), instead) for pattern, instead in IDENTIFIERS.items()]
+_PHRASES = [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in PHRASES.items()]
+_SOURCE = (".cpp", ".h", ".mm", ".m", ".metal", ".def", ".py", ".pyx", ".cmake")
+_EXAMPLE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+
+
+def _code(name: str, text: str) -> Iterator[tuple[int, str]]:
+    if name.endswith(_SOURCE):
+        yield 1, text
+    elif name.endswith(".md"):
+        yield from ((text.count("\n", 0, m.start()) + 1, m[0]) for m in _EXAMPLE.finditer(text))
+
+
+def _hits(name: str, text: str) -> Iterator[tuple[int, str, re.Match[str], str]]:
+    """Yield (line, text around the match, match, advice)."""
+    for first, code in _code(name, text):
+        for pattern, instead in _IDENTIFIERS:
+            for m in pattern.finditer(code):
+                yield first + code.count("\n", 0, m.start()), code[max(0, m.start() - 60) : m.end() + 60], m, instead
+    for passage in passages(name, text):
+        flat = passage.text.replace("\n", " ")
+        found = [(m, instead) for pattern, instead in _PHRASES for m in pattern.finditer(flat)]
+        if passage.is_comment and (m := OPENER.match(flat)):
+            found.append((m, "begin with the subject or the verb"))
+        for m, instead in found:
+            line = passage.line + passage.text.count("\n", 0, m.start())
+            yield line, flat[max(0, m.start() - 60) : m.end() + 60], m, instead
+
+
+def findings(name: str, text: str, used: set[Entry] | None = None) -> Iterator[str]:
+    """Yield the retired names and phrases in a file as `path:line: message`. Adds entries of ALLOWED that apply to
+    `used`."""
+    allowed = [entry for entry in ALLOWED if entry[0] == name]
+    for line, around, m, instead in _hits(name, text):
+        entry = next((entry for entry in allowed if re.search(entry[1], around)), None)
+        if entry is None:
+            yield f"{name}:{line}: {m[0].strip()!r}: {instead}"
+        elif used is not None:
+            used.add(entry)

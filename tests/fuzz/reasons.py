@@ -165,7 +165,7 @@ REASONS: list[tuple[str, str, str, str]] = [
     (r"histc", "accepts", "without overflow", "the CPU's range for equal values starts at -1, which uint8 cannot hold"),
     (r"nansum", "rejects", r"tensor\(\[\].*can't be cast", "the CPU does not check dtypes of empty tensors"),
     (r"lerp", "accepts", "Found dtype", "the CPU accepts an out= of another dtype only in some layouts"),
-    (r"\bmode", "values", "NAN", "NaNs break the comparison by which the CPU sorts"),
+    (r"\bmode", "values", "NAN", "NaNs break the comparison that the CPU sorts by"),
     (r"native_batch_norm", "strides", "out=", "the CPU resizes its out= without strides"),
     (
         r"embedding_bag",
