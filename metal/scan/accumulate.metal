@@ -35,38 +35,75 @@ struct Sum {
   static State join(State a, State b) { return add_scaled(a, b, C(1)); }
   static C value(thread const State& s) { return s; }
 };
-// Sums blocks of elements in plain float before adding them to the compensated sum, to shorten the dependency chain.
+// The CPU's double, or float in sequence, holds sums of a few elements near the limit of float that cancel again. A sum of
+// parts keeps them in range at another scale, from the first term or sum beyond kLargeSum on.
+constant float kLargeSum = 0x1p118f, kSumScale = 0x1p-64f;
+inline float unscaled_sum(float sum, float scale) { return scale == 1.0f ? sum : sum / kSumScale; }
+
+// Sums blocks of elements in plain float before they join the compensated sum, to shorten the dependency chain.
 template <>
 struct Sum<float> {
   enum : uint { kBlock = 8 };
   struct State {
     DoubleFloat before;
-    float block;
+    float block, scale;
     friend State shuffle_up(State v, ushort distance) {
-      return {shuffle_up(v.before, distance), shuffle_up(v.block, distance)};
+      return {shuffle_up(v.before, distance), shuffle_up(v.block, distance), shuffle_up(v.scale, distance)};
     }
   };
-  static State identity() { return {{0.0f, 0.0f}, 0.0f}; }
+  static State identity() { return {{0.0f, 0.0f}, 0.0f, 1.0f}; }
+  static State scaled(State s) {
+    return {{s.before.high * kSumScale, s.before.low * kSumScale}, s.block * kSumScale, kSumScale};
+  }
+  static State in_range(State s, float largest) {
+    return fabs(largest) > kLargeSum && s.scale == 1.0f ? scaled(s) : s;
+  }
   static void next(thread State& s, float x, uint i) {
-    s.block += x;
+    s = in_range(s, x);
+    s.block = fma(x, s.scale, s.block);
     if (i % kBlock != kBlock - 1) return;
     add_to(s.before, s.block, 0.0f);
     s.block = 0.0f;
+    s = in_range(s, s.before.high);
   }
   static State join(State a, State b) {
+    if (a.scale > b.scale) a = scaled(a);
+    if (b.scale > a.scale) b = scaled(b);
     add_to(a.before, a.block, 0.0f);
     add_to(a.before, b.before.high, b.before.low);
     a.block = b.block;
-    return a;
+    return in_range(a, a.before.high);
   }
   // The low part of an infinite sum is NaN.
   static float value(thread const State& s) {
     const float low = is_nan(s.before.low) ? 0.0f : s.before.low;
-    return s.before.high + (low + s.block);
+    return unscaled_sum(s.before.high + (low + s.block), s.scale);
   }
 };
 
-// For half types, accumulating in float matches the accuracy of the CPU's sums.
+// For half types, float matches the accuracy of the CPU's sums. Only bfloat has values near the limit of float.
+struct BfloatSum {
+  struct State {
+    float sum, scale;
+    friend State shuffle_up(State v, ushort distance) {
+      return {shuffle_up(v.sum, distance), shuffle_up(v.scale, distance)};
+    }
+  };
+  static State identity() { return {0.0f, 1.0f}; }
+  static State scaled(State s) { return {s.sum * kSumScale, kSumScale}; }
+  static State in_range(State s) { return fabs(s.sum) > kLargeSum && s.scale == 1.0f ? scaled(s) : s; }
+  static void next(thread State& s, float x, uint) {
+    s.sum = fma(x, s.scale, s.sum);
+    s = in_range(s);
+  }
+  static State join(State a, State b) {
+    if (a.scale > b.scale) a = scaled(a);
+    if (b.scale > a.scale) b = scaled(b);
+    a.sum += b.sum;
+    return in_range(a);
+  }
+  static float value(thread const State& s) { return unscaled_sum(s.sum, s.scale); }
+};
 struct FloatSum {
   typedef float State;
   static State identity() { return 0.0f; }
@@ -76,7 +113,7 @@ struct FloatSum {
 };
 template <typename T> struct SumOf { typedef Sum<compute_t<T>> type; };
 template <> struct SumOf<half> { typedef FloatSum type; };
-template <> struct SumOf<bfloat> { typedef FloatSum type; };
+template <> struct SumOf<bfloat> { typedef BfloatSum type; };
 
 template <typename C>
 struct Product {
@@ -86,28 +123,49 @@ struct Product {
   static State join(State a, State b) { return multiply(a, b); }
   static C value(thread const State& s) { return s; }
 };
+// Products of parts may leave the range of float where the running product does not. They are (high + low) * 2^(64 *
+// exponent), with |high| near 1 unless it is 0, infinite or NaN.
+struct WideProduct {
+  DoubleFloat part;
+  int exponent;
+  friend WideProduct shuffle_up(WideProduct v, ushort distance) {
+    return {shuffle_up(v.part, distance), shuffle_up(v.exponent, distance)};
+  }
+};
+inline WideProduct normalized(DoubleFloat v, int exponent) {
+  for (; fabs(v.high) > 0x1p32f && fabs(v.high) <= FLT_MAX; ++exponent) v.high *= 0x1p-64f, v.low *= 0x1p-64f;
+  for (; fabs(v.high) < 0x1p-32f && v.high != 0.0f; --exponent) v.high *= 0x1p64f, v.low *= 0x1p64f;
+  return {v, exponent};
+}
+inline float value_of(float v, int exponent) { return exponent == 0 ? v : ldexp(v, 64 * clamp(exponent, -5, 5)); }
+
 // The low part is only a rounding error, so the pair need not be normalized.
 template <>
 struct Product<float> {
-  typedef DoubleFloat State;
-  static State identity() { return {1.0f, 0.0f}; }
+  typedef WideProduct State;
+  static State identity() { return {{1.0f, 0.0f}, 0}; }
   static void next(thread State& s, float x, uint) {
-    const float product = s.high * x;
-    s.low = fma(s.low, x, fma(s.high, x, -product));
-    s.high = product;
+    const WideProduct y = normalized({x, 0.0f}, 0);
+    const float product = s.part.high * y.part.high;
+    const float low = fma(s.part.low, y.part.high, fma(s.part.high, y.part.high, -product));
+    s = normalized({product, low}, s.exponent + y.exponent);
   }
   static State join(State a, State b) {
-    multiply_by(a, b.high, b.low);
-    return a;
+    multiply_by(a.part, b.part.high, b.part.low);
+    return normalized(a.part, a.exponent + b.exponent);
   }
-  static float value(thread const State& s) { return is_infinite(s.high) ? s.high : s.high + s.low; }
+  static float value(thread const State& s) {
+    return value_of(is_infinite(s.part.high) ? s.part.high : s.part.high + s.part.low, s.exponent);
+  }
 };
 struct FloatProduct {
-  typedef float State;
-  static State identity() { return 1.0f; }
-  static void next(thread State& s, float x, uint) { s *= x; }
-  static State join(State a, State b) { return a * b; }
-  static float value(thread const State& s) { return s; }
+  typedef WideProduct State;  // without the low part
+  static State identity() { return {{1.0f, 0.0f}, 0}; }
+  static void next(thread State& s, float x, uint) { s = join(s, normalized({x, 0.0f}, 0)); }
+  static State join(State a, State b) {
+    return normalized({a.part.high * b.part.high, 0.0f}, a.exponent + b.exponent);
+  }
+  static float value(thread const State& s) { return value_of(s.part.high, s.exponent); }
 };
 template <typename T> struct ProductOf { typedef Product<compute_t<T>> type; };
 template <> struct ProductOf<half> { typedef FloatProduct type; };

@@ -17,3 +17,18 @@ struct Product<float> {
   static State join(State a, State b) { return a * b; }
   static float value(thread const State& s) { return float(s); }
 };
+// Sequential sums and products in float are those of the CPU.
+struct BfloatSum {
+  typedef float State;
+  static State identity() { return 0.0f; }
+  static void next(thread State& s, float x, uint) { s += x; }
+  static State join(State a, State b) { return a + b; }
+  static float value(thread const State& s) { return s; }
+};
+struct FloatProduct {
+  typedef float State;
+  static State identity() { return 1.0f; }
+  static void next(thread State& s, float x, uint) { s *= x; }
+  static State join(State a, State b) { return a * b; }
+  static float value(thread const State& s) { return s; }
+};
