@@ -22,6 +22,8 @@ IDENTIFIERS = {
     # Rows and reductions
     r"NoExtra": "NoAux", r"ExpBelow": "ExpSubMax", r"Itself": "Identity", r"kAhead": "kUnroll",
     r"lane_above": "shuffle_down", r"exp_sum": "online_softmax", r"TableLine": "a plain loop",
+    r"PackLoop": "VecLoop", r"(?:load|store)_packs?": "load_vec", r"MPSX_(?:GROUP_)?PACKS": "MPSX_VEC_LOOPS",
+    r"kHeld(?:Bytes|Values)|elements_held": "kRegisterBytes", r"kMost[A-Z]\w*|kLeast[A-Z]\w*": "kMax…, kMin…",
     # Runtime
     r"(?<!\")adopts_memory": "uses_process_memory", r"cuda_trouble": "cuda_unavailable_reason",
     r"threads_to_fill": "target_resident_threads", r"exit_order": "shutdown", r"mps_name|other_name": "mps_alias",

@@ -32,7 +32,7 @@ struct norm_p {
   }
 };
 struct norm_inf {
-  static float whole(float most, float) { return most; }
+  static float whole(float largest, float) { return largest; }
   static float factor(float weight, float) { return weight; }
   static float slope(float d, float distance, float) {
     return fabs(d) == distance ? norm_1::slope(d, distance, 0.0f) : 0.0f;
@@ -49,9 +49,9 @@ inline float sum_of(device const float* a, device const float* b, uint n, float 
 }
 template <>
 inline float sum_of<norm_inf>(device const float* a, device const float* b, uint n, float) {
-  float most = 0.0f;
-  for (uint i = 0; i < n; ++i) most = propagating_max(most, fabs(a[i] - b[i]));
-  return most;
+  float largest = 0.0f;
+  for (uint i = 0; i < n; ++i) largest = propagating_max(largest, fabs(a[i] - b[i]));
+  return largest;
 }
 
 // gid = (other point, point, batch).

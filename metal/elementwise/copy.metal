@@ -5,7 +5,7 @@
 #include "lib/index.h"
 #include "lib/collective.h"
 #include "lib/instantiate.h"
-#include "lib/pack.h"
+#include "lib/vec.h"
 
 // Casts like PyTorch: nonzero numbers become true, and float converts to narrow integers through int.
 template <typename R, typename C>
@@ -30,44 +30,44 @@ struct convert<short, float> {
 };
 
 template <uint N, typename T, typename R>
-inline void cast(PackLoop<N, true> d, device R* out, long to, device const T* x, long from) {
+inline void cast(VecLoop<N, true> d, device R* out, long to, device const T* x, long from) {
   typedef compute_t<T> C;
   for (; d.more(); d.next()) {
-    const Packs<T, N> v = load_packs(d, x, from);
-    Packs<R, N> y;
+    const VecBatch<T, N> v = load_vecs(d, x, from);
+    VecBatch<R, N> y;
     MPSX_UNROLL for (uint i = 0; i < y.count; ++i) y.at[i] = convert<R, C>::from(C(v.at[i]));
-    store_packs(d, out, to, y);
+    store_vecs(d, out, to, y);
   }
 }
 template <typename T, typename R>
 kernel void cast_dense(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
-                       constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
+                       constant StridedParams& p [[buffer(2)]], MPSX_GRID_PARAMETERS) {
   device R* to = out + row_offset(p, 0, gid);
   device const T* from = x + row_offset(p, 1, gid);
-  MPSX_PACKS(T, R, p.size[0], cast, to, 1, from, 1);
+  MPSX_VEC_LOOPS(T, R, p.size[0], cast, to, 1, from, 1);
 }
 template <typename T, typename R>
 kernel void cast_strided(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
-                         constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
-  cast(MPSX_SINGLE_ELEMENTS, out + row_offset(p, 0, gid), p.stride[0][0], x + row_offset(p, 1, gid), p.stride[1][0]);
+                         constant StridedParams& p [[buffer(2)]], MPSX_GRID_PARAMETERS) {
+  cast(MPSX_SCALAR_LOOP, out + row_offset(p, 0, gid), p.stride[0][0], x + row_offset(p, 1, gid), p.stride[1][0]);
 }
 
 template <uint N, typename T>
-inline void copy(PackLoop<N, true> d, device T* out, long to, device const T* x, long from) {
-  for (; d.more(); d.next()) store_packs(d, out, to, load_packs(d, x, from));
+inline void copy(VecLoop<N, true> d, device T* out, long to, device const T* x, long from) {
+  for (; d.more(); d.next()) store_vecs(d, out, to, load_vecs(d, x, from));
 }
 // S: the input's stride along x: 1, or 0 if it is broadcast. The output's stride is 1.
 template <typename T, uint S>
 kernel void copy_rows(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
-                      constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
+                      constant StridedParams& p [[buffer(2)]], MPSX_GRID_PARAMETERS) {
   device T* to = out + row_offset(p, 0, gid);
   device const T* from = x + row_offset(p, 1, gid);
-  MPSX_PACKS(T, T, p.size[0], copy, to, 1, from, S);
+  MPSX_VEC_LOOPS(T, T, p.size[0], copy, to, 1, from, S);
 }
 template <typename T>
 kernel void copy_strided(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
-                         constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
-  copy(MPSX_SINGLE_ELEMENTS, out + row_offset(p, 0, gid), p.stride[0][0], x + row_offset(p, 1, gid), p.stride[1][0]);
+                         constant StridedParams& p [[buffer(2)]], MPSX_GRID_PARAMETERS) {
+  copy(MPSX_SCALAR_LOOP, out + row_offset(p, 0, gid), p.stride[0][0], x + row_offset(p, 1, gid), p.stride[1][0]);
 }
 
 // Transposing copy: the output is contiguous along x, the input along y. A threadgroup moves a square tile through

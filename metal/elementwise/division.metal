@@ -7,7 +7,7 @@ struct floor_divide_op {
   template <typename C>
   static C apply(C a, C b, Scalars<C>) { return floor_quotient(a, b); }
   // Python's floor division, computed from the exact remainder: floor_divide(a, b) * b + remainder(a, b) == a.
-  static float of_rest(float a, float b, float r) {
+  static float from_remainder(float a, float b, float r) {
     float d = (a - r) / b;
     d = r != 0.0f && (b < 0.0f) != (r < 0.0f) ? d - 1.0f : d;
     const float f = floor(d);
@@ -16,7 +16,9 @@ struct floor_divide_op {
   }
 };
 template <>
-inline float floor_divide_op::apply<float>(float a, float b, Scalars<float>) { return of_rest(a, b, fmod(a, b)); }
+inline float floor_divide_op::apply<float>(float a, float b, Scalars<float>) {
+  return from_remainder(a, b, fmod(a, b));
+}
 
 struct div_trunc_op {
   template <typename C>
@@ -34,11 +36,11 @@ inline float fmod_op::apply<float>(float a, float b, Scalars<float>) { return fm
 
 struct remainder_op {
   template <typename C>
-  static C apply(C a, C b, Scalars<C>) { return floor_rest(a, b); }
-  static float of_rest(float b, float r) { return r != 0.0f && (b < 0.0f) != (r < 0.0f) ? r + b : r; }
+  static C apply(C a, C b, Scalars<C>) { return floor_remainder(a, b); }
+  static float from_remainder(float b, float r) { return r != 0.0f && (b < 0.0f) != (r < 0.0f) ? r + b : r; }
 };
 template <>
-inline float remainder_op::apply<float>(float a, float b, Scalars<float>) { return of_rest(b, fmod(a, b)); }
+inline float remainder_op::apply<float>(float a, float b, Scalars<float>) { return from_remainder(b, fmod(a, b)); }
 
 // Integer powers by repeated squaring, with wraparound. A negative exponent yields 0, or +-1 for bases of +-1.
 struct pow_op {

@@ -2,24 +2,24 @@
 #include "elementwise/params.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"
-#include "lib/pack.h"
+#include "lib/vec.h"
 
 template <uint N, typename T>
-inline void fill(PackLoop<N, true> d, device T* out, long to, T value) {
-  Packs<T, N> y;
+inline void fill(VecLoop<N, true> d, device T* out, long to, T value) {
+  VecBatch<T, N> y;
   MPSX_UNROLL for (uint i = 0; i < y.count; ++i) y.at[i] = value;
-  for (; d.more(); d.next()) store_packs(d, out, to, y);
+  for (; d.more(); d.next()) store_vecs(d, out, to, y);
 }
 template <typename T>
 kernel void fill_dense(device T* out [[buffer(0)]], constant T& value [[buffer(1)]],
-                       constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
+                       constant StridedParams& p [[buffer(2)]], MPSX_GRID_PARAMETERS) {
   device T* to = out + row_offset(p, 0, gid);
-  MPSX_PACKS(T, T, p.size[0], fill, to, 1, T(value));
+  MPSX_VEC_LOOPS(T, T, p.size[0], fill, to, 1, T(value));
 }
 template <typename T>
 kernel void fill_strided(device T* out [[buffer(0)]], constant T& value [[buffer(1)]],
-                         constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
-  fill(MPSX_SINGLE_ELEMENTS, out + row_offset(p, 0, gid), p.stride[0][0], T(value));
+                         constant StridedParams& p [[buffer(2)]], MPSX_GRID_PARAMETERS) {
+  fill(MPSX_SCALAR_LOOP, out + row_offset(p, 0, gid), p.stride[0][0], T(value));
 }
 #define FILL(T, TAG)                                \
   MPSX_KERNEL("fill_dense_" #TAG, fill_dense<T>)    \

@@ -33,7 +33,7 @@ inline C floor_quotient(C a, C b) {
   return r != C(0) && (r < C(0)) != (b < C(0)) ? C(q - C(1)) : q;
 }
 template <typename C>
-inline C floor_rest(C a, C b) {
+inline C floor_remainder(C a, C b) {
   const C r = rest(a, b);
   return r != C(0) && (r < C(0)) != (b < C(0)) ? C(r + b) : r;
 }

@@ -13,7 +13,7 @@
 #include "elementwise/scalars.h"
 #include "lib/instantiate.h"
 #include "lib/index.h"
-#include "lib/pack.h"
+#include "lib/vec.h"
 
 // A float that the element type represents exactly. Converting it to bfloat takes its upper half.
 struct Exact {
@@ -40,100 +40,100 @@ template <typename C>
 inline C operand(bool inlined, C number, C loaded) { return inlined ? number : loaded; }
 
 template <typename Op, uint N, typename T, typename R>
-inline void unary(PackLoop<N, true> d, device R* out, long to, device const T* x, long from, constant ScalarParams& s) {
+inline void unary(VecLoop<N, true> d, device R* out, long to, device const T* x, long from, constant ScalarParams& s) {
   typedef compute_t<T> C;
   const Scalars<C> scalar = scalars<C>(s);
   for (; d.more(); d.next()) {
-    const Packs<T, N> v = load_packs(d, x, from);
-    Packs<R, N> y;
+    const VecBatch<T, N> v = load_vecs(d, x, from);
+    VecBatch<R, N> y;
     MPSX_UNROLL for (uint i = 0; i < y.count; ++i) y.at[i] = to_element<R>(Op::template apply<C>(C(v.at[i]), scalar));
-    store_packs(d, out, to, y);
+    store_vecs(d, out, to, y);
   }
 }
 template <typename T, typename R, typename Op>
 kernel void unary_dense(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
                         constant StridedParams& p [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],
-                        MPSX_PACK_PARAMETERS) {
+                        MPSX_GRID_PARAMETERS) {
   device R* to = out + row_offset(p, 0, gid);
   device const T* from = x + row_offset(p, 1, gid);
-  MPSX_PACKS(T, R, p.size[0], unary<Op>, to, 1, from, 1, s);
+  MPSX_VEC_LOOPS(T, R, p.size[0], unary<Op>, to, 1, from, 1, s);
 }
 template <typename T, typename R, typename Op>
 kernel void unary_strided(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
                           constant StridedParams& p [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],
-                          MPSX_PACK_PARAMETERS) {
-  unary<Op>(MPSX_SINGLE_ELEMENTS, out + row_offset(p, 0, gid), p.stride[0][0], x + row_offset(p, 1, gid),
+                          MPSX_GRID_PARAMETERS) {
+  unary<Op>(MPSX_SCALAR_LOOP, out + row_offset(p, 0, gid), p.stride[0][0], x + row_offset(p, 1, gid),
             p.stride[1][0], s);
 }
 
 template <typename Op, uint N, typename T, typename R>
-inline void binary(PackLoop<N, true> d, device R* out, long to, device const T* a, long from_a, device const T* b,
+inline void binary(VecLoop<N, true> d, device R* out, long to, device const T* a, long from_a, device const T* b,
                    long from_b, constant ScalarParams& s, uint inlined) {
   typedef compute_t<T> C;
   const Scalars<C> scalar = scalars<C>(s);
   for (; d.more(); d.next()) {
-    const Packs<T, N> ma = load_packs(d, a, from_a), mb = load_packs(d, b, from_b);
-    Packs<R, N> y;
+    const VecBatch<T, N> ma = load_vecs(d, a, from_a), mb = load_vecs(d, b, from_b);
+    VecBatch<R, N> y;
     MPSX_UNROLL for (uint i = 0; i < y.count; ++i) {
       const C va = operand(inlined & 2, scalar.c, C(ma.at[i])), vb = operand(inlined & 4, scalar.c, C(mb.at[i]));
       y.at[i] = to_element<R>(Op::template apply<C>(va, vb, scalar));
     }
-    store_packs(d, out, to, y);
+    store_vecs(d, out, to, y);
   }
 }
 // SA, SB: the inputs' strides along x, 0 or 1. They differ only if both inputs are in memory.
 template <typename T, typename R, typename Op, uint SA, uint SB>
 kernel void binary_rows(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
                         device const T* b [[buffer(2)]], constant StridedParams& p [[buffer(3)]],
-                        constant ScalarParams& s [[buffer(4)]], MPSX_PACK_PARAMETERS) {
+                        constant ScalarParams& s [[buffer(4)]], MPSX_GRID_PARAMETERS) {
   device R* to = out + row_offset(p, 0, gid);
   device const T* from_a = a + row_offset(p, 1, gid);
   device const T* from_b = b + row_offset(p, 2, gid);
-  MPSX_PACKS(T, R, p.size[0], binary<Op>, to, 1, from_a, SA, from_b, SB, s, SA == SB ? s.inlined : 0);
+  MPSX_VEC_LOOPS(T, R, p.size[0], binary<Op>, to, 1, from_a, SA, from_b, SB, s, SA == SB ? s.inlined : 0);
 }
 template <typename T, typename R, typename Op>
 kernel void binary_strided(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
                            device const T* b [[buffer(2)]], constant StridedParams& p [[buffer(3)]],
-                           constant ScalarParams& s [[buffer(4)]], MPSX_PACK_PARAMETERS) {
-  binary<Op>(MPSX_SINGLE_ELEMENTS, out + row_offset(p, 0, gid), p.stride[0][0], a + row_offset(p, 1, gid),
+                           constant ScalarParams& s [[buffer(4)]], MPSX_GRID_PARAMETERS) {
+  binary<Op>(MPSX_SCALAR_LOOP, out + row_offset(p, 0, gid), p.stride[0][0], a + row_offset(p, 1, gid),
              p.stride[1][0], b + row_offset(p, 2, gid), p.stride[2][0], s, s.inlined);
 }
 
 // Three operands. The first may have its own type (where's condition).
 template <typename Op, uint N, typename A, typename T>
-inline void ternary(PackLoop<N, true> d, device T* out, long to, device const A* a, long from_a, device const T* b,
+inline void ternary(VecLoop<N, true> d, device T* out, long to, device const A* a, long from_a, device const T* b,
                     long from_b, device const T* c, long from_c, constant ScalarParams& s) {
   typedef compute_t<T> C;
   typedef compute_t<A> CA;
   const Scalars<C> scalar = scalars<C>(s);
   for (; d.more(); d.next()) {
-    const Packs<A, N> va = load_packs(d, a, from_a);
-    const Packs<T, N> mb = load_packs(d, b, from_b), mc = load_packs(d, c, from_c);
-    Packs<T, N> y;
+    const VecBatch<A, N> va = load_vecs(d, a, from_a);
+    const VecBatch<T, N> mb = load_vecs(d, b, from_b), mc = load_vecs(d, c, from_c);
+    VecBatch<T, N> y;
     MPSX_UNROLL for (uint i = 0; i < y.count; ++i) {
       const C vb = operand(s.inlined & 4, scalar.c, C(mb.at[i])), vc = operand(s.inlined & 8, scalar.c, C(mc.at[i]));
       y.at[i] = T(Op::template apply<CA, C>(CA(va.at[i]), vb, vc, scalar));
     }
-    store_packs(d, out, to, y);
+    store_vecs(d, out, to, y);
   }
 }
 template <typename A, typename T, typename Op>
 kernel void ternary_dense(device T* out [[buffer(0)]], device const A* a [[buffer(1)]],
                           device const T* b [[buffer(2)]], device const T* c [[buffer(3)]],
                           constant StridedParams& p [[buffer(4)]], constant ScalarParams& s [[buffer(5)]],
-                          MPSX_PACK_PARAMETERS) {
+                          MPSX_GRID_PARAMETERS) {
   device T* to = out + row_offset(p, 0, gid);
   device const A* from_a = a + row_offset(p, 1, gid);
   device const T* from_b = b + row_offset(p, 2, gid);
   device const T* from_c = c + row_offset(p, 3, gid);
-  MPSX_PACKS(A, T, p.size[0], ternary<Op>, to, 1, from_a, 1, from_b, p.stride[2][0], from_c, p.stride[3][0], s);
+  MPSX_VEC_LOOPS(A, T, p.size[0], ternary<Op>, to, 1, from_a, 1, from_b, p.stride[2][0], from_c, p.stride[3][0], s);
 }
 template <typename A, typename T, typename Op>
 kernel void ternary_strided(device T* out [[buffer(0)]], device const A* a [[buffer(1)]],
                             device const T* b [[buffer(2)]], device const T* c [[buffer(3)]],
                             constant StridedParams& p [[buffer(4)]], constant ScalarParams& s [[buffer(5)]],
-                            MPSX_PACK_PARAMETERS) {
-  ternary<Op>(MPSX_SINGLE_ELEMENTS, out + row_offset(p, 0, gid), p.stride[0][0], a + row_offset(p, 1, gid),
+                            MPSX_GRID_PARAMETERS) {
+  ternary<Op>(MPSX_SCALAR_LOOP, out + row_offset(p, 0, gid), p.stride[0][0], a + row_offset(p, 1, gid),
               p.stride[1][0], b + row_offset(p, 2, gid), p.stride[2][0], c + row_offset(p, 3, gid), p.stride[3][0], s);
 }
 

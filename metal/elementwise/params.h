@@ -10,7 +10,7 @@ constexpr uint32_t transpose_side(uint32_t bytes) { return bytes < 4 ? 4 * kTran
 struct StridedParams {
   uint32_t size[4];
   int64_t stride[4][4];
-  uint32_t packed, unused;  // packed: the rows of a dense kernel are aligned to vectors (lib/pack.h)
+  uint32_t vectorized, unused;  // vectorized: the rows of a dense kernel are aligned to vectors (lib/vec.h)
 };
 
 // An operator's scalar arguments in both representations. A kernel reads the one for its compute type.

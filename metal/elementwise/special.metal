@@ -60,19 +60,19 @@ inline long least_multiple(long a, long b) {
 }
 
 // Whether frexp(x) is defined. Metal leaves it undefined for infinities.
-inline bool has_parts(float x) { return !is_nan(x) && !is_infinite(x); }
+inline bool is_finite_float(float x) { return !is_nan(x) && !is_infinite(x); }
 struct frexp_op {
   template <typename C>
   static C apply(C x, Scalars<C>) {
     int exponent = 0;
-    return has_parts(x) ? frexp(x, exponent) : x;
+    return is_finite_float(x) ? frexp(x, exponent) : x;
   }
 };
 struct frexp_exponent_op {
   template <typename C>
   static int apply(C x, Scalars<C>) {
     int exponent = 0;
-    frexp(has_parts(x) ? x : 0.0f, exponent);
+    frexp(is_finite_float(x) ? x : 0.0f, exponent);
     return exponent;
   }
 };

@@ -75,7 +75,7 @@ constant float kZeta[] = {
 
 // The Hurwitz zeta function: the sum over k of (q + k)^-x.
 inline float hurwitz_zeta(float x, float q) {
-  constexpr float kLeast = 1e-9f;  // a relative term below float precision
+  constexpr float kMinTerm = 1e-9f;  // a relative term below float precision
   if (x == 1.0f) return INFINITY;
   if (!(x > 1.0f)) return NAN;
   if (q <= 0.0f) {
@@ -92,7 +92,7 @@ inline float hurwitz_zeta(float x, float q) {
     if (is_infinite(next)) return next;  // near a pole
     lost += fabs(sum) >= fabs(b) ? (sum - next) + b : (b - next) + sum;
     sum = next;
-    if (fabs(b) <= kLeast * fabs(sum)) return sum + lost;
+    if (fabs(b) <= kMinTerm * fabs(sum)) return sum + lost;
   }
   sum += lost + b * a / (x - 1.0f) - 0.5f * b;
   float factor = 1.0f, k = 0.0f;
@@ -102,7 +102,7 @@ inline float hurwitz_zeta(float x, float q) {
     b /= w;
     const float term = factor * b / kZeta[i];
     sum += term;
-    if (fabs(term) <= kLeast * fabs(sum)) return sum;
+    if (fabs(term) <= kMinTerm * fabs(sum)) return sum;
     k += 1.0f;
     factor *= x + k;
     b /= w;

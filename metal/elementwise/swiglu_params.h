@@ -7,5 +7,5 @@
 struct SwigluParams {
   uint32_t size[4];
   int64_t stride[5][4];
-  uint32_t packed, unused;  // as in StridedParams
+  uint32_t vectorized, unused;  // as in StridedParams
 };

@@ -10,40 +10,42 @@ inline void count_one(threadgroup atomic_uint* bin) { atomic_fetch_add_explicit(
 // bins fit in threadgroup memory, a threadgroup counts there and then adds its counts atomically.
 template <typename BinOf>
 inline void count_bins(device atomic_uint* bins, uint bin_count, uint begin, uint end, BinOf bin_of,
-                       threadgroup atomic_uint* own, GroupThread g) {
+                       threadgroup atomic_uint* local_bins, GroupThread g) {
   const bool fits = bin_count <= kGroupBins;
-  for (uint b = g.index; fits && b < bin_count; b += g.count) atomic_store_explicit(own + b, 0u, memory_order_relaxed);
+  for (uint b = g.index; fits && b < bin_count; b += g.count)
+    atomic_store_explicit(local_bins + b, 0u, memory_order_relaxed);
   tg_barrier();
   for (uint i = begin + g.index; i < end; i += g.count) {
     const ulong bin = bin_of.at(i);
     if (bin >= bin_count) continue;
     if (fits)
-      count_one(own + bin);
+      count_one(local_bins + bin);
     else
       atomic_fetch_add_explicit(bins + bin, 1u, memory_order_relaxed);
   }
   tg_barrier();
   for (uint b = g.index; fits && b < bin_count; b += g.count) {
-    const uint n = atomic_load_explicit(own + b, memory_order_relaxed);
+    const uint n = atomic_load_explicit(local_bins + b, memory_order_relaxed);
     if (n > 0) atomic_fetch_add_explicit(bins + b, n, memory_order_relaxed);
   }
 }
 
-struct OfNumber {
+struct BincountBin {
   device const long* numbers;
   ulong at(uint i) const { return ulong(numbers[i]); }
 };
 kernel void bincount(device atomic_uint* bins [[buffer(0)]], device const long* numbers [[buffer(1)]],
                      constant HistogramParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup atomic_uint own[kGroupBins];
+  threadgroup atomic_uint local_bins[kGroupBins];
   const uint begin = g.group.x * kHistogramChunk;
-  count_bins(bins, p.bins, begin, begin + min(uint(kHistogramChunk), p.count - begin), OfNumber{numbers}, own, g);
+  count_bins(bins, p.bins, begin, begin + min(uint(kHistogramChunk), p.count - begin), BincountBin{numbers}, local_bins,
+             g);
 }
 
 // Bins are equal parts of [low, high]. Values outside and NaN have no bin.
 template <typename T>
-struct OfPart {
+struct HistcBin {
   device const T* in;
   float low, high;
   uint parts;
@@ -57,10 +59,10 @@ template <typename T>
 kernel void histc(device atomic_uint* bins [[buffer(0)]], device const T* in [[buffer(1)]],
                   constant HistogramParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup atomic_uint own[kGroupBins];
+  threadgroup atomic_uint local_bins[kGroupBins];
   const uint begin = g.group.x * kHistogramChunk;
-  const OfPart<T> part = {in, p.low, p.high, p.bins};
-  count_bins(bins, p.bins, begin, begin + min(uint(kHistogramChunk), p.count - begin), part, own, g);
+  const HistcBin<T> part = {in, p.low, p.high, p.bins};
+  count_bins(bins, p.bins, begin, begin + min(uint(kHistogramChunk), p.count - begin), part, local_bins, g);
 }
 #define HISTC(T, TAG, ...) MPSX_KERNEL("histc_" #TAG, histc<T>)
 MPSX_FOR_FLOAT(HISTC, )

@@ -2,46 +2,46 @@
 #include "index/params.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"
-#include "lib/pack.h"
+#include "lib/vec.h"
 
 // Reverses rows: the output is contiguous along x, and the input has stride -1.
 template <uint N, typename T>
-inline void turn_around(PackLoop<N, true> d, device T* out, device const T* in) {
+inline void reverse_vecs(VecLoop<N, true> d, device T* out, device const T* in) {
   for (; d.more(); d.next()) {
-    Packs<T, N> v;
+    VecBatch<T, N> v;
     MPSX_UNROLL for (uint k = 0; k < batch<N>; ++k) {
-      const Pack<T, N> raw = load_pack<N>(in - (long(d.pack_offset(k)) + N - 1));
+      const Vec<T, N> raw = load_vec<N>(in - (long(d.vec_offset(k)) + N - 1));
       MPSX_UNROLL for (uint j = 0; j < N; ++j) v.at[k * N + j] = raw.v[N - 1 - j];
     }
-    store_packs(d, out, 1, v);
+    store_vecs(d, out, 1, v);
   }
 }
 template <typename T>
 kernel void flip_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
-                      constant FlipParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
+                      constant FlipParams& p [[buffer(2)]], MPSX_GRID_PARAMETERS) {
   device T* to = out + row_offset(p, 0, gid);
   device const T* from = in + row_offset(p, 1, gid);
-  MPSX_PACKS(T, T, p.size[0], turn_around, to, from);
+  MPSX_VEC_LOOPS(T, T, p.size[0], reverse_vecs, to, from);
 }
 
 // tril and triu: gid = (columns, row, matrix). Both tensors are dense. triu zeroes the columns before `edge`. tril
 // zeroes `edge` and the columns after it.
 template <uint N, typename T>
-inline void keep_triangle(PackLoop<N, true> d, device T* out, device const T* in, uint edge, bool upper) {
+inline void keep_triangle(VecLoop<N, true> d, device T* out, device const T* in, uint edge, bool upper) {
   for (; d.more(); d.next()) {
-    Packs<T, N> v = load_packs(d, in, 1);
+    VecBatch<T, N> v = load_vecs(d, in, 1);
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = (d.position(i) < edge) == upper ? T(0) : v.at[i];
-    store_packs(d, out, 1, v);
+    store_vecs(d, out, 1, v);
   }
 }
 template <typename T>
 kernel void triangle(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
-                     constant TriangleParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
+                     constant TriangleParams& p [[buffer(2)]], MPSX_GRID_PARAMETERS) {
   const ulong row = (ulong(gid.z) * p.rows + gid.y) * p.columns;
   const bool upper = p.upper != 0;
   // The first column that tril zeroes, or the first that triu keeps.
   const uint edge = uint(clamp(long(gid.y) + p.diagonal + (upper ? 0 : 1), 0L, long(p.columns)));
-  MPSX_PACKS(T, T, p.columns, keep_triangle, out + row, in + row, edge, upper);
+  MPSX_VEC_LOOPS(T, T, p.columns, keep_triangle, out + row, in + row, edge, upper);
 }
 
 #define MOVE(T, TAG)                             \

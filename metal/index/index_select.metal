@@ -3,12 +3,12 @@
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
-#include "lib/pack.h"
+#include "lib/vec.h"
 
 template <uint N, typename T>
-inline void copy(PackLoop<N, false> d, device T* to, device const T* from) {
+inline void copy(VecLoop<N, false> d, device T* to, device const T* from) {
   MPSX_VECTORIZE
-  for (; d.more(); d.next()) store_packs(d, to, 1, load_packs(d, from, 1));
+  for (; d.more(); d.next()) store_vecs(d, to, 1, load_vecs(d, from, 1));
 }
 
 // Each threadgroup copies up to p.together rows. group = (block of rows, outer).
@@ -18,15 +18,15 @@ kernel void index_rows(device T* out [[buffer(0)]], device const T* in [[buffer(
                        device ErrorRecord* errors [[buffer(4)]], uint3 group [[threadgroup_position_in_grid]],
                        uint thread_index [[thread_index_in_threadgroup]],
                        uint3 threads [[threads_per_threadgroup]]) {
-  const uint tpt = max(threads.x / p.together, 1u), parts = threads.x / tpt;
+  const uint tpt = max(threads.x / p.rows_per_group, 1u), parts = threads.x / tpt;
   const uint part = thread_index / tpt, tid = thread_index - part * tpt;
-  const uint end = min((group.x + 1) * p.together, p.count);
-  for (uint row = group.x * p.together + part; row < end && part < parts; row += parts) {
+  const uint end = min((group.x + 1) * p.rows_per_group, p.count);
+  for (uint row = group.x * p.rows_per_group + part; row < end && part < parts; row += parts) {
     const long k = checked_index(index[row], p.size, p.negative != 0, p.dimension, errors);
     if (k < 0) continue;
     device const T* from = in + (long(group.y) * p.outer + k * p.pitch);
     device T* to = out + (ulong(group.y) * p.count + row) * p.row;
-    MPSX_GROUP_PACKS(T, p.row, copy, to, from);
+    MPSX_GROUP_VEC_LOOPS(T, p.row, copy, to, from);
   }
 }
 

@@ -11,8 +11,8 @@ struct RowsParams {
   uint32_t row;
   uint32_t dimension;  // reported in errors
   uint32_t negative;  // whether negative indices count from the end
-  uint32_t packed;  // whether rows are aligned to vectors (lib/pack.h)
-  uint32_t together;  // adjacent rows that a threadgroup copies
+  uint32_t vectorized;  // whether rows are aligned to vectors (lib/vec.h)
+  uint32_t rows_per_group;  // adjacent rows that a threadgroup copies
 };
 
 // Index checks. Each thread checks kChecked elements.
@@ -47,13 +47,13 @@ struct IndexParams {
 struct FlipParams {
   uint32_t size[4];
   int64_t stride[2][4];
-  uint32_t packed, unused;  // packed: output rows start at 16-byte boundaries, and input rows end at them
+  uint32_t vectorized, unused;  // vectorized: output rows start at 16-byte boundaries, and input rows end at them
 };
 
 // Rows along the indexed dimension. One thread processes a row in order, and a threadgroup owns kScatterLines
 // adjacent rows. Operands: self, index, source. For row sums, a threadgroup owns kScatterSums elements, and a lane
 // loads kScatterAhead elements before it adds the first.
-enum : uint32_t { kScatterLines = 256, kScatterSums = 4096, kScatterAhead = 8 };
+enum : uint32_t { kScatterRows = 256, kScatterSums = 4096, kScatterUnroll = 8 };
 struct ScatterParams {
   uint32_t size[4];  // sizes of the other dimensions, innermost first; size[3] is 1
   int64_t stride[3][4];
@@ -61,7 +61,7 @@ struct ScatterParams {
   int64_t dim_size;  // size of self's indexed dimension
   uint32_t count;  // length of the index along that dimension
   uint32_t negative;
-  uint32_t together;  // rows per threadgroup
+  uint32_t rows_per_group;  // rows per threadgroup
 };
 
 // Sums rows with equal keys, or keeps the last row of each key.
@@ -72,8 +72,8 @@ struct SegmentParams {
   uint32_t count, row;
   uint32_t by_frequency;  // divide by the number of rows
   uint32_t add;  // add to the output instead of overwriting it
-  uint32_t packed;  // whether rows are aligned to vectors (lib/pack.h)
-  uint32_t together;  // adjacent entries of the sorted order per threadgroup
+  uint32_t vectorized;  // whether rows are aligned to vectors (lib/vec.h)
+  uint32_t rows_per_group;  // adjacent positions of the sorted order per threadgroup
 };
 
 struct NonzeroParams {
@@ -92,7 +92,7 @@ struct UniqueParams {
 struct TriangleParams {
   int64_t diagonal;
   uint32_t rows, columns, upper;
-  uint32_t packed;  // whether rows are aligned to vectors (lib/pack.h)
+  uint32_t vectorized;  // whether rows are aligned to vectors (lib/vec.h)
 };
 
 // A threadgroup counts kHistogramChunk elements, in threadgroup memory if there are at most kGroupBins bins. histc

@@ -62,7 +62,7 @@ kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buf
                     device const T* source [[buffer(2)]], constant ScatterParams& p [[buffer(3)]],
                     uint3 group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                     uint3 threads [[threads_per_threadgroup]]) {
-  const uint begin = group.x * p.together, end = min(begin + p.together, p.size[0]);
+  const uint begin = group.x * p.rows_per_group, end = min(begin + p.rows_per_group, p.size[0]);
   scatter_lines<Op, VALUE>(self + row_offset(p, 0, group), index + row_offset(p, 1, group),
                            VALUE ? source : source + row_offset(p, 2, group), p, begin, end, tid, threads.x);
 }
@@ -95,27 +95,27 @@ kernel void scatter_add_rows(device T* self [[buffer(0)]], device const long* in
   const uint parts = min(max(g.count / g.width, 1u), kScatterSums / size), bits = 32 - clz(size - 1);
   if (part >= parts) return;
   threadgroup float* row = sums + part * size;
-  const uint begin = g.group.x * p.together, end = min(begin + p.together, p.size[0]);
+  const uint begin = g.group.x * p.rows_per_group, end = min(begin + p.rows_per_group, p.size[0]);
   for (uint x = begin + part; x < end; x += parts) {
     device T* to = self + (row_offset(p, 0, g.group) + long(x) * p.stride[0][0]);
     device const long* at = index + (row_offset(p, 1, g.group) + long(x) * p.stride[1][0]);
     device const T* from = source + (row_offset(p, 2, g.group) + long(x) * p.stride[2][0]);
-    for (uint first = 0; first < size; first += min(kScatterAhead * lanes, size - first)) {
-      T values[kScatterAhead];
-      MPSX_UNROLL for (uint j = 0; j < kScatterAhead; ++j) values[j] = to[min(first + j * lanes + g.lane, size - 1)];
-      MPSX_UNROLL for (uint j = 0; j < kScatterAhead; ++j)
+    for (uint first = 0; first < size; first += min(kScatterUnroll * lanes, size - first)) {
+      T values[kScatterUnroll];
+      MPSX_UNROLL for (uint j = 0; j < kScatterUnroll; ++j) values[j] = to[min(first + j * lanes + g.lane, size - 1)];
+      MPSX_UNROLL for (uint j = 0; j < kScatterUnroll; ++j)
         if (first + j * lanes + g.lane < size) row[first + j * lanes + g.lane] = float(values[j]);
     }
     sg_barrier();
-    for (uint first = 0; first < p.count; first += min(kScatterAhead * lanes, p.count - first)) {
-      long indices[kScatterAhead];
-      T values[kScatterAhead];
-      MPSX_UNROLL for (uint j = 0; j < kScatterAhead; ++j) {
+    for (uint first = 0; first < p.count; first += min(kScatterUnroll * lanes, p.count - first)) {
+      long indices[kScatterUnroll];
+      T values[kScatterUnroll];
+      MPSX_UNROLL for (uint j = 0; j < kScatterUnroll; ++j) {
         const uint k = min(first + j * lanes + g.lane, p.count - 1);
         indices[j] = at[k];
         values[j] = from[long(k) * p.step[2]];
       }
-      MPSX_UNROLL for (uint j = 0; j < kScatterAhead; ++j)
+      MPSX_UNROLL for (uint j = 0; j < kScatterUnroll; ++j)
           add_in_order(row, uint(known_index(indices[j], size, p.negative != 0)), float(values[j]),
                        first + j * lanes + g.lane < p.count, bits, g.lane);
     }

@@ -1,7 +1,7 @@
 // Sums rows by key, in order. The rows are sorted by key, and the threads at a key's first row compute the sum.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
-#include "lib/pack.h"
+#include "lib/vec.h"
 #include "index/params.h"
 #include "lib/arithmetic.h"
 
@@ -11,23 +11,23 @@ inline float share(float sum, uint count) { return sum / float(count); }
 
 // Adjacent columns per thread.
 template <typename T>
-constexpr constant uint sum_pack = 16 / sizeof(T);
+constexpr constant uint sum_vec_size = 16 / sizeof(T);
 
 // Sums N adjacent columns over rows [first, end) of the sorted order.
 template <uint N, typename T>
 inline void sum_columns(device T* to, device const T* block, device const long* rows, uint first, uint end,
                         constant SegmentParams& p) {
   typedef compute_t<T> C;
-  Pack<T, N> v;
+  Vec<T, N> v;
   C sum[N];
-  if (p.add) v = load_pack<N>(to);
+  if (p.add) v = load_vec<N>(to);
   MPSX_UNROLL for (uint j = 0; j < N; ++j) sum[j] = p.add ? C(v.v[j]) : C(0);
   for (uint i = first; i < end; ++i) {
-    v = load_pack<N>(block + ulong(rows[i]) * p.row);
+    v = load_vec<N>(block + ulong(rows[i]) * p.row);
     MPSX_UNROLL for (uint j = 0; j < N; ++j) sum[j] = sum_of(sum[j], C(v.v[j]));
   }
   MPSX_UNROLL for (uint j = 0; j < N; ++j) v.v[j] = T(p.by_frequency ? share(sum[j], end - first) : sum[j]);
-  store_pack(to, v);
+  store_vec(to, v);
 }
 
 // group = (`together` entries of the sorted order, outer block). The first entry of a key sums the key's rows.
@@ -36,18 +36,18 @@ kernel void segment_sum(device T* out [[buffer(0)]], device const T* in [[buffer
                         device const uint* keys [[buffer(2)]], device const long* rows [[buffer(3)]],
                         constant SegmentParams& p [[buffer(4)]], uint3 group [[threadgroup_position_in_grid]],
                         uint tid [[thread_index_in_threadgroup]], uint3 threads [[threads_per_threadgroup]]) {
-  const uint across = max(threads.x / p.together, 1u), parts = threads.x / across, part = tid / across;
-  const uint last = min((group.x + 1) * p.together, p.count);
+  const uint across = max(threads.x / p.rows_per_group, 1u), parts = threads.x / across, part = tid / across;
+  const uint last = min((group.x + 1) * p.rows_per_group, p.count);
   device const T* block = in + ulong(group.y) * p.count * p.row;
-  for (uint first = group.x * p.together + part; first < last && part < parts; first += parts) {
+  for (uint first = group.x * p.rows_per_group + part; first < last && part < parts; first += parts) {
     const uint key = keys[first];
     if ((first > 0 && keys[first - 1] == key) || long(key) == p.padding) continue;
     uint end = first + 1;
     while (end < p.count && keys[end] == key) ++end;
     device T* to = out + (long(group.y) * p.outer + long(key) * p.pitch);
-    const uint whole = p.packed ? p.row / sum_pack<T> * sum_pack<T> : 0, column = tid - part * across;
-    for (uint c = column * sum_pack<T>; c < whole; c += across * sum_pack<T>)
-      sum_columns<sum_pack<T>>(to + c, block + c, rows, first, end, p);
+    const uint whole = p.vectorized ? p.row / sum_vec_size<T> * sum_vec_size<T> : 0, column = tid - part * across;
+    for (uint c = column * sum_vec_size<T>; c < whole; c += across * sum_vec_size<T>)
+      sum_columns<sum_vec_size<T>>(to + c, block + c, rows, first, end, p);
     for (uint c = whole + column; c < p.row; c += across) sum_columns<1>(to + c, block + c, rows, first, end, p);
   }
 }

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "lib/collective.h"
-#include "lib/pack.h"
+#include "lib/vec.h"
 
 // Rows to load before using the first one, threads per tile, and columns per tile.
 enum : uint { kUnroll = 4, kColumnThreads = 256, kColumnTile = 256 };
@@ -136,10 +136,10 @@ inline void column_store_vectors(device O* out, ulong pitch, Matrix matrix, ulon
     for (ulong i = y < threads_y ? first + y : last; i < last; i += threads_y) {
       const Row row = matrix.row(i);
       const typename Row::template Raw<N> raw = row.template load<N>(column);
-      Pack<O, N> values;
+      Vec<O, N> values;
 #pragma unroll
       for (uint j = 0; j < N; ++j) values.v[j] = O(row.template value<N>(raw, column, j, 0));
-      store_pack(out + i * pitch + column, values);
+      store_vec(out + i * pitch + column, values);
     }
   }
 }
@@ -159,12 +159,12 @@ template <typename T, typename F>
 struct PairRow {
   template <uint N>
   struct Raw {
-    Pack<T, N> a, b;
+    Vec<T, N> a, b;
   };
   device const T* a;
   device const T* b;
   F f;
-  template <uint N> Raw<N> load(uint c) const { return {load_pack<N>(a + c), load_pack<N>(b + c)}; }
+  template <uint N> Raw<N> load(uint c) const { return {load_vec<N>(a + c), load_vec<N>(b + c)}; }
   template <uint N>
   float value(Raw<N> raw, uint c, uint j, uint q) const {
     return f.at(Pair{float(raw.a.v[j]), float(raw.b.v[j])}, c + j, q);

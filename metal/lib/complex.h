@@ -27,9 +27,9 @@ inline float2 complex_quotient(float2 a, float2 b) {
 }
 
 inline float modulus(float2 z) {
-  const float a = fabs(z.x), b = fabs(z.y), most = fmax(a, b), least = fmin(a, b);
-  const float ratio = least / most, length = most * precise::sqrt(1.0f + ratio * ratio);
-  const float usual = most == 0.0f || isnan(a) || isnan(b) ? a + b : length;
+  const float a = fabs(z.x), b = fabs(z.y), larger = fmax(a, b), smaller = fmin(a, b);
+  const float ratio = smaller / larger, length = larger * precise::sqrt(1.0f + ratio * ratio);
+  const float usual = larger == 0.0f || isnan(a) || isnan(b) ? a + b : length;
   return isinf(a) || isinf(b) ? INFINITY : usual;
 }
 
@@ -77,9 +77,9 @@ inline float sum_error(float a, float b, float sum) {
 }
 // log_modulus as the sum of two floats. Computes |z|^2 in extended precision, as 2^n t with t near 1.
 inline float2 long_log_modulus(float2 z) {
-  const float most = fmax(fabs(z.x), fabs(z.y)), least = fmin(fabs(z.x), fabs(z.y));
+  const float larger = fmax(fabs(z.x), fabs(z.y)), smaller = fmin(fabs(z.x), fabs(z.y));
   int k = 0;
-  const float a = frexp(most, k), b = ldexp(least, -k);
+  const float a = frexp(larger, k), b = ldexp(smaller, -k);
   const float aa = a * a, bb = b * b, square = aa + bb;
   const float rest = sum_error(aa, bb, square) + fma(a, a, -aa) + fma(b, b, -bb);
   const float up = square < 0.35f ? 4.0f : (square < 0.7f ? 2.0f : (square < 1.4f ? 1.0f : 0.5f));
@@ -90,9 +90,9 @@ inline float2 long_log_modulus(float2 z) {
 }
 // The angle of z as the sum of two floats: an offset of at most pi/4 from a multiple of pi/2, which is split in two.
 inline float2 long_angle(float2 z) {
-  const float x = fabs(z.x), y = fabs(z.y), most = fmax(x, y), least = fmin(x, y);
-  const float t = least / most, lost = fma(-t, most, least) / most / fma(t, t, 1.0f), near = precise::atan(t);
-  const bool steep = y > x, left = z.x < 0.0f;  // the nearest axis: pi/2, pi, or 0
+  const float x = fabs(z.x), y = fabs(z.y), larger = fmax(x, y), smaller = fmin(x, y);
+  const float t = smaller / larger, lost = fma(-t, larger, smaller) / larger / fma(t, t, 1.0f), near = precise::atan(t);
+  const bool steep = y > x, left = z.x < 0.0f;  // the angle to the nearer axis is relative to pi/2, or to pi
   const float quarters = steep ? 1.0f : (left ? 2.0f : 0.0f), sign = steep == left ? 1.0f : -1.0f;
   const float whole = quarters * 1.57079637f, sum = whole + sign * near;
   const float rest = sum_error(whole, sign * near, sum) + sign * lost - quarters * 4.37113883e-8f;
@@ -122,8 +122,8 @@ inline bool is_infinite(float2 z) { return isinf(z.x) || isinf(z.y); }
 inline float2 complex_sqrt(float2 z) {
   if (z.x == 0.0f && z.y == 0.0f) return float2(0.0f, z.y);
   if (isinf(z.y)) return float2(INFINITY, z.y);
-  const float most = fmax(fabs(z.x), fabs(z.y));
-  const bool large = most > 0x1p126f, small = most < 0x1p-100f;
+  const float larger = fmax(fabs(z.x), fabs(z.y));
+  const bool large = larger > 0x1p126f, small = larger < 0x1p-100f;
   z *= large ? 0x1p-4f : (small ? 0x1p64f : 1.0f);
   const float half_sum = 0.5f * fabs(z.x) + 0.5f * modulus(z);
   const float root = precise::sqrt(half_sum), other = 0.5f * fabs(z.y) / root;
@@ -205,13 +205,13 @@ inline float2 complex_sinc(float2 z) {
 // log(exp(a) + exp(b)), factoring out the operand with the larger real part.
 inline float2 complex_log_add(float2 a, float2 b) {
   const bool swapped = a.x < b.x;
-  const float2 most = swapped ? b : a, least = swapped ? a : b;
-  if (isnan(least.x) || isnan(least.y)) return float2(NAN, NAN);
-  if (isinf(most.x) && most.x == least.x) {
-    if (most.x < 0.0f) return least;
-    return complex_log(complex_exp(least) + complex_exp(most));
+  const float2 larger = swapped ? b : a, smaller = swapped ? a : b;
+  if (isnan(smaller.x) || isnan(smaller.y)) return float2(NAN, NAN);
+  if (isinf(larger.x) && larger.x == smaller.x) {
+    if (larger.x < 0.0f) return smaller;
+    return complex_log(complex_exp(smaller) + complex_exp(larger));
   }
-  return most + complex_log1p(complex_exp(least - most));
+  return larger + complex_log1p(complex_exp(smaller - larger));
 }
 
 inline float2 complex_sgn(float2 z) {

@@ -14,7 +14,7 @@
 #pragma once
 
 #include "lib/collective.h"
-#include "lib/pack.h"
+#include "lib/vec.h"
 #include "lib/row_params.h"
 
 // Loads one array as float.
@@ -25,8 +25,8 @@ struct Loader {
   typedef uint4 Raw;  // words, since compilers give each half its own register
   device const T* x;
   static Raw fill(uint word) { return uint4(word); }
-  Raw load(uint i) const { return PackAccess<16>::load((device const uchar*)(x + i)); }
-  static float element(Raw raw, uint j) { return float(PackWords<T, sizeof(T)>::get(raw, j)); }
+  Raw load(uint i) const { return VecAccess<16>::load((device const uchar*)(x + i)); }
+  static float element(Raw raw, uint j) { return float(VecWords<T, sizeof(T)>::get(raw, j)); }
   void unpack(thread float* v, Raw raw, uint) const {
 #pragma unroll
     for (uint j = 0; j < kVector; ++j) v[j] = element(raw, j);
@@ -99,7 +99,7 @@ template <typename In>
 struct RegisterRow {
   typedef typename In::Value V;
   typedef typename In::Raw Raw;
-  enum : uint { kVector = In::kVector, kVectors = kHeldBytes / sizeof(Raw) };
+  enum : uint { kVector = In::kVector, kVectors = kRegisterBytes / sizeof(Raw) };
   In in;
   uint prologue, vectors, scalars;  // elements before the first vector; vectors; elements in prologue and tail
   uint index, count;                // this thread in its row group
@@ -264,11 +264,11 @@ struct RegisterRow {
       if (number(k) >= vectors) continue;
       V v[kVector];
       values(v, k);
-      Pack<O, kVector> out;
+      Vec<O, kVector> out;
       const auto a = aux.template load<kVector>(offset(k));
 #pragma unroll
       for (uint j = 0; j < kVector; ++j) out.v[j] = O(f.at(v[j], aux.at(a, j)));
-      store_pack(y + offset(k), out);
+      store_vec(y + offset(k), out);
     }
   }
   // y = f(value, aux) for every element.

@@ -4,9 +4,9 @@
 
 // Bytes of a row (or of a pair of rows) that a thread keeps in registers, and the most threads that have room for
 // them.
-enum : uint32_t { kHeldBytes = 128, kRowThreads = 1024 };
+enum : uint32_t { kRegisterBytes = 128, kRowThreads = 1024 };
 // Elements of a matrix row that each thread multiplies.
-enum : uint32_t { kHeldValues = 32 };
+enum : uint32_t { kRegisterElements = 32 };
 
 // Contiguous rows and their distribution over threads (filled in by src/ops/rows.h).
 struct RowShape {

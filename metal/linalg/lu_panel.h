@@ -49,10 +49,10 @@ template <uint ROWS>
 inline uint eliminate_held(LuPanel p, uint first, uint width, device int* pivots, threadgroup float* pivot_row,
                            threadgroup float* other_row, threadgroup Pivot* scratch, GroupThread g) {
   typedef HeldRows<ROWS> Rows;
-  Rows held;
-  held.load(p.a + long(first) * p.across, p.down, p.across, p.rows, width, g);
+  Rows panel;
+  panel.load(p.a + long(first) * p.across, p.down, p.across, p.rows, width, g);
   for (uint k = 0; k < first; ++k) {
-    held.publish(k, pivot_row, g);
+    panel.publish(k, pivot_row, g);
     tg_barrier();
     for (uint j = g.index; j < width; j += g.count)
       p.a[long(k) * p.down + long(first + j) * p.across] = pivot_row[j];
@@ -61,7 +61,7 @@ inline uint eliminate_held(LuPanel p, uint first, uint width, device int* pivots
       const uint i = g.index + r * g.count;
       const float multiplier = i > k && i < p.rows ? p.a[long(i) * p.down + long(k) * p.across] : 0.0f;
       MPSX_UNROLL
-      for (uint j = 0; j < Rows::columns; ++j) held.x[r][j] = fma(multiplier, -pivot_row[j], held.x[r][j]);
+      for (uint j = 0; j < Rows::columns; ++j) panel.x[r][j] = fma(multiplier, -pivot_row[j], panel.x[r][j]);
     }
     tg_barrier();
   }
@@ -72,16 +72,16 @@ inline uint eliminate_held(LuPanel p, uint first, uint width, device int* pivots
     MPSX_UNROLL
     for (uint r = 0; r < ROWS; ++r) {
       const uint i = g.index + r * g.count;
-      const float size = fabs(held.x[r][0]);
+      const float size = fabs(panel.x[r][0]);
       if (i >= k && i < p.rows && size > best.key) best = {size, i};
     }
     best = tg_reduce<CombineArgMax>(best, scratch, g);
     const uint row = best.index;
-    held.publish(row, pivot_row, g);
-    held.publish(k, other_row, g);
+    panel.publish(row, pivot_row, g);
+    panel.publish(k, other_row, g);
     if (g.index == 0) pivots[k] = int(p.offset + row + 1);
     tg_all_barrier();
-    held.replace(row, other_row, g);
+    panel.replace(row, other_row, g);
     // Store row k, which is complete. In the columns that are not in registers, swap the two rows in device memory.
     for (uint j = g.index; j < p.columns; j += g.count) {
       device float* upper = p.a + (long(k) * p.down + long(j) * p.across);
@@ -100,11 +100,11 @@ inline uint eliminate_held(LuPanel p, uint first, uint width, device int* pivots
     MPSX_UNROLL
     for (uint r = 0; r < ROWS; ++r) {
       const uint i = g.index + r * g.count;
-      const float multiplier = pivot.divide(held.x[r][0]);
+      const float multiplier = pivot.divide(panel.x[r][0]);
       if (i > k && i < p.rows) p.a[long(i) * p.down + long(k) * p.across] = multiplier;
       MPSX_UNROLL
       for (uint j = 0; j + 1 < Rows::columns; ++j)
-        held.x[r][j] = fma(multiplier, -pivot_row[j + 1], held.x[r][j + 1]);
+        panel.x[r][j] = fma(multiplier, -pivot_row[j + 1], panel.x[r][j + 1]);
     }
   }
   tg_all_barrier();

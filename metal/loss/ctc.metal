@@ -23,13 +23,14 @@ struct CtcSequence {
 };
 
 inline float log_add(float a, float b) {
-  const float most = fmax(a, b);
-  return most == -INFINITY ? -INFINITY : most + precise::log(precise::exp(a - most) + precise::exp(b - most));
+  const float largest = fmax(a, b);
+  return largest == -INFINITY ? -INFINITY
+                              : largest + precise::log(precise::exp(a - largest) + precise::exp(b - largest));
 }
 inline float log_add(float a, float b, float c) {
-  const float most = fmax(fmax(a, b), c);
-  if (most == -INFINITY) return -INFINITY;
-  return most + precise::log(precise::exp(a - most) + precise::exp(b - most) + precise::exp(c - most));
+  const float largest = fmax(fmax(a, b), c);
+  if (largest == -INFINITY) return -INFINITY;
+  return largest + precise::log(precise::exp(a - largest) + precise::exp(b - largest) + precise::exp(c - largest));
 }
 
 // alpha: the log-probability of all paths that reach a state at a step. beta: of all paths from that state to the

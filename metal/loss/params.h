@@ -27,7 +27,7 @@ struct PointwiseLossParams {
   uint64_t count;
   float parameter;      // beta, delta
   float scale;          // multiplies the sum, or the gradient
-  uint32_t has_weight, packed;  // packed: all operands are aligned to packs (lib/pack.h)
+  uint32_t has_weight, vectorized;  // vectorized: all operands are aligned to vectors (lib/vec.h)
 };
 
 // Margin losses over rows of `classes` elements. `scale` is 1 / classes, or 1 / (classes * rows) for the gradient of

@@ -4,7 +4,7 @@
 #include "lib/error.h"
 #include "lib/instantiate.h"
 #include "lib/collective.h"
-#include "lib/pack.h"
+#include "lib/vec.h"
 #include "loss/params.h"
 
 struct mse {
@@ -46,23 +46,23 @@ struct binary_cross_entropy {
 };
 
 template <typename Op, uint N, typename T>
-inline void losses(PackLoop<N, true> d, device T* out, device const T* x, device const T* target,
+inline void losses(VecLoop<N, true> d, device T* out, device const T* x, device const T* target,
                    device const T* weight, constant PointwiseLossParams& p) {
   const bool weighted = p.has_weight != 0;
   for (; d.more(); d.next()) {
-    const Packs<T, N> a = load_packs(d, x, 1), b = load_packs(d, target, 1);
-    Packs<T, N> w = b, y;
-    if (weighted) w = load_packs(d, weight, 1);
+    const VecBatch<T, N> a = load_vecs(d, x, 1), b = load_vecs(d, target, 1);
+    VecBatch<T, N> w = b, y;
+    if (weighted) w = load_vecs(d, weight, 1);
     MPSX_UNROLL for (uint i = 0; i < y.count; ++i)
       y.at[i] = T(Op::loss(float(a.at[i]), float(b.at[i]), p.parameter) * (weighted ? float(w.at[i]) : 1.0f));
-    store_packs(d, out, 1, y);
+    store_vecs(d, out, 1, y);
   }
 }
 template <typename T, typename Op>
 kernel void pointwise_loss(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                            device const T* target [[buffer(2)]], device const T* weight [[buffer(3)]],
-                           constant PointwiseLossParams& p [[buffer(4)]], MPSX_PACK_PARAMETERS) {
-  MPSX_PACKS(T, T, uint(p.count), losses<Op>, out, x, target, weight, p);
+                           constant PointwiseLossParams& p [[buffer(4)]], MPSX_GRID_PARAMETERS) {
+  MPSX_VEC_LOOPS(T, T, uint(p.count), losses<Op>, out, x, target, weight, p);
 }
 
 constexpr constant ulong kLossTile = 8192;  // same as kTile in src/ops/loss/pointwise_loss.cpp
@@ -124,27 +124,27 @@ kernel void loss_total(device T* out [[buffer(0)]], device const float* sums [[b
 
 // STEP: 0 if all elements share one gradient, else 1.
 template <typename Op, uint STEP, uint N, typename T>
-inline void gradients(PackLoop<N, true> d, device T* grad_in, device const T* grad_out, device const T* x,
+inline void gradients(VecLoop<N, true> d, device T* grad_in, device const T* grad_out, device const T* x,
                       device const T* target, device const T* weight, constant PointwiseLossParams& p) {
   const bool weighted = p.has_weight != 0;
   for (; d.more(); d.next()) {
-    const Packs<T, N> g = load_packs(d, grad_out, STEP), a = load_packs(d, x, 1), b = load_packs(d, target, 1);
-    Packs<T, N> w = b, y;
-    if (weighted) w = load_packs(d, weight, 1);
+    const VecBatch<T, N> g = load_vecs(d, grad_out, STEP), a = load_vecs(d, x, 1), b = load_vecs(d, target, 1);
+    VecBatch<T, N> w = b, y;
+    if (weighted) w = load_vecs(d, weight, 1);
     MPSX_UNROLL for (uint i = 0; i < y.count; ++i) {
       const float slope = Op::slope(float(a.at[i]), float(b.at[i]), p.parameter);
       // Scale before multiplying by the gradient, as PyTorch does, to overflow where it does.
       y.at[i] = T(p.scale * slope * float(g.at[i]) * (weighted ? float(w.at[i]) : 1.0f));
     }
-    store_packs(d, grad_in, 1, y);
+    store_vecs(d, grad_in, 1, y);
   }
 }
 template <typename T, typename Op, uint STEP>
 kernel void pointwise_loss_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                device const T* x [[buffer(2)]], device const T* target [[buffer(3)]],
                                device const T* weight [[buffer(4)]], constant PointwiseLossParams& p [[buffer(5)]],
-                               MPSX_PACK_PARAMETERS) {
-  MPSX_PACKS(T, T, uint(p.count), (gradients<Op, STEP>), grad_in, grad_out, x, target, weight, p);
+                               MPSX_GRID_PARAMETERS) {
+  MPSX_VEC_LOOPS(T, T, uint(p.count), (gradients<Op, STEP>), grad_in, grad_out, x, target, weight, p);
 }
 
 #define LOSS(T, TAG, NAME)                                              \

@@ -1,7 +1,7 @@
 // Matrix multiplication with 4-bit weights: tiled GEMM, and GEMV for a few rows.
 #include "lib/gemm.h"
 #include "lib/instantiate.h"
-#include "lib/pack.h"
+#include "lib/vec.h"
 #include "lib/collective.h"
 #include "matmul/params.h"
 
@@ -65,8 +65,8 @@ inline float int4_dot(device const T* x, device const uchar* packed, Int4Loader<
   float sum = 0.0f;
   for (uint block = group.index; block < weights.K / kInt4Block; block += group.count) {
     const float2 s = weights.scale_of(block, column);
-    const Pack<uchar, kHalfBlock> bytes = load_pack<kHalfBlock>(packed + block * kHalfBlock);
-    const Pack<T, kInt4Block> values = load_pack<kInt4Block>(x + block * kInt4Block);
+    const Vec<uchar, kHalfBlock> bytes = load_vec<kHalfBlock>(packed + block * kHalfBlock);
+    const Vec<T, kInt4Block> values = load_vec<kInt4Block>(x + block * kInt4Block);
     float dot = 0.0f, total = 0.0f;
 #pragma unroll
     for (uint i = 0; i < kHalfBlock; ++i) {
@@ -86,7 +86,7 @@ kernel void gemv_int4(device T* out [[buffer(0)]], device const T* a [[buffer(1)
                       constant Int4Params& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
-  const RowGroup group = row_group(p.N, p.team, g);
+  const RowGroup group = row_group(p.N, p.row_threads, g);
   if (group.row >= p.N) return;
   const Int4Loader<T> weights = {weight, scales, p.N, p.K, p.group, true};
   const float partial =

@@ -59,15 +59,15 @@ inline S thread_dot(device const A* x, device const B* y, uint count, bool vecto
   const uint vectors = vectorized ? count / kVec : 0;
   S sum = S(0);
   for (uint first = group.index; first < vectors; first += kUnroll * group.count) {
-    Pack<B, kVec> raw[kUnroll];
+    Vec<B, kVec> raw[kUnroll];
     S part = S(0);
 #pragma unroll
     for (uint k = 0; k < kUnroll; ++k)
-      if (first + k * group.count < vectors) raw[k] = load_pack<kVec>(y + (first + k * group.count) * kVec);
+      if (first + k * group.count < vectors) raw[k] = load_vec<kVec>(y + (first + k * group.count) * kVec);
 #pragma unroll
     for (uint k = 0; k < kUnroll; ++k) {
       if (first + k * group.count >= vectors) continue;
-      const Pack<A, kVec> other = load_pack<kVec>(x + (first + k * group.count) * kVec);  // usually cached
+      const Vec<A, kVec> other = load_vec<kVec>(x + (first + k * group.count) * kVec);  // from the cache
 #pragma unroll
       for (uint j = 0; j < kVec; ++j) part += S(other.v[j]) * S(raw[k].v[j]);
     }
@@ -85,7 +85,7 @@ kernel void gemv(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], d
   typedef accumulator_t<O> S;
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup S scratch[kScratch];
-  const RowGroup group = row_group(p.N, p.team, g);
+  const RowGroup group = row_group(p.N, p.row_threads, g);
   if (group.row >= p.N) return;
   const uint column = group.row, row = g.group.y, batch = g.group.z;
   device const A* x = a + (long(batch) * p.a.batch + long(row) * p.a.row);
@@ -110,11 +110,11 @@ kernel void gemv(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], d
 // A row of b, scaled by an element of a.
 template <typename S, typename B>
 struct ScaledRow {
-  template <uint N> using Raw = Pack<B, N>;
+  template <uint N> using Raw = Vec<B, N>;
   device const B* x;
   S factor;
-  template <uint N> Pack<B, N> load(uint c) const { return load_pack<N>(x + c); }
-  template <uint N> S value(Pack<B, N> raw, uint, uint j, uint) const { return factor * S(raw.v[j]); }
+  template <uint N> Vec<B, N> load(uint c) const { return load_vec<N>(x + c); }
+  template <uint N> S value(Vec<B, N> raw, uint, uint j, uint) const { return factor * S(raw.v[j]); }
   S scalar(uint c, uint) const { return factor * S(x[c]); }
 };
 template <typename S, typename A, typename B>

@@ -18,9 +18,9 @@ struct MatmulParams {
   float alpha, beta;
   uint32_t M, N, K;
   uint32_t activation, has_c, has_scale;
-  uint32_t vectorize_a, vectorize_b;  // whether an operand has aligned, contiguous 16-byte vectors
-  uint32_t split_k, k_per_split;      // split-K: number of splits, and the K extent of each
-  uint32_t team, unused;              // gemv: threads per output element (lib/collective.h)
+  uint32_t vectorize_a, vectorize_b;  // whether an operand's contiguous 16-byte vectors are aligned
+  uint32_t split_k, k_per_split;      // split-K: the number of splits, and the K extent of each
+  uint32_t row_threads, unused;              // gemv: threads that share an output element (lib/collective.h)
 };
 
 // 4-bit weights, two per byte. A row is a sequence of blocks along K: byte i of a block holds element i in its low
@@ -32,5 +32,5 @@ struct Int4Params {
   uint32_t M, N, K;
   uint32_t group;              // quantization group size: a multiple of kInt4Block that divides K
   int64_t a_row, a_column;     // strides of A
-  uint32_t vectorize_a, team;  // as in MatmulParams
+  uint32_t vectorize_a, row_threads;  // as in MatmulParams
 };

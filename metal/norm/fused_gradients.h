@@ -28,7 +28,7 @@ inline void fused_gradients(device T* out, device float* parts, PairLoader<T> in
     const uint number = k * group.count + group.index;
     valid[k] = number < vectors && group_index < groups;
     column[k] = min(number, vectors - 1) * kVector;
-    const Pack<W, kVector> weights = load_pack<kVector>(weight + column[k]);
+    const Vec<W, kVector> weights = load_vec<kVector>(weight + column[k]);
     next[k] = PairLoader<T>{in.x + ulong(row) * n, in.y + ulong(row) * n}.load(column[k]);
 #pragma unroll
     for (uint j = 0; j < kVector; ++j)  // a weight of 0 excludes invalid vectors from the row's sums
@@ -64,7 +64,7 @@ inline void fused_gradients(device T* out, device float* parts, PairLoader<T> in
     const float shift = CENTERED ? rstd * inv_n * sum : 0.0f, slope = dot * inv_n * rstd * rstd;
 #pragma unroll
     for (uint k = 0; k < kVectors; ++k) {
-      Pack<T, kVector> dx;
+      Vec<T, kVector> dx;
 #pragma unroll
       for (uint j = 0; j < kVector; ++j) {
         const Pair v = PairLoader<T>::element(raw[k], j);
@@ -73,7 +73,7 @@ inline void fused_gradients(device T* out, device float* parts, PairLoader<T> in
         sum_w[k][j] = fma(v.a, normalized, sum_w[k][j]);
         sum_b[k][j] += v.a;
       }
-      if (valid[k]) store_pack(to + column[k], dx);
+      if (valid[k]) store_vec(to + column[k], dx);
     }
   }
   // The row groups add their sums one after the other.

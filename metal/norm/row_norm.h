@@ -14,13 +14,13 @@ struct Parameters {
   bool has_weight, has_bias;
   template <uint N>
   struct Raw {
-    Pack<W, N> weight, bias;
+    Vec<W, N> weight, bias;
   };
   template <uint N>
   Raw<N> load(uint i) const {
     Raw<N> raw;
-    if (has_weight) raw.weight = load_pack<N>(weight + i);
-    if (has_bias) raw.bias = load_pack<N>(bias + i);
+    if (has_weight) raw.weight = load_vec<N>(weight + i);
+    if (has_bias) raw.bias = load_vec<N>(bias + i);
     return raw;
   }
   template <uint N>
@@ -42,8 +42,8 @@ struct GradientLoader {
   static Raw fill(uint word) { return PairLoader<T>::fill(word); }
   Raw load(uint i) const { return pair.load(i); }
   void unpack(thread Pair* v, Raw raw, uint i) const {
-    Pack<W, kVector> w;
-    if (has_weight) w = load_pack<kVector>(weight + i);
+    Vec<W, kVector> w;
+    if (has_weight) w = load_vec<kVector>(weight + i);
 #pragma unroll
     for (uint j = 0; j < kVector; ++j) {
       v[j] = PairLoader<T>::element(raw, j);
@@ -61,14 +61,14 @@ template <typename T>
 struct GradientRow {
   template <uint N>
   struct Raw {
-    Pack<T, N> dy, x;
+    Vec<T, N> dy, x;
   };
   device const T* dy;
   device const T* x;
   float mean, rstd;
   float term(float g, float v, uint q) const { return q == 0 ? g * ((v - mean) * rstd) : g; }
   template <uint N>
-  Raw<N> load(uint c) const { return {load_pack<N>(dy + c), load_pack<N>(x + c)}; }
+  Raw<N> load(uint c) const { return {load_vec<N>(dy + c), load_vec<N>(x + c)}; }
   template <uint N>
   float value(Raw<N> raw, uint, uint j, uint q) const { return term(float(raw.dy.v[j]), float(raw.x.v[j]), q); }
   float scalar(uint c, uint q) const { return term(float(dy[c]), float(x[c]), q); }

@@ -6,12 +6,12 @@
 #include "optim/lists.h"
 
 template <typename Op, uint N, typename T>
-inline void unary(PackLoop<N, false> d, device T* out, device const T* x) {
+inline void unary(VecLoop<N, false> d, device T* out, device const T* x) {
   MPSX_VECTORIZE
   for (; d.more(); d.next()) {
-    Packs<T, N> v = load_packs(d, x, 1);
+    VecBatch<T, N> v = load_vecs(d, x, 1);
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = T(Op::apply(float(v.at[i])));
-    store_packs(d, out, 1, v);
+    store_vecs(d, out, 1, v);
   }
 }
 template <typename T, typename Op>
@@ -19,17 +19,17 @@ kernel void foreach_unary(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)
   const ListChunk chunk = list_chunk(p, group);
   device T* out = MPSX_LIST(T, 0);
   device const T* x = MPSX_LIST(const T, p.input);
-  MPSX_GROUP_PACKS(T, chunk.count, unary<Op>, out, x);
+  MPSX_GROUP_VEC_LOOPS(T, chunk.count, unary<Op>, out, x);
 }
 
 // y and s are the same for all elements.
 template <typename Op, uint N, typename T>
-inline void scalar(PackLoop<N, false> d, device T* out, device const T* x, float y, float s) {
+inline void scalar(VecLoop<N, false> d, device T* out, device const T* x, float y, float s) {
   MPSX_VECTORIZE
   for (; d.more(); d.next()) {
-    Packs<T, N> v = load_packs(d, x, 1);
+    VecBatch<T, N> v = load_vecs(d, x, 1);
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = T(Op::apply(float(v.at[i]), y, s));
-    store_packs(d, out, 1, v);
+    store_vecs(d, out, 1, v);
   }
 }
 template <typename T, typename Op>
@@ -38,7 +38,7 @@ kernel void foreach_scalar(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30
   device T* out = MPSX_LIST(T, 0);
   device const T* x = MPSX_LIST(const T, p.input);
   const float y = p.scalar[chunk.tensor];
-  MPSX_GROUP_PACKS(T, chunk.count, scalar<Op>, out, x, y, 1.0f);
+  MPSX_GROUP_VEC_LOOPS(T, chunk.count, scalar<Op>, out, x, y, 1.0f);
 }
 // The second operand is a single value in buffer 29.
 template <typename T, typename Op>
@@ -47,17 +47,17 @@ kernel void foreach_value(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)
   device T* out = MPSX_LIST(T, 0);
   device const T* x = MPSX_LIST(const T, p.input);
   const float y = float(*reinterpret_cast<device const T*>(b29)), s = p.scalar[chunk.tensor];
-  MPSX_GROUP_PACKS(T, chunk.count, scalar<Op>, out, x, y, s);
+  MPSX_GROUP_VEC_LOOPS(T, chunk.count, scalar<Op>, out, x, y, s);
 }
 
 template <typename Op, uint N, typename T>
-inline void list(PackLoop<N, false> d, device T* out, device const T* x, device const T* y, float s) {
+inline void list(VecLoop<N, false> d, device T* out, device const T* x, device const T* y, float s) {
   MPSX_VECTORIZE
   for (; d.more(); d.next()) {
-    Packs<T, N> v = load_packs(d, x, 1);
-    const Packs<T, N> w = load_packs(d, y, 1);
+    VecBatch<T, N> v = load_vecs(d, x, 1);
+    const VecBatch<T, N> w = load_vecs(d, y, 1);
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = T(Op::apply(float(v.at[i]), float(w.at[i]), s));
-    store_packs(d, out, 1, v);
+    store_vecs(d, out, 1, v);
   }
 }
 template <typename T, typename Op>
@@ -67,19 +67,19 @@ kernel void foreach_list(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]
   device const T* x = MPSX_LIST(const T, p.input);
   device const T* y = MPSX_LIST(const T, p.input + 1);
   const float s = p.scalar[chunk.tensor];
-  MPSX_GROUP_PACKS(T, chunk.count, list<Op>, out, x, y, s);
+  MPSX_GROUP_VEC_LOOPS(T, chunk.count, list<Op>, out, x, y, s);
 }
 
 template <typename Op, uint N, typename T>
-inline void pointwise(PackLoop<N, false> d, device T* out, device const T* x, device const T* y, device const T* z,
+inline void pointwise(VecLoop<N, false> d, device T* out, device const T* x, device const T* y, device const T* z,
                       float s) {
   MPSX_VECTORIZE
   for (; d.more(); d.next()) {
-    Packs<T, N> v = load_packs(d, x, 1);
-    const Packs<T, N> w = load_packs(d, y, 1), u = load_packs(d, z, 1);
+    VecBatch<T, N> v = load_vecs(d, x, 1);
+    const VecBatch<T, N> w = load_vecs(d, y, 1), u = load_vecs(d, z, 1);
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i)
       v.at[i] = T(Op::apply(float(v.at[i]), float(w.at[i]), float(u.at[i]), s));
-    store_packs(d, out, 1, v);
+    store_vecs(d, out, 1, v);
   }
 }
 template <typename T, typename Op>
@@ -90,7 +90,7 @@ kernel void foreach_pointwise(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer
   device const T* y = MPSX_LIST(const T, p.input + 1);
   device const T* z = MPSX_LIST(const T, p.input + 2);
   const float s = p.scalar[chunk.tensor];
-  MPSX_GROUP_PACKS(T, chunk.count, pointwise<Op>, out, x, y, z, s);
+  MPSX_GROUP_VEC_LOOPS(T, chunk.count, pointwise<Op>, out, x, y, z, s);
 }
 
 // Interpolates from the nearer end, so weight 1 yields exactly y. The product is fused, as in PyTorch.

@@ -58,36 +58,36 @@ inline AdamState adam_update(AdamState x, float grad, AdamStep a, bool amsgrad) 
 
 // Stores the unscaled gradients, like PyTorch.
 template <uint N, typename T>
-inline void unscale(PackLoop<N, false> d, device T* grad, float scale) {
+inline void unscale(VecLoop<N, false> d, device T* grad, float scale) {
   MPSX_VECTORIZE
   for (; d.more(); d.next()) {
-    Packs<T, N> g = load_packs(d, grad, 1);
+    VecBatch<T, N> g = load_vecs(d, grad, 1);
     MPSX_UNROLL for (uint i = 0; i < g.count; ++i) g.at[i] = T(float(g.at[i]) / scale);
-    store_packs(d, grad, 1, g);
+    store_vecs(d, grad, 1, g);
   }
 }
 
 template <bool Amsgrad, uint N, typename T>
-inline void adam(PackLoop<N, false> d, device T* param, device const T* grad, device T* exp_avg, device T* exp_avg_sq,
+inline void adam(VecLoop<N, false> d, device T* param, device const T* grad, device T* exp_avg, device T* exp_avg_sq,
                  device T* max_exp_avg_sq, AdamStep a) {
   MPSX_VECTORIZE
   for (; d.more(); d.next()) {
-    const Packs<T, N> g = load_packs(d, grad, 1);
-    Packs<T, N> x = load_packs(d, param, 1), m = load_packs(d, exp_avg, 1), v = load_packs(d, exp_avg_sq, 1);
-    Packs<T, N> most = v;
-    if (Amsgrad) most = load_packs(d, max_exp_avg_sq, 1);
+    const VecBatch<T, N> g = load_vecs(d, grad, 1);
+    VecBatch<T, N> x = load_vecs(d, param, 1), m = load_vecs(d, exp_avg, 1), v = load_vecs(d, exp_avg_sq, 1);
+    VecBatch<T, N> v_max = v;
+    if (Amsgrad) v_max = load_vecs(d, max_exp_avg_sq, 1);
     MPSX_UNROLL for (uint i = 0; i < x.count; ++i) {
-      const AdamState before = {float(x.at[i]), float(m.at[i]), float(v.at[i]), float(most.at[i])};
+      const AdamState before = {float(x.at[i]), float(m.at[i]), float(v.at[i]), float(v_max.at[i])};
       const AdamState after = adam_update(before, float(g.at[i]), a, Amsgrad);
       x.at[i] = T(after.param);
       m.at[i] = T(after.exp_avg);
       v.at[i] = T(after.exp_avg_sq);
-      most.at[i] = T(after.max_exp_avg_sq);
+      v_max.at[i] = T(after.max_exp_avg_sq);
     }
-    store_packs(d, param, 1, x);
-    store_packs(d, exp_avg, 1, m);
-    store_packs(d, exp_avg_sq, 1, v);
-    if (Amsgrad) store_packs(d, max_exp_avg_sq, 1, most);
+    store_vecs(d, param, 1, x);
+    store_vecs(d, exp_avg, 1, m);
+    store_vecs(d, exp_avg_sq, 1, v);
+    if (Amsgrad) store_vecs(d, max_exp_avg_sq, 1, v_max);
   }
 }
 
@@ -106,9 +106,9 @@ kernel void fused_adam(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)
   device T* exp_avg_sq = MPSX_LIST(T, 3);
   device T* max_exp_avg_sq = Amsgrad ? MPSX_LIST(T, 5) : exp_avg_sq;
   if (has(s, kGradScale)) {
-    MPSX_GROUP_PACKS(T, chunk.count, unscale, grad, scale);
+    MPSX_GROUP_VEC_LOOPS(T, chunk.count, unscale, grad, scale);
   }
-  MPSX_GROUP_PACKS(T, chunk.count, adam<Amsgrad>, param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, a);
+  MPSX_GROUP_VEC_LOOPS(T, chunk.count, adam<Amsgrad>, param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, a);
 }
 
 // Values shared by all elements of an SGD step. The first step initializes the momentum buffer with the gradient,
@@ -120,12 +120,12 @@ struct SgdStep {
 
 // MOMENTUM: 0 (none), 1, or 2 (Nesterov).
 template <int MOMENTUM, uint N, typename T>
-inline void sgd(PackLoop<N, false> d, device T* param, device const T* grad, device T* buffer, SgdStep s) {
+inline void sgd(VecLoop<N, false> d, device T* param, device const T* grad, device T* buffer, SgdStep s) {
   MPSX_VECTORIZE
   for (; d.more(); d.next()) {
-    const Packs<T, N> gradient = load_packs(d, grad, 1);
-    Packs<T, N> x = load_packs(d, param, 1), b = x;
-    if (MOMENTUM) b = load_packs(d, buffer, 1);
+    const VecBatch<T, N> gradient = load_vecs(d, grad, 1);
+    VecBatch<T, N> x = load_vecs(d, param, 1), b = x;
+    if (MOMENTUM) b = load_vecs(d, buffer, 1);
     MPSX_UNROLL for (uint i = 0; i < x.count; ++i) {
       const float value = float(x.at[i]);
       float g = fma(value, s.decay, float(gradient.at[i]) * s.sign);
@@ -137,8 +137,8 @@ inline void sgd(PackLoop<N, false> d, device T* param, device const T* grad, dev
       }
       x.at[i] = T(value - s.rate * g);
     }
-    if (MOMENTUM) store_packs(d, buffer, 1, b);
-    store_packs(d, param, 1, x);
+    if (MOMENTUM) store_vecs(d, buffer, 1, b);
+    store_vecs(d, param, 1, x);
   }
 }
 
@@ -157,9 +157,9 @@ kernel void fused_sgd(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)]
   device T* grad = MPSX_LIST(T, 1);
   device T* buffer = Momentum ? MPSX_LIST(T, 2) : param;
   if (has(s, kGradScale)) {
-    MPSX_GROUP_PACKS(T, chunk.count, unscale, grad, grad_scale(s, b28));
+    MPSX_GROUP_VEC_LOOPS(T, chunk.count, unscale, grad, grad_scale(s, b28));
   }
-  MPSX_GROUP_PACKS(T, chunk.count, sgd<Momentum + Nesterov>, param, grad, buffer, step);
+  MPSX_GROUP_VEC_LOOPS(T, chunk.count, sgd<Momentum + Nesterov>, param, grad, buffer, step);
 }
 
 #define MPSX_FUSED(T, tag, ...)                                       \

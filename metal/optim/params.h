@@ -11,8 +11,8 @@ struct ListParams {
   uint32_t end[kListBuffers];    // per tensor: one past its last threadgroup
   float scalar[kListBuffers];    // per tensor
   uint32_t tensors;
-  uint32_t input;  // first list to read: 0 in place, otherwise 1
-  uint32_t packed, unused;  // packed: all tensors are aligned to vectors (lib/pack.h)
+  uint32_t input;  // the first list that is read: 0 in place, otherwise 1
+  uint32_t vectorized, unused;  // vectorized: all tensors are aligned to vectors (lib/vec.h)
 };
 static_assert(sizeof(ListParams) == 16 * kListBuffers + 16, "kernels and launchers share this layout");
 

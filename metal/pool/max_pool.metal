@@ -35,7 +35,7 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
                        uint3 threads [[threads_per_threadgroup]]) {
   device const T* x = in + ulong(group.y) * ulong(p.in_h) * ulong(p.in_w);
   const uint across = min(uint(p.across), threads.x), down = threads.x / across;
-  const int begin = int(group.x) * p.together, end = min(begin + p.together, p.out_h);
+  const int begin = int(group.x) * p.rows_per_group, end = min(begin + p.rows_per_group, p.out_h);
   for (int oy = begin + int(tid / across); oy < end && tid < across * down; oy += int(down)) {
     const ulong row = (ulong(group.y) * ulong(p.out_h) + ulong(oy)) * ulong(p.out_w);
     const PoolRows rows(oy * p.stride_h - p.pad_h, p);

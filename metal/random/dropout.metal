@@ -1,18 +1,18 @@
 // Dropout: generates, stores and applies the mask in one pass.
 #include "lib/instantiate.h"
-#include "lib/pack.h"
+#include "lib/vec.h"
 #include "random/chunk.h"
 
 // Full chunks. A thread computes as many adjacent blocks as a vector has elements. The k-th words of these blocks
 // belong to one vector in quarter k of the chunk.
 template <uint N, typename T>
-inline void dropout_packs(PackLoop<N, false> d, device T* out, device bool* mask, device const T* x, ulong seed,
+inline void dropout_vecs(VecLoop<N, false> d, device T* out, device bool* mask, device const T* x, ulong seed,
                           ulong block, uint bound, float scale) {
   MPSX_VECTORIZE
   for (; d.more(); d.at += d.step) {
-    Pack<T, N> v[4];
-    Pack<bool, N> kept[4];
-    MPSX_UNROLL for (uint k = 0; k < 4; ++k) v[k] = load_pack<N>(x + d.at + k * kRandomBlocks);
+    Vec<T, N> v[4];
+    Vec<bool, N> kept[4];
+    MPSX_UNROLL for (uint k = 0; k < 4; ++k) v[k] = load_vec<N>(x + d.at + k * kRandomBlocks);
     MPSX_UNROLL for (uint i = 0; i < N; ++i) {
       const PhiloxBlock r = philox(seed, block + d.at + i);
       kept[0].v[i] = r.x <= bound;
@@ -22,8 +22,8 @@ inline void dropout_packs(PackLoop<N, false> d, device T* out, device bool* mask
       MPSX_UNROLL for (uint k = 0; k < 4; ++k) v[k].v[i] = T(float(v[k].v[i]) * (kept[k].v[i] ? scale : 0.0f));
     }
     MPSX_UNROLL for (uint k = 0; k < 4; ++k) {
-      store_pack<N>(mask + d.at + k * kRandomBlocks, kept[k]);
-      store_pack<N>(out + d.at + k * kRandomBlocks, v[k]);
+      store_vec<N>(mask + d.at + k * kRandomBlocks, kept[k]);
+      store_vec<N>(out + d.at + k * kRandomBlocks, v[k]);
     }
   }
 }
@@ -39,10 +39,10 @@ kernel void dropout(device T* out [[buffer(0)]], device bool* mask [[buffer(1)]]
   device const T* x = in + chunk.start;
   const float scale = p.a;
   const uint bound = p.bound;
-  if (chunk.left >= kRandomChunk && p.packed) {
-    dropout_packs(PackLoop<pack<T>, false>(tid, tpt, 0, kRandomBlocks), o, m, x, p.seed, chunk.block, bound, scale);
+  if (chunk.left >= kRandomChunk && p.vectorized) {
+    dropout_vecs(VecLoop<vec_size<T>, false>(tid, tpt, 0, kRandomBlocks), o, m, x, p.seed, chunk.block, bound, scale);
   } else if (chunk.left >= kRandomChunk) {
-    dropout_packs(PackLoop<1, false>(tid, tpt, 0, kRandomBlocks), o, m, x, p.seed, chunk.block, bound, scale);
+    dropout_vecs(VecLoop<1, false>(tid, tpt, 0, kRandomBlocks), o, m, x, p.seed, chunk.block, bound, scale);
   } else {
     const uint left = uint(chunk.left), blocks = min(left, uint(kRandomBlocks));
     for (uint j = tid; j < blocks; j += tpt) {
@@ -57,13 +57,13 @@ kernel void dropout(device T* out [[buffer(0)]], device bool* mask [[buffer(1)]]
 }
 
 template <uint N, typename T>
-inline void masked(PackLoop<N, false> d, device T* out, device const T* grad, device const bool* mask, float scale) {
+inline void masked(VecLoop<N, false> d, device T* out, device const T* grad, device const bool* mask, float scale) {
   MPSX_VECTORIZE
   for (; d.more(); d.next()) {
-    Packs<T, N> v = load_packs(d, grad, 1);
-    const Packs<bool, N> kept = load_packs(d, mask, 1);
+    VecBatch<T, N> v = load_vecs(d, grad, 1);
+    const VecBatch<bool, N> kept = load_vecs(d, mask, 1);
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = T(float(v.at[i]) * (kept.at[i] ? scale : 0.0f));
-    store_packs(d, out, 1, v);
+    store_vecs(d, out, 1, v);
   }
 }
 template <typename T>
@@ -73,7 +73,7 @@ kernel void dropout_backward(device T* out [[buffer(0)]], device const T* grad [
                              uint tpt [[threads_per_threadgroup]]) {
   const RandomChunk chunk = random_chunk(p, group);
   const uint count = uint(min(chunk.left, ulong(kRandomChunk)));
-  MPSX_GROUP_PACKS(T, count, masked, out + chunk.start, grad + chunk.start, mask + chunk.start, p.a);
+  MPSX_GROUP_VEC_LOOPS(T, count, masked, out + chunk.start, grad + chunk.start, mask + chunk.start, p.a);
 }
 
 #define MPSX_DROPOUT(T, tag, ...)          \

@@ -14,7 +14,7 @@ struct RandomParams {
   int64_t base;  // integers: the smallest value
   float a, b, c;   // the distribution's parameters, see fill.metal
   uint32_t bound;  // Bernoulli: true for words up to this one
-  uint32_t packed, unused;  // packed: dropout's operands are aligned to vectors (lib/pack.h)
+  uint32_t vectorized, unused;  // vectorized: dropout's operands are aligned to vectors (lib/vec.h)
 };
 static_assert(sizeof(RandomParams) == 64, "kernels and launchers share this layout");
 

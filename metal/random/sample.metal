@@ -17,8 +17,8 @@ struct Draws {
 };
 inline Draws draws_of(constant SampleParams& p, uint i) { return {p.seed, p.offset + i, 0u}; }
 
-constant float kLeastNormal = 1.17549435e-38f;
-enum : uint { kMostDraws = 10000 };  // if no draw is accepted within this limit, a parameter is NaN
+constant float kMinNormal = 1.17549435e-38f;
+enum : uint { kMaxDraws = 10000 };  // if none of these is accepted, a parameter is NaN
 
 // G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables" (2000). Section 6 covers alpha < 1.
 inline float gamma_sample(float alpha, Draws draws) {
@@ -26,7 +26,7 @@ inline float gamma_sample(float alpha, Draws draws) {
   const float d = (alpha < 1.0f ? alpha + 1.0f : alpha) - 1.0f / 3;
   const float c = precise::rsqrt(9.0f * d);
   float sample = NAN;
-  for (uint i = 0; i < kMostDraws; ++i) {
+  for (uint i = 0; i < kMaxDraws; ++i) {
     const PhiloxBlock r = draws.next();
     const float x = box_muller(r.x, r.y).first, y = 1.0f + c * x, v = y * y * y;
     if (y <= 0.0f) continue;
@@ -36,7 +36,7 @@ inline float gamma_sample(float alpha, Draws draws) {
       break;
     }
   }
-  return sample < kLeastNormal ? kLeastNormal : sample;
+  return sample < kMinNormal ? kMinNormal : sample;
 }
 
 kernel void sample_gamma_f32(device float* out [[buffer(0)]], device const float* alpha [[buffer(1)]],
@@ -62,7 +62,7 @@ inline float poisson_sample(float mean, Draws draws) {
     const float last = precise::exp(-mean);
     float product = 1.0f;
     PhiloxBlock r = {0, 0, 0, 0};
-    for (uint k = 0; k < kMostDraws; ++k) {
+    for (uint k = 0; k < kMaxDraws; ++k) {
       const uint word = k % 4;
       if (word == 0) r = draws.next();
       product *= uniform_positive(word == 0 ? r.x : word == 1 ? r.y : word == 2 ? r.z : r.w);
@@ -72,7 +72,7 @@ inline float poisson_sample(float mean, Draws draws) {
   }
   const float root = precise::sqrt(mean), b = 0.931f + 2.53f * root, a = -0.059f + 0.02483f * b;
   const float inverse = 1.1239f + 1.1328f / (b - 3.4f), v_r = 0.9277f - 3.6224f / (b - 2.0f);
-  for (uint i = 0; i < kMostDraws; ++i) {
+  for (uint i = 0; i < kMaxDraws; ++i) {
     const PhiloxBlock r = draws.next();
     const float u = uniform_positive(r.x) - 0.5f, v = uniform_positive(r.y), us = 0.5f - fabs(u);
     if (us <= 0.0f) continue;
@@ -106,7 +106,7 @@ inline float few_of(float n, float p, Draws draws) {
     const float slope = 1.0f / log1p(-p);
     float trials = 0.0f;
     PhiloxBlock r = {0, 0, 0, 0};
-    for (uint k = 0; k < kMostDraws; ++k) {
+    for (uint k = 0; k < kMaxDraws; ++k) {
       const uint word = k % 4;
       if (word == 0) r = draws.next();
       const float u = uniform_positive(word == 0 ? r.x : word == 1 ? r.y : word == 2 ? r.z : r.w);
@@ -117,15 +117,15 @@ inline float few_of(float n, float p, Draws draws) {
   }
   const float root = precise::sqrt(mean * q), b = 1.15f + 2.53f * root, a = -0.0873f + 0.0248f * b + 0.01f * p;
   const float c = mean + 0.5f, v_r = 0.92f - 4.2f / b, alpha = (2.83f + 5.1f / b) * root;
-  const float most = log_binomial(n, floor((n + 1.0f) * p), p, q);
-  for (uint i = 0; i < kMostDraws; ++i) {
+  const float log_mode = log_binomial(n, floor((n + 1.0f) * p), p, q);
+  for (uint i = 0; i < kMaxDraws; ++i) {
     const PhiloxBlock r = draws.next();
     const float u = uniform_positive(r.x) - 0.5f, v = uniform_positive(r.y), us = 0.5f - fabs(u);
     if (us <= 0.0f) continue;
     const float k = floor((2.0f * a / us + b) * u + c);
     if (k < 0.0f || k > n) continue;
     if (us >= 0.07f && v <= v_r) return k;
-    if (precise::log(v * alpha / (a / (us * us) + b)) <= log_binomial(n, k, p, q) - most) return k;
+    if (precise::log(v * alpha / (a / (us * us) + b)) <= log_binomial(n, k, p, q) - log_mode) return k;
   }
   return NAN;
 }

@@ -15,17 +15,17 @@ kernel void aminmax(device T* low [[buffer(0)]], device T* high [[buffer(1)]], d
   const ulong begin = ulong(g.group.x) * p.each, left = p.count - begin;
   device const T* x = in + begin;
   const uint n = uint(left < p.each ? left : p.each);
-  K least = MinKey::of(C(x[0]), 0.0f), most = MaxKey::of(C(x[0]), 0.0f);
-  MPSX_REDUCE(max : least, most)
+  K min_key = MinKey::of(C(x[0]), 0.0f), max_key = MaxKey::of(C(x[0]), 0.0f);
+  MPSX_REDUCE(max : min_key, max_key)
   for (uint i = g.index; i < n; i += g.count) {
     const K a = MinKey::of(C(x[i]), 0.0f), b = MaxKey::of(C(x[i]), 0.0f);
-    least = least < a ? a : least;
-    most = most < b ? b : most;
+    min_key = min_key < a ? a : min_key;
+    max_key = max_key < b ? b : max_key;
   }
-  least = tg_max(least, scratch, g), most = tg_max(most, scratch, g);
+  min_key = tg_max(min_key, scratch, g), max_key = tg_max(max_key, scratch, g);
   if (g.index != 0) return;
-  low[g.group.x] = T(MinKey::Decode<C>::value(least));
-  high[g.group.x] = T(MaxKey::Decode<C>::value(most));
+  low[g.group.x] = T(MinKey::Decode<C>::value(min_key));
+  high[g.group.x] = T(MaxKey::Decode<C>::value(max_key));
 }
 
 #define AMINMAX(T, TAG, ...) MPSX_KERNEL("aminmax_" #TAG, aminmax<T>)

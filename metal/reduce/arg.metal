@@ -106,11 +106,11 @@ template <typename T, typename Key>
 struct IndexedRow {
   typedef key_of_t<compute_t<T>> K;
   typedef Indexed<K, index_type_t<K>> A;
-  template <uint N> using Raw = Pack<T, N>;
+  template <uint N> using Raw = Vec<T, N>;
   device const T* x;
   index_type_t<K> number;
-  template <uint N> Pack<T, N> load(uint c) const { return load_pack<N>(x + c); }
-  template <uint N> A value(Pack<T, N> raw, uint, uint j, uint) const {
+  template <uint N> Vec<T, N> load(uint c) const { return load_vec<N>(x + c); }
+  template <uint N> A value(Vec<T, N> raw, uint, uint j, uint) const {
     return {arg_key<Key>(compute_t<T>(raw.v[j])), number};
   }
   A scalar(uint c, uint) const { return {arg_key<Key>(compute_t<T>(x[c])), number}; }

@@ -91,11 +91,11 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
 template <typename T, typename Op>
 struct InputRow {
   typedef typename Op::Acc A;
-  template <uint N> using Raw = Pack<T, N>;
+  template <uint N> using Raw = Vec<T, N>;
   device const T* x;
   float p;
-  template <uint N> Pack<T, N> load(uint c) const { return load_pack<N>(x + c); }
-  template <uint N> A value(Pack<T, N> raw, uint, uint j, uint) const { return Op::map(compute_t<T>(raw.v[j]), p); }
+  template <uint N> Vec<T, N> load(uint c) const { return load_vec<N>(x + c); }
+  template <uint N> A value(Vec<T, N> raw, uint, uint j, uint) const { return Op::map(compute_t<T>(raw.v[j]), p); }
   A scalar(uint c, uint) const { return Op::map(compute_t<T>(x[c]), p); }
 };
 template <typename T, typename Op>

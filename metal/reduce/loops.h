@@ -49,8 +49,8 @@ struct RowReader {
   bool valid(uint k) const { return number(k) < vectors; }
   // Offset of element e of the prologue and tail.
   uint scalar_offset(uint e) const { return e < prologue ? e : e + vectors * kVector; }
-  T value(uint k, uint j) const { return PackWords<T, sizeof(T)>::get(raw[k], j); }
-  uint4 load(uint i) const { return PackAccess<16>::load((device const uchar*)(x + i)); }
+  T value(uint k, uint j) const { return VecWords<T, sizeof(T)>::get(raw[k], j); }
+  uint4 load(uint i) const { return VecAccess<16>::load((device const uchar*)(x + i)); }
   // Loads the next batch of vectors. Returns false at the end.
   bool load_batch() {
     if (first >= vectors) return false;

@@ -211,12 +211,12 @@ struct ScanOutput {
   typedef typename S::State State;
   template <uint N>
   struct Block {
-    Pack<T, N> v;
+    Vec<T, N> v;
     void set(uint j, thread const State& s) { v.v[j] = T(S::value(s)); }
   };
   device T* out;
   void write(uint i, thread const State& s) const { out[i] = T(S::value(s)); }
-  template <uint N> void store(uint i, Block<N> b) const { store_pack(out + i, b.v); }
+  template <uint N> void store(uint i, Block<N> b) const { store_vec(out + i, b.v); }
   ScanOutput at(ulong offset) const { return {out + offset}; }
 };
 

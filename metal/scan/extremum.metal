@@ -41,8 +41,8 @@ struct ExtremumOutput {
   typedef typename S::State State;
   template <uint N>
   struct Block {
-    Pack<T, N> values;
-    Pack<long, N> indices;
+    Vec<T, N> values;
+    Vec<long, N> indices;
     void set(uint j, thread const State& s) {
       values.v[j] = T(s.value);
       indices.v[j] = long(s.index);
@@ -55,8 +55,8 @@ struct ExtremumOutput {
     indices[i] = long(s.index);
   }
   template <uint N> void store(uint i, Block<N> b) const {
-    store_pack(values + i, b.values);
-    store_pack(indices + i, b.indices);
+    store_vec(values + i, b.values);
+    store_vec(indices + i, b.indices);
   }
   ExtremumOutput at(ulong offset) const { return {values + offset, indices + offset}; }
 };

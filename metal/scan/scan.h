@@ -15,7 +15,7 @@
 #include "lib/collective.h"
 #include "lib/compute.h"
 #include "lib/instantiate.h"
-#include "lib/pack.h"
+#include "lib/vec.h"
 #include "scan/params.h"
 
 // Exclusive scan of the threads' states. `all` receives the state after all threads.
@@ -72,9 +72,9 @@ inline typename S::State scan_row(device const T* x, Out out, uint begin, uint e
   for (uint tile = begin; tile < end; tile += min(kEach * g.count, end - tile)) {
     const uint first = tile + min(kEach * g.index, end - tile), count = min(uint(kEach), end - first);
     const bool whole = p.aligned && count == kEach;
-    Pack<T, kEach> raw;
+    Vec<T, kEach> raw;
     if (whole) {
-      raw = load_pack<kEach>(x + first);
+      raw = load_vec<kEach>(x + first);
     } else {
       MPSX_UNROLL for (uint j = 0; j < kEach; ++j)
         if (j < count) raw.v[j] = x[first + j];

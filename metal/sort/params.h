@@ -31,7 +31,7 @@ struct SelectParams {
   uint32_t count;  // topk: number of elements, from 1 to size
   uint32_t rank;  // kthvalue: the rank, from 0; median and nanmedian compute it
   uint32_t which;  // SelectWhich
-  uint32_t packed;  // whether rows are aligned to vectors (lib/pack.h)
+  uint32_t vectorized;  // whether rows are aligned to vectors (lib/vec.h)
 };
 enum SelectWhich : uint32_t { kKth, kMedian, kNanMedian };
 

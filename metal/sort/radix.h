@@ -18,23 +18,23 @@ inline uint digit_bits(GroupThread g) {
 // The range [least, most] of a row's keys.
 template <typename K>
 struct Span {
-  K least, most;
+  K min_key, max_key;
 };
 template <typename T>
 inline Span<sort_key_t<T>> span_of(device const T* x, uint n, uint order, threadgroup ulong* scratch, GroupThread g) {
   typedef sort_key_t<T> K;
-  K least = K(~K(0)), most = 0;
-  MPSX_REDUCE(min : least)
+  K min_key = K(~K(0)), max_key = 0;
+  MPSX_REDUCE(min : min_key)
   for (uint i = g.index; i < n; i += g.count) {
     const K key = key_in_order(x[i], order);
-    least = key < least ? key : least;
+    min_key = key < min_key ? key : min_key;
   }
-  MPSX_REDUCE(max : most)
+  MPSX_REDUCE(max : max_key)
   for (uint i = g.index; i < n; i += g.count) {
     const K key = key_in_order(x[i], order);
-    most = key > most ? key : most;
+    max_key = key > max_key ? key : max_key;
   }
-  return {K(tg_min(ulong(least), scratch, g)), K(tg_max(ulong(most), scratch, g))};
+  return {K(tg_min(ulong(min_key), scratch, g)), K(tg_max(ulong(max_key), scratch, g))};
 }
 
 struct Digits {

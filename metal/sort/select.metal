@@ -1,40 +1,40 @@
 // Selects elements of rows by rank, without sorting. Determines the digits of the key with that rank, most
 // significant first.
 #include "lib/instantiate.h"
-#include "lib/pack.h"
+#include "lib/vec.h"
 #include "sort/radix.h"
 
 // The selected element. Its key minus `least`, without the last `shift` bits, is `prefix`. `before` other elements
 // are smaller.
 template <typename K>
 struct Threshold {
-  K least, prefix;
+  K min_key, prefix;
   uint shift, before;
   uint left;  // elements that have the prefix
 
   // A shift by all bits would be undefined.
-  K of(K key) const { return shift < sizeof(K) * 8 ? K(K(key - least) >> shift) : K(0); }
+  K of(K key) const { return shift < sizeof(K) * 8 ? K(K(key - min_key) >> shift) : K(0); }
 };
 
 // Finds the element with rank `rank` (from 0) in a row. Stops once the element is unique, or with `together` once it
 // is the last element with its prefix.
 template <typename T>
-inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, uint order, bool together,
+inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, uint order, bool stop_at_last,
                                           threadgroup uint* counts, threadgroup uint* scratch,
                                           threadgroup ulong* span_scratch, GroupThread g) {
   typedef sort_key_t<T> K;
   const Span<K> span = span_of(x, n, order, span_scratch, g);
   const uint bits = digit_bits(g);
   const Part part = part_of(n, g);
-  Threshold<K> t = {span.least, K(0), bits_of(ulong(K(span.most - span.least))), 0, n};
-  while (t.shift > 0 && !(together && t.left == rank - t.before + 1) && t.left > 1) {
+  Threshold<K> t = {span.min_key, K(0), bits_of(ulong(K(span.max_key - span.min_key))), 0, n};
+  while (t.shift > 0 && !(stop_at_last && t.left == rank - t.before + 1) && t.left > 1) {
     const uint step = min(bits, t.shift), digits = 1u << step;
     const uint shift = t.shift - step;
     clear_counts(counts, digits, g);
     for (uint i = part.begin; i < part.end; ++i) {
       const K key = key_in_order(x[i], order);
-      const uint matches = t.of(key) == t.prefix ? 1u : 0u;  // adding 0 for other elements is cheaper than a branch
-      counts[(uint(K(key - t.least) >> shift) & (digits - 1)) * g.count + g.index] += matches;
+      const uint matches = t.of(key) == t.prefix ? 1u : 0u;  // adding 0 for other elements costs less than a branch
+      counts[(uint(K(key - t.min_key) >> shift) & (digits - 1)) * g.count + g.index] += matches;
     }
     sum_counts(counts, digits, scratch, g);
     uint low = 0, high = digits;  // the last digit with at most `rank - before` elements before it
@@ -92,24 +92,24 @@ struct Candidates {
 
 // The smallest key of a thread's elements.
 template <uint N, typename T>
-inline void first_key(PackLoop<N, false> d, device const T* x, uint order, thread sort_key_t<T>& least) {
+inline void first_key(VecLoop<N, false> d, device const T* x, uint order, thread sort_key_t<T>& min_key) {
   for (; d.more(); d.next()) {
-    const Packs<T, N> v = load_packs(d, x, 1);
+    const VecBatch<T, N> v = load_vecs(d, x, 1);
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i) {
       const sort_key_t<T> key = key_in_order(v.at[i], order);
-      least = key < least ? key : least;
+      min_key = key < min_key ? key : min_key;
     }
   }
 }
 template <uint N, typename T>
-inline void gather_candidates(PackLoop<N, false> d, device const T* x, uint order, sort_key_t<T> bound,
+inline void gather_candidates(VecLoop<N, false> d, device const T* x, uint order, sort_key_t<T> bound,
                               threadgroup Candidates<sort_key_t<T>>& to) {
   for (; d.more(); d.next()) {
-    const Packs<T, N> v = load_packs(d, x, 1);
+    const VecBatch<T, N> v = load_vecs(d, x, 1);
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i) {
       const sort_key_t<T> key = key_in_order(v.at[i], order);
       // Positions past the end repeat the first element.
-      if (key > bound || (i >= N && d.pack_offset(i / N) == d.at)) continue;
+      if (key > bound || (i >= N && d.vec_offset(i / N) == d.at)) continue;
       const uint slot = atomic_fetch_add_explicit(&to.count, 1u, memory_order_relaxed);
       if (slot < kCandidates) to.keys[slot] = key, to.indices[slot] = d.position(i);
     }
@@ -133,9 +133,9 @@ inline bool find_candidates(device const T* x, constant SelectParams& p, threadg
   const uint tid = g.index, tpt = min(g.count, uint(kCandidates));
   if (p.count > tpt) return false;
   if (tid < tpt) {
-    K least = K(~K(0));
-    MPSX_GROUP_PACKS(T, p.size, first_key, x, p.order, least);
-    to.keys[tid] = least;
+    K min_key = K(~K(0));
+    MPSX_GROUP_VEC_LOOPS(T, p.size, first_key, x, p.order, min_key);
+    to.keys[tid] = min_key;
     to.indices[tid] = tid;
   }
   if (tid == 0) atomic_store_explicit(&to.count, 0u, memory_order_relaxed);
@@ -144,7 +144,7 @@ inline bool find_candidates(device const T* x, constant SelectParams& p, threadg
   tg_barrier();
   const K bound = *chosen;
   if (tid < tpt) {
-    MPSX_GROUP_PACKS(T, p.size, gather_candidates, x, p.order, bound, to);
+    MPSX_GROUP_VEC_LOOPS(T, p.size, gather_candidates, x, p.order, bound, to);
   }
   tg_barrier();
   return atomic_load_explicit(&to.count, memory_order_relaxed) <= kCandidates;

@@ -92,7 +92,7 @@ MPSX_FN mpsx::lane_value_t<T> quad_broadcast_first(const T& v, MPSX_CALL_SITE) {
   template <class T>                                                                   \
   MPSX_FN mpsx::lane_value_t<T> quad_##NAME(const T& v, ushort n, MPSX_CALL_SITE) {        \
     MPSX_QUAD_LANES(T, v, "quad_" #NAME)                                               \
-    const uint place = SOURCE, s = place > 3u ? MPSX_SIMD_WIDTH : first + place;       \
+    const uint lane = SOURCE, s = lane > 3u ? MPSX_SIMD_WIDTH : first + lane;       \
     return RESULT;                                                                     \
   }
 MPSX_QUAD_TAKE(broadcast, n, g.take(s))

@@ -45,18 +45,18 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
   }
   constexpr uint32_t kGroupBytes = 4096;  // per threadgroup
   const auto bytes = uint64_t(in.element_size()), row_bytes = uint64_t(row) * bytes;
-  p.packed =
+  p.vectorized =
       aligned(out, in) && runtime::is_vector_aligned(row_bytes | uint64_t(p.pitch) * bytes | uint64_t(p.outer) * bytes);
-  p.together = uint32_t(std::clamp<uint64_t>(kGroupBytes / row_bytes, 1, 32));
+  p.rows_per_group = uint32_t(std::clamp<uint64_t>(kGroupBytes / row_bytes, 1, 32));
   Launch(rows.get(bits_tag(in)))
       .pointer(out.data_ptr())
       .pointer(in.const_data_ptr())
       .pointer(dense.const_data_ptr())
       .bytes(p)
       .pointer(runtime::device_error_record(op))
-      .groups({uint32_t(ceil_div(p.count, p.together)), grid_size(op, outer), 1},
-              runtime::threads_for_row(row_bytes * p.together / 16))
-      .work(uint64_t(row) * p.together)
+      .groups({uint32_t(ceil_div(p.count, p.rows_per_group)), grid_size(op, outer), 1},
+              runtime::threads_for_row(row_bytes * p.rows_per_group / 16))
+      .work(uint64_t(row) * p.rows_per_group)
       .run();
   runtime::check_device_errors();
 }

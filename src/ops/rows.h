@@ -11,13 +11,15 @@ namespace mpsx::ops {
 
 struct RowLaunch {
   RowShape shape{};
-  runtime::LaneGroups teams;
-  uint64_t pack;  // elements per 16 bytes
+  runtime::LaneGroups lane_groups;
+  uint64_t vec_size;  // elements per 16 bytes
   // Returns whether every row starts and ends at a vector boundary.
-  bool whole_vectors() const { return shape.vectorized && shape.offset == 0 && shape.size % pack == 0; }
+  bool whole_vectors() const { return shape.vectorized && shape.offset == 0 && shape.size % vec_size == 0; }
   // `work` is the cost of a row, in elements.
   void run(Launch& launch, uint64_t work) const {
-    launch.groups({teams.threadgroups}, teams.threadgroup_size).work(work * teams.rows_per_threadgroup).run();
+    launch.groups({lane_groups.threadgroups}, lane_groups.threadgroup_size)
+        .work(work * lane_groups.rows_per_threadgroup)
+        .run();
   }
 };
 
@@ -26,19 +28,19 @@ struct RowLaunch {
 // together. A kernel that reads each row only once uses at most runtime::kLaneGroupThreads threads per row.
 inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, uint64_t size,
                             std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> others,
-                            uint64_t held = 0, uint32_t most = kRowThreads) {
+                            uint64_t per_thread_elements = 0, uint32_t max_lanes = kRowThreads) {
   const auto element_index = [](const Tensor& t) {
     return reinterpret_cast<uintptr_t>(t.const_data_ptr()) / t.element_size();
   };
   const Tensor& first = *inputs.begin();
   RowLaunch r;
-  const uint64_t pack = r.pack = 16 / first.element_size();
-  if (held == 0) held = kHeldBytes / first.element_size() / inputs.size();
-  r.teams = runtime::lane_groups_for(kernel, rows, size, pack, held, most);
-  r.shape = {uint32_t(rows), uint32_t(size), r.teams.lanes, uint32_t(element_index(first) % pack), 1};
+  const uint64_t vec_size = r.vec_size = 16 / first.element_size();
+  if (per_thread_elements == 0) per_thread_elements = kRegisterBytes / first.element_size() / inputs.size();
+  r.lane_groups = runtime::lane_groups_for(kernel, rows, size, vec_size, per_thread_elements, max_lanes);
+  r.shape = {uint32_t(rows), uint32_t(size), r.lane_groups.lanes, uint32_t(element_index(first) % vec_size), 1};
   for (const auto& tensors : {inputs, others})
-    for (const Tensor& t : tensors)  // vectors of this many elements need at most 16-byte alignment
-      if ((element_index(t) - element_index(first)) % std::min<uint64_t>(pack, 16 / t.element_size()) != 0)
+    for (const Tensor& t : tensors)  // vectors of this many elements, which need at most 16-byte alignment
+      if ((element_index(t) - element_index(first)) % std::min<uint64_t>(vec_size, 16 / t.element_size()) != 0)
         r.shape.vectorized = 0;
   return r;
 }

@@ -19,10 +19,11 @@ constexpr uint64_t kCachedRow = 4096;
 
 }  // namespace
 
-LaneGroups lane_groups_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_t pack, uint64_t held,
-                           uint32_t max_lanes) {
-  const uint64_t vectors = std::max<uint64_t>(1, (size + pack - 1) / pack);
-  const uint64_t per_thread = rows < kFewRows ? pack : held, threads = (size + per_thread - 1) / per_thread;
+LaneGroups lane_groups_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_t vec_size,
+                           uint64_t per_thread_elements, uint32_t max_lanes) {
+  const uint64_t vectors = std::max<uint64_t>(1, (size + vec_size - 1) / vec_size);
+  const uint64_t per_thread = rows < kFewRows ? vec_size : per_thread_elements,
+                 threads = (size + per_thread - 1) / per_thread;
   LaneGroups g{};
   if (threads <= kSimdGroup) {  // use the fewest lanes that still coalesce, to amortize the fixed cost of a row
     g.lanes = uint32_t(std::bit_ceil(std::max(threads, std::min(kCoalescing, (vectors + 3) / 4))));
@@ -37,10 +38,13 @@ LaneGroups lane_groups_for(const KernelEntry& kernel, uint64_t rows, uint64_t si
   const bool spans_threadgroup = g.lanes > kernel.kernel->simd_width || g.lanes > g.threadgroup_size;
   g.rows_per_threadgroup = spans_threadgroup ? 1 : g.threadgroup_size / g.lanes;
   g.threadgroups = uint32_t((rows + g.rows_per_threadgroup - 1) / g.rows_per_threadgroup);
-  g.elements_held = kernel.kernel->simd_width == 1 ? kCachedRow : held * std::min(g.lanes, g.threadgroup_size);
+  g.register_elements =
+      kernel.kernel->simd_width == 1 ? kCachedRow : per_thread_elements * std::min(g.lanes, g.threadgroup_size);
   return g;
 }
 
-uint64_t max_sortable_row(uint64_t held) { return driver().traits().one_thread_groups ? UINT64_MAX : held; }
+uint64_t max_sortable_row(uint64_t per_thread_elements) {
+  return driver().traits().one_thread_groups ? UINT64_MAX : per_thread_elements;
+}
 
 }  // namespace mpsx::runtime

@@ -11,7 +11,7 @@ struct LaneGroups {
   uint32_t threadgroup_size;
   uint32_t threadgroups;
   uint32_t rows_per_threadgroup;
-  uint64_t elements_held;  // elements of a row that a lane group holds in registers
+  uint64_t register_elements;  // elements of a row that a lane group keeps in registers
 };
 
 // Small enough for several threadgroups to fit on a GPU core, so that one loads while another computes.
@@ -20,11 +20,11 @@ constexpr uint32_t kLaneGroupThreads = 256;
 // Computes lane groups for `rows` rows of `size` elements. `pack` elements are 16 bytes, and each thread holds `held`
 // elements. A lane group has at most `max_lanes` threads, and loops over rows that are too long to hold. If there are
 // too few rows to keep a GPU busy, lane groups may be larger.
-LaneGroups lane_groups_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_t pack, uint64_t held,
-                           uint32_t max_lanes = kLaneGroupThreads);
+LaneGroups lane_groups_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_t vec_size,
+                           uint64_t per_thread_elements, uint32_t max_lanes = kLaneGroupThreads);
 
 // Returns the longest row that one threadgroup can sort if threadgroup memory holds `held` elements. Unlimited on
 // drivers with single-thread threadgroups, which sort without threadgroup memory.
-uint64_t max_sortable_row(uint64_t held);
+uint64_t max_sortable_row(uint64_t per_thread_elements);
 
 }  // namespace mpsx::runtime

@@ -5,12 +5,12 @@ inline void scatter_lines(device T* to, device const long* at, device const T* f
                           uint begin, uint end, uint, uint) {
   // Read the count once: the compiler must assume that writes to self alias the parameters.
   const uint count = p.count;
-  const long size = p.dim_size, place_step = p.step[0], index_step = p.step[1], source_step = p.step[2];
+  const long size = p.dim_size, self_step = p.step[0], index_step = p.step[1], source_step = p.step[2];
   const long self_pitch = p.stride[0][0], index_pitch = p.stride[1][0], source_pitch = p.stride[2][0];
   const bool negative = p.negative != 0;
   if (index_pitch == 0 && end - begin > 1) {  // one index for all rows: index_add, index_copy, index_fill
     for (uint k = 0; k < count; ++k) {
-      device T* row = to + known_index(at[long(k) * index_step], size, negative) * place_step;
+      device T* row = to + known_index(at[long(k) * index_step], size, negative) * self_step;
       device const T* own = VALUE ? from : from + long(k) * source_step;
       if (self_pitch == 1 && (VALUE || source_pitch == 1)) {
         MPSX_VECTORIZE
@@ -26,6 +26,6 @@ inline void scatter_lines(device T* to, device const long* at, device const T* f
     for (uint b = along ? 0 : begin; b < (along ? count : end); ++b) {
       const long i = along ? a : b, k = along ? b : a;
       const long position = known_index(at[i * index_pitch + k * index_step], size, negative);
-      put<Op>(to + (i * self_pitch + position * place_step), from[VALUE ? 0 : i * source_pitch + k * source_step]);
+      put<Op>(to + (i * self_pitch + position * self_step), from[VALUE ? 0 : i * source_pitch + k * source_step]);
     }
 }

@@ -1,3 +1,3 @@
 // CPU vectors are longer than 16 bytes.
 template <typename T>
-constexpr constant uint sum_pack = 64 / sizeof(T);
+constexpr constant uint sum_vec_size = 64 / sizeof(T);

@@ -5,7 +5,7 @@
 // Computes eight adjacent windows, starting at column `ox`, all inside the row. S: their stride, or 0 if not a
 // constant.
 template <int S, typename T>
-inline void eight_windows(device T* out, device long* indices, device const T* x, constant Pool2dParams& p,
+inline void pool_eight_windows(device T* out, device long* indices, device const T* x, constant Pool2dParams& p,
                           PoolRows rows, int ox) {
   typedef compute_t<T> C;
   const int step = S ? S : p.stride_w, start = ox * step - p.pad_w;
@@ -37,7 +37,7 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
   const int reach = (p.kernel_w - 1) * p.dilation_w, begin = min((p.pad_w + p.stride_w - 1) / p.stride_w, p.out_w);
   const int last = (p.in_w - 1 - reach + p.pad_w) / p.stride_w + 1;
   const int end = p.in_w + p.pad_w <= reach ? begin : clamp(last, begin, p.out_w);
-  for (int oy = int(group.x) * p.together; oy < min(int(group.x + 1) * p.together, p.out_h); ++oy) {
+  for (int oy = int(group.x) * p.rows_per_group; oy < min(int(group.x + 1) * p.rows_per_group, p.out_h); ++oy) {
     const ulong row = (ulong(group.y) * ulong(p.out_h) + ulong(oy)) * ulong(p.out_w);
     device T* to = out + row;
     device long* at = indices + row;
@@ -47,10 +47,10 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
         max_window(to, at, x, p, rows, ox++);
         continue;
       }
-      const int first = min(ox, end - 8);  // the last eight windows may overlap the previous eight
-      if (p.stride_w == 1) eight_windows<1>(to, at, x, p, rows, first);
-      else if (p.stride_w == 2) eight_windows<2>(to, at, x, p, rows, first);
-      else eight_windows<0>(to, at, x, p, rows, first);
+      const int first = min(ox, end - 8);  // the last eight may overlap the previous ones
+      if (p.stride_w == 1) pool_eight_windows<1>(to, at, x, p, rows, first);
+      else if (p.stride_w == 2) pool_eight_windows<2>(to, at, x, p, rows, first);
+      else pool_eight_windows<0>(to, at, x, p, rows, first);
       ox = first + 8;
     }
   }
@@ -64,10 +64,10 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
                            uint3 group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                            uint3 threads [[threads_per_threadgroup]]) {
   typedef compute_t<T> C;
-  enum : int { kPiece = 2048 };
-  const int together = max(kPiece / p.in_w, 1), iy = int(group.x);
-  if (iy % together != 0) return;
-  const int lines = min(together, p.in_h - iy);
+  enum : int { kMaxChunk = 2048 };
+  const int rows_per_group = max(kMaxChunk / p.in_w, 1), iy = int(group.x);
+  if (iy % rows_per_group != 0) return;
+  const int lines = min(rows_per_group, p.in_h - iy);
   const RegularWindow rows = reach(p.in_h, p.out_h, p.kernel_h, p.stride_h, p.pad_h, p.dilation_h);
   const RegularWindow columns = reach(p.in_w, p.out_w, p.kernel_w, p.stride_w, p.pad_w, p.dilation_w);
   const int y0 = rows.first(iy), y1 = rows.last(iy + lines - 1);
@@ -75,10 +75,10 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
   device const T* g = grad_out + plane;
   device const long* at = indices + plane;
   device T* to = grad_in + (ulong(group.y) * ulong(p.in_h) + group.x) * ulong(p.in_w);
-  for (int ix = 0; ix < p.in_w; ix += kPiece) {  // more than one iteration only for a single row
-    const int width = min(int(kPiece), p.in_w - ix), count = lines * width, here = iy * p.in_w + ix;
+  for (int ix = 0; ix < p.in_w; ix += kMaxChunk) {  // several iterations only for a single row
+    const int width = min(int(kMaxChunk), p.in_w - ix), count = lines * width, here = iy * p.in_w + ix;
     const int x0 = columns.first(ix), x1 = columns.last(ix + width - 1);
-    C sum[kPiece];
+    C sum[kMaxChunk];
     for (int j = 0; j < count; ++j) sum[j] = C(0);
     for (int oy = y0; oy < y1; ++oy)
       for (int o = oy * p.out_w + x0, end = oy * p.out_w + x1; o < end; ++o) {

@@ -8,17 +8,17 @@ kernel void aminmax(device T* low [[buffer(0)]], device T* high [[buffer(1)]], d
   const ulong begin = ulong(g.group.x) * p.each, left = p.count - begin;
   device const T* x = in + begin;
   const uint n = uint(left < p.each ? left : p.each);
-  K least = MinKey::of(C(x[0]), 0.0f), most = MaxKey::of(C(x[0]), 0.0f);
-  MPSX_REDUCE(max : least)
+  K min_key = MinKey::of(C(x[0]), 0.0f), max_key = MaxKey::of(C(x[0]), 0.0f);
+  MPSX_REDUCE(max : min_key)
   for (uint i = 0; i < n; ++i) {
     const K k = MinKey::of(C(x[i]), 0.0f);
-    least = least < k ? k : least;
+    min_key = min_key < k ? k : min_key;
   }
-  MPSX_REDUCE(max : most)
+  MPSX_REDUCE(max : max_key)
   for (uint i = 0; i < n; ++i) {
     const K k = MaxKey::of(C(x[i]), 0.0f);
-    most = most < k ? k : most;
+    max_key = max_key < k ? k : max_key;
   }
-  low[g.group.x] = T(MinKey::Decode<C>::value(least));
-  high[g.group.x] = T(MaxKey::Decode<C>::value(most));
+  low[g.group.x] = T(MinKey::Decode<C>::value(min_key));
+  high[g.group.x] = T(MaxKey::Decode<C>::value(max_key));
 }

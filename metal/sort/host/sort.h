@@ -26,11 +26,11 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* indices [[buf
   const Span<K> span = span_of(x, n, p.order, spans, g);
   MPSX_VECTORIZE
   for (uint i = g.index; i < n; i += g.count) {
-    from[i] = K(key_in_order(x[i], p.order) - span.least);
+    from[i] = K(key_in_order(x[i], p.order) - span.min_key);
     from_order[i] = i;
   }
   tg_device_barrier();
-  const uint bits = digit_bits(g), digits = 1u << bits, used = bits_of(ulong(K(span.most - span.least)));
+  const uint bits = digit_bits(g), digits = 1u << bits, used = bits_of(ulong(K(span.max_key - span.min_key)));
   const Part part = part_of(n, g);
   for (uint shift = 0; shift < used; shift += bits) {
     const Digits digit = {shift, digits - 1};

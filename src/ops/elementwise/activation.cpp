@@ -16,7 +16,7 @@ namespace mpsx::ops {
 namespace {
 
 using at::Scalar;
-constexpr double kMostBFloat16 = 3.3895313892515355e38;
+constexpr double kMaxBFloat16 = 3.3895313892515355e38;
 
 ScalarParams scalars3(const at::Scalar& a = 0, const at::Scalar& b = 0, const at::Scalar& c = 0) {
   for (const auto* s : {&a, &b, &c}) check_holds(at::kFloat, *s);
@@ -150,12 +150,12 @@ bool threshold_backward(const Tensor& grad, const Tensor& self, const Scalar& at
 }
 
 Scalar shrink_width(const Tensor& self, const Scalar& lambd) {
-  const double most = self.scalar_type() == at::kHalf       ? 65504.0
-                      : self.scalar_type() == at::kBFloat16 ? kMostBFloat16
+  const double max_finite = self.scalar_type() == at::kHalf       ? 65504.0
+                      : self.scalar_type() == at::kBFloat16 ? kMaxBFloat16
                                                             : std::numeric_limits<float>::max();
   const double width = lambd.toDouble();
-  TORCH_CHECK(width >= 0 && width <= most, "softshrink: lambda must be in range [0, ", most, "] for input dtype ",
-              self.scalar_type(), ", but found ", width);
+  TORCH_CHECK(width >= 0 && width <= max_finite, "softshrink: lambda must be in range [0, ", max_finite,
+              "] for input dtype ", self.scalar_type(), ", but found ", width);
   return lambd;
 }
 bool hardshrink(const Tensor& self, const Scalar& lambd, Tensor& out) {
@@ -195,11 +195,11 @@ bool nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<dou
   // For integers, the CPU copies the input and resizes an out= tensor to contiguous strides.
   if (is_plain(self) && at::isIntegralType(type, true))
     return return_or_copy("nan_to_num", out.defined() ? self.contiguous() : self.clone(), out);
-  const double most = type == at::kHalf       ? 65504.0
-                      : type == at::kBFloat16 ? kMostBFloat16
+  const double max_finite = type == at::kHalf       ? 65504.0
+                      : type == at::kBFloat16 ? kMaxBFloat16
                                               : std::numeric_limits<float>::max();
-  ScalarParams p = scalar_params(nan.value_or(0), high.value_or(most));
-  p.f[3] = float(low.value_or(-most));
+  ScalarParams p = scalar_params(nan.value_or(0), high.value_or(max_finite));
+  p.f[3] = float(low.value_or(-max_finite));
   return forward<"nan_to_num">(self, p, out);
 }
 

@@ -56,7 +56,7 @@ Launch& over_rows(Launch& launch, Params& p, size_t element, const std::array<co
   for (size_t k = 0; k < N; ++k)
     if (p.stride[k][0])  // otherwise the operand has one element for the whole row
       bits |= runtime::address_of(first[k]) | uint64_t(p.stride[k][1] | p.stride[k][2] | p.stride[k][3]) * element;
-  p.packed = element > 0 && runtime::is_vector_aligned(bits);
+  p.vectorized = element > 0 && runtime::is_vector_aligned(bits);
   return launch.over(p.size[0], element, p.size[1], uint64_t(p.size[2]) * p.size[3]);
 }
 

@@ -98,14 +98,14 @@ Tensor efficient_zeros(at::IntArrayRef size, std::optional<at::ScalarType> dtype
 // Fills `out` with a sequence, where `p` contains the first index.
 template <typename Params>
 void launch_sequence(const KernelSet& kernels, const Tensor& out, Params& p) {
-  constexpr int64_t kMost = int64_t(1) << 30;
+  constexpr int64_t kMaxChunk = int64_t(1) << 30;
   const Tensor to = out.is_contiguous() ? out : at::empty(out.sizes(), out.options());
-  for (int64_t first = 0; first < to.numel(); first += kMost) {
+  for (int64_t first = 0; first < to.numel(); first += kMaxChunk) {
     p.first = uint32_t(first);
     Launch(kernels.get(tag_of(to)))
         .pointer(at_element(to, first))
         .bytes(p)
-        .threads(uint64_t(std::min(kMost, to.numel() - first)))
+        .threads(uint64_t(std::min(kMaxChunk, to.numel() - first)))
         .run();
   }
   if (!to.is_same(out)) out.copy_(to);
@@ -192,8 +192,8 @@ bool range(const at::Scalar& start, const at::Scalar& end, const at::Scalar& ste
 bool has_integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, const Tensor& out) {
   if (!is_plain(out) || !at::isIntegralType(out.scalar_type(), false) || start.isComplex() || end.isComplex())
     return false;
-  const double most = std::max(std::abs(start.toDouble()), std::abs(end.toDouble()));
-  return std::isfinite(most) && most * 2 * double(steps) < 0x1p62;
+  const double max_magnitude = std::max(std::abs(start.toDouble()), std::abs(end.toDouble()));
+  return std::isfinite(max_magnitude) && max_magnitude * 2 * double(steps) < 0x1p62;
 }
 void integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, Tensor& out) {
   check_holds(out.scalar_type(), start);

@@ -70,8 +70,8 @@ bool run_unary(const Tensor& self, Tensor& out) {
   const at::ScalarType result = row.result == Result::BOOL ? at::kBool : real ? at::kFloat : type;
   if (!accepts(out, result)) {
     constexpr std::string_view name = row.name;
-    constexpr bool tells_sign = name == "isposinf" || name == "isneginf" || name == "signbit";
-    TORCH_CHECK(!tells_sign, name, " does not support non-boolean outputs.");
+    constexpr bool is_sign_test = name == "isposinf" || name == "isneginf" || name == "signbit";
+    TORCH_CHECK(!is_sign_test, name, " does not support non-boolean outputs.");
     // Operators that map integers to integers support only the input's dtype as output.
     const bool casts = (row.types == Types::FLOAT && name != "frac") || row.result == Result::BOOL || real;
     TORCH_CHECK(casts, "Found dtype ", out.scalar_type(), " but expected ", result);

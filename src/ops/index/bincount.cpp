@@ -30,22 +30,22 @@ Tensor count_bins(const KernelSet& kernels, Tag tag, const Tensor& x, const Hist
 }
 
 // Counts each nonnegative integer, or sums its weights.
-std::optional<Tensor> bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_t least) {
+std::optional<Tensor> bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_t minlength) {
   static const KernelSet kernels("bincount");
   const bool weighted = weights && weights->defined() && weights->numel() > 0;
   const bool whole = at::isIntegralType(self.scalar_type(), false);
   if (!is_plain(self) || !whole || (weighted && !(is_plain(*weights) && weights->scalar_type() == at::kFloat)))
     return std::nullopt;
-  TORCH_CHECK(least >= 0, "minlength should be >= 0");
+  TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
   const auto longs = self.options().dtype(at::kLong);
-  if (self.dim() == 1 && self.numel() == 0) return at::zeros({least}, longs);
+  if (self.dim() == 1 && self.numel() == 0) return at::zeros({minlength}, longs);
   constexpr const char* kExpected = "bincount only supports 1-d non-negative integral inputs.";
   TORCH_CHECK(self.dim() == 1, kExpected);
   const auto [smallest, largest] = self.aminmax();
   TORCH_CHECK(smallest.item<int64_t>() >= 0, kExpected);
   TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
               "weights should be 1-d and have the same length as input");
-  const int64_t bins = std::max(largest.item<int64_t>() + 1, least);
+  const int64_t bins = std::max(largest.item<int64_t>() + 1, minlength);
   if (!weighted && self.size(0) <= int64_t(INT32_MAX) && bins <= int64_t(INT32_MAX)) {
     const HistogramParams p{uint32_t(self.numel()), uint32_t(bins), 0, 0};
     return count_bins(kernels, Tag::none, self.to(at::kLong).contiguous(), p).to(at::kLong);
@@ -55,7 +55,7 @@ std::optional<Tensor> bincount(const Tensor& self, const std::optional<Tensor>& 
 }
 
 // Counts integers in `bins` equal parts of [low, high] without rounding, like CUDA. The CPU does not support integers.
-Tensor histc_of_whole(const Tensor& self, int64_t bins, int64_t low, int64_t high) {
+Tensor integer_histc(const Tensor& self, int64_t bins, int64_t low, int64_t high) {
   static const KernelSet kernels("bincount");
   const Tensor x = self.to(at::kLong).contiguous();
   const Tensor part = x.sub(low).mul_(bins).floor_divide_(high - low).clamp_max_(bins - 1);
@@ -83,7 +83,7 @@ bool histc(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& hi
               "histc: expected fewer than 2^31 elements and bins, got ", self.sizes(), " and ", bins, " bins");
   if (self.numel() == 0) return return_or_copy("histc", at::zeros({bins}, self.options()), out);
   const HistogramParams p{uint32_t(self.numel()), uint32_t(bins), float(first), float(last)};
-  const Tensor found = whole ? histc_of_whole(self, bins, int64_t(first), int64_t(last))
+  const Tensor found = whole ? integer_histc(self, bins, int64_t(first), int64_t(last))
                              : count_bins(kernels, tag_of(self), self.contiguous(), p);
   return return_or_copy("histc", found.to(self.scalar_type()), out);
 }

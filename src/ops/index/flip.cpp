@@ -40,7 +40,7 @@ std::optional<Tensor> flip(const Tensor& self, at::IntArrayRef dims) {
     uint64_t alignment = runtime::address_of(row) | runtime::address_of(last + bytes);
     for (size_t d = 1; d < 4; ++d)
       for (size_t k = 0; k < 2; ++k) alignment |= uint64_t(p.stride[k][d] * bytes);
-    p.packed = runtime::is_vector_aligned(alignment);
+    p.vectorized = runtime::is_vector_aligned(alignment);
     Launch(rows.get(bits_tag(self)))
         .pointer(row)
         .pointer(last)
@@ -67,7 +67,7 @@ bool triangle(const Tensor& self, int64_t diagonal, Tensor& result) {
     p.columns = grid_size("tril", in.size(-1));
     p.upper = UPPER;
     const auto element = size_t(self.element_size());
-    p.packed = aligned(out, in) && runtime::is_vector_aligned(p.columns * element);
+    p.vectorized = aligned(out, in) && runtime::is_vector_aligned(p.columns * element);
     const uint32_t matrices = grid_size("tril", in.numel() / (int64_t(p.rows) * int64_t(p.columns)));
     Launch(kernel.get(bits_tag(self)))
         .pointer(out.data_ptr())

@@ -17,8 +17,8 @@
 namespace mpsx::ops {
 namespace {
 
-constexpr int64_t kMaxDims = 16;  // length of size[] in NonzeroParams
-constexpr int64_t kLeastChunk = 1024, kMostChunks = 65536;
+constexpr int64_t kMaxDims = 16;  // size[] of NonzeroParams
+constexpr int64_t kMinChunk = 1024, kMaxChunks = 65536;
 
 bool has_kernel(const Tensor& self) {
   const Tag tag = tag_of(self);
@@ -35,7 +35,7 @@ void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
   p.count = uint64_t(in.numel());
   p.dims = uint32_t(sizes.size());
   for (size_t d = 0; d < sizes.size(); ++d) p.size[d] = grid_size("nonzero", sizes.size() == 1 ? 0 : sizes[d]);
-  const int64_t chunk = std::max(kLeastChunk, (in.numel() + kMostChunks - 1) / kMostChunks);
+  const int64_t chunk = std::max(kMinChunk, (in.numel() + kMaxChunks - 1) / kMaxChunks);
   p.chunk = grid_size("nonzero", chunk);
   const auto chunks = uint32_t((in.numel() + chunk - 1) / chunk);
   if (chunks == 0) {

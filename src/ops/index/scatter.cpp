@@ -43,7 +43,7 @@ const KernelSet& kernels(Scatter op, bool value) {
 }
 
 // Returns whether to compute long sums into one dense row by segments.
-bool suits_segments(Scatter op, const ScatterOperands& o) {
+bool supports_segments(Scatter op, const ScatterOperands& o) {
   return op == Scatter::add && o.self.dim() == 1 && o.index.numel() > kLongRow && o.self.is_contiguous() &&
          o.source.is_contiguous() && o.index.is_contiguous() && o.source.numel() == o.index.numel() &&
          fits_segments(o.index.numel(), o.self.numel()) && should_sort_index(1);
@@ -65,8 +65,8 @@ Strided<3> plan(ScatterParams& p, const ScatterOperands& o, int64_t dim) {
 }
 
 // Returns whether SIMD groups should sum contiguous long rows in threadgroup memory.
-bool suits_rows(Scatter op, const ScatterOperands& o, const ScatterParams& p) {
-  constexpr int64_t kMaxSelfPerSource = 8;  // elements of self per source element; the kernel moves all of self
+bool supports_rows(Scatter op, const ScatterOperands& o, const ScatterParams& p) {
+  constexpr int64_t kMaxSelfPerSource = 8;  // elements of self per source element: all of self is moved
   return op == Scatter::add && is_float_tag(tag_of(o.self)) && p.step[0] == 1 && p.step[1] == 1 && p.count >= kLanes &&
          p.dim_size <= std::min<int64_t>(kScatterSums, kMaxSelfPerSource * p.count);
 }
@@ -80,8 +80,8 @@ void launch_rows(runtime::KernelEntry& kernel, const ScatterOperands& o, Scatter
         .pointer(at_const_element(o.index, offsets[1]))
         .pointer(at_const_element(o.source, offsets[2]))
         .bytes(p)
-        .groups({uint32_t(ceil_div(p.size[0], p.together)), p.size[1], p.size[2]}, threads)
-        .work(uint64_t(p.count) * std::min(p.together, p.size[0]))
+        .groups({uint32_t(ceil_div(p.size[0], p.rows_per_group)), p.size[1], p.size[2]}, threads)
+        .work(uint64_t(p.count) * std::min(p.rows_per_group, p.size[0]))
         .run();
   });
 }
@@ -97,7 +97,7 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
     both.push_back(2);
     return scatter_along(op, {halves(o.self), index.unsqueeze(-1).expand(both), halves(o.source)}, dim, negative);
   }
-  if (suits_segments(op, o)) {
+  if (supports_segments(op, o)) {
     SegmentParams p{};
     p.pitch = 1;
     p.padding = -1;
@@ -108,11 +108,11 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   ScatterParams p{};
   const Strided<3> loops = plan(p, o, dim);
   p.negative = negative;
-  if (suits_rows(op, o, p)) {
+  if (supports_rows(op, o, p)) {
     static const KernelSet rows("scatter_add_rows");
-    constexpr int64_t kMost = 8;
-    p.together = uint32_t(std::clamp<int64_t>(kScatterSums / p.dim_size, 1, kMost));
-    launch_rows(rows.get(tag_of(o.self)), o, p, loops, p.together * kLanes);
+    constexpr int64_t kMaxRows = 8;
+    p.rows_per_group = uint32_t(std::clamp<int64_t>(kScatterSums / p.dim_size, 1, kMaxRows));
+    launch_rows(rows.get(tag_of(o.self)), o, p, loops, p.rows_per_group * kLanes);
     return true;
   }
   const KernelSet& set = kernels(op, o.value);
@@ -131,8 +131,8 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   const bool bytes = o.self.scalar_type() == at::kBool && op != Scatter::add;
   const Tag tag = op == Scatter::set ? bits_tag(o.self) : (bytes ? Tag::u8 : tag_of(o.self));
   if (tag == Tag::none || !set.has(tag)) return false;
-  p.together = kScatterLines;
-  launch_rows(set.get(tag), o, p, loops, kScatterLines);
+  p.rows_per_group = kScatterRows;
+  launch_rows(set.get(tag), o, p, loops, kScatterRows);
   return true;
 }
 
@@ -236,7 +236,7 @@ at::Scalar identity(Scatter op, at::ScalarType type) {
 }
 
 // Divides sums by their counts. A count of 0 is treated as 1.
-void to_means(const Tensor& sum, const Tensor& counts) {
+void finalize_means(const Tensor& sum, const Tensor& counts) {
   counts.clamp_min_(1);
   sum.copy_(at::isIntegralType(sum.scalar_type(), true) ? at::div(sum, counts, "floor") : at::div(sum, counts));
 }
@@ -246,7 +246,7 @@ void divide_by_counts(const Tensor& sum, int64_t dim, const Tensor& index, bool 
   const auto type = at::isIntegralType(sum.scalar_type(), true) ? at::kLong : at::kFloat;
   const Tensor counts = at::full(sum.sizes(), include_self ? 1 : 0, sum.options().dtype(type));
   counts.scatter_add_(dim, index, at::ones({}, counts.options()).expand(index.sizes()));
-  to_means(sum, counts);
+  finalize_means(sum, counts);
 }
 
 bool scatter_reduce_two(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
@@ -294,7 +294,7 @@ bool index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Te
                   false);
     at::DimVector shape(size_t(self.dim()), 1);
     if (self.dim() > 0) shape[size_t(d)] = size;
-    to_means(result, counts.view(shape));
+    finalize_means(result, counts.view(shape));
   }
   return outputs.return_or_copy(out);
 }

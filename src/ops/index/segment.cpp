@@ -40,17 +40,17 @@ void launch_segment_sum(const Tensor& out, const Tensor& in, const Tensor& index
   p.count = uint32_t(index.numel());
   p.row = grid_size("segment_sum", row);
   const uint64_t row_bytes = uint64_t(row) * uint64_t(out.element_size());
-  p.packed = aligned(out, in) && runtime::is_vector_aligned(row_bytes);
-  p.together = uint32_t(std::clamp<uint64_t>(kGroupBytes / row_bytes, 1, 64));
+  p.vectorized = aligned(out, in) && runtime::is_vector_aligned(row_bytes);
+  p.rows_per_group = uint32_t(std::clamp<uint64_t>(kGroupBytes / row_bytes, 1, 64));
   Launch(sum.get(tag_of(out)))
       .pointer(out.data_ptr())
       .pointer(in.const_data_ptr())
       .pointer(order.keys.const_data_ptr())
       .pointer(order.rows.const_data_ptr())
       .bytes(p)
-      .groups({uint32_t(ceil_div(p.count, p.together)), grid_size("segment_sum", outer), 1},
-              runtime::threads_for_row(row_bytes * p.together / 4))
-      .work(uint64_t(row) * p.together)
+      .groups({uint32_t(ceil_div(p.count, p.rows_per_group)), grid_size("segment_sum", outer), 1},
+              runtime::threads_for_row(row_bytes * p.rows_per_group / 4))
+      .work(uint64_t(row) * p.rows_per_group)
       .run();
 }
 

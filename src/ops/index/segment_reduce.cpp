@@ -101,11 +101,11 @@ struct Segments : Offsets {
 };
 
 const KernelSet& kernels(ReductionType type) {
-  static const KernelSet sum("segment_reduce_sum"), prod("segment_reduce_prod"), most("segment_reduce_max"),
-      least("segment_reduce_min");
+  static const KernelSet sum("segment_reduce_sum"), prod("segment_reduce_prod"), max("segment_reduce_max"),
+      min("segment_reduce_min");
   switch (type) {
-    case ReductionType::MAX: return most;
-    case ReductionType::MIN: return least;
+    case ReductionType::MAX: return max;
+    case ReductionType::MIN: return min;
     default: return type == ReductionType::PROD ? prod : sum;
   }
 }

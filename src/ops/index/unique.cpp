@@ -18,7 +18,7 @@
 namespace mpsx::ops {
 namespace {
 
-constexpr int64_t kLeastRunChunk = 1024, kMostRunChunks = 65536;
+constexpr int64_t kMinRunChunk = 1024, kMaxRunChunks = 65536;
 
 // Runs of equal adjacent elements in a dense vector. `order` holds the elements' original indices if the vector was
 // sorted, and is undefined otherwise.
@@ -30,7 +30,7 @@ struct FlatRuns {
   FlatRuns(const Tensor& x, const Tensor& order, bool with_inverse, bool with_lengths) {
     static const KernelSet count("unique_count"), scan("nonzero_scan"), fill("unique_fill");
     const auto longs = x.options().dtype(at::kLong);
-    const int64_t n = x.numel(), chunk = std::max(kLeastRunChunk, (n + kMostRunChunks - 1) / kMostRunChunks);
+    const int64_t n = x.numel(), chunk = std::max(kMinRunChunk, (n + kMaxRunChunks - 1) / kMaxRunChunks);
     const auto chunks = uint32_t((n + chunk - 1) / chunk);
     inverse = at::empty({with_inverse ? n : 0}, longs);
     lengths = at::empty({0}, longs);

@@ -69,8 +69,8 @@ Results forward(const Tensor& input, const Tensor& target, const MaybeTensor& we
   const auto floats = input.options().dtype(at::kFloat);
   const Tensor norms = at::empty({input.size(0), 2}, floats), total_weight = at::empty({}, floats);
   const Tensor losses =
-      reduced ? at::empty({int64_t(q.rows.teams.threadgroups), 2}, floats) : at::empty({input.size(0)}, floats);
-  if (input.size(0) > 0) {  // with zero classes, every target is out of range
+      reduced ? at::empty({int64_t(q.rows.lane_groups.threadgroups), 2}, floats) : at::empty({input.size(0)}, floats);
+  if (input.size(0) > 0) {  // without classes, every target is out of range
     Launch l(kernels.get(tag_of(input)));
     l.pointer(losses.mutable_data_ptr()).pointer(norms.mutable_data_ptr()).pointer(q.in.const_data_ptr());
     l.pointer(q.target.const_data_ptr()).pointer(data_or_null(q.weight)).bytes(q.params);

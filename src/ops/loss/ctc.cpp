@@ -37,7 +37,7 @@ struct Ctc {
                 given.sizes());
     targets = dense_index(given);
     std::vector<int64_t> rows;
-    int64_t total = 0, longest = 0, most = 0;
+    int64_t total = 0, longest = 0, max_input = 0;
     for (size_t b = 0; b < size_t(batch); ++b) {
       TORCH_CHECK(target[b] >= 0, "Expected target_lengths to have value at least 0, but got value ", target[b],
                   " (while checking arguments for ctc_loss_cpu)");
@@ -46,13 +46,13 @@ struct Ctc {
       rows.insert(rows.end(), {input[b], target[b], given.dim() == 1 ? total : int64_t(b) * targets.size(1), 1});
       total += target[b];
       longest = std::max(longest, target[b]);
-      most = std::max(most, input[b]);
+      max_input = std::max(max_input, input[b]);
     }
     TORCH_CHECK(given.dim() == 1 ? total == given.size(0) : longest <= given.size(1), "Expected tensor to have size ",
                 given.dim() == 1 ? "" : "at least ", given.dim() == 1 ? total : longest, " at dimension ",
                 given.dim() - 1, ", but got size ", given.size(-1), " for argument #2 'targets'");
-    TORCH_CHECK(most <= steps, "Expected input_lengths to have value at most ", steps, ", but got value ", most,
-                " (while checking arguments for ctc_loss_cpu)");
+    TORCH_CHECK(max_input <= steps, "Expected input_lengths to have value at most ", steps, ", but got value ",
+                max_input, " (while checking arguments for ctc_loss_cpu)");
     TORCH_CHECK(steps < INT32_MAX && 2 * longest + 1 < INT32_MAX, "ctc_loss: expected lengths below 2^30");
     table = at::from_blob(rows.data(), {batch, 4}, at::kLong).to(log_probs.device());
     if (given.dim() == 2) {  // padding after a target may have any value

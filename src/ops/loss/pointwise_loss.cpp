@@ -107,7 +107,7 @@ Tensor forward(const Kernels& kernels, const Tensor& input, const Tensor& target
   const Tag tag = tag_of(o.x);
   if (reduction == at::Reduction::None) {
     const Tensor out = at::empty_like(o.x);
-    p.packed = aligned(out, o.x, o.target, o.weight);
+    p.vectorized = aligned(out, o.x, o.target, o.weight);
     pieces(o.params.count, [&](uint64_t begin, uint64_t count) {
       p.count = count;
       Launch(kernels.each.get(tag))
@@ -177,7 +177,7 @@ Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor&
   p.scale = factor * mean_scale(reduction, p.count);
   const Tensor grad_input = at::empty_like(o.x);
   const Tensor grad = reduced ? grad_output.contiguous() : empty_with_layout(grad_output, o.x);
-  p.packed = aligned(grad_input, reduced ? grad_input : grad, o.x, o.target, o.weight);
+  p.vectorized = aligned(grad_input, reduced ? grad_input : grad, o.x, o.target, o.weight);
   pieces(o.params.count, [&](uint64_t begin, uint64_t count) {
     p.count = count;
     Launch((reduced ? kernels.bwd_reduced : kernels.bwd).get(tag_of(o.x)))

@@ -83,11 +83,11 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& weight, int64_t grou
   };
   if (few) {
     auto& kernel = gemv.get(tag_of(self));
-    const auto teams = runtime::lane_groups_for(kernel, uint64_t(p.N) * p.M, p.K / kInt4Block, 1, 4);
-    p.team = teams.lanes;
+    const auto lane_groups = runtime::lane_groups_for(kernel, uint64_t(p.N) * p.M, p.K / kInt4Block, 1, 4);
+    p.row_threads = lane_groups.lanes;
     Launch l(kernel);
-    bind(l).groups({uint32_t(ceil_div(p.N, teams.rows_per_threadgroup)), p.M}, teams.threadgroup_size);
-    l.work((p.K / 2 + 16) * teams.rows_per_threadgroup).run();
+    bind(l).groups({uint32_t(ceil_div(p.N, lane_groups.rows_per_threadgroup)), p.M}, lane_groups.threadgroup_size);
+    l.work((p.K / 2 + 16) * lane_groups.rows_per_threadgroup).run();
     return out;
   }
   Launch l(tiled.get(tag_of(self)));

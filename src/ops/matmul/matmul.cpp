@@ -116,14 +116,15 @@ void launch_gemv(GemmArgs& args) {
   MatmulParams& p = args.p;
   runtime::KernelEntry& kernel = args.of(args.kernels.gemv);
   const uint64_t vec = std::max<uint64_t>(1, 16 / args.b.element_size());
-  const runtime::LaneGroups teams =
-      runtime::lane_groups_for(kernel, uint64_t(p.N) * p.M * args.batch, p.K, vec, kHeldValues);
-  p.team = teams.lanes;
+  const runtime::LaneGroups lane_groups =
+      runtime::lane_groups_for(kernel, uint64_t(p.N) * p.M * args.batch, p.K, vec, kRegisterElements);
+  p.row_threads = lane_groups.lanes;
   args.set_split_k({1, p.K});
   Launch l(kernel);
   args.bind(l);
-  l.groups({uint32_t(ceil_div(p.N, teams.rows_per_threadgroup)), p.M, uint32_t(args.batch)}, teams.threadgroup_size);
-  l.work((p.K + 16) * teams.rows_per_threadgroup).run();
+  l.groups({uint32_t(ceil_div(p.N, lane_groups.rows_per_threadgroup)), p.M, uint32_t(args.batch)},
+           lane_groups.threadgroup_size);
+  l.work((p.K + 16) * lane_groups.rows_per_threadgroup).run();
 }
 
 // For contiguous rows of b.

@@ -17,8 +17,8 @@ namespace {
 using Optional = std::optional<Tensor>;
 using Result = std::tuple<Tensor, Tensor, Tensor>;
 
-constexpr uint32_t kPack = 8,
-                   kWidth = 64;  // fewer channels are folded into rows of at least this width
+constexpr uint32_t kVector = 8,
+                   kWidth = 64;  // fewer channels than this are folded into rows of at least this many elements
 
 Tensor value_or_none(const Optional& t) { return t.has_value() ? *t : Tensor(); }
 
@@ -75,7 +75,7 @@ struct Plan {
   }
   void cut_rows() {
     if (p.channels < kWidth) {
-      const uint32_t aligned = kPack / std::gcd(p.channels, kPack);
+      const uint32_t aligned = kVector / std::gcd(p.channels, kVector);
       p.fold = aligned * uint32_t(ceil_div(kWidth, uint64_t(aligned) * p.channels));
     }
     p.span_rows = p.elements / width();

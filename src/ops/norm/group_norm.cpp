@@ -191,12 +191,12 @@ std::optional<Result> group_norm(const Tensor& input, const Optional& weight_opt
   auto& kernel = kernels.get(tag_of(x), tag_of(type));
   const uint64_t size = uint64_t(plane) * p.channels;
   RowLaunch rows = share_rows(kernel, uint64_t(images * groups), size, {x}, {out});
-  if (channels_last(input) || size > rows.teams.elements_held) {
+  if (channels_last(input) || size > rows.lane_groups.register_elements) {
     forward_by_chunks(p, x, out, mean, rstd, weight, bias);
     return Result(out, mean, rstd);
   }
   p.shape = rows.shape;
-  if (p.plane < rows.pack) p.shape.vectorized = 0;
+  if (p.plane < rows.vec_size) p.shape.vectorized = 0;
   Launch launch(kernel);
   launch.pointer(out.mutable_data_ptr()).pointer(mean.mutable_data_ptr()).pointer(rstd.mutable_data_ptr());
   launch.pointer(x.const_data_ptr()).pointer(data_or_null(weight)).pointer(data_or_null(bias));

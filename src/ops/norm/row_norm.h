@@ -56,14 +56,14 @@ inline std::optional<RowLaunch> share_fused(const runtime::KernelEntry& kernel, 
   if (rows < kFusedRows) return std::nullopt;
   RowLaunch launch =
       share_rows_beside({weight}, share_rows(kernel, rows, size, {dy, x}, {dx}, kFusedBytes / x.element_size()));
-  if (!launch.whole_vectors() || size > launch.teams.elements_held) return std::nullopt;
+  if (!launch.whole_vectors() || size > launch.lane_groups.register_elements) return std::nullopt;
   p.shape = launch.shape;
   p.rows_per_split = uint32_t(std::max(kFusedRange, ceil_div(rows, kFusedGroups)));
-  p.splits = launch.teams.threadgroups = uint32_t(ceil_div(rows, p.rows_per_split));
+  p.splits = launch.lane_groups.threadgroups = uint32_t(ceil_div(rows, p.rows_per_split));
   return launch;
 }
 inline uint64_t fused_work(const RowNormParams& p, const RowLaunch& launch) {
-  return uint64_t(p.rows_per_split) * p.shape.size * 4 / launch.teams.rows_per_threadgroup;
+  return uint64_t(p.rows_per_split) * p.shape.size * 4 / launch.lane_groups.rows_per_threadgroup;
 }
 
 // Launches a kernel over column tiles and row splits.

@@ -57,7 +57,7 @@ void for_each_batch(at::ArrayRef<at::TensorList> lists, F&& launch, uint32_t buf
         const void* const data = batch.pointers[l * p.tensors + t] = lists[l][batch.index[t]].const_data_ptr();
         if (lists[l][batch.index[t]].numel() > 1) bits |= runtime::address_of(data);
       }
-    p.packed = runtime::is_vector_aligned(bits);
+    p.vectorized = runtime::is_vector_aligned(bits);
     launch(batch);
   }
 }

@@ -24,7 +24,7 @@ using Divisor = std::optional<int64_t>;
 constexpr int64_t kSmallBox = 64;  // elements per thread
 
 bool averages(const Tensor& t) { return has_float_kernel(t); }
-bool averages_whole(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kLong; }
+bool averages_integers(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kLong; }
 
 // Average pooling over the last `dims` dimensions.
 struct AvgPool {
@@ -106,7 +106,7 @@ void average(const AvgPool& pool, const Tensor& self, const Tensor& result) {
   const Tensor from = batched(self, pool.dims), out = batched(result, pool.dims);
   const int64_t plane = c10::multiply_integers(from.sizes().slice(2));
   const int64_t taps = pool.taps(from.sizes(), out.sizes());
-  const bool whole = averages_whole(self);
+  const bool whole = averages_integers(self);
   if (!whole && (taps > kSmallBox || plane > INT32_MAX))
     return resample(from, pool.steps(from.sizes(), out.sizes(), false), out);
   TORCH_CHECK(plane <= INT32_MAX, "avg_pool: expected planes of at most 2^31-1 elements, got ", self.sizes());
@@ -137,7 +137,7 @@ void spread(const AvgPool& pool, const Tensor& grad, const Tensor& grad_input) {
 template <size_t D, typename Meta>
 bool avg_pool(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
               bool count_include_pad, Divisor divisor, Tensor& out) {
-  if (!averages(self) && !averages_whole(self)) return false;
+  if (!averages(self) && !averages_integers(self)) return false;
   Structured<Meta> outputs(out);
   outputs.meta(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
   average({D, false, kernel, stride, padding, count_include_pad, divisor}, self, outputs.result());

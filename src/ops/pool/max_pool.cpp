@@ -40,15 +40,15 @@ bool max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntA
     Pool2dParams p = pool_params(in, best.sizes());
     set_window(p, kernel, stride, padding, dilation);
     p.across = int32_t(std::bit_ceil(uint32_t(std::min<int64_t>(p.out_w, kRowsThreads))));
-    p.together = layout.last ? 1 : int32_t(std::clamp<int64_t>(2 * kRowsThreads / p.across, 1, p.out_h));
+    p.rows_per_group = layout.last ? 1 : int32_t(std::clamp<int64_t>(2 * kRowsThreads / p.across, 1, p.out_h));
     const auto threads = layout.last ? layout.threads(p.out_w) : uint32_t(kRowsThreads);
     Launch((layout.last ? last : planes).get(tag_of(self)))
         .pointer(best.mutable_data_ptr())
         .pointer(where.mutable_data_ptr())
         .pointer(in.const_data_ptr())
         .bytes(p)
-        .groups(layout.grid(int64_t(ceil_div(uint64_t(p.out_h), uint64_t(p.together))), p.out_w), threads)
-        .work(layout.row(p.out_w) * uint64_t(p.together) * uint64_t(p.kernel_h) * uint64_t(p.kernel_w) * kTapWork)
+        .groups(layout.grid(int64_t(ceil_div(uint64_t(p.out_h), uint64_t(p.rows_per_group))), p.out_w), threads)
+        .work(layout.row(p.out_w) * uint64_t(p.rows_per_group) * uint64_t(p.kernel_h) * uint64_t(p.kernel_w) * kTapWork)
         .run();
   }
   return outputs.return_or_copy(out, indices);

@@ -14,7 +14,7 @@ namespace {
 using Result = std::tuple<Tensor, Tensor>;
 
 // Returns the number of 16-byte vectors in a quarter of a chunk.
-uint32_t pack_threads(const Tensor& t) { return kRandomBlocks * uint32_t(t.element_size()) / 16; }
+uint32_t vec_threads(const Tensor& t) { return kRandomBlocks * uint32_t(t.element_size()) / 16; }
 
 std::optional<Result> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
   static const KernelSet kernels("dropout");
@@ -31,9 +31,9 @@ std::optional<Result> native_dropout(const Tensor& input, double p, std::optiona
   params.bound = bernoulli_bound(1 - p);
   Launch launch(kernels.get(tag_of(dense)));
   launch.pointer(out.mutable_data_ptr()).pointer(mask.mutable_data_ptr()).pointer(dense.const_data_ptr());
-  params.packed = aligned(out, mask, dense);
+  params.vectorized = aligned(out, mask, dense);
   over_chunks(launch.bytes(params), params);
-  if (params.packed) launch.groups({uint32_t(random_chunks(params.numel))}, pack_threads(dense));
+  if (params.vectorized) launch.groups({uint32_t(random_chunks(params.numel))}, vec_threads(dense));
   launch.run();
   return Result(out, mask);
 }
@@ -57,8 +57,8 @@ std::optional<Tensor> native_dropout_backward(const Tensor& grad, const Tensor& 
   params.a = float(scale);
   Launch launch(kernels.get(tag_of(g)));
   launch.pointer(out.mutable_data_ptr()).pointer(g.const_data_ptr()).pointer(m.const_data_ptr());
-  params.packed = aligned(out, g, m);
-  launch.bytes(params).groups({uint32_t(random_chunks(params.numel))}, pack_threads(g)).work(kRandomChunk).run();
+  params.vectorized = aligned(out, g, m);
+  launch.bytes(params).groups({uint32_t(random_chunks(params.numel))}, vec_threads(g)).work(kRandomChunk).run();
   return out;
 }
 

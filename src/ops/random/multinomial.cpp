@@ -19,12 +19,12 @@ namespace {
 
 using Generator = std::optional<at::Generator>;
 
-constexpr int64_t kLeastBlock = 64;
+constexpr int64_t kMinBlock = 64;
 
 // Returns the number of columns per block of the kernel, or 0 if prefix sums of all elements are faster.
 int64_t block_of(int64_t columns, int64_t samples) {
-  const int64_t block = std::max(kLeastBlock, (columns + kMultinomialBlocks - 1) / kMultinomialBlocks);
-  if (block > 4 * kLeastBlock) return 0;  // one thread reads a whole block, so limit its size
+  const int64_t block = std::max(kMinBlock, (columns + kMultinomialBlocks - 1) / kMultinomialBlocks);
+  if (block > 4 * kMinBlock) return 0;  // each block is read by one thread
   return samples * block <= 4 * columns + (1 << 16) ? block : 0;
 }
 

@@ -16,8 +16,8 @@ namespace {
 // Reduces all elements of a contiguous tensor.
 std::tuple<Tensor, Tensor> aminmax_dense(const Tensor& x) {
   static const KernelSet kernels("aminmax");
-  constexpr uint64_t kEach = 16384, kMost = 256;
-  const auto count = uint64_t(x.numel()), parts = std::clamp<uint64_t>(count / kEach, 1, kMost);
+  constexpr uint64_t kEach = 16384, kMaxParts = 256;
+  const auto count = uint64_t(x.numel()), parts = std::clamp<uint64_t>(count / kEach, 1, kMaxParts);
   Tensor low = at::empty({}, x.options()), high = at::empty({}, x.options());
   const auto launch = [&](void* to_low, void* to_high, const void* from, uint64_t n, uint64_t groups) {
     const AminmaxParams p{n, (n + groups - 1) / groups};
@@ -54,8 +54,8 @@ bool aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Tensor& 
   TORCH_CHECK(dim || x.numel() > 0,
               "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
   if (!dim && !keepdim && x.is_contiguous()) {
-    const auto [least, most] = aminmax_dense(x);
-    return return_or_copy("aminmax", least, low) && return_or_copy("aminmax", most, high);
+    const auto [min_key, max_key] = aminmax_dense(x);
+    return return_or_copy("aminmax", min_key, low) && return_or_copy("aminmax", max_key, high);
   }
   return return_or_copy("aminmax", at::amin(x, dims, keepdim), low) &&
          return_or_copy("aminmax", at::amax(x, dims, keepdim), high);

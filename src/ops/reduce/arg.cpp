@@ -63,10 +63,10 @@ bool extremum_and_index(const Tensor& x, int64_t given, bool keepdim, Tensor& va
   if (x.numel() == 0) at::native::zero_numel_check_dims(x, dim, NAME.text);
   const DimMask mask = at::native::make_dim_mask(dim, x.dim());
   const auto shape = at::native::shape_from_dim_mask(x, mask, keepdim);
-  const Tensor most = prepare_output(values, shape, x.options().dtype(x.scalar_type()), {}, x);
-  const Tensor places = prepare_output(indices, shape, x.options().dtype(at::kLong), {}, x);
-  if (x.numel() > 0) run(arg_kernels<ARG>(), places, most, x, mask);
-  return return_or_copy(NAME.text, most, values) && return_or_copy(NAME.text, places, indices);
+  const Tensor extrema = prepare_output(values, shape, x.options().dtype(x.scalar_type()), {}, x);
+  const Tensor positions = prepare_output(indices, shape, x.options().dtype(at::kLong), {}, x);
+  if (x.numel() > 0) run(arg_kernels<ARG>(), positions, extrema, x, mask);
+  return return_or_copy(NAME.text, extrema, values) && return_or_copy(NAME.text, positions, indices);
 }
 
 }  // namespace

@@ -71,12 +71,12 @@ void split(ReducePlan& plan) {
 // Finds the alignment of the 16-byte vectors that kernels load.
 void find_alignment(ReducePlan& plan) {
   ReduceParams& p = plan.params;
-  const uint64_t bytes = plan.input.element_size(), pack = std::max<uint64_t>(1, 16 / bytes);
-  p.offset = uint32_t(reinterpret_cast<uintptr_t>(plan.input.const_data_ptr()) / bytes % pack);
+  const uint64_t bytes = plan.input.element_size(), vec_size = std::max<uint64_t>(1, 16 / bytes);
+  p.offset = uint32_t(reinterpret_cast<uintptr_t>(plan.input.const_data_ptr()) / bytes % vec_size);
   int64_t all = int64_t(p.offset | p.inner_size);
   for (int64_t stride : p.kept_stride) all |= stride;
   for (int64_t stride : p.line_stride) all |= stride;
-  p.aligned = plan.columns && all % int64_t(pack) == 0;
+  p.aligned = plan.columns && all % int64_t(vec_size) == 0;
 }
 
 }  // namespace
@@ -138,11 +138,13 @@ void launch_reduction(runtime::KernelEntry& kernel, Launch& launch, ReducePlan& 
     launch.work(plan.work()).run();
     return;
   }
-  const uint64_t bytes = plan.input.element_size(), pack = std::max<uint64_t>(1, 16 / bytes);
-  const auto teams = runtime::lane_groups_for(kernel, p.outputs * p.splits, p.split_inner, pack, kReadBytes / bytes);
-  p.row_threads = teams.lanes;
-  launch.groups({uint32_t(ceil_div(p.outputs, teams.rows_per_threadgroup)), p.splits}, teams.threadgroup_size)
-      .work(plan.work() * teams.rows_per_threadgroup)
+  const uint64_t bytes = plan.input.element_size(), vec_size = std::max<uint64_t>(1, 16 / bytes);
+  const auto lane_groups =
+      runtime::lane_groups_for(kernel, p.outputs * p.splits, p.split_inner, vec_size, kReadBytes / bytes);
+  p.row_threads = lane_groups.lanes;
+  launch
+      .groups({uint32_t(ceil_div(p.outputs, lane_groups.rows_per_threadgroup)), p.splits}, lane_groups.threadgroup_size)
+      .work(plan.work() * lane_groups.rows_per_threadgroup)
       .run();
 }
 

@@ -26,7 +26,7 @@ struct ScanKernels {
 // Scans dimension `dim` of `x`, which must be contiguous and not empty, into results with the same layout.
 void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t dim,
           std::initializer_list<Tensor> results) {
-  constexpr uint32_t kThreads = 256, kManyRows = 512, kLeastChunk = 4096;
+  constexpr uint32_t kThreads = 256, kManyRows = 512, kMinChunk = 4096;
   const auto shape = x.sizes();
   uint64_t outer = 1, inner = 1;
   for (int64_t d = 0; d < dim; ++d) outer *= uint64_t(shape[size_t(d)]);
@@ -37,15 +37,16 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
   const bool rows = inner == 1;
   const uint64_t blocks = ceil_div(inner, kScanColumns), groups = rows ? outer : blocks * outer;
   // Column chunks may be short, because a chunk's only overhead is one state.
-  const uint64_t most = size / (rows ? kLeastChunk : kLeastChunk / 64);
-  const uint64_t wanted = std::min(uint64_t(runtime::target_resident_threads()) / (groups * kThreads), most);
-  const uint64_t pack = std::max<uint64_t>(1, 16 / x.element_size());
+  const uint64_t max_chunks = size / (rows ? kMinChunk : kMinChunk / 64);
+  const uint64_t chunks_wanted =
+      std::min(uint64_t(runtime::target_resident_threads()) / (groups * kThreads), max_chunks);
+  const uint64_t vec_size = std::max<uint64_t>(1, 16 / x.element_size());
   const uint64_t each = std::min<uint64_t>(kScanEach, kScanBytes / x.element_size());
   ScanParams p{};
   p.size = uint32_t(size), p.inner = uint32_t(inner);
-  p.chunk = uint32_t(wanted > 1 ? ceil_div(ceil_div(size, wanted), pack) * pack : size);
+  p.chunk = uint32_t(chunks_wanted > 1 ? ceil_div(ceil_div(size, chunks_wanted), vec_size) * vec_size : size);
   p.chunks = uint32_t(ceil_div(size, p.chunk));
-  p.aligned = aligned(x) && (outer == 1 || size % pack == 0);
+  p.aligned = aligned(x) && (outer == 1 || size % vec_size == 0);
   for (const Tensor& t : results) p.aligned &= aligned(t);
   const Tensor states =
       p.chunks > 1 ? at::empty({int64_t(outer * inner * p.chunks), 2}, x.options().dtype(at::kLong)) : Tensor();

@@ -178,8 +178,8 @@ void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool s
   const Tensor rows = as_rows(x, dim);
   const auto [size, count] = rows_of("topk", rows);
   const Tensor found = row_target(values, dim), positions = row_target(indices, dim);
-  const uint32_t packed = aligned(rows) && runtime::is_vector_aligned(size * rows.element_size());
-  const SelectParams p{uint32_t(size), largest ? ~0u : 0u, uint32_t(k), 0, kKth, packed};
+  const uint32_t vectorized = aligned(rows) && runtime::is_vector_aligned(size * rows.element_size());
+  const SelectParams p{uint32_t(size), largest ? ~0u : 0u, uint32_t(k), 0, kKth, vectorized};
   launch_select(kernels, rows, count, p, found, positions);
   if (sorted && k > kRanked) {
     const Tensor in_order = at::empty(found.sizes(), found.options());
