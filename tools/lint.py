@@ -20,7 +20,7 @@ LONGEST = 400
 # Folder of src/ -> patterns of the paths that its files may #include. Subfolders may also include their own files.
 LAYERS = {
     "src/driver": (r"driver/\w+\.h", r"metal_stdlib/(kernel|profile)_abi\.h"),
-    "src/runtime": (r"runtime/", r"driver/(driver|reflection)\.h", r"lib/shared\.h"),
+    "src/runtime": (r"runtime/", r"driver/(driver|reflection)\.h", r"lib/types\.h"),
     "src/backend": (r"backend/", r"runtime/", r"driver/kernel_profile\.h", r"c_api\.h"),
     "src/vendor": (r"backend/", r"runtime/"),
     "src/ops": (r"ops/\w+\.h", r"vendor/", r"backend/", r"runtime/", r"lib/\w+\.h"),
@@ -40,8 +40,11 @@ FAMILY_HEADER = r"\w+/\w*(params\.h|\.def)"
 BUILD_OUTPUTS = ("build", "dist")
 
 
-# Code that is not Metal, and preprocessor conditions on the driver. Metal does have noinline. An attribute after an
-# unnamed parameter would apply to the type.
+# The files that call simd_* and barriers.
+COLLECTIVES = ("metal/lib/threadgroup.h", "metal/lib/collective.h")
+
+# What Metal does not have, and conditions that tell drivers apart. Metal does have noinline. An attribute after a
+# parameter without a name would belong to the type.
 FOREIGN = re.compile(r"MPSX_VECTOR_BYTES|\b__builtin_\w+|\bext_vector_type\b|\bvector_size\b"
                      r"|\b__attribute__(?!\(\(noinline\)\))|[*&]\s*\[\[|^\s*#\s*(?:el)?if.*\bMPSX_(?:HOST|SIMT|CUDA|GENERAL)\b")
 
@@ -99,8 +102,8 @@ def kernels():
         lines = without_comments(path.read_text()).split("\n")
         for i, line in enumerate(lines):
             call = re.search(r"\b(simd_\w+|quad_\w+|threadgroup_barrier|simdgroup_barrier)\s*\(", line)
-            if call and name != "metal/lib/collective.h":
-                yield f"{name}:{i + 1}: {call[1]} belongs in metal/lib/collective.h"
+            if call and name not in COLLECTIVES:
+                yield f"{name}:{i + 1}: {call[1]} belongs in {' or '.join(COLLECTIVES)}"
             near = " ".join(lines[max(0, i - 2):i + 3])
             if (re.search(r"(?<![\w.\[])(31|32)u?\b(?!\.)", line) and re.search(r"simd|shuffle|\blane\b", near)
                     and "lint: width" not in raw[i]):

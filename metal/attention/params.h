@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // Grid x indexes the pairs of a row, y and z the rows (see lib/index.h). Strides are in elements. Operands: 0 output,
 // 1 input, 2 cos, 3 sin. The second element of a pair is `second` elements after the first.

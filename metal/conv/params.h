@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // Geometry of a convolution with three spatial dimensions. Missing dimensions have size 1.
 struct ConvWindow {

@@ -5,7 +5,7 @@
 #include "lib/index.h"
 #include "lib/collective.h"
 #include "lib/instantiate.h"
-#include "lib/vec.h"
+#include "lib/vec_loop.h"
 
 // Casts like PyTorch: nonzero numbers become true, and float converts to narrow integers through int.
 template <typename R, typename C>

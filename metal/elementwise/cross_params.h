@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // Strides of 3-component vectors: `step` between components, `pitch` between vectors in a row, `line` between rows.
 struct CrossParams {

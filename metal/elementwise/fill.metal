@@ -2,7 +2,7 @@
 #include "elementwise/params.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"
-#include "lib/vec.h"
+#include "lib/vec_loop.h"
 
 template <uint N, typename T>
 inline void fill(VecLoop<N, true> d, device T* out, long to, T value) {

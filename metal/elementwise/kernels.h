@@ -13,7 +13,7 @@
 #include "elementwise/scalars.h"
 #include "lib/instantiate.h"
 #include "lib/index.h"
-#include "lib/vec.h"
+#include "lib/vec_loop.h"
 
 // A float that the element type represents exactly. Converting it to bfloat takes its upper half.
 struct Exact {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // Size of the square tile that a transposing copy moves at a time, for 4-byte and larger elements.
 enum : uint32_t { kTransposeTile = 32 };

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // A dispatch over up to four dimensions, innermost first. Strides are in elements. Operands: gradients of x and gate,
 // output gradient, x, gate.

@@ -1,7 +1,7 @@
 // Shared by metal/fft/pass.metal and its launcher.
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 enum : uint32_t {
   kFftTile = 2048,      // complex elements in a tile; double-buffered in threadgroup memory (32 KiB)

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // Sums, means or maxima of table rows per bag. A bag extends from its offset to the next bag's offset.
 struct BagParams {

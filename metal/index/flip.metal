@@ -2,7 +2,7 @@
 #include "index/params.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"
-#include "lib/vec.h"
+#include "lib/vec_loop.h"
 
 // Reverses rows: the output is contiguous along x, and the input has stride -1.
 template <uint N, typename T>

@@ -3,7 +3,7 @@
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
-#include "lib/vec.h"
+#include "lib/vec_loop.h"
 
 template <uint N, typename T>
 inline void copy(VecLoop<N, false> d, device T* to, device const T* from) {

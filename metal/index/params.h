@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // Row selection: out[o][k][:] = in[o][index[k]][:], with rows of `row` contiguous elements.
 struct RowsParams {

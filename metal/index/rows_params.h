@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // Merges sorted runs of `run` rows of `width` elements into runs of twice the length.
 struct RowOrderParams {

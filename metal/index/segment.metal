@@ -1,7 +1,7 @@
 // Sums rows by key, in order. The rows are sorted by key, and the threads at a key's first row compute the sum.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
-#include "lib/vec.h"
+#include "lib/vec_loop.h"
 #include "index/params.h"
 #include "lib/arithmetic.h"
 

@@ -1,7 +1,7 @@
 // GEMM tile sizes, shared with launchers.
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 enum : uint32_t {
   kTile64 = 64,  // BM and BN, for four SIMD groups

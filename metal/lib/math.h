@@ -1,7 +1,7 @@
 // Branch-free functions missing from the Metal standard library.
 #pragma once
 
-#include "lib/types.h"
+#include "lib/exp.h"
 
 // exp(x) - 1 without cancellation, as 2^k (exp(r) - 1) + (2^k - 1) with x = k ln 2 + r and |r| <= ln 2 / 2. The
 // Taylor polynomial of degree 8 has a remainder below 2^-28. ln 2 is split in two (Cody and Waite).
@@ -29,12 +29,6 @@ inline float log1p(float x) {
   const float r = d == 0.0f ? x : corrected;
   return x == INFINITY ? x : r;
 }
-
-// exp(x) for x <= 0.
-inline float exp_nonpositive(float x) { return precise::exp(x); }
-// exp(x) for x <= 0, with the precision of O.
-template <typename O> inline float exp_nonpositive_as(float x) { return fast::exp(x); }
-template <> inline float exp_nonpositive_as<float>(float x) { return exp_nonpositive(x); }
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + precise::exp(-x)); }
 

@@ -13,9 +13,9 @@
 // A loader reads a vector and converts its elements. A functor's at() maps one element.
 #pragma once
 
-#include "lib/collective.h"
-#include "lib/vec.h"
 #include "lib/row_params.h"
+#include "lib/threadgroup.h"
+#include "lib/vec.h"
 
 // Loads one array as float.
 template <typename T>
@@ -25,7 +25,7 @@ struct Loader {
   typedef uint4 Raw;  // words, since compilers give each half its own register
   device const T* x;
   static Raw fill(uint word) { return uint4(word); }
-  Raw load(uint i) const { return VecAccess<16>::load((device const uchar*)(x + i)); }
+  Raw load(uint i) const { return load_words<16>(x + i); }
   static float element(Raw raw, uint j) { return float(VecWords<T, sizeof(T)>::get(raw, j)); }
   void unpack(thread float* v, Raw raw, uint) const {
 #pragma unroll
@@ -74,20 +74,6 @@ struct Identity {
 struct Zero {
   template <typename V> float at(thread const V&) const { return 0.0f; }
 };
-// Deviation of scale * x from the center. Scaling keeps squares within the range of float.
-struct Deviation {
-  float center, scale;
-  float at(float x) const { return fma(x, scale, -center); }
-};
-struct SquaredDeviation {
-  float center, scale;
-  float at(float x) const {
-    const float d = fma(x, scale, -center);
-    return d * d;
-  }
-};
-// kSampleScale keeps sums of samples from overflowing. kSquareScale keeps squares of large values from overflowing.
-constant float kSampleScale = 0x1p-32f, kSquareScale = 0x1p-96f;
 template <typename F>
 struct ScaledResult {
   F f;
@@ -149,25 +135,7 @@ struct RegisterRow {
     return true;
   }
 
-  // Call before the first pass. Returns the sum of a few of this thread's values, times kSampleScale, and their
-  // number. The mean of all threads' samples is the center for deviations. With the mean of k out of n values as the
-  // center, the sum of squares loses at most log2(n / k) bits.
-  float2 sample() const {
-    float sum = 0.0f, taken = 0.0f;
-    if (vectors == 0) {
-      for (uint e = index; e < scalars && taken < float(kVector); e += count)
-        sum = fma(in.scalar(scalar_offset(e)), kSampleScale, sum), taken += 1.0f;
-      return float2(sum, taken);
-    }
-    if (index >= vectors) return float2(0.0f);
-    V v[kVector];
-    values(v, 0);
-#pragma unroll
-    for (uint j = 0; j < kVector; ++j) sum = fma(v[j], kSampleScale, sum);
-    return float2(sum, float(kVector));
-  }
-
-  // This thread's maximum, ignoring NaN.
+  // The maximum of this thread's values, ignoring NaN.
   float thread_max() {
     float row_max = -INFINITY;
     do {
@@ -184,35 +152,7 @@ struct RegisterRow {
     return row_max;
   }
 
-  // This thread's maximum m (at least -FLT_MAX, ignoring NaN) and its sum of exp(x - m), in one pass. A new maximum
-  // rescales the sum. `exponential`: the exp function to use.
-  template <typename F>
-  float2 online_softmax(F exponential) {
-    float row_max = -FLT_MAX, sum = 0.0f;
-    do {
-#pragma unroll
-      for (uint k = 0; k < kVectors; ++k) {
-        if (number(k) >= vectors) continue;
-        V v[kVector];
-        values(v, k);
-        float new_max = row_max, part = 0.0f;
-#pragma unroll
-        for (uint j = 0; j < kVector; ++j) new_max = fmax(new_max, v[j]);
-#pragma unroll
-        for (uint j = 0; j < kVector; ++j) part += exponential.at(v[j] - new_max);
-        sum = fma(sum, exponential.at(row_max - new_max), part);
-        row_max = new_max;
-      }
-    } while (next_batch());
-    for (uint e = index; e < scalars; e += count) {
-      const float x = in.scalar(scalar_offset(e)), new_max = fmax(row_max, x);
-      sum = fma(sum, exponential.at(row_max - new_max), exponential.at(x - new_max));
-      row_max = new_max;
-    }
-    return float2(row_max, sum);
-  }
-
-  // Sums f and g over this thread's values.
+  // The sums of f and of g over this thread's values.
   template <typename F, typename G>
   float2 sums(F f, G g) {
     float2 sum = float2(0.0f);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // Bytes of a row (or of a pair of rows) that a thread keeps in registers, and the most threads that have room for
 // them.

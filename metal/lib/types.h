@@ -1,8 +1,12 @@
 // The Metal standard library and loop hints. Every kernel includes this file first.
 #pragma once
 
+#ifdef __METAL__
 #include <metal_stdlib>
 using namespace metal;
+#else
+#include <cstdint>
+#endif
 
 // Loop hints, which the MSL translator may predefine. Apple's compiler acts only on MPSX_UNROLL.
 //   MPSX_REDUCE(+ : sum, count)   the next loop only accumulates into these variables

@@ -47,35 +47,23 @@ struct VecWords<T, 8> {
 
 // One access of 16 bytes, or of the whole pack if it is smaller.
 template <uint BYTES>
-struct VecAccess {};
-template <>
-struct VecAccess<16> {
-  static uint4 load(device const uchar* p) { return *(device const uint4*)p; }
-  static void store(device uchar* p, uint4 w) { *(device uint4*)p = w; }
-};
-template <>
-struct VecAccess<8> {
-  static uint4 load(device const uchar* p) {
-    const uint2 words = *(device const uint2*)p;
+inline uint4 load_words(device const void* p) {
+  if (BYTES == 16) return *(device const uint4*)p;
+  if (BYTES == 8) {
+    const uint2 words = *(device const uint2*)p;  // a copy, to keep it one access
     return uint4(words, 0u, 0u);
   }
-  static void store(device uchar* p, uint4 w) { *(device uint2*)p = w.xy; }
-};
-template <>
-struct VecAccess<4> {
-  static uint4 load(device const uchar* p) { return uint4(*(device const uint*)p, 0u, 0u, 0u); }
-  static void store(device uchar* p, uint4 w) { *(device uint*)p = w.x; }
-};
-template <>
-struct VecAccess<2> {
-  static uint4 load(device const uchar* p) { return uint4(*(device const ushort*)p, 0u, 0u, 0u); }
-  static void store(device uchar* p, uint4 w) { *(device ushort*)p = ushort(w.x); }
-};
-template <>
-struct VecAccess<1> {
-  static uint4 load(device const uchar* p) { return uint4(*p, 0u, 0u, 0u); }
-  static void store(device uchar* p, uint4 w) { *p = uchar(w.x); }
-};
+  if (BYTES == 4) return uint4(*(device const uint*)p, 0u, 0u, 0u);
+  return uint4(BYTES == 2 ? *(device const ushort*)p : *(device const uchar*)p, 0u, 0u, 0u);
+}
+template <uint BYTES>
+inline void store_words(device void* p, uint4 w) {
+  if (BYTES == 16) *(device uint4*)p = w;
+  else if (BYTES == 8) *(device uint2*)p = w.xy;
+  else if (BYTES == 4) *(device uint*)p = w.x;
+  else if (BYTES == 2) *(device ushort*)p = ushort(w.x);
+  else *(device uchar*)p = uchar(w.x);
+}
 
 template <typename T, uint N>
 constexpr constant uint at_once = N * sizeof(T) > 16 ? 16 / sizeof(T) : N;
@@ -84,7 +72,7 @@ inline Vec<T, N> load_vec(device const T* from) {
   constexpr uint each = at_once<T, N>;
   Vec<T, N> values;
   MPSX_UNROLL for (uint i = 0; i < N; i += each) {
-    const uint4 words = VecAccess<each * sizeof(T)>::load((device const uchar*)(from + i));
+    const uint4 words = load_words<each * sizeof(T)>(from + i);
     MPSX_UNROLL for (uint j = 0; j < each; ++j) values.v[i + j] = VecWords<T, sizeof(T)>::get(words, j);
   }
   return values;
@@ -95,86 +83,6 @@ inline void store_vec(device T* to, Vec<T, N> values) {
   MPSX_UNROLL for (uint i = 0; i < N; i += each) {
     uint4 words = uint4(0u);
     MPSX_UNROLL for (uint j = 0; j < each; ++j) VecWords<T, sizeof(T)>::set(words, j, values.v[i + j]);
-    VecAccess<each * sizeof(T)>::store((device uchar*)(to + i), words);
-  }
-}
-
-// Elements per pack: 16 bytes of the larger type.
-template <typename T, typename R = T>
-constexpr constant uint vec_size = 16 / (sizeof(T) > sizeof(R) ? sizeof(T) : sizeof(R));
-// Packs that a thread loads at once: at most 16 elements, to limit registers and code size.
-template <uint N>
-constexpr constant uint batch = N > 8 ? 1 : N > 4 ? 2 : 4;
-
-// A batch of packs in registers. Loops over its elements are unrolled.
-template <typename T, uint N>
-struct VecBatch {
-  enum : uint { count = N * batch<N> };
-  T at[N * batch<N>];
-};
-
-// Iterates over elements [begin, end) in packs of N; their number must be a multiple of N. Works for any number of
-// threads, in a grid row or a threadgroup.
-//
-//   for (VecLoop<4, true> d(gid.x, grid.x, 0, whole); d.more(); d.next())
-//     store_vecs(d, to, 1, load_vecs(d, from, 1));
-template <uint N, bool GRID>
-struct VecLoop {
-  uint at, step, end;
-  VecLoop(uint index, uint threads, uint begin, uint past)
-      : at(begin + index * N), step(threads * N), end(past) {}
-  bool more() const { return at < end; }
-  void next() { at += batch<N> * step; }
-  // Offset of pack k of the batch. Packs past the end repeat the first one, which is cheaper than a branch.
-  uint vec_offset(uint k) const { return at + k * step < end ? at + k * step : at; }
-  // Offset of element i of the batch.
-  uint position(uint i) const { return vec_offset(i / N) + i % N; }
-};
-
-// The number of a row's elements that are moved in packs of N. The rest are moved one at a time.
-template <uint N>
-inline uint vectorized_length(uint size, bool vectorized) { return N > 1 && vectorized ? size / N * N : 0; }
-
-// For kernels over rows (Launch::over). MPSX_PACKS calls a function template, with the loop as its first argument,
-// for the packs of COUNT elements, then for the remaining elements. MPSX_SINGLE_ELEMENTS loops over a row with
-// strides other than 1.
-#define MPSX_GRID_PARAMETERS uint3 gid [[thread_position_in_grid]], uint3 grid [[threads_per_grid]]
-#define MPSX_VEC_LOOPS(T, R, COUNT, FUNCTION, ...)                                                            \
-  const uint vectorized = vectorized_length<vec_size<T, R>>(COUNT, p.vectorized != 0);                        \
-  if (vec_size<T, R> > 1) FUNCTION(VecLoop<vec_size<T, R>, true>(gid.x, grid.x, 0, vectorized), __VA_ARGS__); \
-  FUNCTION(VecLoop<1, true>(gid.x, grid.x, vectorized, COUNT), __VA_ARGS__)
-#define MPSX_SCALAR_LOOP VecLoop<1, true>(gid.x, grid.x, 0, p.size[0])
-// MPSX_PACKS for thread `tid` of a threadgroup of `tpt` threads.
-#define MPSX_GROUP_VEC_LOOPS(T, COUNT, FUNCTION, ...)                                               \
-  const uint vectorized = vectorized_length<vec_size<T>>(COUNT, p.vectorized != 0);                 \
-  if (vec_size<T> > 1) FUNCTION(VecLoop<vec_size<T>, false>(tid, tpt, 0, vectorized), __VA_ARGS__); \
-  FUNCTION(VecLoop<1, false>(tid, tpt, vectorized, COUNT), __VA_ARGS__)
-
-// Loads the current batch. Vectors of more than one element are contiguous, or repeat one element (stride 0).
-template <uint N, bool GRID, typename T>
-inline VecBatch<T, N> load_vecs(thread const VecLoop<N, GRID>& d, device const T* x, long stride) {
-  VecBatch<T, N> v;
-  if (N == 1) {
-    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = x[long(d.vec_offset(i)) * stride];
-  } else if (stride == 0) {
-    const T same = x[0];
-    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = same;
-  } else {
-    Vec<T, N> vecs[batch<N>];
-    MPSX_UNROLL for (uint k = 0; k < batch<N>; ++k) vecs[k] = load_vec<N>(x + d.vec_offset(k));
-    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = vecs[i / N].v[i % N];
-  }
-  return v;
-}
-template <uint N, bool GRID, typename T>
-inline void store_vecs(thread const VecLoop<N, GRID>& d, device T* x, long stride, thread const VecBatch<T, N>& v) {
-  MPSX_UNROLL for (uint k = 0; k < batch<N>; ++k) {
-    if (N == 1) {
-      x[long(d.vec_offset(k)) * stride] = v.at[k];
-      continue;
-    }
-    Vec<T, N> values;
-    MPSX_UNROLL for (uint i = 0; i < N; ++i) values.v[i] = v.at[k * N + i];
-    store_vec(x + d.vec_offset(k), values);
+    store_words<each * sizeof(T)>(to + i, words);
   }
 }

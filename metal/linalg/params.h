@@ -1,7 +1,7 @@
 // Shared by the linear algebra kernels and their launchers.
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // Block sizes. A triangular block and a tile of right-hand sides fit in the 32 KiB of threadgroup memory that every
 // GPU has. Complex blocks have half as many rows.

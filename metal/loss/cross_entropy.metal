@@ -1,7 +1,7 @@
 // cross_entropy over rows of logits and class indices: nll_loss of log_softmax, without storing the
 // log-probabilities.
+#include "lib/exp.h"
 #include "lib/instantiate.h"
-#include "lib/math.h"
 #include "lib/row.h"
 #include "loss/nll_loss.h"
 
@@ -10,8 +10,39 @@ struct HalfExp {
   float at(float x) const { return exp_nonpositive_as<half>(x); }
 };
 
-// Stores the row maximum and the log of the row sum separately, since their sum would lose digits of the smaller one.
-// `losses`: one loss per row or, if reduced, each threadgroup's sums of losses and weights.
+// This thread's maximum m (at least -FLT_MAX, ignoring NaN) and its sum of exp(x - m), in one pass: a new maximum
+// rescales the sum.
+template <typename T>
+inline float2 online_softmax(thread RegisterRow<Loader<T>>& row) {
+  enum : uint { kVector = RegisterRow<Loader<T>>::kVector, kVectors = RegisterRow<Loader<T>>::kVectors };
+  const HalfExp f = {};
+  float row_max = -FLT_MAX, sum = 0.0f;
+  do {
+#pragma unroll
+    for (uint k = 0; k < kVectors; ++k) {
+      if (row.number(k) >= row.vectors) continue;
+      float v[kVector];
+      row.values(v, k);
+      float new_max = row_max, part = 0.0f;
+#pragma unroll
+      for (uint j = 0; j < kVector; ++j) new_max = fmax(new_max, v[j]);
+#pragma unroll
+      for (uint j = 0; j < kVector; ++j) part += f.at(v[j] - new_max);
+      sum = fma(sum, f.at(row_max - new_max), part);
+      row_max = new_max;
+    }
+  } while (row.next_batch());
+  for (uint e = row.index; e < row.scalars; e += row.count) {
+    const float x = row.in.scalar(row.scalar_offset(e)), new_max = fmax(row_max, x);
+    sum = fma(sum, f.at(row_max - new_max), f.at(x - new_max));
+    row_max = new_max;
+  }
+  return float2(row_max, sum);
+}
+
+// Stores the row maximum and the logarithm of the row sum separately, since their sum would lose the digits of the
+// smaller one. `losses` has one loss per row or, if they are reduced, the sums of losses and weights of each
+// threadgroup.
 template <typename T>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float* norms [[buffer(1)]],
@@ -32,10 +63,9 @@ kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float*
       own.y = sample_weight(offset, group.row, target, weight, p.loss, errors);
       if (offset >= 0) target_logit = float(in[offset]);
     }
-    const HalfExp f = {};
-    const float2 thread_sum = row.online_softmax(f);
+    const float2 thread_sum = online_softmax(row);
     const float row_max = rg_reduce<CombineMax>(thread_sum.x, scratch, group, g);
-    const float scaled = thread_sum.y * f.at(thread_sum.x - row_max);
+    const float scaled = thread_sum.y * HalfExp().at(thread_sum.x - row_max);
     const float log_sum = precise::log(rg_reduce<CombineSum>(scaled, scratch, group, g));
     if (group.index == 0) {
       norms[2 * ulong(group.row)] = row_max;

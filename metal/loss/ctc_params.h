@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // Connectionist temporal classification. `steps` and `states` (2 * longest target + 1) are the buffers' sizes. A
 // table has a row per sequence: input length, target length, target offset, target stride.

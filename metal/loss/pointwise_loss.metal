@@ -4,7 +4,7 @@
 #include "lib/error.h"
 #include "lib/instantiate.h"
 #include "lib/collective.h"
-#include "lib/vec.h"
+#include "lib/vec_loop.h"
 #include "loss/params.h"
 
 struct mse {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 enum : uint32_t { kGemvColumns = 256 };  // output columns per threadgroup of gemv_t
 enum : uint32_t { kActivationNone, kActivationRelu, kActivationGelu, kActivationGeluTanh, kActivationSilu };
@@ -20,7 +20,7 @@ struct MatmulParams {
   uint32_t activation, has_c, has_scale;
   uint32_t vectorize_a, vectorize_b;  // whether an operand's contiguous 16-byte vectors are aligned
   uint32_t split_k, k_per_split;      // split-K: the number of splits, and the K extent of each
-  uint32_t row_threads, unused;              // gemv: threads that share an output element (lib/collective.h)
+  uint32_t row_threads, unused;              // gemv: threads that share an output element (lib/threadgroup.h)
 };
 
 // 4-bit weights, two per byte. A row is a sequence of blocks along K: byte i of a block holds element i in its low

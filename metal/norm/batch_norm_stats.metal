@@ -19,7 +19,7 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
   float2 samples = float2(0.0f), sums = float2(0.0f);
   for (uint n = group.row; n < s.last; n += groups) {
     row.open({x + (n - s.first) * s.step}, image_offset(p, s, n), s.length, p.planes.vectorized != 0, group);
-    samples += row.sample();
+    samples += sample(row);
   }
   samples = tg_reduce<CombineSum>(samples, scratch, g);
   float center = samples.x / samples.y / kSampleScale, scale = 1.0f;

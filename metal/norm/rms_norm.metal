@@ -1,4 +1,5 @@
 // Root mean square normalization of rows, and its gradients. W: type of the weight. rstd is float.
+#include "norm/deviation.h"
 #include "norm/fused_gradients.h"
 
 struct RmsEpilogue {

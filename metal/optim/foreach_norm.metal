@@ -2,6 +2,7 @@
 // each tensor's chunk values in order. Lists: results (one element each), tensors.
 #include "lib/instantiate.h"
 #include "lib/collective.h"
+#include "lib/float_order.h"
 #include "optim/lists.h"
 
 struct NormOne {

@@ -4,7 +4,7 @@
 // buffers instead and selects one by an index that is uniform across the threadgroup.
 #pragma once
 
-#include "lib/vec.h"
+#include "lib/vec_loop.h"
 #include "optim/params.h"
 
 #define MPSX_LIST_BUFFERS                                                                                   \

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // Operators on lists process many tensors per launch. Metal binds at most 31 buffers, and the last one holds these
 // parameters. A launch with k lists processes 30 / k tensors. List l of tensor t is buffer l * tensors + t.

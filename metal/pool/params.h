@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // channels_last: adjacent channels per thread, 16 bytes of half or 32 bytes of float.
 enum : int32_t { kChannelTile = 8 };

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // Max pooling over windows in up to three dimensions. A table lists the starts of each dimension's windows, outermost
 // dimension first, and then their ends in the same order. `table`: the stride between the tables of planes, or 0 if

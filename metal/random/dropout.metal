@@ -1,6 +1,6 @@
 // Dropout: generates, stores and applies the mask in one pass.
 #include "lib/instantiate.h"
-#include "lib/vec.h"
+#include "lib/vec_loop.h"
 #include "random/chunk.h"
 
 // Full chunks. A thread computes as many adjacent blocks as a vector has elements. The k-th words of these blocks

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // One threadgroup fills kRandomChunk elements from kRandomBlocks Philox blocks of four words. Word k of block j goes
 // to element k * kRandomBlocks + j of the chunk, so stores are contiguous however blocks are assigned to threads.

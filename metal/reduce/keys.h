@@ -3,6 +3,7 @@
 
 #include "lib/compute.h"
 #include "lib/collective.h"
+#include "lib/float_order.h"
 
 template <typename C> struct key_of { typedef int type; };
 template <> struct key_of<long> { typedef long type; };

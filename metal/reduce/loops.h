@@ -50,7 +50,7 @@ struct RowReader {
   // Offset of element e of the prologue and tail.
   uint scalar_offset(uint e) const { return e < prologue ? e : e + vectors * kVector; }
   T value(uint k, uint j) const { return VecWords<T, sizeof(T)>::get(raw[k], j); }
-  uint4 load(uint i) const { return VecAccess<16>::load((device const uchar*)(x + i)); }
+  uint4 load(uint i) const { return load_words<16>(x + i); }
   // Loads the next batch of vectors. Returns false at the end.
   bool load_batch() {
     if (first >= vectors) return false;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // Modes of torch.nn.functional.grid_sample, numbered as in PyTorch.
 enum : int32_t { kGridLinear, kGridNearest, kGridCubic };

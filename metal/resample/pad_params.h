@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 enum : int32_t { kPadTile = 16, kPadRun = 8 };  // adjacent elements per thread, and per step
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 // Adjacent elements per thread of resample_planes, 16 bytes of half or 32 bytes of float.
 enum : uint32_t { kResampleTile = 8 };

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 enum : uint32_t {
   kScanColumns = 256,  // columns per threadgroup

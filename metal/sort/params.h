@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/types.h"
 
 enum : uint32_t {
   kTiny = 16,       // elements that one thread sorts in registers

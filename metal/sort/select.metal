@@ -1,7 +1,7 @@
 // Selects elements of rows by rank, without sorting. Determines the digits of the key with that rank, most
 // significant first.
 #include "lib/instantiate.h"
-#include "lib/vec.h"
+#include "lib/vec_loop.h"
 #include "sort/radix.h"
 
 // The selected element. Its key minus `least`, without the last `shift` bits, is `prefix`. `before` other elements

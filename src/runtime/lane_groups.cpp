@@ -34,7 +34,7 @@ LaneGroups lane_groups_for(const KernelEntry& kernel, uint64_t rows, uint64_t si
   }
   const uint32_t forced = driver().traits().threadgroup_size;
   g.threadgroup_size = std::clamp<uint32_t>(forced ? forced : g.threadgroup_size, 1, kernel.kernel->max_threads);
-  // row_group() in metal/lib/collective.h makes the same decision.
+  // row_group() in metal/lib/threadgroup.h makes the same decision.
   const bool spans_threadgroup = g.lanes > kernel.kernel->simd_width || g.lanes > g.threadgroup_size;
   g.rows_per_threadgroup = spans_threadgroup ? 1 : g.threadgroup_size / g.lanes;
   g.threadgroups = uint32_t((rows + g.rows_per_threadgroup - 1) / g.rows_per_threadgroup);

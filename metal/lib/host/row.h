@@ -2,6 +2,8 @@
 // loops over the row. Sums use blocks of 8192 elements to limit the rounding error of long rows.
 #pragma once
 
+#include "lib/float_order.h"
+
 enum : uint { kSumBlock = 8192 };
 
 struct NoAux {
@@ -10,21 +12,12 @@ struct NoAux {
   float of(uint) const { return 0.0f; }
 };
 
-template <typename F>
-struct BelowMax {
-  F f;
-  float row_max;
-  float at(float x) const { return f.at(x - row_max); }
-};
-
 template <typename In>
 struct RegisterRow {
   In in;
   uint n;
   void open(In from, uint, uint size, bool, RowGroup) { in = from, n = size; }
   void open(In from, constant RowShape& s, RowGroup) { in = from, n = s.size; }
-
-  float2 sample() const { return float2(sum(Deviation{0.0f, kSampleScale}), float(n)); }
 
   // The maximum may ignore NaN, as on a GPU; the sum propagates it.
   float thread_max() const {
@@ -37,12 +30,6 @@ struct RegisterRow {
       key = key < k ? k : key;
     }
     return float_of_order(key);
-  }
-
-  template <typename F>
-  float2 online_softmax(F exponential) const {
-    const float row_max = fmax(thread_max(), -FLT_MAX);
-    return float2(row_max, sum(BelowMax<F>{exponential, row_max}));
   }
 
   template <typename F, typename G>

@@ -1,0 +1,13 @@
+// Two passes, each a loop that is vectorized.
+#pragma once
+
+struct HalfExpSubMax {
+  float row_max;
+  float at(float x) const { return HalfExp().at(x - row_max); }
+};
+
+template <typename T>
+inline float2 online_softmax(thread RegisterRow<Loader<T>>& row) {
+  const float row_max = fmax(row.thread_max(), -FLT_MAX);
+  return float2(row_max, row.sum(HalfExpSubMax{row_max}));
+}

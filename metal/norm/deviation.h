@@ -1,0 +1,39 @@
+// Deviations of rows from a center, and a center for them.
+#pragma once
+
+#include "lib/row.h"
+
+// Deviations of scale * x, for rows whose own squares leave the range of float.
+struct Deviation {
+  float center, scale;
+  float at(float x) const { return fma(x, scale, -center); }
+};
+struct SquaredDeviation {
+  float center, scale;
+  float at(float x) const {
+    const float d = fma(x, scale, -center);
+    return d * d;
+  }
+};
+// Scales at which sums of samples do not overflow, and squares do not where those of the values themselves do.
+constant float kSampleScale = 0x1p-32f, kSquareScale = 0x1p-96f;
+
+// The sum of a few of this thread's values, times kSampleScale, and their number, before the first pass. The mean of
+// all threads' samples serves as the center of deviations: the mean of k out of n values costs the sum of squares at
+// most log2(n / k) bits.
+template <typename T>
+inline float2 sample(thread const RegisterRow<Loader<T>>& row) {
+  enum : uint { kVector = Loader<T>::kVector };
+  float sum = 0.0f, taken = 0.0f;
+  if (row.vectors == 0) {
+    for (uint e = row.index; e < row.scalars && taken < float(kVector); e += row.count)
+      sum = fma(row.in.scalar(row.scalar_offset(e)), kSampleScale, sum), taken += 1.0f;
+    return float2(sum, taken);
+  }
+  if (row.index >= row.vectors) return float2(0.0f);
+  float v[kVector];
+  row.values(v, 0);
+#pragma unroll
+  for (uint j = 0; j < kVector; ++j) sum = fma(v[j], kSampleScale, sum);
+  return float2(sum, float(kVector));
+}

@@ -1,0 +1,26 @@
+// Functors of the gradients of softmax and log_softmax. A pair is (dy, y).
+#pragma once
+
+#include "lib/exp.h"
+#include "lib/threadgroup.h"
+
+// softmax: dx = y * (dy - sum(dy * y)).
+struct GradTimesResult {
+  float at(thread const Pair& v) const { return v.a * v.b; }
+};
+struct SoftmaxGradient {
+  float sum;
+  float at(thread const Pair& v, float) const { return v.b * (v.a - sum); }
+};
+// log_softmax: dx = dy - exp(y) * sum(dy). The sum is scaled, since it may overflow where dx does not.
+constant float kSumScale = 0x1p-16f;
+struct ScaledGrad {
+  float at(thread const Pair& v) const { return v.a * kSumScale; }
+};
+template <typename O>
+struct LogSoftmaxGradient {
+  float sum;
+  float at(thread const Pair& v, float) const {
+    return fma(exp_nonpositive_as<O>(v.b) * sum, -1.0f / kSumScale, v.a);
+  }
+};
