@@ -45,13 +45,15 @@ MPSX_FN V& threadgroup_variable(const char* name) {
 #define MPSX_UNCHECKED_SPACE
 #endif
 // Declares the arguments of a thread's entry point.
-#define MPSX_SIMT_ENTRY                                                          \
-  void* const MPSX_UNCHECKED_SPACE* const args = (void* const MPSX_UNCHECKED_SPACE*)arguments;       \
-  const MPSX_UNCHECKED_SPACE mpsx_launch* const launch = (const MPSX_UNCHECKED_SPACE mpsx_launch*)whole; \
-  const MPSX_UNCHECKED_SPACE mpsx_thread* const thread = (const MPSX_UNCHECKED_SPACE mpsx_thread*)own;   \
-  const MPSX_UNCHECKED_SPACE mpsx_threadgroup* const group =                     \
-      (const MPSX_UNCHECKED_SPACE mpsx_threadgroup*)thread->group;               \
-  (void)args, (void)launch, (void)thread, (void)group;
+#define MPSX_SIMT_ENTRY                                                                                   \
+  void* const MPSX_UNCHECKED_SPACE* const mpsx_args = (void* const MPSX_UNCHECKED_SPACE*)mpsx_plain_args; \
+  const MPSX_UNCHECKED_SPACE mpsx_launch* const mpsx_this_launch =                                        \
+      (const MPSX_UNCHECKED_SPACE mpsx_launch*)mpsx_plain_launch;                                         \
+  const MPSX_UNCHECKED_SPACE mpsx_thread* const mpsx_this_thread =                                        \
+      (const MPSX_UNCHECKED_SPACE mpsx_thread*)mpsx_plain_thread;                                         \
+  const MPSX_UNCHECKED_SPACE mpsx_threadgroup* const mpsx_this_group =                                    \
+      (const MPSX_UNCHECKED_SPACE mpsx_threadgroup*)mpsx_this_thread->group;                              \
+  (void)mpsx_args, (void)mpsx_this_launch, (void)mpsx_this_thread, (void)mpsx_this_group;
 template <class T>
 using unchecked_word = metal::conditional_t<sizeof(T) % 4 == 0, unsigned, unsigned char>;
 template <class T>

@@ -30,7 +30,7 @@ def compare(folder: Path, sectors: int, blocks: int, ran: str = "copy_f32") -> s
         rows = csv.writer(file, quoting=csv.QUOTE_ALL)
         rows.writerow(["ID", "Kernel Name", "Block Size", "Grid Size", *metrics])
         rows.writerow(["", "", "", "", *("sector" for _ in metrics)])
-        rows.writerow(["0", "k_copy_f32", "(64, 1, 1)", f"({blocks}, 1, 1)", *metrics.values()])
+        rows.writerow(["0", "mpsx_k_copy_f32", "(64, 1, 1)", f"({blocks}, 1, 1)", *metrics.values()])
     command = [sys.executable, str(TOOL), "compare", str(folder)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -5,12 +5,12 @@
 #define MPSX_INLINE __attribute__((always_inline))
 #define MPSX_CALL_SITE const char *mpsx_file = nullptr, int mpsx_line = 0
 #define MPSX_UNCHECKED_SPACE
-#define MPSX_SIMT_ENTRY                                \
-  void* const* const args = arguments;                 \
-  const mpsx_launch* const launch = whole;             \
-  const mpsx_thread* const thread = own;               \
-  const mpsx_threadgroup* const group = thread->group; \
-  (void)args, (void)launch, (void)thread, (void)group;
+#define MPSX_SIMT_ENTRY                                                                   \
+  void* const* const mpsx_args = mpsx_plain_args;                                         \
+  const mpsx_launch* const mpsx_this_launch = mpsx_plain_launch;                          \
+  const mpsx_thread* const mpsx_this_thread = mpsx_plain_thread;                          \
+  const mpsx_threadgroup* const mpsx_this_group = mpsx_this_thread->group;                \
+  (void)mpsx_args, (void)mpsx_this_launch, (void)mpsx_this_thread, (void)mpsx_this_group;
 
 // Memory of tensor operations, followed by that of [[threadgroup(n)]] arguments. The launch sets its size.
 #ifdef MPSX_TENSORS

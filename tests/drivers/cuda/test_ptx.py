@@ -50,7 +50,7 @@ def test_index(library: Path) -> None:
     assert rows["values"][5] == "p0 v2:24:4 p3"
     assert rows["shared"][3] == "256"
     assert rows["shared"][5] == "p0 t1"
-    assert rows["matmul<float>"][4:6] == ["k_matmul_float_", "p0 p1 p2"]
+    assert rows["product<float>"][4:6] == ["mpsx_k_product_float_", "p0 p1 p2"]
     assert rows["lanes"][3] == "0"
 
 
@@ -60,7 +60,7 @@ def test_text(library: Path) -> None:
     assert set(texts) == {"values", "shared", "lanes", "matmul<float>", "matmul<half>", "matmul<bfloat>"}
     for name, text in texts.items():
         entries = re.findall(r"\.entry (\w+)\(", text)
-        assert entries == ["mpsx_set_constants", "k_" + re.sub(r"\W", "_", name)]
+        assert entries == ["mpsx_set_constants", "mpsx_k_" + re.sub(r"\W", "_", name)]
         assert re.search(r"\.loc\s+\d+ \d+", text), "lines of the Metal source"
         assert "kernels.metal" in text
         assert ".local" not in text.partition("mpsx_set_constants")[0]

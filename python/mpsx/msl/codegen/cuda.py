@@ -31,7 +31,7 @@ class CudaEmitter(SimtEmitter):
         text = super().entry(symbol, instance)
         self.prologue = prologue
         types = "".join(
-            f"typedef mpsx::kernel_argument<mpsx::signature<decltype({self.function(instance)})>::at<{i}>>::type "
+            f"typedef ::mpsx::kernel_argument<::mpsx::signature<decltype({self.function(instance)})>::at<{i}>>::type "
             f"{symbol}_a{index};\n" for index, i in resources(instance.kernel, ("device", "constant")))
         return text + self.scoped(types, instance)
 
@@ -53,20 +53,21 @@ class CudaEmitter(SimtEmitter):
         kernel, entry = instance.kernel, self.qualified(entry, instance, prefix)
         buffers = [index for index, _ in resources(kernel, ("device", "constant"))]
         locals_ = [index for index, _ in resources(kernel, ("threadgroup",))]
-        parameters = [f"{entry}_a{b} a{b}" for b in buffers] + [f"unsigned t{k}" for k in locals_]
-        arguments = "".join(f"  args[{b}] = mpsx::argument_address(a{b});\n" for b in buffers)
-        arguments += "".join(f"  args[31 + {k}] = mpsx::dynamic_memory(t{k});\n" for k in locals_)
+        parameters = [f"{entry}_a{b} mpsx_a{b}" for b in buffers] + [f"unsigned mpsx_t{k}" for k in locals_]
+        arguments = "".join(f"  mpsx_args[{b}] = ::mpsx::argument_address(mpsx_a{b});\n" for b in buffers)
+        arguments += "".join(f"  mpsx_args[31 + {k}] = ::mpsx::dynamic_memory(mpsx_t{k});\n" for k in locals_)
         limit = kernel.max_threads or ""
         if limit:
             limit = limit if limit.isdigit() else f"{entry}_limit"
             limit = f'extern "C" __attribute__((used)) const unsigned mpsx_limit_{symbol} = {limit};\n'
         # Force inlining: in a separate function, clang would not know the address spaces of the arguments.
         return (f'{limit}extern "C" __attribute__((nvptx_kernel)) void {symbol}('
-                f"{', '.join([*parameters, 'mpsx_cuda_grid grid'])}) {{\n"
-                "  mpsx_launch launch;\n  mpsx_threadgroup group;\n  mpsx_thread thread;\n"
-                "  if (!mpsx::set_position(grid, launch, group, thread)) return;\n"
-                f"  void* args[MPSX_MAX_ARGUMENTS];\n{arguments}"
-                f"  [[clang::always_inline]] {entry}(args, &launch, &thread);\n}}\n")
+                f"{', '.join([*parameters, 'mpsx_cuda_grid mpsx_grid'])}) {{\n"
+                "  mpsx_launch mpsx_this_launch;\n  mpsx_threadgroup mpsx_this_group;\n"
+                "  mpsx_thread mpsx_this_thread;\n"
+                "  if (!::mpsx::set_position(mpsx_grid, mpsx_this_launch, mpsx_this_group, mpsx_this_thread)) return;\n"
+                f"  void* mpsx_args[MPSX_MAX_ARGUMENTS];\n{arguments}"
+                f"  [[clang::always_inline]] {entry}(mpsx_args, &mpsx_this_launch, &mpsx_this_thread);\n}}\n")
 
     def description(self, instances):
         """Return the first line of the C++ file: a comment with JSON."""
@@ -88,7 +89,7 @@ def symbols(instances):
     """Return the names of the entry points. PTX allows no `<`, and the prefix avoids clashes with C functions."""
     found = []
     for instance in instances:
-        symbol = "k_" + re.sub(r"\W", "_", instance.host_name)
+        symbol = "mpsx_k_" + re.sub(r"\W", "_", instance.host_name)
         while symbol in found:
             symbol += "_"
         found.append(symbol)

@@ -10,27 +10,26 @@ from .wide import WideEmitter, position_attribute
 
 # Prefixes of functions in which threads wait for each other.
 SYNCHRONIZING = ("simd_", "quad_", "simdgroup_", "threadgroup_barrier", "__metal_simd_", "__metal_quad_",
-                 "__metal_get_thread", "matmul2d", "convolution2d", "reduce_rows", "reduce_columns",
-                 "cooperative_tensor", "get_destination_cooperative_tensor")
-DISPATCHED = "launch->group[0] * launch->group[1] * launch->group[2]"
+                 "__metal_get_thread")
+DISPATCHED = "mpsx_this_launch->group[0] * mpsx_this_launch->group[1] * mpsx_this_launch->group[2]"
 THREAD_VALUES = {
-    "thread_position_in_grid": tuple(f"group->origin[{d}] + thread->local[{d}]" for d in range(3)),
-    "threads_per_grid": tuple(f"launch->threads[{d}]" for d in range(3)),
+    "thread_position_in_grid": tuple(f"mpsx_this_group->origin[{d}] + mpsx_this_thread->local[{d}]" for d in range(3)),
+    "threads_per_grid": tuple(f"mpsx_this_launch->threads[{d}]" for d in range(3)),
     "grid_origin": ("0u", "0u", "0u"),
-    "threadgroup_position_in_grid": tuple(f"group->position[{d}]" for d in range(3)),
-    "threadgroups_per_grid": tuple(f"launch->groups[{d}]" for d in range(3)),
-    "thread_position_in_threadgroup": tuple(f"thread->local[{d}]" for d in range(3)),
-    "thread_index_in_threadgroup": ("thread->index",),
-    "threads_per_threadgroup": tuple(f"group->size[{d}]" for d in range(3)),
-    "dispatch_threads_per_threadgroup": tuple(f"launch->group[{d}]" for d in range(3)),
-    "thread_index_in_simdgroup": ("thread->lane",),
-    "simdgroup_index_in_threadgroup": ("thread->simdgroup",),
-    "simdgroups_per_threadgroup": ("group->simdgroups",),
+    "threadgroup_position_in_grid": tuple(f"mpsx_this_group->position[{d}]" for d in range(3)),
+    "threadgroups_per_grid": tuple(f"mpsx_this_launch->groups[{d}]" for d in range(3)),
+    "thread_position_in_threadgroup": tuple(f"mpsx_this_thread->local[{d}]" for d in range(3)),
+    "thread_index_in_threadgroup": ("mpsx_this_thread->index",),
+    "threads_per_threadgroup": tuple(f"mpsx_this_group->size[{d}]" for d in range(3)),
+    "dispatch_threads_per_threadgroup": tuple(f"mpsx_this_launch->group[{d}]" for d in range(3)),
+    "thread_index_in_simdgroup": ("mpsx_this_thread->lane",),
+    "simdgroup_index_in_threadgroup": ("mpsx_this_thread->simdgroup",),
+    "simdgroups_per_threadgroup": ("mpsx_this_group->simdgroups",),
     "dispatch_simdgroups_per_threadgroup": (f"({DISPATCHED} + MPSX_SIMD_WIDTH - 1u) / MPSX_SIMD_WIDTH",),
     "threads_per_simdgroup": ("unsigned(MPSX_SIMD_WIDTH)",),
-    "thread_index_in_quadgroup": ("thread->lane % 4u",),
-    "quadgroup_index_in_threadgroup": ("thread->index / 4u",),
-    "quadgroups_per_threadgroup": ("(group->threads + 3u) / 4u",),
+    "thread_index_in_quadgroup": ("mpsx_this_thread->lane % 4u",),
+    "quadgroup_index_in_threadgroup": ("mpsx_this_thread->index / 4u",),
+    "quadgroups_per_threadgroup": ("(mpsx_this_group->threads + 3u) / 4u",),
     "dispatch_quadgroups_per_threadgroup": (f"({DISPATCHED} + 3u) / 4u",),
 }
 
@@ -124,10 +123,10 @@ class SimtEmitter(WideEmitter):
         if p.space and p.shape:
             at = f"31 + {p.index}" if p.space == "threadgroup" else p.index
             get = "address_or_zero" if "function_constant" in p.attributes else "address"
-            return f"mpsx::{get}<S::at<{i}>>(args[{at}])"
+            return f"::mpsx::{get}<mpsx_signature::at<{i}>>(mpsx_args[{at}])"
         attribute = position_attribute(self.src, kernel, p)
         values = (*THREAD_VALUES[attribute.field], "0u", "0u")[:3]
-        return f"mpsx::position<S::at<{i}>>({', '.join(values)})"
+        return f"::mpsx::position<mpsx_signature::at<{i}>>({', '.join(values)})"
 
     def entry(self, symbol, instance):
         if self.simt_plan(instance.kernel) is None:
@@ -135,10 +134,10 @@ class SimtEmitter(WideEmitter):
         arguments = ", ".join(self.simt_argument(instance.kernel, i, p)
                               for i, p in enumerate(instance.kernel.parameters))
         body = (
-            f"static MPSX_ENTRY void {symbol}(void* const* arguments, const mpsx_launch* whole, "
-            "const mpsx_thread* own) {\n"
-            f"  using S = mpsx::signature<decltype({self.function(instance)})>;\n"
-            f"  MPSX_SIMT_ENTRY\n{self.prologue.replace('(launch)', '(whole)')}"
+            f"static MPSX_ENTRY void {symbol}(void* const* mpsx_plain_args, const mpsx_launch* mpsx_plain_launch, "
+            "const mpsx_thread* mpsx_plain_thread) {\n"
+            f"  using mpsx_signature = ::mpsx::signature<decltype({self.function(instance)})>;\n"
+            f"  MPSX_SIMT_ENTRY\n{self.prologue.replace('mpsx_this_launch', 'mpsx_plain_launch')}"
             f"  {self.function(instance)}({arguments});\n"
             "}\n")
         return self.scoped(body, instance)

@@ -17,9 +17,9 @@ GROUP_WORDS = ("simd_", "quad_", "threadgroup", "simdgroup_")
 def value(attribute):
     """Return the x, y and z of a position attribute inside the loop."""
     if attribute.field in POSITION_FIELDS:
-        return "X, Y, Z"
+        return "mpsx_x, mpsx_y, mpsx_z"
     if attribute.field in EXTENT_FIELDS:
-        return "NX, NY, NZ"
+        return "mpsx_nx, mpsx_ny, mpsx_nz"
     return "1u, 1u, 1u" if attribute.kind == COUNT else "0u, 0u, 0u"
 
 
@@ -38,16 +38,16 @@ def uses_atomics(src, kernel):
 
 
 def argument(src, kernel, i, p):
-    """Return the declaration to emit before the loops (possibly empty) and the expression for an argument."""
+    """The declaration before the loops (may be empty) and the expression of an argument."""
+    name, kind = f"mpsx_a{i}", f"mpsx_signature::at<{i}>"
+    optional = "_or_zero" if "function_constant" in p.attributes else ""
     if p.space == "constant" and p.shape == "&":
-        get = "value_or_zero" if "function_constant" in p.attributes else "value"
-        return f"const auto a{i} = mpsx::{get}<S::at<{i}>>(args[{p.index}]);", f"a{i}"
+        return f"const auto {name} = ::mpsx::value{optional}<{kind}>(mpsx_args[{p.index}]);", name
     if p.space in ("device", "constant") and p.shape:
-        get = "address_or_zero" if "function_constant" in p.attributes else "address"
-        return f"auto&& a{i} = mpsx::{get}<S::at<{i}>>(args[{p.index}]);", f"a{i}"
+        return f"auto&& {name} = ::mpsx::address{optional}<{kind}>(mpsx_args[{p.index}]);", name
     if p.space == "threadgroup" and p.shape:
-        return f"auto&& a{i} = mpsx::address<S::at<{i}>>(args[31 + {p.index}]);", f"a{i}"
-    return "", f"mpsx::position<S::at<{i}>>({value(position_attribute(src, kernel, p))})"
+        return f"auto&& {name} = ::mpsx::address<{kind}>(mpsx_args[31 + {p.index}]);", name
+    return "", f"::mpsx::position<{kind}>({value(position_attribute(src, kernel, p))})"
 
 
 def position_attribute(src, kernel, p):
@@ -83,19 +83,21 @@ class WideEmitter:
     def entry(self, symbol, instance):
         groups, declarations, hint, arguments = self.plan(instance.kernel)
         body = (
-            f"static MPSX_ENTRY void {symbol}(void* const* args, const mpsx_launch* launch, "
-            "unsigned long long begin, unsigned long long end) {\n"
-            f"  using S = mpsx::signature<decltype({self.function(instance)})>;\n"
+            f"static MPSX_ENTRY void {symbol}(void* const* mpsx_args, const mpsx_launch* mpsx_this_launch, "
+            "unsigned long long mpsx_begin, unsigned long long mpsx_end) {\n"
+            f"  using mpsx_signature = ::mpsx::signature<decltype({self.function(instance)})>;\n"
             f"{self.prologue}{declarations}"
-            f"  mpsx::runs runs(launch->{'groups' if groups else 'threads'}, begin, end);\n"
-            "  const unsigned NX = runs.nx, NY = runs.ny, NZ = runs.nz;\n"
-            "  while (runs.next()) {\n"
-            "    const unsigned x0 = runs.x0, x1 = runs.x1, Y = runs.y, Z = runs.z;\n"
+            f"  ::mpsx::runs mpsx_runs(mpsx_this_launch->{'groups' if groups else 'threads'}, mpsx_begin, mpsx_end);\n"
+            "  const unsigned mpsx_nx = mpsx_runs.nx, mpsx_ny = mpsx_runs.ny, mpsx_nz = mpsx_runs.nz;\n"
+            "  while (mpsx_runs.next()) {\n"
+            "    const unsigned mpsx_x0 = mpsx_runs.x0, mpsx_x1 = mpsx_runs.x1;\n"
+            "    const unsigned mpsx_y = mpsx_runs.y, mpsx_z = mpsx_runs.z;\n"
             f"{hint}"
-            f"    for (unsigned X = x0; X < x1; ++X) {self.function(instance)}({arguments});\n"
-            "    (void)Y, (void)Z;\n"
+            "    for (unsigned mpsx_x = mpsx_x0; mpsx_x < mpsx_x1; ++mpsx_x)\n"
+            f"      {self.function(instance)}({arguments});\n"
+            "    (void)mpsx_y, (void)mpsx_z;\n"
             "  }\n"
-            "  (void)NX, (void)NY, (void)NZ, (void)args;\n"
+            "  (void)mpsx_nx, (void)mpsx_ny, (void)mpsx_nz, (void)mpsx_args;\n"
             "}\n")
         return self.scoped(body, instance)
 
@@ -117,9 +119,9 @@ class WideEmitter:
         """Return the entry points, for the namespace of the translated source."""
         self.constants = module.constants
         setters = "".join(f" {s}();" for s in module.setters)
-        text = ("static inline void mpsx_set_constants(const mpsx_launch* launch) "
-                f"{{ ::mpsx::set_constants(launch);{setters} }}\n") if setters else ""
-        self.prologue = "  mpsx_set_constants(launch);\n" if setters else ""
+        text = ("static inline void mpsx_set_constants(const mpsx_launch* mpsx_this_launch) "
+                f"{{ ::mpsx::set_constants(mpsx_this_launch);{setters} }}\n") if setters else ""
+        self.prologue = "  mpsx_set_constants(mpsx_this_launch);\n" if setters else ""
         if self.constants:
             rows = ", ".join(f'{{"{c.plain}", {c.index}u, '
                              f"::mpsx::scalar_name<decltype({c.name})>(), "

@@ -65,7 +65,7 @@ def size_statement(src, block, d, v):
             depths += [depth] if depth not in depths else []
             needed |= words(src, range(c.begin, c.end))
     kind = cpp(src, kind)
-    return (f"{{ {kept}bytes = (bytes + alignof({kind}) - 1) / alignof({kind}) * alignof({kind}) "
+    return (f"{{ {kept}mpsx_bytes = (mpsx_bytes + alignof({kind}) - 1) / alignof({kind}) * alignof({kind}) "
             f"+ sizeof({kind}{cpp(src, bounds)}); {'} ' * max(len(depths), 1)}")
 
 
@@ -81,7 +81,7 @@ def declare_sizes(src, module):
         head = cpp(src, range(*kernel.head)) if kernel.head else ""
         last = kernel.body[1] - 1
         src.replace(last, last + 1, f"}} {head} constexpr unsigned long {SIZE_FUNCTION}{kernel.name}() "
-                    f"{{ unsigned long bytes = 0; {sums} return bytes; }}")
+                    f"{{ unsigned long mpsx_bytes = 0; {sums} return mpsx_bytes; }}")
 
 
 def size_constant(symbol, instance):
