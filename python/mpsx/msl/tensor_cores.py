@@ -1,21 +1,21 @@
 """Lower 8x8 matrix multiplications in PTX to tensor core instructions.
 
-metal_stdlib/cuda/matrix.h emits one `mpsx.product` line per multiplication. A tensor core instruction has M = 16, and
-K = 16 for 16-bit operands. Therefore two multiplications that accumulate into the same fragment are fused into one with
-twice the K, and two multiplications with the same operand B into one with twice the M. The first of the pair moves down
-to the second, together with the lines that use its result."""
+metal_stdlib/cuda/matrix.h writes one `mpsx.mma` line per multiplication. A tensor core instruction has M = 16 rows,
+and K = 16 for 16-bit operands. So two multiplications that accumulate into the same fragment become one with twice the
+K, and two with the same operand B become one with twice the M. The first of a pair moves down to the second, together
+with the lines that use its result."""
 
 import re
 from collections import Counter
 from dataclasses import dataclass
 
-MATMUL = re.compile(r"\tmpsx\.product\.(\w+) \{(.*?)\}, \{(.*?)\}, \{(.*?)\}, \{(.*?)\};")
+MATMUL = re.compile(r"\tmpsx\.mma\.(\w+) \{(.*?)\}, \{(.*?)\}, \{(.*?)\}, \{(.*?)\};")
 REGISTER = re.compile(r"%\w+")
 DESTINATION = re.compile(r"\s*(?:@!?%\w+\s+)?[\w.:]+\s+(\{[^}]*\}|[^,;]*)")
 # Lines that end a straight-line sequence.
 BLOCK_END = re.compile(r"\$?\w+:|\s*[{}]|.*\b(?:bra|brx|ret|exit|trap|call|reg)\b")
 # Instructions that can move down, because they neither access memory nor depend on other lanes.
-MOVABLE = re.compile(r"\t(?:mpsx\.product|add|sub|mul|fma|mad|mov|neg|abs|and|or|xor|not|shl|shr|cvt|selp|setp|min|max|"
+MOVABLE = re.compile(r"\t(?:mpsx\.mma|add|sub|mul|fma|mad|mov|neg|abs|and|or|xor|not|shl|shr|cvt|selp|setp|min|max|"
                      r"prmt|lop3|ex2)\.")
 
 
@@ -49,7 +49,7 @@ class Line:
     @staticmethod
     def matmul(kind, a, b, c, d):
         reads = [r for row in a for part in row for r in part] + [r for part in (*b, *c) for r in part]
-        return Line("\tmpsx.product.", frozenset(r for row in d for r in row),
+        return Line("\tmpsx.mma.", frozenset(r for row in d for r in row),
                     frozenset(r for r in reads if r.startswith("%")), kind, a, b, c, d)
 
     def must_follow(self, earlier):
@@ -126,8 +126,8 @@ def lower_matmuls(text):
 
 
 def lower_function(text):
-    """Lower the matmuls of one function of a PTX text."""
-    if "mpsx.product." not in text:
+    """One function of a PTX text with its matmuls lowered."""
+    if "mpsx.mma." not in text:
         return text
     uses = Counter(REGISTER.findall(text))
     out, block = [], []
@@ -140,7 +140,7 @@ def lower_function(text):
         block.clear()
 
     for line in text.split("\n"):
-        if "mpsx.product." not in line and BLOCK_END.match(line):
+        if "mpsx.mma." not in line and BLOCK_END.match(line):
             flush()
             out.append(line)
         elif not line.endswith(" inline asm"):

@@ -91,20 +91,20 @@ MPSX_FN float2 mpsx_transposed(float2 v) {
 
 // Computes a * b + c for one 8x8 block, as a pseudo-instruction. python/mpsx/msl/tensor_cores.py combines several of
 // them into an mma.sync with M=16 and K=16 or K=8.
-#define MPSX_MMA(TYPE)                                                    \
-  MPSX_FN float2 mpsx_mma_##TYPE(uint a, uint b, float2 c) {              \
-    float x, y;                                                               \
-    __asm__("mpsx.product." #TYPE " {%0, %1}, {%2}, {%3}, {%4, %5};"          \
-            : "=f"(x), "=f"(y)                                                \
-            : "r"(a), "r"(b), "f"(float(c[0])), "f"(float(c[1])));            \
-    return float2(x, y);                                                      \
+#define MPSX_MMA(TYPE)                                             \
+  MPSX_FN float2 mpsx_mma_##TYPE(uint a, uint b, float2 c) {       \
+    float x, y;                                                    \
+    __asm__("mpsx.mma." #TYPE " {%0, %1}, {%2}, {%3}, {%4, %5};"   \
+            : "=f"(x), "=f"(y)                                     \
+            : "r"(a), "r"(b), "f"(float(c[0])), "f"(float(c[1]))); \
+    return float2(x, y);                                           \
   }
 MPSX_MMA(f16)
 MPSX_MMA(bf16)
 #undef MPSX_MMA
 MPSX_FN float2 mpsx_mma_tf32(float2 a, float2 b, float2 c) {
   float x, y;
-  __asm__("mpsx.product.tf32 {%0, %1}, {%2, %3}, {%4, %5}, {%6, %7};"
+  __asm__("mpsx.mma.tf32 {%0, %1}, {%2, %3}, {%4, %5}, {%6, %7};"
           : "=f"(x), "=f"(y)
           : "r"(as_type<uint>(float(a[0]))), "r"(as_type<uint>(float(a[1]))), "r"(as_type<uint>(float(b[0]))),
             "r"(as_type<uint>(float(b[1]))), "f"(float(c[0])), "f"(float(c[1])));
