@@ -16,7 +16,7 @@ void check_index(const char* op, const Tensor& index, int64_t size, int64_t dime
   p.dimension = uint32_t(dimension);
   p.negative = negative;
   Launch(check.get())
-      .pointer(index.const_data_ptr())
+      .inputs(index)
       .bytes(p)
       .pointer(runtime::device_error_record(op))
       .threads(ceil_div(uint64_t(p.count), kChecked))
@@ -35,9 +35,8 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
   if (out.numel() == 0) return;
   if (row == 1) {
     Launch(elements.get(bits_tag(in)))
-        .pointer(out.data_ptr())
-        .pointer(in.const_data_ptr())
-        .pointer(dense.const_data_ptr())
+        .outputs(out)
+        .inputs(in, dense)
         .bytes(p)
         .threads(p.count, grid_size(op, outer))
         .run();
@@ -49,9 +48,8 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
       aligned(out, in) && runtime::is_vector_aligned(row_bytes | uint64_t(p.pitch) * bytes | uint64_t(p.outer) * bytes);
   p.rows_per_group = uint32_t(std::clamp<uint64_t>(kGroupBytes / row_bytes, 1, 32));
   Launch(rows.get(bits_tag(in)))
-      .pointer(out.data_ptr())
-      .pointer(in.const_data_ptr())
-      .pointer(dense.const_data_ptr())
+      .outputs(out)
+      .inputs(in, dense)
       .bytes(p)
       .pointer(runtime::device_error_record(op))
       .groups({uint32_t(ceil_div(p.count, p.rows_per_group)), grid_size(op, outer), 1},

@@ -45,7 +45,6 @@ inline bool is_plain(const Tensor& t) {
 
 // Returns the memory of a tensor, or null if the tensor is undefined, such as an absent bias.
 inline const void* data_or_null(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
-inline void* mutable_data_or_null(const Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
 
 // Returns whether all defined tensors are aligned for vector access (runtime::is_vector_aligned).
 template <typename... Tensors>

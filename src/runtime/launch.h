@@ -1,7 +1,7 @@
 // Launching a kernel:
 //
 //   static const KernelSet softmax("softmax");
-//   Launch(softmax.get(tag)).pointer(out).pointer(in).bytes(params).groups({rows}, threads).work(n).run();
+//   Launch(softmax.get(tag)).outputs(out).inputs(in).bytes(params).groups({rows}, threads).work(n).run();
 //
 // Arguments get buffer indices 0, 1, 2 … in the order of these calls.
 #pragma once
@@ -21,8 +21,19 @@ class Launch {
   // Adds device memory at any offset, or any process memory if the driver uses it. Null is allowed for an argument that
   // the kernel does not read, such as an absent bias.
   Launch& pointer(const void* p);
-  // Adds a value of at most 4096 bytes, which the launch copies: `constant Params&`, `constant uint&` or an inline
-  // scalar. The value must live until run() returns.
+  // The memory of tensors that the kernel writes, or only reads. An undefined tensor is a null pointer.
+  template <typename... Tensors>
+  Launch& outputs(const Tensors&... tensors) {
+    (pointer(tensors.defined() ? tensors.mutable_data_ptr() : nullptr), ...);
+    return *this;
+  }
+  template <typename... Tensors>
+  Launch& inputs(const Tensors&... tensors) {
+    (pointer(tensors.defined() ? tensors.const_data_ptr() : nullptr), ...);
+    return *this;
+  }
+  // A value copied at launch, at most 4096 bytes: `constant Params&`, `constant uint&`, an inline scalar.
+  // It must live until run() returns.
   template <typename T>
   Launch& bytes(const T& value) {
     static_assert(!std::is_pointer_v<T> && std::is_trivially_copyable_v<T> && sizeof(T) <= 4096);

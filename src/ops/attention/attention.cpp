@@ -164,8 +164,7 @@ SdpaResult launch_attention(const Tensor& query, const Tensor& key, const Tensor
     p.philox_offset = random.offset;
   }
   Launch l = kernels.launch(p, tag_of(query));
-  l.pointer(out.mutable_data_ptr()).pointer(lse.mutable_data_ptr()).pointer(in.query.const_data_ptr());
-  l.pointer(in.key.const_data_ptr()).pointer(in.value.const_data_ptr()).pointer(data_or_null(in.mask)).bytes(p);
+  l.outputs(out, lse).inputs(in.query, in.key, in.value, in.mask).bytes(p);
   run_tiles(l, p, p.q_len, p.kv_len, query.size(1), query.size(0));
   if (!out.is_same(result)) result.copy_(out);
   return {result, lse, int64_t(p.seed), int64_t(p.philox_offset)};
@@ -198,10 +197,7 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
   const auto run = [&](const AttentionKernels& kernels, const Tensor& result, uint64_t rows, uint64_t columns) {
     p.dQK = strides_of(result);
     Launch l = kernels.launch(p, tag_of(query));
-    l.pointer(result.mutable_data_ptr()).pointer(dv.mutable_data_ptr()).pointer(delta.mutable_data_ptr());
-    l.pointer(lse.const_data_ptr()).pointer(in.query.const_data_ptr()).pointer(in.key.const_data_ptr());
-    l.pointer(in.value.const_data_ptr()).pointer(grad.const_data_ptr()).pointer(out.const_data_ptr());
-    l.pointer(data_or_null(in.mask)).bytes(p);
+    l.outputs(result, dv, delta).inputs(lse, in.query, in.key, in.value, grad, out, in.mask).bytes(p);
     run_tiles(l, p, rows, columns, result.size(1), query.size(0));
   };
   run(dq_kernels, dq, p.q_len, p.kv_len);

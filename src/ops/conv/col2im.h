@@ -44,12 +44,13 @@ inline void launch_col2im(const Tensor& out, const Tensor& source, const Tensor&
     const bool tile128 = prefers_tile128(q.M, q.N, uint64_t(groups * count), out.element_size());
     q.images = q.gemms_per_group = uint32_t(count);
     Launch gemm(gemm_kernels.get(out, tile128));
-    gemm.pointer(columns.mutable_data_ptr()).pointer(from.narrow(0, image, count).const_data_ptr());
-    gemm.pointer(weights.const_data_ptr()).pointer(nullptr).bytes(q).pointer(nullptr);
+    gemm.outputs(columns).inputs(from.narrow(0, image, count), weights).pointer(nullptr).bytes(q).pointer(nullptr);
     set_gemm_grid(gemm, q.M, q.N, uint64_t(groups * count), q.K, tile128).run();
     Launch last(col2im_kernels.get(tag_of(out)));
-    last.pointer(out.narrow(0, image, count).mutable_data_ptr()).pointer(columns.const_data_ptr());
-    last.pointer(p.has_bias ? bias.const_data_ptr() : nullptr).bytes(p);
+    last.outputs(out.narrow(0, image, count))
+        .inputs(columns)
+        .pointer(p.has_bias ? bias.const_data_ptr() : nullptr)
+        .bytes(p);
     last.threads(uint64_t(count) * p.image_positions, p.M).work(volume(p.window.taps)).run();
   }
 }

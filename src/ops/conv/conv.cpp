@@ -131,8 +131,7 @@ void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const T
                                                     out.options().dtype(at::kFloat).memory_format(std::nullopt))
                                         : Tensor();
   Launch l(kernels[pointwise][channels_last].get(out, tile128));
-  l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(weight.const_data_ptr());
-  l.pointer(bias_data()).bytes(p).pointer(mutable_data_or_null(partials));
+  l.outputs(out).inputs(source, weight).pointer(bias_data()).bytes(p).outputs(partials);
   Tensor taps;
   if (!pointwise) {
     static const KernelSet table("conv_taps");
@@ -140,14 +139,14 @@ void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const T
     taps = at::empty({int64_t(vectors), int64_t(sizeof(ConvTapOffset))},
                      out.options().dtype(at::kByte).memory_format(std::nullopt));
     Launch first(table.get());
-    first.pointer(taps.mutable_data_ptr()).bytes(p).threads(vectors).run();
-    l.pointer(taps.const_data_ptr());
+    first.outputs(taps).bytes(p).threads(vectors).run();
+    l.inputs(taps);
   }
   set_gemm_grid(l, M, N, batch * p.split_k, p.k_per_split, tile128).run();
   if (p.split_k == 1) return;
   static const KernelSet reduce("conv_split_k_reduce"), reduce_channels_last("conv_split_k_reduce_channels_last");
   Launch last((channels_last ? reduce_channels_last : reduce).get(tag_of(out)));
-  last.pointer(out.mutable_data_ptr()).pointer(bias_data()).bytes(p).pointer(partials.const_data_ptr());
+  last.outputs(out).pointer(bias_data()).bytes(p).inputs(partials);
   last.threads(N, M, batch).work(p.split_k).run();
 }
 
@@ -204,8 +203,7 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
   p.matrix.group_stride = weight.size(0) / g.groups * weight_row;
   p.matrix.inner = uint32_t(taps);
   Launch l(direct_kernels(backward).get(tag_of(out)));
-  l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(weight.const_data_ptr());
-  l.pointer(p.has_bias ? b.const_data_ptr() : nullptr).bytes(p);
+  l.outputs(out).inputs(source, weight).pointer(p.has_bias ? b.const_data_ptr() : nullptr).bytes(p);
   const uint32_t width = p.window.positions[2], blocks = (width + kRowBlock - 1) / kRowBlock;
   l.groups({p.N / width * blocks, uint32_t(out.size(1))}, std::min(kRowBlock, runtime::threads_for_row(width * 4)));
   l.work(uint64_t(std::min(width, kRowBlock)) * (p.K + 1)).run();
@@ -240,7 +238,7 @@ void launch_weight_gemm(const Tensor& out, const Tensor& source_given, const Ten
   static const TiledKernels im2col{KernelSet("conv_weight"), KernelSet("conv_weight_128")},
       pointwise_kernels{KernelSet("conv_weight_pointwise"), KernelSet("conv_weight_pointwise_128")};
   Launch l((pointwise ? pointwise_kernels : im2col).get(out, tile128));
-  l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(grad.const_data_ptr()).bytes(p);
+  l.outputs(out).inputs(source, grad).bytes(p);
   const int64_t elements = out.numel() / groups;
   const Tensor partials = p.split_k > 1 ? at::empty({groups * p.split_k, elements},
                                                     out.options().dtype(at::kFloat).memory_format(std::nullopt))
@@ -250,7 +248,7 @@ void launch_weight_gemm(const Tensor& out, const Tensor& source_given, const Ten
   if (p.split_k > 1) {
     static const KernelSet reduce("conv_weight_split_k_reduce");
     Launch last(reduce.get(tag_of(out)));
-    last.pointer(out.mutable_data_ptr()).pointer(partials.const_data_ptr()).bytes(p);
+    last.outputs(out).inputs(partials).bytes(p);
     last.threads(uint64_t(elements), groups).work(p.split_k).run();
   }
 }
@@ -278,7 +276,7 @@ Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, con
   p.N = p.channels * volume(p.window.taps);
   static const KernelSet kernels("conv_depthwise_weight");
   Launch l(kernels.get(tag_of(out)));
-  l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(grad.const_data_ptr()).bytes(p);
+  l.outputs(out).inputs(source, grad).bytes(p);
   l.groups({p.N, uint32_t(weight.size(0))}, runtime::threads_for_row(p.window.positions[2] * 4));
   l.work(p.K).run();
   return out;

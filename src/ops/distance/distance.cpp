@@ -74,9 +74,8 @@ std::optional<Tensor> cdist(const Tensor& x, const Tensor& y, double p, std::opt
   if (out.numel() == 0) return out;
   const DistanceParams q{length(rows), length(others), length(size), float(p), 0};
   Launch(kernel(kernels, p))
-      .pointer(out.data_ptr())
-      .pointer(points.a.const_data_ptr())
-      .pointer(points.b.const_data_ptr())
+      .outputs(out)
+      .inputs(points.a, points.b)
       .bytes(q)
       .threads(q.others, q.rows, uint64_t(points.a.size(0)))
       .work(1 + q.size * cost(p))
@@ -96,11 +95,8 @@ Tensor launch_backward(const Tensor& grad, const Tensor& a, const Tensor& b, dou
   const DistanceParams q{length(a.size(1)), length(b.size(1)), length(a.size(2)), float(p), pairs};
   const Tensor g = grad.contiguous(), d = distances.contiguous();
   Launch(kernel(kernels, p))
-      .pointer(result.data_ptr())
-      .pointer(g.const_data_ptr())
-      .pointer(a.const_data_ptr())
-      .pointer(b.const_data_ptr())
-      .pointer(d.const_data_ptr())
+      .outputs(result)
+      .inputs(g, a, b, d)
       .bytes(q)
       .threads(ceil_div(q.size, kDistanceTile), q.rows, uint64_t(a.size(0)))
       .work(uint64_t(kDistanceTile) * q.others * cost(p))
@@ -136,8 +132,8 @@ std::optional<Tensor> pdist(const Tensor& self, double p) {
   const Tensor x = self.contiguous();
   const DistanceParams q{length(n), length(n), length(x.size(1)), float(p), 1};
   Launch(kernel(kernels, p))
-      .pointer(out.data_ptr())
-      .pointer(x.const_data_ptr())
+      .outputs(out)
+      .inputs(x)
       .bytes(q)
       .threads(q.others, q.rows)
       .work(1 + q.size * cost(p) / 2)

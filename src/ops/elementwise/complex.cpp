@@ -40,8 +40,8 @@ void launch_prod(const KernelSet& kernels, const Tensor& out, const Tensor& z, c
   const uint32_t size = grid_size("prod", b.size), lines = grid_size("prod", count);
   const ComplexProductParams p{size, lines, rows ? size : 1, rows ? 1 : lines, uint64_t(b.size) * uint64_t(count)};
   Launch(kernels.get())
-      .pointer(out.mutable_data_ptr())
-      .pointer(z.const_data_ptr())
+      .outputs(out)
+      .inputs(z)
       .bytes(p)
       .threads(lines, grid_size("prod", rows ? 1 : b.outer))
       .work(size)

@@ -21,9 +21,8 @@ void launch_cross(const Tensor& out, const Tensor& a, const Tensor& b, int64_t d
   const bool apart = blocks.inner > 1;
   const CrossParams p{blocks.inner, apart ? 1 : 3, apart ? 3 * blocks.inner : 0};
   Launch(kernels.get(tag_of(out)))
-      .pointer(out.mutable_data_ptr())
-      .pointer(a.const_data_ptr())
-      .pointer(b.const_data_ptr())
+      .outputs(out)
+      .inputs(a, b)
       .bytes(p)
       .threads(grid_size("cross", apart ? blocks.inner : blocks.outer), grid_size("cross", apart ? blocks.outer : 1))
       .work(6)

@@ -207,7 +207,7 @@ void integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_t st
   const int64_t a = as_element(start), parts = steps - 1;
   const IntegerLinspaceParams p{a * parts, as_element(end) - a, parts};
   const Tensor to = out.is_contiguous() ? out : at::empty(out.sizes(), out.options());
-  Launch(kernels.get(tag_of(out))).pointer(to.mutable_data_ptr()).bytes(p).threads(uint64_t(steps)).run();
+  Launch(kernels.get(tag_of(out))).outputs(to).bytes(p).threads(uint64_t(steps)).run();
   if (!to.is_same(out)) out.copy_(to);
 }
 

@@ -20,8 +20,8 @@ using at::Scalar;
 Tensor count_bins(const KernelSet& kernels, Tag tag, const Tensor& x, const HistogramParams& p) {
   const Tensor bins = at::zeros({int64_t(p.bins)}, x.options().dtype(at::kInt));
   Launch(kernels.get(tag))
-      .pointer(bins.mutable_data_ptr())
-      .pointer(x.const_data_ptr())
+      .outputs(bins)
+      .inputs(x)
       .bytes(p)
       .groups({uint32_t(ceil_div(p.count, kHistogramChunk))})
       .work(kHistogramChunk)

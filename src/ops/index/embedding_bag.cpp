@@ -83,13 +83,8 @@ std::optional<Four> embedding_bag(const Tensor& weight, const Tensor& indices_, 
                       uint32_t(bags),
                       samples.defined()};
     Launch(kernels.get(tag_of(table)))
-        .pointer(out.data_ptr())
-        .pointer(sizes.data_ptr())
-        .pointer(maxima.data_ptr())
-        .pointer(table.const_data_ptr())
-        .pointer(indices.const_data_ptr())
-        .pointer(offsets.const_data_ptr())
-        .pointer(data_or_null(samples))
+        .outputs(out, sizes, maxima)
+        .inputs(table, indices, offsets, samples)
         .bytes(p)
         .groups({p.bags, 1, 1}, runtime::threads_for_row(uint64_t(width) * 4))
         .work(uint64_t(width) * (1 + p.count / p.bags))

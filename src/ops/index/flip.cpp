@@ -70,8 +70,8 @@ bool triangle(const Tensor& self, int64_t diagonal, Tensor& result) {
     p.vectorized = aligned(out, in) && runtime::is_vector_aligned(p.columns * element);
     const uint32_t matrices = grid_size("tril", in.numel() / (int64_t(p.rows) * int64_t(p.columns)));
     Launch(kernel.get(bits_tag(self)))
-        .pointer(out.data_ptr())
-        .pointer(in.const_data_ptr())
+        .outputs(out)
+        .inputs(in)
         .bytes(p)
         .over(p.columns, element, p.rows, matrices)
         .run();

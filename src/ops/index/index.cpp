@@ -191,9 +191,8 @@ void put_rows(const Tensor& self, const Plan& plan, const Tensor& source) {
   p.count = grid_size("index_put_", plan.index.numel());
   p.row = grid_size("index_put_", plan.row);
   Launch(kernel.get(bits_tag(self)))
-      .pointer(self.data_ptr())
-      .pointer(source.const_data_ptr())
-      .pointer(plan.index.const_data_ptr())
+      .outputs(self)
+      .inputs(source, plan.index)
       .bytes(p)
       .groups({p.count, grid_size("index_put_", plan.outer), 1}, runtime::threads_for_row(uint64_t(plan.row)))
       .work(uint64_t(plan.row))

@@ -44,27 +44,14 @@ void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
   }
   const Tensor starts = at::empty({int64_t(chunks) + 1}, in.options().dtype(at::kLong));
   const Tag tag = tag_of(in);
-  Launch(count.get(tag))
-      .pointer(starts.data_ptr())
-      .pointer(in.const_data_ptr())
-      .bytes(p)
-      .threads(chunks)
-      .work(p.chunk)
-      .run();
-  Launch(scan.get()).pointer(starts.data_ptr()).bytes(chunks).groups({1}).run();
+  Launch(count.get(tag)).outputs(starts).inputs(in).bytes(p).threads(chunks).work(p.chunk).run();
+  Launch(scan.get()).outputs(starts).bytes(chunks).groups({1}).run();
   int64_t total = 0;
   runtime::copy(&total, starts.const_data_ptr<int64_t>() + chunks, sizeof total);
   p.total = uint64_t(total);
   void* out = make(total);
   if (total == 0 || p.dims == 0) return;
-  Launch(fill.get(tag))
-      .pointer(out)
-      .pointer(starts.const_data_ptr())
-      .pointer(in.const_data_ptr())
-      .bytes(p)
-      .threads(chunks)
-      .work(p.chunk)
-      .run();
+  Launch(fill.get(tag)).pointer(out).inputs(starts, in).bytes(p).threads(chunks).work(p.chunk).run();
 }
 
 // As on the CPU, stores the output dimension by dimension, because indexing reads one dimension at a time.

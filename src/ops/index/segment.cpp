@@ -43,10 +43,8 @@ void launch_segment_sum(const Tensor& out, const Tensor& in, const Tensor& index
   p.vectorized = aligned(out, in) && runtime::is_vector_aligned(row_bytes);
   p.rows_per_group = uint32_t(std::clamp<uint64_t>(kGroupBytes / row_bytes, 1, 64));
   Launch(sum.get(tag_of(out)))
-      .pointer(out.data_ptr())
-      .pointer(in.const_data_ptr())
-      .pointer(order.keys.const_data_ptr())
-      .pointer(order.rows.const_data_ptr())
+      .outputs(out)
+      .inputs(in, order.keys, order.rows)
       .bytes(p)
       .groups({uint32_t(ceil_div(p.count, p.rows_per_group)), grid_size("segment_sum", outer), 1},
               runtime::threads_for_row(row_bytes * p.rows_per_group / 4))

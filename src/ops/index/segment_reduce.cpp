@@ -137,9 +137,8 @@ std::optional<Tensor> segment_reduce(const Tensor& data, std::string_view reduce
   p.mean = type == ReductionType::MEAN;
   const bool narrow = p.inner == 1;
   Launch(kernels(type).get(tag_of(data)))
-      .pointer(out.mutable_data_ptr())
-      .pointer(in.const_data_ptr())
-      .pointer(s.offsets.const_data_ptr())
+      .outputs(out)
+      .inputs(in, s.offsets)
       .bytes(p)
       .threads(narrow ? p.count : ceil_div(p.inner, kSegmentColumns), narrow ? 1 : p.count,
                grid_size("segment_reduce", s.outer))

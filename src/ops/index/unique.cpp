@@ -41,25 +41,15 @@ struct FlatRuns {
     const UniqueParams p{uint64_t(n), grid_size("unique", chunk), with_lengths, with_inverse, order.defined()};
     const Tensor starts = at::empty({int64_t(chunks) + 1}, longs);
     const Tag tag = tag_of(x);
-    Launch(count.get(tag))
-        .pointer(starts.mutable_data_ptr())
-        .pointer(x.const_data_ptr())
-        .bytes(p)
-        .threads(chunks)
-        .work(p.chunk)
-        .run();
-    Launch(scan.get()).pointer(starts.mutable_data_ptr()).bytes(chunks).groups({1}).run();
+    Launch(count.get(tag)).outputs(starts).inputs(x).bytes(p).threads(chunks).work(p.chunk).run();
+    Launch(scan.get()).outputs(starts).bytes(chunks).groups({1}).run();
     int64_t total = 0;
     runtime::copy(&total, starts.const_data_ptr<int64_t>() + chunks, sizeof total);
     values = at::empty({total}, x.options());
     const Tensor firsts = at::empty({with_lengths ? total + 1 : 0}, longs);
     Launch(fill.get(tag))
-        .pointer(values.mutable_data_ptr())
-        .pointer(firsts.mutable_data_ptr())
-        .pointer(inverse.mutable_data_ptr())
-        .pointer(starts.const_data_ptr())
-        .pointer(x.const_data_ptr())
-        .pointer(data_or_null(order))
+        .outputs(values, firsts, inverse)
+        .inputs(starts, x, order)
         .bytes(p)
         .threads(chunks)
         .work(p.chunk)

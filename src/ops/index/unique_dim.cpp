@@ -20,9 +20,8 @@ Tensor order_of_rows(const Tensor& rows) {
   RowOrderParams p{uint32_t(rows.size(0)), uint32_t(rows.size(1)), 1};
   for (; p.run < p.count; p.run *= 2) {
     Launch(kernels.get(tag_of(rows)))
-        .pointer(merged.data_ptr())
-        .pointer(order.const_data_ptr())
-        .pointer(rows.const_data_ptr())
+        .outputs(merged)
+        .inputs(order, rows)
         .bytes(p)
         .threads(p.count)
         .work(64 - uint32_t(__builtin_clzll(p.run)))

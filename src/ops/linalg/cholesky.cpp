@@ -33,9 +33,7 @@ void cholesky(const Tensor& self, const Tensor& info, bool upper) {
     if (k < blocks && column_major) std::swap(strides.row, strides.column);
     const CholeskyParams p{strides_of(a), strides, uint32_t(n), uint32_t(first), panel, 0};
     Launch(kernels.get(tag_of(a)))
-        .pointer(a.mutable_data_ptr())
-        .pointer(diagonal.mutable_data_ptr())
-        .pointer(info.mutable_data_ptr())
+        .outputs(a, diagonal, info)
         .bytes(p)
         .groups({panel + updates, uint32_t(a.size(0))}, kCholeskyThreads)
         .work(uint64_t(block) * block * (block + kCholeskyRows))

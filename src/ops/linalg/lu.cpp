@@ -13,9 +13,7 @@
 namespace mpsx::ops::linalg {
 namespace {
 
-Launch& bind(Launch& launch, const Tensor& a, const Tensor& pivots) {
-  return launch.pointer(a.mutable_data_ptr()).pointer(pivots.mutable_data_ptr());
-}
+Launch& bind(Launch& launch, const Tensor& a, const Tensor& pivots) { return launch.outputs(a, pivots); }
 
 // Factors columns [first, first + columns), starting at row `first`.
 void factor_panel(const KernelSet& kernels, const Tensor& a, const Tensor& pivots, const Tensor& info, int64_t first,
@@ -23,7 +21,7 @@ void factor_panel(const KernelSet& kernels, const Tensor& a, const Tensor& pivot
   const Tensor panel = part(a, first, first, a.size(1) - first, columns);
   const LuParams p{strides_of(a), pivots.size(-1), uint32_t(panel.size(1)), uint32_t(columns), uint32_t(first), 0};
   Launch launch(kernels.get(tag_of(a)));
-  bind(launch, panel, part(pivots, 0, first, 1, 1)).pointer(info.mutable_data_ptr()).bytes(p);
+  bind(launch, panel, part(pivots, 0, first, 1, 1)).outputs(info).bytes(p);
   launch.groups({uint32_t(a.size(0))}, threads).work(uint64_t(p.rows) * columns * columns / 2 + 1).run();
 }
 
@@ -97,7 +95,7 @@ void lu_solve(const Tensor& factors, const Tensor& all_pivots, const Tensor& B, 
   if (n <= block_rows(b)) {
     const LuSolveParams p{strides_of(a), strides_of(b), n, uint32_t(n), uint32_t(b.size(2)), transposes, conjugate};
     Launch launch(kernels.get(tag_of(b)));
-    launch.pointer(b.mutable_data_ptr()).pointer(a.const_data_ptr()).pointer(pivots.const_data_ptr()).bytes(p);
+    launch.outputs(b).inputs(a, pivots).bytes(p);
     launch.groups({uint32_t(ceil_div(p.columns, kSolveColumns)), uint32_t(batch)}, 256);
     launch.work(uint64_t(n) * uint64_t(n) * kSolveColumns).run();
     return;

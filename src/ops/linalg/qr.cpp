@@ -38,8 +38,7 @@ void factor_panel(const Tensor& a, const Tensor& tau, int64_t first, int64_t col
   const QrParams p{strides_of(panel), keeps ? strides_of(v) : MatrixStrides{}, tau.stride(0), kPanel * kPanel,
                    rows,              uint32_t(columns),                       keeps,         0};
   Launch launch(kernels.get(tag_of(a)));
-  launch.pointer(panel.mutable_data_ptr()).pointer(part(tau, 0, first, 1, 1).mutable_data_ptr());
-  launch.pointer(mutable_data_or_null(v)).pointer(mutable_data_or_null(t)).bytes(p);
+  launch.outputs(panel, part(tau, 0, first, 1, 1), v, t).bytes(p);
   launch.groups({uint32_t(a.size(0))}, rows > 256 ? uint32_t(kPanelThreads) : 256);
   launch.work(uint64_t(rows) * uint64_t(columns) * uint64_t(columns) * 2 + 1).run();
 }
@@ -86,7 +85,7 @@ Tensor& orgqr(Tensor& result, const Tensor& all_tau) {
   const Tensor t = empty_factors(batch, blocks, q);
   const ReflectorParams p{strides_of(v), tau.stride(0), uint32_t(rows), uint32_t(count)};
   Launch launch(kernels.get(tag_of(q)));
-  launch.pointer(t.mutable_data_ptr()).pointer(v.const_data_ptr()).pointer(tau.const_data_ptr()).bytes(p);
+  launch.outputs(t).inputs(v, tau).bytes(p);
   launch.groups({uint32_t(blocks), uint32_t(batch)}, rows > 256 ? 1024 : 256);
   launch.work(uint64_t(rows) * kPanel * kPanel / 2).run();
   q.zero_();

@@ -14,8 +14,8 @@ void solve_block(const Tensor& a, const Tensor& b, bool upper, bool unit, bool c
   const TriangularParams p{strides_of(a), strides_of(b), uint32_t(b.size(1)), uint32_t(b.size(2)),
                            upper,         unit,          conjugate,           0};
   Launch(kernels.get(tag_of(b)))
-      .pointer(b.mutable_data_ptr())
-      .pointer(a.const_data_ptr())
+      .outputs(b)
+      .inputs(a)
       .bytes(p)
       .groups({uint32_t(ceil_div(p.columns, kSolveColumns)), uint32_t(b.size(0))}, 256)
       .work(uint64_t(p.n) * p.n * kSolveColumns / 2)

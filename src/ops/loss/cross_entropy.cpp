@@ -72,8 +72,7 @@ Results forward(const Tensor& input, const Tensor& target, const MaybeTensor& we
       reduced ? at::empty({int64_t(q.rows.lane_groups.threadgroups), 2}, floats) : at::empty({input.size(0)}, floats);
   if (input.size(0) > 0) {  // without classes, every target is out of range
     Launch l(kernels.get(tag_of(input)));
-    l.pointer(losses.mutable_data_ptr()).pointer(norms.mutable_data_ptr()).pointer(q.in.const_data_ptr());
-    l.pointer(q.target.const_data_ptr()).pointer(data_or_null(q.weight)).bytes(q.params);
+    l.outputs(losses, norms).inputs(q.in, q.target, q.weight).bytes(q.params);
     q.rows.run(l.pointer(runtime::device_error_record("nll_loss")), uint64_t(input.size(1)) * 4);
   }
   const at::ScalarType type = loss_type(input, to_float);
@@ -105,9 +104,7 @@ Tensor backward(const Tensor& grad, const Tensor& input, const Tensor& target, c
   if (input.numel() == 0) return result;
   const Tensor g = grad.to(at::kFloat).contiguous(), by_row = norms.contiguous();
   Launch l(kernels.get(tag_of(input)));
-  l.pointer(result.mutable_data_ptr()).pointer(g.const_data_ptr()).pointer(q.in.const_data_ptr());
-  l.pointer(q.target.const_data_ptr()).pointer(data_or_null(q.weight)).pointer(by_row.const_data_ptr());
-  l.pointer(total_weight.const_data_ptr()).bytes(q.params);
+  l.outputs(result).inputs(g, q.in, q.target, q.weight, by_row, total_weight).bytes(q.params);
   q.rows.run(l.pointer(runtime::device_error_record("nll_loss_backward")), uint64_t(input.size(1)) * 4);
   runtime::check_device_errors();
   return result;

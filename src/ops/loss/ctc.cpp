@@ -73,8 +73,8 @@ struct Ctc {
   // Runs a recursion kernel over the time steps and writes `out`.
   void recur(const KernelSet& kernels, std::initializer_list<Tensor> out, const Tensor& log_probs) const {
     Launch l(kernels.get());
-    for (const Tensor& t : out) l.pointer(t.data_ptr());
-    l.pointer(log_probs.const_data_ptr()).pointer(targets.const_data_ptr()).pointer(table.const_data_ptr()).bytes(p);
+    for (const Tensor& t : out) l.outputs(t);
+    l.inputs(log_probs, targets, table).bytes(p);
     l.groups({p.batch, 1, 1}, runtime::threads_for_row(p.states)).work(uint64_t(p.steps) * p.states * 32).run();
   }
 };
@@ -103,14 +103,8 @@ std::optional<Tensor> ctc_backward(const Tensor& grad, const Tensor& log_probs, 
   const Tensor g = grad.expand({c.p.batch}).contiguous(), whole = loss.contiguous();
   c.recur(of_beta, {beta}, log_probs);
   Launch(of_grad.get())
-      .pointer(result.data_ptr())
-      .pointer(g.const_data_ptr())
-      .pointer(whole.const_data_ptr())
-      .pointer(a.const_data_ptr())
-      .pointer(beta.const_data_ptr())
-      .pointer(log_probs.const_data_ptr())
-      .pointer(c.targets.const_data_ptr())
-      .pointer(c.table.const_data_ptr())
+      .outputs(result)
+      .inputs(g, whole, a, beta, log_probs, c.targets, c.table)
       .bytes(c.p)
       .threads(c.p.steps, c.p.batch)
       .work(uint64_t(c.p.classes) * 16 + c.p.states * 16)

@@ -87,10 +87,7 @@ bool multi_margin_loss(const Tensor& self, const Tensor& target, const Scalar& p
   const Tensor rows = at::empty({q.rows}, self.options());
   if (q.rows > 0) {
     Launch launch(kernels.get(tag_of(self)));
-    launch.pointer(rows.mutable_data_ptr())
-        .pointer(q.x.const_data_ptr())
-        .pointer(q.target.const_data_ptr())
-        .pointer(data_or_null(q.weight));
+    launch.outputs(rows).inputs(q.x, q.target, q.weight);
     q.run(launch, "multi_margin_loss", q.params.classes);
   }
   return return_or_copy("multi_margin_loss", reduced(rows, reduction, target.dim() == 0), out);
@@ -105,11 +102,7 @@ bool multi_margin_backward(const Tensor& grad, const Tensor& self, const Tensor&
   const Tensor result = at::empty(self.sizes(), self.options()), from = q.gradient(grad, reduction);
   if (q.rows == 0) return return_or_copy("multi_margin_loss_backward", result, grad_input);
   Launch launch(kernels.get(tag_of(self)));
-  launch.pointer(result.mutable_data_ptr())
-      .pointer(from.const_data_ptr())
-      .pointer(q.x.const_data_ptr())
-      .pointer(q.target.const_data_ptr())
-      .pointer(data_or_null(q.weight));
+  launch.outputs(result).inputs(from, q.x, q.target, q.weight);
   q.run(launch, "multi_margin_loss", 2 * uint64_t(q.params.classes));
   return return_or_copy("multi_margin_loss_backward", result, grad_input);
 }
@@ -129,10 +122,7 @@ bool multilabel_margin_forward(const Tensor& self, const Tensor& target, int64_t
   const Tensor rows = at::empty({q.rows}, self.options()), marks = at::empty(target.sizes(), self.options());
   if (q.rows > 0) {
     Launch launch(kernels.get(tag_of(self)));
-    launch.pointer(rows.mutable_data_ptr())
-        .pointer(marks.mutable_data_ptr())
-        .pointer(q.x.const_data_ptr())
-        .pointer(q.target.const_data_ptr());
+    launch.outputs(rows, marks).inputs(q.x, q.target);
     q.run(launch, "multilabel_margin_loss", pairs(q));
   }
   return return_or_copy("multilabel_margin_loss", reduced(rows, reduction, target.dim() <= 1), out) &&
@@ -151,11 +141,7 @@ bool multilabel_margin_backward(const Tensor& grad, const Tensor& self, const Te
   const Tensor marks = is_target.to(self.scalar_type()).contiguous();
   if (q.rows == 0) return return_or_copy("multilabel_margin_loss_backward", result, grad_input);
   Launch launch(kernels.get(tag_of(self)));
-  launch.pointer(result.mutable_data_ptr())
-      .pointer(from.const_data_ptr())
-      .pointer(marks.const_data_ptr())
-      .pointer(q.x.const_data_ptr())
-      .pointer(q.target.const_data_ptr());
+  launch.outputs(result).inputs(from, marks, q.x, q.target);
   q.run(launch, "multilabel_margin_loss", pairs(q));
   return return_or_copy("multilabel_margin_loss_backward", result, grad_input);
 }

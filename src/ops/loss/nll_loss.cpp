@@ -59,10 +59,8 @@ void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int
     total_weight.zero_();
     if (p.samples == 0) return;
     Launch(each.get(tag))
-        .pointer(output.data_ptr())
-        .pointer(q.in.const_data_ptr())
-        .pointer(q.target.const_data_ptr())
-        .pointer(data_or_null(q.weight))
+        .outputs(output)
+        .inputs(q.in, q.target, q.weight)
         .bytes(p)
         .pointer(runtime::device_error_record("nll_loss"))
         .threads(p.samples)
@@ -74,10 +72,8 @@ void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int
   const Tensor partial = at::empty({count, 2}, q.in.options().dtype(at::kFloat));
   if (count > 0)
     Launch(sums.get(tag))
-        .pointer(partial.data_ptr())
-        .pointer(q.in.const_data_ptr())
-        .pointer(q.target.const_data_ptr())
-        .pointer(data_or_null(q.weight))
+        .outputs(partial)
+        .inputs(q.in, q.target, q.weight)
         .bytes(p)
         .pointer(runtime::device_error_record("nll_loss"))
         .groups({count}, kNllThreads)
@@ -98,11 +94,8 @@ void backward(const Tensor& grad_input, const Tensor& grad_output, NllProblem q,
   p.reduced = reduced;
   const Tensor grad = grad_output.contiguous();
   Launch(kernel.get(tag_of(grad_input)))
-      .pointer(grad_input.data_ptr())
-      .pointer(grad.const_data_ptr())
-      .pointer(q.target.const_data_ptr())
-      .pointer(data_or_null(q.weight))
-      .pointer(total_weight.const_data_ptr())
+      .outputs(grad_input)
+      .inputs(grad, q.target, q.weight, total_weight)
       .bytes(p)
       .pointer(runtime::device_error_record("nll_loss_backward"))
       .threads(p.samples)
@@ -183,8 +176,8 @@ void sum_losses(Tensor pairs, const NllParams& params, const Tensor& loss, const
     const auto merged = uint32_t(ceil_div(count, kNllSamples));
     const Tensor sums = at::empty({merged, 2}, pairs.options());
     Launch(merge.get(Tag::none))
-        .pointer(sums.mutable_data_ptr())
-        .pointer(pairs.const_data_ptr())
+        .outputs(sums)
+        .inputs(pairs)
         .bytes(count)
         .groups({merged}, kNllThreads)
         .work(kNllSamples)
@@ -194,9 +187,8 @@ void sum_losses(Tensor pairs, const NllParams& params, const Tensor& loss, const
   }
   const Tag tag = tag_of(loss), weight = tag_of(total_weight);
   Launch(finish.get(tag, weight == tag ? Tag::none : weight))
-      .pointer(loss.mutable_data_ptr())
-      .pointer(total_weight.mutable_data_ptr())
-      .pointer(pairs.const_data_ptr())
+      .outputs(loss, total_weight)
+      .inputs(pairs)
       .bytes(count)
       .bytes(params)
       .groups({1}, kNllThreads)

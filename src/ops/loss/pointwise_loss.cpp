@@ -127,9 +127,8 @@ Tensor forward(const Kernels& kernels, const Tensor& input, const Tensor& target
   const Tensor sums = at::empty({int64_t(tiles) + 1}, o.x.options().dtype(at::kFloat));
   if (tiles > 0)
     Launch(kernels.sum.get(tag))
-        .pointer(sums.data_ptr())
-        .pointer(o.x.const_data_ptr())
-        .pointer(o.target.const_data_ptr())
+        .outputs(sums)
+        .inputs(o.x, o.target)
         .pointer(o.at(o.weight, 0))
         .bytes(p)
         .groups({uint32_t(tiles), 1, 1}, runtime::threads_for_row(kTile))
@@ -138,8 +137,8 @@ Tensor forward(const Kernels& kernels, const Tensor& input, const Tensor& target
   const auto n = uint32_t(tiles);
   p.scale = mean_scale(reduction, p.count);
   Launch(total.get(tag))
-      .pointer(out.data_ptr())
-      .pointer(sums.const_data_ptr())
+      .outputs(out)
+      .inputs(sums)
       .bytes(n)
       .bytes(p)
       .groups({1, 1, 1}, runtime::threads_for_row(tiles))
@@ -158,7 +157,7 @@ void check_unit(const char* op, const Tensor& operand, uint32_t which) {
   TORCH_CHECK(tiles <= UINT32_MAX, op, ": too many elements: ", p.count);
   if (tiles == 0) return;
   Launch(kernels.get(tag_of(x)))
-      .pointer(x.const_data_ptr())
+      .inputs(x)
       .bytes(p)
       .bytes(which)
       .pointer(runtime::device_error_record(op))

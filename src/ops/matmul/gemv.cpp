@@ -89,9 +89,8 @@ void launch_outer(const Tensor& out, const Tensor& a, const Tensor& b, const Ten
   if (!p.has_c) p.c = p.out;
   const bool dense = p.b.column == 1 && p.c.column == 1 && p.out.column == 1;
   Launch((dense ? dense_kernels : strided_kernels).get(tag_of(out)))
-      .pointer(out.mutable_data_ptr())
-      .pointer(a.const_data_ptr())
-      .pointer(b.const_data_ptr())
+      .outputs(out)
+      .inputs(a, b)
       .pointer(p.has_c ? c.const_data_ptr() : out.const_data_ptr())
       .bytes(p)
       .threads(p.N, p.M)

@@ -74,13 +74,7 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& weight, int64_t grou
   p.a_column = a.stride(1);
   p.vectorize_a = self.scalar_type() == at::kFloat && vectorizable(a);
   const Tensor packed = few && !aligned(weight) ? weight.clone() : weight;
-  const auto bind = [&](Launch& l) -> Launch& {
-    return l.pointer(out.mutable_data_ptr())
-        .pointer(a.const_data_ptr())
-        .pointer(packed.const_data_ptr())
-        .pointer(dense_scales.const_data_ptr())
-        .bytes(p);
-  };
+  const auto bind = [&](Launch& l) -> Launch& { return l.outputs(out).inputs(a, packed, dense_scales).bytes(p); };
   if (few) {
     auto& kernel = gemv.get(tag_of(self));
     const auto lane_groups = runtime::lane_groups_for(kernel, uint64_t(p.N) * p.M, p.K / kInt4Block, 1, 4);

@@ -61,18 +61,14 @@ struct GemmArgs {
                      out.options().dtype(at::kFloat).memory_format(std::nullopt));
   }
   Launch& bind(Launch& l) const {
-    l.pointer(out.mutable_data_ptr()).pointer(a.const_data_ptr()).pointer(b.const_data_ptr()).pointer(c_data());
+    l.outputs(out).inputs(a, b).pointer(c_data());
     return l.pointer(scale_data()).bytes(p);
   }
   void reduce_split_k(const Tensor& partials) const {
     static const KernelSet reduce_kernels("matmul_split_k_reduce");
     if (!partials.defined()) return;
     Launch l(reduce_kernels.get(tag_of(out)));
-    l.pointer(out.mutable_data_ptr())
-        .pointer(c_data())
-        .pointer(scale_data())
-        .bytes(p)
-        .pointer(partials.const_data_ptr());
+    l.outputs(out).pointer(c_data()).pointer(scale_data()).bytes(p).inputs(partials);
     l.threads(p.N, p.M, batch).work(p.split_k).run();
   }
 };
@@ -106,7 +102,7 @@ void launch_tiled(GemmArgs& args) {
   const uint64_t threads = gemm_threads(p.M, p.N, args.batch);
   const Tensor partials = args.set_split_k(tile128 ? SplitK{1, p.K} : choose_split_k(threads, p.K));
   Launch l(args.of(tile128 ? tile128_kernels : args.kernels.tiled));
-  args.bind(l).pointer(mutable_data_or_null(partials));
+  args.bind(l).outputs(partials);
   set_gemm_grid(l, p.M, p.N, args.batch * p.split_k, p.k_per_split, tile128).run();
   args.reduce_split_k(partials);
 }
@@ -134,7 +130,7 @@ void launch_gemv_t(GemmArgs& args) {
   const bool can_split = is_float_tag(tag_of(args.out));
   const Tensor partials = args.set_split_k(can_split ? choose_split_k(threads, p.K, 64) : SplitK{1, p.K});
   Launch l(args.of(args.kernels.gemv_t));
-  args.bind(l).pointer(mutable_data_or_null(partials));
+  args.bind(l).outputs(partials);
   l.groups({uint32_t(blocks), p.M, uint32_t(args.batch) * p.split_k}, kGemvColumns);
   l.work(uint64_t(p.k_per_split + 1) * std::min<uint32_t>(p.N, kGemvColumns)).run();
   args.reduce_split_k(partials);

@@ -157,23 +157,16 @@ Result forward(const char* op, const Tensor& input, const Optional& weight_opt, 
   if (train && p.elements) {
     auto& kernel = (plan.last ? stats_last : stats).get(tag_of(x));
     Launch launch(kernel);
-    plan.over_chunks(kernel, launch.pointer(partial).pointer(x.const_data_ptr()).bytes(p), {x});
+    plan.over_chunks(kernel, launch.pointer(partial).inputs(x).bytes(p), {x});
   }
   Launch channels(finish.get(tag_of(type)));
-  channels.pointer(coefficients)
-      .pointer(mutable_data_or_null(save_mean))
-      .pointer(mutable_data_or_null(save_invstd))
-      .pointer(mutable_data_or_null(mean));
-  channels.pointer(mutable_data_or_null(var))
-      .pointer(partial)
-      .pointer(data_or_null(weight))
-      .pointer(data_or_null(bias))
-      .bytes(p);
+  channels.pointer(coefficients).outputs(save_mean, save_invstd, mean);
+  channels.outputs(var).pointer(partial).inputs(weight, bias).bytes(p);
   plan.over_channels(channels).run();
   if (p.elements) {
     auto& kernel = (plan.last ? scale_last : scale).get(tag_of(x));
     Launch launch(kernel);
-    launch.pointer(out.mutable_data_ptr()).pointer(x.const_data_ptr()).pointer(coefficients).bytes(p);
+    launch.outputs(out).inputs(x).pointer(coefficients).bytes(p);
     plan.over_planes(kernel, launch, {x}, out);
   }
   if (train && mean.defined()) {
@@ -270,24 +263,17 @@ std::optional<Result> backward(const Tensor& grad_out, const Tensor& input, cons
     if (p.elements) {
       auto& kernel = (plan.last ? sums_last : sums).get(tag_of(x), tag_of(type));
       Launch launch(kernel);
-      launch.pointer(partial)
-          .pointer(dy.const_data_ptr())
-          .pointer(x.const_data_ptr())
-          .pointer(data_or_null(mean))
-          .bytes(p);
+      launch.pointer(partial).inputs(dy, x, mean).bytes(p);
       plan.over_chunks(kernel, launch, {dy, x});
     }
     Launch channels(finish.get(tag_of(type)));
-    channels.pointer(coefficients)
-        .pointer(mutable_data_or_null(grad_weight))
-        .pointer(mutable_data_or_null(grad_bias))
-        .pointer(partial);
-    channels.pointer(data_or_null(mean)).pointer(data_or_null(spread)).pointer(data_or_null(weight)).bytes(p);
+    channels.pointer(coefficients).outputs(grad_weight, grad_bias).pointer(partial);
+    channels.inputs(mean, spread, weight).bytes(p);
     plan.over_channels(channels).run();
     if (mask[0] && p.elements) {
       auto& kernel = (plan.last ? scale_last : scale).get(tag_of(x));
       Launch launch(kernel);
-      launch.pointer(grad_input.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
+      launch.outputs(grad_input).inputs(dy, x);
       plan.over_planes(kernel, launch.pointer(coefficients).bytes(p), {dy, x}, grad_input);
     }
   }

@@ -120,7 +120,7 @@ void forward_by_chunks(const GroupNormParams& p, const Tensor& x, const Tensor& 
   float* coefficients = partial + 3 * batch.slots;
   auto& sums = (batch.last ? stats_last : stats).get(tag_of(x));
   Launch chunks(sums);
-  chunks.pointer(partial).pointer(x.const_data_ptr());
+  chunks.pointer(partial).inputs(x);
   if (batch.last) {
     batch.over_tiles(chunks, {x});
   } else {
@@ -130,11 +130,11 @@ void forward_by_chunks(const GroupNormParams& p, const Tensor& x, const Tensor& 
     chunks.bytes(q).groups({q.chunks, q.channels}, pieces.threads).work(q.piece).run();
   }
   Launch groups(finish.get(tag_of(mean)));
-  groups.pointer(coefficients).pointer(mean.mutable_data_ptr()).pointer(rstd.mutable_data_ptr()).pointer(partial);
-  batch.over_groups(groups.pointer(data_or_null(weight)).pointer(data_or_null(bias)));
+  groups.pointer(coefficients).outputs(mean, rstd).pointer(partial);
+  batch.over_groups(groups.inputs(weight, bias));
   auto& all = (batch.last ? scale_last : scale).get(tag_of(x));
   Launch launch(all);
-  launch.pointer(out.mutable_data_ptr()).pointer(x.const_data_ptr()).pointer(coefficients);
+  launch.outputs(out).inputs(x).pointer(coefficients);
   if (batch.last) return batch.over_tiles(launch, {x, out});
   const RowLaunch rows = batch.share_planes(all, {x}, {out});
   rows.run(launch.bytes(batch.planes(rows)), p.plane);
@@ -150,7 +150,7 @@ void backward_by_chunks(const GroupNormParams& p, const Tensor& dy, const Tensor
   float* coefficients = partial + 2 * batch.slots;
   auto& kernel = (batch.last ? columns : planes).get(tag_of(x), tag_of(mean));
   Launch chunks(kernel);
-  chunks.pointer(partial).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr()).pointer(mean.const_data_ptr());
+  chunks.pointer(partial).inputs(dy, x, mean);
   if (batch.last) {
     batch.over_tiles(chunks, {dy, x});
   } else {
@@ -158,13 +158,12 @@ void backward_by_chunks(const GroupNormParams& p, const Tensor& dy, const Tensor
     rows.run(chunks.bytes(batch.planes(rows)), p.plane);
   }
   Launch groups(finish.get(tag_of(mean)));
-  groups.pointer(coefficients).pointer(sums.mutable_data_ptr()).pointer(partial).pointer(mean.const_data_ptr());
-  batch.over_groups(groups.pointer(rstd.const_data_ptr()).pointer(data_or_null(weight)));
+  groups.pointer(coefficients).outputs(sums).pointer(partial).inputs(mean);
+  batch.over_groups(groups.inputs(rstd, weight));
   if (!grad_input.defined()) return;
   auto& all = (batch.last ? scale_last : scale).get(tag_of(x));
   Launch launch(all);
-  launch.pointer(grad_input.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
-  launch.pointer(coefficients);
+  launch.outputs(grad_input).inputs(dy, x).pointer(coefficients);
   if (batch.last) return batch.over_tiles(launch, {dy, x, grad_input});
   const RowLaunch rows = batch.share_planes(all, {dy, x}, {grad_input});
   rows.run(launch.bytes(batch.planes(rows)), p.plane);
@@ -198,8 +197,7 @@ std::optional<Result> group_norm(const Tensor& input, const Optional& weight_opt
   p.shape = rows.shape;
   if (p.plane < rows.vec_size) p.shape.vectorized = 0;
   Launch launch(kernel);
-  launch.pointer(out.mutable_data_ptr()).pointer(mean.mutable_data_ptr()).pointer(rstd.mutable_data_ptr());
-  launch.pointer(x.const_data_ptr()).pointer(data_or_null(weight)).pointer(data_or_null(bias));
+  launch.outputs(out, mean, rstd).inputs(x, weight, bias);
   rows.run(launch.bytes(p), size * 2);
   return Result(out, mean, rstd);
 }
@@ -235,10 +233,7 @@ std::optional<Result> group_norm_backward(const Tensor& grad_out, const Tensor& 
     grad_weight = at::empty({channels}, options);
     grad_bias = at::empty({channels}, options);
     Launch launch(sums_of.get(tag_of(type)));
-    launch.pointer(mutable_data_or_null(grad_weight))
-        .pointer(mutable_data_or_null(grad_bias))
-        .pointer(data_or_null(sums))
-        .bytes(p);
+    launch.outputs(grad_weight, grad_bias).inputs(sums).bytes(p);
     if (channels > 0) launch.threads(uint64_t(channels)).work(2 * uint64_t(images)).run();
   }
   return Result(grad_input, mask[1] ? grad_weight : Tensor(), mask[2] ? grad_bias : Tensor());

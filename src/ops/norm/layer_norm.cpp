@@ -48,8 +48,7 @@ std::optional<Three> layer_norm(const Tensor& input, IntArrayRef shape, const Op
       share_rows_beside({weight, bias}, share_rows(kernel, uint64_t(rows), uint64_t(size), {x}, {y}));
   p.shape = launch.shape;
   Launch l(kernel);
-  l.pointer(y.mutable_data_ptr()).pointer(mean.mutable_data_ptr()).pointer(rstd.mutable_data_ptr());
-  l.pointer(x.const_data_ptr()).pointer(data_or_null(weight)).pointer(data_or_null(bias));
+  l.outputs(y, mean, rstd).inputs(x, weight, bias);
   launch.run(l.bytes(p), uint64_t(size) * 2);
   return Three(y, mean, rstd);
 }
@@ -76,9 +75,8 @@ std::optional<Three> fused_gradients(const Tensor& dy, const Tensor& x, const Te
   if (!launch) return std::nullopt;
   const Tensor parts = at::empty({2, int64_t(p.splits), int64_t(p.shape.size)}, x.options().dtype(at::kFloat));
   Launch l(kernel);
-  l.pointer(dx.mutable_data_ptr()).pointer(parts.mutable_data_ptr()).pointer(dy.const_data_ptr());
-  l.pointer(x.const_data_ptr()).pointer(mean.const_data_ptr()).pointer(rstd.const_data_ptr());
-  launch->run(l.pointer(weight.const_data_ptr()).bytes(p), fused_work(p, *launch));
+  l.outputs(dx, parts).inputs(dy, x, mean, rstd);
+  launch->run(l.inputs(weight).bytes(p), fused_work(p, *launch));
   const auto [dweight, dbias] = merge_gradients(parts, p, shape, mean.options(), mask);
   return Three(dx, dweight, dbias);
 }
@@ -91,8 +89,7 @@ std::pair<Tensor, Tensor> weight_gradients(const Tensor& dy, const Tensor& x, co
   p.aligned_rows = rows_aligned(p.shape.size, {dy, x});
   const Tensor parts = at::empty({2, int64_t(p.splits), int64_t(p.shape.size)}, x.options().dtype(at::kFloat));
   Launch launch(kernels.get(tag_of(x), parameter_tag(x.scalar_type(), mean.scalar_type())));
-  launch.pointer(parts.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
-  launch.pointer(mean.const_data_ptr()).pointer(rstd.const_data_ptr());
+  launch.outputs(parts).inputs(dy, x, mean, rstd);
   launch_splits(launch, p);
   return merge_gradients(parts, p, shape, mean.options(), mask);
 }
@@ -128,8 +125,7 @@ std::optional<Three> layer_norm_backward(const Tensor& grad, const Tensor& input
         share_rows_beside({weight}, share_rows(kernel, uint64_t(rows), uint64_t(size), {dy, x}, {dx}));
     p.shape = launch.shape;
     Launch l(kernel);
-    l.pointer(dx.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
-    l.pointer(mean.const_data_ptr()).pointer(rstd.const_data_ptr()).pointer(data_or_null(weight));
+    l.outputs(dx).inputs(dy, x, mean, rstd, weight);
     launch.run(l.bytes(p), uint64_t(size) * 3);
     std::get<0>(gradients) = dx;
   }

@@ -79,8 +79,8 @@ Two fused_rms_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor&
   const RowLaunch launch = share_rows_beside({weight}, share_rows(kernel, uint64_t(rows), uint64_t(size), {x}, {y}));
   p.shape = launch.shape;
   Launch l(kernel);
-  l.pointer(y.mutable_data_ptr()).pointer(rstd.mutable_data_ptr()).pointer(x.const_data_ptr());
-  launch.run(l.pointer(data_or_null(weight)).bytes(p), uint64_t(size) * 2);
+  l.outputs(y, rstd).inputs(x);
+  launch.run(l.inputs(weight).bytes(p), uint64_t(size) * 2);
   return {y, rstd};
 }
 
@@ -95,8 +95,7 @@ std::optional<Two> fused_gradients(const Tensor& dy, const Tensor& x, const Tens
   if (!launch) return std::nullopt;
   const Tensor parts = at::empty({int64_t(p.splits), int64_t(p.shape.size)}, rstd.options());
   Launch l(kernel);
-  l.pointer(dx.mutable_data_ptr()).pointer(parts.mutable_data_ptr()).pointer(dy.const_data_ptr());
-  l.pointer(x.const_data_ptr()).pointer(rstd.const_data_ptr()).pointer(weight.const_data_ptr());
+  l.outputs(dx, parts).inputs(dy, x, rstd, weight);
   launch->run(l.bytes(p), fused_work(p, *launch));
   merge_splits(dweight, Tensor(), parts, p);
   return Two(dx, dweight);
@@ -108,8 +107,7 @@ Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Tensor& rstd, Ro
   p.aligned_rows = rows_aligned(p.shape.size, {dy, x});
   const Tensor parts = at::empty({int64_t(p.splits), int64_t(p.shape.size)}, rstd.options());
   Launch launch(kernels.get(tag_of(x)));
-  launch.pointer(parts.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
-  launch.pointer(rstd.const_data_ptr());
+  launch.outputs(parts).inputs(dy, x, rstd);
   launch_splits(launch, p);
   const Tensor gradient = at::empty(weight.sizes(), weight.options());
   merge_splits(gradient, Tensor(), parts, p);
@@ -145,8 +143,8 @@ Two fused_rms_norm_backward(const Tensor& grad, const Tensor& input, IntArrayRef
         share_rows_beside({weight}, share_rows(kernel, uint64_t(rows), uint64_t(size), {dy, x}, {dx}));
     p.shape = launch.shape;
     Launch l(kernel);
-    l.pointer(dx.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
-    launch.run(l.pointer(rstd.const_data_ptr()).pointer(data_or_null(weight)).bytes(p), uint64_t(size) * 3);
+    l.outputs(dx).inputs(dy, x);
+    launch.run(l.inputs(rstd, weight).bytes(p), uint64_t(size) * 3);
     std::get<0>(gradients) = dx;
   }
   if (mask[1]) std::get<1>(gradients) = weight_gradient(dy, x, rstd, p, weight);

@@ -80,8 +80,7 @@ inline void merge_splits(const Tensor& weight, const Tensor& bias, const Tensor&
   const Tensor &first = weight.defined() ? weight : bias, &second = bias.defined() ? bias : weight;
   const uint32_t quantities = uint32_t(weight.defined()) + uint32_t(bias.defined());
   Launch(kernels.get(tag_of(first)))
-      .pointer(first.mutable_data_ptr())
-      .pointer(second.mutable_data_ptr())
+      .outputs(first, second)
       .pointer(parts.const_data_ptr<float>() + (weight.defined() ? 0 : uint64_t(p.splits) * p.shape.size))
       .bytes(p)
       .groups({uint32_t(ceil_div(p.shape.size, kMergeColumns)), quantities}, kNormColumns)

@@ -24,8 +24,8 @@ void launch(const SoftmaxKernels& kernels, std::initializer_list<Tensor> inputs,
   const Tag in = tag_of(*inputs.begin()), out = tag_of(result);
   const c10::IntArrayRef shape = result.sizes();
   const auto bind = [&](Launch& l) {
-    l.pointer(result.mutable_data_ptr());
-    for (const Tensor& t : inputs) l.pointer(t.const_data_ptr());
+    l.outputs(result);
+    for (const Tensor& t : inputs) l.inputs(t);
   };
   uint64_t outer = 1, inner = 1;
   for (int64_t d = 0; d < dim; ++d) outer *= uint64_t(shape[size_t(d)]);

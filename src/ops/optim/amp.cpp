@@ -34,7 +34,7 @@ void amp_foreach_non_finite_check_and_unscale(at::TensorList grads, Tensor& foun
         [&](const ListBatch& batch) {
           Launch launch(kernels.get(tag));
           batch.bind(launch, kListBuffers - 2);
-          launch.pointer(inv_scale.const_data_ptr()).pointer(found_inf.mutable_data_ptr());
+          launch.inputs(inv_scale).outputs(found_inf);
           batch.over_chunks(launch.bytes(batch.params)).run();
         },
         kListBuffers - 2);
@@ -55,8 +55,7 @@ Tensor& amp_update_scale(Tensor& scale, Tensor& growth_tracker, const Tensor& fo
               growth_tracker.scalar_type());
   const AmpParams params{interval, float(growth), float(backoff)};
   Launch launch(kernel.get());
-  launch.pointer(scale.mutable_data_ptr()).pointer(growth_tracker.mutable_data_ptr());
-  launch.pointer(found_inf.const_data_ptr()).bytes(params).threads(1).run();
+  launch.outputs(scale, growth_tracker).inputs(found_inf).bytes(params).threads(1).run();
   return scale;
 }
 

@@ -49,10 +49,10 @@ std::vector<Tensor> foreach_norm(at::TensorList self, const at::Scalar& order, s
         const Tensor partial = at::empty({int64_t(batch.groups())}, self[0].options().dtype(at::kFloat));
         Launch chunk(kernels->chunk.get(tag));
         batch.bind(chunk, buffers);
-        batch.over_chunks(chunk.pointer(partial.mutable_data_ptr()).bytes(batch.params)).run();
+        batch.over_chunks(chunk.outputs(partial).bytes(batch.params)).run();
         Launch finish(kernels->finish.get(tag));
         batch.bind(finish, buffers);
-        finish.pointer(partial.const_data_ptr()).bytes(batch.params).groups({count}, 32);
+        finish.inputs(partial).bytes(batch.params).groups({count}, 32);
         finish.work(batch.groups() / count).run();
       },
       buffers);

@@ -117,7 +117,7 @@ void average(const AvgPool& pool, const Tensor& self, const Tensor& result) {
   const AvgPoolParams p = pool.params(from.sizes(), out.sizes());
   const uint64_t rows = uint64_t(p.out[0]) * uint64_t(p.out[1]), images = uint64_t(out.size(0));
   Launch launch((pool.adaptive ? (last ? adaptive_last : adaptive) : (last ? regular_last : regular)).get(tag_of(to)));
-  launch.pointer(to.mutable_data_ptr()).pointer(in.const_data_ptr()).bytes(p);
+  launch.outputs(to).inputs(in).bytes(p);
   if (last)
     launch.groups({uint32_t(p.out[2]), uint32_t(rows), uint32_t(images)}, threads_for_channels(p.channels))
         .work(uint64_t(p.channels * taps) * kTapWork);

@@ -39,8 +39,8 @@ void fold(const Tensor& out, const Tensor& columns, int64_t planes, const FoldPa
   static const KernelSet kernels("fold");
   if (out.numel() == 0) return;
   Launch(kernels.get(tag_of(out)))
-      .pointer(out.data_ptr())
-      .pointer(columns.const_data_ptr())
+      .outputs(out)
+      .inputs(columns)
       .bytes(p)
       .groups({uint32_t(p.height), uint32_t(planes), 1}, runtime::threads_for_row(uint64_t(p.width) * 4))
       .work(uint64_t(p.width) * (1 + uint64_t(p.kernel_w * p.kernel_h) / uint64_t(p.stride_w * p.stride_h)))
@@ -69,8 +69,8 @@ bool im2col(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArr
   if (out.numel() == 0) return true;
   const Tensor result = out.is_contiguous() ? out : at::empty(sizes, out.options());
   Launch(kernels.get(bits_tag(x)))
-      .pointer(result.mutable_data_ptr())
-      .pointer(x.const_data_ptr())
+      .outputs(result)
+      .inputs(x)
       .bytes(p)
       .threads(uint64_t(p.windows_w), uint64_t(p.windows_h), uint64_t(taps * planes))
       .run();
@@ -123,8 +123,8 @@ std::optional<Tensor> unfold_backward(const Tensor& grad, IntArrayRef sizes, int
   p.kernel_w = narrow(size);
   p.stride_w = narrow(step);
   Launch(kernels.get(tag_of(out)))
-      .pointer(out.data_ptr())
-      .pointer(windows.const_data_ptr())
+      .outputs(out)
+      .inputs(windows)
       .bytes(p)
       .threads(uint64_t(p.width), uint64_t(out.numel() / p.width))
       .work(1 + uint64_t(size) / uint64_t(step))

@@ -43,9 +43,8 @@ bool max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntA
     p.rows_per_group = layout.last ? 1 : int32_t(std::clamp<int64_t>(2 * kRowsThreads / p.across, 1, p.out_h));
     const auto threads = layout.last ? layout.threads(p.out_w) : uint32_t(kRowsThreads);
     Launch((layout.last ? last : planes).get(tag_of(self)))
-        .pointer(best.mutable_data_ptr())
-        .pointer(where.mutable_data_ptr())
-        .pointer(in.const_data_ptr())
+        .outputs(best, where)
+        .inputs(in)
         .bytes(p)
         .groups(layout.grid(int64_t(ceil_div(uint64_t(p.out_h), uint64_t(p.rows_per_group))), p.out_w), threads)
         .work(layout.row(p.out_w) * uint64_t(p.rows_per_group) * uint64_t(p.kernel_h) * uint64_t(p.kernel_w) * kTapWork)
@@ -83,9 +82,8 @@ bool max_pool2d_backward(const Tensor& grad_output, const Tensor& self, IntArray
     const int32_t h = tiled ? p.out_h : p.in_h, w = tiled ? p.out_w : p.in_w;
     const uint64_t taps = tiled ? uint64_t(p.kernel_h) * uint64_t(p.kernel_w) : 2;
     Launch((tiled ? (layout.last ? last_tiled : planes_tiled) : (layout.last ? last : planes)).get(tag_of(self)))
-        .pointer(result.mutable_data_ptr())
-        .pointer(grad.const_data_ptr())
-        .pointer(where.const_data_ptr())
+        .outputs(result)
+        .inputs(grad, where)
         .bytes(p)
         .groups(layout.grid(h, w), layout.threads(w))
         .work(layout.row(w) * taps)

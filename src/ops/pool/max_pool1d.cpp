@@ -32,8 +32,8 @@ Tensor max_pool1d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, In
   sizes.back() = p.out;
   const Tensor out = at::empty(sizes, self.options()), in = self.contiguous();
   Launch(kernels.get(tag_of(self)))
-      .pointer(out.mutable_data_ptr())
-      .pointer(in.const_data_ptr())
+      .outputs(out)
+      .inputs(in)
       .bytes(p)
       .threads(uint64_t(p.out), uint64_t(in.numel() / p.in))
       .work(uint64_t(p.kernel))

@@ -42,9 +42,8 @@ void window_max(const Tensor& in, const Windows& windows, const Tensor& out, con
   TORCH_CHECK(rows <= int64_t(UINT32_MAX) && planes <= int64_t(UINT32_MAX),
               "max_pool: expected a result with fewer than 2^32 rows, got ", out.sizes());
   Launch(kernels.get(tag_of(x)))
-      .pointer(best.data_ptr())
-      .pointer(where.data_ptr())
-      .pointer(x.const_data_ptr())
+      .outputs(best, where)
+      .inputs(x)
       .pointer(windows.table.data())
       .bytes(p)
       .groups({uint32_t(rows), uint32_t(planes), 1}, runtime::threads_for_row(uint64_t(p.out[2]) * 4))
@@ -80,9 +79,8 @@ void scatter_grad(const char* op, const Tensor& grad, const Tensor& indices, con
   const Tensor from = planes_as_rows(grad, dims), rows_of_indices = planes_as_rows(indices, dims);
   const WindowPlaneParams p{pool_size(to.size(1)), pool_size(from.size(1))};
   Launch(kernels.get(bits_tag(to)))
-      .pointer(to.data_ptr())
-      .pointer(from.const_data_ptr())
-      .pointer(rows_of_indices.const_data_ptr())
+      .outputs(to)
+      .inputs(from, rows_of_indices)
       .bytes(p)
       .pointer(runtime::device_error_record(op))
       .groups({uint32_t(to.size(0)), 1, 1}, runtime::threads_for_row(uint64_t(p.in)))

@@ -30,7 +30,7 @@ std::optional<Result> native_dropout(const Tensor& input, double p, std::optiona
   params.a = float(1 / (1 - p));
   params.bound = bernoulli_bound(1 - p);
   Launch launch(kernels.get(tag_of(dense)));
-  launch.pointer(out.mutable_data_ptr()).pointer(mask.mutable_data_ptr()).pointer(dense.const_data_ptr());
+  launch.outputs(out, mask).inputs(dense);
   params.vectorized = aligned(out, mask, dense);
   over_chunks(launch.bytes(params), params);
   if (params.vectorized) launch.groups({uint32_t(random_chunks(params.numel))}, vec_threads(dense));
@@ -56,7 +56,7 @@ std::optional<Tensor> native_dropout_backward(const Tensor& grad, const Tensor& 
   params.numel = g.numel();
   params.a = float(scale);
   Launch launch(kernels.get(tag_of(g)));
-  launch.pointer(out.mutable_data_ptr()).pointer(g.const_data_ptr()).pointer(m.const_data_ptr());
+  launch.outputs(out).inputs(g, m);
   params.vectorized = aligned(out, g, m);
   launch.bytes(params).groups({uint32_t(random_chunks(params.numel))}, vec_threads(g)).work(kRandomChunk).run();
   return out;

@@ -42,8 +42,8 @@ void draw_by_blocks(const Tensor& weights, int64_t block, int64_t samples, const
   p.block = uint32_t(block);
   p.blocks = uint32_t((columns + block - 1) / block);
   Launch(kernels.get(tag_of(weights)))
-      .pointer(out.data_ptr())
-      .pointer(weights.const_data_ptr())
+      .outputs(out)
+      .inputs(weights)
       .bytes(p)
       .pointer(runtime::device_error_record("multinomial"))
       .groups({uint32_t(rows), 1, 1}, runtime::threads_for_row(p.blocks))

@@ -159,7 +159,7 @@ struct BernoulliTensorFill {
     const RandomParams params = random_params(generator, self.numel());
     const Tensor out = self.is_contiguous() ? self : at::empty_like(self, at::MemoryFormat::Contiguous);
     Launch launch(kernels.get(tag_of(self)));
-    launch.pointer(out.mutable_data_ptr()).pointer(probability.const_data_ptr());
+    launch.outputs(out).inputs(probability);
     over_chunks(launch.bytes(params), params).run();
     if (!out.is_same(self)) self.copy_(out);
   }

@@ -18,7 +18,7 @@ void permute(int64_t n, const std::optional<at::Generator>& generator, const Ten
   params.low_bits = bits / 2;
   params.high_bits = bits - params.low_bits;
   Launch launch(kernels.get(tag_of(out)));
-  launch.pointer(out.mutable_data_ptr()).bytes(params);
+  launch.outputs(out).bytes(params);
   launch.groups({uint32_t(random_chunks(n))}, kRandomBlocks).work(kRandomChunk * 16).run();
 }
 

@@ -27,9 +27,9 @@ Tensor sample(const char* op, runtime::KernelEntry& kernel, const Tensor& first,
   TORCH_CHECK(count <= UINT32_MAX, op, ": expected fewer than 2^32 elements, got ", count);
   const auto state = backend::next_philox(generator, count);
   Launch launch(kernel);
-  launch.pointer(out.mutable_data_ptr()).pointer(a.const_data_ptr());
-  if (b.defined()) launch.pointer(b.const_data_ptr());
-  constexpr uint64_t kCost = 100;  // cost of a sample, relative to an addition
+  launch.outputs(out).inputs(a);
+  if (b.defined()) launch.inputs(b);
+  constexpr uint64_t kCost = 100;  // of a sample, relative to an addition
   launch.bytes(SampleParams{state.seed, state.offset}).threads(count).work(kCost).run();
   return out;
 }

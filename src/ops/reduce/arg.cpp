@@ -15,19 +15,8 @@ using OptionalDim = std::optional<int64_t>;
 void run(const ReduceKernels& kernels, const Tensor& indices, const Tensor& values, const Tensor& x, DimMask mask) {
   ReducePlan plan = plan_reduction(x, mask, ReduceOrder::kept);
   plan.params.both = values.defined();
-  const Tensor parts = reduce_parts(plan, 2 * sizeof(int64_t));  // a key of at most 64 bits and an index
-  const void* parts_data = data_or_null(parts);
-  void* values_data = mutable_data_or_null(values);
-  const Tag tag = tag_of(x);
-  auto& kernel = (plan.columns ? kernels.columns : kernels.rows).get(tag);
-  Launch launch(kernel);
-  launch.pointer(indices.mutable_data_ptr()).pointer(values_data).pointer(parts_data);
-  launch.pointer(plan.input.const_data_ptr()).bytes(plan.params);
-  launch_reduction(kernel, launch, plan);
-  if (!parts.defined()) return;
-  Launch merge(kernels.merge.get(tag));
-  merge.pointer(indices.mutable_data_ptr()).pointer(values_data).pointer(parts_data).bytes(plan.params);
-  launch_merge(merge, plan);
+  const Tensor parts = reduce_parts(plan, 2 * sizeof(int64_t));  // a key of at most 64 bits, and the index
+  run_plan(kernels, plan, {indices, values}, parts, tag_of(x));
 }
 
 // argmax or argmin (NAME), over all elements or along a dimension.

@@ -130,28 +130,33 @@ Tensor reduce_parts(const ReducePlan& plan, size_t bytes_each, uint32_t extra_ro
   return at::empty({int64_t(ceil_div(bytes, 8))}, plan.input.options().dtype(at::kLong));
 }
 
-void launch_reduction(runtime::KernelEntry& kernel, Launch& launch, ReducePlan& plan) {
+void run_plan(const ReduceKernels& kernels, ReducePlan& plan, std::initializer_list<Tensor> out, const Tensor& parts,
+              Tag in, Tag second) {
   ReduceParams& p = plan.params;
-  TORCH_CHECK(plan.groups() <= UINT32_MAX, "reduction: ", plan.groups(), " results exceed the limit of 2^32-1");
+  TORCH_CHECK(plan.groups() <= UINT32_MAX, "reduction: ", plan.groups(), " results pass the limit of 2^32-1");
+  auto& kernel = (plan.columns ? kernels.columns : kernels.rows).get(in, second);
+  Launch launch(kernel);
+  for (const Tensor& t : out) launch.outputs(t);
+  launch.outputs(parts).inputs(plan.input).bytes(p);
   if (plan.columns) {
-    launch.groups({uint32_t(plan.column_blocks), p.splits, uint32_t(plan.kept)}, kReduceColumns);
-    launch.work(plan.work()).run();
-    return;
+    launch.groups({uint32_t(plan.column_blocks), p.splits, uint32_t(plan.kept)}, kReduceColumns).work(plan.work());
+  } else {
+    const uint64_t bytes = plan.input.element_size(), vec_size = std::max<uint64_t>(1, 16 / bytes);
+    const auto lane_groups =
+        runtime::lane_groups_for(kernel, p.outputs * p.splits, p.split_inner, vec_size, kReadBytes / bytes);
+    p.row_threads = lane_groups.lanes;
+    const auto groups = uint32_t(ceil_div(p.outputs, lane_groups.rows_per_threadgroup));
+    launch.groups({groups, p.splits}, lane_groups.threadgroup_size);
+    launch.work(plan.work() * lane_groups.rows_per_threadgroup);
   }
-  const uint64_t bytes = plan.input.element_size(), vec_size = std::max<uint64_t>(1, 16 / bytes);
-  const auto lane_groups =
-      runtime::lane_groups_for(kernel, p.outputs * p.splits, p.split_inner, vec_size, kReadBytes / bytes);
-  p.row_threads = lane_groups.lanes;
-  launch
-      .groups({uint32_t(ceil_div(p.outputs, lane_groups.rows_per_threadgroup)), p.splits}, lane_groups.threadgroup_size)
-      .work(plan.work() * lane_groups.rows_per_threadgroup)
-      .run();
-}
-
-void launch_merge(Launch& launch, const ReducePlan& plan) {
-  const uint64_t blocks = ceil_div(plan.params.outputs, kMergeColumns);
-  launch.groups({uint32_t(blocks)}, kReduceColumns)
-      .work(plan.params.splits * std::min<uint64_t>(plan.params.outputs, kMergeColumns))
+  launch.run();
+  if (!parts.defined()) return;
+  Launch merge(kernels.merge.get(in, second));
+  for (const Tensor& t : out) merge.outputs(t);
+  merge.outputs(parts)
+      .bytes(p)
+      .groups({uint32_t(ceil_div(p.outputs, kMergeColumns))}, kReduceColumns)
+      .work(p.splits * std::min<uint64_t>(p.outputs, kMergeColumns))
       .run();
 }
 
@@ -159,16 +164,7 @@ void run_reduction(const ReduceKernels& kernels, const Tensor& out, const Tensor
                    float exponent) {
   ReducePlan plan = plan_reduction(x, mask);
   plan.params.p = exponent;
-  const Tensor parts = reduce_parts(plan, sizeof(int64_t));
-  const void* parts_data = data_or_null(parts);
-  auto& kernel = (plan.columns ? kernels.columns : kernels.rows).get(in, second);
-  Launch launch(kernel);
-  launch.pointer(out.mutable_data_ptr()).pointer(parts_data).pointer(plan.input.const_data_ptr()).bytes(plan.params);
-  launch_reduction(kernel, launch, plan);
-  if (!parts.defined()) return;
-  Launch merge(kernels.merge.get(in, second));
-  merge.pointer(out.mutable_data_ptr()).pointer(parts_data).bytes(plan.params);
-  launch_merge(merge, plan);
+  run_plan(kernels, plan, {out}, reduce_parts(plan, sizeof(int64_t)), in, second);
 }
 
 void check_extremum(const char* name, const Tensor& x, at::IntArrayRef dim, const Tensor& out) {

@@ -38,8 +38,8 @@ ReducePlan plan_reduction(const Tensor& x, DimMask mask, ReduceOrder order = Red
 Tensor reduce_parts(const ReducePlan& plan, size_t bytes_each, uint32_t extra_rows = 0);
 
 // Launch the kernel that reads the input and the kernel that merges splits.
-void launch_reduction(runtime::KernelEntry& kernel, Launch& launch, ReducePlan& plan);
-void launch_merge(Launch& launch, const ReducePlan& plan);
+void run_plan(const ReduceKernels& kernels, ReducePlan& plan, std::initializer_list<Tensor> out, const Tensor& parts,
+              Tag in, Tag second = Tag::none);
 
 // Runs a reduction of metal/reduce/reduce.def from `x` to `out`, which must be contiguous and have the result's shape.
 void run_reduction(const ReduceKernels& kernels, const Tensor& out, const Tensor& x, DimMask mask, Tag in, Tag second,
@@ -47,6 +47,5 @@ void run_reduction(const ReduceKernels& kernels, const Tensor& out, const Tensor
 
 // Throws unless an extremum's output has the input's type and the reduced dimensions are not empty.
 void check_extremum(const char* name, const Tensor& x, at::IntArrayRef dim, const Tensor& out);
-
 
 }  // namespace mpsx::ops

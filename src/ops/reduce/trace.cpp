@@ -17,8 +17,8 @@ Tensor trace(const Tensor& self) {
   const bool whole = at::isIntegralType(self.scalar_type(), true);
   const Tensor out = at::empty({}, whole ? self.options().dtype(at::kLong) : self.options());
   Launch(kernels.get(tag_of(self)))
-      .pointer(out.mutable_data_ptr())
-      .pointer(self.const_data_ptr())
+      .outputs(out)
+      .inputs(self)
       .bytes(TraceParams{self.stride(0) + self.stride(1), uint32_t(count)})
       .groups({1}, std::min(256u, runtime::threads_for_row(uint32_t(count))))
       .work(uint64_t(count))

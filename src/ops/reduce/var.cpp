@@ -27,18 +27,8 @@ void run(const Tensor& x, DimMask mask, const Correction& correction, uint32_t f
   ReducePlan plan = plan_reduction(x, mask);
   plan.params.both = flags | (mean.defined() ? uint32_t(kMean) : 0);
   plan.params.p = correction.value_or(1).to<float>();
-  const Tensor parts = reduce_parts(plan, 3 * sizeof(float), 1);  // one extra row for the pivots
-  const void* parts_data = data_or_null(parts);
-  void* mean_data = mutable_data_or_null(mean);
-  auto& kernel = (plan.columns ? kernels.columns : kernels.rows).get(tag_of(x));
-  Launch launch(kernel);
-  launch.pointer(var.mutable_data_ptr()).pointer(mean_data).pointer(parts_data);
-  launch.pointer(plan.input.const_data_ptr()).bytes(plan.params);
-  launch_reduction(kernel, launch, plan);
-  if (!parts.defined()) return;
-  Launch merge(kernels.merge.get(tag_of(x)));
-  merge.pointer(var.mutable_data_ptr()).pointer(mean_data).pointer(parts_data).bytes(plan.params);
-  launch_merge(merge, plan);
+  const Tensor parts = reduce_parts(plan, 3 * sizeof(float), 1);  // the pivots
+  run_plan(kernels, plan, {var, mean}, parts, tag_of(x));
 }
 
 // Like PyTorch, warns if reducing `count` elements to `results` leaves no degrees of freedom.

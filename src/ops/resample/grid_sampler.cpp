@@ -66,7 +66,7 @@ std::optional<Tensor> forward(const Tensor& input, const Tensor& grid, int64_t m
   if (out.numel() == 0) return out;
   const Tensor x = input.contiguous(), where = grid.contiguous();
   Launch launch(kernels.get(mode, input));
-  launch.pointer(out.data_ptr()).pointer(x.const_data_ptr()).pointer(where.const_data_ptr());
+  launch.outputs(out).inputs(x, where);
   const GridSamplerParams p = parameters(x, where, mode, padding, align);
   over_pixels(launch, p, x.size(0), D);
   return out;
@@ -91,9 +91,8 @@ std::optional<Pair> backward(const Tensor& grad_output, const Tensor& input, con
     grad_input = at::zeros(x.sizes(), x.options().dtype(at::kFloat));
     if (g.numel() > 0)
       Launch(of_input.get(mode, x))
-          .pointer(grad_input.data_ptr())
-          .pointer(g.const_data_ptr())
-          .pointer(where.const_data_ptr())
+          .outputs(grad_input)
+          .inputs(g, where)
           .bytes(p)
           .threads(ceil_div(p.channels, kGridChannels), uint64_t(x.size(0)))
           .work(p.pixels * (16 + taps(p, D) * kGridChannels))
@@ -105,10 +104,7 @@ std::optional<Pair> backward(const Tensor& grad_output, const Tensor& input, con
   } else if (mask[1]) {
     grad_grid = at::empty(where.sizes(), where.options());
     Launch launch(of_grid.get(mode, x));
-    launch.pointer(grad_grid.data_ptr())
-        .pointer(g.const_data_ptr())
-        .pointer(x.const_data_ptr())
-        .pointer(where.const_data_ptr());
+    launch.outputs(grad_grid).inputs(g, x, where);
     over_pixels(launch, p, x.size(0), D);
   }
   return Pair(grad_input, grad_grid);

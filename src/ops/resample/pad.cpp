@@ -104,8 +104,8 @@ void pad(const Tensor& self, IntArrayRef padding, bool reflects, const Tensor& o
     inside *= out.size(dim);
   }
   Launch(kernels.get(bits_tag(out)))
-      .pointer(out.mutable_data_ptr())
-      .pointer(in.const_data_ptr())
+      .outputs(out)
+      .inputs(in)
       .bytes(p)
       .threads(ceil_div(uint64_t(p.out[0]), kPadTile), uint64_t(p.out[1]),
                grid_size("padding", out.numel() / inside * p.out[2] * p.out[3]))

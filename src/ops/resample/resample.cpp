@@ -61,8 +61,8 @@ void run_step(const Tensor& in, const Resampling& step, const Tensor& out, bool 
     const int32_t* indices = table.data();
     const ResampleParams p{length(in.size(step.dim)), length(out.size(step.dim)), 1};
     Launch((each == 1 ? one_tap : two_taps).get(tag_of(in), tag_of(out)))
-        .pointer(out.data_ptr())
-        .pointer(in.const_data_ptr())
+        .outputs(out)
+        .inputs(in)
         .pointer(indices)
         .pointer(indices + step.taps.indices().size())
         .bytes(p)
@@ -78,8 +78,8 @@ void run_step(const Tensor& in, const Resampling& step, const Tensor& out, bool 
   const bool innermost = e.inner == 1;
   const uint64_t taps = 1 + step.taps.indices().size() / p.out;
   Launch launch((innermost ? rows : planes).get(tag_of(in), tag_of(out)));
-  launch.pointer(out.data_ptr())
-      .pointer(in.const_data_ptr())
+  launch.outputs(out)
+      .inputs(in)
       .pointer(starts)
       .pointer(indices)
       .pointer(indices + step.taps.indices().size())

@@ -52,8 +52,8 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
       p.chunks > 1 ? at::empty({int64_t(outer * inner * p.chunks), 2}, x.options().dtype(at::kLong)) : Tensor();
   for (p.writes = p.chunks > 1 ? 0 : 1; p.writes < 2; ++p.writes) {
     Launch launch((rows ? kernels.rows : kernels.columns).get(tag_of(x)));
-    for (const Tensor& t : results) launch.pointer(t.mutable_data_ptr());
-    launch.pointer(x.const_data_ptr()).bytes(p).pointer(states.defined() ? states.mutable_data_ptr() : nullptr);
+    for (const Tensor& t : results) launch.outputs(t);
+    launch.inputs(x).bytes(p).outputs(states);
     if (rows) {
       const uint32_t threads = uint32_t(ceil_div(ceil_div(p.chunk, each), 32) * 32);
       const uint32_t limit = p.chunks > 1 || outer >= kManyRows ? kThreads : 4 * kThreads;

@@ -24,10 +24,8 @@ bool mode(const Tensor& self, int64_t dim, bool keepdim, Tensor& values, Tensor&
     const auto [sorted, order] = (self.dim() == 0 ? self.reshape({1}) : self.movedim(d, -1).contiguous()).sort();
     const uint32_t size = grid_size("mode", sorted.size(-1));
     Launch(kernels.get(tag_of(self)))
-        .pointer(found.mutable_data_ptr())
-        .pointer(positions.mutable_data_ptr())
-        .pointer(sorted.const_data_ptr())
-        .pointer(order.const_data_ptr())
+        .outputs(found, positions)
+        .inputs(sorted, order)
         .bytes(size)
         .groups({grid_size("mode", found.numel())}, runtime::threads_for_row(size))
         .work(size)

@@ -27,9 +27,8 @@ void search(const Tensor& boundaries, const Tensor& values, bool right, const Te
   SearchParams p{length(columns), length(boundaries.size(-1)), 0, right, sorter.defined()};
   p.row_step = shared ? 0 : p.size;
   Launch(kernels.get(tag_of(values)))
-      .pointer(out.data_ptr())
-      .pointer(values.const_data_ptr())
-      .pointer(boundaries.const_data_ptr())
+      .outputs(out)
+      .inputs(values, boundaries)
       .pointer(sorter.defined() ? sorter.const_data_ptr() : out.data_ptr())
       .bytes(p)
       .threads(p.values, length(values.numel() / columns))

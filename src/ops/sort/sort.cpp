@@ -64,13 +64,12 @@ void sort_long_rows(const Tensor& x, const Tensor& values, const Tensor& indices
     const bool last = pass + 1 == digits;
     const driver::Size grid{p.tiles, uint32_t(rows)};
     Launch counting(count.get(tag_of(x)));
-    counting.pointer(counts.mutable_data_ptr()).pointer(from.const_data_ptr()).bytes(p);
+    counting.outputs(counts).inputs(from).bytes(p);
     counting.groups(grid, kSortThreads).work(kSortTile).run();
     at::cumsum_out(ends, counts, 1, at::kInt);
     const Tensor to = last ? values : keys[pass % 2], to_order = last ? counts : order[pass % 2];
     Launch moving(scatter.get(tag_of(x)));
-    moving.pointer(to.mutable_data_ptr()).pointer(to_order.mutable_data_ptr()).pointer(indices.mutable_data_ptr());
-    moving.pointer(from.const_data_ptr()).pointer(from_order.const_data_ptr()).pointer(ends.const_data_ptr()).bytes(p);
+    moving.outputs(to, to_order, indices).inputs(from, from_order, ends).bytes(p);
     moving.groups(grid, kSortThreads, true).work(kSortTile * 8).run();
     from = to, from_order = to_order;
   }
@@ -98,8 +97,7 @@ void sort_rows(const Tensor& x, const Tensor& values, const Tensor& indices, boo
     Launch(kernels.get(tag_of(x)))
         .pointer(static_cast<char*>(values.data_ptr()) + first * values.element_size())
         .pointer(indices.mutable_data_ptr<int64_t>() + first)
-        .pointer(keys.mutable_data_ptr())
-        .pointer(order.mutable_data_ptr())
+        .outputs(keys, order)
         .pointer(static_cast<const char*>(x.const_data_ptr()) + first * x.element_size())
         .bytes(p)
         .groups({uint32_t(std::min(batch, count - row))},
@@ -122,9 +120,8 @@ bool sort_columns(const Tensor& x, int64_t dim, bool descending, const Tensor& v
   if (inner == 1 || outer >= UINT32_MAX || inner >= UINT32_MAX) return false;
   const SortParams p{uint32_t(x.size(dim)), descending ? ~0u : 0u, uint32_t(inner), 0, 1};
   Launch(kernels.get(tag_of(x)))
-      .pointer(values.mutable_data_ptr())
-      .pointer(indices.mutable_data_ptr())
-      .pointer(x.const_data_ptr())
+      .outputs(values, indices)
+      .inputs(x)
       .bytes(p)
       .threads(inner, outer)
       .work(4 * uint64_t(p.size))
@@ -156,9 +153,8 @@ bool sort(const Tensor& x, std::optional<bool> stable, int64_t dim, bool descend
 void launch_select(const KernelSet& kernels, const Tensor& rows, uint64_t count, const SelectParams& p,
                    const Tensor& values, const Tensor& indices) {
   Launch(kernels.get(tag_of(rows)))
-      .pointer(values.mutable_data_ptr())
-      .pointer(indices.mutable_data_ptr())
-      .pointer(rows.const_data_ptr())
+      .outputs(values, indices)
+      .inputs(rows)
       .bytes(p)
       .groups({uint32_t(count)}, std::min(256u, runtime::threads_for_row(p.size)))
       .work(row_work(rows))

@@ -101,13 +101,9 @@ Tensor sum_rows(const Tensor& table, const Tensor& indices, const Tensor& starts
   p.bags = uint32_t(count);
   p.weighted = weights.defined();
   Launch(kernels.get(tag_of(table)))
-      .pointer(out.data_ptr())
-      .pointer(sizes.data_ptr())
+      .outputs(out, sizes)
       .pointer(nullptr)
-      .pointer(table.const_data_ptr())
-      .pointer(indices.const_data_ptr())
-      .pointer(starts.const_data_ptr())
-      .pointer(data_or_null(weights))
+      .inputs(table, indices, starts, weights)
       .bytes(p)
       .groups({p.bags, 1, 1}, runtime::threads_for_row(uint64_t(p.width) * 4))
       .work(uint64_t(p.width) * (1 + p.count / p.bags))
