@@ -54,7 +54,16 @@ bool aligned(const Tensors&... t) {
 
 constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
-// Return whether kernels for floating-point types, or for real numbers, support a tensor.
+// Throws unless all tensors are on the device of the first one.
+template <typename... Tensors>
+void check_same_device(std::string_view op, const Tensor& first, const Tensors&... others) {
+  for (const Tensor* t : {&others...})
+    TORCH_CHECK(t->device() == first.device(), op,
+                ": Expected all tensors to be on the same device, but found at least two devices, ", first.device(),
+                " and ", t->device());
+}
+
+// Whether kernels for floating-point types, or for real numbers, support a tensor.
 inline bool has_float_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 inline bool has_number_kernel(const Tensor& t) { return is_plain(t) && tag_of(t) < Tag::c64; }
 

@@ -72,10 +72,7 @@ bool cat(const at::ITensorListRef& tensors, int64_t dim, Tensor& out) {
   for (const Tensor& t : tensors)  // the check below reports tensors on other devices
     if (t.device().type() == at::kPrivateUse1 && !is_plain(t)) return false;
   const auto materialized = tensors.materialize();
-  for (const Tensor& t : materialized)
-    TORCH_CHECK(t.device() == materialized[0].get().device(),
-                "cat: Expected all tensors to be on the same device, but found at least two devices, ",
-                materialized[0].get().device(), " and ", t.device());
+  for (const Tensor& t : materialized) check_same_device("cat", materialized[0].get(), t);
   Structured<at::meta::structured_cat> outputs(out);
   const auto plan = outputs.meta(tensors, at::legacy_cat_wrap_dim(dim, materialized));
   fill(outputs.result(), tensors, plan.dim);

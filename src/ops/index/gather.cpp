@@ -63,9 +63,7 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t dim, const Tenso
 
 bool gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad, Tensor& out) {
   if (!is_bitwise_copyable(self)) return false;
-  TORCH_CHECK(index.device() == self.device(),
-              "gather: Expected all tensors to be on the same device, but found at least two devices, ", self.device(),
-              " and ", index.device());
+  check_same_device("gather", self, index);
   Structured<at::meta::structured_gather> outputs(out);
   outputs.meta(self, dim, index, sparse_grad);
   gather_into(outputs.result(), self, at::maybe_wrap_dim(dim, self.dim()), index);
@@ -83,9 +81,7 @@ bool take(const Tensor& self, const Tensor& index, Tensor& out) {
   }
   TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but got ",
               index.scalar_type());
-  TORCH_CHECK(index.device() == self.device(),
-              "take: Expected all tensors to be on the same device, but found at least two devices, ", self.device(),
-              " and ", index.device());
+  check_same_device("take", self, index);
   TORCH_CHECK_INDEX(self.numel() != 0 || index.numel() == 0, "take(): tried to take from an empty tensor");
   const Tensor result = at::empty(index.sizes(), self.options()), in = self.contiguous();
   RowsParams p{};

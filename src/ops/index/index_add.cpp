@@ -65,12 +65,6 @@ bool can_add(const Tensor& self) {
   return is_plain(self) && tag != Tag::none;
 }
 
-void check_device(const char* op, const Tensor& self, const Tensor& index, const Tensor& source) {
-  TORCH_CHECK(index.device() == self.device() && source.device() == self.device(), op,
-              ": Expected all tensors to be on the same device, but found at least two devices, ", self.device(), ", ",
-              index.device(), " and ", source.device());
-}
-
 // Computes source * alpha. Like the CPU kernel, casts alpha to the source's dtype.
 Tensor scaled(const Tensor& source, const at::Scalar& alpha) {
   const at::ScalarType type = source.scalar_type();
@@ -83,8 +77,8 @@ Tensor scaled(const Tensor& source, const at::Scalar& alpha) {
 bool index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const at::Scalar& alpha,
                Tensor& out) {
   if (!can_add(self) || !is_plain(source)) return false;
-  check_device("index_add", self, index, source);
-  if (!out.defined()) out = at::empty({0}, self.options());  // the meta function reads the output before it creates one
+  check_same_device("index_add", self, index, source);
+  if (!out.defined()) out = at::empty({0}, self.options());  // the checks read the output before creating it
   Structured<at::meta::structured_index_add> outputs(out);
   const int64_t d = outputs.meta(self, dim, index, source, alpha).dim;
   const Tensor &result = outputs.result(), where = dense_index(index);
@@ -96,7 +90,7 @@ bool index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
 
 bool index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Tensor& out) {
   if (!is_bitwise_copyable(self) || !is_plain(source)) return false;
-  check_device("index_copy", self, index, source);
+  check_same_device("index_copy", self, index, source);
   Structured<at::meta::structured_index_copy> outputs(out);
   const int64_t d = outputs.meta(self, dim, index, source).dim;
   const Tensor &result = outputs.result(), where = dense_index(index);
@@ -120,9 +114,7 @@ bool fill_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
         "Use of index_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
         "operation.");
   TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
-  TORCH_CHECK(index.device() == self.device(),
-              "index_fill_: Expected all tensors to be on the same device, but found at least two devices, ",
-              self.device(), " and ", index.device());
+  check_same_device("index_fill_", self, index);
   const int64_t d = at::maybe_wrap_dim(dim, self.dim());
   const Tensor where = dense_index(index);
   check_index("index_fill_", where, self.dim() ? self.size(d) : 1, d, true);

@@ -15,9 +15,7 @@ void check_index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
   TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
               "index_select(): Expected dtype int32 or int64 for index");
-  TORCH_CHECK(index.device() == self.device(),
-              "index_select: Expected all tensors to be on the same device, but found at least two devices, ",
-              self.device(), " and ", index.device());
+  check_same_device("index_select", self, index);
   TORCH_CHECK(self.dim() > 0 || index.numel() == 1, "index_select(): Index to scalar can have only 1 value, got ",
               index.numel(), " value(s)");
   TORCH_CHECK(self.dim() == 0 || dim < self.dim(), "index_select(): Indexing dim ", dim, " is out of bounds of tensor");
@@ -50,9 +48,7 @@ std::optional<Tensor> embedding(const Tensor& weight, const Tensor& indices, c10
   TORCH_CHECK(weight.dim() == 2, "'weight' must be 2-D");
   at::checkScalarTypes("embedding", at::TensorArg{indices, "indices", 1}, {at::kLong, at::kInt});
   if (!is_bitwise_copyable(weight)) return std::nullopt;
-  TORCH_CHECK(weight.device() == indices.device(),
-              "embedding: Expected all tensors to be on the same device, but found at least two devices, ",
-              weight.device(), " and ", indices.device());
+  check_same_device("embedding", weight, indices);
   at::DimVector sizes(indices.sizes().begin(), indices.sizes().end());
   sizes.push_back(weight.size(1));
   const Tensor out = at::empty(sizes, weight.options());

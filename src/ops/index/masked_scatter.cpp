@@ -18,9 +18,7 @@ bool masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
   TORCH_CHECK(self.scalar_type() == source.scalar_type(),
               "masked_scatter: expected self and source to have same dtypes but got ", self.scalar_type(), " and ",
               source.scalar_type());
-  TORCH_CHECK(self.device() == mask.device() && self.device() == source.device(),
-              "masked_scatter: Expected all tensors to be on the same device, but found at least two devices, ",
-              self.device(), ", ", mask.device(), " and ", source.device());
+  check_same_device("masked_scatter", self, mask, source);
   if (!(has_number_kernel(self) || is_plain_complex(self)) || !is_plain(source) || mask.scalar_type() != at::kBool ||
       !is_plain(mask))
     return false;

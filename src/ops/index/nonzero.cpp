@@ -71,9 +71,7 @@ bool nonzero(const Tensor& self, Tensor& out) {
 
 void check_masked_select(const Tensor& self, const Tensor& mask) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
-  TORCH_CHECK(mask.device() == self.device(),
-              "masked_select: Expected all tensors to be on the same device, but found at least two devices, ",
-              self.device(), " and ", mask.device());
+  check_same_device("masked_select", self, mask);
 }
 
 bool masked_select(const Tensor& self, const Tensor& mask, Tensor& out) {

@@ -142,9 +142,7 @@ namespace {
 template <typename Outputs>
 bool run(const char* name, Outputs& outputs, Scatter op, const Tensor& self, int64_t dim, const Tensor& indices,
          const Tensor& source, bool value, Tensor& out) {
-  TORCH_CHECK(indices.device() == self.device() && source.device() == self.device(), name,
-              ": Expected all tensors to be on the same device, but found at least two devices, ", self.device(), ", ",
-              indices.device(), " and ", source.device());
+  check_same_device(name, self, indices, source);
   dim = at::maybe_wrap_dim(dim, self.dim());
   const Tensor &result = outputs.result(), index = dense_index(indices);
   check_index(name, index, self.dim() ? self.size(dim) : 1, dim, false);

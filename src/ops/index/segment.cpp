@@ -61,10 +61,7 @@ std::optional<Tensor> embedding_dense_backward(const Tensor& grad_output, const 
   const Tag tag = tag_of(grad_output);
   const int64_t weights = num_weights.expect_int();
   if (!is_plain(grad_output) || !is_float_tag(tag) || weights > int64_t(UINT32_MAX)) return std::nullopt;
-  TORCH_CHECK(
-      grad_output.device() == indices.device(),
-      "embedding_dense_backward: Expected all tensors to be on the same device, but found at least two devices, ",
-      grad_output.device(), " and ", indices.device());
+  check_same_device("embedding_dense_backward", grad_output, indices);
   const int64_t row = grad_output.size(-1);
   const Tensor grad = grad_output.contiguous(), index = dense_index(indices);
   TORCH_CHECK(index.numel() < int64_t(UINT32_MAX), "embedding_dense_backward: too many indices: ", index.numel());

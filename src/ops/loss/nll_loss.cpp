@@ -25,9 +25,7 @@ NllProblem plan(const Tensor& self, const Tensor& target, const MaybeTensor& wei
                 bool read_input) {
   TORCH_CHECK(target.scalar_type() == at::kLong || target.scalar_type() == at::kByte,
               "expected target dtype to be Long or Byte, but got ", target.scalar_type());
-  TORCH_CHECK(target.device() == self.device(),
-              "nll_loss: Expected all tensors to be on the same device, but found at least two devices, ",
-              self.device(), " and ", target.device());
+  check_same_device("nll_loss", self, target);
   NllProblem q;
   if (read_input) q.in = self.contiguous();
   q.target = target.to(at::kLong).contiguous();
