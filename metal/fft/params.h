@@ -19,8 +19,23 @@ enum : uint32_t {
 // The factor applied to each element before or after the transform.
 enum : uint32_t { kFftOne = 0, kFftByChirp = 1, kFftByTable = 2 };
 
-// A pass computes a `size`-point DFT of each of many columns. An n-point transform takes one pass, or several passes
-// with sizes that multiply to n; see pass.metal.
+// Additional steps of a transform's first pass on its input, and of its last pass on its output. Exchanging real and
+// imaginary parts before and after a transform inverts its direction.
+struct FftInput {
+  uint32_t source;  // kFftDirect, …
+  uint32_t limit;   // not 0: elements from this position on are 0
+  uint32_t factor;  // kFftOne, …
+  uint32_t swap_first, swap_last;
+};
+struct FftOutput {
+  float scale;
+  uint32_t limit;  // not 0: elements from this position on are not written
+  uint32_t factor;
+  uint32_t swap_first, swap_last;
+};
+
+// A pass transforms many columns of `size` points. A transform of n points is one pass, or several passes whose sizes
+// multiply to n; see pass.metal.
 struct FftParams {
   // Strides of the column index (innermost dimension first), for a column's first element and for its phase.
   int64_t in_stride[kFftAxes], out_stride[kFftAxes];
@@ -34,15 +49,9 @@ struct FftParams {
   uint32_t twiddle;  // if nonzero, first multiply point r of a column by exp(-2 pi i r phase / twiddle)
   // Point r of a column is element phase + r * spacing of the whole transform.
   uint32_t in_spacing, out_spacing;
-  uint32_t length;       // of the whole transform
-  uint32_t source;       // kFftDirect, …
-  uint32_t in_limit;     // if nonzero, read elements at or after this position as 0
-  uint32_t out_limit;    // if nonzero, don't write elements at or after this position
-  uint32_t chirp;        // length of the transform that Bluestein's algorithm computes
-  uint32_t in_factor;    // kFftOne, …
-  uint32_t out_factor;
-  // Swapping real and imaginary parts before and after a transform inverts its direction.
-  uint32_t in_swap_first, in_swap_last, out_swap_first, out_swap_last;
-  uint32_t in_across, out_across;  // consecutive threads access consecutive columns rather than points
-  float scale;
+  uint32_t length;  // of the transform
+  uint32_t chirp;   // points of the transform that Bluestein's algorithm computes
+  FftInput input;
+  FftOutput output;
+  uint32_t in_across, out_across;  // threads go from column to column, not along one
 };

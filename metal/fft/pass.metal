@@ -48,13 +48,13 @@ struct FftTile {
   }
 
   METAL_FUNC float2 input(FftColumn column, uint r, uint position) const {
-    if (p.source == kFftChirp) {
+    if (p.input.source == kFftChirp) {
       const uint k = min(position, p.length - position);
       return k < p.chirp ? conjugate(chirp(k, p.chirp)) : float2(0.0f);
     }
-    if (p.in_limit != 0u && position >= p.in_limit) return float2(0.0f);
-    if (p.source == kFftDirect) return complex_element(in[column.in + long(r) * p.in_step]);
-    const uint n = p.in_limit != 0u ? p.in_limit : p.length;
+    if (p.input.limit != 0u && position >= p.input.limit) return float2(0.0f);
+    if (p.input.source == kFftDirect) return complex_element(in[column.in + long(r) * p.in_step]);
+    const uint n = p.input.limit != 0u ? p.input.limit : p.length;
     const bool mirrored = position > n / 2;
     const uint at = mirrored ? n - position : position;
     const float2 x = complex_element(in[column.in + (long(at) - long(column.phase)) * p.in_unit]);
@@ -65,20 +65,20 @@ struct FftTile {
   METAL_FUNC float2 load(FftColumn column, uint r) const {
     const uint position = column.phase + r * p.in_spacing;
     float2 x = input(column, r, position);
-    if (p.in_swap_first != 0u) x = x.yx;
+    if (p.input.swap_first != 0u) x = x.yx;
     if (p.twiddle != 0u) x = complex_product(x, root_of_unity(r * column.phase, p.twiddle));
-    if (p.in_factor == kFftByChirp && position < p.chirp) x = complex_product(x, chirp(position, p.chirp));
-    if (p.in_factor == kFftByTable) x = complex_product(x, table[position]);
-    return p.in_swap_last != 0u ? x.yx : x;
+    if (p.input.factor == kFftByChirp && position < p.chirp) x = complex_product(x, chirp(position, p.chirp));
+    if (p.input.factor == kFftByTable) x = complex_product(x, table[position]);
+    return p.input.swap_last != 0u ? x.yx : x;
   }
 
   METAL_FUNC void store(FftColumn column, uint r, float2 x) const {
     const uint position = column.phase + r * p.out_spacing;
-    if (p.out_limit != 0u && position >= p.out_limit) return;
-    if (p.out_swap_first != 0u) x = x.yx;
-    if (p.out_factor == kFftByChirp) x = complex_product(x, chirp(position, p.chirp));
-    if (p.out_swap_last != 0u) x = x.yx;
-    store_element(out + (column.out + long(r) * p.out_step), x * p.scale);
+    if (p.output.limit != 0u && position >= p.output.limit) return;
+    if (p.output.swap_first != 0u) x = x.yx;
+    if (p.output.factor == kFftByChirp) x = complex_product(x, chirp(position, p.chirp));
+    if (p.output.swap_last != 0u) x = x.yx;
+    store_element(out + (column.out + long(r) * p.out_step), x * p.output.scale);
   }
 
   // Runs one step of radix R, after steps with radices that multiply to `before`. Reads `from` and writes `to`,

@@ -34,7 +34,9 @@ struct Lines {
 
 // Extra steps in the first and last pass of a transform. See FftParams.
 struct Ends {
-  FftParams p{};
+  FftInput input{};
+  FftOutput output{.scale = 1};
+  uint32_t chirp = 0;
   Tensor table;
 };
 
@@ -90,7 +92,7 @@ void launch(const KernelSet& kernels, const Lines& in, const Lines& out, const T
   Launch(from == to ? kernels.get(to) : kernels.get(from, to))
       .pointer(static_cast<std::byte*>(out.tensor.mutable_data_ptr()) + out_offset * out.tensor.element_size())
       .pointer(in.data() ? in.data() + in_offset * in_size : nullptr)
-      .pointer(data_or_null(table))
+      .inputs(table)
       .bytes(p)
       .groups({uint32_t(ceil_div(p.columns, p.columns_per_group))}, std::clamp(points / 8, 32u, 256u))
       .work(uint64_t(points) * 16)
@@ -109,7 +111,10 @@ void pass(const Lines& in, const Lines& out, at::IntArrayRef batch, int64_t leng
   axes.push_back({before, in.unit, out.unit, first ? 0u : 1u});
   axes.push_back({rest, before * in.unit, before * size * out.unit, first ? 1u : 0u});
 
-  FftParams p = ends.p;
+  FftParams p{};
+  p.input = ends.input;
+  p.output = ends.output;
+  p.chirp = ends.chirp;
   p.size = uint32_t(size);
   p.length = uint32_t(length);
   p.in_unit = in.unit;
@@ -157,30 +162,13 @@ Lines scratch(const Lines& like, at::IntArrayRef batch, int64_t length) {
 // Launches all passes of a transform whose length has only small prime factors.
 void run_passes(const Lines& in, const Lines& out, at::IntArrayRef batch, int64_t length,
                 const std::vector<uint32_t>& sizes, const Ends& ends) {
-  const FftParams& e = ends.p;
   Lines between[2];
   const Lines* from = &in;
   int64_t before = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const bool first = i == 0, last = i + 1 == sizes.size();
-    Ends here;
-    here.p.scale = 1;
-    if (first) {
-      here.table = ends.table;
-      here.p.source = e.source;
-      here.p.in_limit = e.in_limit;
-      here.p.in_factor = e.in_factor;
-      here.p.in_swap_first = e.in_swap_first;
-      here.p.in_swap_last = e.in_swap_last;
-    }
-    if (last) {
-      here.p.out_limit = e.out_limit;
-      here.p.out_factor = e.out_factor;
-      here.p.out_swap_first = e.out_swap_first;
-      here.p.out_swap_last = e.out_swap_last;
-      here.p.scale = e.scale;
-    }
-    here.p.chirp = e.chirp;
+    const Ends here{first ? ends.input : FftInput{}, last ? ends.output : FftOutput{.scale = 1}, ends.chirp,
+                    first ? ends.table : Tensor()};
     const Lines* to = &out;
     if (!last) {
       to = &between[i % 2];
@@ -198,30 +186,29 @@ void run_bluestein(const Lines& in, const Lines& out, at::IntArrayRef batch, con
   const int64_t size = convolution_size(t.length);
   const std::vector<uint32_t> sizes = pass_sizes(size);
   Ends kernel;
-  kernel.p.source = kFftChirp;
-  kernel.p.chirp = uint32_t(t.length);
-  kernel.p.scale = 1;
+  kernel.input.source = kFftChirp;
+  kernel.chirp = uint32_t(t.length);
   const Lines table{at::empty({size}, out.tensor.options().dtype(at::kComplexFloat)), {}, 1};
   run_passes(Lines{{}, {}, 1}, table, {}, size, sizes, kernel);
 
   const Lines spectrum = scratch(out, batch, size);
   Ends forward = kernel;
-  forward.p.source = t.hermitian ? kFftHermitian : kFftDirect;
-  forward.p.in_limit = uint32_t(t.length);
-  forward.p.in_swap_first = t.inverse;
-  forward.p.in_factor = kFftByChirp;
+  forward.input.source = t.hermitian ? kFftHermitian : kFftDirect;
+  forward.input.limit = uint32_t(t.length);
+  forward.input.swap_first = t.inverse;
+  forward.input.factor = kFftByChirp;
   run_passes(in, spectrum, batch, size, sizes, forward);
 
   Ends back = kernel;
   back.table = table.tensor;
-  back.p.source = kFftDirect;
-  back.p.in_factor = kFftByTable;
-  back.p.in_swap_last = 1;
-  back.p.out_swap_first = 1;
-  back.p.out_factor = kFftByChirp;
-  back.p.out_swap_last = t.inverse;
-  back.p.out_limit = out_limit;
-  back.p.scale = float(t.scale / double(size));
+  back.input.source = kFftDirect;
+  back.input.factor = kFftByTable;
+  back.input.swap_last = 1;
+  back.output.swap_first = 1;
+  back.output.factor = kFftByChirp;
+  back.output.swap_last = t.inverse;
+  back.output.limit = out_limit;
+  back.output.scale = float(t.scale / double(size));
   run_passes(spectrum, out, batch, size, sizes, back);
 }
 
@@ -250,10 +237,10 @@ void transform(const Tensor& in, const Tensor& out, int64_t dim, const Transform
   const std::vector<uint32_t> sizes = pass_sizes(t.length);
   if (sizes.empty()) return run_bluestein(from, to, batch, t, out_limit);
   Ends ends;
-  ends.p.source = t.hermitian ? kFftHermitian : kFftDirect;
-  ends.p.in_swap_first = ends.p.out_swap_last = t.inverse;
-  ends.p.out_limit = out_limit == t.length ? 0 : out_limit;
-  ends.p.scale = float(t.scale);
+  ends.input.source = t.hermitian ? kFftHermitian : kFftDirect;
+  ends.input.swap_first = ends.output.swap_last = t.inverse;
+  ends.output.limit = out_limit == t.length ? 0 : out_limit;
+  ends.output.scale = float(t.scale);
   run_passes(from, to, batch, t.length, sizes, ends);
 }
 
