@@ -59,10 +59,8 @@ kernel void lu_tile(device T* matrices [[buffer(0)]], device int* pivots [[buffe
     }
     tg_barrier();
   }
-  const bool down = p.a.row == 1;
-  const uint inner = down ? rows : columns;
-  for (uint e = g.index; e < rows * columns; e += g.count) {
-    const uint i = down ? e % inner : e / inner, j = down ? e / inner : e % inner;
+  for (TileWalk w = tile_walk(rows, columns, p.a.row, g); w.more(); w.next()) {
+    const uint i = w.row(), j = w.column();
     T value = a[i * pitch + j];
     const T pivot = a[min(i, j) * pitch + j];
     if (i > j && pivot_size(pivot) != 0.0f) value = quotient(value, pivot);
@@ -178,17 +176,13 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
   }
   if (right) load_tile(lower, kPitch, matrix + long(p.offset) * p.a.column, p.a.row, p.a.column, panel, panel, g);
   tg_barrier();
-  const bool down = p.a.row == 1;
-  const uint inner = down ? 2 * panel : columns;
-  for (uint e = g.index; e < 2 * panel * columns; e += g.count) {
-    const uint i = down ? e % inner : e / inner, j = down ? e / inner : e % inner;
-    x[i * kXPitch + j] = a[long(from[i]) * p.a.row + long(j) * p.a.column];
-  }
+  for (TileWalk w = tile_walk(2 * panel, columns, p.a.row, g); w.more(); w.next())
+    x[w.row() * kXPitch + w.column()] = a[long(from[w.row()]) * p.a.row + long(w.column()) * p.a.column];
   tg_barrier();
   if (right) solve_tile(lower, kPitch, x, kXPitch, sums, panel, columns, false, true, g);
-  for (uint e = g.index; e < 2 * panel * columns; e += g.count) {
-    const uint i = down ? e % inner : e / inner, j = down ? e / inner : e % inner;
-    if (i >= panel && to[i] < panel) continue;  // already written as one of the first rows
+  for (TileWalk w = tile_walk(2 * panel, columns, p.a.row, g); w.more(); w.next()) {
+    const uint i = w.row(), j = w.column();
+    if (i >= panel && to[i] < panel) continue;  // already among the first rows
     a[long(to[i]) * p.a.row + long(j) * p.a.column] = x[i * kXPitch + j];
   }
 }
@@ -207,23 +201,21 @@ kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factor
   device T* b = right + (long(g.group.y) * p.b.batch + long(first) * p.b.column);
   device const int* own_pivots = pivots + long(g.group.y) * p.pivots;
   for (uint i = g.index; i < n; i += g.count) from[i] = source_row(own_pivots, n, 0, i);
-  const bool down = p.lu.row == 1;
-  for (uint e = g.index; e < n * n; e += g.count) {
-    const uint i = down ? e % n : e / n, j = down ? e / n : e % n;
-    const T value = lu[long(i) * p.lu.row + long(j) * p.lu.column];
-    a[i * kPitch + j] = p.conjugate ? conjugate(value) : value;
+  for (TileWalk w = tile_walk(n, n, p.lu.row, g); w.more(); w.next()) {
+    const T value = lu[long(w.row()) * p.lu.row + long(w.column()) * p.lu.column];
+    a[w.row() * kPitch + w.column()] = p.conjugate ? conjugate(value) : value;
   }
   tg_barrier();
-  for (uint e = g.index; e < n * columns; e += g.count) {
-    const uint i = p.b.row == 1 ? e % n : e / columns, j = p.b.row == 1 ? e / n : e % columns;
+  for (TileWalk w = tile_walk(n, columns, p.b.row, g); w.more(); w.next()) {
+    const uint i = w.row(), j = w.column();
     x[i * kXPitch + j] = b[long(p.transposed ? i : from[i]) * p.b.row + long(j) * p.b.column];
   }
   tg_barrier();
   // Transposing a matrix swaps its strides, so U is the lower triangle.
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, false, !p.transposed, g);
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, true, p.transposed, g);
-  for (uint e = g.index; e < n * columns; e += g.count) {
-    const uint i = p.b.row == 1 ? e % n : e / columns, j = p.b.row == 1 ? e / n : e % columns;
+  for (TileWalk w = tile_walk(n, columns, p.b.row, g); w.more(); w.next()) {
+    const uint i = w.row(), j = w.column();
     b[long(p.transposed ? from[i] : i) * p.b.row + long(j) * p.b.column] = x[i * kXPitch + j];
   }
 }

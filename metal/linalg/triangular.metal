@@ -12,9 +12,8 @@ kernel void triangular_block(device T* right [[buffer(0)]], device const T* matr
   const uint n = p.n, first = g.group.x * kSolveColumns, columns = min(uint(kSolveColumns), p.columns - first);
   device const T* matrix = matrices + long(g.group.y) * p.a.batch;
   device T* b = right + (long(g.group.y) * p.b.batch + long(first) * p.b.column);
-  const bool down = p.a.row == 1;
-  for (uint e = g.index; e < n * n; e += g.count) {
-    const uint i = down ? e % n : e / n, j = down ? e / n : e % n;
+  for (TileWalk w = tile_walk(n, n, p.a.row, g); w.more(); w.next()) {
+    const uint i = w.row(), j = w.column();
     if (p.upper ? i > j : i < j) continue;
     const T value = matrix[long(i) * p.a.row + long(j) * p.a.column];
     a[i * kPitch + j] = p.conjugate ? conjugate(value) : value;
