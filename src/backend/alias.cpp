@@ -32,23 +32,13 @@ at::Tensor with_storage(const at::Tensor& like, StoragePtr storage, c10::Device 
 
 }  // namespace
 
-CpuAliases::Pair* CpuAliases::find_device(const at::Tensor& t) {
+CpuAliases::Pair* CpuAliases::find(const at::Tensor& t, at::Tensor Pair::*side) {
   if (!index_.empty()) {
     auto it = index_.find(t.unsafeGetTensorImpl());
     return it == index_.end() ? nullptr : &pairs_[it->second];
   }
   for (auto& pair : pairs_)
-    if (pair.device.is_same(t)) return &pair;
-  return nullptr;
-}
-
-CpuAliases::Pair* CpuAliases::find_cpu(const at::Tensor& t) {
-  if (!index_.empty()) {
-    auto it = index_.find(t.unsafeGetTensorImpl());
-    return it == index_.end() ? nullptr : &pairs_[it->second];
-  }
-  for (auto& pair : pairs_)
-    if (pair.cpu.is_same(t)) return &pair;
+    if ((pair.*side).is_same(t)) return &pair;
   return nullptr;
 }
 
@@ -73,7 +63,7 @@ at::Tensor CpuAliases::cpu(at::Tensor t, bool written) {
     if (!scalar && t.device().is_cpu() && !cpu_argument_.defined()) cpu_argument_ = t;
     return t;
   }
-  if (auto* pair = find_device(t)) {
+  if (auto* pair = find(t, &Pair::device)) {
     pair->written |= written;
     return pair->cpu;
   }
@@ -116,7 +106,7 @@ StoragePtr CpuAliases::device_storage(const c10::Storage& cpu) {
 
 at::Tensor CpuAliases::device(const at::Tensor& t) {
   if (!t.defined() || !t.device().is_cpu()) return t;
-  if (auto* pair = find_cpu(t)) return pair->device;
+  if (auto* pair = find(t, &Pair::cpu)) return pair->device;
   return view(t);
 }
 

@@ -53,8 +53,7 @@ class CpuAliases {
     StoragePtr device;
   };
 
-  Pair* find_device(const at::Tensor& t);
-  Pair* find_cpu(const at::Tensor& t);
+  Pair* find(const at::Tensor& t, at::Tensor Pair::*side);
   void add(at::Tensor device, at::Tensor cpu, bool written);
 
   at::Tensor alias(const at::Tensor& device, bool written);
