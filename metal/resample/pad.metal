@@ -4,12 +4,15 @@
 #include "lib/types.h"
 #include "resample/pad_params.h"
 
-// The input index of output element o along dimension d.
-inline int source_index(int o, uint d, constant PadParams& p) {
-  const int last = p.in[d] - 1;
-  int i = o - p.before[d];
-  if (p.reflects) i = i < 0 ? -i : (i > last ? 2 * last - i : i);
+// The input index of output element o, with `before` elements of padding before `size` elements of input.
+inline int source_index(int o, int before, int size, bool reflects) {
+  const int last = size - 1;
+  int i = o - before;
+  if (reflects) i = i < 0 ? -i : (i > last ? 2 * last - i : i);
   return clamp(i, 0, last);
+}
+inline int source_index(int o, uint d, constant PadParams& p) {
+  return source_index(o, p.before[d], p.in[d], p.reflects != 0);
 }
 
 // gid = (tile of a row, row, the other dimensions).
@@ -25,17 +28,20 @@ kernel void pad(device T* out [[buffer(0)]], device const T* in [[buffer(1)]], c
   }
   device const T* from = in + (plane * p.in[1] + source_index(int(gid.y), 1, p)) * ulong(p.in[0]);
   device T* to = out + (ulong(gid.z) * p.out[1] + gid.y) * ulong(p.out[0]);
+  // Read the parameters once: for the compiler, writes to `out` may alias them.
+  const int before = p.before[0], size = p.in[0];
+  const bool reflects = p.reflects != 0;
   const int first = int(gid.x) * kPadTile, end = min(first + kPadTile, p.out[0]);
-  const int left = clamp(p.before[0], first, end), right = min(p.before[0] + p.in[0], end);
+  const int left = clamp(before, first, end), right = min(before + size, end);
   int i = first;
   MPSX_FEW
-  for (; i < left; ++i) to[i] = from[source_index(i, 0, p)];
+  for (; i < left; ++i) to[i] = from[source_index(i, before, size, reflects)];
   for (; i + kPadRun <= right; i += kPadRun) {
     MPSX_VECTORIZE
-    for (int j = 0; j < kPadRun; ++j) to[i + j] = from[i + j - p.before[0]];
+    for (int j = 0; j < kPadRun; ++j) to[i + j] = from[i + j - before];
   }
   MPSX_FEW
-  for (; i < end; ++i) to[i] = from[source_index(i, 0, p)];
+  for (; i < end; ++i) to[i] = from[source_index(i, before, size, reflects)];
 }
 
 MPSX_KERNEL("pad_i8", pad<char>)

@@ -29,3 +29,27 @@ inline void scatter_lines(device T* to, device const long* at, device const T* f
       put<Op>(to + (i * self_pitch + position * self_step), from[VALUE ? 0 : i * source_pitch + k * source_step]);
     }
 }
+
+// One lane adds in order anyway.
+template <typename T>
+kernel void scatter_add_rows(device T* self [[buffer(0)]], device const long* index [[buffer(1)]],
+                             device const T* source [[buffer(2)]], constant ScatterParams& p [[buffer(3)]],
+                             MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  float sums[kScatterSums];
+  const uint count = p.count;
+  const long size = p.dim_size, source_step = p.step[2];
+  const bool negative = p.negative != 0;
+  const uint begin = g.group.x * p.together, end = min(begin + p.together, p.size[0]);
+  for (uint x = begin; x < end; ++x) {
+    device T* to = self + (row_offset(p, 0, g.group) + long(x) * p.stride[0][0]);
+    device const long* at = index + (row_offset(p, 1, g.group) + long(x) * p.stride[1][0]);
+    device const T* from = source + (row_offset(p, 2, g.group) + long(x) * p.stride[2][0]);
+    MPSX_VECTORIZE
+    for (long i = 0; i < size; ++i) sums[i] = float(to[i]);
+    for (uint k = 0; k < count; ++k)
+      sums[known_index(at[k], size, negative)] += float(from[long(k) * source_step]);
+    MPSX_VECTORIZE
+    for (long i = 0; i < size; ++i) to[i] = T(sums[i]);
+  }
+}
