@@ -18,7 +18,7 @@ struct VecBatch {
   T at[N * batch<N>];
 };
 
-// Iterates over the elements [begin, end) in vectors of N, a multiple of which they must be. Works for any number of
+// Iterates over the elements [begin, end) in vectors of N. Their number must be a multiple of N. Works for any number of
 // threads, of a grid row or a threadgroup.
 //
 //   for (VecLoop<4, true> d(gid.x, grid.x, 0, end); d.more(); d.next())
@@ -48,7 +48,7 @@ inline uint vectorized_length(uint size, bool vectorized) { return N > 1 && vect
   if (vec_size<T, R> > 1) FUNCTION(VecLoop<vec_size<T, R>, true>(gid.x, grid.x, 0, vectorized), __VA_ARGS__); \
   FUNCTION(VecLoop<1, true>(gid.x, grid.x, vectorized, COUNT), __VA_ARGS__)
 #define MPSX_SCALAR_LOOP VecLoop<1, true>(gid.x, grid.x, 0, p.size[0])
-// The same calls for the threads `tid` of a threadgroup of `tpt`, for COUNT elements.
+// Like MPSX_VEC_LOOPS for the threads `tid` of a threadgroup of `tpt`, for COUNT elements.
 #define MPSX_GROUP_VEC_LOOPS(T, COUNT, FUNCTION, ...)                                               \
   const uint vectorized = vectorized_length<vec_size<T>>(COUNT, p.vectorized != 0);                 \
   if (vec_size<T> > 1) FUNCTION(VecLoop<vec_size<T>, false>(tid, tpt, 0, vectorized), __VA_ARGS__); \

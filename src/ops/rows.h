@@ -24,7 +24,7 @@ struct RowLaunch {
 };
 
 // Plans the launch of a kernel over `rows` rows of `size` elements. The kernel reads all `inputs` at once, along with
-// `others` of the same shape. Each thread holds `held` values of each input, by default kHeldBytes for all inputs
+// `others` of the same shape. Each thread holds `held` values of each input, by default kRegisterBytes for all inputs
 // together. A kernel that reads each row only once uses at most runtime::kLaneGroupThreads threads per row.
 inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, uint64_t size,
                             std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> others,

@@ -40,7 +40,7 @@ kernel void scatter_add_rows(device T* self [[buffer(0)]], device const long* in
   const uint count = p.count;
   const long size = p.dim_size, source_step = p.step[2];
   const bool negative = p.negative != 0;
-  const uint begin = g.group.x * p.together, end = min(begin + p.together, p.size[0]);
+  const uint begin = g.group.x * p.rows_per_group, end = min(begin + p.rows_per_group, p.size[0]);
   for (uint x = begin; x < end; ++x) {
     device T* to = self + (row_offset(p, 0, g.group) + long(x) * p.stride[0][0]);
     device const long* at = index + (row_offset(p, 1, g.group) + long(x) * p.stride[1][0]);

@@ -1,6 +1,6 @@
 // CPU vectors are longer than 16 bytes.
 template <typename T>
-constexpr constant uint sum_pack = 64 / sizeof(T);
+constexpr constant uint sum_vec_size = 64 / sizeof(T);
 
 // A loop over columns per row: a struct of halves is converted element by element.
 template <uint N, typename T>

@@ -57,7 +57,7 @@ struct tf32_multiplier {
       for (int b = 0; b < W / 32; ++b) load_box(to + unsigned(b) * 4096, map, b * 32, k, barrier);
     }
   }
-  // The same tile of any tensor, by all threads, one float at a time.
+  // Fills a raw tile from any tensor: all threads copy, one float at a time.
   template <bool K_MAJOR, int W, class X>
   static MPSX_FN void copy(unsigned to, const X& source, int k, int thread, bool is_shared) {
 #pragma unroll 4
