@@ -1,5 +1,5 @@
-// 16-byte vector accesses. A thread loads a few vectors before storing any, to overlap their latencies. Adjacent threads
-// access adjacent vectors.
+// 16-byte vector accesses. A thread loads a few vectors before it stores any, to overlap their latencies. Adjacent
+// threads access adjacent vectors.
 #pragma once
 
 #include "lib/types.h"

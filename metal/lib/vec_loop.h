@@ -18,8 +18,8 @@ struct VecBatch {
   T at[N * batch<N>];
 };
 
-// Iterates over the elements [begin, end) in vectors of N. Their number must be a multiple of N. Works for any number of
-// threads, of a grid row or a threadgroup.
+// Iterates over the elements [begin, end), a multiple of N, in vectors of N. Works for any number of threads, of a grid
+// row or a threadgroup.
 //
 //   for (VecLoop<4, true> d(gid.x, grid.x, 0, end); d.more(); d.next())
 //     store_vecs(d, to, 1, load_vecs(d, from, 1));

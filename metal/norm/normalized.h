@@ -24,9 +24,16 @@ template <typename T>
 inline Normalized normalized(thread RegisterRow<Loader<T>>& row, float n, float eps, threadgroup float2* scratch,
                              RowGroup group, GroupThread g) {
   const float2 samples = rg_reduce<CombineSum>(sample(row), scratch, group, g);
-  const float center = samples.x / samples.y / kSampleScale;
-  const float2 sums = row.sums(Deviation{center, 1.0f}, SquaredDeviation{center, 1.0f});
-  const float2 means = rg_reduce<CombineSum>(sums, scratch, group, g) / float2(n);
-  const float variance = is_infinite(means.y) ? means.y : propagating_max(means.y - means.x * means.x, 0.0f);
-  return {is_infinite(center) ? center : center + means.x, 1.0f / precise::sqrt(variance + eps)};
+  float center = 0.0f;
+  float2 means = float2(0.0f);
+  float scale = 1.0f;
+  for (;; scale = kSquareScale) {
+    center = samples.x / samples.y / kSampleScale * scale;
+    const float2 sums = row.sums(Deviation{center, scale}, SquaredDeviation{center, scale});
+    means = rg_reduce<CombineSum>(sums, scratch, group, g) / float2(n);
+    if (means.y <= FLT_MAX || scale < 1.0f) break;
+  }
+  const float variance = propagating_max(means.y - means.x * means.x, 0.0f);
+  const float rstd = scale / precise::sqrt(variance + eps * scale * scale);
+  return {(is_infinite(center) ? center : center + means.x) / scale, rstd};
 }

@@ -35,8 +35,8 @@ struct Sum {
   static State join(State a, State b) { return add_scaled(a, b, C(1)); }
   static C value(thread const State& s) { return s; }
 };
-// Sums of elements near the limit of float may cancel again. On the CPU they stay in range, because it adds in double or
-// in sequence. A scan adds partial sums, so it switches to a smaller scale at the first term or sum beyond kLargeSum.
+// Sums of elements near the limit of float may cancel again. On the CPU they stay in range, because it adds in double
+// or in sequence. A scan adds partial sums, so it switches to a smaller scale at a term or sum beyond kLargeSum.
 constant float kLargeSum = 0x1p118f, kSumScale = 0x1p-64f;
 inline float unscaled_sum(float sum, float scale) { return scale == 1.0f ? sum : sum / kSumScale; }
 

@@ -66,7 +66,8 @@ void launch(at::TensorIteratorBase& iter, Tag tag) {
     Launch dispatch((rows ? dense : strided).get(tag));
     std::array<const void*, kOperands> first;
     for (size_t k = 0; k < kOperands; ++k)
-      dispatch.pointer(first[k] = static_cast<char*>(iter.data_ptr(int(k))) + offsets[k] * bytes).bytes(p);
+      dispatch.pointer(first[k] = static_cast<char*>(iter.data_ptr(int(k))) + offsets[k] * bytes);
+    dispatch.bytes(p);
     over_rows(dispatch, p, rows ? size_t(bytes) : 0, first).run();
   });
 }
