@@ -102,11 +102,23 @@ typedef struct {
   uint32_t max_threads, simd_width, static_threadgroup_bytes;
   uint32_t bindings_known;        /* 0 if the next two fields are unknown */
   uint32_t buffers, threadgroups; /* bit masks of the indices that the kernel takes */
+  uint32_t tensors;               /* those among `buffers` that are tensors */
 } mpsx_shader_kernel_info;
+/* A tensor of Metal 4, whose dimension 0 varies fastest (driver/tensor_argument.h). */
 typedef struct {
   const void* data;
-  size_t bytes;    /* 0 if `data` is device memory, else the size of the value at `data` */
-  int threadgroup; /* 1 for `bytes` of threadgroup memory without data, which is indexed separately */
+  int64_t sizes[8], strides[8]; /* in elements */
+  uint32_t rank;
+  const char* element; /* the type, as Metal spells it */
+  const void* handle;  /* unused here */
+  size_t offset;       /* unused here */
+} mpsx_shader_tensor;
+typedef struct {
+  const void* data;
+  size_t bytes;    /* 0: `data` is device memory; otherwise `data` is a value of this size */
+  int threadgroup; /* 1: `bytes` of threadgroup memory, without data, in its own index space */
+  int tensor;      /* 1: `data` is an mpsx_shader_tensor */
+  size_t pointers; /* the number of device pointers with which a value begins */
 } mpsx_shader_argument;
 typedef struct {
   const mpsx_shader_argument* arguments;

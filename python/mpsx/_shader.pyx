@@ -11,6 +11,7 @@ import warnings
 import torch
 
 from mpsx.shader.constants import constant_texts
+from mpsx.shader.tensors import tensor_layout
 
 cdef object Tensor = torch.Tensor
 cdef object AcceleratorError = getattr(torch, "AcceleratorError", RuntimeError)
@@ -31,11 +32,21 @@ cdef extern from "c_api.h" nogil:
     ctypedef struct mpsx_shader_kernel:
         pass
     ctypedef struct mpsx_shader_kernel_info:
-        uint32_t max_threads, simd_width, static_threadgroup_bytes, bindings_known, buffers, threadgroups
+        uint32_t max_threads, simd_width, static_threadgroup_bytes, bindings_known, buffers, threadgroups, tensors
+    ctypedef struct mpsx_shader_tensor:
+        const void* data
+        int64_t sizes[8]
+        int64_t strides[8]
+        uint32_t rank
+        const char* element
+        const void* handle
+        size_t offset
     ctypedef struct mpsx_shader_argument:
         const void* data
         size_t bytes
         int threadgroup
+        int tensor
+        size_t pointers
     ctypedef struct mpsx_shader_call:
         const mpsx_shader_argument* arguments
         size_t count
@@ -72,8 +83,9 @@ cdef class Shader
 
 
 cdef class Kernel:
-    """A kernel of a shader library. Call it with mpsx tensors, numbers, and lists of numbers in buffer order. Pass None
-    for a buffer that a function constant disables.
+    """A kernel of a shader library. Call it with mpsx tensors, numbers and lists of numbers in buffer order; pass None
+    for a buffer that a function constant disables. A parameter that is a Metal 4 tensor takes a tensor of its rank and
+    type with any strides; the last dimension is extent 0.
 
     `threads`: the grid size in threads, one to three numbers (default: the first tensor's number of elements).
     `group_size`: threads per threadgroup, with as many numbers as `threads` (default: chosen automatically).
@@ -91,6 +103,7 @@ cdef class Kernel:
     cdef dict description # parsed from the source (Built.kernels in shader/build.py), if known
     cdef tuple shared     # indices of [[threadgroup(n)]] arguments; None if unknown
     cdef object optional  # indices of buffers that a function constant may disable; all if unknown
+    cdef dict tensors     # index of each Metal 4 tensor -> its description, or None if the driver checks it; or None
     cdef list seen        # the dtype last checked for each argument; None if there is nothing to check
     cdef str unusable     # why the kernel cannot be called yet
     cdef mpsx_shader_kernel_info info
@@ -157,6 +170,7 @@ cdef class Kernel:
                                f"kernel's own {self.info.static_threadgroup_bytes}, got {total}")
         for i in range(count):
             arguments[i].data, arguments[i].threadgroup = NULL, 1
+            arguments[i].tensor, arguments[i].pointers = 0, 0
             arguments[i].bytes = given.get(i, 0)
         return count
 
@@ -177,8 +191,14 @@ cdef class Kernel:
             raise RuntimeError(f"{self.name}: arg_casts: expected a type's name or a dict from argument index to name, "
                                f"got {type(arg_casts).__name__}")
         for arg in args:
-            arguments[i].threadgroup = 0
-            if type(arg) is Tensor or isinstance(arg, Tensor):
+            arguments[i].threadgroup, arguments[i].tensor, arguments[i].pointers = 0, 0, 0
+            if self.tensors is not None and i in self.tensors and (arg is not None or i not in self.optional):
+                if kept is None:
+                    kept = []
+                self.add_tensor(&arguments[i], i, arg, kept)
+                if first is None:
+                    first = arg
+            elif type(arg) is Tensor or isinstance(arg, Tensor):
                 on_device = arg.is_mpsx
                 # Like PyTorch's mps, accept CPU scalars.
                 value = not on_device and arg.dim() == 0 and arg.is_cpu and arg.dtype != torch.float64
@@ -207,6 +227,7 @@ cdef class Kernel:
             i += 1
         while i < MAX_BUFFERS and self.description is not None and i in self.optional:
             arguments[i].data, arguments[i].bytes, arguments[i].threadgroup = NULL, 0, 0
+            arguments[i].tensor, arguments[i].pointers = 0, 0
             i += 1
         call.arguments = arguments
         call.count = i
@@ -239,6 +260,22 @@ cdef class Kernel:
         if message != NULL:
             PyErr_CheckSignals()  # Ctrl-C may have stopped the kernel
             raise (AcceleratorError if reported else RuntimeError)(message.decode())
+
+    cdef int add_tensor(self, mpsx_shader_argument* argument, int i, object arg, list kept) except -1:
+        """Pass a tensor with its sizes and strides; `kept` owns the description."""
+        cdef mpsx_shader_tensor tensor
+        element, sizes, strides = tensor_layout(self.name, i, self.tensors[i], arg)
+        memset(&tensor, 0, sizeof(tensor))
+        tensor.data = <const void*><uintptr_t>arg.data_ptr()
+        tensor.rank = len(sizes)
+        tensor.element = PyBytes_AS_STRING(element)
+        for d in range(tensor.rank):
+            tensor.sizes[d], tensor.strides[d] = sizes[d], strides[d]
+        cdef bytes data = (<char*>&tensor)[:sizeof(tensor)]
+        kept += (element, data)
+        argument.data, argument.bytes = PyBytes_AS_STRING(data), sizeof(tensor)
+        argument.tensor, argument.pointers = 1, 1
+        return 0
 
     cdef int check_types(self, tuple args) except -1:
         """Warn once per kernel of a library about tensors whose dtypes do not match the parameters."""
@@ -281,6 +318,7 @@ cdef class Kernel:
                 if self.shader.addresses_differ:
                     raise RuntimeError(f"{self.name}: argument {i}: a list of tensors is not supported on metal")
                 many, cast = [item.data_ptr() for item in arg], "uint64"  # an array of pointers
+                argument.pointers = len(many)
                 kept.append(arg)
             elif any([isinstance(item, Tensor) for item in arg]):
                 raise RuntimeError(f"{self.name}: argument {i}: expected a list of numbers, or a list of tensors on mpsx")
@@ -373,6 +411,8 @@ cdef class Shader:
         if description is not None:
             kernel.optional = frozenset([b["index"] for b in description["buffers"] if b["optional"]])
             kernel.shared = tuple([b["index"] for b in description["buffers"] if b["space"] == "threadgroup"])
+            tensors = {b["index"]: b for b in description["buffers"] if "tensor" in b}
+            kernel.tensors = tensors or None
             if any(description.get("elements", ())):
                 kernel.seen = [None] * MAX_BUFFERS
             missing = [f"{c['type']} {c['name']} (index {c['index']})" for c in description["constants"]
@@ -395,6 +435,8 @@ cdef class Shader:
         elif kernel.info.bindings_known:
             kernel.optional = frozenset([i for i in range(MAX_BUFFERS) if not kernel.info.buffers >> i & 1])
             kernel.shared = tuple([i for i in range(MAX_BUFFERS) if kernel.info.threadgroups >> i & 1])
+            if kernel.info.tensors:
+                kernel.tensors = {i: None for i in range(MAX_BUFFERS) if kernel.info.tensors >> i & 1}
         if kernel.unusable is not None:
             kernel.handle = NULL
         return kernel

@@ -12,6 +12,7 @@
 #include "backend/register.h"
 #include "backend/shared_device.h"
 #include "driver/kernel_profile.h"
+#include "driver/tensor_argument.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/kernel_library.h"
@@ -260,12 +261,14 @@ const char* mpsx_shader_find(mpsx_shader* shader, const char* name, mpsx_shader_
     const auto& kernel = *entry->kernel;
     const auto bindings = runtime::bindings(*entry);
     *info = {kernel.max_threads, kernel.simd_width, kernel.static_threadgroup_bytes,
-             bindings.known,     bindings.buffers,  bindings.threadgroups};
+             bindings.known,     bindings.buffers,  bindings.threadgroups,
+             bindings.tensors};
   });
 }
 const char* mpsx_shader_run(mpsx_shader_kernel* kernel, const mpsx_shader_call* c, int* reported) {
   return guarded([&] {
     static_assert(sizeof(mpsx_shader_argument) == sizeof(runtime::ShaderArgument));
+    static_assert(sizeof(mpsx_shader_tensor) == sizeof(driver::TensorArgument));
     const auto* arguments = reinterpret_cast<const runtime::ShaderArgument*>(c->arguments);
     const runtime::ShaderCall call{arguments,
                                    c->count,

@@ -18,11 +18,17 @@ struct Binding {
   uint32_t index;
   std::string name;
 };
+// A tensor of Metal 4.
+struct TensorBinding : Binding {
+  std::string element;         // "half"; empty for a type that Metal's host interface does not name
+  std::vector<int64_t> sizes;  // -1 for a dynamic one
+};
 
 // A kernel with argument reflection from the compiler.
 struct ReflectedKernel : Kernel {
-  bool reflected = false;                      // whether reflection is available
-  std::vector<Binding> buffers, threadgroups;  // used by the kernel, sorted by index
+  bool reflected = false;                      // whether the arguments are known
+  std::vector<Binding> buffers, threadgroups;  // in use, sorted by index
+  std::vector<TensorBinding> tensors;
 };
 
 }  // namespace mpsx::driver

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "runtime/allocator.h"
+#include "runtime/indirect_uses.h"
 #include "runtime/launch_pause.h"
 #include "runtime/launch_timer.h"
 #include "runtime/profile.h"
@@ -33,7 +34,12 @@ void atomic_fetch_max(std::atomic<uint64_t>& last_use_seq, uint64_t seq) {
   }
 }
 
+thread_local const std::vector<std::atomic<uint64_t>*>* indirect_uses = nullptr;
+
 }  // namespace
+
+IndirectUses::IndirectUses() { indirect_uses = &last_use_seqs_; }
+IndirectUses::~IndirectUses() { indirect_uses = nullptr; }
 
 std::mutex& launch_mutex() {
   static auto* mutex = new std::mutex;  // never destroyed, because threads may launch while the process exits
@@ -113,6 +119,8 @@ void Launch::run() {
     const uint64_t seq = driver.dispatch(stream, *entry_.kernel, arguments_.data(), count_, dispatch_);
     if (timer) timer->stop();
     for (size_t i = 0; i < uses_; ++i) atomic_fetch_max(*last_use_seqs_[i], seq);
+    if (indirect_uses)
+      for (std::atomic<uint64_t>* last_use_seq : *indirect_uses) atomic_fetch_max(*last_use_seq, seq);
   } catch (const driver::Error& e) {
     TORCH_CHECK(false, "mpsx: launch of ", entry_.name, " failed (", describe(dispatch_), "): ", e.what());
   }

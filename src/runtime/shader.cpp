@@ -6,8 +6,10 @@
 #include <cstring>
 
 #include "driver/reflection.h"
+#include "driver/tensor_argument.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
+#include "runtime/indirect_uses.h"
 #include "runtime/kernel_registry.h"
 #include "runtime/launch.h"
 #include "runtime/stream.h"
@@ -53,6 +55,14 @@ void check_messages(const KernelEntry& kernel, const ErrorMessages& found) {
                      std::to_string(m.line) + ", in " + text(m.function, sizeof m.function) + ")";
   if (found.count > 1) what += "; " + std::to_string(found.count - 1) + " more";
   throw ShaderError(what);
+}
+
+driver::TensorArgument with_handle(const ShaderArgument& argument) {
+  driver::TensorArgument tensor = *static_cast<const driver::TensorArgument*>(argument.data);
+  const Location location = locate(tensor.data);
+  tensor.handle = location.handle;
+  tensor.offset = location.offset;
+  return tensor;
 }
 
 driver::Size size(const uint64_t (&n)[3]) { return {uint32_t(n[0]), uint32_t(n[1]), uint32_t(n[2])}; }
@@ -109,6 +119,8 @@ ShaderBindings bindings(const KernelEntry& kernel) {
   found.known = true;
   for (const auto& b : known->buffers) found.buffers |= 1u << b.index;
   for (const auto& b : known->threadgroups) found.threadgroups |= 1u << b.index;
+  for (const auto& b : known->tensors) found.tensors |= 1u << b.index;
+  found.buffers |= found.tensors;
   return found;
 }
 
@@ -126,11 +138,22 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
     prepare_cpu_access(messages);
     messages->count = 0;
   }
+  const bool by_handle = driver().traits().memory == driver::Memory::buffers;
+  std::vector<driver::TensorArgument> tensors;  // with handles
+  tensors.reserve(given);
+  IndirectUses indirect;
+  for (size_t i = 0; i < given; ++i)
+    for (size_t k = 0; k < call.arguments[i].pointers; ++k)
+      indirect.add(locate(static_cast<const void* const*>(call.arguments[i].data)[k]).last_use_seq);
   for (size_t i = 0; i < count; ++i) {
     if (int(i) == call.error_buffer)
       launch.pointer(messages);
     else if (i >= given)
       launch.pointer(nullptr);
+    else if (call.arguments[i].tensor && by_handle)
+      launch.bytes(tensors.emplace_back(with_handle(call.arguments[i])));
+    else if (call.arguments[i].tensor)
+      launch.bytes(call.arguments[i].data, driver::TensorArgument::kBindingBytes);
     else if (call.arguments[i].bytes == 0)
       launch.pointer(call.arguments[i].data);
     else

@@ -41,14 +41,16 @@ class ShaderError : public std::runtime_error {
 // translator knows them.
 struct ShaderBindings {
   bool known = false;
-  uint32_t buffers = 0, threadgroups = 0;
+  uint32_t buffers = 0, threadgroups = 0, tensors = 0;
 };
 ShaderBindings bindings(const KernelEntry& kernel);
 
 struct ShaderArgument {
   const void* data;
-  size_t bytes;     // 0 if `data` is device memory, else the size of the value at `data`
-  int threadgroup;  // 1 for `bytes` of threadgroup memory without data, which is indexed separately
+  size_t bytes;     // 0: `data` is device memory; otherwise `data` is a value of this size
+  int threadgroup;  // 1: `bytes` of threadgroup memory, without data, in its own index space
+  int tensor;       // 1: `data` is a driver::TensorArgument
+  size_t pointers;  // the number of device pointers with which a value begins
 };
 struct ShaderCall {
   const ShaderArgument* arguments;

@@ -8,6 +8,7 @@ from .declarations import ADDRESS_SPACES, ALIAS, CLASS, FUNCTION, INSTANTIATION,
 from .deduction import template_arguments
 from .evaluator import Evaluator
 from .parser import attributes, parse
+from .tensor_types import HANDLE, TensorTypes, type_words
 
 UNSUPPORTED = ("texture", "sampler", "imageblock", "payload", "visible_function_table", "stage_in")
 MAX_INDEX = 31   # upper bound (exclusive) of the indices of buffers and of threadgroup arguments
@@ -18,7 +19,7 @@ class Parameter:
     token: int          # the first token, for messages
     text: str
     space: str          # device, constant, threadgroup or ""
-    shape: str          # "*", "&" or "" (by value)
+    shape: str          # "*", "&", "tensor" or "" (by value)
     attributes: dict    # name -> argument text
     index: int = -1     # buffer or threadgroup index
 
@@ -94,6 +95,7 @@ class Collector:
     def __init__(self, src):
         self.src, unit = src, parse(src)
         self.module = Module(unit, Evaluator(unit))
+        self.tensor_types = TensorTypes(unit, self.module.evaluator)
         self.pointer_aliases = None
 
     def run(self):
@@ -137,10 +139,24 @@ class Collector:
         if not space:
             space, shape = next((self.aliases()[w] for w in words if w in self.aliases()), (space, shape))
         text = " ".join(words)
+        tensor = None if shape else self.tensor_types.arguments(type_words(words))
+        if tensor:
+            space, shape = self.tensor_space(begin, text, tensor), "tensor"
         for w in words:
             if w.startswith(UNSUPPORTED):
                 raise src.error(begin, f"kernel parameter '{text}': {w} is not supported")
         return Parameter(begin, text, space, shape, {a.name: a.argument or "" for a in found})
+
+    def tensor_space(self, token, text, arguments):
+        """The address space of a tensor parameter's elements."""
+        space = space_and_shape(arguments[0])[0]
+        if len(arguments) > 2 and arguments[2][-1] != HANDLE:
+            raise self.src.error(token, f"kernel parameter '{text}': expected a tensor_handle, which the host binds, "
+                                 f"got {arguments[2][-1]}")
+        if space not in ("device", "constant"):
+            raise self.src.error(token, f"kernel parameter '{text}': expected elements in device or constant memory, "
+                                 f"got {space or 'no address space'}")
+        return space
 
     def number_buffers(self, kernel):
         """Number the parameters: by their attributes, or else by the lowest free index."""

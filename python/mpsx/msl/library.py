@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import element_types
+from . import element_types, tensor_parameters
 from .kernels import collect_kernels
 from .lowering import lower
+from .tensor_types import TensorTypes, type_words
 from .translate import emitter_of, macros
 
 
@@ -43,7 +44,8 @@ def translate_library(src, mode, compiler, isa):
     emitter = emitter_of(module.unit, mode, general=True)
     used = {k.token: constants_of(emitter.calls, k, module) for k in module.kernels.values()}
     named = element_types.aliases(module.unit) if module.instances else {}
-    kernels = [describe(src, i, used[i.kernel.token], named) for i in module.instances]
+    tensors = TensorTypes(module.unit, module.evaluator)
+    kernels = [describe(src, i, used[i.kernel.token], named, tensors) for i in module.instances]
     source = (f'{macros(src, mode, general=True)}#include "metal_stdlib/msl.h"\n#include "metal_stdlib/names.h"\n'
               f"MPSX_USER_CODE_BEGIN\n{src.result()}\nMPSX_USER_CODE_END\n")
 
@@ -68,19 +70,27 @@ def constants_of(calls, kernel, module):
             for c in module.constants if c.names & used]
 
 
-def describe(src, instance, constants, aliases):
-    """Describe a kernel for callers."""
-    kernel, names = instance.kernel, aliases | element_types.template_arguments(src, instance)
+def describe(src, instance, constants, aliases, tensors):
+    """The facts about a kernel that callers need."""
+    kernel, arguments = instance.kernel, element_types.template_arguments(src, instance)
+    names = aliases | arguments
     return {
         "name": instance.host_name,
         "location": src.location(kernel.token),
         "buffers": [{"index": p.index, "space": p.space, "name": p.text.split()[-1], "text": p.text,
                      "optional": "function_constant" in p.attributes,
-                     "constant": p.attributes.get("function_constant", "")}
+                     "constant": p.attributes.get("function_constant", ""),
+                     **tensor(p, tensors, arguments)}
                     for p in kernel.parameters if p.index >= 0],
         "elements": [element_types.element_type(p, names) for p in kernel.parameters if p.index >= 0],
         "constants": constants,
     }
+
+
+def tensor(parameter, types, arguments):
+    if parameter.shape != "tensor":
+        return {}
+    return {"tensor": tensor_parameters.describe(types, type_words(parameter.text.split()), arguments)}
 
 
 def export(table, count, compiler, isa):

@@ -38,6 +38,7 @@ class tensor {
   typedef Extents extents_type;
   typedef typename Extents::index_type index_type;
   typedef Descriptor descriptor_type;
+  typedef mpsx::tensor_binding mpsx_binding;
   static constexpr bool mpsx_in_threadgroup = mpsx::element_space<ElementType>::is_threadgroup;
 
   static constexpr size_t get_rank() { return Extents::rank(); }
@@ -165,3 +166,5 @@ struct scope_size<metal::execution_simdgroups<N>> {
   static constexpr int threads = kSimdThreads == 1 ? 1 : N * kSimdThreads, simdgroups = N;
 };
 }  // namespace mpsx
+
+#include "argument.h"

@@ -96,7 +96,7 @@ def textures_and_samplers(unit):
     """2.9, 2.10: textures, samplers, and other opaque handles are valid Metal, but not supported here."""
     for f, p in parameters(unit):
         word = p.base.split(" <")[0].split(" ")[-1]
-        if word.startswith(HANDLES) and word not in unit.tree.classes:
+        if word.startswith(HANDLES) and word not in ("tensor", *unit.tree.classes):
             yield p.begin, f"parameter '{p.label}' of kernel '{unit.name(f)}': {word} {NOT_SUPPORTED}"
         for a in p.attributes:
             if a.name in UNSUPPORTED and not word.startswith(HANDLES):
@@ -117,13 +117,18 @@ def is_handle(p):
     return any(w.startswith(HANDLES) for w in words) or any(a.name in UNSUPPORTED for a in p.attributes)
 
 
+def is_tensor(unit, p):
+    """Whether a parameter is a Metal 4 tensor, which is a buffer (section 2.21)."""
+    return not p.shape and unit.tensor_types.arguments(p.base.split()) is not None
+
+
 @rule
 def parameters_have_a_source(unit):
     """5.2.3.6: a parameter passed by value needs a position attribute."""
     for _, p in parameters(unit):
         names = [a.name for a in p.attributes]
         known = any(n in POSITIONS or n in RESOURCES or n in GRAPHICS or misspelled(n) for n in names)
-        if not p.shape and not is_handle(p) and not known:
+        if not p.shape and not is_handle(p) and not is_tensor(unit, p) and not known:
             near = next((n for name in names for n in get_close_matches(name, POSITIONS, 1, 0.75)), None)
             yield p.begin, (f"invalid type '{p.type_text}' for input declaration in a kernel function: parameter "
                             f"'{p.label}' is neither a buffer nor has a position attribute (section 5.2.3.6)"
@@ -205,7 +210,9 @@ def resources_are_pointers(unit):
     threadgroup memory."""
     for f, p, a in parameter_attributes(unit, RESOURCES):
         words = {w for _, w in p.spaces}
-        if is_handle(p) or len(RESOURCES.keys() & {b.name for b in p.attributes}) > 1:
+        if is_tensor(unit, p) and a.name != "buffer":
+            yield p.begin, f"type '{p.type_text}' is not valid for attribute '{a.name}': a tensor is a buffer"
+        if is_handle(p) or is_tensor(unit, p) or len(RESOURCES.keys() & {b.name for b in p.attributes}) > 1:
             continue
         invalid = f"type '{p.type_text}' is not valid for attribute '{a.name}'"
         if not p.shape and p.base not in f.template and p.base not in unit.tree.aliases:

@@ -2,6 +2,9 @@
 
 import bisect
 
+from ..evaluator import Evaluator
+from ..tensor_types import TensorTypes
+
 RULES = {}
 
 
@@ -10,6 +13,7 @@ class Unit:
 
     def __init__(self, tree):
         self.tree, self.src, self.index = tree, tree.src, {}
+        self.tensor_types = TensorTypes(tree, Evaluator(tree))
         for i, t in enumerate(self.src.texts):
             self.index.setdefault(t, []).append(i)
 

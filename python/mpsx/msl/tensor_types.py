@@ -1,0 +1,73 @@
+"""Resolves the types of kernel parameters that are Metal 4 tensors (MSL specification 4.0, section 2.21).
+
+A `tensor<device half, dextents<int, 2>>` takes a buffer index, to which the host binds the tensor's address, sizes and
+strides. The type may come from an alias, an alias template, or a template parameter of the kernel."""
+
+from .declarations import ALIAS
+from .deduction import parameter_name
+
+QUALIFIERS = {"const", "volatile", "typename"}
+MAX_DEPTH = 8   # nesting of aliases
+HANDLE = "tensor_handle"
+
+
+def split(words):
+    """The parts between top-level commas. Inside parentheses, < and > are operators."""
+    parts, angles, depth = [[]], 0, 0
+    for w in words:
+        depth += (w in "([{") - (w in ")]}")
+        angles += ((w == "<") - (w == ">")) * (depth == 0)
+        if w == "," and depth == angles == 0:
+            parts.append([])
+        else:
+            parts[-1].append(w)
+    return parts
+
+
+def type_words(words):
+    """The words of a parameter's type, without its name if it has one."""
+    return words if words[-1] == ">" else words[:-1]
+
+
+def substitute(words, names):
+    """`words` with the words that `names` maps some of them to."""
+    return [new for w in words for new in (names.get(w) or [w])]
+
+
+class TensorTypes:
+    """The tensor types of a module's kernels."""
+
+    def __init__(self, unit, evaluator):
+        self.evaluator, self.aliases = evaluator, {}   # name -> (names of template parameters, words of the type)
+        src = unit.src
+        for d in unit.of_kind(ALIAS):
+            begin, end = d.value
+            if d.name < 0 or (src.texts[d.start] == "typedef" and d.name != end - 1):
+                continue
+            heads = [src.texts[a:b] for head in d.heads for a, b in src.split(head[0] + 2, head[1] - 1)]
+            words = src.texts[begin:min(end, d.name) if d.name > begin else end]
+            self.aliases[src.texts[d.name]] = [parameter_name(h) for h in heads], words
+
+    def resolved(self, words, names):
+        """The name and template arguments of the type that `words` spell; `names` maps template parameters of the
+        kernel to words."""
+        for _ in range(MAX_DEPTH):
+            words = [w for w in words if w not in QUALIFIERS]
+            while words[1:2] == ["::"]:
+                words = words[2:]
+            given = split(words[2:-1]) if words[1:2] == ["<"] and words[-1] == ">" else []
+            if not words or (len(words) > 1 and not given):
+                break
+            if names.get(words[0]) and len(words) == 1:
+                words = names[words[0]]
+            elif words[0] in self.aliases:
+                parameters, value = self.aliases[words[0]]
+                words = substitute(value, dict(zip(parameters, given, strict=False)))
+            else:
+                return words[0], given
+        return "", []
+
+    def arguments(self, words, names=None):
+        """The template arguments, each a list of words, of a parameter of type `words` if that is a tensor, or None."""
+        name, given = self.resolved(words, names or {})
+        return given if name == "tensor" and len(given) > 1 else None

@@ -1,0 +1,20 @@
+// Tensors as parameters of kernels, for the entry points that msl/codegen writes (launch.h and cuda/entry.h).
+#pragma once
+
+namespace mpsx {
+template <class P>
+struct argument;
+template <class E, class S, class D, class... T>
+struct argument<metal::tensor<E, S, D, T...>> {
+  static MPSX_FN metal::tensor<E, S, D, T...> from(void* p) {
+    return metal::tensor<E, S, D, T...>(*static_cast<const tensor_binding*>(p));
+  }
+};
+// On a GPU the binding is passed by value.
+template <class P>
+struct kernel_argument;
+template <class E, class S, class D, class... T>
+struct kernel_argument<metal::tensor<E, S, D, T...>> {
+  typedef typename kernel_argument<const typename metal::tensor<E, S, D, T...>::mpsx_binding&>::type type;
+};
+}  // namespace mpsx

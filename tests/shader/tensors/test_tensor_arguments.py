@@ -1,0 +1,239 @@
+"""Test kernel parameters that are Metal 4 tensors: a call binds a torch tensor with its sizes and strides."""
+
+import pytest
+import torch
+
+import mpsx
+
+METAL = mpsx.driver()["name"] == "metal"
+HEADER = """
+#include <metal_stdlib>
+#include <metal_tensor>
+#include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
+using namespace metal;
+using namespace mpp::tensor_ops;
+"""
+DTYPES = {"half": torch.float16, "bfloat": torch.bfloat16, "float": torch.float32, "char": torch.int8,
+          "uchar": torch.uint8, "short": torch.int16, "ushort": torch.uint16, "int": torch.int32,
+          "uint": torch.uint32}  # fmt: skip
+if not METAL:  # whose tensors have no such types
+    DTYPES |= {"long": torch.int64, "bool": torch.bool}
+on_metal = pytest.mark.skipif(METAL, reason="the Metal driver compares arguments itself: cases_tensors.cpp")
+PROBE = HEADER + """
+template <class T, int R>
+kernel void probe(tensor<device T, dextents<int32_t, R>> t [[buffer(0)]], device long* out [[buffer(1)]],
+                  uint i [[thread_position_in_grid]]) {
+  if (i < R) {
+    out[i] = t.get_extent(i);
+    out[R + i] = t.get_stride(i);
+  }
+}
+"""
+COPY = HEADER + """
+// A loop on the host driver: the kernel reads only its position in the grid.
+kernel void copy(tensor<device float, dextents<int, 2>> to, tensor<device const float, dextents<int, 2>> from,
+                 uint2 i [[thread_position_in_grid]]) {
+  to[i.x, i.y] = from[i.x, i.y];
+}
+kernel void reverse(tensor<constant float, dextents<int, 1>> from [[buffer(3)]],
+                    tensor<device float, extents<int, dynamic_extent>> to [[buffer(1)]],
+                    constant float& scale [[buffer(0)]], device int* size [[buffer(2)]],
+                    uint lane [[thread_index_in_threadgroup]]) {
+  threadgroup float staged[64];
+  const int n = from.get_extent(0);
+  if (int(lane) < n) staged[lane] = from[lane];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  if (int(lane) < n) to[lane] = scale * staged[n - 1 - lane];
+  if (lane == 0) *size = n;
+}
+"""
+MATMUL = HEADER + """
+using matrix_t = tensor<device half, dextents<int32_t, 2>>;
+kernel void matmul(matrix_t A [[buffer(0)]], matrix_t B [[buffer(1)]],
+                   tensor<device float, dextents<int32_t, 2>, tensor_handle> C [[buffer(2)]],
+                   uint2 group [[threadgroup_position_in_grid]]) {
+  constexpr auto descriptor = matmul2d_descriptor(32, 32, static_cast<int>(dynamic_extent));
+  matmul2d<descriptor, execution_simdgroups<4>> op;
+  auto a = A.slice(0, int(group.y) * 32);
+  auto b = B.slice(int(group.x) * 32, 0);
+  auto c = C.slice(int(group.x) * 32, int(group.y) * 32);
+  op.run(a, b, c);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def copies():
+    return mpsx.compile_shader(COPY)
+
+
+@pytest.fixture(scope="module")
+def probes():
+    lines = [f'template [[host_name("{t}{r}")]] kernel decltype(probe<{t}, {r}>) probe<{t}, {r}>;\n'
+             for t, r in [("float", r) for r in range(1, 9)] + [(t, 2) for t in DTYPES if t != "float"]]  # fmt: skip
+    return mpsx.compile_shader(PROBE + "".join(lines))
+
+
+@pytest.mark.parametrize("rank", range(1, 9))
+def test_ranks(probes, rank):
+    t = torch.zeros([2, 3, 1, 2, 4, 2, 3, 2][:rank], device="mpsx")
+    views = [t, t[..., :1], t[1:]]
+    if not METAL:
+        views += [t.transpose(0, -1), t.expand(5, *t.shape) if rank < 8 else t.expand_as(t)]
+    for x in views:
+        out = torch.zeros(2 * x.dim(), dtype=torch.int64, device="mpsx")
+        getattr(probes, f"float{x.dim()}")(x, out, threads=8)
+        assert out.tolist() == [*reversed(x.shape), *reversed(x.stride())]
+
+
+@pytest.mark.parametrize("element", DTYPES)
+def test_element_types(probes, element):
+    x = torch.zeros(3, 5, dtype=DTYPES[element], device="mpsx")
+    out = torch.zeros(4, dtype=torch.int64, device="mpsx")
+    getattr(probes, f"{element}2")(x, out, threads=2)
+    assert out.tolist() == [5, 3, 1, 5]
+
+
+def test_strides(copies):
+    base = torch.randn(7, 9)
+    x = base.to("mpsx")
+    views = [lambda t: t, lambda t: t[1:, 2:5], lambda t: t[::3]]
+    if not METAL:  # which needs stride 1 in the last dimension
+        views += [lambda t: t.t(), lambda t: t[1:, ::2], lambda t: t[3:4].expand(4, 9), lambda t: t[:0]]
+    for view in views:
+        shape = view(base).shape
+        got = torch.zeros(shape, device="mpsx") if METAL else torch.zeros(shape[::-1], device="mpsx").t()
+        copies.copy(got, view(x), threads=shape[::-1])
+        assert got.cpu().equal(view(base))
+
+
+def test_indices_and_other_arguments(copies):
+    """Explicit buffer indices in any order, next to pointers and numbers; threads that exchange data."""
+    x = torch.arange(40.0, device="mpsx")
+    to = torch.zeros(80, device="mpsx")[:: 1 if METAL else 2][:40]
+    size = torch.zeros(1, dtype=torch.int32, device="mpsx")
+    copies.reverse(2.0, to, size, x, threads=64, group_size=64)
+    assert to.cpu().equal(2 * torch.arange(40.0).flip(0)) and size.item() == 40
+
+
+def test_default_threads(copies):
+    x = torch.randn(1, 12)
+    to = torch.zeros(1, 12, device="mpsx")
+    copies.copy(to, x.to("mpsx"))
+    assert to.cpu().equal(x)
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("transpose_a", [False, True])
+def test_matmul(transpose_a, transpose_b):
+    if METAL and (transpose_a or transpose_b):
+        pytest.skip("Metal needs stride 1 in the last dimension")
+    lib = mpsx.compile_shader(MATMUL)
+    m, n, k = 70, 45, 33
+    a = torch.randn(k, m).t() if transpose_a else torch.randn(m, k)
+    b = torch.randn(n, k).t() if transpose_b else torch.randn(k, n)
+    c = torch.full((m, n + 3), 7.0, device="mpsx")
+    on_device = [x.half().to("mpsx") for x in (a, b)]
+    assert [x.stride() for x in on_device] == [a.stride(), b.stride()]
+    lib.matmul(*on_device, c[:, :n], threads=(2 * 128, 3), group_size=(128, 1))
+    expected = a.half().double() @ b.half().double()
+    assert (c[:, :n].cpu().double() - expected).abs().max() < 1e-4
+    assert c[:, n:].cpu().eq(7).all()
+
+
+def test_types_through_aliases_and_templates():
+    lib = mpsx.compile_shader(HEADER + """
+    namespace shapes { template <class T> using rows_t = tensor<device T, extents<int, 4, dynamic_extent>>; }
+    typedef tensor<device int, dextents<uint, 1>, tensor_handle> line_t;
+    constant constexpr int kRank = 2;
+    template <class T>
+    kernel void sum(shapes::rows_t<T> x, line_t out, const metal::tensor<device T, dextents<long, kRank + 1>> y,
+                    uint i [[thread_position_in_grid]]) {
+      out[i] = int(x[0, i] + x[3, i] + y[0, i, 0]);
+    }
+    template [[host_name("sum_half")]] kernel decltype(sum<half>) sum<half>;
+    """)
+    x, y = torch.arange(12.0).reshape(3, 4).half(), torch.ones(1, 3, 2).half()
+    out = torch.zeros(3, dtype=torch.int32, device="mpsx")
+    lib.sum_half(x.to("mpsx"), out, y.to("mpsx"), threads=3)
+    assert out.tolist() == [4, 12, 20]
+    if METAL:
+        return
+    with pytest.raises(RuntimeError, match=r"'x' \(buffer 0\): expected .* rank 2 .*shape \(any, 4\), got .*\(4, 3\)"):
+        lib.sum_half(x.t().to("mpsx"), out, y.to("mpsx"), threads=3)
+    with pytest.raises(RuntimeError, match=r"'out' \(buffer 1\): expected .*1 and torch.int32.*1 and torch.int64"):
+        lib.sum_half(x.to("mpsx"), out.long(), y.to("mpsx"), threads=3)
+    with pytest.raises(RuntimeError, match=r"'y' \(buffer 2\): expected .*rank 3 and torch.float16.*rank 2"):
+        lib.sum_half(x.to("mpsx"), out, y[0].to("mpsx"), threads=3)
+
+
+def test_a_tensor_that_a_function_constant_disables():
+    lib = mpsx.compile_shader(HEADER + """
+    constant bool has_bias [[function_constant(0)]];
+    kernel void scale(tensor<device float, dextents<int, 1>> x,
+                      tensor<device float, dextents<int, 1>> bias [[buffer(1), function_constant(has_bias)]],
+                      uint i [[thread_position_in_grid]]) { x[i] = 2 * x[i] + (has_bias ? bias[i] : 0); }
+    """)
+    x, bias = torch.ones(5, device="mpsx"), torch.full((5,), 3.0, device="mpsx")
+    lib.scale.with_constants(has_bias=True)(x, bias)
+    lib.scale.with_constants(has_bias=False)(x)
+    lib.scale.with_constants(has_bias=False)(x, None)
+    assert x.tolist() == [20.0] * 5
+
+
+@on_metal
+@pytest.mark.parametrize(("make", "says"), [
+    (lambda: torch.zeros(4, 4, 4, device="mpsx"), "got one of rank 3 and torch.float32 on mpsx:0"),
+    (lambda: torch.zeros((), device="mpsx"), "got one of rank 0"),
+    (lambda: torch.zeros(4, 4, dtype=torch.float16, device="mpsx"), "got one of rank 2 and torch.float16"),
+    (lambda: torch.zeros(4, 4, dtype=torch.complex64, device="mpsx"), "got one of rank 2 and torch.complex64"),
+    (lambda: torch.zeros(4, 4), "got one of rank 2 and torch.float32 on cpu"),
+    (lambda: 3.0, "got float"),
+    (lambda: [1, 2], "got list"),
+    (lambda: None, "got NoneType"),
+])  # fmt: skip
+def test_wrong_arguments(copies, make, says):
+    expected = r"copy: parameter 'from' \(buffer 1\): expected a tensor of rank 2 and torch.float32 on mpsx, "
+    with pytest.raises(RuntimeError, match=expected + says):
+        copies.copy(torch.zeros(4, 4, device="mpsx"), make(), threads=(4, 4))
+
+
+@on_metal
+def test_sizes_beyond_the_index_type():
+    lib = mpsx.compile_shader(HEADER + """
+    kernel void f(tensor<device char, dextents<short, 1>> x, uint i [[thread_position_in_grid]]) { x[i] = 1; }
+    """)
+    with pytest.raises(RuntimeError, match=r"expected sizes and strides below 32768, which .* with short"):
+        lib.f(torch.zeros(40000, dtype=torch.int8, device="mpsx"), threads=1)
+
+
+@on_metal
+@pytest.mark.parametrize(("parameter", "says"), [
+    ("tensor<device float, dextents<int, 1>, tensor_inline> x", "expected a tensor_handle, which the host binds, got"),
+    ("tensor<threadgroup float, dextents<int, 1>> x", "expected elements in device or constant memory, got thread"),
+    ("tensor<float, dextents<int, 1>> x", "expected elements in device or constant memory, got no address space"),
+    ("tensor<device float, dextents<int, 1>> x [[buffer(1)]], device int* y [[buffer(1)]]", "index 1"),
+])  # fmt: skip
+def test_wrong_parameters(parameter, says):
+    with pytest.raises(SyntaxError, match=says):
+        mpsx.compile_shader(HEADER + f"kernel void f({parameter}) {{}}")
+
+
+def test_streams_and_freed_tensors(copies):
+    """A tensor may be freed while a kernel uses it."""
+    to = torch.zeros(64, 64, device="mpsx")
+    stream = torch.Stream(device="mpsx")
+    for i in range(20):
+        with stream:
+            copies.copy(to, torch.full((64, 64), float(i), device="mpsx"), threads=(64, 64))
+            torch.full((64, 64), -1.0, device="mpsx")
+    stream.synchronize()
+    assert to.cpu().eq(19).all()
+
+
+@pytest.mark.skipif(mpsx.driver()["name"] != "simt", reason="only the simt driver checks accesses")
+def test_accesses_beyond_a_tensor_are_faults(copies):
+    """The checks find the memory of a tensor through the pointer in the argument."""
+    x = torch.zeros(4, 4, device="mpsx")
+    with pytest.raises(RuntimeError, match=r"out-of-bounds (read|write) of 4 bytes"):
+        copies.copy(x, torch.zeros(4, 4, device="mpsx"), threads=(4, 100))
