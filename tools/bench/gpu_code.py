@@ -22,7 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from msl.compiler import find_compiler  # noqa: E402
+from msl.compiler import TENSOR_FLAGS, find_compiler  # noqa: E402
+from msl.passes.tensors import uses_tensors  # noqa: E402
 from msl.ptx import nvidia_program, pack_files, unpack  # noqa: E402
 from msl.translate import translate  # noqa: E402
 
@@ -41,7 +42,9 @@ def kernels(source: Path, folder: Path) -> dict[str, str]:
     paths, _ = translate(str(source), str(folder / "kernels.cpp"), [str(ROOT / "metal")], [], compiler.preprocessor(),
                          None, "kernels", str(ROOT), "cuda")  # fmt: skip
     for path in paths:
-        subprocess.run([*compiler.command, *compiler.flags("cuda"), "-S", path, "-o", f"{path}.ptx"], check=True)
+        tensors = TENSOR_FLAGS if uses_tensors(Path(path).read_text()) else []
+        command = [*compiler.command, *compiler.flags("cuda"), *tensors, "-S", path, "-o", f"{path}.ptx"]
+        subprocess.run(command, check=True)
     pack_files(folder / "library", paths, [f"{path}.ptx" for path in paths], compiler.description)
     return dict(unpack(folder / "library"))
 

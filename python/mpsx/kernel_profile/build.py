@@ -139,7 +139,7 @@ class _Build:
         folder = Path(self.cache.temporary())
         try:
             (folder / "kernel.cpp").write_text(self.translate(src, kernel))
-            flags = self.flags()
+            flags = self.flags(src.text)
             self.call(*flags, "-include-pch", self.header(flags), "-S", "-emit-llvm", folder / "kernel.cpp", "-o",
                       folder / "kernel.ll")  # fmt: skip
             text, found = instrument((folder / "kernel.ll").read_text())
@@ -157,14 +157,16 @@ class _Build:
         self.cache.trim()
         return str(library)
 
-    def flags(self) -> list[str]:
-        """Return the flags of the first compilation: the simt driver's flags and FLAGS."""
-        from ..msl.compiler import supported_isas
+    def flags(self, source: str) -> list[str]:
+        """Returns the flags of the first compilation: those of the simt driver for this source, and FLAGS."""
+        from ..msl.compiler import TENSOR_FLAGS, supported_isas
+        from ..msl.passes.tensors import uses_tensors
 
         isa = "x86-64-v3" if "x86-64-v3" in supported_isas() else "baseline"
         flags = [flag for flag in self.compiler.clang_flags(isa, "auto", self.general)
                  if flag not in ("-g0", "-fopenmp-simd")]  # fmt: skip
-        return [*flags, *FLAGS, *(["-DMPSX_GENERAL=1"] if self.general else [])]
+        tensors = TENSOR_FLAGS if uses_tensors(source) else []
+        return [*flags, *tensors, *FLAGS, *(["-DMPSX_GENERAL=1"] if self.general else [])]
 
     def header(self, flags: list[str]) -> Path:
         """Return the path of the precompiled Metal standard library."""
