@@ -21,8 +21,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools"))
 
-from msl.compiler import find_compiler  # noqa: E402
+from msl.compiler import TENSOR_FLAGS, find_compiler  # noqa: E402
 from msl.library import translate_library  # noqa: E402
+from msl.passes.tensors import uses_tensors  # noqa: E402
 from msl.preprocess import preprocess  # noqa: E402
 from msl.source import Source  # noqa: E402
 
@@ -36,6 +37,11 @@ FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror".sp
 # GNU's Objective-C runtime requires the old class layout and its own string class.
 OBJC_FLAGS = """-x objective-c++ -fblocks -fobjc-runtime=gcc -fconstant-string-class=NSConstantString -fobjc-exceptions
     -Wno-objc-root-class -Wno-protocol -Wno-incompatible-pointer-types -Wno-incomplete-implementation""".split()
+
+# MTLTensorDataType of the element types.
+TENSOR_TYPES = {"float": 3, "half": 16, "bfloat": 121, "char": 45, "uchar": 49, "short": 37, "ushort": 41, "int": 29,
+                "uint": 33}  # fmt: skip
+
 
 class Unavailable(RuntimeError):
     """Raised when a build tool is not installed."""
@@ -155,8 +161,11 @@ def reflection(kernels: list[dict]) -> str:
     lines = []
     for kernel in kernels:
         for b in kernel["buffers"]:
-            kind = "threadgroup" if b["space"] == "threadgroup" else "buffer"
-            lines.append((kernel["name"], kind, str(b["index"]), b["name"], b["constant"]))
+            kind = "threadgroup" if b["space"] == "threadgroup" else "tensor" if "tensor" in b else "buffer"
+            line = kernel["name"], kind, str(b["index"]), b["name"], b["constant"]
+            if kind == "tensor":
+                line += str(TENSOR_TYPES[b["tensor"]["element"]]), str(len(b["tensor"]["extents"]))
+            lines.append(line)
         for c in kernel["constants"]:
             lines.append((kernel["name"], "constant", str(c["index"]), c["name"], str(int(c["required"]))))
     text = "".join("\\t".join(line) + "\\n" for line in lines)
@@ -180,7 +189,7 @@ def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
     try:
         code.write_text(translated.text)
         calls.write_text('#include "metal_stdlib/simt_calls.h"\n' + reflection(translated.kernels))
-        flags = compiler.flags("baseline", "simt", general=True)
+        flags = compiler.flags("baseline", "simt", general=True) + (TENSOR_FLAGS if uses_tensors(text) else [])
         for path, part in zip((code, calls), parts, strict=True):
             run(*compiler.command, *flags, "-c", str(path), "-o", str(part))
         run(toolchain()[0], "-shared", "-nostdlib", *map(str, parts), "-o", str(library))

@@ -13,6 +13,7 @@
 #include "driver/metal/labels.h"
 #include "driver/metal/memory.h"
 #include "driver/metal/pipelines.h"
+#include "driver/metal/tensor_queue.h"
 
 namespace mpsx::driver::metal {
 
@@ -52,6 +53,7 @@ class CommandStream {
     Owned<id<MTLCommandBuffer>> buffer;
     std::vector<Encoded> kernels;
     uint64_t bytes = 0;  // total size of bound buffers
+    std::shared_ptr<TensorDispatch> tensors;  // the dispatch that an empty buffer waits for, or null
   };
 
   id<MTLComputeCommandEncoder> encoder();
@@ -59,7 +61,10 @@ class CommandStream {
   static std::string describe_kernels(const std::vector<Encoded>&);
   void check(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&) const;
   bool should_commit();
+  uint64_t dispatch_tensors(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&);
   void commit_open();
+  void submit();
+  void record_failure(const Batch&, const std::string& reason, bool out_of_memory);
   void retire_completed();
   void throw_failure();
 
@@ -74,6 +79,7 @@ class CommandStream {
   Batch open_;
   Owned<id<MTLComputeCommandEncoder>> encoder_;
   Label debug_group_;            // the encoder's current debug group
+  std::unique_ptr<TensorQueue> tensor_queue_;  // null until first used
   std::deque<Batch> in_flight_;  // committed, may still be running
   uint64_t committed_ = 0;
   Owned<id<MTLCommandBuffer>> last_;  // the last committed command buffer

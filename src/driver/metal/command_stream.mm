@@ -43,6 +43,7 @@ void check_bindings(const MetalKernel& kernel, const Argument* arguments, size_t
       if (arguments[i].kind != Argument::Kind::threadgroup && index++ == b.index && !arguments[i].data)
         throw Error(kernel.name + ": " + missing(b, "buffer"));
   }
+  check_tensors(kernel, arguments, count);
   for (const Binding& b : kernel.threadgroups) {
     size_t index = 0, bytes = 0;
     for (size_t i = 0; i < count; ++i)
@@ -96,7 +97,7 @@ id<MTLComputeCommandEncoder> CommandStream::encoder() {
   encoder_ = Owned<id<MTLComputeCommandEncoder>>::retain(
       [buffer.get() computeCommandEncoderWithDispatchType:MTLDispatchTypeSerial]);
   if (!encoder_) throw Error("Metal could not create a command encoder");
-  open_ = {committed_ + 1, std::move(buffer), {}, 0};
+  open_ = {committed_ + 1, std::move(buffer), {}, 0, nullptr};
   open_.kernels.reserve(kBatch);
   NSString* label = to_ns("mpsx " + std::to_string(open_.number));
   open_.buffer.get().label = label;
@@ -135,10 +136,11 @@ uint64_t CommandStream::dispatch(const MetalKernel& kernel, const Argument* argu
   AutoreleasePool pool;
   check(kernel, arguments, count, dispatch);
   std::lock_guard<std::mutex> lock(mutex_);
+  if (!kernel.tensors.empty()) return dispatch_tensors(kernel, arguments, count, dispatch);
   id<MTLComputeCommandEncoder> to = encoder();
   const Label label = current_label();
   set_debug_group(label);
-  [to setComputePipelineState:kernel.pipeline.get()];
+  [to setComputePipelineState:kernel.pipeline_for(dispatch)];
   NSUInteger buffers = 0, locals = 0;
   for (size_t i = 0; i < count; ++i) {
     const Argument& a = arguments[i];
@@ -166,6 +168,23 @@ uint64_t CommandStream::dispatch(const MetalKernel& kernel, const Argument* argu
   return number;
 }
 
+// An empty command buffer, which waits for the dispatch, stands for it in this queue and orders what follows.
+uint64_t CommandStream::dispatch_tensors(const MetalKernel& kernel, const Argument* arguments, size_t count,
+                                         const Dispatch& dispatch) {
+  commit_open();
+  if (!tensor_queue_) tensor_queue_ = std::make_unique<TensorQueue>(device_);
+  auto buffer = Owned<id<MTLCommandBuffer>>::retain([queue_.get() commandBuffer]);
+  if (!buffer) throw Error("Metal could not create a command buffer");
+  const Label label = current_label();
+  auto work = tensor_queue_->dispatch(kernel, arguments, count, dispatch, label, null_buffer_.get(), progress_.get(),
+                                      committed_);
+  [buffer.get() encodeWaitForEvent:work->event.get() value:work->value];
+  buffer.get().label = to_ns("mpsx " + std::to_string(committed_ + 1));
+  open_ = {committed_ + 1, std::move(buffer), {{&kernel, label}}, 0, std::move(work)};
+  submit();
+  return committed_;
+}
+
 bool CommandStream::should_commit() {
   const size_t kernels = open_.kernels.size();
   if (kernels >= kBatch || open_.bytes >= kBatchBytes || synchronous_) return true;
@@ -179,6 +198,10 @@ void CommandStream::commit_open() {
   set_debug_group(nullptr);
   [encoder_.get() endEncoding];
   encoder_.reset();
+  submit();
+}
+
+void CommandStream::submit() {
   [open_.buffer.get() encodeSignalEvent:progress_.get() value:open_.number];
   [open_.buffer.get() commit];
   committed_ = open_.number;
@@ -192,15 +215,24 @@ void CommandStream::retire_completed() {
   while (!in_flight_.empty() && finished(in_flight_.front().buffer.get())) {
     const Batch& batch = in_flight_.front();
     id<MTLCommandBuffer> buffer = batch.buffer.get();
-    if (buffer.status == MTLCommandBufferStatusError && failures_++ == 0) {
-      failure_ = "the GPU failed in " + to_string(buffer.label) + ": " + describe(buffer.error) + "; " +
-                 (batch.kernels.size() == 1 ? "kernel " : "among the kernels ") + describe_kernels(batch.kernels);
-      if (!synchronous_ && batch.kernels.size() > 1) failure_ += " (MPSX_METAL_DEBUG=1 runs them one at a time)";
-      // Allocations reserve only address space. The GPU can still run out of memory when it makes buffers resident.
-      out_of_memory_ = buffer.error.code == MTLCommandBufferErrorOutOfMemory;
+    if (buffer.status == MTLCommandBufferStatusError) {
+      record_failure(batch, describe(buffer.error), buffer.error.code == MTLCommandBufferErrorOutOfMemory);
+    } else if (batch.tensors) {
+      TensorDispatch::Failure& failure = *batch.tensors->failure;
+      std::lock_guard<std::mutex> lock(failure.mutex);
+      if (!failure.message.empty()) record_failure(batch, failure.message, failure.out_of_memory);
     }
     in_flight_.pop_front();
   }
+}
+
+void CommandStream::record_failure(const Batch& batch, const std::string& reason, bool out_of_memory) {
+  if (failures_++) return;
+  failure_ = "the GPU failed in " + to_string(batch.buffer.get().label) + ": " + reason + "; " +
+             (batch.kernels.size() == 1 ? "kernel " : "among the kernels ") + describe_kernels(batch.kernels);
+  if (!synchronous_ && batch.kernels.size() > 1) failure_ += " (MPSX_METAL_DEBUG=1 runs them one at a time)";
+  // Allocation succeeds as long as there is address space. Memory can run out only when the GPU makes it resident.
+  out_of_memory_ = out_of_memory;
 }
 
 void CommandStream::throw_failure() {

@@ -36,6 +36,7 @@ class FunctionLibrary {
   Owned<id<MTLFunction>> function(const FunctionKey& key);
   std::vector<std::string> names() const;            // sorted
   const std::string& path() const { return path_; }  // the library file; empty for source text
+  bool uses_tensors() const { return uses_tensors_; }  // whether the user's source has tensor operations
 
  private:
   id<MTLLibrary> library_of(const std::string& function);
@@ -44,6 +45,7 @@ class FunctionLibrary {
 
   Owned<id<MTLDevice>> device_;
   std::string path_;
+  bool uses_tensors_ = false;
   std::mutex mutex_;
   Owned<id<MTLLibrary>> library_;
   std::vector<SourceUnit> units_;

@@ -27,6 +27,24 @@ Language user_language() {
   return language;
 }
 
+// Words of sources that use tensors of Metal 4 (msl/passes/tensors.py).
+bool mentions_tensors(std::string_view text) {
+  for (const char* word : {"tensor_ops", "tensor_handle", "tensor_inline", "cooperative_tensor", "dextents"})
+    if (text.find(word) != text.npos) return true;
+  return false;
+}
+
+// Why a source with tensors may not compile on this system; empty if it supports them.
+std::string tensors_missing(id<MTLDevice> device) {
+  const NSOperatingSystemVersion macos = NSProcessInfo.processInfo.operatingSystemVersion;
+  constexpr auto kMetal4 = MTLGPUFamily(5002);  // MTLGPUFamilyMetal4
+  if (macos.majorVersion >= 26 && [device supportsFamily:kMetal4]) return "";
+  return "\nThe source mentions tensors of Metal 4: expected macOS 26 or later and a GPU of the family Metal 4, got "
+         "macOS " +
+         std::to_string(macos.majorVersion) + "." + std::to_string(macos.minorVersion) + " and " +
+         to_string(device.name);
+}
+
 std::vector<std::string> sorted_names(id<MTLLibrary> library) {
   NSArray<NSString*>* functions = library.functionNames;
   std::vector<std::string> names;
@@ -124,6 +142,7 @@ FunctionLibrary::FunctionLibrary(Owned<id<MTLDevice>> device, const std::string&
 FunctionLibrary::FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& name, const std::string& text)
     : device_(std::move(device)) {
   AutoreleasePool pool;
+  uses_tensors_ = mentions_tensors(text);
   library_ = compile({name, text, {}}, user_language());
   names_ = sorted_names(library_.get());
 }
@@ -152,7 +171,8 @@ Owned<id<MTLLibrary>> FunctionLibrary::compile(const SourceUnit& unit, const Lan
   auto library =
       Owned<id<MTLLibrary>>::adopt([device_.get() newLibraryWithSource:text options:options.get() error:&error]);
   if (!library) {
-    const std::string message = "cannot compile " + unit.name + ": " + describe(error);
+    std::string message = "cannot compile " + unit.name + ": " + describe(error);
+    if (uses_tensors_) message += tensors_missing(device_.get());
     if (error.code == MTLLibraryErrorCompileFailure) throw SyntaxError(message);
     throw Error(message);
   }

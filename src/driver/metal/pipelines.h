@@ -1,6 +1,8 @@
 // Ready-to-run kernels: caches one pipeline state per key.
 #pragma once
 
+#include <array>
+#include <map>
 #include <memory>
 
 #include "driver/metal/archive.h"
@@ -11,18 +13,30 @@ namespace mpsx::driver::metal {
 
 struct MetalKernel final : ReflectedKernel {
   Owned<id<MTLComputePipelineState>> pipeline;
+  // Of a kernel whose source has operations of tensors; null for others.
+  Owned<id<MTLDevice>> device;
+  Owned<id<MTLFunction>> function;
+
+  // The pipeline to dispatch. That of a kernel with cooperative tensors should state the number of threads per
+  // threadgroup (requiredThreadsPerThreadgroup, since macOS 26), so it is compiled for each number in use.
+  id<MTLComputePipelineState> pipeline_for(const Dispatch&) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::map<std::array<uint32_t, 3>, Owned<id<MTLComputePipelineState>>> required_;
 };
 
 class Pipelines {
  public:
   // `reflect` requests argument reflection. The project's own launchers do not need it.
   Pipelines(const Owned<id<MTLDevice>>& device, FunctionLibrary& functions, bool reflect = false)
-      : archive_(device, functions.path()), functions_(functions), reflect_(reflect) {}
+      : device_(device), archive_(device, functions.path()), functions_(functions), reflect_(reflect) {}
 
   // Like Driver::kernel. Throws Error if the function exists but its pipeline cannot be created.
   const MetalKernel* get(std::string_view key);
 
  private:
+  const Owned<id<MTLDevice>> device_;
   PipelineArchive archive_;
   FunctionLibrary& functions_;
   const bool reflect_;

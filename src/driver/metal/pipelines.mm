@@ -5,6 +5,33 @@
 namespace mpsx::driver::metal {
 namespace {
 
+// Given by number, because SDKs before macOS 26 do not declare tensors.
+constexpr MTLBindingType kTensorBinding = MTLBindingType(37);
+
+// Element types of tensors (MTLTensorDataType).
+constexpr struct {
+  NSInteger type;
+  const char* name;
+} kElements[] = {{16, "half"}, {121, "bfloat"}, {3, "float"},   {45, "char"}, {49, "uchar"},
+                 {37, "short"}, {41, "ushort"}, {29, "int"}, {33, "uint"}};
+
+TensorBinding describe_tensor(const Binding& binding, id<MTLBinding> reflected) {
+  TensorBinding tensor{binding, "", {}};
+#if !defined(__MAC_OS_X_VERSION_MAX_ALLOWED) || __MAC_OS_X_VERSION_MAX_ALLOWED >= 260000
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wunguarded-availability-new"
+  id<MTLTensorBinding> from = (id<MTLTensorBinding>)reflected;
+  for (const auto& element : kElements)
+    if (NSInteger(from.tensorDataType) == element.type) tensor.element = element.name;
+  for (NSUInteger d = 0; d < from.dimensions.rank; ++d)
+    tensor.sizes.push_back([from.dimensions extentAtDimensionIndex:d]);
+#pragma clang diagnostic pop
+#else
+  (void)reflected;
+#endif
+  return tensor;
+}
+
 // Records the required bindings. Reflection omits buffers that a function constant disables.
 void set_bindings(MetalKernel& kernel, MTLComputePipelineReflection* reflection) {
   NSArray<id<MTLBinding>>* bindings = reflection.bindings;
@@ -12,15 +39,50 @@ void set_bindings(MetalKernel& kernel, MTLComputePipelineReflection* reflection)
     id<MTLBinding> binding = [bindings objectAtIndex:i];
     if (!binding.used) continue;
     const Binding found{uint32_t(binding.index), to_string(binding.name)};
+    if (binding.type == kTensorBinding) kernel.tensors.push_back(describe_tensor(found, binding));
     if (binding.type == MTLBindingTypeBuffer) kernel.buffers.push_back(found);
     if (binding.type == MTLBindingTypeThreadgroupMemory) kernel.threadgroups.push_back(found);
   }
-  for (auto* list : {&kernel.buffers, &kernel.threadgroups})
-    std::sort(list->begin(), list->end(), [](const Binding& a, const Binding& b) { return a.index < b.index; });
+  const auto by_index = [](const Binding& a, const Binding& b) { return a.index < b.index; };
+  for (auto* list : {&kernel.buffers, &kernel.threadgroups}) std::sort(list->begin(), list->end(), by_index);
+  std::sort(kernel.tensors.begin(), kernel.tensors.end(), by_index);
   kernel.reflected = true;
 }
 
+// Null if Metal cannot compile the pipeline with this requirement.
+Owned<id<MTLComputePipelineState>> make_required(id<MTLDevice> device, id<MTLFunction> function, const Size& group) {
+  auto descriptor = Owned<MTLComputePipelineDescriptor*>::adopt([[MTLComputePipelineDescriptor alloc] init]);
+#if !defined(__MAC_OS_X_VERSION_MAX_ALLOWED) || __MAC_OS_X_VERSION_MAX_ALLOWED >= 260000
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wunguarded-availability-new"
+  if ([descriptor.get() respondsToSelector:@selector(setRequiredThreadsPerThreadgroup:)]) {
+    NSError* error = nil;
+    descriptor.get().computeFunction = function;
+    descriptor.get().requiredThreadsPerThreadgroup = MTLSizeMake(group.x, group.y, group.z);
+    return Owned<id<MTLComputePipelineState>>::adopt(
+        [device newComputePipelineStateWithDescriptor:descriptor.get()
+                                              options:MTLPipelineOptionNone
+                                           reflection:nullptr
+                                                error:&error]);
+  }
+#pragma clang diagnostic pop
+#else
+  (void)device, (void)function, (void)group;
+#endif
+  return {};
+}
+
 }  // namespace
+
+id<MTLComputePipelineState> MetalKernel::pipeline_for(const Dispatch& dispatch) const {
+  const Size &grid = dispatch.grid, &group = dispatch.group;
+  const bool whole = !dispatch.by_threads || (grid.x % group.x == 0 && grid.y % group.y == 0 && grid.z % group.z == 0);
+  if (!function || !whole) return pipeline.get();
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto [found, is_new] = required_.try_emplace({group.x, group.y, group.z});
+  if (is_new) found->second = make_required(device.get(), function.get(), group);
+  return found->second ? found->second.get() : pipeline.get();
+}
 
 const MetalKernel* Pipelines::get(std::string_view key) {
   AutoreleasePool pool;
@@ -43,6 +105,10 @@ const MetalKernel* Pipelines::get(std::string_view key) {
   kernel->static_threadgroup_bytes = uint32_t(pipeline.staticThreadgroupMemoryLength);
   kernel->pipeline = std::move(made);
   if (reflection) set_bindings(*kernel, reflection);
+  if (functions_.uses_tensors()) {
+    kernel->device = device_;
+    kernel->function = function;
+  }
   return kernels_.emplace(name, std::move(kernel)).first->second.get();
 }
 

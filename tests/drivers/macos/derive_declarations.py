@@ -34,7 +34,9 @@ METAL = """MTLAllocation MTLArchitecture MTLBinaryArchive MTLBinaryArchiveDescri
     MTLFunctionConstantValues MTLFunctionDescriptor MTLFunctionLog
     MTLHeap MTLHeapDescriptor MTLLibrary MTLLinkedFunctions MTLLogState MTLLogStateDescriptor MTLResidencySet
     MTLResidencySetDescriptor MTLResource MTLSharedEvent MTLSharedEventHandle MTLSharedEventListener
-    MTLThreadgroupBinding""".split()
+    MTLTensor MTLTensorBinding MTLTensorDescriptor MTLTensorExtents MTLThreadgroupBinding
+    MTL4ArgumentTable MTL4ArgumentTableDescriptor MTL4CommandAllocator MTL4CommandBuffer MTL4CommandEncoder
+    MTL4CommandQueue MTL4CommitFeedback MTL4CommitOptions MTL4ComputeCommandEncoder""".split()
 FOUNDATION = """NSArray NSAutoreleasePool NSBundle NSData NSDictionary NSError NSNumber NSObject NSProcessInfo
     NSSet NSString NSURL NSValue""".split()
 ENUMS = """MTLArgumentBuffersTier MTLBarrierScope MTLBindingAccess MTLBindingType MTLBinaryArchiveError MTLBlitOption
@@ -45,12 +47,14 @@ ENUMS = """MTLArgumentBuffersTier MTLBarrierScope MTLBindingAccess MTLBindingTyp
     MTLFunctionType MTLGPUFamily MTLHazardTrackingMode MTLHeapType MTLLanguageVersion MTLLibraryError
     MTLLibraryOptimizationLevel MTLLibraryType MTLLogLevel MTLMathFloatingPointFunctions MTLMathMode
     MTLMutability MTLPipelineOption MTLPurgeableState MTLResourceOptions MTLResourceUsage MTLShaderValidation
-    MTLStorageMode NSStringEncoding NSProcessInfoThermalState""".split()
+    MTLStorageMode MTLTensorDataType MTLTensorUsage MTL4CommandQueueError NSStringEncoding
+    NSProcessInfoThermalState""".split()
 # Graphics declarations, which a compute driver does not need.
 GRAPHICS = re.compile(
     r"(?i)render|texture|sampler|depth|imageblock|acceleration|samplepositions|(?<!vola)tile|indirectcommand|"
-    r"rasteri|visiblefunction|intersection|iosurface|argumentencoder|stage(?!d)|sparse|mesh|tensor|"
-    r"raytracing|vertex|barycentric|pixelformat|primitivemotion|multisample"
+    r"rasteri|visiblefunction|intersection|iosurface|argumentencoder|stage(?!d)|sparse|mesh|"
+    r"raytracing|vertex|barycentric|pixelformat|primitivemotion|multisample|"
+    r"buffermappings"
 )
 # Methods from Apple's documentation that neither source contains.
 DOCUMENTED = {

@@ -24,7 +24,7 @@ SCALARS = {
     "OperatingSystemVersion": "{NSOperatingSystemVersion=qqq}",
 }  # fmt: skip
 FUNCTION = re.compile(
-    r"_(?:MTL|NS)_INLINE\s+(?P<result>[\w:&*<> ]+?)\s*\b(?:MTL|NS)::(?P<owner>\w+)::\w+\((?P<arguments>(?:[^{}])*?)\)"
+    r"_(?:MTL|NS)_INLINE\s+(?P<result>[\w:&*<> ]+?)\s*\b(?:MTL4?|NS)::(?P<owner>\w+)::\w+\((?P<arguments>(?:[^{}])*?)\)"
     r"\s*(?:const\s*)?\{(?P<body>.*?)\n\}",
     re.DOTALL,
 )
@@ -69,8 +69,7 @@ class MetalCpp:
 
     def __init__(self, root: Path) -> None:
         files = [*sorted((root / "Foundation").glob("*.hpp")), *sorted((root / "Metal").glob("*.hpp"))]
-        # Skip Metal 4: its classes have the same names in another namespace.
-        texts = {f: f.read_text() for f in files if not f.name.startswith("MTL4")}
+        texts = {f: f.read_text() for f in files}
         everything = "\n".join(texts.values())
         self.selectors = dict(SELECTOR.findall(everything))
         self.classes = set(re.findall(r"_(?:MTL|NS)_PRIVATE_DEF_CLS\((\w+)\)", everything))
@@ -79,20 +78,26 @@ class MetalCpp:
         self.parents: dict[str, str] = {}
         self._blocks = {m[1]: (m[2], m[3]) for m in BLOCK.finditer(everything)}
         for path, text in texts.items():
-            prefix = "NS" if path.parent.name == "Foundation" else "MTL"
+            prefix = self.prefix(path)
             for m in CLASS.finditer(text):
                 if m[2] and m[2].split("::")[-1] != "objc_object":
-                    self.parents[prefix + m[1]] = prefix + m[2].split("::")[-1]
-            self._read_enums(text)
+                    space, _, parent = m[2].rpartition("::")
+                    self.parents[prefix + m[1]] = (space or prefix) + parent
+            self._read_enums(text, prefix)
         self.functions = {}  # name -> encodings
         for result, name, arguments in C_FUNCTION.findall(everything):
             plain = [self.encode(a, "MTL") for a in split_parameters(arguments)]
             self.functions[name] = (self.encode(result, "MTL"), *plain)
         self.methods = {}  # (class, "+" or "-", selector) -> encodings: result, arguments
         for path, text in texts.items():
-            self._read_methods(text, "NS" if path.parent.name == "Foundation" else "MTL")
+            self._read_methods(text, self.prefix(path))
 
-    def _read_enums(self, text: str) -> None:
+    @staticmethod
+    def prefix(path: Path) -> str:
+        """The namespace of a header's declarations. Classes of Metal 4 have names that others have in MTL."""
+        return "NS" if path.parent.name == "Foundation" else "MTL4" if path.name.startswith("MTL4") else "MTL"
+
+    def _read_enums(self, text: str, prefix: str) -> None:
         for m in ENUM.finditer(text):
             # Each enumeration has its own scope, because names may repeat. Values may refer to earlier ones.
             values: dict[str, int] = {}
@@ -105,7 +110,6 @@ class MetalCpp:
                     max(values.values(), default=-1) + 1
                 )
                 values[name.strip()] = int(eval(code, {"__builtins__": {}}, {**known, **values}))
-            prefix = m["prefix"]
             self.enums[prefix + m["name"]] = Enumeration(
                 SCALARS[m["type"].split("::")[-1]], {prefix + name: value for name, value in values.items()}
             )
@@ -137,7 +141,7 @@ class MetalCpp:
         if block:
             arguments = [self.encode(self._block_argument(a), prefix) for a in split_parameters(block[2])]
             return f"@?<{self.encode(block[1], prefix)}{''.join(arguments)}>"
-        name = re.sub(r"\b(const|class|struct)\b|\b(std|MTL|NS)::", " ", text.replace("&", " "))
+        name = re.sub(r"\b(const|class|struct)\b|\b(std|MTL4?|NS)::", " ", text.replace("&", " "))
         name, stars = " ".join(name.replace("*", " ").split()), text.count("*")
         if name in self._blocks and not stars:
             result, arguments = self._blocks[name]

@@ -12,7 +12,7 @@ import harness
 import pytest
 from harness import emulated_metal, run_cases
 
-STREAM = "command_stream.mm"
+STREAM, TENSORS = "command_stream.mm", "tensor_queue.mm"
 CHECKS = "../dispatch_check.h"
 OWNED = "the CPU touched memory that the GPU still owns"
 
@@ -64,6 +64,15 @@ MUTATIONS = [
              "live objects of EmulatedPipeline", "archive.mm"),
 ]  # fmt: skip
 SWEEP = [
+    Mutation("tensor in no residency set", "    [residency_ addAllocation:tensor];\n", "", "binds_tensors",
+             "a tensor is in no residency set", TENSORS),
+    Mutation("tensors before earlier work", "  if (after) [queue waitForEvent:event value:after];\n", "",
+             "orders_tensors_with_other_work", r"expected x\[31\]|" + OWNED, TENSORS),
+    Mutation("offset of a tensor forgotten", "offset:t.offset error", "offset:0 error", "binds_tensors",
+             r"expected y\[0\]", TENSORS),
+    Mutation("work before the tensors that it follows",
+             "  [buffer.get() encodeWaitForEvent:work->event.get() value:work->value];\n", "",
+             "orders_tensors_with_other_work", r"expected x\[31\]|" + OWNED + "|a freed object"),
     Mutation("no commit before the wait",
              "    commit_open();\n    for (const Batch& batch : in_flight_) waited",
              "    for (const Batch& batch : in_flight_) waited", "honors_offsets", OWNED),

@@ -244,6 +244,34 @@ def test_compile_shader(run: Callable[..., str]) -> None:
     ''')
 
 
+def test_tensors_of_metal_4(run: Callable[..., str]) -> None:
+    run('''
+        library = mpsx.compile_shader("""
+            #include <metal_stdlib>
+            #include <metal_tensor>
+            using namespace metal;
+            kernel void scale(tensor<device float, dextents<int, 2>> to, tensor<device float, dextents<int, 2>> from,
+                              constant float& by, uint2 i [[thread_position_in_grid]]) {
+              to[i.x, i.y] = by * from[i.x, i.y];
+            }
+        """)
+        x, y = torch.arange(12.0, device="mpsx").view(3, 4), torch.ones(3, 4, device="mpsx")
+        library.scale(y, x + 1, 2.0, threads=(4, 3))
+        library.scale(x[:2, 1:], (y + y)[1:, :3], 3.0, threads=(3, 2))
+        assert y.tolist() == [[2, 4, 6, 8], [10, 12, 14, 16], [18, 20, 22, 24]]
+        assert x[:2].tolist() == [[0, 60, 72, 84], [4, 108, 120, 132]]
+        for wrong, says in [(x.t(), "pass tensor.contiguous()"), (x[0], "rank 2 and float"),
+                            (x.half(), "got rank 2 and half"), (x.cpu(), "expected a tensor of rank 1 to 8"),
+                            (1.0, "got float")]:
+            try:
+                library.scale(y, wrong, 1.0, threads=(3, 3))
+            except RuntimeError as e:
+                assert says in str(e) and "scale: " in str(e), e
+            else:
+                raise AssertionError(says)
+    ''')
+
+
 def test_sources_are_compiled_on_first_use(toolchain: None, tmp_path: Path) -> None:
     """Without a metallib, the driver compiles the flattened source of a kernel when it is first used."""
     sources = emulated_metal.flattened([ROOT / "metal" / "sort" / "search.metal"], tmp_path / "mpsx.metal")

@@ -1,6 +1,8 @@
 // MTLBinaryArchive: stores the names of functions whose pipelines were compiled.
 #include <fstream>
 
+#include <objc/runtime.h>
+
 #include "objects.h"
 
 namespace {
@@ -10,6 +12,7 @@ constexpr const char* kMagic = "emulated archive";
 struct PipelineState {
   id function = nil;
   NSArray* archives = nil;
+  MTLSize required{};
 };
 PipelineState& state_of(void* state) { return *static_cast<PipelineState*>(state); }
 
@@ -34,6 +37,17 @@ PipelineState& state_of(void* state) { return *static_cast<PipelineState*>(state
 - (instancetype)init {
   state = new PipelineState;
   return self;
+}
+- (BOOL)respondsToSelector:(SEL)selector {
+  const std::string name = sel_getName(selector);
+  if (emulation::fails("no_metal_4") && name == "setRequiredThreadsPerThreadgroup:") return NO;
+  return [super respondsToSelector:selector];
+}
+- (MTLSize)requiredThreadsPerThreadgroup {
+  return state_of(state).required;
+}
+- (void)setRequiredThreadsPerThreadgroup:(MTLSize)size {
+  state_of(state).required = size;
 }
 - (id<MTLFunction>)computeFunction {
   return state_of(state).function;

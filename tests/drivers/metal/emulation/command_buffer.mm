@@ -144,6 +144,14 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   commands->signals = [(id)event retain];
   commands->signal_value = value;
 }
+- (void)encodeWaitForEvent:(id<MTLEvent>)event value:(uint64_t)value {
+  EMULATION_REQUIRE(event, "encodeWaitForEvent: of nil");
+  EMULATION_REQUIRE(self.status < MTLCommandBufferStatusCommitted, "encodeWaitForEvent: after commit");
+  EMULATION_REQUIRE(!commands->encoding && commands->launches.empty() && !commands->awaits,
+                    "only one wait, at the start of a command buffer, is emulated");
+  commands->awaits = [(id)event retain];
+  commands->awaited_value = value;
+}
 - (void)commit {
   EMULATION_REQUIRE(!commands->encoding, "commit while an encoder is open");
   {
@@ -167,6 +175,7 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
 }
 - (void)runCommands {
   emulation::lag();
+  if (commands->awaits) emulation::wait_for_event(commands->awaits, commands->awaited_value);
   {
     std::lock_guard<std::mutex> lock(commands->mutex);
     commands->status = MTLCommandBufferStatusScheduled;
@@ -216,6 +225,7 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   }
   [commands->error release];
   [commands->signals release];
+  [commands->awaits release];
   delete commands;
   delete line;
   [queue release];

@@ -72,6 +72,7 @@ void encode(EmulatedEncoder* encoder, MTLSize grid, MTLSize group, bool by_threa
   EMULATION_REQUIRE(size > 0 && size <= encoder->pipeline.maxTotalThreadsPerThreadgroup,
                     "kernel %s: %lu threads per threadgroup, the limit is %lu", name, size,
                     encoder->pipeline.maxTotalThreadsPerThreadgroup);
+  emulation::check_required_threads(encoder->pipeline, group, grid, by_threads);
   for (NSUInteger n : {grid.width, grid.height, grid.depth})
     EMULATION_REQUIRE(n > 0 && n <= 0xffffffffu, "kernel %s: a grid with %lu along an axis", name, n);
   take_arguments(encoder, launch);

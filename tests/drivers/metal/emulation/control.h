@@ -17,7 +17,10 @@ void mpsx_emulation_print_live(void);
 //   no_device, old_gpu, old_macos, macos_15, macos_26   change the results of MTLCopyAllDevices and NSProcessInfo
 //   macos_14                                MTLCompileOptions has the options of macOS 14
 //   exception                               newBufferWithLength: and commandBuffer raise an Objective-C exception
-//   archive, archive_file, archive_exception   adding to an archive fails; writing it fails; writing it raises
+//   archive                                 adding to it fails; archive_file: writing fails;
+//                                           archive_exception: writing raises an exception
+//   tensor, tensor_commands                 a tensor is not created; a command buffer of Metal 4 fails
+//   no_metal_4                              the device has no queues of Metal 4
 //   no_capture, capture                     capture is not supported; a capture does not start
 // MPSX_EMULATION_FAIL="what[:after[:times]]" has the same effect.
 void mpsx_emulation_fail(const char* what, int after, int times);

@@ -36,7 +36,16 @@ id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
 - (MTLStorageMode)storageMode {
   return MTLStorageModeShared;
 }
+- (uint64_t)gpuAddress {
+  return reinterpret_cast<uint64_t>(shared ? shared->gpu() : memory);
+}
+- (id<MTLTensor>)newTensorWithDescriptor:(MTLTensorDescriptor*)descriptor
+                                  offset:(NSUInteger)offset
+                                   error:(NSError**)error {
+  return emulation::make_tensor(self, descriptor, offset, error);
+}
 - (void)dealloc {
+  emulation::remove_buffer(self);
   if (shared)
     allocated -= size;
   else
@@ -131,10 +140,33 @@ std::string& compiled() {
   return kWorkingSet;
 }
 - (BOOL)supportsFamily:(MTLGPUFamily)family {
-  return !emulation::fails("old_gpu") && family >= 1001 && family <= MTLGPUFamilyApple9;
+  return !emulation::fails("old_gpu") && ((family >= 1001 && family <= MTLGPUFamilyApple9) ||
+                                         (family == 5002 && !emulation::fails("no_metal_4")));
+}
+- (BOOL)respondsToSelector:(SEL)selector {
+  const std::string name = sel_getName(selector);
+  if (emulation::fails("no_metal_4") && name == "newMTL4CommandQueue") return NO;
+  return [super respondsToSelector:selector];
 }
 - (id<MTLCommandQueue>)newCommandQueue {
   return [EmulatedQueue new];
+}
+- (id<MTL4CommandQueue>)newMTL4CommandQueue {
+  return emulation::new_queue_4();
+}
+- (id<MTL4CommandAllocator>)newCommandAllocator {
+  return emulation::new_allocator();
+}
+- (id<MTL4CommandBuffer>)newCommandBuffer {
+  return emulation::new_command_buffer_4();
+}
+- (id<MTL4ArgumentTable>)newArgumentTableWithDescriptor:(MTL4ArgumentTableDescriptor*)descriptor
+                                                  error:(NSError**)error {
+  return emulation::new_argument_table(descriptor);
+}
+- (id<MTLResidencySet>)newResidencySetWithDescriptor:(MTLResidencySetDescriptor*)descriptor error:(NSError**)error {
+  EMULATION_REQUIRE(descriptor, "newResidencySetWithDescriptor: of nil");
+  return emulation::new_residency_set();
 }
 - (id<MTLSharedEvent>)newSharedEvent {
   if (emulation::fails("event")) return nil;
@@ -155,6 +187,7 @@ std::string& compiled() {
   EmulatedBuffer* made = [EmulatedBuffer alloc];
   made->shared = memory;
   made->size = length;
+  emulation::add_buffer(made);
   allocated += length;
   return made;
 }
@@ -170,6 +203,7 @@ std::string& compiled() {
   if (emulation::fails("allocation")) return nil;
   EmulatedBuffer* made = [EmulatedBuffer alloc];
   made->memory = pointer;
+  emulation::add_buffer(made);
   emulation::allow(pointer, length);
   made->size = length;
   return made;
@@ -212,6 +246,15 @@ std::string& compiled() {
                                                              options:(MTLPipelineOption)options
                                                           reflection:(MTLComputePipelineReflection**)reflection
                                                                error:(NSError**)error {
+  if (descriptor.requiredThreadsPerThreadgroup.width) {
+    EMULATION_REQUIRE(!reflection && options == MTLPipelineOptionNone, "a pipeline for one size of threadgroups");
+    id<MTLComputePipelineState> made = [self newComputePipelineStateWithFunction:descriptor.computeFunction
+                                                                           error:error];
+    if (!made) return nil;
+    ((EmulatedPipeline*)made)->required = descriptor.requiredThreadsPerThreadgroup;
+    ((EmulatedPipeline*)made)->reflected = true;
+    return made;
+  }
   EMULATION_REQUIRE(descriptor.computeFunction && descriptor.binaryArchives.count == 1 && !reflection &&
                         options == MTLPipelineOptionFailOnBinaryArchiveMiss,
                     "newComputePipelineStateWithDescriptor: unexpected use");

@@ -65,7 +65,7 @@ bool is_there(const EmulatedFunction* function, const std::string& condition) {
 
 }  // namespace
 
-@interface EmulatedBinding : NSObject <MTLBinding> {
+@interface EmulatedBinding : NSObject <MTLTensorBinding> {
  @public
   const emulation::KernelBinding* binding;  // null for a binding that the function declares but does not use
   id owner;
@@ -77,7 +77,14 @@ bool is_there(const EmulatedFunction* function, const std::string& condition) {
   return emulation::string(binding ? binding->name : "unused");
 }
 - (MTLBindingType)type {
+  if (binding && binding->tensor) return MTLBindingTypeTensor;
   return binding && binding->threadgroup ? MTLBindingTypeThreadgroupMemory : MTLBindingTypeBuffer;
+}
+- (MTLTensorDataType)tensorDataType {
+  return MTLTensorDataType(binding->element);
+}
+- (MTLTensorExtents*)dimensions {
+  return [[[MTLTensorExtents alloc] initWithRank:binding->sizes.size() values:binding->sizes.data()] autorelease];
 }
 - (NSUInteger)index {
   return binding ? binding->index : MPSX_MAX_BUFFERS - 1;
@@ -223,6 +230,17 @@ bool is_there(const EmulatedFunction* function, const std::string& condition) {
   [super dealloc];
 }
 @end
+
+void emulation::check_required_threads(EmulatedPipeline* pipeline, MTLSize group, MTLSize grid, bool by_threads) {
+  const MTLSize& required = pipeline->required;
+  if (!required.width) return;
+  const char* name = pipeline->function->record->name;
+  EMULATION_REQUIRE(group.width == required.width && group.height == required.height && group.depth == required.depth,
+                    "kernel %s: another number of threads per threadgroup than the pipeline requires", name);
+  EMULATION_REQUIRE(!by_threads || (grid.width % group.width == 0 && grid.height % group.height == 0 &&
+                                    grid.depth % group.depth == 0),
+                    "kernel %s: a threadgroup with fewer threads than the pipeline requires", name);
+}
 
 id<MTLComputePipelineState> emulation::pipeline_of(id<MTLFunction> function) {
   auto* from = (EmulatedFunction*)function;

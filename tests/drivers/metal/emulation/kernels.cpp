@@ -38,13 +38,19 @@ std::shared_ptr<KernelImage> KernelImage::open(const std::string& path, std::str
 void KernelImage::read_facts(const char* text) {
   std::istringstream in(text);
   for (const auto& [name, record] : records_) facts_[name];
-  for (std::string line, name, kind, number, what, more; std::getline(in, line);) {
+  for (std::string line, name, kind, number, what, more, element, rank; std::getline(in, line);) {
     std::istringstream words(line);
-    for (std::string* word : {&name, &kind, &number, &what, &more}) std::getline(words, *word, '\t');
+    for (std::string* word : {&name, &kind, &number, &what, &more, &element, &rank}) std::getline(words, *word, '\t');
     KernelFacts& facts = facts_[name];
     const auto index = unsigned(std::stoul(number));
     if (kind != "constant") {
       facts.bindings.push_back({index, kind == "threadgroup", what, more});
+      if (kind == "tensor") {
+        KernelBinding& b = facts.bindings.back();
+        b.tensor = true;
+        b.element = std::stol(element);
+        b.sizes.assign(std::stoul(rank), -1);
+      }
       continue;
     }
     facts.constants.insert(index);

@@ -18,6 +18,9 @@ struct KernelBinding {
   unsigned index;
   bool threadgroup;
   std::string name, condition;  // the function constant that enables the binding, or empty
+  bool tensor = false;
+  long element = 0;         // of a tensor: MTLTensorDataType
+  std::vector<long> sizes{};  // of a tensor: -1 for each dimension
 };
 // Properties of a kernel's source that its record lacks, written by reflection() in tools/build/emulated_metal.py.
 struct KernelFacts {

@@ -34,6 +34,8 @@ struct Commands {
   std::set<SharedMemory*> owned;
   id signals = nil;  // the event to signal at the end, and its value
   uint64_t signal_value = 0;
+  id awaits = nil;  // the event that it waits for at its start, and the value
+  uint64_t awaited_value = 0;
 };
 
 // Command buffers in flight, shared by the queue and its command buffers.
@@ -48,6 +50,17 @@ struct Line {
 // Opens an archive from a file, or creates one if `path` is empty. Returns nil and sets the error if the file is
 // invalid.
 id<MTLBinaryArchive> open_archive(const std::string& path, NSError** error);
+
+// tensors.mm
+void add_buffer(id buffer);  // makes it known to argument tables, by its GPU address
+void remove_buffer(id buffer);
+void wait_for_event(id event, uint64_t value);
+id<MTLTensor> make_tensor(id buffer, MTLTensorDescriptor* descriptor, NSUInteger offset, NSError** error);
+id<MTL4CommandQueue> new_queue_4(void);
+id<MTL4CommandAllocator> new_allocator(void);
+id<MTL4CommandBuffer> new_command_buffer_4(void);
+id<MTL4ArgumentTable> new_argument_table(MTL4ArgumentTableDescriptor* descriptor);
+id<MTLResidencySet> new_residency_set(void);
 
 id<MTLComputePipelineState> pipeline_of(id<MTLFunction> function);
 MTLComputePipelineReflection* reflection_of(id<MTLFunction> function);  // autoreleased
@@ -105,8 +118,14 @@ std::vector<const KernelBinding*> bindings_of(const EmulatedFunction* function);
  @public
   EmulatedFunction* function;
   bool reflected;  // whether reflection was requested
+  MTLSize required;  // threads per threadgroup of every dispatch; 0 for any
 }
 @end
+
+namespace emulation {
+// Checks a dispatch against requiredThreadsPerThreadgroup.
+void check_required_threads(EmulatedPipeline* pipeline, MTLSize group, MTLSize grid, bool by_threads);
+}
 
 @interface EmulatedArchive : NSObject <MTLBinaryArchive> {
  @public

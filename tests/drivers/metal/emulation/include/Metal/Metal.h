@@ -76,6 +76,25 @@ typedef NS_OPTIONS(NSUInteger, MTLPipelineOption) {
 typedef NS_ENUM(NSInteger, MTLBindingType) {
   MTLBindingTypeBuffer = 0,
   MTLBindingTypeThreadgroupMemory = 1,
+  MTLBindingTypeTensor = 37,
+};
+typedef NS_ENUM(NSInteger, MTLTensorDataType) {
+  MTLTensorDataTypeFloat32 = 3,
+  MTLTensorDataTypeFloat16 = 16,
+  MTLTensorDataTypeInt32 = 29,
+  MTLTensorDataTypeUInt32 = 33,
+  MTLTensorDataTypeInt16 = 37,
+  MTLTensorDataTypeUInt16 = 41,
+  MTLTensorDataTypeInt8 = 45,
+  MTLTensorDataTypeUInt8 = 49,
+  MTLTensorDataTypeBFloat16 = 121,
+};
+typedef NS_OPTIONS(NSUInteger, MTLTensorUsage) {
+  MTLTensorUsageCompute = 1,
+};
+typedef NS_ENUM(NSInteger, MTL4CommandQueueError) {
+  MTL4CommandQueueErrorTimeout = 1,
+  MTL4CommandQueueErrorOutOfMemory = 3,
 };
 typedef NS_ENUM(NSUInteger, MTLLibraryError) {
   MTLLibraryErrorCompileFailure = 3,
@@ -92,15 +111,53 @@ typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
   MTLCaptureDestinationGPUTraceDocument = 2,
 };
 
-@protocol MTLDevice, MTLCommandQueue, MTLCommandBuffer, MTLComputeCommandEncoder;
+@protocol MTLDevice, MTLCommandQueue, MTLCommandBuffer, MTLComputeCommandEncoder, MTLTensor;
+@class MTLTensorDescriptor;
 
-@protocol MTLResource <NSObject>
+typedef struct {
+  uint64_t _impl;
+} MTLResourceID;
+
+@protocol MTLAllocation <NSObject>
+@end
+
+@protocol MTLResource <MTLAllocation>
 @property(readonly) MTLStorageMode storageMode;
 @end
 
 @protocol MTLBuffer <MTLResource>
 @property(readonly) NSUInteger length;
+@property(readonly) uint64_t gpuAddress;
 - (void*)contents;
+- (nullable id<MTLTensor>)newTensorWithDescriptor:(MTLTensorDescriptor*)descriptor
+                                           offset:(NSUInteger)offset
+                                            error:(NSError* _Nullable* _Nullable)error;
+@end
+
+@interface MTLTensorExtents : NSObject MPSX_EMULATED_STATE
+- (nullable instancetype)initWithRank:(NSUInteger)rank values:(const NSInteger* _Nullable)values;
+@property(readonly) NSUInteger rank;
+- (NSInteger)extentAtDimensionIndex:(NSUInteger)dimensionIndex;
+@end
+
+@interface MTLTensorDescriptor : NSObject MPSX_EMULATED_STATE
+@property(nonatomic, readwrite, copy) MTLTensorExtents* dimensions;
+@property(nonatomic, readwrite, copy, nullable) MTLTensorExtents* strides;
+@property(nonatomic, readwrite) MTLTensorDataType dataType;
+@property(nonatomic, readwrite) MTLTensorUsage usage;
+@property(nonatomic, readwrite) MTLStorageMode storageMode;
+@end
+
+@protocol MTLTensor <MTLResource>
+@property(readonly) MTLResourceID gpuResourceID;
+@end
+
+@interface MTLResidencySetDescriptor : NSObject MPSX_EMULATED_STATE
+@end
+
+@protocol MTLResidencySet <NSObject>
+- (void)addAllocation:(id<MTLAllocation>)allocation;
+- (void)commit;
 @end
 
 @interface MTLCompileOptions : NSObject MPSX_EMULATED_STATE
@@ -147,6 +204,11 @@ typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
 @property(readonly, getter=isUsed) BOOL used;
 @end
 
+@protocol MTLTensorBinding <MTLBinding>
+@property(readonly) MTLTensorDataType tensorDataType;
+@property(readonly, nullable) MTLTensorExtents* dimensions;
+@end
+
 @interface MTLComputePipelineReflection : NSObject MPSX_EMULATED_STATE
 @property(readonly) NSArray<id<MTLBinding>>* bindings;
 @end
@@ -166,6 +228,7 @@ typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
 @interface MTLComputePipelineDescriptor : NSObject MPSX_EMULATED_STATE
 @property(nullable, readwrite, nonatomic, strong) id<MTLFunction> computeFunction;
 @property(readwrite, nullable, nonatomic, copy) NSArray<id<MTLBinaryArchive>>* binaryArchives;
+@property(readwrite, nonatomic) MTLSize requiredThreadsPerThreadgroup;
 @end
 
 @protocol MTLComputeCommandEncoder <NSObject>
@@ -196,6 +259,7 @@ typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
 @property(readonly) CFTimeInterval GPUEndTime;
 - (nullable id<MTLComputeCommandEncoder>)computeCommandEncoderWithDispatchType:(MTLDispatchType)dispatchType;
 - (void)encodeSignalEvent:(id<MTLEvent>)event value:(uint64_t)value;
+- (void)encodeWaitForEvent:(id<MTLEvent>)event value:(uint64_t)value;
 - (void)commit;
 - (void)waitUntilCompleted;
 @end
@@ -203,6 +267,55 @@ typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
 @protocol MTLCommandQueue <NSObject>
 @property(nullable, copy, atomic) NSString* label;
 - (nullable id<MTLCommandBuffer>)commandBuffer;
+@end
+
+@interface MTL4ArgumentTableDescriptor : NSObject MPSX_EMULATED_STATE
+@property(nonatomic, readwrite) NSUInteger maxBufferBindCount;
+@end
+
+@protocol MTL4ArgumentTable <NSObject>
+- (void)setAddress:(uint64_t)gpuAddress atIndex:(NSUInteger)bindingIndex;
+- (void)setResource:(MTLResourceID)resourceID atBufferIndex:(NSUInteger)bindingIndex;
+@end
+
+@protocol MTL4CommandAllocator <NSObject>
+@end
+
+@protocol MTL4CommandEncoder <NSObject>
+- (void)pushDebugGroup:(NSString*)string;
+- (void)popDebugGroup;
+- (void)endEncoding;
+@end
+
+@protocol MTL4ComputeCommandEncoder <MTL4CommandEncoder>
+- (void)setComputePipelineState:(id<MTLComputePipelineState>)state;
+- (void)setArgumentTable:(nullable id<MTL4ArgumentTable>)argumentTable;
+- (void)setThreadgroupMemoryLength:(NSUInteger)length atIndex:(NSUInteger)index;
+- (void)dispatchThreadgroups:(MTLSize)threadgroupsPerGrid threadsPerThreadgroup:(MTLSize)threadsPerThreadgroup;
+- (void)dispatchThreads:(MTLSize)threadsPerGrid threadsPerThreadgroup:(MTLSize)threadsPerThreadgroup;
+@end
+
+@protocol MTL4CommandBuffer <NSObject>
+- (void)beginCommandBufferWithAllocator:(id<MTL4CommandAllocator>)allocator;
+- (void)useResidencySet:(id<MTLResidencySet>)residencySet;
+- (nullable id<MTL4ComputeCommandEncoder>)computeCommandEncoder;
+- (void)endCommandBuffer;
+@end
+
+@protocol MTL4CommitFeedback <NSObject>
+@property(nullable, readonly) NSError* error;
+@end
+typedef void (^MTL4CommitFeedbackHandler)(id<MTL4CommitFeedback> commitFeedback);
+
+@interface MTL4CommitOptions : NSObject MPSX_EMULATED_STATE
+- (void)addFeedbackHandler:(MTL4CommitFeedbackHandler)block;
+@end
+
+@protocol MTL4CommandQueue <NSObject>
+- (void)waitForEvent:(id<MTLEvent>)event value:(uint64_t)value;
+- (void)commit:(const id<MTL4CommandBuffer> _Nonnull[_Nonnull])commandBuffers
+         count:(NSUInteger)count
+       options:(MTL4CommitOptions*)options;
 @end
 
 @protocol MTLDevice <NSObject>
@@ -215,6 +328,13 @@ typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
 - (BOOL)supportsFamily:(MTLGPUFamily)gpuFamily;
 - (nullable id<MTLCommandQueue>)newCommandQueue;
 - (nullable id<MTLSharedEvent>)newSharedEvent;
+- (nullable id<MTL4CommandQueue>)newMTL4CommandQueue;
+- (nullable id<MTL4CommandAllocator>)newCommandAllocator;
+- (nullable id<MTL4CommandBuffer>)newCommandBuffer;
+- (nullable id<MTL4ArgumentTable>)newArgumentTableWithDescriptor:(MTL4ArgumentTableDescriptor*)descriptor
+                                                           error:(NSError* _Nullable* _Nullable)error;
+- (nullable id<MTLResidencySet>)newResidencySetWithDescriptor:(MTLResidencySetDescriptor*)desc
+                                                        error:(NSError* _Nullable* _Nullable)error;
 - (nullable id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options;
 - (nullable id<MTLBuffer>)newBufferWithBytesNoCopy:(void*)pointer
                                             length:(NSUInteger)length
