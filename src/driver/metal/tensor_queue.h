@@ -1,8 +1,8 @@
 // Dispatches of kernels that have MTLTensors as arguments.
 //
-// Metal binds a tensor through an MTL4ArgumentTable only, so these kernels run in a command queue of Metal 4, which
-// macOS 26 introduces. It retains nothing and tracks no hazards: each dispatch waits for all earlier work of the driver's
-// stream, and later work of the stream waits for the dispatch (command_stream.h).
+// Metal binds a tensor through an MTL4ArgumentTable only, so these kernels run in a command queue of Metal 4 (needs
+// macOS 26). It retains nothing and tracks no hazards: each dispatch waits for earlier work of the stream, and later
+// work of the stream waits for the dispatch (command_stream.h).
 #pragma once
 
 #include <memory>
