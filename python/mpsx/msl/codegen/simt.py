@@ -10,7 +10,8 @@ from .wide import WideEmitter, position_attribute
 
 # Prefixes of functions in which threads wait for each other.
 SYNCHRONIZING = ("simd_", "quad_", "simdgroup_", "threadgroup_barrier", "__metal_simd_", "__metal_quad_",
-                 "__metal_get_thread")
+                 "__metal_get_thread", "matmul2d", "convolution2d", "reduce_rows", "reduce_columns",
+                 "cooperative_tensor", "get_destination_cooperative_tensor")
 DISPATCHED = "mpsx_this_launch->group[0] * mpsx_this_launch->group[1] * mpsx_this_launch->group[2]"
 THREAD_VALUES = {
     "thread_position_in_grid": tuple(f"mpsx_this_group->origin[{d}] + mpsx_this_thread->local[{d}]" for d in range(3)),
