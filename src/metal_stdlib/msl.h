@@ -50,6 +50,7 @@ MPSX_CONVERGENT_BEGIN
 #include "tensor/layout.h"
 #include "tensor/cooperative_tensor.h"
 #include "tensor/matmul2d.h"
+#include "tensor/convolution2d.h"
 #endif
 #include "launch.h"
 #ifdef MPSX_CUDA

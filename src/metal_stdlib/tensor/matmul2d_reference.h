@@ -68,6 +68,15 @@ MPSX_FN S dot_product(const A& left, const B& right, int row, int column, int de
   return start;
 }
 
+// Adds A B to the elements that a thread has in layout L.
+template <matmul2d_descriptor D, class L, class A, class B, class S>
+MPSX_FN void accumulate_blocks(const A& left, const B& right, int thread, int depth, S (&sums)[L::kCapacity]) {
+  for (int i = 0; i < L::kCapacity; ++i) {
+    const int row = element_row<L>(thread, i), column = element_column<L>(thread, i);
+    if (row < D.m && column < D.n) sums[i] = dot_product<D, S>(left, right, row, column, depth, sums[i]);
+  }
+}
+
 // Not inlined, because kernels unroll loops around run().
 template <matmul2d_descriptor D, class Scope, class A, class B, class C>
 __attribute__((noinline)) static void multiply(const A& left, const B& right, C& destination, const char* file,
