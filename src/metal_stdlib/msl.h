@@ -39,7 +39,7 @@ MPSX_CONVERGENT_BEGIN
 #else
 #include "simd.h"
 #endif
-#if __cplusplus >= 202302L  // descriptors are template arguments: shaders that use tensors are compiled as C++23
+#if __cplusplus > 202002L  // descriptors are template arguments: shaders that use tensors are compiled as C++23
 #include "tensor/extents.h"
 #include "tensor/tensor.h"
 #ifdef MPSX_CUDA

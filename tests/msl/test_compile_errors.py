@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 from msl.check.address_spaces import clang_of  # noqa: E402
 from msl.check.messages import CLANG_FLAGS, FLAGS, explain  # noqa: E402
 from msl.compiler import find_compiler  # noqa: E402
+from msl.passes.tensors import uses_tensors  # noqa: E402
 from msl.translate import translate  # noqa: E402
 
 FILES = sorted(p.stem for p in (HERE / "compile_errors").glob("*.metal"))
@@ -28,7 +29,8 @@ def errors(name, command, folder):
     path = HERE / "compile_errors" / f"{name}.metal"
     out = str(folder / "out.cpp")
     translate(str(path), out, [], [], find_compiler().preprocessor())
-    run = subprocess.run([*command, "-fsyntax-only", "-std=c++17", "-w", f"-I{ROOT / 'src'}", out],
+    standard = "-std=c++23" if uses_tensors(path.read_text()) else "-std=c++17"
+    run = subprocess.run([*command, "-fsyntax-only", standard, "-w", f"-I{ROOT / 'src'}", out],
                          check=False, capture_output=True, text=True)
     assert run.returncode
     return expectations(path.read_text()), explain(run.stderr, Path(out).read_text()), run.stderr

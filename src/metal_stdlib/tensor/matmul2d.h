@@ -173,6 +173,8 @@ class matmul2d {
     static_assert(mpsx::is_tensor_v<Left> || mpsx::is_cooperative_v<Left>, "matmul2d: left must be a tensor");
     static_assert(mpsx::is_tensor_v<Right> || mpsx::is_cooperative_v<Right>, "matmul2d: right must be a tensor");
     static_assert(mpsx::is_tensor_v<C> || mpsx::is_cooperative_v<C>, "matmul2d: destination must be a tensor");
+    static_assert(Left::get_rank() == 2 && Right::get_rank() == 2 && C::get_rank() == 2,
+                  "matmul2d: expected tensors of rank 2");
     static_assert(mpsx::is_supported_matmul<mpsx::element_of_t<Left>, mpsx::element_of_t<Right>, mpsx::element_of_t<C>>,
                   "matmul2d does not support this combination of element types");
     if constexpr (mpsx::is_cooperative_v<C>)

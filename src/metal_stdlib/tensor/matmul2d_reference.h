@@ -13,9 +13,7 @@ class matrix_reader {
  public:
   typedef typename X::value_type value_type;
   static MPSX_FN const void* object(const X&) { return nullptr; }
-  MPSX_FN matrix_reader(const X& source, const peers<Scope>&) : source_(source) {
-    static_assert(X::get_rank() == 2, "matmul2d: expected tensors of rank 2");
-  }
+  MPSX_FN matrix_reader(const X& source, const peers<Scope>&) : source_(source) {}
   MPSX_FN value_type get(int row, int column) const {
     const bool inside = column < int(source_.get_extent(0)) && row < int(source_.get_extent(1));
     return inside ? value_type(source_.mpsx_data()[offset(row, column)]) : value_type(0);

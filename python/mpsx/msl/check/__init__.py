@@ -6,7 +6,7 @@ milliseconds, and AddressSpaceCheck runs clang, which understands expressions, i
 from ..parser import parse
 from ..preprocess import preprocess
 from ..source import MslError, Source
-from . import atomics, kernels, language, memory, parameters  # noqa: F401 - importing them registers the rules
+from . import atomics, kernels, language, memory, parameters, tensors  # noqa: F401 - importing them registers the rules
 from .address_spaces import AddressSpaceCheck
 from .diagnostic import Diagnostic, SourceMap, from_text, render
 from .rules import RULES, Unit

@@ -13,17 +13,22 @@ import shutil
 import threading
 
 from .. import processes
+from ..passes.tensors import uses_tensors
 from .clang_source import NUMBERS, source_text
 from .diagnostic import Diagnostic, SourceMap
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FLAGS = """-fsyntax-only -nostdinc -ffreestanding -x c++ -std=c++17 -ferror-limit=0 -Wno-everything
+FLAGS = """-fsyntax-only -nostdinc -ffreestanding -x c++ -ferror-limit=0 -Wno-everything
     -Werror=vla-cxx-extension -Werror=vla-extension -fno-caret-diagnostics -fno-color-diagnostics -fno-elide-type
     -Xclang -cl-single-precision-constant -Ddevice=__attribute__((address_space(1)))
     -Dthreadgroup=__attribute__((address_space(3))) -Dthreadgroup_imageblock= -Dray_data= -Dobject_data=""".split()
 FLAGS += ["-Dconstant=__attribute__((address_space(2))) const", "-include", os.path.join(HERE, "declarations.h")]
 LINE = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|note|fatal error): (?P<text>.*)$")
 ELEMENTS = "bool|char|uchar|short|ushort|int|uint|long|ulong|half|bfloat|float"
+TENSOR = r"(?:metal::)?tensor<"
+# Constructors of classes other than tensors are not checked.
+FAILED_CALL = re.compile(rf"no matching (?:function for call|constructor for initialization of '{TENSOR})")
+TENSOR_CONVERSION = re.compile(rf"no viable conversion from '({TENSOR}.*?>)' to '({TENSOR}.*?>)'$")
 TYPE = r"'((?:[^']|'(?=\())*)'"
 
 
@@ -56,6 +61,7 @@ def named(text):
         r"unsigned (int|short|char|long)\b", r"u\1", text.replace("_Float16", "half").replace("__bf16", "bfloat")
     )
     text = re.sub(r"\b(\w+) __attribute__\(\(ext_vector_type\((\d)\)\)\)", r"\1\2", text)
+    text = text.replace("18446744073709551615UL", "dynamic_extent")
     return re.sub(r"\b(?:metal::)?vec<(\w+), (\d)>", r"\1\2", text)
 
 
@@ -153,10 +159,13 @@ def metal_message(text, notes):
         return f"{named(text)} (section 4)"
     if "mismatching address spaces" in text or is_space_conversion(kinds):
         return f"{named(text)} (section 4)"
-    if text.startswith("no matching function for call") and is_space_mismatch(reasons):
+    if FAILED_CALL.match(kinds) and is_space_mismatch(reasons):
         why = next((n for n in notes if "address space" in n), notes[0])
         why = re.sub(r"^candidate (function|template)[^:]*: ", "", named(why))
         return f"{named(text)}: {why} (section 4)"
+    m = TENSOR_CONVERSION.match(kinds)
+    if m and spaces_of(m[1]) != spaces_of(m[2]):
+        return f"{named(text)} (section 4)"
     shown = named(re.sub(r" \(vector of \d '[^']*' values\)", "", text))
     if is_vector_conversion(shown):
         return f"{shown}: vectors are not converted implicitly (section 2.12)"
@@ -197,7 +206,8 @@ class AddressSpaceCheck:
             return
         self.text = source_text(unit, samples)
         self.positions = SourceMap(self.text, texts)
-        self.process = processes.Process([*clang, *FLAGS, "-"], processes.time_limit())
+        standard = "-std=c++23" if uses_tensors(unit.src.text) else "-std=c++17"
+        self.process = processes.Process([*clang, *FLAGS, standard, "-"], processes.time_limit())
         # Read in a thread, because clang may write more than a pipe holds before `wait` is called.
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()

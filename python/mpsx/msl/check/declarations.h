@@ -312,3 +312,6 @@ template <class T> constant T* mpsx_cast_constant(constant T* p);
 template <class T> threadgroup T* mpsx_cast_threadgroup(threadgroup T* p);
 }  // namespace metal
 using metal::as_type;
+#if __cplusplus > 202002L
+#include "tensor_declarations.h"
+#endif

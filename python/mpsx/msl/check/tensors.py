@@ -1,0 +1,53 @@
+"""Metal 4 tensor operations: Metal Shading Language Specification 4, section 7.2."""
+
+from .rules import rule
+
+
+@rule
+def fresh_destination(unit):
+    """7.2.1: multiply_accumulate adds to its destination, but no document says what a new cooperative tensor holds."""
+    texts = unit.src.texts
+    for f in unit.tree.definitions:
+        begin, end = f.body_range
+        accumulating = accumulating_operations(unit, begin, end)
+        for i in unit.index.get("get_destination_cooperative_tensor", ()) if accumulating else ():
+            if begin <= i < end:
+                name = declared_name(texts, i)
+                at = next((k for k in unit.index.get(name, ()) if i < k < end), None)
+                call = at and destination_of(unit.src, at)
+                if call and texts[call - 2] in accumulating:
+                    yield at, (f"multiply_accumulate adds to '{name}', which nothing has set: Metal does not document "
+                               "that a new cooperative tensor is zero (section 7.2.1)"), "warning"  # fmt: skip
+
+
+def accumulating_operations(unit, begin, end):
+    """Return the names of the operations in a function whose descriptor says multiply_accumulate."""
+    src, found = unit.src, set()
+    for i, _ in unit.find("matmul2d", "convolution2d", within=(begin, end)):
+        if src.texts[i + 1] != "<":
+            continue
+        close = src.angle_end(i + 1)
+        first, last = src.split(i + 2, close)[0]
+        words = src.texts[first:last]
+        if len(words) == 1:  # a variable
+            declared = next((k for k in unit.index[words[0]] if src.texts[k + 1] in ("=", "(", "{")), first)
+            words = src.texts[declared : src.texts.index(";", declared)]
+        if "multiply_accumulate" in words:
+            found.add(src.texts[close + 1])
+    return found
+
+
+def declared_name(texts, i):
+    """Return the variable in `auto name = op.get…<…>()`, whose function is token i."""
+    while i > 0 and texts[i] not in ("=", ";", "{", "}"):
+        i -= 1
+    return texts[i - 1] if texts[i] == "=" else None
+
+
+def destination_of(src, i):
+    """Return the token `run` of a call `operation.run(left, right, destination)` whose destination is token i alone."""
+    texts = src.texts
+    if texts[i - 1] != "," or texts[i + 1] != ")":
+        return None
+    call = src.match[i + 1] - 1
+    return call if texts[call] == "run" and texts[call - 1] == "." else None
