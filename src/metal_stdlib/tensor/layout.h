@@ -26,7 +26,7 @@ struct grid_layout {
   static constexpr int kThreadRows = (ROWS + kGridRows - 1) / kGridRows;
   static constexpr int kThreadColumns = (COLUMNS + kGridColumns - 1) / kGridColumns;
   static constexpr int kCapacity = kThreadRows * kThreadColumns;
-  static constexpr bool kFixed = false;
+  static constexpr int kFamily = 0;
 
   // Slots number a thread's rows and columns.
   static constexpr int row_slot(int i) { return i / kThreadColumns; }
@@ -57,7 +57,7 @@ struct fragment_layout {
   typedef metal::execution_simdgroup scope;
   static constexpr int kRows = ROWS, kColumns = COLUMNS, kThreads = MPSX_SIMD_WIDTH;
   static constexpr int kThreadRows = ROWS / 8, kThreadColumns = COLUMNS / 4, kCapacity = kThreadRows * kThreadColumns;
-  static constexpr bool kFixed = true;
+  static constexpr int kFamily = 1;
   static_assert(ROWS == 16 || COLUMNS == 16, "fragments form one row or one column");
 
   static constexpr int row_slot(int i) { return i / 8 / (COLUMNS / 16) * 2 + i % 8 / 4; }
@@ -96,10 +96,11 @@ struct reduced_layout {
   }
 };
 
-// Whether equal slots of A and B are the same rows (or columns) for every thread.
+// Whether equal slots of A and B are the same rows (or columns) for every thread: families of layouts differ in their
+// order.
 template <class A, class B, bool OF_ROWS>
 constexpr bool same_slots() {
-  if constexpr (A::kThreads != B::kThreads || A::kFixed != B::kFixed) return false;
+  if constexpr (A::kThreads != B::kThreads || A::kFamily != B::kFamily) return false;
   if constexpr (OF_ROWS) return A::kRows == B::kRows && A::kThreadRows == B::kThreadRows;
   return A::kColumns == B::kColumns && A::kThreadColumns == B::kThreadColumns && A::kRows == B::kRows;
 }

@@ -14,7 +14,7 @@ struct mma_layout {
   static constexpr int kBlockColumns = (COLUMNS + 8 * WARP_COLUMNS - 1) / (8 * WARP_COLUMNS);
   static constexpr int kThreadRows = kBlockRows * 2, kThreadColumns = kBlockColumns * 2;
   static constexpr int kCapacity = kThreadRows * kThreadColumns;
-  static constexpr bool kFixed = true;
+  static constexpr int kFamily = 2;
 
   static constexpr int row_slot(int i) { return i / 4 / kBlockColumns * 2 + i / 2 % 2; }
   static constexpr int column_slot(int i) { return i / 4 % kBlockColumns * 2 + i % 2; }
