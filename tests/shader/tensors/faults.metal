@@ -1,0 +1,45 @@
+// Mistakes with tensor operations, for test_tensor_faults.py.
+#include <metal_stdlib>
+#include <metal_tensor>
+#include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
+using namespace metal;
+using namespace mpp::tensor_ops;
+
+typedef dextents<int, 2> sizes_2d;
+
+// Thread `absent` does not enter run. The left operand has `rows` rows.
+template <class Scope>
+kernel void product(device half* a, device half* b, device float* c, constant int2& s,
+                    uint i [[thread_index_in_threadgroup]]) {
+  constexpr auto what = matmul2d_descriptor(32, 32, 16);
+  matmul2d<what, Scope> op;
+  auto A = tensor(a, sizes_2d(16, s.y));
+  auto B = tensor(b, sizes_2d(32, 16));
+  auto C = tensor(c, sizes_2d(32, 32));
+  if (int(i) != s.x) op.run(A, B, C);
+}
+template [[host_name("simdgroup")]] kernel decltype(product<execution_simdgroup>) product<execution_simdgroup>;
+template [[host_name("simdgroups")]] kernel decltype(product<execution_simdgroups<2>>) product<execution_simdgroups<2>>;
+
+kernel void window(device half* a, device half* b, device float* c, constant int2& s,
+                   uint i [[thread_index_in_threadgroup]]) {
+  constexpr auto what = convolution2d_descriptor(int4(32, 4, 4, 1), int4(16, 4, 4, 1), int2(1, 1));
+  convolution2d<what, execution_simdgroups<2>> op;
+  auto A = tensor(a, dextents<int, 4>(16, 4, s.y, 1));
+  auto B = tensor(b, dextents<int, 4>(32, 16, 1, 1));
+  auto C = tensor(c, dextents<int, 4>(32, 4, 4, 1));
+  if (int(i) != s.x) op.run(A, B, C);
+}
+
+// Stores elements by number, which relies on which thread has which element.
+template <int M, int N>
+kernel void layout(device float* in, device float* out, uint i [[thread_index_in_threadgroup]]) {
+  constexpr auto what = matmul2d_descriptor(M, N, 16);
+  matmul2d<what, execution_simdgroup> op;
+  typedef tensor<device half, sizes_2d, tensor_inline> operand;
+  auto x = op.template get_destination_cooperative_tensor<operand, operand, float>();
+  x.load(tensor(in, sizes_2d(N, M)));
+  for (ushort k = 0; k < x.get_capacity(); ++k) out[i * x.get_capacity() + k] = x[k];
+}
+template [[host_name("open")]] kernel decltype(layout<32, 32>) layout<32, 32>;
+template [[host_name("fragment")]] kernel decltype(layout<16, 32>) layout<16, 32>;

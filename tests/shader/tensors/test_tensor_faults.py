@@ -1,0 +1,79 @@
+"""Test that the simt driver reports mistakes with tensor operations (faults.metal)."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+import mpsx
+from mpsx.shader import kernel_library
+
+HERE = Path(__file__).parent
+FAULTS = [  # kernel, threads, absent thread, rows of the left operand, message
+    ("simdgroup", 32, 5, 32, r"matmul2d::run: .*lane"),
+    ("simdgroups", 64, 40, 32, r"threadgroup.*barrier|matmul2d::run"),
+    ("simdgroups", 128, -1, 32, r"matmul2d::run: expected a threadgroup of 64 threads for execution_simdgroups<2>, "
+                                r"got one of 128"),
+    ("simdgroups", 32, -1, 32, r"matmul2d::run: expected a threadgroup of 64 threads"),
+    ("simdgroups", 64, -1, 33, None),  # the tile has 32 rows
+    ("simdgroups", 64, -1, 20, None),
+    ("window", 64, 3, 4, r"threadgroup.*barrier|convolution2d::run"),
+    ("window", 96, -1, 4, r"convolution2d::run: expected a threadgroup of 64 threads"),
+    ("window", 64, -1, 4, None),
+]  # fmt: skip
+
+
+def run_kernels():
+    """Print the results of `layout`, and check every fault."""
+    lib = mpsx.compile_shader((HERE / "faults.metal").read_text())
+    a, b, c = (torch.zeros(n).to(t).to("mpsx") for n, t in ((512, torch.half), (512, torch.half), (1024, torch.float)))
+    for name, threads, absent, rows, wanted in FAULTS:
+        try:
+            getattr(lib, name)(a, b, c, [absent, rows], arg_casts={3: "int32"}, threads=threads, group_size=threads)
+            message = None
+        except RuntimeError as error:
+            message = str(error)
+        context = f"{name}, {threads} threads, {absent} absent, {rows} rows: {message}"
+        assert (message is None) == (wanted is None), context
+        assert wanted is None or re.search(wanted, message), context
+        assert message is None or "program_source:" in message, context
+    # Operands whose extents exceed their buffers.
+    short = torch.zeros(16 * 20).half().to("mpsx")
+    try:
+        lib.simdgroups(short, b, c, [-1, 32], arg_casts={3: "int32"}, threads=64, group_size=64)
+        raise AssertionError("an operand beyond its buffer was not noticed")
+    except RuntimeError as error:
+        assert re.search(r"out-of-bounds read of 2 bytes at byte \d+ of buffer 0", str(error)), error
+    try:
+        lib.window(a, b, torch.zeros(500).to("mpsx"), [-1, 4], arg_casts={3: "int32"}, threads=64, group_size=64)
+        raise AssertionError("a destination beyond its buffer was not noticed")
+    except RuntimeError as error:
+        assert re.search(r"out-of-bounds write of 4 bytes at byte \d+ of buffer 2", str(error)), error
+    x, out = torch.arange(1024.0).to("mpsx"), torch.zeros(1024).to("mpsx")
+    lib.open(x, out, threads=32, group_size=32)
+    print(out.cpu().tolist())
+    lib.fragment(x, out, threads=32, group_size=32)
+    print(out.cpu()[:512].tolist())
+
+
+def test_faults_and_layouts():
+    """Open layouts change with the seed. That of 16x32 fragments, which kernels rely on, does not."""
+    results = []
+    for seed in ("1", "2"):
+        environment = os.environ | {"MPSX_DRIVER": "simt", "MPSX_SIMT_SEED": seed}
+        run = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=False,
+                             timeout=600)  # fmt: skip
+        assert run.returncode == 0, run.stderr[-3000:]
+        results.append(run.stdout.splitlines())
+    assert results[0][0] != results[1][0]
+    assert results[0][1] == results[1][1]
+    assert sorted(json.loads(results[0][0])) == list(range(1024))
+
+
+if __name__ == "__main__":
+    kernel_library.shaders_only = True
+    run_kernels()
