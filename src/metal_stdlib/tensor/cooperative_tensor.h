@@ -93,6 +93,7 @@ class cooperative_tensor {
   MPSX_FN void set(int i, ElementType value) { elements_[i] = value; }
   MPSX_FN iterator begin() { return iterator(this, 0); }
   MPSX_FN iterator end() { return iterator(this, mpsx_layout::kCapacity); }
+  MPSX_FN iterator get_iterator(int i) { return iterator(this, i); }
 
   // The iterator of this reduction's value for the row (or column) of another tensor's element. The tensors must be
   // compatible: mpp::tensor_ops::is_iterator_compatible.

@@ -4,11 +4,14 @@
 
 namespace mpp {
 namespace tensor_ops {
+template <class T>
+inline constexpr T dynamic_length_v = static_cast<T>(metal::dynamic_extent);
+
 // C (M x N) = A (M x K) B (K x N), of a tile m x n. With extent 0 first, A has the extents (K, M), or (M, K) if it is
 // transposed; B has (N, K), or (K, N); C has (N, M).
 struct matmul2d_descriptor {
   enum class mode { multiply, multiply_accumulate };
-  int m, n, k;  // k: dynamic_extent takes K from the operands
+  int m, n, k;  // k: dynamic_extent or 0 takes K from the operands
   bool transpose_left, transpose_right, relaxed_precision;
   mode matmul_mode;
   constexpr matmul2d_descriptor(int rows, int columns, int depth = static_cast<int>(metal::dynamic_extent),
@@ -67,7 +70,7 @@ constexpr bool is_supported_matmul = (is_matmul_float<A> || is_int8<A>) && (is_m
 // The matrices of an operation, as (rows, columns) in memory.
 template <matmul2d_descriptor D>
 struct matmul_shape {
-  static constexpr bool kStaticK = D.k != static_cast<int>(metal::dynamic_extent);
+  static constexpr bool kStaticK = D.k > 0;
   static constexpr int kK = kStaticK ? D.k : 0;
   static constexpr int kLeftRows = D.transpose_left ? kK : D.m, kLeftColumns = D.transpose_left ? D.m : kK;
   static constexpr int kRightRows = D.transpose_right ? D.n : kK, kRightColumns = D.transpose_right ? kK : D.n;
@@ -75,14 +78,6 @@ struct matmul_shape {
   template <class Scope>
   static constexpr bool is_fragment =
       scope_size<Scope>::simdgroups == 1 && kSimdThreads > 1 && D.m == 16 && D.n == 32 && D.k == 16;
-};
-template <bool FRAGMENT, int ROWS, int COLUMNS, class Scope>
-struct matrix_layout {
-  typedef grid_layout<ROWS, COLUMNS, Scope> type;
-};
-template <int ROWS, int COLUMNS, class Scope>
-struct matrix_layout<true, ROWS, COLUMNS, Scope> {
-  typedef fragment_layout<ROWS, COLUMNS> type;
 };
 }  // namespace mpsx
 
@@ -99,17 +94,22 @@ class matmul2d {
   typedef mpsx::matmul_shape<Descriptor> shape;
   static constexpr bool kFragment = shape::template is_fragment<Scope>;
   static_assert(Descriptor.m > 0 && Descriptor.n > 0, "matmul2d: m and n must be positive");
-  static_assert(Descriptor.k > 0 || !shape::kStaticK || Descriptor.k == 0, "matmul2d: k must be positive");
+  static_assert(Descriptor.k >= 0 || Descriptor.k == dynamic_length_v<int>, "matmul2d: k must not be negative");
 
  public:
   static constexpr matmul2d_descriptor descriptor = Descriptor;
   typedef Scope scope;
-  typedef typename mpsx::destination_layout<Descriptor, Scope>::type mpsx_destination;
+  typedef typename mpsx::matrix_layout<kFragment, Descriptor.m, Descriptor.n, Scope>::type mpsx_destination;
+  // Of equal extents, operands have the layout of destinations: kernels copy one to the other element by element.
   typedef typename mpsx::matrix_layout<kFragment, shape::kLeftRows, shape::kLeftColumns, Scope>::type mpsx_left;
   typedef typename mpsx::matrix_layout<kFragment, shape::kRightRows, shape::kRightColumns, Scope>::type mpsx_right;
 
   template <class Left, class Right, class T, class C = int, class... A>
   using cooperative_tensor_destination_t = mpsx::cooperative<T, mpsx_destination, C>;
+  template <class Left, class Right, class T, class C = int, class... A>
+  using cooperative_tensor_left_input_t = mpsx::cooperative<metal::remove_cv_t<Left>, mpsx_left, C>;
+  template <class Left, class Right, class T, class C = int, class... A>
+  using cooperative_tensor_right_input_t = mpsx::cooperative<metal::remove_cv_t<Right>, mpsx_right, C>;
   template <class Left, class Right, class T, class C = int, class... A>
   using cooperative_tensor_row_reduction_destination_t =
       mpsx::cooperative<T, mpsx::reduced_layout<mpsx_destination, true>, C>;
@@ -134,12 +134,12 @@ class matmul2d {
   template <class Left, class Right, class T, class C = int, class... A>
   MPSX_FN auto get_left_input_cooperative_tensor() const {
     static_assert(shape::kStaticK, "matmul2d: a cooperative operand needs a static k");
-    return mpsx::cooperative<metal::remove_cv_t<Left>, mpsx_left, C>();
+    return cooperative_tensor_left_input_t<Left, Right, T, C>();
   }
   template <class Left, class Right, class T, class C = int, class... A>
   MPSX_FN auto get_right_input_cooperative_tensor() const {
     static_assert(shape::kStaticK, "matmul2d: a cooperative operand needs a static k");
-    return mpsx::cooperative<metal::remove_cv_t<Right>, mpsx_right, C>();
+    return cooperative_tensor_right_input_t<Left, Right, T, C>();
   }
   // An operand with the elements of a cooperative tensor of the same extents, such as another operation's destination.
   template <class Left, class Right, class T, class C = int, class S, class E, class L>

@@ -39,19 +39,22 @@ constexpr int warp_rows(int rows, int warps) {
   return found;
 }
 
+template <bool FRAGMENT, int ROWS, int COLUMNS, class Scope>
+struct matrix_layout {
+  static constexpr int kWarps = scope_size<Scope>::simdgroups, kWarpRows = warp_rows(ROWS, kWarps);
+  typedef mma_layout<ROWS, COLUMNS, Scope, kWarpRows, kWarps / kWarpRows> type;
+};
+template <int ROWS, int COLUMNS>
+struct matrix_layout<false, ROWS, COLUMNS, metal::execution_thread> {
+  typedef grid_layout<ROWS, COLUMNS, metal::execution_thread> type;
+};
+template <int ROWS, int COLUMNS, class Scope>
+struct matrix_layout<true, ROWS, COLUMNS, Scope> {
+  typedef fragment_layout<ROWS, COLUMNS> type;
+};
+
 template <matmul2d_descriptor D, class Scope>
-struct accumulator_layout {
-  static constexpr int kWarps = scope_size<Scope>::simdgroups, kWarpRows = warp_rows(D.m, kWarps);
-  typedef mma_layout<D.m, D.n, Scope, kWarpRows, kWarps / kWarpRows> type;
-};
-template <matmul2d_descriptor D>
-struct accumulator_layout<D, metal::execution_thread> {
-  typedef grid_layout<D.m, D.n, metal::execution_thread> type;
-};
-template <matmul2d_descriptor D, class Scope, bool FRAGMENT = matmul_shape<D>::template is_fragment<Scope>>
-struct destination_layout : accumulator_layout<D, Scope> {};
+struct accumulator_layout : matrix_layout<false, D.m, D.n, Scope> {};
 template <matmul2d_descriptor D, class Scope>
-struct destination_layout<D, Scope, true> {
-  typedef fragment_layout<D.m, D.n> type;
-};
+struct destination_layout : matrix_layout<matmul_shape<D>::template is_fragment<Scope>, D.m, D.n, Scope> {};
 }  // namespace mpsx
