@@ -20,8 +20,8 @@ LONGEST = 400
 # Folder of src/ -> patterns of the paths that its files may #include. Subfolders may also include their own files.
 LAYERS = {
     "src/driver": (r"driver/\w+\.h", r"metal_stdlib/(kernel|profile)_abi\.h"),
-    "src/runtime": (r"runtime/", r"driver/(driver|reflection)\.h", r"lib/types\.h"),
-    "src/backend": (r"backend/", r"runtime/", r"driver/kernel_profile\.h", r"c_api\.h"),
+    "src/runtime": (r"runtime/", r"driver/(driver|reflection|tensor_argument)\.h", r"lib/types\.h"),
+    "src/backend": (r"backend/", r"runtime/", r"driver/(kernel_profile|tensor_argument)\.h", r"c_api\.h"),
     "src/vendor": (r"backend/", r"runtime/"),
     "src/ops": (r"ops/\w+\.h", r"vendor/", r"backend/", r"runtime/", r"lib/\w+\.h"),
 }

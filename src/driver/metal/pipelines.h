@@ -13,7 +13,7 @@ namespace mpsx::driver::metal {
 
 struct MetalKernel final : ReflectedKernel {
   Owned<id<MTLComputePipelineState>> pipeline;
-  // Of a kernel whose source has operations of tensors; null for others.
+  // Set if the source has tensor operations, to build pipelines for other threadgroup sizes.
   Owned<id<MTLDevice>> device;
   Owned<id<MTLFunction>> function;
 

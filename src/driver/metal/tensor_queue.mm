@@ -96,7 +96,7 @@ Owned<MTLTensorExtents*> extents(const int64_t* values, uint32_t rank) {
   return Owned<MTLTensorExtents*>::adopt([[objc_getClass("MTLTensorExtents") alloc] initWithRank:rank values:numbers]);
 }
 
-// What one dispatch binds: an argument table, and a residency set with all memory that the kernel can access.
+// The bindings of one dispatch: an argument table, and a residency set with all memory that the kernel can access.
 class Bindings {
  public:
   Bindings(id<MTLDevice> device, const MetalKernel& kernel, size_t buffers, TensorDispatch& work)

@@ -1,4 +1,4 @@
-// mpp::tensor_ops::convolution2d (Metal Performance Primitives, macOS 26), as a product of matrices: the rows of A are
+// mpp::tensor_ops::convolution2d (Metal Performance Primitives, macOS 26), as an implicit GEMM: the rows of A are
 // the windows of the output's positions, and K is the taps of the window times the input channels.
 #pragma once
 
@@ -75,7 +75,7 @@ struct convolution_shape {
   static constexpr int kRows = kProduct.m;
 };
 
-// The layout of the product of matrices, whose rows are output positions.
+// The layout of the GEMM, whose rows are output positions.
 template <convolution2d_descriptor D, class Scope>
 struct convolution_layout : destination_layout<convolution_shape<D>::kProduct, Scope>::type {};
 template <convolution2d_descriptor D, class Scope>

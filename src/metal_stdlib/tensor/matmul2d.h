@@ -100,7 +100,7 @@ class matmul2d {
   static constexpr matmul2d_descriptor descriptor = Descriptor;
   typedef Scope scope;
   typedef typename mpsx::matrix_layout<kFragment, Descriptor.m, Descriptor.n, Scope>::type mpsx_destination;
-  // Of equal extents, operands have the layout of destinations: kernels copy one to the other element by element.
+  // Kernels copy a destination to an operand of equal extents element by element, so both have the same layout.
   typedef typename mpsx::matrix_layout<kFragment, shape::kLeftRows, shape::kLeftColumns, Scope>::type mpsx_left;
   typedef typename mpsx::matrix_layout<kFragment, shape::kRightRows, shape::kRightColumns, Scope>::type mpsx_right;
 

@@ -10,6 +10,8 @@ template <int ROWS, int COLUMNS, class Scope>
 struct matrix_layout<true, ROWS, COLUMNS, Scope> {
   typedef fragment_layout<ROWS, COLUMNS> type;
 };
+template <matmul2d_descriptor D, class Scope>
+struct destination_layout : matrix_layout<matmul_shape<D>::template is_fragment<Scope>, D.m, D.n, Scope> {};
 
 // Reads an operand by row and column in memory; OPERAND is its number in `peers`. Elements beyond the extents are zero.
 template <class Scope, class X, int OPERAND, bool = is_tensor_v<X>>
@@ -83,7 +85,7 @@ MPSX_FN void accumulate_blocks(const A& left, const B& right, int thread, int de
 template <matmul2d_descriptor D, class Scope, class A, class B, class C>
 __attribute__((noinline)) static void multiply(const A& left, const B& right, C& destination, const char* file,
                                                int line) {
-  typedef typename matrix_layout<matmul_shape<D>::template is_fragment<Scope>, D.m, D.n, Scope>::type L;
+  typedef typename destination_layout<D, Scope>::type L;
   typedef element_of_t<C> T;
   typedef metal::conditional_t<metal::is_same_v<T, int>, int, float> S;
   typedef matrix_reader<Scope, A, 0> left_reader;

@@ -23,7 +23,8 @@ constexpr convolution2d_descriptor descriptor() {
 }
 
 // The destination is a cooperative tensor of S, to which the bias is added, or memory.
-template <class A, class B, class S, class T, bool DIRECT, int GROUPS, int O, int W, int H, int N, int C, int KX, int KY,
+template <class A, class B, class S, class T, bool DIRECT, int GROUPS, int O, int W, int H, int N, int C, int KX,
+          int KY,
           int SX, int SY, int DX, int DY, bool ACCUMULATE>
 kernel void convolve(device A* a, device B* b, device T* c, constant Sizes& s, device float* bias,
                      uint3 group [[threadgroup_position_in_grid]]) {
