@@ -78,12 +78,12 @@ ONE_GROUP = {
     "bins_cleared_by_others": ("^(race|uninitialised memory): .* threadgroup memory 'bins'", lambda t: True),
     "partial_sums_at_once": ("^(race|uninitialised memory): .* threadgroup memory 'partial'", lambda t: t % 32 == 0),
     "sums_of_all_simdgroups": ("^uninitialised memory: read of 4 bytes .* 'partial'", lambda t: 2 <= t < 32),
-    "function_from_two_branches": ("threadgroup_barrier is reached while .* waits at another barrier, .*habits.metal:",
+    "function_from_two_branches": ("threadgroup_barrier is reached while .* waits at another barrier, .*mistakes.metal:",
                                    lambda t: True),
     "left_of_the_tile": ("^out-of-bounds read of 4 bytes at byte -4 of threadgroup memory 's'", lambda t: t == 0),
     "until_done": ("threadgroup_barrier is not reached by all threads: 2 of 64", lambda t: t > 1),
     "next_tile_too_early": ("^race: .* threadgroup memory 'tile'", lambda t: True),
-    "waits_for_a_flag": ("^a thread waits for another", lambda t: t != 5),
+    "waits_for_a_flag": ("^a thread waits in a loop for another", lambda t: t != 5),
     "threadgroup_index": ("^out-of-bounds index 16 of an array of type 'float ?\\[16\\]'", lambda t: t % 16 == 15),
 }
 

@@ -50,7 +50,7 @@ def test_index(library: Path) -> None:
     assert rows["values"][5] == "p0 v2:24:4 p3"
     assert rows["shared"][3] == "256"
     assert rows["shared"][5] == "p0 t1"
-    assert rows["product<float>"][4:6] == ["mpsx_k_product_float_", "p0 p1 p2"]
+    assert rows["matmul<float>"][4:6] == ["mpsx_k_matmul_float_", "p0 p1 p2"]
     assert rows["lanes"][3] == "0"
 
 
