@@ -1,0 +1,120 @@
+"""GEMM kernels with matmul2d in PTX: they stay in registers, and `wgmma` instructions overlap.
+
+NVIDIA's assembler reports spills with -v. It serializes `wgmma` instructions, with a message (C7510 to C7517, C7520),
+when code may use their registers while they run. Either makes a kernel slower and leaves its results unchanged, so no
+other test notices.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mpsx.msl.compiler import find_compiler, writes_ptx
+from mpsx.msl.ptx import nvidia_program, target_of, unpack
+from mpsx.shader.cache import Cache
+from mpsx.shader.compiler import Builder
+from mpsx.shader.toolchain import Target
+
+EXAMPLE = Path(__file__).parents[2] / "shader/tensors/gemm.metal"
+SERIALIZED = re.compile(r"\(C75(?:1[0-7]|20)\)|wgmma.* serialized")
+SPILL = re.compile(r"(\d+) bytes spill (?:stores|loads)")
+FLAGS = {"nn": "false, false", "nt": "false, true", "tn": "true, false"}
+WGMMA = {"half": "wgmma.mma_async.sync.aligned.m64n{}k16.f32.f16.f16",
+         "bfloat": "wgmma.mma_async.sync.aligned.m64n{}k16.f32.bf16.bf16",
+         "float": "wgmma.mma_async.sync.aligned.m64n{}k8.f32.tf32.tf32"}  # fmt: skip
+# (element type, columns of a 128-row tile of 8 SIMD groups, transpositions)
+ALL = [*((t, n, layout) for t in ("half", "bfloat") for n in (256, 192) for layout in ("nt", "tn")),
+       *(("float", 128, layout) for layout in ("nt", "nn", "tn"))]  # fmt: skip
+FEW = [("half", 256, "nt"), ("bfloat", 192, "tn"), ("float", 128, "nn")]
+# On sm_80 these tiles need one register more than a thread can have: 8 bytes of spills.
+SPILLS = {("sm_80", t, 256, "tn") for t in ("half", "bfloat")}
+
+pytestmark = [
+    pytest.mark.skipif(not nvidia_program("ptxas"), reason="no ptxas; pip install nvidia-cuda-nvcc-cu12"),
+    pytest.mark.skipif(not writes_ptx(find_compiler()),
+                       reason="the compiler of kernels has no backend for NVIDIA's GPUs (ziglang's has)"),
+]  # fmt: skip
+
+
+def compiled(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> dict[str, str]:
+    """Return the PTX of instances of the example, by name."""
+    source = EXAMPLE.read_text()
+    for t, columns, layout in kernels:
+        name = f"gemm<{t}, {t}, 128, {columns}, 8, {FLAGS[layout]}>"
+        source += f'\ntemplate [[host_name("{t} {columns} {layout}")]] kernel decltype({name}) {name};\n'
+    folder.mkdir()
+    cache = Cache(folder, 1 << 30)
+    record = Builder(cache, Target(target, "cuda"), [], EXAMPLE.name, source).build(source, "record")
+    return dict(unpack(cache.path(record["library"])))
+
+
+def assemble(text: str, where: Path) -> str:
+    """Return the assembler's messages, with the use of registers."""
+    where.write_text(text)
+    command = [nvidia_program("ptxas"), "-v", f"-arch={target_of(text)}", str(where), "-o", f"{where}.cubin"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def messages(text: str, where: Path) -> tuple[list[str], bool]:
+    """Return the assembler's messages about `wgmma`, and whether it spills registers."""
+    said = assemble(text, where)
+    sizes = SPILL.findall(said)
+    assert sizes, f"ptxas -v does not report spills: {said}"
+    return [line for line in said.splitlines() if SERIALIZED.search(line)], any(map(int, sizes))
+
+
+def check(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> dict[str, str]:
+    """Compile, assemble and check kernels. Return their PTX."""
+    texts = compiled(target, kernels, folder / target)
+
+    def faults(kernel: tuple[str, int, str]) -> list[str]:
+        t, columns, layout = kernel
+        name = f"{t} {columns} {layout}"
+        found, spills = messages(texts[name], folder / target / f"{name}.ptx")
+        if spills and (target, *kernel) not in SPILLS:
+            found.append("ptxas spills registers")
+        if re.search(r"\.local\b", texts[name]):
+            found.append("clang uses local memory")
+        instruction = WGMMA[t].format(columns) if target == "sm_90a" else "mma.sync.aligned.m16n8k"
+        if instruction not in texts[name]:
+            found.append(f"no {instruction}")
+        return [f"{target} {name}: {fault}" for fault in found]
+
+    with ThreadPoolExecutor(2) as pool:
+        found = [fault for of_kernel in pool.map(faults, kernels) for fault in of_kernel]
+    assert not found, "\n".join(found)
+    return texts
+
+
+def changed(text: str, old: str, new: str) -> str:
+    """Replace what must be in the text."""
+    assert old in text
+    return text.replace(old, new)
+
+
+def test_warp_gemm(tmp_path: Path) -> None:
+    """Check one kernel per element type with mma.sync, and that the check notices spills."""
+    texts = check("sm_80", FEW, tmp_path)
+    narrow = changed(texts["float 128 nn"], ".maxntid 256", ".maxntid 512")  # 128 registers per thread
+    assert messages(narrow, tmp_path / "narrow.ptx")[1]
+
+
+def test_warpgroup_gemm(tmp_path: Path) -> None:
+    """Check one kernel per element type with wgmma, and that the check notices instructions that do not overlap."""
+    texts = check("sm_90a", FEW, tmp_path)
+    unordered = changed(texts["bfloat 192 tn"], "wgmma.fence.sync.aligned;", "")
+    assert any("serialized" in line for line in messages(unordered, tmp_path / "unordered.ptx")[0])
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_every_gemm(target: str, tmp_path: Path) -> None:
+    """Check every element type, tile and transposition."""
+    check(target, ALL, tmp_path)
