@@ -27,7 +27,7 @@ struct CUmod_st {
 struct CUfunc_st {
   std::string name;
   std::vector<FakeParameter> parameters;
-  unsigned limit = 1024;
+  unsigned limit = 1024, dynamic_shared = 49152;
 };
 struct CUstream_st {};
 struct CUevent_st {
@@ -44,6 +44,7 @@ namespace {
 constexpr CUresult kInvalidValue = 1, kNotInitialized = 3, kInvalidImage = 200, kInvalidContext = 201, kNotFound = 500,
                    kIllegalAddress = 700;
 Control control;
+constexpr int kSharedMemory = 232448;  // the most bytes that a block can use
 CUctx_st the_context;
 CUstream_st the_stream;
 thread_local CUcontext current = nullptr;
@@ -81,7 +82,7 @@ CUfunction parse(const std::string& text, const std::string& name) {
   const std::smatch none;
   std::smatch head;
   if (!std::regex_search(text, head, std::regex("\\.entry " + name + "\\(([^)]*)\\)([^{]*)"))) return nullptr;
-  auto* f = new CUfunc_st{name, {}, 1024};
+  auto* f = new CUfunc_st{name, {}};
   const std::string list = head[1], tail = head[2];
   const std::regex one("\\.param ([^,\\n]*)");
   for (std::sregex_iterator i(list.begin(), list.end(), one), end; i != end; ++i) {
@@ -141,7 +142,7 @@ FAKE CUresult cuDeviceGetAttribute(int* value, int which, CUdevice) {
       *value = 132;
       break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-      *value = 232448;
+      *value = kSharedMemory;
       break;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
       *value = control.concurrent;
@@ -268,8 +269,12 @@ FAKE CUresult cuFuncGetAttribute(int* value, int which, CUfunction function) {
   *value = which == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? int(function->limit) : 0;
   return CUDA_SUCCESS;
 }
-
-FAKE CUresult cuFuncSetAttribute(CUfunction, int, int) { return CUDA_SUCCESS; }
+FAKE CUresult cuFuncSetAttribute(CUfunction function, int which, int value) {
+  if (which != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > kSharedMemory)
+    return wrong("cuFuncSetAttribute"), kInvalidValue;
+  function->dynamic_shared = unsigned(value);
+  return CUDA_SUCCESS;
+}
 
 FAKE CUresult cuStreamCreate(CUstream* stream, unsigned) {
   *stream = &the_stream;
@@ -318,7 +323,7 @@ FAKE CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsign
   if (!x || x > 0x7fffffffu || !y || y > 65535 || !z || z > 65535)
     return wrong("a grid beyond the limits"), kInvalidValue;
   if (!bx || bx > function->limit || by != 1 || bz != 1) return wrong("a block beyond the limits"), kInvalidValue;
-  if (shared > 49152) return wrong("too much shared memory"), kInvalidValue;
+  if (shared > function->dynamic_shared) return wrong("too much shared memory"), kInvalidValue;
   fake::Launch launch{function->name, {x, y, z}, bx, shared, {}};
   for (size_t i = 0; i < function->parameters.size(); ++i) {
     const FakeParameter& p = function->parameters[i];

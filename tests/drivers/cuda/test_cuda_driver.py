@@ -52,6 +52,24 @@ def library() -> bytes:
                    "constants": constants}, head + scaled)], "by hand")  # fmt: skip
 
 
+def tensor_library() -> bytes:
+    """Return a library like that of tensor operations: code for sm_90a and code for every GPU, in either order."""
+    head = ".version 8.0\n.target {0}\n.address_size 64\n"
+    offset = ".param .u32 {0}_param_{1}"
+
+    def unit(target: str, threads: int, staging: str, *names: str) -> tuple[dict, str]:
+        entries = "".join(entry(f"k_{name}", POINTER, offset, offset) for name in names)
+        limits = "".join(f".visible .global .align 4 .u32 mpsx_limit_k_{name} = {threads};\n" for name in names)
+        described = [kernel(name, f"k_{name}", 1, 2) for name in names]
+        text = head.format(target) + limits + entries.replace("\tret;", f"{staging}\tret;")
+        return {"kernels": described, "constants": []}, text
+
+    per_group, per_simdgroup = "\tmpsx.staging {0}, 0;\n", "\tmpsx.simdgroup_staging %r1, {0};\n"
+    return pack([unit("sm_90a", 256, per_group.format(131072), "first"),
+                 unit("sm_80", 512, per_group.format(1000) + per_simdgroup.format(384), "first", "last"),
+                 unit("sm_90a", 128, per_simdgroup.format(16384), "last", "only")], "by hand")  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the test program, the fake libcuda and a kernel library, and return their folder."""
@@ -61,6 +79,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = {
         "libcuda.so.1": [HERE / "fake_cuda.cpp"],
         "driver_test": [HERE / "driver_test.cpp", HERE / "cases_work.cpp", HERE / "cases_waiting.cpp",
+                        HERE / "cases_tensors.cpp",
                         *sorted((ROOT / "src/driver/cuda").glob("*.cpp")), ROOT / "src/driver/function_constants.cpp"],
     }  # fmt: skip
     for name, sources in parts.items():
@@ -68,6 +87,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         subprocess.run([compiler, *flags, *map(str, sources), "-o", str(folder / name), *shared], check=True)
     data = library()
     (folder / "mpsx.ptx").write_bytes(data)
+    (folder / "tensors").mkdir()
+    (folder / "tensors" / "mpsx.ptx").write_bytes(tensor_library())
     (folder / "damaged").mkdir()
     start = data.index(b"\nend\n") + len(b"\nend\n")  # the first compressed file starts here
     (folder / "damaged" / "mpsx.ptx").write_bytes(data[:start] + bytes(20) + data[start + 20 :])

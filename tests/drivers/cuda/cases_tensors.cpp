@@ -1,0 +1,101 @@
+// Kernels with tensor operations: code for two targets, and staging memory.
+#include "check.h"
+
+namespace test {
+namespace {
+
+// Kernels of sm_90a have limits of 256 (first) and 128 threads (last), those of sm_80 have 512.
+struct Limits {
+  uint32_t first, last;
+  bool operator==(const Limits&) const = default;
+};
+
+Limits limits(const std::string& directory, int major, int version, const std::string& isa) {
+  gpu().major = major;
+  gpu().version = version;
+  Device device(directory + "/tensors");
+  CHECK(device.driver->info().isa == isa);
+  return {device.kernel("first").max_threads, device.kernel("last").max_threads};
+}
+
+}  // namespace
+
+CASE(runs_sm_90a_code_on_hopper) {
+  CHECK((limits(directory, 9, 12050, "sm_90a") == Limits{256, 128}));
+  CHECK((limits(directory, 9, 13000, "sm_90a") == Limits{256, 128}));
+}
+
+CASE(runs_sm_80_code_with_old_drivers) { CHECK((limits(directory, 9, 12040, "sm_90") == Limits{512, 512})); }
+
+CASE(runs_sm_80_code_on_other_gpus) {
+  CHECK((limits(directory, 8, 13000, "sm_80") == Limits{512, 512}));
+  CHECK((limits(directory, 10, 13000, "sm_100") == Limits{512, 512}));
+}
+
+CASE(finds_only_kernels_that_the_gpu_can_run) {
+  const Device hopper(directory + "/tensors");
+  CHECK((hopper.driver->kernel_names() == std::vector<std::string>{"first", "last", "only"}));
+  gpu().major = 8;
+  const Device ampere(directory + "/tensors");
+  CHECK((ampere.driver->kernel_names() == std::vector<std::string>{"first", "last"}));
+  CHECK(!ampere.driver->kernel("only"));
+}
+
+// The cache of compiled kernels distinguishes the two targets.
+CASE(caches_each_target) {
+  limits(directory, 9, 13000, "sm_90a");
+  CHECK(gpu().compiled == 2);
+  limits(directory, 8, 13000, "sm_80");
+  CHECK(gpu().compiled == 4);
+  CHECK((limits(directory, 9, 13000, "sm_90a") == Limits{256, 128}) && gpu().compiled == 4);
+}
+
+namespace {
+
+// Launches `kernel` with two [[threadgroup(n)]] arguments, and checks where they and the dynamic memory end.
+void check_staging(Device& device, const char* kernel, uint32_t threads, uint32_t staging) {
+  const size_t size = 20, other = 30000;
+  device.launch(kernel, {absent(), threadgroup(size), threadgroup(other)}, {{1, 1, 1}, {threads, 1, 1}, false, 1});
+  const fake::Launch& l = gpu().launches.back();
+  CHECK(l.block == threads);
+  CHECK(parameter<uint32_t>(l, 1) == staging);
+  CHECK(parameter<uint32_t>(l, 2) == staging + 32);
+  CHECK(l.shared == staging + 32 + 30000);
+  device.launch(kernel, {absent(), threadgroup(0), threadgroup(0)}, {{1, 1, 1}, {threads, 1, 1}, false, 1});
+  CHECK(gpu().launches.back().shared == staging);
+}
+
+}  // namespace
+
+CASE(staging_memory_per_threadgroup) {
+  Device device(directory + "/tensors");
+  check_staging(device, "first", 256, 131072);
+  check_staging(device, "first", 32, 131072);
+}
+
+CASE(staging_memory_per_simdgroup) {
+  Device device(directory + "/tensors");
+  check_staging(device, "last", 128, 4 * 16384);
+  check_staging(device, "last", 33, 2 * 16384);
+  check_staging(device, "last", 1, 16384);
+}
+
+CASE(staging_memory_is_the_larger_of_both) {
+  gpu().major = 8;
+  Device device(directory + "/tensors");
+  check_staging(device, "first", 64, 1008);  // 2 * 384 < 1000, rounded up to 16 bytes
+  check_staging(device, "first", 65, 3 * 384);
+  check_staging(device, "last", 512, 16 * 384);
+}
+
+// Staging memory is not threadgroup memory of the kernel: Metal's limit does not include it.
+CASE(metal_limits_apply_without_staging_memory) {
+  Device device(directory + "/tensors");
+  const Dispatch one{{1, 1, 1}, {32, 1, 1}, false, 1};
+  device.launch("first", {absent(), threadgroup(32768), threadgroup(0)}, one);
+  CHECK(gpu().launches.back().shared == 131072 + 32768);
+  THROWS(device.launch("first", {absent(), threadgroup(32768), threadgroup(16)}, one),
+         "first: expected at most 32768 bytes of threadgroup memory, got 32784");
+}
+
+}  // namespace test
