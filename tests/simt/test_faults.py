@@ -78,7 +78,7 @@ ONE_GROUP = {
     "bins_cleared_by_others": ("^(race|uninitialised memory): .* threadgroup memory 'bins'", lambda t: True),
     "partial_sums_at_once": ("^(race|uninitialised memory): .* threadgroup memory 'partial'", lambda t: t % 32 == 0),
     "sums_of_all_simdgroups": ("^uninitialised memory: read of 4 bytes .* 'partial'", lambda t: 2 <= t < 32),
-    "function_from_two_branches": ("threadgroup_barrier is reached while .* waits at another barrier, .*mistakes.metal:",
+    "function_from_two_branches": ("threadgroup_barrier is reached while .* waits at another barrier, .*mistakes",
                                    lambda t: True),
     "left_of_the_tile": ("^out-of-bounds read of 4 bytes at byte -4 of threadgroup memory 's'", lambda t: t == 0),
     "until_done": ("threadgroup_barrier is not reached by all threads: 2 of 64", lambda t: t > 1),
@@ -243,6 +243,7 @@ CORRECT = {
     "until_all_are_done": (64, np.full(64, 6)),
     "sum_by_simdgroups": (64, np.full(64, 2016 * 64)),
     "slots_from_a_counter": (64, np.full(64, 992)),
+    "function_from_branches_of_simdgroups": (64, np.where(T < 32, 2, 1)),
 }
 
 

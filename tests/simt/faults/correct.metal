@@ -177,3 +177,17 @@ kernel void slots_from_a_counter(device float* out [[buffer(0)]], uint tid [[thr
   for (uint i = 0; i < count; ++i) sum += list[i];
   out[tid] = float(sum);
 }
+
+static void meet_with(threadgroup float* s, uint tid, float x) {
+  s[tid] = x;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+}
+kernel void function_from_branches_of_simdgroups(device float* out [[buffer(0)]],
+                                                 uint tid [[thread_position_in_threadgroup]]) {
+  threadgroup float s[64];
+  if (tid < 32)
+    meet_with(s, tid, 1.0f);
+  else
+    meet_with(s, tid, 2.0f);
+  out[tid] = s[63 - tid];
+}

@@ -87,7 +87,7 @@ static void store_and_meet(threadgroup float* s, uint tid, float x) {
 }
 kernel void function_from_two_branches(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup float s[64];
-  if (tid < 32)
+  if (tid % 2 == 0)
     store_and_meet(s, tid, 1.0f);
   else
     store_and_meet(s, tid, 2.0f);

@@ -1,6 +1,7 @@
 // The scheduler: selects the next fiber of a threadgroup and resumes lanes when all of them wait.
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 #include "driver/host/interrupt.h"
 #include "driver/host/simt/engine.h"
@@ -10,6 +11,9 @@ namespace {
 
 uint32_t bits(unsigned count) { return count >= 32 ? ~0u : (1u << count) - 1; }
 unsigned lowest(uint32_t mask) { return unsigned(__builtin_ctz(mask)); }
+bool same_source(const Site& a, const Site& b) {
+  return a.line == b.line && std::string_view(a.file) == b.file && std::string_view(a.function) == b.function;
+}
 const char* plural(unsigned n) { return n == 1 ? "" : "s"; }
 
 template <typename... A>
@@ -154,12 +158,16 @@ void Worker::wait_at_threadgroup_barrier(const Site& site) {
   Lane& me = *lane_;
   me.site = &site;
   me.address = site.address;
+  // SIMD groups may meet at instances of one barrier, such as those of a generic lambda that each chose by its tile.
+  // The lanes of a SIMD group must be at the same instance.
+  const Lane* peer = simd_->at_barrier ? &lanes_[simd_->first + lowest(simd_->at_barrier)] : nullptr;
   simd_->at_barrier |= 1u << me.index % MPSX_SIMD_WIDTH;
   if (!at_barrier_++) first_ = &me;
-  if (first_->address != me.address) {
-    const unsigned* p = threads_[first_->index].local;
+  if (!peer && !same_source(*first_->site, site)) peer = first_;
+  if (peer && peer->address != me.address) {
+    const unsigned* p = threads_[peer->index].local;
     fault(format("%s is reached while thread (%u, %u, %u) waits at another barrier, %s:%d", site.function, p[0], p[1],
-                 p[2], first_->site->file, first_->site->line),
+                 p[2], peer->site->file, peer->site->line),
           site);
   }
   reschedule(me);
