@@ -3,7 +3,7 @@
 #ifndef MPSX_KERNEL_ABI_H
 #define MPSX_KERNEL_ABI_H
 
-#define MPSX_KERNEL_ABI_VERSION 4
+#define MPSX_KERNEL_ABI_VERSION 5
 #define MPSX_MAX_BUFFERS 31 /* Metal's limit; args[31 + n] is [[threadgroup(n)]] memory */
 #define MPSX_MAX_ARGUMENTS 63
 #define MPSX_SIMD_WIDTH 32         /* of SIMT kernels; a SIMD group of a wide kernel has one lane */
@@ -101,6 +101,8 @@ typedef struct mpsx_simt_services {
   const void* const* (*collective)(const void* value, unsigned simdgroups, const mpsx_site* site);
   /* Called when only some lanes of a SIMD group have reached an operation of all. Does not return. */
   void (*incomplete_scope)(unsigned active, const mpsx_site* site);
+  /* Faults of memory accesses that have no line themselves name `site` until the next call; null for none. */
+  void (*fault_site)(const mpsx_site* site);
   /* Kernels compiled with checks (metal_stdlib/simt_checks.h) report every memory access before it happens. `code` is
    * the return address of the call, `access` is MPSX_ATOMIC_*. */
   void (*read)(const void* address, unsigned long bytes, const void* code);

@@ -26,6 +26,7 @@ MPSX_CALL unsigned mpsx_simt_layout_seed();
 MPSX_CALL const void* const* mpsx_simt_collective(const void* value, unsigned simdgroups, const char* function,
                                                   const char* file, int line);
 MPSX_CALL void mpsx_simt_incomplete_scope(unsigned active, const char* function, const char* file, int line);
+MPSX_CALL void mpsx_simt_fault_site(const mpsx_site* site);
 }
 
 // The caller's file and line, as two default arguments.

@@ -99,6 +99,7 @@ MPSX_CALL void mpsx_simt_incomplete_scope(unsigned active, const char* function,
   const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
   mpsx_simt->incomplete_scope(active, &site);
 }
+MPSX_CALL void mpsx_simt_fault_site(const mpsx_site* site) { mpsx_simt->fault_site(site); }
 }
 #if defined(__SANITIZE_THREAD__)
 #define MPSX_CHECKED

@@ -189,14 +189,14 @@ __attribute__((noinline)) static
   constexpr bool kAddsLast = shape::kAccumulates && !metal::is_same_v<S, T> && metal::is_same_v<S, int>;
   const int thread = scope_thread<Scope>();
   const int channels = shape::kChannels > 0 ? shape::kChannels : int(activation.get_extent(0));
-  S sums[L::kCapacity] = {};
-  if constexpr (shape::kAccumulates && !kAddsLast)
-    visit_outputs<L>(destination, thread, [&](int i, auto& v) __attribute__((always_inline)) { sums[i] = S(v); });
 #ifdef MPSX_CUDA
   staging_memory<Scope, 0>();  // tells the driver the number of threads
 #else
   const peers<Scope> all(nullptr, nullptr, "convolution2d::run", file, line);
 #endif
+  S sums[L::kCapacity] = {};
+  if constexpr (shape::kAccumulates && !kAddsLast)
+    visit_outputs<L>(destination, thread, [&](int i, auto& v) __attribute__((always_inline)) { sums[i] = S(v); });
 #pragma unroll 1
   for (int tap = 0; tap < (joins_taps<D> ? 1 : shape::kTaps); ++tap) {
     const window_reader<D, A> a{activation, offset, tap};

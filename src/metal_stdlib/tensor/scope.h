@@ -26,18 +26,20 @@ template <class Scope>
 class peers {
  public:
   MPSX_FN peers(const void* first, const void* second, const char* function, const char* file, int line)
-      : mine_{first, second}, function_(function), file_(file), line_(line) {
+      : mine_{first, second}, site_{nullptr, file, line, function, 0} {
     if constexpr (scope_size<Scope>::simdgroups == 1)
       meet_simdgroup(all_);
     else if constexpr (scope_size<Scope>::simdgroups > 1)
       collected_ = mpsx_simt_collective(mine_, scope_size<Scope>::simdgroups, function, file, line);
+    mpsx_simt_fault_site(&site_);
   }
   MPSX_FN ~peers() {
+    mpsx_simt_fault_site(nullptr);
     const void* none[MPSX_SIMD_WIDTH];
     if constexpr (scope_size<Scope>::simdgroups == 1)
       meet_simdgroup(none);
     else if constexpr (scope_size<Scope>::simdgroups > 1)
-      mpsx_simt_collective(nullptr, scope_size<Scope>::simdgroups, function_, file_, line_);
+      mpsx_simt_collective(nullptr, scope_size<Scope>::simdgroups, site_.function, site_.file, site_.line);
   }
   // Element i of another thread's first (0) or second (1) object.
   template <class T>
@@ -55,13 +57,12 @@ class peers {
 
  private:
   MPSX_FN void meet_simdgroup(const void** objects) const {
-    const lanes_of<const void*> lanes(mine_, function_, file_, line_);
-    if (lanes.active != ~0u) mpsx_simt_incomplete_scope(lanes.active, function_, file_, line_);
+    const lanes_of<const void*> lanes(mine_, site_.function, site_.file, site_.line);
+    if (lanes.active != ~0u) mpsx_simt_incomplete_scope(lanes.active, site_.function, site_.file, site_.line);
     for (int i = 0; i < MPSX_SIMD_WIDTH; ++i) objects[i] = lanes.get(unsigned(i));
   }
   const void* mine_[2];
-  const char *function_, *file_;
-  int line_;
+  const mpsx_site site_;
   const void* const* collected_ = nullptr;
   const void* all_[scope_size<Scope>::simdgroups == 1 ? MPSX_SIMD_WIDTH : 1] = {};
 };

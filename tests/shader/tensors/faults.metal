@@ -16,20 +16,28 @@ kernel void product(device half* a, device half* b, device float* c, constant in
   auto A = tensor(a, sizes_2d(16, s.y));
   auto B = tensor(b, sizes_2d(32, 16));
   auto C = tensor(c, sizes_2d(32, 32));
-  if (int(i) != s.x) op.run(A, B, C);
+  if (int(i) != s.x) op.run(A, B, C);  // fault: product
 }
+template [[host_name("thread")]] kernel decltype(product<execution_thread>) product<execution_thread>;
 template [[host_name("simdgroup")]] kernel decltype(product<execution_simdgroup>) product<execution_simdgroup>;
 template [[host_name("simdgroups")]] kernel decltype(product<execution_simdgroups<2>>) product<execution_simdgroups<2>>;
 
+template <convolution2d_descriptor::mode MODE>
 kernel void window(device half* a, device half* b, device float* c, constant int2& s,
                    uint i [[thread_index_in_threadgroup]]) {
-  constexpr auto what = convolution2d_descriptor(int4(32, 4, 4, 1), int4(16, 4, 4, 1), int2(1, 1));
+  constexpr auto what = convolution2d_descriptor(
+      int4(32, 4, 4, 1), int4(16, 4, 4, 1), int2(1, 1), convolution2d_activation_layout::nhwc,
+      convolution2d_weights_layout::hwio, int2(1, 1), int2(1, 1), 1, false, MODE);
   convolution2d<what, execution_simdgroups<2>> op;
   auto A = tensor(a, dextents<int, 4>(16, 4, s.y, 1));
   auto B = tensor(b, dextents<int, 4>(32, 16, 1, 1));
   auto C = tensor(c, dextents<int, 4>(32, 4, 4, 1));
-  if (int(i) != s.x) op.run(A, B, C);
+  if (int(i) != s.x) op.run(A, B, C);  // fault: window
 }
+typedef convolution2d_descriptor::mode mode;
+template [[host_name("window")]] kernel decltype(window<mode::multiply>) window<mode::multiply>;
+template [[host_name("window_sum")]]
+kernel decltype(window<mode::multiply_accumulate>) window<mode::multiply_accumulate>;
 
 // Stores elements by number, which relies on which thread has which element.
 template <int M, int N>

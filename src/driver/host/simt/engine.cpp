@@ -61,6 +61,7 @@ void run_groups(Job& job, uint64_t begin, uint64_t end) {
 void Worker::prepare(Job& job) {
   job_ = &job;
   shape_ = {};
+  fault_site_ = nullptr;
   arena_.reset();
   if (job.make_monitor) monitor_ = job.make_monitor();
   std::copy(std::begin(job.args), std::end(job.args), args_);

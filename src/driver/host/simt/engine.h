@@ -94,6 +94,9 @@ class Worker {
   // Returns whether `p` points into memory that the engine shares with kernels, other than this object and its Job.
   bool is_shared(const void* p) const;
 
+  // The site that faults without a line name, or null. On the running thread's stack.
+  const Site* fault_site() const { return fault_site_; }
+
   // Ends the dispatch with a fault in the running thread. Must be called from within a kernel.
   [[noreturn]] void fault(std::string what, const char* file, int line);
   [[noreturn]] void fault(std::string what, const Site& site) { fault(std::move(what), site.file, site.line); }
@@ -174,6 +177,7 @@ class Worker {
   void* main_ = nullptr;  // stack pointer of the CPU thread itself
   Lane* lane_ = nullptr;  // the running lane
   SimdGroup* simd_ = nullptr;
+  const Site* fault_site_ = nullptr;
   size_t turn_ = 0;
   unsigned count_ = 0, done_ = 0, at_barrier_ = 0;  // threads: all, returned, at the threadgroup barrier
   Lane* first_ = nullptr;                           // the first lane to reach the barrier

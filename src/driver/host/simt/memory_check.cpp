@@ -171,7 +171,7 @@ template <MemoryCheck::Access access>
   const auto finding = shadow_->write(offset, bytes, thread, short_code(code));
   if (!finding) return;
   if (bytes > Suspect::kBytes) fail(wrong("write", finding, bytes, thread), code, thread);
-  write_ = {static_cast<const char*>(p), bytes, thread, code, finding, {}};
+  write_ = {static_cast<const char*>(p), bytes, thread, code, finding, site(), {}};
   std::memcpy(write_.before, p, bytes);
   suspect_ = true;
 }
@@ -207,7 +207,7 @@ void MemoryCheck::count_spins(const void* p, size_t bytes, unsigned thread, cons
 void MemoryCheck::check_suspect() {
   suspect_ = false;
   if (std::memcmp(write_.p, write_.before, write_.bytes) != 0)
-    fail(wrong("write", write_.finding, write_.bytes, write_.thread), write_.code, write_.thread);
+    fail(wrong("write", write_.finding, write_.bytes, write_.thread), write_.code, write_.thread, write_.site);
 }
 
 const Arena::Variable* MemoryCheck::variable_at(size_t offset, size_t bytes) {
@@ -233,8 +233,9 @@ const Arena::Variable* MemoryCheck::nearest_variable(size_t offset) const {
   return best;
 }
 
-void MemoryCheck::fail(std::string&& what, const void* code, unsigned thread) {
-  const SourceLine s = source_line(call_before(code));
+void MemoryCheck::fail(std::string&& what, const void* code, unsigned thread, const SourceLine& site) {
+  SourceLine s = source_line(call_before(code));
+  if (!s.file) s = site;
   worker_->fault_of(thread, std::move(what), s.file, s.line);
 }
 

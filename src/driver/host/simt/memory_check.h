@@ -67,6 +67,7 @@ class MemoryCheck final : public Monitor {
     unsigned thread;
     const void* code;
     Shadow::Finding finding;
+    SourceLine site;
     char before[kBytes];
   };
 
@@ -88,7 +89,15 @@ class MemoryCheck final : public Monitor {
   std::string out_of_bounds(const char* verb, const void* p, size_t bytes) const;
   std::string out_of_variable(const char* verb, size_t offset, size_t bytes) const;
   std::string wrong(const char* verb, const Shadow::Finding&, size_t bytes, unsigned thread) const;
-  [[noreturn]] void fail(std::string&& what, const void* code, unsigned thread);
+  [[noreturn]] void fail(std::string&& what, const void* code, unsigned thread) {
+    fail(std::move(what), code, thread, site());
+  }
+  // `site` is the fault's line if the code has none.
+  [[noreturn]] void fail(std::string&& what, const void* code, unsigned thread, const SourceLine& site);
+  SourceLine site() const {
+    const Site* s = worker_->fault_site();
+    return s ? SourceLine{s->file, s->line} : SourceLine{};
+  }
   // Encodes a code address in 32 bits, as its offset in the library plus one.
   uint32_t short_code(const void* code) const { return uint32_t(static_cast<const char*>(code) - library_.begin) + 1; }
   const Arena::Variable* nearest_variable(size_t offset) const;

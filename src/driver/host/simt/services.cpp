@@ -110,6 +110,8 @@ struct Services {
                   site->function, MPSX_SIMD_WIDTH, w->thread().simdgroup, __builtin_popcount(active));
     w->fault(text, *site);
   }
+
+  static void fault_site(const Site* site) { Worker::active()->fault_site_ = site; }
 };
 
 const mpsx_simt_services kServices = {&Services::threadgroup_barrier,
@@ -121,6 +123,7 @@ const mpsx_simt_services kServices = {&Services::threadgroup_barrier,
                                       &Services::layout_seed,
                                       &Services::collective,
                                       &Services::incomplete_scope,
+                                      &Services::fault_site,
                                       &check_read,
                                       &check_write,
                                       &check_atomic,
