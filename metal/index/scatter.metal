@@ -1,5 +1,5 @@
-// scatter: each thread owns whole rows along the indexed dimension and processes them in order. If several values are
-// written to an element, the last one wins. Sums are deterministic.
+// scatter: each thread owns complete rows along the indexed dimension and processes them in order. If several values
+// are written to an element, the last one wins. Sums are deterministic.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"

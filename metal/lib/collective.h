@@ -1,5 +1,5 @@
-// Collective operations of a threadgroup (tg_) or a SIMD group (sg_) that lib/threadgroup.h lacks: sums over lanes,
-// indices of maxima, moments, prefix sums.
+// Further collective operations of a threadgroup (tg_) or a SIMD group (sg_): sums over lanes, indices of maxima,
+// moments, prefix sums.
 #pragma once
 
 #include "lib/threadgroup.h"

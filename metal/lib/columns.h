@@ -1,7 +1,8 @@
-// Reduces the columns of a matrix with one threadgroup. A matrix provides row(i). A row provides:
+// Reduces the columns of a matrix with one threadgroup. Computes Q reductions per column in one pass, such as a sum and
+// a sum of squares; q selects one. A matrix provides row(i). A row provides:
 //   Raw<N>, load<N>(c)      N adjacent elements starting at column c, as stored in memory
-//   value<N>(raw, c, j, q)  the contribution of column c + j to quantity q
-//   scalar(c, q)            the contribution of column c to quantity q
+//   value<N>(raw, c, j, q)  the operand of reduction q at column c + j
+//   scalar(c, q)            the operand of reduction q at column c
 #pragma once
 
 #include "lib/collective.h"
@@ -115,8 +116,8 @@ inline void column_reduce_vectors(threadgroup A* result, threadgroup A* scratch,
   }
 }
 
-// Reduces rows [first, last) of n columns to result[q * kColumnTile + column], for each of Q quantities. `aligned`:
-// rows can be loaded in vectors of N elements. `scratch` has kColumnThreads * N elements.
+// Reduces rows [first, last) of n columns to result[q * kColumnTile + column] for each reduction q < Q. `aligned`: rows
+// can be loaded in vectors of N elements. `scratch` has kColumnThreads * N elements.
 template <typename Combine, uint N, uint Q, typename A, typename Matrix>
 inline void column_reduce(threadgroup A* result, threadgroup A* scratch, Matrix matrix, ulong first, ulong last, uint n,
                           bool aligned, GroupThread g) {
@@ -143,7 +144,7 @@ inline void column_store_vectors(device O* out, ulong pitch, Matrix matrix, ulon
     }
   }
 }
-// Stores quantity 0 of each element of rows [first, last) to out[row * pitch + column].
+// Stores value(…, q = 0) of each element of rows [first, last) to out[row * pitch + column].
 template <uint N, typename O, typename Matrix>
 inline void column_store(device O* out, ulong pitch, Matrix matrix, ulong first, ulong last, uint n, bool aligned,
                          GroupThread g) {
@@ -153,8 +154,8 @@ inline void column_store(device O* out, ulong pitch, Matrix matrix, ulong first,
     column_store_vectors<1>(out, pitch, matrix, first, last, n, g);
 }
 
-// Two matrices of the same shape, or one matrix paired with itself. f.at(values, column, q): a pair's contribution to
-// quantity q.
+// Two matrices of the same shape, or one matrix paired with itself. f.at(values, column, q) maps a pair of elements to
+// the operand of reduction q.
 template <typename T, typename F>
 struct PairRow {
   template <uint N>

@@ -64,7 +64,7 @@ template <typename T, typename F>
 inline PairMatrix<T, F> tile_matrix(device const T* a, device const T* b, ColumnTile t, F f) {
   return {a + t.offset, b + t.offset, t.width, f};
 }
-// Sums Q quantities over a tile to result[q * kColumnTile + column].
+// Computes Q sums per column of a tile (see columns.h), and writes them to result[q * kColumnTile + column].
 template <uint Q, typename Matrix>
 inline void reduce_tile(threadgroup float* result, threadgroup float* scratch, Matrix matrix, ColumnTile t,
                         constant BatchNormParams& p, GroupThread g) {

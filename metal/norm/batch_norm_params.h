@@ -6,7 +6,7 @@
 enum : uint32_t { kRowColumns = 256, kRowChunk = 64 };
 
 // A batch viewed as (images, channels, plane). Reductions run over chunks, a partition that depends only on the
-// shape. Slot s of channel c of quantity k is partial[(k * channels + c) * chunks * fold + s].
+// shape. Partial result s of statistic k of channel c is partial[(k * channels + c) * chunks * fold + s].
 struct BatchNormParams {
   RowShape planes;       // elementwise passes: one row per plane
   uint32_t row_threads;  // statistics: threads per plane (RowGroup)

@@ -1,9 +1,9 @@
-// Deviations of rows from a center, and a center for them.
+// Estimates the mean of each row from a sample, and computes deviations from this estimate, the center.
 #pragma once
 
 #include "lib/row.h"
 
-// Deviations of scale * x, for rows whose own squares leave the range of float.
+// The deviation of scale * x from the center. The scale keeps squares within the range of float.
 struct Deviation {
   float center, scale;
   float at(float x) const { return fma(x, scale, -center); }
@@ -15,12 +15,11 @@ struct SquaredDeviation {
     return d * d;
   }
 };
-// Scales at which sums of samples do not overflow, and squares do not where those of the values themselves do.
+// kSampleScale keeps sums of samples from overflowing. kSquareScale keeps squares of large values from overflowing.
 constant float kSampleScale = 0x1p-32f, kSquareScale = 0x1p-96f;
 
-// The sum of a few of this thread's values, times kSampleScale, and their number, before the first pass. The mean of
-// all threads' samples serves as the center of deviations: the mean of k out of n values costs the sum of squares at
-// most log2(n / k) bits.
+// Returns the sum of a few of this thread's values, times kSampleScale, and their number. The mean of all threads'
+// samples becomes the center. With a sample of k out of n values, the sum of squares loses at most log2(n / k) bits.
 template <typename T>
 inline float2 sample(thread const RegisterRow<Loader<T>>& row) {
   enum : uint { kVector = Loader<T>::kVector };

@@ -1,8 +1,8 @@
-// Computes all gradients of a row norm in one pass over memory, for rows of whole vectors that fit in the registers
-// of a row group. The row groups of a threadgroup process its range of rows in turn. Each thread processes the same
-// columns of every row: it prefetches its part of the next row and accumulates the gradients of weight and bias in
-// registers. Partial sums go to parts[quantity][threadgroup][column]. A norm without CENTERED has no mean and no
-// bias.
+// Computes all gradients of a row norm in one pass over memory. A row must consist of full vectors and fit in the
+// registers of a row group. The row groups of a threadgroup process its range of rows in turn. Each thread processes
+// the same columns of every row: it prefetches its part of the next row and accumulates the gradients of weight and
+// bias in registers. Partial sums go to parts[gradient][threadgroup][column], where gradient is 0 for weight and 1 for
+// bias. A norm without CENTERED has no mean and no bias.
 #pragma once
 
 #include "norm/row_norm.h"

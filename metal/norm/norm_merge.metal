@@ -1,4 +1,4 @@
-// Sums the splits of partial sums [quantity][split][column], for one or two quantities.
+// Sums partial gradients [gradient][split][column] over the splits, for weight, bias, or both.
 #include "norm/row_norm.h"
 
 template <typename W>

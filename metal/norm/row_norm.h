@@ -56,7 +56,7 @@ struct GradientLoader {
   }
 };
 
-// A matrix with the gradients of weight (quantity 0) and bias (quantity 1) as its column sums. `means` may be null.
+// A matrix whose column sums are the gradients of weight (q = 0) and bias (q = 1). `means` may be null.
 template <typename T>
 struct GradientRow {
   template <uint N>
@@ -87,7 +87,7 @@ struct GradientMatrix {
 
 enum : uint { kGradientVector = 4 };  // columns per vector load
 
-// Partial sums of Q quantities over a tile of columns and a range of rows: parts[quantity][split][column].
+// Computes partial sums of Q gradients over a tile of columns and a range of rows: parts[gradient][split][column].
 template <uint Q, typename Matrix>
 inline void weight_gradient(device float* parts, Matrix matrix, threadgroup float* result, threadgroup float* scratch,
                             constant RowNormParams& p, GroupThread g) {

@@ -4,8 +4,8 @@
 #include "lib/compute.h"
 #include "pool/params.h"
 
-// Calls FUNCTION<N>(c, …) for tiles of N channels starting at c, distributed over the threads of a threadgroup.
-// Processes the remaining channels one at a time.
+// Distributes tiles of N channels over the threads of a threadgroup, and calls FUNCTION<N>(c, …) for the tile that
+// starts at channel c. Calls FUNCTION<1>(c, …) for each channel of an incomplete tile.
 #define MPSX_EACH_CHANNEL_TILE(FUNCTION, ...)                                                                \
   for (int c = int(tid) * kChannelTile; c < p.channels; c += int(threads.x) * kChannelTile) {                \
     if (c + kChannelTile <= p.channels) {                                                                    \

@@ -18,7 +18,7 @@ template <> struct lowest_key<long> {
   static long value() { return LONG_MIN; }
 };
 
-// The largest key of N elements. Floats are compared first, and only the extremum becomes a key.
+// Returns the largest key of N elements. The float overload compares floats and converts only the extremum to a key.
 template <typename Key, uint N, typename C>
 inline key_of_t<C> best_key(thread const C* v) {
   key_of_t<C> best = Key::of(v[0], 0.0f);

@@ -12,7 +12,7 @@ struct Threshold {
   uint shift, before;
   uint left;  // elements that have the prefix
 
-  // A shift by all bits would be undefined.
+  // Returns the prefix of a key. Shifting by the key's full width would be undefined.
   K of(K key) const { return shift < sizeof(K) * 8 ? K(K(key - min_key) >> shift) : K(0); }
 };
 

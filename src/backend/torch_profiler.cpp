@@ -1,4 +1,4 @@
-// The device's track in torch.profiler: links kernels, and calls of CPU libraries that replace kernels, to their
+// The device's track in torch.profiler: links kernels, and calls to CPU libraries that replace kernels, to their
 // operators.
 #if __has_include(<torch/csrc/profiler/standalone/privateuse1_profiler.h>)  // since torch 2.13
 #  define USE_KINETO

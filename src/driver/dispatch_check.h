@@ -1,4 +1,4 @@
-// Metal's limits on a dispatch. Every driver with real threadgroups enforces them.
+// Metal's limits on a dispatch. Every driver that runs kernels with several threads per threadgroup enforces them.
 #pragma once
 
 #include <string>

@@ -20,7 +20,8 @@ struct FunctionConstant {
 // Returns the type as Metal spells it, such as "int2".
 std::string type_text(const FunctionConstant&);
 
-// Keys name a constant by its name or index, and separate vector components by commas.
+// The values of a kernel's function constants. A key refers to a constant by its name or index, and separates the
+// components of a vector with commas.
 class FunctionConstants {
  public:
   // `kernel` is the kernel's name, for messages, and `text` is the rest of the key. Throws Error that names the

@@ -1,4 +1,4 @@
-// A tensor of Metal 4 as an argument of a kernel.
+// A Metal 4 tensor passed to a kernel.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,10 @@
 
 namespace mpsx::driver {
 
-// Dimension 0 varies fastest. Kernels that address memory by pointers get the first kBindingBytes as an argument passed
-// by value, which they read as mpsx::tensor_binding (metal_stdlib/tensor/tensor.h). Drivers with Memory::buffers get
-// the whole object as the bytes of an argument that the kernel declares as a tensor (ReflectedKernel::tensors).
+// Dimension 0 varies fastest. On drivers whose kernels address memory by pointers, the kernel receives the first
+// kBindingBytes by value and reads them as mpsx::tensor_binding (metal_stdlib/tensor/tensor.h). On drivers with
+// Memory::buffers, the driver receives the entire object as the bytes of a parameter that the kernel declares as a
+// tensor (ReflectedKernel::tensors).
 struct TensorArgument {
   static constexpr uint32_t kMaxRank = 8;
   static constexpr size_t kBindingBytes = sizeof(void*) + 2 * kMaxRank * sizeof(int64_t);

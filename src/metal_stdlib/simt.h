@@ -1,4 +1,4 @@
-// Barriers, SIMD groups and threadgroup memory for real threadgroups, implemented by calls into the engine
+// Barriers, SIMD groups and threadgroup memory for SIMT kernels, implemented by calls into the engine
 // (src/driver/host/simt). Replaces simd.h in translation units with MPSX_SIMT.
 #pragma once
 

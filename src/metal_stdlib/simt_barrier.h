@@ -1,4 +1,4 @@
-// Barriers and fences for real threadgroups.
+// Barriers and fences for SIMT kernels.
 #pragma once
 
 namespace metal {

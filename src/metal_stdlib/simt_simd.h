@@ -1,4 +1,4 @@
-// SIMD-group functions for real lanes (Metal Shading Language Specification 3.2, 6.9.2).
+// SIMD-group functions for SIMT kernels, which run every lane (Metal Shading Language Specification 3.2, 6.9.2).
 #pragma once
 
 namespace metal {

@@ -108,7 +108,7 @@ void write_back(const c10::FunctionSchema& schema, const std::vector<IValue>& or
   }
 }
 
-// The CPU kernel of every explicit operator. Runs this device's kernel on device views of the arguments.
+// The CPU kernel of every explicit operator. Runs the mpsx kernel on mpsx views of the arguments.
 void run_on_views(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const auto& schema = op.schema();
   const size_t count = schema.arguments().size(), first = stack->size() - count;
@@ -130,7 +130,7 @@ void run_on_views(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* sta
   }
 }
 
-// The kernel for PyTorch's mps device. Runs this device's kernel on the same memory.
+// The kernel for tensors on PyTorch's mps device. Runs the mpsx kernel on mpsx tensors that share their memory.
 void run_on_mps(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const auto& schema = op.schema();
   const size_t count = schema.arguments().size(), first = stack->size() - count;

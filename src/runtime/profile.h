@@ -11,7 +11,7 @@ namespace mpsx::runtime {
 
 enum class Route : uint8_t { native, vendor, fallback };
 
-// Counts calls of an operator that ran on the CPU, through the vendor or the fallback route.
+// Counts calls to an operator that ran on the CPU, through the vendor or the fallback route.
 struct RouteEntry {
   std::string name;  // "aten::mm"
   Route route;

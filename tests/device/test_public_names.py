@@ -35,7 +35,7 @@ _REASONS = {
 }
 LEFT_OUT = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 
-# torch.accelerator queries the device directly, so torch.mpsx does not need its functions. Call each one instead.
+# A check for each function of torch.accelerator. torch.mpsx need not define these functions.
 ACCELERATOR = {
     "current_accelerator": lambda f: f().type == "mpsx",
     "current_device_idx": lambda f: f() == 0,

@@ -232,7 +232,7 @@ def compare(case: Case, note: object = lambda phase: None) -> Finding | None:
         if theirs.numel() and significant(ours) != significant(theirs) and case.form != "grad":
             return Finding("strides", f"{ours.stride()} instead of {theirs.stride()} of {tuple(theirs.shape)}")
         if choice and i == 1 and ours.dtype == torch.int64 and same_choice(*choice, ours, theirs):
-            ours.copy_(theirs)  # also in an out= tensor's storage
+            ours.copy_(theirs)  # including the storage of an out= tensor
         mine, right = ours.detach().cpu(), theirs.detach()
         if case.form == "grad":  # mathematically equal formulas differ for non-finite values
             finite = torch.isfinite(mine) & torch.isfinite(right)

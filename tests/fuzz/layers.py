@@ -1,4 +1,4 @@
-"""Hand-written calls of matmuls, layers, losses and factories."""
+"""Hand-written calls to matmuls, layers, losses and factories."""
 
 from __future__ import annotations
 

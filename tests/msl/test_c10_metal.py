@@ -66,7 +66,7 @@ POLYNOMIALS = {
 INTEGERS = {"floor_divide": np.floor_divide, "fmod": np.fmod, "remainder": np.mod, "safe_mod": np.fmod,
             "mul": np.multiply, "max": np.maximum, "min": np.minimum, "ceil_div": lambda a, b: (a + b - 1) // b,
             "round_up": lambda a, b: (a + b - 1) // b * b}  # fmt: skip
-# Skip functions that earlier headers lack.
+# Skip functions that the headers of earlier versions do not define.
 for functions in (UNARY, BINARY, POLYNOMIALS, INTEGERS):
     for absent in [name for name in functions if not has(name)]:
         del functions[absent]

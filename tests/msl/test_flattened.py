@@ -81,7 +81,7 @@ def test_unit_compiles_and_runs(flattened, tmp_path, msl):
 @pytest.mark.skipif(not is_x86() or "clang" not in find_compiler().description,
                     reason="counts instructions of x86 that clang makes")
 def test_pragma_disables_fp_contraction(flattened, tmp_path):
-    """The pragma stops a compiler from fusing multiplies and adds, as Metal's does, also in templates and macros."""
+    """The pragma keeps the compiler from fusing multiplies and adds, even in templates and macros."""
     _, source = flattened["metal/elementwise/swiglu.metal"]
     (tmp_path / "unit.metal").write_text(source)
     compiler = find_compiler()

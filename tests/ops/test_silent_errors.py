@@ -1,4 +1,4 @@
-"""Issues of pytorch/pytorch in which the MPS backend was silently wrong, one test per issue number.
+"""Regression tests for pytorch/pytorch issues where the MPS backend silently returned wrong results, one per issue.
 
 Results that were wrong without notice on MPS must be right here, or raise.
 """

@@ -57,7 +57,7 @@ def test_call(lib):
 
 
 def test_fp_contract_off():
-    """CPU drivers never fuse a multiply and an add. Metal may, also in PyTorch's own compile_shader."""
+    """Without the pragma, Metal's compiler may fuse a multiply and an add. The CPU drivers never do."""
     source = "kernel void f(device float* x, uint i [[thread_position_in_grid]]) { x[i] = x[i] * x[i] - 1.0f; }"
     x = torch.full((100,), 1 + 2.0**-12, device="mpsx")
     mpsx.compile_shader("#pragma METAL fp contract(off)\n" + source).f(x)

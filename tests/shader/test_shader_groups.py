@@ -1,4 +1,4 @@
-"""mpsx.compile_shader: kernels whose threads cooperate get real threadgroups and SIMD groups of 32."""
+"""Test mpsx.compile_shader with kernels whose threads cooperate in threadgroups and SIMD groups of 32."""
 
 import pytest
 import torch

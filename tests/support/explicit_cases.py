@@ -1,4 +1,4 @@
-"""Calls of the explicit operators, shared by test_explicit_*.py."""
+"""Test calls for the explicit operators, shared by test_explicit_*.py."""
 
 from __future__ import annotations
 

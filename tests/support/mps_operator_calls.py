@@ -1,4 +1,4 @@
-"""Calls of overloads that no OpInfo sample reaches, and the overloads that cannot be called on mpsx."""
+"""Test calls for overloads that no OpInfo sample reaches, and a list of overloads that cannot be called on mpsx."""
 
 from __future__ import annotations
 

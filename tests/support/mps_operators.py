@@ -1,11 +1,11 @@
-"""Calls of the operator overloads with kernels in PyTorch's MPS backend.
+"""Test calls for every operator overload that PyTorch's MPS backend implements.
 
-A line of mps_operators.txt names an overload and the source of a call to it:
+Each line of mps_operators.txt names an overload and says where its test call comes from:
 
-    opinfo NAME INDEX              the forward or backward of sample INDEX of the OpInfo NAME
-    like OVERLOAD NAME INDEX       the arguments of OVERLOAD in that sample, with its results as out=
-    call                           CALLS of mps_operator_calls.py
-    none REASON                    not called
+    opinfo NAME INDEX              the forward or backward pass of sample INDEX of the OpInfo NAME
+    like OVERLOAD NAME INDEX       OVERLOAD's call in sample INDEX of the OpInfo NAME, with its results as out=
+    call                           an entry of CALLS in mps_operator_calls.py
+    none REASON                    no call
 
 `python tests/support/mps_operators.py` regenerates the file after a change of PyTorch or of the list of overloads."""
 
@@ -41,7 +41,7 @@ def read_list() -> dict[str, str]:
 
 
 def overload(name: str) -> OpOverload | None:
-    """Return the overload of this name, or None if this version of PyTorch lacks it."""
+    """Return the overload with this name, or None if this version of PyTorch does not have it."""
     base, _, rest = name.partition(".")
     return getattr(getattr(torch.ops.aten, base, None), rest or "default", None)
 
@@ -94,7 +94,7 @@ def differentiate(result: object) -> None:
 
 
 def record(name: str, first: int, count: int, wanted: Iterable[str]) -> Iterator[Calls]:
-    """Return the calls of these overloads in samples of the OpInfo, one dictionary per sample."""
+    """Return the calls to these overloads in samples of the OpInfo, one dictionary per sample."""
     for op in OPS:
         if op_id(op) != name:
             continue
@@ -177,7 +177,7 @@ def succeeds(c: Call | None) -> bool:
 
 
 def sources(names: list[str]) -> dict[str, str]:
-    """Search the samples of every OpInfo for calls of these overloads."""
+    """Search the samples of every OpInfo for calls to these overloads."""
     found: dict[str, list[tuple[str, Call]]] = defaultdict(list)
     wanted = {form for name in names for form in (name, *siblings(name))}
     for op in dict.fromkeys(op_id(op) for op in OPS):

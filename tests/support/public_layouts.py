@@ -1,4 +1,4 @@
-"""Calls of public functions on sparse and quantized tensors, a part of the table in public_calls.py."""
+"""Test calls for public functions on sparse and quantized tensors. public_calls.py adds them to its table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of every method of torch.Tensor without an OpInfo (see public_calls.py)."""
+"""Test calls for every torch.Tensor method without an OpInfo (see public_calls.py)."""
 
 from __future__ import annotations
 

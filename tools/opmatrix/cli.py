@@ -152,7 +152,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 
 def update(driver: str, version: str, store: records.Store, current: set[records.Key], partial: bool,
            mps: dict[records.Key, str]) -> None:  # fmt: skip
-    """Write the committed summary; a partial run keeps the other rows."""
+    """Write the committed summary. A partial run keeps the rows that it did not measure."""
     found = summary.summarize(version, (store.records[key] for key in current), mps)
     before = summary.load(driver) if partial else None
     if before is not None:

@@ -1,4 +1,4 @@
-// A sample is the whole row, which is in the first-level cache.
+// Samples the entire row, which stays in the L1 cache for the next pass.
 #pragma once
 
 template <typename T>

@@ -1,5 +1,5 @@
-// max_pool2d on the host driver, where a thread owns whole rows. The forward computes adjacent windows together. The
-// backward accumulates row sums in one pass over the windows, instead of searching the windows of each element.
+// max_pool2d on the host driver, where each thread computes complete rows. The forward pass computes adjacent windows
+// together. The backward pass adds up rows in one pass over the windows, instead of searching each element's windows.
 #pragma once
 
 // Computes eight adjacent windows, starting at column `ox`, all inside the row. S: their stride, or 0 if not a

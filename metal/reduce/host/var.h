@@ -1,11 +1,11 @@
-// Variance of rows on the host driver, where a threadgroup is one thread. Blocks that fit in the L1 cache, part of a
-// line or several lines, are centered on their own mean and then combined.
+// Variance of rows on the host driver, where a threadgroup is one thread. Processes rows in blocks that fit in the L1
+// cache. Centers each block on its own mean, then combines the blocks' moments.
 #pragma once
 
 enum : uint { kVarBlock = 8192, kVarStep = 64 };
 
-// Moments of n elements from each of the lines [first, last). Nonadjacent elements do not vectorize, so they limit
-// the rounding error with shorter sums instead of vector lanes.
+// Returns the moments of n elements from each of the lines [first, last). Loops over nonadjacent elements do not
+// vectorize. They bound the rounding error with shorter sums instead of one sum per vector lane.
 template <bool DENSE, typename T>
 inline Moments block_moments(device const T* x, constant ReduceParams& p, ulong first, ulong last, uint n,
                              float pivot, float scale) {

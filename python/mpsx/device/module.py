@@ -111,7 +111,7 @@ def can_device_access_peer(device: object, peer_device: object) -> bool:
 
 
 def is_current_stream_capturing() -> bool:
-    """Return False, because the device has no graph capture."""
+    """Return False, because mpsx does not support capturing a stream into a graph."""
     return False
 
 
@@ -180,7 +180,7 @@ class device:
 
 
 class device_of(device):
-    """Equivalent to `device(tensor.device)` for mpsx tensors, and without effect for other tensors."""
+    """Select the device of an mpsx tensor within a `with` block. Do nothing for other tensors."""
 
     def __init__(self, tensor: _torch.Tensor) -> None:
         super().__init__(tensor.device if tensor.is_mpsx else None)

@@ -39,7 +39,7 @@ class Accumulator:
 
 @dataclass
 class Stage:
-    """The code between two calls of codegen_body: inside a loop over the reduced elements, and after the loop."""
+    """The code between two calls to codegen_body: inside a loop over the reduced elements, and after the loop."""
 
     looped: bool
     entries: list[IterationRangesEntry]
@@ -143,7 +143,7 @@ class LoopKernel(MetalKernel):
         return self.cse.generate(self.stores, text, dtype=dtype)
 
     def _arg_reduction(self, acc: str, of: str, src_dtype: torch.dtype, value: Any, dtype: torch.dtype) -> CSEVariable:
-        """Emit argmax or argmin, which return the first of equal values. Lanes start with index 0, the smallest."""
+        """Emit argmax or argmin. Among equal values, the one with the smallest index wins."""
         at, (root,) = f"{acc}_at", [t for t in self.range_trees if t.is_reduction]
         kind, index = DTYPE_TO_METAL[src_dtype], DTYPE_TO_METAL[dtype]
         position, cast = f"static_cast<{index}>({root.name})", f"static_cast<{kind}>({value})"

@@ -1,9 +1,9 @@
 """Lower 8x8 matrix multiplications in PTX to tensor core instructions.
 
-metal_stdlib/cuda/matrix.h writes one `mpsx.mma` line per multiplication. A tensor core instruction has M = 16 rows,
-and K = 16 for 16-bit operands. So two multiplications that accumulate into the same fragment become one with twice the
-K, and two with the same operand B become one with twice the M. The first of a pair moves down to the second, together
-with the lines that use its result."""
+metal_stdlib/cuda/matrix.h emits one `mpsx.mma` pseudo-instruction per multiplication. A tensor core instruction has
+M = 16, and K = 16 for 16-bit operands. Two multiplications that accumulate into the same fragment are fused along K,
+and two with the same operand B are fused along M. Fusion moves the first of a pair down to the second, together with
+the instructions that use its result."""
 
 import re
 from collections import Counter
@@ -21,9 +21,8 @@ MOVABLE = re.compile(r"\t(?:mpsx\.mma|add|sub|mul|fma|mad|mov|neg|abs|and|or|xor
 
 @dataclass
 class Line:
-    """A line or a matmul, with the registers that it writes and reads. For a matmul, `a` contains one tuple of
-    fragments per 8 rows, with one fragment per 8 of K; `b` contains one fragment per 8 of K; `c` and `d` contain one
-    per 8 rows."""
+    """A PTX instruction and the registers that it writes and reads. If it is a matmul, `a`, `b`, `c` and `d` name the
+    registers of its 8x8 fragments: a[row][k], b[k], c[row] and d[row], where row and k count blocks of 8."""
 
     text: str
     writes: frozenset = frozenset()
@@ -73,8 +72,8 @@ class Line:
 
 
 def lines_to_sink(lines, i, j):
-    """Return the lines between i and j that depend on i and must move below j with it, or None if j depends on one of
-    them or one of them cannot move."""
+    """Return the instructions between i and j that depend on i and must move below j with it. Return None if j depends
+    on one of them or one of them cannot move."""
     found, last = [i], lines[j]
     for k in range(i + 1, j):
         line = lines[k]
@@ -126,7 +125,7 @@ def lower_matmuls(text):
 
 
 def lower_function(text):
-    """One function of a PTX text with its matmuls lowered."""
+    """Lower the matmuls of one PTX function to instructions."""
     if "mpsx.mma." not in text:
         return text
     uses = Counter(REGISTER.findall(text))

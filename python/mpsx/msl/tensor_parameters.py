@@ -1,13 +1,15 @@
-"""Describes kernel parameters that are Metal 4 tensors for the host, which compares them with the tensors of a call."""
+"""Describe kernel parameters that are Metal 4 tensors. The host checks the tensors of a call against this."""
 
 from . import element_types
 from .tensor_types import MAX_DEPTH, substitute
 
 
 def describe(types, words, names):
-    """{element, index, extents} of a parameter of type `words`. `types` is the module's TensorTypes; `names` maps
-    template parameters of the kernel to words. `element` and `index` are types in the spelling of element_types.py, ""
-    if unknown. A dynamic extent is null; `extents` is null if unknown."""
+    """Return {element, index, extents} for a parameter of type `words`.
+
+    `types` is the module's TensorTypes. `names` maps the kernel's template parameters to tokens. `element` and `index`
+    are types as element_types.py spells them, or "" if unknown. A dynamic extent is None. `extents` is None if unknown.
+    """
     element, extents = types.arguments(words, names)[:2]
     known = {name: value for name, (parameters, value) in types.aliases.items() if not parameters} | names
     kind, given = types.resolved(extents, names)
@@ -21,7 +23,7 @@ def describe(types, words, names):
 
 
 def extent(evaluator, words, names):
-    """The value of an extent: an integer, None for dynamic_extent, or "" if unknown."""
+    """Return the value of an extent: an integer, None for dynamic_extent, or "" if unknown."""
     words = substitute(words, names)
     if "dynamic_extent" in words:
         return None

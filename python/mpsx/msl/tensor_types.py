@@ -1,7 +1,7 @@
-"""Resolves the types of kernel parameters that are Metal 4 tensors (MSL specification 4.0, section 2.21).
+"""Resolve the types of kernel parameters that are Metal 4 tensors (MSL specification 4.0, section 2.21).
 
-A `tensor<device half, dextents<int, 2>>` takes a buffer index, to which the host binds the tensor's address, sizes and
-strides. The type may come from an alias, an alias template, or a template parameter of the kernel."""
+A parameter such as `tensor<device half, dextents<int, 2>>` has a buffer index. The host binds the tensor's address,
+sizes and strides to it. The type may be an alias, an alias template, or a template parameter of the kernel."""
 
 from .declarations import ALIAS
 from .deduction import parameter_name
@@ -12,7 +12,7 @@ HANDLE = "tensor_handle"
 
 
 def split(words):
-    """The parts between top-level commas. Inside parentheses, < and > are operators."""
+    """Split tokens at top-level commas. Inside parentheses, < and > are operators."""
     parts, angles, depth = [[]], 0, 0
     for w in words:
         depth += (w in "([{") - (w in ")]}")
@@ -25,17 +25,17 @@ def split(words):
 
 
 def type_words(words):
-    """The words of a parameter's type, without its name if it has one."""
+    """Return the tokens of a parameter's type, without the parameter's name if it has one."""
     return words if words[-1] == ">" else words[:-1]
 
 
 def substitute(words, names):
-    """`words` with the words that `names` maps some of them to."""
+    """Replace each token that is a key of `names` with the tokens that it maps to."""
     return [new for w in words for new in (names.get(w) or [w])]
 
 
 class TensorTypes:
-    """The tensor types of a module's kernels."""
+    """Resolves the tensor types of a module's kernels."""
 
     def __init__(self, unit, evaluator):
         self.evaluator, self.aliases = evaluator, {}   # name -> (names of template parameters, words of the type)
@@ -49,8 +49,8 @@ class TensorTypes:
             self.aliases[src.texts[d.name]] = [parameter_name(h) for h in heads], words
 
     def resolved(self, words, names):
-        """The name and template arguments of the type that `words` spell; `names` maps template parameters of the
-        kernel to words."""
+        """Resolve aliases in a type, and return its name and template arguments. `names` maps the kernel's template
+        parameters to tokens."""
         for _ in range(MAX_DEPTH):
             words = [w for w in words if w not in QUALIFIERS]
             while words[1:2] == ["::"]:
@@ -68,6 +68,6 @@ class TensorTypes:
         return "", []
 
     def arguments(self, words, names=None):
-        """The template arguments, each a list of words, of a parameter of type `words` if that is a tensor, or None."""
+        """Return the template arguments of a tensor type, each a list of tokens. Return None for other types."""
         name, given = self.resolved(words, names or {})
         return given if name == "tensor" and len(given) > 1 else None

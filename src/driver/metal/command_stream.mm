@@ -13,7 +13,8 @@ namespace {
 constexpr size_t kBatch = 64, kFirstBatch = 8;
 constexpr uint64_t kBatchBytes = uint64_t(1) << 30;
 
-// Returns the time in seconds of the clock behind GPUStartTime and GPUEndTime, which is mach_absolute_time on macOS.
+// Returns the current time in seconds on the clock that Metal uses for GPUStartTime and GPUEndTime. On macOS, this is
+// mach_absolute_time.
 double host_time() {
 #ifdef CLOCK_UPTIME_RAW
   constexpr clockid_t kClock = CLOCK_UPTIME_RAW;

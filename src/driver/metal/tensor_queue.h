@@ -1,8 +1,8 @@
-// Dispatches of kernels that have MTLTensors as arguments.
+// Dispatches kernels that have MTLTensor arguments.
 //
-// Metal binds a tensor through an MTL4ArgumentTable only, so these kernels run in a command queue of Metal 4 (needs
-// macOS 26). It retains nothing and tracks no hazards: each dispatch waits for earlier work of the stream, and later
-// work of the stream waits for the dispatch (command_stream.h).
+// Metal binds tensors only through an MTL4ArgumentTable, so these kernels need a Metal 4 command queue (macOS 26). The
+// queue neither retains resources nor tracks hazards. Each dispatch waits for earlier work in its stream, and later
+// work in the stream waits for the dispatch (command_stream.h).
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace mpsx::driver::metal {
 
-// A committed dispatch, and everything that it uses.
+// A committed dispatch and the objects that it uses.
 struct TensorDispatch {
   Owned<id<MTLSharedEvent>> event;  // reaches `value` once the dispatch has completed or failed
   uint64_t value = 0;
@@ -34,7 +34,7 @@ class TensorQueue {
   // Throws Error if this system has no Metal 4.
   explicit TensorQueue(Owned<id<MTLDevice>> device);
 
-  // Throws Error for a tensor that Metal does not support. `null_buffer` is bound for null arguments. The dispatch
+  // Throws Error for a tensor that Metal does not support. Binds `null_buffer` in place of null arguments. The dispatch
   // starts once `event` has reached `after`.
   std::shared_ptr<TensorDispatch> dispatch(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&,
                                            const Label&, id<MTLBuffer> null_buffer, id<MTLSharedEvent> event,
@@ -47,7 +47,7 @@ class TensorQueue {
   uint64_t last_ = 0;
 };
 
-// Throws Error, which names the parameter, unless the arguments match the kernel's tensors and Metal supports them.
+// Throws an Error that names the parameter unless the arguments match the kernel's tensors and Metal supports them.
 void check_tensors(const MetalKernel&, const Argument* arguments, size_t count);
 
 }  // namespace mpsx::driver::metal

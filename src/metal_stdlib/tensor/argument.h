@@ -1,4 +1,4 @@
-// Tensors as parameters of kernels, for the entry points that msl/codegen writes (launch.h and cuda/entry.h).
+// Creates a kernel's tensor parameters from its arguments. The entry points that msl/codegen generates call this.
 #pragma once
 
 namespace mpsx {

@@ -1,9 +1,9 @@
-// mpp::tensor_ops::convolution2d (Metal Performance Primitives, macOS 26), as an implicit GEMM: the rows of A are
-// the windows of the output's positions, and K is the taps of the window times the input channels.
+// mpp::tensor_ops::convolution2d (Metal Performance Primitives, macOS 26), as an implicit GEMM. Each row of A is the
+// window of an output position, and K is the number of window taps times the number of input channels.
 #pragma once
 
 namespace mpsx {
-// Sizes in the order of the extents: channels, width, height, batch. Vectors cannot be in a template argument.
+// Sizes in the order of the extents: channels, width, height, batch. A template argument cannot contain a vector.
 struct convolution_size {
   int x, y, z, w;
   constexpr convolution_size(metal::int4 v) : x(v.get(0)), y(v.get(1)), z(v.get(2)), w(v.get(3)) {}
@@ -13,7 +13,7 @@ struct window_size {
   int x, y;
   constexpr window_size(metal::int2 v) : x(v.get(0)), y(v.get(1)) {}
   constexpr operator metal::int2() const { return metal::int2(x, y); }
-  // The distance from a window's first tap to its centre.
+  // Returns the distance from a window's first tap to its center.
   static constexpr int centre(int taps, int dilation) { return ((taps - 1) * dilation + 1) / 2; }
 };
 }  // namespace mpsx
@@ -23,11 +23,11 @@ namespace tensor_ops {
 enum class convolution2d_activation_layout { nhwc };
 enum class convolution2d_weights_layout { hwio };
 
-// With extent 0 first, the activation has the extents (channels, width, height, batch), the weights (output channels,
-// channels, kernel width, kernel height), and the destination (output channels, width, height, batch).
+// Extents, starting with extent 0: activation (channels, width, height, batch), weights (output channels, channels,
+// kernel width, kernel height), destination (output channels, width, height, batch).
 struct convolution2d_descriptor {
   enum class mode { multiply, multiply_accumulate };
-  mpsx::convolution_size destination_dimensions, source_dimensions;  // channels of the source: -1 takes the extent
+  mpsx::convolution_size destination_dimensions, source_dimensions;  // source channels: -1 means the extent
   mpsx::window_size kernel_dimensions;
   convolution2d_activation_layout activation_layout;
   convolution2d_weights_layout weights_layout;
@@ -63,7 +63,7 @@ template <convolution2d_descriptor D>
 struct convolution_shape {
   static constexpr int kOutputs = D.destination_dimensions.x, kWidth = D.destination_dimensions.y,
                        kHeight = D.destination_dimensions.z, kBatch = D.destination_dimensions.w;
-  static constexpr int kChannels = D.source_dimensions.x > 0 ? D.source_dimensions.x : 0;  // 0: the extent
+  static constexpr int kChannels = D.source_dimensions.x > 0 ? D.source_dimensions.x : 0;  // 0: dynamic
   static constexpr int kTaps = D.kernel_dimensions.x * D.kernel_dimensions.y;
   static constexpr bool kAccumulates = D.conv2d_mode == convolution2d_descriptor::mode::multiply_accumulate;
   static constexpr matmul2d_descriptor kProduct{kWidth * kHeight * kBatch,
@@ -75,7 +75,7 @@ struct convolution_shape {
   static constexpr int kRows = kProduct.m;
 };
 
-// The layout of the GEMM, whose rows are output positions.
+// The layout of the GEMM's result. Each row is an output position.
 template <convolution2d_descriptor D, class Scope>
 struct convolution_layout : destination_layout<convolution_shape<D>::kProduct, Scope>::type {};
 template <convolution2d_descriptor D, class Scope>
@@ -94,8 +94,8 @@ struct coordinates<convolution_layout<D, Scope>> {
   }
 };
 
-// Whether k counts the channels of all taps, so that few channels fill the steps of k. Otherwise k counts the channels
-// of one tap, which saves a division per element.
+// Whether k runs over the channels of all taps, which fills the tiles of K if there are few channels. Otherwise k runs
+// over the channels of one tap, which saves a division per element.
 template <convolution2d_descriptor D>
 constexpr bool joins_taps = convolution_shape<D>::kChannels > 0 && convolution_shape<D>::kChannels % 16 != 0 &&
                             convolution_shape<D>::kChannels < 64;
@@ -109,7 +109,7 @@ MPSX_FN tap_channel split_k(int tap, int k) {
   return {tap, k};
 }
 
-// Reads the window of an output position (row). Positions outside the activation's extents are zero.
+// Reads the window of an output position (row). Elements outside the activation are zero.
 template <convolution2d_descriptor D, class X>
 struct window_reader {
   typedef convolution_shape<D> shape;
@@ -132,7 +132,7 @@ struct window_reader {
  private:
   MPSX_FN long at(int i, size_t d) const { return long(i) * long(source.get_stride(d)); }
 };
-// Reads the weights by k and the output channel.
+// Reads the weight for a k and an output channel.
 template <convolution2d_descriptor D, class X>
 struct weights_reader {
   typedef convolution_shape<D> shape;
@@ -153,7 +153,7 @@ struct weights_reader {
   MPSX_FN long at(int i, size_t d) const { return long(i) * long(source.get_stride(d)); }
 };
 
-// Calls f(i, element) for the elements that a thread has of `destination`.
+// Calls f(i, element) for each element of `destination` that the thread owns.
 template <class L, class C, class F>
 MPSX_FN void visit_outputs(C& destination, int thread, F f) {
   MPSX_UNROLL_LOOP
@@ -235,7 +235,7 @@ class convolution2d {
   template <class Activation, class Weights, class T, class C = int, class... A>
   using cooperative_tensor_destination_t = mpsx::cooperative<T, mpsx_destination, C>;
 
-  // Moves the windows by (x, y). A window's centre, rounded up, is at its output position times the stride.
+  // Shifts all windows by (x, y). An unshifted window's center, rounded up, is at its output position times the stride.
   MPSX_FN void set_offsets(metal::int2 offset) { offset_ = offset; }
 
   template <class Activation, class Weights, class T, class C = int, class... A>
@@ -243,7 +243,8 @@ class convolution2d {
     return mpsx::cooperative<T, mpsx_destination, C>();
   }
 
-  // Every thread of the scope must call this. Elements beyond a tensor's extents are read as zero and not written.
+  // Every thread of the scope must call this. Reads beyond a tensor's extents return zero; writes beyond them are
+  // skipped.
   template <class Activation, class Weights, class Destination, class... A>
   MPSX_FN void run(const Activation& activation, const Weights& weights, Destination&& destination,
                    MPSX_CALL_SITE) const {

@@ -1,5 +1,5 @@
-// cooperative_tensor<ElementType, Extents, Layout>: a tensor whose elements the threads of a scope hold in registers
-// (MSL specification 4.0, section 2.22).
+// cooperative_tensor<ElementType, Extents, Layout>: a tensor distributed over the registers of a scope's threads (MSL
+// specification 4.0, section 2.22).
 #pragma once
 
 namespace mpsx {
@@ -18,7 +18,7 @@ struct coordinates<reduced_layout<L, OF_ROWS>> {
   typedef metal::extents<int, size_t(reduced_layout<L, OF_ROWS>::kSize)> extents_type;
   static MPSX_FN int at(int thread, int i, size_t) { return reduced_layout<L, OF_ROWS>::position(thread, i); }
 };
-// Stores all elements of a layout to a tensor, where `exists`.
+// Stores all elements of a layout to a tensor. Specializations set `exists` to replace the generic loop.
 template <class L>
 struct matrix_store {
   static constexpr bool exists = false;
@@ -32,7 +32,7 @@ struct layout_scope<reduced_layout<L, OF_ROWS>> : layout_scope<L> {};
 }  // namespace mpsx
 
 namespace metal {
-// Layout is mpsx::cooperative_layout<L, C>, where C is the type of coordinates.
+// Layout is mpsx::cooperative_layout<L, C>, where C is the coordinate type.
 template <class ElementType, class Extents, class Layout>
 class cooperative_tensor {
  public:
@@ -45,7 +45,7 @@ class cooperative_tensor {
   typedef mpsx::coordinates<mpsx_layout> mpsx_coordinates;
   static constexpr size_t mpsx_rank = mpsx_coordinates::kRank;
 
-  // Visits a thread's elements, valid or not.
+  // Visits all of a thread's elements, including invalid ones.
   class iterator {
    public:
     MPSX_FN iterator(cooperative_tensor* tensor, int i) : tensor_(tensor), i_(i) {}
@@ -74,14 +74,14 @@ class cooperative_tensor {
 
   static constexpr size_t get_rank() { return mpsx_rank; }
   static constexpr ushort get_capacity() { return ushort(mpsx_layout::kCapacity); }
-  // Whether this thread's element i exists.
+  // Returns whether this thread's element i is inside the tensor.
   MPSX_FN bool is_valid_element(int i) const {
     for (size_t d = 0; d < mpsx_rank; ++d)
       if (coordinate(i, d) >= int(Extents::static_extent(d))) return false;
     return true;
   }
   MPSX_FN bool get_mask(int i) const { return is_valid_element(i); }
-  // Coordinate 0 varies fastest in memory: for a matrix (column, row).
+  // Returns the coordinates of element i, fastest-varying first: (column, row) for a matrix.
   MPSX_FN array<index_type, mpsx_rank> get_multidimensional_index(int i) const {
     array<index_type, mpsx_rank> index;
     for (size_t d = 0; d < mpsx_rank; ++d) index[d] = index_type(coordinate(i, d));
@@ -95,15 +95,15 @@ class cooperative_tensor {
   MPSX_FN iterator end() { return iterator(this, mpsx_layout::kCapacity); }
   MPSX_FN iterator get_iterator(int i) { return iterator(this, i); }
 
-  // The iterator of this reduction's value for the row (or column) of another tensor's element. The tensors must be
-  // compatible: mpp::tensor_ops::is_iterator_compatible.
+  // This tensor contains a value per row (or column). Returns an iterator to the value for the row (or column) of
+  // `other`. Requires mpp::tensor_ops::is_iterator_compatible.
   template <class I>
   MPSX_FN iterator map_iterator(const I& other) {
     return iterator(this, mpsx_layout::kOfRows ? I::mpsx_source::row_slot(other.mpsx_index())
                                                : I::mpsx_source::column_slot(other.mpsx_index()));
   }
 
-  // Copies the elements that exist and are within the extents of `source` or `target`.
+  // Copies only elements that are within the extents of both tensors.
   template <class E, class S, class D, class... T>
   MPSX_FN void load(const tensor<E, S, D, T...>& source) {
     visit(source, [&](int i, auto& element) __attribute__((always_inline)) { elements_[i] = ElementType(element); });
@@ -139,7 +139,7 @@ class cooperative_tensor {
       if (inside) f(i, tensor[at]);
     }
   }
-  ElementType elements_[mpsx_layout::kCapacity] = {};  // a fresh destination reads as zero
+  ElementType elements_[mpsx_layout::kCapacity] = {};  // elements start at zero
 };
 }  // namespace metal
 

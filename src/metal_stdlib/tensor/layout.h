@@ -1,22 +1,23 @@
-// How the threads of a scope share the elements of a matrix. A layout has `rows` x `columns` elements; element i of a
-// thread is at row(thread, i) and column(thread, i).
+// Layouts distribute the kRows x kColumns elements of a matrix over the threads of a scope. Element i of a thread is at
+// element_row(thread, i) and element_column(thread, i).
 #pragma once
 
 namespace mpsx {
-// Threads per row of a scope's threads: the largest power of two that leaves no thread without a row.
+// Returns the number of rows in the grid of threads: a power of two of at most `rows` and threads / 4.
 constexpr int row_threads(int rows, int threads) {
   int found = 1;
   while (found * 2 <= rows && found * 2 <= threads / 4) found *= 2;
   return threads < 4 ? 1 : found;
 }
-// A permutation of [0, n) for a seed, and its inverse. Seed 0 keeps the order.
+// permuted() is a permutation of [0, n) that depends on a seed, and unpermuted() its inverse. Seed 0 is the identity.
 MPSX_FN int swapped(int i, int n) { return (i | 1) < n ? i ^ 1 : i; }
 MPSX_FN int reflected(int i, int n, unsigned seed) { return int((seed + unsigned(n - i)) % unsigned(n)); }
 MPSX_FN int permuted(int i, int n, unsigned seed) { return seed ? reflected(swapped(i, n), n, seed) : i; }
 MPSX_FN int unpermuted(int i, int n, unsigned seed) { return seed ? swapped(reflected(i, n, seed), n) : i; }
 
-// The threads form a grid, in which each owns several rows and columns. Metal leaves the layout open, so tests permute
-// it by a seed; row(thread, i) does not depend on the number of columns, as map_iterator requires.
+// The threads form a grid. Each thread owns the elements where its rows and its columns intersect. Metal does not
+// specify the layout, so tests permute it by a seed. A thread's rows do not depend on the permutation of columns, as
+// map_iterator requires.
 template <int ROWS, int COLUMNS, class Scope>
 struct grid_layout {
   typedef Scope scope;
@@ -28,11 +29,11 @@ struct grid_layout {
   static constexpr int kCapacity = kThreadRows * kThreadColumns;
   static constexpr int kFamily = 0;
 
-  // Slots number a thread's rows and columns.
+  // A slot is the index of a row or column among those that the thread owns.
   static constexpr int row_slot(int i) { return i / kThreadColumns; }
   static constexpr int column_slot(int i) { return i % kThreadColumns; }
   static constexpr int element(int row, int column) { return row * kThreadColumns + column; }
-  // May be beyond the matrix: then the element is not valid.
+  // Returns the row of a slot. If it is beyond the matrix, the slot's elements are invalid.
   static MPSX_FN int slot_row(int thread, int slot) {
     const int at = thread / kGridColumns + slot * kGridRows;
     return at < ROWS ? permuted(at, ROWS, layout_seed()) : at;
@@ -41,7 +42,7 @@ struct grid_layout {
     const int at = thread % kGridColumns * kThreadColumns + slot;
     return at < COLUMNS ? permuted(at, COLUMNS, layout_seed()) : at;
   }
-  // The thread that owns an element, and the element's number there.
+  // Returns the thread that owns an element, and sets i to the element's index in that thread.
   static MPSX_FN int owner(int row, int column, int& i) {
     const int r = unpermuted(row, ROWS, layout_seed()), c = unpermuted(column, COLUMNS, layout_seed());
     i = element(r / kGridRows, c % kThreadColumns);
@@ -49,8 +50,8 @@ struct grid_layout {
   }
 };
 
-// 16x16 fragments, side by side for 16x32 and one below the other for 32x16, as one SIMD group of an M5 holds them and
-// MLX's kernels assume (mlx/backend/metal/kernels/steel/gemm/nax.h): lane l has rows r and r + 8 and four adjacent
+// 16x16 fragments in one SIMD group, side by side for 16x32 and stacked for 32x16. Uses the layout of Apple's M5, which
+// MLX's kernels rely on (mlx/backend/metal/kernels/steel/gemm/nax.h): lane l owns rows r and r + 8, and four adjacent
 // columns of each, where r = (l / 4 & 4) + l / 2 % 4 and the first column is 4 * ((l / 4 & 2) + l % 2).
 template <int ROWS, int COLUMNS>
 struct fragment_layout {
@@ -84,7 +85,7 @@ MPSX_FN int element_column(int thread, int i) {
   return L::slot_column(thread, L::column_slot(i));
 }
 
-// One value per row (or column) of layout L. Every thread that owns an element of a row holds a copy of its value.
+// One value per row (or column) of layout L. Every thread that owns an element of the row has a copy of its value.
 template <class L, bool OF_ROWS>
 struct reduced_layout {
   typedef L source;
@@ -96,8 +97,8 @@ struct reduced_layout {
   }
 };
 
-// Whether equal slots of A and B are the same rows (or columns) for every thread: families of layouts differ in their
-// order.
+// Returns whether each slot of A and B refers to the same row (or column) on every thread. Layouts of different
+// families order their slots differently.
 template <class A, class B, bool OF_ROWS>
 constexpr bool same_slots() {
   if constexpr (A::kThreads != B::kThreads || A::kFamily != B::kFamily) return false;

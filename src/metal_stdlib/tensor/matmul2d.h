@@ -7,11 +7,11 @@ namespace tensor_ops {
 template <class T>
 inline constexpr T dynamic_length_v = static_cast<T>(metal::dynamic_extent);
 
-// C (M x N) = A (M x K) B (K x N), of a tile m x n. With extent 0 first, A has the extents (K, M), or (M, K) if it is
-// transposed; B has (N, K), or (K, N); C has (N, M).
+// Computes an m x n tile of C (M x N) = A (M x K) B (K x N). Extents, starting with extent 0: A has (K, M), or (M, K)
+// if transposed. B has (N, K), or (K, N) if transposed. C has (N, M).
 struct matmul2d_descriptor {
   enum class mode { multiply, multiply_accumulate };
-  int m, n, k;  // k: dynamic_extent or 0 takes K from the operands
+  int m, n, k;  // k: dynamic_extent or 0 means the operands' K
   bool transpose_left, transpose_right, relaxed_precision;
   mode matmul_mode;
   constexpr matmul2d_descriptor(int rows, int columns, int depth = static_cast<int>(metal::dynamic_extent),
@@ -62,19 +62,20 @@ template <class T>
 constexpr bool is_matmul_float =
     metal::is_same_v<T, float> || metal::is_same_v<T, metal::half> || metal::is_same_v<T, metal::bfloat>;
 
-// The combinations of element types: floats of any kind or 8-bit integers to a float, and two 8-bit integers to int.
+// Whether matmul2d supports the element types: A and B may be floating point or 8-bit integers if C is floating point.
+// If C is int, A and B must be 8-bit integers.
 template <class A, class B, class C>
 constexpr bool is_supported_matmul = (is_matmul_float<A> || is_int8<A>) && (is_matmul_float<B> || is_int8<B>) &&
                                      (is_matmul_float<C> || (metal::is_same_v<C, int> && is_int8<A> && is_int8<B>));
 
-// The matrices of an operation, as (rows, columns) in memory.
+// The rows and columns of an operation's matrices as stored in memory.
 template <matmul2d_descriptor D>
 struct matmul_shape {
   static constexpr bool kStaticK = D.k > 0;
   static constexpr int kK = kStaticK ? D.k : 0;
   static constexpr int kLeftRows = D.transpose_left ? kK : D.m, kLeftColumns = D.transpose_left ? D.m : kK;
   static constexpr int kRightRows = D.transpose_right ? D.n : kK, kRightColumns = D.transpose_right ? kK : D.n;
-  // Whether a SIMD group multiplies fragments, whose layout kernels know.
+  // Whether the operands are fragments of one SIMD group. Kernels rely on the layout of fragments (fragment_layout).
   template <class Scope>
   static constexpr bool is_fragment =
       scope_size<Scope>::simdgroups == 1 && kSimdThreads > 1 && D.m == 16 && D.n == 32 && D.k == 16;
@@ -100,7 +101,8 @@ class matmul2d {
   static constexpr matmul2d_descriptor descriptor = Descriptor;
   typedef Scope scope;
   typedef typename mpsx::matrix_layout<kFragment, Descriptor.m, Descriptor.n, Scope>::type mpsx_destination;
-  // Kernels copy a destination to an operand of equal extents element by element, so both have the same layout.
+  // Kernels copy a destination to an operand of equal extents element by element, so destinations and operands must use
+  // the same layout.
   typedef typename mpsx::matrix_layout<kFragment, shape::kLeftRows, shape::kLeftColumns, Scope>::type mpsx_left;
   typedef typename mpsx::matrix_layout<kFragment, shape::kRightRows, shape::kRightColumns, Scope>::type mpsx_right;
 
@@ -141,7 +143,7 @@ class matmul2d {
     static_assert(shape::kStaticK, "matmul2d: a cooperative operand needs a static k");
     return cooperative_tensor_right_input_t<Left, Right, T, C>();
   }
-  // An operand with the elements of a cooperative tensor of the same extents, such as another operation's destination.
+  // Copies a cooperative tensor of the same extents, such as another operation's destination, to an operand.
   template <class Left, class Right, class T, class C = int, class S, class E, class L>
   MPSX_FN auto get_left_input_cooperative_tensor(const metal::cooperative_tensor<S, E, L>& source,
                                                  MPSX_CALL_SITE) const {
@@ -165,8 +167,8 @@ class matmul2d {
     return S::mpsx_layout::kRows == shape::kRightRows && S::mpsx_layout::kColumns == shape::kRightColumns;
   }
 
-  // Every thread of the scope must call this. Operands are tensors or cooperative tensors of this operation; elements
-  // beyond a tensor's extents are read as zero and not written.
+  // Every thread of the scope must call this. Operands are tensors, or cooperative tensors of this operation. Reads
+  // beyond a tensor's extents return zero; writes beyond them are skipped.
   template <class Left, class Right, class Destination, class... A>
   MPSX_FN void run(const Left& left, const Right& right, Destination&& destination, MPSX_CALL_SITE) const {
     typedef metal::remove_cvref_t<Destination> C;
@@ -190,7 +192,7 @@ class matmul2d {
   }
 };
 
-// Reduces each row of `source` to one value. `identity` starts the reduction: pass the one of `operation`.
+// Reduces each row of `source` to one value. `identity` must be the identity of `operation`.
 template <class T, class SE, class DE, class SL, class DL>
 MPSX_FN void reduce_rows(const metal::cooperative_tensor<T, SE, SL>& source,
                          metal::cooperative_tensor<T, DE, DL>& destination,

@@ -1,4 +1,4 @@
-// matmul2d in plain loops: each thread computes the elements that it owns. Sums are float or int, in the order of k.
+// matmul2d as plain loops: each thread computes the elements that it owns. Sums are float or int, in order of k.
 #pragma once
 
 namespace mpsx {
@@ -13,7 +13,7 @@ struct matrix_layout<true, ROWS, COLUMNS, Scope> {
 template <matmul2d_descriptor D, class Scope>
 struct destination_layout : matrix_layout<matmul_shape<D>::template is_fragment<Scope>, D.m, D.n, Scope> {};
 
-// Reads an operand by row and column in memory; OPERAND is its number in `peers`. Elements beyond the extents are zero.
+// Reads an operand by its row and column in memory. OPERAND is its index in `peers`. Elements beyond the extents are 0.
 template <class Scope, class X, int OPERAND, bool = is_tensor_v<X>>
 class matrix_reader {
  public:
@@ -49,7 +49,7 @@ class matrix_reader<Scope, X, OPERAND, false> {
   const peers<Scope>& all_;
 };
 
-// K from the operands: the extent of a tensor along k.
+// Returns K: the extent of a tensor operand along k.
 template <matmul2d_descriptor D, class A, class B>
 MPSX_FN int depth_of(const A& left, const B& right) {
   if constexpr (matmul_shape<D>::kStaticK) return D.k;
@@ -58,7 +58,7 @@ MPSX_FN int depth_of(const A& left, const B& right) {
   return 0;
 }
 
-// The element (row, column) of A B added to `start`.
+// Returns `start` plus element (row, column) of A B.
 template <matmul2d_descriptor D, class S, class A, class B>
 MPSX_FN S dot_product(const A& left, const B& right, int row, int column, int depth, S start) {
   for (int k = 0; k < depth; ++k) {
@@ -72,7 +72,7 @@ MPSX_FN S dot_product(const A& left, const B& right, int row, int column, int de
   return start;
 }
 
-// Adds A B to the elements that a thread has in layout L.
+// Adds A B to the elements that a thread owns in layout L.
 template <matmul2d_descriptor D, class L, class A, class B, class S>
 MPSX_FN void accumulate_blocks(const A& left, const B& right, int thread, int depth, S (&sums)[L::kCapacity]) {
   for (int i = 0; i < L::kCapacity; ++i) {
@@ -81,7 +81,7 @@ MPSX_FN void accumulate_blocks(const A& left, const B& right, int thread, int de
   }
 }
 
-// Not inlined, because kernels unroll loops around run().
+// Not inlined, because kernels unroll loops around run() and inlining would multiply the code.
 template <matmul2d_descriptor D, class Scope, class A, class B, class C>
 __attribute__((noinline)) static void multiply(const A& left, const B& right, C& destination, const char* file,
                                                int line) {
@@ -109,7 +109,7 @@ __attribute__((noinline)) static void multiply(const A& left, const B& right, C&
   }
 }
 
-// destination = source, from one layout to another.
+// Copies `source` to `destination`, which has a different layout.
 template <class Scope, class S, class D>
 __attribute__((noinline)) static void convert_layout(const S& source, D& destination, const char* file, int line) {
   typedef typename S::mpsx_layout A;

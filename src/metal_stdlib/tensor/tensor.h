@@ -3,7 +3,7 @@
 #pragma once
 
 namespace mpsx {
-// The translator writes `threadgroup T` in a tensor's type as threadgroup_space<T>; it drops other address spaces.
+// The translator replaces `threadgroup T` in a tensor's type with threadgroup_space<T>, and drops other address spaces.
 template <class T>
 struct threadgroup_space {};
 template <class T>
@@ -45,7 +45,7 @@ class tensor {
   static constexpr size_t get_static_extent(size_t d) { return Extents::static_extent(d); }
 
   tensor() = default;
-  // A packed tensor: the stride of a dimension is the product of the extents before it.
+  // Creates a packed tensor: the stride of a dimension is the product of the extents before it.
   MPSX_FN tensor(element_type* data, const Extents& size) : data_(data), size_(size) {
     index_type stride = 1;
     for (size_t d = 0; d < get_rank(); ++d) {
@@ -58,7 +58,7 @@ class tensor {
       : data_(data), size_(size) {
     for (size_t d = 0; d < get_rank(); ++d) stride_[d] = index_type(strides[d]);
   }
-  // Adds or removes static extents, or changes the descriptor.
+  // Converts from a tensor with other static extents or another descriptor.
   template <class E, class F, class D, class... G>
   MPSX_FN tensor(const tensor<E, F, D, G...>& other) : data_(other.mpsx_data()), size_(other.mpsx_extents()) {
     for (size_t d = 0; d < get_rank(); ++d) stride_[d] = index_type(other.get_stride(d));
@@ -77,7 +77,7 @@ class tensor {
   MPSX_FN element_type* mpsx_data() const { return data_; }
   MPSX_FN const Extents& mpsx_extents() const { return size_; }
 
-  // The element at these indices, which must be within the extents.
+  // Returns the element at these indices, which must be within the extents.
   template <class... I, class = enable_if_t<sizeof...(I) == Extents::rank()>>
   MPSX_FN element_type& operator[](I... i) const {
     const long index[] = {long(i)...};
@@ -90,8 +90,8 @@ class tensor {
     return data_[offset(index)];
   }
 
-  // The part from `begin` on. slice<E...> gives it those extents, which the caller guarantees to be in bounds;
-  // dynamic_extent keeps what is left of a dimension.
+  // Returns the part of the tensor that starts at `begin`. slice<E...> sets its extents, which must be in bounds.
+  // dynamic_extent keeps the rest of a dimension.
   template <size_t... E, class... I, class = enable_if_t<sizeof...(I) == Extents::rank()>>
   MPSX_FN auto slice(I... begin) const {
     typedef conditional_t<is_same_v<Descriptor, tensor_handle>, tensor_offset, Descriptor> D;
@@ -126,7 +126,7 @@ tensor(T*, const extents<I, E...>&) -> tensor<T, extents<I, E...>, tensor_inline
 template <class T, class I, size_t... E, class J, size_t N>
 tensor(T*, const extents<I, E...>&, const array<J, N>&) -> tensor<T, extents<I, E...>, tensor_inline>;
 
-// The threads that execute an operation together.
+// Execution scopes: the threads that execute an operation together.
 struct execution_thread {};
 struct execution_simdgroup {};
 template <int N>
@@ -145,7 +145,7 @@ struct is_tensor<metal::tensor<E, S, D, T...>> {
 template <class X>
 constexpr bool is_tensor_v = is_tensor<metal::remove_cv_t<X>>::value;
 
-// Threads and SIMD groups of a scope; a kernel in wide mode is one thread.
+// The numbers of threads and SIMD groups in a scope. In wide mode, a threadgroup is one thread.
 #if defined(MPSX_SIMT) || defined(MPSX_CUDA)
 constexpr int kSimdThreads = MPSX_SIMD_WIDTH;
 #else

@@ -42,7 +42,7 @@ struct Plan {
   }
 
   uint64_t width() const { return uint64_t(p.channels) * p.fold; }
-  // Number of floats of one quantity: one per chunk and column.
+  // Returns the number of partial results per statistic: one per chunk and column.
   int64_t slots() const { return int64_t(width() * p.chunks); }
   // Launch the kernels that read the whole batch and those that also write it. All tensors must have the batch's shape.
   void over_chunks(runtime::KernelEntry& kernel, Launch& launch, std::initializer_list<Tensor> tensors) {

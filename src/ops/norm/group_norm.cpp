@@ -72,7 +72,7 @@ BatchNormParams group_params(const GroupNormParams& p) {
 struct Batch {
   BatchNormParams r;  // for the kernels that run per group
   bool last;
-  uint64_t slots, width;  // number of partial results per quantity, and number of coefficients
+  uint64_t slots, width;  // number of partial results per statistic, and number of coefficients
 
   Batch(const GroupNormParams& p, const Tensor& x, uint64_t pieces) : r(group_params(p)), last(channels_last(x)) {
     r.span_rows = p.plane;

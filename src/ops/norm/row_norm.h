@@ -74,7 +74,7 @@ inline void launch_splits(Launch& launch, const RowNormParams& p) {
       .run();
 }
 
-// Sums partial results [quantity][split][column], with the weight's first. Either output may be undefined.
+// Sums partial gradients [gradient][split][column], those of the weight first. Either output may be undefined.
 inline void merge_splits(const Tensor& weight, const Tensor& bias, const Tensor& parts, const RowNormParams& p) {
   static const KernelSet kernels("norm_merge");
   const Tensor &first = weight.defined() ? weight : bias, &second = bias.defined() ? bias : weight;

@@ -57,7 +57,7 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
     if (rows) {
       const uint32_t threads = uint32_t(ceil_div(ceil_div(p.chunk, each), 32) * 32);
       const uint32_t limit = p.chunks > 1 || outer >= kManyRows ? kThreads : 4 * kThreads;
-      // Elements depend on the previous one, so each costs as much as about four independent elements.
+      // Each element depends on the previous one, so it costs about as much as four independent elements.
       launch.groups({uint32_t(outer), p.chunks}, std::min(threads, limit)).work(uint64_t(p.chunk) * 4).run();
     } else {
       launch.groups({uint32_t(blocks), uint32_t(outer), p.chunks}, kScanColumns);

@@ -6,7 +6,7 @@
 
 using namespace metal;
 
-// feature: from SPIR-V: arrays as values, members for every address space, specialization constants
+// feature: SPIRV-Cross output: arrays wrapped in structs, operators per address space, specialization constants
 template <typename T, size_t Num>
 struct safeArray {
   T elements[Num ? Num : 1];
@@ -65,7 +65,7 @@ kernel void main0(const device _21& _22 [[buffer(0)]], constant _29& _30 [[buffe
   _23._m0[gl_GlobalInvocationID.x] = _70[gl_LocalInvocationIndex];
 }
 
-// feature: from WGSL: qualified names, bounds checks with a default that converts to any type, unsized arrays
+// feature: WGSL compiler output: qualified names, out-of-bounds reads that return a default value, unsized arrays
 struct DefaultConstructible {
   template <typename T>
   operator T() && {
@@ -139,7 +139,7 @@ kernel void main_(metal::uint3 global_id [[thread_position_in_grid]],
   return;
 }
 
-// feature: from a tensor compiler: vectors from pointer casts, WMMA with two elements per lane
+// feature: tensor compiler output: vector loads through pointer casts, WMMA with two elements per lane
 float2 __WMMA_8_8_8_float_float(float2 a, float2 b, float2 c) {
   simdgroup_float8x8 mat_a, mat_b; simdgroup_float8x8 mat_c;
   mat_a.thread_elements()[0] = a[0]; mat_b.thread_elements()[0] = b[0]; mat_c.thread_elements()[0] = c[0];
@@ -192,7 +192,7 @@ kernel void wmma(device float* data0, device float* data1, device float* data2,
 }
 
 #line 7 "a file of the compiler's own"
-// feature: from a loop compiler: argument unions, volatile threadgroup memory
+// feature: loop compiler output: argument unions, volatile threadgroup memory
 union __ArgUnion {
   int v_int[2];
 };
@@ -230,7 +230,7 @@ kernel void default_function_kernel(device float* A [[ buffer(0) ]], device floa
       float2(red_buf0[0], (float)((int)threadIdx.x));
 }
 
-// feature: from a tracing compiler: bytes as the only type, address classes, atomics on pointer casts
+// feature: tracing compiler output: byte buffers, address classes, atomics on cast pointers
 using byte = char;
 template <typename T, typename G>
 T union_cast(G g) {

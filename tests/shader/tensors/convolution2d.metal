@@ -1,4 +1,4 @@
-// convolution2d of Metal 4, for test_convolution2d.py. A threadgroup computes O x W x H x N of the destination.
+// Metal 4's convolution2d, for test_convolution2d.py. A threadgroup computes an O x W x H x N tile of the destination.
 #include <metal_stdlib>
 #include <metal_tensor>
 #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
@@ -8,7 +8,7 @@ using namespace mpp::tensor_ops;
 struct Sizes {
   int channels, width, height, batch, outputs, out_width, out_height;
   int pad_x, pad_y;
-  int pixel;  // elements from one pixel of the activation to the next
+  int pixel;  // stride between pixels of the activation, in elements
 };
 
 typedef dextents<int32_t, 4> sizes_4d;
@@ -22,7 +22,7 @@ constexpr convolution2d_descriptor descriptor() {
                                              : convolution2d_descriptor::mode::multiply);
 }
 
-// The destination is a cooperative tensor of S, to which the bias is added, or memory.
+// If DIRECT, writes the result to memory. Otherwise, adds the bias to a cooperative tensor of S.
 template <class A, class B, class S, class T, bool DIRECT, int GROUPS, int O, int W, int H, int N, int C, int KX,
           int KY,
           int SX, int SY, int DX, int DY, bool ACCUMULATE>

@@ -1,4 +1,4 @@
-// Kernels that use matmul2d in 16 x 32 x 16 fragments of one SIMD group, and rely on their layout as those of MLX do.
+// Kernels that use the 16 x 32 x 16 matmul2d of one SIMD group and rely on its fragment layout, as MLX's kernels do.
 #include <metal_stdlib>
 #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
 using namespace metal;
@@ -13,7 +13,8 @@ inline short2 fragment_origin(ushort lane) {
   const short q = lane >> 2;
   return short2(((q & 2) | (lane & 1)) * 4, (q & 4) | ((lane >> 1) & 3));
 }
-// Elements from (row, column) on of a matrix with `width` elements per row; beyond rows x columns they are zero.
+// Loads a lane's elements of the fragment at (row, column) from a matrix with `width` elements per row. Elements beyond
+// rows x columns are zero.
 template <class T>
 void load_fragment(thread T* to, const device T* from, int row, int column, int rows, int columns, int width,
                    ushort lane) {
@@ -32,7 +33,7 @@ void store_fragment(thread const float* from, device T* to, int row, int column,
     if (r < rows && c < columns) to[r * columns + c] = T(from[i]);
   }
 }
-// d += op(a) op(b), where d has two fragments side by side; b has two as well, one below the other if TB.
+// d += op(a) op(b). d and b consist of two fragments each, side by side for d, and stacked for b if TB.
 template <class T, bool TA, bool TB>
 void multiply(thread float* d, thread const T* a, thread const T* b) {
   constexpr auto what = matmul2d_descriptor(16, 32, 16, TA, TB, true, matmul2d_descriptor::mode::multiply_accumulate);
@@ -69,7 +70,7 @@ kernel void gemm(const device T* a, const device T* b, device T* c, constant Siz
   for (short h = 0; h < 2; ++h) store_fragment(sum + h * 8, c, row, column + h * 16, s.m, s.n, lane);
 }
 
-// Reduces the rows of a 16 x 32 result, which four lanes share.
+// Reduces the rows of a 16 x 32 result. Four lanes share a row.
 template <class F>
 float2 reduce_fragment_rows(thread const float* s, F f) {
   float2 result;
@@ -116,7 +117,8 @@ kernel void attention(const device T* q, const device T* k, const device T* v, d
   for (short d = 0; d < D; d += 16) store_fragment(out + d / 2, o, row, d, s.m, D, lane);
 }
 
-// Weights of 32 signed bytes and a half scale per block, expanded in threadgroup memory as ggml does: C = X W^T.
+// C = X W^T. W is quantized: a block is 32 signed bytes and a half scale. As in ggml, dequantizes W to threadgroup
+// memory.
 struct Block {
   half scale;
   char q[32];
@@ -145,7 +147,7 @@ kernel void dequantize(const device Block* w, device float* x, device float* c, 
   sum.store(tensor(c, dextents<int, 2>(s.n, s.m)).slice(column, row));
 }
 
-// softmax(Q K^T) V with matmul2d's own reductions; a destination is copied to an operand element by element.
+// softmax(Q K^T) V with matmul2d's reductions. Copies a destination to an operand element by element.
 kernel void reductions(device half* q, device half* k, device half* v, device float* o, constant Sizes& s) {
   auto Q = tensor(q, dextents<int, 2>(64, 16));
   constexpr auto scores = matmul2d_descriptor(16, 32, 64, false, true), values = matmul2d_descriptor(

@@ -1,4 +1,4 @@
-// matmul2d with every kind of operand, for test_matmul2d.py. A threadgroup computes an m x n tile of C.
+// matmul2d with every kind of operand, for test_matmul2d.py. A threadgroup computes an M x N tile of C.
 #include <metal_stdlib>
 #include <metal_tensor>
 #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
@@ -22,7 +22,7 @@ struct Operands {
               .slice(TRANSPOSE_B ? 0 : column, TRANSPOSE_B ? column : 0)) {}
 };
 
-// The destination is a cooperative tensor, to which the bias of each column is added.
+// Uses a cooperative destination, and adds a bias per column to it.
 template <class A, class B, class S, class C, int M, int N, bool TA, bool TB, class Scope>
 kernel void cooperative(device A* a, device B* b, device C* c, constant Sizes& s, device float* bias,
                         uint2 group [[threadgroup_position_in_grid]]) {
@@ -42,7 +42,7 @@ kernel void cooperative(device A* a, device B* b, device C* c, constant Sizes& s
   sum.store(out);
 }
 
-// The destination is memory: C = A B, or C += A B in steps of 16 of k.
+// Writes to memory: C = A B, or C += A B in steps of 16 k.
 template <class A, class B, class S, class C, int M, int N, bool TA, bool TB, class Scope>
 kernel void direct(device A* a, device B* b, device C* c, constant Sizes& s, device float* accumulate,
                    uint2 group [[threadgroup_position_in_grid]]) {
@@ -64,7 +64,7 @@ kernel void direct(device A* a, device B* b, device C* c, constant Sizes& s, dev
   }
 }
 
-// Operands in threadgroup memory, filled 32 of k at a time.
+// Stages operands in threadgroup memory, 32 k at a time.
 template <class A, class B, class S, class C, int M, int N, bool TA, bool TB, class Scope>
 kernel void staged(device A* a, device B* b, device C* c, constant Sizes& s, device float* bias,
                    uint2 group [[threadgroup_position_in_grid]], uint local [[thread_index_in_threadgroup]],
@@ -97,7 +97,7 @@ kernel void staged(device A* a, device B* b, device C* c, constant Sizes& s, dev
   sum.store(out);
 }
 
-// Operands in registers, filled by their coordinates, 16 of k at a time.
+// Fills cooperative operands by their elements' coordinates, 16 k at a time.
 template <class A, class B, class S, class C, int M, int N, bool TA, bool TB, class Scope>
 kernel void registers(device A* a, device B* b, device C* c, constant Sizes& s, device float* bias,
                       uint2 group [[threadgroup_position_in_grid]]) {

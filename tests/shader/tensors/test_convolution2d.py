@@ -1,4 +1,4 @@
-"""Test convolution2d of Metal 4 (metal_stdlib/tensor/convolution2d.h) against torch's convolution in float64."""
+"""Compare Metal 4's convolution2d (metal_stdlib/tensor/convolution2d.h) with torch's convolution in float64."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ EPSILON = {"half": 2.0**-11, "bfloat": 2.0**-8, "float": 2.0**-24, "int": 0.0}
 
 @dataclass
 class Kernel:
-    types: tuple  # of the activation, the weights, the sum, and the destination
+    types: tuple  # element types of the activation, the weights, the sum, and the destination
     direct: bool = False
     groups: int = 4
     tile: tuple = (32, 8, 4, 1)
@@ -44,7 +44,7 @@ def values(shape, dtype, generator):
 
 
 def check(lib, i, kernel, channels, width, height, outputs, padding=(0, 0), batch=1, gap=0):
-    """Run kernel number i. `gap` elements that no one may read follow each pixel of the activation."""
+    """Run kernel `k{i}`. After each pixel, the activation has `gap` elements that the kernel must not read."""
     generator = torch.Generator().manual_seed(i)
     a_type, b_type, sum_type, c_type = kernel.types
     (kx, ky), (sx, sy), (dx, dy) = kernel.window, kernel.strides, kernel.dilations
@@ -110,7 +110,7 @@ SHAPES = [
 
 
 def test_windows():
-    """Even and odd windows, strides, and dilations, with channels from the extents or the descriptor."""
+    """Use even and odd windows, strides, and dilations, with static and dynamic numbers of channels."""
     static = [-1, 3, 16, 20]
     kernels = [Kernel(("half", "half", "float", "float"), channels=static[i % 4], **shape)
                for i, (shape, _) in enumerate(SHAPES)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Test kernels in the style of MLX's and ggml's: fragments in registers, row reductions by shuffles, staged weights."""
+"""Test kernels like MLX's and ggml's, with fragments in registers, row reductions by shuffles, and staged weights."""
 
 from pathlib import Path
 

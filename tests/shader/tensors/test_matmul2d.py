@@ -1,4 +1,4 @@
-"""Test matmul2d of Metal 4 (metal_stdlib/tensor) with every kind of operand against float64."""
+"""Compare Metal 4's matmul2d (metal_stdlib/tensor) with float64, for every kind of operand."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def threads_of(scope):
 
 
 def library(kernels):
-    """Compile the instances (kernel, A, B, S, C, m, n, transpose A, transpose B, scope) of the test's kernels."""
+    """Compile kernels, each given as (kernel, A, B, S, C, m, n, transpose A, transpose B, scope)."""
     lines = []
     for i, (kernel, *arguments) in enumerate(kernels):
         text = ", ".join(str(a).lower() if isinstance(a, bool) else str(a) for a in arguments)
@@ -36,7 +36,7 @@ def values(rows, columns, dtype, generator):
 
 
 def check(lib, i, kernel, m, n, k, pad=0, accumulate=False):
-    """Run kernel number i on random matrices, whose rows are `pad` elements longer than needed."""
+    """Run kernel `k{i}` on random matrices. `pad` elements between rows must be neither read nor written."""
     name, a_type, b_type, sum_type, c_type, tile_m, tile_n, transpose_a, transpose_b, scope = kernel
     generator = torch.Generator().manual_seed(i)
     a = values(*((k, m) if transpose_a else (m, k)), DTYPES[a_type], generator)
@@ -61,7 +61,7 @@ def check(lib, i, kernel, m, n, k, pad=0, accumulate=False):
     product, magnitude = wide[0] @ wide[1], wide[0].abs() @ wide[1].abs()
     added = bias.double() if name == "cooperative" else torch.tensor(7.0 * accumulate)
     expected = product + added
-    # Float32 sums, rounded to the type of the sum and to that of the result each time they are stored.
+    # The error bound of a float32 sum that is rounded to sum_type and c_type each time it is stored.
     steps = k // 16 + 1 if accumulate or (name in ("staged", "registers") and sum_type != "float") else 1
     stored = product.abs() + added.abs() + magnitude * (steps > 1)
     bound = magnitude * (k + 3) * 2.0**-24 + stored * steps * (EPSILON[sum_type] + EPSILON[c_type])

@@ -1,6 +1,6 @@
-"""Compare random matmul2d and convolution2d operations with float64: types, tiles, scopes, shapes, and strides.
+"""Compare matmul2d and convolution2d with float64 for random types, tiles, scopes, shapes, and strides.
 
-Every seed makes one library of each. `-m sweep` runs more seeds."""
+Each seed generates a library of each operation. `-m sweep` runs more seeds."""
 
 import random
 

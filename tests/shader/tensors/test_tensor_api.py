@@ -1,4 +1,4 @@
-"""Test views, cooperative tensors, reductions, and attention with Metal 4 tensors (api.metal)."""
+"""Test Metal 4 tensor views, cooperative tensors, reductions, and attention (api.metal)."""
 
 from pathlib import Path
 

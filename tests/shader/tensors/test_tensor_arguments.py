@@ -1,4 +1,4 @@
-"""Test kernel parameters that are Metal 4 tensors: a call binds a torch tensor with its sizes and strides."""
+"""Test passing torch tensors to Metal 4 tensor parameters, which receive their sizes and strides."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ using namespace mpp::tensor_ops;
 DTYPES = {"half": torch.float16, "bfloat": torch.bfloat16, "float": torch.float32, "char": torch.int8,
           "uchar": torch.uint8, "short": torch.int16, "ushort": torch.uint16, "int": torch.int32,
           "uint": torch.uint32}  # fmt: skip
-if not METAL:  # whose tensors have no such types
+if not METAL:  # Metal tensors do not support these types
     DTYPES |= {"long": torch.int64, "bool": torch.bool}
 on_metal = pytest.mark.skipif(METAL, reason="the Metal driver compares arguments itself: cases_tensors.cpp")
 PROBE = HEADER + """
@@ -98,7 +98,7 @@ def test_strides(copies):
     base = torch.randn(7, 9)
     x = base.to("mpsx")
     views = [lambda t: t, lambda t: t[1:, 2:5], lambda t: t[::3]]
-    if not METAL:  # which needs stride 1 in the last dimension
+    if not METAL:  # Metal requires stride 1 in the last dimension
         views += [lambda t: t.t(), lambda t: t[1:, ::2], lambda t: t[3:4].expand(4, 9), lambda t: t[:0]]
     for view in views:
         shape = view(base).shape
@@ -108,7 +108,7 @@ def test_strides(copies):
 
 
 def test_indices_and_other_arguments(copies):
-    """Explicit buffer indices in any order, next to pointers and numbers; threads that exchange data."""
+    """Mix tensors with pointers and numbers, at explicit buffer indices in any order, in threads that exchange data."""
     x = torch.arange(40.0).to("mpsx")
     to, step = torch.zeros(80).to("mpsx"), 1 if METAL else 2
     size = torch.zeros(1, dtype=torch.int32).to("mpsx")
@@ -232,7 +232,7 @@ def test_streams_and_freed_tensors(copies):
 
 @pytest.mark.skipif(mpsx.driver()["name"] != "simt", reason="only the simt driver checks accesses")
 def test_accesses_beyond_a_tensor_are_faults(copies):
-    """The checks find the memory of a tensor through the pointer in the argument."""
+    """Memory checks track a tensor's memory through the pointer in its argument."""
     x = torch.zeros(4, 4).to("mpsx")
     with pytest.raises(RuntimeError, match=r"out-of-bounds (read|write) of 4 bytes"):
         copies.copy(x, torch.zeros(4, 4).to("mpsx"), threads=(4, 100))

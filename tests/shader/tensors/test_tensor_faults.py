@@ -1,4 +1,4 @@
-"""Test that the simt driver reports mistakes with tensor operations (faults.metal)."""
+"""Test that the simt driver reports incorrect uses of tensor operations (faults.metal)."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def run_kernels():
 
 
 def test_faults_and_layouts():
-    """Open layouts change with the seed. That of 16x32 fragments, which kernels rely on, does not."""
+    """Layouts that Metal does not specify depend on the seed. The 16x32 fragment layout does not."""
     results = []
     for seed in ("1", "2"):
         environment = os.environ | {"MPSX_DRIVER": "simt", "MPSX_SIMT_SEED": seed}

@@ -179,7 +179,7 @@ def resource_indices(unit):
 
 @rule
 def repeated_attributes(unit):
-    """5.2: a declaration has each attribute at most once, and so has a kernel each position attribute."""
+    """5.2: each attribute may appear once per declaration, and each position attribute once per kernel."""
     for f in kernels(unit):
         positions = set()
         for p in parameters_of(unit, f):

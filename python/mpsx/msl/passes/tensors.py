@@ -1,19 +1,19 @@
-"""Lowers the types of Metal 4 tensors: marks elements in threadgroup memory, which C++ types do not show."""
+"""Lower the types of Metal 4 tensors. C++ types have no address spaces, so mark tensors in threadgroup memory."""
 
 import re
 
-# Words that only sources with tensors contain. Tensor operations take their descriptor as a template argument, which
-# needs a later C++ standard than the rest of Metal.
+# Identifiers that occur only in sources that use tensors. Tensor operations take their descriptor as a template
+# argument, which requires a later C++ standard than the rest of Metal.
 TENSORS = re.compile(r"\b(?:dextents|tensor_(?:handle|offset|inline|ops)|cooperative_tensor|matmul2d|convolution2d)\b")
 
 
 def uses_tensors(text):
-    """Whether a preprocessed or translated source has Metal 4 tensors."""
+    """Return whether a preprocessed or translated source uses Metal 4 tensors."""
     return TENSORS.search(text) is not None
 
 
 def mark_threadgroup_elements(src):
-    """Turns `tensor<threadgroup T, …>` into a tensor of threadgroup_space<T>; returns the tokens that are done."""
+    """Replace `tensor<threadgroup T, …>` with a tensor of threadgroup_space<T>. Return the removed tokens."""
     done = set()
     for i, t in enumerate(src.texts):
         if t != "tensor" or src.texts[i + 1:i + 2] != ["<"]:

@@ -28,7 +28,7 @@ struct LaunchCounts {
 
   std::vector<std::array<AccessCounts, kSpaces>> sites;  // indexed by site number in the kernel's library
   std::vector<Block> blocks;
-  std::map<Location, Call> calls;  // calls of barriers and SIMD functions
+  std::map<Location, Call> calls;  // calls to barriers and SIMD functions
   DeviceMemory memory;
   uint64_t threadgroup_bytes = 0, simdgroups = 0;
 

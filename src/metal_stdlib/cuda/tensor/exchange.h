@@ -1,4 +1,4 @@
-// Moves elements between threads: reductions, and changes of layout.
+// Moves elements between threads: reductions and layout conversions.
 #pragma once
 
 namespace mpsx {
@@ -18,8 +18,8 @@ MPSX_FN T shuffled_xor(T v, int mask) {
     return metal::as_type<T>(metal::ushort(shuffle_xor(unsigned(metal::as_type<metal::ushort>(v)), mask)));
 }
 
-// The bits of a lane's number that lanes with elements of the same row (or column) differ in, and the warps that share
-// them. A layout that is not one of tensor cores has one thread.
+// The lanes and warps that share a row (or column): a mask of the bits in which their lane indices differ, and the
+// number of warps. The general case is a layout of one warp; a layout of one thread does not use it.
 template <class L>
 struct sharing {
   static constexpr int kRowLanes = 3, kColumnLanes = 28, kWarpRows = 1, kWarpColumns = 1;
@@ -56,7 +56,7 @@ MPSX_FN void reduce_matrix(const S& source, D& destination, mpp::tensor_ops::red
     destination[slot] = result;
   }
   if constexpr (kWarps > 1) {
-    // One partial result per warp and row or column.
+    // Combine one partial result per warp for each row or column.
     constexpr unsigned kBytes = unsigned(R::kSize * kWarps * int(sizeof(T)));
     T* const partial = (T*)(MPSX_SHARED T*)(unsigned long)staging_memory<Scope, kBytes>();
     const int warp = OF_ROWS ? L::warp_column(thread) : L::warp_row(thread);
@@ -78,7 +78,7 @@ MPSX_FN void reduce_matrix(const S& source, D& destination, mpp::tensor_ops::red
   }
 }
 
-// Copies elements between layouts of the same matrix, through threadgroup memory where threads differ.
+// Converts elements of a matrix to another layout. Uses threadgroup memory if elements move between threads.
 template <class Scope, class A, class B, class S, class D>
 MPSX_FN void exchange_elements(const S* source, D* destination) {
   static_assert(A::kRows == B::kRows && A::kColumns == B::kColumns,

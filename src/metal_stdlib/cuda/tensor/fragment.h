@@ -1,13 +1,14 @@
-// matmul2d of 16 x 32 x 16 by one SIMD group, whose fragments kernels know (tensor/layout.h), on mma.sync.
+// Implements the 16 x 32 x 16 matmul2d of one SIMD group with mma.sync. Kernels rely on its fragment layout
+// (fragment_layout in tensor/layout.h).
 //
-// A lane holds row r(g) and row r(g) + 8 of a 16x16 fragment, and columns 4 q to 4 q + 3, where g = lane / 4, q = lane
-// % 4, and r(g) = 0, 1, 4, 5, 2, 3, 6, 7 (scope.h). mma.sync wants rows g and g + 8, and column pairs 2 q and 2 q + 8.
-// The order of K does not matter, so the pairs at 4 q and 4 q + 2 take those places. The columns of the result must
-// then be in the same order, so B's rows of n are exchanged between lanes 16 apart.
+// A lane holds row r(g) and row r(g) + 8 of a 16x16 fragment, and columns 4 q to 4 q + 3, where g = lane / 4, q =
+// lane % 4, and r(g) = 0, 1, 4, 5, 2, 3, 6, 7 (scope.h). mma.sync expects rows g and g + 8, and column pairs 2 q and
+// 2 q + 8. The order of K does not matter, so the pairs at 4 q and 4 q + 2 replace those pairs. To keep the result's
+// columns in the fragment's order, lanes 16 apart exchange B's rows along n.
 #pragma once
 
 namespace mpsx {
-// Words of two 16-bit elements: row r(g) and columns 4 q, 4 q + 2; then row r(g) + 8.
+// Words of two 16-bit elements: first the columns from 4 q and from 4 q + 2 of row r(g), then those of row r(g) + 8.
 struct fragment16 {
   unsigned word[4];
 };
@@ -20,7 +21,8 @@ MPSX_FN fragment16 pack_fragment(const T* elements) {
                 unsigned(metal::as_type<metal::ushort>(T(elements[i * 2 + 1]))) << 16;
   return f;
 }
-// Rows 0, 1, 4, 5, 8, 9, 12, 13 in words 0 and 1, in the order of g, and the rows 2 further in words 2 and 3; and back.
+// exchange_rows() moves rows 0, 1, 4, 5, 8, 9, 12, 13 to words 0 and 1, in order of g, and the rows after each next one
+// (2, 3, 6, 7, 10, 11, 14, 15) to words 2 and 3. restore_rows() is its inverse.
 #ifndef MPSX_THREAD_ELEMENTS
 MPSX_FN fragment16 exchange_rows(const fragment16& f) {
   const bool high = unsigned(__nvvm_read_ptx_sreg_tid_x()) & 16u;
@@ -29,7 +31,7 @@ MPSX_FN fragment16 exchange_rows(const fragment16& f) {
 }
 MPSX_FN fragment16 restore_rows(const fragment16& f) { return exchange_rows(f); }
 #else  // r(g) is g
-// Words i and i + 1 of lane 4 g + q, where i is 2 if `second`.
+// Returns two words of lane 4 g + q in `row`: words 2 and 3 if `second`, otherwise words 0 and 1.
 MPSX_FN void take_row(const fragment16& f, unsigned g, bool second, unsigned (&row)[2]) {
   const int source = int(g * 4 + unsigned(__nvvm_read_ptx_sreg_tid_x()) % 4u);
 #  pragma unroll
@@ -52,7 +54,7 @@ MPSX_FN fragment16 restore_rows(const fragment16& f) {
   return {{x[0], x[1], y[0], y[1]}};
 }
 #endif
-// The transposed fragment, with rows in the order of exchange_rows.
+// Returns the transposed fragment, with rows in the order of exchange_rows().
 MPSX_FN fragment16 transpose_rows(const fragment16& f) {
   const fragment16 r = exchange_rows(f);
   return {{metal::mpsx_transposed(r.word[0]), metal::mpsx_transposed(r.word[2]), metal::mpsx_transposed(r.word[1]),
@@ -80,7 +82,7 @@ MPSX_FN void multiply_fragments(const T (&left)[8], const T (&right)[16], S (&su
   }
 }
 
-// The elements of an operand: of a cooperative tensor, or loaded from a tensor.
+// Copies an operand's elements from a cooperative tensor, or loads them from a tensor.
 template <class L, class X, class T>
 MPSX_FN void load_fragment(const X& source, int lane, T (&elements)[L::kCapacity]) {
   if constexpr (is_tensor_v<X>) {

@@ -1,10 +1,10 @@
-// The layout of destinations: accumulators of mma.sync and wgmma.
+// The layout of matmul2d destinations, which is that of mma.sync and wgmma accumulators.
 #pragma once
 
 namespace mpsx {
-// Warps form a grid of WARP_ROWS x WARP_COLUMNS. Each accumulates blocks of 16 x 8: rows 16 WARP_ROWS apart, and
-// adjacent columns. In a block, a lane holds rows lane / 4 and lane / 4 + 8, and two adjacent columns. With WARP_ROWS a
-// multiple of 4, the blocks of four warps are those of one wgmma.
+// Warps form a grid of WARP_ROWS x WARP_COLUMNS. Each warp accumulates 16 x 8 blocks that are 16 WARP_ROWS rows apart
+// and adjacent along columns. In a block, a lane holds rows lane / 4 and lane / 4 + 8, and two adjacent columns. If
+// WARP_ROWS is a multiple of 4, the blocks of four warps form the accumulator of one wgmma.
 template <int ROWS, int COLUMNS, class Scope, int WARP_ROWS, int WARP_COLUMNS>
 struct mma_layout {
   typedef Scope scope;
@@ -31,7 +31,7 @@ struct mma_layout {
   }
 };
 
-// The warps in the direction of the rows: as many as have 16 rows each, so that every warp reads few columns of B.
+// Returns the number of rows in the grid of warps: as many as possible with at least 16 matrix rows per warp.
 constexpr int warp_rows(int rows, int warps) {
   int found = 1;
   for (int n = 2; n <= warps; ++n)

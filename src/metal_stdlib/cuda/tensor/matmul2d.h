@@ -1,7 +1,7 @@
-// matmul2d on NVIDIA GPUs: chooses the instructions for the operands and the scope.
+// matmul2d on NVIDIA GPUs. Chooses instructions that suit the operands and the scope.
 #pragma once
 
-// The order matters: later headers use earlier ones.
+// Later headers depend on earlier ones.
 // clang-format off
 #include "ptx.h"
 #include "layout.h"
@@ -20,7 +20,8 @@
 // clang-format on
 
 namespace mpsx {
-// Calls f(i, element) for the accumulators that `destination` has: those within a tensor's extents.
+// Calls f(i, element) for each accumulator i that has an element in `destination`. Skips accumulators beyond a tensor's
+// extents.
 template <class L, class C, class F>
 MPSX_FN void visit_destination(C& destination, int thread, F f) {
 #pragma unroll
@@ -37,7 +38,7 @@ MPSX_FN void visit_destination(C& destination, int thread, F f) {
     }
   }
 }
-// Accumulators start at the destination's elements, or at zero.
+// Initializes accumulators to the destination's elements if the operation accumulates, otherwise to zero.
 template <matmul2d_descriptor D, class L, class S, class C>
 MPSX_FN void load_destination(C& destination, int thread, S (&sums)[L::kCapacity]) {
 #pragma unroll
@@ -56,7 +57,7 @@ MPSX_FN void store_destination(C& destination, int thread, const S (&sums)[L::kC
                          [&](int i, auto& element) __attribute__((always_inline)) { element = T(sums[i]); });
 }
 
-// One thread multiplies alone.
+// Multiplies in a single thread (execution_thread).
 template <matmul2d_descriptor D, class A, class B, class C>
 MPSX_FN void multiply_in_thread(const A& left, const B& right, C& destination) {
   typedef grid_layout<D.m, D.n, metal::execution_thread> L;
@@ -81,7 +82,7 @@ MPSX_FN void multiply_in_thread(const A& left, const B& right, C& destination) {
   store_destination<L>(destination, 0, sums);
 }
 
-// SIMD groups multiply by mma.sync, or by wgmma where they can.
+// Multiplies with wgmma if it supports the operands and the scope, otherwise with mma.sync.
 template <matmul2d_descriptor D, class Scope, class L, class A, class B, class S>
 MPSX_FN void accumulate(const A& left, const B& right, int thread, S (&sums)[L::kCapacity]) {
 #ifdef MPSX_SM90
@@ -114,7 +115,7 @@ MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*
       multiply_fragments<D>(a, b, sums);
       store_destination<L>(destination, thread, sums);
     } else if constexpr (metal::is_same_v<S, int> && !metal::is_same_v<element_of_t<C>, int>) {
-      // Integers that a float destination accumulates: add their sum.
+      // Sum integers exactly in int, then add the sum to the float destination.
       typedef typename accumulator_layout<D, Scope>::type M;
       int sums[M::kCapacity] = {};
       accumulate<D, Scope, M>(left, right, thread, sums);
@@ -129,7 +130,7 @@ MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*
       load_destination<D, L>(destination, thread, sums);
       accumulate<D, Scope, L>(left, right, thread, sums);
       store_destination<L>(destination, thread, sums);
-    } else {  // a fragment that mma.sync computes in another layout
+    } else {  // mma.sync needs another layout than the destination's
       typedef typename accumulator_layout<D, Scope>::type M;
       S old[L::kCapacity], sums[M::kCapacity];
       load_destination<D, L>(destination, thread, old);

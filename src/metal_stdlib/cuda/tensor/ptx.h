@@ -36,7 +36,7 @@ MPSX_FN unsigned load_shared(unsigned from) {
   return v;
 }
 
-// Asynchronous copies of 16 bytes, the last of which are zero if `bytes` is less.
+// Copies `bytes` bytes asynchronously and fills the rest of 16 bytes with zeros.
 MPSX_FN void copy_async(unsigned to, const void* from, unsigned bytes) {
   __asm__ volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                    : "memory");
@@ -69,7 +69,7 @@ MPSX_FN void mbarrier_wait(unsigned barrier, unsigned parity) {
       : "memory");
 }
 MPSX_FN void fence_mbarrier_init() { __asm__ volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-// Orders writes to shared memory before its use by TMA and wgmma.
+// Makes earlier writes to shared memory visible to TMA and wgmma.
 MPSX_FN void fence_async_proxy() { __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // wgmma
@@ -79,7 +79,7 @@ template <int PENDING>
 MPSX_FN void wgmma_wait() {
   __asm__ volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
-// A matrix descriptor with 128-byte swizzle; offsets in bytes (PTX ISA, "Matrix Descriptor").
+// Returns a matrix descriptor with 128-byte swizzle. Offsets are in bytes (PTX ISA, "Matrix Descriptor").
 MPSX_FN unsigned long matrix_descriptor(unsigned address, unsigned leading_offset, unsigned stride_offset) {
   return (unsigned long)((address & 0x3ffff) >> 4) | (unsigned long)(leading_offset >> 4) << 16 |
          (unsigned long)(stride_offset >> 4) << 32 | 1ul << 62;

@@ -1,19 +1,20 @@
-// Tiles of 16-bit operands in shared memory, as wgmma reads them with 128-byte swizzle (PTX ISA, "Shared Memory Matrix
-// Layout"): chunk c of 16 bytes of row r is stored at chunk c ^ (r % 8).
+// Tiles of 16-bit operands in shared memory with the 128-byte swizzle that wgmma reads (PTX ISA, "Shared Memory Matrix
+// Layout"): 16-byte chunk c of row r is stored at chunk c ^ (r % 8).
 #pragma once
 
 namespace mpsx {
-// An operand of W rows of A (or columns of B) and K, in device memory. Along the contiguous dimension a row has 64
-// elements: with K_MAJOR, W rows of 64 of k; otherwise W / 64 boxes of 64 rows of k.
+// A tile of W rows of A (or columns of B) by 64 of k, loaded from device memory. A tile row is 64 elements of the
+// operand's contiguous dimension. With K_MAJOR, the tile is W rows of 64 k. Otherwise it is W / 64 boxes, each with a
+// row of 64 elements for each of 64 k.
 template <class T, int W, bool K_MAJOR, int THREADS>
 struct operand_tile {
-  static constexpr int kWidth = (W + 63) / 64 * 64;  // boxes are whole
+  static constexpr int kWidth = (W + 63) / 64 * 64;  // no partial boxes
   static constexpr int kBoxes = K_MAJOR ? 1 : kWidth / 64, kRows = K_MAJOR ? W : 64;
   static constexpr unsigned kBytes = unsigned(kBoxes * kRows) * 128;
-  // In a matrix descriptor: 16 elements of k further.
+  // Adding this to a matrix descriptor advances k by 16.
   static constexpr unsigned long kNextK = K_MAJOR ? 2 : 128;
 
-  // Describes the tile from row (or column) `at` on, a multiple of 8 (64 if not K_MAJOR).
+  // Returns a matrix descriptor of the tile from row (or column) `at`, a multiple of 8 (64 if not K_MAJOR).
   static MPSX_FN unsigned long descriptor(unsigned tile, int at) {
     return K_MAJOR ? matrix_descriptor(tile + unsigned(at) * 128, 16, 1024)
                    : matrix_descriptor(tile + unsigned(at) / 64 * 8192, 8192, 1024);
@@ -28,7 +29,7 @@ struct operand_tile {
             (unsigned long)(source.get_stride(1)) * sizeof(T),
             {64, unsigned(kRows)}};
   }
-  // Whether TMA can read a tensor: 16-byte aligned rows, and something to read.
+  // Returns whether TMA can read a tensor. Its rows must be 16-byte aligned, and it must not be empty.
   template <class X>
   static MPSX_FN bool is_aligned(const X& source) {
     const unsigned long address = (unsigned long)source.mpsx_data() | (unsigned long)(source.get_stride(1)) * sizeof(T);
@@ -44,14 +45,14 @@ struct operand_tile {
     }
   }
 
-  // Tiles of any tensor, in two steps: copy_rows() copies the aligned chunks of 16 bytes that each row of 64 elements
-  // touches, at most nine, to `raw` memory with rows of 144 bytes; shift_rows() moves them into the tile. A thread has
-  // chunk thread % 8 of kCopies rows, kStep rows apart.
+  // Loads a tile of a tensor with any alignment in two steps. For each row of 64 elements, copy_rows() copies the
+  // aligned 16-byte chunks that overlap it, at most nine, to `raw` memory with 144-byte rows. shift_rows() moves the
+  // elements to the tile. A thread processes chunk thread % 8 of kCopies rows that are kStep rows apart.
   static constexpr unsigned kRawRow = 144, kRawBytes = unsigned(kBoxes * kRows) * kRawRow;
   static constexpr int kStep = THREADS / 8, kTotalRows = kBoxes * kRows, kCopies = (kTotalRows + kStep - 1) / kStep;
   static_assert(kStep % 8 == 0, "all chunks of a thread have the same swizzle");
 
-  // The address of row r of the tile at k, and how many of its elements exist.
+  // Returns the address of row r of the tile at k. Sets `count` to the number of elements within the extents.
   template <class X>
   static MPSX_FN unsigned long row_address(const X& source, int r, int k, int& count) {
     const int x = K_MAJOR ? k : r / 64 * 64, y = K_MAJOR ? r : k + r % 64;
@@ -95,7 +96,7 @@ struct operand_tile {
       const unsigned offset = contiguous ? unsigned(row_address(source, r, 0, unused)) & 15u : 0u;
       const unsigned from = raw + unsigned(r) * kRawRow + unsigned(chunk) * 16;
       const word4 x = load_shared4(from), y = load_shared4(from + 16);
-      // Scalars, because LLVM would keep an array in memory and select between addresses of its elements.
+      // Use scalars, because LLVM would keep an array in local memory and select between addresses of its elements.
       const bool by8 = offset & 8u, by4 = offset & 4u;
       const unsigned a = by8 ? x.z : x.x, b = by8 ? x.w : x.y, c = by8 ? y.x : x.z, d = by8 ? y.y : x.w,
                      e = by8 ? y.z : y.x, f = by8 ? y.w : y.y;
@@ -112,7 +113,7 @@ struct operand_tile {
     __asm__("shf.r.wrap.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(low), "r"(high), "r"(bits));
     return word;
   }
-  // Eight elements that are not contiguous, or in threadgroup memory.
+  // Loads eight elements that are not contiguous, or that are in threadgroup memory.
   template <class X>
   static MPSX_FN void gather(const X& source, unsigned long row, int first, int count, unsigned to) {
 #pragma unroll 1

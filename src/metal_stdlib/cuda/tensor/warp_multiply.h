@@ -1,9 +1,9 @@
-// matmul2d by mma.sync, with operands read element by element: correct for every type, extent, and memory. Tiles of a
-// whole threadgroup in device memory take warpgroup_multiply.h instead where the GPU has it.
+// matmul2d with mma.sync. Reads operands element by element, so it supports every type, extent, and address space.
+// Scopes of full warpgroups with operands in device memory use warpgroup_multiply.h instead, if the GPU supports it.
 #pragma once
 
 namespace mpsx {
-// Reads a tensor by row and column in memory. Elements beyond the extents are zero.
+// Reads the element of a tensor at a row and column in memory. Elements beyond the extents are zero.
 template <class X>
 struct tensor_reader {
   typedef typename X::value_type value_type;
@@ -15,7 +15,7 @@ struct tensor_reader {
                   : value_type(0);
   }
 };
-// Reads a copy of a cooperative tensor in threadgroup memory.
+// Reads a cooperative tensor from its copy in threadgroup memory.
 template <class T, int ROWS, int COLUMNS>
 struct staged_reader {
   typedef T value_type;
@@ -25,7 +25,7 @@ struct staged_reader {
   }
 };
 
-// Bytes of threadgroup memory for a copy of an operand.
+// Returns the size in bytes of an operand's copy in threadgroup memory, or 0 if it needs no copy.
 template <class X>
 constexpr unsigned operand_bytes() {
   if constexpr (is_tensor_v<X>)
@@ -34,7 +34,7 @@ constexpr unsigned operand_bytes() {
     return unsigned(X::mpsx_layout::kRows * X::mpsx_layout::kColumns * int(sizeof(typename X::element_type)) + 15) /
            16 * 16;
 }
-// The reader of an operand. All threads of the scope call this; the caller waits before it reads.
+// Returns an operand's reader. All threads of the scope must call this, and wait for each other before they read.
 template <class X>
 MPSX_FN auto make_reader(const X& source, int thread, unsigned memory) {
   if constexpr (is_tensor_v<X>) {
@@ -52,7 +52,7 @@ MPSX_FN auto make_reader(const X& source, int thread, unsigned memory) {
   }
 }
 
-// K from the operands: the extent of a tensor along k, at most a static k.
+// Returns K: a static k, or the extent of a tensor operand along k.
 template <matmul2d_descriptor D, class A, class B>
 MPSX_FN int depth_of(const A& left, const B& right) {
   if constexpr (matmul_shape<D>::kStaticK) return D.k;

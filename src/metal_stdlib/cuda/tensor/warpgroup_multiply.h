@@ -1,8 +1,8 @@
-// matmul2d of 16-bit operands in device memory by wgmma, with tiles of 64 of k that TMA loads ahead of their use.
+// matmul2d of 16-bit operands in device memory with wgmma. TMA prefetches tiles of 64 k.
 #pragma once
 
 namespace mpsx {
-// The shape of an operation in warpgroups.
+// How an operation is divided among warpgroups, and its shared memory.
 template <matmul2d_descriptor D, class Scope, class T>
 struct warpgroup_shape {
   typedef typename accumulator_layout<D, Scope>::type layout;
@@ -13,23 +13,24 @@ struct warpgroup_shape {
   typedef operand_tile<T, D.n, D.transpose_right, kThreads> right;
   static constexpr unsigned kStageBytes = left::kBytes + right::kBytes;
   static constexpr unsigned kRawBytes = left::kRawBytes + right::kRawBytes;
-  // Small tiles leave half of a multiprocessor's memory to another threadgroup, which hides the start and the end of
-  // this one. The sizes leave room for barriers.
+  // With small tiles, a threadgroup uses only half of a multiprocessor's shared memory. A second threadgroup can then
+  // run while the first one starts or ends. Subtracting 1024 leaves room for barriers.
   static constexpr unsigned kHalf = 113 * 1024, kWhole = 226 * 1024;
   static constexpr bool kShared = D.m * D.n <= 128 * 128 && kStageBytes * 3 < kHalf - 1024;
   static constexpr int kFitting = int(((kShared ? kHalf : kWhole) - 1024) / kStageBytes);
   static constexpr int kStages = kFitting > 6 ? 6 : kFitting;
-  // Without TMA: two tiles, and one or two of raw rows, whichever fit.
+  // Without TMA, use two tiles, and one or two buffers of raw rows, whichever fit.
   static constexpr int kRaws = 2 * (kStageBytes + kRawBytes) <= (kShared ? kHalf : kWhole) ? 2 : 1;
   static constexpr unsigned kMaps = kStages * kStageBytes, kBarriers = kMaps + 256,
                             kTmaBytes = kBarriers + 16 * unsigned(kStages) + 16,
                             kCopyBytes = 2 * kStageBytes + unsigned(kRaws) * kRawBytes,
                             kBytes = kTmaBytes > kCopyBytes ? kTmaBytes : kCopyBytes;
-  // One threadgroup per multiprocessor at a time: its map slot needs no claim.
+  // Whether only one threadgroup fits on a multiprocessor. It then need not claim a map slot.
   static constexpr bool kOwnsProcessor = kBytes > kHalf + 1024;
 };
 
-// Whether an operation has whole warpgroups, each of which multiplies tiles that wgmma supports.
+// Whether wgmma supports the operation: the scope must be a multiple of a warpgroup, and wgmma must support the tile's
+// shape.
 template <matmul2d_descriptor D, class Scope, class A, class B>
 constexpr bool uses_warpgroups() {
   constexpr int kWarps = scope_size<Scope>::simdgroups;
@@ -62,7 +63,7 @@ struct warpgroup_multiplier {
     return memory + shape::kBarriers + (unsigned(kStages) + stage) * 8;
   }
 
-  // sums += tile of A * tile of B; the caller waits.
+  // Starts sums += tile of A * tile of B. The caller must wait for wgmma to finish.
   static MPSX_FN void multiply_tile(float (&sums)[kBlocks][kSums], unsigned stage, int thread, int add) {
     const int row = thread / 128 % (L::kWarpRows / 4) * 64, column = L::warp_column(thread) * shape::kColumns;
     const unsigned long b = right_tile::descriptor(stage + left_tile::kBytes, column);
@@ -93,19 +94,19 @@ struct warpgroup_multiplier {
     right_tile::load(stage + left_tile::kBytes, right_map, tile * 64, barrier);
   }
 
-  // The slot of a threadgroup's maps: that of its multiprocessor, or one that it claims.
+  // Returns the slot for a threadgroup's maps. Claims one unless the threadgroup owns the multiprocessor.
   static MPSX_FN unsigned take_slot() {
     if constexpr (shape::kOwnsProcessor) return unsigned(__nvvm_read_ptx_sreg_smid()) % kMapProcessors * kMapSlots;
     return claim_map_slot();
   }
 
-  // Thread 0 loads tiles with TMA. `first`: whether the accumulators start at zero.
+  // Multiplies tiles that thread 0 loads with TMA. `first`: whether the accumulators start at zero.
   template <class A, class B>
   static MPSX_FN void run_tma(const A& left, const B& right, float (&sums)[kBlocks][kSums], unsigned memory, int thread,
                               int tiles, bool first) {
     const int lane = thread % 32, warp = thread / 32;
-    const unsigned slots = memory + shape::kBarriers + 16 * kStages;  // of the two maps
-    // Three warps prepare at the same time.
+    const unsigned slots = memory + shape::kBarriers + 16 * kStages;  // the slots of the two maps
+    // Warps 0 and 1 write the maps while warp 2 initializes the barriers.
     unsigned slot = 0;
     if (warp < 2) {
       if (lane == 0) slot = take_slot();
@@ -137,13 +138,13 @@ struct warpgroup_multiplier {
         for (int t = 0; t < kStages && t < tiles; ++t) load_stage(memory, left_map, right_map, unsigned(t), t);
       __nvvm_bar_warp_sync(~0u);
     }
-    unsigned i = 0, last = 0, parity = 0;  // the stages of this tile and the one before; this one's use of its stage
+    unsigned i = 0, last = 0, parity = 0;  // stage of this tile, stage of the last one, parity of mbarriers
 #pragma unroll 1
     for (int t = 0; t < tiles; ++t) {
       mbarrier_wait(full(memory, i), parity);
       multiply_tile(sums, memory + i * shape::kStageBytes, thread, !first || t > 0);
       wgmma_wait<1>();
-      if (t > 0) {  // the tile before is read
+      if (t > 0) {  // wgmma has read the previous tile
         if (lane == 0) mbarrier_arrive(empty(memory, last));
         if (thread == 0 && t - 1 + kStages < tiles) {
           mbarrier_wait(empty(memory, last), last > i ? parity ^ 1 : parity);
@@ -163,7 +164,7 @@ struct warpgroup_multiplier {
         mbarrier_invalidate(full(memory, i)), mbarrier_invalidate(empty(memory, i));
   }
 
-  // Without TMA, for rows of any alignment: all threads copy.
+  // Multiplies tiles that all threads copy. Unlike TMA, this supports rows of any alignment.
   template <class A, class B>
   static MPSX_FN void run_copies(const A& left, const B& right, float (&sums)[kBlocks][kSums], unsigned memory,
                                  int thread, int tiles, bool first) {
@@ -192,7 +193,7 @@ struct warpgroup_multiplier {
       __syncthreads();
       multiply_tile(sums, stage, thread, !first || t > 0);
       copy(t + kRaws);
-      wgmma_wait<1>();  // the tile before, whose memory is next
+      wgmma_wait<1>();  // for the previous tile, whose memory the next one overwrites
     }
     copy_async_wait<0>();
     wgmma_wait<0>();
@@ -211,7 +212,7 @@ MPSX_FN void warpgroup_multiply(const A& left, const B& right, int thread, float
   typedef warpgroup_multiplier<D, Scope, T> M;
   static_assert(M::kBlocks * M::kSums == N, "one accumulator per element");
   const unsigned memory = staging_memory<Scope, M::shape::kBytes>();
-  // A local array of each wgmma's accumulators, which LLVM keeps in registers.
+  // Copy the accumulators to a local array per wgmma, which LLVM keeps in registers.
   float block[M::kBlocks][M::kSums];
 #pragma unroll
   for (int m = 0; m < M::kBlocks; ++m)

@@ -1,4 +1,4 @@
-// The runtime of clang's blocks, as far as blocks without Objective-C captures need it.
+// Copies and releases clang blocks that capture no Objective-C objects.
 #pragma once
 
 namespace emulation {

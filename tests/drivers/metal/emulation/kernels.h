@@ -1,4 +1,4 @@
-// The kernels of the emulated GPU: libraries of SIMT kernels (real threadgroups and SIMD groups) in place of metallibs.
+// The kernels of the emulated GPU. Libraries of SIMT kernels replace metallibs.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct KernelBinding {
   long element = 0;         // of a tensor: MTLTensorDataType
   std::vector<long> sizes{};  // of a tensor: -1 for each dimension
 };
-// Properties of a kernel's source that its record lacks, written by reflection() in tools/build/emulated_metal.py.
+// Properties of a kernel that reflection() in tools/build/emulated_metal.py extracts from its source.
 struct KernelFacts {
   std::vector<KernelBinding> bindings;
   std::set<unsigned> constants, optional_constants;  // indices of the constants in use, and of those that need no value
