@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from prose import passages
 
-# Identifiers, as whole words, and their replacements. In quotes, adopts_memory is a public key of mpsx.driver().
+# Rejected identifiers and their replacements. Match only complete identifiers. A quoted "adopts_memory" is allowed,
+# because it is a public key of mpsx.driver().
 IDENTIFIERS = {
     # Matrix multiplication and convolution
     r"k?FewProducts": "kSmallGemmMacs", r"ProductEnd|MatmulFinish": "epilogue", r"TileShare": "BlockLoader",

@@ -82,7 +82,7 @@ def observed(name: str) -> dict[str, set[str]]:
 
 
 def kernels(name: str, ran: set[str]) -> Iterator[Found]:
-    """Yield kernels of this name and kernels that ran, grouped by the function that they instantiate."""
+    """Yield the kernels that ran and those called `name`, grouped by the function that they instantiate."""
     word = re.compile(rf"^{re.escape(name)}(_|$)")
     stems = {TYPE.sub("", kernel) for kernel in ran}
     preprocessor = find_compiler().preprocessor()

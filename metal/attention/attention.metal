@@ -116,7 +116,8 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
                     element_column(g.lane), p.v_head_dim);
 }
 
-// Gradients that a pass computes. The rows of S are queries in the dQ pass; the dK and dV passes compute S^T.
+// Flags for the gradients that a pass computes. The dQ pass computes S, whose rows are queries. The dK and dV passes
+// compute S^T.
 enum : uint { kGradQ = 1, kGradK = 2, kGradV = 4 };
 
 // The lse in P = exp(S - lse). Use +inf, which makes P = 0, for a query that attends to no key.

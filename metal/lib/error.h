@@ -17,7 +17,7 @@ inline void report_outside_unit(device ErrorRecord* record, uint operand) {
   record->dimension = operand;
 }
 
-// Reports an `invalid` weight (negative, infinite or NaN), or weights that are all 0. The first report wins.
+// Reports a negative, infinite or NaN weight if `invalid`, otherwise that all weights are 0. The first report wins.
 inline void report_weights(device ErrorRecord* record, bool invalid) {
   if (atomic_exchange_explicit(&record->state, 3u, memory_order_relaxed) != 0u) return;
   record->dimension = invalid;

@@ -105,7 +105,7 @@ template <typename T> inline T tg_min(T v, threadgroup T* scratch, GroupThread g
   return tg_reduce<CombineMin>(v, scratch, g);
 }
 
-// The threads that share a row: a power of two of a SIMD group's lanes, or the threadgroup.
+// The threads that process a row: a power-of-two part of a SIMD group, or the entire threadgroup.
 struct RowGroup {
   uint row, index, count;  // its row; this thread in it, and its threads
   bool spans_threadgroup;

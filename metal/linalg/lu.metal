@@ -211,7 +211,7 @@ kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factor
     x[i * kXPitch + j] = b[long(p.transposed ? i : from[i]) * p.b.row + long(j) * p.b.column];
   }
   tg_barrier();
-  // Transposing a matrix swaps its strides, so U is the lower triangle.
+  // a transposed solve reads `a` with swapped strides, so U becomes the lower triangle
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, false, !p.transposed, g);
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, true, p.transposed, g);
   for (TileWalk w = tile_walk(n, columns, p.b.row, g); w.more(); w.next()) {

@@ -4,7 +4,8 @@
 #include "norm/params.h"
 #include "norm/softmax.h"
 
-// Columns of a block [size, inner]. A threadgroup owns p.block of them and reads them once per pass.
+// softmax along dimension `size` of [outer, size, inner]. A threadgroup processes p.block adjacent columns, and reads
+// them once per pass.
 enum : uint { kSoftmaxVector = 4 };
 inline ulong tile_start(constant SoftmaxParams& p, uint3 group) {
   return ulong(group.y) * p.size * p.inner + group.x * p.block;

@@ -183,7 +183,7 @@ struct LogSumExp {
     }
   };
   static State identity() { return {-INFINITY, {0.0f, 0.0f}}; }
-  // Evaluates one exponential per element.
+  // Adds an element. Uses selects instead of branches, to evaluate only one exponential.
   static void next(thread State& s, float x, uint) {
     const bool later = !(x <= s.reference + kMaxExcess);  // also true if one is NaN, which then stays
     const float d = later ? s.reference - x : x - s.reference;

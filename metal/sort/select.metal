@@ -16,8 +16,8 @@ struct Threshold {
   K of(K key) const { return shift < sizeof(K) * 8 ? K(K(key - min_key) >> shift) : K(0); }
 };
 
-// Finds the element with rank `rank` (from 0) in a row. Stops once the element is unique, or with `together` once it
-// is the last element with its prefix.
+// Finds the element with rank `rank` (from 0) in a row. Stops early once no other element has its prefix. If
+// `stop_at_last`, also stops once all other elements with its prefix rank below it.
 template <typename T>
 inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, uint order, bool stop_at_last,
                                           threadgroup uint* counts, threadgroup uint* scratch,
@@ -33,7 +33,7 @@ inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, 
     clear_counts(counts, digits, g);
     for (uint i = part.begin; i < part.end; ++i) {
       const K key = key_in_order(x[i], order);
-      const uint matches = t.of(key) == t.prefix ? 1u : 0u;  // adding 0 for other elements costs less than a branch
+      const uint matches = t.of(key) == t.prefix ? 1u : 0u;  // adding 0 is cheaper than a branch
       counts[(uint(K(key - t.min_key) >> shift) & (digits - 1)) * g.count + g.index] += matches;
     }
     sum_counts(counts, digits, scratch, g);

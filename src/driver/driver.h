@@ -79,7 +79,7 @@ struct Traits {
   Memory memory = Memory::buffers;
   bool asynchronous = true;        // the CPU must wait before reading results; false: `dispatch` returns completed work
   bool exact_allocations = false;  // the driver checks bounds to the byte, so each block needs its own buffer
-  uint32_t threadgroup_size = 0;   // for tests: forces the size of threadgroups that may have any size; 0 means unset
+  uint32_t threadgroup_size = 0;   // for tests: threadgroup size for kernels that accept any size, or 0
 
   bool uses_process_memory() const { return memory == Memory::process; }
 };
@@ -180,7 +180,7 @@ class Driver {
 using ParallelFor = void (*)(uint64_t total, uint64_t grain, const std::function<void(uint64_t, uint64_t)>& body);
 
 std::unique_ptr<Driver> make_host_driver(const std::string& library_directory, ParallelFor);
-// The host driver with real threadgroups and SIMD groups. It checks kernels for races, out-of-bounds accesses and other
+// A CPU driver that runs every thread of a threadgroup. It checks kernels for races, out-of-bounds accesses and other
 // errors.
 std::unique_ptr<Driver> make_simt_driver(const std::string& library_directory, ParallelFor);
 std::unique_ptr<Driver> make_metal_driver(const std::string& library_directory);  // null without Metal

@@ -81,7 +81,7 @@ class Checked final : public c10::OperatorKernel {
   std::optional<c10::OperatorHandle> target_;
 };
 
-// Replaces each tensor in a value, including tensors in a list.
+// Replaces each tensor t in a value, or in a list of tensors, with change(t).
 template <typename Change>
 void change_tensors(IValue& value, const Change& change) {
   if (value.isTensor()) {

@@ -159,7 +159,7 @@ def values_differ(have: torch.Tensor, want: torch.Tensor, exact: torch.Tensor | 
 
 
 def tied(case: Case) -> tuple[torch.Tensor, int] | None:
-    """Return input and dimension of an operator that may choose among equal elements."""
+    """Return the input and dimension of a case whose operator may return any of several equal elements, or None."""
     at = TIES.get(re.split(r"[.:#]", case.name)[-1])
     if at is None or not isinstance(case.args[0], TensorSpec):
         return None
@@ -169,7 +169,7 @@ def tied(case: Case) -> tuple[torch.Tensor, int] | None:
 
 
 def repeats(x: torch.Tensor, dim: int) -> bool:
-    """Return whether a dimension contains, or may contain, equal elements."""
+    """Return whether a slice along `dim` may contain equal elements."""
     if x.is_complex():
         return True
     ordered = x.sort(dim).values

@@ -13,7 +13,8 @@ HEADERS = "".join(
     for name in "atomic common error expm1f igamma indexing random reduction_utils special_math utils".split()
 )
 F = np.float32
-# Before torch 2.13, imaginary numbers converted to false, and Philox swapped the halves of its multiplications.
+# Before torch 2.13, c10's headers converted imaginary numbers to false, and Philox swapped the high and low halves of
+# its products.
 NONZERO = "float2(0, x[i])" if has("is_same_v<T, bool> && is_complex_v<U>") else "float2(x[i], 0)"
 SWAPPED = not has("rc1.x ^ ctr.y")
 

@@ -111,7 +111,7 @@ def kernels(source: Path, isa: str) -> Iterator[Kernel]:
 
 
 def findings(names: list[str], isa: str = "") -> list[str]:
-    """Describe loops that should be vectorized but are not, and unused excuses.
+    """Describe loops that should be vectorized but are not, and EXCUSED patterns that no loop needs.
 
     Checks the files whose names contain one of `names`, or all files if it is empty."""
     found, excuses = [], set(EXCUSED)

@@ -22,7 +22,7 @@ EVERY = {"unary": 4, "binary": 5, "ternary": 7, "complex_unary": 5, "complex_bin
 
 
 def wrong(family: str, seed: int, every: int = 1) -> list[str]:
-    """Return the wrong results without a known reason."""
+    """Return descriptions of wrong results, except those with a known reason."""
     found = []
     for i, case in enumerate(FAMILIES[family](torch.Generator().manual_seed(seed))):
         case.seed = seed + i

@@ -19,7 +19,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "slice": lambda t: F.pad(t, (0, 1))[:, :-1],
 }
 
-# Operators are functions of a matrix in some layout that return the call to time.
+# Each operator is a function that takes a matrix and returns the call to time, and the layouts of the matrix.
 
 OPS: dict[str, tuple[Callable[[torch.Tensor], Run], tuple[str, ...]]] = {}
 

@@ -117,7 +117,7 @@ def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list
     sources = {source: own for kind in ("*.mm", "*.cpp") for source in driver.glob(kind)}
     sources |= {source: others for kind in ("*.mm", "*.cpp") for source in EMULATION.glob(kind)}
     sources |= dict.fromkeys((ROOT / "src" / "driver").glob("*.cpp"), own)
-    # The engine that runs the emulated GPU's kernels, and the traps that stop them.
+    # The engine that runs the emulated GPU's kernels, and the signal handlers that stop them.
     sources |= dict.fromkeys((HOST / "simt").glob("*.cpp"), others)
     signals = ("interrupt.cpp", "kernel_code.cpp", "fault_handler.cpp")
     sources |= dict.fromkeys((HOST / name for name in signals), others)

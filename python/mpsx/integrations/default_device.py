@@ -17,7 +17,7 @@ def _tianshou(module: ModuleType) -> None:
 
 
 def _skrl(module: ModuleType) -> None:
-    """Change the default device of the package's config object."""
+    """Set the default device in skrl's config object to mpsx."""
     module.config.torch.device = "mpsx"
 
 

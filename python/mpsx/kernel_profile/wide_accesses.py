@@ -74,7 +74,7 @@ class Pointers:
                 self.kinds[found[1]] = "engine"
 
     def address(self, pointer: str) -> tuple[str, int]:
-        """Return the root of a pointer and the offset from it."""
+        """Return the base pointer that a pointer is computed from, and the constant offset from it."""
         return self.offsets.get(pointer, (pointer, 0))
 
     def object(self, pointer: str) -> str:
@@ -86,7 +86,7 @@ class Pointers:
         return self.kinds.get(self.object(pointer), "")
 
     def disjoint(self, a: Access, b: Access) -> bool:
-        """Return whether two accesses certainly touch different bytes."""
+        """Return whether two accesses are known to touch different bytes."""
         if a.root == b.root:
             return a.offset + a.bytes <= b.offset or b.offset + b.bytes <= a.offset
         return self.kind(a.pointer) != self.kind(b.pointer)

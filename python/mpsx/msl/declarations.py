@@ -92,7 +92,7 @@ class Block:
 
 
 def walk(declarations):
-    """Yield declarations and their members, outer ones first."""
+    """Yield each declaration, followed by its members."""
     for d in declarations:
         yield d
         yield from walk(d.members)

@@ -37,7 +37,7 @@ def parameter_name(words):
 
 
 def normalized(words):
-    """Return the words of a type without qualifiers, with float2 spelled as `vec<float, 2>`."""
+    """Return the tokens of a type without qualifiers, with float2 spelled as `vec<float, 2>`."""
     out = []
     for w in words:
         vector = VECTOR.match(w)

@@ -24,7 +24,7 @@ MAX_DEPTH = 8   # nesting of aliases
 
 
 def aliases(unit):
-    """Return the types named by `using` and `typedef` as a dict from name to words, without ambiguous names."""
+    """Return the types named by `using` and `typedef` as a dict from name to tokens, without ambiguous names."""
     found, ambiguous, src = {}, set(), unit.src
     for d in unit.of_kind(ALIAS):
         begin, end = d.value
@@ -37,7 +37,7 @@ def aliases(unit):
 
 
 def template_arguments(src, instance):
-    """Return the template arguments of an instance as a dict from parameter name to words."""
+    """Return the template arguments of an instance as a dict from parameter name to tokens."""
     kernel = instance.kernel
     if not kernel.head:
         return {}
@@ -58,7 +58,7 @@ def template_arguments(src, instance):
 
 
 def element_type(parameter, names):
-    """Return the element type of a parameter. `names` maps aliases and template parameters to the words of a type."""
+    """Return the element type of a parameter. `names` maps aliases and template parameters to the tokens of a type."""
     words = parameter.text.split()
     if "(" in words or "[" in words or words[-1] in ("*", "&"):
         return ""
@@ -67,7 +67,7 @@ def element_type(parameter, names):
 
 
 def resolve(words, names, depth):
-    """Return the element type that words spell."""
+    """Return the name of the element type that the tokens `words` refer to, or "" if it is unknown."""
     long = words.count("long")
     words = [w for w in words if w not in DROPPED]
     if len(words) > 1 and words[0] == "unsigned":

@@ -44,7 +44,7 @@ class Evaluator:
         self.named = None
 
     def value(self, words, depth=0):
-        """Return the value of an expression given as words, or None if it is not an integer constant."""
+        """Return the value of an expression given as tokens, or None if it is not an integer constant."""
         if len(words) == 1 and number(words[0]) is not None:
             return number(words[0])
         if depth > MAX_DEPTH or not words:

@@ -276,7 +276,7 @@ def collect_kernels(src):
 
 
 def template_parameters(src, kernel):
-    """Return the words of each template parameter of a kernel."""
+    """Return the tokens of each template parameter of a kernel."""
     if not kernel.head:
         return []
     return [src.texts[a:b] for a, b in src.split(kernel.head[0] + 2, kernel.head[1] - 1)]
@@ -293,7 +293,7 @@ def find_kernels(module, name, scope):
 
 
 def accepts(src, kernel, arguments):
-    """Return whether the template of a kernel may accept these arguments, given as words."""
+    """Return whether the template of a kernel may accept these arguments, given as tokens."""
     head = template_parameters(src, kernel)
     pack = False
     for k, words in enumerate(head):

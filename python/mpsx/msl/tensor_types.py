@@ -38,7 +38,7 @@ class TensorTypes:
     """Resolves the tensor types of a module's kernels."""
 
     def __init__(self, unit, evaluator):
-        self.evaluator, self.aliases = evaluator, {}   # name -> (names of template parameters, words of the type)
+        self.evaluator, self.aliases = evaluator, {}   # name -> (names of template parameters, tokens of the type)
         src = unit.src
         for d in unit.of_kind(ALIAS):
             begin, end = d.value

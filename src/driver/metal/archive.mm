@@ -147,7 +147,7 @@ Owned<id<MTLComputePipelineState>> PipelineArchive::make(id<MTLFunction> functio
   }
   using Pipeline = Owned<id<MTLComputePipelineState>>;
 #pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wdeprecated-declarations"  // newer SDKs call it MTLPipelineOptionBindingInfo
+#pragma clang diagnostic ignored "-Wdeprecated-declarations"  // renamed in newer SDKs
   const MTLPipelineOption options = MTLPipelineOptionArgumentInfo;
 #pragma clang diagnostic pop
   auto pipeline =

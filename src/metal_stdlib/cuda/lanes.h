@@ -78,7 +78,7 @@ struct lanes_of {
   // The value of lane i, or zero if it is inactive (undefined in Metal).
   MPSX_FN T take(unsigned i) const {
     const unsigned there = active >> (i & 31u) & unsigned(i < MPSX_SIMD_WIDTH) & 1u;
-    return exchanged(i, 0u - there);  // no branch, since lanes could diverge there
+    return exchanged(i, 0u - there);  // mask instead of branching, because lanes could diverge
   }
   // Like take(i), but returns `outside` if the SIMD group has no lane i.
   MPSX_FN T take(unsigned i, const T& outside) const {

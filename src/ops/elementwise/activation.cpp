@@ -32,7 +32,7 @@ const ElementwiseKernels& kernels() {
   return k;
 }
 
-// Runs a forward kernel if one supports `x`. As on the CPU, the output is not cast.
+// Runs a forward kernel and returns true if one supports `x`. As on the CPU, `out` must have the dtype of `x`.
 template <OperatorName KERNEL>
 bool forward(const Tensor& x, const ScalarParams& s, Tensor& out, bool overlaps = false) {
   if (!has_float_kernel(x)) return false;

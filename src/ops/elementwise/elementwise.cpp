@@ -70,7 +70,8 @@ struct ElementwiseKernels::Operands {
     std::swap(inlined[1], inlined[2]);
     std::swap(loops.strides[1], loops.strides[2]);
   }
-  // Kernels load an inlined operand before they select its value, so point it to another operand of its type.
+  // Kernels load from an inlined operand's pointer even though they use the inlined value instead, so make the pointer
+  // valid by copying another operand's.
   void set_inlined_pointers() {
     for (size_t k = 1; k < count; ++k) {
       if (!inlined[k]) continue;

@@ -11,8 +11,8 @@ namespace {
 // rows of 64 bytes.
 constexpr int64_t kMaxOfSeveral = kFftTile / 8;
 
-// Appends `count` sizes of similar magnitude whose product is n. Each size is at most kMaxOfSeveral. Returns false if
-// no such sizes exist.
+// Factors n into `count` factors of similar magnitude, each at most kMaxOfSeveral, and appends them to `sizes`. Returns
+// false if there is no such factorization.
 bool split(int64_t n, int count, std::vector<uint32_t>& sizes) {
   if (count == 1) {
     if (n > kMaxOfSeveral) return false;

@@ -216,7 +216,7 @@ bool scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Ten
   return run("scatter_add", outputs, Scatter::add, self, dim, index, src, false, out);
 }
 
-// Returns the initial value of each element if the reduction excludes self.
+// Returns the value that elements start from if the reduction does not include `self`.
 at::Scalar identity(Scatter op, at::ScalarType type) {
   if (op == Scatter::add) return 0;
   if (op == Scatter::prod) return 1;

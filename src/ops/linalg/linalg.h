@@ -29,7 +29,7 @@ Tensor transposed(const Tensor& t);
 Tensor adjoint(const Tensor& t);
 
 inline MatrixStrides strides_of(const Tensor& t) { return {t.stride(1), t.stride(2), t.stride(0)}; }
-// Returns the number of rows of the diagonal blocks that kernels hold in threadgroup memory.
+// Returns the size of the square diagonal blocks that kernels keep in threadgroup memory.
 inline int64_t block_rows(const Tensor& t) { return t.is_complex() ? kComplexBlock : kFloatBlock; }
 inline uint32_t checked_size(const char* op, int64_t n) {
   TORCH_CHECK(n < (int64_t(1) << 30), op, ": expected sizes below 2^30, got ", n);

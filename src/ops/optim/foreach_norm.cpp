@@ -1,4 +1,5 @@
-// torch._foreach_norm, which gradient clipping uses. Norms 1, 2 and infinity of floating-point tensors have kernels.
+// torch._foreach_norm, which gradient clipping uses. Launches kernels for the 1, 2 and infinity norms of floating-point
+// tensors.
 #include <ATen/CompositeExplicitAutogradFunctions.h>
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/empty.h>

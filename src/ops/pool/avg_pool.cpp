@@ -180,7 +180,8 @@ bool adaptive_avg_pool(const Tensor& self, IntArrayRef size, Tensor& out) {
     n = size[d];
   }
   const Tensor result = at::empty(sizes, self.options().memory_format(adaptive_format<D>(self)));
-  // If the output size divides the input size, windows do not overlap and kernels do not need to compute them.
+  // If the output size divides the input size, all windows have the same size and do not overlap, so use the kernels
+  // for a fixed window size.
   c10::DimVector window;
   for (size_t d = 0; d < D && size[d] > 0; ++d) {
     const int64_t in = self.size(self.dim() - int64_t(D - d));

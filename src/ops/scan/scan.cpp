@@ -36,7 +36,7 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
               ": expected sizes below 2^32 - 1, got ", shape);
   const bool rows = inner == 1;
   const uint64_t blocks = ceil_div(inner, kScanColumns), groups = rows ? outer : blocks * outer;
-  // Column chunks may be short, because a chunk's only overhead is one state.
+  // Chunks of columns may be short, because the only overhead of a chunk is storing one state.
   const uint64_t max_chunks = size / (rows ? kMinChunk : kMinChunk / 64);
   const uint64_t chunks_wanted =
       std::min(uint64_t(runtime::target_resident_threads()) / (groups * kThreads), max_chunks);

@@ -85,7 +85,7 @@ def tbd_document(library: str, symbols: list[str], reexports: list[str]) -> str:
 
 
 def write_stubs(folder: Path) -> None:
-    """Write frameworks of .tbd files. As Apple's does, Foundation re-exports CoreFoundation and the runtime."""
+    """Write .tbd files for the frameworks. Like Apple's, Foundation re-exports CoreFoundation and libobjc."""
     table = read()
     texts = {
         "Metal": tbd_document(METAL, table[METAL], []),

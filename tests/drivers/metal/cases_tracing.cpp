@@ -40,7 +40,7 @@ CASE(captures_kernels) {
   const auto captures = mpsx_emulation_captures(), buffers = mpsx_emulation_command_buffers();
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.driver->start_capture("trace.gputrace");
-  CHECK(mpsx_emulation_command_buffers() - buffers == 1);  // earlier work is not captured
+  CHECK(mpsx_emulation_command_buffers() - buffers == 1);  // committed earlier work to exclude it from the capture
   THROWS(device.driver->start_capture("other.gputrace"), "already running");
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.driver->stop_capture();

@@ -26,7 +26,7 @@ FLAGS += ["-Dconstant=__attribute__((address_space(2))) const", "-include", os.p
 LINE = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|note|fatal error): (?P<text>.*)$")
 ELEMENTS = "bool|char|uchar|short|ushort|int|uint|long|ulong|half|bfloat|float"
 TENSOR = r"(?:metal::)?tensor<"
-# Constructors of classes other than tensors are not checked.
+# Matches failed calls of functions and of tensor constructors. Other constructors are not checked.
 FAILED_CALL = re.compile(rf"no matching (?:function for call|constructor for initialization of '{TENSOR})")
 TENSOR_CONVERSION = re.compile(rf"no viable conversion from '({TENSOR}.*?>)' to '({TENSOR}.*?>)'$")
 TYPE = r"'((?:[^']|'(?=\())*)'"

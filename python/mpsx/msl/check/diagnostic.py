@@ -49,7 +49,7 @@ def original_column(original, changed, column):
 
 
 class SourceMap:
-    """A map from positions in a text with line markers to the user's files. `texts` holds files not on disk."""
+    """Maps positions in preprocessed text to the user's files. `texts` contains files that are not on disk."""
 
     def __init__(self, text, texts=None):
         self.text = text

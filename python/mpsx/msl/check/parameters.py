@@ -118,7 +118,7 @@ def is_handle(p):
 
 
 def is_tensor(unit, p):
-    """Whether a parameter is a Metal 4 tensor, which is a buffer (section 2.21)."""
+    """Return whether a parameter is a Metal 4 tensor. Tensors are bound to buffer indices (section 2.21)."""
     return not p.shape and unit.tensor_types.arguments(p.base.split()) is not None
 
 

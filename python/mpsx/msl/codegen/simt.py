@@ -36,7 +36,7 @@ THREAD_VALUES = {
 
 
 class CallGraph:
-    """The calls of kernels, matched by name. The graph may contain functions that are never called."""
+    """The call graph of kernels, matched by name. It may contain functions that are never called."""
 
     def __init__(self, unit):
         self.unit, self.src = unit, unit.src
@@ -76,7 +76,7 @@ class CallGraph:
         return [b for b in found if any(a[0] < b[0] and b[1] <= a[1] for a in around)] or found
 
     def reachable_words(self, name, body):
-        """Yield the words in a function and in everything that it calls, directly or indirectly."""
+        """Yield the tokens of a function and of all functions that it calls, directly or indirectly."""
         src, todo, seen, done = self.src, [body], set(), set()
         while todo:
             for i in range(*todo.pop()):
@@ -92,12 +92,12 @@ class CallGraph:
                     todo += more
 
     def mentions(self, kernel, prefixes):
-        """Return whether the kernel, or a function that it calls, contains a word with one of the prefixes."""
+        """Return whether the kernel, or a function that it calls, contains an identifier with one of the prefixes."""
         return any(word.startswith(prefixes) for word in self.reachable_words(kernel.name, kernel.body))
 
 
 class SimtEmitter(WideEmitter):
-    """Code generator for SIMT entry points: of all kernels if `every` is true, else of the kernels that need it."""
+    """Generates SIMT entry points, for all kernels if `every` is true, otherwise only for kernels that need them."""
 
     def __init__(self, unit, general, every):
         super().__init__(unit, general)

@@ -85,8 +85,7 @@ def declare_sizes(src, module):
 
 
 def size_constant(symbol, instance):
-    """Return the declaration of a constant with the size of an instance, for its entry point; "" if there are no
-    threadgroup variables."""
+    """Return the declaration of a constant with the size of an instance's threadgroup variables, or "" without any."""
     if not instance.kernel.threadgroup_variables:
         return ""
     path, name, arguments = re.fullmatch(r"((?:\w* ?:: )*)(\w+)(.*)", instance.expression).groups()
@@ -94,7 +93,7 @@ def size_constant(symbol, instance):
 
 
 def size_reference(entry, instance):
-    """Return the expression of the size in the kernel's record; `entry` is the qualified name of the entry point."""
+    """Return the expression for the size in the kernel's record. `entry` is the entry point's qualified name."""
     return f"{entry}_bytes" if instance.kernel.threadgroup_variables else "0"
 
 

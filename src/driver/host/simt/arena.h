@@ -12,7 +12,7 @@ namespace mpsx::driver::host::simt {
 class Arena {
  public:
   static constexpr size_t kGap = 256, kAlignment = 128;
-  static constexpr size_t kCapacity = size_t(1) << 20;  // address range, much larger than Metal's limit
+  static constexpr size_t kCapacity = size_t(1) << 20;  // much larger than Metal's limit on threadgroup memory
 
   struct Variable {
     const char* name;  // null until created

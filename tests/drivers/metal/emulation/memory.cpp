@@ -16,7 +16,7 @@
 namespace emulation {
 namespace {
 
-// New memory has unspecified contents in Metal. This pattern is a NaN as a float, and a large integer.
+// Metal does not initialize new memory, so fill it with a byte pattern that is NaN as a float and -1 as an integer.
 constexpr int kGarbage = 0xff;
 
 struct Mappings {
