@@ -20,7 +20,7 @@ struct AttentionShape {
     columns = 8192 / (HEAD_DIM * sizeof(T)),
     column_step = columns / STEPS < 16 ? columns : columns / STEPS,
     memory = 2 * columns * stride * sizeof(T) / 16,     // two tiles, in uint4
-    passes = (rows + 2 * columns - 1) / (2 * columns),  // number of passes to load the threadgroup's rows through it
+    passes = (rows + 2 * columns - 1) / (2 * columns),  // to load the threadgroup's rows through `memory`
     row_fragments = simdgroup_rows / 8,
     column_fragments = column_step / 8,
     dim_fragments = HEAD_DIM / 8,

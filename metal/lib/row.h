@@ -89,7 +89,7 @@ struct RegisterRow {
   In in;
   uint prologue, vectors, scalars;  // elements before the first vector; vectors; elements in prologue and tail
   uint index, count;                // this thread in its row group
-  uint batch, last;                 // the batch in registers; the last batch
+  uint batch, last;                 // index of the batch in registers; index of the last batch
   bool forward;
   Raw raw[kVectors];
 

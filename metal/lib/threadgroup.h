@@ -18,9 +18,9 @@
 
 struct GroupThread {
   uint3 group;  // the threadgroup's position in the grid
-  uint index;   // this thread in its (one-dimensional) threadgroup
+  uint index;   // index in the (one-dimensional) threadgroup
   uint count;   // threads in the threadgroup
-  uint lane;    // this thread in its SIMD group
+  uint lane;    // index in the SIMD group
   uint width;   // threads in a SIMD group
 };
 #define MPSX_GROUP_PARAMETERS                                                                              \

@@ -45,7 +45,7 @@ struct VecWords<T, 8> {
   }
 };
 
-// One access of 16 bytes, or of the whole pack if it is smaller.
+// Loads or stores a vector of BYTES bytes, at most 16, in one access.
 template <uint BYTES>
 inline uint4 load_words(device const void* p) {
   if (BYTES == 16) return *(device const uint4*)p;

@@ -11,7 +11,7 @@ constexpr constant uint vec_size = 16 / (sizeof(T) > sizeof(R) ? sizeof(T) : siz
 template <uint N>
 constexpr constant uint batch = N > 8 ? 1 : N > 4 ? 2 : 4;
 
-// The elements of a batch of vectors, in registers: loops over them are unrolled.
+// The elements of a batch of vectors. Unroll loops over them to keep them in registers.
 template <typename T, uint N>
 struct VecBatch {
   enum : uint { count = N * batch<N> };

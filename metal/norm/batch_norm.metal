@@ -21,7 +21,7 @@ kernel void batch_norm_finish(device float* coefficients [[buffer(0)]], device W
     device const float* roots = means + quantity;
     const float count = float(ulong(p.images) * p.plane), base = slots > 0 && !is_infinite(means[0]) ? means[0] : 0.0f;
     float m2 = 0.0f, scale = 1.0f;
-    for (;; scale = kSquareScale) {  // retries with scaled values if their squares overflow
+    for (;; scale = kSquareScale) {  // on overflow of the squares, repeat with scaled values
       float sum = 0.0f;
       m2 = 0.0f;
       MPSX_REDUCE(+ : sum)

@@ -18,7 +18,7 @@ enum : uint32_t { kNormColumns = 256, kMergeColumns = 8 };
 // maximum number of threads per threadgroup, limited by registers.
 enum : uint32_t { kFusedBytes = 32, kFusedColumns = 32 * kFusedBytes / 2, kFusedThreads = 512 };
 
-// Row normalization. An absent tensor is a null pointer, and its flag is 0.
+// Row normalization. has_weight and has_bias are 0 if the tensor is absent, in which case its pointer is null.
 struct RowNormParams {
   RowShape shape;
   float eps;

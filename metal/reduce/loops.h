@@ -6,7 +6,7 @@
 
 // A threadgroup or row group reduces elements [begin, end) of lines [first, last).
 struct ReduceRange {
-  long input, output;  // offsets of the first element and of the output
+  long input, output;  // offsets of the first element to read and of the result
   ulong first, last, begin, end;
 };
 

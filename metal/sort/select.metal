@@ -108,7 +108,7 @@ inline void gather_candidates(VecLoop<N, false> d, device const T* x, uint order
     const VecBatch<T, N> v = load_vecs(d, x, 1);
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i) {
       const sort_key_t<T> key = key_in_order(v.at[i], order);
-      // Positions past the end repeat the first element.
+      // Skip vectors past the end of the row, which repeat the first one.
       if (key > bound || (i >= N && d.vec_offset(i / N) == d.at)) continue;
       const uint slot = atomic_fetch_add_explicit(&to.count, 1u, memory_order_relaxed);
       if (slot < kCandidates) to.keys[slot] = key, to.indices[slot] = d.position(i);

@@ -40,8 +40,7 @@ struct Mirror {
   const char* overload;  // of the target operator
   Accepts accepts;
   const char* own_overload = "";
-  // Set this if the target's Meta kernel returns different strides than its kernels, to use another operator's Meta
-  // kernel.
+  // The operator whose Meta kernel to use if the strides from the target's own Meta kernel are wrong, otherwise null.
   const char* meta = nullptr;
 };
 

@@ -44,7 +44,7 @@ class Launch {
 
   // Sets the grid in threads and chooses the threadgroup shape.
   Launch& threads(uint64_t x, uint64_t y = 1, uint64_t z = 1);
-  // Sets the grid for a kernel that loops over rows of `n` elements (metal/lib/pack.h). For a kernel that loads 16-byte
+  // Sets the grid for a kernel that loops over rows of `n` elements (metal/lib/vec.h). For a kernel that loads 16-byte
   // vectors, `element_size` is the size of its largest element type. For one that processes single elements, it is 0.
   // `y` and `z` are in threads.
   Launch& over(uint64_t n, size_t element_size, uint64_t y = 1, uint64_t z = 1);
@@ -73,7 +73,7 @@ class Launch {
   driver::Dispatch dispatch_;
 };
 
-// Returns whether 16-byte vector access (metal/lib/pack.h) is aligned. `bits` is the bitwise OR of all addresses and
+// Returns whether 16-byte vector access (metal/lib/vec.h) is aligned. `bits` is the bitwise OR of all addresses and
 // byte strides.
 constexpr bool is_vector_aligned(uint64_t bits) { return bits % 16 == 0; }
 inline uint64_t address_of(const void* p) { return reinterpret_cast<uintptr_t>(p); }

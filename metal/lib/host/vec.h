@@ -1,4 +1,4 @@
-// On the host driver a pack is one element. The compiler vectorizes the loop around it.
+// On the host driver a vector is one element. The compiler vectorizes the loop around it.
 #pragma once
 
 template <uint N, typename T>

@@ -17,7 +17,7 @@ PRAGMA = "#pragma mpsx overlay"
 
 
 def overlay_of(path):
-    """Return the path of the overlay of a file."""
+    """Return the path where a file's overlay would be."""
     folder, name = os.path.split(path)
     return os.path.join(folder, "host", os.path.splitext(name)[0] + ".h")
 

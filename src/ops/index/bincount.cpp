@@ -59,7 +59,7 @@ Tensor integer_histc(const Tensor& self, int64_t bins, int64_t low, int64_t high
   static const KernelSet kernels("bincount");
   const Tensor x = self.to(at::kLong).contiguous();
   const Tensor part = x.sub(low).mul_(bins).floor_divide_(high - low).clamp_max_(bins - 1);
-  part.masked_fill_(x.lt(low).logical_or_(x.gt(high)), bins);  // the kernel ignores this bin
+  part.masked_fill_(x.lt(low).logical_or_(x.gt(high)), bins);  // the kernel ignores bin `bins`
   return count_bins(kernels, Tag::none, part, {uint32_t(self.numel()), uint32_t(bins), 0, 0});
 }
 

@@ -27,7 +27,7 @@ Tensor convert_weight(const Tensor& weight, int64_t inner_tiles) {
   TORCH_CHECK(N % kTile == 0 && K % (kTileK * inner_tiles) == 0, "_convert_weight_to_int4pack: expected a multiple of ",
               kTile, " rows of a multiple of ", kTileK * inner_tiles, " weights, got ", N, " of ", K);
   const Tensor halves = weight.contiguous().view({N, K / kInt4Block, 2, kInt4Block / 4});
-  // Unpack one weight per element: (N, blocks, half of the block, bytes, half of the byte).
+  // Unpack one weight per element. Dimensions: row, block, half of a block, byte, half of a byte.
   const Tensor unpacked = at::empty({N, K / kInt4Block, 2, kInt4Block / 4, 2}, weight.options());
   unpacked.select(-1, 0).copy_(halves.bitwise_right_shift(4));
   unpacked.select(-1, 1).copy_(halves.bitwise_and(15));

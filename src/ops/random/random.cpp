@@ -71,7 +71,7 @@ template <typename T>
 double greatest_below(double from, double to) {
   using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
   const T bound = static_cast<T>(to);
-  auto bits = c10::bit_cast<Bits>(bound);  // the bits of floating-point numbers sort by magnitude
+  auto bits = c10::bit_cast<Bits>(bound);  // as integers, adjacent numbers differ by 1
   constexpr Bits sign = Bits(1) << (8 * sizeof(T) - 1);
   bits = bound > 0 ? bits - 1 : bound < 0 ? bits + 1 : sign | 1;
   return std::max(static_cast<double>(c10::bit_cast<T>(bits)), static_cast<double>(static_cast<T>(from)));

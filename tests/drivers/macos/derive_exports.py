@@ -63,7 +63,7 @@ def derive(folder: Path) -> str:
 
 
 def read(path: Path = TABLE) -> dict[str, list[str]]:
-    """Return the symbols of the table by the install name of their library."""
+    """Return a dict from the install name of each library in the table to its symbols."""
     table: dict[str, list[str]] = {}
     for line in path.read_text().splitlines():
         if line.startswith("/"):

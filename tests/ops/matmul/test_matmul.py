@@ -111,7 +111,7 @@ def test_addmm_and_vectors(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtypes", ["bbb", "lib", "fbf"])
 def test_addr_without_a_kernel(dtypes: str) -> None:
-    """For dtypes without a kernel, or mixed dtypes, addr is composed of other operators, in all three variants."""
+    """With mixed dtypes or dtypes without a kernel, all three variants of addr are composed of other operators."""
     types = {"b": torch.bool, "f": torch.float32, "l": torch.int64, "i": torch.int32}
     c, a, b = (torch.randint(0, 2, size).to(types[t]) for t, size in zip(dtypes, [(4, 3), (4,), (3,)], strict=True))
     check(torch.addr, c, a, b)

@@ -1,4 +1,4 @@
-"""Binary operators on operands with different layouts: one operand is copied first."""
+"""Test binary operators whose operands have different layouts, for which mpsx copies an operand first."""
 
 from __future__ import annotations
 

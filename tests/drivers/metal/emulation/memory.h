@@ -1,6 +1,6 @@
 // The memory of a buffer with two mappings, one for the CPU and one for the emulated GPU. While encoded work uses the
 // buffer and is not complete, the CPU's mapping is inaccessible: a read or write that should have waited ends the
-// process with a message. This protects whole buffers.
+// process with a message. The protection applies to entire buffers.
 #pragma once
 
 #include <cstddef>
