@@ -36,7 +36,7 @@ struct MarginParams {
   uint32_t classes;
   uint32_t squared;     // multi_margin_loss: squares the margins
   uint32_t has_weight;  // multi_margin_loss: weights the classes
-  uint32_t reduced;     // backward: one gradient for all rows
+  uint32_t reduced;     // backward: the output gradient is a scalar
   float margin;         // multi_margin_loss; 1 for multilabel_margin_loss
   float scale;
 };

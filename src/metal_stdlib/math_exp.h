@@ -105,7 +105,7 @@ MPSX_FN float log10(float x) {
   const float tail = mpsx_log_tail(s.fraction);
   const float low = fma(s.exponent, 0x1.3509f8p-18f, tail * M_LOG10E_F);
   const float fraction = fma(s.fraction, M_LOG10E_F, fma(s.fraction, -0x1.5b235ep-27f, low));
-  return mpsx_log_ends(x, fma(s.exponent, 0x1.344p-2f, fraction));  // log10(2) in two parts, the first short
+  return mpsx_log_ends(x, fma(s.exponent, 0x1.344p-2f, fraction));  // high part of log10(2)
 }
 // log(1 + x) for x >= about -1/2, with a first-order correction of the rounding error of 1 + x.
 MPSX_FN float mpsx_log1p(float x) {

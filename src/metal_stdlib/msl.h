@@ -5,7 +5,7 @@
 
 #include "kernel_abi.h"
 #include "base.h"
-// In a checked library, code that is inlined from here gets the line of the user's call.
+// Omit debug info in checked libraries, so that errors in inlined functions refer to the line of the user's call.
 #if defined(MPSX_SIMT) && defined(__clang__)
 MPSX_CONVERGENT_BEGIN
 #pragma clang attribute push(__attribute__((nodebug)), apply_to = hasType(functionType))

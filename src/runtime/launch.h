@@ -44,8 +44,8 @@ class Launch {
 
   // Sets the grid in threads and chooses the threadgroup shape.
   Launch& threads(uint64_t x, uint64_t y = 1, uint64_t z = 1);
-  // Sets the grid for a kernel that loops over rows of `n` elements (metal/lib/vec.h). For a kernel that loads 16-byte
-  // vectors, `element_size` is the size of its largest element type. For one that processes single elements, it is 0.
+  // Sets the grid for a kernel that loops over rows of `n` elements (metal/lib/vec_loop.h). `element_size` is the size
+  // of the largest element type for a kernel that loads 16-byte vectors, and 0 for one that processes single elements.
   // `y` and `z` are in threads.
   Launch& over(uint64_t n, size_t element_size, uint64_t y = 1, uint64_t z = 1);
   // Sets the grid in threads with a given threadgroup shape. Threadgroups at the end are smaller if the grid is not a

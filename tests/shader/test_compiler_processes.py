@@ -19,8 +19,8 @@ from mpsx.msl import processes
 from mpsx.msl.compiler import find_compiler
 
 SOURCE = "kernel void {name}(device float* x, uint i [[thread_position_in_grid]]) {{ x[i] *= 2; }}"
-# A compiler that hangs if `{}` is among its arguments. Like zig, it works in a child process. Both write their process
-# IDs to $MARK.
+# A compiler that hangs if `{}` is among its arguments. Like zig, it runs a child process. The IDs of both processes are
+# written to $MARK.
 ENDLESS = """#!/bin/sh
 case " $* " in *" {} "*) sleep 600 & echo $! $$ >"$MARK.new"; mv "$MARK.new" "$MARK"; wait ;; esac
 exec {} "$@"

@@ -31,7 +31,7 @@ ROWS = ((2048, 64), (128, 1024), (4, 32768))
 
 @dataclass(frozen=True)
 class Case:
-    """A call of `function` with `inputs`. `bytes` is the minimum traffic, or 0 for the size of inputs and results."""
+    """Calls `function` with `inputs`. `bytes` is the minimum traffic, or 0 for the total size of inputs and results."""
 
     name: str
     category: str

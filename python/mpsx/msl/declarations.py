@@ -48,12 +48,12 @@ class Declaration:
 
     @property
     def result(self):
-        """The range of a function's specifiers and result type."""
+        """The token range of a function's specifiers and return type."""
         return self.start, self.name
 
     @property
     def body_range(self):
-        """The range of a function's body, including the braces."""
+        """The token range of a function's body, including the braces."""
         return self.body, self.end
 
 

@@ -13,8 +13,8 @@ OPENING, CLOSING = set("<(["), set(">)]")
 
 def template_arguments(head, pairs):
     """Return the arguments as text, or None if an argument cannot be deduced. Stop at the first argument that is not
-    deduced but has a default. `head` contains the tokens of each template parameter. `pairs` contains, for each function
-    parameter, its tokens in the declaration and in the instantiation, which may include a parameter name."""
+    deduced but has a default. `head` contains the tokens of each template parameter. For each function parameter,
+    `pairs` contains its tokens in the declaration and in the instantiation, which may include a parameter name."""
     names = {parameter_name(words) for words in head}
     bound = {}
     for declared, given in pairs:

@@ -28,8 +28,8 @@ def overlays_of(files):
 
 
 def with_overlays(path, overlays):
-    """Return the text to preprocess instead of `path`. In a single preprocessor run, include guards also cover the
-    overlays."""
+    """Return a text that includes `path` and its overlays. Preprocessing them together makes include guards work across
+    them."""
     lines = [f'#include "{os.path.abspath(path)}"']
     for overlay in overlays:
         lines += [f"{PRAGMA} {overlay}", f'#include "{os.path.abspath(overlay)}"']

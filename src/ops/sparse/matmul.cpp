@@ -171,7 +171,7 @@ Tensor& sparse_sum_out(const Tensor& self, const Tensor& mat1, const Tensor& mat
   if (!has_kernels(mat2)) return on_cpu<Tensor>("aten::sspaddmm", "out", self, mat1, mat2, beta, alpha, out), out;
   const NonemptyRows rows("sspaddmm", mat1, mat2);
   const int64_t height = mat1.size(0), width = mat2.size(1), count = rows.row.numel();
-  // smm() passes its empty result as self.
+  // smm() passes its empty output as `self`, so skip the size check for it.
   const bool is_empty_self = self._nnz() == 0 && self.is_same(out);
   TORCH_CHECK(is_empty_self || (self.dim() == 2 && self.size(0) == height && self.size(1) == width),
               "sspaddmm: Argument #1: Expected size ", height, "x", width, ", got ", self.sizes());

@@ -33,7 +33,7 @@ def unpacked(a: torch.Tensor) -> list[torch.Tensor]:
     return list(torch.linalg.lu(a))
 
 
-# Panels whose rows do not fit into a tile: each of 32 to 1024 threads has 3 to 8 rows or more.
+# Panels with more rows than a tile: each of 32 to 1024 threads processes 3 to 8 rows or more.
 TALL = ((140, 33), (300, 33), (600, 7), (1500, 3), (2100, 3), (4200, 3), (8400, 3))
 
 
