@@ -4,7 +4,7 @@
 #include "lib/types.h"
 #include "index/params.h"
 
-// NaN differs from itself, so each NaN is its own run.
+// Returns whether a run of equal elements begins at i. NaN differs from itself, so each NaN is its own run.
 template <typename T>
 inline bool begins(device const T* in, ulong i) {
   return i == 0 || !(in[i] == in[i - 1]);

@@ -155,7 +155,7 @@ void add_derivative(torch::Library& m, const Derivative& derivative) {
 }
 
 // Autograd for operators that write their arguments: throws if an argument requires a gradient, and bumps versions.
-// Unlike torch's own kernel for this, handles tensors in lists.
+// Unlike torch's own kernel for in-place operators, handles tensors in lists.
 void write_in_place(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   std::vector<Tensor> written;
   const auto& arguments = op.schema().arguments();

@@ -48,9 +48,9 @@ ShaderBindings bindings(const KernelEntry& kernel);
 struct ShaderArgument {
   const void* data;
   size_t bytes;     // 0: `data` is device memory; otherwise `data` is a value of this size
-  int threadgroup;  // 1: `bytes` of threadgroup memory, without data, in its own index space
+  int threadgroup;  // 1: allocates `bytes` of threadgroup memory; `data` is unused
   int tensor;       // 1: `data` is a driver::TensorArgument
-  size_t pointers;  // the number of device pointers with which a value begins
+  size_t pointers;  // the number of device pointers at the beginning of a value
 };
 struct ShaderCall {
   const ShaderArgument* arguments;

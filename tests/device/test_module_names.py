@@ -63,7 +63,7 @@ def test_deprecated_names() -> None:
 
 
 def test_memory_snapshot() -> None:
-    """Segments and blocks have the same keys as in torch.cuda."""
+    """Segments and blocks in the snapshot have the same keys as in torch.cuda.memory_snapshot()."""
     kept = torch.ones(1000, device="mpsx")
     (segment,) = torch.mpsx.memory_snapshot()
     assert segment.keys() >= {"device", "address", "total_size", "allocated_size", "active_size", "requested_size",

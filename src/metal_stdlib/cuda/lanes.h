@@ -10,11 +10,11 @@ namespace mpsx {
 MPSX_FN bool lanes_differ() {
   return (unsigned(__nvvm_read_ptx_sreg_tid_x()) | 31u) < unsigned(__nvvm_read_ptx_sreg_ntid_x());
 }
-// Bits 4 to 0 of the lane number that kernels see are bits A to E of the hardware's, and conversely.
+// Permutes the bits of a lane index: bits a, b, c, d and e become bits 4, 3, 2, 1 and 0.
 MPSX_FN unsigned permuted_bits(unsigned i, int a, int b, int c, int d, int e) {
   return (i >> a & 1u) << 4 | (i >> b & 1u) << 3 | (i >> c & 1u) << 2 | (i >> d & 1u) << 1 | (i >> e & 1u);
 }
-// Swaps the lanes of a bit mask whose numbers differ in two bits, one of which is set; `shift` is their distance.
+// Swaps bits of a lane mask: each bit in `lanes` with the bit `shift` positions above it.
 MPSX_FN unsigned swapped_lanes(unsigned mask, unsigned lanes, int shift) {
   const unsigned t = (mask >> shift ^ mask) & lanes;
   return mask ^ t ^ t << shift;

@@ -159,7 +159,7 @@ def test_continuous(name: str) -> None:
     fill, distribution = CONTINUOUS[name]
     sample = filled(fill, SAMPLES).double().numpy()
     assert stats.kstest(sample, distribution.cdf).pvalue > LEAST_P
-    # Adjacent values within a block, within a chunk and across chunks are independent.
+    # Values at these distances, which are in the same block, the same chunk, or different chunks, must be uncorrelated.
     ranks = distribution.cdf(sample)
     for lag in (1, 256, 512, 1024):
         correlation = np.corrcoef(ranks[:-lag], ranks[lag:])[0, 1]
