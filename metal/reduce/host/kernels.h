@@ -43,3 +43,24 @@ inline void accumulate_contiguous(device const T* x, uint, uint n, float p, RowG
     Accumulator<Combine>::accumulate(total, low,
                                      RowLoop<Combine, Op, T>::dense(x + b, uint(min64(n - b, kReduceBlock)), p));
 }
+
+// Nonadjacent elements do not vectorize, so sum them like the rows of a single column.
+template <typename Op, typename T>
+struct StridedElements {
+  struct Row {
+    device const T* x;
+    float p;
+    typename Op::Acc scalar(uint, uint) const { return Op::map(compute_t<T>(*x), p); }
+  };
+  device const T* x;
+  long stride;
+  float p;
+  Row row(ulong i) const { return {x + long(i) * stride, p}; }
+};
+template <typename Op, typename T>
+inline void accumulate_strided(device const T* x, long stride, ulong n, float p, RowGroup,
+                               thread typename Op::Acc& total, thread typename Op::Acc& low) {
+  const StridedElements<Op, T> elements = {x, stride, p};
+  typedef typename Op::Combine Combine;
+  Accumulator<Combine>::accumulate(total, low, reduce_column<Combine, typename Op::Acc>(elements, 0, n, 0, 0));
+}
