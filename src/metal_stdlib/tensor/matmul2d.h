@@ -80,6 +80,30 @@ struct matmul_shape {
   static constexpr bool is_fragment =
       scope_size<Scope>::simdgroups == 1 && kSimdThreads > 1 && D.m == 16 && D.n == 32 && D.k == 16;
 };
+
+// The layout of a matrix in the registers of a scope. Each driver defines it.
+template <bool FRAGMENT, int ROWS, int COLUMNS, class Scope>
+struct matrix_layout;
+template <matmul2d_descriptor D, class Scope>
+struct destination_layout : matrix_layout<matmul_shape<D>::template is_fragment<Scope>, D.m, D.n, Scope> {};
+
+// Returns K: the extent of a tensor operand along k.
+template <matmul2d_descriptor D, class A, class B>
+MPSX_FN int depth_of(const A& left, const B& right) {
+  if constexpr (matmul_shape<D>::kStaticK) return D.k;
+  if constexpr (is_tensor_v<A>) return int(left.get_extent(D.transpose_left ? 1 : 0));
+  if constexpr (is_tensor_v<B>) return int(right.get_extent(D.transpose_right ? 0 : 1));
+  return 0;
+}
+
+template <class T>
+MPSX_FN T reduced(mpp::tensor_ops::reduction_operation operation, T a, T b) {
+  switch (operation) {
+    case mpp::tensor_ops::reduction_operation::max: return metal::max(a, b);
+    case mpp::tensor_ops::reduction_operation::min: return metal::min(a, b);
+    default: return T(a + b);
+  }
+}
 }  // namespace mpsx
 
 #ifdef MPSX_CUDA

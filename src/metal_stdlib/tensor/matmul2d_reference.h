@@ -10,9 +10,6 @@ template <int ROWS, int COLUMNS, class Scope>
 struct matrix_layout<true, ROWS, COLUMNS, Scope> {
   typedef fragment_layout<ROWS, COLUMNS> type;
 };
-template <matmul2d_descriptor D, class Scope>
-struct destination_layout : matrix_layout<matmul_shape<D>::template is_fragment<Scope>, D.m, D.n, Scope> {};
-
 // Reads an operand by its row and column in memory. OPERAND is its index in `peers`. Elements beyond the extents are 0.
 template <class Scope, class X, int OPERAND, bool = is_tensor_v<X>>
 class matrix_reader {
@@ -48,15 +45,6 @@ class matrix_reader<Scope, X, OPERAND, false> {
  private:
   const peers<Scope>& all_;
 };
-
-// Returns K: the extent of a tensor operand along k.
-template <matmul2d_descriptor D, class A, class B>
-MPSX_FN int depth_of(const A& left, const B& right) {
-  if constexpr (matmul_shape<D>::kStaticK) return D.k;
-  if constexpr (is_tensor_v<A>) return int(left.get_extent(D.transpose_left ? 1 : 0));
-  if constexpr (is_tensor_v<B>) return int(right.get_extent(D.transpose_right ? 0 : 1));
-  return 0;
-}
 
 // Returns `start` plus element (row, column) of A B.
 template <matmul2d_descriptor D, class S, class A, class B>
@@ -128,14 +116,6 @@ __attribute__((noinline)) static void convert_layout(const S& source, D& destina
   }
 }
 
-template <class T>
-MPSX_FN T reduced(mpp::tensor_ops::reduction_operation operation, T a, T b) {
-  switch (operation) {
-    case mpp::tensor_ops::reduction_operation::max: return metal::max(a, b);
-    case mpp::tensor_ops::reduction_operation::min: return metal::min(a, b);
-    default: return T(a + b);
-  }
-}
 template <bool OF_ROWS, class S, class D, class T>
 __attribute__((noinline)) static void reduce_matrix(const S& source, D& destination,
                                                     mpp::tensor_ops::reduction_operation operation, T identity,

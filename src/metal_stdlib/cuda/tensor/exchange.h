@@ -3,14 +3,6 @@
 
 namespace mpsx {
 template <class T>
-MPSX_FN T reduced(mpp::tensor_ops::reduction_operation operation, T a, T b) {
-  switch (operation) {
-    case mpp::tensor_ops::reduction_operation::max: return metal::max(a, b);
-    case mpp::tensor_ops::reduction_operation::min: return metal::min(a, b);
-    default: return T(a + b);
-  }
-}
-template <class T>
 MPSX_FN T shuffled_xor(T v, int mask) {
   if constexpr (sizeof(T) == 4)
     return __builtin_bit_cast(T, shuffle_xor(__builtin_bit_cast(unsigned, v), mask));

@@ -55,6 +55,4 @@ struct matrix_layout<true, ROWS, COLUMNS, Scope> {
 
 template <matmul2d_descriptor D, class Scope>
 struct accumulator_layout : matrix_layout<false, D.m, D.n, Scope> {};
-template <matmul2d_descriptor D, class Scope>
-struct destination_layout : matrix_layout<matmul_shape<D>::template is_fragment<Scope>, D.m, D.n, Scope> {};
 }  // namespace mpsx

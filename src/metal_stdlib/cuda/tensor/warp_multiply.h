@@ -52,15 +52,6 @@ MPSX_FN auto make_reader(const X& source, int thread, unsigned memory) {
   }
 }
 
-// Returns K: a static k, or the extent of a tensor operand along k.
-template <matmul2d_descriptor D, class A, class B>
-MPSX_FN int depth_of(const A& left, const B& right) {
-  if constexpr (matmul_shape<D>::kStaticK) return D.k;
-  if constexpr (is_tensor_v<A>) return int(left.get_extent(D.transpose_left ? 1 : 0));
-  if constexpr (is_tensor_v<B>) return int(right.get_extent(D.transpose_right ? 0 : 1));
-  return 0;
-}
-
 // Adds A B to the accumulators of layout L.
 template <matmul2d_descriptor D, class L, class A, class B, class S>
 MPSX_FN void accumulate_blocks(const A& left, const B& right, int thread, int depth, S (&sums)[L::kCapacity]) {
