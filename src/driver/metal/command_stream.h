@@ -56,6 +56,7 @@ class CommandStream {
     std::shared_ptr<TensorDispatch> tensors;  // the dispatch that an empty buffer waits for, or null
   };
 
+  Owned<id<MTLCommandBuffer>> new_command_buffer();
   id<MTLComputeCommandEncoder> encoder();
   void set_debug_group(const Label&);
   static std::string describe_kernels(const std::vector<Encoded>&);

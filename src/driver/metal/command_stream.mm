@@ -90,11 +90,16 @@ void CommandStream::wait_all_nothrow() noexcept {
   retire_completed();
 }
 
-id<MTLComputeCommandEncoder> CommandStream::encoder() {
-  if (encoder_) return encoder_.get();
-  // A command buffer retains bound objects until it completes. commandBuffer blocks if too many are in flight.
+// A command buffer retains bound objects until it completes. commandBuffer blocks if too many are in flight.
+Owned<id<MTLCommandBuffer>> CommandStream::new_command_buffer() {
   auto buffer = Owned<id<MTLCommandBuffer>>::retain([queue_.get() commandBuffer]);
   if (!buffer) throw Error("Metal could not create a command buffer");
+  return buffer;
+}
+
+id<MTLComputeCommandEncoder> CommandStream::encoder() {
+  if (encoder_) return encoder_.get();
+  auto buffer = new_command_buffer();
   encoder_ = Owned<id<MTLComputeCommandEncoder>>::retain(
       [buffer.get() computeCommandEncoderWithDispatchType:MTLDispatchTypeSerial]);
   if (!encoder_) throw Error("Metal could not create a command encoder");
@@ -174,8 +179,7 @@ uint64_t CommandStream::dispatch_tensors(const MetalKernel& kernel, const Argume
                                          const Dispatch& dispatch) {
   commit_open();
   if (!tensor_queue_) tensor_queue_ = std::make_unique<TensorQueue>(device_);
-  auto buffer = Owned<id<MTLCommandBuffer>>::retain([queue_.get() commandBuffer]);
-  if (!buffer) throw Error("Metal could not create a command buffer");
+  auto buffer = new_command_buffer();
   const Label label = current_label();
   auto work = tensor_queue_->dispatch(kernel, arguments, count, dispatch, label, null_buffer_.get(), progress_.get(),
                                       committed_);

@@ -87,8 +87,8 @@ SWEEP = [
              "covers_the_grid_in_threadgroups", r"expected out\[i\]"),
     Mutation("value truncated", "length:a.size atIndex:buffers++", "length:2 atIndex:buffers++", "preserves_order",
              "out-of-bounds read of 4 bytes at byte 0 of buffer 1, which has 2 bytes"),
-    Mutation("errors not detected", "if (buffer.status == MTLCommandBufferStatusError &&",
-             "if (buffer.status == MTLCommandBufferStatusScheduled &&", "throws_errors_at_the_next_wait",
+    Mutation("errors not detected", "if (buffer.status == MTLCommandBufferStatusError)",
+             "if (buffer.status == MTLCommandBufferStatusScheduled)", "throws_errors_at_the_next_wait",
              "expected an error"),
     Mutation("absent argument not bound", "a.data ? as_buffer(a.data) : null_buffer_.get()", "as_buffer(a.data)",
              "accepts_absent_arguments", "nothing is bound at buffer index 1"),
@@ -163,8 +163,8 @@ SWEEP = [
              "compiles_sources_on_demand", "expected compiled", "library.mm"),
     Mutation("out of memory reported as another error", "if (out_of_memory_) throw OutOfMemory(message);", "",
              "distinguishes_out_of_memory_errors", "Insufficient Memory|terminate"),
-    Mutation("out of memory flag never reset", "out_of_memory_ = buffer.error.code",
-             "out_of_memory_ |= buffer.error.code", "distinguishes_out_of_memory_errors", "expected false"),
+    Mutation("out of memory flag never reset", "out_of_memory_ = out_of_memory;",
+             "out_of_memory_ |= out_of_memory;", "distinguishes_out_of_memory_errors", "expected false"),
     Mutation("macOS 15 options set on macOS 14",
              "if ([options.get() respondsToSelector:@selector(setMathMode:)])", "",
              "compiles_sources_on_demand", "is macOS 15's", "library.mm"),
@@ -179,6 +179,12 @@ def name(mutation: Mutation) -> str:
     return mutation.name
 
 
+def test_mutations_apply() -> None:
+    """Mutations of the sweep must follow changes of the driver too."""
+    counts = {m.name: (emulated_metal.DRIVER / m.file).resolve().read_text().count(m.old) for m in MUTATIONS + SWEEP}
+    assert not {name: n for name, n in counts.items() if n != 1}
+
+
 @pytest.mark.parametrize(
     "mutation", [*MUTATIONS, *(pytest.param(m, marks=pytest.mark.sweep) for m in SWEEP)], ids=name
 )
@@ -189,7 +195,6 @@ def test_mutation(mutation: Mutation, kernels: Path, tmp_path: Path) -> None:
     for header in emulated_metal.DRIVER.parent.glob("*.h"):
         shutil.copy(header, copy.parent)
     text = (copy / mutation.file).read_text()
-    assert text.count(mutation.old) == 1, "the driver changed: bring the mutation up to date"
     (copy / mutation.file).write_text(text.replace(mutation.old, mutation.new))
     program = harness.build_program(copy)
     try:
