@@ -25,8 +25,7 @@ struct accumulator<bfloat> {
 template <typename T>
 using accumulator_t = typename accumulator<T>::type;
 
-// Don't inline: the epilogue is unrolled over fragments.
-__attribute__((noinline)) static float activate(float x, uint activation) {
+inline float apply_activation(float x, uint activation) {
   switch (activation) {
     case kActivationRelu: return is_nan(x) ? x : max(x, 0.0f);
     case kActivationGelu: return 0.5f * x * (1.0f + erf(x * M_SQRT1_2_F));
@@ -38,6 +37,8 @@ __attribute__((noinline)) static float activate(float x, uint activation) {
     default: return x;
   }
 }
+// Don't inline: the epilogue is unrolled over fragments.
+__attribute__((noinline)) static float activate(float x, uint activation) { return apply_activation(x, activation); }
 
 inline float apply_alpha(float acc, constant MatmulParams& p) { return p.alpha * acc; }
 inline float apply_beta(float c, constant MatmulParams& p) { return p.beta * c; }

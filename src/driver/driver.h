@@ -70,6 +70,9 @@ enum class Memory : uint8_t {
   process,  // any memory of the process, including malloc's, by CPU address
 };
 
+// Whether the driver has kernels over Metal 4's matmul2d (the tensor tier), and whether they are its fastest.
+enum class TensorTier : uint8_t { absent, available, preferred };
+
 // Hardware properties that the runtime uses to size launches and allocations. Launchers use Launch::over() instead.
 struct Traits {
   uint32_t simd_width = 32;        // threads per SIMD group
@@ -80,6 +83,9 @@ struct Traits {
   bool asynchronous = true;        // the CPU must wait before reading results; false: `dispatch` returns completed work
   bool exact_allocations = false;  // the driver checks bounds to the byte, so each block needs its own buffer
   uint32_t threadgroup_size = 0;   // for tests: threadgroup size for kernels that accept any size, or 0
+  TensorTier tensor_tier = TensorTier::absent;
+  bool large_tensor_tiles = false;  // tensor kernels stage operands in memory of their own, so large tiles are fastest
+  uint32_t min_tensor_size = 1;     // smaller M or N is faster on the simdgroup tier
 
   bool uses_process_memory() const { return memory == Memory::process; }
 };

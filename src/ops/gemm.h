@@ -17,16 +17,17 @@ inline Launch& set_gemm_grid(Launch& launch, uint64_t M, uint64_t N, uint64_t ba
       .work(tile * tile * (1 + K / 16));  // a multiply-add counts as 1/16 of an elementwise operation
 }
 
-inline uint64_t tile_count(uint64_t M, uint64_t N, uint64_t batch, uint32_t tile) {
-  return ceil_div(M, tile) * ceil_div(N, tile) * batch;
+inline uint64_t tile_count(uint64_t M, uint64_t N, uint64_t batch, uint32_t tile_M, uint32_t tile_N) {
+  return ceil_div(M, tile_M) * ceil_div(N, tile_N) * batch;
 }
 inline uint64_t gemm_threads(uint64_t M, uint64_t N, uint64_t batch) {
-  return tile_count(M, N, batch, kTile64) * kTile64Threads;
+  return tile_count(M, N, batch, kTile64, kTile64) * kTile64Threads;
 }
 // Returns whether 128x128 tiles fill the device. Only kernels for 16-bit elements have them.
 inline bool prefers_tile128(uint64_t M, uint64_t N, uint64_t batch, size_t element_size) {
   return element_size == 2 && std::min(M, N) >= kTile128 &&
-         tile_count(M, N, batch, kTile128) * kTile128Threads * 2 >= uint64_t(runtime::target_resident_threads());
+         tile_count(M, N, batch, kTile128, kTile128) * kTile128Threads * 2 >=
+             uint64_t(runtime::target_resident_threads());
 }
 
 // Split-K: the number of splits and the K extent of each split.

@@ -1,10 +1,10 @@
 """Run every kernel case on the driver $MPSX_DRIVER, in a process started by tests/simt/test_every_kernel.py.
 
-    python tests/simt/run_cases.py FILE [--cpu] [--part 2/5] [--only TEXT]
+    python tests/simt/run_cases.py FILE [--cpu] [--part 2/5] [--only TEXT] [--without TEXT]
 
 Writes to FILE the results, the CPU's results (with --cpu), and the names of launched and existing kernels.
 `--part 2/5` runs every fifth case, starting with the third, prints its name first, and synchronizes between cases.
-`--only TEXT` runs the cases whose names contain TEXT."""
+`--only TEXT` runs the cases whose names contain TEXT, and `--without TEXT` the others."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from kernel_cases import all_cases, error_bounds, run  # noqa: E402
 import mpsx  # noqa: E402
 
 
-def main(path: str, with_cpu: bool, part: str, only: str) -> None:
+def main(path: str, with_cpu: bool, part: str, only: str, without: str) -> None:
     """Run the cases. The result of a case may be an error message."""
     torch.set_num_threads(1)
     mpsx.fallback.set_mode("error")
     results, expected, bounds = {}, {}, {}
     first, step = map(int, part.split("/"))
     for c in itertools.islice(all_cases(), first, None, step):
-        if only not in c.name:
+        if only not in c.name or (without and without in c.name):
             continue
         assert c.name not in results, f"two cases are named {c.name}"
         if step > 1:
@@ -47,4 +47,5 @@ def main(path: str, with_cpu: bool, part: str, only: str) -> None:
 
 if __name__ == "__main__":
     options = dict(itertools.pairwise(sys.argv))
-    main(sys.argv[1], "--cpu" in sys.argv, options.get("--part", "0/1"), options.get("--only", ""))
+    main(sys.argv[1], "--cpu" in sys.argv, options.get("--part", "0/1"), options.get("--only", ""),
+         options.get("--without", ""))  # fmt: skip

@@ -22,6 +22,7 @@ from msl.translate import load
 from simt_library import ROOT, build_once
 
 HERE = Path(__file__).resolve().parent
+TENSOR_TIER, TENSOR_KERNELS = "tensor tier", "matmul_tensor_"  # begin the names of its cases and kernels
 # The smallest and the largest threadgroup. The sweep also tests sizes in between.
 SIZES = (32, *(pytest.param(size, marks=pytest.mark.sweep) for size in (64, 256)), 1024)
 
@@ -102,17 +103,30 @@ def test_every_overlay(wide: dict) -> None:
     assert not missing, f"no case launches {sorted(missing)} on host: add one to tests/simt/kernel_cases"
 
 
-@pytest.mark.parametrize("threads", SIZES)
-def test_every_kernel(threads: int, wide: dict, tmp_path: Path) -> None:
-    size = {"MPSX_DRIVER": "simt", "MPSX_SIMT_THREADS": str(threads)}
-    found = run_cases(tmp_path / "simt.pt", **size)
-    # GEMMs use 128 x 128 tiles only if these fill the device, so let simt report two cores.
-    few_cores = run_cases(tmp_path / "few.pt", "--only", "128 x 128 tiles", MPSX_SIMT_CORES="2", **size)
-    found["launched"] |= few_cores["launched"]
-    wrong = mismatches(found, wide) | mismatches(few_cores, wide)
+def check_launches(found: dict, wide: dict, expected: set[str]) -> None:
+    """The results are right, and a case launches each expected kernel."""
+    wrong = mismatches(found, wide)
     assert not wrong, f"{len(wrong)} cases:\n" + "\n".join(f"{k}: {v}" for k, v in list(wrong.items())[:20])
-    missing = found["names"] - found["launched"]
-    assert missing == set(OUT_OF_REACH), (
+    missing = expected - found["launched"]
+    assert missing == set(OUT_OF_REACH) & expected, (
         f"no case launches {sorted(missing - set(OUT_OF_REACH))}: add one to tests/simt/kernel_cases; "
         f"launched, or no kernels, though out of reach: {sorted(set(OUT_OF_REACH) - missing)}"
     )
+
+
+@pytest.mark.parametrize("threads", SIZES)
+def test_every_kernel(threads: int, wide: dict, tmp_path: Path) -> None:
+    size = {"MPSX_DRIVER": "simt", "MPSX_SIMT_THREADS": str(threads)}
+    found = run_cases(tmp_path / "simt.pt", "--without", TENSOR_TIER, **size)
+    # GEMMs use 128 x 128 tiles only if these fill the device, so let simt report two cores.
+    few_cores = run_cases(tmp_path / "few.pt", "--only", "128 x 128 tiles", MPSX_SIMT_CORES="2", **size)
+    for part in ("results", "launched"):
+        found[part] |= few_cores[part]
+    check_launches(found, wide, {name for name in found["names"] if not name.startswith(TENSOR_KERNELS)})
+
+
+def test_tensor_tier(wide: dict, tmp_path: Path) -> None:
+    """Kernels of the tensor tier have fixed numbers of threads. With one core, the shape determines the tile."""
+    tensor = {"MPSX_DRIVER": "simt", "MPSX_TIER": "tensor", "MPSX_SIMT_CORES": "1"}
+    found = run_cases(tmp_path / "tensor.pt", "--only", TENSOR_TIER, **tensor)
+    check_launches(found, wide, {name for name in found["names"] if name.startswith(TENSOR_KERNELS)})

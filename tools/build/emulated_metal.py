@@ -242,6 +242,8 @@ def link_package(package: Path, site: Path, sources: Path | None = None, library
     wanted = {copy / p.name: p for p in package.iterdir() if p.name not in ("lib", "__pycache__")}
     wanted |= {copy / "lib" / p.name: p for p in libraries.iterdir()}
     wanted[copy / "lib" / ("mpsx.metal" if sources else "mpsx.metallib")] = sources or simt_library(package)
+    if not sources:
+        wanted[copy / "lib" / "mpsx_tensor.metallib"] = simt_library(package)  # contains both tiers
     if library:
         wanted[copy / "lib" / "libmpsx.so"] = library
     for at, target in wanted.items():

@@ -87,6 +87,9 @@ macro(mpsx_translate_kernels mode)
     if(counts)
       list(POP_FRONT counts shards)
     endif()
+    if("${mode}" STREQUAL "wide" AND source MATCHES "_tensor\\.metal$")
+      continue()  # CPU libraries do not contain the tensor tier
+    endif()
     get_filename_component(source "${source}" ABSOLUTE)
     file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}" "${source}")
     string(REGEX REPLACE "\\.metal$" "" name "${name}")
@@ -187,23 +190,37 @@ endmacro()
 macro(mpsx_compile_ptx)
   execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa cuda
                   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
-  file(GLOB headers CONFIGURE_DEPENDS "${MPSX_STDLIB_DIR}/*.h"
-       "${MPSX_STDLIB_DIR}/cuda/*.h")
+  foreach(target sm_80 sm_90a)
+    execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --source x_tensor
+                            --target ${target}
+                    OUTPUT_VARIABLE ${target}_flags OUTPUT_STRIP_TRAILING_WHITESPACE)
+  endforeach()
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${MPSX_STDLIB_DIR}/*.h")
   set(texts "")
   foreach(cpp IN LISTS translated)
     get_filename_component(stem "${cpp}" NAME)
-    add_custom_command(
-      OUTPUT "${cpp}.ptx"
-      COMMAND ${launcher} ${MPSX_KERNEL_COMMAND} ${flags} -S "${cpp}" -o "${cpp}.ptx"
-      DEPENDS "${cpp}" ${headers}  # zig does not write a depfile for -S
-      COMMENT "Compiling ${stem} to PTX" VERBATIM)
-    list(APPEND texts "${cpp}.ptx")
+    set(variants "${cpp}.ptx")
+    if(stem MATCHES "_tensor\\.")
+      set(variants "${cpp}.sm_80.ptx" "${cpp}.sm_90a.ptx")
+    endif()
+    foreach(text IN LISTS variants)
+      set(own "")
+      if(text MATCHES "\\.(sm_[0-9a-z]+)\\.ptx$")
+        set(own ${${CMAKE_MATCH_1}_flags})
+      endif()
+      add_custom_command(
+        OUTPUT "${text}"
+        COMMAND ${launcher} ${MPSX_KERNEL_COMMAND} ${flags} ${own} -S "${cpp}" -o "${text}"
+        DEPENDS "${cpp}" ${headers}  # zig does not write a depfile for -S
+        COMMENT "Compiling ${stem} to PTX" VERBATIM)
+      list(APPEND texts "${text}")
+    endforeach()
   endforeach()
   set(library "${K_OUTPUT_DIRECTORY}/mpsx.ptx")
   add_custom_command(
     OUTPUT "${library}"
     COMMAND "${CMAKE_COMMAND}" -E make_directory "${K_OUTPUT_DIRECTORY}"
-    COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" pack ${translated} -o "${library}"
+    COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" pack ${texts} -o "${library}"
             --compiler "${MPSX_KERNEL_COMPILER}"
     DEPENDS ${texts} ${translated} ${tools}
     COMMENT "Packing ${library}" VERBATIM)

@@ -2,17 +2,26 @@
 # compiler is available (Xcode with the Metal toolchain), also builds mpsx.metallib, which needs no run-time
 # compilation.
 #
-#   mpsx_add_metal_library(mpsx_metal_library SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir)
+#   mpsx_add_metal_library(mpsx_metal_library SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir
+#                          [NAME mpsx] [STANDARD metal3.1])
+#
+# STANDARD is the Metal version of the sources. mpsx_tensor contains the tensor tier, in Metal 4.
 
 # -fno-fast-math: by default, Metal's compiler assumes no NaNs or infinities and approximates exp, log, sin and
 # division. isnan() would then always be false, softmax's guard for rows of -inf would be dead code, and results would
 # differ from the CPU's in the last four bits. The driver sets the same option in MTLCompileOptions.
 # -ffp-contract=off: do not contract a * b + c. mpsx.metal uses a pragma instead.
 set(MPSX_METAL_STANDARD metal3.1)  # requires macOS 14; first version with bfloat
-set(MPSX_METAL_FLAGS -std=${MPSX_METAL_STANDARD} -fno-fast-math -ffp-contract=off -Wall -Wextra -Wno-unused-function)
+set(MPSX_METAL_FLAGS -fno-fast-math -ffp-contract=off -Wall -Wextra -Wno-unused-function)
 
 function(mpsx_add_metal_library target)
-  cmake_parse_arguments(K "" "OUTPUT_DIRECTORY" "SOURCES;INCLUDE_DIRS" ${ARGN})
+  cmake_parse_arguments(K "" "OUTPUT_DIRECTORY;NAME;STANDARD" "SOURCES;INCLUDE_DIRS" ${ARGN})
+  if(NOT K_NAME)
+    set(K_NAME mpsx)
+  endif()
+  if(NOT K_STANDARD)
+    set(K_STANDARD ${MPSX_METAL_STANDARD})
+  endif()
   set(include_flags "")
   set(headers "")
   foreach(dir IN LISTS K_INCLUDE_DIRS)
@@ -23,7 +32,7 @@ function(mpsx_add_metal_library target)
   endforeach()
   file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/*.py" "${MPSX_TRANSLATOR_DIR}/codegen/*.py"
        "${MPSX_TRANSLATOR_DIR}/passes/*.py")
-  set(flat "${K_OUTPUT_DIRECTORY}/mpsx.metal")
+  set(flat "${K_OUTPUT_DIRECTORY}/${K_NAME}.metal")
   add_custom_command(
     OUTPUT "${flat}"
     COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" flatten ${K_SOURCES} ${include_flags}
@@ -33,11 +42,12 @@ function(mpsx_add_metal_library target)
     COMMENT "Flattening kernels" VERBATIM)
   set(files "${flat}")
 
-  # Run the compiler to check for it: xcrun finds it even if the separately downloaded Metal toolchain is missing.
-  execute_process(COMMAND xcrun -sdk macosx metal --version
+  # Run the compiler to check for it: xcrun finds it even if the separately downloaded Metal toolchain is missing, and
+  # old versions reject the standard.
+  execute_process(COMMAND xcrun -sdk macosx metal -std=${K_STANDARD} --version
                   OUTPUT_VARIABLE version ERROR_QUIET RESULT_VARIABLE no_metal)
   if(no_metal)
-    message(STATUS "mpsx: no Metal compiler (xcrun metal); kernels are compiled when they are first used")
+    message(STATUS "mpsx: no compiler for ${K_STANDARD} (xcrun metal); ${K_NAME} is compiled when it is first used")
   else()
     string(REGEX MATCH "^[^\n]*" version "${version}")
     message(STATUS "mpsx: kernels are compiled by ${version}")
@@ -49,14 +59,14 @@ function(mpsx_add_metal_library target)
       set(air "${CMAKE_CURRENT_BINARY_DIR}/${target}/${name}.air")
       add_custom_command(
         OUTPUT "${air}"
-        COMMAND xcrun -sdk macosx metal ${MPSX_METAL_FLAGS} -mmacosx-version-min=${CMAKE_OSX_DEPLOYMENT_TARGET}
-                ${include_flags} -c "${source}" -o "${air}"
+        COMMAND xcrun -sdk macosx metal -std=${K_STANDARD} ${MPSX_METAL_FLAGS}
+                -mmacosx-version-min=${CMAKE_OSX_DEPLOYMENT_TARGET} ${include_flags} -c "${source}" -o "${air}"
         DEPENDS "${source}" ${headers}
         COMMENT "Compiling ${name}" VERBATIM)
       list(APPEND airs "${air}")
     endforeach()
     file(MAKE_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/${target}")
-    set(metallib "${K_OUTPUT_DIRECTORY}/mpsx.metallib")
+    set(metallib "${K_OUTPUT_DIRECTORY}/${K_NAME}.metallib")
     add_custom_command(
       OUTPUT "${metallib}"
       COMMAND "${CMAKE_COMMAND}" -E make_directory "${K_OUTPUT_DIRECTORY}"

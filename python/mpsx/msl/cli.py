@@ -1,6 +1,7 @@
 """The command line of tools/msl.py."""
 
 import argparse
+import re
 import sys
 
 from .compiler import print_for_cmake
@@ -43,13 +44,14 @@ def parser():
     x = sub.add_parser("index", help="write the file that exports the table of all kernels")
     x.add_argument("inputs", nargs="+")
     x.add_argument("-o", dest="output", required=True)
-    k = sub.add_parser("pack", help="write a library of PTX from translated files and the PTX of each (FILE.ptx)")
+    k = sub.add_parser("pack", help="write a library of PTX files, a.cpp.ptx or a.cpp.sm_90a.ptx, next to a.cpp")
     k.add_argument("inputs", nargs="+")
     k.add_argument("-o", dest="output", required=True)
     k.add_argument("--compiler", default="", help="description of the compiler that wrote the PTX")
     c = sub.add_parser("compiler", help="print the kernel compiler, for CMake")
     c.add_argument("--isa", help="print the flags for this ISA instead")
     c.add_argument("--source", help="print the additional flags for this translated file instead")
+    c.add_argument("--target", default="", help="the NVIDIA architecture of the file: sm_80 or sm_90a")
     return top
 
 
@@ -82,9 +84,10 @@ def main(argv=None):
         elif args.command == "index":
             write_index(args.output, args.inputs)
         elif args.command == "pack":
-            pack_files(args.output, args.inputs, [f"{path}.ptx" for path in args.inputs], args.compiler)
+            sources = [re.sub(r"(\.cpp)\.\w+\.ptx$|\.ptx$", r"\1", path) for path in args.inputs]
+            pack_files(args.output, sources, args.inputs, args.compiler)
         elif args.command == "compiler":
-            print_for_cmake(args.isa, args.source)
+            print_for_cmake(args.isa, args.source, args.target)
         else:
             list_kernels(args)
     except MslError as e:

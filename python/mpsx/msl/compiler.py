@@ -113,8 +113,10 @@ class Compiler:
             return TENSOR_FLAGS
         return CUDA_TENSOR_FLAGS + (HOPPER_TARGET[self.is_zig] if isa == "sm_90a" else [])
 
-    def source_flags(self, name, mode="wide"):
+    def source_flags(self, name, mode="wide", isa=""):
         """Return additional flags for the translated file `name`."""
+        if is_tensor_source(name):
+            return self.tensor_flags(isa, mode)
         if mode != "wide" or "clang" not in self.description:
             return []
         return CLANG_ELEMENTWISE_FLAGS if "elementwise_" in name else CLANG_FAMILY_FLAGS
@@ -157,6 +159,12 @@ class Compiler:
     def preprocessor(self):
         """Return the value of the `--preprocessor` option."""
         return shlex.join(self.command) + (" -nostdlib++ -nostdinc++" if self.is_zig else "")
+
+
+def is_tensor_source(name):
+    """Return whether a Metal file, or its translation, belongs to the tensor tier: mm_tensor.metal, mm_tensor.0.cpp.
+    Macs have a separate library for them, and CPUs have none."""
+    return name.split(".")[0].endswith("_tensor")
 
 
 def is_x86():
@@ -221,11 +229,12 @@ def find_compiler():
                    "or set MPSX_KERNEL_CXX")
 
 
-def print_for_cmake(isa, source):
+def print_for_cmake(isa, source, target):
     """Print the command, its description, the preprocessor, and the ISAs to build, each as a list on its own line."""
     compiler = find_compiler()
     if isa or source:
-        print(";".join(compiler.flags(isa) if isa else compiler.source_flags(source)))
+        flags = compiler.flags(isa) if isa else []
+        print(";".join(flags + (compiler.source_flags(source, "cuda" if target else "wide", target) if source else [])))
         return
     # A wheel for any machine contains the CUDA kernels. Other builds compile them on first use.
     known = isas() + (["cuda"] if os.environ.get("MPSX_ISA") == "all" and writes_ptx(compiler) else [])

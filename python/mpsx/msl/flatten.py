@@ -15,7 +15,7 @@ Kernels call fma() explicitly, and elsewhere rely on both roundings. Contraction
 import os
 import re
 
-from .preprocess import APPLE_HEADERS
+from .preprocess import APPLE_HEADERS, EMPTY_HEADERS
 from .source import MslError
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)[^\n]*$')
@@ -75,7 +75,7 @@ def flatten(path, include_dirs=()):
             if found:
                 add(found)
                 out.append(f'#line {number + 1} "{name}"')
-            elif target in APPLE_HEADERS or target.startswith("metal_"):
+            elif target in (*APPLE_HEADERS, *EMPTY_HEADERS) or target.startswith("metal_"):
                 out.append(line)
             else:
                 raise MslError(f"{path}:{number}:1: error: include '{target}' not found")

@@ -81,12 +81,20 @@ def library(name: str, files: list[Path] | None = None, bodies: bool = True) -> 
                     _print_status(f"waiting for another process that is compiling the kernels for {name}")
                     fcntl.flock(lock, fcntl.LOCK_EX)
                 if not _is_intact(here, target):
-                    _Build(name, store, bodies).run([path for path in files if path.suffix == ".metal"], target)
+                    _Build(name, store, bodies).run(_sources(files, name), target)
                     here.write(RECORD, {"hash": cache.file_digest(target)})
         store.touch(target)
         return target
 
     return cache.with_fallback_cache(store, built)
+
+
+def _sources(files: list[Path], name: str) -> list[Path]:
+    """Return the Metal files of a library. CPU libraries do not contain the tensor tier."""
+    from ..msl.compiler import is_tensor_source
+
+    return [path for path in files if path.suffix == ".metal"
+            and (name in ("simt", "cuda") or not is_tensor_source(path.name))]  # fmt: skip
 
 
 def _is_intact(here: Cache, target: Path) -> bool:
@@ -142,10 +150,11 @@ class _Build:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
                 header = pool.submit(self.precompile)
                 translated = [path for paths in pool.map(self.translate, sources) for path in paths]
-                todo = sorted(map(Path, translated), key=lambda path: -path.stat().st_size)
+                todo = [(Path(path), target) for path in translated for target in self.targets(path)]
+                todo.sort(key=lambda item: -item[0].stat().st_size)
                 if not self.on_gpu:
-                    todo.insert(0, self.work / "index.cpp")
-                    write_index(todo[0], translated)
+                    todo.insert(0, (self.work / "index.cpp", ""))
+                    write_index(todo[0][0], translated)
                 self.header = header.result()
                 objects = []
                 for compiled in pool.map(self.compile, todo):
@@ -153,7 +162,7 @@ class _Build:
                     if sys.stderr.isatty():
                         _print_status(f"{title}: {len(objects)} of {len(todo)}", "\r")
             linked = self.work / target.name
-            self.link(linked, todo, objects)
+            self.link(linked, [path for path, _ in todo], objects)
             os.replace(linked, target)
         finally:
             shutil.rmtree(self.work, ignore_errors=True)
@@ -183,6 +192,12 @@ class _Build:
             cache.check_room(self.objects.folder, status, errors)
             raise RuntimeError(f"cannot compile the kernels for {self.name}: {errors.strip()}")
 
+    def targets(self, translated: str) -> list[str]:
+        """Return the architectures to compile a file for. Tensor operations use instructions of Hopper alone."""
+        from ..msl.compiler import is_tensor_source
+
+        return ["", "sm_90a"] if self.on_gpu and is_tensor_source(Path(translated).name) else [""]
+
     def translate(self, source: Path) -> list[str]:
         """Translate a Metal file; return the C++ files."""
         import shlex
@@ -206,18 +221,21 @@ class _Build:
         self.call([*self.compiler.clang, *self.flags, "-x", "c++-header", str(header), "-o", written])
         return ["-include-pch", written]
 
-    def compile(self, source: Path) -> Path:
-        """Compile a C++ file to an object or PTX file, or find the result in the cache."""
+    def compile(self, job: tuple[Path, str]) -> Path:
+        """Compile a C++ file for an architecture to an object or PTX file, or find the result in the cache."""
+        from ..msl.compiler import is_tensor_source
         from .cache import digest
 
+        source, target = job
         defines = [f'-DMPSX_KERNEL_ISA="{self.isa}"', f'-DMPSX_KERNEL_COMPILER="{self.compiler.description}"']
         flags = self.flags + (defines if source.name == "index.cpp" else [])
-        flags += self.compiler.source_flags(source.name, self.mode)
+        flags += self.compiler.source_flags(source.name, self.mode, target)
+        header = [] if is_tensor_source(source.name) else self.header  # their C++ standards differ
         suffix, output = (".ptx", "-S") if self.on_gpu else (".o", "-c")
         name = digest(source.read_bytes(), self.stamp, *flags) + suffix
         found = self.objects.get(name)
         if found is None:
-            written = source.with_suffix(suffix)
-            self.call([*self.clang, *flags, *self.header, output, str(source), "-o", str(written)])
+            written = source.with_suffix(f".{target}{suffix}" if target else suffix)
+            self.call([*self.clang, *flags, *header, output, str(source), "-o", str(written)])
             found = self.objects.put(written, name)
         return found

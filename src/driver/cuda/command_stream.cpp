@@ -48,6 +48,10 @@ uint64_t CommandStream::dispatch(const CudaKernel& kernel, const Argument* argum
 
 // CUDA allows fewer threadgroups along y and z than Metal, so split larger grids into several launches.
 void CommandStream::launch(const CudaKernel& kernel, Parameters& parameters, const Dispatch& dispatch) {
+  const uint64_t shared = uint64_t(parameters.threadgroup_bytes()) + kernel.static_threadgroup_bytes;
+  if (shared > uint64_t(device_.shared_memory))
+    throw Error(kernel.name + ": expected at most " + std::to_string(device_.shared_memory) +
+                " bytes for tensor operations and threadgroup memory, got " + std::to_string(shared));
   const uint32_t units[3] = {dispatch.grid.x, dispatch.grid.y, dispatch.grid.z};
   const uint32_t group[3] = {dispatch.group.x, dispatch.group.y, dispatch.group.z};
   Grid grid;

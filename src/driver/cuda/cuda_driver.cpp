@@ -30,6 +30,8 @@ class CudaDriver final : public Driver {
     traits_.cores = uint32_t(device_.processors);
     traits_.threadgroup_size = uint32_t(env_number("MPSX_CUDA_THREADS", 1, 1024, 0));
     traits_.exact_allocations = exact_buffers();
+    traits_.tensor_tier = TensorTier::available;
+    traits_.large_tensor_tiles = true;
   }
 
   const Info& info() const override { return info_; }

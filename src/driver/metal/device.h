@@ -12,7 +12,10 @@ namespace mpsx::driver::metal {
 Owned<id<MTLDevice>> find_device();
 
 Info describe_device(id<MTLDevice> device);
-Traits describe_traits();
+Traits describe_traits(id<MTLDevice>);
+
+// Newer than the headers of SDKs before macOS 26.
+inline constexpr auto kFamilyMetal4 = MTLGPUFamily(5002);  // MTLGPUFamilyMetal4
 
 // Returns whether the process was forked after the driver started. Metal's GPU connection does not survive a fork.
 bool is_forked();

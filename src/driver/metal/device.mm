@@ -62,8 +62,16 @@ Info describe_device(id<MTLDevice> device) {
   return info;
 }
 
-Traits describe_traits() {
+Traits describe_traits(id<MTLDevice> device) {
+  AutoreleasePool pool;
   Traits traits;  // defaults; Metal does not report the number of GPU cores
+  // MLX and llama.cpp use tensor operations from macOS 26.2 on. Only the M5 generation (Apple10) has matrix units for
+  // them, and there the simdgroup tier is faster for fewer than about 400 rows (metalBLAS).
+  const NSOperatingSystemVersion macos = NSProcessInfo.processInfo.operatingSystemVersion;
+  const bool recent = macos.majorVersion > 26 || (macos.majorVersion == 26 && macos.minorVersion >= 2);
+  if (recent && [device supportsFamily:kFamilyMetal4])
+    traits.tensor_tier = apple_family(device) >= 10 ? TensorTier::preferred : TensorTier::available;
+  traits.min_tensor_size = 400;
   // With one buffer per tensor, Metal's shader validation catches every out-of-bounds access.
   traits.exact_allocations = env_flag("MPSX_METAL_EXACT_BUFFERS");
   return traits;

@@ -26,17 +26,18 @@ struct Language {
 
 class FunctionLibrary {
  public:
-  // Loads mpsx.metallib from the directory, or mpsx.metal if the directory has no metallib.
-  FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& directory);
+  // Loads mpsx.metallib from the directory, or mpsx.metal if the directory has no metallib. With `tensors`, loads
+  // mpsx_tensor.metallib or mpsx_tensor.metal.
+  FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& directory, bool tensors = false);
   // Compiles a user's source text immediately, with the same options as torch.mps.compile_shader. Throws Error with the
   // compiler's message.
   FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& name, const std::string& text);
 
   // Returns null if the function does not exist. Throws Error for missing or invalid constant values.
   Owned<id<MTLFunction>> function(const FunctionKey& key);
-  std::vector<std::string> names() const;            // sorted
-  const std::string& path() const { return path_; }  // the library file; empty for source text
-  bool uses_tensors() const { return uses_tensors_; }  // whether the user's source has tensor operations
+  std::vector<std::string> names() const;              // sorted
+  const std::string& path() const { return path_; }    // the library file; empty for source text
+  bool uses_tensors() const { return uses_tensors_; }  // whether its functions may have tensor operations
 
  private:
   id<MTLLibrary> library_of(const std::string& function);

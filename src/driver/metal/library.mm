@@ -10,8 +10,11 @@
 namespace mpsx::driver::metal {
 namespace {
 
+// Newer than the headers of SDKs before macOS 26.
+constexpr auto kMetal4 = MTLLanguageVersion(4 << 16);
+
 // The language of the project's own kernels.
-constexpr Language kKernelLanguage{MTLLanguageVersion3_1, false};
+constexpr Language kKernelLanguage{MTLLanguageVersion3_1, false}, kTensorLanguage{kMetal4, false};
 
 // Compile users' shaders the way PyTorch does (MetalShaderLibrary::compileLibrary): with the newest language version
 // that macOS supports, and with fast math if the environment variable asks for it. Versions newer than the SDK's
@@ -21,7 +24,7 @@ Language user_language() {
   const char* fast = std::getenv("PYTORCH_MPS_FAST_MATH");
   Language language{MTLLanguageVersion3_1, fast && std::string_view(fast) != "0"};
   if (macos >= 26)
-    language.version = MTLLanguageVersion(4 << 16);
+    language.version = kMetal4;
   else if (macos >= 15)
     language.version = MTLLanguageVersion((3 << 16) + 2);
   return language;
@@ -37,8 +40,7 @@ bool mentions_tensors(std::string_view text) {
 // Why a source with tensors may not compile on this system; empty if it supports them.
 std::string tensors_missing(id<MTLDevice> device) {
   const NSOperatingSystemVersion macos = NSProcessInfo.processInfo.operatingSystemVersion;
-  constexpr auto kMetal4 = MTLGPUFamily(5002);  // MTLGPUFamilyMetal4
-  if (macos.majorVersion >= 26 && [device supportsFamily:kMetal4]) return "";
+  if (macos.majorVersion >= 26 && [device supportsFamily:kFamilyMetal4]) return "";
   return "\nThe source mentions tensors of Metal 4: expected macOS 26 or later and a GPU of the family Metal 4, got "
          "macOS " +
          std::to_string(macos.majorVersion) + "." + std::to_string(macos.minorVersion) + " and " +
@@ -112,10 +114,11 @@ Owned<MTLFunctionConstantValues*> constant_values(const FunctionKey& key, const 
 FunctionKey::FunctionKey(std::string_view key)
     : name(key.substr(0, key.find('|'))), constants(key.substr(std::min(name.size() + 1, key.size()))) {}
 
-FunctionLibrary::FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& directory)
-    : device_(std::move(device)) {
+FunctionLibrary::FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& directory, bool tensors)
+    : device_(std::move(device)), uses_tensors_(tensors) {
   AutoreleasePool pool;
-  const std::string compiled = directory + "/mpsx.metallib", source = directory + "/mpsx.metal";
+  const std::string name = tensors ? "mpsx_tensor" : "mpsx";
+  const std::string compiled = directory + "/" + name + ".metallib", source = directory + "/" + name + ".metal";
   if (access(compiled.c_str(), R_OK) == 0) {
     path_ = compiled;
     NSError* error = nil;
@@ -126,7 +129,7 @@ FunctionLibrary::FunctionLibrary(Owned<id<MTLDevice>> device, const std::string&
     return;
   }
   if (access(source.c_str(), R_OK) != 0)
-    throw Error("expected mpsx.metallib or mpsx.metal in " + directory +
+    throw Error("expected " + name + ".metallib or " + name + ".metal in " + directory +
                 ": the installation is incomplete; reinstall mpsx");
   path_ = source;
   units_ = read_source_units(source);
@@ -184,7 +187,7 @@ id<MTLLibrary> FunctionLibrary::library_of(const std::string& function) {
   const auto found = unit_index_.find(function);
   if (found == unit_index_.end()) return nil;
   auto& library = compiled_[found->second];
-  if (!library) library = compile(units_[found->second], kKernelLanguage);
+  if (!library) library = compile(units_[found->second], uses_tensors_ ? kTensorLanguage : kKernelLanguage);
   return library.get();
 }
 

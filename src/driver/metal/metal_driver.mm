@@ -1,4 +1,7 @@
 // The Metal driver: implements driver.h on an Apple GPU.
+#include <algorithm>
+#include <iterator>
+
 #include "driver/metal/capture.h"
 #include "driver/metal/command_stream.h"
 #include "driver/metal/event.h"
@@ -54,12 +57,15 @@ class MetalDriver final : public Driver {
   MetalDriver(const Owned<id<MTLDevice>>& device, const std::string& directory)
       : device_(device),
         info_(describe_device(device.get())),
-        traits_(describe_traits()),
+        traits_(describe_traits(device.get())),
         memory_(device),
         functions_(device, directory),
         pipelines_(device, functions_),
         stream_(device) {
     install_fork_handler();
+    if (traits_.tensor_tier == TensorTier::absent) return;
+    tensor_functions_ = std::make_unique<FunctionLibrary>(device, directory, true);
+    tensor_pipelines_ = std::make_unique<Pipelines>(device, *tensor_functions_);
   }
 
   const Info& info() const override { return info_; }
@@ -82,9 +88,18 @@ class MetalDriver final : public Driver {
   }
 
   const Kernel* kernel(std::string_view key) override {
-    return guarded([&] { return pipelines_.get(key); });
+    return guarded([&]() -> const Kernel* {
+      const Kernel* found = pipelines_.get(key);
+      return found || !tensor_pipelines_ ? found : tensor_pipelines_->get(key);
+    });
   }
-  std::vector<std::string> kernel_names() const override { return functions_.names(); }
+  std::vector<std::string> kernel_names() const override {
+    std::vector<std::string> names = functions_.names(), all;
+    if (!tensor_functions_) return names;
+    const std::vector<std::string> tensor_names = tensor_functions_->names();
+    std::set_union(names.begin(), names.end(), tensor_names.begin(), tensor_names.end(), std::back_inserter(all));
+    return all;
+  }
 
   std::unique_ptr<Library> load_library(const LibrarySource& source) override {
     return guarded([&] { return std::make_unique<ShaderLibrary>(device_, stream_, source); });
@@ -161,6 +176,8 @@ class MetalDriver final : public Driver {
   Memory memory_;
   FunctionLibrary functions_;
   Pipelines pipelines_;
+  std::unique_ptr<FunctionLibrary> tensor_functions_;  // null if the device has no tensor tier
+  std::unique_ptr<Pipelines> tensor_pipelines_;
   CommandStream stream_;  // destroyed first, because it waits for work that uses the other members
 };
 

@@ -232,7 +232,7 @@ void launch_weight_gemm(const Tensor& out, const Tensor& source_given, const Ten
   p.N = p.padded_channels * volume(p.window.taps);
   const bool tile128 = prefers_tile128(p.M, p.N, groups * 8, size);  // assume that K will be split
   const uint32_t tile = tile128 ? kTile128 : kTile64, threads = tile128 ? kTile128Threads : kTile64Threads;
-  const SplitK split = choose_split_k(tile_count(p.M, p.N, groups, tile) * threads, p.K);
+  const SplitK split = choose_split_k(tile_count(p.M, p.N, groups, tile, tile) * threads, p.K);
   p.split_k = split.splits;
   p.k_per_split = split.k_per_split;
   static const TiledKernels im2col{KernelSet("conv_weight"), KernelSet("conv_weight_128")},

@@ -32,10 +32,12 @@ struct Lines {
   }
 };
 
+constexpr FftOutput kUnscaled{1, 0, 0, 0, 0};
+
 // Extra steps in the first and last pass of a transform. See FftParams.
 struct Ends {
   FftInput input{};
-  FftOutput output{.scale = 1};
+  FftOutput output = kUnscaled;
   uint32_t chirp = 0;
   Tensor table;
 };
@@ -167,7 +169,7 @@ void run_passes(const Lines& in, const Lines& out, at::IntArrayRef batch, int64_
   int64_t before = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const bool first = i == 0, last = i + 1 == sizes.size();
-    const Ends here{first ? ends.input : FftInput{}, last ? ends.output : FftOutput{.scale = 1}, ends.chirp,
+    const Ends here{first ? ends.input : FftInput{}, last ? ends.output : kUnscaled, ends.chirp,
                     first ? ends.table : Tensor()};
     const Lines* to = &out;
     if (!last) {

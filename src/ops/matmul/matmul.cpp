@@ -12,7 +12,8 @@
 
 #include "lib/row_params.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/gemm.h"
+#include "ops/matmul/gemm_args.h"
+#include "ops/matmul/tensor_tier.h"
 #include "ops/operator.h"
 #include "ops/structured.h"
 #include "runtime/lane_groups.h"
@@ -23,55 +24,10 @@ namespace {
 
 using at::Scalar;
 
-// Returns the strides of a matrix or a batch of matrices.
-MatmulStrides strides_of(const Tensor& t) {
-  return {t.stride(-2), t.stride(-1), t.dim() == 3 && t.size(0) > 1 ? t.stride(0) : 0};
-}
-void transpose(MatmulStrides& s) { std::swap(s.row, s.column); }
-
-struct Kernels {
-  KernelSet tiled, gemv, gemv_t;
-};
-const Kernels& plain_kernels() {
-  static const Kernels k{KernelSet("matmul"), KernelSet("gemv"), KernelSet("gemv_t")};
+const MatmulKernels& plain_kernels() {
+  static const MatmulKernels k{KernelSet("matmul"), KernelSet("gemv"), KernelSet("gemv_t")};
   return k;
 }
-
-// The operands and parameters of a GEMM. `from` is the type of a and b if it differs from the output's type.
-struct GemmArgs {
-  const Kernels& kernels;
-  Tag from;
-  Tensor out, a, b, c, scale;
-  MatmulParams p;
-  uint64_t batch;
-
-  runtime::KernelEntry& of(const KernelSet& set) const {
-    const Tag tag = tag_of(out);
-    return from == Tag::none ? set.get(tag) : set.get(from, tag);
-  }
-  const void* c_data() const { return p.has_c ? c.const_data_ptr() : nullptr; }
-  const void* scale_data() const { return p.has_scale ? scale.const_data_ptr() : nullptr; }
-
-  // Sets the split-K parameters. Allocates the partial sums if K is split.
-  Tensor set_split_k(SplitK split) {
-    p.split_k = split.splits;
-    p.k_per_split = split.k_per_split;
-    if (split.splits == 1) return Tensor();
-    return at::empty({int64_t(batch) * p.split_k * p.M, p.N},
-                     out.options().dtype(at::kFloat).memory_format(std::nullopt));
-  }
-  Launch& bind(Launch& l) const {
-    l.outputs(out).inputs(a, b).pointer(c_data());
-    return l.pointer(scale_data()).bytes(p);
-  }
-  void reduce_split_k(const Tensor& partials) const {
-    static const KernelSet reduce_kernels("matmul_split_k_reduce");
-    if (!partials.defined()) return;
-    Launch l(reduce_kernels.get(tag_of(out)));
-    l.outputs(out).pointer(c_data()).pointer(scale_data()).bytes(p).inputs(partials);
-    l.threads(p.N, p.M, batch).work(p.split_k).run();
-  }
-};
 
 // Copies an operand that kernels cannot load in 16-byte vectors, if enough tiles read it to pay for the copy. `tiled`
 // is the size of the output dimension that the operand does not have.
@@ -86,7 +42,7 @@ void align(Tensor& operand, MatmulStrides& strides, uint32_t& vectorized, uint64
   size.back() = round_up_to_vector(width, rows);
   const Tensor copy = at::empty(size, rows.options().memory_format(std::nullopt)).narrow(-1, 0, width).copy_(rows);
   operand = transposed ? copy.transpose(-2, -1) : copy;
-  strides = strides_of(operand);
+  strides = matmul_strides(operand);
   vectorized = 1;
 }
 
@@ -136,24 +92,19 @@ void launch_gemv_t(GemmArgs& args) {
   args.reduce_split_k(partials);
 }
 
-void launch(const Kernels& kernels, Tag from, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c,
-            const Tensor& scale, MatmulParams p) {
+void launch(const MatmulKernels& kernels, Tag from, const Tensor& out, const Tensor& a, const Tensor& b,
+            const Tensor& c, const Tensor& scale, MatmulParams p) {
   if (out.numel() == 0) return;
   GemmArgs args{kernels, from, out, a, b, c, scale, p, out.dim() == 3 ? uint64_t(out.size(0)) : 1};
   MatmulParams& q = args.p;
   // Compute a single output column as a row of the transposed GEMM.
-  if (q.N == 1 && q.M > 1 && !q.has_scale) {
-    std::swap(args.a, args.b);
-    std::swap(q.a, q.b);
-    std::swap(q.M, q.N);
-    for (MatmulStrides* s : {&q.a, &q.b, &q.c, &q.out}) transpose(*s);
-  }
+  if (q.N == 1 && q.M > 1 && !q.has_scale) args.transpose();
   if (q.M == 1) q.a.row = 0;
   q.vectorize_a = is_vectorizable(args.a.const_data_ptr(), args.a.element_size(), q.a.row, q.a.column, q.a.batch);
   q.vectorize_b = is_vectorizable(args.b.const_data_ptr(), args.b.element_size(), q.b.column, q.b.row, q.b.batch);
-  if (is_float_tag(tag_of(out)) && q.M > 1)
-    launch_tiled(args);
-  else if (q.b.row == 1 || q.b.column != 1 || q.has_scale)
+  if (is_float_tag(tag_of(out)) && q.M > 1) {
+    if (!launch_tensor_tier(args)) launch_tiled(args);
+  } else if (q.b.row == 1 || q.b.column != 1 || q.has_scale)
     launch_gemv(args);
   else
     launch_gemv_t(args);
@@ -163,9 +114,9 @@ MatmulParams params_of(const Tensor& out, const Tensor& a, const Tensor& b, cons
   TORCH_CHECK(std::max({out.size(-1), out.size(-2), a.size(-1), out.size(0)}) <= int64_t(INT32_MAX),
               "matmul: expected sizes below 2^31, got ", a.sizes(), " and ", b.sizes());
   MatmulParams p{};
-  p.a = strides_of(a);
-  p.b = strides_of(b);
-  p.out = strides_of(out);
+  p.a = matmul_strides(a);
+  p.b = matmul_strides(b);
+  p.out = matmul_strides(out);
   p.M = uint32_t(out.size(-2));
   p.N = uint32_t(out.size(-1));
   p.K = uint32_t(a.size(-1));
@@ -257,7 +208,7 @@ bool int_mm(const Tensor& self, const Tensor& mat2, Tensor& out) {
 
 // The weight is N x K int8 with one scale per row.
 std::optional<Tensor> weight_int8pack_mm(const Tensor& self, const Tensor& weight, const Tensor& scales) {
-  static const Kernels kernels{KernelSet("matmul_int8"), KernelSet("gemv_int8"), KernelSet("gemv_int8")};
+  static const MatmulKernels kernels{KernelSet("matmul_int8"), KernelSet("gemv_int8"), KernelSet("gemv_int8")};
   TORCH_CHECK(is_float_tag(tag_of(self)) && self.dim() == 2,
               "_weight_int8pack_mm: expected self to be a matrix of float32, float16 or bfloat16, got ",
               self.scalar_type(), " ", self.sizes());
@@ -332,7 +283,7 @@ void gemm(const Tensor& out, const Tensor& a, const Tensor& b, const GemmEpilogu
     return;
   }
   MatmulParams q = p;
-  if (p.has_c) q.c = strides_of(epilogue.c);
+  if (p.has_c) q.c = matmul_strides(epilogue.c);
   launch(plain_kernels(), Tag::none, out, a, b, epilogue.c, Tensor(), q);
 }
 

@@ -98,4 +98,13 @@ CASE(metal_limits_apply_without_staging_memory) {
          "first: expected at most 32768 bytes of threadgroup memory, got 32784");
 }
 
+CASE(staging_memory_is_limited) {
+  gpu().shared_memory = 140000;
+  Device device(directory + "/tensors");
+  const Dispatch one{{1, 1, 1}, {32, 1, 1}, false, 1};
+  device.launch("first", {absent(), threadgroup(0), threadgroup(0)}, one);
+  THROWS(device.launch("first", {absent(), threadgroup(16384), threadgroup(0)}, one),
+         "first: expected at most 140000 bytes for tensor operations and threadgroup memory, got 147456");
+}
+
 }  // namespace test

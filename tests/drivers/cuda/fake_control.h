@@ -15,6 +15,7 @@ struct Launch {
 struct Control {
   // The simulated machine. Set these before the driver starts.
   int version = 13000, devices = 1, major = 9, concurrent = 1;
+  int shared_memory = 232448;  // the most bytes that a block can use
   size_t total = size_t(8) << 30, free = size_t(8) << 30;
 
   std::vector<Launch> launches;    // in order

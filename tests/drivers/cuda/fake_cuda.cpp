@@ -44,7 +44,6 @@ namespace {
 constexpr CUresult kInvalidValue = 1, kNotInitialized = 3, kInvalidImage = 200, kInvalidContext = 201, kNotFound = 500,
                    kIllegalAddress = 700;
 Control control;
-constexpr int kSharedMemory = 232448;  // the most bytes that a block can use
 CUctx_st the_context;
 CUstream_st the_stream;
 thread_local CUcontext current = nullptr;
@@ -142,7 +141,7 @@ FAKE CUresult cuDeviceGetAttribute(int* value, int which, CUdevice) {
       *value = 132;
       break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-      *value = kSharedMemory;
+      *value = control.shared_memory;
       break;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
       *value = control.concurrent;
@@ -270,7 +269,7 @@ FAKE CUresult cuFuncGetAttribute(int* value, int which, CUfunction function) {
   return CUDA_SUCCESS;
 }
 FAKE CUresult cuFuncSetAttribute(CUfunction function, int which, int value) {
-  if (which != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > kSharedMemory)
+  if (which != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > control.shared_memory)
     return wrong("cuFuncSetAttribute"), kInvalidValue;
   function->dynamic_shared = unsigned(value);
   return CUDA_SUCCESS;

@@ -21,10 +21,10 @@ PARTS = 8
 pytestmark = [pytest.mark.sweep, needs_gpu]
 
 
-def run_cases(path: Path, part: int, *before: str, **variables: str) -> tuple[dict, str]:
+def run_cases(path: Path, part: int, *before: str, only: str = "", **variables: str) -> tuple[dict, str]:
     """Run tests/simt/run_cases.py and return its results and output."""
     arguments = [*before, sys.executable, str(ROOT / "tests" / "simt" / "run_cases.py"), str(path),
-                 "--part", f"{part}/{PARTS}", *([] if before else ["--cpu"])]  # fmt: skip
+                 "--part", f"{part}/{PARTS}", "--only", only, *([] if before else ["--cpu"])]  # fmt: skip
     environment = {**os.environ, "MPSX_VENDOR": "off", **variables}
     run = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
@@ -37,6 +37,21 @@ def run_cases(path: Path, part: int, *before: str, **variables: str) -> tuple[di
 @pytest.mark.parametrize("threads", ["", "48", "256", "1000"])
 def test_values(threads: str, part: int, tmp_path: Path) -> None:
     found, _ = run_cases(tmp_path / "found.pt", part, MPSX_CUDA_THREADS=threads)
+    check_values(found)
+
+
+TENSORS = {"only": "tensor tier", "MPSX_TIER": "tensor"}
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_tensor_tier(part: int, tmp_path: Path) -> None:
+    found, _ = run_cases(tmp_path / "found.pt", part, **TENSORS)
+    check_values(found)
+    assert any(name.startswith("matmul_tensor_") for name in found["launched"])
+
+
+def check_values(found: dict) -> None:
+    """Compare results with the CPU's."""
     wrong = {}
     for name, result in found["results"].items():
         if isinstance(result, str):
@@ -52,7 +67,18 @@ def test_values(threads: str, part: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("tool", TOOLS)
 def test_sanitizer(tool: str, part: int, tmp_path: Path) -> None:
-    found, said = run_cases(tmp_path / "found.pt", part, *SANITIZER, "--tool", tool, MPSX_CUDA_THREADS="48")
+    check_sanitizer(*run_cases(tmp_path / "found.pt", part, *SANITIZER, "--tool", tool, MPSX_CUDA_THREADS="48"))
+
+
+@needs_sanitizer
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("tool", TOOLS)
+def test_sanitizer_of_the_tensor_tier(tool: str, part: int, tmp_path: Path) -> None:
+    check_sanitizer(*run_cases(tmp_path / "found.pt", part, *SANITIZER, "--tool", tool, **TENSORS))
+
+
+def check_sanitizer(found: dict, said: str) -> None:
+    """Require results, and no error or hazard in the sanitizer's output."""
     wrong = {name: result for name, result in found["results"].items() if isinstance(result, str)}
     lines = said.splitlines()
     known = [line for line, after in zip(lines, [*lines[1:], ""], strict=True)

@@ -30,7 +30,7 @@ def cross(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     found = Cross(folder, torch_for_macos(folder / "torch"), metal=request.param)
     # Build without optimization, because nothing runs.
     found.output = found.configure("-DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG", "-DCMAKE_OBJCXX_FLAGS_RELEASE=-DNDEBUG")
-    found.make("mpsx_metal_library")
+    found.make("mpsx_metal_library", "mpsx_tensor_library")
     return found
 
 
@@ -41,8 +41,9 @@ def metal_commands(cross: Cross) -> list[list[str]]:
 
 
 def test_configure_runs_the_metal_compiler(cross: Cross) -> None:
-    assert metal_commands(cross)[0] == ["-sdk", "macosx", "metal", "--version"]
-    compiler = "Apple metal version 0.0 (stub)" if cross.metal else "no Metal compiler (xcrun metal)"
+    checks = [["-sdk", "macosx", "metal", f"-std={standard}", "--version"] for standard in ("metal3.1", "metal4.0")]
+    assert metal_commands(cross)[:2] == checks
+    compiler = "Apple metal version 0.0 (stub)" if cross.metal else "no compiler for metal3.1 (xcrun metal)"
     assert compiler in cross.output
 
 
@@ -54,31 +55,34 @@ def test_every_kernel_file_is_compiled(cross: Cross) -> None:
     assert sorted(row[row.index("-c") + 1] for row in compiled) == [str(path) for path in KERNELS]
     for row in compiled:
         assert row[:3] == ["-sdk", "macosx", "metal"]
-        assert "-std=metal3.1" in row
+        tensor = row[row.index("-c") + 1].endswith("_tensor.metal")
+        assert ("-std=metal4.0" if tensor else "-std=metal3.1") in row
         assert "-fno-fast-math" in row
         assert "-ffp-contract=off" in row
         assert "-mmacosx-version-min=14.0" in row
         assert row[row.index("-I") + 1] == str(ROOT / "metal")
     outputs = [row[row.index("-o") + 1] for row in compiled]
     assert len(set(outputs)) == len(KERNELS)
-    (link,) = [row for row in metal_commands(cross) if row[2] == "metallib"]
-    assert link[3:] == [*outputs_in_order(outputs, link), "-o", str(cross.build / "lib" / "mpsx.metallib")]
-
-
-def outputs_in_order(outputs: list[str], link: list[str]) -> list[str]:
-    """Return the linked files, after checking that they are all compiled kernels."""
-    assert sorted(outputs) == sorted(link[3:-2])
-    return link[3:-2]
+    links = sorted(row[3:] for row in metal_commands(cross) if row[2] == "metallib")
+    assert sorted(path for link in links for path in link[:-2]) == sorted(outputs)
+    targets = [str(cross.build / "lib" / f"{stem}.metallib") for stem in ("mpsx", "mpsx_tensor")]
+    assert sorted(link[-2:] for link in links) == [["-o", target] for target in targets]
+    tensor = next(link for link in links if link[-1] == targets[1])
+    assert all("_tensor_metal" in path for path in tensor[:-2])
 
 
 def test_kernel_libraries(cross: Cross) -> None:
     found = {path.name for path in (cross.build / "lib").iterdir()}
-    assert "mpsx.metal" in found
-    assert ("mpsx.metallib" in found) == cross.metal
-    text = (cross.build / "lib" / "mpsx.metal").read_text()
-    units = re.findall(r"^//mpsx:unit (.*)$", text, re.M)
-    assert units == [path.relative_to(ROOT).as_posix() for path in KERNELS]
-    assert str(ROOT) not in text
+    units = {}
+    for stem in ("mpsx", "mpsx_tensor"):
+        assert f"{stem}.metal" in found
+        assert (f"{stem}.metallib" in found) == cross.metal
+        text = (cross.build / "lib" / f"{stem}.metal").read_text()
+        units[stem] = re.findall(r"^//mpsx:unit (.*)$", text, re.M)
+        assert str(ROOT) not in text
+    names = [path.relative_to(ROOT).as_posix() for path in KERNELS]
+    tensor = [name for name in names if name.endswith("_tensor.metal")]
+    assert units == {"mpsx": [name for name in names if name not in tensor], "mpsx_tensor": tensor}
 
 
 def test_link_commands(cross: Cross) -> None:
@@ -119,9 +123,9 @@ def test_installed_files(cross: Cross) -> None:
             path.unlink()
     modules = [name for name in found if re.fullmatch(r"mpsx/_(runtime|shader)\.cpython-\w+-darwin\.so", name)]
     assert len(modules) == 2
-    kernels = {"libmpsx.dylib", "libmpsx_kernels_baseline.dylib", "mpsx.metal"}
+    kernels = {"libmpsx.dylib", "libmpsx_kernels_baseline.dylib", "mpsx.metal", "mpsx_tensor.metal"}
     assert {name for name in found if name.startswith("mpsx/lib/")} == {
-        f"mpsx/lib/{name}" for name in kernels | ({"mpsx.metallib"} if cross.metal else set())
+        f"mpsx/lib/{name}" for name in kernels | ({"mpsx.metallib", "mpsx_tensor.metallib"} if cross.metal else set())
     }
     assert "mpsx/_build_info.py" in found
     assert not [name for name in found if name.endswith((".o", ".a", ".air", ".c", ".cpp", ".tbd"))]

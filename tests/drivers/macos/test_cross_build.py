@@ -70,7 +70,8 @@ def libraries(installed: Path) -> dict[str, macho.Library]:
 
 def test_files(installed: Path) -> None:
     found = {path.relative_to(installed).as_posix() for path in installed.rglob("*") if path.is_file()}
-    wanted = {"lib/libmpsx.dylib", "lib/mpsx.metal", "lib/mpsx.metallib", "lib/libmpsx_kernels_baseline.dylib"}
+    wanted = {"lib/libmpsx.dylib", "lib/libmpsx_kernels_baseline.dylib", "lib/mpsx.metal", "lib/mpsx.metallib",
+              "lib/mpsx_tensor.metal", "lib/mpsx_tensor.metallib"}  # fmt: skip
     assert wanted <= found
     assert any(name.startswith("_runtime.cpython-") and name.endswith("-darwin.so") for name in found)
     assert not [name for name in found if name.endswith((".o", ".a", ".air", ".c", ".tbd"))]
@@ -133,6 +134,6 @@ def test_package_is_small(installed: Path) -> None:
 
 
 def test_kernel_sources_are_complete(installed: Path) -> None:
-    text = (installed / "lib" / "mpsx.metal").read_text()
+    text = "".join((installed / "lib" / f"{stem}.metal").read_text() for stem in ("mpsx", "mpsx_tensor"))
     assert text.count("//mpsx:unit ") == len(list((ROOT / "metal").glob("*/*.metal")))
     assert str(ROOT) not in text

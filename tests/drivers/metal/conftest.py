@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import harness
 import pytest
 from harness import emulated_metal
+
+import mpsx
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +34,21 @@ def toolchain() -> None:
 def kernels(toolchain: None) -> Path:
     """Build the test kernels and return their folder."""
     return harness.make_kernels()
+
+
+@pytest.fixture(scope="session")
+def run(toolchain: None) -> Callable[..., str]:
+    """Return a function that runs code in its own process on the emulated Metal and returns its output."""
+    try:
+        environment = emulated_metal.environment(Path(mpsx.__file__).parent)
+    except emulated_metal.Unavailable as e:
+        pytest.skip(str(e))
+
+    def run(code: str, **variables: str) -> str:
+        command = [sys.executable, "-c", harness.PRELUDE + textwrap.dedent(code)]
+        done = subprocess.run(command, env=environment | variables, capture_output=True, text=True, timeout=240,
+                              check=False)  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run

@@ -51,3 +51,26 @@ def run_cases(program: Path, kernels: Path, *cases: str, timeout: float = 240,
             [program, kernels, *cases],
             env=dict(os.environ, MPSX_EMULATION_COMPILER=COMPILER, MPSX_CACHE_DIR=cache, **(environment or {})),
             capture_output=True, text=True, timeout=timeout, check=False)  # fmt: skip
+
+
+# Begins the code of processes that use the package.
+PRELUDE = """
+import ctypes, gc, pickle, torch, mpsx
+emulation = ctypes.CDLL(None)
+emulation.mpsx_emulation_waits.restype = emulation.mpsx_emulation_command_buffers.restype = ctypes.c_ulong
+emulation.mpsx_emulation_live.restype = ctypes.c_long
+mpsx.fallback.set_mode("silent")
+
+def waits(function):
+    "How often the CPU waited for the GPU, which is busy for a while."
+    emulation.mpsx_emulation_delay(0)
+    torch.mpsx.synchronize()
+    emulation.mpsx_emulation_delay(20000)
+    a = torch.ones(64, device="mpsx")
+    before = emulation.mpsx_emulation_waits()
+    result = function(a + a)
+    count = emulation.mpsx_emulation_waits() - before
+    emulation.mpsx_emulation_delay(0)
+    torch.mpsx.synchronize()
+    return count, result
+"""

@@ -29,13 +29,6 @@ struct operand_tile {
             (unsigned long)(source.get_stride(1)) * sizeof(T),
             {64, unsigned(kRows)}};
   }
-  // Returns whether TMA can read a tensor. Its rows must be 16-byte aligned, and it must not be empty.
-  template <class X>
-  static MPSX_FN bool is_aligned(const X& source) {
-    const unsigned long address = (unsigned long)source.mpsx_data() | (unsigned long)(source.get_stride(1)) * sizeof(T);
-    return address % 16 == 0 && source.get_stride(0) == 1 && source.get_extent(0) > 0 && source.get_extent(1) > 0 &&
-           source.get_stride(1) > 0;
-  }
   static MPSX_FN void load(unsigned tile, const void* map, int k, unsigned barrier) {
     if constexpr (K_MAJOR) {
       load_box(tile, map, k, 0, barrier);

@@ -54,6 +54,13 @@ MPSX_FN void write_map(unsigned memory, void* target, const matrix_map& map) {
 }
 #undef MPSX_REPLACE
 #undef MPSX_REPLACE_CONSTANT
+// Returns whether TMA can read a tensor. Its rows must be 16-byte aligned, and it must not be empty.
+template <class X>
+MPSX_FN bool tma_can_read(const X& source) {
+  const unsigned long pitch = (unsigned long)(source.get_stride(1)) * sizeof(typename X::value_type);
+  return ((unsigned long)source.mpsx_data() | pitch) % 16 == 0 && source.get_stride(0) == 1 &&
+         source.get_extent(0) > 0 && source.get_extent(1) > 0 && source.get_stride(1) > 0;
+}
 // Makes a map that other warps wrote visible to subsequent loads.
 MPSX_FN void acquire_map(const void* map) {
   __asm__ volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");

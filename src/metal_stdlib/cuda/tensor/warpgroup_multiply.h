@@ -29,19 +29,25 @@ struct warpgroup_shape {
   static constexpr bool kOwnsProcessor = kBytes > kHalf + 1024;
 };
 
-// Whether wgmma supports the operation: the scope must be a multiple of a warpgroup, and wgmma must support the tile's
-// shape.
+// Whether the scope consists of warpgroups, and both operands are tensors in device memory.
+template <class Scope, class A, class B>
+constexpr bool has_warpgroup_operands() {
+  if constexpr (scope_size<Scope>::simdgroups == 0 || scope_size<Scope>::simdgroups % 4 != 0 || !is_tensor_v<A> ||
+                !is_tensor_v<B>)
+    return false;
+  else
+    return !A::mpsx_in_threadgroup && !B::mpsx_in_threadgroup;
+}
+
+// Whether wgmma supports the operation's types and tile.
 template <matmul2d_descriptor D, class Scope, class A, class B>
 constexpr bool uses_warpgroups() {
-  constexpr int kWarps = scope_size<Scope>::simdgroups;
-  if constexpr (kWarps % 4 != 0 || kWarps == 0 || !is_tensor_v<A> || !is_tensor_v<B>) {
+  if constexpr (!has_warpgroup_operands<Scope, A, B>()) {
     return false;
   } else {
     typedef typename A::value_type T;
     typedef typename accumulator_layout<D, Scope>::type L;
-    if constexpr (!metal::is_same_v<T, typename B::value_type> || !(is_half_type<T> || is_bfloat_type<T>) ||
-                  A::mpsx_in_threadgroup || B::mpsx_in_threadgroup)
-      return false;
+    if constexpr (!metal::is_same_v<T, typename B::value_type> || !(is_half_type<T> || is_bfloat_type<T>)) return false;
     constexpr bool kRows = L::kWarpRows % 4 == 0 && D.m % (16 * L::kWarpRows) == 0;
     constexpr bool kColumns = D.n % L::kWarpColumns == 0 && is_wgmma_width(D.n / L::kWarpColumns) &&
                               (L::kWarpColumns == 1 || D.transpose_right || D.n / L::kWarpColumns % 64 == 0);
@@ -220,7 +226,7 @@ MPSX_FN void warpgroup_multiply(const A& left, const B& right, int thread, float
     for (int i = 0; i < M::kSums; ++i) block[m][i] = sums[m * M::kSums + i];
   const int tiles = (depth_of<D>(left, right) + 63) / 64;
   const bool in_memory = !__nvvm_isspacep_shared(left.mpsx_data()) && !__nvvm_isspacep_shared(right.mpsx_data());
-  if (in_memory && tiles > 0 && M::left_tile::is_aligned(left) && M::right_tile::is_aligned(right))
+  if (in_memory && tiles > 0 && tma_can_read(left) && tma_can_read(right))
     M::run_tma(left, right, block, memory, thread, tiles, !D.mpsx_accumulates());
   else if (tiles > 0)
     M::run_copies(left, right, block, memory, thread, tiles, !D.mpsx_accumulates());

@@ -149,7 +149,7 @@ struct tf32_multiplier {
     const int lane = thread % 32, warp = thread / 32;
     const bool left_shared = __nvvm_isspacep_shared(left.mpsx_data());
     const bool right_shared = __nvvm_isspacep_shared(right.mpsx_data());
-    const bool by_tma = !left_shared && !right_shared && is_aligned(left) && is_aligned(right);
+    const bool by_tma = !left_shared && !right_shared && tma_can_read(left) && tma_can_read(right);
     const unsigned slots = memory + kBarriers + 8 * (kStages + 2 * kSplits);
     unsigned slot = 0;
     if (by_tma && warp < 2) {
@@ -252,12 +252,6 @@ struct tf32_multiplier {
         mbarrier_invalidate(ready(memory, i)), mbarrier_invalidate(used(memory, i));
     }
   }
-  template <class X>
-  static MPSX_FN bool is_aligned(const X& source) {
-    const unsigned long address = (unsigned long)source.mpsx_data() | (unsigned long)(source.get_stride(1)) * 4;
-    return address % 16 == 0 && source.get_stride(0) == 1 && source.get_extent(0) > 0 && source.get_extent(1) > 0 &&
-           source.get_stride(1) > 0;
-  }
 };
 
 // Splitting an infinity produces NaN, so recomputes every NaN in the result from unsplit floats. `start` contains the
@@ -292,13 +286,12 @@ MPSX_FN void recompute_nan(const A& left, const B& right, int thread, int depth,
 // registers for two copies of its accumulators.
 template <matmul2d_descriptor D, class Scope, class A, class B>
 constexpr bool uses_tf32_warpgroups() {
-  constexpr int kWarps = scope_size<Scope>::simdgroups;
-  if constexpr (kWarps % 4 != 0 || kWarps == 0 || !is_tensor_v<A> || !is_tensor_v<B>) {
+  if constexpr (!has_warpgroup_operands<Scope, A, B>()) {
     return false;
   } else {
     typedef typename accumulator_layout<D, Scope>::type L;
-    return is_float_type<typename A::value_type> && is_float_type<typename B::value_type> && !A::mpsx_in_threadgroup &&
-           !B::mpsx_in_threadgroup && L::kWarpColumns == 1 && D.m == 16 * kWarps && D.n <= 128 && is_wgmma_width(D.n) &&
+    return is_float_type<typename A::value_type> && is_float_type<typename B::value_type> && L::kWarpColumns == 1 &&
+           D.m == 16 * scope_size<Scope>::simdgroups && D.n <= 128 && is_wgmma_width(D.n) &&
            D.n * 8 % scope_size<Scope>::threads == 0 && tf32_multiplier<D, Scope>::kBytes <= 226 * 1024;
   }
 }

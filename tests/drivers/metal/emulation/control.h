@@ -15,6 +15,7 @@ void mpsx_emulation_print_live(void);
 //   gpu_memory                              the command buffer fails with an out-of-memory error
 //   device_lost                             this and all later command buffers fail
 //   no_device, old_gpu, old_macos, macos_15, macos_26   change the results of MTLCopyAllDevices and NSProcessInfo
+//   m5                                      the device has family Apple10, on macOS 26.2
 //   macos_14                                MTLCompileOptions has the options of macOS 14
 //   exception                               newBufferWithLength: and commandBuffer raise an Objective-C exception
 //   archive                                 adding to it fails; archive_file: writing fails;

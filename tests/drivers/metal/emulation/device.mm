@@ -140,7 +140,8 @@ std::string& compiled() {
   return kWorkingSet;
 }
 - (BOOL)supportsFamily:(MTLGPUFamily)family {
-  return !emulation::fails("old_gpu") && ((family >= 1001 && family <= MTLGPUFamilyApple9) ||
+  const int newest = emulation::fails("m5") ? 1010 : MTLGPUFamilyApple9;
+  return !emulation::fails("old_gpu") && ((family >= 1001 && family <= newest) ||
                                          (family == 5002 && !emulation::fails("no_metal_4")));
 }
 - (BOOL)respondsToSelector:(SEL)selector {

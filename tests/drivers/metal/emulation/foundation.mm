@@ -318,6 +318,7 @@ NSDictionary* dictionary(const std::map<std::string, id>& objects) {
   if (emulation::fails("old_macos")) return {13, 6, 1};
   if (emulation::fails("macos_15")) return {15, 2, 0};
   if (emulation::fails("macos_26")) return {26, 0, 0};
+  if (emulation::fails("m5")) return {26, 2, 0};
   return {14, 0, 0};
 }
 - (NSString*)operatingSystemVersionString {

@@ -1,0 +1,111 @@
+// Matrix multiplication with Metal 4's matmul2d: the tensor tier of matmul.metal.
+#include "lib/instantiate.h"
+#include "lib/tensor_gemm.h"
+#include "matmul/epilogue.h"
+
+struct ScaleTile {
+  float alpha;
+  float apply(uint, uint, float x) const { return alpha * x; }
+};
+// Adds beta * c. Elements beyond the matrix add c's last row or column, and are not stored. With BROADCAST_ROW, all
+// rows of c are the same.
+template <typename O, bool BROADCAST_ROW>
+struct AddMatrix {
+  device const O* c;
+  long row_stride, column_stride;
+  uint last_row, last_column;
+  float beta;
+  float apply(uint row, uint column, float x) const {
+    const long offset = long(min(column, last_column)) * column_stride;
+    return x + beta * float(c[BROADCAST_ROW ? offset : offset + long(min(row, last_row)) * row_stride]);
+  }
+};
+template <uint ACTIVATION>
+struct ActivateTile {
+  float apply(uint, uint, float x) const { return apply_activation(x, ACTIVATION); }
+};
+
+// Stores a tile of the output, or its partial sums for matmul_split_k_reduce if K is split.
+template <typename O, bool ACTIVATE>
+struct TensorEpilogue {
+  device O* out;
+  device const O* c;
+  device float* partials;
+  constant MatmulParams& p;
+
+  template <typename Sum>
+  METAL_FUNC void store(thread Sum& sum, TileOffset tile) const {
+    typedef dextents<int, 2> Extents;
+    const Extents size = Extents(int(p.N), int(p.M));
+    const int row = int(tile.m), column = int(tile.n);
+    if (p.split_k > 1) {
+      sum.store(tensor(partials, size, array<int, 2>{1, int(p.N)}).slice(column, row));
+      return;
+    }
+    if (p.alpha != 1.0f) transform_tile(sum, tile, ScaleTile{p.alpha});
+    if (p.has_c && p.c.row == 0)
+      transform_tile(sum, tile, AddMatrix<O, true>{c, 0, p.c.column, p.M - 1, p.N - 1, p.beta});
+    else if (p.has_c)
+      transform_tile(sum, tile, AddMatrix<O, false>{c, p.c.row, p.c.column, p.M - 1, p.N - 1, p.beta});
+    if (ACTIVATE) {
+      if (p.activation == kActivationRelu) transform_tile(sum, tile, ActivateTile<kActivationRelu>());
+      if (p.activation == kActivationGelu) transform_tile(sum, tile, ActivateTile<kActivationGelu>());
+      if (p.activation == kActivationGeluTanh) transform_tile(sum, tile, ActivateTile<kActivationGeluTanh>());
+      if (p.activation == kActivationSilu) transform_tile(sum, tile, ActivateTile<kActivationSilu>());
+    }
+    sum.store(tensor(out, size, array<int, 2>{int(p.out.column), int(p.out.row)}).slice(column, row));
+  }
+};
+
+// Grid: (tiles, 1, batch * splits of K)
+template <typename T, typename Tile, bool TRANSPOSE_A, bool TRANSPOSE_B, bool RELAXED, bool ACTIVATE>
+[[max_total_threads_per_threadgroup(Tile::threads)]]
+kernel void matmul_tensor(device T* out [[buffer(0)]], device T* a [[buffer(1)]], device T* b [[buffer(2)]],
+                          device const T* c [[buffer(3)]], constant MatmulParams& p [[buffer(4)]],
+                          device float* partials [[buffer(5)]], uint3 group [[threadgroup_position_in_grid]]) {
+  const uint batch = group.z / p.split_k, split = group.z % p.split_k;
+  const uint k_begin = split * p.k_per_split, k_end = min(p.K, k_begin + p.k_per_split);
+  const TensorOperand<T> left = {a + long(batch) * p.a.batch, TRANSPOSE_A ? p.a.column : p.a.row};
+  const TensorOperand<T> right = {b + long(batch) * p.b.batch, TRANSPOSE_B ? p.b.column : p.b.row};
+  const TensorEpilogue<T, ACTIVATE> epilogue = {out + long(batch) * p.out.batch,
+                                                p.has_c ? c + long(batch) * p.c.batch : c,
+                                                partials + (p.split_k > 1 ? ulong(group.z) * p.M * p.N : 0), p};
+  tensor_gemm_tile<Tile, TRANSPOSE_A, TRANSPOSE_B, RELAXED>(left, right, p.M, p.N, k_begin, k_end,
+                                                            raster_tile<Tile>(group.x, p.M, p.N), epilogue);
+}
+
+// Tiles for GPUs that stage operands in dynamic threadgroup memory (NVIDIA).
+typedef TensorTile<128, 256, 8, false> Tile128x256;
+typedef TensorTile<256, 192, 16, false> Tile256x192;
+typedef TensorTile<192, 256, 12, false> Tile192x256;
+typedef TensorTile<128, 192, 8, false> Tile128x192;
+typedef TensorTile<128, 128, 8, false> Tile128x128;
+// Tiles for Apple GPUs (metalBLAS, measured on an M5 Pro).
+typedef TensorTile<64, 128, 4, true> Tile64x128;
+typedef TensorTile<64, 64, 2, true> Tile64x64;
+
+// VARIANT: empty, relaxed_ (float32 operands with the digits of TF32), or act_ (with an activation).
+#define MPSX_TENSOR(VARIANT, TILE, T, TAG, ...)                                                                    \
+  MPSX_KERNEL("matmul_tensor_" VARIANT #TILE "_nn_" #TAG, matmul_tensor<T, Tile##TILE, false, false, __VA_ARGS__>) \
+  MPSX_KERNEL("matmul_tensor_" VARIANT #TILE "_nt_" #TAG, matmul_tensor<T, Tile##TILE, false, true, __VA_ARGS__>)
+#define MPSX_TENSOR_ALL(VARIANT, TILE, T, TAG, ...)                                                               \
+  MPSX_TENSOR(VARIANT, TILE, T, TAG, __VA_ARGS__)                                                                 \
+  MPSX_KERNEL("matmul_tensor_" VARIANT #TILE "_tn_" #TAG, matmul_tensor<T, Tile##TILE, true, false, __VA_ARGS__>) \
+  MPSX_KERNEL("matmul_tensor_" VARIANT #TILE "_tt_" #TAG, matmul_tensor<T, Tile##TILE, true, true, __VA_ARGS__>)
+#define MPSX_TENSOR_16_BIT(TILE)                     \
+  MPSX_TENSOR_ALL("", TILE, half, f16, false, false) \
+  MPSX_TENSOR_ALL("", TILE, bfloat, bf16, false, false)
+#define MPSX_TENSOR_ANY(TILE)                                \
+  MPSX_TENSOR_16_BIT(TILE)                                   \
+  MPSX_TENSOR_ALL("", TILE, float, f32, false, false)        \
+  MPSX_TENSOR_ALL("relaxed_", TILE, float, f32, true, false) \
+  MPSX_TENSOR("act_", TILE, half, f16, false, true)          \
+  MPSX_TENSOR("act_", TILE, bfloat, bf16, false, true)       \
+  MPSX_TENSOR("act_", TILE, float, f32, false, true)
+MPSX_TENSOR_16_BIT(128x256)
+MPSX_TENSOR_16_BIT(256x192)
+MPSX_TENSOR_16_BIT(192x256)
+MPSX_TENSOR_16_BIT(128x192)
+MPSX_TENSOR_ANY(128x128)
+MPSX_TENSOR_16_BIT(64x128)
+MPSX_TENSOR_ANY(64x64)

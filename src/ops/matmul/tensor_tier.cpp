@@ -1,0 +1,140 @@
+#include "ops/matmul/tensor_tier.h"
+
+#include <ATen/Context.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/device.h"
+#include "runtime/tier.h"
+
+namespace mpsx::ops {
+namespace {
+
+// A tile that the kernels are compiled for. `speed` is the rate of multiply-adds in a long loop over K, relative to the
+// fastest tile. Measured on an H100 (docs/tensors.md).
+struct Tile {
+  const char* name;
+  uint32_t M, N, threads;
+  double speed;
+};
+constexpr Tile kTiles[] = {
+    {"256x192", 256, 192, 512, 1},    {"192x256", 192, 256, 384, 0.99}, {"128x256", 128, 256, 256, 0.98},
+    {"128x192", 128, 192, 256, 0.95}, {"128x128", 128, 128, 256, 0.8},  {"64x128", 64, 128, 128, 0.55},
+    {"64x64", 64, 64, 64, 0.3},
+};
+constexpr size_t kTileCount = std::size(kTiles), k64x128 = kTileCount - 2, k64x64 = kTileCount - 1;
+
+enum Variant : size_t { kPlain, kRelaxed, kActivated, kVariants };
+struct Form {
+  Variant variant;
+  bool transpose_a, transpose_b;
+};
+
+const KernelSet& kernels_of(size_t tile, const Form& form) {
+  constexpr const char *kVariant[kVariants] = {"", "relaxed_", "act_"},
+                       *kTransposition[] = {"_nn", "_nt", "_tn", "_tt"};
+  static const auto* const all = [&] {
+    auto* sets = new std::vector<std::unique_ptr<KernelSet>>;
+    for (const Tile& t : kTiles)
+      for (const char* variant : kVariant)
+        for (const char* transposition : kTransposition)
+          sets->push_back(
+              std::make_unique<KernelSet>(std::string("matmul_tensor_") + variant + t.name + transposition));
+    return sets;
+  }();
+  return *(*all)[(tile * kVariants + form.variant) * 4 + form.transpose_a * 2 + form.transpose_b];
+}
+
+struct Choice {
+  size_t tile;
+  SplitK split;
+};
+
+// Returns the tile and split of K for which the core with most tiles takes the least time, in multiply-adds.
+std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag tag) {
+  // The start and end of a tile take as long as kEndsOfTile steps of K. A partial sum of a split takes as long to write
+  // and read as kPartialTime multiply-adds, and the launch of the second kernel as long as kLaunchTime. Estimated from
+  // an H100's 989 TFLOP/s and 3.35 TB/s.
+  constexpr double kEndsOfTile = 256, kPartialTime = 1200, kLaunchTime = 2e7;
+  constexpr uint32_t kMaxSplits = 16, kMinK = 512, kAlignment = 64;
+  const MatmulParams& p = args.p;
+  const double cores = double(runtime::target_resident_threads()) / 1024;
+  std::optional<Choice> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < kTileCount; ++i) {
+    if (!kernels_of(i, form).has(tag)) continue;
+    const Tile& tile = kTiles[i];
+    const double tiles = double(tile_count(p.M, p.N, args.batch, tile.M, tile.N));
+    for (uint32_t splits = 1; splits <= kMaxSplits; ++splits) {
+      if (splits > 1 && (tiles * (splits - 1) >= cores || p.K < splits * kMinK)) break;
+      const uint32_t k = splits == 1 ? p.K : uint32_t(ceil_div(ceil_div(p.K, splits), kAlignment) * kAlignment);
+      double time = std::ceil(tiles * splits / cores) * tile.M * tile.N * (k + kEndsOfTile) / tile.speed;
+      if (splits > 1) time += kLaunchTime + kPartialTime * splits * double(args.batch) * p.M * p.N / cores;
+      if (time < least) least = time, best = Choice{i, {uint32_t(ceil_div(p.K, std::max(k, 1u))), k}};
+    }
+  }
+  if (best && best->split.splits == 0) best->split.splits = 1;  // K = 0
+  return best;
+}
+
+// For GPUs on which metalBLAS measured that small tiles are best (M5 Pro).
+std::optional<Choice> choose_small_tile(const GemmArgs& args, const Form& form, Tag tag) {
+  constexpr uint32_t kLongK = 8192;
+  constexpr uint64_t kLargeOutput = 6144 * 6144;
+  const MatmulParams& p = args.p;
+  const bool large = p.K >= kLongK || uint64_t(p.M) * p.N >= kLargeOutput;
+  for (const size_t tile : {large ? k64x128 : k64x64, k64x64})
+    if (kernels_of(tile, form).has(tag)) return Choice{tile, {1, p.K}};
+  return std::nullopt;
+}
+
+bool fits_int(const MatmulStrides& s) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  return std::max(s.row, s.column) <= kMost && std::min(s.row, s.column) >= 0;
+}
+
+// Returns whether the matrix is stored transposed. Copies it if neither of its dimensions is contiguous.
+bool make_loadable(Tensor& operand, MatmulStrides& s, uint32_t columns, uint32_t rows) {
+  if (s.column == 1 || (columns == 1 && s.row != 1)) return false;
+  if (s.row == 1 || rows == 1) return true;
+  const bool repeats = operand.dim() == 3 && s.batch == 0;
+  operand = (repeats ? operand.select(0, 0) : operand).contiguous();
+  s = matmul_strides(operand);
+  return false;
+}
+
+}  // namespace
+
+bool launch_tensor_tier(GemmArgs& args) {
+  if (!runtime::uses_tensor_tier()) return false;
+  MatmulParams& p = args.p;
+  const driver::Traits& traits = runtime::driver().traits();
+  const Tag tag = tag_of(args.out);
+  if (args.from != Tag::none || args.a.scalar_type() != args.b.scalar_type() || p.has_scale || !is_float_tag(tag) ||
+      !fits_int(p.a) || !fits_int(p.b) || !fits_int(p.out))
+    return false;
+  if (!runtime::forces_tensor_tier() && std::min(p.M, p.N) < traits.min_tensor_size) return false;
+  if (p.out.column != 1 && p.out.row == 1) args.transpose();
+  const bool relaxed =
+      tag == Tag::f32 && at::globalContext().float32MatmulPrecision() != at::Float32MatmulPrecision::HIGHEST;
+  const Variant variant = p.activation != kActivationNone ? kActivated : relaxed ? kRelaxed : kPlain;
+  const bool transpose_a = make_loadable(args.a, p.a, p.K, p.M), transpose_b = make_loadable(args.b, p.b, p.N, p.K);
+  const Form form{variant, transpose_a, transpose_b};
+  const auto choice = traits.large_tensor_tiles ? choose_by_time(args, form, tag) : choose_small_tile(args, form, tag);
+  if (!choice) return false;
+  const Tile& tile = kTiles[choice->tile];
+  const Tensor partials = args.set_split_k(choice->split);
+  Launch l(kernels_of(choice->tile, form).get(tag));
+  l.outputs(args.out).inputs(args.a, args.b).pointer(args.c_data()).bytes(p).outputs(partials);
+  const uint64_t groups = tile_count(p.M, p.N, 1, tile.M, tile.N);
+  l.groups({uint32_t(groups), 1, uint32_t(args.batch) * p.split_k}, tile.threads, true);
+  l.work(uint64_t(tile.M) * tile.N * (1 + p.k_per_split / 16)).run();
+  args.reduce_split_k(partials);
+  return true;
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,82 @@
+"""Compare random GEMMs of the tensor tier with float64: `python random_gemms.py SEED [COUNT]`."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
+
+import torch
+from accuracy import assert_as_accurate
+from layouts import on_device
+
+import mpsx
+
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+
+
+def layouts(shape: tuple[int, ...], dtype: torch.dtype, choice: random.Random) -> torch.Tensor:
+    """Return random numbers in a random layout: contiguous, transposed, sliced, gapped, or with a repeated batch."""
+    *batch, rows, columns = shape
+    kind = choice.choice(["contiguous", "transposed", "sliced", "gapped", "repeated"])
+    if kind == "transposed":
+        return torch.randn(*batch, columns, rows).to(dtype).transpose(-1, -2)
+    if kind == "sliced":
+        top, left = choice.randrange(3), choice.randrange(9)
+        return torch.randn(*batch, rows + top, columns + left).to(dtype)[..., top:, left:]
+    if kind == "gapped":
+        return torch.randn(*batch, rows, columns, 2).to(dtype)[..., 0]
+    if kind == "repeated" and batch:
+        return torch.randn(rows, columns).to(dtype).expand(shape)
+    return torch.randn(shape).to(dtype)
+
+
+def compare(choice: random.Random) -> str:
+    """Compare one call, and return its description."""
+    dtype = choice.choice(DTYPES)
+    m, n, k = (choice.choice([1, 2, 16, 33, 64, 100, 130]) for _ in range(3))
+    if choice.random() < 0.15:
+        m, n, k = choice.choice([16, 40]), choice.choice([8, 48]), choice.choice([1100, 2050])  # split-K
+    batch = choice.choice([(), (), (1,), (3,)])
+    a, b = layouts((*batch, m, k), dtype, choice), layouts((*batch, k, n), dtype, choice)
+    name = choice.choice(["mm", "addmm", "bias", "out", "act"])
+    alpha, beta = choice.choice([(1, 1), (1, 0), (-0.5, 2), (2, 1)])
+    c = layouts((*batch, m, n), dtype, choice)
+    text = f"{name} {dtype} {tuple(a.shape)} {a.stride()} @ {tuple(b.shape)} {b.stride()}, alpha {alpha}, beta {beta}"
+
+    def call(device: str, wide: bool) -> torch.Tensor:
+        x, y, z = (t.double() if wide else on_device(t, device) for t in (a, b, c))
+        add = torch.baddbmm if batch else torch.addmm
+        if name == "mm":
+            return torch.matmul(x, y)
+        if name == "out":  # a transposed output
+            out = torch.empty((*batch, n, m), dtype=x.dtype, device=device).transpose(-1, -2)
+            return torch.matmul(x, y, out=out)
+        if name == "bias":
+            return add(z[..., :1, :].expand(z.shape), x, y, beta=beta, alpha=alpha)
+        if name == "act" and not batch:
+            return torch._addmm_activation(z[0], x, y, beta=beta, alpha=alpha, use_gelu=True)
+        return add(z, x, y, beta=beta, alpha=alpha)
+
+    try:
+        assert_as_accurate(call("mpsx", False), call("cpu", False), call("cpu", True))
+    except Exception as error:
+        raise AssertionError(text) from error
+    return text
+
+
+def main(seed: int, count: int) -> None:
+    """Run `count` comparisons, and require that some launched kernels of the tensor tier."""
+    mpsx.fallback.set_mode("error")
+    torch.manual_seed(seed)
+    choice = random.Random(seed)
+    for _ in range(count):
+        compare(choice)
+    launched = {row.name for row in mpsx.profiler.rows() if row.route == "native"}
+    assert any(name.startswith("matmul_tensor_") for name in launched), launched
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 60)

@@ -1,0 +1,59 @@
+"""Matrix multiplication on the tensor tier. With MPSX_TIER=tensor and one core, the shape determines the tile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from tables import FLOAT, TAGS
+
+from kernel_cases import Case, case, values
+
+NAME = "tensor tier"
+TILES = [(256, 192), (192, 256), (128, 256), (128, 192), (128, 128), (64, 128), (64, 64)]
+ANY_TYPE = [(128, 128), (64, 64)]  # tiles for float32, and with activations
+TRANSPOSITIONS = [(False, False), (False, True), (True, False), (True, True)]
+
+
+def relaxed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Multiply with the digits of TF32."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        return a @ b
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def relaxed_error(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    """Return the error of two factors rounded to 11 bits each, in roundings of float32."""
+    return [(a.abs() @ b.abs()) * 2**-10 / 2**-24]
+
+
+def activated(use_gelu: bool) -> Callable[..., torch.Tensor]:
+    """Return the multiplication with an activation."""
+    return lambda c, a, b: torch._addmm_activation(c, a, b, use_gelu=use_gelu)
+
+
+def operands(m: int, n: int, k: int, dtype: torch.dtype, transposed: tuple[bool, bool]) -> list[torch.Tensor]:
+    """Return matrices of M x K and K x N, stored transposed or not."""
+    shapes = ((m, k), (k, n))
+    return [values(*(shape[::-1] if t else shape), dtype=dtype, low=-0.5, high=0.5, seed=i).t() if t
+            else values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=i)
+            for i, (shape, t) in enumerate(zip(shapes, transposed, strict=True))]  # fmt: skip
+
+
+def cases() -> Iterator[Case]:
+    """Generate the cases of this file."""
+    for dtype in FLOAT:
+        tag = TAGS[dtype]
+        for m, n in TILES if dtype != torch.float32 else ANY_TYPE:
+            for transposed in TRANSPOSITIONS:
+                label = f"{m}x{n} {''.join('nt'[t] for t in transposed)} {tag}"
+                a, b = operands(m, n, 24, dtype, transposed)
+                yield case(f"{NAME}: mm {label}", torch.mm, a, b)
+                if dtype == torch.float32:
+                    yield case(f"{NAME}: relaxed mm {label}", relaxed, a, b, error=relaxed_error)
+                if (m, n) in ANY_TYPE and not transposed[0]:
+                    c = values(n, dtype=dtype, seed=2)
+                    yield case(f"{NAME}: GELU {label}", activated(True), c, a, b)
