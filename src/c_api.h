@@ -1,4 +1,4 @@
-/* The interface to Python, except for operators. Plain C for Cython.
+/* The C interface of the Python bindings (Cython). Operators are not part of it.
  *
  * Functions that can fail return NULL or an error message, which is valid until the thread's next call. They never
  * throw. */
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* Returns the kind of the calling thread's last error. */
+/* Kinds of errors. mpsx_error_kind() returns the kind of the calling thread's last error. */
 enum { MPSX_ERROR = 0, MPSX_INDEX_ERROR = 1, MPSX_OUT_OF_MEMORY = 2, MPSX_SYNTAX_ERROR = 3 };
 MPSX_API int mpsx_error_kind(void);
 
@@ -46,9 +46,10 @@ MPSX_API const char* mpsx_cuda_unavailable_reason(void);
 MPSX_API const char* mpsx_set_mps_alias(int on);
 MPSX_API int mpsx_has_mps_alias(void);
 
-/* Returns whether the index is valid: 0, or the index of a process in a torch.distributed group. */
+/* Returns whether `index` is a valid device index. Valid are 0 and, for processes that share the device in
+ * torch.distributed, the index of each process. */
 MPSX_API int mpsx_is_device_index(int index);
-/* Returns the number of valid indices on this machine. */
+/* Returns the number of valid device indices on this machine. */
 MPSX_API int mpsx_device_count(void);
 
 MPSX_API const char* mpsx_synchronize(void);
@@ -66,8 +67,9 @@ MPSX_API const char* mpsx_reset_accumulated_memory(void);
 MPSX_API const char* mpsx_set_memory_limit(uint64_t bytes);
 MPSX_API const char* mpsx_memory_limit(uint64_t* bytes);
 
-/* The fallback mode is 0 (warn), 1 (silent) or 2 (error). The callback warns a Python caller. It returns 1 on success,
- * 0 if it could not warn, and -1 with a message (valid until its next call) if the warning became an error. */
+/* The fallback mode is 0 (warn), 1 (silent) or 2 (error). The callback raises a Python warning. It returns 1 on
+ * success, 0 if it could not warn, and -1 with an error message (valid until the next callback) if a warning filter
+ * turned the warning into an exception. */
 typedef int (*mpsx_warn_callback)(const char* message, const char** error);
 MPSX_API void mpsx_set_fallback_mode(int mode);
 MPSX_API int mpsx_fallback_mode(void);
@@ -100,11 +102,11 @@ typedef struct mpsx_shader mpsx_shader;
 typedef struct mpsx_shader_kernel mpsx_shader_kernel;
 typedef struct {
   uint32_t max_threads, simd_width, static_threadgroup_bytes;
-  uint32_t bindings_known;        /* 0 if the next two fields are unknown */
-  uint32_t buffers, threadgroups; /* bit masks of the indices that the kernel takes */
-  uint32_t tensors;               /* those among `buffers` that are tensors */
+  uint32_t bindings_known;        /* 0 if the bit masks below are unknown */
+  uint32_t buffers, threadgroups; /* bit masks of the kernel's argument indices */
+  uint32_t tensors;               /* bit mask of the buffers that are tensors */
 } mpsx_shader_kernel_info;
-/* A tensor of Metal 4, whose dimension 0 varies fastest (driver/tensor_argument.h). */
+/* A Metal 4 tensor. Dimension 0 varies fastest (driver/tensor_argument.h). */
 typedef struct {
   const void* data;
   int64_t sizes[8], strides[8]; /* in elements */
@@ -116,9 +118,9 @@ typedef struct {
 typedef struct {
   const void* data;
   size_t bytes;    /* 0: `data` is device memory; otherwise `data` is a value of this size */
-  int threadgroup; /* 1: `bytes` of threadgroup memory, without data, in its own index space */
+  int threadgroup; /* 1: allocates `bytes` of threadgroup memory; `data` is unused */
   int tensor;      /* 1: `data` is an mpsx_shader_tensor */
-  size_t pointers; /* the number of device pointers with which a value begins */
+  size_t pointers; /* number of device pointers at the start of a value */
 } mpsx_shader_argument;
 typedef struct {
   const mpsx_shader_argument* arguments;
@@ -130,7 +132,7 @@ typedef struct {
 MPSX_API const char* mpsx_shader_load(const char* name, const char* path, const char* text, mpsx_shader** out);
 MPSX_API void mpsx_shader_free(mpsx_shader*);
 MPSX_API const char* mpsx_shader_kernels(mpsx_shader*, mpsx_list** out);
-/* `name` may end with function constants, as in driver.h. Sets `out` to NULL if the kernel does not exist. */
+/* `name` may end with function constants (see driver.h). Sets `out` to NULL if the kernel does not exist. */
 MPSX_API const char* mpsx_shader_find(mpsx_shader*, const char* name, mpsx_shader_kernel** out,
                                       mpsx_shader_kernel_info* info);
 /* Sets `reported` to 1 if the kernel itself reported the error (TORCH_REPORT_ERROR). */

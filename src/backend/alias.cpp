@@ -18,8 +18,7 @@ const c10::StorageImpl* storage_of(const at::Tensor& t) {
 
 bool has_storage(const at::Tensor& t) { return t.layout() == c10::kStrided; }
 
-// Returns a tensor on `device` that uses `storage` and is otherwise like `like`, including its conj, neg and inference
-// bits.
+// Returns a view of `storage` on `device` with the metadata of `like`, including its conj, neg and inference bits.
 at::Tensor with_storage(const at::Tensor& like, StoragePtr storage, c10::Device device) {
   auto* from = like.unsafeGetTensorImpl();
   auto made = c10::make_intrusive<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(std::move(storage)),

@@ -37,7 +37,7 @@ class CpuAliases {
   // Copies the metadata of written aliases to their device tensors.
   void write_back();
 
-  // Throws if the call mixes device tensors with CPU tensors that have dimensions. CPU kernels cannot detect this.
+  // Throws if the call mixes device tensors with CPU tensors that are not scalars. CPU kernels cannot detect this.
   void check_same_device(std::string_view op) const;
 
   bool has_device_tensor() const { return !pairs_.empty(); }
@@ -66,9 +66,10 @@ class CpuAliases {
 
   c10::SmallVector<Pair, 6> pairs_;
   c10::SmallVector<Adopted, 2> adopted_;
-  // Maps both tensors of a pair, and the CPU storage, to their index in pairs_. Only filled for long tensor lists.
+  // Maps both tensors of each pair, and the CPU storage, to the pair's index in pairs_. Only filled for long tensor
+  // lists.
   std::unordered_map<const void*, uint32_t> index_;
-  at::Tensor cpu_argument_;  // a CPU argument that has dimensions
+  at::Tensor cpu_argument_;  // a CPU argument that is not a scalar
   uint64_t bytes_ = 0;
 };
 

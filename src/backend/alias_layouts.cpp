@@ -1,4 +1,4 @@
-// Aliases of sparse, compressed sparse, nested and quantized tensors. Rebuilds the container for the other device and
+// Aliases sparse, compressed sparse, nested and quantized tensors: rebuilds the container for the other device and
 // aliases the tensors or storage inside it.
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorImpl.h>

@@ -106,7 +106,7 @@ class DeviceBackend final : public c10d::Backend {
     if (!tensors.empty() && tensors[0].is_sparse()) return allreduce_sparse(tensors, options);
     return call<&Backend::allreduce>(tensors, options);
   }
-  // gloo allocates new indices and values for the sum. write_back() hands them over to the device tensors.
+  // gloo allocates new indices and values for the sum. write_back() moves them into the device tensors.
   Ptr<Work> allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     CpuAliases aliases;
     Tensors cpu;

@@ -1,4 +1,4 @@
-// The device as torch sees it, under the PrivateUse1 keys.
+// The device's type, name and index in torch, which calls it PrivateUse1.
 #pragma once
 
 #include <c10/core/Device.h>

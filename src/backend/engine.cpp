@@ -29,7 +29,7 @@ class CallingThreadGuard {
 };
 
 // The default engine for C++ code such as at::Tensor::backward and extensions. Delegates to Python's engine. Python
-// code calls that engine directly, and python/mpsx/device/backward.py sets the flag for it.
+// code calls Python's engine directly, so python/mpsx/device/backward.py turns off multithreading there.
 class CallingThreadEngine final : public Engine {
  public:
   explicit CallingThreadEngine(Engine& engine) : engine_(engine) { start_device_threads(); }

@@ -130,7 +130,8 @@ Handles& handles() {
   return *h;
 }
 
-// Operators that must not use their composite kernel, although they have no CPU kernel or only one for out=.
+// Operators that must fall back instead of using their composite kernel, although they have no CPU kernel or only an
+// out= kernel.
 constexpr std::string_view kNotComposite[] = {
     "aten::mode.values",  // rejects unknown devices
     // These composite kernels access their arguments' memory directly.

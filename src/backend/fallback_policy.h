@@ -13,8 +13,8 @@ enum class FallbackMode : uint8_t { warn, silent, error };
 
 extern std::atomic<FallbackMode> fallback_mode;
 
-// Warns a Python caller that called without torch's Python warning handler, as torch.ops does. Returns false if it
-// could not warn. Sets `error` if Python turned the warning into an error.
+// Warns through Python if torch's Python warning handler is not installed, as in calls through torch.ops. Returns false
+// if it could not warn. Sets `error` if Python turned the warning into an error.
 using WarnCallback = bool (*)(const char* message, std::string* error);
 void set_warn_callback(WarnCallback callback);
 

@@ -1,5 +1,5 @@
 // The random number generator. Our kernels use its Philox counter, which also seeds a CPU generator for each operator
-// that falls back. The seed and the offset determine both.
+// that falls back. All random numbers depend only on the seed and the offset.
 #pragma once
 
 #include <ATen/core/Generator.h>

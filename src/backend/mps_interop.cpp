@@ -27,7 +27,7 @@ void check(const char* op, const at::Tensor& t, c10::DeviceType type) {
               t.layout() == at::kStrided ? "" : c10::str(" of layout ", t.layout()));
 }
 
-// The caller must wait for PyTorch's work on `t` first.
+// Returns a device tensor over an mps tensor's memory. The caller must wait for PyTorch's work on `t` first.
 at::Tensor view_of_mps(const char* op, const at::Tensor& t) {
   check(op, t, c10::kMPS);
   const c10::Storage& theirs = t.storage();
@@ -52,7 +52,7 @@ void wait_and_release(void* context) {
   delete static_cast<c10::Storage*>(context);
 }
 
-// The caller must wait for our work on `t` first.
+// Returns an mps tensor over a device tensor's memory. The caller must wait for our work on `t` first.
 at::Tensor view_for_mps(const at::Tensor& t) {
   check("to_mps", t, kDeviceType);
   const c10::Storage& ours = t.storage();

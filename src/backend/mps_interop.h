@@ -12,8 +12,8 @@ namespace mpsx::backend {
 at::Tensor from_mps(const at::Tensor& t);
 at::Tensor to_mps(const at::Tensor& t);
 
-// Converts the arguments and results of one operator call, waiting only once. If to_mps() gets a tensor that came from
-// mps, it returns the original tensor. Otherwise it returns a new mps tensor.
+// Converts the arguments and results of one operator call, waiting only once. For a tensor that came from mps, to_mps()
+// returns the original tensor. For any other tensor, it returns a new mps tensor.
 class MpsArguments {
  public:
   MpsArguments();

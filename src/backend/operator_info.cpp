@@ -82,7 +82,7 @@ OperatorInfo& look_up(const c10::OperatorHandle& op) {
 }  // namespace
 
 OperatorInfo& operator_info(const c10::OperatorHandle& op) {
-  // Also compare the address of the arguments, because another schema may reuse the address after a library is
+  // Also compare the address of the arguments, because a new schema may reuse the address of one whose library was
   // unloaded.
   struct Cached {
     const void* schema = nullptr;

@@ -23,7 +23,7 @@ struct Stubs final : torch::profiler::impl::ProfilerStubs {
     if (cpu_ns) *cpu_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
     driver.record(driver_event(event), runtime::driver_stream(runtime::current_stream()));
   }
-  // Returns microseconds.
+  // Returns the time between two events in microseconds.
   float elapsed(const ProfilerVoidEventStub* from, const ProfilerVoidEventStub* to) const override {
     auto& driver = runtime::driver();
     driver.synchronize(driver_event(from));

@@ -1,6 +1,6 @@
 // Allows `parameter.data = tensor` between the CPU and mpsx. Without this, `model.to("mpsx")` would create new
 // parameters, which breaks tied weights and optimizers created before the move. Torch's own check
-// (TensorImpl::has_compatible_shallow_copy_type) only knows in-tree backends, but the operator can be overridden.
+// (TensorImpl::has_compatible_shallow_copy_type) accepts only in-tree backends, but the operator can be overridden.
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 

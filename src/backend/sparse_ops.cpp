@@ -14,7 +14,8 @@ namespace {
 using c10::DispatchKey;
 using torch::jit::Stack;
 
-// These kernels would silently mix devices. Torch's generated code checks them on other backends.
+// On other backends, torch's generated code checks the devices. Without this check, the kernels would silently mix
+// devices.
 void check_devices(const OperatorInfo& facts, const Stack& stack) {
   SameDevice devices;
   for (size_t i = stack.size() - facts.arguments.size(); i < stack.size(); ++i) {
@@ -33,7 +34,7 @@ void call_cpu_kernel(const c10::OperatorHandle& op, Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
 }
 
-// Every name ends with a space. These operators also have in-place and out= variants.
+// Operators that also have in-place and out= variants. Every name ends with a space.
 constexpr std::string_view kUnary =
     "abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac log1p neg rad2deg round sgn sign sin sinh "
     "sqrt tan tanh trunc ";

@@ -24,7 +24,7 @@ struct Twin {
   size_t external_bytes = 0;  // size of adopted memory that the allocator does not own
 };
 
-// Reports to torch.profiler(profile_memory=True).
+// Reports an allocation (`sign` 1) or a release (`sign` -1) to torch.profiler(profile_memory=True).
 void report_memory(const runtime::Block* block, int sign) {
   if (C10_LIKELY(!c10::memoryProfilingEnabled()) || !block) return;
   const auto memory = runtime::memory_statistics();
@@ -56,7 +56,7 @@ runtime::Block* allocate_for_cpu(size_t bytes) {
   return block;
 }
 
-// The twins' allocator, which CPU kernels call to resize an output. The context is null for zero bytes.
+// The allocator of CPU twins. CPU kernels call it to resize an output. The context is null for zero bytes.
 struct TwinAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override { return block_on_cpu(allocate_for_cpu(bytes)); }
   void copy_data(void* to, const void* from, size_t bytes) const override {
@@ -124,7 +124,7 @@ StoragePtr cpu_twin(c10::StorageImpl* device) {
     if (c10::impl::cow::is_cow_data_ptr(device->data_ptr())) device->mutable_data();
     twin = twin_of(device);
   }
-  runtime::prepare_cpu_access(device->data());  // also for blobs, because torch.save creates one over our memory
+  runtime::prepare_cpu_access(device->data());  // also for from_blob storages; torch.save wraps our memory in one
   if (C10_UNLIKELY(!twin)) return borrowed(device);
   auto* cpu = twin->cpu.load(std::memory_order_acquire);
   if (!cpu) {

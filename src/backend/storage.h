@@ -32,7 +32,7 @@ StoragePtr adopt(StoragePtr cpu);
 // Points `device` to its twin's current memory, after a kernel has resized the twin `cpu`.
 void rebind(c10::StorageImpl* device, StoragePtr cpu);
 
-// Resizes a device storage and keeps its contents.
+// Resizes a device storage, keeping its contents.
 void resize_storage(c10::StorageImpl* device, size_t bytes);
 
 // Returns the twins' allocator. It allocates device memory when a CPU kernel resizes a result.

@@ -71,9 +71,9 @@ inline std::string cache_folder(const std::string& part) {
   return cache_detail::is_trusted(folder) && access(folder.c_str(), W_OK) == 0 ? folder : "";
 }
 
-// A non-cryptographic hash that detects corruption.
+// A non-cryptographic hash that detects corruption. It hashes eight bytes at a time, because archives are large.
 inline uint64_t content_hash(std::string_view data, uint64_t h = 0xcbf29ce484222325u) {
-  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;  // hashes eight bytes at a time, because archives are large
+  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;
   const auto add = [&h](uint64_t word) {
     h = (h ^ word) * kFactor;
     h ^= h >> 32;

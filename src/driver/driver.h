@@ -1,8 +1,8 @@
 // The interface between mpsx and the GPU or CPU that runs its kernels.
 //
-// A driver handles bytes, kernels and streams. It does not know about torch or operators. Execution may be
-// asynchronous: `dispatch` may return before the kernel has run, `commit` submits batched work, and `synchronize` waits
-// and throws device errors. A driver may also run kernels synchronously inside `dispatch`, as the host driver does.
+// A driver handles bytes, kernels and streams, independent of torch and operators. Execution may be asynchronous:
+// `dispatch` may return before the kernel has run, `commit` submits batched work, and `synchronize` waits and throws
+// device errors. A driver may also run kernels synchronously inside `dispatch`, as the host driver does.
 #pragma once
 
 #include <cstddef>
@@ -73,7 +73,8 @@ enum class Memory : uint8_t {
 // Whether the driver has kernels over Metal 4's matmul2d (the tensor tier), and whether they are its fastest.
 enum class TensorTier : uint8_t { absent, available, preferred };
 
-// Hardware properties that the runtime uses to size launches and allocations. Launchers use Launch::over() instead.
+// Hardware properties that the runtime uses to size launches and allocations. Operators call Launch::over() instead of
+// reading vector_bytes.
 struct Traits {
   uint32_t simd_width = 32;        // threads per SIMD group
   bool one_thread_groups = false;  // every threadgroup has one thread, regardless of the requested size

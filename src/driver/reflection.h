@@ -20,8 +20,8 @@ struct Binding {
 };
 // A tensor of Metal 4.
 struct TensorBinding : Binding {
-  std::string element;         // "half"; empty for a type that Metal's host interface does not name
-  std::vector<int64_t> sizes;  // -1 for a dynamic one
+  std::string element;  // "half", or empty for a type that Metal's host API does not name
+  std::vector<int64_t> sizes;  // -1 for a dynamic size
 };
 
 // A kernel with argument reflection from the compiler.

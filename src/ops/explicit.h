@@ -40,7 +40,7 @@ struct Mirror {
   const char* overload;  // of the target operator
   Accepts accepts;
   const char* own_overload = "";
-  // The operator whose Meta kernel to use if the strides from the target's own Meta kernel are wrong, otherwise null.
+  // Null, or the operator whose Meta kernel replaces the target's own because that one computes wrong strides.
   const char* meta = nullptr;
 };
 

@@ -38,7 +38,7 @@ Tensor fitted(Tensor gradient, const Shape& shape) {
 struct ExplicitBackward final : torch::autograd::Node {
   const Derivative* derivative = nullptr;
   uint64_t kept_arguments = 0;
-  std::vector<IValue> arguments;  // without the tensors
+  std::vector<IValue> arguments;  // tensors replaced by None
   std::vector<Shape> shapes;      // of the tensor arguments
   std::vector<SavedVariable> saved_arguments, saved_results;
   size_t result_count = 0;

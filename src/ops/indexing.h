@@ -51,7 +51,7 @@ void check_index(const char* op, const Tensor& index, int64_t size, int64_t dime
 void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, const Tensor& index, int64_t outer,
                        int64_t row, RowsParams p, bool checked = false);
 
-// index_select along `dim` into `out`, which must be contiguous with the right shape and dtype.
+// Selects rows of `self` along `dim` into `out`, which must be contiguous and have the result's shape and dtype.
 void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index);
 
 }  // namespace mpsx::ops

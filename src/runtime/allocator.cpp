@@ -1,7 +1,7 @@
-// Suballocates small blocks from 1 MiB segments, with one size class per segment. Each larger block is a driver buffer
-// of its own or, above 1 MiB on drivers that use process memory, a range of an arena. Freed blocks go to the free list
-// of their size class, and rounding up to a size class wastes at most 12.5% of a block. Arena ranges have any size and
-// are coalesced when freed.
+// Suballocates small blocks from 1 MiB segments, with one size class per segment. Each larger block gets its own driver
+// buffer or, above 1 MiB on drivers that use process memory, a range of an arena. Freed blocks go to the free list of
+// their size class, and rounding up to a size class wastes at most 12.5% of a block. Arena ranges have any size and are
+// coalesced when freed.
 #include "runtime/allocator.h"
 
 #include <c10/util/Exception.h>
@@ -259,7 +259,7 @@ class Allocator {
       }
       if (attempt == 1) out_of_memory(requested, reason);
       ++stats_.retries;
-      // Wait for the device, which may still use cached blocks. The next throwing wait reports errors.
+      // Wait for the device, which may still be using cached blocks. The next throwing wait reports errors.
       driver().wait_until_nothrow(UINT64_MAX);
       release_cached();
     }
@@ -293,7 +293,7 @@ class Allocator {
     }
   }
 
-  // Releases every segment without blocks in use.
+  // Releases every segment that has no block in use.
   void release_cached() {
     std::map<const void*, size_t> free_bytes;  // indexed by segment
     for (auto& list : free_)
@@ -348,7 +348,7 @@ class Allocator {
   }
 
   std::mutex mutex_;
-  std::vector<Block*> free_[kClasses];  // free lists
+  std::vector<Block*> free_[kClasses];  // free blocks by size class
   Arena arena_;
   Segments segments_;
   MemoryStatistics stats_;
@@ -376,7 +376,7 @@ void retain(Block* block) noexcept { block->references.fetch_add(1, std::memory_
 void release(Block* block) noexcept {
   if (block->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (is_bad_fork()) return;  // another thread may have held the lock when the process forked
-  // The owner does not know about our pending work on its memory.
+  // The owner cannot see our pending work on its memory, so wait for that work before releasing the memory.
   if (block->owner) wait_for_use_nothrow(block->data);
   block->data ? allocator().free(block) : delete block;
 }

@@ -45,7 +45,7 @@ void release(Block*) noexcept;
 // for the device's work on the buffer before releasing the owner.
 Block* share(void* handle, std::shared_ptr<void> owner);
 
-// Add external memory that tensors use to the allocated and reserved statistics, or remove it from them.
+// Add memory that tensors use but another allocator owns to the statistics, or remove it from them.
 void count_external_memory(size_t bytes);
 void discount_external_memory(size_t bytes) noexcept;
 

@@ -66,7 +66,7 @@ driver::Driver& driver() {
     } catch (const driver::Error& e) {
       TORCH_CHECK(false, "mpsx: ", e.what());
     }
-    // Reset the driver in a forked child, so the child's next call to driver() gets here and throws.
+    // Reset the driver in a forked child, so the child's next call to driver() reaches check_not_forked() and throws.
     pthread_atfork(nullptr, nullptr, [] {
       state().forked = true;
       state().driver.store(nullptr, std::memory_order_release);

@@ -22,8 +22,8 @@ struct Slot {
   const char* op;
   ErrorRecord* record;
 };
-// All error records. Asynchronous drivers check them after every wait, which is cheap with one record per operator and
-// thread.
+// All error records. Asynchronous drivers check them after every wait, which is cheap because each thread has only one
+// record per operator.
 struct RecordRegistry {
   std::mutex mutex;
   std::deque<Slot> all;
@@ -92,7 +92,7 @@ void* device_error_record(const char* op) {
     }
   }
   Block* block = allocate_host_resident(sizeof(ErrorRecord));
-  prepare_cpu_access(block->data);  // a kernel may still be using the block for its previous owner
+  prepare_cpu_access(block->data);  // a kernel launched by the block's previous owner may still be using it
   auto* record = new (block->data) ErrorRecord{};
   own.push_back({op, record});
   last = &own.back();
@@ -121,7 +121,8 @@ void check_device_errors_after_synchronize() {
   for (const Slot& slot : r.all) {
     volatile uint32_t* state = driver().is_complete(last_use_seq(slot.record)) ? &slot.record->state : nullptr;
     if (!state || *state == 0) continue;
-    // Several kernels may report the same bad index. Throw it only once, not again at a later wait.
+    // Several kernels may report the same bad index. Throw the first report and clear the others, so that no later wait
+    // throws them.
     if (found) *state = 0;
     if (!found) found = &slot;
   }

@@ -11,8 +11,8 @@ namespace mpsx::runtime {
 // check_device_errors() after run(). `op` names the operator in the error message and must be a string literal.
 void* device_error_record(const char* op);
 
-// Throws the oldest recorded error, with the same exception type as the CPU operator. Cheap if there is no error. Does
-// nothing on an asynchronous driver, where runtime::synchronize() checks instead.
+// Throws the error, if any, in the record that the calling thread last requested. The exception has the type that the
+// CPU operator throws. Does nothing on an asynchronous driver, where runtime::synchronize() checks instead.
 void check_device_errors();
 void check_device_errors_after_synchronize();
 

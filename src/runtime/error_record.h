@@ -9,7 +9,8 @@ namespace mpsx::runtime {
 struct ErrorRecord {
   enum : uint32_t { kNone, kIndex, kOutsideUnit, kWeights };
   uint32_t state;
-  uint32_t dimension;  // kIndex: indexed dimension; kOutsideUnit: operand; kWeights: whether an element is invalid
+  // kIndex: indexed dimension; kOutsideUnit: 0 for input, 1 for target; kWeights: 1 if an element is invalid
+  uint32_t dimension;
   int64_t index;       // as passed by the user
   int64_t size;        // size of that dimension
 };

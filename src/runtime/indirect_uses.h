@@ -1,4 +1,4 @@
-// Memory that a kernel uses through pointers inside the values of its arguments.
+// Tracks memory that a kernel accesses through pointers stored in its arguments.
 #pragma once
 
 #include <atomic>
@@ -7,8 +7,8 @@
 
 namespace mpsx::runtime {
 
-// While it exists, the calling thread's launches use the memory at the added addresses, so that the CPU waits for them
-// before it accesses that memory.
+// While this object exists, every launch of the calling thread marks the added blocks as used. The CPU then waits for
+// the launch before it accesses them.
 class IndirectUses {
  public:
   IndirectUses();

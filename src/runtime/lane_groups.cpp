@@ -11,10 +11,10 @@ namespace {
 // The number of adjacent threads whose 16-byte loads coalesce into 128 bytes.
 constexpr uint64_t kCoalescing = 8;
 constexpr uint64_t kSimdGroup = 32, kSharedThreadgroup = 128, kMaxLanes = 1024;
-// With fewer rows than this, a GPU is not fully occupied, so use as many threads per row as have data to read.
+// With fewer rows than this, a GPU is not fully occupied, so give each row one thread per 16-byte vector.
 constexpr uint64_t kFewRows = 512;
 
-// With single-thread threadgroups, a row of this length stays in the L1 cache.
+// With a SIMD width of 1, a row of up to this many elements stays in the L1 cache.
 constexpr uint64_t kCachedRow = 4096;
 
 }  // namespace
@@ -25,7 +25,7 @@ LaneGroups lane_groups_for(const KernelEntry& kernel, uint64_t rows, uint64_t si
   const uint64_t per_thread = rows < kFewRows ? vec_size : per_thread_elements,
                  threads = (size + per_thread - 1) / per_thread;
   LaneGroups g{};
-  if (threads <= kSimdGroup) {  // use the fewest lanes that still coalesce, to amortize the fixed cost of a row
+  if (threads <= kSimdGroup) {  // use the fewest lanes whose loads still coalesce, to amortize the cost per row
     g.lanes = uint32_t(std::bit_ceil(std::max(threads, std::min(kCoalescing, (vectors + 3) / 4))));
     g.threadgroup_size = kSharedThreadgroup;
   } else {

@@ -17,14 +17,14 @@ struct LaneGroups {
 // Small enough for several threadgroups to fit on a GPU core, so that one loads while another computes.
 constexpr uint32_t kLaneGroupThreads = 256;
 
-// Computes lane groups for `rows` rows of `size` elements. `pack` elements are 16 bytes, and each thread holds `held`
-// elements. A lane group has at most `max_lanes` threads, and loops over rows that are too long to hold. If there are
-// too few rows to keep a GPU busy, lane groups may be larger.
+// Computes lane groups for `rows` rows of `size` elements. `vec_size` elements are 16 bytes, and each thread keeps
+// `per_thread_elements` elements in registers. A lane group has at most `max_lanes` threads and loops over rows that do
+// not fit in its registers. If there are too few rows to occupy a GPU, lane groups may have more threads.
 LaneGroups lane_groups_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_t vec_size,
                            uint64_t per_thread_elements, uint32_t max_lanes = kLaneGroupThreads);
 
-// Returns the longest row that one threadgroup can sort if threadgroup memory holds `held` elements. Unlimited on
-// drivers with single-thread threadgroups, which sort without threadgroup memory.
+// Returns the longest row that one threadgroup can sort if threadgroup memory holds `per_thread_elements` elements.
+// Unlimited on drivers with single-thread threadgroups, which sort without threadgroup memory.
 uint64_t max_sortable_row(uint64_t per_thread_elements);
 
 }  // namespace mpsx::runtime

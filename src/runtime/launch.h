@@ -21,7 +21,8 @@ class Launch {
   // Adds device memory at any offset, or any process memory if the driver uses it. Null is allowed for an argument that
   // the kernel does not read, such as an absent bias.
   Launch& pointer(const void* p);
-  // The memory of tensors that the kernel writes, or only reads. An undefined tensor is a null pointer.
+  // Add the memory of tensors that the kernel writes (outputs) or only reads (inputs). An undefined tensor becomes a
+  // null pointer.
   template <typename... Tensors>
   Launch& outputs(const Tensors&... tensors) {
     (pointer(tensors.defined() ? tensors.mutable_data_ptr() : nullptr), ...);
@@ -32,8 +33,8 @@ class Launch {
     (pointer(tensors.defined() ? tensors.const_data_ptr() : nullptr), ...);
     return *this;
   }
-  // A value copied at launch, at most 4096 bytes: `constant Params&`, `constant uint&`, an inline scalar.
-  // It must live until run() returns.
+  // Adds a value of at most 4096 bytes, for a parameter such as `constant Params&` or `constant uint&`. The value must
+  // live until run() returns.
   template <typename T>
   Launch& bytes(const T& value) {
     static_assert(!std::is_pointer_v<T> && std::is_trivially_copyable_v<T> && sizeof(T) <= 4096);
@@ -68,7 +69,7 @@ class Launch {
   Launch& add(driver::Argument a);
   KernelEntry& entry_;
   std::array<driver::Argument, 34> arguments_;
-  std::array<std::atomic<uint64_t>*, 34> last_use_seqs_;  // blocks that the arguments belong to
+  std::array<std::atomic<uint64_t>*, 34> last_use_seqs_;  // of the blocks that contain the arguments
   size_t count_ = 0, uses_ = 0;
   driver::Dispatch dispatch_;
 };

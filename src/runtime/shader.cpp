@@ -40,7 +40,7 @@ ErrorMessages& error_messages() {
   static thread_local ErrorMessages* messages = nullptr;
   if (!messages) {
     Block* block = allocate_host_resident(sizeof(ErrorMessages));
-    prepare_cpu_access(block->data);  // a kernel may still be using the block for its previous owner
+    prepare_cpu_access(block->data);  // a kernel launched by the block's previous owner may still be using it
     messages = new (block->data) ErrorMessages{};
   }
   return *messages;
@@ -139,7 +139,7 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
     messages->count = 0;
   }
   const bool by_handle = driver().traits().memory == driver::Memory::buffers;
-  std::vector<driver::TensorArgument> tensors;  // with handles
+  std::vector<driver::TensorArgument> tensors;  // copies of the tensor arguments with handles and offsets filled in
   tensors.reserve(given);
   IndirectUses indirect;
   for (size_t i = 0; i < given; ++i)

@@ -37,8 +37,8 @@ class ShaderError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Bit masks of the buffer and threadgroup indices that a kernel takes, if known. For translated libraries, only the
-// translator knows them.
+// Bit masks of a kernel's buffer and threadgroup-memory indices. Unknown for translated libraries, because only the
+// translator has this information.
 struct ShaderBindings {
   bool known = false;
   uint32_t buffers = 0, threadgroups = 0, tensors = 0;

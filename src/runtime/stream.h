@@ -21,7 +21,7 @@ bool idle(StreamId);
 // Commits and waits for the work on the block of device memory that contains `p`. Call it before the CPU accesses the
 // block. Does nothing on a synchronous driver or for memory that does not belong to the device.
 void prepare_cpu_access(const void* p);
-// Waits for the work on the block like prepare_cpu_access, if the CPU will not access it.
+// Like prepare_cpu_access(), but does not record a CPU access, so the block is not prefetched back to the device.
 void wait_for_use(const void* p);
 // Copies between device and CPU memory in any combination, after waiting for pending work on both.
 void copy(void* to, const void* from, size_t bytes);

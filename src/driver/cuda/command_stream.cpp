@@ -84,7 +84,6 @@ CommandStream::Checkpoint CommandStream::checkpoint() {
   return checkpoint;
 }
 
-// Removes completed work.
 void CommandStream::retire_completed() {
   while (!checkpoints_.empty()) {
     const CUresult result = device_.api.cuEventQuery(checkpoints_.front().event.get());

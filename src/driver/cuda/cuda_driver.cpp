@@ -8,7 +8,7 @@ namespace mpsx::driver {
 namespace cuda {
 namespace {
 
-// Gives each tensor its own allocation in device memory, for compute-sanitizer.
+// Returns whether each tensor gets its own device-memory allocation, which lets compute-sanitizer check its bounds.
 bool exact_buffers() { return env_flag("MPSX_CUDA_EXACT_BUFFERS"); }
 
 Stream* as_stream(CommandStream* stream) { return reinterpret_cast<Stream*>(stream); }

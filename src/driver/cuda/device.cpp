@@ -51,7 +51,7 @@ int Device::attribute(int which) const {
   return value;
 }
 
-// Once per thread is enough, because nothing else in the process makes another context current.
+// Binding once per thread is enough, because nothing else in the process makes another context current.
 void Device::bind() const {
   static thread_local CUcontext bound = nullptr;
   if (bound == context_) return;

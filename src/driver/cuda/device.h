@@ -5,7 +5,7 @@
 
 namespace mpsx::driver::cuda {
 
-// GPU number MPSX_CUDA_DEVICE (default 0) with its primary context, which it shares with torch's CUDA backend.
+// The GPU selected by MPSX_CUDA_DEVICE (default 0) and its primary context, which torch's CUDA backend also uses.
 class Device {
  public:
   // Throws Error with the reason if no usable GPU is found. Creates the context only if `open` is true.
@@ -19,14 +19,14 @@ class Device {
   std::string name;
   int major = 0, minor = 0;  // compute capability
   int processors = 0;
-  int shared_memory = 0;   // the most bytes that a threadgroup can use
+  int shared_memory = 0;  // maximum bytes per threadgroup
   int driver_version = 0;  // 13000 for CUDA 13.0
   size_t total_memory = 0;
 
   std::string architecture() const { return "sm_" + std::to_string(major * 10 + minor); }
-  // The architecture, with the suffix of the GPU's own instructions if mpsx has code with them. ptxas before CUDA 12.5
-  // reads the strides of a tensor map in other units (CUTLASS, cute/arch/copy_sm90_desc.hpp), so older drivers run the
-  // code for every GPU.
+  // Returns the PTX target to load. On Hopper, this is "sm_90a" rather than "sm_90", for kernels that use Hopper-only
+  // instructions. ptxas before CUDA 12.5 expects the strides of a tensor map in different units (CUTLASS,
+  // cute/arch/copy_sm90_desc.hpp), so older drivers use the portable target.
   std::string target() const {
     return architecture() + (major == 9 && minor == 0 && driver_version >= 12050 ? "a" : "");
   }

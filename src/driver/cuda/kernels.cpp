@@ -24,8 +24,8 @@ class Link {
   CUlinkState state_ = nullptr;
 };
 
-// Returns the bytes of threadgroup memory that a kernel uses. The module declares the variables of all kernels in the
-// file.
+// Returns the bytes of threadgroup memory that a kernel uses. The module also declares the variables of the file's
+// other kernels, so count only variables that occur again after their declaration.
 size_t threadgroup_bytes(std::string_view module) {
   size_t bytes = 0;
   for (size_t at = 0; (at = module.find(".shared .align ", at)) != module.npos;) {

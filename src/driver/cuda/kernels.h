@@ -15,8 +15,9 @@ struct CudaKernel final : Kernel {
   CUfunction function = nullptr;
   std::vector<Parameter> parameters;
   uint32_t buffers = 0, threadgroups = 0;       // highest index of each kind, plus one
-  uint32_t staging = 0, simdgroup_staging = 0;  // as in PtxKernel
-  // Shared memory at the beginning of the dynamic part that tensor operations of a threadgroup need.
+  uint32_t staging = 0, simdgroup_staging = 0;  // copied from PtxKernel
+  // Returns how many bytes at the start of dynamic shared memory the tensor operations of a threadgroup use for
+  // staging.
   uint32_t staging_bytes(uint32_t threads) const {
     return std::max(staging, simdgroup_staging * ((threads + simd_width - 1) / simd_width));
   }

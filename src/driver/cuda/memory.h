@@ -11,8 +11,8 @@ namespace mpsx::driver::cuda {
 
 class ManagedMemory {
  public:
-  // With `exact`, allocates device memory instead: the CPU cannot access it, and compute-sanitizer checks it to the
-  // byte.
+  // With `exact`, allocates device memory instead. The CPU cannot access it, and compute-sanitizer checks its bounds to
+  // the byte.
   ManagedMemory(const Device&, CUstream, bool exact);
 
   // Allocates memory that is resident on the GPU. Throws OutOfMemory if it does not fit alongside earlier allocations,
@@ -29,7 +29,7 @@ class ManagedMemory {
   const Device& device_;
   const CUstream stream_;
   const bool exact_;
-  size_t available_ = 0;  // when the driver started
+  size_t available_ = 0;  // free bytes when the driver started
   std::mutex mutex_;
   size_t allocated_ = 0;
   std::set<void*> pinned_;

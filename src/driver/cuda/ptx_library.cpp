@@ -52,7 +52,8 @@ size_t number(std::string_view word) {
   return value;
 }
 
-// Parses "p0", "v2:12:4" or "t0".
+// Parses a parameter description such as "p0" (pointer), "v2:12:4" (value: index, bytes, alignment) or "t0"
+// (threadgroup memory).
 Parameter parameter(std::string_view word) {
   const auto fields = split(word.substr(1), ':');
   using Kind = Parameter::Kind;
@@ -88,7 +89,7 @@ void PtxLibrary::read(std::string_view data, const std::string& target) {
   const size_t head = data.find("\nend\n");
   if (data.rfind("mpsx-ptx 2\n", 0) != 0 || head == data.npos) throw Error("unknown format");
   size_t at = head + 5;
-  bool usable = false, preferred = false;  // the unit's code, on this GPU
+  bool usable = false, preferred = false;  // this GPU can run the unit; the unit was compiled for `target`
   for (const std::string_view line : split(data.substr(0, head), '\n')) {
     const auto words = split(line, '\t');
     if (words[0] == "compiler") {

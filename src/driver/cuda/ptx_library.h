@@ -29,13 +29,15 @@ struct PtxKernel {
   std::vector<Parameter> parameters;
   const PtxUnit* unit = nullptr;
   size_t offset = 0, size = 0;  // in the unit
-  // Dynamic shared memory of tensor operations: bytes per threadgroup, and per SIMD group; the larger sum counts.
+  // Bytes of dynamic shared memory that tensor operations need, per threadgroup and per SIMD group. A launch reserves
+  // the larger of the two totals.
   uint32_t staging = 0, simdgroup_staging = 0;
 };
 
 class PtxLibrary {
  public:
-  // `target`: of this GPU ("sm_90a"). A kernel's code for it is used instead of code for every GPU. Throws Error.
+  // `target` is the GPU's PTX target, such as "sm_90a". Prefers code compiled for `target` over portable code. Throws
+  // Error.
   PtxLibrary(const std::string& path, const std::string& target);
   ~PtxLibrary();
   PtxLibrary(const PtxLibrary&) = delete;
@@ -55,7 +57,7 @@ class PtxLibrary {
   std::string compiler_;
   std::vector<std::unique_ptr<PtxUnit>> units_;
   std::unordered_map<std::string, PtxKernel> kernels_;
-  const PtxUnit* last_ = nullptr;  // the unit that `text_` holds; kernels of one file are often compiled together
+  const PtxUnit* last_ = nullptr;  // the unit in text_, cached because kernels of one unit are often compiled together
   std::string text_;
 };
 

@@ -21,13 +21,13 @@ namespace mpsx::driver::host {
 namespace {
 
 constexpr size_t kSignalStack = 64 << 10;
-constexpr uintptr_t kStackOverflowSlack = 64 << 10;  // how far below the stack pointer an overflow may access memory
+constexpr uintptr_t kStackOverflowSlack = 64 << 10;  // bytes below the stack in which a fault is a stack overflow
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
 constexpr int kSignalCount = sizeof kSignals / sizeof *kSignals;
 constexpr int kMaxPrevious = 8;
 
 // The handlers installed before ours, oldest first. Our handler calls the one at `newest` first. A handler installed
-// after ours (such as faulthandler.enable()) may in turn call ours, which then forwards to the next older one.
+// after ours (such as faulthandler.enable()) may call ours, which then forwards to the next older one.
 struct PreviousHandlers {
   struct sigaction actions[kMaxPrevious];
   std::atomic<int> count{0}, newest{-1};
@@ -92,8 +92,8 @@ void forward_to_previous(int signal, siginfo_t* info, void* context) {
   Forwarding* mine = nullptr;
   for (Forwarding& p : forwarding_threads)
     if (p.thread == self) mine = &p;
-  // A previous handler may have left with longjmp, which makes its entry stale. A handler that it called would have a
-  // deeper stack frame.
+  // A previous handler may have exited with longjmp, leaving its entry stale. A signal raised inside a previous handler
+  // arrives with a deeper stack frame.
   if (mine && frame >= mine->frame) mine->depth = 0;
   for (Forwarding& p : forwarding_threads) {
     uintptr_t unused = 0;

@@ -31,8 +31,8 @@ struct Fault {
 std::string describe(const Fault&);
 
 // Marks the calling thread as running a kernel while this object is alive. If the kernel runs on the thread's own
-// stack, a fault or an interrupt jumps to `back` with one of the values below. A simt::Worker runs kernel threads on
-// its own stacks.
+// stack, a fault or an interrupt jumps to `back` with one of the values below. `back` is null for a simt::Worker, which
+// runs kernel threads on its own stacks.
 class RunningKernel {
  public:
   static constexpr int kFault = 1, kInterrupt = 2;

@@ -1,5 +1,5 @@
 // The host driver runs Metal kernels, translated to C++, on the CPU's cores inside `dispatch`. In wide mode each
-// threadgroup is one thread. SIMT kernels run with all threads of a threadgroup (simt/).
+// threadgroup is one thread. SIMT kernels run all threads of each threadgroup (simt/).
 #ifdef __APPLE__
 #  include <mach/mach.h>
 #endif

@@ -53,7 +53,7 @@ class CommandStream {
     Owned<id<MTLCommandBuffer>> buffer;
     std::vector<Encoded> kernels;
     uint64_t bytes = 0;  // total size of bound buffers
-    std::shared_ptr<TensorDispatch> tensors;  // the dispatch that an empty buffer waits for, or null
+    std::shared_ptr<TensorDispatch> tensors;  // the tensor dispatch that the empty command buffer waits for, or null
   };
 
   Owned<id<MTLCommandBuffer>> new_command_buffer();

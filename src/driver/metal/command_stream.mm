@@ -174,7 +174,8 @@ uint64_t CommandStream::dispatch(const MetalKernel& kernel, const Argument* argu
   return number;
 }
 
-// An empty command buffer, which waits for the dispatch, stands for it in this queue and orders what follows.
+// Tensor dispatches run in a separate queue. Commits an empty command buffer that waits for the dispatch, so that later
+// work in this queue runs after it.
 uint64_t CommandStream::dispatch_tensors(const MetalKernel& kernel, const Argument* arguments, size_t count,
                                          const Dispatch& dispatch) {
   commit_open();
@@ -236,7 +237,7 @@ void CommandStream::record_failure(const Batch& batch, const std::string& reason
   failure_ = "the GPU failed in " + to_string(batch.buffer.get().label) + ": " + reason + "; " +
              (batch.kernels.size() == 1 ? "kernel " : "among the kernels ") + describe_kernels(batch.kernels);
   if (!synchronous_ && batch.kernels.size() > 1) failure_ += " (MPSX_METAL_DEBUG=1 runs them one at a time)";
-  // Allocation succeeds as long as there is address space. Memory can run out only when the GPU makes it resident.
+  // Allocations succeed while address space is left. Memory runs out only when the GPU makes buffers resident.
   out_of_memory_ = out_of_memory;
 }
 
@@ -279,7 +280,7 @@ void CommandStream::wait_until_nothrow(uint64_t batch) noexcept {
     for (const Batch& b : in_flight_)
       if (b.number <= batch) waited = b.buffer;
   }
-  // Batches complete in order, so wait only for the last one. As above, do not hold the lock.
+  // Batches complete in order, so wait only for the last one, without holding the lock.
   if (waited) [waited.get() waitUntilCompleted];
   std::lock_guard<std::mutex> lock(mutex_);
   retire_completed();

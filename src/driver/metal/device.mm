@@ -9,7 +9,7 @@
 namespace mpsx::driver::metal {
 namespace {
 
-// MSL 3.1, which introduces bfloat, requires macOS 14. So do PyTorch's wheels.
+// MSL 3.1, which introduces bfloat, requires macOS 14, and so do PyTorch's wheels.
 constexpr NSInteger kOldestMacOS = 14;
 
 std::atomic<bool> forked{false};

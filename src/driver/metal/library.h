@@ -53,8 +53,8 @@ class FunctionLibrary {
   std::vector<Owned<id<MTLLibrary>>> compiled_;         // parallel to units_; null until first used
   std::unordered_map<std::string, size_t> unit_index_;  // by function name
   std::vector<std::string> names_;
-  std::map<uint32_t, FunctionConstant>
-      constants_;  // all function constants of a user's shader, by index; filled on first use
+  // All function constants of a user's shader, by index. Filled on first use.
+  std::map<uint32_t, FunctionConstant> constants_;
 };
 
 }  // namespace mpsx::driver::metal

@@ -13,7 +13,7 @@ namespace {
 // Newer than the headers of SDKs before macOS 26.
 constexpr auto kMetal4 = MTLLanguageVersion(4 << 16);
 
-// The language of the project's own kernels.
+// Compilation options of the project's own kernels.
 constexpr Language kKernelLanguage{MTLLanguageVersion3_1, false}, kTensorLanguage{kMetal4, false};
 
 // Compile users' shaders the way PyTorch does (MetalShaderLibrary::compileLibrary): with the newest language version
@@ -30,14 +30,15 @@ Language user_language() {
   return language;
 }
 
-// Words of sources that use tensors of Metal 4 (msl/passes/tensors.py).
+// Returns whether the source contains a name from Metal 4's tensor API (msl/passes/tensors.py).
 bool mentions_tensors(std::string_view text) {
   for (const char* word : {"tensor_ops", "tensor_handle", "tensor_inline", "cooperative_tensor", "dextents"})
     if (text.find(word) != text.npos) return true;
   return false;
 }
 
-// Why a source with tensors may not compile on this system; empty if it supports them.
+// Returns a message explaining why a source with tensors may not compile on this system, or an empty string if the
+// system supports tensors.
 std::string tensors_missing(id<MTLDevice> device) {
   const NSOperatingSystemVersion macos = NSProcessInfo.processInfo.operatingSystemVersion;
   if (macos.majorVersion >= 26 && [device supportsFamily:kFamilyMetal4]) return "";
@@ -55,8 +56,8 @@ std::vector<std::string> sorted_names(id<MTLLibrary> library) {
   return names;
 }
 
-// The scalar types of function constants. In MTLDataType, each is followed by its vectors of 2, 3 and 4
-// (MTLDataTypeInt2 is MTLDataTypeInt + 1).
+// The scalar types of function constants. In MTLDataType, each scalar type is followed by its vectors of 2, 3 and 4
+// components (MTLDataTypeInt2 is MTLDataTypeInt + 1).
 constexpr struct {
   MTLDataType type;
   const char* name;
@@ -159,7 +160,7 @@ Owned<id<MTLLibrary>> FunctionLibrary::compile(const SourceUnit& unit, const Lan
 #pragma clang diagnostic ignored "-Wdeprecated-declarations"
   options.get().fastMathEnabled = language.fast_math;
 #pragma clang diagnostic pop
-// macOS 15 splits fastMathEnabled into two options. Setting the old one may leave the second option fast, so set both.
+// macOS 15 splits fastMathEnabled into two options. Setting fastMathEnabled may leave the second one fast, so set both.
 #if !defined(__MAC_OS_X_VERSION_MAX_ALLOWED) || __MAC_OS_X_VERSION_MAX_ALLOWED >= 150000
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wunguarded-availability-new"

@@ -17,8 +17,8 @@ struct MetalKernel final : ReflectedKernel {
   Owned<id<MTLDevice>> device;
   Owned<id<MTLFunction>> function;
 
-  // The pipeline to dispatch. That of a kernel with cooperative tensors should state the number of threads per
-  // threadgroup (requiredThreadsPerThreadgroup, since macOS 26), so it is compiled for each number in use.
+  // Returns the pipeline to dispatch. A kernel with cooperative tensors should be compiled for a fixed threadgroup size
+  // (requiredThreadsPerThreadgroup, since macOS 26), so each size in use gets its own pipeline.
   id<MTLComputePipelineState> pipeline_for(const Dispatch&) const;
 
  private:

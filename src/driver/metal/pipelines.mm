@@ -5,7 +5,7 @@
 namespace mpsx::driver::metal {
 namespace {
 
-// Given by number, because SDKs before macOS 26 do not declare tensors.
+// MTLBindingTypeTensor, which SDKs before macOS 26 do not declare.
 constexpr MTLBindingType kTensorBinding = MTLBindingType(37);
 
 // Element types of tensors (MTLTensorDataType).
@@ -49,7 +49,7 @@ void set_bindings(MetalKernel& kernel, MTLComputePipelineReflection* reflection)
   kernel.reflected = true;
 }
 
-// Null if Metal cannot compile the pipeline with this requirement.
+// Compiles a pipeline that requires threadgroups of size `group`. Returns null if Metal cannot compile it.
 Owned<id<MTLComputePipelineState>> make_required(id<MTLDevice> device, id<MTLFunction> function, const Size& group) {
   auto descriptor = Owned<MTLComputePipelineDescriptor*>::adopt([[MTLComputePipelineDescriptor alloc] init]);
 #if !defined(__MAC_OS_X_VERSION_MAX_ALLOWED) || __MAC_OS_X_VERSION_MAX_ALLOWED >= 260000

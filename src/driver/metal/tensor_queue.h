@@ -15,7 +15,7 @@
 
 namespace mpsx::driver::metal {
 
-// A committed dispatch and the objects that it uses.
+// A committed dispatch and the objects that it keeps alive.
 struct TensorDispatch {
   Owned<id<MTLSharedEvent>> event;  // reaches `value` once the dispatch has completed or failed
   uint64_t value = 0;
@@ -31,7 +31,7 @@ struct TensorDispatch {
 
 class TensorQueue {
  public:
-  // Throws Error if this system has no Metal 4.
+  // Throws Error if this system does not support Metal 4.
   explicit TensorQueue(Owned<id<MTLDevice>> device);
 
   // Throws Error for a tensor that Metal does not support. Binds `null_buffer` in place of null arguments. The dispatch

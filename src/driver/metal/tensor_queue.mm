@@ -32,8 +32,8 @@ std::string text(const int64_t* values, size_t count) {
   return list;
 }
 
-// Returns the strides. Replaces those of dimensions of size 1, which PyTorch leaves arbitrary, with packed strides, as
-// Metal requires.
+// Returns the tensor's strides, with packed strides in dimensions of size 1, as Metal requires. PyTorch leaves the
+// strides of those dimensions arbitrary.
 std::vector<int64_t> packed_strides(const TensorArgument& t) {
   std::vector<int64_t> strides(t.strides, t.strides + t.rank);
   for (uint32_t d = 0; d < t.rank; ++d)

@@ -139,7 +139,7 @@ struct AttentionKernels {
   }
 };
 
-// Launches one threadgroup per tile of rows, for every head.
+// Launches one threadgroup per row tile, head and batch element.
 void run_tiles(Launch& l, const AttentionParams& p, uint64_t rows, uint64_t columns, int64_t heads, int64_t batch) {
   const uint32_t tile_rows = 4 * attention_rows(AttentionKernels::padded_head_dim(p));
   l.groups({uint32_t(ceil_div(rows, tile_rows)), uint32_t(heads), uint32_t(batch)}, kAttentionThreads, true)

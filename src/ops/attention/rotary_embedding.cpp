@@ -44,7 +44,7 @@ struct RowDims {
   c10::SmallVector<std::array<int64_t, 4>, 6> stride;
 };
 
-// Returns all dimensions but the last. Merges adjacent dimensions that are contiguous in every operand.
+// Returns all dimensions except the last, merging adjacent dimensions that are contiguous in every operand.
 RowDims row_dims(const std::array<Tensor, 4>& operands) {
   RowDims rows;
   const Tensor& out = operands[0];

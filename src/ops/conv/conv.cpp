@@ -37,7 +37,8 @@ bool has_kernel(const Tensor& input, const Tensor& weight) {
          input.dim() >= 3 && input.dim() <= 5;
 }
 
-// Returns the window that reads `source` to compute a tensor of size `positions`. The window has the weight's size.
+// Returns the window that slides over `source` to produce a tensor of size `positions`. Its taps are the weight's
+// spatial dimensions.
 ConvWindow window_of(const Tensor& source, IntArrayRef positions, const Tensor& weight, const Geometry& g) {
   ConvWindow w;
   const int64_t spatial = source.dim() - 2, missing = 3 - spatial;
@@ -93,7 +94,7 @@ bool is_pointwise(const ConvParams& p) {
   return pointwise;
 }
 
-// Launches an implicit GEMM of the weight, [groups, M, taps, channels], with im2col(source) of each group.
+// For each group, multiplies the weight of shape [groups, M, taps, channels] with im2col(source) in an implicit GEMM.
 void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const Tensor& weight_given, const Tensor& bias,
                           ConvParams p, uint32_t groups, bool backward) {
   const size_t size = out.element_size();
@@ -150,8 +151,8 @@ void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const T
   last.threads(N, M, batch).work(p.split_k).run();
 }
 
-// Convolves `source` with a weight of shape [O, C / groups, ...]. With `backward`, computes the gradient of that
-// convolution instead.
+// Convolves `source` with a weight of shape [O, C / groups, ...]. With `backward`, computes the transposed convolution
+// instead, which is the convolution's input gradient.
 Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_given, const Tensor& weight_given,
              const OptionalTensor& bias, const Geometry& g, bool backward) {
   const bool use_gemm = g.groups == 1 || std::max(size[1], source_given.size(1)) / g.groups > kMaxDirectChannels;

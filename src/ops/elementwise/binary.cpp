@@ -107,7 +107,7 @@ void register_binary(torch::Library& m) {
     op<name, &binary<I>>(m);
 }
 
-// `a << b`, `a <<= b` and similar expressions call their own operators.
+// Python's shift expressions (`a << b`, `a <<= b`) dispatch to __lshift__, __ilshift__ and so on.
 template <typename Other>
 Tensor shift_left(const Tensor& a, const Other& b) { return a.bitwise_left_shift(b); }
 template <typename Other>

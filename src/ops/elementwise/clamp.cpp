@@ -29,7 +29,7 @@ at::ScalarType clamp_type(const Tensor& self, const Tensor& low, const Tensor& h
   return covers(Types::REAL, tag_of(type)) || one_of_bools ? type : at::ScalarType::Undefined;
 }
 
-// Both bounds are numbers. Like the CPU kernels, rounds them to the tensor's dtype.
+// Clamps to two numbers, which are rounded to the tensor's dtype as in the CPU kernels.
 bool between_numbers(at::ScalarType type, const Tensor& self, const Scalar& low, const Scalar& high, Tensor& out) {
   static const ElementwiseKernels kernels("clamp_numbers", 1);
   if (!accepts(out, type)) return false;

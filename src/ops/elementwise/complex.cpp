@@ -19,13 +19,14 @@
 namespace mpsx::ops {
 namespace {
 
-// Casts to `type` if it is complex64 and the tensor has kernels. Otherwise returns an undefined tensor.
+// Casts `x` to `type` if `type` is complex64 and kernels support the dtype of `x`. Otherwise returns an undefined
+// tensor.
 Tensor as_complex(const Tensor& x, at::ScalarType type) {
   if (type != at::kComplexFloat || !is_plain(x) || tag_of(x) == Tag::none) return Tensor();
   return x.to(type);
 }
 
-// Returns whether one thread should multiply a whole row or column: if rows are short or there are many of them.
+// Returns whether one thread should multiply a whole row or column, because rows are short or numerous.
 bool fits_one_thread(const Blocks& b) {
   constexpr int64_t kShort = 256, kMany = 4096;
   return b.size <= kShort || b.outer * b.inner >= kMany;
@@ -109,7 +110,8 @@ Tensor complex_cumsum(const Tensor& x, int64_t dim, at::ScalarType type) {
   return at::view_as_complex(at::view_as_real(z).cumsum(d).contiguous());
 }
 
-// Doubles the prefix length in each step, by multiplying with the products one stride earlier.
+// Doubles the prefix length in each step by multiplying each element with the prefix product that ends one length
+// earlier.
 Tensor complex_cumprod(const Tensor& x, int64_t dim, at::ScalarType type) {
   const Tensor z = as_complex(x, type);
   const int64_t d = at::maybe_wrap_dim(dim, x.dim());
@@ -130,7 +132,7 @@ Tensor complex_cumprod(const Tensor& x, int64_t dim, at::ScalarType type) {
   return product;
 }
 
-// Multiplies the two halves until one element is left.
+// Repeatedly multiplies the first half by the second half until one element is left.
 Tensor complex_prod(const Tensor& x, std::optional<int64_t> dim, bool keepdim, at::ScalarType type) {
   Tensor z = as_complex(x, type);
   if (!z.defined()) return z;

@@ -17,7 +17,7 @@
 namespace mpsx::ops {
 namespace {
 
-// Launches a kernel that copies elements of the given sizes.
+// Launches a copy kernel. `to_bytes` and `from_bytes` are element sizes.
 void launch(runtime::KernelEntry& kernel, void* to, const void* from, int64_t to_bytes, int64_t from_bytes,
             const Strided<2>& loops, bool rows) {
   StridedParams p{};
@@ -108,8 +108,9 @@ bool copied_on_device(const Tensor& to, const Tensor& from) {
   return copy_on_device(to, from);
 }
 
-// Copies dense bytes between the CPU and the device without accessing them from the CPU, which would migrate pages. If
-// a tensor is not dense or has another dtype, converts it on the source device and expands it on the destination.
+// Copies between CPU and device memory with the driver's copy, because CPU accesses to managed memory would migrate its
+// pages. If layouts or dtypes differ, copies a dense version of the source across and converts it on the target's
+// device.
 bool copy_across_devices(const Tensor& to, const Tensor& from) {
   if (runtime::driver().traits().memory != driver::Memory::managed) return false;
   const bool down = to.is_cpu() && from.device().type() == at::kPrivateUse1;

@@ -59,7 +59,7 @@ bool div_mode(const Tensor& a, const Tensor& b, std::optional<std::string_view> 
 
 // ---- pow
 
-// Exponents that PyTorch's CPU kernels compute exactly, where pow() would round.
+// Returns whether PyTorch's CPU kernel computes this power exactly, where pow() would round.
 bool is_small(at::ScalarType type, const Scalar& exponent) {
   if (exponent.isComplex()) return false;
   const double e = exponent.toDouble();
@@ -98,7 +98,7 @@ bool pow_number(const Tensor& a, const Scalar& exponent, Tensor& out) {
   return arithmetic<kPow>(a, b, out);
 }
 
-// A new output is contiguous for any layout of the exponent, as on the CPU.
+// As on the CPU, a new output is contiguous regardless of the exponent's layout.
 bool pow_of_number(const Scalar& base, const Tensor& exponent, Tensor& out) {
   const Tensor a = wrapped_number(base);
   const auto type = binary_compute_type(kPow, kernels<kPow>(), a, exponent);

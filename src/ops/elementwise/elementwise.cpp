@@ -92,8 +92,8 @@ struct ElementwiseKernels::Operands {
     }
     return result;
   }
-  // Copies an input that is contiguous across the output's rows into row order. A tiled transpose costs less than
-  // reading one memory sector per element. Returns the copy, or an undefined tensor if the input does not need one.
+  // Copies an input that is strided along the output's rows into the output's order. A tiled transpose costs less than
+  // reading one memory sector per element. Returns the copy, or an undefined tensor if no copy is needed.
   Tensor transpose(size_t k, const at::TensorOptions& options) {
     Tensor rows;
     if (!steps(0, 1) || loops.inner(k) <= 1) return rows;

@@ -11,7 +11,7 @@
 
 namespace mpsx::ops {
 
-// Converts a Python number to a tensor: 0-dim, on the CPU, and weak in type promotion.
+// Converts a Python number to a 0-dim CPU tensor that is weak in type promotion.
 Tensor wrapped_number(const at::Scalar& s);
 
 // Throws PyTorch's error if `type` cannot represent a number. Call it where PyTorch's kernels check this.
@@ -24,12 +24,12 @@ ScalarParams scalar_params(const at::Scalar& a = 0, const at::Scalar& b = 0, Tag
 class ElementwiseKernels {
  public:
   enum class Order : uint8_t { FIXED, SWAPS };
-  // Whether a number passed as the last operand is rounded to the element type first. PyTorch's CPU kernels round all
-  // numbers except the last operand of a few operators.
+  // Whether to round a number passed as the last operand to the element type. PyTorch's CPU kernels round all numbers
+  // except the last operand of a few operators.
   enum class Number : uint8_t { ROUNDED, EXACT, ALPHA };
   explicit ElementwiseKernels(const std::string& op, int inputs, Order order = Order::FIXED,
                               Number number = Number::ROUNDED);
-  // A binary operator that turns into another one when its operands are swapped, such as lt and gt.
+  // For a binary operator that becomes another operator when its operands are swapped, such as lt and gt.
   ElementwiseKernels(const std::string& op, const char* mirror);
 
   // Runs over a built iterator with the output first, then the inputs, all in the kernel's element types. One input may
@@ -49,7 +49,7 @@ class ElementwiseKernels {
 };
 
 // Sets the grid of a kernel that loops over rows. `element` is the size in bytes of the largest vectorized type, or 0
-// without vectors. `first` has the address of each operand's first row.
+// if the kernel is not vectorized. `first` holds the address of each operand's first row.
 template <typename Params, size_t N>
 Launch& over_rows(Launch& launch, Params& p, size_t element, const std::array<const void*, N>& first) {
   uint64_t bits = 0;

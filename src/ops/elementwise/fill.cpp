@@ -19,7 +19,7 @@
 namespace mpsx::ops {
 namespace {
 
-// The bytes of one element.
+// A fill value, as the bytes of one element.
 struct Pattern {
   Tag tag = Tag::none;  // integer type of the same size
   alignas(8) unsigned char bytes[8] = {};
@@ -64,7 +64,7 @@ void launch_fill(const Tensor& self, const Pattern& value) {
 }
 
 bool fill_number(Tensor& self, const at::Scalar& value) {
-  // In `x[i] = 1e5` and `where(c, x, 1e5)`, torch passes the number as a 0-dim tensor.
+  // For `x[i] = 1e5` and `where(c, x, 1e5)`, torch first fills a 0-dim tensor with the number, which must not throw.
   const bool checked = self.dim() > 0 || value.isComplex();
   const Pattern p = is_plain(self) ? pattern(self.scalar_type(), value, checked) : Pattern{};
   if (p.tag == Tag::none) return false;
@@ -95,7 +95,7 @@ Tensor efficient_zeros(at::IntArrayRef size, std::optional<at::ScalarType> dtype
   return at::detail::empty_generic(size, &allocator, keys, c10::dtype_or_default(dtype), std::nullopt);
 }
 
-// Fills `out` with a sequence, where `p` contains the first index.
+// Fills `out` with a sequence. Sets `p.first` to the index at which each launch starts.
 template <typename Params>
 void launch_sequence(const KernelSet& kernels, const Tensor& out, Params& p) {
   constexpr int64_t kMaxChunk = int64_t(1) << 30;
@@ -126,7 +126,7 @@ void check_steps(double a, double b, double d) {
 
 bool arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
   if (!has_arange(out)) return false;
-  // As on the CPU, integer outputs count in integers, but only int64 also divides in integers.
+  // As on the CPU, all integer outputs count in integers, but only int64 computes its size in integers.
   const bool whole = at::isIntegralType(out.scalar_type(), false);
   const bool integral = out.scalar_type() == at::kLong ||
                         (!whole && start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false));
@@ -165,7 +165,7 @@ bool arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& st
   return true;
 }
 
-// The range includes both ends.
+// Unlike arange, includes both ends.
 bool range(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
   if (!has_arange(out)) return false;
   const double a = start.toDouble(), b = end.toDouble(), d = step.toDouble();
@@ -188,7 +188,7 @@ bool range(const at::Scalar& start, const at::Scalar& end, const at::Scalar& ste
   return true;
 }
 
-// Integer linspace truncates exact quotients.
+// Returns whether integer_linspace, which truncates exact quotients, supports the arguments.
 bool has_integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, const Tensor& out) {
   if (!is_plain(out) || !at::isIntegralType(out.scalar_type(), false) || start.isComplex() || end.isComplex())
     return false;

@@ -15,7 +15,7 @@ struct Halves {
   Tensor x, gate;
 };
 
-// Returns the values and the gate: two tensors, or two halves of one along the last dimension (as in
+// Returns the values and the gate: two separate tensors, or the halves of `input` along the last dimension (as in
 // torch.nn.functional.glu).
 Halves halves(const Tensor& input, const MaybeTensor& gate) {
   if (gate && gate->defined()) {

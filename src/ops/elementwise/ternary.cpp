@@ -19,7 +19,7 @@ using at::Scalar;
 bool run_ternary(const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a, Tensor b, const Tensor& c,
                  const ScalarParams& s, Tensor& out, bool condition) {
   if (!accepts(out, type)) return false;
-  if (b.device().is_cpu() && c.device().is_cpu()) b = b.to(a.device(), type);  // kernels take at most one number
+  if (b.device().is_cpu() && c.device().is_cpu()) b = b.to(a.device(), type);  // kernels accept at most one number
   const auto x = condition ? c10::MaybeOwned<Tensor>::borrowed(a) : to_common(a, type);
   const auto y = to_common(b, type), z = to_common(c, type);
   at::TensorIterator iter = at::TensorIteratorConfig()
@@ -40,7 +40,7 @@ bool is_operand(const Tensor& t) { return is_plain(t) || (t.device().is_cpu() &&
 
 namespace {
 
-// `condition` must be bool.
+// Selects `a` where `condition` is true and `b` elsewhere. `condition` must be bool.
 bool select(at::ScalarType type, const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out) {
   static const ElementwiseKernels kernels("where", 3);
   if (type != at::kComplexFloat) return run_ternary(kernels, type, condition, a, b, ScalarParams{}, out, true);
@@ -57,7 +57,7 @@ bool where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& ou
   return tag_of(type) != Tag::none && select(type, condition, a, b, out);
 }
 
-// As on the CPU, a new output is contiguous for any layout of self.
+// As on the CPU, a new output is contiguous regardless of self's layout.
 bool fill_masked(const Tensor& self, const Tensor& mask, const Tensor& value, Tensor& out) {
   const bool in_place = out.is_same(self);
   if (value.device().is_cpu() && self.scalar_type() == at::kBool && value.scalar_type() != at::kBool)

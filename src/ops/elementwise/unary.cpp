@@ -93,7 +93,7 @@ template <size_t I>
 bool unary(const Tensor& self, Tensor& out) {
   return run_unary<I>(self, out);
 }
-// The CPU's angle of complex numbers is contiguous for any input.
+// As on the CPU, the angle of complex numbers is contiguous regardless of the input's layout.
 template <>
 bool unary<unary_row("angle")>(const Tensor& self, Tensor& out) {
   if (is_plain(self) && self.scalar_type() == at::kComplexFloat && !out.defined())

@@ -88,7 +88,7 @@ constexpr double kTwoOverSqrtPi = 1.128379167095512574;
      [[maybe_unused]] const V x{c.tensor(0)}, y{c.result()};                                    \
      return {{0, (__VA_ARGS__).t}};                                                             \
    }},
-// For operators on a and b. A and B are the expressions for the gradients, each evaluated only if needed.
+// For operators with operands a and b. A and B are the expressions for their gradients, each evaluated only if needed.
 #define BINARY(NAME, SAVED, A, B)                                                               \
   {#NAME, SAVED_##SAVED, [](const BackwardCall& c) -> Gradients {                               \
      const V g{c.grad()};                                                                       \

@@ -20,7 +20,7 @@ Tensor sum_of(const Tensor& t) { return run<"sum">(t, std::vector<int64_t>{}, fa
 Tensor sum_over_classes(const Tensor& t) { return run<"sum">(t, std::vector<int64_t>{-1}, false, IValue()); }
 Tensor scaled(const Tensor& t, double factor) { return factor == 1.0 ? t : run<"mul.Scalar">(t, at::Scalar(factor)); }
 
-// Rows of classes, with the class dimension moved last.
+// Log probabilities and targets, with the class dimension moved last.
 struct Rows {
   Tensor log_probabilities, target;
   c10::SymInt classes;
@@ -124,7 +124,7 @@ Tensor embedding(const Tensor& input, const Tensor& weight, std::optional<c10::S
               " (the order is input, weight, as in torch.nn.functional)");
   TORCH_CHECK(weight.dim() == 2, op, ": expected a weight of two dimensions, got shape ", weight.sym_sizes());
   const c10::SymInt rows = weight.sym_size(0);
-  c10::SymInt index = -1;  // none
+  c10::SymInt index = -1;  // no padding index
   if (padding) {
     TORCH_CHECK(*padding < rows && *padding >= -rows, op, ": expected padding_idx within ", rows, " rows, got ",
                 *padding);

@@ -7,7 +7,7 @@
 namespace mpsx::ops::fft {
 namespace {
 
-// Maximum size of each pass in a multi-pass transform. A threadgroup then holds eight adjacent columns, which makes
+// Maximum size of each pass in a multi-pass transform. It lets a threadgroup hold eight adjacent columns and access
 // rows of 64 bytes.
 constexpr int64_t kMaxOfSeveral = kFftTile / 8;
 

@@ -46,7 +46,8 @@ int64_t points_of(at::IntArrayRef sizes, at::IntArrayRef dims) {
 }
 
 // Allocates an output with the same strides as PyTorch's CPU and meta kernels when built with MKL (_exec_fft in
-// aten/src/ATen/native/mkl/SpectralOps.cpp): transformed dimensions innermost, and the others ordered by their strides.
+// aten/src/ATen/native/mkl/SpectralOps.cpp): transformed dimensions innermost, and the batch dimensions ordered by
+// their strides.
 Tensor make_output(const Tensor& self, at::IntArrayRef sizes, at::IntArrayRef dims, at::ScalarType type) {
   Dims order(self.dim());
   std::iota(order.begin(), order.end(), int64_t(0));

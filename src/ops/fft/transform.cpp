@@ -12,7 +12,7 @@
 namespace mpsx::ops::fft {
 namespace {
 
-// Twiddle factors for twice the length need 32-bit indices.
+// The twiddle factors of a transform of this length have indices up to twice the length, which must fit in 32 bits.
 constexpr int64_t kMaxLength = int64_t(1) << 28;
 
 // One dimension of a pass's columns.
@@ -42,7 +42,8 @@ struct Ends {
   Tensor table;
 };
 
-// Merges dimensions that are adjacent in both tensors. Puts the dimension that adjacent threads should traverse first.
+// Merges dimensions that are contiguous in both tensors. The first dimension of the result is the one that adjacent
+// threads should traverse.
 std::vector<Axis> arranged(std::vector<Axis> axes, bool by_output) {
   std::erase_if(axes, [](const Axis& a) { return a.size == 1; });
   std::stable_sort(axes.begin(), axes.end(), [&](const Axis& a, const Axis& b) {

@@ -29,7 +29,7 @@ Tensor count_bins(const KernelSet& kernels, Tag tag, const Tensor& x, const Hist
   return bins;
 }
 
-// Counts each nonnegative integer, or sums its weights.
+// Counts the occurrences of each nonnegative integer, or sums their weights.
 std::optional<Tensor> bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_t minlength) {
   static const KernelSet kernels("bincount");
   const bool weighted = weights && weights->defined() && weights->numel() > 0;
@@ -54,7 +54,8 @@ std::optional<Tensor> bincount(const Tensor& self, const std::optional<Tensor>& 
   return at::zeros({bins}, each.options()).scatter_add_(0, self.to(at::kLong), each);
 }
 
-// Counts integers in `bins` equal parts of [low, high] without rounding, like CUDA. The CPU does not support integers.
+// Counts integers in `bins` equal parts of [low, high] without rounding, like CUDA. PyTorch's CPU kernel does not
+// support integers.
 Tensor integer_histc(const Tensor& self, int64_t bins, int64_t low, int64_t high) {
   static const KernelSet kernels("bincount");
   const Tensor x = self.to(at::kLong).contiguous();

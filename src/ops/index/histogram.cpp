@@ -1,4 +1,4 @@
-// histogram and histogramdd: look up the bin of each point among the bin edges and count it.
+// histogram and histogramdd: find each point's bin by searching the bin edges, then count the point.
 #include <ATen/ops/diff.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/ones.h>

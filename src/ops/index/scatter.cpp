@@ -42,7 +42,7 @@ const KernelSet& kernels(Scatter op, bool value) {
   }
 }
 
-// Returns whether to compute long sums into one dense row by segments.
+// Returns whether to compute a long scatter_add into one dense row as a segment sum.
 bool supports_segments(Scatter op, const ScatterOperands& o) {
   return op == Scatter::add && o.self.dim() == 1 && o.index.numel() > kLongRow && o.self.is_contiguous() &&
          o.source.is_contiguous() && o.index.is_contiguous() && o.source.numel() == o.index.numel() &&
@@ -66,12 +66,12 @@ Strided<3> plan(ScatterParams& p, const ScatterOperands& o, int64_t dim) {
 
 // Returns whether SIMD groups should sum contiguous long rows in threadgroup memory.
 bool supports_rows(Scatter op, const ScatterOperands& o, const ScatterParams& p) {
-  constexpr int64_t kMaxSelfPerSource = 8;  // elements of self per source element: all of self is moved
+  constexpr int64_t kMaxSelfPerSource = 8;  // maximum size ratio, because the kernel copies all of self
   return op == Scatter::add && is_float_tag(tag_of(o.self)) && p.step[0] == 1 && p.step[1] == 1 && p.count >= kLanes &&
          p.dim_size <= std::min<int64_t>(kScatterSums, kMaxSelfPerSource * p.count);
 }
 
-// Launches threadgroups that process p.together rows each.
+// Launches threadgroups that process p.rows_per_group rows each.
 void launch_rows(runtime::KernelEntry& kernel, const ScatterOperands& o, ScatterParams p, const Strided<3>& loops,
                  uint32_t threads) {
   loops.each(p, 3, [&](const auto& offsets) {
@@ -189,7 +189,7 @@ Scatter op_of(at::native::ReductionType type) {
   }
 }
 
-// Maps the older reduce arguments "add" and "multiply".
+// Maps the strings "add" and "multiply", which scatter accepts as `reduce`.
 Scatter op_of(std::string_view reduce) { return reduce == "multiply" ? Scatter::prod : Scatter::add; }
 
 bool scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce,
@@ -268,7 +268,7 @@ bool scatter_reduce_two(const Tensor& self, int64_t dim, const Tensor& index, co
   return outputs.return_or_copy(out);
 }
 
-// Reduces with the same index for all rows.
+// Reduces like scatter_reduce, with the same index for all rows.
 bool index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
                   bool include_self, Tensor& out) {
   const Scatter op = op_of(at::native::get_operator_enum(reduce, true));

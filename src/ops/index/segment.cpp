@@ -1,4 +1,4 @@
-// Sums rows by key, for embedding_dense_backward and others.
+// Sums rows by key, for embedding_dense_backward and other operators.
 #include "ops/index/segment.h"
 
 #include <ATen/TensorUtils.h>

@@ -72,7 +72,7 @@ struct Offsets {
       at::cumsum_out(ends, rows, 1);
     }
   }
-  // Returns shape (outer, count, 1).
+  // Returns the segment lengths, with shape (outer, count, 1).
   Tensor lengths() const { return offsets.slice(1, 1).sub(offsets.slice(1, 0, -1)).unsqueeze(2); }
 };
 

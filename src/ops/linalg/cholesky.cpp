@@ -12,9 +12,9 @@ namespace {
 
 uint32_t tiles_of(int64_t size, int64_t tile) { return uint32_t(ceil_div(uint64_t(size), uint64_t(tile))); }
 
-// Factors one panel at a time. While one threadgroup writes the factor of the diagonal block, the panel's other
-// threadgroups still read that block, so the factor goes to scratch memory. The last block has no rows below it and is
-// factored in place.
+// Factors one panel at a time. While one threadgroup factors the diagonal block, the panel's other threadgroups still
+// read that block, so the factor is written to scratch memory. The last block has no rows below it and is factored in
+// place.
 void cholesky(const Tensor& self, const Tensor& info, bool upper) {
   static const KernelSet kernels("cholesky_step");
   if (self.numel() == 0) return;
@@ -45,7 +45,7 @@ void cholesky(const Tensor& self, const Tensor& info, bool upper) {
       .copy_(column_major ? diagonals.mT() : diagonals);
 }
 
-// Overwrites the factor with the full inverse.
+// Overwrites the Cholesky factor in `result` with the inverse of the factored matrix.
 Tensor& cholesky_inverse(Tensor& result, Tensor& info, bool upper) {
   info.zero_();
   if (result.numel() == 0) return result;

@@ -25,7 +25,7 @@ void factor_panel(const KernelSet& kernels, const Tensor& a, const Tensor& pivot
   launch.groups({uint32_t(a.size(0))}, threads).work(uint64_t(p.rows) * columns * columns / 2 + 1).run();
 }
 
-// Returns the kernel for panels with this many rows. If such a panel fits in registers, the kernel keeps it there.
+// Returns the kernel for panels of `rows` rows. The kernels for few rows keep the panel in registers.
 const KernelSet& panel_kernels(const Tensor& a, int64_t rows) {
   static const KernelSet any("lu_panel"), two("lu_panel_2"), four("lu_panel_4"), eight("lu_panel_8");
   if (a.is_complex()) return any;

@@ -31,7 +31,7 @@ void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit, b
   const int64_t n = b.size(1), columns = b.size(2), block = block_rows(b);
   if (n <= block) return solve_block(a, b, upper, unit, conjugate);
   const int64_t half = (n / block + 1) / 2 * block, rest = n - half;
-  const int64_t first = upper ? half : 0, second = half - first;  // the part to solve first, then the other
+  const int64_t first = upper ? half : 0, second = half - first;  // start rows of the two halves, in solving order
   const Tensor x = part(b, first, 0, upper ? rest : half, columns);
   const Tensor y = part(b, second, 0, upper ? half : rest, columns);
   const Tensor factor = part(a, second, first, y.size(1), x.size(1));

@@ -1,5 +1,5 @@
 // Fused cross_entropy for rows of scores with class-index targets. torch composes cross_entropy from log_softmax and
-// nll_loss, which write, read and save the log-probabilities. This file computes it in one kernel. Unsupported
+// nll_loss, which write, read and save the log-probabilities. This file computes the loss in one kernel. Unsupported
 // arguments use torch's composite.
 #include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -70,7 +70,7 @@ Results forward(const Tensor& input, const Tensor& target, const MaybeTensor& we
   const Tensor norms = at::empty({input.size(0), 2}, floats), total_weight = at::empty({}, floats);
   const Tensor losses =
       reduced ? at::empty({int64_t(q.rows.lane_groups.threadgroups), 2}, floats) : at::empty({input.size(0)}, floats);
-  if (input.size(0) > 0) {  // without classes, every target is out of range
+  if (input.size(0) > 0) {  // launch even without classes, to report that every target is out of range
     Launch l(kernels.get(tag_of(input)));
     l.outputs(losses, norms).inputs(q.in, q.target, q.weight).bytes(q.params);
     q.rows.run(l.pointer(runtime::device_error_record("nll_loss")), uint64_t(input.size(1)) * 4);

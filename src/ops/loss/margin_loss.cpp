@@ -46,7 +46,7 @@ struct MarginProblem {
     params.margin = 1;
     params.scale = float(1.0 / double(params.classes));
   }
-  // Prepares the gradient for the kernel, depending on the reduction.
+  // Returns a contiguous gradient for the kernel and sets the parameters that depend on the reduction.
   Tensor gradient(const Tensor& grad, int64_t reduction) {
     params.reduced = reduction != at::Reduction::None;
     if (reduction == at::Reduction::Mean) params.scale = float(1.0 / (double(params.classes) * double(rows)));

@@ -1,4 +1,4 @@
-// Shared by nll_loss and cross_entropy.
+// The reduction shared by nll_loss and cross_entropy.
 #pragma once
 
 #include "loss/params.h"

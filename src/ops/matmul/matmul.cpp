@@ -30,7 +30,7 @@ const MatmulKernels& plain_kernels() {
 }
 
 // Copies an operand that kernels cannot load in 16-byte vectors, if enough tiles read it to pay for the copy. `tiled`
-// is the size of the output dimension that the operand does not have.
+// is the output size along the other operand: N for a, M for b.
 void align(Tensor& operand, MatmulStrides& strides, uint32_t& vectorized, uint64_t tiled) {
   constexpr uint64_t kManyTiles = 8;
   const bool repeats = operand.dim() == 3 && operand.size(0) > 1 && operand.stride(0) == 0;
@@ -63,7 +63,7 @@ void launch_tiled(GemmArgs& args) {
   args.reduce_split_k(partials);
 }
 
-// For contiguous columns of b. Each output element is the dot product of two contiguous vectors.
+// Launches a GEMV for contiguous columns of b. Each output element is the dot product of two contiguous vectors.
 void launch_gemv(GemmArgs& args) {
   MatmulParams& p = args.p;
   runtime::KernelEntry& kernel = args.of(args.kernels.gemv);
@@ -79,7 +79,7 @@ void launch_gemv(GemmArgs& args) {
   l.work((p.K + 16) * lane_groups.rows_per_threadgroup).run();
 }
 
-// For contiguous rows of b.
+// Launches a GEMV for contiguous rows of b.
 void launch_gemv_t(GemmArgs& args) {
   const MatmulParams& p = args.p;
   const uint64_t blocks = ceil_div(p.N, kGemvColumns), threads = blocks * p.M * args.batch * kGemvColumns;
@@ -164,7 +164,7 @@ bool addmm_activation(const Tensor& self, const Tensor& mat1, const Tensor& mat2
   return addmm_into(outputs, self, mat1, mat2, beta, alpha, out, use_gelu ? kActivationGelu : kActivationRelu);
 }
 
-// Folds the batch into the K dimension.
+// Computes addbmm as a single GEMM by folding the batch into K.
 bool addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha,
             Tensor& out) {
   if (!all_have_matmul_kernels(self, batch1, batch2)) return false;

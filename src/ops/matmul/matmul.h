@@ -15,7 +15,8 @@ struct GemmEpilogue {
   uint32_t activation = kActivationNone;
 };
 
-// Complex operands may be lazily conjugated, because PyTorch does not resolve conjugation for these operators.
+// Returns whether the matmul kernels support the tensor. Complex tensors may be lazily conjugated, because PyTorch does
+// not resolve conjugation for these operators.
 inline bool has_matmul_kernel(const Tensor& t) {
   const Tag tag = tag_of(t);
   if (tag == Tag::c64) return t.layout() == at::kStrided && t.device().type() == at::kPrivateUse1;

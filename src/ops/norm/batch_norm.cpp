@@ -17,8 +17,8 @@ namespace {
 using Optional = std::optional<Tensor>;
 using Result = std::tuple<Tensor, Tensor, Tensor>;
 
-constexpr uint32_t kVector = 8,
-                   kWidth = 64;  // fewer channels than this are folded into rows of at least this many elements
+// With fewer than kWidth channels, several positions are folded into one row of at least kWidth elements.
+constexpr uint32_t kVector = 8, kWidth = 64;
 
 Tensor value_or_none(const Optional& t) { return t.has_value() ? *t : Tensor(); }
 
@@ -44,7 +44,8 @@ struct Plan {
   uint64_t width() const { return uint64_t(p.channels) * p.fold; }
   // Returns the number of partial results per statistic: one per chunk and column.
   int64_t slots() const { return int64_t(width() * p.chunks); }
-  // Launch the kernels that read the whole batch and those that also write it. All tensors must have the batch's shape.
+  // over_chunks() launches a kernel that reads the whole batch, and over_planes() launches one that also writes it. All
+  // tensors must have the batch's shape.
   void over_chunks(runtime::KernelEntry& kernel, Launch& launch, std::initializer_list<Tensor> tensors) {
     if (last) return over_tiles(launch, tensors);
     p.planes = planes(kernel, tensors, {}).shape;

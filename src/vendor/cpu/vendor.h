@@ -31,7 +31,7 @@ class Library {
   // `kernel` is our kernel. It runs if the library is not preferred or if `prefer_kernel` returns true for the
   // arguments.
   Library& impl(const char* op, c10::KernelFunction kernel, Condition* prefer_kernel = nullptr);
-  // For operators without a kernel of our own.
+  // Registers an operator that only the library implements.
   Library& impl(const char* op) { return impl(op, {}); }
 
  private:

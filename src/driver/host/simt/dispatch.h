@@ -12,7 +12,7 @@ struct Options {
   bool interruptible = false;
 };
 
-// Returns MPSX_SIMT_SEED, or a random seed if it is not set. Throws Error if it is not a number.
+// Returns MPSX_SIMT_SEED, or a random seed if it is not set. Throws Error if the value is not a valid seed.
 uint64_t configured_seed();
 // Returns MPSX_SIMT_THREADS, the forced threadgroup size, or 0 if it is not set.
 uint32_t configured_threads();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned kWidth = MPSX_SIMD_WIDTH;
 
-// Avoid the initial-exec TLS model: libraries loaded at run time share a small TLS reserve, which torch has used up.
+// Avoid the initial-exec TLS model: libraries loaded at run time share a small TLS reserve, which torch exhausts.
 thread_local Worker* running = nullptr;
 
 // SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", 2014).

@@ -3,7 +3,7 @@
 // SIMD groups run one after another, and so do the lanes of each, in an order shuffled by a seed. A thread runs until
 // it returns or waits for other threads. A lane that calls a SIMD function waits until every lane of its SIMD group
 // waits or has returned. The lanes waiting at the same call are then the active lanes. If lanes wait at different
-// calls, the call that comes first in the code continues, which is where lanes that left a branch or loop early wait
+// calls, the lanes at the call that comes first in the code continue. Lanes that left a branch or loop early thus wait
 // for the others.
 //
 // A fault, detected by the engine or by a Monitor, ends its dispatch: the Job records the first fault, other CPU
@@ -39,7 +39,7 @@ class Monitor {
   virtual void variable(Worker&, const Arena::Variable&) = 0;                    // a threadgroup variable was allocated
   virtual void threadgroup_barrier(Worker&, const Site&) = 0;                    // all threads have arrived
   virtual void simdgroup_barrier(Worker&, unsigned simdgroup, const Site&) = 0;  // all lanes have arrived
-  virtual void lanes_converged(Worker&, unsigned simdgroup, unsigned mask, const Site&) = 0;  // in a SIMD function
+  virtual void lanes_converged(Worker&, unsigned simdgroup, unsigned mask, const Site&) = 0;  // at a SIMD function
   virtual void end_group(Worker&) = 0;  // all threads have returned
 };
 
@@ -86,7 +86,7 @@ class Worker {
   static bool interrupt(ResumePoint&) noexcept;
   // Like interrupt(), for a fault. Returns false if the kernel did not cause the fault.
   bool divert(const Fault&, ResumePoint&) noexcept;
-  // Returns the caller's worker. Requires that the caller runs on the stack of one of its threads. Cheaper than
+  // Returns the caller's worker. The caller must run on the stack of one of the worker's kernel threads. Cheaper than
   // active().
   static Worker* here() noexcept { return static_cast<Worker*>(Stacks::owner()); }
   // Returns whether `p` is on the running thread's stack.
@@ -94,7 +94,8 @@ class Worker {
   // Returns whether `p` points into memory that the engine shares with kernels, other than this object and its Job.
   bool is_shared(const void* p) const;
 
-  // The site that faults without a line name, or null. On the running thread's stack.
+  // Returns the site to report for a fault whose code has no source line, or null. The site is on the running thread's
+  // stack.
   const Site* fault_site() const { return fault_site_; }
 
   // Ends the dispatch with a fault in the running thread. Must be called from within a kernel.
@@ -126,7 +127,7 @@ class Worker {
     alignas(16) unsigned char slots[2][MPSX_MAX_EXCHANGE_BYTES];
   };
   struct SimdGroup {
-    unsigned first, count;                            // its range of lanes
+    unsigned first, count;  // the SIMD group's lanes are lanes_[first, first + count)
     uint32_t ready;                                   // positions in `order` of lanes that can run
     uint32_t in_simd_function, at_simdgroup_barrier;  // waiting lanes
     uint32_t at_barrier, done;                // lanes waiting at a threadgroup_barrier, and lanes that have returned
@@ -179,7 +180,7 @@ class Worker {
   SimdGroup* simd_ = nullptr;
   const Site* fault_site_ = nullptr;
   size_t turn_ = 0;
-  unsigned count_ = 0, done_ = 0, at_barrier_ = 0;  // threads: all, returned, at the threadgroup barrier
+  unsigned count_ = 0, done_ = 0, at_barrier_ = 0;  // numbers of threads: total, returned, at the barrier
   Lane* first_ = nullptr;                           // the first lane to reach the barrier
 };
 

@@ -13,7 +13,7 @@ namespace mpsx::driver::host::simt {
 
 // Equally sized stacks in one mapping, each with a guard page at its low end. All fibers use about the same stack
 // depth, so the stack tops are offset to map to different cache sets. Each stack is aligned to its size and stores its
-// owner in its last word, where it is faster to find than a thread-local variable.
+// owner in its last word, which is faster to read than a thread-local variable.
 class Stacks {
  public:
   static constexpr size_t kBytes = size_t(128) << 10;  // includes the guard page

@@ -25,10 +25,10 @@ class LineTable {
  private:
   struct Row {
     uint64_t address;
-    uint32_t
-        file;  // index in files_; kNone for the end of a sequence or an entry point; kLibrary for the Metal library
+    uint32_t file;  // index in files_, or kNone or kLibrary
     uint32_t line;
   };
+  // kNone marks the end of a sequence or an entry point, and kLibrary marks the Metal standard library.
   static constexpr uint32_t kNone = ~0u, kLibrary = ~0u - 1;
   class Program;
   std::vector<std::string> files_;
@@ -38,7 +38,7 @@ class LineTable {
 // Returns the source line of an address in any library of the process. Caches the line tables.
 SourceLine source_line(const void* address);
 
-// The mapped library that contains an address, or an empty struct.
+// Describes the mapped library that contains an address. Empty if no library does.
 struct Image {
   const char* begin = nullptr;
   size_t size = 0;

@@ -192,8 +192,8 @@ void MemoryCheck::check_atomic(const void* p, size_t bytes, bool loads, bool sto
   count_spins(p, bytes, thread, code);
 }
 
-// Fibers run until they wait at a barrier or in a SIMD function, which a GPU may do as well. So a loop that polls for
-// another thread's write may never end.
+// A fiber runs until it waits at a barrier or in a SIMD function, and a GPU may schedule threads the same way. A loop
+// that polls for another thread's write may therefore never end.
 void MemoryCheck::count_spins(const void* p, size_t bytes, unsigned thread, const void* code) {
   uint64_t value = 0;
   std::memcpy(&value, p, std::min(bytes, sizeof value));

@@ -5,7 +5,7 @@
 // access:
 // - its buffers, each with its whole allocation, because the argument may be a view
 // - its bytes arguments
-// - buffers that pointers in those arguments point to
+// - buffers that pointers stored in its arguments point to
 // - its threadgroup memory and its thread's stack
 // - constants of its library
 // - objects of the engine
@@ -26,8 +26,8 @@ class MemoryCheck final : public Monitor {
   enum class Access : uint8_t { read, write };
 
   MemoryCheck();
-  // Returns the instance of the calling kernel thread, or null if accesses are not checked. The caller must be on such
-  // a thread's stack.
+  // Returns the instance of the calling kernel thread, or null if accesses are not checked. Call it only on a kernel
+  // thread's stack.
   static MemoryCheck* here() noexcept { return static_cast<MemoryCheck*>(Worker::here()->monitor()); }
   void begin_group(Worker&) override;
   void end_group(Worker&) override;
@@ -59,7 +59,7 @@ class MemoryCheck final : public Monitor {
     Kind kind = Kind::buffer;
     uint8_t index = 0;  // buffer index
   };
-  // A racing write that may be harmless: it is a fault only if it changes the memory. Checked after the write.
+  // A racing write that may be harmless. It is a fault only if it changes the memory, so it is checked after the write.
   struct Suspect {
     static constexpr size_t kBytes = 64;
     const char* p;
@@ -85,14 +85,15 @@ class MemoryCheck final : public Monitor {
   void check_suspect();
   void count_spins(const void* p, size_t bytes, unsigned thread, const void* code);
 
-  // Describes a fault. Separate from fail(), which never returns and so does not destroy objects on its stack.
+  // Describe a fault. These functions are separate from fail(), which never returns and so never destroys local
+  // objects.
   std::string out_of_bounds(const char* verb, const void* p, size_t bytes) const;
   std::string out_of_variable(const char* verb, size_t offset, size_t bytes) const;
   std::string wrong(const char* verb, const Shadow::Finding&, size_t bytes, unsigned thread) const;
   [[noreturn]] void fail(std::string&& what, const void* code, unsigned thread) {
     fail(std::move(what), code, thread, site());
   }
-  // `site` is the fault's line if the code has none.
+  // `site` is the source line to report if `code` has no line information.
   [[noreturn]] void fail(std::string&& what, const void* code, unsigned thread, const SourceLine& site);
   SourceLine site() const {
     const Site* s = worker_->fault_site();
@@ -102,7 +103,7 @@ class MemoryCheck final : public Monitor {
   uint32_t short_code(const void* code) const { return uint32_t(static_cast<const char*>(code) - library_.begin) + 1; }
   const Arena::Variable* nearest_variable(size_t offset) const;
 
-  Region last_region_[2], previous_region_[2];  // for the last reads and the last writes
+  Region last_region_[2], previous_region_[2];  // indexed by Access
   // The last atomic access and the number of consecutive repetitions with the same result.
   struct Spin {
     const void* p = nullptr;

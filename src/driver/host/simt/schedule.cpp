@@ -1,4 +1,4 @@
-// The scheduler: selects the next fiber of a threadgroup and resumes lanes when all of them wait.
+// The scheduler: selects the next fiber of a threadgroup, and resumes waiting lanes when no lane can run.
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
@@ -158,8 +158,8 @@ void Worker::wait_at_threadgroup_barrier(const Site& site) {
   Lane& me = *lane_;
   me.site = &site;
   me.address = site.address;
-  // SIMD groups may meet at instances of one barrier, such as those of a generic lambda that each chose by its tile.
-  // The lanes of a SIMD group must be at the same instance.
+  // SIMD groups may meet at different instantiations of one barrier, for example if each calls a generic lambda
+  // instantiated for its tile. All lanes of one SIMD group must be at the same instantiation.
   const Lane* peer = simd_->at_barrier ? &lanes_[simd_->first + lowest(simd_->at_barrier)] : nullptr;
   simd_->at_barrier |= 1u << me.index % MPSX_SIMD_WIDTH;
   if (!at_barrier_++) first_ = &me;

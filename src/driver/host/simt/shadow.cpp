@@ -25,8 +25,8 @@ void Shadow::tick() {
   if (++now_ == kTimes - 1) renumber();
 }
 
-// Called when the time counter overflows. Treats all earlier writes as ordered before the last barrier, so it misses
-// races across this point.
+// Called when the time counter overflows. Treats all earlier writes as ordered before the last barrier, so races across
+// this point go undetected.
 void Shadow::renumber() {
   for (Cell& c : cells_) c = {current(c.writer) ? 1u << kTimeShift | thread(c.writer) : 0, 0};
   group_start_ = 1;

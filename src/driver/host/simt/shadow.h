@@ -28,7 +28,7 @@ class Shadow {
   explicit Shadow(size_t bytes) : cells_(bytes), codes_((bytes + 3) / 4) {}
 
   void begin_group();
-  // `fences`: whether the barrier orders accesses to threadgroup memory (mem_flags::mem_threadgroup).
+  // `fences` is true if the barrier orders accesses to threadgroup memory (mem_flags::mem_threadgroup).
   void threadgroup_barrier(bool fences);
   void simdgroup_barrier(unsigned simdgroup, bool fences);
 
@@ -43,7 +43,9 @@ class Shadow {
 
  private:
   // A mark encodes an access: its time, its thread, and how many threads share the mark. 0 means no access.
-  enum Sharers : uint32_t { kOne, kSimdgroup, kSeveral };  // counts readers or, plus kAtomic, atomic writers
+  // The threads that share a mark: one thread, several threads of one SIMD group, or threads of several SIMD groups.
+  // Atomic writes add kAtomic to this value.
+  enum Sharers : uint32_t { kOne, kSimdgroup, kSeveral };
   static constexpr uint32_t kThreadBits = 10, kSharersBits = 2, kTimeShift = kThreadBits + kSharersBits;
   static constexpr uint32_t kThreadMask = (1u << kThreadBits) - 1, kTimes = 1u << (32 - kTimeShift);
   static constexpr uint32_t kPlain = 0, kAtomic = 1;
@@ -66,7 +68,7 @@ class Shadow {
   bool reader_ordered(uint32_t mark, unsigned thread) const { return ordered(mark, thread, Sharers(sharers(mark))); }
   bool writer_ordered(uint32_t mark, unsigned thread) const;
   uint32_t merged_sharers(uint32_t mark, unsigned thread, Sharers sharers) const;
-  // Returns whether four bytes have the same history.
+  // Returns whether four consecutive bytes have identical marks.
   static bool same_history(const Cell* c) {
     return ((c[0].writer ^ c[1].writer) | (c[0].writer ^ c[2].writer) | (c[0].writer ^ c[3].writer) |
             (c[0].reader ^ c[1].reader) | (c[0].reader ^ c[2].reader) | (c[0].reader ^ c[3].reader)) == 0;
