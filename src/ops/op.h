@@ -63,7 +63,7 @@ void check_same_device(std::string_view op, const Tensor& first, const Tensors&.
                 " and ", t->device());
 }
 
-// Whether kernels for floating-point types, or for real numbers, support a tensor.
+// Return whether kernels for floating-point types, or for all real types, support the tensor.
 inline bool has_float_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 inline bool has_number_kernel(const Tensor& t) { return is_plain(t) && tag_of(t) < Tag::c64; }
 

@@ -24,8 +24,9 @@ struct RowLaunch {
 };
 
 // Plans the launch of a kernel over `rows` rows of `size` elements. The kernel reads all `inputs` at once, along with
-// `others` of the same shape. Each thread holds `held` values of each input, by default kRegisterBytes for all inputs
-// together. A kernel that reads each row only once uses at most runtime::kLaneGroupThreads threads per row.
+// `others` of the same shape. Each thread keeps `per_thread_elements` elements of each input in registers, by default as
+// many as fit in kRegisterBytes for all inputs together. Pass runtime::kLaneGroupThreads as `max_lanes` for a kernel that
+// reads each row only once.
 inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, uint64_t size,
                             std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> others,
                             uint64_t per_thread_elements = 0, uint32_t max_lanes = kRowThreads) {
@@ -39,7 +40,7 @@ inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, u
   r.lane_groups = runtime::lane_groups_for(kernel, rows, size, vec_size, per_thread_elements, max_lanes);
   r.shape = {uint32_t(rows), uint32_t(size), r.lane_groups.lanes, uint32_t(element_index(first) % vec_size), 1};
   for (const auto& tensors : {inputs, others})
-    for (const Tensor& t : tensors)  // vectors of this many elements, which need at most 16-byte alignment
+    for (const Tensor& t : tensors)  // vectors of vec_size elements need at most 16-byte alignment
       if ((element_index(t) - element_index(first)) % std::min<uint64_t>(vec_size, 16 / t.element_size()) != 0)
         r.shape.vectorized = 0;
   return r;

@@ -11,7 +11,7 @@
 
 namespace mpsx::ops {
 
-// Returns the second tag of a kernel's name: f32 for half inputs with float parameters.
+// Returns the second tag in a kernel's name: f32 for half inputs with float parameters, otherwise none.
 inline Tag parameter_tag(at::ScalarType input, at::ScalarType parameters) {
   return input == parameters ? Tag::none : Tag::f32;
 }
@@ -74,7 +74,7 @@ inline void launch_splits(Launch& launch, const RowNormParams& p) {
       .run();
 }
 
-// Sums partial gradients [gradient][split][column], those of the weight first. Either output may be undefined.
+// Sums partial gradients [gradient][split][column], with the weight's gradient first. Either output may be undefined.
 inline void merge_splits(const Tensor& weight, const Tensor& bias, const Tensor& parts, const RowNormParams& p) {
   static const KernelSet kernels("norm_merge");
   const Tensor &first = weight.defined() ? weight : bias, &second = bias.defined() ? bias : weight;

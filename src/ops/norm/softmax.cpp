@@ -19,7 +19,7 @@ struct SoftmaxKernels {
 };
 Tag second_tag(Tag in, Tag out) { return in == out ? Tag::none : out; }
 
-// Launches the kernel along `dim`.
+// Launches a softmax kernel along `dim`.
 void launch(const SoftmaxKernels& kernels, std::initializer_list<Tensor> inputs, const Tensor& result, int64_t dim) {
   const Tag in = tag_of(*inputs.begin()), out = tag_of(result);
   const c10::IntArrayRef shape = result.sizes();
@@ -72,7 +72,7 @@ bool softmax(const Tensor& input, int64_t dim, bool half_to_float, Tensor& out) 
   return return_or_copy(NAME.text, y, out);
 }
 
-// Kernels exist for equal types and for a float gradient of half inputs.
+// Kernels exist for gradients of the input's type and for float gradients of half inputs.
 template <OperatorName NAME>
 bool softmax_backward(const Tensor& grad, const Tensor& result, int64_t dim, at::ScalarType type, Tensor& grad_input) {
   static const SoftmaxKernels kernels(NAME.text + std::string("_backward"));

@@ -1,6 +1,6 @@
 // Operators on lists of tensors (torch._foreach_*), which torch.optim uses by default on this device. For
-// floating-point tensors with equal layouts, rows of metal/optim/foreach.def run as list kernels. Everything else uses
-// PyTorch's own composites, tensor by tensor.
+// floating-point tensors with equal layouts, the operators in metal/optim/foreach.def run as list kernels. Everything
+// else uses PyTorch's own composites, tensor by tensor.
 #include <ATen/CompositeExplicitAutogradFunctions.h>
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/empty_like.h>

@@ -44,7 +44,8 @@ std::vector<Tensor> foreach_norm(at::TensorList self, const at::Scalar& order, s
   for_each_batch(
       {self, out},
       [&](ListBatch& batch) {
-        // The batch takes its sizes from the input tensors, but the kernels expect the results as their first list.
+        // for_each_batch takes the sizes from its first list, which is the inputs, but the kernels expect the results
+        // first.
         const uint32_t count = batch.params.tensors;
         std::rotate(batch.pointers.begin(), batch.pointers.begin() + count, batch.pointers.begin() + 2 * count);
         const Tensor partial = at::empty({int64_t(batch.groups())}, self[0].options().dtype(at::kFloat));

@@ -40,7 +40,7 @@ class AlignedLists {
     for (size_t l = 0; l < copies_.size(); ++l)
       if (!copies_[l].empty()) step.lists[l] = copies_[l];
   }
-  // A step writes gradients only to unscale them, if it has a gradient scale.
+  // Set `gradients` if the step has a gradient scale. Only then does it write gradients, to unscale them.
   void write_back(bool gradients) const {
     for (size_t l = 0; l < copies_.size(); ++l)
       for (size_t i = 0; i < copies_[l].size() && (l != 1 || gradients); ++i)

@@ -21,7 +21,7 @@ namespace {
 using at::IntArrayRef;
 using Divisor = std::optional<int64_t>;
 
-constexpr int64_t kSmallBox = 64;  // elements per thread
+constexpr int64_t kSmallBox = 64;  // elements; larger windows are averaged along one dimension at a time
 
 bool averages(const Tensor& t) { return has_float_kernel(t); }
 bool averages_integers(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kLong; }

@@ -13,7 +13,7 @@ namespace {
 
 using Result = std::tuple<Tensor, Tensor>;
 
-// Returns the number of 16-byte vectors in a quarter of a chunk.
+// Returns the number of threads per chunk: one per 16-byte vector in a quarter of the chunk.
 uint32_t vec_threads(const Tensor& t) { return kRandomBlocks * uint32_t(t.element_size()) / 16; }
 
 std::optional<Result> native_dropout(const Tensor& input, double p, std::optional<bool> train) {

@@ -238,7 +238,7 @@ bool random_to(Tensor& self, int64_t to, Generator generator) {
       self, int64_t(0), std::optional<int64_t>(to), std::move(generator));
 }
 
-// normal with a tensor for the mean, the standard deviation, or both.
+// Implements normal with a tensor for the mean, the standard deviation, or both.
 template <typename Mean, typename Std>
 bool normal(Mean mean, Std std, Generator generator, Tensor& out) {
   if constexpr (std::is_same_v<Mean, double>) {

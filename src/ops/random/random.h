@@ -18,7 +18,7 @@ constexpr uint64_t random_chunks(uint64_t numel, uint64_t per_chunk = kRandomChu
 RandomParams random_params(const std::optional<at::Generator>& generator, uint64_t numel,
                            uint64_t per_chunk = kRandomChunk);
 
-// Returns the bound that a random 32-bit word does not exceed with probability p, for 0 < p <= 1.
+// Returns the bound b for which a uniform random 32-bit word is at most b with probability p, for 0 < p <= 1.
 uint32_t bernoulli_bound(double p);
 
 // Launches over the chunks of params.numel elements. Sets a work hint, because each draw costs several additions.

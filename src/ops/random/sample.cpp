@@ -29,7 +29,7 @@ Tensor sample(const char* op, runtime::KernelEntry& kernel, const Tensor& first,
   Launch launch(kernel);
   launch.outputs(out).inputs(a);
   if (b.defined()) launch.inputs(b);
-  constexpr uint64_t kCost = 100;  // of a sample, relative to an addition
+  constexpr uint64_t kCost = 100;  // cost of a sample relative to an addition
   launch.bytes(SampleParams{state.seed, state.offset}).threads(count).work(kCost).run();
   return out;
 }

@@ -11,7 +11,7 @@ namespace {
 using at::IntArrayRef;
 using OptionalDim = std::optional<int64_t>;
 
-// Both results must be contiguous. `values` may be undefined.
+// `indices` and `values` must be contiguous. `values` may be undefined.
 void run(const ReduceKernels& kernels, const Tensor& indices, const Tensor& values, const Tensor& x, DimMask mask) {
   ReducePlan plan = plan_reduction(x, mask, ReduceOrder::kept);
   plan.params.both = values.defined();

@@ -22,7 +22,7 @@ const ReduceKernels& norm_kernels(double p) {
   return p == 2 ? norm_2 : p == 1 ? norm_1 : p == 0 ? norm_0 : norm_p;
 }
 
-// Returns whether kernels support the arguments. For other arguments, the CPU reports what is wrong.
+// Returns whether kernels support the arguments. For other arguments, the CPU operator reports the error.
 bool norm_fits(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, ScalarType type) {
   if (!c10::isFloatingType(x.scalar_type()) || !c10::isFloatingType(type) || p.isComplex() ||
       c10::promoteTypes(x.scalar_type(), type) != type)

@@ -29,12 +29,13 @@ struct ReducePlan {
   uint64_t work() const;
 };
 
-enum class ReduceOrder { free, kept };  // kept: elements are numbered, as for argmax
+enum class ReduceOrder { free, kept };  // kept: numbers the elements in index order, which argmax requires
 
 // Plans loops that reduce the dimensions in `mask` of a non-empty tensor to a contiguous result.
 ReducePlan plan_reduction(const Tensor& x, DimMask mask, ReduceOrder order = ReduceOrder::free);
 
-// Allocates memory for the partial results of a plan, followed by extra rows of [output]. Undefined without splits.
+// Allocates memory for a plan's partial results, followed by `extra_rows` rows with one value per output. Returns an
+// undefined tensor if the plan has no splits.
 Tensor reduce_parts(const ReducePlan& plan, size_t bytes_each, uint32_t extra_rows = 0);
 
 // Launch the kernel that reads the input and the kernel that merges splits.

@@ -27,7 +27,7 @@ void run(const Tensor& x, DimMask mask, const Correction& correction, uint32_t f
   ReducePlan plan = plan_reduction(x, mask);
   plan.params.both = flags | (mean.defined() ? uint32_t(kMean) : 0);
   plan.params.p = correction.value_or(1).to<float>();
-  const Tensor parts = reduce_parts(plan, 3 * sizeof(float), 1);  // the pivots
+  const Tensor parts = reduce_parts(plan, 3 * sizeof(float), 1);  // the extra row holds the pivots
   run_plan(kernels, plan, {var, mean}, parts, tag_of(x));
 }
 

@@ -36,7 +36,7 @@ c10::DimVector padded(const char* op, const Tensor& self, IntArrayRef padding, b
   return sizes;
 }
 
-// The structured operators lose the memory format, but the CPU kernels preserve it. These functions preserve it too.
+// The structured operators lose the memory format, but PyTorch's CPU kernels preserve it, and so do these functions.
 template <int D, bool kReflects>
 struct ForwardMeta : at::impl::MetaBase {
   void meta(const Tensor& self, IntArrayRef padding) {
@@ -54,7 +54,8 @@ struct BackwardMeta : at::impl::MetaBase {
   }
 };
 
-// Plans the backward pass. It sums over the outputs that each input element was copied to. Cropped elements have none.
+// Plans the backward pass, which sums the gradients of all outputs that an input element was copied to. Cropped
+// elements have no such outputs.
 std::vector<Resampling> plan(const Tensor& self, IntArrayRef padding, bool reflects) {
   std::vector<Resampling> steps;
   for (size_t d = 0; d < padding.size() / 2; ++d) {

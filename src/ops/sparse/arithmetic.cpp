@@ -29,7 +29,7 @@ Tensor& add_dense_sparse(const Tensor& dense, const Tensor& other, const Scalar&
   return return_or_copy("add", sum, out), out;
 }
 
-// Concatenates the elements. If both operands are coalesced, coalesces the result.
+// Adds two sparse tensors by concatenating their elements. If both operands are coalesced, coalesces the result.
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
   check_same_device("aten::add.out", {&self, &other, &out});
   if (!has_kernels(self) || !has_kernels(other))

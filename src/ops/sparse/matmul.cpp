@@ -126,7 +126,7 @@ Tensor& addmm_in_place(Tensor& self, const Tensor& mat1, const Tensor& mat2, con
   return addmm_out(self, mat1, mat2, beta, alpha, self);
 }
 
-// Stacks the batch into one block-diagonal matrix.
+// Multiplies a batch of sparse matrices as one block-diagonal matrix.
 Tensor bmm(const Tensor& self, const Tensor& mat2) {
   check_same_device("aten::bmm", {&self, &mat2});
   if (!has_kernels(mat2)) return on_cpu<Tensor>("aten::bmm", "", self, mat2);
@@ -162,7 +162,7 @@ Tensor& hspmm_out(const Tensor& sparse, const Tensor& dense, Tensor& out) {
   return move_to_out(out, hspmm(sparse, dense));
 }
 
-// Concatenates the elements of beta * self and alpha * mat1 @ mat2.
+// Computes sspaddmm by concatenating the elements of beta * self and alpha * mat1 @ mat2.
 Tensor& sparse_sum_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                        const Scalar& alpha, Tensor& out) {
   check_same_device("aten::sspaddmm.out", {&self, &mat1, &mat2, &out});

@@ -46,7 +46,7 @@ struct Pools {
   Tensor spread(const Tensor& of_pools) const { return of_pools.index_select(0, of); }
 };
 
-// Returns the dimension as a nonnegative index.
+// Checks the arguments and returns the dimension as a nonnegative index.
 int64_t check(const char* op, const Tensor& t, int64_t dim, bool half_to_float) {
   TORCH_CHECK(!half_to_float, op, ": half to float conversion is not supported on mpsx");
   TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(t.scalar_type()), op, ": expected a floating-point input, got ",
