@@ -217,7 +217,7 @@ void add_collectives_boxed(const c10::OperatorHandle&, torch::jit::Stack* stack)
   add_collectives(torch::jit::pop(*stack).toCustomClass<c10d::ProcessGroup>());
 }
 
-// PyTorch dispatches dense PrivateUse1 tensors to the group's backend, but not sparse tensors.
+// PyTorch dispatches only dense PrivateUse1 tensors to the group's backend, so redispatch sparse tensors as dense ones.
 void allreduce_sparse_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), stack);
 }

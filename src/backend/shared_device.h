@@ -13,7 +13,7 @@ void share_device(int processes);
 // size of the largest group, or 1 without a group.
 int device_count();
 
-// Returns whether the index is valid: below device_count() or the size of a group.
+// Returns whether the index is valid: below device_count() or below the size of a process group.
 bool is_device_index(int index);
 
 }  // namespace mpsx::backend

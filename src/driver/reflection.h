@@ -8,7 +8,7 @@
 
 namespace mpsx::driver {
 
-// Thrown if Metal source does not compile, with the compiler's message.
+// Thrown with the compiler's message if Metal source does not compile.
 class SyntaxError : public Error {
   using Error::Error;
 };
@@ -18,9 +18,9 @@ struct Binding {
   uint32_t index;
   std::string name;
 };
-// A tensor of Metal 4.
+// A Metal 4 tensor parameter.
 struct TensorBinding : Binding {
-  std::string element;  // "half", or empty for a type that Metal's host API does not name
+  std::string element;         // "half", or empty for a type that Metal's host API does not name
   std::vector<int64_t> sizes;  // -1 for a dynamic size
 };
 

@@ -18,7 +18,7 @@ struct TensorArgument {
   uint32_t rank = 0;
   const char* element = "";      // "half", as Metal spells it
   const void* handle = nullptr;  // the buffer that contains `data`
-  size_t offset = 0;  // byte offset of `data` in that buffer
+  size_t offset = 0;             // byte offset of `data` in that buffer
 };
 static_assert(offsetof(TensorArgument, rank) == TensorArgument::kBindingBytes);
 

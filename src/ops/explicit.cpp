@@ -95,7 +95,7 @@ void change_tensors(IValue& value, const Change& change) {
   }
 }
 
-// Copies written arguments back. Needed on drivers that cannot address process memory, because their views are copies.
+// Copies written arguments back. Required on drivers that cannot address process memory, where the views are copies.
 void write_back(const c10::FunctionSchema& schema, const std::vector<IValue>& originals,
                 const std::vector<IValue>& views, backend::CpuAliases& aliases) {
   for (size_t i = 0; i < originals.size(); ++i) {

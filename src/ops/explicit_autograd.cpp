@@ -39,7 +39,7 @@ struct ExplicitBackward final : torch::autograd::Node {
   const Derivative* derivative = nullptr;
   uint64_t kept_arguments = 0;
   std::vector<IValue> arguments;  // tensors replaced by None
-  std::vector<Shape> shapes;      // of the tensor arguments
+  std::vector<Shape> shapes;      // shapes of the tensor arguments
   std::vector<SavedVariable> saved_arguments, saved_results;
   size_t result_count = 0;
   bool released = false;
@@ -154,8 +154,8 @@ void add_derivative(torch::Library& m, const Derivative& derivative) {
                                             std::make_unique<AutogradKernel>(derivative))));
 }
 
-// Autograd for operators that write their arguments: throws if an argument requires a gradient, and bumps versions.
-// Unlike torch's own kernel for in-place operators, handles tensors in lists.
+// Autograd for operators that write their arguments: throws if an argument requires a gradient, and bumps version
+// counters. Unlike torch's own kernel for in-place operators, handles tensors in lists.
 void write_in_place(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   std::vector<Tensor> written;
   const auto& arguments = op.schema().arguments();

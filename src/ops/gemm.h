@@ -14,7 +14,7 @@ inline Launch& set_gemm_grid(Launch& launch, uint64_t M, uint64_t N, uint64_t ba
   return launch
       .groups({uint32_t(ceil_div(N, tile)), uint32_t(ceil_div(M, tile)), uint32_t(batch)},
               tile128 ? kTile128Threads : kTile64Threads, true)
-      .work(tile * tile * (1 + K / 16));  // a multiply-add counts as 1/16 of an elementwise operation
+      .work(tile * tile * (1 + K / 16));  // a multiply-add costs 1/16 of an elementwise operation
 }
 
 inline uint64_t tile_count(uint64_t M, uint64_t N, uint64_t batch, uint32_t tile_M, uint32_t tile_N) {

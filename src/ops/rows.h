@@ -24,9 +24,9 @@ struct RowLaunch {
 };
 
 // Plans the launch of a kernel over `rows` rows of `size` elements. The kernel reads all `inputs` at once, along with
-// `others` of the same shape. Each thread keeps `per_thread_elements` elements of each input in registers, by default as
-// many as fit in kRegisterBytes for all inputs together. Pass runtime::kLaneGroupThreads as `max_lanes` for a kernel that
-// reads each row only once.
+// `others` of the same shape. Each thread keeps `per_thread_elements` elements of each input in registers, by default
+// as many as fit in kRegisterBytes for all inputs together. Pass runtime::kLaneGroupThreads as `max_lanes` for a kernel
+// that reads each row only once.
 inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, uint64_t size,
                             std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> others,
                             uint64_t per_thread_elements = 0, uint32_t max_lanes = kRowThreads) {

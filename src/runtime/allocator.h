@@ -16,7 +16,7 @@ struct Block {
   size_t size = 0;        // requested bytes
   size_t capacity = 0;    // reserved bytes
   driver::Buffer buffer;  // the driver buffer that contains the block
-  size_t offset = 0;      // offset in that buffer
+  size_t offset = 0;      // offset of the block in `buffer`
   std::atomic<uint32_t> references{1};
   std::shared_ptr<void> owner;  // keeps another library's memory alive; null for our own memory
 };
@@ -45,7 +45,7 @@ void release(Block*) noexcept;
 // for the device's work on the buffer before releasing the owner.
 Block* share(void* handle, std::shared_ptr<void> owner);
 
-// Add memory that tensors use but another allocator owns to the statistics, or remove it from them.
+// Adjust the statistics for memory that tensors use but another allocator owns.
 void count_external_memory(size_t bytes);
 void discount_external_memory(size_t bytes) noexcept;
 
@@ -53,7 +53,7 @@ void discount_external_memory(size_t bytes) noexcept;
 struct Location {
   void* handle;
   size_t offset;
-  std::atomic<uint64_t>* last_use_seq;  // of the block; null if the driver does not track its use
+  std::atomic<uint64_t>* last_use_seq;  // the block's last use; null if the driver does not track it
 };
 Location locate(const void* p);
 // Returns the sequence number (see Driver::wait_until) of the last work on the block that contains `p`, or 0 if no work

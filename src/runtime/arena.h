@@ -27,7 +27,7 @@ class Arena {
 
   // Returns up to `bytes` of unused pages to the OS, starting with the largest free ranges.
   void trim(size_t bytes, driver::Driver& driver);
-  // Returns the bytes of pages that have been used and not returned to the OS since.
+  // Returns the total size of the pages that have been used and not since returned to the OS.
   size_t resident_bytes() const { return resident_bytes_; }
   size_t spans() const { return spans_.size(); }
 

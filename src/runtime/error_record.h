@@ -11,8 +11,8 @@ struct ErrorRecord {
   uint32_t state;
   // kIndex: indexed dimension; kOutsideUnit: 0 for input, 1 for target; kWeights: 1 if an element is invalid
   uint32_t dimension;
-  int64_t index;       // as passed by the user
-  int64_t size;        // size of that dimension
+  int64_t index;  // as passed by the user
+  int64_t size;   // size of the indexed dimension
 };
 static_assert(sizeof(ErrorRecord) == 24);
 

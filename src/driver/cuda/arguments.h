@@ -36,7 +36,7 @@ void check(const CudaKernel&, const Argument* arguments, size_t count, const Dis
 
 class Parameters {
  public:
-  // `threads` is the number of threads per threadgroup. `wait` waits for all earlier dispatches.
+  // `threads` is the threadgroup size. `wait()` must wait for all earlier dispatches.
   template <typename Wait>
   Parameters(const CudaKernel&, const Argument* arguments, size_t count, uint32_t threads, UploadRing&, Wait&& wait);
 

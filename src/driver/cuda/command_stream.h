@@ -46,8 +46,8 @@ class CommandStream {
   std::mutex mutex_;  // guards everything below
   UploadRing upload_;
   uint64_t last_ = 0, completed_ = 0;        // sequence numbers
-  std::deque<Checkpoint> checkpoints_;  // may not have completed
-  std::deque<const CudaKernel*> in_flight_;  // dispatched after `completed_`
+  std::deque<Checkpoint> checkpoints_;       // may not have completed
+  std::deque<const CudaKernel*> in_flight_;  // kernels dispatched after `completed_`
   std::string failure_;                      // message of the first fatal error, or empty
 };
 

@@ -19,7 +19,7 @@ class Device {
   std::string name;
   int major = 0, minor = 0;  // compute capability
   int processors = 0;
-  int shared_memory = 0;  // maximum bytes per threadgroup
+  int shared_memory = 0;   // maximum bytes per threadgroup
   int driver_version = 0;  // 13000 for CUDA 13.0
   size_t total_memory = 0;
 

@@ -1,4 +1,5 @@
-// Looks up kernels by key and compiles them on first use. Each kernel with its function constants gets its own module.
+// Looks up kernels by key and compiles them on first use. Each combination of kernel and function constants gets its
+// own module.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +17,7 @@ struct CudaKernel final : Kernel {
   std::vector<Parameter> parameters;
   uint32_t buffers = 0, threadgroups = 0;       // highest index of each kind, plus one
   uint32_t staging = 0, simdgroup_staging = 0;  // copied from PtxKernel
-  // Returns how many bytes at the start of dynamic shared memory the tensor operations of a threadgroup use for
-  // staging.
+  // Returns the size of the staging area for a threadgroup's tensor operations, at the start of dynamic shared memory.
   uint32_t staging_bytes(uint32_t threads) const {
     return std::max(staging, simdgroup_staging * ((threads + simd_width - 1) / simd_width));
   }

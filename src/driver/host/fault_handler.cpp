@@ -21,7 +21,7 @@ namespace mpsx::driver::host {
 namespace {
 
 constexpr size_t kSignalStack = 64 << 10;
-constexpr uintptr_t kStackOverflowSlack = 64 << 10;  // bytes below the stack in which a fault is a stack overflow
+constexpr uintptr_t kStackOverflowSlack = 64 << 10;  // faults this far below the stack are stack overflows
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
 constexpr int kSignalCount = sizeof kSignals / sizeof *kSignals;
 constexpr int kMaxPrevious = 8;

@@ -19,7 +19,7 @@ struct ResumePoint {
   void (*function)();
   void* stack;
 };
-// Modifies a signal handler's context to resume the thread at this point.
+// Modifies a signal handler's context to make the thread resume at the given point.
 void resume_at(void* context, const ResumePoint&);
 
 struct Fault {

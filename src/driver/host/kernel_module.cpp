@@ -107,7 +107,7 @@ const Kernel* KernelModule::kernel(std::string_view key) const {
   return key.find('|') == key.npos ? nullptr : specialized(key);
 }
 
-// Returns a kernel with values for its function constants.
+// Returns the kernel specialized with the function constants in `key`.
 const Kernel* KernelModule::specialized(std::string_view key) const {
   const size_t bar = key.find('|');
   const auto plain = kernels_.find(key.substr(0, bar));

@@ -1,4 +1,4 @@
-// Reads and sets registers in a signal handler's context. On unsupported platforms, registers read as 0.
+// Reads and sets registers in a signal handler's context. On unsupported platforms, the readers return 0.
 #pragma once
 
 #include <signal.h>

@@ -1,4 +1,4 @@
-// An on-disk cache of compiled pipelines (an MTLBinaryArchive). If it fails, pipelines are compiled again.
+// An on-disk cache of compiled pipelines (an MTLBinaryArchive). If the cache fails, pipelines are compiled again.
 #pragma once
 
 #include <mutex>

@@ -1,5 +1,6 @@
-// Events: checkpoints in the stream with the GPU's clock. The GPU signals a shared event at each checkpoint, so a query
-// takes no lock and does not wait. The event's time is when the GPU finished the command buffer before it.
+// Events mark checkpoints in the stream and report the GPU's time there. The GPU signals a shared event at each
+// checkpoint, so a query takes no lock and does not wait. The event's time is when the GPU finished the command buffer
+// before it.
 #pragma once
 
 #include "driver/metal/command_stream.h"

@@ -1,4 +1,4 @@
-// Sources of Metal functions: precompiled libraries, and source text compiled on first use.
+// Loads Metal functions from precompiled libraries, or from source text that is compiled on first use.
 #pragma once
 
 #include <map>

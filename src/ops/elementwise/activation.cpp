@@ -25,7 +25,7 @@ ScalarParams scalars3(const at::Scalar& a = 0, const at::Scalar& b = 0, const at
   return p;
 }
 
-// Returns the kernels with this name for one or two inputs.
+// Returns the kernels named KERNEL, which have one or two inputs.
 template <OperatorName KERNEL, int inputs>
 const ElementwiseKernels& kernels() {
   static const ElementwiseKernels k(KERNEL.text, inputs);

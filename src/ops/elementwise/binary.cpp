@@ -39,8 +39,8 @@ bool run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::Sca
   const bool fits = accepts(out, row.promotion == Promotion::COMPARISON ? at::kBool : type);
   TORCH_CHECK(fits || row.promotion != Promotion::SAME, row.name,
               " is not yet implemented for ", out.is_complex() ? "complex tensors." : "tensors with different dtypes.");
-  // If the output is also an operand, it keeps its shape even if the iterator gets a cast copy of that operand. This
-  // happens in x.ldexp_(y), which is mul.out(x, 2^y, out=x), and in comparisons of bools with numbers.
+  // If the output is also an operand, its shape must not change, even if the iterator works on a cast copy of that
+  // operand. This happens in x.ldexp_(y), which is mul.out(x, 2^y, out=x), and in comparisons of bools with numbers.
   const bool copied = (out.is_same(a) || out.is_same(b)) && !(fits && out.scalar_type() == type);
   TORCH_CHECK(!copied || out.sizes() == at::IntArrayRef(at::infer_size_dimvector(a.sizes(), b.sizes())),
               "output with shape ", out.sizes(), " doesn't match the broadcast shape ",

@@ -1,5 +1,5 @@
-// Launches binary operators, for the tables (binary.def, compare.def, special.def) and for operators that inspect their
-// arguments first.
+// Launches binary operators, both from the tables (binary.def, compare.def, special.def) and for operators that inspect
+// their arguments first.
 #pragma once
 
 #include "ops/elementwise/elementwise.h"

@@ -32,7 +32,7 @@ const ElementwiseKernels& kernels() {
 // Throws on integer division by zero, like the CPU, because the kernel would trap.
 void check_divisor(at::ScalarType type, const Tensor& b) {
   if (!at::isIntegralType(type, true) || b.numel() == 0) return;
-  // Check the divisor in the computation dtype, because 256 is 0 as uint8.
+  // Check the divisor in the computation dtype, because 256 becomes 0 in uint8.
   const Tensor as_used = b.device().is_cpu() ? b.to(type) : b;
   TORCH_CHECK(at::isFloatingType(b.scalar_type()) || as_used.all().item<bool>(), "ZeroDivisionError");
 }

@@ -61,7 +61,7 @@ bool where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& ou
 bool fill_masked(const Tensor& self, const Tensor& mask, const Tensor& value, Tensor& out) {
   const bool in_place = out.is_same(self);
   if (value.device().is_cpu() && self.scalar_type() == at::kBool && value.scalar_type() != at::kBool)
-    return fill_masked(self, mask, value.to(at::kBool), out);  // nonzero is true
+    return fill_masked(self, mask, value.to(at::kBool), out);  // any nonzero value becomes true
   TORCH_CHECK(!in_place || at::is_expandable_to(mask.sizes(), self.sizes()),
               "output with shape ", self.sizes(), " doesn't match the broadcast shape ", mask.sizes());
   const auto sizes = in_place ? self.sizes().vec() : at::infer_size(self.sizes(), mask.sizes());

@@ -8,8 +8,8 @@ namespace mpsx::ops {
 // Returns whether `t` is on this device or is a 0-dim CPU tensor, which is passed by value.
 bool is_operand(const Tensor& t);
 
-// Runs on operands a, b and c, cast to `type`, and writes to `out` or a new tensor. Does not cast `a` if it is a
-// condition. Returns false if `out` has another dtype.
+// Runs the kernels on operands a, b and c, cast to `type`, and writes to `out` or a new tensor. Does not cast `a` if it
+// is a condition. Returns false if `out` has another dtype.
 bool run_ternary(const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a, Tensor b, const Tensor& c,
                  const ScalarParams& s, Tensor& out, bool condition = false);
 

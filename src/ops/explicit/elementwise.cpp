@@ -1,4 +1,4 @@
-// Elementwise operators of torch.ops.mpsx: every row of the operator tables, and operators with extra arguments.
+// The elementwise operators in torch.ops.mpsx: every row of the operator tables, and operators with extra arguments.
 #include "ops/explicit.h"
 
 namespace mpsx::ops::explicit_ops {
@@ -126,7 +126,8 @@ Gradients scalar_power(const BackwardCall& c) {
   return {{0, (g * (f<"pow.Scalar">(x, at::Scalar(exponent.toDouble() - 1.0)) * exponent)).t}};
 }
 
-// Operators of unary.def without a row here use aten's derivative (aten_gradient), which recomputes the forward pass.
+// Operators in unary.def that have no row here use aten's derivative (aten_gradient), which recomputes the forward
+// pass.
 constexpr Derivative kDerivatives[] = {
     UNARY(neg, NOTHING, -g)
     UNARY(abs, X, g * f<"sign">(x))

@@ -1,4 +1,4 @@
-// cross_entropy, embedding and fused_adamw_ of torch.ops.mpsx.
+// The operators cross_entropy, embedding and fused_adamw_ in torch.ops.mpsx.
 #include <ATen/core/Reduction.h>
 
 #include "ops/explicit.h"

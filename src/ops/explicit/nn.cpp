@@ -1,4 +1,4 @@
-// softmax, log_softmax, linear and conv2d of torch.ops.mpsx.
+// The operators softmax, log_softmax, linear and conv2d in torch.ops.mpsx.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -15,7 +15,7 @@ Gradients softmax_derivative(const BackwardCall& c) {
   return {{0, run<Backward>(c.grad(), y, c.argument(1), int64_t(y.scalar_type()))}};
 }
 
-// Derivative of y = x W^T + b, where all leading dimensions of x are rows.
+// Derivative of y = x W^T + b, where the leading dimensions of x are flattened into rows.
 Gradients linear_derivative(const BackwardCall& c) {
   const Tensor &g = c.grad(), x = c.tensor(0), weight = c.tensor(1);
   Gradients gradients;

@@ -6,8 +6,8 @@
 
 namespace mpsx::ops::fft {
 
-// Returns the sizes of the passes of an n-point transform. Their product is n. Returns an empty vector if a prime
-// factor of n has no radix.
+// Returns the sizes of the passes of an n-point transform. Their product is n. Returns an empty vector if n has a prime
+// factor above 13, for which the kernels have no radix.
 std::vector<uint32_t> pass_sizes(int64_t n);
 
 // Returns the radices of the stages of a pass.

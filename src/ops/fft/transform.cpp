@@ -15,7 +15,7 @@ namespace {
 // The twiddle factors of a transform of this length have indices up to twice the length, which must fit in 32 bits.
 constexpr int64_t kMaxLength = int64_t(1) << 28;
 
-// One dimension of a pass's columns.
+// A dimension over which the columns of a pass extend.
 struct Axis {
   int64_t size, in_stride, out_stride;
   uint32_t phase;

@@ -1,4 +1,4 @@
-// cat, which stack also uses: copies each input into a slice of the output.
+// Implements cat, which stack also calls, by copying each input into a slice of the output.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/cat_meta.h>
 #include <ATen/ops/empty.h>
@@ -38,7 +38,7 @@ void fill(const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
 }
 
 // Returns the output sizes if the tensors differ only in `dim`. PyTorch's own checks would cost more than a small copy.
-// For four or more dimensions those checks also choose a memory format, so returns nullopt to request them.
+// For four or more dimensions, those checks also choose a memory format, so returns nullopt.
 std::optional<at::DimVector> plain_sizes(const at::ITensorListRef& tensors, int64_t& dim) {
   if (tensors.size() == 0) return std::nullopt;
   const Tensor& first = tensors.front();

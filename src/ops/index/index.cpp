@@ -37,7 +37,7 @@ struct Plan {
   std::vector<Tensor> indices;  // one per dimension; undefined for a full slice
   size_t first = 0;             // the first indexed dimension
   at::DimVector broadcast;      // the broadcast shape of the indices
-  Tensor index;                 // contiguous flat indices, already checked
+  Tensor index;                 // contiguous flat indices, already checked to be in range
   int64_t outer = 1, size = 1, row = 1;
   bool negative = false;  // indices may be negative
   at::DimVector shape;    // shape of the output

@@ -78,7 +78,7 @@ bool index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
                Tensor& out) {
   if (!can_add(self) || !is_plain(source)) return false;
   check_same_device("index_add", self, index, source);
-  if (!out.defined()) out = at::empty({0}, self.options());  // the checks read the output before creating it
+  if (!out.defined()) out = at::empty({0}, self.options());  // the meta function needs a defined output
   Structured<at::meta::structured_index_add> outputs(out);
   const int64_t d = outputs.meta(self, dim, index, source, alpha).dim;
   const Tensor &result = outputs.result(), where = dense_index(index);

@@ -25,8 +25,8 @@ bool has_kernel(const Tensor& self) {
   return is_plain(self) && tag != Tag::none && tag != Tag::c64 && self.dim() <= kMaxDims;
 }
 
-// Counts the nonzero elements and calls `make` to allocate the output for that many. Then writes `dims` coordinates per
-// element, or flat indices if dims is 1.
+// Counts the nonzero elements and calls `make` to allocate the output for that many elements. Then writes `dims`
+// coordinates per element, or flat indices if dims is 1.
 template <typename Make>
 void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
   static const KernelSet count("nonzero_count"), scan("nonzero_scan"), fill("nonzero_fill");

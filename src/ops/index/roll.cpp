@@ -1,4 +1,4 @@
-// roll, as two copies per dimension.
+// Implements roll with two copies per dimension.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>

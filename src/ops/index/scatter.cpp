@@ -185,7 +185,7 @@ Scatter op_of(at::native::ReductionType type) {
     case at::native::ReductionType::PROD: return Scatter::prod;
     case at::native::ReductionType::MAX: return Scatter::amax;
     case at::native::ReductionType::MIN: return Scatter::amin;
-    default: return Scatter::add;  // mean starts with a sum
+    default: return Scatter::add;  // for a mean, compute the sum first
   }
 }
 
@@ -216,7 +216,7 @@ bool scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Ten
   return run("scatter_add", outputs, Scatter::add, self, dim, index, src, false, out);
 }
 
-// Returns the value that elements start from if the reduction does not include `self`.
+// Returns the initial value of the elements if the reduction does not include `self`.
 at::Scalar identity(Scatter op, at::ScalarType type) {
   if (op == Scatter::add) return 0;
   if (op == Scatter::prod) return 1;
@@ -273,7 +273,7 @@ bool index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Te
                   bool include_self, Tensor& out) {
   const Scatter op = op_of(at::native::get_operator_enum(reduce, true));
   if (!supported(op, self) || !is_plain(source) || !is_plain(index) || self.scalar_type() == at::kBool) return false;
-  if (!out.defined()) out = at::empty({0}, self.options());  // the meta function reads the output, as in index_add
+  if (!out.defined()) out = at::empty({0}, self.options());  // the meta function needs a defined output
   Structured<at::meta::structured_index_reduce> outputs(out);
   outputs.meta(self, dim, index, source, reduce, include_self);
   const Tensor result = outputs.result();

@@ -20,7 +20,7 @@ struct Runs {
 // The slices along a dimension, flattened to rows.
 struct UniqueRows {
   int64_t dim;
-  std::vector<int64_t> sizes;  // sizes with that dimension moved first
+  std::vector<int64_t> sizes;  // sizes with `dim` moved first
   Tensor rows;                 // dense, 2-D
 
   UniqueRows(const Tensor& self, int64_t d);

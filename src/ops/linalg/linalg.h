@@ -36,7 +36,7 @@ inline uint32_t checked_size(const char* op, int64_t n) {
   return uint32_t(n);
 }
 
-// Returns the actual threadgroup size if kPanelThreads are requested.
+// Returns the threadgroup size that the driver uses when kPanelThreads are requested.
 int64_t panel_threads(const runtime::KernelEntry& kernel);
 
 // Computes out = alpha * a @ b + beta * out. `out` may share a storage with a and b but must not overlap them.

@@ -24,7 +24,7 @@ void solve_block(const Tensor& a, const Tensor& b, bool upper, bool unit, bool c
 
 }  // namespace
 
-// Solves by recursive halving, which rounds a row of b once per level instead of once per block.
+// Solves by recursive halving, which rounds each row of b once per level instead of once per block.
 void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit, bool conjugate) {
   if (b.numel() == 0) return;
   checked_size("solve_triangular", std::max(b.size(1), b.size(2)));

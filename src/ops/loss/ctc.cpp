@@ -22,7 +22,7 @@ bool has_ctc_kernels(const Tensor& log_probs, const Tensor& targets) {
          (targets.scalar_type() == at::kLong || targets.scalar_type() == at::kInt);
 }
 
-// The arguments in the form that kernels read. Checks them with PyTorch's error messages.
+// The arguments of ctc_loss in the form that kernels read. The constructor checks them with PyTorch's error messages.
 struct Ctc {
   CtcParams p{};
   Tensor targets, table;
@@ -112,7 +112,7 @@ std::optional<Tensor> ctc_backward(const Tensor& grad, const Tensor& log_probs, 
   return result;
 }
 
-// Returns lengths that were passed as a tensor on any device.
+// Copies lengths from a tensor on any device to a vector.
 std::vector<int64_t> numbers(const Tensor& lengths) {
   TORCH_CHECK(at::isIntegralType(lengths.scalar_type(), false), "ctc_loss: expected integer lengths, got ",
               lengths.scalar_type());

@@ -1,4 +1,4 @@
-// GEMM for launchers, on dense matrices, batches and vectors.
+// GEMMs on dense matrices, batches and vectors, for use in launchers.
 #pragma once
 
 #include <optional>

@@ -21,7 +21,7 @@ std::vector<int64_t> reduced_dims(const Tensor& input) {
   return dims;
 }
 
-// Reshapes a vector with one value per channel to broadcast to the input, in float.
+// Converts a vector of per-channel values to float and reshapes it to broadcast to the input.
 Tensor per_channel(const Tensor& values, const Tensor& input) {
   std::vector<int64_t> shape(size_t(input.dim()), 1);
   shape[1] = values.numel();

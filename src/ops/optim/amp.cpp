@@ -25,7 +25,7 @@ void amp_foreach_non_finite_check_and_unscale(at::TensorList grads, Tensor& foun
       TORCH_CHECK(is_plain(grads[end]) && is_float_tag(tag), op, ": expected dense floating-point gradients on ",
                   found_inf.device(), ", got ", grads[end].scalar_type(), " on ", grads[end].device());
     const at::TensorList run = grads.slice(begin, end - begin);
-    // Copy gradients that are not dense to a dense tensor, and unscale the copy.
+    // Copy gradients that are not dense, and unscale the dense copy.
     std::vector<Tensor> dense(run.begin(), run.end());
     for (Tensor& t : dense)
       if (!t.is_non_overlapping_and_dense()) t = t.contiguous();

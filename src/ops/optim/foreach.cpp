@@ -19,7 +19,7 @@ using Tensors = std::vector<Tensor>;
 // Scalar arguments for the kernels: one for all tensors, or one per tensor.
 class Scalars {
  public:
-  // With `rounds`, rounds to the tensors' dtype first, like the CPU kernels of some operators.
+  // With `rounds`, rounds the scalars to the tensors' dtype first, as the CPU kernels of some operators do.
   Scalars(const Scalar& one, bool rounds = false) : one_(one), rounds_(rounds) {}
   Scalars(ScalarList many, bool rounds = false) : one_(0), many_(many), rounds_(rounds) {}
   float get(size_t tensor, at::ScalarType type) const {

@@ -44,7 +44,7 @@ std::vector<Tensor> foreach_norm(at::TensorList self, const at::Scalar& order, s
   for_each_batch(
       {self, out},
       [&](ListBatch& batch) {
-        // for_each_batch takes the sizes from its first list, which is the inputs, but the kernels expect the results
+        // The inputs are the first list, because for_each_batch takes the sizes from it. The kernels expect the results
         // first.
         const uint32_t count = batch.params.tensors;
         std::rotate(batch.pointers.begin(), batch.pointers.begin() + count, batch.pointers.begin() + 2 * count);

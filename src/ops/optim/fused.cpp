@@ -40,7 +40,8 @@ class AlignedLists {
     for (size_t l = 0; l < copies_.size(); ++l)
       if (!copies_[l].empty()) step.lists[l] = copies_[l];
   }
-  // Set `gradients` if the step has a gradient scale. Only then does it write gradients, to unscale them.
+  // Copies the results back. A step changes gradients only if it has a gradient scale, so `gradients` tells whether to
+  // copy them too.
   void write_back(bool gradients) const {
     for (size_t l = 0; l < copies_.size(); ++l)
       for (size_t i = 0; i < copies_[l].size() && (l != 1 || gradients); ++i)

@@ -38,8 +38,8 @@ struct AvgPool {
   int64_t step(size_t d) const { return window_argument(stride, d, size(d)); }
   int64_t pad(size_t d) const { return window_argument(padding, d, 0); }
 
-  // The range of inputs for output `o` along dimension d. The divisor of a multi-dimensional window is the product of
-  // its ranges' divisors.
+  // The range of inputs that one output averages along a dimension. The divisor of a multi-dimensional window is the
+  // product of the divisors along its dimensions.
   struct Window {
     int64_t first, last;
     double divisor;

@@ -102,7 +102,7 @@ bool col2im(const Tensor& self, IntArrayRef size, IntArrayRef kernel, IntArrayRe
   return true;
 }
 
-// `grad` has the windows along `dim` and the elements of each window along an extra last dimension.
+// Dimension `dim` of `grad` indexes the windows, and an extra last dimension indexes the elements of a window.
 std::optional<Tensor> unfold_backward(const Tensor& grad, IntArrayRef sizes, int64_t dim, int64_t size, int64_t step) {
   const bool complex = grad.scalar_type() == at::kComplexFloat && is_plain(grad);
   if (!has_float_kernel(grad) && !complex) return std::nullopt;

@@ -14,7 +14,7 @@ namespace {
 
 using at::IntArrayRef;
 
-constexpr int64_t kRowsThreads = 256;  // for several rows; with fewer, there would be too many threadgroups
+constexpr int64_t kRowsThreads = 256;  // threads per threadgroup; fewer would require too many threadgroups
 
 void set_window(Pool2dParams& p, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation) {
   p.kernel_h = pool_size(first_of(kernel));

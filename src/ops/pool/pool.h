@@ -9,7 +9,7 @@ namespace mpsx::ops {
 // Returns whether the max-pooling kernels support the dtype.
 inline bool has_window_kernel(const Tensor& t) { return is_plain(t) && tag_of(t) < Tag::b8; }
 
-// The argument of Launch::work() per window element. A CPU processes these elements one at a time, without
+// The cost of a window element, as passed to Launch::work(). A CPU processes window elements one at a time, without
 // vectorization.
 constexpr uint64_t kTapWork = 8;
 

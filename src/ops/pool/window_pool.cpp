@@ -93,7 +93,7 @@ namespace {
 
 using at::IntArrayRef;
 
-// The arguments of max_pool3d. Checks them with PyTorch's error messages.
+// The arguments of max_pool3d. The constructor checks them with PyTorch's error messages.
 struct Pool3d {
   std::array<int, 3> kernel{}, stride{}, padding{}, dilation{};
   c10::DimVector sizes;  // output sizes

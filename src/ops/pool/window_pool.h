@@ -38,7 +38,7 @@ struct Windows {
 // Computes maxima and their indices. `out` and `indices` may have any layout.
 void window_max(const Tensor& in, const Windows& windows, const Tensor& out, const Tensor& indices);
 
-// Flattens each plane of a tensor, which has `dims` dimensions, to a row.
+// Flattens each plane of a tensor, that is, its last `dims` dimensions, to a row.
 Tensor planes_as_rows(const Tensor& t, size_t dims);
 // Sums the gradient at the indices of the maxima and writes all of `grad_input`. `disjoint` means that no element is in
 // two windows. Out-of-range errors name the operator `op`.

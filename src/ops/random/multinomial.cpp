@@ -66,7 +66,7 @@ Tensor draw(const Tensor& weights, int64_t samples, bool replacement, const Gene
   shape.back() = samples;
   // Elements with zero weight are never drawn, because random numbers are below 1 and the search skips equal sums.
   const Tensor wanted = at::empty(shape, weights.options()).uniform_(0, 1, generator).mul_(sums.slice(-1, -1));
-  // Rounding may reach the total, so clamp to the last element with nonzero weight.
+  // Rounding may produce the total itself, so clamp to the last element with nonzero weight.
   const Tensor last = at::searchsorted(sums, sums.slice(-1, -1).contiguous());
   return at::searchsorted(sums, wanted, false, true).minimum(last);
 }

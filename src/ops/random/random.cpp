@@ -39,7 +39,7 @@ namespace templates = at::native::templates;
 
 bool is_native(const Tensor& self) { return is_plain(self) && tag_of(self) < Tag::c64; }
 bool is_native_float(const Tensor& self) { return is_plain(self) && is_float_tag(tag_of(self)); }
-// Complex tensors qualify because PyTorch fills their real and imaginary parts as a float tensor.
+// Includes complex tensors, because PyTorch fills their real and imaginary parts as a float tensor.
 bool has_native_halves(const Tensor& self) { return is_native_float(self) || is_plain_complex(self); }
 
 // Calls launch(memory) with self's memory if it is dense, or with the memory of a dense copy.
@@ -71,7 +71,7 @@ template <typename T>
 double greatest_below(double from, double to) {
   using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
   const T bound = static_cast<T>(to);
-  auto bits = c10::bit_cast<Bits>(bound);  // as integers, adjacent numbers differ by 1
+  auto bits = c10::bit_cast<Bits>(bound);  // the bit patterns of adjacent numbers differ by 1
   constexpr Bits sign = Bits(1) << (8 * sizeof(T) - 1);
   bits = bound > 0 ? bits - 1 : bound < 0 ? bits + 1 : sign | 1;
   return std::max(static_cast<double>(c10::bit_cast<T>(bits)), static_cast<double>(static_cast<T>(from)));
@@ -191,7 +191,8 @@ struct RandomFromToFill {
   }
 };
 
-// Without bounds, draws any nonnegative value of an integer type, or any integer that a float type represents exactly.
+// random_ without bounds draws any nonnegative value of an integer type, or any integer that a float type represents
+// exactly.
 template <typename>
 struct RandomFill {
   void operator()(at::TensorIteratorBase& iter, const Generator& generator) const {

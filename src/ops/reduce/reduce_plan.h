@@ -42,7 +42,7 @@ Tensor reduce_parts(const ReducePlan& plan, size_t bytes_each, uint32_t extra_ro
 void run_plan(const ReduceKernels& kernels, ReducePlan& plan, std::initializer_list<Tensor> out, const Tensor& parts,
               Tag in, Tag second = Tag::none);
 
-// Runs a reduction of metal/reduce/reduce.def from `x` to `out`, which must be contiguous and have the result's shape.
+// Runs a reduction listed in metal/reduce/reduce.def on `x`. `out` must be contiguous and have the result's shape.
 void run_reduction(const ReduceKernels& kernels, const Tensor& out, const Tensor& x, DimMask mask, Tag in, Tag second,
                    float p = 0);
 

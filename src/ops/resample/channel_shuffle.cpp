@@ -1,4 +1,4 @@
-// channel_shuffle, as one strided copy.
+// Implements channel_shuffle with one strided copy.
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 

@@ -1,5 +1,5 @@
-// pixel_shuffle and pixel_unshuffle, as strided copies between views, one per column of the r x r square. A single copy
-// would have more dimensions than kernels support and would need a launch per image and channel.
+// Implements pixel_shuffle and pixel_unshuffle with strided copies between views, one per column of the r x r square. A
+// single copy would have more dimensions than kernels support and would need a launch per image and channel.
 #include <ATen/native/PixelShuffle.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>

@@ -28,7 +28,8 @@ LaunchTable table_of(const Taps& taps, const Tensor& like) {
   return {std::move(table), like};
 }
 
-// Packs the indices and weights of taps that have the same count per element: all first taps, then all second taps.
+// Packs indices and weights if all elements have the same number of taps: first the first tap of every element, then
+// the second tap, and so on.
 LaunchTable even_table_of(const Taps& taps, const Tensor& like) {
   const size_t count = taps.indices().size(), out = size_t(taps.out()), each = count / out;
   std::vector<int32_t> table(2 * count);

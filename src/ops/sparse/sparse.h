@@ -43,8 +43,8 @@ int64_t index_range(IntArrayRef sizes, IntArrayRef dims);
 // Groups equal keys.
 struct Grouped {
   Tensor order;   // permutation that sorts the elements by key
-  Tensor firsts;  // position in that order where each group starts
-  Tensor of;      // group of each position in that order
+  Tensor firsts;  // position in `order` where each group starts
+  Tensor of;      // group of each position in `order`
   int64_t count;  // number of groups
   // All keys must be in [0, range).
   Grouped(const Tensor& keys, int64_t range);
@@ -76,7 +76,7 @@ struct Rows {
   Tensor column, values;  // one per element
   int64_t count;
   Rows(const char* op, const Tensor& starts, const Tensor& column, const Tensor& values, int64_t columns);
-  // Creates a matrix from the coordinates of each element. `sorted` means that they are already sorted by row.
+  // Creates a matrix from the coordinates of each element. `sorted` means that the elements are already sorted by row.
   static Rows of(const char* op, const Tensor& row, const Tensor& column, const Tensor& values, int64_t rows,
                  int64_t columns, bool sorted);
   Tensor lengths() const;

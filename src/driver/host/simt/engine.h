@@ -39,7 +39,8 @@ class Monitor {
   virtual void variable(Worker&, const Arena::Variable&) = 0;                    // a threadgroup variable was allocated
   virtual void threadgroup_barrier(Worker&, const Site&) = 0;                    // all threads have arrived
   virtual void simdgroup_barrier(Worker&, unsigned simdgroup, const Site&) = 0;  // all lanes have arrived
-  virtual void lanes_converged(Worker&, unsigned simdgroup, unsigned mask, const Site&) = 0;  // at a SIMD function
+  // The lanes in `mask` have called a SIMD function.
+  virtual void lanes_converged(Worker&, unsigned simdgroup, unsigned mask, const Site&) = 0;
   virtual void end_group(Worker&) = 0;  // all threads have returned
 };
 
@@ -115,8 +116,8 @@ class Worker {
   // Every fiber switch accesses a Lane, so it occupies one cache line.
   struct alignas(64) Lane {
     void* sp;             // null until the thread starts
-    const void* address;  // address of the call where it waits
-    const Site* site;     // describes that call; stored on the lane's stack
+    const void* address;  // address of the call where the lane waits
+    const Site* site;     // site of the call where the lane waits; stored on the lane's stack
     uint32_t index;       // thread index
     uint8_t parity;       // the slot to write next; other lanes may still be reading the other slot
     bool is_long;         // whether the last value was too large for a slot
@@ -129,8 +130,8 @@ class Worker {
   struct SimdGroup {
     unsigned first, count;  // the SIMD group's lanes are lanes_[first, first + count)
     uint32_t ready;                                   // positions in `order` of lanes that can run
-    uint32_t in_simd_function, at_simdgroup_barrier;  // waiting lanes
-    uint32_t at_barrier, done;                // lanes waiting at a threadgroup_barrier, and lanes that have returned
+    uint32_t in_simd_function, at_simdgroup_barrier;  // masks of waiting lanes
+    uint32_t at_barrier, done;  // masks of lanes waiting at a threadgroup_barrier and of lanes that have returned
     std::array<uint8_t, 32> order, position;  // the lane at each position, and the position of each lane
     mpsx_lanes lanes;
   };
@@ -165,7 +166,7 @@ class Worker {
   SignalStack signal_stack_;
   bool in_kernel_ = false;  // whether a kernel is running
   bool fibers_ = false;     // whether the kernel's threads wait for each other
-  Fault fault_;             // what ended the thread; an interrupt has no signal
+  Fault fault_;             // the fault that ended the thread; an interrupt has no signal number
   mpsx_threadgroup group_ = {};
   void* args_[MPSX_MAX_ARGUMENTS] = {};
   std::vector<Lane> lanes_;

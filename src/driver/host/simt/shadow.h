@@ -32,9 +32,8 @@ class Shadow {
   void threadgroup_barrier(bool fences);
   void simdgroup_barrier(unsigned simdgroup, bool fences);
 
-  // Each function records an access, even if it is a fault. Findings about later accesses report `code` as its code
-  // address. try_read and try_write are fast paths for the common case. They return false without side effects
-  // otherwise.
+  // Each function records an access, even a faulty one. Findings about later accesses report `code` as the code address
+  // of this access. try_read and try_write are fast paths that return false without side effects in uncommon cases.
   bool try_read(size_t offset, size_t bytes, unsigned thread, uint32_t code);
   bool try_write(size_t offset, size_t bytes, unsigned thread, uint32_t code);
   Finding read(size_t offset, size_t bytes, unsigned thread, uint32_t code);
@@ -42,9 +41,9 @@ class Shadow {
   Finding atomic(size_t offset, size_t bytes, unsigned thread, uint32_t code, bool loads, bool stores);
 
  private:
-  // A mark encodes an access: its time, its thread, and how many threads share the mark. 0 means no access.
-  // The threads that share a mark: one thread, several threads of one SIMD group, or threads of several SIMD groups.
-  // Atomic writes add kAtomic to this value.
+  // A mark encodes an access: its time, its thread, and its Sharers. 0 means no access. Sharers tells whether one
+  // thread, several threads of one SIMD group, or threads of several SIMD groups share the mark. Marks of atomic writes
+  // add kAtomic to it.
   enum Sharers : uint32_t { kOne, kSimdgroup, kSeveral };
   static constexpr uint32_t kThreadBits = 10, kSharersBits = 2, kTimeShift = kThreadBits + kSharersBits;
   static constexpr uint32_t kThreadMask = (1u << kThreadBits) - 1, kTimes = 1u << (32 - kTimeShift);

@@ -23,8 +23,8 @@ struct AccessCounts {
 // Totals over all instructions for one direction (reads or writes) of device memory traffic.
 struct DirectionCounts {
   uint64_t distinct = 0;  // bytes, each counted once
-  uint64_t moved = 0;  // sectors, counted once per move
-  uint64_t shared = 0;  // sum over sectors of the most moves by any one threadgroup
+  uint64_t moved = 0;     // sectors, counted once per move
+  uint64_t shared = 0;    // sum over sectors of the most moves by any one threadgroup
 };
 
 // Device memory traffic of a launch.
