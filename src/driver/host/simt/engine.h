@@ -128,7 +128,7 @@ class Worker {
     alignas(16) unsigned char slots[2][MPSX_MAX_EXCHANGE_BYTES];
   };
   struct SimdGroup {
-    unsigned first, count;  // the SIMD group's lanes are lanes_[first, first + count)
+    unsigned first, count;                            // the SIMD group's lanes are lanes_[first, first + count)
     uint32_t ready;                                   // positions in `order` of lanes that can run
     uint32_t in_simd_function, at_simdgroup_barrier;  // masks of waiting lanes
     uint32_t at_barrier, done;  // masks of lanes waiting at a threadgroup_barrier and of lanes that have returned
