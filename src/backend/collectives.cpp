@@ -1,5 +1,5 @@
-// Runs gloo's collectives on device tensors, for torch.distributed. The CPU can access device memory, so gloo gets CPU
-// tensors over the same memory.
+// Runs gloo's collectives on device tensors, for torch.distributed. The CPU can access device memory, so gloo operates
+// on CPU tensors over the same memory.
 #include <torch/library.h>
 
 #include <algorithm>

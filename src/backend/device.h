@@ -1,4 +1,4 @@
-// The device's type, name and index in torch, which calls it PrivateUse1.
+// The device's type (PrivateUse1), name and index in torch.
 #pragma once
 
 #include <c10/core/Device.h>

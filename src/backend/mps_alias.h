@@ -1,4 +1,4 @@
-// Makes "mps" an alias of the device: programs that ask for "mps" get mpsx, and its tensors report "mps".
+// Makes "mps" an alias of the device: programs that request "mps" use mpsx, and mpsx tensors report "mps".
 #pragma once
 
 namespace mpsx::backend {

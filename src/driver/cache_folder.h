@@ -58,9 +58,9 @@ inline bool is_trusted(const std::string& folder) {
 
 }  // namespace cache_detail
 
-// Returns the path of a folder in the cache. Creates it if necessary, accessible only to this user. Code in the cache
-// gets loaded into the process, so if another user owns the folder or can write to it, warns once and returns an empty
-// string. Any other failure also returns an empty string.
+// Returns the path of a folder in the cache. Creates it if necessary, accessible only to this user. The process loads
+// code from the cache, so if another user owns the folder or can write to it, warns once and returns an empty string.
+// Any other failure also returns an empty string.
 inline std::string cache_folder(const std::string& part) {
   const std::string base = cache_detail::base_folder(), folder = base + "/" + part;
   if (base.empty()) return "";

@@ -47,7 +47,8 @@ struct Kernel {
   virtual ~Kernel() = default;
 };
 
-// The launch grid, counted in threads (`by_threads`, where the driver handles the tail) or in threadgroups.
+// The launch grid, in threads if `by_threads` is true, and in threadgroups otherwise. In threads, the driver handles a
+// partial last threadgroup.
 struct Dispatch {
   Size grid;
   Size group;  // threads per threadgroup
@@ -65,9 +66,9 @@ struct Info {
 
 // How kernels address memory.
 enum class Memory : uint8_t {
-  buffers,  // driver objects (MTLBuffer), looked up by CPU address
-  managed,  // only the driver's own allocations, by CPU address
-  process,  // any memory of the process, including malloc's, by CPU address
+  buffers,  // driver objects (MTLBuffer), which the runtime looks up by CPU address
+  managed,  // CPU addresses within the driver's own allocations
+  process,  // any CPU address in the process, including memory from malloc
 };
 
 // Whether the driver has kernels over Metal 4's matmul2d (the tensor tier), and whether they are its fastest.

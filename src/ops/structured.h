@@ -29,7 +29,7 @@ class Structured final : public Meta {
                               at::TensorOptions options MPSX_DIMNAMES) override {
     set(size_t(i), sizes, strides, options);
   }
-  // Meta functions that inherit another operator's checks call this to get their outputs.
+  // Meta functions that inherit another operator's checks call this to read their outputs.
   const Tensor& maybe_get_output(int64_t i) override {
     return result_[size_t(i)].defined() ? result_[size_t(i)] : given_[size_t(i)];
   }

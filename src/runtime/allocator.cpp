@@ -24,7 +24,7 @@
 namespace mpsx::runtime {
 namespace {
 
-constexpr size_t kMaxSmallBlock = size_t(64) << 10;  // larger blocks each get their own driver buffer
+constexpr size_t kMaxSmallBlock = size_t(64) << 10;  // each larger block has its own driver buffer
 constexpr size_t kSegment = size_t(1) << 20;
 constexpr size_t kPage = size_t(16) << 10;  // Apple silicon page size
 constexpr size_t kClasses = 512;

@@ -72,7 +72,7 @@ class CommandStream {
   const Owned<id<MTLDevice>> device_;
   const Owned<id<MTLCommandQueue>> queue_;
   const Owned<id<MTLBuffer>> null_buffer_;    // bound for null arguments
-  const Owned<id<MTLSharedEvent>> progress_;  // the GPU sets it to the number of each batch it completes
+  const Owned<id<MTLSharedEvent>> progress_;  // set by the GPU to the number of the last completed batch
   const size_t threadgroup_limit_;
   const bool synchronous_;  // one command buffer per kernel, so errors name the kernel
 

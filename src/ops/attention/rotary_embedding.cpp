@@ -1,4 +1,4 @@
-// Rotary position embedding. The backward pass runs the same kernel with negated angles.
+// Rotary position embedding. Its backward pass runs the same kernel with negated angles.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty_like.h>
 

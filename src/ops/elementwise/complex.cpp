@@ -110,7 +110,7 @@ Tensor complex_cumsum(const Tensor& x, int64_t dim, at::ScalarType type) {
   return at::view_as_complex(at::view_as_real(z).cumsum(d).contiguous());
 }
 
-// Doubles the prefix length in each step by multiplying each element with the prefix product that ends one length
+// Computes prefix products in log2(size) steps: each multiplies by the prefix product that ends `prefix` elements
 // earlier.
 Tensor complex_cumprod(const Tensor& x, int64_t dim, at::ScalarType type) {
   const Tensor z = as_complex(x, type);

@@ -6,8 +6,8 @@
 
 namespace mpsx::ops {
 
-// Copies `source` to `target` with any strides, broadcasting and casting. Returns false if no kernel supports the copy:
-// dtypes without one (complex to real, float64), another device, or lazy conjugation.
+// Copies `source` to `target` with any strides, broadcasting and casting. Returns false for dtypes without a kernel
+// (complex to real, float64), tensors on another device, and lazy conjugation.
 bool copy_on_device(const Tensor& target, const Tensor& source);
 
 // Copies elements of 1, 2, 4 or 8 bytes within device memory. Operand 0 is the target.

@@ -1,4 +1,4 @@
-// Rounding division, remainders and powers: binary operators that inspect their arguments before launching.
+// Rounding division, remainders and powers, which inspect their arguments before launching.
 #include <ATen/ops/all.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones_like.h>

@@ -1,4 +1,4 @@
-// equal and _assert_async: reductions that synchronize with the CPU.
+// Implements equal and _assert_async, which synchronize with the CPU.
 #include <ATen/ops/eq.h>
 #include <ATen/ops/is_nonzero_native.h>
 #include <torch/library.h>

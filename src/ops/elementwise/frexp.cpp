@@ -1,4 +1,4 @@
-// frexp, with one kernel per output.
+// Implements frexp with one kernel per output.
 #include <torch/library.h>
 
 #include "ops/elementwise/elementwise.h"

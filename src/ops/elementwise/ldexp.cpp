@@ -1,4 +1,4 @@
-// ldexp: multiplies numbers by powers of two.
+// Implements ldexp, which multiplies numbers by powers of two.
 #include <ATen/ops/mul.h>
 #include <ATen/ops/pow.h>
 #include <torch/library.h>

@@ -1,4 +1,4 @@
-// embedding_bag. Its backward pass is that of an embedding with one gradient row per index.
+// Implements embedding_bag. Its backward pass is an embedding's, with one gradient row per index.
 #include <ATen/ops/_embedding_bag_sparse_backward.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding_dense_backward.h>

@@ -1,4 +1,4 @@
-// histogram and histogramdd: find each point's bin by searching the bin edges, then count the point.
+// Implements histogram and histogramdd: finds each point's bin by searching the bin edges, then counts the point.
 #include <ATen/ops/diff.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/ones.h>

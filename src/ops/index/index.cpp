@@ -1,4 +1,4 @@
-// Indexing by tensors (index.Tensor, index_put): combines all index tensors into one flat index, then moves rows.
+// Indexes by tensors (index.Tensor, index_put): combines all index tensors into one flat index, then moves rows.
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -46,7 +46,7 @@ struct Plan {
   Tensor result() const;
 };
 
-// Allocates an output whose dimension order follows self and the indices, like torch's iterator.
+// Allocates an output whose dimension order follows self and the indices, as TensorIterator would.
 Tensor Plan::result() const {
   const auto dense = [](const Tensor& t) { return !t.defined() || t.is_contiguous(); };
   if (dense(self) && std::all_of(indices.begin(), indices.end(), dense)) return at::empty(shape, self.options());

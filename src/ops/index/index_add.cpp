@@ -1,4 +1,4 @@
-// index_add, index_copy and index_fill: apply one index to all slices along a dimension.
+// Implements index_add, index_copy and index_fill, which apply one index to all slices along a dimension.
 #include "ops/index/index_add.h"
 
 #include <ATen/MemoryOverlap.h>

@@ -93,7 +93,7 @@ struct Segments : Offsets {
     result.scatter_reduce_(1, segment, elements, scatter_name(type), true);
     return result;
   }
-  // Broadcasts one number per segment to the segment's elements. Elements outside all segments get 0.
+  // Broadcasts one number per segment to the segment's elements, and 0 to elements outside all segments.
   Tensor broadcast_to_elements(const Tensor& numbers) const {
     const Tensor with_extra = at::cat({numbers, at::zeros({outer, 1, numbers.size(2)}, numbers.options())}, 1);
     return with_extra.expand({outer, count + 1, inner}).gather(1, segment);

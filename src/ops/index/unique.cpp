@@ -1,5 +1,5 @@
-// unique and unique_consecutive over all elements, and code shared with unique_dim: finds runs of equal adjacent
-// elements.
+// Implements unique and unique_consecutive over all elements by finding runs of equal adjacent elements. unique_dim
+// shares this code.
 #include "ops/index/unique.h"
 
 #include <ATen/WrapDimUtils.h>

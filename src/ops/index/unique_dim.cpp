@@ -1,4 +1,4 @@
-// unique along a dimension: sorts the rows so that equal rows are adjacent.
+// Implements unique along a dimension by sorting the rows, which makes equal rows adjacent.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

@@ -167,7 +167,7 @@ void check_unit(const char* op, const Tensor& operand, uint32_t which) {
   runtime::check_device_errors();
 }
 
-// Multiplies the gradient by `factor`.
+// Computes the gradient with respect to `input`, multiplied by `factor`.
 Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor& input, const Tensor& target,
                 const MaybeTensor& weight, int64_t reduction, double parameter, float factor = 1.0f) {
   Operands o(input, target, weight, parameter);

@@ -1,4 +1,4 @@
-// GEMV and outer products: dot, vdot, addmv and addr. mv and outer use them too.
+// Implements dot, vdot and addmv as GEMVs, and addr as an outer product. mv and outer call them.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/stack.h>

@@ -1,4 +1,4 @@
-// torch.amp.GradScaler: unscales gradients and updates the scale on the device.
+// Operators of torch.amp.GradScaler, which unscale gradients and update the scale on the device.
 #include <torch/library.h>
 
 #include "ops/optim/lists.h"

@@ -34,7 +34,7 @@ FoldParams fold_params(IntArrayRef size, IntArrayRef kernel, IntArrayRef dilatio
           narrow(padding[0]), narrow(padding[1]), narrow(stride[0]),   narrow(stride[1])};
 }
 
-// Sets each plane of `out` to the sum over its windows. Both tensors are dense.
+// Sums the overlapping windows in `columns` into the planes of `out`. Both tensors are dense.
 void fold(const Tensor& out, const Tensor& columns, int64_t planes, const FoldParams& p) {
   static const KernelSet kernels("fold");
   if (out.numel() == 0) return;

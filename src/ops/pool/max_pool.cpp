@@ -78,7 +78,7 @@ bool max_pool2d_backward(const Tensor& grad_output, const Tensor& self, IntArray
     set_window(p, kernel, stride, padding, dilation);
     const bool tiled = tile(p);
     if (tiled && (p.out_h * p.stride_h < p.in_h || p.out_w * p.stride_w < p.in_w)) result.zero_();
-    // Threadgroups process either windows of the output, or rows and pixels of the input.
+    // The grid covers the output if the windows tile the input, and the input otherwise.
     const int32_t h = tiled ? p.out_h : p.in_h, w = tiled ? p.out_w : p.in_w;
     const uint64_t taps = tiled ? uint64_t(p.kernel_h) * uint64_t(p.kernel_w) : 2;
     Launch((tiled ? (layout.last ? last_tiled : planes_tiled) : (layout.last ? last : planes)).get(tag_of(self)))

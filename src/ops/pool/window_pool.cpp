@@ -167,7 +167,7 @@ bool max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef ker
                             self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
   bool disjoint = true;
   for (size_t d = 0; d < 3; ++d) disjoint = disjoint && pool.stride[d] > (pool.kernel[d] - 1) * pool.dilation[d];
-  // A window may contain only padding. Its index is then out of range, and it receives no gradient.
+  // A window may contain only padding. The index of its maximum is then out of range, and its gradient is dropped.
   bool may_be_all_padding = false;
   for (size_t d = 0; d < 3; ++d)
     may_be_all_padding = may_be_all_padding || (pool.padding[d] > 0 && pool.dilation[d] > 1);

@@ -1,5 +1,6 @@
-// multinomial. A kernel sums and searches the weights to draw one sample, or any number with replacement. Other cases
-// select the largest of the weights divided by exponential random numbers or, for many samples, search the prefix sums.
+// Implements multinomial. A kernel sums and searches the weights to draw one sample, or any number with replacement.
+// Other cases select the largest of the weights divided by exponential random numbers or, for many samples, search the
+// prefix sums.
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>

@@ -41,7 +41,7 @@ LaunchTable even_table_of(const Taps& taps, const Tensor& like) {
   return {std::move(table), like};
 }
 
-// The product of the sizes before and after dimension `dim` in memory order. channels_last stores dimension 1 last.
+// The products of the sizes before and after dimension `dim` in memory order. channels_last stores dimension 1 last.
 struct Extent {
   int64_t outer = 1, inner = 1;
   Extent(at::IntArrayRef sizes, int64_t dim, bool channels_last) {

@@ -1,4 +1,4 @@
-// Sparse CSR tensors: converts indices from and to COO, and multiplies with dense matrices.
+// Converts sparse CSR indices from and to COO, and multiplies sparse CSR tensors with dense matrices.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_sparse_csr_tensor_unsafe.h>
 #include <ATen/ops/arange.h>
