@@ -53,7 +53,7 @@ void discount_external_memory(size_t bytes) noexcept;
 struct Location {
   void* handle;
   size_t offset;
-  std::atomic<uint64_t>* last_use_seq;  // the block's last use; null if the driver does not track it
+  std::atomic<uint64_t>* last_use_seq;  // sequence number of the block's last use; null if the driver does not track it
 };
 Location locate(const void* p);
 // Returns the sequence number (see Driver::wait_until) of the last work on the block that contains `p`, or 0 if no work

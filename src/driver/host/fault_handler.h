@@ -27,7 +27,6 @@ struct Fault {
   const void* address = nullptr;  // faulting address
   bool on_stack = false;          // the address is within or just below the kernel's part of the thread's stack
 };
-// Describes the fault for an error message.
 std::string describe(const Fault&);
 
 // Marks the calling thread as running a kernel while this object is alive. If the kernel runs on the thread's own

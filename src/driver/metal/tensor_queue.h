@@ -23,7 +23,7 @@ struct TensorDispatch {
 
   struct Failure {
     std::mutex mutex;
-    std::string message;  // empty if it succeeded
+    std::string message;  // empty if the dispatch succeeded
     bool out_of_memory = false;
   };
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();

@@ -35,7 +35,6 @@ struct SdpaResult {
 
 bool has_mask(const OptionalTensor& mask) { return mask && mask->defined(); }
 
-// Returns whether a mask broadcasts to the scores.
 bool broadcasts_to_scores(const Tensor& mask, const Tensor& query, const Tensor& key) {
   const int64_t scores[] = {query.size(0), query.size(1), query.size(2), key.size(2)};
   if (mask.dim() > 4) return false;
@@ -44,7 +43,6 @@ bool broadcasts_to_scores(const Tensor& mask, const Tensor& query, const Tensor&
   return true;
 }
 
-// Returns whether a kernel supports these arguments.
 bool has_kernel(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                 double dropout) {
   for (const Tensor* t : {&query, &key, &value})

@@ -26,7 +26,7 @@ Gradients linear_derivative(const BackwardCall& c) {
     gradients.emplace_back(0, run<"mm">(rows, vector ? weight.unsqueeze(0) : weight).reshape_symint(in));
   if (c.needs(1))
     gradients.emplace_back(1, run<"mm">(rows.t(), x.reshape_symint({-1, in.back()})).reshape_symint(shape));
-  if (c.needs(2)) gradients.emplace_back(2, g);  // the caller sums it over the rows, as for any broadcast argument
+  if (c.needs(2)) gradients.emplace_back(2, g);  // the caller sums the gradient over the rows
   return gradients;
 }
 

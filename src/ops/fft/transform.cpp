@@ -1,4 +1,4 @@
-// Launches metal/fft/pass.metal.
+// Launches the kernels in metal/fft/pass.metal.
 #include "ops/fft/transform.h"
 
 #include <ATen/ops/empty.h>

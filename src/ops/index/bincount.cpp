@@ -1,4 +1,4 @@
-// Launches metal/index/bincount.metal: bincount and histc.
+// Launches the kernels in metal/index/bincount.metal: bincount and histc.
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/floor_divide.h>
 #include <ATen/ops/ones.h>

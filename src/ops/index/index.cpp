@@ -99,7 +99,6 @@ Plan::Plan(const char* op, const Tensor& tensor, const Indices& given) : self(te
                       "index is out of bounds for dimension with size 0");
   for (size_t d = first; d < last; ++d)
     check_index(op, dense_index(indices[d]), self.size(int64_t(d)), int64_t(d), true);
-  // Combine all index tensors into one flat index.
   if (last - first == 1) {
     index = dense_index(indices[first]).flatten();
     negative = true;

@@ -7,8 +7,8 @@
 namespace mpsx::ops {
 
 // Computes out[o][index[k]][:] += in[o][k][:] for every k in order. Accumulates rows with the same index in the compute
-// type before rounding. `index` must be contiguous and within bounds. Its negative elements count from `size`, which
-// must be below 2^32. `in` must be dense. The caller sets outer, pitch, padding, by_frequency and add in `p`. If `add`
+// type before rounding. `index` must be contiguous and within bounds, and `in` must be dense. Negative indices count
+// from `size`, which must be below 2^32. The caller sets outer, pitch, padding, by_frequency and add in `p`. If `add`
 // is false, rows that are not indexed stay unchanged.
 void launch_segment_sum(const Tensor& out, const Tensor& in, const Tensor& index, int64_t size, int64_t outer,
                         int64_t row, SegmentParams p);

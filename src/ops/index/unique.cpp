@@ -24,7 +24,7 @@ constexpr int64_t kMinRunChunk = 1024, kMaxRunChunks = 65536;
 // sorted, and is undefined otherwise.
 struct FlatRuns {
   Tensor values;   // first element of each run
-  Tensor inverse;  // run that contains each element; empty if not requested
+  Tensor inverse;  // index of the run that contains each element; empty if not requested
   Tensor lengths;  // empty if not requested
 
   FlatRuns(const Tensor& x, const Tensor& order, bool with_inverse, bool with_lengths) {

@@ -12,7 +12,7 @@ using Triple = std::tuple<Tensor, Tensor, Tensor>;
 // Runs of equal adjacent slices along the first dimension.
 struct Runs {
   Tensor firsts;   // index of the first slice of each run
-  Tensor of;       // run that contains each slice
+  Tensor of;       // index of the run that contains each slice
   Tensor lengths;  // empty if not requested
   Runs(const Tensor& x, bool counts);
 };

@@ -1,4 +1,4 @@
-// Launches metal/linalg/cholesky.metal.
+// Launches the kernels in metal/linalg/cholesky.metal.
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/ops/empty.h>
 

@@ -1,4 +1,4 @@
-// Launches metal/linalg/lu.metal.
+// Launches the kernels in metal/linalg/lu.metal.
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/native/TensorIterator.h>
 #include <ATen/native/TransposeType.h>

@@ -1,4 +1,4 @@
-// Launches metal/linalg/qr.metal.
+// Launches the kernels in metal/linalg/qr.metal.
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>

@@ -1,4 +1,4 @@
-// Launches metal/linalg/triangular.metal.
+// Launches the kernels in metal/linalg/triangular.metal.
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/native/TransposeType.h>
 

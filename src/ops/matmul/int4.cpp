@@ -1,4 +1,4 @@
-// Launches metal/matmul/int4.metal.
+// Launches the kernels in metal/matmul/int4.metal.
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 

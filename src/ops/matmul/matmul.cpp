@@ -1,4 +1,4 @@
-// Launches metal/matmul/matmul.metal.
+// Launches the kernels in metal/matmul/matmul.metal.
 #include "ops/matmul/matmul.h"
 
 #include <ATen/Context.h>

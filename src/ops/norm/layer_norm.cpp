@@ -1,4 +1,4 @@
-// Launches metal/norm/layer_norm.metal.
+// Launches the kernels in metal/norm/layer_norm.metal.
 #include <ATen/native/layer_norm.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>

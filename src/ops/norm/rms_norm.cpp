@@ -1,4 +1,4 @@
-// Launches metal/norm/rms_norm.metal.
+// Launches the kernels in metal/norm/rms_norm.metal.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/rsqrt.h>
 #include <torch/library.h>

@@ -1,4 +1,4 @@
-// Launches metal/norm/softmax.metal.
+// Launches the kernels in metal/norm/softmax.metal.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>

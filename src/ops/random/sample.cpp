@@ -1,4 +1,5 @@
-// Launches metal/random/sample.metal, and computes the gradients of samples with respect to distribution parameters.
+// Launches the kernels in metal/random/sample.metal, and computes the gradients of samples with respect to distribution
+// parameters.
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 

@@ -1,4 +1,4 @@
-// Launches metal/reduce/arg.metal: argmax, argmin, and max and min along a dimension.
+// Launches the kernels in metal/reduce/arg.metal: argmax, argmin, and max and min along a dimension.
 #include <ATen/native/ReduceOpsUtils.h>
 #include <torch/library.h>
 

@@ -1,4 +1,4 @@
-// Launches metal/reduce/reduce.def: sums, products, extrema, any and all.
+// Launches the kernels in metal/reduce/reduce.def: sums, products, extrema, any and all.
 #include <ATen/native/ReduceOpsUtils.h>
 #include <torch/library.h>
 

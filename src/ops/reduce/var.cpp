@@ -1,4 +1,4 @@
-// Launches metal/reduce/var.metal: var, std, var_mean, std_mean.
+// Launches the kernels in metal/reduce/var.metal: var, std, var_mean, std_mean.
 #include <ATen/native/ReduceOpsUtils.h>
 #include <torch/library.h>
 

@@ -51,7 +51,6 @@ struct Resampling {
   Resampling(int64_t d, Taps t, bool backward) : dim(d), taps(backward ? t.transposed() : std::move(t)) {}
 };
 
-// Returns whether resample has kernels for the dtype.
 inline bool has_resample_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 
 // Writes to `out`, which has the dtype of `in` (possibly uint8) and is dense in its suggested memory format.

@@ -1,4 +1,4 @@
-// Launches metal/scan: cumsum, cumprod, logcumsumexp, cummax, cummin.
+// Launches the kernels in metal/scan: cumsum, cumprod, logcumsumexp, cummax, cummin.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/cumprod_meta.h>

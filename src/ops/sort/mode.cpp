@@ -1,4 +1,4 @@
-// Launches metal/sort/mode.metal.
+// Launches the kernels in metal/sort/mode.metal.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>

@@ -1,4 +1,4 @@
-// Launches metal/sort: sort, topk, kthvalue, median, nanmedian.
+// Launches the kernels in metal/sort: sort, topk, kthvalue, median, nanmedian.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/cumsum.h>

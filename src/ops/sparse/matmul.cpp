@@ -204,7 +204,7 @@ Tensor sparse_sparse_matmul(const Tensor& self, const Tensor& other) {
   const Rows b =
       Rows::of("sparse_matmul", j[0], j[1], other._values(), other.size(0), other.size(1), other.is_coalesced());
   const Tensor first = b.starts.index_select(0, i[1]), lengths = b.lengths().index_select(0, i[1]);
-  // The k-th pair of an element uses the k-th element of the selected row.
+  // The k-th pair of an element of `self` uses the k-th element of the selected row of `other`.
   const Ranges pairs(first, lengths);
   const Tensor values = a._values().index_select(0, pairs.range).mul_(b.values.index_select(0, pairs.number));
   const Tensor indices = at::empty({2, pairs.range.numel()}, i.options());

@@ -129,7 +129,7 @@ class Worker {
   };
   struct SimdGroup {
     unsigned first, count;                            // the SIMD group's lanes are lanes_[first, first + count)
-    uint32_t ready;                                   // positions in `order` of lanes that can run
+    uint32_t ready;                                   // mask of the positions in `order` whose lanes can run
     uint32_t in_simd_function, at_simdgroup_barrier;  // masks of waiting lanes
     uint32_t at_barrier, done;  // masks of lanes waiting at a threadgroup_barrier and of lanes that have returned
     std::array<uint8_t, 32> order, position;  // the lane at each position, and the position of each lane

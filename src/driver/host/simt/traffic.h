@@ -39,7 +39,7 @@ class DeviceMemory {
 
  private:
   struct Sector {
-    uint32_t group = 0;  // last threadgroup that moved it, plus one
+    uint32_t group = 0;  // last threadgroup that moved the sector, plus one
     uint16_t times = 0, most = 0;
   };
   struct Direction {
