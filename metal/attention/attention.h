@@ -1,5 +1,5 @@
-// Building blocks shared by the attention forward and backward kernels. Each SIMD group keeps its own rows in
-// registers and streams tiles of the other operand through threadgroup memory.
+// Building blocks shared by the attention forward and backward kernels. Each SIMD group keeps its rows of one operand
+// in registers and streams tiles of the other operand through threadgroup memory.
 #pragma once
 
 #include "attention/attention_params.h"
@@ -7,9 +7,9 @@
 #include "lib/math.h"
 #include "lib/random.h"
 
-// Tile sizes. A threadgroup computes one rows x columns tile of S = Q K^T at a time; the dK and dV passes compute
-// S^T.
-// HEAD_DIM: the zero-padded head dimension. STEPS: the number of steps in which a SIMD group covers a tile's columns.
+// Tile sizes. A threadgroup computes one rows x columns tile of S = Q K^T at a time. The dK and dV passes compute S^T
+// instead.
+// HEAD_DIM: the zero-padded head dimension. STEPS: number of steps in which a SIMD group computes a tile's columns.
 template <typename T, uint HEAD_DIM, uint STEPS = 1>
 struct AttentionShape {
   enum : uint {
@@ -20,7 +20,7 @@ struct AttentionShape {
     columns = 8192 / (HEAD_DIM * sizeof(T)),
     column_step = columns / STEPS < 16 ? columns : columns / STEPS,
     memory = 2 * columns * stride * sizeof(T) / 16,     // two tiles, in uint4
-    passes = (rows + 2 * columns - 1) / (2 * columns),  // to load the threadgroup's rows through `memory`
+    passes = (rows + 2 * columns - 1) / (2 * columns),  // number of times `memory` is filled to load all rows
     row_fragments = simdgroup_rows / 8,
     column_fragments = column_step / 8,
     dim_fragments = HEAD_DIM / 8,
@@ -36,8 +36,8 @@ struct AttentionHead {
     return data + (long(batch) * s.batch + long(head / group) * s.head);
   }
 };
-// The rows of one head, as an operand of BlockLoader. The launcher guarantees 16-byte aligned rows, padded to 16
-// bytes.
+// Loads rows of one attention head, for BlockLoader. The launcher guarantees rows that are 16-byte aligned and padded
+// to a multiple of 16 bytes.
 template <typename T>
 struct AttentionRows {
   typedef uint Cursor;
@@ -57,11 +57,12 @@ inline AttentionRows<T> rows_of(device const T* data, long stride, uint rows, ui
   return {data, stride, rows, dim};
 }
 
-// Loads the threadgroup's rows, starting at `row`, into fragments. Each SIMD group gets its own rows.
+// Loads the threadgroup's rows, starting at `row`, into fragments. Each SIMD group loads a disjoint set of rows.
 template <typename Shape, typename T>
 METAL_FUNC void load_fragments(thread simdgroup_matrix<T, 8, 8> (&to)[Shape::row_fragments][Shape::dim_fragments],
                                AttentionRows<T> rows, uint row, threadgroup uint4* memory, GroupThread g) {
-  enum : uint { kRows = Shape::rows / Shape::passes, kSimdgroups = 4 / Shape::passes };  // per pass
+  // rows and SIMD groups per pass
+  enum : uint { kRows = Shape::rows / Shape::passes, kSimdgroups = 4 / Shape::passes };
   threadgroup T* staged = (threadgroup T*)memory;
   const uint simdgroup = g.index / g.width;
 #pragma unroll
@@ -83,7 +84,7 @@ METAL_FUNC void load_fragments(thread simdgroup_matrix<T, 8, 8> (&to)[Shape::row
   tg_barrier();
 }
 
-// S = A B^T, with the rows of A in fragments and the rows of B in threadgroup memory.
+// S = A B^T, with A in fragments and B in threadgroup memory.
 template <typename Shape, typename T>
 METAL_FUNC void compute_scores(thread simdgroup_float8x8 (&S)[Shape::row_fragments][Shape::column_fragments],
                                thread const simdgroup_matrix<T, 8, 8> (&A)[Shape::row_fragments][Shape::dim_fragments],
@@ -102,7 +103,7 @@ METAL_FUNC void compute_scores(thread simdgroup_float8x8 (&S)[Shape::row_fragmen
   }
 }
 
-// acc += P B, for example O += P V. P is rounded to the element type.
+// acc += P B, for example O += P V. P is first rounded to the element type.
 template <typename Shape, typename T>
 METAL_FUNC void accumulate(thread simdgroup_float8x8 (&acc)[Shape::row_fragments][Shape::dim_fragments],
                            thread const simdgroup_float8x8 (&P)[Shape::row_fragments][Shape::column_fragments],
@@ -131,7 +132,7 @@ METAL_FUNC void clear(thread simdgroup_float8x8 (&acc)[Shape::row_fragments][Sha
     for (uint e = 0; e < Shape::dim_fragments; ++e) acc[i][e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
 }
 
-// Multiplies this lane's accumulators by their row's scale and stores those within rows x dim.
+// Multiplies this lane's accumulators by their row's scale and stores the elements within the rows x dim bounds.
 template <typename Shape, typename T>
 METAL_FUNC void store_rows(device T* to, long stride,
                            thread simdgroup_float8x8 (&acc)[Shape::row_fragments][Shape::dim_fragments],
@@ -149,7 +150,7 @@ METAL_FUNC void store_rows(device T* to, long stride,
   }
 }
 
-// The scaled score plus the attention mask, or -inf where the query may not attend to the key.
+// Returns the scaled score plus the attention mask, or -inf if the query may not attend to the key.
 inline float masked_score(float qk, uint query, uint key, device const float* mask, constant AttentionParams& p) {
   const bool visible = query < p.q_len && key < p.kv_len && !(p.causal && key > query);
   if (!visible) return -INFINITY;
@@ -163,7 +164,7 @@ inline float exp_score(float x) {
   return sizeof(T) == 2 ? fast::exp2(x * M_LOG2E_F) : exp_nonpositive(x);
 }
 
-// The dropout multiplier of a probability: 0 or 1 / (1 - p). Philox recomputes the same multiplier in every pass.
+// Returns the dropout multiplier of a probability: 0 or 1 / (1 - p). Philox reproduces it in every pass.
 inline float dropout_scale(uint query, uint key, AttentionHead h, constant AttentionParams& p) {
   const ulong row = (ulong(h.batch) * p.q_heads + h.head) * p.q_len + query;
   const PhiloxBlock r = philox(p.seed, p.philox_offset + row * ((p.kv_len + 3) / 4) + key / 4);

@@ -3,15 +3,16 @@
 #include "attention/attention.h"
 #include "lib/instantiate.h"
 
-// The first row of a threadgroup's tile. Under a causal mask the last query tiles attend to the most keys, so
-// schedule them first.
+// Returns the first row of a threadgroup's tile. Under a causal mask the last query tiles attend to the most keys, so
+// they are scheduled first.
 inline uint tile_start(uint group, uint tile_rows, uint count, bool last_first) {
   return (last_first ? (count + tile_rows - 1) / tile_rows - 1 - group : group) * tile_rows;
 }
-// Row reductions of an 8x8 fragment. Four lanes hold a row, two elements each (see thread_elements()).
+// Row reductions of an 8x8 fragment. Each row is spread over four lanes, with two elements per lane (see
+// thread_elements()).
 inline float reduce_row_max(float v) { return pair_max(v, 1, 8); }
 inline float reduce_row_sum(float v) { return pair_sum(v, 1, 8); }
-// Row and first column of this lane's elements within a fragment.
+// Row and first column of the two elements that this lane holds in a fragment.
 inline uint element_row(uint lane) { return (lane / 4 & 4) + lane / 2 % 4; }
 inline uint element_column(uint lane) { return (lane / 4 & 2) * 2 + lane % 2 * 2; }
 
@@ -37,7 +38,7 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
   load_fragments<Shape>(Q_frag, q_rows, q_start, memory, g);
   simdgroup_float8x8 O_acc[Shape::row_fragments][Shape::dim_fragments];
   clear<Shape>(O_acc);
-  float row_max[Shape::row_fragments], row_sum[Shape::row_fragments];  // row_sum: over this lane's columns only
+  float row_max[Shape::row_fragments], row_sum[Shape::row_fragments];  // row_sum covers only this lane's columns
 #pragma unroll
   for (uint i = 0; i < Shape::row_fragments; ++i) row_max[i] = -INFINITY, row_sum[i] = 0.0f;
   const uint kv_end = p.causal ? min(p.kv_len, q_start + Shape::rows) : p.kv_len;
@@ -116,11 +117,10 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
                     element_column(g.lane), p.v_head_dim);
 }
 
-// Flags for the gradients that a pass computes. The dQ pass computes S, whose rows are queries. The dK and dV passes
-// compute S^T.
+// The gradients that a pass computes. The dQ pass computes S, with one query per row. The dK and dV passes compute S^T.
 enum : uint { kGradQ = 1, kGradK = 2, kGradV = 4 };
 
-// The lse in P = exp(S - lse). Use +inf, which makes P = 0, for a query that attends to no key.
+// Returns the lse to use in P = exp(S - lse). For a query that attends to no key it is +inf, which makes P = 0.
 inline float lse_to_subtract(float lse) { return lse == -INFINITY ? INFINITY : lse; }
 // dS = P (dP - delta)
 inline float score_grad(float P, float dP, float delta) { return P == 0.0f ? 0.0f : P * (dP - delta); }
@@ -138,15 +138,15 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
   enum : uint { kRowsAreQueries = GRAD == kGradQ, kComputesDS = GRAD != kGradV, kComputesDV = GRAD / kGradV };
   threadgroup uint4 memory[Shape::memory];
   threadgroup float2 column_stats[kRowsAreQueries ? 1 : Shape::columns];  // (lse, delta) of each query in the tile
-  threadgroup T* qk_tile = (threadgroup T*)memory;  // K for dQ, Q for dK and dV; vo_tile: V for dQ, dO for dK and dV
+  threadgroup T* qk_tile = (threadgroup T*)memory;  // K for dQ, Q for dK and dV
   threadgroup T* vo_tile = qk_tile + Shape::columns * Shape::stride;
   const uint rows = kRowsAreQueries ? p.q_len : p.kv_len;
   const uint row_start = tile_start(g.group.x, Shape::rows, rows, kRowsAreQueries && p.causal);
   const uint simdgroup_start = row_start + g.index / g.width * Shape::simdgroup_rows;
   const uint row = simdgroup_start + element_row(g.lane);
   const uint heads = kRowsAreQueries ? 1 : p.gqa_factor;
-  simdgroup_matrix<T, 8, 8> qk_frag[Shape::row_fragments][Shape::dim_fragments];  // Q for dQ, else K
-  simdgroup_matrix<T, 8, 8> vo_frag[Shape::row_fragments][Shape::dim_fragments];  // dO for dQ, else V
+  simdgroup_matrix<T, 8, 8> qk_frag[Shape::row_fragments][Shape::dim_fragments];  // Q for dQ, K for dK and dV
+  simdgroup_matrix<T, 8, 8> vo_frag[Shape::row_fragments][Shape::dim_fragments];  // dO for dQ, V for dK and dV
   simdgroup_float8x8 dQK_acc[Shape::row_fragments][Shape::dim_fragments];
   simdgroup_float8x8 dV_acc[Shape::row_fragments][Shape::dim_fragments];
   clear<Shape>(dQK_acc);
@@ -191,7 +191,7 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
     // Under a causal mask, skip keys after the tile's queries and queries before the tile's keys.
     const uint begin = !kRowsAreQueries && p.causal ? row_start / Shape::columns * Shape::columns : 0;
     const uint end = !kRowsAreQueries ? p.q_len : p.causal ? min(p.kv_len, row_start + Shape::rows) : p.kv_len;
-    // Columns outside this range are masked for all rows of this SIMD group.
+    // Columns outside this range are masked in every row of this SIMD group.
     const uint visible_begin = !kRowsAreQueries && p.causal ? simdgroup_start : 0;
     const uint visible_end = kRowsAreQueries && p.causal ? min(end, simdgroup_start + Shape::simdgroup_rows) : end;
     typename Shape::Loader qk_loader, vo_loader;
@@ -293,8 +293,8 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
                       rows, element_column(g.lane), p.v_head_dim);
 }
 
-// Split 16-bit tiles into two steps to keep S and the accumulators in registers. Float tiles take one step to reload
-// less.
+// Compute 16-bit tiles in two steps to keep S and the accumulators in registers. Use a single step for float, to load
+// fragments less often.
 template <typename T, uint HEAD_DIM>
 using BackwardShape = AttentionShape<T, HEAD_DIM, 4 / sizeof(T)>;
 // Up to head dimension 64, the dK and dV accumulators both fit in the registers of one kernel.

@@ -6,7 +6,7 @@ enum : uint32_t {
   kMaxHeadDim = 256,
   kAttentionThreads = 128,  // four SIMD groups
 };
-// Rows in a SIMD group's tile, limited by the registers for its accumulators.
+// Rows per SIMD group, limited by the registers that the accumulators need.
 inline constexpr uint32_t attention_rows(uint32_t head_dim) { return head_dim <= 128 ? 16 : 8; }
 
 // Strides of a [batch, heads, length, head_dim] tensor, in elements. head_dim is contiguous, and inputs are 16-byte
@@ -18,7 +18,7 @@ struct AttentionStrides {
 struct AttentionParams {
   AttentionStrides Q, K, V, O, dO, dQK, dV;  // dQK: dQ or dK, whichever the pass computes
   int64_t mask_batch, mask_head, mask_row, mask_column;
-  uint64_t seed, philox_offset;  // dropout: four consecutive keys share a Philox block
+  uint64_t seed, philox_offset;  // dropout: one Philox block covers four consecutive keys
   uint32_t q_len, kv_len, head_dim, v_head_dim;
   uint32_t q_heads, gqa_factor;  // gqa_factor: query heads per KV head
   uint32_t causal, has_mask, has_dropout, keep_bound;

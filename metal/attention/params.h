@@ -2,13 +2,13 @@
 
 #include "lib/types.h"
 
-// Grid x indexes the pairs of a row, y and z the rows (see lib/index.h). Strides are in elements. Operands: 0 output,
-// 1 input, 2 cos, 3 sin. The second element of a pair is `second` elements after the first.
+// Grid x indexes the pairs of a row, y and z the rows (see lib/index.h). Strides are in elements. Operands: 0 output, 1
+// input, 2 cos, 3 sin. `second` is the offset between the two elements of a pair.
 struct RotaryParams {
   uint32_t size[4];
   int64_t stride[4][4];
   int64_t second;
-  int64_t cos_second;             // offset from the first element's cosine to the second's; 0 if shared
+  int64_t cos_second;             // offset from the first element's cosine to the second element's; 0 if they share one
   int64_t sin_first, sin_second;  // offsets of the sines for the first and second outputs
-  float sign;                     // -1 in the backward pass, which rotates by the opposite angle
+  float sign;                     // -1 in the backward pass, which rotates in the opposite direction
 };

@@ -1,12 +1,12 @@
-// Rotary position embedding: rotates each pair (a, b) of a row by the angle of its position,
-// to (a cos - b sin, b cos + a sin). J. Su et al., arXiv:2104.09864, equation 34.
+// Rotary position embedding: rotates each pair (a, b) of a row by its position's angle, to (a cos - b sin, b cos + a
+// sin). J. Su et al., arXiv:2104.09864, equation 34.
 #include "attention/params.h"
 #include "lib/instantiate.h"
 #include "lib/index.h"
 #include "lib/types.h"
 
-// P: stride between consecutive pairs: 1 if the two halves of a row form the pairs, 2 if pairs are interleaved.
-// A: stride between consecutive angles, of type C.
+// P: stride between consecutive pairs: 1 if a pair takes one element from each half of the row, 2 if pairs are
+// interleaved. A: stride between consecutive angles. C: type of the sines and cosines.
 template <typename T, typename C, int P, int A>
 kernel void rotary_embedding(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                              device const C* cosines [[buffer(2)]], device const C* sines [[buffer(3)]],

@@ -2,7 +2,7 @@
 #include "conv/im2col.h"
 #include "lib/instantiate.h"
 
-// Computes the table of tap offsets that Im2colLoader reads.
+// Fills the table of tap offsets that Im2colLoader reads.
 kernel void conv_taps(device ConvTapOffset* out [[buffer(0)]], constant ConvParams& p [[buffer(1)]],
                       uint gid [[thread_position_in_grid]]) {
   const ConvWindow w = p.window;
@@ -16,12 +16,12 @@ kernel void conv_taps(device ConvTapOffset* out [[buffer(0)]], constant ConvPara
   out[gid] = to;
 }
 
-// CHANNELS_LAST: the GEMM is transposed to coalesce stores to a channels-last output.
+// CHANNELS_LAST: transposes the GEMM to coalesce stores to a channels-last output.
 template <typename T, typename O, bool CHANNELS_LAST>
 struct ConvEpilogue {
   device O* out;
   device const T* bias;
-  device float* partials;  // partial sums of one split, for conv_split_k_reduce
+  device float* partials;  // partial sums of one K split, reduced by conv_split_k_reduce
   constant ConvParams& p;
 
   METAL_FUNC void store(uint row, uint column, float acc) const {
@@ -38,7 +38,7 @@ struct ConvEpilogue {
   }
 };
 
-// `batch` indexes groups, or (group, image) pairs.
+// `batch` indexes groups, or (group, image) pairs if each image has its own GEMM.
 template <bool CHANNELS_LAST, typename T, typename O>
 METAL_FUNC ConvEpilogue<T, O, CHANNELS_LAST> conv_epilogue(device O* out, device const T* bias, device float* partials,
                                                            constant ConvParams& p, uint batch) {
@@ -47,7 +47,7 @@ METAL_FUNC ConvEpilogue<T, O, CHANNELS_LAST> conv_epilogue(device O* out, device
           p};
 }
 
-// Computes one tile of one split of a group's GEMM.
+// Computes one output tile of a group's GEMM, over one K split.
 template <typename Shape, bool CHANNELS_LAST, typename T, typename O, typename Operand>
 METAL_FUNC void conv_gemm(device O* out, Operand source, device const T* weight, device const T* bias,
                           device float* partials, constant ConvParams& p, threadgroup uint4* memory, GroupThread g) {
@@ -77,7 +77,7 @@ kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)
   conv_gemm<Shape, CHANNELS_LAST>(out, loader, weight, bias, partials, p, memory, g);
 }
 
-// Sums the split-K partial results. gid = (column, row, batch)
+// Sums the partial results of the K splits. gid = (column, row, batch)
 template <typename T, bool CHANNELS_LAST>
 kernel void conv_split_k_reduce(device T* out [[buffer(0)]], device const T* bias [[buffer(1)]],
                                 constant ConvParams& p [[buffer(2)]], device float* partials [[buffer(3)]],
@@ -90,7 +90,7 @@ kernel void conv_split_k_reduce(device T* out [[buffer(0)]], device const T* bia
   conv_epilogue<CHANNELS_LAST>(out, bias, partials, p, gid.z).store_output(gid.y, gid.x, sum);
 }
 
-// Windows `first` to `last` cover an element along one dimension. `top`: the element's index in the padded input.
+// Windows `first` to `last` cover an element along one dimension. `top` is the element's index in the padded input.
 struct ConvWindows {
   int top, first, last;
 };
@@ -99,7 +99,7 @@ inline ConvWindows windows_covering(uint index, uint d, constant ConvWindow& w) 
   return {top, below > 0 ? (below + w.stride[d] - 1) / w.stride[d] : 0,
           min(top / w.stride[d], int(w.source[d]) - 1)};
 }
-// The tap that a window applies to the element, or -1 if a dilated window skips it.
+// Returns the tap that a window applies to the element, or -1 if the dilated window skips the element.
 inline int tap_at(ConvWindows c, int window, uint d, constant ConvWindow& w) {
   const int distance = c.top - window * w.stride[d];
   if (w.dilation[d] == 1) return distance;
@@ -107,8 +107,8 @@ inline int tap_at(ConvWindows c, int window, uint d, constant ConvWindow& w) {
   return tap * w.dilation[d] == distance ? tap : -1;
 }
 
-// Computes the input gradient, or the output of a transposed convolution. Each element sums over the windows that
-// cover it. `columns`: (image, channel, tap, window). gid = (position, channel).
+// Computes the input gradient, or the output of a transposed convolution. Each element sums the contributions of all
+// windows that cover it. `columns` has the layout (image, channel, tap, window). gid = (position, channel).
 template <typename T>
 kernel void col2im(device T* out [[buffer(0)]], device const float* columns [[buffer(1)]],
                    device const T* bias [[buffer(2)]], constant ConvParams& p [[buffer(3)]],
@@ -137,7 +137,7 @@ kernel void col2im(device T* out [[buffer(0)]], device const float* columns [[bu
   out[long(position.image) * p.out_image + long(gid.y) * p.out_channel + long(inside)] = T(sum);
 }
 
-// 1x1 convolution with stride 1: one GEMM per image, with N = positions per image.
+// 1x1 convolution with stride 1: one GEMM per image, where N is the number of positions per image.
 template <typename T, typename O, typename Shape, bool CHANNELS_LAST>
 [[max_total_threads_per_threadgroup(Shape::max_threads)]]
 kernel void conv_pointwise(device O* out [[buffer(0)]], device const T* source [[buffer(1)]],
@@ -153,7 +153,7 @@ kernel void conv_pointwise(device O* out [[buffer(0)]], device const T* source [
   conv_gemm<Shape, CHANNELS_LAST>(out, loader, weight, bias, partials, p, memory, g);
 }
 
-// Stores the weight gradient, or the partial sums of one split for conv_weight_split_k_reduce.
+// Stores the weight gradient, or the partial sums of one K split for conv_weight_split_k_reduce.
 template <typename T>
 struct ConvWeightEpilogue {
   device T* out;
@@ -171,8 +171,8 @@ struct ConvWeightEpilogue {
   }
 };
 
-// Weight gradient: output gradient x im2col(source)^T, with K = positions of all images.
-// POINTWISE: a 1x1 convolution with stride 1, where positions are contiguous.
+// Weight gradient: output gradient x im2col(source)^T, where K runs over the positions of all images.
+// POINTWISE: a 1x1 convolution with stride 1, whose positions are contiguous.
 template <typename T, typename Shape, bool POINTWISE>
 [[max_total_threads_per_threadgroup(Shape::max_threads)]]
 kernel void conv_weight(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],

@@ -1,15 +1,15 @@
-// Direct convolution for few channels per group, which would leave GEMM tiles nearly empty.
+// Direct convolution for groups with few channels, which would leave GEMM tiles nearly empty.
 #include "conv/im2col.h"
 #include "lib/instantiate.h"
 
 enum : uint { kRowBlock = 256 };  // output positions per threadgroup
 
-// This thread's first position at or after `low`.
+// Returns the first position at or after `low` that this thread computes.
 inline uint first_from(uint low, GroupThread g) {
   return low <= g.index ? g.index : g.index + (low - g.index + g.count - 1) / g.count * g.count;
 }
 
-// Computes a block of one row of an output channel (BACKWARD: of an input gradient channel), tap by tap.
+// Computes a block of one output row of a channel, tap by tap. BACKWARD: computes the input gradient.
 template <typename T, bool BACKWARD>
 kernel void conv_depthwise(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                            device const T* weight [[buffer(2)]], device const T* bias [[buffer(3)]],

@@ -4,8 +4,8 @@
 #include "conv/params.h"
 #include "lib/gemm.h"
 
-// The source index that output `position` reads at `tap`, along one dimension; -1 if out of range.
-// BACKWARD: the index of the output element that reads input `position` at `tap`.
+// Returns the source index that output `position` reads at `tap` along one dimension, or -1 if it is out of range.
+// BACKWARD: returns the index of the output element that reads input `position` at `tap`.
 template <bool BACKWARD>
 inline int source_index(uint position, uint tap, uint d, thread const ConvWindow& w) {
   if (BACKWARD) {
@@ -16,8 +16,8 @@ inline int source_index(uint position, uint tap, uint d, thread const ConvWindow
   return index >= 0 && index < int(w.source[d]) ? index : -1;
 }
 
-// The output positions [low, high), relative to `first`, that read inside the source row. Position i reads index
-// start + i * step. Only for forward windows, and for backward windows with stride 1.
+// The output positions [low, high), relative to `first`, whose source index is in range. Position i reads source index
+// start + i * step. Supports forward windows of any stride and backward windows of stride 1.
 struct ConvRange {
   int start, step;
   uint low, high;
@@ -55,14 +55,15 @@ inline ConvPosition position_of(uint column, constant ConvParams& p) {
   return {image, {planes - image * size[0], rows - planes * size[1], column - rows * size[2]}};
 }
 
-// A position, or a (tap, channel) pair.
+// Cursor of one output position or one (tap, channel) pair.
 template <typename T>
 struct Im2colCursor {
   device const T* data;
-  int index[3];  // in the source; may be out of range
+  int index[3];  // source index, which may be out of range
 };
 
-// Loads im2col(source), with positions along M or N and (tap, channel) along K. Reads the table from conv_taps.
+// Loads im2col(source), with positions along M or N and (tap, channel) along K. Reads the offset table that conv_taps
+// fills.
 template <typename T>
 struct Im2colLoader {
   typedef Im2colCursor<T> Cursor;
@@ -128,13 +129,14 @@ struct Im2colTransposedLoader {
   }
 };
 
-// Loads a pointwise convolution's operand. K is the positions of all images, contiguous and 16-byte aligned.
+// Loads an operand of a pointwise convolution. K runs over the positions of all images, which are contiguous and
+// 16-byte aligned.
 template <typename T>
 struct PointwiseLoader {
   typedef uint Cursor;
   device const T* data;
   long channel_stride, image_stride;
-  uint positions;  // per image
+  uint positions;  // positions per image
   FastDivmod by;
   uint mn_size, k_size;
   bool k_contiguous;

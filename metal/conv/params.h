@@ -22,26 +22,26 @@ struct FastDivmod {
   uint32_t multiplier, shift;
 };
 
-// Offset of a 16-byte vector of channels at one tap, relative to the window's origin.
+// Offset of a 16-byte vector of channels at one tap, relative to the window's first element.
 struct ConvTapOffset {
   int64_t offset;  // in elements
   int32_t index[3];
   uint32_t unused;
 };
 
-// Implicit GEMM, per group: output = weight x im2col(source), with im2col rows (tap, channel) and columns (image,
-// position). The weight gradient is output gradient x im2col(source)^T. The tiled kernels require contiguous source
-// channels, padded with zeros to `padded_channels` per group.
+// Implicit GEMM, per group: output = weight x im2col(source). The rows of im2col are (tap, channel) and its columns are
+// (image, position). The weight gradient is output gradient x im2col(source)^T. The tiled kernels require contiguous
+// source channels, zero-padded to `padded_channels` per group.
 struct ConvParams {
   ConvWindow window;
   ConvMatrix matrix;
-  int64_t image_stride, channel_stride, source_stride[3];  // of the source
+  int64_t image_stride, channel_stride, source_stride[3];  // strides of the source
   int64_t out_image, out_channel, out_position;            // strides of the output
   uint32_t images, channels, padded_channels;              // channels: source channels per group
-  uint32_t M, N, K;                                        // of the GEMM
+  uint32_t M, N, K;                                        // GEMM sizes
   uint32_t has_bias;
-  uint32_t vectorize_matrix, vec_elements;    // whether 16-byte vectors of the matrix are aligned; elements per vector
+  uint32_t vectorize_matrix, vec_elements;    // whether 16-byte vectors of the weights are aligned; their elements
   uint32_t split_k, k_per_split;              // as in MatmulParams
-  FastDivmod by[3], by_image;                 // divisors: window.positions, image_positions
-  uint32_t image_positions, gemms_per_group;  // positions per image; GEMMs per group: 1, or 1 per image
+  FastDivmod by[3], by_image;                 // divide by window.positions and image_positions
+  uint32_t image_positions, gemms_per_group;  // positions per image; GEMMs per group (1, or 1 per image)
 };

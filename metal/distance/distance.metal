@@ -1,11 +1,11 @@
-// cdist and pdist, and their gradients, for norms of any order.
+// cdist and pdist for norms of any order, and their gradients.
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
 #include "distance/params.h"
 
-// A norm. `part`: the term of one difference. `whole`: the distance from the sum of terms. The derivative with
-// respect to a difference is factor * slope, with one factor per pair of points. `weight`: the gradient of the pair's
-// distance.
+// A norm. part(d) is the contribution of one coordinate difference d, and whole(sum) is the distance. The gradient with
+// respect to d is factor * slope, where factor depends only on the pair of points. `weight` is the gradient with
+// respect to the distance.
 struct norm_0 {
   static float part(float d, float) { return is_nan(d) ? d : (d != 0.0f ? 1.0f : 0.0f); }
   static float whole(float sum, float) { return sum; }
@@ -39,7 +39,7 @@ struct norm_inf {
   }
 };
 
-// Sums the terms of all coordinates.
+// Sums Norm::part over all coordinates.
 template <typename Norm>
 inline float sum_of(device const float* a, device const float* b, uint n, float p) {
   float sum = 0.0f;
@@ -54,7 +54,7 @@ inline float sum_of<norm_inf>(device const float* a, device const float* b, uint
   return largest;
 }
 
-// gid = (other point, point, batch).
+// gid = (point in b, point in a, batch).
 template <typename Norm>
 kernel void distance(device float* out [[buffer(0)]], device const float* a [[buffer(1)]],
                      device const float* b [[buffer(2)]], constant DistanceParams& p [[buffer(3)]],
@@ -64,10 +64,10 @@ kernel void distance(device float* out [[buffer(0)]], device const float* a [[bu
       Norm::whole(sum_of<Norm>(a + row * p.size, b + (ulong(gid.z) * p.others + gid.x) * p.size, p.size, p.p), p.p);
 }
 
-// The index of the distance between points i < j in pdist's output.
+// Returns the index of the distance between points i < j in pdist's output.
 inline ulong pair_index(ulong i, ulong j, ulong n) { return n * i - i * (i + 1) / 2 + j - i - 1; }
 
-// Computes every pair once: gid = (second point, first point).
+// Computes each pair once. gid = (second point j, first point i).
 template <typename Norm>
 kernel void pair_distance(device float* out [[buffer(0)]], device const float* a [[buffer(1)]],
                           constant DistanceParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {
@@ -77,15 +77,15 @@ kernel void pair_distance(device float* out [[buffer(0)]], device const float* a
       Norm::whole(sum_of<Norm>(a + ulong(i) * p.size, a + ulong(j) * p.size, p.size, p.p), p.p);
 }
 
-// Computes N adjacent coordinates of a point's gradient, a sum over all other points.
+// Computes N adjacent coordinates of a point's gradient by summing over all other points.
 template <typename Norm, uint N>
 inline void gradient_of(device float* to, device const float* grad, device const float* x, device const float* others,
                         device const float* distances, constant DistanceParams& p, ulong row, uint point) {
   float sum[N];
   for (uint i = 0; i < N; ++i) sum[i] = 0.0f;
-  ulong at = p.pairs ? point - 1 : row * p.others;  // pdist: the index of pair (0, point)
+  ulong at = p.pairs ? point - 1 : row * p.others;  // pdist: index of the pair (0, point)
   for (uint j = 0; j < p.others; ++j) {
-    if (p.pairs && j == point) {  // skip the point itself
+    if (p.pairs && j == point) {  // a point has no distance to itself
       at = pair_index(point, point + 1, p.rows);
       continue;
     }
@@ -97,7 +97,7 @@ inline void gradient_of(device float* to, device const float* grad, device const
   for (uint i = 0; i < N; ++i) to[i] = sum[i];
 }
 
-// The gradient of the first set of points. gid = (tile of coordinates, point, batch).
+// Gradient with respect to a. gid = (tile of coordinates, point, batch).
 template <typename Norm>
 kernel void distance_bwd(device float* grad_a [[buffer(0)]], device const float* grad [[buffer(1)]],
                          device const float* a [[buffer(2)]], device const float* b [[buffer(3)]],

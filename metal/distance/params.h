@@ -2,7 +2,7 @@
 
 #include "lib/types.h"
 
-enum : uint32_t { kDistanceTile = 8 };  // adjacent coordinates of a gradient per thread
+enum : uint32_t { kDistanceTile = 8 };  // coordinates of a point's gradient that each thread computes
 
 // Distances between `rows` points and `others` points, with `size` coordinates each.
 struct DistanceParams {

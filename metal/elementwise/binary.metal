@@ -2,7 +2,7 @@
 #include "elementwise/fused.h"
 #include "elementwise/kernels.h"
 
-// Shifting by at least the bit width yields 0, and negative counts are treated as large. Shift in two steps: LLVM
+// Shifting by at least the bit width yields 0, and a negative count is treated as a large one. Shift in two steps: LLVM
 // would merge a single shift and its comparison into an NVIDIA shift that reads only 32 bits of a 64-bit count.
 template <typename T>
 inline T shift_left(T a, T b) {
@@ -17,7 +17,7 @@ inline T shift_right(T a, T b) {
   return T(-1) > T(0) && !inside ? T(0) : T(a >> (inside ? b : most));
 }
 
-// renorm: scales x, an element of a vector, to limit the vector's norm to s.a. PyTorch adds 1e-7 to avoid dividing by
+// renorm: scales an element x of a vector to limit the vector's norm to s.a. PyTorch adds 1e-7 to avoid dividing by
 // zero.
 struct shortened_op {
   template <typename C>

@@ -1,5 +1,5 @@
-// Instantiates every operator of compare.def. Launchers swap the operands of mirrored operators, so kernels with a
-// broadcast left column are not needed.
+// Instantiates every operator of compare.def. A broadcast left column needs no kernel: the launcher swaps the operands
+// and uses the mirrored operator.
 #include "elementwise/kernels.h"
 
 #define MPSX_COMPARE(NAME, OVERLOADS, MIRROR, ...)                                             \

@@ -1,4 +1,4 @@
-// Instantiates every operator of complex.def, for dense and strided operands.
+// Instantiates every operator of complex.def for dense and strided operands.
 #include "elementwise/complex.h"
 #include "elementwise/kernels.h"
 
@@ -34,7 +34,7 @@
   MPSX_TERNARY_KERNELS(float2, c64, NAME)
 #include "elementwise/complex.def"
 
-// Complex numbers from pairs of floats: real and imaginary parts, or modulus and angle.
+// Build complex numbers from two floats: real and imaginary parts (complex), or modulus and angle (polar).
 struct complex_op {
   template <typename C>
   static float2 apply(C a, C b, Scalars<C>) { return float2(a, b); }

@@ -3,7 +3,7 @@
 #include "elementwise/complex_params.h"
 #include "lib/instantiate.h"
 
-// gid = (row or column, plane). RUNNING: store every prefix product.
+// gid = (row or column, plane). RUNNING: stores every prefix product (cumprod).
 template <bool RUNNING>
 kernel void complex_products(device float2* out [[buffer(0)]], device const float2* x [[buffer(1)]],
                              constant ComplexProductParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {

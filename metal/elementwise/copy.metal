@@ -1,5 +1,5 @@
-// Copies and casts. Copies within one type copy raw bits, so their kernels are named by element size (i8 i16 i32
-// i64). Casts are named by both types.
+// Copies and casts. A copy without a cast moves raw bits, so its kernels are named by element size (i8 i16 i32 i64).
+// Casts are named by both types.
 #include "elementwise/params.h"
 #include "lib/compute.h"
 #include "lib/index.h"
@@ -7,7 +7,7 @@
 #include "lib/instantiate.h"
 #include "lib/vec_loop.h"
 
-// Casts like PyTorch: nonzero numbers become true, and float converts to narrow integers through int.
+// Matches PyTorch's casts: nonzero numbers become true, and floats are converted to narrow integers via int.
 template <typename R, typename C>
 struct convert {
   static R from(C x) { return R(x); }
@@ -56,7 +56,7 @@ template <uint N, typename T>
 inline void copy(VecLoop<N, true> d, device T* out, long to, device const T* x, long from) {
   for (; d.more(); d.next()) store_vecs(d, out, to, load_vecs(d, x, from));
 }
-// S: the input's stride along x: 1, or 0 if it is broadcast. The output's stride is 1.
+// S: stride of the input along x, 1 or 0 (broadcast). The output has stride 1.
 template <typename T, uint S>
 kernel void copy_rows(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                       constant StridedParams& p [[buffer(2)]], MPSX_GRID_PARAMETERS) {
@@ -71,7 +71,7 @@ kernel void copy_strided(device T* out [[buffer(0)]], device const T* x [[buffer
 }
 
 // Transposing copy: the output is contiguous along x, the input along y. A threadgroup moves a square tile through
-// threadgroup memory to coalesce loads and stores. Rows are padded to avoid bank conflicts.
+// threadgroup memory to coalesce both loads and stores. Tile rows are padded to avoid bank conflicts.
 template <typename T>
 kernel void copy_transposed(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                             constant StridedParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -84,7 +84,7 @@ kernel void copy_transposed(device T* out [[buffer(0)]], device const T* x [[buf
   const long from_step = p.stride[1][0], to_step = p.stride[0][1];
   device const T* from = x + row_offset(p, 1, plane) + long(x0) * from_step + y0;
   device T* to = out + row_offset(p, 0, plane) + long(y0) * to_step + x0;
-  // Issue several loads before the first store, to overlap their latencies.
+  // Issue several loads before the first store to overlap their latencies.
   constexpr uint several = 4;
   for (uint first = g.index; first < side * side; first += several * g.count) {
     T values[several];

@@ -1,11 +1,11 @@
-// Cross products. One thread computes a whole vector, because the output may alias an operand.
+// Cross products. Each thread computes a whole vector, because the output may alias an operand.
 #include "elementwise/complex.h"
 #include "elementwise/cross_params.h"
 #include "lib/arithmetic.h"
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 
-// Rounds after every operation, like PyTorch on the CPU.
+// Rounds after every operation, as PyTorch's CPU kernel does.
 template <typename T>
 inline T cross_part(compute_t<T> a, compute_t<T> b, compute_t<T> c, compute_t<T> d) {
   typedef compute_t<T> C;
@@ -17,7 +17,7 @@ inline float2 cross_part<float2>(float2 a, float2 b, float2 c, float2 d) {
   return complex_product(a, b) - complex_product(c, d);
 }
 
-// gid = (vector within its row, row). All tensors have the same layout.
+// gid = (vector within the row, row). All tensors have the same layout.
 template <typename T>
 kernel void cross_product(device T* out [[buffer(0)]], device const T* a [[buffer(1)]], device const T* b [[buffer(2)]],
                           constant CrossParams& p [[buffer(3)]], uint2 gid [[thread_position_in_grid]]) {

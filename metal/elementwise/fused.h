@@ -1,4 +1,4 @@
-// Sums with a scaled operand, as in PyTorch's vectorized kernels. Floats use fma, because the product may overflow
+// Add or subtract a scaled operand, like PyTorch's vectorized kernels. Floats use fma, because the product may overflow
 // even if the result does not.
 #pragma once
 

@@ -1,10 +1,9 @@
-// Integer quotients and remainders. The launcher checks that divisors are nonzero; the kernel divides by 1 instead of
-// 0.
+// Integer quotients and remainders. The launcher reports zero divisors; the kernel divides by 1 instead.
 #pragma once
 
 #include "lib/arithmetic.h"
 
-// a = q b + r, with q rounded toward zero. INT_MIN / -1 overflows, so negate for a divisor of -1.
+// Computes q and r with a = q b + r, where q is rounded toward zero. INT_MIN / -1 overflows, so negate a for b = -1.
 template <typename C>
 inline void divide(C a, C b, thread C& q, thread C& r) {
   const bool negated = b == C(-1) && C(-1) < C(0);

@@ -2,7 +2,7 @@
 
 #include "lib/types.h"
 
-// Size of the square tile that a transposing copy moves at a time, for 4-byte and larger elements.
+// Side of the square tile of a transposing copy, for elements of at least 4 bytes.
 enum : uint32_t { kTransposeTile = 32 };
 constexpr uint32_t transpose_side(uint32_t bytes) { return bytes < 4 ? 4 * kTransposeTile / bytes : kTransposeTile; }
 
@@ -10,14 +10,15 @@ constexpr uint32_t transpose_side(uint32_t bytes) { return bytes < 4 ? 4 * kTran
 struct StridedParams {
   uint32_t size[4];
   int64_t stride[4][4];
-  uint32_t vectorized, unused;  // vectorized: the rows of a dense kernel are aligned to vectors (lib/vec.h)
+  uint32_t vectorized, unused;  // vectorized: whether the rows of a dense kernel are aligned to vectors (lib/vec.h)
 };
 
-// An operator's scalar arguments in both representations. A kernel reads the one for its compute type.
+// An operator's scalar arguments, both as floats and as integers. A kernel reads the representation that matches its
+// compute type.
 struct ScalarParams {
   float f[4];
   int64_t i[4];
-  uint32_t inlined;  // bit k: operand k is scalar 3 and has no memory
+  uint32_t inlined;  // bit k: operand k is not a tensor but the scalar in slot 3
   uint32_t unused;
 };
 
@@ -28,8 +29,8 @@ struct SequenceParams {
   int64_t int_start, int_step;
 };
 
-// `count` values from start to end, for i = first, first + 1, … Each half of the sequence counts from its own end, so
-// both ends are exact.
+// `count` values from start to end, for i = first, first + 1, … Each half of the sequence is computed from its own end
+// to make both ends exact.
 struct LinspaceParams {
   float start, end, step, step_low;
   uint32_t first, count;

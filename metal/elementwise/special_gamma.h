@@ -13,7 +13,7 @@ constant float kLogGamma[] = {
 // lgamma(1 + x) for x in [-0.5, 2.5], without rounding 1 + x.
 inline float log_gamma_1p(float x) { return x * (x - 1.0f) * polynomial((x - 1.0f) * (2.0f / 3), kLogGamma, 17); }
 
-// Branch-free. The recurrence Gamma(x + 1) = x Gamma(x) shifts arguments below 10 into [0.5, 3.5).
+// lgamma without branches. The recurrence Gamma(x + 1) = x Gamma(x) shifts arguments below 10 into [0.5, 3.5).
 inline float log_gamma(float x) {
   const float a = fabs(x);
   const bool below = a < 0.5f, beyond = a >= 10.0f;
@@ -37,7 +37,7 @@ inline float log_gamma(float x) {
 
 constant float kDigamma[] = {1.0f / 12, -691.0f / 32760, 1.0f / 132, -1.0f / 240, 1.0f / 252, -1.0f / 120, 1.0f / 12};
 
-// psi, branch-free: the recurrence up to 10, the asymptotic series beyond, and the reflection formula below 0.
+// psi without branches: the recurrence for x < 10, the asymptotic series above, and the reflection formula for x <= 0.
 inline float digamma(float x) {
   float t = x > 0.0f ? x : 1.0f - x, sum = 0.0f;
   for (uint i = 0; i < 10; ++i) {
@@ -57,7 +57,7 @@ inline float digamma(float x) {
 inline float trigamma(float x) {
   float sign = 1.0f, sum = 0.0f;
   if (x < 0.5f) {
-    // At the poles PyTorch's kernel returns large numbers, because it rounds pi x. Match it.
+    // Match PyTorch's kernel, which returns large numbers at the poles because it rounds pi x.
     const float s = x == floor(x) ? precise::sin(M_PI_F * x) : sin_pi(x);
     sign = -1.0f;
     sum = -(M_PI_F / s) * (M_PI_F / s);
@@ -75,7 +75,7 @@ constant float kZeta[] = {
 
 // The Hurwitz zeta function: the sum over k of (q + k)^-x.
 inline float hurwitz_zeta(float x, float q) {
-  constexpr float kMinTerm = 1e-9f;  // a relative term below float precision
+  constexpr float kMinTerm = 1e-9f;  // relative size below which a term no longer changes a float sum
   if (x == 1.0f) return INFINITY;
   if (!(x > 1.0f)) return NAN;
   if (q <= 0.0f) {
@@ -83,11 +83,11 @@ inline float hurwitz_zeta(float x, float q) {
     if (x != floor(x)) return NAN;
   }
   float sum = precise::pow(q, -x), lost = 0.0f, a = q, b = 0.0f;
-  if (is_infinite(sum)) return sum;  // the correction of an infinite sum would be NaN
+  if (is_infinite(sum)) return sum;  // adding corrections to an infinite sum would yield NaN
   for (uint i = 0; i < 9 || a <= 9.0f; ++i) {
     a += 1.0f;
     b = precise::pow(a, -x);
-    // Keep the rounding error: for negative q, terms of opposite signs nearly cancel.
+    // Track the rounding error, because for negative q terms of opposite sign nearly cancel.
     const float next = sum + b;
     if (is_infinite(next)) return next;  // near a pole
     lost += fabs(sum) >= fabs(b) ? (sum - next) + b : (b - next) + sum;
@@ -115,7 +115,7 @@ inline float hurwitz_zeta(float x, float q) {
 __attribute__((noinline)) inline float polygamma_of(float n, float x) {
   if (n == 0.0f) return digamma(x);
   if (n == 1.0f) return trigamma(x);
-  // n! may overflow even if n! times a small zeta does not: multiply by sqrt(n!) twice.
+  // n! may overflow even if n! times a small zeta value does not, so multiply by sqrt(n!) twice.
   const float sign = fmod(n, 2.0f) == 0.0f ? -1.0f : 1.0f, root = precise::exp(0.5f * log_gamma(n + 1.0f));
   return sign * root * hurwitz_zeta(n + 1.0f, x) * root;
 }

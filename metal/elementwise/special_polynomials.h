@@ -1,4 +1,4 @@
-// Orthogonal polynomials by recurrence. The degree is a float, truncated to an integer.
+// Orthogonal polynomials by recurrence. The degree is passed as a float and truncated to an integer.
 #pragma once
 
 #include "elementwise/special_series.h"
@@ -58,7 +58,7 @@ inline float chebyshev_w(float x, float degree) {
   return n == 0 ? 1.0f : chebyshev_recurrence(x, x + x + 1.0f, n);
 }
 
-// p(k + 1) = a(k) p(k) - b(k) p(k - 1).
+// Hermite polynomials by H(k + 1) = 2 x H(k) - 2 k H(k - 1), or He(k + 1) = x He(k) - k He(k - 1).
 inline float hermite(float x, float degree, bool physicists) {
   if (isnan(degree) || isinf(degree)) return 0.0f;
   const long n = long(degree);

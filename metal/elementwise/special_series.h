@@ -1,4 +1,4 @@
-// Series for special functions.
+// Polynomials and Chebyshev series used by the special functions.
 #pragma once
 
 #include "lib/arithmetic.h"
@@ -10,13 +10,13 @@ inline float polynomial(float x, constant float* c, uint n) {
   for (uint i = 1; i < n; ++i) sum = fma(sum, x, c[i]);
   return sum;
 }
-// Like polynomial(), with a leading term x^n.
+// polynomial() with an additional leading term x^n.
 inline float monic(float x, constant float* c, uint n) {
   float sum = x + c[0];
   for (uint i = 1; i < n; ++i) sum = fma(sum, x, c[i]);
   return sum;
 }
-// A Chebyshev series in T_i(x / 2), with the coefficient of T_0 last, by Clenshaw's recurrence.
+// Evaluates a Chebyshev series in T_i(x / 2) by Clenshaw's recurrence. The coefficient of T_0 comes last.
 inline float chebyshev(float x, constant float* c, uint n) {
   float b0 = c[0], b1 = 0.0f, b2 = 0.0f;
   for (uint i = 1; i < n; ++i) {
