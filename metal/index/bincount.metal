@@ -6,8 +6,8 @@
 // Increments a counter in threadgroup memory.
 inline void count_one(threadgroup atomic_uint* bin) { atomic_fetch_add_explicit(bin, 1u, memory_order_relaxed); }
 
-// Counts the elements [begin, end) per bin. `bin_of.at(i)` is at least `bin_count` for elements without a bin. If all
-// bins fit in threadgroup memory, a threadgroup counts there and then adds its counts atomically.
+// Counts the elements [begin, end) per bin. `bin_of.at(i)` returns at least `bin_count` for elements without a bin. If
+// all bins fit in threadgroup memory, counts there first and then adds the totals to `bins` atomically.
 template <typename BinOf>
 inline void count_bins(device atomic_uint* bins, uint bin_count, uint begin, uint end, BinOf bin_of,
                        threadgroup atomic_uint* local_bins, GroupThread g) {
@@ -43,7 +43,7 @@ kernel void bincount(device atomic_uint* bins [[buffer(0)]], device const long* 
              g);
 }
 
-// Bins are equal parts of [low, high]. Values outside and NaN have no bin.
+// Divides [low, high] into equal bins. NaN and values outside the range have no bin.
 template <typename T>
 struct HistcBin {
   device const T* in;

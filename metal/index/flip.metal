@@ -1,4 +1,4 @@
-// flip, tril and triu. They copy raw bits, so kernels are named by element size.
+// flip, tril and triu. The kernels copy raw bits, so they are named by element size.
 #include "index/params.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"
@@ -24,8 +24,8 @@ kernel void flip_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1
   MPSX_VEC_LOOPS(T, T, p.size[0], reverse_vecs, to, from);
 }
 
-// tril and triu: gid = (columns, row, matrix). Both tensors are dense. triu zeroes the columns before `edge`. tril
-// zeroes `edge` and the columns after it.
+// tril and triu of dense matrices: gid = (columns, row, matrix). triu zeroes the columns before `edge`; tril zeroes
+// `edge` and the columns after it.
 template <uint N, typename T>
 inline void keep_triangle(VecLoop<N, true> d, device T* out, device const T* in, uint edge, bool upper) {
   for (; d.more(); d.next()) {
@@ -39,7 +39,7 @@ kernel void triangle(device T* out [[buffer(0)]], device const T* in [[buffer(1)
                      constant TriangleParams& p [[buffer(2)]], MPSX_GRID_PARAMETERS) {
   const ulong row = (ulong(gid.z) * p.rows + gid.y) * p.columns;
   const bool upper = p.upper != 0;
-  // The first column that tril zeroes, or the first that triu keeps.
+  // the first column that tril zeroes or that triu keeps
   const uint edge = uint(clamp(long(gid.y) + p.diagonal + (upper ? 0 : 1), 0L, long(p.columns)));
   MPSX_VEC_LOOPS(T, T, p.columns, keep_triangle, out + row, in + row, edge, upper);
 }

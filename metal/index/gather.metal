@@ -1,10 +1,12 @@
-// gather, and flattening of several index tensors into one. Kernels copy raw bits, so they are named by element size.
+// gather, and the conversion of several index tensors to one flat index. The kernels copy raw bits, so they are named
+// by element size.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
 #include "lib/index.h"
 
-// Operands: output, input (with stride 0 along the indexed dimension), and the checked index.
+// Operands: the output, the input (with stride 0 along the indexed dimension), and an index that index_check has
+// validated.
 template <typename T>
 kernel void gather(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                    device const long* index [[buffer(2)]], constant IndexParams& p [[buffer(3)]],
@@ -15,7 +17,7 @@ kernel void gather(device T* out [[buffer(0)]], device const T* in [[buffer(1)]]
   (out + row_offset(p, 0, gid))[long(gid.x) * p.stride[0][0]] = from[long(gid.x) * p.stride[1][0] + k * p.dim_stride];
 }
 
-// Adds one index tensor's contribution to the flat index.
+// Adds the contribution of one index tensor to the flat index.
 kernel void index_position(device long* out [[buffer(0)]], device const long* index [[buffer(1)]],
                            constant IndexParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
   device long* to = out + row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0];

@@ -1,4 +1,4 @@
-// Checks a whole index in advance, so the kernels that read it need no branch.
+// Validates a complete index before other kernels read it, so that these kernels need no bounds checks.
 #include "index/check.h"
 #include "index/params.h"
 

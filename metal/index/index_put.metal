@@ -1,4 +1,4 @@
-// Writes rows at checked indices. Kernels copy raw bits, so they are named by element size.
+// Writes rows at validated indices. The kernels copy raw bits, so they are named by element size.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"

@@ -1,4 +1,4 @@
-// Selects rows by index: index_select, embedding, and indexing by tensors. Kernels copy raw bits, so they are named
+// Selects rows by index: index_select, embedding, and indexing by tensors. The kernels copy raw bits, so they are named
 // by element size.
 #include "lib/instantiate.h"
 #include "index/check.h"
@@ -11,7 +11,7 @@ inline void copy(VecLoop<N, false> d, device T* to, device const T* from) {
   for (; d.more(); d.next()) store_vecs(d, to, 1, load_vecs(d, from, 1));
 }
 
-// Each threadgroup copies up to p.together rows. group = (block of rows, outer).
+// Each threadgroup copies up to p.rows_per_group rows. group = (block of rows, outer).
 template <typename T>
 kernel void index_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                        device const long* index [[buffer(2)]], constant RowsParams& p [[buffer(3)]],
@@ -30,7 +30,7 @@ kernel void index_rows(device T* out [[buffer(0)]], device const T* in [[buffer(
   }
 }
 
-// Rows of one element, with a checked index. gid = (index, outer).
+// Selects rows of one element each, with a validated index. gid = (index, outer).
 template <typename T>
 kernel void index_elements(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                            device const long* index [[buffer(2)]], constant RowsParams& p [[buffer(3)]],

@@ -16,7 +16,7 @@ kernel void nonzero_count(device long* counts [[buffer(0)]], device const T* in 
   counts[chunk] = long(found);
 }
 
-// Exclusive scan of the counts by one threadgroup. The total goes to counts[chunks].
+// Exclusive prefix sum of the counts, by one threadgroup. Stores the total in counts[chunks].
 kernel void nonzero_scan(device long* counts [[buffer(0)]], constant uint& chunks [[buffer(1)]],
                          MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
@@ -24,7 +24,7 @@ kernel void nonzero_scan(device long* counts [[buffer(0)]], constant uint& chunk
   long before = 0;
   for (uint first = 0; first < chunks; first += g.count) {
     const uint i = first + g.index;
-    // A chunk's count, and the sum of a threadgroup's counts, fit in 32 bits.
+    // The count of a chunk and the sum of a threadgroup's counts both fit in 32 bits.
     const uint own = i < chunks ? uint(counts[i]) : 0u;
     uint all;
     const uint sum = tg_prefix_sum(own, all, scratch, g);

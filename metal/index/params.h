@@ -2,20 +2,20 @@
 
 #include "lib/types.h"
 
-// Row selection: out[o][k][:] = in[o][index[k]][:], with rows of `row` contiguous elements.
+// Row selection: out[o][k][:] = in[o][index[k]][:], where each row has `row` contiguous elements.
 struct RowsParams {
   int64_t size;        // size of the indexed dimension
-  int64_t outer;  // stride between the blocks o of the indexed tensor, in elements
+  int64_t outer;  // stride between the outer blocks of the indexed tensor, in elements
   int64_t pitch;  // stride between rows of the indexed tensor
   uint32_t count;  // length of the index
   uint32_t row;
   uint32_t dimension;  // reported in errors
   uint32_t negative;  // whether negative indices count from the end
   uint32_t vectorized;  // whether rows are aligned to vectors (lib/vec.h)
-  uint32_t rows_per_group;  // adjacent rows that a threadgroup copies
+  uint32_t rows_per_group;  // consecutive rows that a threadgroup copies
 };
 
-// Index checks. Each thread checks kChecked elements.
+// Validation of indices. Each thread checks kChecked of them.
 enum : uint32_t { kChecked = 16 };
 struct CheckParams {
   int64_t size, count;
@@ -28,7 +28,7 @@ struct SegmentReduceParams {
   int64_t size;  // elements per row
   uint32_t count;  // segments per row
   uint32_t inner;  // columns per element
-  float start;  // initial value of a reduction
+  float start;  // initial value of the reduction
   float empty;  // the mean of an empty segment
   uint32_t mean;   // whether to divide the result by the segment's length
 };
@@ -43,19 +43,19 @@ struct IndexParams {
   uint32_t add;  // add to the output instead of overwriting it
 };
 
-// A dispatch over rows of up to four dimensions, innermost first. Operands: output, input.
+// A dispatch over rows, with up to four dimensions, innermost first. Operands: output, input.
 struct FlipParams {
   uint32_t size[4];
   int64_t stride[2][4];
   uint32_t vectorized, unused;  // vectorized: output rows start at 16-byte boundaries, and input rows end at them
 };
 
-// Rows along the indexed dimension. One thread processes a row in order, and a threadgroup owns kScatterLines
-// adjacent rows. Operands: self, index, source. For row sums, a threadgroup owns kScatterSums elements, and a lane
-// loads kScatterAhead elements before it adds the first.
+// scatter processes rows along the indexed dimension. Each thread processes complete rows in order, and a threadgroup
+// processes kScatterRows adjacent rows. Operands: self, index, source. scatter_add_rows accumulates kScatterSums
+// elements per threadgroup, and a lane loads kScatterUnroll elements before it adds the first.
 enum : uint32_t { kScatterRows = 256, kScatterSums = 4096, kScatterUnroll = 8 };
 struct ScatterParams {
-  uint32_t size[4];  // sizes of the other dimensions, innermost first; size[3] is 1
+  uint32_t size[4];  // sizes of the dimensions that are not indexed, innermost first; size[3] is 1
   int64_t stride[3][4];
   int64_t step[3];         // strides along the indexed dimension
   int64_t dim_size;  // size of self's indexed dimension
@@ -64,16 +64,16 @@ struct ScatterParams {
   uint32_t rows_per_group;  // rows per threadgroup
 };
 
-// Sums rows with equal keys, or keeps the last row of each key.
+// Sums of rows with equal keys.
 struct SegmentParams {
   int64_t outer;  // stride between blocks of the output, in elements
   int64_t pitch;  // stride between rows of the output
-  int64_t padding;  // a key to ignore, or -1
+  int64_t padding;  // a key to ignore, or -1 for none
   uint32_t count, row;
   uint32_t by_frequency;  // divide by the number of rows
   uint32_t add;  // add to the output instead of overwriting it
   uint32_t vectorized;  // whether rows are aligned to vectors (lib/vec.h)
-  uint32_t rows_per_group;  // adjacent positions of the sorted order per threadgroup
+  uint32_t rows_per_group;  // consecutive entries of the sorted order per threadgroup
 };
 
 struct NonzeroParams {
@@ -82,7 +82,8 @@ struct NonzeroParams {
   uint32_t size[16];  // outermost first
 };
 
-// Runs of equal adjacent elements, found chunk by chunk, and the requested outputs. `ordered`: the input was sorted.
+// Finds runs of equal adjacent elements, chunk by chunk. `lengths`, `inverse`: whether to compute this output.
+// `ordered`: whether the elements were sorted.
 struct UniqueParams {
   uint64_t count;
   uint32_t chunk, lengths, inverse, ordered;

@@ -2,7 +2,7 @@
 
 #include "lib/types.h"
 
-// Merges sorted runs of `run` rows of `width` elements into runs of twice the length.
+// Merges pairs of sorted runs. A run has `run` rows of `width` elements.
 struct RowOrderParams {
   uint32_t count, width, run;
 };

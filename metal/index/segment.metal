@@ -1,4 +1,5 @@
-// Sums rows by key, in order. The rows are sorted by key, and the threads at a key's first row compute the sum.
+// Sums the rows of each key in a fixed order. Rows are sorted by key, and the threads at a key's first row compute the
+// sum.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "lib/vec_loop.h"
@@ -9,11 +10,11 @@ template <typename C> inline C sum_of(C a, C b) { return add_scaled(a, b, C(1));
 template <typename C> inline C share(C sum, uint) { return sum; }
 inline float share(float sum, uint count) { return sum / float(count); }
 
-// Adjacent columns per thread.
+// Consecutive columns that a thread sums at a time.
 template <typename T>
 constexpr constant uint sum_vec_size = 16 / sizeof(T);
 
-// Sums N adjacent columns over rows [first, end) of the sorted order.
+// Sums N consecutive columns over rows [first, end) of the sorted order.
 template <uint N, typename T>
 inline void sum_columns(device T* to, device const T* block, device const long* rows, uint first, uint end,
                         constant SegmentParams& p) {
@@ -30,7 +31,8 @@ inline void sum_columns(device T* to, device const T* block, device const long* 
   store_vec(to, v);
 }
 
-// group = (`together` entries of the sorted order, outer block). The first entry of a key sums the key's rows.
+// group = (block of p.rows_per_group entries of the sorted order, outer block). The first entry of a key sums all rows
+// of that key.
 template <typename T>
 kernel void segment_sum(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                         device const uint* keys [[buffer(2)]], device const long* rows [[buffer(3)]],

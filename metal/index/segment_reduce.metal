@@ -17,8 +17,8 @@ struct segment_min {
   static float apply(float a, float b) { return propagating_min(a, b); }
 };
 
-// Segment k of `count` has the elements [offsets[k], offsets[k + 1]) of a row of `size` elements, with `inner`
-// columns each. gid = (block of columns, segment, row), or (segment, 0, row) for one column.
+// Segment k of `count` consists of the elements [offsets[k], offsets[k + 1]) of a row of `size` elements with `inner`
+// columns each. gid = (block of columns, segment, row), or (segment, 0, row) if there is one column.
 template <typename T, typename Op>
 kernel void segment_reduce(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                            device const long* offsets [[buffer(2)]], constant SegmentReduceParams& p [[buffer(3)]],
@@ -32,7 +32,7 @@ kernel void segment_reduce(device T* out [[buffer(0)]], device const T* in [[buf
     device const T* x = in + ulong(gid.z) * ulong(p.size);
     float s = p.start;
     for (long i = begin; i < end; ++i) s = Op::apply(s, float(x[i]));
-    if (p.mean) s = length == 0.0f ? p.empty : s / length;  // an empty segment has the mean p.empty
+    if (p.mean) s = length == 0.0f ? p.empty : s / length;  // the mean of an empty segment is p.empty
     out[ulong(gid.z) * p.count + segment] = T(s);
     return;
   }

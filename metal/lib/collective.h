@@ -1,10 +1,11 @@
-// Further collective operations of a threadgroup (tg_) or a SIMD group (sg_): sums over lanes, indices of maxima,
-// moments, prefix sums.
+// Collective operations of a threadgroup (tg_) or a SIMD group (sg_) beyond those of threadgroup.h: sums over lanes,
+// indices of maxima, moments, prefix sums.
 #pragma once
 
 #include "lib/threadgroup.h"
 
-// A thread's SIMD group: its index, the number of SIMD groups, this lane, and the number of active lanes.
+// A thread's SIMD group: its index in the threadgroup, the number of SIMD groups, this thread's lane, and the number of
+// active lanes.
 struct SimdGroup {
   uint index, count, lane, lanes;
 };
@@ -12,7 +13,7 @@ inline SimdGroup sg_position(GroupThread g) {
   const uint index = g.index / g.width, count = (g.count + g.width - 1) / g.width;
   return {index, count, g.lane, min(g.width, g.count - index * g.width)};
 }
-// Sums over the lanes of the SIMD group. Every lane gets the result.
+// Sums v over the lanes of the SIMD group. Every lane gets the result.
 inline float sg_sum(float v) { return simd_sum(v); }
 inline float2 sg_sum(float2 v) { return float2(simd_sum(v.x), simd_sum(v.y)); }
 
@@ -35,7 +36,7 @@ struct Moments {
   float count, mean, m2;
 };
 
-// A bit for each lane of the SIMD group in which `v` is true.
+// Bit mask of the lanes in the SIMD group whose `v` is true.
 inline uint lanes_with(bool v) { return uint(simd_vote::vote_t(simd_ballot(v))); }
 
 struct CombineArgMax {
@@ -54,7 +55,7 @@ struct CombineMoments {
   }
 };
 
-// Reduces over four lanes, which differ only in the bits `first` and `second` of their index.
+// Reduces over the four lanes whose indices differ only in the bits `first` and `second`.
 inline float pair_max(float v, ushort first, ushort second) {
   v = max(v, simd_shuffle_xor(v, first));
   return max(v, simd_shuffle_xor(v, second));
@@ -71,7 +72,7 @@ inline bool tg_any(bool v, threadgroup uint* scratch, GroupThread g) {
   return tg_max(uint(v), scratch, g) != 0u;
 }
 
-// The exclusive prefix sum in thread order. `total` is the sum over all threads.
+// Returns the exclusive prefix sum in thread order, and sets `total` to the sum over all threads.
 template <typename T>
 inline T tg_prefix_sum(T v, thread T& total, threadgroup T* scratch, GroupThread g) {
   if (g.count == 1) {

@@ -1,10 +1,10 @@
-// Integers that order as floats do.
+// Maps floats to integers that compare in the same order.
 #pragma once
 
 #include "lib/arithmetic.h"
 
-// `ordered_max` puts NaN above everything; `ordered_min` reverses the order and also puts NaN on top, so an integer
-// maximum computes both extrema and propagates NaN.
+// `ordered_max` and `ordered_min` map NaN to the largest integer, and `ordered_min` reverses the order. An integer
+// maximum therefore computes either extremum and propagates NaN.
 inline int float_order(float x) {
   const int bits = as_type<int>(x);
   return bits ^ ((bits >> 31) & 0x7fffffff);

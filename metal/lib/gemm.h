@@ -1,7 +1,7 @@
-// GEMM of one BM x BN tile, generic over how the operands A (M x K) and B (K x N) are loaded.
+// GEMM of one BM x BN tile, generic over the loaders of the operands A (M x K) and B (K x N).
 //
-// An operand provides `Cursor at(uint mn)`, called once per row of A or column of B, and `uint4 load(Cursor, uint
-// k)`, which returns a 16-byte vector: along K if `k_contiguous`, otherwise along M or N. Out-of-range elements are
+// An operand must provide `Cursor at(uint mn)`, called once per row of A or column of B, and `uint4 load(Cursor, uint
+// k)`, which returns a 16-byte vector, along K if `k_contiguous` and otherwise along M or N. Out-of-range elements are
 // zero.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "lib/gemm_params.h"
 
 // A BM x BN tile of T, computed by WM x WN SIMD groups. Each SIMD group owns an SM x SN subtile.
-// MAX_THREADS caps register use, so that this many threads (of several threadgroups) can be resident.
+// MAX_THREADS limits register use so that this many threads, of several threadgroups, can be resident.
 template <typename T, uint M, uint N, uint WARPS_M, uint WARPS_N, uint MAX_THREADS>
 struct GemmShape {
   typedef T type;
@@ -23,7 +23,7 @@ struct GemmShape {
     threads = kTile64Threads / 4 * WARPS_M * WARPS_N,
     max_threads = MAX_THREADS,
     vec = 16 / sizeof(T),
-    stride = BK + 8,  // padded so that a fragment's eight rows use different banks of threadgroup memory
+    stride = BK + 8,  // padded so that the eight rows of a fragment use different banks of threadgroup memory
     memory = (M + N) * stride / vec,  // in uint4
   };
 };
@@ -32,7 +32,7 @@ using Tile64 = GemmShape<T, kTile64, kTile64, 2, 2, (sizeof(T) == 4 ? 3 : 1) * k
 template <typename T>
 using Tile128 = GemmShape<T, kTile128, kTile128, 2, 4, 2 * kTile128Threads>;
 
-// The offset of a tile in the output.
+// The (row, column) of a tile's first element in the output.
 struct TileOffset {
   uint m, n;
 };
@@ -41,17 +41,17 @@ inline uint bits_of(float x) { return as_type<uint>(x); }
 inline uint bits_of(half x) { return as_type<ushort>(x); }
 inline uint bits_of(bfloat x) { return as_type<ushort>(x); }
 
-// Loads a strided matrix. S: element type of the tile.
+// Loads a strided matrix of T, converted to the tile's element type S.
 template <typename T, typename S = T>
 struct MatrixLoader {
   struct Cursor {
     device const T* data;
-    uint remaining;  // rows or columns left, including this one
+    uint remaining;  // rows or columns from this one to the end
   };
   device const T* data;
   long mn_stride, k_stride;
   uint mn_size, k_size;
-  bool vectorized;    // contiguous 16-byte vectors are aligned
+  bool vectorized;    // whether contiguous 16-byte vectors are aligned
   bool k_contiguous;  // false only if M or N is the contiguous dimension
 
   METAL_FUNC Cursor at(uint mn) const { return {data + long(mn) * mn_stride, mn < mn_size ? mn_size - mn : 0}; }
@@ -79,27 +79,26 @@ METAL_FUNC auto matrix_loader(device const T* data, long mn_stride, long k_strid
       data, mn_stride, k_stride, mn_size, k_size, vectorized && is_same_v<T, staged>, k_stride == 1 || mn_stride != 1};
 }
 
-// Copies an MN x BK block of an operand from device memory, through registers, to threadgroup memory, where K is
-// contiguous. Each thread moves kVectors vectors.
+// Copies an MN x BK block of an operand from device memory through registers to threadgroup memory, with K contiguous.
+// Each thread moves kVectors vectors.
 template <typename T, uint MN, uint BK, uint THREADS>
 struct BlockLoader {
   enum : uint {
     kVec = 16 / sizeof(T),
     kVectors = MN * BK / kVec / THREADS,
-    kPerWord = 4 / sizeof(T),  // elements per 32-bit word, the unit of the transpose if K is not contiguous
+    kPerWord = 4 / sizeof(T),  // elements per 32-bit word, the unit of the transpose when K is not contiguous
     kVectorsPerRow = BK / kVec,
     kWordsPerRow = BK / kPerWord,
   };
   uint4 staged[kVectors];
 
-  // Position (mn, k) in the block of this thread's vector i.
+  // Returns the (mn, k) position of this thread's vector i in the block.
   METAL_FUNC static uint2 position(bool k_contiguous, uint i, uint index) {
     const uint vector = index + i * THREADS, word = index + i / kPerWord * THREADS;
     if (k_contiguous) return uint2(vector / kVectorsPerRow, vector % kVectorsPerRow * kVec);
     return uint2(word / kWordsPerRow * kVec, word % kWordsPerRow * kPerWord + i % kPerWord);
   }
 
-  // Computes the cursors of this thread's vectors.
   template <typename Operand>
   METAL_FUNC static void init(Operand operand, uint mn, uint index,
                               thread typename Operand::Cursor (&cursors)[kVectors]) {
@@ -144,14 +143,15 @@ struct BlockLoader {
   }
 };
 
-// Computes one tile over K in [k_begin, k_end) and calls epilogue.store(m, n, acc) for each element within M x N.
-// Loops over fragments are unrolled because registers cannot be indexed.
+// Computes one tile over K in [k_begin, k_end) and calls epilogue.store(m, n, acc) for each element within M x N. Loops
+// over fragments must be unrolled, because registers cannot be indexed.
 template <typename Shape, typename A, typename B, typename Epilogue>
 METAL_FUNC void gemm_tile(A a, B b, uint k_begin, uint k_end, Epilogue epilogue, uint M, uint N, TileOffset tile,
                           threadgroup uint4* memory, GroupThread g) {
   typedef typename Shape::type T;
-  enum : uint { TM = Shape::SM / 8, TN = Shape::SN / 8, kStride = Shape::stride };  // TM x TN fragments
-  // Accumulate float in two levels to bound the error: partial sums over 64 elements of K, then their total.
+  // a SIMD group has TM x TN fragments
+  enum : uint { TM = Shape::SM / 8, TN = Shape::SN / 8, kStride = Shape::stride };
+  // For float, accumulate in two levels to bound the error: sums over 64 elements of K, then the sum of these sums.
   enum : uint { kTwoLevels = sizeof(T) == 4, kPartialK = 64 };
   threadgroup T* a_tile = (threadgroup T*)memory;
   threadgroup T* b_tile = a_tile + Shape::BM * kStride;
@@ -177,7 +177,7 @@ METAL_FUNC void gemm_tile(A a, B b, uint k_begin, uint k_end, Epilogue epilogue,
     b_loader.store(b, b_tile, kStride, g.index);
     tg_barrier();
     const uint next = k + Shape::BK;
-    if (next < k_end) {  // prefetch the next block during the matmul
+    if (next < k_end) {  // prefetch the next block while multiplying this one
       a_loader.load(a, a_cursors, next, g.index);
       b_loader.load(b, b_cursors, next, g.index);
     }
@@ -204,7 +204,7 @@ METAL_FUNC void gemm_tile(A a, B b, uint k_begin, uint k_end, Epilogue epilogue,
         }
     tg_barrier();
   }
-  // Store eight rows at a time through threadgroup memory, to coalesce the epilogue's accesses.
+  // Store eight rows at a time through threadgroup memory to coalesce the epilogue's accesses.
   enum : uint { kOutStride = Shape::SN + 8 };
   threadgroup float* out = (threadgroup float*)memory + simdgroup * 8 * kOutStride;
 #pragma unroll

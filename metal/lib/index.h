@@ -3,7 +3,8 @@
 
 #include "lib/types.h"
 
-// Offset of a row in a strided grid: y is the second dimension, and z = z1 * size[2] + z0 combines the outer two.
+// Returns a row's offset in a strided grid, where y is the second dimension and z = z1 * size[2] + z0 combines the
+// outer two.
 template <typename Params>
 inline long row_offset(constant Params& p, uint operand, uint3 gid) {
   const long y = long(gid.y) * p.stride[operand][1];
@@ -12,5 +13,5 @@ inline long row_offset(constant Params& p, uint operand, uint3 gid) {
   return y + long(z0) * p.stride[operand][2] + long(z1) * p.stride[operand][3];
 }
 
-// A stride along x that the kernel reads from its parameters. Other kernels are specialized for a constant stride.
+// A stride along x that the kernel reads from its parameters; any other value is a compile-time stride.
 enum : int { kAnyStride = -1 };

@@ -1,4 +1,4 @@
-// The element types for which a row of a .def table is instantiated. X(T, tag) is the family's own macro.
+// Macros that instantiate kernels for groups of element types. X(T, tag, ...) is a macro of the including file.
 #pragma once
 
 #define MPSX_FOR_FLOAT(X, ...) X(float, f32, __VA_ARGS__) X(half, f16, __VA_ARGS__) X(bfloat, bf16, __VA_ARGS__)

@@ -1,4 +1,4 @@
-// log(1 + s) - s without cancellation, for probabilities of the form exp(a (log(1 + s) - s)) with large a.
+// log(1 + s) - s without cancellation. Used in probabilities of the form exp(a (log(1 + s) - s)) with large a.
 #pragma once
 
 #include "lib/types.h"

@@ -1,7 +1,7 @@
 // Random numbers: the counter-based generator Philox4x32-10, and distributions built on it.
 //
-// A counter-based generator has no state: block `counter` of a seed's sequence is a pure function. The value of an
-// element does not depend on the grid, the SIMD width or the number of threads.
+// A counter-based generator has no state: block `counter` of the sequence for a seed is a pure function of both. An
+// element's value therefore does not depend on the grid, the SIMD width or the number of threads.
 #pragma once
 
 #include "lib/types.h"
@@ -34,10 +34,10 @@ inline PhiloxBlock philox(ulong seed, ulong counter) {
 // Uniform in [0, 1), with 24 bits.
 inline float uniform_unit(uint bits) { return float(int(bits >> 8)) * 0x1p-24f; }
 
-// Uniform in (0, 1], with 32 bits. Small values have full precision, which the tail of -log(u) needs.
+// Uniform in (0, 1], with 32 bits. Small values keep full precision, which the tail of -log(u) needs.
 inline float uniform_positive(uint bits) { return fma(float(bits), 0x1p-32f, 0x1p-33f); }
 
-// Uniform integer in [0, range): the high half of a product avoids a division.
+// Uniform integer in [0, range). Taking the high half of a product avoids a division.
 inline uint uniform_below(uint bits, uint range) { return uint((ulong(bits) * range) >> 32); }
 
 inline ulong uniform_below(ulong bits, ulong range) {
@@ -48,7 +48,7 @@ inline ulong uniform_below(ulong bits, ulong range) {
 
 // Branch-free natural logarithm of a positive, normal number. The polynomial is from Cephes' logf (S. Moshier).
 inline float random_log(float x) {
-  const uint bits = as_type<uint>(x) - 0x3f3504f3u;  // relative to sqrt(1/2)
+  const uint bits = as_type<uint>(x) - 0x3f3504f3u;  // exponent and mantissa are relative to sqrt(1/2)
   const float e = float(int(bits) >> 23);
   const float f = as_type<float>((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
   const float z = f * f;
@@ -68,7 +68,7 @@ struct SinCos {
   float sin, cos;
 };
 
-// Sine and cosine of 2 pi turn / 2^32. Integer arithmetic reduces the angle exactly to an eighth of a turn. The
+// Sine and cosine of 2 pi turn / 2^32. Integer arithmetic exactly reduces the angle to at most an eighth of a turn. The
 // polynomials are from Cephes' sinf and cosf.
 inline SinCos random_sincos(uint turn) {
   const uint quadrant = (turn + 0x20000000u) >> 30;

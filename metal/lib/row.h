@@ -1,7 +1,8 @@
-// A row in registers, shared by the threads of a row group. Adjacent threads load adjacent 16-byte vectors and keep
-// them unconverted. A row that fits in registers is read once, however many passes process it. A longer row is loaded
-// in batches: passes alternate in direction, and each starts with the batch that the previous pass left in registers.
-// Every pass rereads the elements before the first aligned vector (the prologue) and after the last one (the tail).
+// A row distributed over the registers of a row group's threads. Adjacent threads load adjacent 16-byte vectors, which
+// stay in the element type. A row that fits in registers is read once, regardless of the number of passes over it. A
+// longer row is loaded in batches: passes alternate in direction, and each one starts with the batch that the previous
+// pass left in registers. Every pass rereads the elements before the first aligned vector (the prologue) and after the
+// last one (the tail).
 //
 //   const RowGroup group = row_group(p.rows, p.row_threads, g);
 //   if (group.row >= p.rows) return;
@@ -17,12 +18,12 @@
 #include "lib/threadgroup.h"
 #include "lib/vec.h"
 
-// Loads one array as float.
+// Loads the elements of one array, converted to float.
 template <typename T>
 struct Loader {
   enum : uint { kVector = 16 / sizeof(T) };
   typedef float Value;
-  typedef uint4 Raw;  // words, since compilers give each half its own register
+  typedef uint4 Raw;  // as words, since compilers would put each half in a register of its own
   device const T* x;
   static Raw fill(uint word) { return uint4(word); }
   Raw load(uint i) const { return load_words<16>(x + i); }
@@ -31,7 +32,7 @@ struct Loader {
 #pragma unroll
     for (uint j = 0; j < kVector; ++j) v[j] = element(raw, j);
   }
-  // Overwrites a vector with computed values. Only float elements can hold them.
+  // Replaces a vector with computed values. Only float elements are large enough to hold them.
   enum : bool { kOverwrites = sizeof(T) == 4 };
   static void overwrite(thread Raw& raw, thread const float* v) {
 #pragma unroll
@@ -40,7 +41,7 @@ struct Loader {
   float scalar(uint i) const { return float(x[i]); }
 };
 
-// Loads two arrays as pairs.
+// Loads the elements of two arrays as pairs.
 template <typename T>
 struct PairLoader {
   enum : uint { kVector = 16 / sizeof(T) };
@@ -60,7 +61,7 @@ struct PairLoader {
   Pair scalar(uint i) const { return {float(x[i]), float(y[i])}; }
 };
 
-// Placeholder for a store without an auxiliary operand (weight, bias).
+// Used in place of an auxiliary operand (weight, bias) that a store does not have.
 struct NoAux {
   struct Raw {};
   template <uint N> Raw load(uint) const { return Raw(); }
@@ -87,13 +88,13 @@ struct RegisterRow {
   typedef typename In::Raw Raw;
   enum : uint { kVector = In::kVector, kVectors = kRegisterBytes / sizeof(Raw) };
   In in;
-  uint prologue, vectors, scalars;  // elements before the first vector; vectors; elements in prologue and tail
-  uint index, count;                // this thread in its row group
+  uint prologue, vectors, scalars;  // elements in the prologue; vectors; elements in the prologue and tail together
+  uint index, count;                // this thread's index in the row group, and the number of threads in it
   uint batch, last;                 // index of the batch in registers; index of the last batch
   bool forward;
   Raw raw[kVectors];
 
-  // Opens a row of `size` elements that starts `offset` elements past a 16-byte boundary.
+  // Starts a row of `size` elements that begins `offset` elements after a 16-byte boundary.
   void open(In from, uint offset, uint size, bool vectorized, RowGroup group) {
     in = from;
     prologue = vectorized ? min((kVector - offset % kVector) % kVector, size) : 0;
@@ -108,15 +109,15 @@ struct RegisterRow {
     open(from, s.offset + group.row * s.size, s.size, s.vectorized != 0, group);
   }
 
-  // This thread's vector k: its index in the row, and the offset of its first element.
+  // For this thread's vector k: the vector's index in the row, and the offset of its first element.
   uint number(uint k) const { return (batch * kVectors + k) * count + index; }
   uint offset(uint k) const { return prologue + number(k) * kVector; }
-  // Offset of element e of the prologue and tail.
+  // Offset in the row of element e of the prologue and tail.
   uint scalar_offset(uint e) const { return e < prologue ? e : e + vectors * kVector; }
   void values(thread V* v, uint k) const { in.unpack(v, raw[k], offset(k)); }
 
-  // Issues all loads before the first use. Fills vectors past the end with a value unknown to the compiler. With a
-  // constant, compilers move the work on a vector into the branch that loads it, and stall there.
+  // Issues all loads before the first use. Fills vectors past the end with a value that the compiler cannot predict.
+  // With a constant, compilers would move the work on a vector into the branch that loads it and stall there.
   void load_batch() {
 #pragma unroll
     for (uint k = 0; k < kVectors; ++k) {
@@ -124,7 +125,7 @@ struct RegisterRow {
       if (number(k) < vectors) raw[k] = in.load(offset(k));
     }
   }
-  // Loads the next batch of a pass. After the last batch, reverses the direction and returns false.
+  // Loads the next batch of the pass. After the last batch, reverses the direction and returns false.
   bool next_batch() {
     if (batch == (forward ? last : 0)) {
       forward = !forward;
@@ -135,7 +136,7 @@ struct RegisterRow {
     return true;
   }
 
-  // The maximum of this thread's values, ignoring NaN.
+  // Returns the maximum of this thread's values, ignoring NaN.
   float thread_max() {
     float row_max = -INFINITY;
     do {
@@ -152,7 +153,7 @@ struct RegisterRow {
     return row_max;
   }
 
-  // The sums of f and of g over this thread's values.
+  // Returns the sums of f and of g over this thread's values.
   template <typename F, typename G>
   float2 sums(F f, G g) {
     float2 sum = float2(0.0f);
@@ -176,7 +177,8 @@ struct RegisterRow {
   }
   template <typename F>
   float sum(F f) { return sums(f, Zero()).x; }
-  // Sums f over this thread's values. The results replace the values of the batch in registers, for store_scaled.
+  // Returns the sum of f over this thread's values. In the batch that stays in registers, replaces the values with the
+  // results, for store_scaled.
   template <typename F>
   float map_sum(F f) {
     float sum = 0.0f;
@@ -211,7 +213,7 @@ struct RegisterRow {
       store_vec(y + offset(k), out);
     }
   }
-  // y = f(value, aux) for every element.
+  // Stores y = f(value, aux) for every element.
   template <typename O, typename Aux, typename F>
   void store(device O* y, Aux aux, F f) {
     do store_batch(y, aux, f);
@@ -221,7 +223,7 @@ struct RegisterRow {
       y[i] = O(f.at(in.scalar(i), aux.scalar(i)));
     }
   }
-  // y = f(value) * scale, after map_sum(f).
+  // Stores y = f(value) * scale. Must follow map_sum(f).
   template <typename O, typename F>
   void store_scaled(device O* y, F f, float scale) {
     if (In::kOverwrites)

@@ -2,13 +2,13 @@
 
 #include "lib/types.h"
 
-// Bytes of a row (or of a pair of rows) that a thread keeps in registers, and the most threads that have room for
-// them.
+// Bytes of a row (or of a pair of rows) that each thread keeps in registers, and the largest number of threads for
+// which the registers suffice.
 enum : uint32_t { kRegisterBytes = 128, kRowThreads = 1024 };
-// Elements of a matrix row that each thread multiplies.
+// Elements of a matrix row that each thread multiplies in gemv.
 enum : uint32_t { kRegisterElements = 32 };
 
-// Contiguous rows and their distribution over threads (filled in by src/ops/rows.h).
+// Contiguous rows and their distribution over threads. src/ops/rows.h fills it in.
 struct RowShape {
   uint32_t rows, size;
   uint32_t row_threads;  // threads per row: a power of two within a SIMD group, or a whole threadgroup

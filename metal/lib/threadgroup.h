@@ -1,17 +1,4 @@
-// Barriers and reductions of a threadgroup (tg_), or of the threads that share a row (rg_). Only this file and
-// lib/collective.h call simd_* and barriers. They are correct for any number of threads and any SIMD width, including
-// 1; with one thread per threadgroup (a CPU build) they compile to nothing.
-//
-//   kernel void row_sum(device float* out [[buffer(0)]], device const float* x [[buffer(1)]],
-//                       constant uint& n [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
-//     const GroupThread g = MPSX_GROUP_THREAD;
-//     threadgroup float scratch[kScratch];
-//     float s = 0;
-//     MPSX_REDUCE(+ : s)
-//     for (uint i = g.index; i < n; i += g.count) s += x[i];
-//     s = tg_sum(s, scratch, g);      // in every thread
-//     if (g.index == 0) out[g.group.x] = s;
-//   }
+// the sum is the same in every thread
 #pragma once
 
 #include "lib/arithmetic.h"
@@ -29,21 +16,21 @@ struct GroupThread {
       uint mpsx_width [[threads_per_simdgroup]]
 #define MPSX_GROUP_THREAD {mpsx_group, mpsx_index, mpsx_threads.x, mpsx_lane, mpsx_width}
 
-// Elements of the threadgroup array that a reduction needs.
+// Elements of threadgroup memory that a reduction needs.
 enum : uint { kScratch = 32 };
 
-// Barriers that order accesses to threadgroup memory, to device memory, or to both.
+// Barriers for accesses to threadgroup memory, device memory, or both.
 inline void tg_barrier() { threadgroup_barrier(mem_flags::mem_threadgroup); }
 inline void sg_barrier() { simdgroup_barrier(mem_flags::mem_threadgroup); }
 inline void tg_device_barrier() { threadgroup_barrier(mem_flags::mem_device); }
 inline void tg_all_barrier() { threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup); }
 
-// Two values at the same index, such as a gradient and an input.
+// Two values at the same index, for example a gradient and an input.
 struct Pair {
   float a, b;
 };
 
-// simd_shuffle_* for every type; a value that comes from a lane that does not exist is unspecified.
+// simd_shuffle_* for every type. The result is unspecified if the source lane does not exist.
 #define MPSX_SHUFFLE(NAME)                                                              \
   template <typename T> inline T NAME(T v, ushort by) { return simd_##NAME(v, by); }    \
   inline bool NAME(bool v, ushort by) { return simd_##NAME(uint(v), by) != 0u; }        \
@@ -57,7 +44,7 @@ MPSX_SHUFFLE(shuffle_up)
 MPSX_SHUFFLE(shuffle_xor)
 #undef MPSX_SHUFFLE
 
-// Combine two partial results. max and min propagate NaN.
+// Combine two partial results. CombineMax and CombineMin propagate NaN.
 struct CombineSum {
   template <typename T> static T apply(T a, T b) { return a + b; }
 };
@@ -71,8 +58,8 @@ struct CombineMin {
   template <typename T> static T apply(T a, T b) { return propagating_min(a, b); }
 };
 
-// Reduces one value per thread of the threadgroup, in an order that depends on its shape alone, and returns the result
-// to every thread. All threads must call it. `scratch` can be reused at once.
+// Reduces one value per thread of the threadgroup and returns the result to every thread. The order of operations
+// depends only on the threadgroup's shape. All threads must call it. `scratch` can be reused immediately.
 template <typename Combine, typename T>
 inline T tg_reduce(T v, threadgroup T* scratch, GroupThread g) {
   if (g.count == 1) return v;
@@ -105,20 +92,21 @@ template <typename T> inline T tg_min(T v, threadgroup T* scratch, GroupThread g
   return tg_reduce<CombineMin>(v, scratch, g);
 }
 
-// The threads that process a row: a power-of-two part of a SIMD group, or the entire threadgroup.
+// The threads that process a row: the entire threadgroup, or a power-of-two part of a SIMD group.
 struct RowGroup {
-  uint row, index, count;  // its row; this thread in it, and its threads
+  uint row, index, count;  // the group's row, this thread's index in the group, and the number of its threads
   bool spans_threadgroup;
 };
-// Groups of `threads` threads. Threads beyond a threadgroup's last complete group get `rows`, an out-of-range row.
+// Divides the threadgroup into groups of `threads` threads. Threads beyond the last complete group get the out-of-range
+// row `rows`.
 inline RowGroup row_group(uint rows, uint threads, GroupThread g) {
   if (threads > g.width || threads > g.count) return {g.group.x, g.index, g.count, true};
   const uint shift = ctz(threads), groups = g.count >> shift, group = g.index >> shift;
   return {group < groups ? g.group.x * groups + group : rows, g.index & (threads - 1), threads, false};
 }
-// Row groups of a threadgroup.
+// Returns the number of row groups in a threadgroup.
 inline uint row_groups(RowGroup group, GroupThread g) { return group.spans_threadgroup ? 1 : g.count / group.count; }
-// Reduces one value per thread of a row group, and returns the result to every thread of it.
+// Reduces one value per thread of a row group, and returns the result to every thread in it.
 template <typename Combine, typename T>
 inline T rg_reduce(T v, threadgroup T* scratch, RowGroup group, GroupThread g) {
   if (group.spans_threadgroup) return tg_reduce<Combine>(v, scratch, g);

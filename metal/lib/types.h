@@ -1,4 +1,4 @@
-// The Metal standard library and loop hints. Every kernel includes this file first.
+// Includes the Metal standard library and defines loop hints. Every kernel includes this file first.
 #pragma once
 
 #ifdef __METAL__
@@ -8,7 +8,7 @@ using namespace metal;
 #include <cstdint>
 #endif
 
-// Loop hints, which the MSL translator may predefine. Apple's compiler acts only on MPSX_UNROLL.
+// Loop hints. The MSL translator predefines those that it supports. Apple's compiler acts only on MPSX_UNROLL.
 //   MPSX_REDUCE(+ : sum, count)   the next loop only accumulates into these variables
 //   MPSX_VECTORIZE                the iterations of the next loop are independent
 //   MPSX_FEW                      the next loop has too few iterations to vectorize

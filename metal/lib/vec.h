@@ -1,11 +1,10 @@
-// 16-byte vector accesses. A thread loads a few vectors before it stores any, to overlap their latencies. Adjacent
+// Accesses to 16-byte vectors. A thread loads a few vectors before it stores any, to overlap their latencies. Adjacent
 // threads access adjacent vectors.
 #pragma once
 
 #include "lib/types.h"
 
-// N adjacent elements, moved in one or a few accesses. They are aligned to their total size, or to 16 bytes if that
-// is less.
+// N adjacent elements, moved in one or a few accesses. They are aligned to their total size, up to 16 bytes.
 template <typename T, uint N>
 struct Vec {
   T v[N];
@@ -45,12 +44,12 @@ struct VecWords<T, 8> {
   }
 };
 
-// Loads or stores a vector of BYTES bytes, at most 16, in one access.
+// Loads or stores BYTES bytes, at most 16, in one access.
 template <uint BYTES>
 inline uint4 load_words(device const void* p) {
   if (BYTES == 16) return *(device const uint4*)p;
   if (BYTES == 8) {
-    const uint2 words = *(device const uint2*)p;  // a copy, to keep it one access
+    const uint2 words = *(device const uint2*)p;  // a local copy keeps this a single access
     return uint4(words, 0u, 0u);
   }
   if (BYTES == 4) return uint4(*(device const uint*)p, 0u, 0u, 0u);

@@ -4,22 +4,22 @@
 
 #include "lib/vec.h"
 
-// The number of elements in a vector: 16 bytes of the larger type.
+// Elements per vector: 16 bytes of the larger type.
 template <typename T, typename R = T>
 constexpr constant uint vec_size = 16 / (sizeof(T) > sizeof(R) ? sizeof(T) : sizeof(R));
-// The number of vectors that a thread loads at once: at most 16 elements, to limit registers and code size.
+// Vectors that a thread loads at once: at most 16 elements, to limit registers and code size.
 template <uint N>
 constexpr constant uint batch = N > 8 ? 1 : N > 4 ? 2 : 4;
 
-// The elements of a batch of vectors. Unroll loops over them to keep them in registers.
+// The elements of a batch of vectors. Loops over them must be unrolled to keep the elements in registers.
 template <typename T, uint N>
 struct VecBatch {
   enum : uint { count = N * batch<N> };
   T at[N * batch<N>];
 };
 
-// Iterates over the elements [begin, end), a multiple of N, in vectors of N. Works for any number of threads, of a grid
-// row or a threadgroup.
+// Iterates over the elements [begin, end) in vectors of N, where N divides their number. Works with any number of
+// threads of a grid row or a threadgroup.
 //
 //   for (VecLoop<4, true> d(gid.x, grid.x, 0, end); d.more(); d.next())
 //     store_vecs(d, to, 1, load_vecs(d, from, 1));
@@ -30,31 +30,34 @@ struct VecLoop {
       : at(begin + index * N), step(threads * N), end(past) {}
   bool more() const { return at < end; }
   void next() { at += batch<N> * step; }
-  // The offset of vector k of the batch. Vectors past the end repeat the first one, which costs less than branches.
+  // Returns the offset of vector k of the batch. Vectors past the end repeat the first one, which is cheaper than a
+  // branch.
   uint vec_offset(uint k) const { return at + k * step < end ? at + k * step : at; }
-  // The offset of element i of the batch.
+  // Returns the offset of element i of the batch.
   uint position(uint i) const { return vec_offset(i / N) + i % N; }
 };
 
-// The number of elements of a row that are moved in vectors of N; the remaining ones are moved one by one.
+// Returns the number of leading elements of a row that are moved in vectors of N; the tail is moved one element at a
+// time.
 template <uint N>
 inline uint vectorized_length(uint size, bool vectorized) { return N > 1 && vectorized ? size / N * N : 0; }
 
-// For kernels over rows (Launch::over): their parameters; calls of a function template, whose first argument is the
-// loop, for the vectors of COUNT elements and for the remaining ones; the loop over a row whose strides are not 1.
+// For kernels over rows (Launch::over). MPSX_GRID_PARAMETERS declares their parameters. MPSX_VEC_LOOPS calls FUNCTION
+// with a VecLoop for the vectors of COUNT elements, then with one for the tail. MPSX_SCALAR_LOOP is the loop for rows
+// with other strides than 1.
 #define MPSX_GRID_PARAMETERS uint3 gid [[thread_position_in_grid]], uint3 grid [[threads_per_grid]]
 #define MPSX_VEC_LOOPS(T, R, COUNT, FUNCTION, ...)                                                            \
   const uint vectorized = vectorized_length<vec_size<T, R>>(COUNT, p.vectorized != 0);                        \
   if (vec_size<T, R> > 1) FUNCTION(VecLoop<vec_size<T, R>, true>(gid.x, grid.x, 0, vectorized), __VA_ARGS__); \
   FUNCTION(VecLoop<1, true>(gid.x, grid.x, vectorized, COUNT), __VA_ARGS__)
 #define MPSX_SCALAR_LOOP VecLoop<1, true>(gid.x, grid.x, 0, p.size[0])
-// Like MPSX_VEC_LOOPS for the threads `tid` of a threadgroup of `tpt`, for COUNT elements.
+// MPSX_VEC_LOOPS for COUNT elements per threadgroup, over its `tpt` threads with index `tid`.
 #define MPSX_GROUP_VEC_LOOPS(T, COUNT, FUNCTION, ...)                                               \
   const uint vectorized = vectorized_length<vec_size<T>>(COUNT, p.vectorized != 0);                 \
   if (vec_size<T> > 1) FUNCTION(VecLoop<vec_size<T>, false>(tid, tpt, 0, vectorized), __VA_ARGS__); \
   FUNCTION(VecLoop<1, false>(tid, tpt, vectorized, COUNT), __VA_ARGS__)
 
-// Loads the current batch. Vectors of more than one element are contiguous, or repeat one element (stride 0).
+// Loads the current batch. For N > 1 the stride is 1, or 0 to repeat one element.
 template <uint N, bool GRID, typename T>
 inline VecBatch<T, N> load_vecs(thread const VecLoop<N, GRID>& d, device const T* x, long stride) {
   VecBatch<T, N> v;

@@ -1,8 +1,8 @@
-// CPU vectors are longer than 16 bytes.
+// Columns per iteration: 64 bytes, since CPU vectors are longer than 16 bytes.
 template <typename T>
 constexpr constant uint sum_vec_size = 64 / sizeof(T);
 
-// A loop over columns per row: a struct of halves is converted element by element.
+// Loops over single elements, because compilers convert a Vec of halves one element at a time.
 template <uint N, typename T>
 inline void sum_columns(device T* to, device const T* block, device const long* rows, uint first, uint end,
                         constant SegmentParams& p) {

@@ -1,12 +1,12 @@
-// Column reductions on the host driver, where a threadgroup is one thread: four rows at a time, vectorized over
-// columns. A last group of fewer than four rows loads its last row repeatedly but counts it once.
+// Column reductions on the host driver, where a threadgroup is one thread. Processes four rows at a time, vectorized
+// over columns. If fewer than four rows are left, loads the last row repeatedly but counts it once.
 #pragma once
 
 enum : uint { kRowBlock = 32 };
 
-// Don't inline these two functions: many kernels of a file share one matrix type.
+// Don't inline reduce_column and reduce_tile_columns: many kernels of a file share the same matrix type.
 
-// Reduces one column with four independent accumulators. Used if there are too few columns to vectorize.
+// Reduces one column with four independent accumulators. Used when there are too few columns to vectorize over.
 template <typename Combine, typename A, typename Matrix>
 __attribute__((noinline)) static A reduce_column(Matrix matrix, ulong first, ulong last, uint c, uint q) {
   A total = Init<Combine, A>::value(), low = A{};

@@ -1,7 +1,6 @@
-// exp(x) for x <= 0. Returns 0 below -87 to avoid subnormal results. The polynomial is the same as in metal_stdlib's
-// exp.
+// exp(x) for x <= 0. Returns 0 below -87 to avoid subnormal results. Uses the same polynomial as metal_stdlib's exp.
 inline float exp_nonpositive(float x) {
-  const float bounded = -87.0f > x ? -87.0f : x;  // NaN passes through
+  const float bounded = -87.0f > x ? -87.0f : x;  // NaN is not clamped
   const float shifted = fma(bounded, 1.44269504088896341f, 12582912.0f), k = shifted - 12582912.0f;
   const float r = fma(k, 1.90465421e-9f, fma(k, -0.693147182f, bounded));
   float p = 0.0013813142431899905f;

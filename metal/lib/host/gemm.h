@@ -1,7 +1,7 @@
-// GEMM tile on the host driver, where a threadgroup is one thread: 4 x 32 accumulators in registers.
+// Computes a GEMM tile on the host driver, where a threadgroup is one thread, with 4 x 32 accumulators in registers.
 #pragma once
 
-// Declared but not defined: only kernels with real SIMD groups call these.
+// Declared but not defined: only kernels with real SIMD groups use simdgroup_matrix.
 template <typename T, int C, int R>
 struct simdgroup_matrix {
   vec<T, 2> thread_elements();
@@ -10,7 +10,7 @@ typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 template <typename T, int C, int R>
 simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T value);
 
-// Compiler vectors stay in registers; float arrays would not.
+// Values of compiler vector types stay in registers; float arrays would not.
 typedef float WideLanes __attribute__((vector_size(64), aligned(4)));
 enum : uint { kWideM = 4, kWideN = 32, kWideK = 64 };
 
@@ -35,7 +35,7 @@ inline void wide_gemm_block(threadgroup const float* a, uint a_stride, threadgro
   }
 }
 
-// Converts a block of an operand to float, row-major in (mn, k), or in (k, mn) if transposed.
+// Converts a block of an operand to float. The result is row-major: (mn, k), or (k, mn) if transposed.
 template <typename T, typename Operand>
 inline void stage_block(Operand operand, uint mn_begin, uint mn_count, uint k_begin, uint k_count, bool transposed,
                         thread float* to, uint stride) {

@@ -1,4 +1,4 @@
-// On the host driver a vector is one element. The compiler vectorizes the loop around it.
+// On the host driver a vector has one element, and the compiler vectorizes the surrounding loop.
 #pragma once
 
 template <uint N, typename T>

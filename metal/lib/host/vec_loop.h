@@ -1,13 +1,15 @@
-// A vector is one element: the compiler vectorizes the loop around it.
+// On the host driver a vector has one element, and the compiler vectorizes the surrounding loop.
 template <typename T, typename R = T>
 constexpr constant uint vec_size = 1;
 template <uint N>
 constexpr constant uint batch = 1;
 
-// In a grid, which has a thread per element, each thread takes one element; the only thread of a threadgroup takes all.
+// A grid has one thread per element, so each thread processes a single element. A threadgroup has one thread, which
+// processes all elements.
 template <uint N, bool GRID>
 struct VecLoop {
-  ulong at, step, end;  // a 16-byte struct would be passed as two words, which hides the induction variable
+  // three words, since a struct of 16 bytes would be passed in two registers and hide the induction variable
+  ulong at, step, end;
   bool fresh;
   VecLoop(uint index, uint threads, uint begin, uint past)
       : at(begin + index), step(threads), end(past), fresh(true) {}
@@ -20,8 +22,8 @@ struct VecLoop {
   uint position(uint) const { return uint(at); }
 };
 
-// A complex number is loaded as two floats: a loop that loads both at once would not be vectorized, and a product would
-// take 4.7 times as long as torch's.
+// Loads a complex number as two floats. A loop that loads both at once would not be vectorized, and complex
+// multiplication would take 4.7 times as long as in torch.
 template <typename T>
 struct ScalarAccess {
   static T load(device const T* x, ulong i) { return x[i]; }
