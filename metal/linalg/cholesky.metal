@@ -1,8 +1,8 @@
 // Blocked Cholesky factorization of the lower triangle of a, which may be transposed.
 //
-// Step k is one dispatch. Its first threadgroups factor panel k. Each of them applies the update of panel k - 1 to
-// the diagonal block and to its own rows below, factors the diagonal block redundantly, and solves for its rows. The
-// remaining threadgroups apply the update of panel k - 1 to the trailing matrix right of panel k.
+// Step k is one dispatch. Its first threadgroups factor panel k: each applies the update of panel k - 1 to the diagonal
+// block and to some of the rows below it, factors the diagonal block (every threadgroup repeats this work), and solves
+// for its rows. The remaining threadgroups apply the update of panel k - 1 to the trailing matrix right of panel k.
 #include "lib/instantiate.h"
 #include "linalg/cholesky_tile.h"
 
@@ -22,7 +22,8 @@ inline void factor_panel(device T* matrix, device T* diagonal, device int* info,
   enum : uint { kN = CholeskyTile<T>::n, kPitch = CholeskyTile<T>::panel_pitch };
   threadgroup T* previous = tile + kN * kPitch;
   const uint n = min(uint(kN), p.n - p.offset), padded_n = (n + kPivots - 1) / kPivots * kPivots;
-  const uint first = p.offset + n + g.group.x * kCholeskyRows;  // first row below the diagonal block, if n is kN
+  // first row below the diagonal block; used only if n == kN
+  const uint first = p.offset + n + g.group.x * kCholeskyRows;
   const uint below = first < p.n ? min(uint(kCholeskyRows), p.n - first) : 0;
   const uint rows = n + below, padded_rows = padded_n + (below + kMicro - 1) / kMicro * kMicro;
   device T* corner = matrix + (long(p.offset) * p.a.row + long(p.offset) * p.a.column);
@@ -42,7 +43,7 @@ inline void factor_panel(device T* matrix, device T* diagonal, device int* info,
   const uint factored = factor_tile(tile, kPitch, padded_rows, padded_n, g);
   if (below > 0) store_columns(corner + (panel.jump + long(n) * p.a.row), p.a, tile + n, kPitch, below, n, g);
   if (g.group.x > 0) return;
-  // Store to a separate buffer, since other threadgroups may still read the diagonal block.
+  // Store to a separate buffer, because other threadgroups may still be reading the diagonal block.
   store_columns(diagonal, p.diagonal, tile, kPitch, n, n, g);
   if (g.index > 0) return;
   if (factored < n) {
@@ -79,7 +80,7 @@ inline void update_trailing(device T* matrix, constant CholeskyParams& p, thread
 }
 
 // info: the 1-based order of the first leading minor that is not positive, or 0.
-// Grid: (threadgroups of the panel, then of the trailing matrix; batch).
+// Grid: (threadgroups of the panel, then those of the trailing matrix; batch).
 template <typename T>
 kernel void cholesky_step(device T* matrices [[buffer(0)]], device T* diagonals [[buffer(1)]],
                           device int* info [[buffer(2)]], constant CholeskyParams& p [[buffer(3)]],

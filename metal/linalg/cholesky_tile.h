@@ -4,11 +4,11 @@
 #include "linalg/field.h"
 
 enum : uint {
-  kMicro = 4,      // a thread updates 4 x 4 elements at a time
+  kMicro = 4,      // a thread updates tiles of 4 x 4 elements
   kPivots = 8      // columns factored in registers at a time
 };
 
-// Four elements of a column, 16-byte aligned.
+// Four consecutive elements of a column, 16-byte aligned.
 template <typename T> struct Quad { T v[kMicro]; };
 inline Quad<float> load_quad(threadgroup const float* from) {
   const float4 x = *(threadgroup const float4*)from;
@@ -26,11 +26,12 @@ inline void store_quad(threadgroup float2* to, Quad<float2> x) {
   *(threadgroup float4*)(to + 2) = float4(x.v[2], x.v[3]);
 }
 
-// Enumerates the tiles on or below the diagonal of a rows x columns grid of tiles, rows >= columns. Columns j and
-// columns - 1 - j together have 2 * rows - columns + 1 such tiles, so no square root is needed.
+// Enumerates the tiles on or below the diagonal of a rows x columns grid of tiles, where rows >= columns. Pairing
+// column j with column columns - 1 - j gives 2 * rows - columns + 1 such tiles for every pair, so a division recovers
+// the column from the index without a square root.
 struct LowerTile {
   uint row, column;
-  bool exists;  // false for the duplicate of a middle column
+  bool exists;  // false where the middle column is paired with itself
 };
 inline uint lower_tiles(uint rows, uint columns) { return (columns + 1) / 2 * (2 * rows - columns + 1); }
 inline LowerTile lower_tile(uint index, uint rows, uint columns) {
@@ -40,8 +41,8 @@ inline LowerTile lower_tile(uint index, uint rows, uint columns) {
   return {column + k - (rows - pair), column, column != pair};
 }
 
-// c -= a b^H for a rows x columns tile c, both multiples of 4. a and b have DEPTH columns. With `lower`, rows >=
-// columns, and only the 4 x 4 tiles on or below the diagonal are updated.
+// c -= a b^H for a rows x columns tile c, whose sizes are multiples of 4. a and b have DEPTH columns. `lower` requires
+// rows >= columns and updates only the 4 x 4 tiles on or below the diagonal.
 template <uint DEPTH, typename T>
 inline void rank_update(threadgroup T* c, uint c_pitch, threadgroup const T* a, threadgroup const T* b, uint pitch,
                         uint rows, uint columns, bool lower, GroupThread g) {
@@ -78,7 +79,7 @@ inline void rank_update(threadgroup T* c, uint c_pitch, threadgroup const T* a, 
   }
 }
 
-// Pads rows x columns elements with elements of the identity matrix.
+// Pads a tile of rows x columns elements with elements of the identity matrix.
 template <typename T>
 inline void pad_tile(threadgroup T* tile, uint pitch, uint rows, uint columns, uint padded_rows, uint padded_columns,
                      GroupThread g) {
@@ -88,7 +89,7 @@ inline void pad_tile(threadgroup T* tile, uint pitch, uint rows, uint columns, u
     if (i >= rows || j >= columns) tile[j * pitch + i] = field_number<T>(i == j ? 1.0f : 0.0f, 0.0f);
   }
 }
-// Copies between device memory and a column-major tile.
+// Copy between device memory and a column-major tile.
 template <typename T>
 inline void load_columns(threadgroup T* to, uint pitch, device const T* from, MatrixStrides s, uint rows, uint columns,
                          GroupThread g) {
@@ -100,13 +101,13 @@ inline void store_columns(device T* to, MatrixStrides s, threadgroup const T* fr
   copy_tile(matrix_view(to, s.row, s.column), matrix_view(from, 1, pitch), rows, columns, s.row == 1, g);
 }
 
-// The kPivots x kPivots diagonal block of a panel. Every thread factors it in its own registers, which is faster than
-// a barrier per column.
+// The kPivots x kPivots diagonal block of a panel. Every thread factors a copy in registers, which is faster than one
+// barrier per column.
 template <typename T>
 struct PivotBlock {
   T l[kPivots][kPivots];
-  float reciprocal[kPivots];  // reciprocals of the diagonal
-  uint factored;              // columns before the first nonpositive pivot
+  float reciprocal[kPivots];  // reciprocals of the diagonal elements
+  uint factored;              // number of columns before the first pivot that is not positive
 
   METAL_FUNC void load(threadgroup const T* a, uint pitch) {
     MPSX_UNROLL
@@ -140,7 +141,7 @@ struct PivotBlock {
       }
     }
   }
-  // Solves x L^H = a in place, for one row of a.
+  // Solves x L^H = a in place for one row of a.
   METAL_FUNC void solve(threadgroup T* row, uint pitch) const {
     T x[kPivots];
     MPSX_UNROLL
@@ -154,7 +155,7 @@ struct PivotBlock {
       row[k * pitch] = x[k];
     }
   }
-  // One thread per column.
+  // Stores the factor, one thread per column.
   METAL_FUNC void store(threadgroup T* a, uint pitch, GroupThread g) const {
     MPSX_UNROLL
     for (uint j = 0; j < kPivots; ++j) {
@@ -165,8 +166,8 @@ struct PivotBlock {
   }
 };
 
-// Factors the first n columns (a multiple of kPivots) of a tile of `rows` rows (a multiple of 4). Returns the number
-// of columns before the first nonpositive pivot. Ends with a barrier.
+// Factors the first n columns (a multiple of kPivots) of a tile of `rows` rows (a multiple of 4). Returns the number of
+// columns before the first pivot that is not positive. Ends with a barrier.
 template <typename T>
 inline uint factor_tile(threadgroup T* tile, uint pitch, uint rows, uint n, GroupThread g) {
   for (uint first = 0; first < n; first += kPivots) {
@@ -176,7 +177,7 @@ inline uint factor_tile(threadgroup T* tile, uint pitch, uint rows, uint n, Grou
     block.factor();
     const uint below = first + kPivots;
     for (uint i = below + g.index; i < rows; i += g.count) block.solve(tile + (first * pitch + i), pitch);
-    tg_barrier();  // wait until all threads have loaded the block
+    tg_barrier();  // all threads have loaded the block
     block.store(corner, pitch, g);
     if (block.factored < kPivots) {
       tg_barrier();

@@ -1,4 +1,4 @@
-// Arithmetic with common names for float and complex numbers (float2), and matrix tiles in threadgroup memory.
+// Arithmetic under common names for float and complex numbers (float2), and matrix tiles in threadgroup memory.
 #pragma once
 
 #include "lib/collective.h"
@@ -7,7 +7,7 @@
 
 inline float product(float a, float b) { return a * b; }
 inline float2 product(float2 a, float2 b) { return complex_product(a, b); }
-// a b + c.
+// a b + c
 inline float product_sum(float a, float b, float c) { return fma(a, b, c); }
 inline float2 product_sum(float2 a, float2 b, float2 c) {
   return float2(fma(a.x, b.x, fma(-a.y, b.y, c.x)), fma(a.x, b.y, fma(a.y, b.x, c.y)));
@@ -22,14 +22,14 @@ inline float imaginary_part(float2 a) { return a.y; }
 inline float squared_modulus(float a) { return a * a; }
 inline float squared_modulus(float2 a) { return a.x * a.x + a.y * a.y; }
 typedef Indexed<float, uint> Pivot;
-// |x|, or |re| + |im| like LAPACK's cabs1. Pivoting compares these sizes.
+// |x|, or |re| + |im| like LAPACK's cabs1. Pivoting compares these magnitudes.
 inline float pivot_size(float a) { return fabs(a); }
 inline float pivot_size(float2 a) { return fabs(a.x) + fabs(a.y); }
 template <typename T> inline T field_number(float real, float imaginary);
 template <> inline float field_number<float>(float real, float) { return real; }
 template <> inline float2 field_number<float2>(float real, float imaginary) { return float2(real, imaginary); }
 
-// Repeated division by one number. Multiplies by the reciprocal unless that overflows.
+// Divides repeatedly by the same number. Multiplies by its reciprocal unless that overflows.
 template <typename T>
 struct Divisor {
   T value, reciprocal;
@@ -45,8 +45,8 @@ inline Divisor<T> divisor(T value) {
 template <typename T> struct Block { enum : uint { rows = kFloatBlock }; };
 template <> struct Block<float2> { enum : uint { rows = kComplexBlock }; };
 
-// A thread's (row, column) in a threadgroup arranged as rows of at most `width` threads. Threads past the last complete
-// row get an out-of-range row and exit early.
+// A thread's (row, column) when the threadgroup is arranged in rows of at most `width` threads. Threads after the last
+// complete row get an out-of-range row and exit early.
 struct Spread {
   uint row, column, rows, columns;
 };
@@ -55,7 +55,7 @@ inline Spread spread_over(uint width, GroupThread g) {
   return {row < rows ? row : 0x40000000u, g.index % columns, rows, columns};
 }
 
-// Returns the largest key of the SIMD group to lane 0.
+// Lane 0 gets the largest key in the SIMD group.
 inline Pivot sg_argmax(Pivot v, SimdGroup s) {
   for (uint distance = 1; distance < s.lanes; distance *= 2) {
     const Pivot other = shuffle_down(v, ushort(distance));
@@ -64,7 +64,7 @@ inline Pivot sg_argmax(Pivot v, SimdGroup s) {
   return v;
 }
 
-// Iterates over one thread's elements of a rows x columns tile. Adjacent threads visit elements that are adjacent in
+// Iterates over this thread's elements of a rows x columns tile. Adjacent threads visit elements that are adjacent in
 // device memory.
 struct TileWalk {
   bool column_major;
@@ -89,8 +89,7 @@ inline TileWalk tile_walk(uint rows, uint columns, long row_stride, GroupThread 
   return {column_major, minor_size, column_major ? columns : rows, s, s.column, s.row};
 }
 
-// A matrix in device or threadgroup memory. Rows at or after `split` are `jump` elements further. P: the pointer
-// type.
+// A matrix in device or threadgroup memory. Rows from `split` on are shifted by `jump` elements. P: the pointer type.
 template <typename P>
 struct MatrixView {
   P data;
@@ -107,8 +106,8 @@ inline MatrixView<P> matrix_view(P data, long row_stride, long column_stride) {
   return {data, row_stride, column_stride, UINT_MAX, 0};
 }
 
-// Copies rows x columns elements. Adjacent threads copy elements that are adjacent in device memory. `column_major`:
-// the layout of device memory. Issues a batch of loads before the first store to overlap their latencies.
+// Copies a rows x columns tile. Adjacent threads copy elements that are adjacent in device memory, whose layout is
+// given by `column_major`. Issues a batch of loads before the first store to overlap their latencies.
 template <typename To, typename From>
 inline void copy_tile(MatrixView<To> to, MatrixView<From> from, uint rows, uint columns, bool column_major,
                       GroupThread g) {
@@ -121,7 +120,7 @@ inline void copy_tile(MatrixView<To> to, MatrixView<From> from, uint rows, uint 
       T values[kBatch];
       MPSX_UNROLL
       for (uint k = 0; k < kBatch; ++k) {
-        const uint major = min(first + k * s.rows, major_size - 1);  // clamp instead of branching per load
+        const uint major = min(first + k * s.rows, major_size - 1);  // clamp instead of branching at every load
         values[k] = from.data[column_major ? from.offset(minor, major) : from.offset(major, minor)];
       }
       MPSX_UNROLL
@@ -133,7 +132,7 @@ inline void copy_tile(MatrixView<To> to, MatrixView<From> from, uint rows, uint 
     }
   }
 }
-// Copies between a row-major tile in threadgroup memory and device memory.
+// Copy between a row-major tile in threadgroup memory and device memory.
 template <typename T>
 inline void load_tile(threadgroup T* to, uint pitch, device const T* from, long row_stride, long column_stride,
                       uint rows, uint columns, GroupThread g) {
@@ -145,15 +144,15 @@ inline void store_tile(device T* to, long row_stride, long column_stride, thread
   copy_tile(matrix_view(to, row_stride, column_stride), matrix_view(from, pitch, 1), rows, columns, row_stride == 1, g);
 }
 
-// Solves a x = b by substitution for a tile of right-hand sides, in place, with one barrier per row. Reads the lower
-// or upper triangle of the n x n matrix a. Accumulates the dot products of kSums rows before subtracting them from b,
-// since subtracting one product at a time rounds at the magnitude of b each time. `sums`: kSums rows of x_pitch
-// elements. Each thread owns the same elements throughout.
+// Solves a x = b by substitution in place for a tile of right-hand sides, with one barrier per row. Reads the lower or
+// upper triangle of the n x n matrix a. Accumulates the dot products of kSums rows before subtracting them from b,
+// because subtracting one product at a time would round at the magnitude of b each time. `sums` has kSums rows of
+// x_pitch elements. Each thread processes the same elements throughout.
 template <typename T>
 inline void solve_tile(threadgroup const T* a, uint a_pitch, threadgroup T* x, uint x_pitch, threadgroup T* sums,
                        uint n, uint columns, bool upper, bool unit, GroupThread g) {
   const Spread s = spread_over(kSolveColumns, g);
-  const uint last = upper ? n - 1 : 0;  // step k solves row k, or last - k
+  const uint last = upper ? n - 1 : 0;  // step k solves row k, or row last - k if `upper`
   for (uint first = 0; first < n; first += kSums) {
     const uint end = min(first + kSums, n);
     for (uint step = first + s.row; step < end; step += s.rows) {

@@ -1,12 +1,12 @@
-// LU factorization with partial pivoting, and solves with the factors.
+// LU factorization with partial pivoting, and linear solves with the LU factors.
 #include "lib/instantiate.h"
 #include "linalg/lu_panel.h"
 
 template <typename T> struct LuTile { enum : uint { elements = kTileBytes / sizeof(T) }; };
 
 // Factors a matrix that fits in threadgroup memory, with one threadgroup per matrix. The first SIMD group chooses the
-// pivot and copies the two rows to swap, so a step needs only two barriers. The multipliers are scaled at the end.
-// info: the 1-based index of the first zero pivot, or 0.
+// pivot and copies the two rows to swap, so that each step needs only two barriers. The multipliers are scaled at the
+// end. info: the 1-based index of the first zero pivot, or 0.
 template <typename T>
 kernel void lu_tile(device T* matrices [[buffer(0)]], device int* pivots [[buffer(1)]], device int* info [[buffer(2)]],
                     constant LuParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
@@ -14,7 +14,8 @@ kernel void lu_tile(device T* matrices [[buffer(0)]], device int* pivots [[buffe
   const SimdGroup simd = sg_position(g);
   threadgroup T a[LuTile<T>::elements], pivot_row[2 * kSolveColumns], other_row[2 * kSolveColumns];
   threadgroup Pivot chosen[1];
-  const uint rows = p.rows, columns = p.columns, batch = g.group.x, pitch = columns | 1;  // odd: no bank conflicts
+  // an odd pitch avoids bank conflicts
+  const uint rows = p.rows, columns = p.columns, batch = g.group.x, pitch = columns | 1;
   device T* matrix = matrices + long(batch) * p.a.batch;
   load_tile(a, pitch, matrix, p.a.row, p.a.column, rows, columns, g);
   tg_barrier();
@@ -70,7 +71,7 @@ kernel void lu_tile(device T* matrices [[buffer(0)]], device int* pivots [[buffe
 }
 
 // Factors a panel of at most kPanel columns and any number of rows in device memory, with one threadgroup per matrix
-// and one thread per row. While updating a row, a thread also tracks its candidate for the next pivot.
+// and one thread per row. While it updates a row, a thread also tracks its candidate for the next pivot.
 template <typename T>
 kernel void lu_panel(device T* matrices [[buffer(0)]], device int* pivots [[buffer(1)]], device int* info [[buffer(2)]],
                      constant LuParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
@@ -122,7 +123,7 @@ kernel void lu_panel(device T* matrices [[buffer(0)]], device int* pivots [[buff
   if (g.index == 0 && (p.offset == 0 || (singular != 0 && info[batch] == 0))) info[batch] = int(singular);
 }
 
-// Like lu_panel, but with at most ROWS rows per thread, in registers.
+// Factors a panel like lu_panel, with at most ROWS rows per thread, all in registers.
 template <uint ROWS>
 [[max_total_threads_per_threadgroup(kPanelThreads)]]
 kernel void lu_panel_held(device float* matrices [[buffer(0)]], device int* pivots [[buffer(1)]],
@@ -142,7 +143,8 @@ kernel void lu_panel_held(device float* matrices [[buffer(0)]], device int* pivo
   if (g.index == 0 && (p.offset == 0 || (singular != 0 && info[batch] == 0))) info[batch] = int(singular);
 }
 
-// The row that moves to `row` when each row k in [0, count) is swapped with row pivots[k] - 1 - offset, in order.
+// Returns the row of the original matrix that ends up at `row` after each row k in [0, count) is swapped with row
+// pivots[k] - 1 - offset, in order.
 template <typename P>
 inline uint source_row(P pivots, uint count, uint offset, uint row) {
   uint source = row;
@@ -153,8 +155,8 @@ inline uint source_row(P pivots, uint count, uint offset, uint row) {
   return source;
 }
 
-// Swaps the panel's pivot rows in all columns outside the panel, and solves for the rows of U in the columns to its
-// right. Grid: (tiles of columns, batch).
+// Applies the panel's row exchanges to all columns outside the panel, and solves for the rows of U in the columns to
+// its right. Grid: (tiles of columns, batch).
 template <typename T>
 kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [[buffer(1)]],
                     constant LuSwapParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -166,7 +168,8 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
   const bool right = g.group.x >= left_tiles;
   const uint first = right ? p.offset + panel + (g.group.x - left_tiles) * kSolveColumns : g.group.x * kSolveColumns;
   const uint columns = min(uint(kSolveColumns), (right ? p.columns : p.offset) - first);
-  device T* matrix = matrices + (long(g.group.y) * p.a.batch + long(p.offset) * p.a.row);  // at the panel's first row
+  // starts at the panel's first row
+  device T* matrix = matrices + (long(g.group.y) * p.a.batch + long(p.offset) * p.a.row);
   device T* a = matrix + long(first) * p.a.column;
   device const int* panel_pivots = pivots + (long(g.group.y) * p.pivots + p.offset);
   for (uint i = g.index; i < 2 * panel; i += g.count) {
@@ -182,12 +185,14 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
   if (right) solve_tile(lower, kPitch, x, kXPitch, sums, panel, columns, false, true, g);
   for (TileWalk w = tile_walk(2 * panel, columns, p.a.row, g); w.more(); w.next()) {
     const uint i = w.row(), j = w.column();
-    if (i >= panel && to[i] < panel) continue;  // already among the first rows
+    // the row is also one of the first `panel` rows, which are stored anyway
+    if (i >= panel && to[i] < panel) continue;
     a[long(to[i]) * p.a.row + long(j) * p.a.column] = x[i * kXPitch + j];
   }
 }
 
-// Solves with the LU factors of a matrix that fits in one block. Grid: (tiles of right-hand sides, batch).
+// Solves linear systems with the LU factors of a matrix that fits in one block. Grid: (tiles of right-hand sides,
+// batch).
 template <typename T>
 kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factors [[buffer(1)]],
                            device const int* pivots [[buffer(2)]], constant LuSolveParams& p [[buffer(3)]],
@@ -211,7 +216,7 @@ kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factor
     x[i * kXPitch + j] = b[long(p.transposed ? i : from[i]) * p.b.row + long(j) * p.b.column];
   }
   tg_barrier();
-  // a transposed solve reads `a` with swapped strides, so U becomes the lower triangle
+  // A transposed solve reads `a` with swapped strides, which makes U the lower triangle.
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, false, !p.transposed, g);
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, true, p.transposed, g);
   for (TileWalk w = tile_walk(n, columns, p.b.row, g); w.more(); w.next()) {
@@ -220,7 +225,7 @@ kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factor
   }
 }
 
-// permutation[i]: the row of A that pivoting moves to row i. gid = (row, batch)
+// permutation[i] is the row of A that pivoting moves to row i. gid = (row, batch)
 kernel void pivots_to_permutation(device long* permutation [[buffer(0)]], device const int* pivots [[buffer(1)]],
                                   constant PermutationParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {
   permutation[ulong(gid.y) * p.size + gid.x] = source_row(pivots + ulong(gid.y) * p.pivots, p.pivots, 0, gid.x);

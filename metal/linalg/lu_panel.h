@@ -1,9 +1,10 @@
-// LU factorization of a panel that keeps its rows in registers, a few columns at a time.
+// LU factorization of a panel that keeps a few columns of every row in registers at a time.
 #pragma once
 
 #include "linalg/field.h"
 
-// A thread holds ROWS rows of `columns` columns, 32 numbers. The next column to eliminate comes first.
+// ROWS rows of `columns` columns in a thread's registers, 32 numbers in total. The next column to eliminate comes
+// first.
 template <uint ROWS>
 struct HeldRows {
   enum : uint { columns = 32 / ROWS };
@@ -18,7 +19,7 @@ struct HeldRows {
       for (uint j = 0; j < columns; ++j) x[r][j] = i < rows && j < width ? row[long(j) * across] : 0.0f;
     }
   }
-  // The thread that holds row i copies it to threadgroup memory.
+  // Copies row i to threadgroup memory. Only the thread that holds the row stores it.
   METAL_FUNC void publish(uint i, threadgroup float* row, GroupThread g) const {
     MPSX_UNROLL
     for (uint r = 0; r < ROWS; ++r) {
@@ -43,8 +44,8 @@ struct LuPanel {
   uint rows, columns, offset;
 };
 
-// Factors columns [first, first + width) of a panel, after applying the updates from the columns before them. Returns
-// the 1-based index of the first zero pivot, or 0.
+// Factors columns [first, first + width) of a panel, after applying the updates from the preceding columns. Returns the
+// 1-based index of the first zero pivot, or 0.
 template <uint ROWS>
 inline uint eliminate_held(LuPanel p, uint first, uint width, device int* pivots, threadgroup float* pivot_row,
                            threadgroup float* other_row, threadgroup Pivot* scratch, GroupThread g) {
@@ -82,7 +83,7 @@ inline uint eliminate_held(LuPanel p, uint first, uint width, device int* pivots
     if (g.index == 0) pivots[k] = int(p.offset + row + 1);
     tg_all_barrier();
     panel.replace(row, other_row, g);
-    // Store row k, which is complete. In the columns that are not in registers, swap the two rows in device memory.
+    // Store row k, which is final, from registers. Swap rows k and `row` in the columns that are only in device memory.
     for (uint j = g.index; j < p.columns; j += g.count) {
       device float* upper = p.a + (long(k) * p.down + long(j) * p.across);
       device float* lower = p.a + (long(row) * p.down + long(j) * p.across);

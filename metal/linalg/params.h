@@ -3,25 +3,27 @@
 
 #include "lib/types.h"
 
-// Block sizes. A triangular block and a tile of right-hand sides fit in the 32 KiB of threadgroup memory that every
-// GPU has. Complex blocks have half as many rows.
+// Block sizes. A triangular block and a tile of right-hand sides together fit in 32 KiB of threadgroup memory, which
+// every GPU has. Complex blocks have half as many rows.
 enum : uint32_t {
   kFloatBlock = 64,    // rows of a real diagonal block
   kComplexBlock = 32,  // rows of a complex diagonal block
   kSolveColumns = 32,  // right-hand sides per threadgroup
   kPanel = 32,         // columns of an LU or QR panel
   kPanelThreads = 1024,
-  kSums = 8,           // rows of dot products that a solve accumulates at a time
-  kTileBytes = 16640   // maximum size of a matrix that is factored in threadgroup memory: 64 x 65 floats
+  kSums = 8,           // rows whose dot products a solve accumulates at a time
+  kTileBytes = 16640   // size limit of a matrix that is factored in threadgroup memory: 64 x 65 floats
 };
 
-// A Cholesky panel and the staged columns of the previous panel fit in threadgroup memory: (64 + depth) columns of
-// (64 + rows + 4) floats.
+// Tile sizes of the Cholesky kernels, chosen so that a panel and the staged columns of the previous panel fit in
+// threadgroup memory: (64 + depth) columns of (64 + rows + 4) floats.
 enum : uint32_t {
-  kCholeskyRows = 32,       // rows below the diagonal block that a threadgroup solves for; 16 also works
-  kCholeskyPanelDepth = 16, // columns of the previous panel to stage for the next panel; 32 with 16 rows
-  kCholeskyDepth = 16,      // columns of the previous panel to stage for a tile of the trailing matrix
-  kCholeskyThreads = 288    // one per 4 x 4 tile on or below the diagonal of a 96 x 64 panel (264); 256 with 16 rows
+  kCholeskyRows = 32,       // rows below the diagonal block per threadgroup; 16 also works
+  // columns of the previous panel staged at a time to update the panel; 32 if kCholeskyRows is 16
+  kCholeskyPanelDepth = 16,
+  kCholeskyDepth = 16,      // columns of the previous panel staged at a time to update a tile of the trailing matrix
+  // one per 4 x 4 tile on or below the diagonal of a 96 x 64 panel (264); 256 if kCholeskyRows is 16
+  kCholeskyThreads = 288
 };
 
 // Strides of a batch of matrices, in elements.
@@ -29,13 +31,14 @@ struct MatrixStrides {
   int64_t row, column, batch;
 };
 
-// One step of a blocked Cholesky factorization. The diagonal block of the panel starts at row `offset`.
+// One step of a blocked Cholesky factorization. The panel's diagonal block starts at row `offset`.
 struct CholeskyParams {
   MatrixStrides a;
   MatrixStrides diagonal;  // destination of the diagonal block's factor
   uint32_t n;              // rows of the matrix
   uint32_t offset;
-  uint32_t panel_tiles;    // threadgroups of the panel, which come first; the rest update the trailing matrix
+  // number of threadgroups that factor the panel; the threadgroups after them update the trailing matrix
+  uint32_t panel_tiles;
   uint32_t unused;
 };
 
@@ -47,7 +50,7 @@ struct TriangularParams {
   uint32_t unused;
 };
 
-// Columns [offset, offset + columns) of a matrix, starting at row `offset`: a rows x columns submatrix.
+// A rows x columns submatrix that starts at row and column `offset`.
 struct LuParams {
   MatrixStrides a;
   int64_t pivots;  // stride between matrices
@@ -56,7 +59,8 @@ struct LuParams {
   uint32_t unused;
 };
 
-// Row exchanges of the panel of `panel` columns at `offset`, in all columns outside the panel.
+// Parameters for the row exchanges of the panel of `panel` columns at `offset`, which apply to all columns outside the
+// panel.
 struct LuSwapParams {
   MatrixStrides a;
   int64_t pivots;
@@ -72,7 +76,7 @@ struct LuSolveParams {
 };
 
 struct PermutationParams {
-  uint32_t pivots, size;  // per matrix
+  uint32_t pivots, size;  // number of pivots, and rows of the permutation, per matrix
 };
 
 struct QrParams {

@@ -1,8 +1,8 @@
-// Blocked Householder QR: factors panels, and computes the triangular factor T of each block of reflectors.
+// Blocked Householder QR: factors panels, and computes the triangular factor T for each block of reflectors.
 #include "lib/instantiate.h"
 #include "linalg/reflector.h"
 
-// The norm of elements [first, end) of x, computed without overflow or underflow.
+// Computes the norm of elements [first, end) of x without overflow or underflow.
 template <typename T>
 inline float column_norm(device const T* x, long stride, uint first, uint end, threadgroup float* scratch,
                          GroupThread g) {
@@ -23,8 +23,8 @@ inline float column_norm(device const T* x, long stride, uint first, uint end, t
 }
 
 // Factors a panel of at most kPanel columns in device memory, with one threadgroup per matrix and one SIMD group per
-// column. Updates the columns right of the reflector. For the columns left of it, computes the dot products that T
-// needs.
+// column. Each reflector is applied to the columns on its right. For the columns on its left, the kernel computes the
+// dot products that T needs.
 template <typename T>
 kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1)]], device T* v [[buffer(2)]],
                      device T* t [[buffer(3)]], constant QrParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
@@ -40,7 +40,7 @@ kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1
     const T alpha = x[long(k) * down];
     const float norm = column_norm(x, down, k + 1, rows, scratch, g);
     const Reflector<T> h = reflector(alpha, norm);
-    tg_all_barrier();  // every thread has read alpha
+    tg_all_barrier();  // alpha has been read by every thread
     for (uint i = k + 1 + g.index; i < rows; i += g.count) x[long(i) * down] = product(x[long(i) * down], h.scale);
     if (g.index == 0) {
       x[long(k) * down] = field_number<T>(h.beta, 0.0f);
@@ -75,7 +75,7 @@ kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1
   block_factor(factor, gram, tau, reflectors, t + long(batch) * p.t, g);
 }
 
-// Computes T for each block of kPanel reflectors from the complete vectors v. Grid: (blocks, batch).
+// Computes T for each block of kPanel reflectors from the stored vectors v. Grid: (blocks, batch).
 template <typename T>
 kernel void reflector_block(device T* t [[buffer(0)]], device const T* v [[buffer(1)]],
                             device const T* taus [[buffer(2)]], constant ReflectorParams& p [[buffer(3)]],

@@ -1,4 +1,4 @@
-// Householder reflectors, and the triangular factor T of a block of reflectors: Q = I - V T V^H (R. Schreiber, C. Van
+// Householder reflectors, and the triangular factor T for a block of reflectors: Q = I - V T V^H (R. Schreiber, C. Van
 // Loan, "A storage-efficient WY representation for products of Householder transformations").
 #pragma once
 
@@ -6,9 +6,9 @@
 
 enum : uint { kTPitch = kPanel + 1 };
 
-// A sum of products in about twice the precision of float (T. Ogita, S. M. Rump, S. Oishi, "Accurate sum and dot
-// product"). T inherits the rounding errors of V^H V and of its own recurrence. In float, they would make Q less
-// accurate than applying the reflectors one at a time.
+// Sums products in about twice the precision of float (T. Ogita, S. M. Rump, S. Oishi, "Accurate sum and dot product").
+// In float, the rounding errors of V^H V and of the recurrence for T would make Q less accurate than applying the
+// reflectors one at a time.
 template <typename T> struct CompensatedSum;
 template <>
 struct CompensatedSum<float> {
@@ -53,7 +53,7 @@ struct CompensatedSum<float2> {
   METAL_FUNC float2 value() const { return float2(real.value(), imaginary.value()); }
 };
 
-// Returns the inner product x^H y of elements [first, end) to lane 0 of the SIMD group.
+// Computes the inner product x^H y over elements [first, end). Lane 0 of the SIMD group gets the result.
 template <typename T>
 inline T inner_product(device const T* x, device const T* y, long stride, uint first, uint end, SimdGroup s) {
   CompensatedSum<T> sum = {};
@@ -66,7 +66,7 @@ inline T inner_product(device const T* x, device const T* y, long stride, uint f
   return sum.value();
 }
 
-// Computes T column by column: T[i][j] = -tau[j] * sum of T[i][l] * gram[l][j] over i <= l < j, with gram = V^H V.
+// Computes T column by column: T[i][j] = -tau[j] * sum over i <= l < j of T[i][l] * gram[l][j], with gram = V^H V.
 template <typename T>
 inline void block_factor(threadgroup T* t, threadgroup const T* gram, threadgroup const T* tau, uint columns,
                          device T* out, GroupThread g) {
@@ -74,7 +74,7 @@ inline void block_factor(threadgroup T* t, threadgroup const T* gram, threadgrou
     for (uint i = g.index; i < columns; i += g.count) {
       CompensatedSum<T> sum = {};
       for (uint l = i; l < j; ++l) sum.add_product(t[i * kTPitch + l], gram[l * kTPitch + j]);
-      t[i * kTPitch + j] = i == j ? tau[j] : -product(tau[j], sum.value());  // 0 below the diagonal
+      t[i * kTPitch + j] = i == j ? tau[j] : -product(tau[j], sum.value());  // zero below the diagonal
     }
   }
   tg_barrier();
@@ -82,7 +82,7 @@ inline void block_factor(threadgroup T* t, threadgroup const T* gram, threadgrou
     out[e / columns * kPanel + e % columns] = t[e / columns * kTPitch + e % columns];
 }
 
-// beta and tau of LAPACK's larfg: H = I - tau v v^H with H^H (alpha, x) = (beta, 0), v = (1, x / (alpha - beta)).
+// tau and beta as in LAPACK's larfg: H = I - tau v v^H with H^H (alpha, x) = (beta, 0), v = (1, x / (alpha - beta)).
 template <typename T>
 struct Reflector {
   T tau, scale;

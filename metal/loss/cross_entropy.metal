@@ -1,17 +1,16 @@
-// cross_entropy over rows of logits and class indices: nll_loss of log_softmax, without storing the
-// log-probabilities.
+// cross_entropy of rows of logits with class indices: nll_loss of log_softmax, without storing the log-probabilities.
 #include "lib/exp.h"
 #include "lib/instantiate.h"
 #include "lib/row.h"
 #include "loss/nll_loss.h"
 
-// exp with the precision of half, which suffices for a sum of many terms.
+// exp with the precision of half, which is enough for a sum of many terms.
 struct HalfExp {
   float at(float x) const { return exp_nonpositive_as<half>(x); }
 };
 
-// This thread's maximum m (at least -FLT_MAX, ignoring NaN) and its sum of exp(x - m), in one pass: a new maximum
-// rescales the sum.
+// Returns this thread's maximum m (at least -FLT_MAX, ignoring NaN) and its sum of exp(x - m) in one pass, rescaling
+// the sum at each new maximum.
 template <typename T>
 inline float2 online_softmax(thread RegisterRow<Loader<T>>& row) {
   enum : uint { kVector = RegisterRow<Loader<T>>::kVector, kVectors = RegisterRow<Loader<T>>::kVectors };
@@ -40,9 +39,9 @@ inline float2 online_softmax(thread RegisterRow<Loader<T>>& row) {
   return float2(row_max, sum);
 }
 
-// Stores the row maximum and the logarithm of the row sum separately, since their sum would lose the digits of the
-// smaller one. `losses` has one loss per row or, if they are reduced, the sums of losses and weights of each
-// threadgroup.
+// Stores the row maximum and the logarithm of the row's sum separately, since adding them would lose digits of the
+// smaller one. `losses` receives one loss per row, or the sums of losses and weights per threadgroup if the loss is
+// reduced.
 template <typename T>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float* norms [[buffer(1)]],
@@ -59,7 +58,7 @@ kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float*
     row.open({in + ulong(group.row) * p.shape.size}, p.shape, group);
     float target_logit = 0.0f;
     long offset = -1;
-    if (group.index == 0) {  // issued together with the row's loads
+    if (group.index == 0) {  // issue this load together with the row's loads
       own.y = sample_weight(offset, group.row, target, weight, p.loss, errors);
       if (offset >= 0) target_logit = float(in[offset]);
     }
@@ -78,7 +77,7 @@ kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float*
   store_sums(losses, group.spans_threadgroup ? own : tg_sum(own, sums, g), g);
 }
 
-// (softmax(x) - is_target) * scale.
+// The gradient (softmax(x) - is_target) * scale.
 template <typename T>
 struct CrossEntropyGradient {
   float row_max, log_sum, scale;
@@ -86,7 +85,7 @@ struct CrossEntropyGradient {
     return (exp_nonpositive_as<T>(x - row_max - log_sum) - is_target) * scale;
   }
 };
-// 1 at the target, 0 elsewhere.
+// Is 1 at the target and 0 elsewhere.
 struct IsTarget {
   uint target;
   struct Raw {
@@ -115,9 +114,9 @@ kernel void cross_entropy_bwd(device T* grad_in [[buffer(0)]], device const floa
   long offset;
   float scale = sample_weight(offset, group.row, target, weight, p.loss, errors);
   scale *= grad_out[p.loss.reduced ? 0 : group.row];
-  if (offset < 0) scale = 0.0f;  // skip the division: if all samples are ignored, the total weight is 0
+  if (offset < 0) scale = 0.0f;  // skip the division: the total weight is 0 if all samples are ignored
   else if (p.loss.mean) scale /= total_weight[0];
-  // Read the target again instead of keeping `offset` in registers that the row needs.
+  // Read the target again instead of keeping `offset` in a register, because the row needs all registers.
   row.store(grad_in + start, IsTarget{uint(target[group.row])},
             CrossEntropyGradient<T>{norms[2 * ulong(group.row)], norms[2 * ulong(group.row) + 1], scale});
 }

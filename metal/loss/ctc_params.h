@@ -2,11 +2,11 @@
 
 #include "lib/types.h"
 
-// Connectionist temporal classification. `steps` and `states` (2 * longest target + 1) are the buffers' sizes. A
-// table has a row per sequence: input length, target length, target offset, target stride.
+// Connectionist temporal classification. `steps` and `states` (2 * longest target + 1) are the dimensions of the alpha
+// and beta buffers. The table has one row per sequence: input length, target length, target offset, target stride.
 struct CtcParams {
   uint32_t batch, classes, steps, states;
   int64_t blank;
-  int64_t step_stride, batch_stride, class_stride;  // of the log-probabilities
+  int64_t step_stride, batch_stride, class_stride;  // strides of the log-probabilities
   uint32_t zero_infinity;
 };

@@ -1,4 +1,4 @@
-// Shared by nll_loss and cross_entropy: the weight of a sample, and sums of losses.
+// Shared by nll_loss and cross_entropy: sample weights and sums of losses.
 #pragma once
 
 #include "lib/columns.h"
@@ -6,7 +6,8 @@
 #include "lib/error.h"
 #include "loss/params.h"
 
-// The weight of sample `s`, and the offset of its input element. An ignored sample has weight 0 and offset -1.
+// Returns the weight of sample `s`, and sets `offset` to its input element. An ignored sample has weight 0 and offset
+// -1.
 template <typename T>
 inline float sample_weight(thread long& offset, uint s, device const long* target, device const T* weight,
                            constant NllParams& p, device ErrorRecord* errors) {
@@ -34,11 +35,11 @@ struct LossSums {
     Sum::accumulate(loss, loss_low, more_loss);
     Sum::accumulate(weight, weight_low, more_weight);
   }
-  // Adds this thread's share of (loss, weight) pairs.
+  // Adds the (loss, weight) pairs that this thread is responsible for.
   void add_pairs(device const float* pairs, uint begin, uint end, GroupThread g) {
     for (uint i = begin + g.index; i < end; i += g.count) add(pairs[2 * i], pairs[2 * i + 1]);
   }
-  // Returns the threadgroup's sums to every thread.
+  // Returns the sums over the threadgroup to every thread.
   float2 total(threadgroup float2* scratch, GroupThread g) const {
     return tg_sum(float2(Sum::finalize(loss, loss_low), Sum::finalize(weight, weight_low)), scratch, g);
   }

@@ -1,4 +1,4 @@
-// nll_loss and its backward, for inputs (n, classes) and (n, classes, …).
+// nll_loss and its backward pass, for inputs (n, classes) and (n, classes, …).
 #include "lib/instantiate.h"
 #include "loss/nll_loss.h"
 
@@ -12,7 +12,7 @@ kernel void nll_loss(device T* out [[buffer(0)]], device const T* in [[buffer(1)
   out[s] = offset < 0 ? T(0.0f) : T(-w * float(in[offset]));
 }
 
-// Sums the losses and weights of a threadgroup's samples.
+// Sums the losses and weights of the samples that a threadgroup processes.
 template <typename T>
 kernel void nll_loss_sums(device float* sums [[buffer(0)]], device const T* in [[buffer(1)]],
                           device const long* target [[buffer(2)]], device const T* weight [[buffer(3)]],
@@ -30,7 +30,7 @@ kernel void nll_loss_sums(device float* sums [[buffer(0)]], device const T* in [
   store_sums(sums, own.total(scratch, g), g);
 }
 
-// Sums kNllSamples (loss, weight) pairs per threadgroup, if there are too many for a single threadgroup.
+// Merges kNllSamples (loss, weight) pairs per threadgroup. Used when there are too many pairs for a single threadgroup.
 kernel void nll_loss_merge(device float* sums [[buffer(0)]], device const float* in [[buffer(1)]],
                            constant uint& count [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
@@ -41,7 +41,7 @@ kernel void nll_loss_merge(device float* sums [[buffer(0)]], device const float*
   store_sums(sums, own.total(scratch, g), g);
 }
 
-// One threadgroup adds the sums of all threadgroups.
+// Reduces the sums of all threadgroups in one threadgroup and stores the loss.
 template <typename T, typename W>
 kernel void nll_loss_finish(device T* out [[buffer(0)]], device W* total_weight [[buffer(1)]],
                             device const float* in [[buffer(2)]], constant uint& count [[buffer(3)]],
@@ -56,7 +56,7 @@ kernel void nll_loss_finish(device T* out [[buffer(0)]], device W* total_weight 
   total_weight[0] = W(total.y);
 }
 
-// The launcher zeroes grad_in. Each sample writes only its target's element.
+// Writes only the target's element of each sample. The launcher has zeroed grad_in.
 template <typename T>
 kernel void nll_loss_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                          device const long* target [[buffer(2)]], device const T* weight [[buffer(3)]],

@@ -2,10 +2,10 @@
 
 #include "lib/row_params.h"
 
-// Samples that a threadgroup sums, and threads per threadgroup.
+// Samples per threadgroup, and threads per threadgroup.
 enum : uint32_t { kNllSamples = 512, kNllThreads = 256 };
 
-// nll_loss over samples s = n * inner + i of an input (n, classes, inner).
+// nll_loss of an input (n, classes, inner). Sample s has the indices n = s / inner and i = s % inner.
 struct NllParams {
   int64_t ignore_index;
   int64_t classes;
@@ -13,7 +13,7 @@ struct NllParams {
   uint32_t samples;
   uint32_t has_weight;
   uint32_t mean;     // divide by the total weight
-  uint32_t reduced;  // backward: one gradient for all samples
+  uint32_t reduced;  // backward: all samples share one output gradient
 };
 
 // cross_entropy of rows of logits, one row per sample.
@@ -25,17 +25,17 @@ struct CrossEntropyParams {
 // Elementwise losses of an input and a target.
 struct PointwiseLossParams {
   uint64_t count;
-  float parameter;      // beta, delta
+  float parameter;      // beta or delta
   float scale;          // multiplies the sum, or the gradient
   uint32_t has_weight, vectorized;  // vectorized: all operands are aligned to vectors (lib/vec.h)
 };
 
-// Margin losses over rows of `classes` elements. `scale` is 1 / classes, or 1 / (classes * rows) for the gradient of
-// a mean.
+// Margin losses of rows with `classes` elements. `scale` is 1 / classes, or 1 / (classes * rows) for the gradient of
+// the mean.
 struct MarginParams {
   uint32_t classes;
-  uint32_t squared;     // multi_margin_loss: squares the margins
-  uint32_t has_weight;  // multi_margin_loss: weights the classes
+  uint32_t squared;     // multi_margin_loss: squares the margin violations
+  uint32_t has_weight;  // multi_margin_loss: each class has a weight
   uint32_t reduced;     // backward: the output gradient is a scalar
   float margin;         // multi_margin_loss; 1 for multilabel_margin_loss
   float scale;

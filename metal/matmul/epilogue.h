@@ -5,7 +5,7 @@
 #include "lib/math.h"
 #include "matmul/params.h"
 
-// Integers accumulate in their unsigned type, with wraparound; floating-point types accumulate in float.
+// Accumulator type: the unsigned type for integers, which wrap around, and float for floating-point types.
 template <typename T>
 struct accumulator {
   typedef unsigned_of_t<T> type;
@@ -58,7 +58,7 @@ inline S apply_activation(S x, constant MatmulParams&) {
   return x;
 }
 
-// O: element type of out, c and scale.
+// O: element type of the output, c and the scales.
 template <typename O>
 struct MatmulEpilogue {
   device O* out;

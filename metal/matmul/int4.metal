@@ -21,7 +21,7 @@ struct Int4Loader {
     return float2(float(s[0]), float(s[1]));
   }
   Cursor at(uint column) const { return column; }
-  // Loads four weights: the low or high halves of four bytes.
+  // Loads four weights from the low or the high halves of four bytes.
   uint4 load(Cursor cursor, uint k) const {
     const uint column = min(cursor, N - 1), block = min(k, K - 1) / kInt4Block, i0 = k % kInt4Block;
     device const uchar* bytes = data + (ulong(column) * (K / 2) + block * kHalfBlock + i0 % kHalfBlock);
@@ -58,7 +58,7 @@ kernel void matmul_int4(device T* out [[buffer(0)]], device const T* a [[buffer(
   gemm_tile<Shape>(a_loader, b_loader, 0, p.K, epilogue, p.M, p.N, tile, memory, g);
 }
 
-// This thread's share of the dot product of x and a row of packed weights.
+// Returns this thread's part of the dot product of x and a row of packed weights.
 template <typename T>
 inline float int4_dot(device const T* x, device const uchar* packed, Int4Loader<T> weights, uint column,
                       RowGroup group) {
@@ -79,7 +79,8 @@ inline float int4_dot(device const T* x, device const uchar* packed, Int4Loader<
   return sum;
 }
 
-// GEMV: one row group per output element. Rows of `a` are contiguous. `a` and the weights are 16-byte aligned.
+// GEMV: each row group computes one output element. Rows of `a` are contiguous. `a` and the weights are 16-byte
+// aligned.
 template <typename T>
 kernel void gemv_int4(device T* out [[buffer(0)]], device const T* a [[buffer(1)]],
                       device const uchar* weight [[buffer(2)]], device const T* scales [[buffer(3)]],

@@ -4,7 +4,7 @@
 #include "lib/collective.h"
 #include "matmul/epilogue.h"
 
-// Stores the output, or the partial sums for matmul_split_k_reduce if K is split.
+// Stores the output, or if K is split, the partial sums for matmul_split_k_reduce.
 template <typename O>
 struct SplitKEpilogue {
   MatmulEpilogue<O> output;
@@ -38,7 +38,7 @@ kernel void matmul(device O* out [[buffer(0)]], device const A* a [[buffer(1)]],
   gemm_tile<Shape>(a_loader, b_loader, k_begin, k_end, epilogue, p.M, p.N, tile, memory, g);
 }
 
-// Sums the split-K partial results. gid = (column, row, batch)
+// Sums the partial results of the K splits. gid = (column, row, batch)
 template <typename O>
 kernel void matmul_split_k_reduce(device O* out [[buffer(0)]], device const O* c [[buffer(1)]],
                                   device const O* scale [[buffer(2)]], constant MatmulParams& p [[buffer(3)]],
@@ -52,7 +52,7 @@ kernel void matmul_split_k_reduce(device O* out [[buffer(0)]], device const O* c
 
 enum : uint { kDotChunk = 8192 };  // elements per partial sum of a dot product, to bound the error
 
-// This thread's share of a dot product of contiguous vectors. `vectorized`: both vectors are 16-byte aligned.
+// Returns this thread's part of the dot product of two contiguous vectors. `vectorized`: both are 16-byte aligned.
 template <typename S, typename A, typename B>
 inline S thread_dot(device const A* x, device const B* y, uint count, bool vectorized, RowGroup group) {
   enum : uint { kVec = 16 / sizeof(B) };
@@ -67,7 +67,7 @@ inline S thread_dot(device const A* x, device const B* y, uint count, bool vecto
 #pragma unroll
     for (uint k = 0; k < kUnroll; ++k) {
       if (first + k * group.count >= vectors) continue;
-      const Vec<A, kVec> other = load_vec<kVec>(x + (first + k * group.count) * kVec);  // from the cache
+      const Vec<A, kVec> other = load_vec<kVec>(x + (first + k * group.count) * kVec);  // cached
 #pragma unroll
       for (uint j = 0; j < kVec; ++j) part += S(other.v[j]) * S(raw[k].v[j]);
     }
@@ -77,7 +77,7 @@ inline S thread_dot(device const A* x, device const B* y, uint count, bool vecto
   return sum;
 }
 
-// GEMV where the columns of b are contiguous. Each row group computes one output element, a dot product.
+// GEMV for a matrix b with contiguous columns. Each row group computes one output element as a dot product.
 template <typename A, typename B, typename O>
 kernel void gemv(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], device const B* b [[buffer(2)]],
                  device const O* c [[buffer(3)]], device const O* scale [[buffer(4)]],
@@ -107,7 +107,7 @@ kernel void gemv(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], d
   if (group.index == 0) matmul_epilogue(out, c, scale, p, batch).store(row, column, sum);
 }
 
-// A row of b, scaled by an element of a.
+// A row of b, multiplied by an element of a.
 template <typename S, typename B>
 struct ScaledRow {
   template <uint N> using Raw = Vec<B, N>;
@@ -126,7 +126,8 @@ struct ScaledRows {
   Row row(ulong k) const { return {b + long(k) * b_step, S(a[long(k) * a_step])}; }
 };
 
-// GEMV where the rows of b are contiguous. Each threadgroup computes kGemvColumns columns of an output row or split.
+// GEMV for a matrix b with contiguous rows. Each threadgroup computes kGemvColumns columns of one output row, over one
+// K split.
 template <typename A, typename B, typename O>
 kernel void gemv_t(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], device const B* b [[buffer(2)]],
                    device const O* c [[buffer(3)]], device const O* scale [[buffer(4)]],

@@ -1,11 +1,11 @@
-// Outer product (addr): beta * c + alpha * a b^T. At K = 1, GEMM tiling would cost more than the arithmetic.
+// Outer product (addr): beta * c + alpha * a b^T. GEMM tiling would cost more than the arithmetic for K = 1.
 #include "lib/compute.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"
 #include "matmul/params.h"
 
-// gid = (column, row). S: the stride along rows of b, c and out: 1, or kAnyStride. The kernel reads c even if there
-// is no beta (the launcher then passes `out` as c), since a conditional load would prevent vectorization.
+// gid = (column, row). S: stride of b, c and out along a row, 1 or kAnyStride. The kernel always reads c, because a
+// conditional load would prevent vectorization. Without beta, the launcher passes `out` as c.
 template <typename T, int S>
 kernel void outer(device T* out [[buffer(0)]], device const T* a [[buffer(1)]], device const T* b [[buffer(2)]],
                   device const T* c [[buffer(3)]], constant MatmulParams& p [[buffer(4)]],

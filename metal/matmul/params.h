@@ -5,7 +5,7 @@
 enum : uint32_t { kGemvColumns = 256 };  // output columns per threadgroup of gemv_t
 enum : uint32_t { kActivationNone, kActivationRelu, kActivationGelu, kActivationGeluTanh, kActivationSilu };
 
-// Strides of one operand, in elements.
+// Strides of an operand, in elements.
 struct MatmulStrides {
   int64_t row, column, batch;
 };
@@ -13,24 +13,24 @@ struct MatmulStrides {
 // Batched matmul: out = activation(alpha * a b * scale + beta * c).
 struct MatmulParams {
   MatmulStrides a, b, c, out;  // a: M x K, b: K x N
-  int64_t scale;               // stride of the per-column scales
+  int64_t scale;               // stride between per-column scales
   int64_t alpha_int, beta_int;
   float alpha, beta;
   uint32_t M, N, K;
   uint32_t activation, has_c, has_scale;
   uint32_t vectorize_a, vectorize_b;  // whether an operand's contiguous 16-byte vectors are aligned
-  uint32_t split_k, k_per_split;      // split-K: the number of splits, and the K extent of each
-  uint32_t row_threads, unused;              // gemv: threads that share an output element (lib/threadgroup.h)
+  uint32_t split_k, k_per_split;      // number of K splits, and the K extent of each split
+  uint32_t row_threads, unused;              // gemv: threads per output element (see RowGroup in lib/threadgroup.h)
 };
 
-// 4-bit weights, two per byte. A row is a sequence of blocks along K: byte i of a block holds element i in its low
-// half and element i + kInt4Block / 2 in its high half. Each quantization group along K has a scale and a zero, and
-// dequantizes q to (q - 8) * scale + zero.
+// 4-bit weights, two per byte. A row is a sequence of blocks along K. Byte i of a block holds element i in its low half
+// and element i + kInt4Block / 2 in its high half. Each quantization group along K has a scale and a zero. A weight q
+// is dequantized to (q - 8) * scale + zero.
 enum : uint32_t { kInt4Block = 32 };
 
 struct Int4Params {
   uint32_t M, N, K;
-  uint32_t group;              // quantization group size: a multiple of kInt4Block that divides K
+  uint32_t group;              // quantization group size, a multiple of kInt4Block that divides K
   int64_t a_row, a_column;     // strides of A
   uint32_t vectorize_a, row_threads;  // as in MatmulParams
 };

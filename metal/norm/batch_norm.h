@@ -1,4 +1,4 @@
-// How the batch_norm kernels traverse a batch: by planes, or by rows of channels (channels last).
+// Traversal of a batch by the batch_norm kernels: by planes, or by rows of channels (channels last).
 #pragma once
 
 #include "lib/columns.h"
@@ -9,7 +9,7 @@
 // One chunk of a channel: `length` elements from each of the images [first, last).
 struct PlaneChunk {
   uint first, last, length;
-  ulong offset, step;  // offset of the first image's elements, and stride between images
+  ulong offset, step;  // offset of the first image's elements; stride between images
 };
 inline PlaneChunk plane_chunk(constant BatchNormParams& p, uint chunk, uint channel) {
   const bool whole = p.pieces == 1;
@@ -19,7 +19,7 @@ inline PlaneChunk plane_chunk(constant BatchNormParams& p, uint chunk, uint chan
   return {first, last, uint(min(ulong(p.piece), p.plane - start)), first * step + channel * p.plane + start, step};
 }
 
-// Assigns the images of a chunk to the threadgroup's row groups in turn. `row` is this thread's first image.
+// Distributes the images of a chunk over the threadgroup's row groups. `row` is this thread's first image.
 inline RowGroup chunk_row_group(constant BatchNormParams& p, PlaneChunk s, GroupThread g) {
   GroupThread first = g;
   first.group = uint3(0);
@@ -27,13 +27,13 @@ inline RowGroup chunk_row_group(constant BatchNormParams& p, PlaneChunk s, Group
   group.row = min(s.first + group.row, s.last);
   return group;
 }
-// Elements between a 16-byte boundary and an image's elements, modulo 2^32.
+// Distance of an image's first element from a 16-byte boundary, in elements, modulo 2^32.
 inline uint image_offset(constant BatchNormParams& p, PlaneChunk s, uint image) {
   return p.planes.offset + uint(s.offset + (image - s.first) * s.step);
 }
 
-// Channels last: a threadgroup processes a tile of columns over a chunk of rows. The batch's last row may be shorter,
-// with only the first `tail` columns of the tile.
+// Channels last: a threadgroup processes a tile of columns over a chunk of rows. The last row of the batch may be
+// incomplete and contain only the first `tail` columns of the tile.
 struct ColumnTile {
   uint column, count, rows, tail, span, spans;
   ulong offset, width;
@@ -48,23 +48,23 @@ inline ColumnTile column_tile(constant BatchNormParams& p, uint2 index) {
   return {column, count, rows, tail, span, p.chunks / p.span_chunks, row * width + column, width};
 }
 
-// Whether to fold the mean of (x - mean) * scale + bias into the bias, as PyTorch always does. x - mean can overflow
-// near the largest float, and infinities must yield NaN as in PyTorch.
+// Returns whether to fold the mean of (x - mean) * scale + bias into the bias, as PyTorch always does. x - mean can
+// overflow near the largest float, and infinities must yield NaN as in PyTorch.
 inline bool must_fold(float mean, float scale) { return !(fabs(mean) < 0x1p100f && fabs(scale) <= FLT_MAX); }
 
-// The slot of a column's partial result.
+// Returns the slot of a column's partial result.
 inline ulong slot_of(constant BatchNormParams& p, uint column, uint chunk, uint quantity) {
   const uint f = column / p.channels, c = column - f * p.channels;
   return (ulong(quantity) * p.channels + c) * p.chunks * p.fold + ulong(chunk) * p.fold + f;
 }
 
 enum : uint { kColumnVector = 4 };
-// Views the tile of two arrays as a matrix for columns.h.
+// Wraps a tile of two arrays in a matrix for columns.h.
 template <typename T, typename F>
 inline PairMatrix<T, F> tile_matrix(device const T* a, device const T* b, ColumnTile t, F f) {
   return {a + t.offset, b + t.offset, t.width, f};
 }
-// Computes Q sums per column of a tile (see columns.h), and writes them to result[q * kColumnTile + column].
+// Computes Q sums per column of a tile (see columns.h) and stores them in result[q * kColumnTile + column].
 template <uint Q, typename Matrix>
 inline void reduce_tile(threadgroup float* result, threadgroup float* scratch, Matrix matrix, ColumnTile t,
                         constant BatchNormParams& p, GroupThread g) {
@@ -78,7 +78,7 @@ inline void store_tile(device T* out, Matrix matrix, ColumnTile t, constant Batc
   column_store<kColumnVector>(to, t.width, matrix, 0, t.rows, t.count, p.aligned, g);
   for (uint c = g.index; c < t.tail; c += g.count) to[t.rows * t.width + c] = T(matrix.row(t.rows).scalar(c, 0));
 }
-// Copies the coefficients of a tile's columns from [K][span][width] to [K][kColumnTile].
+// Copies the K coefficients of each column of a tile from [K][span][width] to [K][kColumnTile].
 template <uint K>
 inline void load_coefficients(threadgroup float* to, device const float* coefficients, ColumnTile t, GroupThread g) {
   device const float* from = coefficients + (t.span * t.width + t.column);

@@ -1,9 +1,9 @@
-// batch_norm forward: merges the statistics from batch_norm_stats.metal into each channel's mean and variance, then
-// scales the batch.
+// batch_norm forward: merges the statistics that batch_norm_stats.metal computes into each channel's mean and variance,
+// then normalizes the batch.
 #include "norm/batch_norm.h"
 
-// One threadgroup per channel. Merges the statistics of the channel's chunks (or uses the running ones), updates the
-// running statistics, and stores three coefficients per column for (x - mean) * scale + bias. W: parameter type.
+// One threadgroup per channel. Merges the statistics of the channel's chunks (or uses the running statistics), updates
+// the running statistics, and stores three coefficients per column for (x - mean) * scale + bias. W: parameter type.
 template <typename W>
 kernel void batch_norm_finish(device float* coefficients [[buffer(0)]], device W* save_mean [[buffer(1)]],
                               device W* save_invstd [[buffer(2)]], device W* running_mean [[buffer(3)]],
@@ -21,7 +21,7 @@ kernel void batch_norm_finish(device float* coefficients [[buffer(0)]], device W
     device const float* roots = means + quantity;
     const float count = float(ulong(p.images) * p.plane), base = slots > 0 && !is_infinite(means[0]) ? means[0] : 0.0f;
     float m2 = 0.0f, scale = 1.0f;
-    for (;; scale = kSquareScale) {  // on overflow of the squares, repeat with scaled values
+    for (;; scale = kSquareScale) {  // if the squares overflow, repeat with scaled values
       float sum = 0.0f;
       m2 = 0.0f;
       MPSX_REDUCE(+ : sum)

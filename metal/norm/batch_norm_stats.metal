@@ -1,10 +1,10 @@
-// batch_norm forward: computes the statistics of each channel's chunks. batch_norm_finish merges them.
+// batch_norm forward: computes the statistics of each channel's chunks, for batch_norm_finish to merge.
 #include "norm/batch_norm.h"
 
-// One threadgroup per chunk and channel. Its row groups process the images in turn. The kernel approximates the mean
-// by the mean of a sample. The sums of the deviations from it, and of their squares, then give the exact mean and the
-// variance. If the squares overflow, a slow pass repeats the sums at another scale. The result is the root mean
-// square deviation, which is in range even if the sum of squares is not.
+// One threadgroup per chunk and channel, whose row groups process one image each at a time. The kernel estimates the
+// mean from a sample. The sums of the deviations from this estimate and of their squares then yield the exact mean and
+// the variance. If the squares overflow, a slower pass recomputes the sums from scaled values. The kernel stores the
+// root mean square deviation, which is in range even if the sum of squares is not.
 template <typename T>
 kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                              constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -24,12 +24,12 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
   samples = tg_reduce<CombineSum>(samples, scratch, g);
   float center = samples.x / samples.y / kSampleScale, scale = 1.0f;
   for (uint n = group.row; n < s.last; n += groups) {
-    if (s.last - s.first > groups)  // otherwise the only image is still in registers
+    if (s.last - s.first > groups)  // if there is only one image, it is still in registers
       row.open({x + (n - s.first) * s.step}, image_offset(p, s, n), s.length, p.planes.vectorized != 0, group);
     sums += row.sums(Deviation{center, 1.0f}, SquaredDeviation{center, 1.0f});
   }
   sums = tg_reduce<CombineSum>(sums, scratch, g);
-  if (!(sums.y <= FLT_MAX)) {  // one element at a time, which needs few registers
+  if (!(sums.y <= FLT_MAX)) {  // process one element at a time, which needs few registers
     scale = kSquareScale, center = samples.x / samples.y / kSampleScale * scale, sums = float2(0.0f);
 #pragma nounroll
     for (uint n = group.row; n < s.last; n += groups) {
@@ -50,7 +50,7 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
   to[2 * quantity] = precise::sqrt(propagating_max(fma(-sums.x, off, sums.y), 0.0f) / count) / scale;
 }
 
-// Quantity 0: deviation from the column's mean. Quantity 1: its square.
+// q = 0: deviation from the column's mean. q = 1: its square.
 struct ColumnDeviation {
   threadgroup const float* mean;
   float at(Pair x, uint c, uint q) const {
@@ -58,8 +58,8 @@ struct ColumnDeviation {
     return q == 0 ? d : d * d;
   }
 };
-// The mean and root mean square deviation of n elements of a column, computed by one thread at a scale that prevents
-// squares from overflowing.
+// Computes the mean and root mean square deviation of n elements of a column in one thread, from values scaled to
+// prevent squares from overflowing.
 template <typename T>
 inline float2 column_moments_scaled(device const T* x, ulong pitch, uint n) {
   float sum = 0.0f, squares = 0.0f;

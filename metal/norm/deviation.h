@@ -1,9 +1,9 @@
-// Estimates the mean of each row from a sample, and computes deviations from this estimate, the center.
+// Estimates the mean of each row from a sample and computes deviations from this estimate, the center.
 #pragma once
 
 #include "lib/row.h"
 
-// The deviation of scale * x from the center. The scale keeps squares within the range of float.
+// Deviation of scale * x from the center. The scale keeps squares in the range of float.
 struct Deviation {
   float center, scale;
   float at(float x) const { return fma(x, scale, -center); }
@@ -15,11 +15,11 @@ struct SquaredDeviation {
     return d * d;
   }
 };
-// kSampleScale keeps sums of samples from overflowing. kSquareScale keeps squares of large values from overflowing.
+// kSampleScale keeps sums of samples from overflowing; kSquareScale does the same for squares of large values.
 constant float kSampleScale = 0x1p-32f, kSquareScale = 0x1p-96f;
 
-// Returns the sum of a few of this thread's values, times kSampleScale, and their number. The mean of all threads'
-// samples becomes the center. With a sample of k out of n values, the sum of squares loses at most log2(n / k) bits.
+// Returns the sum of a few of this thread's values, times kSampleScale, and their count. The center is the mean over
+// the samples of all threads. With k out of n values sampled, the sum of squares loses at most log2(n / k) bits.
 template <typename T>
 inline float2 sample(thread const RegisterRow<Loader<T>>& row) {
   enum : uint { kVector = Loader<T>::kVector };

@@ -1,9 +1,9 @@
-// group_norm forward and backward. The channels of one group of one image are contiguous and form a row. T: type of
-// the batch. W: type of weight, bias, statistics and their gradients.
+// group_norm forward and backward. The channels of one group in one image are contiguous and form a row. T: element
+// type of the batch. W: type of weight, bias, statistics and their gradients.
 #include "norm/batch_norm.h"
 #include "norm/normalized.h"
 
-// Weight and bias of a group's channels. A vector may extend into the next channel, but no further.
+// Weight and bias of a group's channels. A vector may cover elements of two consecutive channels.
 template <typename W>
 struct ChannelParameters {
   device const W* weight;
@@ -13,7 +13,7 @@ struct ChannelParameters {
   template <uint N>
   struct Raw {
     Pair first, second;
-    uint left;  // elements left in the first channel
+    uint left;  // elements of the vector that are in the first channel
   };
   Pair of_channel(uint c) const { return {has_weight ? float(weight[c]) : 1.0f, has_bias ? float(bias[c]) : 0.0f}; }
   template <uint N>
@@ -30,7 +30,7 @@ struct ChannelParameters {
   Pair scalar(uint i) const { return of_channel(i / plane); }
 };
 
-// One row group per group and image, as in layer_norm.
+// One row group per channel group and image.
 template <typename T, typename W>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]], device W* rstds [[buffer(2)]],
@@ -51,8 +51,8 @@ kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]
             ChannelParameters<W>{weight + first, bias + first, p.has_weight != 0, p.has_bias != 0, p.plane}, f);
 }
 
-// One row group per plane. partial[0][plane]: sum of the gradient. partial[1][plane]: sum of the gradient times the
-// centered input.
+// One row group per plane. partial[0][plane] receives the sum of the output gradient, and partial[1][plane] the sum of
+// the output gradient times the centered input.
 template <typename T, typename W>
 kernel void group_norm_bwd_sums(device float* partial [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                 device const T* in [[buffer(2)]], device const W* means [[buffer(3)]],

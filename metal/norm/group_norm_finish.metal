@@ -1,11 +1,11 @@
-// group_norm built on the batch_norm kernels, which read and write the batch: merges the statistics of an image's
-// channels into statistics of its groups. W: type of weight, bias, statistics and their gradients.
+// group_norm on top of the batch_norm kernels, which read and write the batch. The kernels here merge the statistics of
+// an image's channels into statistics per channel group. W: type of weight, bias, statistics and their gradients.
 #include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "lib/types.h"
 #include "norm/batch_norm.h"
 
-// group = (channel group, image). Stores three coefficients per image and channel for (x - mean) * scale + bias.
+// Stores three coefficients per image and channel, for (x - mean) * scale + bias. group = (channel group, image)
 template <typename W>
 kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W* out_means [[buffer(1)]],
                               device W* out_rstds [[buffer(2)]], device const float* partial [[buffer(3)]],
@@ -14,14 +14,14 @@ kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
   const uint first = g.group.x * p.group_channels;
-  const uint slots = p.span_chunks;  // per image and channel
+  const uint slots = p.span_chunks;  // slots per image and channel
   const ulong pitch = p.channel_slots, quantity = ulong(p.channels) * p.images * slots;
   device const float* counts = partial + (ulong(first) * pitch + ulong(g.group.y) * p.image_slots);
   device const float* means = counts + quantity;
   device const float* roots = means + quantity;
   const float count = float(p.plane * p.group_channels), base = is_infinite(means[0]) ? 0.0f : means[0];
   float mean = 0.0f, m2 = 0.0f, scale = 1.0f;
-  for (;; scale = kSquareScale) {  // retries with scaled values if their squares overflow
+  for (;; scale = kSquareScale) {  // repeats with scaled values if the squares overflow
     float sum = 0.0f;
     m2 = 0.0f;
     for (uint k = g.index; k < p.group_channels * slots; k += g.count) {
@@ -55,9 +55,9 @@ kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W
   }
 }
 
-// group = (group of channels, image). sums[0][image][channel] is the sum of the gradient, sums[1] that of the gradient
-// times the normalized input. Stores five coefficients per image and channel:
-// dy * scale - shift - (x - mean) * rstd * slope.
+// sums[0][image][channel] receives the sum of the gradient, and sums[1] the sum of the gradient times the normalized
+// input. Stores five coefficients per image and channel, for the input gradient dy * scale - shift - (x - mean) * rstd
+// * slope. group = (channel group, image)
 template <typename W>
 kernel void group_norm_bwd_finish(device float* coefficients [[buffer(0)]], device float* sums [[buffer(1)]],
                                   device const float* partial [[buffer(2)]], device const W* means [[buffer(3)]],
@@ -68,7 +68,7 @@ kernel void group_norm_bwd_finish(device float* coefficients [[buffer(0)]], devi
   const uint first = g.group.x * p.group_channels;
   const ulong row = ulong(g.group.y) * p.groups + g.group.x;
   const float mean = float(means[row]), rstd = float(rstds[row]);
-  const uint slots = p.span_chunks;  // per image and channel
+  const uint slots = p.span_chunks;  // slots per image and channel
   const ulong pitch = p.channel_slots;
   device const float* gradients = partial + (ulong(first) * pitch + ulong(g.group.y) * p.image_slots);
   device const float* dots = gradients + ulong(p.channels) * p.images * slots;

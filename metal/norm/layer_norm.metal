@@ -1,4 +1,4 @@
-// Layer normalization of rows, and its gradients. S: type of mean and rstd. W: type of weight and bias.
+// layer_norm over rows, and its gradients. S: type of mean and rstd. W: type of weight and bias.
 #include "norm/fused_gradients.h"
 #include "norm/normalized.h"
 
@@ -44,8 +44,8 @@ kernel void layer_norm_backward(device T* out [[buffer(0)]], device const T* gra
   row.store(out + start, NoAux(), NormGradient{mean, rstd, sums.x, sums.y * rstd * rstd});
 }
 
-// dweight sums dy * z over rows, and dbias sums dy over rows. Each threadgroup reduces a range of rows over a tile of
-// columns. Partial sums go to parts[2][split][column].
+// dweight is the sum of dy * z over rows, and dbias is the sum of dy. Each threadgroup reduces a range of rows over a
+// tile of columns and stores partial sums in parts[2][split][column].
 template <typename T, typename S>
 kernel void layer_norm_backward_weight(device float* parts [[buffer(0)]], device const T* grad [[buffer(1)]],
                                        device const T* in [[buffer(2)]], device const S* means [[buffer(3)]],

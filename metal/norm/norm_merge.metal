@@ -1,4 +1,4 @@
-// Sums partial gradients [gradient][split][column] over the splits, for weight, bias, or both.
+// Sums the partial gradients parts[gradient][split][column] over the splits, for weight, bias, or both.
 #include "norm/row_norm.h"
 
 template <typename W>

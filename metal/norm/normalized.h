@@ -12,14 +12,14 @@ struct GradientTimesCentered {
   float at(thread const Pair& v) const { return v.a * (v.b - mean); }
 };
 
-// (x - mean) * rstd * weight + bias.
+// The normalized value (x - mean) * rstd * weight + bias.
 struct Normalized {
   float mean, rstd;
   float at(float x, Pair parameters) const { return fma((x - mean) * rstd, parameters.a, parameters.b); }
 };
 
-// Approximates the mean of a row of n elements by a sample's, then sums deviations from it, which correct it, and their
-// squares. If the squares overflow, a second pass scales the values.
+// Estimates the mean of a row of n elements from a sample. Then sums the deviations from the estimate, which correct
+// it, and their squares. If the squares overflow, repeats the pass with scaled values.
 template <typename T>
 inline Normalized normalized(thread RegisterRow<Loader<T>>& row, float n, float eps, threadgroup float2* scratch,
                              RowGroup group, GroupThread g) {

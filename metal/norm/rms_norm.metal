@@ -1,4 +1,4 @@
-// Root mean square normalization of rows, and its gradients. W: type of the weight. rstd is float.
+// rms_norm over rows, and its gradients. W: type of the weight. rstd is always float.
 #include "norm/deviation.h"
 #include "norm/fused_gradients.h"
 
@@ -19,7 +19,7 @@ kernel void rms_norm(device T* out [[buffer(0)]], device float* rstds [[buffer(1
   RegisterRow<Loader<T>> row;
   row.open({in + start}, p.shape, group);
   float rstd = 0.0f;
-  for (float scale = 1.0f;; scale = kSquareScale) {  // retries with scaled values if their squares overflow
+  for (float scale = 1.0f;; scale = kSquareScale) {  // repeats with scaled values if the squares overflow
     const float squares = rg_reduce<CombineSum>(row.sum(SquaredDeviation{0.0f, scale}), scratch, group, g);
     rstd = scale / precise::sqrt(squares / float(p.shape.size) + p.eps * scale * scale);
     if (squares <= FLT_MAX || scale < 1.0f) break;
@@ -53,7 +53,7 @@ kernel void rms_norm_backward(device T* out [[buffer(0)]], device const T* grad 
   row.store(out + start, NoAux(), RmsGradient{rstd, dot / float(p.shape.size) * rstd * rstd});
 }
 
-// dweight sums dy * x * rstd over rows, as partial sums [split][column].
+// dweight is the sum of dy * x * rstd over rows. Stores partial sums in parts[split][column].
 template <typename T>
 kernel void rms_norm_backward_weight(device float* parts [[buffer(0)]], device const T* grad [[buffer(1)]],
                                      device const T* in [[buffer(2)]], device const float* rstds [[buffer(3)]],

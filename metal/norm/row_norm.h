@@ -6,7 +6,7 @@
 #include "lib/row.h"
 #include "norm/params.h"
 
-// Weight and bias of a row's elements. An absent weight is 1, and an absent bias 0.
+// Weight and bias of a row's elements. A missing weight is treated as 1, and a missing bias as 0.
 template <typename W>
 struct Parameters {
   device const W* weight;
@@ -30,7 +30,7 @@ struct Parameters {
   Pair scalar(uint i) const { return {has_weight ? float(weight[i]) : 1.0f, has_bias ? float(bias[i]) : 0.0f}; }
 };
 
-// Loads pairs (output gradient * weight, input).
+// Loads pairs of (output gradient * weight, input).
 template <typename T, typename W>
 struct GradientLoader {
   enum : uint { kVector = 16 / sizeof(T) };
@@ -56,7 +56,7 @@ struct GradientLoader {
   }
 };
 
-// A matrix whose column sums are the gradients of weight (q = 0) and bias (q = 1). `means` may be null.
+// A row of a matrix whose column sums are the gradients of weight (q = 0) and bias (q = 1). `means` may be null.
 template <typename T>
 struct GradientRow {
   template <uint N>
@@ -87,7 +87,8 @@ struct GradientMatrix {
 
 enum : uint { kGradientVector = 4 };  // columns per vector load
 
-// Computes partial sums of Q gradients over a tile of columns and a range of rows: parts[gradient][split][column].
+// Computes partial sums of Q gradients over a tile of columns and a range of rows, and stores them in
+// parts[gradient][split][column].
 template <uint Q, typename Matrix>
 inline void weight_gradient(device float* parts, Matrix matrix, threadgroup float* result, threadgroup float* scratch,
                             constant RowNormParams& p, GroupThread g) {

@@ -1,4 +1,4 @@
-// Functors of the gradients of softmax and log_softmax. A pair is (dy, y).
+// Functors for the gradients of softmax and log_softmax. They map pairs (dy, y).
 #pragma once
 
 #include "lib/exp.h"
@@ -12,7 +12,8 @@ struct SoftmaxGradient {
   float sum;
   float at(thread const Pair& v, float) const { return v.b * (v.a - sum); }
 };
-// log_softmax: dx = dy - exp(y) * sum(dy). The sum is scaled, since it may overflow where dx does not.
+// log_softmax: dx = dy - exp(y) * sum(dy). The sum is computed from scaled terms, because it may overflow even if dx
+// does not.
 constant float kSumScale = 0x1p-16f;
 struct ScaledGrad {
   float at(thread const Pair& v) const { return v.a * kSumScale; }

@@ -1,11 +1,11 @@
-// softmax, log_softmax and their gradients along a dimension with others inside it.
+// softmax, log_softmax and their gradients along a dimension that is not the innermost.
 #include "lib/columns.h"
 #include "lib/instantiate.h"
 #include "norm/params.h"
 #include "norm/softmax.h"
 
-// softmax along dimension `size` of [outer, size, inner]. A threadgroup processes p.block adjacent columns, and reads
-// them once per pass.
+// Applies softmax along dimension `size` of [outer, size, inner]. A threadgroup processes p.block adjacent columns and
+// reads them once per pass.
 enum : uint { kSoftmaxVector = 4 };
 inline ulong tile_start(constant SoftmaxParams& p, uint3 group) {
   return ulong(group.y) * p.size * p.inner + group.x * p.block;
@@ -24,7 +24,7 @@ struct ColumnExpSubMax {
 template <bool LOG>
 struct ColumnEpilogue {
   threadgroup const float* column_max;
-  threadgroup const float* norm;  // log(sum), or 1 / sum
+  threadgroup const float* norm;  // log(sum) for log_softmax, 1 / sum for softmax
   float at(Pair x, uint c, uint) const {
     const float d = x.a - column_max[c];
     return LOG ? d - norm[c] : exp_nonpositive(d) * norm[c];
@@ -49,7 +49,7 @@ kernel void softmax_columns(device O* out [[buffer(0)]], device const T* in [[bu
                                p.aligned, g);
 }
 
-// Apply the functors of rows to columns.
+// Adapts the functors for rows to columns.
 template <typename Term>
 struct ColumnTerm {
   float at(Pair v, uint, uint) const { return Term().at(v); }
@@ -75,7 +75,7 @@ kernel void softmax_backward_columns(device O* out [[buffer(0)]], device const Y
                                p.size, n, p.aligned, g);
 }
 
-// T, O: types of the input and the result. The backward kernels read the result's type and write the input's.
+// T: type of the input. O: type of the result. The backward kernels read type O and write type T.
 #define MPSX_SOFTMAX(TAGS, GRADIENT_TAGS, T, O)                                      \
   MPSX_KERNEL("softmax_columns_" TAGS, softmax_columns<T, O, false>)                 \
   MPSX_KERNEL("log_softmax_columns_" TAGS, softmax_columns<T, O, true>)              \

@@ -1,5 +1,5 @@
-// Norms of a list of tensors. Each threadgroup reduces a chunk to one value in buffer 29. A second launch reduces
-// each tensor's chunk values in order. Lists: results (one element each), tensors.
+// Norms of a list of tensors. Each threadgroup reduces a chunk to one value in buffer 29. A second launch then reduces
+// the values of each tensor in order. List 0 holds the results (one element each), list 1 the tensors.
 #include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "lib/float_order.h"
@@ -40,7 +40,7 @@ kernel void foreach_norm_finish(MPSX_LIST_BUFFERS, constant ListParams& p [[buff
   if (g.index == 0) *reinterpret_cast<device T*>(pick_buffer(tensor, MPSX_LIST_NAMES)) = T(Norm::finish(sum));
 }
 
-// The largest magnitude, or NaN if any element is NaN.
+// Computes the largest magnitude, or NaN if any element is NaN.
 template <typename T>
 kernel void foreach_norm_inf_chunk(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;

@@ -1,4 +1,4 @@
-// Fused optimizer steps (Adam, AdamW and SGD), in one pass over parameters, gradients and state.
+// Fused optimizer steps (Adam, AdamW and SGD) that update parameters and state in one pass.
 #include "lib/instantiate.h"
 #include "lib/math.h"
 #include "optim/lists.h"
@@ -8,7 +8,7 @@ inline bool has(constant OptimizerParams& s, uint flag) { return (s.flags & flag
 inline float learning_rate(constant OptimizerParams& s, device const uchar* rate) {
   return has(s, kTensorRate) ? *reinterpret_cast<device const float*>(rate) : s.rate;
 }
-// Whether to skip the step because gradients overflowed (torch.amp.GradScaler).
+// Returns whether to skip the step because torch.amp.GradScaler found infinite gradients.
 inline bool skipped(constant OptimizerParams& s, device const uchar* found_inf) {
   return has(s, kFoundInf) && *reinterpret_cast<device const float*>(found_inf) == 1.0f;
 }
@@ -16,16 +16,17 @@ inline float grad_scale(constant OptimizerParams& s, device const uchar* scale) 
   return has(s, kGradScale) ? *reinterpret_cast<device const float*>(scale) : 1.0f;
 }
 
-// Values shared by all elements of an Adam step (D. Kingma, J. Ba, arXiv:1412.6980, algorithm 1; decoupled weight
+// Values that all elements share in an Adam step (D. Kingma, J. Ba, arXiv:1412.6980, algorithm 1; decoupled weight
 // decay: I. Loshchilov, F. Hutter, arXiv:1711.05101).
 struct AdamStep {
   float one_minus_beta1, beta2, one_minus_beta2, eps;
-  float step_size, correction2;  // rate / (1 - beta1^t), sqrt(1 - beta2^t)
-  float decay, shrink;           // decay is added to the gradient; shrink multiplies the parameter
+  float step_size, correction2;  // step_size = rate / (1 - beta1^t); correction2 = sqrt(1 - beta2^t)
+  float decay, shrink;           // decay times the parameter is added to the gradient; shrink multiplies the parameter
   float scale, sign;
 };
 
-// Compute 1 - beta^t from the logarithm. In the first steps, subtracting the power in float would lose most digits.
+// Computes 1 - beta^t with expm1 from the logarithm of beta. In the first steps, subtracting beta^t from 1 in float
+// would lose most digits.
 inline AdamStep adam_step(constant OptimizerParams& s, float t, float rate, float scale, bool decoupled) {
   AdamStep a;
   a.one_minus_beta1 = s.one_minus_beta1;
@@ -56,7 +57,7 @@ inline AdamState adam_update(AdamState x, float grad, AdamStep a, bool amsgrad) 
   return x;
 }
 
-// Stores the unscaled gradients, like PyTorch.
+// Stores the unscaled gradients, as PyTorch does.
 template <uint N, typename T>
 inline void unscale(VecLoop<N, false> d, device T* grad, float scale) {
   MPSX_VECTORIZE
@@ -91,7 +92,7 @@ inline void adam(VecLoop<N, false> d, device T* param, device const T* grad, dev
   }
 }
 
-// Lists: parameters, gradients, exp_avgs, exp_avg_sqs, steps, and max_exp_avg_sqs if `Amsgrad`.
+// Lists: parameters, gradients, exp_avgs, exp_avg_sqs, steps, and with `Amsgrad` also max_exp_avg_sqs.
 template <typename T, bool Decoupled, bool Amsgrad>
 kernel void fused_adam(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)]], MPSX_LIST_POSITION) {
   constant ListParams& p = all.lists;
@@ -111,7 +112,7 @@ kernel void fused_adam(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)
   MPSX_GROUP_VEC_LOOPS(T, chunk.count, adam<Amsgrad>, param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, a);
 }
 
-// Values shared by all elements of an SGD step. The first step initializes the momentum buffer with the gradient,
+// Values that all elements share in an SGD step. The first step initializes the momentum buffer to the gradient,
 // regardless of dampening.
 struct SgdStep {
   float rate, sign, momentum, decay, keep, take;
@@ -142,7 +143,7 @@ inline void sgd(VecLoop<N, false> d, device T* param, device const T* grad, devi
   }
 }
 
-// Lists: parameters, gradients, and momentum buffers if `Momentum` (I. Sutskever et al., ICML 2013, in PyTorch's
+// Lists: parameters, gradients, and with `Momentum` also momentum buffers (I. Sutskever et al., ICML 2013, in PyTorch's
 // formulation).
 template <typename T, bool Momentum, bool Nesterov>
 kernel void fused_sgd(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)]], MPSX_LIST_POSITION) {

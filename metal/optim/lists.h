@@ -1,7 +1,7 @@
-// Kernels over lists of tensors: buffer declarations, and the chunk that a threadgroup processes.
+// Kernels over lists of tensors: declarations of their buffers, and the chunk that a threadgroup processes.
 //
-// Metal has no portable table of pointers (argument buffers differ between GPU families). A kernel declares 30 named
-// buffers instead and selects one by an index that is uniform across the threadgroup.
+// Metal has no portable way to pass an array of pointers (argument buffers differ between GPU families). A kernel
+// declares 30 named buffers instead and selects one by an index that is uniform across the threadgroup.
 #pragma once
 
 #include "lib/vec_loop.h"
@@ -27,7 +27,7 @@
   uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]], \
       uint tpt [[threads_per_threadgroup]]
 
-// The threadgroup's chunk of list `l`, and the tensor's value in a list of scalars.
+// MPSX_LIST: the threadgroup's chunk of list `l`. MPSX_LIST_VALUE: the tensor's value, if `l` is a list of scalars.
 #define MPSX_LIST(T, l) \
   (reinterpret_cast<device T*>(pick_buffer((l)*p.tensors + chunk.tensor, MPSX_LIST_NAMES)) + chunk.start)
 #define MPSX_LIST_VALUE(T, l) (*reinterpret_cast<device T*>(pick_buffer((l)*p.tensors + chunk.tensor, MPSX_LIST_NAMES)))

@@ -3,20 +3,21 @@
 #include "lib/types.h"
 
 // Operators on lists process many tensors per launch. Metal binds at most 31 buffers, and the last one holds these
-// parameters. A launch with k lists processes 30 / k tensors. List l of tensor t is buffer l * tensors + t.
+// parameters, so a launch with k lists processes at most 30 / k tensors. List l of tensor t is in buffer l * tensors +
+// t.
 enum : uint32_t { kListBuffers = 30, kListChunk = 8192 };  // kListChunk: elements per threadgroup
 
 struct ListParams {
-  uint64_t numel[kListBuffers];  // per tensor
-  uint32_t end[kListBuffers];    // per tensor: one past its last threadgroup
-  float scalar[kListBuffers];    // per tensor
+  uint64_t numel[kListBuffers];  // elements per tensor
+  uint32_t end[kListBuffers];    // one past each tensor's last threadgroup
+  float scalar[kListBuffers];    // scalar argument of each tensor
   uint32_t tensors;
-  uint32_t input;  // the first list that is read: 0 in place, otherwise 1
+  uint32_t input;  // index of the first input list: 0 in place, otherwise 1
   uint32_t vectorized, unused;  // vectorized: all tensors are aligned to vectors (lib/vec.h)
 };
 static_assert(sizeof(ListParams) == 16 * kListBuffers + 16, "kernels and launchers share this layout");
 
-// Fused optimizers. Scalar tensors use the last buffers, after those of the lists.
+// Fused optimizers. The buffers after those of the lists hold scalar tensors.
 enum : uint32_t { kOptimizerBuffers = 27, kRateBuffer = 27, kGradScaleBuffer = 28, kFoundInfBuffer = 29 };
 enum : uint32_t {
   kTensorRate = 1,  // the learning rate is a tensor
@@ -29,7 +30,8 @@ enum : uint32_t {
 struct OptimizerParams {
   uint32_t flags;
   float rate, weight_decay, eps;
-  float beta1, beta2, one_minus_beta1, one_minus_beta2, log_beta1, log_beta2;  // each rounded once from double
+  // each is computed in double and rounded once
+  float beta1, beta2, one_minus_beta1, one_minus_beta2, log_beta1, log_beta2;
   float momentum, one_minus_dampening;
 };
 

@@ -1,14 +1,14 @@
-// Max pooling over rows, without indices.
+// Max pooling along rows, without indices.
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
 #include "pool/maximum.h"
 #include "pool/window.h"
 
-// Propagates NaN by addition. clang then selects by one comparison at a time, without branches.
+// Propagates NaN by addition, which lets clang compile each comparison to a select without branches.
 template <typename C> inline C larger(C a, C b) { return propagating_max(a, b); }
 inline float larger(float a, float b) { return is_nan(a) ? a + b : (a > b ? a : b); }
 
-// The maximum of the elements first, first + step, ... before `end`.
+// Returns the maximum of the elements first, first + step, … before `end`.
 template <typename C, typename T>
 inline C largest(device const T* x, int first, int end, int step, int /* count */) {
   C best = C(x[first]);
@@ -17,7 +17,7 @@ inline C largest(device const T* x, int first, int end, int step, int /* count *
   return best;
 }
 
-// gid = (window, row). NaN wins. With dilation, a window may contain only padding.
+// gid = (window, row). A NaN in the window is the result. With dilation, a window may contain only padding.
 template <typename T>
 kernel void max_pool1d(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                        constant Pool1dParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {

@@ -9,7 +9,8 @@ inline T lowest_of(T) {
   return T(-1) < T(0) ? T(1ul << (8 * sizeof(T) - 1)) : T(0);
 }
 
-// Updates the maximum with v at `position`. NaN wins; of several NaNs, the last one wins. Branch-free.
+// Updates the maximum with v at `position`, without branches. NaN compares greater than any number, and the last of
+// several NaNs is kept.
 template <typename C>
 inline void take(thread C& best, thread int& where, C v, int position) {
   const bool taken = (v > best) | is_nan(v);

@@ -4,8 +4,8 @@
 #include "lib/compute.h"
 #include "pool/params.h"
 
-// Distributes tiles of N channels over the threads of a threadgroup, and calls FUNCTION<N>(c, …) for the tile that
-// starts at channel c. Calls FUNCTION<1>(c, …) for each channel of an incomplete tile.
+// Distributes tiles of N channels over the threads of a threadgroup: calls FUNCTION<N>(c, …) for each complete tile
+// that starts at channel c, and FUNCTION<1>(c, …) for each channel of an incomplete tile.
 #define MPSX_EACH_CHANNEL_TILE(FUNCTION, ...)                                                                \
   for (int c = int(tid) * kChannelTile; c < p.channels; c += int(threads.x) * kChannelTile) {                \
     if (c + kChannelTile <= p.channels) {                                                                    \
@@ -17,12 +17,12 @@
 
 inline int ceil_div(int a, int b) { return a >= 0 ? (a + b - 1) / b : -((-a) / b); }
 
-// The first tap inside the input, for a window that starts at `start`.
+// Returns the first tap that is inside the input, for a window that starts at `start`.
 inline int first_inside(int start, int dilation) {
   return start >= 0 ? start : start + (-start + dilation - 1) / dilation * dilation;
 }
 
-// Windows of equal size and stride.
+// Windows of constant size and stride.
 struct RegularWindow {
   int in, out, kernel_size, stride, pad;
   RegularWindow(int i, int o, int k, int s, int p) : in(i), out(o), kernel_size(k), stride(s), pad(p) {}
@@ -30,16 +30,16 @@ struct RegularWindow {
   int end(int o) const { return min(o * stride - pad + kernel_size, in); }
   // Number of elements inside the padded input, for count_include_pad.
   int padded(int o) const { return min(o * stride - pad + kernel_size, in + pad) - (o * stride - pad); }
-  // The outputs [first, last) have windows that contain input i.
+  // Windows [first, last) contain input i.
   int first(int i) const { return max(ceil_div(i + pad - kernel_size + 1, stride), 0); }
   int last(int i) const { return min((i + pad) / stride + 1, out); }
 };
 
-// Windows that cover the input evenly.
+// Adaptive windows, which cover the input evenly.
 struct AdaptiveWindow {
   int in, out;
   AdaptiveWindow(int i, int o) : in(i), out(o) {}
-  // Returns (k * n + up) / parts for 0 <= k <= parts and up < parts. With n = whole * parts + rest, the result is k *
+  // Returns (k * n + up) / parts for 0 <= k <= parts and up < parts. With n = whole * parts + rest, this equals k *
   // whole + (k * rest + up) / parts, which needs slow 64-bit division only if `parts` is large.
   static int share(int k, int n, int parts, uint up) {
     const uint whole = uint(n) / uint(parts), rest = uint(n) - whole * uint(parts);

@@ -6,7 +6,8 @@
 #include "pool/window.h"
 #include "pool/window_params.h"
 
-// One threadgroup per row of an output plane: group = (row, plane). NaN wins; of several NaNs, the last one wins.
+// One threadgroup per row of an output plane. group = (row, plane). NaN compares greater than any number, and the last
+// of several NaNs is kept.
 template <typename T>
 kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffer(1)]],
                        device const T* in [[buffer(2)]], device const int* tables [[buffer(3)]],
@@ -34,8 +35,8 @@ kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffe
   }
 }
 
-// The gradient for disjoint windows: moves the gradient of each maximum to its index, and zeroes all other elements.
-// One threadgroup per plane. Kernels copy raw bits, so they are named by element size.
+// Gradient for disjoint windows: moves each window's gradient to the index of its maximum and zeroes all other
+// elements. One threadgroup per plane. The kernels copy raw bits, so they are named by element size.
 template <typename T>
 kernel void window_max_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                            device const long* indices [[buffer(2)]], constant WindowPlaneParams& p [[buffer(3)]],

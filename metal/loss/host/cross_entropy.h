@@ -1,4 +1,5 @@
-// Cross entropy on the host driver, in two passes, because the compiler can vectorize each of their loops.
+// Cross entropy on the host driver. Uses two passes over a row instead of one, because the compiler can vectorize both
+// loops.
 #pragma once
 
 struct HalfExpSubMax {

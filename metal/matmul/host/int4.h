@@ -1,4 +1,4 @@
-// GEMV with 4-bit weights on the host driver, where a threadgroup is one thread: vectorized along a block.
+// GEMV with 4-bit weights on the host driver, where a threadgroup is one thread. Loops are vectorized along a block.
 #pragma once
 
 template <typename T>

@@ -1,5 +1,6 @@
-// Sums over short planes on the host driver, where a threadgroup is one thread: 16 running sums, combined once at the
-// end of the chunk. In the demo's ResNet, a call takes 45 us with this overlay and 70 us without it.
+// Sums over short planes on the host driver, where a threadgroup is one thread. Accumulates 16 sums in parallel and
+// adds them up once, at the end of the chunk. In the demo's ResNet, a call takes 45 us with this overlay and 70 us
+// without it.
 #pragma once
 
 template <typename T, typename W>

@@ -1,8 +1,8 @@
-// Statistics of short planes on the host driver, where a threadgroup is one thread: 16 running sums, combined per
-// pass.
+// Statistics of short planes on the host driver, where a threadgroup is one thread. Accumulates 16 sums in parallel and
+// adds them up once per pass.
 #pragma once
 
-// Sums f(element) over a chunk, in 16 lanes.
+// Sums f(element) over the elements of a chunk in 16 parallel lanes.
 template <typename T, typename F>
 inline float sum_of_planes(device const T* in, PlaneChunk s, F f) {
   float lanes[16] = {};

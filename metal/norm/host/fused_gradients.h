@@ -1,4 +1,4 @@
-// Gradients of a row norm on the host driver, where a threadgroup is one thread: column sums stay in the L1 cache.
+// Gradients of a row norm on the host driver, where a threadgroup is one thread. Column sums stay in the L1 cache.
 #pragma once
 
 template <bool CENTERED, typename T, typename W, typename S>

@@ -1,4 +1,4 @@
-// group_norm on the host driver, where a threadgroup is one thread: one loop per channel.
+// group_norm on the host driver, where a threadgroup is one thread. Uses one loop per channel.
 #pragma once
 
 template <typename T, typename W>

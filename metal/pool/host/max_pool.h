@@ -1,9 +1,10 @@
-// max_pool2d on the host driver, where each thread computes complete rows. The forward pass computes adjacent windows
-// together. The backward pass adds up rows in one pass over the windows, instead of searching each element's windows.
+// max_pool2d on the host driver, where each thread computes complete rows. The forward pass computes eight adjacent
+// windows at a time. The backward pass visits each window once and adds its gradient at the maximum, instead of
+// searching the windows that contain each element.
 #pragma once
 
-// Computes eight adjacent windows, starting at column `ox`, all inside the row. S: their stride, or 0 if not a
-// constant.
+// Computes eight adjacent windows, starting at column `ox`, that are completely inside the row. S: their stride if it
+// is a compile-time constant, otherwise 0.
 template <int S, typename T>
 inline void pool_eight_windows(device T* out, device long* indices, device const T* x, constant Pool2dParams& p,
                           PoolRows rows, int ox) {
@@ -33,7 +34,7 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
                        uint3 group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                        uint3 threads [[threads_per_threadgroup]]) {
   device const T* x = in + ulong(group.y) * ulong(p.in_h) * ulong(p.in_w);
-  // Windows [begin, end) are fully inside the row.
+  // Windows [begin, end) are completely inside the row.
   const int reach = (p.kernel_w - 1) * p.dilation_w, begin = min((p.pad_w + p.stride_w - 1) / p.stride_w, p.out_w);
   const int last = (p.in_w - 1 - reach + p.pad_w) / p.stride_w + 1;
   const int end = p.in_w + p.pad_w <= reach ? begin : clamp(last, begin, p.out_w);
@@ -47,7 +48,7 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
         max_window(to, at, x, p, rows, ox++);
         continue;
       }
-      const int first = min(ox, end - 8);  // the last eight may overlap the previous ones
+      const int first = min(ox, end - 8);  // the last eight windows may overlap the previous eight
       if (p.stride_w == 1) pool_eight_windows<1>(to, at, x, p, rows, first);
       else if (p.stride_w == 2) pool_eight_windows<2>(to, at, x, p, rows, first);
       else pool_eight_windows<0>(to, at, x, p, rows, first);
@@ -56,8 +57,8 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
   }
 }
 
-// Adds each window's gradient at the index of its maximum. A thread owns several rows, so it reads a window once or
-// twice instead of once per row that the window covers.
+// Adds each window's gradient at the index of its maximum. A thread processes several rows, so it reads a window once
+// or twice instead of once for every row that the window covers.
 template <typename T>
 kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                            device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -75,7 +76,7 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
   device const T* g = grad_out + plane;
   device const long* at = indices + plane;
   device T* to = grad_in + (ulong(group.y) * ulong(p.in_h) + group.x) * ulong(p.in_w);
-  for (int ix = 0; ix < p.in_w; ix += kMaxChunk) {  // several iterations only for a single row
+  for (int ix = 0; ix < p.in_w; ix += kMaxChunk) {  // repeats only if the threadgroup has a single row
     const int width = min(int(kMaxChunk), p.in_w - ix), count = lines * width, here = iy * p.in_w + ix;
     const int x0 = columns.first(ix), x1 = columns.last(ix + width - 1);
     C sum[kMaxChunk];
@@ -90,7 +91,8 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
   }
 }
 
-// Windows that tile row `row` of the input. N: their width, or 0 if not a constant.
+// Scatters the gradients of the windows that tile input row `row`. N: their width if it is a compile-time constant,
+// otherwise 0.
 template <int N, typename T>
 inline void spread_windows(device T* plane, device const T* g, device const long* at, constant Pool2dParams& p,
                            int row) {
