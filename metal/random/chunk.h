@@ -1,4 +1,4 @@
-// Iteration over the elements of a random kernel.
+// The elements that each threadgroup of a random kernel fills.
 #pragma once
 
 #include "lib/random.h"
@@ -6,9 +6,9 @@
 
 // The chunk of elements that a threadgroup fills.
 struct RandomChunk {
-  ulong start;  // the first element
-  ulong block;  // the first Philox block
-  ulong left;   // elements from `start` to the end of the tensor
+  ulong start;  // index of the first element
+  ulong block;  // index of the first Philox block
+  ulong left;   // number of elements from `start` to the end of the tensor
 };
 
 inline RandomChunk random_chunk(constant RandomParams& p, uint group) {
@@ -22,8 +22,8 @@ struct Quad {
   T x, y, z, w;
 };
 
-// Stores a block's values at elements j, j + kRandomBlocks, j + 2 * kRandomBlocks and j + 3 * kRandomBlocks of a
-// chunk.
+// Stores the four values of a block at elements j, j + kRandomBlocks, j + 2 * kRandomBlocks and j + 3 * kRandomBlocks
+// of a chunk.
 template <typename T, typename U>
 inline void store(device T* out, uint j, Quad<U> v) {
   out[j] = T(v.x);

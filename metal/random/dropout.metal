@@ -3,8 +3,8 @@
 #include "lib/vec_loop.h"
 #include "random/chunk.h"
 
-// Full chunks. A thread computes as many adjacent blocks as a vector has elements. The k-th words of these blocks
-// belong to one vector in quarter k of the chunk.
+// Processes full chunks. A thread computes as many consecutive Philox blocks as a vector has elements. Word k of these
+// blocks yields one vector in quarter k of the chunk.
 template <uint N, typename T>
 inline void dropout_vecs(VecLoop<N, false> d, device T* out, device bool* mask, device const T* x, ulong seed,
                           ulong block, uint bound, float scale) {
@@ -28,7 +28,7 @@ inline void dropout_vecs(VecLoop<N, false> d, device T* out, device bool* mask, 
   }
 }
 
-// p.bound: an element is kept if its word is at most this bound. p.a: the scale of kept elements.
+// Keeps an element if its random word is at most p.bound, and multiplies it by p.a.
 template <typename T>
 kernel void dropout(device T* out [[buffer(0)]], device bool* mask [[buffer(1)]], device const T* in [[buffer(2)]],
                     constant RandomParams& p [[buffer(3)]], uint group [[threadgroup_position_in_grid]],

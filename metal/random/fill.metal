@@ -1,9 +1,9 @@
-// Random fills: one kernel template, and one functor per distribution that turns a Philox block into four values.
+// Random fills: one kernel template, and one functor per distribution that converts a Philox block to four values.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "random/chunk.h"
 
-// a: from. b: to - from. c: the largest value below `to`; rounding must not exceed it.
+// a: from. b: to - from. c: the largest value below `to`, which rounding must not exceed.
 struct Uniform {
   static float one(uint bits, constant RandomParams& p) { return min(fma(uniform_unit(bits), p.b, p.a), p.c); }
   static Quad<float> draw(PhiloxBlock r, constant RandomParams& p) {
@@ -26,7 +26,7 @@ struct LogNormal {
   }
 };
 
-// a: 1 / lambda. Samples are positive, since callers divide by them (the exponential trick of multinomial).
+// a: 1 / lambda. Samples are never 0, because callers divide by them (the exponential trick of multinomial).
 struct Exponential {
   static float one(uint bits, constant RandomParams& p) {
     return max(-random_log(uniform_positive(bits)), 0x1p-24f) * p.a;
@@ -36,7 +36,8 @@ struct Exponential {
   }
 };
 
-// a: median. b: sigma. tan(pi (u - 1/2)) = -cos(pi u) / sin(pi u), at the midpoint of each of 2^31 intervals of u.
+// a: median. b: sigma. Computes tan(pi (u - 1/2)) = -cos(pi u) / sin(pi u) at the midpoint of one of 2^31 intervals of
+// u.
 struct Cauchy {
   static float one(uint bits, constant RandomParams& p) {
     const SinCos half_turn = random_sincos((bits >> 1) | 1u);
@@ -47,7 +48,7 @@ struct Cauchy {
   }
 };
 
-// a: 1 / log(1 - p). The number of trials up to the first success, at least one.
+// a: 1 / log(1 - p). Samples are the number of trials up to and including the first success.
 struct Geometric {
   static float one(uint bits, constant RandomParams& p) {
     return max(ceil(random_log(uniform_positive(bits)) * p.a), 1.0f);
@@ -63,7 +64,7 @@ struct Bernoulli {
   }
 };
 
-// Integers that fit in 32 bits, one per word.
+// Integers from a range of at most 2^32 values, one per random word.
 struct Integer {
   static int one(uint bits, constant RandomParams& p) { return int(uint(p.base) + uniform_below(bits, uint(p.range))); }
   static Quad<int> draw(PhiloxBlock r, constant RandomParams& p) {
@@ -86,7 +87,7 @@ kernel void random_fill(device T* out [[buffer(0)]], constant RandomParams& p [[
   }
 }
 
-// Integers of up to 64 bits, one per two words, so a chunk has half as many elements.
+// Integers of up to 64 bits. Each one uses two random words, so a chunk has half as many elements.
 template <typename T>
 kernel void random_wide(device T* out [[buffer(0)]], constant RandomParams& p [[buffer(1)]],
                         uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
@@ -104,8 +105,8 @@ kernel void random_wide(device T* out [[buffer(0)]], constant RandomParams& p [[
   }
 }
 
-// Whether a word is below a probability. The product stays below 2^32 to keep the conversion defined. A probability
-// of 1 is always true.
+// Returns whether a random word is below a probability. The product is limited to keep the conversion to uint defined.
+// A probability of 1 always yields true.
 inline int happens(uint bits, float probability) {
   return int(bits < uint(min(probability * 4294967296.0f, 4294967040.0f))) | int(probability >= 1.0f);
 }
@@ -129,7 +130,7 @@ kernel void bernoulli_tensor(device T* out [[buffer(0)]], device const float* pr
     const uint left = uint(chunk.left), blocks = min(left, uint(kRandomBlocks));
     for (uint j = tid; j < blocks; j += tpt) {
       const PhiloxBlock r = philox(p.seed, chunk.block + j);
-      const uint last = left - 1;  // clamp reads of out-of-range words, whose results are not stored
+      const uint last = left - 1;  // clamp reads past the end; their results are not stored
       store(o, j,
             Quad<int>{happens(r.x, q[j]), happens(r.y, q[min(j + kRandomBlocks, last)]),
                       happens(r.z, q[min(j + 2 * kRandomBlocks, last)]),
@@ -150,7 +151,7 @@ MPSX_FOR_ALL(MPSX_FILL, "random_bernoulli", Bernoulli)
 MPSX_FOR_ALL(MPSX_FILL, "random_integer", Integer)
 
 #define MPSX_WIDE(T, tag, ...) MPSX_KERNEL("random_wide_" #tag, random_wide<T>)
-MPSX_WIDE(float, f32)  // the range is too wide for half
+MPSX_WIDE(float, f32)  // half cannot represent the range
 MPSX_WIDE(bfloat, bf16)
 MPSX_WIDE(long, i64)
 MPSX_WIDE(int, i32)

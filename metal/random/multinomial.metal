@@ -1,12 +1,12 @@
-// Draws column indices with replacement, with probabilities proportional to a row's weights.
+// Draws column indices with replacement, with probabilities proportional to the weights of a row.
 #include "lib/collective.h"
 #include "lib/error.h"
 #include "lib/instantiate.h"
 #include "lib/random.h"
 #include "random/params.h"
 
-// One threadgroup per row. Sums each block and scans the block sums. For each sample, finds the block and then the
-// column within it.
+// One threadgroup per row. Sums each block of weights and scans these sums. For each sample, first finds the block and
+// then the column within it.
 template <typename T>
 kernel void multinomial(device long* out [[buffer(0)]], device const T* weights [[buffer(1)]],
                         constant MultinomialParams& p [[buffer(2)]], device ErrorRecord* errors [[buffer(3)]],
@@ -14,7 +14,7 @@ kernel void multinomial(device long* out [[buffer(0)]], device const T* weights 
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float ends[kMultinomialBlocks];
   threadgroup uint invalid[kMultinomialBlocks];
-  threadgroup uint last;  // the last block with a nonzero weight
+  threadgroup uint last;  // index of the last block with a nonzero weight
   device const T* row = weights + ulong(g.group.x) * p.columns;
   for (uint b = g.index; b < p.blocks; b += g.count) {
     const uint end = min((b + 1) * p.block, p.columns);
@@ -51,7 +51,7 @@ kernel void multinomial(device long* out [[buffer(0)]], device const T* weights 
     const ulong sample_index = ulong(g.group.x) * p.samples + s, counter = p.offset + sample_index;
     const PhiloxBlock bits = philox4x32(uint(counter), uint(counter >> 32), 0u, 0u, uint(p.seed), uint(p.seed >> 32));
     const float wanted = uniform_unit(bits.x) * total;
-    uint b = 0, above = last;  // the first block that ends above the target; rounding may leave none
+    uint b = 0, above = last;  // find the first block that ends above the target; with rounding, no block may
     while (b < above) {
       const uint middle = (b + above) / 2;
       if (ends[middle] > wanted) above = middle;
@@ -63,7 +63,7 @@ kernel void multinomial(device long* out [[buffer(0)]], device const T* weights 
     for (uint i = column; i < end && sum <= wanted; ++i) {
       const float w = float(row[i]);
       sum += w;
-      column = w > 0.0f ? i : column;  // never draw a column without weight
+      column = w > 0.0f ? i : column;  // never draw a column of weight 0
     }
     out[sample_index] = column;
   }

@@ -3,20 +3,20 @@
 #include "lib/types.h"
 #include "random/chunk.h"
 
-// The finalizer of A. Appleby's MurmurHash3 (public domain).
+// The finalizer of MurmurHash3 by A. Appleby (public domain).
 inline uint mix(uint x) {
   x = (x ^ (x >> 16)) * 0x85ebca6bu;
   x = (x ^ (x >> 13)) * 0xc2b2ae35u;
   return x ^ (x >> 16);
 }
 
-// A Feistel network permutes the numbers below 2^bits for any round function. Cycle walking, which repeats until the
-// result is below n, makes it a permutation of the numbers below n (J. Black, P. Rogaway, CT-RSA 2002). Each thread
+// A Feistel network permutes the numbers below 2^bits for any round function. Cycle walking repeats it until the result
+// is below n, which yields a permutation of the numbers below n (J. Black, P. Rogaway, CT-RSA 2002). Each thread
 // computes its element independently. R. Mitchell et al., "Bandwidth-optimal random shuffling for GPUs" (2021), found
 // that 24 rounds suffice.
 struct FeistelKeys {
   uint key[kFeistelRounds];
-  uint swap;  // the network only makes even permutations; swapping 0 and 1 half the time adds the odd ones
+  uint swap;  // the network generates only even permutations, so swap 0 and 1 half of the time to add the odd ones
 };
 
 inline FeistelKeys feistel_keys(constant PermutationParams& p) {
@@ -32,12 +32,12 @@ inline FeistelKeys feistel_keys(constant PermutationParams& p) {
   return keys;
 }
 
-// The two halves of a number.
+// The low and the high half of a number.
 struct FeistelHalves {
   uint low, high;
 };
 
-// masks: the bits of each half.
+// Applies the Feistel network. `masks` selects the bits of each half.
 inline FeistelHalves feistel(FeistelHalves x, FeistelHalves masks, thread const FeistelKeys& keys) {
   for (uint i = 0; i < kFeistelRounds; i += 2) {
     x.high ^= mix(x.low ^ keys.key[i]) & masks.high;
@@ -46,7 +46,7 @@ inline FeistelHalves feistel(FeistelHalves x, FeistelHalves masks, thread const 
   return x;
 }
 
-// Permutes the numbers start, start + 1, …, each walking until it is below p.numel.
+// Permutes the numbers start, start + 1, …, walking the cycle of each one until it is below p.numel.
 template <typename T>
 inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves masks, thread const FeistelKeys& keys,
                           constant PermutationParams& p, uint index, uint threads) {

@@ -1,18 +1,18 @@
-// Extrema with their indices: argmax, argmin, max and min along a dimension. NaN wins; of equal elements, the first
-// one wins.
+// Extrema and their indices: argmax, argmin, and max and min along a dimension. A NaN is the extremum of its row. Among
+// equal elements, the index of the first is returned.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "reduce/keys.h"
 #include "reduce/loops.h"
 
-// -0 and 0 are equal, so they share a key.
+// -0 and 0 compare equal, so they must map to the same key.
 template <typename Key, typename C> inline key_of_t<C> arg_key(C x) { return Key::of(x, 0.0f); }
 template <typename Key> inline int arg_key(float x) { return Key::of(x + 0.0f, 0.0f); }
 template <typename Key, uint N, typename C> inline key_of_t<C> best_arg_key(thread const C* v) {
   return best_key<Key, N>(v);
 }
 template <typename Key, uint N> inline int best_arg_key(thread const float* v) {
-  const int key = best_key<Key, N>(v);  // may be the key of -0 instead of 0
+  const int key = best_key<Key, N>(v);  // may be the key of -0 rather than 0
   return key == INT_MAX ? key : arg_key<Key>(Key::template Decode<float>::value(key));
 }
 
@@ -20,8 +20,8 @@ template <typename K, typename I> struct Init<CombineArgMax, Indexed<K, I>> {
   static Indexed<K, I> value() { return {lowest_key<K>::value(), numeric_limits<I>::max()}; }
 };
 
-// The best key in this thread's share of n contiguous elements. Its index is the start of the vector that contains it
-// (find_in_vector locates the element), or that of an element in the prologue or tail.
+// Finds the best key among this thread's part of n contiguous elements. The returned index is that of the first element
+// of its vector (find_in_vector then locates the element), or of the element itself in the prologue and tail.
 template <typename Key, typename T, typename K>
 inline Indexed<K, uint> best_contiguous(device const T* x, uint offset, uint n, RowGroup group) {
   typedef compute_t<T> C;
@@ -44,7 +44,7 @@ inline Indexed<K, uint> best_contiguous(device const T* x, uint offset, uint n, 
   }
   return best;
 }
-// The index of the first element with the best key in the vector that best_contiguous found.
+// Returns the index of the first element with the best key in the vector that best_contiguous found.
 template <typename Key, typename T, typename K>
 inline uint find_in_vector(device const T* x, uint offset, Indexed<K, uint> best, uint n) {
   RowReader<T> reader(x, offset, n, RowGroup{0, 0, 1, true});
@@ -56,7 +56,7 @@ inline uint find_in_vector(device const T* x, uint offset, Indexed<K, uint> best
     found = arg_key<Key>(compute_t<T>(reader.value(0, j))) == best.key ? j : found;
   return best.index + found;
 }
-// best_contiguous for elements that are not adjacent.
+// Finds the best key among this thread's part of n strided elements.
 template <typename Key, typename T, typename K>
 inline Indexed<K, uint> best_strided(device const T* x, long stride, uint n, RowGroup group) {
   Indexed<K, uint> best = {lowest_key<K>::value(), UINT_MAX};
@@ -65,7 +65,7 @@ inline Indexed<K, uint> best_strided(device const T* x, long stride, uint n, Row
   return best;
 }
 
-// A row group searches one row, or one part of a split row.
+// Each row group searches one row, or one split of a row.
 template <typename T, typename Key>
 kernel void arg_rows(device long* indices [[buffer(0)]], device T* values [[buffer(1)]],
                      device Indexed<long>* parts [[buffer(2)]], device const T* x [[buffer(3)]],
@@ -96,12 +96,12 @@ kernel void arg_rows(device long* indices [[buffer(0)]], device T* values [[buff
   if (p.both) values[r.output] = x[r.input + best.index * p.inner_stride];
 }
 
-// An index as wide as the key, to keep accumulators free of padding.
+// An index type of the same size as the key, to avoid padding in accumulators.
 template <typename K> struct index_type { typedef uint type; };
 template <> struct index_type<long> { typedef ulong type; };
 template <typename K> using index_type_t = typename index_type<K>::type;
 
-// Views the input as a matrix for columns.h. Row numbers count from the first row that the threadgroup reads.
+// Wraps the input in a matrix for columns.h. Row numbers are relative to the first row that the threadgroup reads.
 template <typename T, typename Key>
 struct IndexedRow {
   typedef key_of_t<compute_t<T>> K;
@@ -146,7 +146,7 @@ kernel void arg_columns(device long* indices [[buffer(0)]], device T* values [[b
   }
 }
 
-// Combines the splits of each output.
+// Merges the results of an output's splits.
 template <typename T, typename Key>
 kernel void arg_merge(device long* indices [[buffer(0)]], device T* values [[buffer(1)]],
                       device const Indexed<long>* parts [[buffer(2)]], constant ReduceParams& p [[buffer(3)]],

@@ -1,7 +1,7 @@
-// The reductions of reduce.def that return an element, a bool or a count.
+// Reductions of reduce.def that return an element, a bool or a count.
 #include "reduce/reduction.h"
 
-// Reduces a vector of floats before converting the extremum to a key.
+// Reduces a vector of floats first, then converts the extremum to a key.
 template <typename Key>
 struct KeyReduce {
   template <uint N> static int of(thread const float* v, float) { return best_key<Key, N>(v); }

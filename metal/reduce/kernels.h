@@ -1,8 +1,8 @@
-// The kernel templates of the reductions in reduce.def. A reduction is a struct with
-//   Acc                    the accumulator
-//   Combine                CombineSum, CombineProduct or CombineMax
-//   static Acc map(C x, float p)            an element's contribution
-//   static C finish(Acc v, constant ReduceParams&)
+// Kernel templates for the reductions in reduce.def. A reduction is a struct with
+//   Acc                                              the accumulator
+//   Combine                                          CombineSum, CombineProduct or CombineMax
+//   static Acc map(C x, float p)                     the contribution of an element
+//   static C finish(Acc v, constant ReduceParams&)   the result
 #pragma once
 
 #include "lib/columns.h"
@@ -22,7 +22,7 @@ struct VectorReduce {
   }
 };
 
-// Accumulates this thread's share of n contiguous elements.
+// Accumulates this thread's part of n contiguous elements.
 template <typename Op, typename T>
 inline void accumulate_contiguous(device const T* x, uint offset, uint n, float p, RowGroup group,
                                   thread typename Op::Acc& total, thread typename Op::Acc& low) {
@@ -45,7 +45,7 @@ inline void accumulate_contiguous(device const T* x, uint offset, uint n, float 
   for (uint e = reader.index; e < reader.scalars; e += reader.count)
     Accumulator<Combine>::accumulate(total, low, Op::map(C(x[reader.scalar_offset(e)]), p));
 }
-// Accumulates this thread's share of n elements that are not adjacent.
+// Accumulates this thread's part of n strided elements.
 template <typename Op, typename T>
 inline void accumulate_strided(device const T* x, long stride, ulong n, float p, RowGroup group,
                                thread typename Op::Acc& total, thread typename Op::Acc& low) {
@@ -59,7 +59,7 @@ inline void accumulate_strided(device const T* x, long stride, ulong n, float p,
   }
 }
 
-// A row group reduces one row, or one part of a split row.
+// Each row group reduces one row, or one split of a row.
 template <typename T, typename O, typename Op>
 kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* parts [[buffer(1)]],
                         device const T* x [[buffer(2)]], constant ReduceParams& p [[buffer(3)]],
@@ -87,7 +87,7 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
     out[r.output] = O(Op::finish(v, p));
 }
 
-// Views the input as a matrix for columns.h.
+// Wraps the input in a matrix for columns.h.
 template <typename T, typename Op>
 struct InputRow {
   typedef typename Op::Acc A;
@@ -106,7 +106,7 @@ struct InputMatrix {
   Row row(ulong i) const { return {x + line_offset(*p, i), p->p}; }
 };
 
-// A threadgroup reduces a block of adjacent columns.
+// Each threadgroup reduces a block of adjacent columns.
 template <typename T, typename O, typename Op>
 kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc* parts [[buffer(1)]],
                            device const T* x [[buffer(2)]], constant ReduceParams& p [[buffer(3)]],
@@ -119,7 +119,7 @@ kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc*
   const uint n = uint(r.end - r.begin);
   const InputMatrix<T, Op> matrix = {x + (r.input + long(r.begin)), &p};
   column_reduce<Combine, column_vector<T>, 1>(result, scratch, matrix, r.first, r.last, n, p.aligned, g);
-  // Use two loops: with both stores in one loop, a CPU compiler would emit masked stores.
+  // Use two loops: with both stores in the same loop, CPU compilers emit masked stores.
   if (p.splits > 1) {
     for (uint c = g.index; c < n; c += g.count)
       parts[ulong(g.group.y) * p.outputs + ulong(r.output + long(r.begin + c) * p.inner_out)] = result[c];
@@ -129,7 +129,7 @@ kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc*
   }
 }
 
-// Combines the splits of each output.
+// Merges the partial results of an output's splits.
 template <typename T, typename O, typename Op>
 kernel void reduce_merge(device O* out [[buffer(0)]], device const typename Op::Acc* parts [[buffer(1)]],
                          constant ReduceParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {

@@ -1,4 +1,5 @@
-// Extrema are maxima of integer keys with the order of the elements (see ordered_max in lib/collective.h).
+// An extremum is computed as the maximum of integer keys that sort like the elements (see ordered_max in
+// lib/float_order.h).
 #pragma once
 
 #include "lib/compute.h"
@@ -9,7 +10,7 @@ template <typename C> struct key_of { typedef int type; };
 template <> struct key_of<long> { typedef long type; };
 template <typename C> using key_of_t = typename key_of<C>::type;
 
-// A lower bound for all keys.
+// A lower bound of all keys.
 template <typename K> struct lowest_key;
 template <> struct lowest_key<int> {
   static int value() { return INT_MIN; }
@@ -18,7 +19,8 @@ template <> struct lowest_key<long> {
   static long value() { return LONG_MIN; }
 };
 
-// Returns the largest key of N elements. The float overload compares floats and converts only the extremum to a key.
+// Returns the largest key of N elements. The overload for float compares floats and converts only the extremum to a
+// key.
 template <typename Key, uint N, typename C>
 inline key_of_t<C> best_key(thread const C* v) {
   key_of_t<C> best = Key::of(v[0], 0.0f);

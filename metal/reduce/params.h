@@ -5,17 +5,17 @@
 enum : uint32_t {
   kReduceColumns = 256,  // columns per threadgroup
   kMergeColumns = 32,    // columns of partial results per threadgroup
-  kReduceBlock = 4096,   // elements of a row to sum before adding them to the running sum
+  kReduceBlock = 4096,   // elements of a row that are summed before they are added to the running sum
 };
 
-// A diagonal. Its elements are `step` elements apart.
+// A matrix diagonal whose elements are `step` elements apart.
 struct TraceParams {
   int64_t step;
   uint32_t count;
 };
 
-// A reduction as nested loops over the kept dimensions, the lines, and the inner dimension. `rows` kernels reduce the
-// lines and the inner dimension. `columns` kernels reduce the lines and keep the inner dimension. Strides are in
+// A reduction as nested loops over the kept dimensions, the lines and the inner dimension. `rows` kernels reduce both
+// the lines and the inner dimension. `columns` kernels reduce the lines and keep the inner dimension. Strides are in
 // elements, innermost dimension first.
 struct ReduceParams {
   uint32_t kept_size[4];
@@ -25,20 +25,20 @@ struct ReduceParams {
   uint64_t inner_size;
   int64_t inner_stride, inner_out;
   uint64_t lines;                       // the product of line_size
-  uint64_t split_lines, split_inner;    // lines and inner elements of one split
-  uint64_t outputs;                     // partial results are [split][output]
-  uint32_t splits;                      // 1: no partial results
-  uint32_t both;                        // var: whether to store the mean too; arg: whether to store the value too
+  uint64_t split_lines, split_inner;    // lines and inner elements per split
+  uint64_t outputs;                     // number of outputs; partial results have the layout [split][output]
+  uint32_t splits;                      // 1 if there are no partial results
+  uint32_t both;                        // var: also store the mean; arg: also store the value
   float count;                          // number of elements per output
   float p;                              // norm: the exponent; var: the correction
-  uint32_t row_threads;                 // rows: threads per row (RowGroup)
-  uint32_t offset;                      // elements between a 16-byte boundary and the input
-  uint32_t aligned;                     // columns: every line and tile is 16-byte aligned
+  uint32_t row_threads;                 // rows: threads per row (see RowGroup)
+  uint32_t offset;                      // distance of the input from a 16-byte boundary, in elements
+  uint32_t aligned;                     // columns: whether every line and tile is 16-byte aligned
   uint32_t unused;
 };
 static_assert(sizeof(ReduceParams) == 208, "one layout for C++ and Metal");
 
-// Both extrema of `count` elements. Each threadgroup reduces `each` elements.
+// Minimum and maximum of `count` elements. Each threadgroup reduces `each` elements.
 struct AminmaxParams {
   uint64_t count, each;
 };

@@ -1,4 +1,4 @@
-// The reductions of reduce.def that return a sum or a norm. Integers become long.
+// Reductions of reduce.def that return a sum or a norm. Sums of integers are long.
 #include "reduce/reduction.h"
 
 #define MPSX_KERNELS_FLOAT_SUM(NAME) MPSX_FOR_FLOAT(MPSX_RESULT_IS_T, NAME) MPSX_RESULT_WIDENS(NAME)

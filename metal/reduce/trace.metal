@@ -1,10 +1,10 @@
-// The sum of a diagonal.
+// Sum of a matrix diagonal.
 #include "lib/collective.h"
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "reduce/params.h"
 
-// Floats accumulate in float, integers in long.
+// Floating-point types accumulate in float, integers in long.
 template <typename C> struct TraceSum { typedef long type; };
 template <> struct TraceSum<float> { typedef float type; };
 

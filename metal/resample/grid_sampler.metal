@@ -4,7 +4,7 @@
 #include "lib/types.h"
 #include "resample/grid_params.h"
 
-// A pixel's taps along one dimension. `offset`: an offset in the plane, negative if out of range.
+// The taps of an output pixel along one dimension. `offset`: element offset in the plane, negative if out of range.
 template <int TAPS>
 struct GridAxis {
   int offset[TAPS];
@@ -18,12 +18,13 @@ inline int offset_of(float x, float size, int step) {
   return inside ? offset : -1;
 }
 
-// A coordinate, and its derivative with respect to the grid.
+// A coordinate and its derivative with respect to the grid.
 struct GridCoordinate {
   float x, rate;
 };
 
-// Reflects at the edges, or at the centers of edge pixels. `rate` changes sign where x runs backward.
+// Reflects a coordinate at the edges of the image, or at the centers of the edge pixels if align_corners. The sign of
+// `rate` flips where the reflected coordinate decreases.
 inline GridCoordinate reflect(GridCoordinate c, float size, bool align_corners) {
   const float low = align_corners ? 0.0f : -0.5f, period = 2.0f * (align_corners ? size - 1.0f : size);
   const float from_low = c.x - low, distance = fabs(from_low);
@@ -32,7 +33,7 @@ inline GridCoordinate reflect(GridCoordinate c, float size, bool align_corners) 
   return {(flipped ? back : forth) + low, flipped != (from_low < 0.0f) ? -c.rate : c.rate};
 }
 
-// The pixel that a NaN coordinate selects with border and reflection padding. PyTorch's 2-D CPU kernels use the first
+// Which pixel a NaN coordinate selects with border or reflection padding. PyTorch's 2-D CPU kernels use the first
 // pixel. Its 3-D kernels use the last pixel in the forward pass and none in the backward pass.
 enum : int { kNanFirst, kNanLast, kNanNone };
 
@@ -48,7 +49,7 @@ inline GridCoordinate pad(GridCoordinate c, float size, constant GridSamplerPara
   return p.padding == kGridZeros ? c : clip<NAN_RULE>(c, size);
 }
 
-// The convolution kernel of R. Keys, "Cubic convolution interpolation for digital image processing", with a = -3/4.
+// Cubic convolution kernel of R. Keys, "Cubic convolution interpolation for digital image processing", with a = -3/4.
 constexpr constant float kA = -0.75f;
 inline float cubic_near(float s) { return fma(fma(kA + 2.0f, s, -(kA + 3.0f)) * s, s, 1.0f); }
 inline float cubic_far(float s) { return fma(fma(fma(kA, s, -5.0f * kA), s, 8.0f * kA), s, -4.0f * kA); }
@@ -89,8 +90,8 @@ inline void set_taps(thread GridAxis<4>& axis, GridCoordinate c, float size, int
   }
 }
 
-// All taps of a pixel in D = 2 or 3 dimensions, with TAPS per dimension. Loops over taps are unrolled to keep them in
-// registers.
+// All taps of an output pixel in D = 2 or 3 dimensions, with TAPS per dimension. Loops over taps are unrolled to keep
+// the taps in registers.
 template <int D, int TAPS, int NAN_RULE>
 struct GridTaps {
   enum : int { count = TAPS * TAPS * (D == 3 ? TAPS : 1) };
@@ -121,19 +122,19 @@ struct GridTaps {
       }
     }
   }
-  // The pixel at tap t, times `factor`. Outside the image, PyTorch's 2-D CPU kernels multiply 0 by the factor, which
-  // may be NaN. Its 3-D kernels skip the tap.
+  // Returns the input pixel at tap t, multiplied by `factor`. Outside the image, PyTorch's 2-D CPU kernels multiply 0
+  // by the factor, which may be NaN. Its 3-D kernels skip the tap.
   template <typename T>
   float term(device const T* x, int t, float factor) const {
     const bool inside = offset[t] >= 0;
     const float value = inside ? float(x[offset[t]]) : 0.0f;
     return D == 2 || inside ? value * factor : 0.0f;
   }
-  // The index of tap t along dimension d.
+  // Index of tap t along dimension d.
   static int digit(int t, int d) { return (d == 0 ? t : (d == 1 ? t / TAPS : t / (TAPS * TAPS))) % TAPS; }
 };
 
-// gid = (pixel, unused, image).
+// gid = (pixel, unused, image)
 template <typename T, int D, int TAPS>
 kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                          device const T* grid [[buffer(2)]], constant GridSamplerParams& p [[buffer(3)]],
@@ -142,7 +143,7 @@ kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffe
   for (uint c = 0; c < p.channels; ++c) {
     const ulong plane = ulong(gid.z) * p.channels + c;
     device const T* x = in + plane * p.plane;
-    if (TAPS == 1) {  // copied unchanged
+    if (TAPS == 1) {  // nearest: copy the pixel unchanged
       out[plane * p.pixels + gid.x] = taps.offset[0] < 0 ? T(0) : x[taps.offset[0]];
       continue;
     }
@@ -153,8 +154,8 @@ kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffe
   }
 }
 
-// Adds to the zero-initialized input gradient. A thread sums over all pixels for a few planes, in order. gid = (block
-// of channels, image).
+// Adds to the input gradient, which the launcher has zeroed. A thread sums over all pixels of a few planes, in order.
+// gid = (block of channels, image)
 template <typename T, int D, int TAPS>
 kernel void grid_sampler_bwd_input(device float* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                    device const T* grid [[buffer(2)]], constant GridSamplerParams& p [[buffer(3)]],
@@ -173,14 +174,14 @@ kernel void grid_sampler_bwd_input(device float* grad_in [[buffer(0)]], device c
   }
 }
 
-// Computes the grid gradient: gid = (pixel, unused, image).
+// Computes the grid gradient. gid = (pixel, unused, image)
 template <typename T, int D, int TAPS>
 kernel void grid_sampler_bwd_grid(device T* grad_grid [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                   device const T* in [[buffer(2)]], device const T* grid [[buffer(3)]],
                                   constant GridSamplerParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
   const ulong pixel = ulong(gid.z) * p.pixels + gid.x;
   const GridTaps<D, TAPS, D == 2 ? kNanFirst : kNanNone> taps(grid + pixel * D, p);
-  float dot[taps.count];  // gradient times tap, summed over the channels
+  float dot[taps.count];  // per tap: the output gradient times the input pixel, summed over channels
 #pragma unroll
   for (int t = 0; t < taps.count; ++t) dot[t] = 0.0f;
   for (uint c = 0; c < p.channels; ++c) {
@@ -205,7 +206,7 @@ kernel void grid_sampler_bwd_grid(device T* grad_grid [[buffer(0)]], device cons
   }
 }
 
-// The grid has no gradient in nearest mode.
+// In nearest mode the grid has no gradient.
 #define GRID_SAMPLER(T, TAG, D, MODE, TAPS)                                                                \
   MPSX_KERNEL("grid_sampler_" #D "d_" #MODE "_" #TAG, grid_sampler<T, D, TAPS>)                            \
   MPSX_KERNEL("grid_sampler_" #D "d_" #MODE "_bwd_input_" #TAG, grid_sampler_bwd_input<T, D, TAPS>)

@@ -1,9 +1,9 @@
-// cumsum, cumprod, logcumsumexp.
+// cumsum, cumprod and logcumsumexp.
 #include "scan/scan.h"
 
-// Floats accumulate as the unevaluated sum of two floats, to match the CPU's double. The errors of additions follow
-// D. E. Knuth (TAOCP volume 2, 4.2.2), and the errors of products T. J. Dekker ("A floating-point technique for
-// extending the available precision", 1971).
+// Floats accumulate as the unevaluated sum of two floats, to match the CPU's accumulation in double. The rounding
+// errors of sums are computed with D. E. Knuth's method (TAOCP volume 2, 4.2.2), and those of products with T. J.
+// Dekker's ("A floating-point technique for extending the available precision", 1971).
 struct DoubleFloat {
   float high, low;
 };
@@ -24,7 +24,7 @@ inline void multiply_by(thread DoubleFloat& a, float high, float low) {
   a.high = product + finite_error;
   a.low = finite_error - (a.high - product);
 }
-// An infinite sum has no valid low part.
+// If the sum is infinite, its low part is NaN.
 inline float value_of(thread const DoubleFloat& a) { return is_nan(a.low) ? a.high : a.high + a.low; }
 
 template <typename C>
@@ -35,12 +35,13 @@ struct Sum {
   static State join(State a, State b) { return add_scaled(a, b, C(1)); }
   static C value(thread const State& s) { return s; }
 };
-// Sums of elements near the limit of float may cancel again. On the CPU they stay in range, because it adds in double
-// or in sequence. A scan adds partial sums, so it switches to a smaller scale at a term or sum beyond kLargeSum.
+// A sum near the limit of float may become small again by cancellation. On the CPU it stays in range, because the CPU
+// adds in double, or sequentially. A scan on the GPU adds partial sums, so it switches to a smaller scale when a term
+// or sum exceeds kLargeSum.
 constant float kLargeSum = 0x1p118f, kSumScale = 0x1p-64f;
 inline float unscaled_sum(float sum, float scale) { return scale == 1.0f ? sum : sum / kSumScale; }
 
-// Sums blocks of elements in plain float before they join the compensated sum, to shorten the dependency chain.
+// Sums blocks of elements in plain float before adding them to the compensated sum, to shorten the dependency chain.
 template <>
 struct Sum<float> {
   enum : uint { kBlock = 8 };
@@ -74,14 +75,14 @@ struct Sum<float> {
     a.block = b.block;
     return in_range(a, a.before.high);
   }
-  // The low part of an infinite sum is NaN.
+  // If the sum is infinite, its low part is NaN.
   static float value(thread const State& s) {
     const float low = is_nan(s.before.low) ? 0.0f : s.before.low;
     return unscaled_sum(s.before.high + (low + s.block), s.scale);
   }
 };
 
-// For half types, float matches the accuracy of the CPU's sums. Only bfloat has values near the limit of float.
+// For half types, float is as accurate as the CPU's sums. Only bfloat has values near the limit of float.
 struct BfloatSum {
   struct State {
     float sum, scale;
@@ -123,8 +124,8 @@ struct Product {
   static State join(State a, State b) { return multiply(a, b); }
   static C value(thread const State& s) { return s; }
 };
-// Products of parts may leave the range of float where the running product does not. They are (high + low) * 2^(64 *
-// exponent), with |high| near 1 unless it is 0, infinite or NaN.
+// Partial products may leave the range of float even if the running product does not. They are stored as (high + low) *
+// 2^(64 * exponent), with |high| near 1 unless it is 0, infinite or NaN.
 struct WideProduct {
   DoubleFloat part;
   int exponent;
@@ -139,7 +140,7 @@ inline WideProduct normalized(DoubleFloat v, int exponent) {
 }
 inline float value_of(float v, int exponent) { return exponent == 0 ? v : ldexp(v, 64 * clamp(exponent, -5, 5)); }
 
-// The low part is only a rounding error, so the pair need not be normalized.
+// The low part holds only a rounding error, so the pair need not be normalized.
 template <>
 struct Product<float> {
   typedef WideProduct State;
@@ -159,7 +160,7 @@ struct Product<float> {
   }
 };
 struct FloatProduct {
-  typedef WideProduct State;  // without the low part
+  typedef WideProduct State;  // the low part is always 0
   static State identity() { return {{1.0f, 0.0f}, 0}; }
   static void next(thread State& s, float x, uint) { s = join(s, normalized({x, 0.0f}, 0)); }
   static State join(State a, State b) {
@@ -172,8 +173,8 @@ template <> struct ProductOf<half> { typedef FloatProduct type; };
 template <> struct ProductOf<bfloat> { typedef FloatProduct type; };
 
 constexpr constant float kMaxExcess = 1.0f;
-// A reference exponent within kMaxExcess of the maximum, and the sum of exp(x - reference). Each new reference rounds
-// the sum, so slowly rising elements should not set a new one each time.
+// A reference exponent within kMaxExcess of the maximum, and the sum of exp(x - reference). Changing the reference
+// rounds the sum, so a slowly rising sequence should not change it at every element.
 struct LogSumExp {
   struct State {
     float reference;
@@ -183,11 +184,11 @@ struct LogSumExp {
     }
   };
   static State identity() { return {-INFINITY, {0.0f, 0.0f}}; }
-  // Adds an element. Uses selects instead of branches, to evaluate only one exponential.
+  // Adds an element. Selects instead of branching, to evaluate only one exponential.
   static void next(thread State& s, float x, uint) {
-    const bool later = !(x <= s.reference + kMaxExcess);  // also true if one is NaN, which then stays
+    const bool later = !(x <= s.reference + kMaxExcess);  // also true if either is NaN, which then persists
     const float d = later ? s.reference - x : x - s.reference;
-    const float scale = x == s.reference ? 1.0f : precise::exp(d);  // d may be inf - inf
+    const float scale = x == s.reference ? 1.0f : precise::exp(d);  // for x == reference, d may be inf - inf
     multiply_by(s.sum, later ? scale : 1.0f, 0.0f);
     add_to(s.sum, later ? 1.0f : scale, 0.0f);
     s.reference = later ? x : s.reference;

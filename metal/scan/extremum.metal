@@ -1,7 +1,7 @@
-// cummax and cummin: the running extremum and its index. The last of equal elements wins, and NaN propagates.
+// cummax and cummin: the running extremum and its index. Among equal elements the last one is kept, and NaN propagates.
 #include "scan/scan.h"
 
-// An index as wide as the value, to avoid padding.
+// An index type of the same size as the value, to avoid padding.
 template <typename C> struct index_of { typedef uint type; };
 template <> struct index_of<long> { typedef ulong type; };
 template <typename C>

@@ -4,15 +4,15 @@
 
 enum : uint32_t {
   kScanColumns = 256,  // columns per threadgroup
-  kScanUnroll = 4,     // elements of a column to load before using the first
-  kScanEach = 16,      // maximum number of row elements that a thread scans at once, up to kScanBytes
+  kScanUnroll = 4,     // elements of a column that are loaded before the first is used
+  kScanEach = 16,      // row elements that a thread scans at once, at most kScanBytes of them
   kScanBytes = 64,
 };
 
-// Scans along one dimension of a block [outer, size, inner]: along rows if inner is 1, otherwise along columns.
+// Scans along the middle dimension of [outer, size, inner]: along rows if inner is 1, otherwise along columns.
 struct ScanParams {
   uint32_t size, inner;
-  uint32_t chunk, chunks;  // elements of a row or column per threadgroup, and number of chunks
-  uint32_t writes;         // whether to store the results, or only the states at the ends of chunks
+  uint32_t chunk, chunks;  // elements of a row or column per threadgroup; number of chunks
+  uint32_t writes;         // whether to store the results; otherwise stores only the states at the ends of chunks
   uint32_t aligned;        // rows: whether 16-byte vectors are aligned
 };

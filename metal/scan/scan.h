@@ -1,15 +1,15 @@
 // Scans of rows and columns. A scan is a struct with
 //   State                                     the state after some elements, which shuffle_up() accepts
 //   State identity()                          the state before the first element
-//   void next(thread State& s, C x, uint i)   appends element i
-//   State join(State a, State b)              the state after a's elements, then b's
+//   void next(thread State& s, C x, uint i)   appends element x with index i
+//   State join(State a, State b)              the state after the elements of a followed by those of b
 // An output is a struct with
 //   void write(uint i, thread const State& s) stores the result at element i
-//   Block<N>, store(uint i, Block<N> b)       stores N adjacent results that were set before
+//   Block<N>, store(uint i, Block<N> b)       stores a block of N adjacent results
 //   at(offset)                                the output starting at an offset
 //
-// If there are too few rows or columns to keep a GPU busy, they are split into chunks: a first launch computes the
-// states at the ends of chunks, and a second one (p.writes) starts each chunk from the states of the chunks before it.
+// If there are too few rows or columns to keep a GPU busy, they are split into chunks. A first launch computes the
+// state at the end of each chunk. A second launch (p.writes) starts each chunk from the states of the preceding chunks.
 #pragma once
 
 #include "lib/collective.h"
@@ -18,12 +18,12 @@
 #include "lib/vec.h"
 #include "scan/params.h"
 
-// Exclusive scan of the threads' states. `all` receives the state after all threads.
+// Exclusive scan of the threads' states. Sets `all` to the state after all threads.
 template <typename S, typename State>
 inline State scan_threads(State mine, thread State& all, threadgroup State* scratch, GroupThread g) {
   const uint simdgroup = g.index / g.width, simdgroups = (g.count + g.width - 1) / g.width;
   const uint active = min(g.width, g.count - simdgroup * g.width);
-  State sum = mine;  // the SIMD group's inclusive scan
+  State sum = mine;  // inclusive scan within the SIMD group
   for (uint distance = 1; distance < g.width; distance *= 2) {
     const State below = shuffle_up(sum, ushort(distance));
     if (g.lane >= distance) sum = S::join(below, sum);
@@ -46,7 +46,7 @@ inline State scan_threads(State mine, thread State& all, threadgroup State* scra
   return g.lane == 0 ? before : S::join(before, below);
 }
 
-// The state before a chunk, joined from the states at the ends of the `count` chunks before it.
+// Returns the state before a chunk by joining the end states of the `count` chunks before it.
 template <typename S, typename State>
 inline State state_before(device const State* states, uint count, threadgroup State* scratch, GroupThread g) {
   State all = S::identity();
@@ -58,11 +58,11 @@ inline State state_before(device const State* states, uint count, threadgroup St
   return all;
 }
 
-// Adjacent elements that a thread scans at once, enough to amortize the scan over threads.
+// Adjacent elements that a thread scans at once, enough to amortize the cost of the scan over threads.
 template <typename T>
 constexpr constant uint scan_each = sizeof(T) * kScanEach > kScanBytes ? kScanBytes / sizeof(T) : kScanEach;
 
-// Scans elements [begin, end) of a row with a threadgroup, starting from `carry`. Returns the final state.
+// Scans elements [begin, end) of a row with one threadgroup, starting from `carry`. Returns the final state.
 template <typename S, typename T, typename Out>
 inline typename S::State scan_row(device const T* x, Out out, uint begin, uint end, typename S::State carry,
                                   constant ScanParams& p, threadgroup typename S::State* scratch, GroupThread g) {
@@ -112,7 +112,7 @@ inline void scan_rows(device const T* in, Out out, constant ScanParams& p, devic
   if (!p.writes && g.index == 0) ends[g.group.y] = s;
 }
 
-// Scans chunk g.group.z of kScanColumns adjacent columns of a block [size, inner]. Each thread owns columns.
+// Scans chunk g.group.z of kScanColumns adjacent columns of a [size, inner] block, one thread per column.
 template <typename S, typename T, typename Out>
 inline void scan_columns(device const T* in, Out out, constant ScanParams& p, device typename S::State* states,
                          GroupThread g) {

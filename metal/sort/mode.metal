@@ -1,9 +1,10 @@
-// mode: the most frequent value of a row (the smallest in a tie) and its last index. NaN equals nothing. If no value
-// repeats and the row begins with NaN, the result is NaN, as on the CPU, which sorts as if NaN equaled everything.
+// mode: the most frequent value of a row (the smallest of several) and its last index. NaN equals no value. If no value
+// repeats and the unsorted row begins with NaN, the result is NaN, as on the CPU, which sorts as if NaN equaled every
+// value.
 #include "lib/collective.h"
 #include "lib/instantiate.h"
 
-// The index of the first element in the run that contains element `n` of a sorted row.
+// Returns the index of the first element equal to element `n` of a sorted row.
 template <typename T>
 inline uint begin_of_run(device const T* x, uint n) {
   const T value = x[n];
@@ -19,7 +20,7 @@ inline uint begin_of_run(device const T* x, uint n) {
   return low;
 }
 
-// One threadgroup per row. Rows are sorted; `order` has the elements' original indices.
+// One threadgroup per row. Rows are sorted. `order` holds the original indices of the elements.
 template <typename T>
 kernel void mode(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                  device const T* sorted [[buffer(2)]], device const long* order [[buffer(3)]],

@@ -1,5 +1,5 @@
-// Digit counters of a threadgroup. Thread t owns adjacent elements, and its counter of a digit is counts[digit *
-// threads + t]. A prefix sum over all counters yields each thread's output positions.
+// Digit counters of a threadgroup. Thread t counts the digits of adjacent elements in counts[digit * threads + t]. A
+// prefix sum over all counters yields each thread's output positions.
 #pragma once
 
 #include "lib/collective.h"
@@ -8,14 +8,14 @@
 
 inline uint bits_of(ulong x) { return x ? 64 - uint(clz(x)) : 0u; }
 
-// Bits per digit, limited by the number of counters. 8 if the threadgroup is one thread.
+// Returns the number of bits per digit, limited by the number of counters. With one thread per threadgroup, it is 8.
 inline uint digit_bits(GroupThread g) {
   uint bits = 8;
   while (bits > 1 && (g.count << bits) > kCounters) --bits;
   return bits;
 }
 
-// The range [least, most] of a row's keys.
+// The smallest and the largest key of a row.
 template <typename K>
 struct Span {
   K min_key, max_key;
@@ -42,7 +42,7 @@ struct Digits {
   template <typename K> uint of(K key) const { return uint(key >> shift) & mask; }
 };
 
-// The part of a row that a thread owns.
+// The part of a row that a thread processes.
 struct Part {
   uint begin, end;
 };
@@ -71,7 +71,7 @@ inline void sum_counts(threadgroup uint* counts, uint digits, threadgroup uint* 
   tg_barrier();
 }
 
-// The number of elements, out of `n`, with a smaller digit. Requires summed counters.
+// Returns how many of `n` elements have a digit less than `digit`. Requires the prefix sums of sum_counts.
 inline uint before_digit(threadgroup const uint* counts, uint digit, uint digits, uint n, GroupThread g) {
   return digit < digits ? counts[digit * g.count] : n;
 }

@@ -1,6 +1,5 @@
-// Stable sort of a tile by one digit, in a threadgroup of kSortThreads. Each SIMD group owns kSortEach consecutive
-// vectors of elements. Elements with smaller digits come first, then those with the same digit in earlier SIMD
-// groups, vectors and lanes.
+// Stable sort of a tile by one digit, in a threadgroup of kSortThreads threads. Each SIMD group processes kSortEach
+// consecutive vectors of elements. Elements are ordered by digit, then by SIMD group, vector and lane.
 #pragma once
 
 #include "lib/collective.h"
@@ -19,18 +18,18 @@ struct SortTile {
     sort_key_t<T> keys[kRanked];  // for sort_by_rank
   };
   uint order[kSortTile];
-  ushort counts[kSortGroups * kSortDigits];  // per SIMD group, later exclusive sums over the SIMD groups
+  ushort counts[kSortGroups * kSortDigits];  // counts per SIMD group, later their exclusive sums over SIMD groups
   uint starts[kSortDigits + 1], scratch[kScratch];
 };
 
-// Original indices of elements: from the previous pass, or consecutive numbers starting at `first`.
+// Original indices of the elements: those from the previous pass, or consecutive numbers starting at `first`.
 struct TileOrder {
   device const uint* known;
   uint first;
   uint at(uint i) const { return known ? known[i] : first + i; }
 };
 
-// The elements that a thread owns.
+// The elements that a thread sorts.
 template <typename T>
 struct SortItems {
   T values[kSortEach];
@@ -44,7 +43,7 @@ struct SortItems {
       if (i < n) values[k] = x[i], order[k] = numbers.at(i);
     }
   }
-  // Reloads the elements in the order of the last sort.
+  // Reloads the elements in their sorted order.
   void reload(threadgroup SortTile<T>& tile, uint n, GroupThread g) {
     MPSX_UNROLL for (uint k = 0; k < kSortEach; ++k) {
       const uint i = position(k, g);
@@ -52,7 +51,7 @@ struct SortItems {
     }
     tg_barrier();
   }
-  // Sorts n elements within the tile. Afterwards, tile.starts has the start of each digit.
+  // Sorts n elements within the tile, and sets tile.starts to the start of each digit.
   void sort(threadgroup SortTile<T>& tile, SortDigit digit, uint n, GroupThread g) {
     threadgroup ushort* own = tile.counts + g.index / g.width * kSortDigits;
     for (uint d = g.lane; d < kSortDigits; d += g.width) own[d] = 0;
@@ -73,7 +72,7 @@ struct SortItems {
       sg_barrier();
     }
     tg_barrier();
-    uint all = 0, total;  // for digit g.index
+    uint all = 0, total;  // counts of digit g.index
     for (uint s = 0; s < kSortGroups; ++s) {
       const uint here = tile.counts[s * kSortDigits + g.index];
       tile.counts[s * kSortDigits + g.index] = ushort(all);

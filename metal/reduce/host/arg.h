@@ -1,5 +1,5 @@
-// Row extrema with indices on the host driver, where a threadgroup is one thread. The compiler vectorizes one loop
-// over keys and another over indices, but not a loop over both.
+// Row extrema with indices on the host driver, where a threadgroup is one thread. One loop finds the best key and
+// another its index, since the compiler vectorizes each of these but not a combined loop.
 #pragma once
 
 template <typename Key, typename T, typename K>

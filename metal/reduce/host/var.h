@@ -1,11 +1,12 @@
 // Variance of rows on the host driver, where a threadgroup is one thread. Processes rows in blocks that fit in the L1
-// cache. Centers each block on its own mean, then combines the blocks' moments.
+// cache. Centers each block on its mean, then combines the moments of the blocks.
 #pragma once
 
 enum : uint { kVarBlock = 8192, kVarStep = 64 };
 
-// Returns the moments of n elements from each of the lines [first, last). Loops over nonadjacent elements do not
-// vectorize. They bound the rounding error with shorter sums instead of one sum per vector lane.
+// Returns the moments of n elements from each of the lines [first, last). The compiler does not vectorize loops over
+// strided elements, so there are no per-lane sums that bound the rounding error. Such loops sum fewer elements at a
+// time instead.
 template <bool DENSE, typename T>
 inline Moments block_moments(device const T* x, constant ReduceParams& p, ulong first, ulong last, uint n,
                              float pivot, float scale) {
