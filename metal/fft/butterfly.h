@@ -1,4 +1,4 @@
-// Twiddle factors and butterflies. A butterfly is a small DFT in registers.
+// Twiddle factors and butterflies, which are small DFTs in registers.
 #pragma once
 
 #include "lib/complex.h"

@@ -5,53 +5,55 @@
 
 enum : uint32_t {
   kFftTile = 2048,      // complex elements in a tile; double-buffered in threadgroup memory (32 KiB)
-  kFftSmallTile = 512,  // the smaller tile lets more threadgroups share a core
-  kFftAxes = 8,         // maximum number of dimensions of the column index
-  kFftStages = 11       // maximum number of radices of a 2048-point transform
+  kFftSmallTile = 512,  // smaller, to let more threadgroups share a GPU core
+  kFftAxes = 8,         // maximum number of dimensions of a column index
+  kFftStages = 11       // maximum number of stages, enough for 2048 points
 };
 
-// How the first pass gets its elements.
+// Source of the elements that the first pass transforms.
 enum : uint32_t {
   kFftDirect = 0,
-  kFftHermitian = 1,  // loads the first half of a Hermitian-symmetric sequence
+  kFftHermitian = 1,  // loads only the first half of a Hermitian-symmetric sequence and mirrors it
   kFftChirp = 2       // computes the convolution kernel of Bluestein's algorithm
 };
-// The factor applied to each element before or after the transform.
+// The factor that multiplies each element before or after the transform.
 enum : uint32_t { kFftOne = 0, kFftByChirp = 1, kFftByTable = 2 };
 
-// Additional steps of a transform's first pass on its input, and of its last pass on its output. Exchanging real and
-// imaginary parts before and after a transform inverts its direction.
+// Extra work at the two ends of a transform: on the input of its first pass and the output of its last pass. Swapping
+// real and imaginary parts before and after a transform inverts its direction.
 struct FftInput {
-  uint32_t source;  // kFftDirect, …
-  uint32_t limit;   // not 0: elements from this position on are 0
-  uint32_t factor;  // kFftOne, …
+  uint32_t source;  // one of kFftDirect, kFftHermitian, kFftChirp
+  uint32_t limit;   // if nonzero, elements from this index on are read as 0
+  uint32_t factor;  // one of kFftOne, kFftByChirp, kFftByTable
   uint32_t swap_first, swap_last;
 };
 struct FftOutput {
   float scale;
-  uint32_t limit;  // not 0: elements from this position on are not written
+  uint32_t limit;  // if nonzero, elements from this index on are not stored
   uint32_t factor;
   uint32_t swap_first, swap_last;
 };
 
-// A pass transforms many columns of `size` points. A transform of n points is one pass, or several passes whose sizes
-// multiply to n; see pass.metal.
+// Each pass transforms many columns of `size` points. A transform of n points consists of one pass, or of several
+// passes whose sizes multiply to n (see pass.metal).
 struct FftParams {
-  // Strides of the column index (innermost dimension first), for a column's first element and for its phase.
+  // Per dimension of the column index, innermost first: the strides of a column's first element, the extent, and the
+  // stride of the column's phase.
   int64_t in_stride[kFftAxes], out_stride[kFftAxes];
   uint32_t extent[kFftAxes], phase[kFftAxes];
   uint32_t axes, columns;
   uint32_t columns_per_group, pitch;  // pitch: elements between columns in threadgroup memory
   int64_t in_step, out_step;          // strides between the points of a column
-  int64_t in_unit;                    // stride between the elements of the transform's input
+  int64_t in_unit;                    // stride between consecutive elements of the transform's input
   uint32_t size;
   uint32_t radices[kFftStages], stages;
   uint32_t twiddle;  // if nonzero, first multiply point r of a column by exp(-2 pi i r phase / twiddle)
-  // Point r of a column is element phase + r * spacing of the whole transform.
+  // Point r of a column is element phase + r * spacing of the complete transform.
   uint32_t in_spacing, out_spacing;
-  uint32_t length;  // of the transform
-  uint32_t chirp;   // points of the transform that Bluestein's algorithm computes
+  uint32_t length;  // number of points of the complete transform
+  uint32_t chirp;   // number of points of the transform that Bluestein's algorithm computes
   FftInput input;
   FftOutput output;
-  uint32_t in_across, out_across;  // threads go from column to column, not along one
+  // consecutive threads process consecutive columns rather than consecutive points of a column
+  uint32_t in_across, out_across;
 };

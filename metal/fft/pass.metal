@@ -19,7 +19,7 @@ inline void store_element(device float* out, float2 x) { *out = x.x; }
 inline float2 chirp(uint k, uint n) { return root_of_unity(uint(ulong(k) * k % (2u * n)), 2u * n); }
 
 struct FftColumn {
-  long in, out;  // offsets of the column's first element
+  long in, out;  // offsets of the column's first point
   uint phase;
 };
 
@@ -29,7 +29,7 @@ struct FftTile {
   device const I* in;
   device const float2* table;
   constant FftParams& p;
-  uint first, columns;  // this threadgroup's columns
+  uint first, columns;  // the columns that this threadgroup transforms
 
   METAL_FUNC FftColumn column(uint c) const {
     uint rest = first + c;
@@ -81,7 +81,7 @@ struct FftTile {
     store_element(out + (column.out + long(r) * p.out_step), x * p.output.scale);
   }
 
-  // Runs one step of radix R, after steps with radices that multiply to `before`. Reads `from` and writes `to`,
+  // Runs one radix-R step. `before` is the product of the radices of the preceding steps. Reads `from` and writes `to`,
   // except that the first step reads device memory and the last step writes it.
   template <uint R>
   METAL_FUNC void step(threadgroup float2* to, threadgroup const float2* from, uint before, GroupThread g) const {

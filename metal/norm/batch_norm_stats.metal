@@ -73,7 +73,7 @@ inline float2 column_moments_scaled(device const T* x, ulong pitch, uint n) {
   }
   return float2(mean, precise::sqrt(squares / float(n))) / kSquareScale;
 }
-// Channels last. group = (tile of columns, chunk of rows).
+// Statistics of a channels-last batch. group = (tile of columns, chunk of rows)
 template <typename T>
 kernel void batch_norm_stats_last(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                                   constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {

@@ -1,4 +1,4 @@
-// <metal_atomic>: relaxed atomic operations. Float operations use compare-and-exchange.
+// <metal_atomic>: relaxed atomic operations. Floating-point operations are compare-and-exchange loops.
 #pragma once
 
 namespace metal {
@@ -10,7 +10,7 @@ enum memory_order {
   memory_order_seq_cst
 };
 enum thread_scope { thread_scope_thread, thread_scope_simdgroup, thread_scope_threadgroup, thread_scope_device };
-// Has the size and alignment of T. Only the atomic functions access it.
+// Has the size and alignment of T. Only the atomic functions may access `value`.
 template <class T>
 struct atomic {
   T value;
@@ -22,7 +22,7 @@ typedef atomic<long> atomic_long;
 typedef atomic<float> atomic_float;
 typedef atomic<bool> atomic_bool;
 
-// A is atomic<T> or volatile atomic<T>: Metal accepts pointers to both.
+// The type T of A, which is atomic<T> or volatile atomic<T>. Metal accepts pointers to both.
 template <class A>
 using mpsx_atomic_value = remove_cv_t<remove_reference_t<decltype(declval<A&>().value)>>;
 template <class A, class T = mpsx_atomic_value<A>>
@@ -48,7 +48,7 @@ MPSX_FN bool atomic_compare_exchange_weak_explicit(A* p, mpsx_not_deduced<T>* ex
   T x = T(desired);
   return __atomic_compare_exchange(&p->value, expected, &x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
-// Replaces the value with f(value) and returns the old value.
+// Atomically replaces the value with f(value) and returns the old value.
 template <class A, class F, class T = mpsx_atomic_value<A>>
 MPSX_FN T mpsx_atomic_update(A* p, F f) {
   T old, next;
@@ -84,7 +84,7 @@ MPSX_FN T atomic_fetch_max_explicit(A* p, V v, memory_order) {
   const T x = T(v);
   return mpsx_atomic_update(p, [x](T old) { return max(old, x); });
 }
-// 64-bit atomics have only min and max, without a result (MSL specification 3.2, section 6.16.4.6).
+// 64-bit atomics support only min and max, which return nothing (MSL specification 3.2, section 6.16.4.6).
 template <class A, class V, class T = mpsx_atomic_value<A>>
 MPSX_FN void atomic_min_explicit(A* p, V v, memory_order order) {
   atomic_fetch_min_explicit(p, v, order);

@@ -1,15 +1,15 @@
-// Compiler differences, and C++ names that are built into Metal.
+// Compiler-dependent definitions, and C++ library names that Metal provides.
 #pragma once
 
-// In users' kernels compiled by clang, half is clang's own type. Its conversions are built in, as in Metal, which
-// matters for overload resolution. In the project's kernels, and with g++, half is a class (half.h). bfloat is always
-// a class, because few processors support it.
+// In users' kernels compiled by clang, half is clang's built-in type. Its conversions are built in, as in Metal, which
+// matters for overload resolution. In the project's kernels, and with g++, half is a class (half.h). bfloat is always a
+// class, because few processors support it.
 #if defined(MPSX_GENERAL) && defined(__clang__)
 #define MPSX_BUILTIN_HALF 1
 #else
 #define MPSX_BUILTIN_HALF 0
 #endif
-// Repeats a statement for each i < n, where n is at most 4. This is not a loop, because thousands of loops slow down
+// Repeats a statement for each i < n, where n is at most 4, without a loop, because thousands of loops slow down
 // compilers.
 #define MPSX_EACH(n, ...)                                        \
   {                                                              \
@@ -41,18 +41,18 @@
 #define MPSX_PRAGMA(x) _Pragma(#x)
 #define MPSX_VECTORIZE_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #define MPSX_FEW_LOOP _Pragma("clang loop vectorize(disable) unroll(disable)")
-#if defined(MPSX_SIMT) && !defined(MPSX_CUDA)  // every access is a call, so keep the code small
+#if defined(MPSX_SIMT) && !defined(MPSX_CUDA)  // every access is a call, so unrolling would make the code too large
 #define MPSX_UNROLL_LOOP
 #else
 #define MPSX_UNROLL_LOOP _Pragma("unroll")
 #endif
-// Users' functions must be inlined into the loops over threads, whatever their size; otherwise the loops are not
-// vectorized. Internal linkage avoids compiling functions that no kernel calls.
+// Users' functions must be inlined into the loops over threads, whatever their size, or the loops are not vectorized.
+// Internal linkage avoids compiling functions that no kernel calls.
 #define MPSX_INLINE_BEGIN                                                                                    \
   _Pragma("clang attribute push(__attribute__((always_inline)), apply_to = function)")                       \
   _Pragma("clang attribute push(__attribute__((internal_linkage)), apply_to = any(function, record, variable(is_global)))")
 #define MPSX_ATTRIBUTE_END _Pragma("clang attribute pop")
-#ifdef MPSX_SIMT  // any function may synchronize, so calls must not be duplicated, merged or moved into a branch
+#ifdef MPSX_SIMT  // any function may synchronize, so its calls must not be duplicated, merged or moved into a branch
 #define MPSX_CONVERGENT_BEGIN _Pragma("clang attribute push(__attribute__((convergent, nomerge)), apply_to = function)")
 #define MPSX_USER_CODE_BEGIN MPSX_INLINE_BEGIN MPSX_CONVERGENT_BEGIN
 #define MPSX_USER_CODE_END MPSX_ATTRIBUTE_END MPSX_ATTRIBUTE_END MPSX_ATTRIBUTE_END
@@ -70,7 +70,7 @@
 #define MPSX_USER_CODE_END
 #define MPSX_ENTRY __attribute__((flatten))
 #endif
-// Macros from Apple's headers.
+// Macros that Apple's headers define.
 #define METAL_FUNC inline __attribute__((always_inline))
 #define METAL_ALIGN(n) alignas(n)
 #define METAL_CONST
@@ -183,7 +183,7 @@ typedef unsigned int uint;
 typedef unsigned long ulong;
 static_assert(sizeof(long) == 8, "Metal's long has 64 bits");
 
-// Reinterprets the bits of one type as another type of the same size.
+// Reinterprets the bits of a value as another type of the same size.
 template <class To, class From>
 MPSX_FN constexpr To as_type(const From& from) {
   static_assert(sizeof(To) == sizeof(From), "as_type: the sizes differ");

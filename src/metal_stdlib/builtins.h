@@ -1,5 +1,5 @@
-// Builtin functions of Apple's compiler, which existing kernels call directly. The last argument of many builtins
-// selects fast math. They are macros, so SIMD functions report the user's line.
+// Builtin functions of Apple's compiler that existing kernels call directly. In many of them, the last argument selects
+// fast math. They are macros so that SIMD functions report the line of the user's call.
 #pragma once
 
 #define __metal_abs(x) ::metal::abs(x)
@@ -58,7 +58,7 @@
 #define __metal_tanpi(x, ...) ::metal::tanpi(x)
 #define __metal_trunc(x, ...) ::metal::trunc(x)
 
-// Converts a float to an integer, as if it were passed to a function that takes integers.
+// Converts a float to an integer the way an integer parameter would.
 namespace metal {
 template <class T>
 MPSX_FN constexpr auto mpsx_integer(T x) {
@@ -117,7 +117,7 @@ struct remove_addrspace {
 template <class T>
 using remove_addrspace_t = T;
 
-// The limits of a vector are those of its components. They have their own type, because constant expressions can
+// The limits of a vector are those of its components. They need a type other than vec, because constant expressions can
 // access the components of a vec only by index, and `constexpr float x = numeric_limits<float2>::infinity().x` must
 // compile.
 template <class T, int N>
@@ -143,7 +143,7 @@ struct numeric_limits<vec<T, N>> : numeric_limits<T> {
 #undef MPSX_LIMIT
 };
 
-// <metal_uniform>: values that are the same for all threads.
+// <metal_uniform>: values that are equal in all threads.
 template <class T>
 using uniform = T;
 template <class T>

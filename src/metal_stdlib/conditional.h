@@ -1,6 +1,7 @@
-// The conditional operator for half and bfloat. They are classes that convert to and from float, so C++ finds no
-// common type with float. A marked half converts only to float, and integers convert to a marked half. The translator
-// writes (unmark, (c ? (mark, (a)) : (mark, (b)))). Operands of other types, including void, stay unchanged.
+// The conditional operator for half and bfloat, which are classes that convert to and from float. C++ therefore finds
+// no common type of half and float. A marked half converts only to float, and integers convert to a marked half. The
+// translator writes (unmark, (c ? (mark, (a)) : (mark, (b)))). Operands of other types, including void, are returned
+// unchanged.
 #pragma once
 
 namespace mpsx {
@@ -11,7 +12,7 @@ struct marked_half {
   MPSX_FN constexpr marked_half(const H& v) : value(v) {}
   template <class I, metal::enable_if_t<metal::is_integral_v<I> || __is_enum(I), int> = 0>
   MPSX_FN constexpr marked_half(I v) : value(H(v)) {}
-  // A template, to prevent conversions to other arithmetic types through float.
+  // A template, because a plain conversion to float would also convert to other arithmetic types.
   template <class F, metal::enable_if_t<metal::is_same_v<F, float> || metal::is_same_v<F, H>, int> = 0>
   MPSX_FN constexpr operator F() const {
     return F(value);

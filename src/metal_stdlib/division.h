@@ -1,10 +1,10 @@
-// Integer division, vectorized through floating point and guarded against traps.
+// Integer division that does not trap, vectorized by computing in floating point.
 #pragma once
 
 namespace mpsx {
 
-// Quotients and remainders that do not trap, unlike x86 division. Dividing by zero yields the dividend and remainder
-// 0. Dividing the smallest integer by -1 wraps around.
+// Quotients and remainders that do not trap, unlike x86 division. Division by zero yields the dividend and a remainder
+// of 0. Dividing the smallest integer by -1 wraps around.
 template <class R>
 MPSX_FN constexpr R safe_divisor(R a, R b) {
 #ifdef MPSX_CUDA  // GPUs do not trap
@@ -14,8 +14,8 @@ MPSX_FN constexpr R safe_divisor(R a, R b) {
   return b == 0 || (R(-1) < R(0) && b == R(-1) && a == smallest) ? R(1) : b;
 }
 
-// python/mpsx/msl/passes/division.py rewrites a / b as a / safe / b and a /= b as a /= safe = b, and likewise for %.
-// These operators guard integer divisions and leave other divisions unchanged.
+// python/mpsx/msl/passes/division.py rewrites a / b as a / safe / b, and a /= b as a /= safe = b; likewise for %. These
+// operators guard integer divisions and leave other divisions unchanged.
 template <class A>
 struct safe_dividend {
   const A& value;
@@ -57,8 +57,8 @@ MPSX_SAFE_DIVISION(/)
 MPSX_SAFE_DIVISION(%)
 #undef MPSX_SAFE_DIVISION
 
-// If a float type with p bits holds both operands, the quotient is never rounded up to the next integer: it is at least
-// 1/b below that integer, and rounding adds at most a/b 2^-p.
+// If a float type with p bits represents both operands exactly, the quotient is never rounded up to the next integer:
+// it is at least 1/b below that integer, and rounding adds at most a/b 2^-p.
 template <typename C>
 struct division_float {
   typedef float type;
@@ -68,7 +68,7 @@ struct division_float<int> {
   typedef double type;
 };
 
-// Computes a = q b + r with q rounded toward zero, for integers of at most 32 bits and b != 0. INT_MIN / -1 wraps
+// Computes a = q b + r, where q is rounded toward zero, for integers of at most 32 bits and b != 0. INT_MIN / -1 wraps
 // around.
 template <typename C>
 MPSX_FN void divide(C a, C b, C& q, C& r) {
@@ -79,19 +79,19 @@ MPSX_FN void divide(C a, C b, C& q, C& r) {
   r = C(unsigned(a) - unsigned(whole) * unsigned(d));
 }
 
-// A double does not hold 64 bits, so divide in two steps, the second one on the remainder of the first. Multiples of
-// 2^64 cancel. The remainder of the second step is at most about |b|/2 in magnitude. Its sign may be wrong, so
+// A double cannot represent all 64-bit integers, so divide in two steps: first a, then the remainder of that division.
+// Multiples of 2^64 cancel. The magnitude of the second remainder is at most about |b|/2, but its sign may be wrong, so
 // correct it at the end.
 MPSX_FN void divide(long a, long b, long& q, long& r) {
   typedef unsigned long U;
-  const double inverse = 1.0 / double(b), most = 9223372036854774784.0;  // the double below 2^63
+  const double inverse = 1.0 / double(b), most = 9223372036854774784.0;  // most: the largest double below 2^63
   double first = double(a) * inverse;
   first = first > most ? most : first;
   first = first < -most ? -most : first;
   const U d = U(b), q1 = U(long(__builtin_rint(first))), left = U(a) - q1 * d;
   const U q2 = U(long(__builtin_rint(double(long(left)) * inverse))), rest = left - q2 * d;
   const U wrong = rest != 0 && (long(rest) < 0) != (a < 0) ? ~U(0) : U(0);
-  const U over = (long(rest) < 0) == (b < 0) ? U(0) : ~U(0);  // 0: correct by b, all ones: by -b
+  const U over = (long(rest) < 0) == (b < 0) ? U(0) : ~U(0);  // 0: correct by b; all ones: correct by -b
   q = long(q1 + q2 + (wrong & (over | 1)));
   r = long(rest - (wrong & ((d ^ over) - over)));
 }

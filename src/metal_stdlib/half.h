@@ -1,9 +1,9 @@
-// half and bfloat: 16-bit types that compute in float and round after every operation, as in Metal.
+// half and bfloat: 16-bit types that compute in float and round after every operation, as Metal does.
 #pragma once
 
 namespace metal {
-// Conversions in integer arithmetic, for constant expressions and for processors without conversion instructions.
-// They round to nearest even and preserve NaN.
+// Conversions by integer arithmetic, for constant expressions and for processors without conversion instructions. They
+// round to nearest even and preserve NaN.
 MPSX_FN constexpr float mpsx_half_to_float_bits(uint16_t h) {
   const uint32_t magnitude = uint32_t(h & 0x7fffu) << 13;
   // Multiplying by 2^112 changes the exponent bias from 15 to 127 and normalizes subnormals.
@@ -48,8 +48,8 @@ MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
   return uint16_t(f != f ? (u >> 16) | 0x40u : rounded);
 }
 
-// gcc does not vectorize the implicit copy assignment, so define one. With clang, a defaulted one is vectorized and
-// trivial.
+// gcc does not vectorize the implicit copy assignment, so define it. In clang, a defaulted one is vectorized and
+// remains trivial.
 #if defined(__clang__)
 #define MPSX_COPY(TYPE)                          \
   constexpr TYPE& operator=(const TYPE&) = default;
@@ -60,8 +60,8 @@ MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
     return *this;                                          \
   }
 #endif
-// A user's class that converts to a number also converts to bfloat, as to a built-in type, unless it has its own
-// conversion to bfloat.
+// A user-defined class that converts to a number also converts to bfloat, as it would to a built-in type, unless it
+// defines a conversion to bfloat.
 #ifdef MPSX_GENERAL
 template <class C, class T, class = void>
 constexpr bool mpsx_has_conversion = false;
@@ -124,8 +124,8 @@ MPSX_FN constexpr half::half(bfloat b) : bits(mpsx_float_to_half(float(b))) {}
 #endif
 MPSX_FN constexpr bfloat::bfloat(half h) : bits(mpsx_float_to_bfloat(float(h))) {}
 
-// Operations of half with half or an integer yield half. Operations with float use the built-in operators and yield
-// float.
+// Operations on two halves, or on a half and an integer, yield half. Operations with float use the built-in operators
+// and yield float.
 #define MPSX_MINIFLOAT_BINARY(TYPE, OP)                                                                 \
   MPSX_FN constexpr TYPE operator OP(TYPE a, TYPE b) { return TYPE(float(a) OP float(b)); }             \
   template <class I, class = enable_if_t<is_integral_v<I>>>                                             \

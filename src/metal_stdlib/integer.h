@@ -8,11 +8,11 @@ MPSX_FN constexpr uint64_t mpsx_bits(T x) {
 }
 typedef __int128 mpsx_int128;
 typedef unsigned __int128 mpsx_uint128;
-// An integer type that can hold any product of two T.
+// An integer type that represents every product of two T.
 template <class T>
 using mpsx_wider = conditional_t<sizeof(T) == 8, conditional_t<is_signed_v<T>, mpsx_int128, mpsx_uint128>,
                                  conditional_t<is_signed_v<T>, long, ulong>>;
-// Functions that Metal overloads for its integer types. Arguments are not converted to select an overload.
+// For functions that Metal overloads on its integer types. Arguments are not converted to select an overload.
 template <class T>
 using mpsx_if_integer = enable_if_t<is_integral_v<T> && !is_same_v<T, bool>, T>;
 
@@ -75,7 +75,7 @@ template <class T>
 MPSX_FN constexpr mpsx_if_integer<T> rhadd(T a, mpsx_not_deduced<T> b) {
   return T((a >> 1) + (b >> 1) + ((a | b) & 1));
 }
-// The upper half of a product.
+// Returns the upper half of the product.
 template <class T>
 MPSX_FN constexpr mpsx_if_integer<T> mulhi(T a, mpsx_not_deduced<T> b) {
   return T((mpsx_wider<T>(a) * mpsx_wider<T>(b)) >> (8 * sizeof(T)));

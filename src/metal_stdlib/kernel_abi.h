@@ -1,25 +1,25 @@
-/* The ABI of kernels translated to C++, shared by the generated code and the host driver. Plain C without headers,
-   because translated kernels are compiled freestanding. */
+/* The ABI of kernels translated to C++, shared by the generated code and the host driver. Plain C that includes no
+   headers, because translated kernels are compiled freestanding. */
 #ifndef MPSX_KERNEL_ABI_H
 #define MPSX_KERNEL_ABI_H
 
 #define MPSX_KERNEL_ABI_VERSION 5
 #define MPSX_MAX_BUFFERS 31 /* Metal's limit; args[31 + n] is [[threadgroup(n)]] memory */
 #define MPSX_MAX_ARGUMENTS 63
-#define MPSX_SIMD_WIDTH 32         /* of SIMT kernels; a SIMD group of a wide kernel has one lane */
-#define MPSX_MAX_EXCHANGE_BYTES 64 /* the largest value that the lanes of a SIMD group exchange */
+#define MPSX_SIMD_WIDTH 32         /* SIMT kernels only; in wide kernels a SIMD group has one lane */
+#define MPSX_MAX_EXCHANGE_BYTES 64 /* size limit of the values that lanes of a SIMD group exchange */
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* One dispatch. In wide mode a threadgroup has one thread, so `group` is {1, 1, 1} for a kernel launched in
+/* One dispatch. In wide mode a threadgroup has one thread, so `group` is {1, 1, 1} for kernels that are dispatched by
  * threadgroups. */
 typedef struct mpsx_launch {
-  unsigned threads[3]; /* the grid in threads */
-  unsigned groups[3];  /* the grid in threadgroups */
-  unsigned group[3];   /* dispatched threads per threadgroup; the last threadgroups may have fewer */
-  const void* const* constants; /* values of the record's function constants, null if undefined; or null */
+  unsigned threads[3]; /* grid size in threads */
+  unsigned groups[3];  /* grid size in threadgroups */
+  unsigned group[3];   /* threads per threadgroup; the last threadgroups may have fewer */
+  const void* const* constants; /* values of the kernel's function constants, each null if undefined */
 } mpsx_launch;
 
 /* A function constant of a kernel. */
@@ -30,35 +30,35 @@ typedef struct mpsx_function_constant {
   unsigned components;
 } mpsx_function_constant;
 
-/* Wide kernels: runs units [begin, end) of a dispatch, which are threads or threadgroups; x varies fastest, then y. */
+/* Entry point of a wide kernel: runs threads (or threadgroups) [begin, end) of a dispatch, with x varying fastest. */
 typedef void (*mpsx_entry)(void* const* args, const mpsx_launch* launch, unsigned long long begin,
                            unsigned long long end);
 
-/* SIMT kernels: the position of a thread. */
+/* SIMT kernels: the position of a thread and of its threadgroup. */
 typedef struct mpsx_threadgroup {
-  unsigned position[3]; /* in the grid of threadgroups */
-  unsigned origin[3];   /* first thread, in the grid of threads */
-  unsigned size[3];     /* in threads */
-  unsigned threads;     /* the product of `size` */
+  unsigned position[3]; /* position in the grid of threadgroups */
+  unsigned origin[3];   /* position of the first thread in the grid of threads */
+  unsigned size[3];     /* size in threads */
+  unsigned threads;     /* number of threads */
   unsigned simdgroups;
 } mpsx_threadgroup;
 typedef struct mpsx_thread {
   unsigned local[3]; /* position in the threadgroup */
   unsigned index;    /* linear position in the threadgroup */
-  unsigned lane;     /* in its SIMD group */
+  unsigned lane;     /* lane in its SIMD group */
   unsigned simdgroup;
   const mpsx_threadgroup* group;
 } mpsx_thread;
 
-/* SIMT kernels: runs one thread. */
+/* Entry point of a SIMT kernel: runs one thread. */
 typedef void (*mpsx_thread_entry)(void* const* args, const mpsx_launch* launch, const mpsx_thread* thread);
 
-/* The values that converged lanes of a SIMD group exchange; valid until the caller's next call. */
+/* The values that converged lanes of a SIMD group exchange. Valid until the caller's next call into the engine. */
 typedef struct mpsx_lanes {
   unsigned active;                    /* bit mask of the converged lanes */
   unsigned count;                     /* lanes of the SIMD group; the last group may have fewer than the full width */
-  const void* value[MPSX_SIMD_WIDTH]; /* of each active lane */
-  unsigned memo_set;                  /* whether a lane has stored a result that is the same for all lanes */
+  const void* value[MPSX_SIMD_WIDTH]; /* value of each active lane */
+  unsigned memo_set;                  /* whether a lane has stored a result for all lanes in `memo` */
   __attribute__((aligned(16))) unsigned char memo[MPSX_MAX_EXCHANGE_BYTES];
 } mpsx_lanes;
 
@@ -68,73 +68,75 @@ typedef struct mpsx_exchanged {
   unsigned active, lane; /* bit mask of the converged lanes; the caller's lane */
 } mpsx_exchanged;
 
-/* A call from a kernel into the engine. `address` identifies the call; file and line appear in messages. */
+/* The site of a call from a kernel into the engine. `address` identifies the call. Messages show the file and line. */
 typedef struct mpsx_site {
   const void* address;
   const char* file;
   int line;
-  const char* function; /* "simd_sum" */
-  unsigned flags;       /* of a barrier: metal::mem_flags */
+  const char* function; /* for example "simd_sum" */
+  unsigned flags;       /* for a barrier: its metal::mem_flags */
 } mpsx_site;
 #define MPSX_MEM_THREADGROUP 2u /* metal::mem_flags::mem_threadgroup */
 #define MPSX_ATOMIC_LOADS 1u
 #define MPSX_ATOMIC_STORES 2u
 
-/* Functions of the engine that SIMT kernels call. The driver sets the library's pointer `mpsx_simt` when it loads the
- * library. For kernels that do not run on fibers, they behave as in a threadgroup of one thread. */
+/* Functions of the engine that SIMT kernels call. The driver sets a library's pointer `mpsx_simt` when it loads the
+ * library. For kernels that do not run on fibers, the functions behave as in a threadgroup of one thread. */
 typedef struct mpsx_simt_services {
   void (*threadgroup_barrier)(const mpsx_site* site);
   void (*simdgroup_barrier)(const mpsx_site* site);
-  /* Contributes `bytes` at `value`, waits for the other active lanes and returns all values. `lane`: the caller's. */
+  /* Contributes the `bytes` bytes at `value`, waits for the other active lanes and returns all values. Sets *lane to
+   * the caller's lane. */
   mpsx_lanes* (*exchange)(const void* value, unsigned bytes, unsigned* lane, const mpsx_site* site);
-  /* Called when a lane reads from the inactive lane `source`. Does not return if that is a fault; otherwise returns
-   * the byte that fills the result. */
+  /* Called when a lane reads from the inactive lane `source`. Does not return if that is a fault. Otherwise returns
+   * the byte with which to fill the result. */
   int (*inactive_lane)(unsigned source, const mpsx_site* site);
   /* Returns the memory of the file's threadgroup variable `key`. */
   void* (*threadgroup_variable)(unsigned key, unsigned bytes, const char* name);
-  /* Operations of tensors (metal_stdlib/tensor/scope.h). The running thread. */
+  /* Returns the running thread. For tensor operations (metal_stdlib/tensor/scope.h), like the next three functions. */
   const mpsx_thread* (*current_thread)(void);
-  /* Permutes layouts that Metal leaves open; 0 keeps the order. */
+  /* Returns the seed for permuting layouts that Metal leaves unspecified; 0 keeps the order. */
   unsigned (*layout_seed)(void);
-  /* Waits for all threads of the threadgroup, which must have `simdgroups` full SIMD groups, and returns the value of
-   * each; valid until the caller's next call. */
+  /* Waits for all threads of the threadgroup, which must have `simdgroups` full SIMD groups. Returns the value of each
+   * thread, valid until the caller's next call. */
   const void* const* (*collective)(const void* value, unsigned simdgroups, const mpsx_site* site);
-  /* Called when only some lanes of a SIMD group have reached an operation of all. Does not return. */
+  /* Called when only some lanes have reached an operation that the whole SIMD group must execute. Does not return. */
   void (*incomplete_scope)(unsigned active, const mpsx_site* site);
-  /* Faults of memory accesses that have no line themselves name `site` until the next call; null for none. */
+  /* Sets the site to report for memory faults at addresses without line information, until the next call. May be
+   * null. */
   void (*fault_site)(const mpsx_site* site);
-  /* Kernels compiled with checks (metal_stdlib/simt_checks.h) report every memory access before it happens. `code` is
-   * the return address of the call, `access` is MPSX_ATOMIC_*. */
+  /* Kernels compiled with checks (metal_stdlib/simt_checks.h) report every memory access in advance. `code` is the
+   * return address of the call, and `access` combines MPSX_ATOMIC_LOADS and MPSX_ATOMIC_STORES. */
   void (*read)(const void* address, unsigned long bytes, const void* code);
   void (*write)(const void* address, unsigned long bytes, const void* code);
   void (*atomic)(const void* address, unsigned long bytes, unsigned access, const void* code);
-  /* Reports an out-of-range index of an array of type `type`. */
+  /* Reports an out-of-range index into an array of type `type`. */
   void (*array_index)(const char* type, long long index, const char* file, int line, const void* code);
 } mpsx_simt_services;
 
 enum { MPSX_UNIT_THREADS = 0, MPSX_UNIT_GROUPS = 1, MPSX_UNIT_SIMT = 2 };
 
 typedef struct mpsx_kernel_record {
-  const char* name; /* host name */
-  unsigned unit;    /* MPSX_UNIT_*: the unit of begin and end; SIMT kernels run one thread per call */
-  mpsx_entry entry; /* null if SIMT */
-  mpsx_thread_entry thread_entry;    /* null unless SIMT */
-  unsigned fibers;                   /* SIMT: whether threads wait for each other, and so need fibers */
+  const char* name; /* the kernel's host name */
+  unsigned unit;    /* MPSX_UNIT_*: what begin and end count; SIMT kernels run one thread per call */
+  mpsx_entry entry; /* null for SIMT kernels */
+  mpsx_thread_entry thread_entry;    /* null for wide kernels */
+  unsigned fibers;                   /* SIMT: whether threads wait for each other, which requires fibers */
   unsigned buffers;                  /* highest buffer index in use, plus one */
-  unsigned static_threadgroup_bytes; /* threadgroup arrays declared in the kernel */
-  unsigned max_threads;              /* [[max_total_threads_per_threadgroup(n)]], else 1024 */
+  unsigned static_threadgroup_bytes; /* size of the threadgroup arrays declared in the kernel */
+  unsigned max_threads;              /* n of [[max_total_threads_per_threadgroup(n)]], or 1024 */
   const mpsx_function_constant* constants;
   unsigned constant_count;
 } mpsx_kernel_record;
 
-/* Exported by a kernel library as `mpsx_kernel_table`. */
+/* A kernel library exports this table as `mpsx_kernel_table`. */
 typedef struct mpsx_kernel_table_t {
   unsigned abi_version;
   unsigned count;
   const mpsx_kernel_record* const* records;
   const mpsx_simt_services** simt; /* set by the driver */
-  const char* compiler;            /* "clang 20.1.2 (ziglang 0.17.0)" */
-  const char* isa;                 /* "x86-64-v3" */
+  const char* compiler;            /* for example "clang 20.1.2 (ziglang 0.17.0)" */
+  const char* isa;                 /* for example "x86-64-v3" */
 } mpsx_kernel_table_t;
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
-// Building blocks of entry points: argument unpacking and iteration over the units of a dispatch.
+// Building blocks of entry points: argument unpacking, and iteration over the threads or threadgroups of a dispatch.
 #pragma once
 
 namespace mpsx {
-// The parameter types of a kernel.
+// Provides the parameter types of a kernel.
 template <class F>
 struct signature;
 template <class... P>
@@ -17,7 +17,7 @@ struct signature<void(P...)> {
   using at = typename pick<I, P...>::type;
 };
 
-// Converts a buffer to the pointer or reference of parameter type P.
+// Converts a buffer address to parameter type P, a pointer or reference.
 template <class P>
 struct argument;
 template <class T>
@@ -32,30 +32,30 @@ template <class P>
 MPSX_FN P address(void* p) {
   return argument<metal::remove_cv_t<P>>::from(p);
 }
-// Passes a constant argument by value, which tells the compiler that no store changes it.
+// Passes a constant argument by value, so that the compiler knows that no store changes it.
 template <class P>
 MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value(void* p) {
   return argument<P>::from(p);
 }
 
-// value() for an argument that a function constant may disable.
+// value(), or zero for an argument that a function constant disables.
 template <class P>
 MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value_or_zero(void* p) {
   typedef metal::remove_const_t<metal::remove_reference_t<P>> V;
   return p ? argument<P>::from(p) : V();
 }
 
-// The address of an argument that a function constant may disable. Kernels may read it before the condition that
-// guards it. That does not fault on a GPU, so point to zeros instead of null.
+// The address of an argument, or of zeros if a function constant disables it. A kernel may read it before the
+// condition that guards it. On a GPU such a read does not fault, so it must not fault here either.
 template <class P>
 MPSX_FN P address_or_zero(void* p) {
   alignas(64) static unsigned char zero[4096];
   return argument<metal::remove_cv_t<P>>::from(p ? p : zero);
 }
 
-// The values of the running kernel's function constants. They are per thread, because other threads may run the
-// kernel with other values (a GPU has one module per set of values). They are in the engine's memory, which is not
-// checked.
+// The values of the running kernel's function constants. They are per thread, because other threads may run the same
+// kernel with other values (on a GPU, each set of values has its own module). The engine owns this memory, so accesses
+// are not checked.
 #ifndef MPSX_UNCHECKED_SPACE
 #define MPSX_UNCHECKED_SPACE
 #endif
@@ -86,7 +86,7 @@ constexpr const char* scalar_name() {
 #undef MPSX_NAME
 }
 
-// Converts a position to the kernel's parameter type: ushort or uint with up to three components.
+// Converts a position to the kernel's parameter type: ushort or uint, scalar or a vector of 2 or 3.
 template <class P>
 MPSX_FN P position(unsigned x, unsigned y, unsigned z) {
   typedef typename metal::mpsx_vector<P>::scalar S;
@@ -98,7 +98,8 @@ MPSX_FN P position(unsigned x, unsigned y, unsigned z) {
     return P(x);
 }
 
-// Splits units [begin, end) of a grid into runs along x. Divides only once, because grids may have short rows.
+// Splits threads or threadgroups [begin, end) of a grid into runs along x. Divides only once, because grids may have
+// short rows.
 struct runs {
   unsigned nx, ny, nz, x0, x1, y, z;
   unsigned long long at, end;

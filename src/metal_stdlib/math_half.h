@@ -1,4 +1,4 @@
-// Float functions for half and bfloat: computed in float and rounded once.
+// The float functions for half and bfloat: computed in float and rounded once.
 #pragma once
 
 #define MPSX_UNARY_MATH(M)                                                                                  \
@@ -11,8 +11,8 @@
 #define MPSX_TEST_MATH(M) M(isfinite) M(isinf) M(isnan) M(isnormal) M(signbit)
 
 namespace metal {
-// half or bfloat if all arguments are that type or integers, otherwise void. The functions for these types are
-// templates, so overloads for bfloat that a kernel defines in namespace metal take precedence.
+// Selects half or bfloat if every argument has that type or is an integer, and void otherwise. The functions for these
+// types are templates, so overloads for bfloat that a kernel defines in namespace metal take precedence.
 template <class T>
 constexpr bool mpsx_is_small = is_same_v<T, half> || is_same_v<T, bfloat>;
 template <class... A>
@@ -32,7 +32,7 @@ using mpsx_if_small = enable_if_t<mpsx_is_small<typename mpsx_small<A...>::type>
 template <class H>
 using mpsx_of_small = enable_if_t<mpsx_is_small<H>, bool>;
 
-// Calls with an integer argument are ambiguous, as in Metal.
+// A call with an integer argument is ambiguous, as in Metal.
 #define MPSX_UNARY(F)                                                      \
   template <class H>                                                       \
   MPSX_FN mpsx_if_small<H> F(H x) {                                        \

@@ -8,7 +8,7 @@ struct matrix {
   column columns[C];
 
   matrix() = default;
-  // Diagonal matrix.
+  // Creates a diagonal matrix.
   template <class A, class = enable_if_t<is_arithmetic_v<A>>>
   MPSX_FN explicit constexpr matrix(A diagonal) : columns{} {
     MPSX_EACH(C, if constexpr (i < R) columns[i].s[i] = T(diagonal))
@@ -17,14 +17,14 @@ struct matrix {
   MPSX_FN explicit constexpr matrix(const matrix<U, C, R>& o) : columns{} {
     MPSX_EACH(C, columns[i] = column(o.columns[i]))
   }
-  // From C columns, which may be component lists.
+  // Creates a matrix from C columns, which may be component lists.
   template <int N = C, class = enable_if_t<N == 2>>
   MPSX_FN constexpr matrix(column a, column b) : columns{a, b} {}
   template <int N = C, class = enable_if_t<N == 3>>
   MPSX_FN constexpr matrix(column a, column b, column c) : columns{a, b, c} {}
   template <int N = C, class = enable_if_t<N == 4>>
   MPSX_FN constexpr matrix(column a, column b, column c, column d) : columns{a, b, c, d} {}
-  // From C * R components, column by column.
+  // Creates a matrix from C * R components in column order.
   template <class A, class B, class... More,
             class = enable_if_t<!mpsx_is_vector<A> && sizeof...(More) + 2 == C * R>>
   MPSX_FN constexpr matrix(const A& a, const B& b, const More&... more) : columns{} {
@@ -62,7 +62,7 @@ MPSX_FN constexpr matrix<T, C, R> operator-(const matrix<T, C, R>& a) {
 MPSX_MATRIX_SUM(+)
 MPSX_MATRIX_SUM(-)
 #undef MPSX_MATRIX_SUM
-// Operations with a scalar apply to every component.
+// An operation with a scalar applies to every component.
 #define MPSX_MATRIX_SCALE(OP)                                                                        \
   template <class T, int C, int R, class A, class = enable_if_t<is_arithmetic_v<A>>>                 \
   MPSX_FN constexpr matrix<T, C, R> operator OP(const matrix<T, C, R>& a, A b) {                     \
@@ -81,7 +81,7 @@ template <class T, int C, int R, class A, class = enable_if_t<is_arithmetic_v<A>
 MPSX_FN constexpr matrix<T, C, R> operator*(A a, const matrix<T, C, R>& b) {
   return b * a;
 }
-// Adds the products in column order, with one rounding per product.
+// Adds the products in column order and rounds after each product.
 template <class T, int C, int R, class V, class = enable_if_t<mpsx_vector<V>::size == C>, class = mpsx_plain<V>>
 MPSX_FN constexpr vec<T, R> operator*(const matrix<T, C, R>& a, const V& v) {
   vec<T, R> r = a.columns[0] * v.get(0);

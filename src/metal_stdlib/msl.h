@@ -1,11 +1,12 @@
-// The Metal standard library for translated kernels. It is freestanding: it includes no system headers and uses only
-// memcpy and similar functions of the C library. Translated code is inside namespace metal, so its names take
+// The Metal standard library for translated kernels. It is freestanding: it includes no system headers and calls only
+// memcpy and similar C library functions. Translated code is placed inside namespace metal, so its names take
 // precedence.
 #pragma once
 
 #include "kernel_abi.h"
 #include "base.h"
-// Omit debug info in checked libraries, so that errors in inlined functions refer to the line of the user's call.
+// Checked libraries omit debug info for these headers, so that errors in inlined functions report the line of the
+// user's call.
 #if defined(MPSX_SIMT) && defined(__clang__)
 MPSX_CONVERGENT_BEGIN
 #pragma clang attribute push(__attribute__((nodebug)), apply_to = hasType(functionType))
@@ -39,7 +40,8 @@ MPSX_CONVERGENT_BEGIN
 #else
 #include "simd.h"
 #endif
-#if __cplusplus > 202002L  // descriptors are template arguments: shaders that use tensors are compiled as C++23
+// tensor descriptors are template arguments, so shaders that use tensors are compiled as C++23
+#if __cplusplus > 202002L
 #include "tensor/extents.h"
 #include "tensor/tensor.h"
 #ifdef MPSX_CUDA

@@ -1,4 +1,4 @@
-// Built-in types, which Metal provides without `using namespace metal`. For translated code at global scope.
+// Types that Metal provides without `using namespace metal`, for translated code at global scope.
 #pragma once
 
 #include "builtins.h"
@@ -52,10 +52,10 @@ template <class X>
 struct vec_elements {
   static constexpr int value = mpsx_vector<X>::size;
 };
-// Whether SIMD functions support this type.
+// Whether the SIMD functions support type X.
 template <class X, class T = typename mpsx_vector<X>::scalar>
 struct __is_valid_simdgroup_type : bool_constant<is_arithmetic_v<T> && !is_same_v<T, bool> && sizeof(T) <= 4> {};
-// `uint4 v = {a, b};` sets the remaining components to zero.
+// Implements `uint4 v = {a, b};`, which sets the remaining components to zero.
 template <class V, class... A>
 MPSX_FN constexpr V mpsx_list_of(const A&... a) {
   constexpr int size = (0 + ... + mpsx_vector<A>::size), missing = mpsx_vector<V>::size - size;
@@ -64,9 +64,9 @@ MPSX_FN constexpr V mpsx_list_of(const A&... a) {
   if constexpr (missing < 1 || missing > 2) return V(a...);
 }
 }  // namespace metal
-// Users specialize _numeric_limits_impl, the base class of Apple's numeric_limits.
+// Users specialize _numeric_limits_impl, the base class of numeric_limits in Apple's headers.
 #define _numeric_limits_impl numeric_limits
-// C++ reserves this name but Metal does not, so users may use it.
+// `forward` is a reserved name in C++ but not in Metal, so users may define it.
 #define forward forward_
 
 // Type names from <simd/simd.h>.

@@ -1,5 +1,5 @@
-// The namespaces precise and fast (MSL specification 3.2, section 6.5). They contain the functions of namespace
-// metal, except those with a faster version in math_trig.h.
+// Namespaces precise and fast (MSL specification 3.2, section 6.5). Both contain the functions of namespace metal,
+// except for those that have a faster version in math_trig.h.
 #pragma once
 
 namespace metal {

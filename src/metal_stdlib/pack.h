@@ -49,7 +49,7 @@ MPSX_PACK(unorm, half)
 MPSX_PACK(snorm, half)
 #undef MPSX_PACK
 
-// Red is in the lowest bits. The alpha channel of sRGB is linear.
+// Red is in the lowest bits. In sRGB formats, the alpha channel is linear.
 #define MPSX_PACK_COLOR(T)                                                                                     \
   template <class V, class = enable_if_t<mpsx_vector<V>::size == 4>>                                           \
   MPSX_FN uint pack_##T##_to_srgb_unorm4x8(const V& v) {                                                       \

@@ -1,4 +1,4 @@
-// Barriers and SIMD-group functions for threadgroups of one thread and SIMD groups of one lane.
+// Barriers and SIMD-group functions for threadgroups of one thread, which is a SIMD group of one lane.
 #pragma once
 
 namespace metal {
@@ -58,8 +58,8 @@ class simd_vote {
 MPSX_FN simd_vote simd_ballot(bool v) { return simd_vote(v); }
 MPSX_FN simd_vote simd_active_threads_mask() { return simd_vote(1); }
 
-// No other lane exists to read from. Test builds return values that invalidate any result, so a kernel that relies on
-// 32 lanes fails instead of being slightly wrong.
+// Returns the value read from another lane, although no other lane exists. Test builds return bits that invalidate any
+// result, so a kernel that relies on 32 lanes fails visibly.
 template <class T>
 MPSX_FN T mpsx_other_lane(T v, bool self) {
 #ifdef MPSX_POISON_SHUFFLES
@@ -88,7 +88,7 @@ template <class T>
 MPSX_FN T simd_shuffle_rotate_up(T v, ushort) {
   return v;
 }
-// Other lanes do not exist, so shuffles from them return `fill`.
+// No other lanes exist, so shuffles from them return `fill`.
 #define MPSX_FILL(F)                                                        \
   template <class T>                                                        \
   MPSX_FN T F(T v, T fill, ushort delta, ushort = 1) {                      \
@@ -100,7 +100,7 @@ MPSX_FILL(quad_shuffle_and_fill_down)
 MPSX_FILL(quad_shuffle_and_fill_up)
 #undef MPSX_FILL
 
-// Quad groups also have one thread.
+// A quad group also consists of one thread.
 #define MPSX_QUAD(F)                                                        \
   template <class... A>                                                     \
   MPSX_FN auto quad_##F(const A&... a) -> decltype(simd_##F(a...)) {        \

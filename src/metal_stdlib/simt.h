@@ -1,10 +1,10 @@
-// Barriers, SIMD groups and threadgroup memory for SIMT kernels, implemented by calls into the engine
-// (src/driver/host/simt). Replaces simd.h in translation units with MPSX_SIMT.
+// Barriers, SIMD groups and threadgroup memory for SIMT kernels, implemented as calls into the engine
+// (src/driver/host/simt). Translation units with MPSX_SIMT include this file instead of simd.h.
 #pragma once
 
-// The engine's functions. Loading the library sets the pointer. The calls go through functions in another file
-// (simt_calls.h). The compiler must neither duplicate nor merge these calls, because the return address identifies a
-// call. For clang they are convergent; gcc needs flags (python/mpsx/msl/compiler.py).
+// Pointer to the engine's functions, set when the library is loaded. Kernels call them through functions in another
+// file (simt_calls.h). The compiler must neither duplicate nor merge these calls, because their return address
+// identifies the call site. In clang they are convergent; gcc needs compiler flags (python/mpsx/msl/compiler.py).
 extern "C" {
 extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
 #if defined(__clang__)
@@ -14,7 +14,7 @@ extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt
 #endif
 MPSX_CALL void mpsx_simt_threadgroup_barrier(unsigned flags, const char* file, int line);
 MPSX_CALL void mpsx_simt_simdgroup_barrier(unsigned flags, const char* file, int line);
-// Passes values of up to 16 bytes in registers, and longer ones by address.
+// Pass values of up to 16 bytes in registers, and longer values by address.
 MPSX_CALL mpsx_exchanged mpsx_simt_exchange(unsigned long long low, unsigned long long high, unsigned bytes,
                                             const char* function, const char* file, int line);
 MPSX_CALL mpsx_exchanged mpsx_simt_exchange_long(const void* value, unsigned bytes, const char* function,
@@ -29,7 +29,7 @@ MPSX_CALL void mpsx_simt_incomplete_scope(unsigned active, const char* function,
 MPSX_CALL void mpsx_simt_fault_site(const mpsx_site* site);
 }
 
-// The caller's file and line, as two default arguments.
+// The caller's file and line, as two parameters with default arguments.
 #define MPSX_INLINE __attribute__((always_inline))
 #define MPSX_CALL_SITE const char *mpsx_file = __builtin_FILE(), int mpsx_line = __builtin_LINE()
 
@@ -39,13 +39,13 @@ MPSX_FN V& threadgroup_variable(const char* name) {
   return *static_cast<V*>(mpsx_simt_threadgroup_variable(KEY, sizeof(V), name));
 }
 
-// Accesses to the engine's memory use a different address space, which clang does not instrument.
+// Accesses to the engine's memory use a separate address space, which clang does not instrument.
 #if defined(__clang__)
 #define MPSX_UNCHECKED_SPACE __attribute__((address_space(1)))
 #else
 #define MPSX_UNCHECKED_SPACE
 #endif
-// Declares the arguments of a thread's entry point.
+// Declares the arguments of the entry point for one thread.
 #define MPSX_SIMT_ENTRY                                                                                   \
   void* const MPSX_UNCHECKED_SPACE* const mpsx_args = (void* const MPSX_UNCHECKED_SPACE*)mpsx_plain_args; \
   const MPSX_UNCHECKED_SPACE mpsx_launch* const mpsx_this_launch =                                        \
@@ -72,7 +72,7 @@ MPSX_FN void unchecked_store(void* to, const T& from) {
   for (unsigned i = 0; i < sizeof(T) / sizeof(W); ++i) ((MPSX_UNCHECKED_SPACE W*)to)[i] = words[i];
 }
 
-// One call of a SIMD function, with the values of the active lanes.
+// One call of a SIMD function, with the values that the active lanes pass.
 template <class T>
 struct lanes_of {
   mpsx_lanes* all;
@@ -92,13 +92,13 @@ struct lanes_of {
     }
     all = exchanged.all, active = exchanged.active, lane = exchanged.lane;
   }
-  // The value of active lane i.
+  // Returns the value of active lane i.
   MPSX_FN T get(unsigned i) const {
     T r(mine);
     unchecked_load(r, ((void* const MPSX_UNCHECKED_SPACE*)all->value)[i]);
     return r;
   }
-  // The value of lane `source`. Reading an inactive lane is an error.
+  // Returns the value of lane `source`. Reading an inactive lane is an error.
   MPSX_FN T take(unsigned source) const {
     if (source < MPSX_SIMD_WIDTH && (active >> source & 1u)) return get(source);
     T nothing(mine);
@@ -106,11 +106,11 @@ struct lanes_of {
                      sizeof nothing);
     return nothing;
   }
-  // Like take(source), but returns `outside` if the SIMD group has no such lane.
+  // Returns take(source), or `outside` if the SIMD group has no such lane.
   MPSX_FN T take(unsigned source, const T& outside) const {
     return source >= MPSX_SIMD_WIDTH ? outside : take(source);
   }
-  // Returns a value that is the same for all lanes. The first lane computes it.
+  // Returns a value that is equal for all lanes, which only the first lane computes.
   template <class R, class F>
   MPSX_FN R shared(F compute) const {
     static_assert(sizeof(R) <= MPSX_MAX_EXCHANGE_BYTES, "a SIMD function of this type");
@@ -124,7 +124,7 @@ struct lanes_of {
     unchecked_load(result, all->memo);
     return result;
   }
-  // Reduces the lanes of `mask` in order. The result is undefined if there are none.
+  // Reduces the lanes of `mask` in order. The result is undefined for an empty mask.
   template <class F>
   MPSX_FN T fold(unsigned mask, F f) const {
     if (!mask) return mine;

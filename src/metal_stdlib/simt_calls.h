@@ -1,15 +1,15 @@
-// The functions that kernels use to call the engine. Compiled once per library, separately from the kernels.
+// Functions through which kernels call the engine. Compiled once per library, separately from the kernels.
 #pragma once
 
 #include "kernel_abi.h"
 
-// Excludes these functions from instrumentation in a checked library.
+// Excludes these functions from the instrumentation of checked libraries.
 #if defined(__clang__)
 #define MPSX_UNCHECKED disable_sanitizer_instrumentation
 #else
 #define MPSX_UNCHECKED no_sanitize("thread", "bounds")
 #endif
-// If clang could see the bodies, it would infer that these functions are not convergent.
+// If clang could see their bodies, it would infer that these functions are not convergent.
 #if defined(__clang__) && defined(MPSX_SIMT)
 #define MPSX_OPAQUE noinline, optnone
 #else
@@ -22,7 +22,7 @@ extern "C" {
 extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
 const mpsx_simt_services* mpsx_simt = nullptr;
 
-// clang calls these functions to convert its half type on x86 without F16C, in users' shaders (MPSX_GENERAL).
+// In users' shaders (MPSX_GENERAL), clang calls these functions to convert its half type on x86 without F16C.
 #if defined(MPSX_GENERAL) && defined(__clang__) && defined(__x86_64__) && !defined(__F16C__)
 MPSX_CALL float __extendhfsf2(_Float16 h) {
   unsigned short bits;
@@ -72,14 +72,16 @@ MPSX_CALL mpsx_exchanged mpsx_simt_exchange(unsigned long long low, unsigned lon
   const unsigned long long value[2] = {low, high};
   unsigned lane;
   mpsx_lanes* const all = mpsx_simt->exchange(value, bytes, &lane, &site);
-  return {all, all->active, lane};  // return the whole struct, because partial writes would stall store forwarding
+  // return by value, because storing the members separately would stall store forwarding
+  return {all, all->active, lane};
 }
 MPSX_CALL mpsx_exchanged mpsx_simt_exchange_long(const void* value, unsigned bytes, const char* function,
                                                  const char* file, int line) {
   const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
   unsigned lane;
   mpsx_lanes* const all = mpsx_simt->exchange(value, bytes, &lane, &site);
-  return {all, all->active, lane};  // return the whole struct, because partial writes would stall store forwarding
+  // return by value, because storing the members separately would stall store forwarding
+  return {all, all->active, lane};
 }
 MPSX_CALL int mpsx_simt_inactive_lane(unsigned source, const char* function, const char* file, int line) {
   const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};

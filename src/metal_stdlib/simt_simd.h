@@ -1,4 +1,4 @@
-// SIMD-group functions for SIMT kernels, which run every lane (Metal Shading Language Specification 3.2, 6.9.2).
+// SIMD-group functions for SIMT kernels, which execute every lane (MSL specification 3.2, section 6.9.2).
 #pragma once
 
 namespace metal {
@@ -7,7 +7,7 @@ namespace metal {
   const V mpsx_mine(v);                                \
   const mpsx::lanes_of<V> g(mpsx_mine, NAME, mpsx_file, mpsx_line);
 
-// Reductions. All active lanes get the same result.
+// Reductions, which return the same result to all active lanes.
 #define MPSX_SIMD_FOLD(NAME, EXPRESSION)                                                          \
   template <class T>                                                                              \
   MPSX_FN mpsx::lane_value_t<T> simd_##NAME(const T& v, MPSX_CALL_SITE) {                             \
@@ -23,7 +23,7 @@ MPSX_SIMD_FOLD(or, a | b)
 MPSX_SIMD_FOLD(xor, a ^ b)
 #undef MPSX_SIMD_FOLD
 
-// Prefix scans over the active lanes before this one (exclusive), or including it (inclusive).
+// Prefix scans over the active lanes up to this one, including it (inclusive) or not (exclusive).
 #define MPSX_SIMD_PREFIX(NAME, IDENTITY, OPERATOR)                                                     \
   template <class T>                                                                                   \
   MPSX_FN mpsx::lane_value_t<T> simd_prefix_inclusive_##NAME(const T& v, MPSX_CALL_SITE) {                 \
@@ -83,7 +83,7 @@ MPSX_FN mpsx::lane_value_t<T> simd_broadcast_first(const T& v, MPSX_CALL_SITE) {
   MPSX_LANES(T, v, "simd_broadcast_first")
   return g.get(uint(__builtin_ctz(g.active)));
 }
-// `s` is the lane to read.
+// `s` is the lane whose value is returned.
 #define MPSX_SIMD_TAKE(NAME, SOURCE, RESULT)                                           \
   template <class T>                                                                   \
   MPSX_FN mpsx::lane_value_t<T> simd_##NAME(const T& v, ushort n, MPSX_CALL_SITE) {        \
@@ -100,7 +100,8 @@ MPSX_SIMD_TAKE(shuffle_rotate_down, (g.lane + n) % MPSX_SIMD_WIDTH, g.take(s))
 MPSX_SIMD_TAKE(shuffle_rotate_up, (g.lane - n) % MPSX_SIMD_WIDTH, g.take(s))
 #undef MPSX_SIMD_TAKE
 
-// A lane's data, and its fill value for lanes that the shuffle leaves empty. Fill values come from the other end.
+// A lane's data and the fill value that it provides to lanes whose source is out of range. Fill values come from the
+// other end of the SIMD group.
 template <class V>
 struct mpsx_filled {
   V data, fill;

@@ -14,7 +14,7 @@ template <class A, class B>
 using mpsx_common = typename mpsx_vector_of<A, B>::type;
 template <class X>
 constexpr bool mpsx_is_operand = mpsx_is_vector<X> || is_arithmetic_v<X> || __is_enum(X);
-// Whether at least one operand is a vector, and both are vectors or scalars.
+// Whether at least one operand is a vector and both are vectors or scalars.
 template <class A, class B>
 constexpr bool mpsx_any_vector = (mpsx_is_vector<A> && mpsx_is_operand<B>) || (mpsx_is_vector<B> && mpsx_is_operand<A>);
 template <class V, class X>

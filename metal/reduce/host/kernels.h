@@ -21,7 +21,7 @@ MPSX_ROW_LOOP(CombineSum, + : s, s += v)
 MPSX_ROW_LOOP(CombineProduct, * : s, s *= v)
 MPSX_ROW_LOOP(CombineMax, max : s, s = s < v ? v : s)
 
-// Complex numbers support only sums. Loading them as pairs of floats lets the compiler vectorize the loop.
+// Complex reductions are always sums. Loading complex numbers as floats lets the compiler vectorize the loop.
 template <typename Combine, typename Op>
 struct RowLoop<Combine, Op, float2> {
   static float2 dense(device const float2* x, uint n, float) {

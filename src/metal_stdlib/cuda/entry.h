@@ -1,15 +1,16 @@
 // Building blocks of the entry points that msl/codegen/cuda.py generates.
 #pragma once
 
-// The last parameter of every entry point. A grid beyond CUDA's limits is split into several launches.
+// The last parameter of every entry point. A grid that exceeds CUDA's limits is split into several launches.
 struct mpsx_cuda_grid {
-  unsigned threads[3], groups[3];  // of the whole grid
+  unsigned threads[3], groups[3];  // size of the whole grid in threads and in threadgroups
   unsigned group[3];               // dispatched threads per threadgroup
-  unsigned first[3];               // the launch's first threadgroup
+  unsigned first[3];               // first threadgroup of this launch
 };
 
 namespace mpsx {
-// Passes a `constant T&` by value, to read it through the GPU's constant cache. A larger one is passed by address.
+// Passes a `constant T&` by value, since the GPU reads kernel parameters through its constant cache. Larger arguments
+// are passed by address.
 constexpr unsigned long kInlineBytes = 1024;
 template <unsigned long SIZE, unsigned long ALIGNMENT>
 struct alignas(ALIGNMENT) inline_bytes {
@@ -30,9 +31,9 @@ MPSX_FN void* argument_address(const inline_bytes<SIZE, ALIGNMENT>& value) {
 }
 MPSX_FN void* dynamic_memory(unsigned offset) { return (void*)(mpsx_dynamic_memory + offset); }
 
-// Sets the thread's position (kernel_abi.h). Blocks are one-dimensional and have the size of a full threadgroup, so
-// the threads and SIMD groups of smaller threadgroups, at the grid's end, have the same layout as in Metal. Returns
-// false for threads outside such a threadgroup.
+// Sets the thread's position (kernel_abi.h). Blocks are one-dimensional and as large as a full threadgroup, so that the
+// threads and SIMD groups of smaller threadgroups at the end of the grid are numbered as in Metal. Returns false for
+// the surplus threads of such blocks.
 MPSX_FN bool set_position(const mpsx_cuda_grid& grid, mpsx_launch& launch, mpsx_threadgroup& group,
                           mpsx_thread& thread) {
   const unsigned block[3] = {unsigned(__nvvm_read_ptx_sreg_ctaid_x()), unsigned(__nvvm_read_ptx_sreg_ctaid_y()),

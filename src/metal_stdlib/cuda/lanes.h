@@ -1,11 +1,12 @@
-// Exchanges values between the lanes of a warp. simt_simd.h and simt_quad.h use this interface.
+// Exchange of values between the lanes of a warp. simt_simd.h and simt_quad.h are built on this interface.
 #pragma once
 
 namespace mpsx {
 // On Apple's GPUs, a lane holds the thread_elements() of a simdgroup_matrix in row (lane / 4 & 4) + lane / 2 % 4 and
-// column (lane / 4 & 2) * 2 + lane % 2 * 2, and kernels rely on this. Tensor cores use row lane / 4 and column lane %
-// 4 * 2. Files with such a kernel therefore renumber the lanes of full SIMD groups. Files with tensors, whose fragments
-// have the same rows, use another order, which saves shuffles (tensor/fragment.h).
+// column (lane / 4 & 2) * 2 + lane % 2 * 2, and kernels rely on this. Tensor cores use row lane / 4 and column lane % 4
+// * 2. Files that call thread_elements() therefore renumber the lanes of full SIMD groups. Files with tensor
+// operations, whose fragments have the same rows as on Apple's GPUs, use a different numbering that saves shuffles
+// (tensor/fragment.h).
 #if defined(MPSX_THREAD_ELEMENTS) || defined(MPSX_TENSORS)
 MPSX_FN bool lanes_differ() {
   return (unsigned(__nvvm_read_ptx_sreg_tid_x()) | 31u) < unsigned(__nvvm_read_ptx_sreg_ntid_x());
@@ -14,7 +15,7 @@ MPSX_FN bool lanes_differ() {
 MPSX_FN unsigned permuted_bits(unsigned i, int a, int b, int c, int d, int e) {
   return (i >> a & 1u) << 4 | (i >> b & 1u) << 3 | (i >> c & 1u) << 2 | (i >> d & 1u) << 1 | (i >> e & 1u);
 }
-// Swaps bits of a lane mask: each bit in `lanes` with the bit `shift` positions above it.
+// Swaps each bit of `mask` that is set in `lanes` with the bit `shift` positions above it.
 MPSX_FN unsigned swapped_lanes(unsigned mask, unsigned lanes, int shift) {
   const unsigned t = (mask >> shift ^ mask) & lanes;
   return mask ^ t ^ t << shift;
@@ -42,28 +43,28 @@ MPSX_FN unsigned hardware_lane(unsigned i) { return i; }
 MPSX_FN unsigned metal_lanes(unsigned mask) { return mask; }
 #endif
 
-// Bit mask of the lanes that execute the caller's instruction together. Volatile, because LLVM would move or merge
-// the instruction, and a shuffle that waits for missing lanes hangs the GPU.
+// Bit mask of the lanes that execute this instruction together with the caller. Volatile, because LLVM would otherwise
+// move or merge the instruction, and a shuffle that waits for missing lanes hangs the GPU.
 MPSX_FN unsigned active_lanes() {
   unsigned mask;
   __asm__ volatile("activemask.b32 %0;" : "=r"(mask));
   return mask;
 }
 
-// One call of a SIMD function. All active lanes must execute every shuffle, so loops visit the same lanes in every
-// lane, and values are selected only after the exchange.
+// One call of a SIMD function. All active lanes must execute every shuffle. Loops therefore visit the same lanes in
+// every lane, and values are selected only after the exchange.
 template <class T>
 struct lanes_of {
   static constexpr unsigned kAll = ~0u;
-  unsigned hardware_active, active, lane;  // bit masks of the active lanes; this lane
+  unsigned hardware_active, active, lane;  // bit masks of the active lanes, in hardware and Metal numbering; this lane
   T mine;
   MPSX_FN lanes_of(const T& v, const char*, const char*, int)
       : hardware_active(active_lanes()), active(metal_lanes(hardware_active)),
         lane(metal_lane(unsigned(__nvvm_read_ptx_sreg_laneid()))), mine(v) {}
 
-  // The value of active lane i, undefined for inactive lanes. `i` may differ between lanes.
+  // Returns the value of active lane i. The result is undefined for inactive lanes. `i` may differ between lanes.
   MPSX_FN T get(unsigned i) const { return exchanged(i, ~0u); }
-  // Like get(), with every word masked by `kept`.
+  // Returns get(i) with every word masked by `kept`.
   MPSX_FN T exchanged(unsigned i, unsigned kept) const {
     constexpr unsigned kWords = (sizeof(T) + 3) / 4;
     unsigned words[kWords] = {};
@@ -75,12 +76,12 @@ struct lanes_of {
     __builtin_memcpy(static_cast<void*>(&r), words, sizeof(T));
     return r;
   }
-  // The value of lane i, or zero if it is inactive (undefined in Metal).
+  // Returns the value of lane i, or zero if the lane is inactive (undefined in Metal).
   MPSX_FN T take(unsigned i) const {
     const unsigned there = active >> (i & 31u) & unsigned(i < MPSX_SIMD_WIDTH) & 1u;
-    return exchanged(i, 0u - there);  // mask instead of branching, because lanes could diverge
+    return exchanged(i, 0u - there);  // mask instead of branching, because a branch could make lanes diverge
   }
-  // Like take(i), but returns `outside` if the SIMD group has no lane i.
+  // Returns take(i), or `outside` if the SIMD group has no lane i.
   MPSX_FN T take(unsigned i, const T& outside) const {
     const T taken = take(i);
     return i < MPSX_SIMD_WIDTH ? taken : outside;
@@ -89,7 +90,7 @@ struct lanes_of {
   MPSX_FN R shared(F compute) const {
     return compute();
   }
-  // Reduces the active lanes, with a butterfly if all are active, otherwise in order.
+  // Reduces the active lanes: with a butterfly if all are active, otherwise in order.
   template <class F>
   MPSX_FN T fold_active(F f) const {
     if (active != kAll) return fold(active, f);

@@ -1,6 +1,6 @@
 // <metal_simdgroup_matrix> on tensor cores. The 32 lanes of a warp share an 8x8 matrix. Each lane holds two adjacent
-// elements of a row, in the layout of mma.sync fragments (PTX ISA, "Matrix Fragments for mma.m16n8k8"): row lane / 4,
-// column lane % 4 * 2. lanes.h renumbers the lanes to match the thread_elements() of Apple's GPUs.
+// elements of a row in the layout of mma.sync fragments (PTX ISA, "Matrix Fragments for mma.m16n8k8"): row lane / 4 and
+// columns from lane % 4 * 2. lanes.h renumbers the lanes to match the thread_elements() of Apple's GPUs.
 #pragma once
 
 namespace metal {
@@ -10,17 +10,17 @@ struct mpsx_element_position {
   explicit MPSX_FN mpsx_element_position(uint lane) : row(lane / 4), column(lane % 4 * 2) {}
 };
 
-// Tensor cores expect the B operand transposed, so a matrix is loaded from memory both ways. The compiler removes
-// unused loads.
+// Tensor cores expect operand B transposed, so a matrix is loaded from memory in both orientations. The compiler
+// removes unused loads.
 template <class T, int C, int R>
 struct simdgroup_matrix {
   static_assert(C == 8 && R == 8, "simdgroup_matrix has 8 columns and 8 rows");
   typedef vec<T, 2> storage_type;
   storage_type t;
-  storage_type transposed;  // elements of the transposed matrix, valid if `both`
+  storage_type transposed;  // this lane's elements of the transposed matrix, valid if `both`
   bool both = false;
   simdgroup_matrix() = default;
-  // A diagonal matrix.
+  // Creates a diagonal matrix.
   explicit MPSX_FN simdgroup_matrix(T diagonal) : t(T(0)) {
     const mpsx_element_position at(mpsx_warp_lane());
     for (uint k = 0; k < 2; ++k) t[int(k)] = at.row == at.column + k ? diagonal : T(0);
@@ -46,7 +46,7 @@ MPSX_FN simdgroup_matrix<T, C, R> make_diagonal_simdgroup_matrix(T value) {
   return simdgroup_matrix<T, C, R>(value);
 }
 
-// The memory offset of this lane's element k. `transpose` swaps rows and columns within the block.
+// Returns the memory offset of this lane's element k. `transpose` swaps rows and columns within the block.
 MPSX_FN ulong mpsx_element_offset(mpsx_element_position at, uint k, ulong row_elements, ulong2 origin, bool transpose) {
   const uint row = transpose ? at.column + k : at.row, column = transpose ? at.row : at.column + k;
   return (origin.y + row) * row_elements + origin.x + column;
@@ -77,20 +77,20 @@ MPSX_FN uint mpsx_transposed(uint fragment) {
   return r;
 }
 MPSX_FN uint mpsx_pair(uint low, uint high) { return (low & 0xffffu) | high << 16; }
-// Packs two half or bfloat elements of a fragment into one word.
+// Packs two half or bfloat elements of a fragment into a word.
 template <class T>
 MPSX_FN uint mpsx_word(const vec<T, 2>& v) {
   return mpsx_pair(as_type<ushort>(T(v[0])), as_type<ushort>(T(v[1])));
 }
-// Transposes a fragment of floats: first the low, then the high 16 bits of its elements.
+// Transposes a fragment of floats: first the low 16 bits of its elements, then the high 16 bits.
 MPSX_FN float2 mpsx_transposed(float2 v) {
   const uint x = as_type<uint>(float(v[0])), y = as_type<uint>(float(v[1]));
   const uint low = mpsx_transposed(mpsx_pair(x, y)), high = mpsx_transposed(mpsx_pair(x >> 16, y >> 16));
   return float2(as_type<float>(mpsx_pair(low, high)), as_type<float>(mpsx_pair(low >> 16, high >> 16)));
 }
 
-// Computes a * b + c for one 8x8 block, as a pseudo-instruction. python/mpsx/msl/tensor_cores.py combines several of
-// them into an mma.sync with M=16 and K=16 or K=8.
+// Computes a * b + c for one 8x8 block with a pseudo-instruction. python/mpsx/msl/tensor_cores.py merges several of
+// these into an mma.sync with M=16 and K=16 or K=8.
 #define MPSX_MMA(TYPE)                                             \
   MPSX_FN float2 mpsx_mma_##TYPE(uint a, uint b, float2 c) {       \
     float x, y;                                                    \
@@ -111,9 +111,9 @@ MPSX_FN float2 mpsx_mma_tf32(float2 a, float2 b, float2 c) {
   return float2(x, y);
 }
 
-// Splits a float into two parts of 11 bits each, the precision of tf32. `crossed` is the high part to be multiplied
-// by the other operand's low part. For NaN, infinity and values that would overflow, `low` and `crossed` are zero,
-// because infinity times zero is NaN.
+// Splits a float into two parts with 11 significant bits each, the precision of tf32. `crossed` is the high part that
+// is multiplied by the low part of the other operand. `low` and `crossed` are zero for NaN, infinity and values whose
+// rounding overflows, because infinity times zero would yield NaN.
 struct mpsx_split_float {
   float high, low, crossed;
   explicit MPSX_FN mpsx_split_float(float v) {
@@ -124,7 +124,7 @@ struct mpsx_split_float {
     low = as_type<float>(as_type<uint>(finite ? v - rounded : 0.0f) + 0x1000u);
   }
 };
-// Multiplies with float32 accuracy, using three tf32 products. The final addition is separate, because tensor cores
+// Multiplies with float32 accuracy using three tf32 products. The sum is added to c separately, because tensor cores
 // truncate sums.
 MPSX_FN float2 mpsx_mma_float(float2 a, float2 b, float2 c) {
   const mpsx_split_float a0(a[0]), a1(a[1]), b0(b[0]), b1(b[1]);

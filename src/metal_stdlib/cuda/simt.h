@@ -1,5 +1,5 @@
-// Barriers, SIMD groups and threadgroup memory on NVIDIA GPUs, where a warp is a SIMD group. Replaces ../simt.h in
-// translation units with MPSX_CUDA.
+// Barriers, SIMD groups and threadgroup memory on NVIDIA GPUs, where a SIMD group is a warp. Translation units with
+// MPSX_CUDA include this file instead of ../simt.h.
 #pragma once
 
 #define MPSX_INLINE __attribute__((always_inline))
@@ -12,20 +12,21 @@
   const mpsx_threadgroup* const mpsx_this_group = mpsx_this_thread->group;                \
   (void)mpsx_args, (void)mpsx_this_launch, (void)mpsx_this_thread, (void)mpsx_this_group;
 
-// Memory of tensor operations, followed by that of [[threadgroup(n)]] arguments. The launch sets its size.
+// Dynamic shared memory: first the memory of tensor operations, then that of [[threadgroup(n)]] arguments. The launch
+// sets its size.
 #ifdef MPSX_TENSORS
-#define MPSX_DYNAMIC_ALIGNMENT 1024  // of the tiles of tensor operations, which are at the beginning
+#define MPSX_DYNAMIC_ALIGNMENT 1024  // alignment of the tiles of tensor operations, which come first
 #else
 #define MPSX_DYNAMIC_ALIGNMENT 16
 #endif
 extern "C" __attribute__((address_space(3), aligned(MPSX_DYNAMIC_ALIGNMENT))) unsigned char mpsx_dynamic_memory[];
 
 namespace mpsx {
-// The memory of the file's threadgroup variable KEY, uninitialized as in Metal.
+// Returns the memory of the file's threadgroup variable KEY. It is uninitialized, as in Metal.
 template <class V, unsigned KEY>
 MPSX_FN V& threadgroup_variable(const char*) {
   static __attribute__((address_space(3), loader_uninitialized, aligned(16))) unsigned char memory[sizeof(V)];
-  // LLVM loses the alignment of constant addresses, but needs it to merge adjacent accesses.
+  // Hide the constant address from LLVM, which would lose its alignment and then not merge adjacent accesses.
   unsigned zero;
   __asm__("mov.u32 %0, 0;" : "=r"(zero));
   return *(V*)__builtin_assume_aligned((unsigned char*)memory + zero, 16);
@@ -43,17 +44,16 @@ enum class mem_flags {
   mem_threadgroup_imageblock = 8
 };
 MPSX_FN constexpr mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a) | int(b)); }
-// bar.sync orders all memory accesses of the threadgroup's threads, which satisfies all flags.
+// bar.sync orders all memory accesses of the threadgroup's threads, so it implements every flag.
 MPSX_FN void threadgroup_barrier(mem_flags) { __syncthreads(); }
 MPSX_FN void threadgroup_barrier(mem_flags, thread_scope) { __syncthreads(); }
-// All lanes that have not exited must execute this.
+// All lanes that have not exited must call this.
 MPSX_FN void simdgroup_barrier(mem_flags) { __nvvm_bar_warp_sync(~0u); }
 MPSX_FN void simdgroup_barrier(mem_flags, thread_scope) { __nvvm_bar_warp_sync(~0u); }
 MPSX_FN void atomic_thread_fence(mem_flags, memory_order, thread_scope = thread_scope_device) { __nvvm_membar_gl(); }
 }  // namespace metal
 
-// The second header uses definitions of the first.
-// clang-format off
+// matrix.h and simt_quad.h use definitions of simt_simd.h.
 #include "../simt_simd.h"
 #include "../simt_quad.h"
 #include "matrix.h"

@@ -20,7 +20,7 @@ class extents {
   }
 
   MPSX_FN constexpr extents() : size_{} { set_static(); }
-  // Takes the sizes of all dimensions, or only those of the dynamic dimensions.
+  // Accepts the sizes of all dimensions, or of only the dynamic dimensions.
   template <class... I, class = enable_if_t<sizeof...(I) != 0 && (is_integral_v<I> && ...) &&
                                             (sizeof...(I) == rank() || sizeof...(I) == rank_dynamic())>>
   MPSX_FN constexpr extents(I... sizes) : size_{} {

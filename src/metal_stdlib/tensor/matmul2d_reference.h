@@ -11,7 +11,7 @@ template <int ROWS, int COLUMNS, class Scope>
 struct matrix_layout<true, ROWS, COLUMNS, Scope> {
   typedef fragment_layout<ROWS, COLUMNS> type;
 };
-// Reads an operand by its row and column in memory. OPERAND is its index in `peers`. Elements beyond the extents are 0.
+// Reads an operand by row and column in memory. OPERAND is its index in `peers`. Elements outside the extents are 0.
 template <class Scope, class X, int OPERAND, bool = is_tensor_v<X>>
 class matrix_reader {
  public:
@@ -66,7 +66,7 @@ MPSX_FN S dot_product(const A& left, const B& right, int row, int column, int de
   return start;
 }
 
-// Adds A B to the elements that a thread owns in layout L.
+// Adds A B to the elements that a thread holds in layout L.
 template <matmul2d_descriptor D, class L, class A, class B, class S>
 MPSX_FN void accumulate_blocks(const A& left, const B& right, int thread, int depth, S (&sums)[L::kCapacity]) {
   for (int i = 0; i < L::kCapacity; ++i) {
@@ -75,7 +75,7 @@ MPSX_FN void accumulate_blocks(const A& left, const B& right, int thread, int de
   }
 }
 
-// Not inlined, because kernels unroll loops around run() and inlining would multiply the code.
+// Not inlined, because kernels unroll loops around run(), and every copy would contain this function.
 template <matmul2d_descriptor D, class Scope, class A, class B, class C>
 __attribute__((noinline)) static void multiply(const A& left, const B& right, C& destination, const char* file,
                                                int line) {

@@ -1,8 +1,8 @@
-// The threads of an operation's scope on CPU drivers, and their access to each other's registers.
+// The threads of an operation's scope on the CPU drivers, and their access to each other's registers.
 #pragma once
 
 namespace mpsx {
-// The first row and the group of four columns that a lane owns in a 16x16 fragment, and the inverse mapping.
+// The first row, and the group of four columns, that a lane holds in a 16x16 fragment; and the inverse mapping.
 MPSX_FN int fragment_row(int lane) { return (lane / 4 & 4) + lane / 2 % 4; }
 MPSX_FN int fragment_column_group(int lane) { return (lane / 4 & 2) + lane % 2; }
 MPSX_FN int fragment_lane(int row, int group) {
@@ -19,9 +19,9 @@ MPSX_FN int scope_thread() {
 }
 MPSX_FN unsigned layout_seed() { return mpsx_simt_layout_seed(); }
 
-// Gives threads of a scope access to each other's element arrays. The constructor waits until every thread of the scope
-// has called it. Reports a fault if a thread does not, or if the dispatch has more or fewer SIMD groups than the scope.
-// Threads must not change their arrays until all of them have destroyed their `peers`.
+// Gives the threads of a scope access to each other's element arrays. The constructor waits until every thread of the
+// scope has called it. It reports a fault if a thread does not, or if the dispatch has a different number of SIMD
+// groups than the scope. Threads must not change their arrays until all of them have destroyed their `peers`.
 template <class Scope>
 class peers {
  public:
@@ -41,7 +41,7 @@ class peers {
     else if constexpr (scope_size<Scope>::simdgroups > 1)
       mpsx_simt_collective(nullptr, scope_size<Scope>::simdgroups, site_.function, site_.file, site_.line);
   }
-  // Returns element i of another thread's first (0) or second (1) array.
+  // Returns element i of another thread's first (object = 0) or second (object = 1) array.
   template <class T>
   MPSX_FN T get(int thread, int object, int i) const {
     const void* of = mine_;

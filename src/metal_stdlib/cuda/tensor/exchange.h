@@ -1,4 +1,4 @@
-// Moves elements between threads: reductions and layout conversions.
+// Communication between threads: reductions and layout conversions.
 #pragma once
 
 namespace mpsx {
@@ -10,8 +10,8 @@ MPSX_FN T shuffled_xor(T v, int mask) {
     return metal::as_type<T>(metal::ushort(shuffle_xor(unsigned(metal::as_type<metal::ushort>(v)), mask)));
 }
 
-// The lanes and warps that share a row (or column): a mask of the bits in which their lane indices differ, and the
-// number of warps. The general case is a layout of one warp; a layout of one thread does not use it.
+// Which lanes and warps share a row (or column): the bits in which the indices of these lanes differ, and the number of
+// these warps. The primary template is for layouts of one warp. Layouts of one thread ignore it.
 template <class L>
 struct sharing {
   static constexpr int kRowLanes = 3, kColumnLanes = 28, kWarpRows = 1, kWarpColumns = 1;
@@ -48,7 +48,7 @@ MPSX_FN void reduce_matrix(const S& source, D& destination, mpp::tensor_ops::red
     destination[slot] = result;
   }
   if constexpr (kWarps > 1) {
-    // Combine one partial result per warp for each row or column.
+    // Combine the partial results of all warps for each row or column.
     constexpr unsigned kBytes = unsigned(R::kSize * kWarps * int(sizeof(T)));
     T* const partial = (T*)(MPSX_SHARED T*)(unsigned long)staging_memory<Scope, kBytes>();
     const int warp = OF_ROWS ? L::warp_column(thread) : L::warp_row(thread);
@@ -70,7 +70,7 @@ MPSX_FN void reduce_matrix(const S& source, D& destination, mpp::tensor_ops::red
   }
 }
 
-// Converts elements of a matrix to another layout. Uses threadgroup memory if elements move between threads.
+// Converts the elements of a matrix to another layout, through threadgroup memory if elements move between threads.
 template <class Scope, class A, class B, class S, class D>
 MPSX_FN void exchange_elements(const S* source, D* destination) {
   static_assert(A::kRows == B::kRows && A::kColumns == B::kColumns,

@@ -1,14 +1,15 @@
 // Implements the 16 x 32 x 16 matmul2d of one SIMD group with mma.sync. Kernels rely on its fragment layout
 // (fragment_layout in tensor/layout.h).
 //
-// A lane holds row r(g) and row r(g) + 8 of a 16x16 fragment, and columns 4 q to 4 q + 3, where g = lane / 4, q =
-// lane % 4, and r(g) = 0, 1, 4, 5, 2, 3, 6, 7 (scope.h). mma.sync expects rows g and g + 8, and column pairs 2 q and
-// 2 q + 8. The order of K does not matter, so the pairs at 4 q and 4 q + 2 replace those pairs. To keep the result's
-// columns in the fragment's order, lanes 16 apart exchange B's rows along n.
+// A lane holds rows r(g) and r(g) + 8 of a 16x16 fragment, and columns 4 q to 4 q + 3 of each, where g = lane / 4, q =
+// lane % 4, and r(g) = 0, 1, 4, 5, 2, 3, 6, 7 (scope.h). mma.sync expects rows g and g + 8, and pairs of columns from 2
+// q and from 2 q + 8. Since the order of k does not affect the result, the pairs from 4 q and 4 q + 2 are used instead.
+// To keep the columns of the result in fragment order, lanes whose indices differ by 16 exchange rows of B along n.
 #pragma once
 
 namespace mpsx {
-// Words of two 16-bit elements: first the columns from 4 q and from 4 q + 2 of row r(g), then those of row r(g) + 8.
+// Each word holds two 16-bit elements: columns from 4 q and from 4 q + 2 of row r(g), then the same columns of row r(g)
+// + 8.
 struct fragment16 {
   unsigned word[4];
 };
@@ -21,8 +22,8 @@ MPSX_FN fragment16 pack_fragment(const T* elements) {
                 unsigned(metal::as_type<metal::ushort>(T(elements[i * 2 + 1]))) << 16;
   return f;
 }
-// exchange_rows() moves rows 0, 1, 4, 5, 8, 9, 12, 13 to words 0 and 1, in order of g, and the rows after each next one
-// (2, 3, 6, 7, 10, 11, 14, 15) to words 2 and 3. restore_rows() is its inverse.
+// exchange_rows() moves rows 0, 1, 4, 5, 8, 9, 12, 13 to words 0 and 1, in the order of g, and rows 2, 3, 6, 7, 10, 11,
+// 14, 15 to words 2 and 3. restore_rows() is the inverse.
 #ifndef MPSX_THREAD_ELEMENTS
 MPSX_FN fragment16 exchange_rows(const fragment16& f) {
   const bool high = unsigned(__nvvm_read_ptx_sreg_tid_x()) & 16u;
@@ -30,8 +31,8 @@ MPSX_FN fragment16 exchange_rows(const fragment16& f) {
   return high ? fragment16{{x, y, f.word[2], f.word[3]}} : fragment16{{f.word[0], f.word[1], x, y}};
 }
 MPSX_FN fragment16 restore_rows(const fragment16& f) { return exchange_rows(f); }
-#else  // r(g) is g
-// Returns two words of lane 4 g + q in `row`: words 2 and 3 if `second`, otherwise words 0 and 1.
+#else  // r(g) == g
+// Stores two words of lane 4 g + q in `row`: words 2 and 3 if `second`, otherwise words 0 and 1.
 MPSX_FN void take_row(const fragment16& f, unsigned g, bool second, unsigned (&row)[2]) {
   const int source = int(g * 4 + unsigned(__nvvm_read_ptx_sreg_tid_x()) % 4u);
 #  pragma unroll
@@ -72,7 +73,7 @@ MPSX_FN void multiply_fragments(const T (&left)[8], const T (&right)[16], S (&su
     const fragment16 f = pack_fragment(right + half * 8);
     const fragment16 b = D.transpose_right ? exchange_rows(f) : transpose_rows(f);
 #pragma unroll
-    for (int pair = 0; pair < 2; ++pair) {  // columns 4 q + 2 pair and the next
+    for (int pair = 0; pair < 2; ++pair) {  // columns 4 q + 2 * pair and 4 q + 2 * pair + 1
       float* const d = sums + half * 8 + pair * 2;
       float block[4] = {d[0], d[1], d[4], d[5]};
       const unsigned columns[2] = {b.word[pair * 2], b.word[pair * 2 + 1]};
@@ -82,7 +83,7 @@ MPSX_FN void multiply_fragments(const T (&left)[8], const T (&right)[16], S (&su
   }
 }
 
-// Copies an operand's elements from a cooperative tensor, or loads them from a tensor.
+// Copies this lane's elements of an operand from a cooperative tensor, or loads them from a tensor.
 template <class L, class X, class T>
 MPSX_FN void load_fragment(const X& source, int lane, T (&elements)[L::kCapacity]) {
   if constexpr (is_tensor_v<X>) {

@@ -1,8 +1,7 @@
-// matmul2d on NVIDIA GPUs. Chooses instructions that suit the operands and the scope.
+// matmul2d on NVIDIA GPUs. Selects instructions according to the operands and the scope.
 #pragma once
 
-// Later headers depend on earlier ones.
-// clang-format off
+// The order matters: headers depend on those above them.
 #include "ptx.h"
 #include "layout.h"
 #include "mma.h"
@@ -20,8 +19,8 @@
 // clang-format on
 
 namespace mpsx {
-// Calls f(i, element) for each accumulator i that has an element in `destination`. Skips accumulators beyond a tensor's
-// extents.
+// Calls f(i, element) for each accumulator i and the corresponding element of `destination`. Skips accumulators outside
+// a tensor's extents.
 template <class L, class C, class F>
 MPSX_FN void visit_destination(C& destination, int thread, F f) {
 #pragma unroll
@@ -38,7 +37,7 @@ MPSX_FN void visit_destination(C& destination, int thread, F f) {
     }
   }
 }
-// Initializes accumulators to the destination's elements if the operation accumulates, otherwise to zero.
+// Initializes accumulators to the destination's elements if the operation accumulates, and to zero otherwise.
 template <matmul2d_descriptor D, class L, class S, class C>
 MPSX_FN void load_destination(C& destination, int thread, S (&sums)[L::kCapacity]) {
 #pragma unroll
@@ -57,7 +56,7 @@ MPSX_FN void store_destination(C& destination, int thread, const S (&sums)[L::kC
                          [&](int i, auto& element) __attribute__((always_inline)) { element = T(sums[i]); });
 }
 
-// Multiplies in a single thread (execution_thread).
+// matmul2d in a single thread (execution_thread).
 template <matmul2d_descriptor D, class A, class B, class C>
 MPSX_FN void multiply_in_thread(const A& left, const B& right, C& destination) {
   typedef grid_layout<D.m, D.n, metal::execution_thread> L;
@@ -101,7 +100,7 @@ MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*
   if constexpr (metal::is_same_v<Scope, metal::execution_thread>) {
     multiply_in_thread<D>(left, right, destination);
   } else {
-    staging_memory<Scope, 0>();  // tells the driver the number of threads
+    staging_memory<Scope, 0>();  // reports the number of threads to the driver
     const int thread = scope_thread<Scope>();
     typedef accumulator_of<A, B> S;
     if constexpr (matmul_shape<D>::template is_fragment<Scope> && metal::is_same_v<TA, TB> &&
@@ -115,7 +114,7 @@ MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*
       multiply_fragments<D>(a, b, sums);
       store_destination<L>(destination, thread, sums);
     } else if constexpr (metal::is_same_v<S, int> && !metal::is_same_v<element_of_t<C>, int>) {
-      // Sum integers exactly in int, then add the sum to the float destination.
+      // Sum integers exactly in int, then add the sums to the float destination.
       typedef typename accumulator_layout<D, Scope>::type M;
       int sums[M::kCapacity] = {};
       accumulate<D, Scope, M>(left, right, thread, sums);
@@ -130,7 +129,7 @@ MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*
       load_destination<D, L>(destination, thread, sums);
       accumulate<D, Scope, L>(left, right, thread, sums);
       store_destination<L>(destination, thread, sums);
-    } else {  // mma.sync needs another layout than the destination's
+    } else {  // mma.sync needs a layout other than the destination's
       typedef typename accumulator_layout<D, Scope>::type M;
       S old[L::kCapacity], sums[M::kCapacity];
       load_destination<D, L>(destination, thread, old);

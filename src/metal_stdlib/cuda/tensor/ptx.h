@@ -1,4 +1,4 @@
-// PTX instructions that tensor operations use (PTX ISA 8.3). Addresses of shared memory are 32 bits wide.
+// The PTX instructions that tensor operations use (PTX ISA 8.3). Shared memory addresses have 32 bits.
 #pragma once
 
 #define MPSX_GLOBAL __attribute__((address_space(1)))
@@ -36,7 +36,7 @@ MPSX_FN unsigned load_shared(unsigned from) {
   return v;
 }
 
-// Copies `bytes` bytes asynchronously and fills the rest of 16 bytes with zeros.
+// Copies `bytes` bytes asynchronously and pads them with zeros to 16 bytes.
 MPSX_FN void copy_async(unsigned to, const void* from, unsigned bytes) {
   __asm__ volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                    : "memory");
@@ -79,7 +79,7 @@ template <int PENDING>
 MPSX_FN void wgmma_wait() {
   __asm__ volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
-// Returns a matrix descriptor with 128-byte swizzle. Offsets are in bytes (PTX ISA, "Matrix Descriptor").
+// Returns a matrix descriptor with the 128-byte swizzle. Offsets are in bytes (PTX ISA, "Matrix Descriptor").
 MPSX_FN unsigned long matrix_descriptor(unsigned address, unsigned leading_offset, unsigned stride_offset) {
   return (unsigned long)((address & 0x3ffff) >> 4) | (unsigned long)(leading_offset >> 4) << 16 |
          (unsigned long)(stride_offset >> 4) << 32 | 1ul << 62;

@@ -1,20 +1,21 @@
-// Tiles of 16-bit operands in shared memory with the 128-byte swizzle that wgmma reads (PTX ISA, "Shared Memory Matrix
-// Layout"): 16-byte chunk c of row r is stored at chunk c ^ (r % 8).
+// Tiles of 16-bit operands in shared memory, with the 128-byte swizzle that wgmma expects (PTX ISA, "Shared Memory
+// Matrix Layout"): 16-byte chunk c of row r is stored at chunk c ^ (r % 8).
 #pragma once
 
 namespace mpsx {
-// A tile of W rows of A (or columns of B) by 64 of k, loaded from device memory. A tile row is 64 elements of the
-// operand's contiguous dimension. With K_MAJOR, the tile is W rows of 64 k. Otherwise it is W / 64 boxes, each with a
-// row of 64 elements for each of 64 k.
+// A tile of W rows of A (or columns of B) by 64 steps of k, loaded from device memory. A tile row is 64 elements along
+// the operand's contiguous dimension. With K_MAJOR, the tile has W rows, each with 64 steps of k. Otherwise it has W /
+// 64 boxes, each with 64 rows, one per step of k.
 template <class T, int W, bool K_MAJOR, int THREADS>
 struct operand_tile {
-  static constexpr int kWidth = (W + 63) / 64 * 64;  // no partial boxes
+  static constexpr int kWidth = (W + 63) / 64 * 64;  // rounded up to complete boxes
   static constexpr int kBoxes = K_MAJOR ? 1 : kWidth / 64, kRows = K_MAJOR ? W : 64;
   static constexpr unsigned kBytes = unsigned(kBoxes * kRows) * 128;
-  // Adding this to a matrix descriptor advances k by 16.
+  // Advances a matrix descriptor by 16 steps of k when added to it.
   static constexpr unsigned long kNextK = K_MAJOR ? 2 : 128;
 
-  // Returns a matrix descriptor of the tile from row (or column) `at`, a multiple of 8 (64 if not K_MAJOR).
+  // Returns a matrix descriptor that starts at row (or column) `at` of the tile. `at` is a multiple of 8, or of 64 if
+  // not K_MAJOR.
   static MPSX_FN unsigned long descriptor(unsigned tile, int at) {
     return K_MAJOR ? matrix_descriptor(tile + unsigned(at) * 128, 16, 1024)
                    : matrix_descriptor(tile + unsigned(at) / 64 * 8192, 8192, 1024);
@@ -38,14 +39,16 @@ struct operand_tile {
     }
   }
 
-  // Loads a tile of a tensor with any alignment in two steps. For each row of 64 elements, copy_rows() copies the
-  // aligned 16-byte chunks that overlap it, at most nine, to `raw` memory with 144-byte rows. shift_rows() moves the
-  // elements to the tile. A thread processes chunk thread % 8 of kCopies rows that are kStep rows apart.
+  // These functions load a tile of a tensor with any alignment in two steps. For each row of 64 elements, copy_rows()
+  // copies the aligned 16-byte chunks that overlap the row, at most nine, to `raw` memory with 144-byte rows.
+  // shift_rows() then moves the elements to the tile. A thread processes chunk thread % 8 of kCopies rows that are
+  // kStep rows apart.
   static constexpr unsigned kRawRow = 144, kRawBytes = unsigned(kBoxes * kRows) * kRawRow;
   static constexpr int kStep = THREADS / 8, kTotalRows = kBoxes * kRows, kCopies = (kTotalRows + kStep - 1) / kStep;
   static_assert(kStep % 8 == 0, "all chunks of a thread have the same swizzle");
 
-  // Returns the address of row r of the tile at k. Sets `count` to the number of elements within the extents.
+  // Returns the address of row r of the tile that starts at k. Sets `count` to the number of elements within the
+  // extents.
   template <class X>
   static MPSX_FN unsigned long row_address(const X& source, int r, int k, int& count) {
     const int x = K_MAJOR ? k : r / 64 * 64, y = K_MAJOR ? r : k + r % 64;
@@ -56,7 +59,7 @@ struct operand_tile {
   template <class X>
   static MPSX_FN void copy_rows(const X& source, bool contiguous, unsigned raw, int k, int thread) {
     const int chunk = thread % 8, first = thread / 8;
-#pragma unroll 4  // complete unrolling would double the time to compile a kernel
+#pragma unroll 4  // full unrolling would double the kernel's compile time
     for (int i = 0; i < kCopies; ++i) {
       const int r = first + i * kStep;
       if (kTotalRows % kStep != 0 && r >= kTotalRows) break;
@@ -89,7 +92,7 @@ struct operand_tile {
       const unsigned offset = contiguous ? unsigned(row_address(source, r, 0, unused)) & 15u : 0u;
       const unsigned from = raw + unsigned(r) * kRawRow + unsigned(chunk) * 16;
       const word4 x = load_shared4(from), y = load_shared4(from + 16);
-      // Use scalars, because LLVM would keep an array in local memory and select between addresses of its elements.
+      // Use scalar variables, because LLVM would keep an array in local memory and index it dynamically.
       const bool by8 = offset & 8u, by4 = offset & 4u;
       const unsigned a = by8 ? x.z : x.x, b = by8 ? x.w : x.y, c = by8 ? y.x : x.z, d = by8 ? y.y : x.w,
                      e = by8 ? y.z : y.x, f = by8 ? y.w : y.y;
@@ -106,7 +109,7 @@ struct operand_tile {
     __asm__("shf.r.wrap.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(low), "r"(high), "r"(bits));
     return word;
   }
-  // Loads eight elements that are not contiguous, or that are in threadgroup memory.
+  // Loads eight elements that are not contiguous or that are in threadgroup memory.
   template <class X>
   static MPSX_FN void gather(const X& source, unsigned long row, int first, int count, unsigned to) {
 #pragma unroll 1

@@ -1,31 +1,31 @@
-// matmul2d of 16-bit operands in device memory with wgmma. TMA prefetches tiles of 64 k.
+// matmul2d of 16-bit operands in device memory with wgmma. TMA prefetches tiles that cover 64 steps of k.
 #pragma once
 
 namespace mpsx {
-// How an operation is divided among warpgroups, and its shared memory.
+// How an operation is divided among warpgroups, and the layout of its shared memory.
 template <matmul2d_descriptor D, class Scope, class T>
 struct warpgroup_shape {
   typedef typename accumulator_layout<D, Scope>::type layout;
   static constexpr int kThreads = scope_size<Scope>::threads;
-  static constexpr int kColumns = D.n / layout::kWarpColumns;  // of one wgmma
-  static constexpr int kSums = kColumns / 2;                   // accumulators of one wgmma in a thread
+  static constexpr int kColumns = D.n / layout::kWarpColumns;  // columns of one wgmma
+  static constexpr int kSums = kColumns / 2;                   // accumulators per thread of one wgmma
   typedef operand_tile<T, D.m, !D.transpose_left, kThreads> left;
   typedef operand_tile<T, D.n, D.transpose_right, kThreads> right;
   static constexpr unsigned kStageBytes = left::kBytes + right::kBytes;
   static constexpr unsigned kRawBytes = left::kRawBytes + right::kRawBytes;
-  // With small tiles, a threadgroup uses only half of a multiprocessor's shared memory. A second threadgroup can then
-  // run while the first one starts or ends. Subtracting 1024 leaves room for barriers.
+  // With small tiles, a threadgroup uses only half of a multiprocessor's shared memory, so that a second threadgroup
+  // can run while the first one starts or ends. 1024 bytes are reserved for barriers.
   static constexpr unsigned kHalf = 113 * 1024, kWhole = 226 * 1024;
   static constexpr bool kShared = D.m * D.n <= 128 * 128 && kStageBytes * 3 < kHalf - 1024;
   static constexpr int kFitting = int(((kShared ? kHalf : kWhole) - 1024) / kStageBytes);
   static constexpr int kStages = kFitting > 6 ? 6 : kFitting;
-  // Without TMA, use two tiles, and one or two buffers of raw rows, whichever fit.
+  // Without TMA, use two tiles and as many buffers of raw rows as fit, one or two.
   static constexpr int kRaws = 2 * (kStageBytes + kRawBytes) <= (kShared ? kHalf : kWhole) ? 2 : 1;
   static constexpr unsigned kMaps = kStages * kStageBytes, kBarriers = kMaps + 256,
                             kTmaBytes = kBarriers + 16 * unsigned(kStages) + 16,
                             kCopyBytes = 2 * kStageBytes + unsigned(kRaws) * kRawBytes,
                             kBytes = kTmaBytes > kCopyBytes ? kTmaBytes : kCopyBytes;
-  // Whether only one threadgroup fits on a multiprocessor. It then need not claim a map slot.
+  // Whether only one threadgroup fits on a multiprocessor. Then it need not claim a map slot.
   static constexpr bool kOwnsProcessor = kBytes > kHalf + 1024;
 };
 
@@ -69,7 +69,7 @@ struct warpgroup_multiplier {
     return memory + shape::kBarriers + (unsigned(kStages) + stage) * 8;
   }
 
-  // Starts sums += tile of A * tile of B. The caller must wait for wgmma to finish.
+  // Starts sums += A B for one tile. The caller must wait for wgmma to finish.
   static MPSX_FN void multiply_tile(float (&sums)[kBlocks][kSums], unsigned stage, int thread, int add) {
     const int row = thread / 128 % (L::kWarpRows / 4) * 64, column = L::warp_column(thread) * shape::kColumns;
     const unsigned long b = right_tile::descriptor(stage + left_tile::kBytes, column);
@@ -100,18 +100,18 @@ struct warpgroup_multiplier {
     right_tile::load(stage + left_tile::kBytes, right_map, tile * 64, barrier);
   }
 
-  // Returns the slot for a threadgroup's maps. Claims one unless the threadgroup owns the multiprocessor.
+  // Returns the slot for a threadgroup's maps. Claims a slot unless the threadgroup has the multiprocessor to itself.
   static MPSX_FN unsigned take_slot() {
     if constexpr (shape::kOwnsProcessor) return unsigned(__nvvm_read_ptx_sreg_smid()) % kMapProcessors * kMapSlots;
     return claim_map_slot();
   }
 
-  // Multiplies tiles that thread 0 loads with TMA. `first`: whether the accumulators start at zero.
+  // Multiplies tiles that thread 0 loads with TMA. If `first`, the accumulators start at zero.
   template <class A, class B>
   static MPSX_FN void run_tma(const A& left, const B& right, float (&sums)[kBlocks][kSums], unsigned memory, int thread,
                               int tiles, bool first) {
     const int lane = thread % 32, warp = thread / 32;
-    const unsigned slots = memory + shape::kBarriers + 16 * kStages;  // the slots of the two maps
+    const unsigned slots = memory + shape::kBarriers + 16 * kStages;  // address of the slots of the two maps
     // Warps 0 and 1 write the maps while warp 2 initializes the barriers.
     unsigned slot = 0;
     if (warp < 2) {
@@ -144,13 +144,13 @@ struct warpgroup_multiplier {
         for (int t = 0; t < kStages && t < tiles; ++t) load_stage(memory, left_map, right_map, unsigned(t), t);
       __nvvm_bar_warp_sync(~0u);
     }
-    unsigned i = 0, last = 0, parity = 0;  // stage of this tile, stage of the last one, parity of mbarriers
+    unsigned i = 0, last = 0, parity = 0;  // stage of this tile, stage of the previous tile, parity of the mbarriers
 #pragma unroll 1
     for (int t = 0; t < tiles; ++t) {
       mbarrier_wait(full(memory, i), parity);
       multiply_tile(sums, memory + i * shape::kStageBytes, thread, !first || t > 0);
       wgmma_wait<1>();
-      if (t > 0) {  // wgmma has read the previous tile
+      if (t > 0) {  // the previous tile has been read
         if (lane == 0) mbarrier_arrive(empty(memory, last));
         if (thread == 0 && t - 1 + kStages < tiles) {
           mbarrier_wait(empty(memory, last), last > i ? parity ^ 1 : parity);
@@ -170,7 +170,7 @@ struct warpgroup_multiplier {
         mbarrier_invalidate(full(memory, i)), mbarrier_invalidate(empty(memory, i));
   }
 
-  // Multiplies tiles that all threads copy. Unlike TMA, this supports rows of any alignment.
+  // Multiplies tiles that all threads load by copying. Unlike TMA, this supports rows of any alignment.
   template <class A, class B>
   static MPSX_FN void run_copies(const A& left, const B& right, float (&sums)[kBlocks][kSums], unsigned memory,
                                  int thread, int tiles, bool first) {
@@ -199,7 +199,7 @@ struct warpgroup_multiplier {
       __syncthreads();
       multiply_tile(sums, stage, thread, !first || t > 0);
       copy(t + kRaws);
-      wgmma_wait<1>();  // for the previous tile, whose memory the next one overwrites
+      wgmma_wait<1>();  // wait for the previous tile, whose memory the next copy overwrites
     }
     copy_async_wait<0>();
     wgmma_wait<0>();
@@ -218,7 +218,7 @@ MPSX_FN void warpgroup_multiply(const A& left, const B& right, int thread, float
   typedef warpgroup_multiplier<D, Scope, T> M;
   static_assert(M::kBlocks * M::kSums == N, "one accumulator per element");
   const unsigned memory = staging_memory<Scope, M::shape::kBytes>();
-  // Copy the accumulators to a local array per wgmma, which LLVM keeps in registers.
+  // Copy the accumulators of each wgmma to a local array, which LLVM keeps in registers.
   float block[M::kBlocks][M::kSums];
 #pragma unroll
   for (int m = 0; m < M::kBlocks; ++m)
