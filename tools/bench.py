@@ -44,7 +44,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmark."""
+    """Run the selected benchmarks, then print and write the results."""
     options = parse()
     if options.against == "cpu":
         host.main(options)

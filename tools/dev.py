@@ -6,8 +6,8 @@
     python tools/dev.py build --isas all      build all kernel libraries, not only this machine's
     python tools/dev.py run --metal -- …      use MPSX_DRIVER=metal on an emulated Metal (Linux)
 
-build/dev/site contains the package as links to its sources, and the metadata that lets `import torch` find it. With
-MPSX_DRIVER=simt the kernels are compiled on first use.
+build/dev/site contains links to the package's sources, and the metadata that lets `import torch` find the package. With
+MPSX_DRIVER=simt, kernels are compiled on first use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SITE = BUILD / "site"
 
 
 def run(*command: str, env: dict[str, str] | None = None) -> None:
-    """Run a command; exit with its status if it fails."""
+    """Run a command, and exit with its status if it fails."""
     status = subprocess.call(command, cwd=ROOT, env=env)
     if status:
         sys.exit(status)
@@ -47,7 +47,8 @@ def link(target: Path, at: Path) -> None:
 
 
 def link_site() -> None:
-    """Link Python sources and native libraries into a folder for sys.path, and write the entry point's metadata."""
+    """Link Python sources and native libraries into a folder for sys.path, and write the metadata of the entry point.
+    """
     package = SITE / "mpsx"
     package.mkdir(parents=True, exist_ok=True)
     wanted = {path.name: path for path in (ROOT / "python" / "mpsx").iterdir() if path.suffix != ".pyx"}
@@ -66,7 +67,7 @@ def link_site() -> None:
 
 
 def build(isas: str, jobs: int) -> None:
-    """Configure if needed, and build."""
+    """Configure if necessary, then build."""
     BUILD.mkdir(parents=True, exist_ok=True)
     env = dict(os.environ, CCACHE_NOHASHDIR="1", CCACHE_BASEDIR=str(ROOT))
     stamp = BUILD / "isas.txt"
@@ -81,7 +82,7 @@ def build(isas: str, jobs: int) -> None:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Command-line entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     builder = commands.add_parser("build", help="configure and build")

@@ -17,7 +17,8 @@ SOURCE = {".cpp", ".h", ".mm", ".m", ".metal", ".def", ".py", ".pyx", ".cmake"}
 TEXT = SOURCE | {".md", ".txt", ".toml", ".yml", ".js", ".css"}
 LONGEST = 400
 
-# Folder of src/ -> patterns of the paths that its files may #include. Subfolders may also include their own files.
+# Maps a folder of src/ to patterns of the paths that its files may #include. Subfolders may also include files of the
+# same folder.
 LAYERS = {
     "src/driver": (r"driver/\w+\.h", r"metal_stdlib/(kernel|profile)_abi\.h"),
     "src/runtime": (r"runtime/", r"driver/(driver|reflection|tensor_argument)\.h", r"lib/types\.h"),
@@ -25,26 +26,26 @@ LAYERS = {
     "src/vendor": (r"backend/", r"runtime/"),
     "src/ops": (r"ops/\w+\.h", r"vendor/", r"backend/", r"runtime/", r"lib/\w+\.h"),
 }
-# Families of operators may include their own kernels' parameters, elementwise's launchers, and these paths.
+# A family of operators may include the parameters of its kernels, elementwise's launchers, and these paths.
 FAMILY_EDGES = {
     "attention": (r"ops/random/",),
     "index": (r"sort/",),
     "linalg": (r"ops/matmul/",),
     "pool": (r"ops/resample/",),
 }
-# Families without kernels, which may use the operators of all families.
+# Families without kernels. They may use the operators of all families.
 COMPOSED = ("explicit", "sparse")
 FAMILY_HEADER = r"\w+/\w*(params\.h|\.def)"
 
-# Top-level folders of generated files (.gitignore).
+# Top-level folders of generated files, which .gitignore lists.
 BUILD_OUTPUTS = ("build", "dist")
 
 
-# The files that call simd_* and barriers.
+# The only files that may call simd_* functions and barriers.
 COLLECTIVES = ("metal/lib/threadgroup.h", "metal/lib/collective.h")
 
-# What Metal does not have, and conditions that tell drivers apart. Metal does have noinline. An attribute after a
-# parameter without a name would belong to the type.
+# Code that is not Metal, and conditions that depend on the driver. Metal does support noinline. An attribute that
+# directly follows * or & would apply to the type instead of the parameter.
 FOREIGN = re.compile(r"MPSX_VECTOR_BYTES|\b__builtin_\w+|\bext_vector_type\b|\bvector_size\b"
                      r"|\b__attribute__(?!\(\(noinline\)\))|[*&]\s*\[\[|^\s*#\s*(?:el)?if.*\bMPSX_(?:HOST|SIMT|CUDA|GENERAL)\b")
 
@@ -55,7 +56,7 @@ def check(function):
 
 
 def files(*suffixes, under=""):
-    """Return tracked and new files, or without git (in an sdist) all files except build outputs."""
+    """Return tracked and new files. Without git (in an sdist), return all files except build outputs."""
     git = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], check=False, cwd=ROOT,
                          capture_output=True, text=True)
     if git.returncode == 0:
@@ -72,13 +73,13 @@ def name_of(path):
 
 
 def without_comments(text):
-    """Blank out comments and strings, and keep line numbers."""
+    """Blank out comments and strings without changing line numbers."""
     pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
     return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
 
 
 def strict_findings(paths):
-    """Yield findings of the strict Metal check, which runs on two files at a time."""
+    """Yield the findings of the strict Metal check, which processes two files at a time."""
     from msl.check import check as check_metal
     from msl.compiler import find_compiler
     compiler, seen = find_compiler(), set()
@@ -92,7 +93,7 @@ def strict_findings(paths):
 
 @check
 def kernels():
-    """Reject code that Apple's compiler would reject (python/mpsx/msl/check), or that assumes a SIMD width."""
+    """Reject code that Apple's compiler would reject (python/mpsx/msl/check) or that assumes a SIMD width."""
     yield from strict_findings(files(".metal", under="metal/"))
     for path in files(".metal", ".h", ".def", under="metal/"):
         name = name_of(path)
@@ -112,7 +113,7 @@ def kernels():
 
 @check
 def overlays():
-    """Check that metal/ is plain Metal, with clang's extensions only in host/, and that every file in host/ is used."""
+    """Check that metal/ is plain Metal outside of host/, and that every file in host/ is used."""
     for path in files(".metal", ".h", ".def", under="metal/"):
         name = name_of(path)
         if path.parent.name == "host":
@@ -150,7 +151,7 @@ def translate():
 
 
 def allowed_includes(name):
-    """Return patterns of the paths that a file may include, or () for a file outside the layers."""
+    """Return patterns of the paths that a file may include, or () if the file does not belong to a layer."""
     folders = name.split("/")[:-1]
     if folders[0] == "metal":
         return (r"lib/", rf"{folders[1]}/") if folders[1:] else ()
@@ -170,20 +171,21 @@ def allowed_includes(name):
 
 @check
 def layers():
-    """Check that includes go down the layers (ops, vendor, backend, runtime, driver), and not between families."""
+    """Check that includes only point down the layers (ops, vendor, backend, runtime, driver), and not between families.
+    """
     for path in files(".cpp", ".h", ".mm", ".metal", ".def"):
         name = name_of(path)
         allowed = allowed_includes(name)
         for number, line in enumerate(path.read_text().split("\n") if allowed else (), 1):
             include = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
             if not include or "/" not in include[1] or (path.parent / include[1]).is_file():
-                continue  # next to the file, or in a subfolder
+                continue  # included from the same folder or a subfolder
             if not re.match("|".join(allowed), include[1]):
                 yield f"{name}:{number}: {'/'.join(name.split('/')[:3])} must not include {include[1]}"
 
 
 def lines_of(*suffixes, under):
-    """Yield (location, text) of every line, without comments and strings."""
+    """Yield the location and text of every line, without comments and strings."""
     for path in files(*suffixes, under=under):
         for number, line in enumerate(without_comments(path.read_text()).split("\n"), 1):
             yield f"{name_of(path)}:{number}", line
@@ -191,7 +193,7 @@ def lines_of(*suffixes, under):
 
 @check
 def launchers():
-    """Check that launchers do not depend on the driver in use; Launch splits the work by the driver's traits."""
+    """Check that launchers do not depend on the driver in use. Launch splits the work by the driver's traits."""
     for location, line in lines_of(".cpp", ".h", under="src/ops/"):
         found = re.search(r"driver\(\)\.info\(\)|traits\(\)\.(?!uses_process_memory|memory\b)\w+|MPSX_DRIVER", line)
         if found:
@@ -254,7 +256,7 @@ def names():
 
 @check
 def ruff():
-    """Check Python style, if ruff is installed."""
+    """Check the Python code with ruff, if it is installed."""
     try:
         run = subprocess.run([sys.executable, "-m", "ruff", "check", "--output-format=concise", "--quiet", str(ROOT)],
                              check=False, capture_output=True, text=True, cwd=ROOT)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Command line of the Metal compiler: translate to C++, flatten, list, … See `python tools/msl.py --help`."""
+"""Command line of the Metal compiler: translates to C++, flattens sources, lists kernels, … See `python tools/msl.py
+--help`."""
 
 import sys
 from pathlib import Path
 
-# With tools/ on sys.path, `import msl` imports mpsx.msl without the package mpsx, and so without torch.
+# With tools/ on sys.path, `import msl` imports mpsx.msl without importing the package mpsx, which would import torch.
 __path__ = [str(Path(__file__).resolve().parent.parent / "python" / "mpsx" / "msl")]
 
 if __name__ == "__main__":

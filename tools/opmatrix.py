@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure the op-support matrix: how each operator of PyTorch's OpInfo database runs, by dtype and direction.
+"""Measure the op-support matrix: how each operator in PyTorch's OpInfo database runs, by dtype and direction.
 
     python tools/opmatrix.py                         all operators on the host driver; resume an interrupted run
     python tools/opmatrix.py --only softmax          some operators
@@ -7,19 +7,19 @@
     python tools/opmatrix.py --check                 fail if an operator lost its kernel, or the summary is stale
     python tools/opmatrix.py --update                rewrite the summary (tools/opmatrix/status) and README.md's totals
 
-Each case runs a test of tests/opinfo, which compares with the CPU, and reads the launch log of the device computation
-(for the direction "backward", of the backward pass). The worst sample determines the status of a case:
+Each case runs a test from tests/opinfo, which compares with the CPU, and reads the launch log of the device computation
+(for the direction "backward", that of the backward pass). A case has the status of its worst sample:
 
     fails      differs from the CPU, raises, or crashes
     fallback   an operator without a kernel ran on the CPU
     vendor     no fallback; a CPU library computed something
     native     only Metal kernels ran
     view       nothing ran: a view, or a query of shape or dtype
-    untested   the CPU rejects every sample, or there is no result to compare
+    untested   the CPU rejects every sample, or the operator has no comparable result
 
-Results go to build/opmatrix: index.html, matrix.json, and matrix.csv, and <driver>.jsonl for resuming. Results from
-another build or from other tests are measured again, unless --keep is given. "mps" is the result that PyTorch's tests
-expect from its MPS backend: passes, fails, skipped, or not tested.
+Results are written to build/opmatrix: index.html, matrix.json, matrix.csv, and <driver>.jsonl, from which an
+interrupted run resumes. Results of another build or of other tests are measured again, unless --keep is given. "mps" is
+the result that PyTorch's tests expect from its MPS backend: passes, fails, skipped, or not tested.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The prose in a source file: comments, docstrings, messages, and Markdown."""
+"""Extract the prose in a source file: comments, docstrings, messages, and Markdown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-# Scanners find strings too, so that comment markers inside strings do not count.
+# The scanners also match strings, so that comment markers inside strings are ignored.
 C_SCANNER = re.compile(
     r'R"(?P<delimiter>\w*)\((?P<raw>.*?)\)(?P=delimiter)"|"(?P<string>(?:\\.|[^"\\\n])*)"'
     r"|(?<![\da-fA-F])'(?:\\.|[^'\\\n])*'|(?P<comment>//[^\n]*(?:\n[ \t]*//[^\n]*)*|/\*.*?\*/)", re.DOTALL)
@@ -24,15 +24,15 @@ CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 @dataclass(frozen=True)
 class Passage:
-    """A comment, string, or document. Adjacent comment lines are one passage."""
+    """A comment, string, or document. Adjacent comment lines form one passage."""
 
     line: int
     text: str  # without comment markers and indentation
-    is_comment: bool  # a comment or docstring
+    is_comment: bool  # true for comments and docstrings
 
 
 def passages(name: str, text: str) -> Iterator[Passage]:
-    """Yield the prose of the file `name`. Skip single words in quotes, which are names."""
+    """Yield the prose of file `name`. Skip quoted single words, which are names."""
     suffix = PurePosixPath(name).suffix
     if suffix == ".md":
         without_code = CODE.sub(lambda m: "\n" * m[0].count("\n"), text)

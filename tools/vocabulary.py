@@ -1,4 +1,4 @@
-"""Names and phrases that this project has retired, with their replacements. `tools/lint.py vocabulary` rejects them.
+"""Names and phrases that this project no longer uses, with their replacements. `tools/lint.py vocabulary` rejects them.
 
 Bare words with legitimate uses (`line`, `run`, `row`, `dot product`) are not listed.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from prose import passages
 
-# Rejected identifiers and their replacements. Match only complete identifiers. A quoted "adopts_memory" is allowed,
+# Rejected identifiers and their replacements. Only complete identifiers match. A quoted "adopts_memory" is allowed,
 # because it is a public key of mpsx.driver().
 IDENTIFIERS = {
     # Matrix multiplication and convolution
@@ -36,10 +36,10 @@ IDENTIFIERS = {
 
 UNITS = (r"(?:element|operator|row|call|lane|thread|column|matrix|type|dtype|process|batch|channel|launch|kernel|file|"
          r"group|threadgroup|step|tensor|pixel)")
-# Words before "of which" or "by which" in ordinary English: "each of which", "the amount by which".
+# Words that may precede "of which" or "by which" in ordinary English: "each of which", "the amount by which".
 BEFORE_WHICH = ("each none all any both some most many several few half neither either one two three first second last "
                 "record list amount factor regardless")
-# Phrases in comments, docstrings, messages, and Markdown, in any case.
+# Rejected phrases in comments, docstrings, messages, and Markdown, regardless of case.
 PHRASES = {
     # Sentences
     rf"{''.join(f'(?<!{word})' for word in BEFORE_WHICH.split())} (?:of|by|as) which\b": "split the sentence",
@@ -68,9 +68,9 @@ PHRASES = {
     r"\b(?:in|by) turns\b": "alternately",
     r"\bnothing of (?:it|them|this)\b": "none of it",
 }
-OPENER = re.compile(r"(?:Of|Those|The same)\b")  # at the beginning of a comment or docstring
+OPENER = re.compile(r"(?:Of|Those|The same)\b")  # rejected at the beginning of a comment or docstring
 
-# (file, pattern of the rejected text and the words around it, reason) for legitimate uses. Unused entries are findings.
+# Legitimate uses: (file, pattern of the rejected text and the words around it, reason). An unused entry is a finding.
 Entry = tuple[str, str, str]
 ALLOWED: list[Entry] = [
     ("tests/build/test_vocabulary.py", r"", "examples of rejected text"),
@@ -90,7 +90,7 @@ def _code(name: str, text: str) -> Iterator[tuple[int, str]]:
 
 
 def _hits(name: str, text: str) -> Iterator[tuple[int, str, re.Match[str], str]]:
-    """Yield (line, text around the match, match, advice)."""
+    """Yield line, surrounding text, match, and advice."""
     for first, code in _code(name, text):
         for pattern, instead in _IDENTIFIERS:
             for m in pattern.finditer(code):
@@ -106,7 +106,7 @@ def _hits(name: str, text: str) -> Iterator[tuple[int, str, re.Match[str], str]]
 
 
 def findings(name: str, text: str, used: set[Entry] | None = None) -> Iterator[str]:
-    """Yield the retired names and phrases in a file as `path:line: message`. Adds entries of ALLOWED that apply to
+    """Yield the retired names and phrases in a file as `path:line: message`. Add the entries of ALLOWED that apply to
     `used`."""
     allowed = [entry for entry in ALLOWED if entry[0] == name]
     for line, around, m, instead in _hits(name, text):

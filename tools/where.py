@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Find an operator: its kernels, launchers, registrations, tests, and rows of the op-support matrix.
+"""Find an operator's kernels, launchers, registrations, tests, and rows of the op-support matrix.
 
     python tools/where.py softmax
     python tools/where.py nn.functional.gelu
 
-The search is by name: `softmax` also finds `_softmax`, `native_softmax`, and `_softmax_backward_data`. If the matrix
-has been measured (python tools/opmatrix.py --only softmax), its kernels with other names are listed, too.
+The search is by name: `softmax` also finds `_softmax`, `native_softmax`, and `_softmax_backward_data`. If the operator
+has been measured (python tools/opmatrix.py --only softmax), kernels with other names that it ran are listed, too.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Found = tuple[str, str]  # path:line, description
 
 
 def location(path: Path, line: int) -> str:
-    """Format path:line."""
+    """Format a location as path:line."""
     return f"{path.relative_to(ROOT)}:{line}"
 
 
 def lines_with(paths: Iterable[Path], pattern: str) -> Iterator[tuple[Path, int, re.Match[str]]]:
-    """Yield every line that matches."""
+    """Yield every line that matches the pattern."""
     compiled = re.compile(pattern)
     for path in sorted(paths):
         for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -45,12 +45,12 @@ def lines_with(paths: Iterable[Path], pattern: str) -> Iterator[tuple[Path, int,
 
 
 def spelled(name: str) -> str:
-    """Return a pattern for the names of related aten operators."""
+    """Return a pattern that matches the names of related aten operators."""
     return rf"_?(?:native_)?{re.escape(name)}(?:_backward\w*|_forward\w*|_)?"
 
 
 def registrations(name: str) -> Iterator[Found]:
-    """Yield rows of .def tables, and registrations."""
+    """Yield rows of .def tables and registrations."""
     for path, line, match in lines_with(ROOT.glob("metal/**/*.def"), rf"^MPSX_\w+\(({spelled(name)})\s*,"):
         yield location(path, line), f"row {match[1]}"
     call = rf'\b(?:impl\(|op<)\s*"({spelled(name)}(?:\.\w+)?)"'
@@ -70,7 +70,7 @@ def launchers(name: str) -> Iterator[Found]:
 
 
 def observed(name: str) -> dict[str, set[str]]:
-    """Return the kernels that ran when the matrix was measured, by operator."""
+    """Map each operator to the kernels that ran when the matrix was measured."""
     found: dict[str, set[str]] = {}
     for driver in DRIVERS:
         path = RESULTS / f"{driver}.jsonl"
@@ -82,7 +82,7 @@ def observed(name: str) -> dict[str, set[str]]:
 
 
 def kernels(name: str, ran: set[str]) -> Iterator[Found]:
-    """Yield the kernels that ran and those called `name`, grouped by the function that they instantiate."""
+    """Yield the kernels that ran and those named after the operator, grouped by the function that they instantiate."""
     word = re.compile(rf"^{re.escape(name)}(_|$)")
     stems = {TYPE.sub("", kernel) for kernel in ran}
     preprocessor = find_compiler().preprocessor()
@@ -103,7 +103,7 @@ def kernels(name: str, ran: set[str]) -> Iterator[Found]:
 
 
 def tests(name: str) -> Iterator[Found]:
-    """Yield test files that mention the name, with the first such line."""
+    """Yield the test files that mention the name, with the first line that does."""
     seen: dict[Path, list[int]] = {}
     for path, line, _ in lines_with(ROOT.glob("tests/**/*.py"), rf"\b_?{re.escape(name)}\b"):
         seen.setdefault(path, []).append(line)
@@ -117,7 +117,7 @@ def is_row_of(operator: str, name: str) -> bool:
 
 
 def matrix(name: str) -> Iterator[Found]:
-    """Yield committed rows of the matrix, by driver."""
+    """Yield the committed rows of the matrix, by driver."""
     for driver in DRIVERS:
         committed = summary.load(driver)
         for operator, direction, ours, theirs in committed.rows() if committed else ():
@@ -128,7 +128,7 @@ def matrix(name: str) -> Iterator[Found]:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Command-line entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", help="softmax, nn.functional.softmax, aten::_softmax")
     full = parser.parse_args().name.removeprefix("aten::")

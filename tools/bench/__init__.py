@@ -1,1 +1,1 @@
-"""Benchmarks of mpsx against PyTorch on the CPU and on CUDA, and against MLX; see tools/bench.py."""
+"""Benchmarks of mpsx against PyTorch on CPUs and on CUDA, and against MLX. See tools/bench.py."""

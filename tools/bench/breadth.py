@@ -1,6 +1,6 @@
-"""The operators of the section "breadth" of tools/bench.py, each in one layout.
+"""Operators for the section "breadth" of tools/bench.py, each in one layout.
 
-Each operator is a function of a dense matrix with at least four times as many columns as rows.
+Each entry is a function of a dense matrix with at least four times as many columns as rows.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def grid_of(x: torch.Tensor) -> torch.Tensor:
 
 
 def no_arguments(p: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Return no extra arguments."""
+    """Return an empty tuple of extra arguments."""
     return ()
 
 
 def both(name: str, function: Callable[..., torch.Tensor], prepare: Callable[[torch.Tensor], torch.Tensor],
          *rest: object, given: Callable[[torch.Tensor], tuple[torch.Tensor, ...]] = no_arguments,
          **named: object) -> None:  # fmt: skip
-    """Add a function and its gradient. `given` creates extra arguments outside the timed call."""
+    """Register a function and its gradient as benchmarks. `given` creates extra arguments outside the timed call."""
 
     def run(x: torch.Tensor) -> Run:
         p = prepare(x)
@@ -79,24 +79,24 @@ def both(name: str, function: Callable[..., torch.Tensor], prepare: Callable[[to
 
 
 def others(p: torch.Tensor) -> tuple[torch.Tensor]:
-    """Return a second argument of the same shape."""
+    """Return a second operand with the shape of p."""
     return (like(p),)
 
 
 def same(x: torch.Tensor) -> torch.Tensor:
-    """Return x."""
+    """Return x unchanged."""
     return x
 
 
 def whole(x: torch.Tensor) -> torch.Tensor:
-    """Return x if its dtype is an integer type; other dtypes have their own rows."""
+    """Return x if it has an integer dtype. Other dtypes have separate benchmarks."""
     if x.is_floating_point():
         raise TypeError("integers only")
     return x
 
 
 def divisor(x: torch.Tensor) -> torch.Tensor:
-    """Return positive integers of x's shape."""
+    """Return positive integers in the shape of x."""
     return whole(x).flip(0).clamp(1, 100)
 
 
@@ -113,7 +113,7 @@ def complex_of(x: torch.Tensor) -> torch.Tensor:
 
 
 def thirds(x: torch.Tensor) -> torch.Tensor:
-    """Return lengths that split x's rows into three segments."""
+    """Return the lengths of three segments that together cover the rows of x."""
     each = x.shape[0] // 3
     return torch.tensor([each, each, x.shape[0] - 2 * each]).to(x.device)
 
@@ -123,7 +123,7 @@ def targets_of(x: torch.Tensor) -> torch.Tensor:
     return (torch.arange(x.numel()) * 7919 % 10).to(x.device)
 
 
-# Elementwise functions.
+# Elementwise functions
 for name in ("sin", "cos", "tan", "asinh", "atan", "sinh", "log1p", "expm1", "erfc", "rsqrt", "round", "sign", "isnan",
              "logical_not", "square", "reciprocal"):  # fmt: skip
     BREADTH[name] = lambda x, name=name: partial(getattr(torch, name), positive(x))
@@ -159,7 +159,7 @@ BREADTH["polar"] = lambda x: partial(torch.polar, positive(x), like(x))
 BREADTH["addcdiv"] = lambda x: partial(torch.addcdiv, x, like(x), positive(x))
 BREADTH["special.zeta"] = lambda x: partial(torch.special.zeta, positive(x) + 1, positive(x))
 
-# Reductions and scans.
+# Reductions and scans
 for name in ("prod", "logsumexp", "std", "all", "median", "cumsum", "cumprod", "logcumsumexp", "cummax", "sort",
              "argsort", "nansum"):  # fmt: skip
     BREADTH[f"{name}_rows"] = lambda x, name=name: partial(getattr(torch, name), x, -1)
@@ -168,7 +168,7 @@ for name in ("prod", "logsumexp", "std", "cumsum", "cummax", "sort"):
 for name in ("argmax", "median", "any", "aminmax", "count_nonzero"):
     BREADTH[f"{name}_all"] = lambda x, name=name: partial(getattr(torch, name), x)
 BREADTH["norm1_rows"] = lambda x: partial(torch.linalg.vector_norm, x, 1, -1)
-for name in ("sum", "amax", "argmax", "cumsum", "std"):  # fewer columns than vector lanes
+for name in ("sum", "amax", "argmax", "cumsum", "std"):  # few columns: fewer than vector lanes
     BREADTH[f"{name}_pairs"] = lambda x, name=name: partial(getattr(torch, name), pairs(x), 0)
 BREADTH["mode"] = lambda x: partial(torch.mode, x.round(), -1)
 BREADTH["segment_reduce"] = lambda x: partial(torch.segment_reduce, x, "max", lengths=thirds(x), unsafe=True)
@@ -184,7 +184,7 @@ BREADTH["bucketize"] = lambda x: partial(torch.bucketize, x, torch.linspace(-3, 
 BREADTH["nonzero"] = lambda x: (x > 0).nonzero
 BREADTH["masked_select"] = lambda x: partial(torch.masked_select, x, x > 0)
 
-# Indexing and movement.
+# Indexing and data movement
 BREADTH["index_add_"] = lambda x: partial(like(x).index_add_, 0, positions(x), x)
 BREADTH["index_add_numbers"] = lambda x: partial(like(x).view(-1).index_add_, 0, targets_of(x), x.reshape(-1))
 BREADTH["put_accumulate"] = lambda x: partial(like(x).put_, targets_of(x), x.reshape(-1), accumulate=True)
@@ -198,7 +198,8 @@ BREADTH["index_fill_"] = lambda x: partial(like(x).index_fill_, 0, positions(x),
 BREADTH["index_pairs"] = lambda x: partial(torch.ops.aten.index, x, [positions(x), positions(x)])
 BREADTH["take_along_dim"] = lambda x: partial(torch.take_along_dim, x, columns_order(x), 1)
 BREADTH["take"] = lambda x: partial(torch.take, x, columns_order(x))
-# Use the out-of-place form: repeated in-place calls would change nothing, and the CPU stores only changed elements.
+# Use the out-of-place form, because repeated in-place calls would change nothing, and the CPU stores only changed
+# elements.
 BREADTH["scatter_reduce_amax"] = lambda x: partial(like(x).scatter_reduce, 1, columns_order(x), x, "amax")
 BREADTH["roll"] = lambda x: partial(torch.roll, x, (3, 5), (0, 1))
 BREADTH["tril"] = lambda x: partial(torch.tril, x)
@@ -218,7 +219,7 @@ for mode in ("sum", "mean", "max"):
 for mode in ("constant", "reflect", "replicate", "circular"):
     both(f"pad_{mode}", F.pad, images, (1, 1, 1, 1), mode)
 
-# Images, signals, volumes.
+# Images, signals, and volumes
 for mode in ("nearest", "bilinear", "bicubic"):
     both(f"upsample_{mode}", F.interpolate, images, scale_factor=2, mode=mode)
 both("interpolate_area_half", F.interpolate, images, scale_factor=0.5, mode="area")
@@ -242,7 +243,7 @@ BREADTH["max_pool2d_last_bwd"] = lambda x: pool_backward(
     images(x).contiguous(memory_format=torch.channels_last), F.max_pool2d, 2
 )
 
-# Normalization and its gradients.
+# Normalization and its gradients
 both("softmax_", F.softmax, same, -1)
 both("log_softmax_", F.log_softmax, same, -1)
 both("softmax_columns", F.softmax, same, 0)
@@ -254,7 +255,7 @@ both("normalize", F.normalize, same)
 both("cosine_similarity", F.cosine_similarity, same, given=others)
 both("renorm", lambda p: torch.renorm(p, 2, 0, 1.0), same)
 
-# Losses.
+# Losses
 for name in ("l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss", "soft_margin_loss",
              "binary_cross_entropy_with_logits", "kl_div", "poisson_nll_loss", "hinge_embedding_loss"):  # fmt: skip
     both(name, getattr(F, name), same, given=others)
@@ -264,7 +265,7 @@ both("multi_margin_loss", F.multi_margin_loss, same, given=lambda p: (targets(p)
 both("cosine_embedding_loss", F.cosine_embedding_loss, same, given=lambda p: (like(p), like(p)[:, 0]))
 both("triplet_margin_loss", F.triplet_margin_loss, short_rows, given=lambda p: (like(p), p.detach().flip(0)))
 
-# Distances and matmul.
+# Distances and matmul
 both("cdist", lambda p: torch.cdist(short_rows(p)[:256], short_rows(p)[-256:]), same)
 both("cdist_1", lambda p: torch.cdist(short_rows(p)[:256], short_rows(p)[-256:], p=1), same)
 both("pdist", lambda p: F.pdist(short_rows(p)[:256]), same)
@@ -275,14 +276,14 @@ BREADTH["bmm_small"] = lambda x: partial(torch.bmm, *2 * [small_matrices(x)])
 BREADTH["cross"] = lambda x: partial(torch.linalg.cross, *2 * [x.reshape(-1)[: x.numel() // 3 * 3].reshape(-1, 3)])
 BREADTH["outer"] = lambda x: partial(torch.outer, like(x)[:, 0], like(x)[0])
 
-# Random numbers.
+# Random numbers
 for name in ("exponential_", "cauchy_", "log_normal_", "geometric_"):
     BREADTH[name] = lambda x, name=name: partial(getattr(like(x), name), *((0.5,) if name == "geometric_" else ()))
 BREADTH["randperm"] = lambda x: partial(torch.randperm, x.numel(), device=x.device)
 BREADTH["multinomial"] = lambda x: partial(torch.multinomial, unit(x), 4, replacement=True)
 BREADTH["poisson"] = lambda x: partial(torch.poisson, positive(x))
 
-# RNN cells and tensor lists.
+# RNN cells and tensor lists
 for kind, cell in (("lstm", torch.nn.LSTMCell), ("gru", torch.nn.GRUCell)):
     BREADTH[f"{kind}_cell"] = lambda x, cell=cell: partial(cell(32, 32).to(x), short_rows(x)[:256].detach())
 BREADTH["foreach_add"] = lambda x: partial(torch._foreach_add, list(x.chunk(8)), 1.0)

@@ -1,4 +1,4 @@
-"""The cases of tools/bench.py: operators on matrices, calls on ten elements, and training steps."""
+"""Benchmarks of tools/bench.py: operators on matrices, calls on ten elements, and training steps."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "slice": lambda t: F.pad(t, (0, 1))[:, :-1],
 }
 
-# Each operator is a function that takes a matrix and returns the call to time, and the layouts of the matrix.
+# Maps an operator's name to a function that takes a matrix and returns the call to time, and to the layouts of the
+# matrix.
 
 OPS: dict[str, tuple[Callable[[torch.Tensor], Run], tuple[str, ...]]] = {}
 
 
 def op(name: str, make: Callable[[torch.Tensor], Run], layouts: tuple[str, ...] = tuple(LAYOUTS)) -> None:
-    """Add an operator and its input layouts."""
+    """Register an operator with its input layouts."""
     OPS[name] = (make, layouts)
 
 
 def like(x: torch.Tensor) -> torch.Tensor:
-    """Return a dense matrix of x's shape."""
+    """Return a dense matrix of ones in the shape of x."""
     return torch.ones(x.shape, dtype=x.dtype, device=x.device)
 
 
@@ -48,7 +49,8 @@ def positions(x: torch.Tensor) -> torch.Tensor:
 
 
 def planes(x: torch.Tensor) -> torch.Tensor:
-    """Return about x.numel() elements as 64 x 64 images with 32 channels (or 32 x 32 with 8)."""
+    """Return about x.numel() elements as 64 x 64 images with 32 channels, or for small x as 32 x 32 images with 8
+    channels."""
     channels, side = (32, 64) if x.numel() >= 10**6 else (8, 32)
     batch = max(1, x.numel() // (channels * side * side))
     count = batch * channels * side * side
@@ -56,30 +58,30 @@ def planes(x: torch.Tensor) -> torch.Tensor:
 
 
 def last(x: torch.Tensor) -> torch.Tensor:
-    """Return `planes(x)` in channels-last format."""
+    """Return planes(x) in channels-last format."""
     return planes(x).contiguous(memory_format=torch.channels_last)
 
 
 def columns_order(x: torch.Tensor) -> torch.Tensor:
-    """Return a column index for every element of x: a permutation in each row."""
+    """Return a column index for every element of x. The indices in each row are a permutation."""
     n = x.shape[1]
     return (torch.arange(n, device=x.device) * 7919 % n).expand(x.shape).contiguous()
 
 
 def backward(x: torch.Tensor, forward: Callable[[torch.Tensor], torch.Tensor]) -> Run:
-    """Return the backward pass of `forward`."""
+    """Return a call that runs the backward pass of `forward`."""
     leaf = x.detach().requires_grad_()
     y = forward(leaf)
     return partial(torch.autograd.grad, y, leaf, torch.ones_like(y), retain_graph=True)
 
 
 def pool_backward(x: torch.Tensor, pool: Callable[..., torch.Tensor], *window: object) -> Run:
-    """Return the backward pass of a pooling."""
+    """Return a call that runs the backward pass of a pooling operator."""
     return backward(x, lambda p: pool(p, *window))
 
 
 def optimizer_step(x: torch.Tensor, **how: bool) -> Run:
-    """Return an AdamW step on four tensors with x.numel() elements in total."""
+    """Return the step() of AdamW for four parameters with x.numel() elements in total."""
     params = [torch.nn.Parameter(part.clone()) for part in x.reshape(-1).chunk(4)]
     for p in params:
         p.grad = torch.ones_like(p)
@@ -87,7 +89,7 @@ def optimizer_step(x: torch.Tensor, **how: bool) -> Run:
 
 
 def square(x: torch.Tensor) -> torch.Tensor:
-    """Return a square matrix with x's number of columns."""
+    """Return a square matrix with as many columns as x."""
     return x[: x.shape[1], : x.shape[1]].contiguous()
 
 
@@ -155,13 +157,13 @@ op("adamw_default", optimizer_step, DENSE)
 
 
 def matrix(size: int, dtype: torch.dtype, layout: str, device: str) -> torch.Tensor:
-    """Return `size` random elements, with equal values on every device."""
+    """Return about `size` random elements as a matrix, with the same values on every device."""
     rows = max(2, int(math.sqrt(size)) // 4)
     values = torch.randn(rows, max(2, size // rows), generator=torch.Generator().manual_seed(0))
     return LAYOUTS[layout]((values if dtype.is_floating_point else values * 100).to(dtype).to(device))
 
 
-# Calls on ten elements, to time the call overhead.
+# Calls on ten elements, which measure the overhead of a call.
 
 OVERHEAD: dict[str, Callable[[torch.Tensor], Run]] = {
     "empty": lambda x: partial(torch.empty, 10, device=x.device),
@@ -185,7 +187,7 @@ OVERHEAD: dict[str, Callable[[torch.Tensor], Run]] = {
 
 
 class Block(torch.nn.Module):
-    """A residual block of two convolutions."""
+    """A residual block with two convolutions."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -198,12 +200,12 @@ class Block(torch.nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Add the shortcut."""
+        """Return the block's output plus the shortcut."""
         return F.relu(x + self.body(x))
 
 
 def resnet_step(device: str) -> Run:
-    """Return a training step of a small residual network on 64 images of 32 x 32."""
+    """Return a training step of a small residual network on 64 images of 32 x 32 pixels."""
     model = torch.nn.Sequential(
         torch.nn.Conv2d(3, 16, 3, padding=1), Block(16), torch.nn.MaxPool2d(2), Block(16), Block(16),
         torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(16, 10),
@@ -213,7 +215,7 @@ def resnet_step(device: str) -> Run:
 
 
 class Transformer(torch.nn.Module):
-    """A decoder of two layers, width 128, with dropout."""
+    """A decoder with two layers, width 128, and dropout."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -223,7 +225,7 @@ class Transformer(torch.nn.Module):
         self.head = torch.nn.Linear(128, 96)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Return logits of the next token."""
+        """Return the logits of each next token."""
         mask = torch.nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
         return self.head(self.layers(self.embed(tokens), mask=mask, is_causal=True))
 

@@ -1,10 +1,10 @@
-"""The GPU benchmark of tools/bench.py (`--against cuda`): mpsx's cuda driver against PyTorch's CUDA backend.
+"""GPU benchmark of tools/bench.py (`--against cuda`): mpsx's cuda driver compared with PyTorch's CUDA backend.
 
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --csv cuda.csv --table cuda.md --plot cuda.png
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --only rows --dtypes bf16 --seconds 60
 
-Operators run on 2^27 elements, with many calls per round, to measure GPU time. Each row reports the bandwidth relative
-to a copy, with each byte of inputs and outputs counted once, or the arithmetic throughput in TFLOP/s.
+Operators run on 2^27 elements, with many calls per round, to measure GPU time. Each row reports the arithmetic
+throughput in TFLOP/s, or the bandwidth relative to a copy, where each byte of inputs and outputs counts once.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from bench.worker import Worker, compare, serve, write_csv
 
 ROUND_SECONDS, ROUNDS = 0.004, 5
 
-# Targets per category: the largest ratio to PyTorch, and the smallest bandwidth relative to a copy. cuBLAS and cuDNN
-# are not a fair comparison for matmul, so its target is in TFLOP/s; tools/bench/mlx.py compares with MLX.
+# Targets per category: the largest ratio to PyTorch's time, and the smallest bandwidth relative to a copy. cuBLAS and
+# cuDNN use hardware features that Metal does not expose, so the target for matmul is a throughput in TFLOP/s.
+# tools/bench/mlx.py compares matmul with MLX.
 BARS: dict[str, tuple[float, float | None]] = {
     "dense": (1.05, 0.9),
     "strided": (1.1, None),
@@ -41,15 +42,15 @@ BARS: dict[str, tuple[float, float | None]] = {
     "linalg": (3.0, None),
     "fft": (2.0, None),
 }
-BATCHED_LINALG = 1.5  # target for batches of small matrices
+BATCHED_LINALG = 1.5  # largest ratio for batches of small matrices
 TERAFLOPS = {("matmul", "f32"): 15, ("matmul", "f16"): 100, ("matmul", "bf16"): 100,
              ("attention", "f16"): 60, ("attention", "bf16"): 60}  # fmt: skip
-LARGE = 2.0**35.5  # operations above which TERAFLOPS applies
+LARGE = 2.0**35.5  # TERAFLOPS applies to calls with more operations than this
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement, with times in microseconds per call."""
+    """A measurement. Times are in microseconds per call."""
 
     section: str
     name: str
@@ -64,7 +65,7 @@ class Row:
 
     @property
     def missed(self) -> bool:
-        """Whether the row misses a target of its category."""
+        """Whether the measurement misses a target of its category."""
         most, least = BARS[self.section]
         if self.section == "linalg" and self.shape.count("x") == 2:
             most = BATCHED_LINALG
@@ -74,7 +75,7 @@ class Row:
                 or (large and self.teraflops < TERAFLOPS.get(kind, 0)))  # fmt: skip
 
 
-# Timing.
+# Timing
 
 
 def call_of(case: Case, device: str) -> Run:
@@ -86,7 +87,7 @@ def call_of(case: Case, device: str) -> Run:
 
 
 def measure(options: argparse.Namespace) -> Iterator[Row]:
-    """Yield the rows that the options select, within the time limit."""
+    """Measure the cases that the options select, within the time limit."""
     dtypes = [d for d in options.dtypes if DTYPES[d].is_floating_point]
     workers = [Worker(__spec__.name, device, *dtypes, fallback="silent") for device in ("cuda", "mpsx")]
     end, bandwidth = time.perf_counter() + options.seconds, 0.0
@@ -102,27 +103,27 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
             what = f"{case.category:<9} {case.name:<20} {case.dtype:<5} {case.shape}"
             print(f"{what} not measured: {error}", file=sys.stderr)
             continue
-        bandwidth = bandwidth or case.moved / theirs  # the first case is a copy
+        bandwidth = bandwidth or case.moved / theirs  # the first case is a plain copy
         copy, teraflops = case.moved / ours / bandwidth, case.operations / ours / 1e6
         shape = "x".join(map(str, case.shape))
         facts = (case.category, case.name, case.dtype, shape, case.layout)
         yield Row(*facts, theirs, ours, ours / theirs, copy, teraflops)
 
 
-# Output.
+# Output
 
 HEADER = "section   name                  dtype shape                 layout          cuda us    mpsx us  ratio"
 
 
 def show(row: Row) -> str:
-    """Format a row as a line of the table."""
+    """Format a measurement as a line of the printed table."""
     share = f"{row.copy:7.0%}" if row.copy else f"{row.teraflops:6.1f}T" if row.teraflops else " " * 7
     return (f"{row.section:<9} {row.name:<21} {row.dtype:<5} {row.shape:<21} {row.layout:<11} {row.cuda:>11.1f} "
             f"{row.mpsx:>10.1f} {row.ratio:>6.2f} {share}{' missed' if row.missed else ''}")  # fmt: skip
 
 
 def summary(rows: list[Row]) -> list[str]:
-    """Format one line per category."""
+    """Format one line per category, with its mean ratio and the number of missed targets."""
     lines = []
     for section, (most, least) in BARS.items():
         here = [row for row in rows if row.section == section]
@@ -139,7 +140,7 @@ def summary(rows: list[Row]) -> list[str]:
 
 
 def table(rows: list[Row], device: str) -> str:
-    """Format all rows as Markdown."""
+    """Format all measurements as a Markdown table."""
     lines = [
         "# mpsx and PyTorch's CUDA backend",
         "",
@@ -160,7 +161,7 @@ def table(rows: list[Row], device: str) -> str:
 
 
 def saved(paths: list[str]) -> Iterator[Row]:
-    """Read the rows that --csv wrote."""
+    """Read measurements from CSV files that --csv wrote."""
     for path in paths:
         with open(path, newline="") as file:
             for r in csv.DictReader(file):
@@ -169,7 +170,7 @@ def saved(paths: list[str]) -> Iterator[Row]:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Run the benchmark, print and write the results."""
+    """Run the selected benchmarks, then print and write the results."""
     import mpsx
 
     if not options.read and mpsx.driver()["name"] != "cuda":

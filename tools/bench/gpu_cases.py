@@ -1,4 +1,4 @@
-"""The cases of tools/bench/gpu.py: operators on 2^27 elements, matmul, convolution, and attention."""
+"""Benchmarks of tools/bench/gpu.py: operators on 2^27 elements, matmul, convolution, and attention."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Matrix = Callable[[torch.Tensor], Run]
 
 @dataclass(frozen=True)
 class Case:
-    """A benchmark case. `make` takes a random matrix of `shape`, or a device if there is no shape."""
+    """A benchmark. `make` creates the call to time from a random matrix of `shape`, or from a device if there is no
+    shape."""
 
     category: str
     name: str
@@ -26,26 +27,27 @@ class Case:
     dtype: str
     shape: tuple[int, ...] = ()
     layout: str = "contiguous"
-    moved: float = 0  # bytes
+    moved: float = 0  # bytes read and written
     operations: float = 0
 
 
-# For each name: a call, the number of elements that it moves per matrix element, and additional bytes.
+# Maps a name to a function that creates the call, the number of elements read and written per matrix element, and the
+# number of additional bytes read and written per matrix element.
 Table = dict[str, tuple[Matrix, float, float]]
 
 
 def ops(**moved: tuple[float, float]) -> Table:
-    """Return a table of operators of cases.py."""
+    """Return a table of operators from OPS, with the data that each one moves."""
     return {name: (OPS[name][0], *bytes_) for name, bytes_ in moved.items()}
 
 
 def flat(function: Callable[..., torch.Tensor], *numbers: int) -> Matrix:
-    """Return an operator on slices of flat tensors that begin at the given elements."""
+    """Return a call on slices of flat tensors, which begin at element `n` for each n in `numbers`."""
     return lambda x: partial(function, *(x.clone().view(-1)[n : n - 8] for n in numbers))
 
 
 def tall(x: torch.Tensor) -> torch.Tensor:
-    """Return x as images of 64 x 64 with 64 channels."""
+    """Return x as a batch of 64 x 64 images with 64 channels."""
     return x.reshape(-1, 64, 64, 64)
 
 
@@ -109,23 +111,24 @@ SORT: Table = {
 
 
 def norm_backward(x: torch.Tensor, norm: Callable[..., torch.Tensor], *, bias: bool = False) -> Run:
-    """Return the backward pass of a row normalization: input, weight, and bias if any."""
+    """Return the backward pass of a row normalization, which computes the gradients of input, weight, and bias (if
+    `bias`)."""
     leaves = [x.detach().requires_grad_()]
     leaves += [torch.ones_like(x[0]).requires_grad_() for _ in range(1 + bias)]
     y = norm(leaves[0], x.shape[-1:], *leaves[1:])
     return partial(torch.autograd.grad, y, leaves, torch.ones_like(y), retain_graph=True)
 
 
-# Matmul, convolutions of ResNet-50, and attention: functions that create the call.
+# Matmul, convolutions of ResNet-50, and attention
 
 
 def random(device: str, dtype: str, *shape: int) -> torch.Tensor:
-    """Standard normal numbers."""
+    """Return standard normal numbers."""
     return torch.randn(shape, device=device, dtype=DTYPES[dtype])
 
 
 def matmul(dtype: str, m: int, n: int, k: int, batch: int, transposed: bool, device: str) -> Run:
-    """Return a matmul."""
+    """Return a matmul of one pair or a batch of matrices."""
     a = random(device, dtype, batch, m, k)
     b = random(device, dtype, batch, n, k).mT if transposed else random(device, dtype, batch, k, n)
     return partial(torch.bmm, a, b) if batch > 1 else partial(torch.mm, a[0], b[0])
@@ -158,7 +161,7 @@ CONVOLUTIONS = [(3, 224, 64, 7, 2), (64, 56, 64, 3, 1), (64, 56, 256, 1, 1), (25
 
 
 def matrix_cases(dtype: str) -> Iterator[Case]:
-    """Yield all cases of matmul, convolution and attention."""
+    """Yield the benchmarks of matmul, convolution, and attention."""
     for m, n, k, batch, transposed in PRODUCTS:
         name = f"matmul{'_nt' if transposed else ''}"
         make = partial(matmul, dtype, m, n, k, batch, transposed)
@@ -181,7 +184,7 @@ def positive_definite(x: torch.Tensor) -> torch.Tensor:
 
 
 def well_conditioned(x: torch.Tensor) -> torch.Tensor:
-    """Return a batch of lower triangular matrices."""
+    """Return a batch of well-conditioned lower triangular matrices."""
     return x.tril() / x.shape[-1] + torch.eye(x.shape[-1], device=x.device)
 
 
@@ -197,7 +200,7 @@ LINALG_SHAPES = [(512, 32, 32), (2048, 2048)]
 
 
 def linalg_case(make: Matrix, shape: tuple[int, ...], device: str) -> Run:
-    """Return a factorization of a random matrix."""
+    """Return a linear algebra call on random matrices of `shape`."""
     return make(random(device, "f32", *shape))
 
 
@@ -210,12 +213,12 @@ FFT: list[tuple[str, Matrix, tuple[int, ...]]] = [
 
 
 def fft_case(make: Matrix, shape: tuple[int, ...], device: str) -> Run:
-    """Return a Fourier transform of normal numbers."""
+    """Return a Fourier transform of random numbers."""
     return make(random(device, "f32", *shape))
 
 
 def table_cases(category: str, table: Table, dtype: str, shape: tuple[int, int], layout: str = "") -> Iterator[Case]:
-    """Yield the cases of a table of operators on a matrix."""
+    """Yield a benchmark for each operator of a table, on a matrix of `shape`."""
     elements, item = shape[0] * shape[1], DTYPES[dtype].itemsize
     for name, (make, items, more) in table.items():
         to = 0 if name != "to_bf16" else 4 if dtype == "bf16" else 2  # bytes per output element
@@ -224,7 +227,8 @@ def table_cases(category: str, table: Table, dtype: str, shape: tuple[int, int],
 
 
 def cases(dtypes: list[str]) -> Iterator[Case]:
-    """Yield all cases, interleaved by category. The first case is the copy for bandwidth comparisons."""
+    """Yield all benchmarks, alternating between categories. The first one is the copy to which bandwidths are compared.
+    """
     square = (8192, ELEMENTS // 8192)
     for dtype in dtypes:
         yield from table_cases("dense", DENSE, dtype, square)

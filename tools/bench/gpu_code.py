@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Print the registers, spilled bytes, and instructions of kernels that NVIDIA's assembler reports, without a GPU.
+"""Print registers, spills, and instruction counts of kernels from NVIDIA's assembler, without a GPU.
 
     pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm
     python tools/bench/gpu_code.py metal/elementwise/activation.metal 'gelu.*_dense_bf16'
     python tools/bench/gpu_code.py metal/norm/softmax.metal softmax_rows_f16 --code
 
-An H100 issues 528 warp instructions per cycle and moves 1.7 KB per cycle. A kernel with more than 40 instructions per
-4 bytes that a thread reads or writes is therefore bound by instructions, not by memory.
+An H100 issues 528 warp instructions per cycle and moves 1.7 KB per cycle. A kernel with more than 40 instructions per 4
+bytes read or written by a thread is therefore limited by instruction issue, not by memory bandwidth.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0
 
 
 def tool(name: str) -> str:
-    """Find one of NVIDIA's programs."""
+    """Return the path of one of NVIDIA's programs, or exit if it is not installed."""
     needed = "pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm"
     return nvidia_program(name) or sys.exit(f"gpu_code.py: no {name}: {needed}")
 
 
 def kernels(source: Path, folder: Path) -> dict[str, str]:
-    """Return the PTX of each kernel."""
+    """Compile a Metal file and return the PTX of each of its kernels."""
     compiler = find_compiler()
     paths, _ = translate(str(source), str(folder / "kernels.cpp"), [str(ROOT / "metal")], [], compiler.preprocessor(),
                          None, "kernels", str(ROOT), "cuda")  # fmt: skip
@@ -50,7 +50,7 @@ def kernels(source: Path, folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Command-line entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path)
     parser.add_argument("names", nargs="?", default="", help="regular expression of kernel names")

@@ -1,9 +1,9 @@
-"""Benchmark of models on an NVIDIA GPU: steps on mpsx's cuda driver and in PyTorch's eager CUDA, and training losses.
+"""Benchmark of models on an NVIDIA GPU: step times and losses on mpsx's cuda driver and PyTorch's CUDA backend.
 
     MPSX_DRIVER=cuda python tools/bench.py --section models --against cuda --csv models.csv --table models.md
 
-float32 runs without TF32, bfloat16 runs under autocast, and fallbacks raise. Losses come from three AdamW steps in
-float32, without dropout because its random numbers differ between devices.
+float32 runs without TF32, bfloat16 runs under autocast, and a fallback raises an error. The losses are those of three
+AdamW steps in float32, without dropout, because random numbers differ between devices.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ ROUNDS, ROUND_SECONDS = 3, 0.15
 
 
 def make(**request: Any) -> Any:
-    """Return the losses of a model, or a call to time."""
+    """Return a model's losses, or the call to time, depending on the request."""
     if "losses" in request:
         return losses(request["losses"], request["device"])
     return call(**request)
 
 
 def main(options: argparse.Namespace) -> None:
-    """Run the benchmark, print and write the results."""
+    """Run the selected benchmarks, then print and write the results."""
     names = [n for n in MODELS if not options.only or any(part in n for part in options.only)]
     mpsx, cuda = workers = [Worker(__spec__.name, "mpsx"), Worker(__spec__.name, "cuda")]
     rows: list[dict[str, Any]] = []

@@ -1,11 +1,11 @@
-"""The CPU benchmark of tools/bench.py: mpsx against PyTorch on the same CPU, in separate processes.
+"""CPU benchmark of tools/bench.py: mpsx compared with PyTorch on the same CPU, in separate processes.
 
 The process that measures PyTorch does not load mpsx, because mpsx's threads, allocators, and hooks might slow down the
-baseline. The two processes alternate in short rounds, so that other load on the machine slows both, and the result is
-the median round. Before each round both processes sleep until OpenMP's workers stop spinning, and one untimed call
-wakes the workers.
+baseline. The two processes run short rounds alternately, so that other load on the machine slows down both, and the
+result is the median over the rounds. Before each round both processes sleep until OpenMP's workers stop spinning, and
+an untimed call wakes the workers.
 
-Rows above BAR are measured again with AGAIN times as many rounds, because some rows exceed it by chance.
+A benchmark whose ratio exceeds BAR is measured again with AGAIN times as many rounds, since some exceed it by chance.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ SECTIONS = ["ops", "breadth", "overhead", "training", "demo", "models", "memory"
 DEVICES = ("cpu", "mpsx")
 MODELS = ["resnet50", "vgg16", "bert", "gpt2", "llama"]
 DEMOS = ["resnet", "gpt"]
-ROUND_SECONDS, STEP_ROUND_SECONDS = 0.004, 0.15  # minimum duration of a round, for calls and for training steps
+ROUND_SECONDS, STEP_ROUND_SECONDS = 0.004, 0.15  # minimum duration of a round: of operator calls, and of training steps
 BAR, AGAIN = 1.3, 5
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement, with times in microseconds per call, or KiB in the section "memory"."""
+    """A measurement. Times are in microseconds per call. In the section "memory", they are sizes in KiB."""
 
     section: str
     name: str
@@ -57,11 +57,11 @@ class Row:
         return self.mpsx / self.cpu
 
 
-# The worker processes.
+# Worker processes
 
 
 def demo_step(name: str, device: str) -> Run:
-    """Return a training step of `python -m mpsx demo`. Its models are plain PyTorch."""
+    """Return a training step of `python -m mpsx demo`, whose models are plain PyTorch."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "mpsx" / "cli"))
     from demo.tasks import TASKS  # type: ignore[import-not-found]
 
@@ -98,15 +98,15 @@ def make(device: str, section: str, name: str, dtype: str, size: int, layout: st
 
 
 def new_workers() -> list[Worker]:
-    """Return one process per device."""
+    """Start one worker process per device."""
     return [Worker(__spec__.name, device, fallback="silent") for device in DEVICES]
 
 
-# Measurements.
+# Measurements
 
 
 def cases(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int, str]]:
-    """Yield section, name, dtype, size and layout of the selected rows."""
+    """Yield section, name, dtype, size, and layout of the selected benchmarks."""
     if "ops" in options.section:
         for name, (_, layouts) in OPS.items():
             chosen = [layout for layout in layouts if layout in options.layouts]
@@ -123,7 +123,7 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int, str
 
 
 def memory(wanted: Callable[[str], bool]) -> Iterator[Row]:
-    """Measure the models' peak memory in KiB."""
+    """Measure the peak memory of the models in KiB."""
     for name, phase, dtype in models(MODELS):
         if wanted(name):
             cpu, device = (1024 * peak(name, phase, dtype, d) for d in DEVICES)
@@ -131,7 +131,7 @@ def memory(wanted: Callable[[str], bool]) -> Iterator[Row]:
 
 
 def measure(options: argparse.Namespace) -> Iterator[Row]:
-    """Yield all selected measurements."""
+    """Run the benchmarks that the options select."""
 
     def wanted(name: str) -> bool:
         return not options.only or any(part in name for part in options.only)
@@ -148,7 +148,7 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
             cpu, device = request(options.rounds)
             if device > BAR * cpu:
                 cpu, device = request(AGAIN * options.rounds)
-        except RuntimeError as error:  # a dtype that PyTorch or the operator does not support
+        except RuntimeError as error:  # PyTorch or the operator does not support the dtype
             print(f"{section:<9} {name:<20} {dtype:<5} not measured: {error}", file=sys.stderr)
             continue
         yield Row(section, name, dtype, size, layout, threads, 1e6 * cpu, 1e6 * device)
@@ -156,21 +156,21 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
         yield from memory(wanted)
 
 
-# Output.
+# Output
 
 
 HEADER = "section   name                 dtype   size layout      th       cpu us      mpsx us   ratio"
 
 
 def show(row: Row) -> str:
-    """Format a row as a line of the table."""
+    """Format a measurement as a line of the printed table."""
     size = f"{row.size:.0e}".replace("e+0", "e")
     return (f"{row.section:<9} {row.name:<20} {row.dtype:<5} {size:>6} {row.layout:<11} {row.threads:>2} "
             f"{row.cpu:>12.2f} {row.mpsx:>12.2f} {row.ratio:>7.2f}")  # fmt: skip
 
 
 def summary(rows: list[Row]) -> str:
-    """Format geometric means per section, and the worst ratios."""
+    """Format the geometric mean ratio of each section, and the largest ratios."""
     lines = []
     for section in dict.fromkeys(row.section for row in rows):
         ratios = [math.log(row.ratio) for row in rows if row.section == section]
@@ -206,7 +206,7 @@ def table(rows: list[Row], device: str) -> str:
 
 
 def saved(paths: list[str]) -> Iterator[Row]:
-    """Read the rows that --csv wrote."""
+    """Read measurements from CSV files that --csv wrote."""
     for path in paths:
         with open(path, newline="") as file:
             for r in csv.DictReader(file):
@@ -215,7 +215,7 @@ def saved(paths: list[str]) -> Iterator[Row]:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Run the benchmark, print and write the results."""
+    """Run the selected benchmarks, then print and write the results."""
     import mpsx
 
     print(HEADER)
@@ -226,7 +226,7 @@ def main(options: argparse.Namespace) -> None:
     if not rows:
         sys.exit("nothing was measured")
     print(summary(rows))
-    figures = ("cpu", "mpsx", "ratio")  # round to four significant digits
+    figures = ("cpu", "mpsx", "ratio")  # these columns are rounded to four significant digits
     records = [asdict(row) | {name: float(f"{getattr(row, name):.4g}") for name in figures} for row in rows]
     if options.json:
         with open(options.json, "w") as file:

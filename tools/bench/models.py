@@ -1,7 +1,7 @@
-"""Benchmarks of the models of tools/bench/zoo in their published sizes: AdamW training steps, and inference.
+"""Benchmarks of the models in tools/bench/zoo at their published sizes: AdamW training steps, and inference.
 
-`peak` measures resident memory in a separate process, and only during the steps: /proc/self/clear_refs resets Linux's
-high-water mark after the model has moved to its device.
+`peak` measures resident memory in a separate process, and only during the steps: writing to /proc/self/clear_refs
+resets Linux's high-water mark once the model is on its device.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from bench.zoo import ZOO
 
 Run = Callable[[], object]
 PHASES = {"train": ("f32", "bf16"), "infer": ("f32",)}
-STEPS = 3  # the first step creates the optimizer's state
+STEPS = 3  # the first step creates the optimizer state
 
 
 def call(name: str, phase: str, dtype: str, device: str) -> Run:
-    """Create a step of `phase` on a batch of the model's published size; bf16 uses autocast."""
+    """Create a call that runs one step of `phase` at the model's published size. bf16 uses autocast."""
     model = ZOO[name]
     network = model.build(False).to(device).train(phase == "train")
     batch = {key: x.to(device) for key, x in model.batch(False).items()}
@@ -49,13 +49,13 @@ def call(name: str, phase: str, dtype: str, device: str) -> Run:
 
 
 def models(names: list[str]) -> dict[tuple[str, str, str], Callable[[str], Run]]:
-    """Return a dict from (model, phase, dtype) to a function that creates the call to time on a device."""
+    """Map (model, phase, dtype) to a function that creates the call to time on a device."""
     return {(name, phase, dtype): partial(call, name, phase, dtype)
             for name in names for phase, dtypes in PHASES.items() for dtype in dtypes}  # fmt: skip
 
 
 def losses(name: str, device: str, steps: int = STEPS) -> list[float]:
-    """Return the losses of a few training steps in float32 without dropout."""
+    """Return the losses of the first training steps in float32, without dropout."""
     torch.manual_seed(0)
     model = ZOO[name]
     network = model.build(False).to(device).eval()
@@ -88,7 +88,7 @@ def most_resident() -> float:
 
 
 def main() -> None:
-    """Run the process of `peak`."""
+    """Measure the peak memory of one call. `peak` runs this in a separate process."""
     name, phase, dtype, device = sys.argv[1:]
     torch.set_num_threads(2)
     run = call(name, phase, dtype, device)

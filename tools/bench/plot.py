@@ -1,4 +1,4 @@
-"""The plot of a benchmark (`tools/bench.py --plot`): all ratios in columns, with one line per operator."""
+"""The plot that `tools/bench.py --plot` draws: ratios in columns, with one line per operator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DTYPES = {"f32": "#1f5fa8", "f16": "#3f9a3a", "bf16": "#d9801c", "i64": "#7d4bb0
 
 
 class Row(Protocol):
-    """The drawn fields of a measurement."""
+    """The fields of a measurement that the plot needs."""
 
     section: str
     name: str
@@ -24,7 +24,8 @@ class Row(Protocol):
 
 
 def plot(rows: Sequence[Row], path: str, bar: float, other: str = "the CPU") -> None:
-    """Write a PNG: one dot per row, a black tick at each operator's geometric mean, a red background above `bar`."""
+    """Write a PNG with one dot per measurement, a black tick at each operator's geometric mean, and a red background
+    above `bar`."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -65,5 +66,5 @@ def plot(rows: Sequence[Row], path: str, bar: float, other: str = "the CPU") -> 
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=80)
     plt.close(figure)
-    # Reduce colors, for a smaller file.
+    # Reduce the number of colors to save file size.
     Image.open(drawn).convert("RGB").quantize(128, Image.Quantize.FASTOCTREE).save(path, optimize=True)

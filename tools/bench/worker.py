@@ -1,4 +1,4 @@
-"""Benchmark processes, one per device, because autograd supports only one accelerator per process."""
+"""Benchmark processes. Each device has a process, because autograd supports only one accelerator per process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from typing import Any
 import torch
 
 TOOLS = Path(__file__).resolve().parents[1]
-SPIN_SECONDS = 0.005  # GNU's OpenMP workers spin for about a millisecond
-MAX_CALLS = 5000  # per round
+SPIN_SECONDS = 0.005  # OpenMP's workers spin for about a millisecond (libgomp)
+MAX_CALLS = 5000  # calls per round
 
 
 def write_csv(path: str | None, rows: list[dict[str, Any]]) -> None:
-    """Write rows to a CSV file, if both a path and rows are given."""
+    """Write rows to a CSV file if both a path and rows are given."""
     if path and rows:
         with open(path, "w", newline="") as file:
             writer = csv.DictWriter(file, rows[0])
@@ -31,7 +31,7 @@ def write_csv(path: str | None, rows: list[dict[str, Any]]) -> None:
 
 
 class Worker:
-    """A process that runs `module` with a device name and further arguments."""
+    """A process that runs `module` for one device."""
 
     def __init__(self, module: str, device: str, *arguments: str, fallback: str = "error") -> None:
         path = os.pathsep.join(filter(None, [str(TOOLS), os.environ.get("PYTHONPATH")]))
@@ -44,7 +44,8 @@ class Worker:
         self.process = self.start()
 
     def ask(self, **request: Any) -> Any:
-        """Send a request, and return the answer. Raise RuntimeError if it fails, and restart a crashed process."""
+        """Send a request and return the answer. Raise RuntimeError if the request fails, and restarts a crashed
+        process."""
         assert self.process.stdin is not None and self.process.stdout is not None
         print(json.dumps(request), file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
@@ -59,11 +60,11 @@ class Worker:
 
 
 def serve(device: str, make: Callable[..., Any]) -> None:
-    """Run the process of a Worker. `make` turns a request into a result, or into a function to call and time. Later
-    requests with a `count` of calls time that function again."""
+    """Answer requests until stdin is closed. `make` converts a request to a result, or to a function that is called and
+    timed. A later request with a `count` of calls times the same function again."""
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # keep the output of libraries out of the answers
+    os.dup2(2, 1)  # redirect the output of libraries to stderr
     module = None if device == "cpu" else torch.get_device_module(device)
     run: Any = None
 
@@ -76,16 +77,16 @@ def serve(device: str, make: Callable[..., Any]) -> None:
         if "count" not in request:
             run = None
             if module:
-                module.empty_cache()  # release memory for the other process
+                module.empty_cache()  # release memory for the other worker
             made = make(**request)
             if not callable(made):
                 return made
             run = made
-            for _ in range(3):  # compile, choose algorithms, create the optimizer's state
+            for _ in range(3):  # compile kernels, choose algorithms, create the optimizer state
                 run()
         count = request.get("count", 1)
         if count > 1:
-            run()  # wake worker threads after the other process's round
+            run()  # wake OpenMP's workers, which slept during the other process's round
         wait()
         start = time.perf_counter()
         for _ in range(count):
@@ -101,13 +102,13 @@ def serve(device: str, make: Callable[..., Any]) -> None:
 
 
 def turn(worker: Worker, **request: Any) -> Any:
-    """Send a request after other processes' OpenMP workers have stopped spinning."""
+    """Send a request once the OpenMP workers of other processes have stopped spinning."""
     time.sleep(SPIN_SECONDS)
     return worker.ask(**request)
 
 
 def compare(workers: list[Worker], rounds: int, seconds: float, **request: Any) -> list[float]:
-    """Return the median seconds per call of each worker, measured in alternating rounds of `seconds`."""
+    """Return the median seconds per call for each worker, measured in alternating rounds of `seconds`."""
     counts = [min(MAX_CALLS, max(1, int(seconds / turn(worker, **request)))) for worker in workers]
     times = [[turn(worker, count=n) for worker, n in zip(workers, counts, strict=True)] for _ in range(rounds)]
     return [statistics.median(column) for column in zip(*times, strict=True)]

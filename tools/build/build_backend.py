@@ -1,4 +1,4 @@
-"""The build backend: scikit-build-core, plus torch as a build requirement if the target environment lacks it.
+"""Build backend: scikit-build-core, with torch as an additional build requirement if it is not installed.
 
 An unconditional requirement would make isolated builds download torch a second time, on Linux including CUDA.
 """
@@ -29,15 +29,15 @@ Settings = Mapping[str, Any] | None
 
 
 def with_torch(requires: list[str]) -> list[str]:
-    """Add torch to the requirements if it is not installed."""
+    """Add torch to the build requirements if it is not installed."""
     return requires if find() else [*requires, TORCH]
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    """PEP 517 hook."""
+    """Return the requirements of a wheel build (PEP 517)."""
     return with_torch(wheel_requires(config_settings))
 
 
 def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
-    """PEP 660 hook."""
+    """Return the requirements of an editable build (PEP 660)."""
     return with_torch(editable_requires(config_settings))

@@ -1,8 +1,8 @@
 """Build the Metal driver with the emulated Metal of tests/drivers/metal/emulation, for machines without Metal.
 
-`build_library` makes a shared library that defines make_metal_driver. Preload it (LD_PRELOAD) to enable
-MPSX_DRIVER=metal. `build_program` links a test program instead. Objects are cached by the hash of their inputs, so
-rebuilding unchanged sources, or a copy with one changed line, is fast.
+`build_library` creates a shared library that defines make_metal_driver. Preload it (LD_PRELOAD) to enable
+MPSX_DRIVER=metal. `build_program` links a test program instead. Objects are cached by a hash of their inputs, so
+rebuilding unchanged sources, or a copy with a single changed line, is fast.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror".sp
 OBJC_FLAGS = """-x objective-c++ -fblocks -fobjc-runtime=gcc -fconstant-string-class=NSConstantString -fobjc-exceptions
     -Wno-objc-root-class -Wno-protocol -Wno-incompatible-pointer-types -Wno-incomplete-implementation""".split()
 
-# MTLTensorDataType of the element types.
+# MTLTensorDataType values of the element types.
 TENSOR_TYPES = {"float": 3, "half": 16, "bfloat": 121, "char": 45, "uchar": 49, "short": 37, "ushort": 41, "int": 29,
                 "uint": 33}  # fmt: skip
 
@@ -54,7 +54,8 @@ def first(*names: str) -> str | None:
 
 @functools.cache
 def toolchain() -> tuple[str, str, str]:
-    """Return the Objective-C++ compiler, objcopy, and gcc's folder of the runtime's headers and library."""
+    """Return the Objective-C++ compiler, objcopy, and the gcc folder with the headers and library of the Objective-C
+    runtime."""
     compiler = first("clang++-19", "clang++-18", "clang++-17", "clang++-16", "clang++")
     objcopy = first("llvm-objcopy-19", "llvm-objcopy-18", "llvm-objcopy-17", "llvm-objcopy-16", "llvm-objcopy")
     folders = sorted(glob.glob("/usr/lib/gcc/*-linux-gnu/*/include/objc"), key=lambda p: int(p.split("/")[-3]))
@@ -66,7 +67,7 @@ def toolchain() -> tuple[str, str, str]:
 
 
 def run(*command: str) -> None:
-    """Run a command; raise with its output if it fails."""
+    """Run a command. Raise an error with its output if it fails."""
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise RuntimeError(f"{' '.join(command)}\n{result.stdout}{result.stderr}")
@@ -78,22 +79,23 @@ def digest(*parts: str) -> str:
 
 
 def headers(*folders: Path) -> str:
-    """Return the text of all headers in these folders, and of the headers that every source may include."""
+    """Return the text of all headers in these folders, and of the headers that any source may include."""
     paths = {p for folder in (*folders, ROOT / "src" / "driver") for p in folder.glob("*.h")}
     return "\0".join(p.read_text() for p in sorted(paths | set(EMULATION.glob("include/*/*.h"))))
 
 
 def compile_object(source: Path, include: list[str], flags: list[str], context: str) -> Path:
-    """Compile a source to an object, unless it is cached."""
+    """Compile a source to an object file, unless it is cached."""
     compiler, objcopy, runtime = toolchain()
     objective = source.suffix == ".mm"
     command = [compiler, *(OBJC_FLAGS if objective else []), *FLAGS, *flags]
     if flags:
-        command += ["-g", "-O1"]  # sanitizers report lines
+        command += ["-g", "-O1"]  # let sanitizers report lines
     if HOST in source.parents:
-        # Optimize the engine, because it runs every thread of a kernel. The package's own build checks its warnings.
+        # Optimize the simt engine, because it runs every thread of a kernel. The regular build already checks its
+        # warnings.
         command += ["-O1", "-w"]
-    name = digest(source.name, source.read_text(), context, " ".join(command))  # does not depend on paths
+    name = digest(source.name, source.read_text(), context, " ".join(command))  # independent of paths
     command += [f"-I{folder}" for folder in include]
     if objective:
         command += ["-isystem", str(EMULATION / "include"), "-idirafter", f"{runtime}/include"]
@@ -104,20 +106,20 @@ def compile_object(source: Path, include: list[str], flags: list[str], context: 
     fresh = target.with_suffix(f".{os.getpid()}.tmp.o")
     run(*command, "-c", str(source), "-o", str(fresh))
     if objective:
-        # GNU's Objective-C++ personality routine does not support C++ exceptions.
+        # GNU's Objective-C++ personality routine does not support C++ exceptions, so use the one for C++.
         run(objcopy, "--redefine-sym", "__gnu_objc_personality_v0=__gxx_personality_v0", str(fresh))
     fresh.replace(target)
     return target
 
 
 def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list[Path]:
-    """Compile the driver (or a modified copy), the emulation, and additional sources."""
+    """Compile the driver (or a modified copy of it), the emulation, and additional sources."""
     include = [str(driver.parents[1]), str(ROOT / "src"), str(EMULATION)]
     own, others = headers(driver, driver.parent), headers(EMULATION, HOST, HOST / "simt", STDLIB)
     sources = {source: own for kind in ("*.mm", "*.cpp") for source in driver.glob(kind)}
     sources |= {source: others for kind in ("*.mm", "*.cpp") for source in EMULATION.glob(kind)}
     sources |= dict.fromkeys((ROOT / "src" / "driver").glob("*.cpp"), own)
-    # The engine that runs the emulated GPU's kernels, and the signal handlers that stop them.
+    # Compile the simt engine, which runs the emulated GPU's kernels, and the signal handlers that interrupt it.
     sources |= dict.fromkeys((HOST / "simt").glob("*.cpp"), others)
     signals = ("interrupt.cpp", "kernel_code.cpp", "fault_handler.cpp")
     sources |= dict.fromkeys((HOST / name for name in signals), others)
@@ -125,7 +127,7 @@ def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list
 
     def build(entry: tuple[Path, str]) -> Path:
         source, context = entry
-        # Sanitizers cannot follow the engine, which switches stacks.
+        # Sanitizers cannot follow the stack switches of the simt engine.
         return compile_object(source, include, [] if HOST in source.parents else flags, context)
 
     with ThreadPoolExecutor(2) as pool:
@@ -133,7 +135,7 @@ def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list
 
 
 def link(kind: list[str], target: Path, parts: list[Path], flags: list[str]) -> Path:
-    """Link objects."""
+    """Link objects to `target`."""
     compiler, _, runtime = toolchain()
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_suffix(f".{os.getpid()}.tmp")
@@ -143,21 +145,21 @@ def link(kind: list[str], target: Path, parts: list[Path], flags: list[str]) -> 
 
 
 def build_library(driver: Path = DRIVER, flags: tuple[str, ...] = ()) -> Path:
-    """Build the shared library to preload. `flags` are for a sanitizer."""
+    """Build the shared library to preload. `flags` select a sanitizer."""
     parts = objects(driver, list(flags))
     target = OUTPUT / f"libmpsx_emulated_metal-{digest(*map(str, parts))}.so"
     return target if target.exists() else link(["-shared"], target, parts, list(flags))
 
 
 def build_program(sources: list[Path], driver: Path = DRIVER, flags: tuple[str, ...] = ()) -> Path:
-    """Build a program with the driver and the emulation. `flags` are for a sanitizer."""
+    """Build a program from `sources`, the driver, and the emulation. `flags` select a sanitizer."""
     parts = objects(driver, list(flags), tuple(sources))
     target = OUTPUT / f"{sources[0].stem}-{digest(*map(str, parts))}"
     return target if target.exists() else link(["-rdynamic"], target, parts, list(flags))
 
 
 def reflection(kernels: list[dict]) -> str:
-    """Return Metal's reflection of kernels as tab-separated lines, for kernels.cpp of the emulation."""
+    """Format the kernels' reflection as tab-separated lines, which kernels.cpp of the emulation reads."""
     lines = []
     for kernel in kernels:
         for b in kernel["buffers"]:
@@ -173,7 +175,7 @@ def reflection(kernels: list[dict]) -> str:
 
 
 def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
-    """Compile a Metal file to a library that stands in for a metallib. `keep`: reuse a cached library."""
+    """Compile a Metal file to a shared library that replaces a metallib. `keep`: reuse a cached library."""
     tools = "".join(p.read_text() for p in (*sorted(TRANSLATOR.rglob("*.py")), Path(__file__)))
     stamp = target.with_suffix(".stamp")
     name = digest(source.read_text(), tools)
@@ -203,7 +205,7 @@ def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
 
 
 def flattened(files: list[Path], target: Path) -> Path:
-    """Flatten kernel files into one source that Metal compiles on first use."""
+    """Flatten kernel files into a single source, which the emulated driver compiles on first use."""
     command = find_compiler().preprocessor()
     run(sys.executable, str(ROOT / "tools" / "msl.py"), "flatten", *map(str, files), "-I", str(ROOT / "metal"),
         "-o", str(target), "--preprocessor", command)  # fmt: skip
@@ -211,7 +213,7 @@ def flattened(files: list[Path], target: Path) -> Path:
 
 
 def build_package_library(name: str, flags: tuple[str, ...]) -> Path:
-    """Build libmpsx.so with a sanitizer and the emulation's compiler, incrementally."""
+    """Incrementally build libmpsx.so with a sanitizer, using the emulation's compiler."""
     compiler, _, _ = toolchain()
     folder = OUTPUT / f"package-{name}"
     options = {"CMAKE_BUILD_TYPE": "Release", "CMAKE_CXX_FLAGS_RELEASE": "-O1 -g1", "CMAKE_CXX_COMPILER": compiler,
@@ -223,7 +225,7 @@ def build_package_library(name: str, flags: tuple[str, ...]) -> Path:
 
 
 def simt_library(package: Path) -> Path:
-    """Return the package's kernel library for simt, and compile it if needed."""
+    """Return the package's kernel library for simt, after compiling it if necessary."""
     path = os.pathsep.join(filter(None, [str(package.parent), os.environ.get("PYTHONPATH")]))
     code = "from mpsx.shader import kernel_library; print(kernel_library.library('simt'))"
     found = subprocess.run([sys.executable, "-c", code], env=dict(os.environ, PYTHONPATH=path), stdout=subprocess.PIPE,
@@ -232,7 +234,8 @@ def simt_library(package: Path) -> Path:
 
 
 def link_package(package: Path, site: Path, sources: Path | None = None, library: Path | None = None) -> None:
-    """Link a copy of the installed package. Its Metal library is the simt library or `sources`, an mpsx.metal.
+    """Create a linked copy of the installed package in `site`. Its Metal library is the simt library, or `sources`, an
+    mpsx.metal.
 
     `library` replaces the package's libmpsx.so.
     """
@@ -255,7 +258,7 @@ def link_package(package: Path, site: Path, sources: Path | None = None, library
 
 
 def environment(package: Path, site: Path = OUTPUT / "site", sources: Path | None = None) -> dict[str, str]:
-    """Return the environment that runs `package` with MPSX_DRIVER=metal on the emulated Metal."""
+    """Return the environment variables for running `package` with MPSX_DRIVER=metal on the emulated Metal."""
     library = build_library()
     link_package(package, site, sources)
     return variables(site, [library])
@@ -263,8 +266,8 @@ def environment(package: Path, site: Path = OUTPUT / "site", sources: Path | Non
 
 def sanitized_environment(package: Path, kind: str, flags: tuple[str, ...], driver: Path = DRIVER,
                           whole: bool = False) -> dict[str, str]:  # fmt: skip
-    """Like `environment`, but with clang's sanitizer `kind` for the driver (or a modified copy) and the emulation. With
-    `whole`, also sanitize libmpsx.so, which takes ten minutes to compile."""
+    """Return `environment` with clang's sanitizer `kind` enabled for the driver (or a modified copy of it) and the
+    emulation. If `whole`, also sanitize libmpsx.so, which takes ten minutes to compile."""
     flags = (*flags, "-shared-libsan")
     name = {"thread": "tsan", "undefined": "ubsan_standalone"}[kind]
     runtime = subprocess.run([toolchain()[0], f"-print-file-name=libclang_rt.{name}-{platform.machine()}.so"],
@@ -277,7 +280,7 @@ def sanitized_environment(package: Path, kind: str, flags: tuple[str, ...], driv
 
 
 def variables(site: Path, preloaded: list[Path]) -> dict[str, str]:
-    """Return the environment for a package in `site`."""
+    """Return the environment variables for a package in `site`."""
     return dict(
         os.environ,
         MPSX_DRIVER="metal",

@@ -1,4 +1,5 @@
-"""Prefer the programs in this Python's environment (cmake, ninja, ruff) over the system's, even if not activated."""
+"""Prefer the programs of this Python's environment (cmake, ninja, ruff) to the system's, even if it is not activated.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 
 
 def prefer_own_programs() -> None:
-    """Prepend the environment's folder to PATH, for this process and its children."""
+    """Prepend the environment's program folder to PATH, for this process and its children."""
     own = str(Path(sys.executable).parent)
     others = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder != own]
     if sys.prefix != sys.base_prefix or own not in os.environ.get("PATH", "").split(os.pathsep):

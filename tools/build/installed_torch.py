@@ -1,4 +1,4 @@
-"""Find the installed torch to build against, without importing it, and print `version;folder`.
+"""Find the installed torch without importing it, and print `version;folder`.
 
 Search sys.path, then the environment's site-packages, which pip's build isolation removes from sys.path.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def find() -> tuple[str, Path] | None:
-    """Return torch's version without the local part, and its folder."""
+    """Return the version of torch without its local part, and its folder."""
     environment = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     for path in (sys.path, environment):
         for found in importlib.metadata.distributions(name="torch", path=path):

@@ -1,4 +1,4 @@
-"""Dynamic metadata for scikit-build-core: the repository's URLs, if known."""
+"""Dynamic metadata for scikit-build-core: the URLs of the repository, if known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def repository() -> str | None:
-    """Return the repository's URL, from the GitHub workflow or the git remote."""
+    """Return the repository's URL, taken from the GitHub workflow or the git remote."""
     if "GITHUB_REPOSITORY" in os.environ:
         return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{os.environ['GITHUB_REPOSITORY']}"
     command = ["git", "-C", str(Path(__file__).parent), "remote", "get-url", "origin"]
@@ -22,7 +22,7 @@ def repository() -> str | None:
 
 
 def dynamic_metadata(field: str, settings: dict[str, object] | None = None, *_: object) -> dict[str, str]:
-    """Return the value of `urls`; called by scikit-build-core."""
+    """Return the value of the field `urls`. scikit-build-core calls this."""
     if field != "urls":
         raise ValueError(f"project_urls: expected the field 'urls', got {field!r}")
     page = repository()

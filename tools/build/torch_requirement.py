@@ -1,4 +1,4 @@
-"""Dynamic metadata for scikit-build-core: require the minor version of torch that the wheel is built against."""
+"""Dynamic metadata for scikit-build-core: requires the minor version of torch that the wheel is built against."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DEFAULT = "2.13"  # used if torch is not installed, for example when a tool read
 
 
 def dynamic_metadata(field: str, settings: dict[str, object] | None = None, *_: object) -> list[str]:
-    """Return the value of `dependencies`; called by scikit-build-core."""
+    """Return the value of the field `dependencies`. scikit-build-core calls this."""
     if field != "dependencies":
         raise ValueError(f"torch_requirement: expected the field 'dependencies', got {field!r}")
     version = (find() or (DEFAULT,))[0]

@@ -1,4 +1,4 @@
-# Build kernel libraries from .metal files: translate each to C++ once, compile it for every ISA, and link
+# Build kernel libraries from .metal files: translate each file to C++ once, compile it for every ISA, and link
 # libmpsx_kernels_<isa>.so (.dylib on macOS), which exports mpsx_kernel_table (src/metal_stdlib/kernel_abi.h).
 #
 # If ISAS contains `cuda`, also build mpsx.ptx with the same kernels for NVIDIA GPUs.
@@ -14,7 +14,7 @@ get_filename_component(MPSX_TRANSLATOR_DIR "${MPSX_TRANSLATOR_DIR}" ABSOLUTE)
 get_filename_component(MPSX_STDLIB_DIR "${MPSX_TOOLS_DIR}/../src/metal_stdlib" ABSOLUTE)
 
 # Find the kernel compiler with python/mpsx/msl/compiler.py. Sets MPSX_KERNEL_COMMAND (a list), MPSX_KERNEL_COMPILER (a
-# description), MPSX_KERNEL_PREPROCESSOR (a string) and MPSX_KERNEL_ISAS.
+# description), MPSX_KERNEL_PREPROCESSOR (a string), and MPSX_KERNEL_ISAS.
 function(mpsx_find_kernel_compiler)
   execute_process(
     COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler
@@ -28,7 +28,7 @@ function(mpsx_find_kernel_compiler)
   set(MPSX_KERNEL_PREPROCESSOR "${CMAKE_MATCH_3}" PARENT_SCOPE)
   set(MPSX_KERNEL_ISAS "${CMAKE_MATCH_4}" PARENT_SCOPE)
   if(command MATCHES "zig;c\\+\\+$")
-    # ccache needs a single program, so write a script. Keep zig's cache in the build directory.
+    # ccache needs a single program, so wrap the command in a script. Keep zig's cache in the build directory.
     list(JOIN command "' '" quoted)
     set(command "${CMAKE_BINARY_DIR}/mpsx-kernel-c++")
     file(CONFIGURE OUTPUT "${command}" CONTENT [[
@@ -41,7 +41,7 @@ exec '@quoted@' "$@"
                                         WORLD_EXECUTE)
   endif()
   set(MPSX_KERNEL_COMMAND "${command}" PARENT_SCOPE)
-  # On Linux, call clang without zig's driver and precompile the Metal standard library, which takes 20% less time.
+  # On Linux, call clang without zig's driver and precompile the Metal standard library, which saves 20% of the time.
   set(clang "")
   if(NOT APPLE AND command STREQUAL "${CMAKE_BINARY_DIR}/mpsx-kernel-c++")
     string(REGEX REPLACE " 'c\\+\\+'$" " 'clang'" quoted "'${quoted}'")
@@ -53,15 +53,15 @@ exec '@quoted@' "$@"
   set(MPSX_KERNEL_CLANG "${clang}" PARENT_SCOPE)
 endfunction()
 
-# Split each source into one C++ file per 100 kernels, so a change to one source uses all cores. Each file adds a third
-# of a second.
+# Split each source into one C++ file per 100 kernels, so that rebuilding a single source uses all cores. Each file adds
+# a third of a second.
 function(mpsx_count_shards sources include_flags out)
   execute_process(
     COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" list --count ${sources} ${include_flags}
             --preprocessor "${MPSX_KERNEL_PREPROCESSOR}"
     OUTPUT_VARIABLE counts ERROR_VARIABLE message RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(failed)
-    message(WARNING "mpsx: ${message}")  # the build will fail with the same message
+    message(WARNING "mpsx: ${message}")  # the build fails with this message
   endif()
   set(result "")
   string(REPLACE "\n" ";" counts "${counts}")
@@ -121,7 +121,7 @@ macro(mpsx_translate_kernels mode)
     COMMENT "Indexing kernels" VERBATIM)
 endmacro()
 
-# Compile the translated sources into libmpsx_kernels_<isa>.so.
+# Compile the translated sources to libmpsx_kernels_<isa>.so.
 macro(mpsx_compile_kernels isa)
   execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa ${isa}
                   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -137,7 +137,7 @@ macro(mpsx_compile_kernels isa)
   set(header "")
   if(MPSX_KERNEL_CLANG)
     set(command "${MPSX_KERNEL_CLANG}")
-    list(TRANSFORM flags REPLACE "^-march=x86_64_" "-march=x86-64-")  # convert zig's spelling to clang's
+    list(TRANSFORM flags REPLACE "^-march=x86_64_" "-march=x86-64-")  # clang spells ISA names differently than zig
     set(header "${work}/${isa}/msl.pch")
     file(GLOB library_headers CONFIGURE_DEPENDS "${MPSX_STDLIB_DIR}/*.h")
     add_custom_command(
@@ -168,7 +168,7 @@ macro(mpsx_compile_kernels isa)
     list(APPEND objects "${object}")
   endforeach()
   set(library "${K_OUTPUT_DIRECTORY}/libmpsx_kernels_${isa}.so")
-  # Use the system's linker. The objects need only functions such as memcpy and gcc's half conversions.
+  # Use the system's linker. The objects only need functions such as memcpy and libgcc's half conversions.
   set(link -shared -nostdlib -Wl,--gc-sections -Wl,-z,defs)
   set(system -lc -lgcc)
   if(APPLE)
@@ -251,7 +251,7 @@ function(mpsx_add_kernels target)
   endforeach()
   file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/*.py" "${MPSX_TRANSLATOR_DIR}/codegen/*.py"
        "${MPSX_TRANSLATOR_DIR}/passes/*.py")
-  # The list of overlays. Sources that use an overlay depend on its contents.
+  # A list of all overlays. Each source also depends on the contents of the overlays that it uses.
   set(overlays "${CMAKE_CURRENT_BINARY_DIR}/${target}/overlays.txt")
   file(GLOB overlay_files CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" metal/*/host/*.h)
   file(CONFIGURE OUTPUT "${overlays}" CONTENT "${overlay_files}\n")

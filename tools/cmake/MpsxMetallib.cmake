@@ -1,5 +1,5 @@
-# Kernels for Apple GPUs. Always builds mpsx.metal, whose sources the driver compiles on first use. If Apple's Metal
-# compiler is available (Xcode with the Metal toolchain), also builds mpsx.metallib, which needs no run-time
+# Build the kernels for Apple GPUs. mpsx.metal contains their sources, which the driver compiles on first use. If
+# Apple's Metal compiler is available (Xcode with the Metal toolchain), mpsx.metallib is built too and needs no run-time
 # compilation.
 #
 #   mpsx_add_metal_library(mpsx_metal_library SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir
@@ -7,11 +7,11 @@
 #
 # STANDARD is the Metal version of the sources. mpsx_tensor contains the tensor tier, in Metal 4.
 
-# -fno-fast-math: by default, Metal's compiler assumes no NaNs or infinities and approximates exp, log, sin and
-# division. isnan() would then always be false, softmax's guard for rows of -inf would be dead code, and results would
-# differ from the CPU's in the last four bits. The driver sets the same option in MTLCompileOptions.
+# -fno-fast-math: by default, Metal's compiler assumes that no value is NaN or infinite and approximates exp, log, sin,
+# and division. isnan() would then always be false, softmax's guard for rows of -inf would be dead code, and results
+# would differ from the CPU's in the last four bits. The driver sets the same option in MTLCompileOptions.
 # -ffp-contract=off: do not contract a * b + c. mpsx.metal uses a pragma instead.
-set(MPSX_METAL_STANDARD metal3.1)  # requires macOS 14; first version with bfloat
+set(MPSX_METAL_STANDARD metal3.1)  # the first version with bfloat; requires macOS 14
 set(MPSX_METAL_FLAGS -fno-fast-math -ffp-contract=off -Wall -Wextra -Wno-unused-function)
 
 function(mpsx_add_metal_library target)

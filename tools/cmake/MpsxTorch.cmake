@@ -1,5 +1,5 @@
-# The target `mpsx_torch`: headers (as system headers) and libraries of the installed torch. Torch's CMake package would
-# require the compilers and libraries that torch was built with.
+# Defines the target `mpsx_torch`: the headers (as system headers) and libraries of the installed torch. Torch's CMake
+# package would require the compilers and libraries that torch was built with.
 execute_process(
   COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/../build/installed_torch.py"
   OUTPUT_VARIABLE torch_found OUTPUT_STRIP_TRAILING_WHITESPACE
@@ -17,12 +17,12 @@ message(STATUS "mpsx: torch ${MPSX_TORCH_VERSION} in ${torch_root}")
 add_library(mpsx_torch INTERFACE)
 target_include_directories(mpsx_torch SYSTEM INTERFACE
   "${torch_root}/include" "${torch_root}/include/torch/csrc/api/include")
-# Without this definition, some headers include those of all operators.
+# Without this definition, some headers include the headers of all operators.
 target_compile_definitions(mpsx_torch INTERFACE AT_PER_OPERATOR_HEADERS)
 target_link_directories(mpsx_torch INTERFACE "${torch_root}/lib")
 target_link_libraries(mpsx_torch INTERFACE torch_cpu c10)
-# Exceptions pass between torch's libraries and ours, so both need the same libstdc++. With a statically linked copy,
-# the first exception would terminate the process.
+# Exceptions cross the boundary between torch's libraries and ours, so both need the same libstdc++. With a statically
+# linked copy, the first exception would terminate the process.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT APPLE)
   execute_process(
     COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libstdc++.so

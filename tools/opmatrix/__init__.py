@@ -1,1 +1,1 @@
-"""The op-support matrix; see tools/opmatrix.py."""
+"""The op-support matrix. See tools/opmatrix.py."""

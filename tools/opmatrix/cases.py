@@ -1,4 +1,4 @@
-"""The cases to measure: every OpInfo of the installed torch, in every dtype that it declares for the CPU."""
+"""Cases to measure: every OpInfo of the installed torch, in every dtype that it declares for the CPU."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ class Case:
 
     op: str
     direction: str
-    dtype: str  # a tag: "f32"
+    dtype: str  # a tag such as "f32"
 
 
 @functools.cache
 def by_id() -> dict[str, OpInfo]:
-    """Return a dict from names in the tests to OpInfos."""
+    """Map the names that tests use to OpInfos."""
     return {common.op_id(op): op for op in op_db}
 
 
 def family(op: OpInfo) -> str:
-    """Return the family of an operator: its namespace, or else the class of its OpInfo."""
+    """Return the family of an operator, determined by its namespace or else by the class of its OpInfo."""
     for prefix, name in BY_PREFIX.items():
         if op.name.startswith(prefix):
             return name
@@ -67,7 +67,7 @@ def family(op: OpInfo) -> str:
 
 
 def dtypes(op: OpInfo, direction: str) -> set[torch.dtype]:
-    """Return the dtypes for which the OpInfo declares this direction on the CPU."""
+    """Return the dtypes in which the OpInfo supports this direction on the CPU."""
     if direction == "forward":
         return common.forward_dtypes(op)
     if (direction == "double_backward" and not op.supports_gradgrad) or (
@@ -78,7 +78,7 @@ def dtypes(op: OpInfo, direction: str) -> set[torch.dtype]:
 
 
 def cases(directions: Iterable[str] = DIRECTIONS, tags: Iterable[str] = (), only: Iterable[str] = ()) -> list[Case]:
-    """Return all cases in the order of op_db; `only` selects operators whose names contain one of these parts."""
+    """Return the cases in the order of op_db. `only` selects operators whose names contain one of its strings."""
     wanted, parts = set(tags), [part.lower() for part in only]
     return [
         Case(name, direction, tag_of(dtype))

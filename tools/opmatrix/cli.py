@@ -1,4 +1,4 @@
-"""The command line of tools/opmatrix.py."""
+"""Command line of tools/opmatrix.py."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SAMPLES = {"host": 6, "simt": 2, "metal": 2, "cuda": 6}
 
 
 class Unavailable(RuntimeError):
-    """Raised if a driver cannot run on this machine."""
+    """Raised when a driver cannot run on this machine."""
 
 
 def package() -> Path:
-    """Return the folder of mpsx: the installed package, or else the build of tools/dev.py."""
+    """Return the folder of mpsx: that of the installed package, or else of the build by tools/dev.py."""
     spec = importlib.util.find_spec("mpsx")
     if spec is not None and spec.origin is not None:
         return Path(spec.origin).parent
@@ -60,7 +60,7 @@ class Progress:
         self.shown = 0.0
 
     def __call__(self, record: dict[str, Any]) -> None:
-        """Count a record."""
+        """Count and print a record."""
         self.done += 1
         self.statuses[record["status"]] += 1
         if record["status"] == "fails":
@@ -76,7 +76,7 @@ class Progress:
 
 
 def measure(driver: str, cases: list[Any], arguments: argparse.Namespace) -> tuple[records.Store, set[records.Key]]:
-    """Measure the cases without a current result. Return all results, and the keys of cases with a current result."""
+    """Measure the cases that have no current result. Return all results, and the keys of the current ones."""
     import torch
 
     store = records.Store(arguments.output / f"{driver}.jsonl")
@@ -94,7 +94,7 @@ def measure(driver: str, cases: list[Any], arguments: argparse.Namespace) -> tup
     wanted = [key for key in keys if arguments.fresh or not is_current(key)]
     if arguments.report:
         wanted = []
-    # Longest cases first, to balance the workers.
+    # Start the longest cases first to balance the workers.
     wanted.sort(key=lambda key: -store.records.get(key, {}).get("seconds", 0.0))
     if wanted:
         progress = Progress(driver, len(wanted))
@@ -111,7 +111,7 @@ def measure(driver: str, cases: list[Any], arguments: argparse.Namespace) -> tup
 
 
 def check(driver: str, measured: dict[records.Key, str], keys: Iterable[records.Key], partial: bool) -> list[str]:
-    """Compare measurements with the committed summary; return the errors."""
+    """Compare measurements with the committed summary, and return error messages."""
     committed = summary.load(driver)
     if committed is None:
         return [f"{driver}: no committed summary ({summary.path_of(driver).relative_to(ROOT)})"]
@@ -163,7 +163,7 @@ def update(driver: str, version: str, store: records.Store, current: set[records
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line and return the exit status."""
     arguments = parse(argv)
     import torch
 

@@ -1,4 +1,4 @@
-"""Measure a case: run its OpInfo test, and read the route from the launch log."""
+"""Measure a case: run its OpInfo test, and determine its route from the launch log."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ MAX_REASON = 400
 
 @dataclass
 class Record:
-    """The outcome of a case."""
+    """The result of measuring a case."""
 
     op: str
     direction: str
     dtype: str
     status: str
     samples: int = 0
-    shares: dict[str, int] = field(default_factory=dict)  # number of samples by route
+    shares: dict[str, int] = field(default_factory=dict)  # number of samples per route
     kernels: list[str] = field(default_factory=list)
-    vendor: dict[str, str] = field(default_factory=dict)  # operator -> library
+    vendor: dict[str, str] = field(default_factory=dict)  # maps operators to libraries
     fallback: list[str] = field(default_factory=list)
-    why: str = ""  # for "fails" and "untested"
+    why: str = ""  # reason of the status "fails" or "untested"
     seconds: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Convert to a dict for JSON without empty fields."""
+        """Convert to a dict without empty fields, for JSON."""
         return {key: value for key, value in asdict(self).items() if value not in ("", [], {})}
 
 
 def reason(error: BaseException) -> str:
-    """Summarize an exception. If it has no message, return the failing line of the test."""
+    """Summarize an exception. Without a message, the summary contains the failing line of the test."""
     where = [frame for frame in traceback.extract_tb(error.__traceback__) if "/tests/opinfo/" in frame.filename]
     text = " ".join(str(error).split())[:MAX_REASON] or (where[-1].line if where else "")
     return f"{type(error).__name__}: {text}"
 
 
 def libraries() -> dict[str, str]:
-    """Return the library of each vendor operator that ran."""
+    """Map each vendor operator that ran to its library."""
     return {row.name: row.library for row in mpsx.profiler.rows() if row.route == "vendor"}
 
 
 def measure(case: Case, count: int | None) -> Record:
-    """Run the OpInfo test of a case on `count` samples (None: all)."""
+    """Run the OpInfo test of a case on `count` samples, or on all samples if None."""
     if case.op in common.NOT_COMPARABLE:
         return Record(case.op, case.direction, case.dtype, "untested", why=common.NOT_COMPARABLE[case.op])
     logs: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: page.html with page.css, page.js and the data inserted."""
+"""Write a self-contained HTML page: page.html with page.css, page.js, and the data inserted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Strings:
 
 
 def data(rows: Iterable[dict[str, Any]], about: dict[str, Any]) -> dict[str, Any]:
-    """Compress the rows; `unpack` in page.js reads them."""
+    """Compress the rows to the format that `unpack` in page.js reads."""
     rows = sorted(rows, key=lambda row: row["operator"].lower())
     strings, statuses = Strings(), list(STATUSES)
     operators: dict[str, str] = {row["operator"]: row["family"] for row in rows}
@@ -48,7 +48,7 @@ def data(rows: Iterable[dict[str, Any]], about: dict[str, Any]) -> dict[str, Any
 
 
 def write(path: Path, rows: Iterable[dict[str, Any]], about: dict[str, Any]) -> None:
-    """Write the page."""
+    """Write the page to `path`."""
     text = json.dumps(data(rows, about), separators=(",", ":")).replace("<", "\\u003c")
     page = (HERE / "page.html").read_text()
     for mark, content in (("/* page.css */", (HERE / "page.css").read_text()), ("/* page.js */",

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 TOOLS = Path(__file__).resolve().parents[1]
 COMMAND = (sys.executable, "-m", "opmatrix.worker")
-START_SECONDS = 300.0  # time to import torch and its OpInfos on a busy machine
+START_SECONDS = 300.0  # enough to import torch and its OpInfos on a busy machine
 
 Done = Callable[[dict[str, Any]], None]
 
@@ -27,7 +27,7 @@ class WorkerFailed(RuntimeError):
 
 
 class Worker:
-    """A worker process and its output."""
+    """A worker process and its captured stderr."""
 
     def __init__(self, environment: dict[str, str], command: tuple[str, ...] = COMMAND) -> None:
         path = os.pathsep.join(filter(None, [str(TOOLS), environment.get("PYTHONPATH")]))
@@ -59,7 +59,7 @@ class Worker:
         self.process.kill()
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any] | None:
-        """Measure a case. Return None if the process ended."""
+        """Send a request and return the worker's record. Return None if the process ended."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
@@ -68,9 +68,9 @@ class Worker:
         return self.answer(seconds) and self.answer(seconds)
 
     def end(self) -> str:
-        """End the process, and describe how it ended."""
+        """End the process and return a description of how it ended."""
         for pipe in (self.process.stdin, self.process.stdout):
-            # Closing the pipe flushes it, which fails if the other end is closed.
+            # Closing a pipe flushes it, which fails if the other end is closed.
             with contextlib.suppress(OSError):
                 if pipe is not None:
                     pipe.close()
@@ -84,7 +84,7 @@ class Worker:
         return "time limit" if self.overdue else f"status {status}"
 
     def last_output(self, most: int = 1500) -> str:
-        """Return the end of the process's stderr."""
+        """Return the last `most` characters of the process's stderr."""
         self.output.seek(0)
         return self.output.read().decode(errors="replace")[-most:].strip()
 
@@ -130,7 +130,7 @@ def measure_all(requests: Iterable[dict[str, Any]], environment: dict[str, str],
     def run() -> None:
         try:
             serve(pending, environment, seconds, locked_done, command)
-        except BaseException as error:  # raised after the other threads finish
+        except BaseException as error:  # raised after the other threads have finished
             errors.append(error)
 
     threads = [threading.Thread(target=run, daemon=True) for _ in range(max(1, min(jobs, pending.qsize())))]

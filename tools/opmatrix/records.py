@@ -1,4 +1,5 @@
-"""Measured results on disk, one JSON object per line. Lines are appended one by one, so that a run can resume."""
+"""Measured results on disk, one JSON object per line. Lines are appended one at a time, so an interrupted run can
+resume."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ def key_of(record: Record) -> Key:
 
 
 def fingerprint(package: Path, tests: Iterable[Path], count: int | None, versions: Iterable[str]) -> str:
-    """Hash everything that results depend on: native libraries, tests, number of samples, and versions."""
+    """Hash everything that affects results: native libraries, tests, number of samples, and versions."""
     digest = hashlib.sha256()
     files = [*sorted((package / "lib").glob("*")), *sorted(package.glob("_runtime*")), *tests]
     for path in files:
@@ -42,12 +43,12 @@ class Store:
             for line in path.read_text().splitlines():
                 try:
                     record = json.loads(line)
-                except ValueError:  # an interrupted run may leave a truncated last line
+                except ValueError:  # an interrupted run may leave an incomplete last line
                     continue
                 self.records[key_of(record)] = record
 
     def add(self, record: Record) -> None:
-        """Add a record, and write it to disk."""
+        """Add a record and append it to the file."""
         self.records[key_of(record)] = record
         if self.file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +57,7 @@ class Store:
         self.file.flush()
 
     def compact(self) -> None:
-        """Rewrite the file sorted, with one line per case."""
+        """Rewrite the file in sorted order, with one line per case."""
         if self.file is not None:
             self.file.close()
             self.file = None

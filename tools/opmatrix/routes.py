@@ -1,4 +1,4 @@
-"""Derive a status from launch logs."""
+"""Derive statuses from launch logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .tags import STATUSES
 
 
 def route(log: list[str]) -> str:
-    """Return the route of a sample, from its log."""
+    """Return the route of a sample, given its launch log."""
     prefixes = {name.partition(":")[0] for name in log}
     if "fallback" in prefixes:
         return "fallback"
@@ -18,10 +18,10 @@ def route(log: list[str]) -> str:
 
 
 def worst(shares: Counter[str]) -> str:
-    """Return the status of a case, given its number of samples per route."""
+    """Return the status of a case, given the number of its samples per route."""
     return next(status for status in STATUSES if shares[status])
 
 
 def names(logs: list[list[str]], prefix: str) -> list[str]:
-    """Return the distinct names in the logs with a prefix."""
+    """Return the distinct names in the logs that begin with `prefix`, without the prefix."""
     return sorted({name.removeprefix(prefix) for log in logs for name in log if name.startswith(prefix)})

@@ -1,6 +1,7 @@
 """The committed summary of a driver: one line per operator and direction, with the dtypes of each status.
 
-Columns are tab-separated, for readable diffs. More columns contain the statuses of PyTorch's MPS backend.
+Columns are separated by tabs, which keeps diffs readable. Additional columns contain the statuses on PyTorch's MPS
+backend.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ COLUMNS = ("operator", "direction", *SHOWN, *(f"mps {status}" for status in MPS)
 class Summary:
     """Statuses of cases on mpsx and on PyTorch's MPS backend."""
 
-    torch: str  # the version of torch that defines the OpInfos
+    torch: str  # version of torch whose OpInfos were measured
     statuses: dict[Key, str] = field(default_factory=dict)
     mps: dict[Key, str] = field(default_factory=dict)
 
     def rows(self) -> Iterator[tuple[str, str, dict[str, str], dict[str, str]]]:
-        """Yield operator, direction, status by dtype, MPS status by dtype, in insertion order."""
+        """Yield operator, direction, status by dtype, and MPS status by dtype, in insertion order."""
         grouped: dict[tuple[str, str], tuple[dict[str, str], dict[str, str]]] = {}
         for column, found in enumerate((self.statuses, self.mps)):
             for (op, direction, dtype), status in found.items():
@@ -37,7 +38,7 @@ class Summary:
                 yield op, direction, ours, theirs
 
     def text(self) -> str:
-        """Format as committed."""
+        """Format the summary as it is committed."""
         lines = [f"# torch {self.torch}", "\t".join(COLUMNS)]
         for op, direction, ours, theirs in sorted(self.rows(), key=lambda row: row[:2]):
             cells = [cell(ours, status) for status in SHOWN] + [cell(theirs, status) for status in MPS]
@@ -46,12 +47,12 @@ class Summary:
 
 
 def cell(statuses: dict[str, str], status: str) -> str:
-    """Return the dtypes that have a status."""
+    """Return the dtypes with a status, separated by commas."""
     return ",".join(sorted((t for t, s in statuses.items() if s == status), key=TAGS.index)) or "-"
 
 
 def parse(text: str) -> Summary:
-    """Parse `Summary.text()`."""
+    """Parse the format of Summary.text()."""
     first, header, *lines = text.splitlines()
     if not first.startswith("# torch ") or tuple(header.split("\t")) != COLUMNS:
         raise ValueError(f"expected a summary with the columns {', '.join(COLUMNS)}")
@@ -65,7 +66,7 @@ def parse(text: str) -> Summary:
 
 
 def path_of(driver: str) -> Path:
-    """Return the path of a driver's summary."""
+    """Return the path of a driver's committed summary."""
     return FOLDER / f"{driver}.tsv"
 
 
@@ -82,14 +83,14 @@ def save(driver: str, summary: Summary) -> None:
 
 
 def summarize(torch: str, records: Iterable[Record], mps: dict[Key, str]) -> Summary:
-    """Summarize measured records, without MORE_DIRECTIONS."""
+    """Summarize measured records, except for those in MORE_DIRECTIONS."""
     statuses = {(r["op"], r["direction"], r["dtype"]): r["status"] for r in records
                 if r["direction"] not in MORE_DIRECTIONS}  # fmt: skip
     return Summary(torch, statuses, mps)
 
 
 def differences(committed: Summary, measured: dict[Key, str]) -> tuple[list[str], list[str]]:
-    """Compare with the committed summary: cases that got worse, and other differences."""
+    """Compare measurements with the committed summary. Return the cases that got worse, and other differences."""
     worse, stale = [], []
     for (op, direction, dtype), status in measured.items():
         if direction in MORE_DIRECTIONS:

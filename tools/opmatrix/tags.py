@@ -1,4 +1,4 @@
-"""Dtypes, directions, statuses, and drivers. This module does not import torch."""
+"""Dtypes, directions, statuses, and drivers. This module must not import torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DIRECTIONS = ("forward", "backward")
 MORE_DIRECTIONS = ("double_backward", "forward_mode")
 DRIVERS = ("host", "simt", "metal", "cuda")
 
-# Worst first: the worst sample determines the status of a case.
+# Ordered from worst to best. A case has the status of its worst sample.
 STATUSES = {
     "fails": "differs from the CPU, raises, or crashes",
     "fallback": "an operator without a kernel ran on the CPU",
@@ -24,10 +24,10 @@ STATUSES = {
     "view": "nothing ran: a view, or a query of shape or dtype",
     "untested": "the CPU rejects every sample, or there is no result to compare",
 }
-SHOWN = ("native", "vendor", "view", "fallback", "fails", "untested")  # in display order
+SHOWN = ("native", "vendor", "view", "fallback", "fails", "untested")  # in the order of display
 
 
 def tag_of(dtype: Any) -> str:
-    """Return the tag of a torch.dtype: "f32"."""
+    """Return the tag of a torch.dtype, such as "f32"."""
     name = str(dtype).removeprefix("torch.")
     return next(tag for tag, full in DTYPES.items() if full == name)

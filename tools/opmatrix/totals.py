@@ -1,4 +1,4 @@
-"""Totals of a committed summary, as Markdown."""
+"""Format the totals of a committed summary as Markdown."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ GROUPS = {
 
 
 def count(statuses: dict[Key, str], direction: str, tags: tuple[str, ...]) -> Counter[str]:
-    """Count cases by status."""
+    """Count the cases with each status."""
     return Counter(status for (_, d, dtype), status in statuses.items() if d == direction and dtype in tags)
 
 
 def rows(summary: Summary) -> Iterator[tuple[str, str, Counter[str], Counter[str]]]:
-    """Yield (direction, name of the dtype group, our counts, counts of PyTorch's MPS)."""
+    """Yield direction, name of the dtype group, our counts, and the counts of PyTorch's MPS backend."""
     for direction in DIRECTIONS + MORE_DIRECTIONS:
         for name, tags in GROUPS.items():
             ours = count(summary.statuses, direction, tags)
@@ -54,18 +54,18 @@ def markdown(summary: Summary, driver: str) -> str:
 
 
 def section(summary: Summary, driver: str) -> str:
-    """Return the README's section, including its markers."""
+    """Return the README section, including its markers."""
     return f"{BEGIN}\n{markdown(summary, driver)}{END}"
 
 
 def in_readme(text: str) -> str:
-    """Return the section in the README's text, or ""."""
+    """Return the section that the README's text contains, or ""."""
     start, end = text.find(BEGIN), text.find(END)
     return text[start : end + len(END)] if 0 <= start < end else ""
 
 
 def write_readme(summary: Summary, driver: str) -> None:
-    """Replace the README's section."""
+    """Replace the section in README.md."""
     text = README.read_text()
     old = in_readme(text)
     if not old:

@@ -1,8 +1,8 @@
-"""Operator support of PyTorch's MPS backend, according to the lists in its tests.
+"""Operator support of PyTorch's MPS backend, according to the lists in PyTorch's tests.
 
 torch/testing/_internal/common_mps.py marks, per operator and dtype, the tests of test/test_mps.py that are expected to
 fail or are skipped: test_output_match for forward, and test_output_grad_match for backward (in float32 and float16).
-Without MPS the module defines nothing, so load it with patches that simulate a Mac with a current macOS.
+Without MPS that module defines nothing, so it is loaded with patches that simulate a Mac with a current macOS.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .records import Key
 from .tags import DTYPES
 
 MACOS = 26.0
-# MPS_DTYPES and MPS_GRAD_DTYPES of test_mps.py.
+# The values of MPS_DTYPES and MPS_GRAD_DTYPES in test_mps.py.
 FORWARD = {
     torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
     torch.bool, torch.complex64,
@@ -30,7 +30,7 @@ BACKWARD = {torch.float32, torch.float16}
 
 
 def load_lists() -> ModuleType:
-    """Load common_mps as if on a Mac."""
+    """Import common_mps as if on a Mac."""
     spec = importlib.util.find_spec("torch.testing._internal.common_mps")
     module = importlib.util.module_from_spec(spec)
     with mock.patch.object(torch.backends.mps, "is_available", return_value=True), \
@@ -40,10 +40,10 @@ def load_lists() -> ModuleType:
 
 
 def marked(op: OpInfo, dtype: torch.dtype, test: str) -> str:
-    """Return "passes", "fails" (if expected to), or "skipped"."""
+    """Return "fails" if the test is expected to fail, "skipped" if it is skipped, and "passes" otherwise."""
 
     def body() -> None:
-        """Collect the decorators' marks."""
+        """Receive the marks of the decorators."""
 
     for decorator in op.decorators:
         if isinstance(decorator, DecorateInfo) and decorator.is_active("TestConsistency", test, "mps", dtype, {}):
@@ -57,7 +57,7 @@ def marked(op: OpInfo, dtype: torch.dtype, test: str) -> str:
 def statuses(ops: Mapping[str, OpInfo], keys: Iterable[Key]) -> dict[Key, str]:
     """Return the status of each case that PyTorch tests on MPS: "passes", "fails", or "skipped"."""
     lists = load_lists()
-    # As in test_mps.py, add the backward marks to the forward marks.
+    # Like test_mps.py, apply the backward marks on top of the forward marks.
     forward = lists.mps_ops_modifier([copy.copy(op) for op in ops.values()])
     backward = lists.mps_ops_grad_modifier([copy.copy(op) for op in forward])
     tests = {

@@ -1,7 +1,7 @@
-"""The worker process, which reads requests and writes answers, one JSON object per line.
+"""Worker process, which reads requests from stdin and writes answers to stdout, one JSON object per line.
 
-A request is {"op", "direction", "dtype", "count"}. The answers are {"ready": true} once, then {"begin": true} and a
-record for each request.
+A request is {"op", "direction", "dtype", "count"}. The worker first writes {"ready": true}. For each request it writes
+{"begin": true} and then a record.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .measure import measure
 
 
 def main() -> None:
-    """Serve requests until stdin is closed."""
-    # Redirect stdout, to keep the output of operators out of the answers.
+    """Answer requests until stdin is closed."""
+    # Redirect stdout to stderr, so that operators cannot print into the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     torch.set_num_threads(1)  # there is one worker per core

@@ -1,6 +1,6 @@
-"""Models for tests/models/test_zoo.py and tools/bench.py, in a small size and in their published size.
+"""Models for tests/models/test_zoo.py and tools/bench.py, in a small and in their published size.
 
-`ZOO[name].build(small)` creates a network, and `ZOO[name].batch(small)` creates a batch.
+`ZOO[name].build(small)` creates a network, and `ZOO[name].batch(small)` creates a batch for it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Batch = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Model:
-    """A model. `build(small)` creates the network and `batch(small)` its named inputs. `loss(network, batch)` returns a
-    scalar loss, and `predict(network, batch)` the inference result."""
+    """A model. `build(small)` creates the network, and `batch(small)` creates its named inputs. `loss(network, batch)`
+    returns a scalar loss, and `predict(network, batch)` returns the result of inference."""
 
     build: Callable[[bool], nn.Module]
     batch: Callable[[bool], Batch]

@@ -8,7 +8,7 @@ from torch import nn
 
 
 class LanguageModel(nn.Module):
-    """A network that returns logits for each next word."""
+    """A network that returns the logits of each next word."""
 
     def __init__(self, words: int, width: int, layers: int) -> None:
         super().__init__()
@@ -22,15 +22,15 @@ class LanguageModel(nn.Module):
 
 
 def lstm(small: bool) -> nn.Module:
-    """Create two layers of width 32 (small), or three of width 400."""
+    """Create a model with three layers of width 400. Small: two layers of width 32."""
     return LanguageModel(50, 32, 2) if small else LanguageModel(10_000, 400, 3)
 
 
 def lstm_batch(small: bool) -> dict[str, torch.Tensor]:
-    """Create 16 sequences of 70 words; small: 3 of 12."""
+    """Create 16 sequences of 70 words. Small: 3 sequences of 12 words."""
     return {"x": torch.randint(50, (3, 12)) if small else torch.randint(10_000, (16, 70))}
 
 
 def next_word(network: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Return the cross-entropy of each next word."""
+    """Return the cross-entropy of predicting each next word."""
     return F.cross_entropy(network(batch["x"][:, :-1]).flatten(0, 1), batch["x"][:, 1:].flatten())

@@ -1,4 +1,4 @@
-"""Networks of the transformers package with random weights, without downloads."""
+"""Networks from the transformers package with random weights, which need no download."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _sizes(small: bool) -> dict[str, int]:
 
 
 def bert(small: bool) -> nn.Module:
-    """Create BERT-base with a masked language model head. The small network has no dropout, to compare devices."""
+    """Create BERT-base with a masked language model head. Small: without dropout, so that devices can be compared."""
     from transformers import BertConfig, BertForMaskedLM
 
     quiet = {"vocab_size": SMALL_WORDS, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -30,12 +30,12 @@ def gpt2(small: bool) -> nn.Module:
     quiet = {"vocab_size": SMALL_WORDS, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64,
              "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}  # fmt: skip
     network = GPT2LMHeadModel(GPT2Config(**(quiet if small else {}), bos_token_id=0, eos_token_id=0))
-    network.loss_type = "ForCausalLM"  # avoid a warning, which would break a compiled graph
+    network.loss_type = "ForCausalLM"  # avoids a warning that would break a compiled graph
     return network
 
 
 def llama(small: bool) -> nn.Module:
-    """Return a Llama with grouped-query attention: 16 query heads and 4 KV heads; small: 4 and 2."""
+    """Create a Llama with grouped-query attention: 16 query heads and 4 KV heads. Small: 4 and 2."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     sizes = _sizes(small) or {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16,
@@ -53,7 +53,7 @@ def vit(small: bool) -> nn.Module:
 
 
 def whisper(small: bool) -> nn.Module:
-    """Return the encoder of Whisper-tiny, or a smaller one."""
+    """Create the encoder of Whisper-tiny. Small: fewer layers and a smaller width."""
     from transformers import WhisperConfig
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
@@ -63,7 +63,8 @@ def whisper(small: bool) -> nn.Module:
 
 
 def text(small: bool) -> Batch:
-    """Create 8 sequences of 128 words, with padding in the second half of one; small: 3 of 12."""
+    """Create 8 sequences of 128 words, with the second half of one masked as padding. Small: 3 sequences of 12 words.
+    """
     count, length, words = (3, 12, SMALL_WORDS) if small else (8, 128, 8192)
     mask = torch.ones(count, length, dtype=torch.long)
     mask[1, length // 2 :] = 0
@@ -71,45 +72,45 @@ def text(small: bool) -> Batch:
 
 
 def images(small: bool) -> Batch:
-    """Create 8 images of 224x224; small: 3 of 32x32."""
+    """Create 8 labeled images of 224 x 224. Small: 3 images of 32 x 32."""
     count, side = (3, 32) if small else (8, 224)
     return {"pixel_values": torch.randn(count, 3, side, side), "y": torch.randint(10, (count,))}
 
 
 def audio(small: bool) -> Batch:
-    """Create spectra of 30 seconds; small: half a second."""
+    """Create spectrograms of 30 seconds. Small: half a second."""
     return {"input_features": torch.randn(2, 16, 50) if small else torch.randn(2, 80, 3000)}
 
 
 def inputs(batch: Batch) -> Batch:
-    """Return the network's input."""
+    """Return the network's inputs, without the labels."""
     return {k: v for k, v in batch.items() if k != "y"}
 
 
 def masked_words(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """Return the cross-entropy of every third word."""
+    """Return the cross-entropy of predicting every third word."""
     logits, words = network(**batch).logits, batch["input_ids"]
     return F.cross_entropy(logits[:, ::3].flatten(0, 1), words[:, ::3].flatten())
 
 
 def next_word(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """Return the cross-entropy of each next word, computed by the network."""
+    """Return the cross-entropy of predicting each next word, as computed by the network."""
     labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
     return network(**batch, labels=labels).loss
 
 
 def classify(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """Return the cross-entropy of image classes."""
+    """Return the cross-entropy of classifying images."""
     return F.cross_entropy(network(**inputs(batch)).logits, batch["y"])
 
 
 def mean_square(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """Return the mean square of the output, for a network without a head."""
+    """Return the mean square of the last hidden states, a loss for a network without a head."""
     return network(**batch).last_hidden_state.square().mean()
 
 
 def predict(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """Return the logits."""
+    """Return the network's logits."""
     return network(**inputs(batch)).logits
 
 

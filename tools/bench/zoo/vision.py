@@ -1,5 +1,7 @@
 """Image networks: ResNet-50 (He et al. 2015, arXiv 1512.03385), VGG16 (Simonyan and Zisserman 2014, arXiv 1409.1556),
-U-Net (Ronneberger et al. 2015, arXiv 1505.04597). Small ones have fewer channels and blocks, but the same layers."""
+and U-Net (Ronneberger et al. 2015, arXiv 1505.04597).
+
+Small networks have fewer channels and blocks, but the same kinds of layers."""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class Bottleneck(nn.Module):
 
 
 def resnet50(small: bool) -> nn.Module:
-    """Create four stages of 3, 4, 6, and 3 bottlenecks; small: one each."""
+    """Create a ResNet with stages of 3, 4, 6, and 3 bottlenecks. Small: one per stage."""
     width, depths, classes = (8, (1, 1, 1, 1), 10) if small else (64, (3, 4, 6, 3), 1000)
     layers = [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
               nn.MaxPool2d(3, 2, 1)]  # fmt: skip
@@ -41,7 +43,7 @@ def resnet50(small: bool) -> nn.Module:
 
 
 def vgg16(small: bool) -> nn.Module:
-    """Create thirteen 3x3 convolutions in five groups, then three linear layers with dropout."""
+    """Create a VGG with thirteen 3x3 convolutions in five groups, followed by three linear layers with dropout."""
     width, classes, hidden = (4, 10, 32) if small else (64, 1000, 4096)
     layers: list[nn.Module] = []
     channels = 3
@@ -51,7 +53,7 @@ def vgg16(small: bool) -> nn.Module:
             layers += [nn.Conv2d(channels, out, 3, padding=1), nn.ReLU(inplace=True)]
             channels = out
         layers.append(nn.MaxPool2d(2))
-    # The small network has no dropout, to compare devices.
+    # The small network has no dropout, so that devices can be compared.
     drop = 0.0 if small else 0.5
     return nn.Sequential(
         *layers, nn.AdaptiveAvgPool2d(7), nn.Flatten(),
@@ -61,7 +63,7 @@ def vgg16(small: bool) -> nn.Module:
 
 
 def twice(channels: int, out: int) -> nn.Module:
-    """Create two 3x3 convolutions, each with group normalization."""
+    """Create two 3x3 convolutions, each followed by group normalization and SiLU."""
     layers: list[nn.Module] = []
     for c in (channels, out):
         layers += [nn.Conv2d(c, out, 3, padding=1), nn.GroupNorm(4, out), nn.SiLU()]
@@ -95,7 +97,7 @@ class UNet(nn.Module):
 
 
 def unet(small: bool) -> nn.Module:
-    """Create a U-Net with four levels that predicts one class per pixel."""
+    """Create a U-Net with four levels (small: three) that predicts a class for each pixel."""
     return UNet(8 if small else 64, 3 if small else 4, 3 if small else 21)
 
 
@@ -105,25 +107,25 @@ def _batch(count: int, side: int, classes: int, pixels: bool = False) -> dict[st
 
 
 def resnet50_batch(small: bool) -> dict[str, torch.Tensor]:
-    """Create 8 images of 224x224; small: 4 of 64x64."""
+    """Create 8 images of 224 x 224. Small: 4 images of 64 x 64."""
     return _batch(4, 64, 10) if small else _batch(8, 224, 1000)
 
 
 def vgg16_batch(small: bool) -> dict[str, torch.Tensor]:
-    """Create 4 images of 224x224; small: 3 of 64x64."""
+    """Create 4 images of 224 x 224. Small: 3 images of 64 x 64."""
     return _batch(3, 64, 10) if small else _batch(4, 224, 1000)
 
 
 def unet_batch(small: bool) -> dict[str, torch.Tensor]:
-    """Create 2 images of 128x128; small: 24x24."""
+    """Create 2 images of 128 x 128. Small: 2 images of 24 x 24."""
     return _batch(2, 24, 3, pixels=True) if small else _batch(2, 128, 21, pixels=True)
 
 
 def classify(network: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Return the cross-entropy over images or pixels."""
+    """Return the cross-entropy of classifying images or pixels."""
     return F.cross_entropy(network(batch["x"]), batch["y"])
 
 
 def predict(network: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Return the logits."""
+    """Return the network's logits."""
     return network(batch["x"])
