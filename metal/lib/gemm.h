@@ -52,7 +52,7 @@ struct MatrixLoader {
   long mn_stride, k_stride;
   uint mn_size, k_size;
   bool vectorized;    // whether contiguous 16-byte vectors are aligned
-  bool k_contiguous;  // false only if M or N is the contiguous dimension
+  bool k_contiguous;  // true if K is the contiguous dimension or none is
 
   METAL_FUNC Cursor at(uint mn) const { return {data + long(mn) * mn_stride, mn < mn_size ? mn_size - mn : 0}; }
   METAL_FUNC uint4 load(Cursor cursor, uint k) const {

@@ -9,8 +9,8 @@ enum : uint32_t { kRowColumns = 256, kRowChunk = 64 };
 // channels + c) * chunks * fold + s] is partial result s of statistic k of channel c.
 struct BatchNormParams {
   RowShape planes;       // elementwise passes: one row per plane
-  uint32_t row_threads;  // statistics: threads per plane (see RowGroup)
-  uint32_t aligned;      // channels last: every row is 16-byte aligned
+  uint32_t row_threads;  // threads per plane in the statistics kernels (see RowGroup)
+  uint32_t aligned;      // channels last: whether every row is 16-byte aligned
   uint64_t plane;        // elements in one channel of one image
   uint64_t elements;     // elements in the whole batch
   uint32_t images, channels;

@@ -4,7 +4,7 @@
 #include "lib/vec_loop.h"
 #include "sort/radix.h"
 
-// What is known about the selected key. `prefix` is key - min_key without the last `shift` bits, and `before` is the
+// The known digits of the selected key. `prefix` is key - min_key without the last `shift` bits, and `before` is the
 // number of elements with a smaller prefix.
 template <typename K>
 struct Threshold {

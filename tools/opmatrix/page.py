@@ -25,7 +25,7 @@ class Strings:
 
 
 def data(rows: Iterable[dict[str, Any]], about: dict[str, Any]) -> dict[str, Any]:
-    """Compress the rows to the format that `unpack` in page.js reads."""
+    """Compress the rows into the format that `unpack` in page.js reads."""
     rows = sorted(rows, key=lambda row: row["operator"].lower())
     strings, statuses = Strings(), list(STATUSES)
     operators: dict[str, str] = {row["operator"]: row["family"] for row in rows}

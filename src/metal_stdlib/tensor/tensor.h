@@ -18,7 +18,7 @@ struct element_space<threadgroup_space<T>> {
 };
 
 constexpr unsigned kMaxTensorRank = 8;
-// What the host binds to a tensor_handle parameter (python/mpsx/_shader.pyx).
+// The data that the host binds to a tensor_handle parameter (python/mpsx/_shader.pyx).
 struct tensor_binding {
   void* data;
   long size[kMaxTensorRank], stride[kMaxTensorRank];
