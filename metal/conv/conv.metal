@@ -64,7 +64,7 @@ METAL_FUNC void conv_gemm(device O* out, Operand source, device const T* weight,
     gemm_tile<Shape>(matrix, source, k_begin, k_end, epilogue, p.M, p.N, tile, memory, g);
 }
 
-// Computes the output, or the input gradient for stride 1.
+// Computes the output, or for stride 1 the input gradient.
 template <typename T, typename Shape, bool CHANNELS_LAST>
 [[max_total_threads_per_threadgroup(Shape::max_threads)]]
 kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],

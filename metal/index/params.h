@@ -36,7 +36,7 @@ struct SegmentReduceParams {
 // A grid over up to four dimensions, innermost first (metal/lib/index.h), that indexes one dimension of an operand.
 struct IndexParams {
   uint32_t size[4];
-  int64_t stride[4][4];  // per operand, the output first
+  int64_t stride[4][4];  // strides per operand, the output first
   int64_t dim_size;      // size of the indexed dimension
   int64_t dim_stride;    // stride of the indexed operand along that dimension
   uint32_t negative;     // as in RowsParams

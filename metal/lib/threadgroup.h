@@ -1,4 +1,17 @@
-// the sum is the same in every thread
+// Barriers and reductions of a threadgroup (tg_), or of a row group (rg_), the threads that share a row. Only this file
+// and lib/collective.h call barriers and simd_* functions. Both files work with any number of threads and any SIMD
+// width, including 1. With one thread per threadgroup (on CPUs) they compile to nothing.
+//
+//   kernel void row_sum(device float* out [[buffer(0)]], device const float* x [[buffer(1)]],
+//                       constant uint& n [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
+//     const GroupThread g = MPSX_GROUP_THREAD;
+//     threadgroup float scratch[kScratch];
+//     float s = 0;
+//     MPSX_REDUCE(+ : s)
+//     for (uint i = g.index; i < n; i += g.count) s += x[i];
+//     s = tg_sum(s, scratch, g);      // in every thread
+//     if (g.index == 0) out[g.group.x] = s;
+//   }
 #pragma once
 
 #include "lib/arithmetic.h"

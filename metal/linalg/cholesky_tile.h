@@ -177,7 +177,7 @@ inline uint factor_tile(threadgroup T* tile, uint pitch, uint rows, uint n, Grou
     block.factor();
     const uint below = first + kPivots;
     for (uint i = below + g.index; i < rows; i += g.count) block.solve(tile + (first * pitch + i), pitch);
-    tg_barrier();  // all threads have loaded the block
+    tg_barrier();  // wait until every thread has loaded the block
     block.store(corner, pitch, g);
     if (block.factored < kPivots) {
       tg_barrier();

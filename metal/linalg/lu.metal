@@ -185,7 +185,7 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
   if (right) solve_tile(lower, kPitch, x, kXPitch, sums, panel, columns, false, true, g);
   for (TileWalk w = tile_walk(2 * panel, columns, p.a.row, g); w.more(); w.next()) {
     const uint i = w.row(), j = w.column();
-    // the row is also one of the first `panel` rows, which are stored anyway
+    // already stored as one of the first `panel` rows
     if (i >= panel && to[i] < panel) continue;
     a[long(to[i]) * p.a.row + long(j) * p.a.column] = x[i * kXPitch + j];
   }

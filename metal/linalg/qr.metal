@@ -40,7 +40,7 @@ kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1
     const T alpha = x[long(k) * down];
     const float norm = column_norm(x, down, k + 1, rows, scratch, g);
     const Reflector<T> h = reflector(alpha, norm);
-    tg_all_barrier();  // alpha has been read by every thread
+    tg_all_barrier();  // wait until every thread has read alpha
     for (uint i = k + 1 + g.index; i < rows; i += g.count) x[long(i) * down] = product(x[long(i) * down], h.scale);
     if (g.index == 0) {
       x[long(k) * down] = field_number<T>(h.beta, 0.0f);

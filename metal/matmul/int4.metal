@@ -12,7 +12,7 @@ template <typename T>
 struct Int4Loader {
   typedef uint Cursor;
   device const uchar* data;
-  device const T* scales;  // (K / group, N, 2)
+  device const T* scales;  // shape (K / group, N, 2)
   uint N, K, group;
   bool k_contiguous;
 

@@ -51,7 +51,7 @@ kernel void multinomial(device long* out [[buffer(0)]], device const T* weights 
     const ulong sample_index = ulong(g.group.x) * p.samples + s, counter = p.offset + sample_index;
     const PhiloxBlock bits = philox4x32(uint(counter), uint(counter >> 32), 0u, 0u, uint(p.seed), uint(p.seed >> 32));
     const float wanted = uniform_unit(bits.x) * total;
-    uint b = 0, above = last;  // find the first block that ends above the target; with rounding, no block may
+    uint b = 0, above = last;  // find the first block that ends above the target; rounding may leave none
     while (b < above) {
       const uint middle = (b + above) / 2;
       if (ends[middle] > wanted) above = middle;

@@ -38,7 +38,7 @@ inline Moments var_part(Moments m, float scale) {
   return {m.count, m.mean * back, precise::sqrt(m.m2 / max(m.count, 1.0f)) * back};
 }
 
-// The `size` elements from each of the lines [first, last) that one row group reduces. 32-bit counts and a resolved
+// The `size` elements from each of the lines [first, last) that one row group reduces. 32-bit counts and a precomputed
 // address save registers, since the slice stays live until the moments are known to be in range.
 template <typename T>
 struct RowSlice {

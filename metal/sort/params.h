@@ -6,7 +6,7 @@ enum : uint32_t {
   kTiny = 16,       // elements that one thread sorts in registers
   kRanked = 128,  // rows up to this length are sorted by counting, for each element, the elements before it
   kCounters = 4096,  // digit counters of all threads in a threadgroup together
-  kCandidates = 512,  // capacity for elements that may be among the selected ones
+  kCandidates = 512,  // maximum number of elements gathered as candidates for topk
   // Longer rows are sorted by digits of kSortBits bits, in tiles of kSortEach elements per thread.
   kSortBits = 8,
   kSortDigits = 256,

@@ -4,7 +4,7 @@
 
 enum : uint { kRowBlock = 32 };
 
-// Don't inline reduce_column and reduce_tile_columns: many kernels of a file share the same matrix type.
+// Don't inline reduce_column and reduce_tile_columns, because many kernels of a file share their instantiations.
 
 // Reduces one column with four independent accumulators. Used when there are too few columns to vectorize over.
 template <typename Combine, typename A, typename Matrix>

@@ -76,7 +76,7 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
   device const T* g = grad_out + plane;
   device const long* at = indices + plane;
   device T* to = grad_in + (ulong(group.y) * ulong(p.in_h) + group.x) * ulong(p.in_w);
-  for (int ix = 0; ix < p.in_w; ix += kMaxChunk) {  // repeats only if the threadgroup has a single row
+  for (int ix = 0; ix < p.in_w; ix += kMaxChunk) {  // more than one iteration only if the threadgroup has a single row
     const int width = min(int(kMaxChunk), p.in_w - ix), count = lines * width, here = iy * p.in_w + ix;
     const int x0 = columns.first(ix), x1 = columns.last(ix + width - 1);
     C sum[kMaxChunk];

@@ -22,7 +22,7 @@ inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves 
     uint walking = 0;
     for (uint i = 0; i < left; ++i) {
       const ulong x = ulong(high[i]) << p.low_bits | low[i];
-      out[position[i]] = T(x < 2 ? x ^ keys.swap : x);  // an element that walks on is overwritten later
+      out[position[i]] = T(x < 2 ? x ^ keys.swap : x);  // overwritten later if the walk continues
       low[walking] = low[i];
       high[walking] = high[i];
       position[walking] = position[i];
