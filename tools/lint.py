@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Static checks of the source: `python tools/lint.py` runs all of them, `python tools/lint.py layers names` only some.
+"""Static checks of the source. `python tools/lint.py` runs all checks, `python tools/lint.py layers names` only these
+two.
 
 Each check is a function that yields findings as `path:line: message`. The exit status is 1 if there are findings."""
 

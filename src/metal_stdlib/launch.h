@@ -32,7 +32,7 @@ template <class P>
 MPSX_FN P address(void* p) {
   return argument<metal::remove_cv_t<P>>::from(p);
 }
-// Passes a constant argument by value, so that the compiler knows that no store changes it.
+// Passes a constant argument by value, which lets the compiler assume that no store changes it.
 template <class P>
 MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value(void* p) {
   return argument<P>::from(p);

@@ -43,7 +43,7 @@ MPSX_FN float mpsx_tan_angle(mpsx_angle a) {
   const float y = a.r + fma(p * z, a.r, a.low);
   return (a.quadrant & 1) ? -1.0f / y : y;
 }
-// An angle in quarter turns: the remainder, and the nearest integer, whose last bits alone are valid.
+// An angle in quarter turns: the nearest integer (only its last bits are valid) and the remainder.
 struct mpsx_quarters {
   double rest;
   uint64_t whole;

@@ -1,4 +1,4 @@
-// Barriers and SIMD-group functions for threadgroups of one thread, which is a SIMD group of one lane.
+// Barriers and SIMD-group functions for threadgroups of one thread and SIMD groups of one lane.
 #pragma once
 
 namespace metal {

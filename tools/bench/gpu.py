@@ -79,7 +79,7 @@ class Row:
 
 
 def call_of(case: Case, device: str) -> Run:
-    """Create the call to time."""
+    """Return the call to time for a case."""
     if not case.moved:
         return case.make(device)
     x = torch.randn(case.shape, device=device, dtype=DTYPES[case.dtype])

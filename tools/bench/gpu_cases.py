@@ -42,7 +42,7 @@ def ops(**moved: tuple[float, float]) -> Table:
 
 
 def flat(function: Callable[..., torch.Tensor], *numbers: int) -> Matrix:
-    """Return a call on slices of flat tensors, which begin at element `n` for each n in `numbers`."""
+    """Return a call of `function` on slices of flat copies of x. Each number is the index at which a slice begins."""
     return lambda x: partial(function, *(x.clone().view(-1)[n : n - 8] for n in numbers))
 
 

@@ -82,7 +82,7 @@ def demo_step(name: str, device: str) -> Run:
 
 
 def make(device: str, section: str, name: str, dtype: str, size: int, layout: str, threads: int) -> Run:
-    """Create the call to time."""
+    """Return the call to time for one benchmark."""
     torch.set_num_threads(threads)
     if section == "models":
         model, phase = name.split()

@@ -44,8 +44,8 @@ class Worker:
         self.process = self.start()
 
     def ask(self, **request: Any) -> Any:
-        """Send a request and return the answer. Raise RuntimeError if the request fails, and restarts a crashed
-        process."""
+        """Send a request and return the answer. Raise RuntimeError if the request fails, and restart a crashed process.
+        """
         assert self.process.stdin is not None and self.process.stdout is not None
         print(json.dumps(request), file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()

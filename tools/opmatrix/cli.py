@@ -52,7 +52,7 @@ def environment(driver: str) -> dict[str, str]:
 
 
 class Progress:
-    """Prints progress and failures to stderr."""
+    """A callback that prints progress and failures to stderr."""
 
     def __init__(self, driver: str, total: int) -> None:
         self.driver, self.total, self.done, self.start = driver, total, 0, time.monotonic()

@@ -10,8 +10,8 @@ MPSX_FN T shuffled_xor(T v, int mask) {
     return metal::as_type<T>(metal::ushort(shuffle_xor(unsigned(metal::as_type<metal::ushort>(v)), mask)));
 }
 
-// Which lanes and warps share a row (or column): the bits in which the indices of these lanes differ, and the number of
-// these warps. The primary template is for layouts of one warp. Layouts of one thread ignore it.
+// The lanes and warps that share a row (or column): a mask of the bits in which their lane indices differ, and the
+// number of warps. The primary template describes layouts of one warp. Layouts of one thread do not use it.
 template <class L>
 struct sharing {
   static constexpr int kRowLanes = 3, kColumnLanes = 28, kWarpRows = 1, kWarpColumns = 1;

@@ -67,8 +67,8 @@ MPSX_WGMMA_SIZE(160, 80, 80, 81, 82, 83, 84, 85, 86)
 MPSX_WGMMA_SIZE(192, 96, 96, 97, 98, 99, 100, 101, 102)
 MPSX_WGMMA_SIZE(224, 112, 112, 113, 114, 115, 116, 117, 118)
 MPSX_WGMMA_SIZE(256, 128, 128, 129, 130, 131, 132, 133, 134)
-// wgmma reads the registers of an operand until wgmma_wait() returns. Call this afterwards, because LLVM could
-// otherwise reuse the registers for the fragments of the next tile.
+// wgmma reads the registers of an operand until wgmma_wait() returns. Call keep_operand() afterwards, because LLVM
+// could otherwise reuse the registers for the fragments of the next tile.
 MPSX_FN void keep_operand(const unsigned (&a)[4]) {
   __asm__ volatile("" ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]) : "memory");
 }
