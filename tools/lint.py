@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Static checks of the source. `python tools/lint.py` runs all checks, `python tools/lint.py layers names` only these
-two.
+"""Static checks of the source. `python tools/lint.py` runs all, `python tools/lint.py layers names` only these two.
 
 Each check is a function that yields findings as `path:line: message`. The exit status is 1 if there are findings."""
 

@@ -3,8 +3,9 @@
 
 #include "lib/complex.h"
 
-// exp(-2 pi i k / n) for k < n <= 2^29. Integer arithmetic reduces the angle exactly to (quarter + y) quarter turns
-// with |y| <= 1/2. The Taylor polynomials then have errors of about half a unit in the last place.
+// exp(-2 pi i k / n) for k < n <= 2^29. Integer arithmetic splits the angle exactly into `quarter` quarter turns and a
+// remainder of y quarter turns with |y| <= 1/2. The Taylor polynomials then have errors of about half a unit in the
+// last place.
 inline float2 root_of_unity(uint k, uint n) {
   const float whole = float(n);
   const uint quarter = uint(rint(float(k) * (4.0f / whole)));

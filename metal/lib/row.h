@@ -23,7 +23,7 @@ template <typename T>
 struct Loader {
   enum : uint { kVector = 16 / sizeof(T) };
   typedef float Value;
-  typedef uint4 Raw;  // as words, since compilers would put each half in a register of its own
+  typedef uint4 Raw;  // as words, since compilers would put each half in a separate register
   device const T* x;
   static Raw fill(uint word) { return uint4(word); }
   Raw load(uint i) const { return load_words<16>(x + i); }

@@ -44,7 +44,7 @@ inline uint vectorized_length(uint size, bool vectorized) { return N > 1 && vect
 
 // For kernels over rows (Launch::over). MPSX_GRID_PARAMETERS declares their parameters. MPSX_VEC_LOOPS calls FUNCTION
 // with a VecLoop for the vectors of COUNT elements, then with one for the tail. MPSX_SCALAR_LOOP is the loop for rows
-// with other strides than 1.
+// whose stride is not 1.
 #define MPSX_GRID_PARAMETERS uint3 gid [[thread_position_in_grid]], uint3 grid [[threads_per_grid]]
 #define MPSX_VEC_LOOPS(T, R, COUNT, FUNCTION, ...)                                                            \
   const uint vectorized = vectorized_length<vec_size<T, R>>(COUNT, p.vectorized != 0);                        \

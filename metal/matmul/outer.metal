@@ -1,4 +1,4 @@
-// Outer product (addr): beta * c + alpha * a b^T. GEMM tiling would cost more than the arithmetic for K = 1.
+// Outer product (addr): beta * c + alpha * a b^T. For K = 1, GEMM tiling would cost more than the arithmetic.
 #include "lib/compute.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"

@@ -18,7 +18,7 @@ struct Draws {
 inline Draws draws_of(constant SampleParams& p, uint i) { return {p.seed, p.offset + i, 0u}; }
 
 constant float kMinNormal = 1.17549435e-38f;
-enum : uint { kMaxDraws = 10000 };  // if all of these are rejected, a parameter is NaN
+enum : uint { kMaxDraws = 10000 };  // if all draws are rejected, a parameter is NaN
 
 // G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables" (2000). Section 6 covers alpha < 1.
 inline float gamma_sample(float alpha, Draws draws) {

@@ -2,8 +2,8 @@
 #include "scan/scan.h"
 
 // Floats accumulate as the unevaluated sum of two floats, to match the CPU's accumulation in double. The rounding
-// errors of sums are computed with D. E. Knuth's method (TAOCP volume 2, 4.2.2), and those of products with T. J.
-// Dekker's ("A floating-point technique for extending the available precision", 1971).
+// errors of sums are computed with D. E. Knuth's method (TAOCP volume 2, 4.2.2), and the rounding errors of products
+// with T. J. Dekker's method ("A floating-point technique for extending the available precision", 1971).
 struct DoubleFloat {
   float high, low;
 };

@@ -37,7 +37,7 @@ MPSX_FN float ceil(float x) { return __builtin_ceilf(x); }
 MPSX_FN float trunc(float x) { return __builtin_truncf(x); }
 MPSX_FN float rint(float x) { return __builtin_rintf(x); }
 #else
-// Adding 2^23 rounds x to an integer. Numbers of at least 2^23 have no fraction.
+// Adding 2^23 rounds x to an integer. Larger numbers have no fraction.
 MPSX_FN float rint(float x) {
   const float magic = copysign(0x1p23f, x), r = copysign((x + magic) - magic, x);
   return fabs(x) < 0x1p23f ? r : x;

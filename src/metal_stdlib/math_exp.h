@@ -2,8 +2,8 @@
 #pragma once
 
 namespace metal {
-// exp(r) for |r| <= ln(2)/2. On GPUs an instruction (relative error below 2^-22), otherwise a minimax polynomial
-// (relative error below 2^-28).
+// exp(r) for |r| <= ln(2)/2. Uses an instruction on GPUs (relative error below 2^-22), and elsewhere a minimax
+// polynomial (relative error below 2^-28).
 MPSX_FN float mpsx_exp_reduced(float r) {
 #ifdef MPSX_CUDA
   return __nvvm_ex2_approx_ftz_f(r * M_LOG2E_F);

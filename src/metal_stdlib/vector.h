@@ -108,7 +108,7 @@ struct mpsx_swizzle {
   MPSX_FN constexpr vec<T, int(sizeof...(I))> operator[](mpsx_components<I...>) const {                    \
     return vec<T, int(sizeof...(I))>(s[I]...);                                                             \
   }
-// Define copy assignment, because swizzles define theirs, and gcc does not vectorize the implicit one.
+// Define copy assignment, because the swizzle members delete the implicit one, and gcc would not vectorize it.
 #define MPSX_VECTOR_COPY(TYPE, N)                    \
   constexpr TYPE(const TYPE&) = default;             \
   MPSX_FN constexpr TYPE& operator=(const TYPE& o) { \
