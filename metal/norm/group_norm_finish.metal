@@ -56,8 +56,8 @@ kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W
 }
 
 // sums[0][image][channel] receives the sum of the gradient, and sums[1] the sum of the gradient times the normalized
-// input. Stores five coefficients per image and channel, for the input gradient dy * scale - shift - (x - mean) * rstd
-// * slope. group = (channel group, image)
+// input. Stores five coefficients per image and channel. The input gradient is dy * scale - shift - (x - mean) * rstd *
+// slope. group = (channel group, image)
 template <typename W>
 kernel void group_norm_bwd_finish(device float* coefficients [[buffer(0)]], device float* sums [[buffer(1)]],
                                   device const float* partial [[buffer(2)]], device const W* means [[buffer(3)]],

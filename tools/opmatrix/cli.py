@@ -163,7 +163,7 @@ def update(driver: str, version: str, store: records.Store, current: set[records
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line and return the exit status."""
+    """Run the command-line interface and return the exit status."""
     arguments = parse(argv)
     import torch
 

@@ -3,8 +3,8 @@
 #pragma once
 
 namespace mpsx {
-// Returns the number of rows in the grid of threads: the largest power of two that exceeds neither `rows` nor threads /
-// 4.
+// Returns the number of rows in the grid of threads: the largest power of two that is at most `rows` and at most
+// threads / 4.
 constexpr int row_threads(int rows, int threads) {
   int found = 1;
   while (found * 2 <= rows && found * 2 <= threads / 4) found *= 2;

@@ -4,8 +4,8 @@
 
 namespace mpsx {
 // A tile of W rows of A (or columns of B) by 64 steps of k, loaded from device memory. A tile row is 64 elements along
-// the operand's contiguous dimension. With K_MAJOR, the tile has W rows, each with 64 steps of k. Otherwise it has W /
-// 64 boxes, each with 64 rows, one per step of k.
+// the operand's contiguous dimension. With K_MAJOR, the tile has W rows, each with 64 steps of k. Otherwise it consists
+// of W / 64 boxes, each with 64 rows, one per step of k.
 template <class T, int W, bool K_MAJOR, int THREADS>
 struct operand_tile {
   static constexpr int kWidth = (W + 63) / 64 * 64;  // rounded up to complete boxes
