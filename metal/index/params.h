@@ -15,14 +15,14 @@ struct RowsParams {
   uint32_t rows_per_group;  // consecutive rows that a threadgroup copies
 };
 
-// Validation of indices. Each thread checks kChecked of them.
+// Parameters for validating indices. Each thread checks kChecked indices.
 enum : uint32_t { kChecked = 16 };
 struct CheckParams {
   int64_t size, count;
   uint32_t dimension, negative;  // as in RowsParams
 };
 
-// Segment reductions along rows. Each thread reduces kSegmentColumns adjacent columns.
+// Parameters for segment reductions along rows. Each thread reduces kSegmentColumns adjacent columns.
 enum : uint32_t { kSegmentColumns = 4 };
 struct SegmentReduceParams {
   int64_t size;  // elements per row
@@ -64,7 +64,7 @@ struct ScatterParams {
   uint32_t rows_per_group;  // rows per threadgroup
 };
 
-// Sums of rows with equal keys.
+// Parameters for summing rows with equal keys.
 struct SegmentParams {
   int64_t outer;  // stride between blocks of the output, in elements
   int64_t pitch;  // stride between rows of the output

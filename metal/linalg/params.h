@@ -11,7 +11,7 @@ enum : uint32_t {
   kSolveColumns = 32,  // right-hand sides per threadgroup
   kPanel = 32,         // columns of an LU or QR panel
   kPanelThreads = 1024,
-  kSums = 8,           // rows whose dot products a solve accumulates at a time
+  kSums = 8,           // rows of dot products that a triangular solve accumulates at a time
   kTileBytes = 16640   // size limit of a matrix that is factored in threadgroup memory: 64 x 65 floats
 };
 
@@ -76,7 +76,7 @@ struct LuSolveParams {
 };
 
 struct PermutationParams {
-  uint32_t pivots, size;  // number of pivots, and rows of the permutation, per matrix
+  uint32_t pivots, size;  // per matrix: number of pivots, length of the permutation
 };
 
 struct QrParams {

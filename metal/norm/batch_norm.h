@@ -52,7 +52,7 @@ inline ColumnTile column_tile(constant BatchNormParams& p, uint2 index) {
 // overflow near the largest float, and infinities must yield NaN as in PyTorch.
 inline bool must_fold(float mean, float scale) { return !(fabs(mean) < 0x1p100f && fabs(scale) <= FLT_MAX); }
 
-// Returns the slot of a column's partial result.
+// Returns the index at which a column's partial result is stored.
 inline ulong slot_of(constant BatchNormParams& p, uint column, uint chunk, uint quantity) {
   const uint f = column / p.channels, c = column - f * p.channels;
   return (ulong(quantity) * p.channels + c) * p.chunks * p.fold + ulong(chunk) * p.fold + f;

@@ -23,7 +23,7 @@ struct BatchNormParams {
   uint32_t span_chunks;
   uint64_t span_rows;
   uint32_t groups, group_channels;  // group_norm: statistics per span, and channels per statistic (both 1 otherwise)
-  uint32_t channel_slots, image_slots;  // group_norm: strides in slots between channels and between images
+  uint32_t channel_slots, image_slots;  // group_norm: strides between channels and between images, in partial results
   uint32_t train, has_weight, has_bias, has_running;
   float eps, momentum;
 };

@@ -14,7 +14,7 @@ kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
   const uint first = g.group.x * p.group_channels;
-  const uint slots = p.span_chunks;  // slots per image and channel
+  const uint slots = p.span_chunks;  // partial results per image and channel
   const ulong pitch = p.channel_slots, quantity = ulong(p.channels) * p.images * slots;
   device const float* counts = partial + (ulong(first) * pitch + ulong(g.group.y) * p.image_slots);
   device const float* means = counts + quantity;
@@ -68,7 +68,7 @@ kernel void group_norm_bwd_finish(device float* coefficients [[buffer(0)]], devi
   const uint first = g.group.x * p.group_channels;
   const ulong row = ulong(g.group.y) * p.groups + g.group.x;
   const float mean = float(means[row]), rstd = float(rstds[row]);
-  const uint slots = p.span_chunks;  // slots per image and channel
+  const uint slots = p.span_chunks;  // partial results per image and channel
   const ulong pitch = p.channel_slots;
   device const float* gradients = partial + (ulong(first) * pitch + ulong(g.group.y) * p.image_slots);
   device const float* dots = gradients + ulong(p.channels) * p.images * slots;

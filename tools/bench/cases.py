@@ -19,7 +19,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "slice": lambda t: F.pad(t, (0, 1))[:, :-1],
 }
 
-# Maps an operator's name to a function that takes a matrix and returns the call to time, and to the layouts of the
+# Operators by name: a function that takes a matrix and returns the call to time, and the layouts in which to pass the
 # matrix.
 
 OPS: dict[str, tuple[Callable[[torch.Tensor], Run], tuple[str, ...]]] = {}
