@@ -18,7 +18,7 @@ struct AttentionStrides {
 struct AttentionParams {
   AttentionStrides Q, K, V, O, dO, dQK, dV;  // dQK: dQ or dK, whichever the pass computes
   int64_t mask_batch, mask_head, mask_row, mask_column;
-  uint64_t seed, philox_offset;  // dropout: one Philox block covers four consecutive keys
+  uint64_t seed, philox_offset;  // dropout uses one Philox block for four consecutive keys
   uint32_t q_len, kv_len, head_dim, v_head_dim;
   uint32_t q_heads, gqa_factor;  // gqa_factor: query heads per KV head
   uint32_t causal, has_mask, has_dropout, keep_bound;

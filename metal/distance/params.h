@@ -8,5 +8,5 @@ enum : uint32_t { kDistanceTile = 8 };  // coordinates of a point's gradient tha
 struct DistanceParams {
   uint32_t rows, others, size;
   float p;
-  uint32_t pairs;  // gradient: whether all pairs are from one set of points (pdist)
+  uint32_t pairs;  // in the gradient kernel, whether all pairs are from a single set of points (pdist)
 };

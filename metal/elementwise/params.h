@@ -18,7 +18,7 @@ struct StridedParams {
 struct ScalarParams {
   float f[4];
   int64_t i[4];
-  uint32_t inlined;  // bit k: operand k is not a tensor but the scalar in slot 3
+  uint32_t inlined;  // bit k is set if operand k is not a tensor but the scalar in slot 3
   uint32_t unused;
 };
 

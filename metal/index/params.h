@@ -47,7 +47,7 @@ struct IndexParams {
 struct FlipParams {
   uint32_t size[4];
   int64_t stride[2][4];
-  uint32_t vectorized, unused;  // vectorized: output rows start at 16-byte boundaries, and input rows end at them
+  uint32_t vectorized, unused;  // whether output rows start, and input rows end, at 16-byte boundaries
 };
 
 // scatter processes rows along the indexed dimension. Each thread processes complete rows in order, and a threadgroup

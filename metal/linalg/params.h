@@ -12,7 +12,7 @@ enum : uint32_t {
   kPanel = 32,         // columns of an LU or QR panel
   kPanelThreads = 1024,
   kSums = 8,           // rows of dot products that a triangular solve accumulates at a time
-  kTileBytes = 16640   // size limit of a matrix that is factored in threadgroup memory: 64 x 65 floats
+  kTileBytes = 16640   // size limit for factoring a matrix in threadgroup memory (64 x 65 floats)
 };
 
 // Tile sizes of the Cholesky kernels, chosen so that a panel and the staged columns of the previous panel fit in

@@ -13,7 +13,7 @@ struct NllParams {
   uint32_t samples;
   uint32_t has_weight;
   uint32_t mean;     // divide by the total weight
-  uint32_t reduced;  // backward: all samples share one output gradient
+  uint32_t reduced;  // whether all samples share one output gradient, in the backward pass
 };
 
 // cross_entropy of rows of logits, one row per sample.
@@ -34,9 +34,9 @@ struct PointwiseLossParams {
 // the mean.
 struct MarginParams {
   uint32_t classes;
-  uint32_t squared;     // multi_margin_loss: squares the margin violations
-  uint32_t has_weight;  // multi_margin_loss: each class has a weight
-  uint32_t reduced;     // backward: the output gradient is a scalar
+  uint32_t squared;     // whether multi_margin_loss squares the margin violations
+  uint32_t has_weight;  // whether multi_margin_loss has a weight for each class
+  uint32_t reduced;     // whether the output gradient is a scalar, in the backward pass
   float margin;         // multi_margin_loss; 1 for multilabel_margin_loss
   float scale;
 };

@@ -20,7 +20,7 @@ struct MatmulParams {
   uint32_t activation, has_c, has_scale;
   uint32_t vectorize_a, vectorize_b;  // whether an operand's contiguous 16-byte vectors are aligned
   uint32_t split_k, k_per_split;      // number of K splits, and the K extent of each split
-  uint32_t row_threads, unused;              // gemv: threads per output element (see RowGroup in lib/threadgroup.h)
+  uint32_t row_threads, unused;              // threads per output element of gemv (see RowGroup in lib/threadgroup.h)
 };
 
 // 4-bit weights, two per byte. A row is a sequence of blocks along K. Byte i of a block holds element i in its low half

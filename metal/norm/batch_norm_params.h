@@ -8,9 +8,9 @@ enum : uint32_t { kRowColumns = 256, kRowChunk = 64 };
 // A batch viewed as (images, channels, plane). Reductions work on chunks, which depend only on the shape. partial[(k *
 // channels + c) * chunks * fold + s] is partial result s of statistic k of channel c.
 struct BatchNormParams {
-  RowShape planes;       // elementwise passes: one row per plane
+  RowShape planes;       // rows of the elementwise passes, one per plane
   uint32_t row_threads;  // threads per plane in the statistics kernels (see RowGroup)
-  uint32_t aligned;      // channels last: whether every row is 16-byte aligned
+  uint32_t aligned;      // whether every row is 16-byte aligned (channels last)
   uint64_t plane;        // elements in one channel of one image
   uint64_t elements;     // elements in the whole batch
   uint32_t images, channels;
@@ -18,12 +18,14 @@ struct BatchNormParams {
   uint32_t chunk;          // images per chunk
   // number of pieces of a plane and their length; a long plane is split into several pieces, one per chunk
   uint32_t pieces, piece;
-  uint32_t fold;           // channels last with few channels: number of short rows that are treated as one wider row
-  // channels last: chunks per span, where a span is the rows that share statistics (batch_norm: all rows)
+  uint32_t fold;           // number of short rows that are treated as one wider row (channels last with few channels)
+  // chunks per span, which is the range of rows that share statistics: in batch_norm, all rows (channels last)
   uint32_t span_chunks;
   uint64_t span_rows;
-  uint32_t groups, group_channels;  // group_norm: statistics per span, and channels per statistic (both 1 otherwise)
-  uint32_t channel_slots, image_slots;  // group_norm: strides between channels and between images, in partial results
+  // in group_norm, statistics per span and channels per statistic; otherwise both are 1
+  uint32_t groups, group_channels;
+  // in group_norm, distance between channels and between images, in partial results
+  uint32_t channel_slots, image_slots;
   uint32_t train, has_weight, has_bias, has_running;
   float eps, momentum;
 };

@@ -24,6 +24,6 @@ struct RowNormParams {
   RowShape shape;
   float eps;
   uint32_t has_weight, has_bias;
-  uint32_t aligned_rows;            // weight gradients: whether every row is 16-byte aligned
-  uint32_t rows_per_split, splits;  // weight gradients: each split sums a range of rows
+  uint32_t aligned_rows;            // whether every row is 16-byte aligned, for weight gradients
+  uint32_t rows_per_split, splits;  // each split sums weight gradients over a range of rows
 };

@@ -9,7 +9,7 @@ enum : int32_t { kChannelTile = 8 };
 struct Pool2dParams {
   int32_t in_h, in_w, out_h, out_w, channels;
   int32_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
-  int32_t rows_per_group, across;  // max pooling: rows per threadgroup, and threads per row (a power of two)
+  int32_t rows_per_group, across;  // for max pooling, rows per threadgroup and threads per row (a power of two)
 };
 
 // 1-D max pooling along rows of `in` elements.

@@ -11,11 +11,11 @@ struct RandomParams {
   uint64_t seed;
   uint64_t offset;  // index of the first Philox block
   uint64_t numel;
-  uint64_t range;  // integers: the number of values, with 0 meaning 2^64
-  int64_t base;  // integers: the smallest value
+  uint64_t range;  // number of values for integers, with 0 meaning 2^64
+  int64_t base;  // smallest value for integers
   float a, b, c;   // parameters of the distribution, listed in fill.metal
-  uint32_t bound;  // Bernoulli: the result is true for random words up to this one
-  uint32_t vectorized, unused;  // vectorized: dropout's operands are aligned to vectors (lib/vec.h)
+  uint32_t bound;  // a Bernoulli sample is true for random words up to this one
+  uint32_t vectorized, unused;  // whether dropout's operands are aligned to vectors (lib/vec.h)
 };
 static_assert(sizeof(RandomParams) == 64, "kernels and launchers share this layout");
 

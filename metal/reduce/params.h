@@ -28,12 +28,12 @@ struct ReduceParams {
   uint64_t split_lines, split_inner;    // lines and inner elements per split
   uint64_t outputs;                     // number of outputs; partial results have the layout [split][output]
   uint32_t splits;                      // 1 if there are no partial results
-  uint32_t both;                        // var: also store the mean; arg: also store the value
+  uint32_t both;                        // whether to store the mean too (var) or the value too (arg)
   float count;                          // number of elements per output
-  float p;                              // norm: the exponent; var: the correction
-  uint32_t row_threads;                 // rows: threads per row (see RowGroup)
+  float p;                              // the exponent of a norm, or the correction of var
+  uint32_t row_threads;                 // threads per row in `rows` kernels (see RowGroup)
   uint32_t offset;                      // distance of the input from a 16-byte boundary, in elements
-  uint32_t aligned;                     // columns: whether every line and tile is 16-byte aligned
+  uint32_t aligned;                     // whether every line and tile is 16-byte aligned, for `columns` kernels
   uint32_t unused;
 };
 static_assert(sizeof(ReduceParams) == 208, "one layout for C++ and Metal");

@@ -143,7 +143,7 @@ kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffe
   for (uint c = 0; c < p.channels; ++c) {
     const ulong plane = ulong(gid.z) * p.channels + c;
     device const T* x = in + plane * p.plane;
-    if (TAPS == 1) {  // nearest: copy the pixel unchanged
+    if (TAPS == 1) {  // nearest mode copies the pixel unchanged
       out[plane * p.pixels + gid.x] = taps.offset[0] < 0 ? T(0) : x[taps.offset[0]];
       continue;
     }
@@ -181,7 +181,7 @@ kernel void grid_sampler_bwd_grid(device T* grad_grid [[buffer(0)]], device cons
                                   constant GridSamplerParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
   const ulong pixel = ulong(gid.z) * p.pixels + gid.x;
   const GridTaps<D, TAPS, D == 2 ? kNanFirst : kNanNone> taps(grid + pixel * D, p);
-  float dot[taps.count];  // per tap: the output gradient times the input pixel, summed over channels
+  float dot[taps.count];  // for each tap, the output gradient times the input pixel, summed over channels
 #pragma unroll
   for (int t = 0; t < taps.count; ++t) dot[t] = 0.0f;
   for (uint c = 0; c < p.channels; ++c) {

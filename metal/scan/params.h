@@ -14,5 +14,5 @@ struct ScanParams {
   uint32_t size, inner;
   uint32_t chunk, chunks;  // elements of a row or column per threadgroup; number of chunks
   uint32_t writes;         // whether to store the results; otherwise stores only the states at the ends of chunks
-  uint32_t aligned;        // rows: whether 16-byte vectors are aligned
+  uint32_t aligned;        // whether 16-byte vectors of a row are aligned
 };

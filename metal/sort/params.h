@@ -21,7 +21,7 @@ struct SortParams {
   uint32_t size;
   uint32_t order;
   uint32_t inner;  // columns: stride between elements
-  uint32_t shift, tiles;  // tiled rows: bit position of the digit; number of tiles per row
+  uint32_t shift, tiles;  // for tiled rows, bit position of the digit and number of tiles per row
 };
 
 // Selects the first `count` elements of a row in sorted order (topk), or the element with rank `rank` (kthvalue,
@@ -29,8 +29,8 @@ struct SortParams {
 struct SelectParams {
   uint32_t size;
   uint32_t order;
-  uint32_t count;  // topk: number of elements to select, from 1 to size
-  uint32_t rank;  // kthvalue: zero-based rank; for median and nanmedian, the kernel computes it
+  uint32_t count;  // number of elements that topk selects, from 1 to size
+  uint32_t rank;  // zero-based rank for kthvalue; the kernel computes that of median and nanmedian
   uint32_t which;  // a SelectWhich value
   uint32_t vectorized;  // whether rows are aligned to vectors (lib/vec.h)
 };

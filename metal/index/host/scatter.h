@@ -21,7 +21,7 @@ inline void scatter_lines(device T* to, device const long* at, device const T* f
     }
     return;
   }
-  const bool along = index_step == 1;  // the index of a row is contiguous: process one row at a time
+  const bool along = index_step == 1;  // process one row at a time if the index of a row is contiguous
   for (uint a = along ? begin : 0; a < (along ? end : count); ++a)
     for (uint b = along ? 0 : begin; b < (along ? count : end); ++b) {
       const long i = along ? a : b, k = along ? b : a;
