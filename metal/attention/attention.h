@@ -61,7 +61,7 @@ inline AttentionRows<T> rows_of(device const T* data, long stride, uint rows, ui
 template <typename Shape, typename T>
 METAL_FUNC void load_fragments(thread simdgroup_matrix<T, 8, 8> (&to)[Shape::row_fragments][Shape::dim_fragments],
                                AttentionRows<T> rows, uint row, threadgroup uint4* memory, GroupThread g) {
-  // rows and SIMD groups per pass
+  // Rows and SIMD groups per pass.
   enum : uint { kRows = Shape::rows / Shape::passes, kSimdgroups = 4 / Shape::passes };
   threadgroup T* staged = (threadgroup T*)memory;
   const uint simdgroup = g.index / g.width;

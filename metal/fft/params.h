@@ -54,6 +54,6 @@ struct FftParams {
   uint32_t chirp;   // number of points of the transform that Bluestein's algorithm computes
   FftInput input;
   FftOutput output;
-  // consecutive threads process consecutive columns rather than consecutive points of a column
+  // Consecutive threads process consecutive columns rather than consecutive points of a column.
   uint32_t in_across, out_across;
 };

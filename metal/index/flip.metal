@@ -39,7 +39,7 @@ kernel void triangle(device T* out [[buffer(0)]], device const T* in [[buffer(1)
                      constant TriangleParams& p [[buffer(2)]], MPSX_GRID_PARAMETERS) {
   const ulong row = (ulong(gid.z) * p.rows + gid.y) * p.columns;
   const bool upper = p.upper != 0;
-  // the first column that tril zeroes or that triu keeps
+  // The first column that tril zeroes or that triu keeps.
   const uint edge = uint(clamp(long(gid.y) + p.diagonal + (upper ? 0 : 1), 0L, long(p.columns)));
   MPSX_VEC_LOOPS(T, T, p.columns, keep_triangle, out + row, in + row, edge, upper);
 }

@@ -149,7 +149,7 @@ template <typename Shape, typename A, typename B, typename Epilogue>
 METAL_FUNC void gemm_tile(A a, B b, uint k_begin, uint k_end, Epilogue epilogue, uint M, uint N, TileOffset tile,
                           threadgroup uint4* memory, GroupThread g) {
   typedef typename Shape::type T;
-  // a SIMD group has TM x TN fragments
+  // A SIMD group has TM x TN fragments.
   enum : uint { TM = Shape::SM / 8, TN = Shape::SN / 8, kStride = Shape::stride };
   // For float, accumulate in two levels to bound the error: sums over 64 elements of K, then the sum of these sums.
   enum : uint { kTwoLevels = sizeof(T) == 4, kPartialK = 64 };

@@ -22,7 +22,7 @@ inline void factor_panel(device T* matrix, device T* diagonal, device int* info,
   enum : uint { kN = CholeskyTile<T>::n, kPitch = CholeskyTile<T>::panel_pitch };
   threadgroup T* previous = tile + kN * kPitch;
   const uint n = min(uint(kN), p.n - p.offset), padded_n = (n + kPivots - 1) / kPivots * kPivots;
-  // first row below the diagonal block; used only if n == kN
+  // First row below the diagonal block; used only if n == kN.
   const uint first = p.offset + n + g.group.x * kCholeskyRows;
   const uint below = first < p.n ? min(uint(kCholeskyRows), p.n - first) : 0;
   const uint rows = n + below, padded_rows = padded_n + (below + kMicro - 1) / kMicro * kMicro;

@@ -14,7 +14,7 @@ kernel void lu_tile(device T* matrices [[buffer(0)]], device int* pivots [[buffe
   const SimdGroup simd = sg_position(g);
   threadgroup T a[LuTile<T>::elements], pivot_row[2 * kSolveColumns], other_row[2 * kSolveColumns];
   threadgroup Pivot chosen[1];
-  // an odd pitch avoids bank conflicts
+  // An odd pitch avoids bank conflicts.
   const uint rows = p.rows, columns = p.columns, batch = g.group.x, pitch = columns | 1;
   device T* matrix = matrices + long(batch) * p.a.batch;
   load_tile(a, pitch, matrix, p.a.row, p.a.column, rows, columns, g);
@@ -168,7 +168,7 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
   const bool right = g.group.x >= left_tiles;
   const uint first = right ? p.offset + panel + (g.group.x - left_tiles) * kSolveColumns : g.group.x * kSolveColumns;
   const uint columns = min(uint(kSolveColumns), (right ? p.columns : p.offset) - first);
-  // starts at the panel's first row
+  // Starts at the panel's first row.
   device T* matrix = matrices + (long(g.group.y) * p.a.batch + long(p.offset) * p.a.row);
   device T* a = matrix + long(first) * p.a.column;
   device const int* panel_pivots = pivots + (long(g.group.y) * p.pivots + p.offset);
@@ -185,7 +185,7 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
   if (right) solve_tile(lower, kPitch, x, kXPitch, sums, panel, columns, false, true, g);
   for (TileWalk w = tile_walk(2 * panel, columns, p.a.row, g); w.more(); w.next()) {
     const uint i = w.row(), j = w.column();
-    // already stored as one of the first `panel` rows
+    // Already stored as one of the first `panel` rows.
     if (i >= panel && to[i] < panel) continue;
     a[long(to[i]) * p.a.row + long(j) * p.a.column] = x[i * kXPitch + j];
   }

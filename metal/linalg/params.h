@@ -19,10 +19,10 @@ enum : uint32_t {
 // threadgroup memory: (64 + depth) columns of (64 + rows + 4) floats.
 enum : uint32_t {
   kCholeskyRows = 32,       // rows below the diagonal block per threadgroup; 16 also works
-  // columns of the previous panel staged at a time to update the panel; 32 if kCholeskyRows is 16
+  // Columns of the previous panel staged at a time to update the panel; 32 if kCholeskyRows is 16.
   kCholeskyPanelDepth = 16,
   kCholeskyDepth = 16,      // columns of the previous panel staged at a time to update a tile of the trailing matrix
-  // one per 4 x 4 tile on or below the diagonal of a 96 x 64 panel (264); 256 if kCholeskyRows is 16
+  // One per 4 x 4 tile on or below the diagonal of a 96 x 64 panel (264); 256 if kCholeskyRows is 16.
   kCholeskyThreads = 288
 };
 
@@ -37,7 +37,7 @@ struct CholeskyParams {
   MatrixStrides diagonal;  // destination of the diagonal block's factor
   uint32_t n;              // rows of the matrix
   uint32_t offset;
-  // number of threadgroups that factor the panel; the threadgroups after them update the trailing matrix
+  // Number of threadgroups that factor the panel; the threadgroups after them update the trailing matrix.
   uint32_t panel_tiles;
   uint32_t unused;
 };

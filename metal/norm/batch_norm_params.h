@@ -16,15 +16,15 @@ struct BatchNormParams {
   uint32_t images, channels;
   uint32_t chunks;
   uint32_t chunk;          // images per chunk
-  // number of pieces of a plane and their length; a long plane is split into several pieces, one per chunk
+  // Number of pieces of a plane and their length; a long plane is split into several pieces, one per chunk.
   uint32_t pieces, piece;
   uint32_t fold;           // number of short rows that are treated as one wider row (channels last with few channels)
-  // chunks per span, which is the range of rows that share statistics: in batch_norm, all rows (channels last)
+  // Chunks per span, which is the range of rows that share statistics: in batch_norm, all rows (channels last).
   uint32_t span_chunks;
   uint64_t span_rows;
-  // in group_norm, statistics per span and channels per statistic; otherwise both are 1
+  // In group_norm, statistics per span and channels per statistic; otherwise both are 1.
   uint32_t groups, group_channels;
-  // in group_norm, distance between channels and between images, in partial results
+  // In group_norm, distance between channels and between images, in partial results.
   uint32_t channel_slots, image_slots;
   uint32_t train, has_weight, has_bias, has_running;
   float eps, momentum;

@@ -30,7 +30,7 @@ enum : uint32_t {
 struct OptimizerParams {
   uint32_t flags;
   float rate, weight_decay, eps;
-  // each is computed in double and rounded once
+  // Each is computed in double and rounded once.
   float beta1, beta2, one_minus_beta1, one_minus_beta2, log_beta1, log_beta2;
   float momentum, one_minus_dampening;
 };

@@ -12,7 +12,7 @@ struct ReduceRange {
 
 inline ReduceRange reduce_kept(constant ReduceParams& p, uint kept) {
   ReduceRange r = {0, 0, 0, p.lines, 0, p.inner_size};
-  // avoid divisions, which cost more than a short row
+  // Avoid divisions, which cost more than a short row.
   if (p.kept_size[1] == 1 && p.kept_size[2] == 1 && p.kept_size[3] == 1) {
     r.input = long(kept) * p.kept_stride[0];
     r.output = long(kept) * p.kept_out[0];

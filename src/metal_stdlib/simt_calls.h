@@ -72,7 +72,7 @@ MPSX_CALL mpsx_exchanged mpsx_simt_exchange(unsigned long long low, unsigned lon
   const unsigned long long value[2] = {low, high};
   unsigned lane;
   mpsx_lanes* const all = mpsx_simt->exchange(value, bytes, &lane, &site);
-  // return by value, because storing the members separately would stall store forwarding
+  // Return by value, because storing the members separately would stall store forwarding.
   return {all, all->active, lane};
 }
 MPSX_CALL mpsx_exchanged mpsx_simt_exchange_long(const void* value, unsigned bytes, const char* function,
@@ -80,7 +80,7 @@ MPSX_CALL mpsx_exchanged mpsx_simt_exchange_long(const void* value, unsigned byt
   const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
   unsigned lane;
   mpsx_lanes* const all = mpsx_simt->exchange(value, bytes, &lane, &site);
-  // return by value, because storing the members separately would stall store forwarding
+  // Return by value, because storing the members separately would stall store forwarding.
   return {all, all->active, lane};
 }
 MPSX_CALL int mpsx_simt_inactive_lane(unsigned source, const char* function, const char* file, int line) {

@@ -92,7 +92,7 @@ MPSX_CHECK void __tsan_atomic_signal_fence(int) {}
 
 // Callbacks for out-of-range indices of arrays with a static size.
 struct mpsx_ubsan_type {
-  // for integers: bit 0 of info is 1 for signed types, and the other bits are log2 of the width
+  // For integers, bit 0 of info is 1 for signed types, and the other bits are log2 of the width.
   unsigned short kind, info;
   char name[1];
 };

@@ -8,7 +8,8 @@ constexpr constant uint batch = 1;
 // processes all elements.
 template <uint N, bool GRID>
 struct VecLoop {
-  // three words, since a struct of 16 bytes would be passed in two registers and hide the induction variable
+  // Use 8-byte members, since a struct of 16 bytes would be passed in two registers, which hides the induction
+  // variable.
   ulong at, step, end;
   bool fresh;
   VecLoop(uint index, uint threads, uint begin, uint past)

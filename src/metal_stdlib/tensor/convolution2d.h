@@ -28,7 +28,7 @@ enum class convolution2d_weights_layout { hwio };
 // kernel width, kernel height), destination (output channels, width, height, batch).
 struct convolution2d_descriptor {
   enum class mode { multiply, multiply_accumulate };
-  // source channels of -1 mean the extent of the activation
+  // Source channels of -1 mean the extent of the activation.
   mpsx::convolution_size destination_dimensions, source_dimensions;
   mpsx::window_size kernel_dimensions;
   convolution2d_activation_layout activation_layout;
