@@ -67,7 +67,7 @@ class peers {
   const void* all_[scope_size<Scope>::simdgroups == 1 ? MPSX_SIMD_WIDTH : 1] = {};
 };
 #else
-// A threadgroup of one thread executes every scope alone.
+// With one thread per threadgroup, that thread executes the operations of every scope by itself.
 template <class Scope>
 MPSX_FN int scope_thread() {
   return 0;
