@@ -4,13 +4,13 @@
 #include "lib/arithmetic.h"
 #include "lib/math.h"
 
-// c[0] x^(n-1) + ... + c[n-1].
+// Evaluates c[0] x^(n-1) + ... + c[n-1] by Horner's rule.
 inline float polynomial(float x, constant float* c, uint n) {
   float sum = c[0];
   for (uint i = 1; i < n; ++i) sum = fma(sum, x, c[i]);
   return sum;
 }
-// polynomial() with an additional leading term x^n.
+// Evaluates a polynomial with an additional leading term x^n.
 inline float monic(float x, constant float* c, uint n) {
   float sum = x + c[0];
   for (uint i = 1; i < n; ++i) sum = fma(sum, x, c[i]);

@@ -30,7 +30,7 @@ struct SelectParams {
   uint32_t size;
   uint32_t order;
   uint32_t count;  // number of elements that topk selects, from 1 to size
-  uint32_t rank;  // zero-based rank for kthvalue; the kernel computes that of median and nanmedian
+  uint32_t rank;  // zero-based rank for kthvalue; for median and nanmedian, the kernel computes the rank
   uint32_t which;  // a SelectWhich value
   uint32_t vectorized;  // whether rows are aligned to vectors (lib/vec.h)
 };
