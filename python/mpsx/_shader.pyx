@@ -60,8 +60,8 @@ cdef class Kernel:
     cdef dict description # parsed from the source (Built.kernels in shader/build.py), if known
     cdef tuple shared     # indices of [[threadgroup(n)]] arguments; None if unknown
     cdef object optional  # indices of buffers that a function constant may disable; all if unknown
-    cdef dict tensors     # index of each Metal 4 tensor -> its description, or None if the driver checks it; or None
-    cdef list seen        # the dtype last checked for each argument; None if there is nothing to check
+    cdef dict tensors     # tensors by index: the description parsed from the source, or None if the driver checks it
+    cdef list seen        # dtype last checked for each argument; None if nothing needs checking
     cdef str unusable     # why the kernel cannot be called yet
     cdef mpsx_shader_kernel_info info
 
@@ -235,7 +235,7 @@ cdef class Kernel:
         return 0
 
     cdef int check_types(self, tuple args) except -1:
-        """Warn once per kernel of a library about tensors whose dtypes do not match the parameters."""
+        """Warn once per kernel about tensors whose dtypes do not match its parameters."""
         from .shader.types import mismatches
 
         for i, arg in enumerate(args):

@@ -1,8 +1,8 @@
 """Run the backward pass on the calling thread where kernels run on the CPU.
 
 PyTorch's autograd engine has one thread per device, except for the CPU. If kernels run on the CPU too, that thread
-opens parallel regions of its own, and libgomp keeps a second pool of workers for it. With more workers than cores,
-every parallel region in the process has to wake its workers from sleep.
+opens its own parallel regions, and libgomp keeps a second pool of workers for it. With more workers than cores, every
+parallel region in the process has to wake its workers from sleep.
 
 `torch.autograd.set_multithreading_enabled(False)` keeps the engine on the calling thread. Users may set this
 thread-local flag themselves, so change it only while `backward` or `grad` runs, and restore it.

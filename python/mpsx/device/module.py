@@ -18,7 +18,8 @@ from .memory import recommended_max_memory
 from .random import *  # noqa: F403
 from .streams import *  # noqa: F403
 
-# torch.utils.checkpoint saves the random state only of initialized devices. The generator works without a driver.
+# Always true: torch.utils.checkpoint saves the random state of initialized devices only, and the generator works before
+# the driver starts.
 _initialized = True
 
 

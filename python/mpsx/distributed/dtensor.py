@@ -34,7 +34,7 @@ def _attention(module: ModuleType, query: int, bias: int, sharded: int, count: i
             return results + [argument(i, arg, dim) for i, arg in tensors]
 
         def keeps_groups(inputs: list[object], results: object) -> bool:
-            """Return whether every shard has the KV heads of its query heads (grouped-query attention)."""
+            """Return whether every shard contains the KV heads that its query heads use (grouped-query attention)."""
             first = next(spec for (i, _), spec in zip(tensors, inputs, strict=True) if i == query)
             ways = math.prod(first.mesh.size(i) for i, p in enumerate(first.placements) if p == module.Shard(1))
             return heads == key_heads or key_heads % ways == 0

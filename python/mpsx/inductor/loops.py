@@ -80,7 +80,7 @@ class LoopKernel(MetalKernel):
         return super().load(name, index)
 
     def prepare_indexing(self, index: sympy.Expr) -> sympy.Expr:
-        """Simplify an index, and give each quotient and remainder of an index variable a variable of its own."""
+        """Simplify an index, and assign each quotient and remainder of an index variable to a new variable."""
         index = super().prepare_indexing(index)
         for part in index.atoms(FloorDiv, ModularIndexing):
             node = self.range_tree_nodes.get(part.args[0])

@@ -35,7 +35,7 @@ def _register(module: ModuleType) -> None:
 
         @staticmethod
         def parse_devices(devices: Any) -> int:
-            """Parse the number of processes. All of them use the same device."""
+            """Parse the number of processes, which share one device."""
             if isinstance(devices, str) and devices.strip().lstrip("-").isdigit():
                 devices = int(devices)
             if devices in ("auto", -1):

@@ -66,7 +66,7 @@ def _with_mpsx(pretty_str):
     return with_report
 pretty_str = _with_mpsx(pretty_str)
 """
-# True if this version of PyTorch has FlexAttention for Metal.
+# Whether this version of PyTorch has FlexAttention for Metal.
 _METAL_FLEX = (Path(torch.__file__).parent / "_inductor" / "codegen" / "metal_flex_attention_template.py").exists()
 
 PATCHES = {
@@ -94,7 +94,7 @@ PATCHES = {
 }
 if _METAL_FLEX:
     PATCHES["torch.nn.attention.flex_attention"] += (
-        # Only for PyTorch's mps.
+        # Restrict PyTorch's check to its own mps device.
         line("_validate_device", 'if query.device.type == "mps" and (',
              'if query.device.type == "mps" and not torch.mpsx.is_mps() and ('),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Profiling of Metal kernels on the simt driver, which counts what threads do; see mpsx.profiler.profile_kernel."""
+"""Profile Metal kernels on the simt driver, which counts the work of every thread; see mpsx.profiler.profile_kernel."""
 
 from __future__ import annotations
 

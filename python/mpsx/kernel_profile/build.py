@@ -94,8 +94,8 @@ def text_of(path: Path, compiler: Compiler) -> str:
 
 
 def source_of(kernel: str, compiler: Compiler) -> Path:
-    """Find the project's file that defines a kernel. Macros assemble kernel names from parts, so the search starts with
-    the files whose text or table contains the longest prefix of the name."""
+    """Find the project's file that defines a kernel. Macros assemble kernel names, so search the files whose text or
+    table contains the longest prefix of the name first."""
     words = kernel.split("_")
 
     def unmatched(path: Path) -> int:
@@ -110,7 +110,7 @@ def source_of(kernel: str, compiler: Compiler) -> Path:
 
 
 def facts_of(library: str) -> Facts:
-    """Load the meaning of the site and block numbers in a library's counts."""
+    """Load the descriptions of the sites and blocks that a library's counts refer to by number."""
     path = Path(library)
     record = shader_cache.Cache(path.parent, 0).read(path.with_suffix(".json").name)
     if record is None:
@@ -158,7 +158,7 @@ class _Build:
         return str(library)
 
     def flags(self, source: str) -> list[str]:
-        """Returns the flags of the first compilation: those of the simt driver for this source, and FLAGS."""
+        """Return the flags of the first compilation: those of the simt driver for this source, and FLAGS."""
         from ..msl.compiler import TENSOR_FLAGS, supported_isas
         from ..msl.passes.tensors import uses_tensors
 

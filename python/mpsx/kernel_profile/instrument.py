@@ -26,7 +26,7 @@ ENGINE = "mpsx_matrix_elements"  # emulates a GPU's matrix unit; not instrumente
 
 @dataclass
 class Facts:
-    """The meaning of the site and block numbers in the driver's counts."""
+    """The sites and blocks that the driver's counts refer to by number."""
 
     # kind, bytes, positions
     sites: list[tuple[str, int, tuple]] = field(default_factory=list)
@@ -134,7 +134,7 @@ class Function:
         if not size:
             return
         root, offset = self.pointers.address(pointer)
-        if atomic:  # give atomics a root of their own, because they are never merged
+        if atomic:  # never merged, so each atomic gets a unique root
             root = f"{root} {i}"
         accesses.append(Access(i, kind, pointer, root, offset, size, scalar_of(of), alignment))
 
@@ -158,7 +158,7 @@ declare void @mpsx_profile_block(i32)
 
 
 def instrument(text: str) -> tuple[str, Facts]:
-    """Return the instrumented module, and the meaning of the numbers in its calls."""
+    """Return the instrumented module, and the sites and blocks that its calls refer to by number."""
     lines = text.split("\n")
     debug, facts, out = DebugLines(lines), Facts(), []
     i = 0

@@ -93,8 +93,8 @@ class Pointers:
 
 
 def chains(accesses: list[Access | None], pointers: Pointers) -> list[list[Access]]:
-    """Group the accesses of a basic block that may be merged. None in `accesses` stands for a call that may access any
-    memory. Loads move up to the first load of their chain, and stores move down to the last store."""
+    """Group the accesses of a basic block that may be merged. None in `accesses` represents a call that may access
+    any memory. Loads move up to the first load of their chain, and stores move down to the last store."""
     done: list[list[Access]] = []
     open_: list[tuple[list[Access], list[Access]]] = []  # (chain, stores since its first access)
     for access in accesses:

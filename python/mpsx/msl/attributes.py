@@ -18,7 +18,7 @@ class Attribute:
     name: str
     level: str      # GRID, GROUP, SIMD or QUAD; all but GRID mean that the kernel uses threadgroups
     kind: str       # INDEX or COUNT
-    vector: bool    # whether it has x, y, and z; the parameter gets as many of them as it has components
+    vector: bool    # whether the value has x, y, and z; a parameter with fewer components receives the first ones
     field: str      # the name of the value in code generation, shared by synonyms
 
     @property

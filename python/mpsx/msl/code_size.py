@@ -42,7 +42,7 @@ SYNCHRONIZING = re.compile(r"mpsx_simt_|llvm\.nvvm\.(?:barrier|shfl|vote|bar|mat
 
 @dataclass
 class Loop:
-    begin: int  # line of its header
+    begin: int  # line of the loop's header
     end: int  # the line after its back edge
     metadata: str
     trips: int  # the trip count, or 0 if unknown

@@ -108,7 +108,7 @@ class Compiler:
         return flags + self.isa_flags(isa)
 
     def tensor_flags(self, isa="", mode="wide"):
-        """The additional flags of a source with Metal 4 tensors. They follow the others."""
+        """Return the additional flags for a source with Metal 4 tensors. Append them to the other flags."""
         if mode != "cuda":
             return TENSOR_FLAGS
         return CUDA_TENSOR_FLAGS + (HOPPER_TARGET[self.is_zig] if isa == "sm_90a" else [])
@@ -185,7 +185,7 @@ def supported_isas():
 
 
 def isas():
-    """Return the ISAs of a build: the best that this machine supports, or the one in $MPSX_ISA. `all` is for wheels
+    """Return the ISAs of a build: the best that this machine supports, or the one in $MPSX_ISA. `all` builds wheels
     that run on any machine."""
     if not is_x86():
         return ["baseline"]

@@ -71,7 +71,7 @@ def constants_of(calls, kernel, module):
 
 
 def describe(src, instance, constants, aliases, tensors):
-    """The facts about a kernel that callers need."""
+    """Return the entry of Library.kernels for an instance."""
     kernel, arguments = instance.kernel, element_types.template_arguments(src, instance)
     names = aliases | arguments
     return {

@@ -23,7 +23,8 @@ def overlay_of(path):
 
 
 def overlays_of(files):
-    """Return the existing overlays of the source `files[0]`, which comes last, and of the files it includes."""
+    """Return the existing overlays of the source `files[0]` and of the files it includes. The source's overlay comes
+    last."""
     return [path for path in dict.fromkeys(map(overlay_of, [*files[1:], files[0]])) if os.path.isfile(path)]
 
 
@@ -101,7 +102,8 @@ class Overlay:
 
     def edits(self, main, definitions):
         """Return the edits that apply this overlay to the text of `main`."""
-        src, replaced, found = self.src, {}, {}   # definitions under one key in `found` differ only in address spaces
+        # keys of `found` ignore address spaces, so several definitions may share a key
+        src, replaced, found = self.src, {}, {}
         for d in definitions:
             file = main.position(main.starts[d.begin])[0]
             if overlay_of(file) == self.name or file.endswith(".def"):

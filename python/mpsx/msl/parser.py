@@ -33,7 +33,7 @@ SPECIFIERS = {"const", "constexpr", "constant", "device", "thread", "threadgroup
 
 def attributes(src, begin, end):
     """Return the attributes among tokens [begin, end), and the tokens outside attributes. Skip attributes with a
-    namespace, such as [[clang::loop]], which are for the compiler."""
+    namespace, such as [[clang::loop]], because they address the compiler."""
     found, rest, i = [], [], begin
     while i < end:
         stop = src.attribute_end(i)

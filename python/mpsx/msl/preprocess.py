@@ -45,7 +45,7 @@ DEFINES = [
 
 
 def write_stubs(folder):
-    """Write empty files in place of Apple's headers; metal_stdlib has their contents."""
+    """Write empty files in place of Apple's headers; metal_stdlib provides their contents."""
     for name in (*APPLE_HEADERS, *EMPTY_HEADERS):
         path = os.path.join(folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)

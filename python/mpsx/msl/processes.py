@@ -54,7 +54,7 @@ class _Reaper:
         self.forget()
 
     def forget(self):
-        """Reset the state after a fork, because the shell belongs to the parent."""
+        """Reset the state after a fork, because the shell is a child of the parent process."""
         self.lock, self.socket, self.process = threading.Lock(), None, None
 
     def send(self, line):

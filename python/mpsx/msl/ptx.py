@@ -12,8 +12,8 @@ A library consists of lines of text, followed by the compressed units (src/drive
     kernel <offset in the unit> <bytes> <limit on threads, or 0> <symbol> <parameters> <name> <staging>
     end
 
-A kernel may be in two units with different targets. Staging is the dynamic shared memory that tensor operations use:
-the bytes per threadgroup and those per SIMD group, such as `131072:0`; a kernel needs the larger sum.
+Two units with different targets may contain the same kernel. Staging is the dynamic shared memory that tensor
+operations use: bytes per threadgroup and bytes per SIMD group, such as `131072:0`. A kernel needs the larger sum.
 
 A parameter is `p3`, the address of buffer 3; `v3:40:8`, the 40 bytes of buffer 3, aligned to 8; or `t1`, the offset of
 [[threadgroup(1)]]. `-` means no parameters. Tabs separate the fields."""
@@ -36,7 +36,7 @@ TARGET = re.compile(r"^\.target (sm_\w+)", re.M)
 # Pseudo-instructions of metal_stdlib/cuda/tensor/scope.h.
 STAGING = re.compile(r"\tmpsx\.staging (\d+), (\d+);\n")
 SIMDGROUP_STAGING = re.compile(r"mpsx\.simdgroup_staging (%\w+), (\d+);")
-HALF_MEMORY = 113 * 1024  # of a multiprocessor's shared memory (metal_stdlib/cuda/tensor/warpgroup_multiply.h)
+HALF_MEMORY = 113 * 1024  # half of a multiprocessor's shared memory (metal_stdlib/cuda/tensor/warpgroup_multiply.h)
 SETTER = "mpsx_set_constants"
 
 
@@ -79,8 +79,8 @@ def parameters(kernel, entry):
 
 
 def with_limit(entry, threads, staging=0):
-    """The entry point with the kernel's thread limit, which determines how many registers a thread may use. A
-    multiprocessor runs two threadgroups of a tensor operation whose staging memory leaves room for them."""
+    """Return the entry point with the kernel's thread limit, which determines how many registers a thread may use. If
+    two threadgroups' staging memory fits in a multiprocessor, also let two threadgroups share its registers."""
     if not threads:
         return entry
     brace = entry.index("\n{")
@@ -95,11 +95,12 @@ class Staging:
         self.per_simdgroup = max((int(m[2]) for m in SIMDGROUP_STAGING.finditer(text)), default=0)
 
     def lower(self, text):
-        """The text with its pseudo-instructions replaced by what they mean."""
+        """Return the text with its pseudo-instructions replaced by PTX."""
         return STAGING.sub("", SIMDGROUP_STAGING.sub(rf"mov.u32 \1, {self.per_simdgroup};", text))
 
     def of_kernel(self, common, entry):
-        """The bytes per threadgroup and per SIMD group of a kernel, and its number of threads (0 if it may vary)."""
+        """Return a kernel's staging bytes per threadgroup and per SIMD group, and its number of threads (0 if it may
+        vary)."""
         found = [(int(m[1]), int(m[2])) for text in (common, entry) for m in STAGING.finditer(text)]
         uses_simdgroups = any(SIMDGROUP_STAGING.search(text) for text in (common, entry))
         threads = max((threads for _, threads in found), default=0)
@@ -133,7 +134,7 @@ def unit(description, text):
 
 
 def target_of(text):
-    """The GPU architecture of a PTX file."""
+    """Return the GPU architecture of a PTX file."""
     return TARGET.search(text)[1]
 
 

@@ -89,7 +89,7 @@ class Source:
         return i
 
     def _is_template(self, i):
-        """Return whether the variable declared at token i is itself a template, not a template parameter."""
+        """Return whether token i names a variable template rather than a template parameter."""
         depth = 0
         while i > 0 and self.texts[i] not in (";", "{", "}"):
             depth += (self.texts[i] == ">") - (self.texts[i] == "<")
@@ -205,8 +205,8 @@ class Source:
 
 
 def _unroll_pragma(m, names):
-    """Drop the count of an unroll pragma if it is a macro. The preprocessor does not expand macros in pragmas, and
-    their definitions are gone."""
+    """Drop the count of an unroll pragma if it is a macro. The preprocessor removes the macro's definition, but does
+    not expand it in the pragma."""
     if names.issuperset(re.findall(r"[A-Za-z_]\w*", m[2])):
         return m[0]
     return "" if "clang" in m[1] else m[1]

@@ -1,9 +1,9 @@
 """Lower 8x8 matrix multiplications in PTX to tensor core instructions.
 
-metal_stdlib/cuda/matrix.h emits one `mpsx.mma` pseudo-instruction per multiplication. A tensor core instruction has
-M = 16, and K = 16 for 16-bit operands. Two multiplications that accumulate into the same fragment are fused along K,
-and two with the same operand B are fused along M. Fusion moves the first of a pair down to the second, together with
-the instructions that use its result."""
+metal_stdlib/cuda/matrix.h emits one `mpsx.mma` pseudo-instruction per multiplication. A tensor core instruction has M =
+16, and K = 16 for 16-bit operands. Two multiplications that accumulate into the same fragment are fused along K, and
+two with the same operand B are fused along M. Fusion moves the first multiplication of a pair down to the second,
+together with the instructions that use its result."""
 
 import re
 from collections import Counter

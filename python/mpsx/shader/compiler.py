@@ -1,8 +1,8 @@
 """Build kernel libraries from Metal source: preprocess, check, translate, compile.
 
-Only the C++ compiler runs in another process. A source with at most AT_ONCE kernels becomes one library. Compiling a
-larger source would take minutes. It is translated to a precompiled header and checked, and each kernel becomes a
-library of its own on first use (lazy_kernels.py).
+Only the C++ compiler runs in another process. A source with at most AT_ONCE kernels becomes one library. Compiling all
+kernels of a larger source would take minutes, so it is translated to a precompiled header and checked, and each kernel
+is compiled into a separate library on first use (lazy_kernels.py).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Builder:
         return record
 
     def build_kernel(self, source: str, exports: str, kernel: str, name: str) -> Path:
-        """Compile the one kernel of a translated source that `exports` exports, and cache the library as `name`."""
+        """Compile the kernel of a translated source that `exports` exports, and cache the library as `name`."""
         from ..msl.check.messages import explain
         from ..msl.passes.tensors import uses_tensors
 
@@ -175,7 +175,7 @@ class Builder:
         return [*flags, *self.tensor_flags(), "-DMPSX_SIMT=1", "-DMPSX_GENERAL=1"]
 
     def tensor_flags(self) -> list[str]:
-        """The flags that a source with tensors needs."""
+        """Return the additional flags for a source with tensors."""
         return self.compiler.tensor_flags(self.target.isa, self.target.mode) if self.tensors else []
 
     def run(self, command: list[str], text: str = "", **options: object) -> str:
@@ -266,7 +266,8 @@ class Builder:
         return library
 
     def write_ir(self, command: list[str], code: Path, env: dict[str, str] | None = None) -> None:
-        """Compile C++ to unoptimized LLVM IR, and mark functions as noinline that would make a kernel too large."""
+        """Compile C++ to unoptimized LLVM IR, and mark functions as noinline if inlining them would make a kernel too
+        large."""
         from ..msl.code_size import limit_code_size
 
         ir = Path(f"{code}.ll")

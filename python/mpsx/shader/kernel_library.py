@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).parent.parent
 SOURCES = PACKAGE / "metal"
-RECORD = "library.json"  # the file next to a library that contains its hash
+RECORD = "library.json"  # file next to a library that records the library's hash
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 OBJECT_CACHE_BYTES = 1 << 29
 UNUSED_SECONDS = 14 * 86400.0

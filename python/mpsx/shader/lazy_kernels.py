@@ -1,4 +1,4 @@
-"""The kernels of a large source, each compiled into a library of its own on first use."""
+"""The kernels of a large source, each compiled into a separate library on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .toolchain import Target
 
 @dataclass(frozen=True)
 class LazyKernels:
-    """A translated source, with code for each kernel that exports the kernel when appended to the source."""
+    """A translated source, and the code to append to it to export each kernel."""
 
     cache: Cache
     target: Target

@@ -16,7 +16,7 @@ Make = Callable[[], list[torch.Tensor]]
 
 @dataclass(frozen=True)
 class Case:
-    """A function `run` of the inputs that `make` creates."""
+    """Apply `run` to the inputs that `make` creates."""
 
     family: str
     name: str

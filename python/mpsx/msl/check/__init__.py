@@ -1,7 +1,8 @@
 """The strict check, which reports code that Apple's Metal compiler would reject, at the user's file, line, and column.
 
-`check` runs all of it on a file. A caller that already has the tokens can call its two parts: `check_unit` takes a few
-milliseconds, and AddressSpaceCheck runs clang, which understands expressions, in parallel with the compiler."""
+`check` runs the whole check on a file. A caller that already has the tokens can call its two parts: `check_unit` takes
+a few milliseconds, and AddressSpaceCheck runs clang, which understands expressions, in parallel with the
+compiler."""
 
 from ..parser import parse
 from ..preprocess import preprocess

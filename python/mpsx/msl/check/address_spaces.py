@@ -84,7 +84,7 @@ def mixes_spaces(a, b):
 
 
 def resolved(text):
-    """Return `text` with each `'half *' (aka '_Float16 *')` replaced by the type that the alias stands for."""
+    """Return `text` with each `'half *' (aka '_Float16 *')` replaced by the aliased type."""
     return re.sub(r"'[^']*' \(aka '([^']*)'\)", r"'\1'", text)
 
 
@@ -125,8 +125,8 @@ def is_variable_length(notes):
 
 
 def is_vector_conversion(text):
-    """Return whether an error is about an implicit conversion between vectors. Conversions to bool vectors do not
-    count: comparisons yield bool vectors in Metal, but integer vectors in clang."""
+    """Return whether an error is about an implicit conversion between vectors. Ignore conversions to bool vectors:
+    comparisons yield bool vectors in Metal, but integer vectors in clang."""
     m = re.search(rf"^(?:cannot initialize|assigning to).*?{TYPE}.*?{TYPE}", text)
     if not m:
         return False

@@ -129,10 +129,10 @@ def static_variables(unit, edit):
 
 
 def member_spaces(unit, edit):
-    """Remove address spaces after parameter lists, as in `T get() const device { … }`, because clang's C++ has none for
-    `this`. Without it, `this` points to thread memory, so also remove the bodies of functions for objects in other
-    memory. Overloads that differ in their address space and their results would become one function. Remove all of
-    them; clang then reports nothing about their calls."""
+    """Remove address spaces after parameter lists, as in `T get() const device { … }`, because clang's C++ has none
+    for `this`. Without it, `this` points to thread memory, so also remove the bodies of functions for objects in other
+    memory. Overloads that differ only in their address space and result would become one function, so remove all of
+    them; clang then reports nothing about calls to them."""
     src, texts, overloads = unit.src, unit.src.texts, {}
     local = [d for f in unit.tree.definitions for d in walk(d for d in unit.tree.locals(f) if d.kind == CLASS)]
     for d in (*unit.tree.functions, *(d for d in local if d.open >= 0)):

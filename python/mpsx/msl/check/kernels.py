@@ -88,7 +88,7 @@ def kernels_are_not_called(unit):
 
 @rule
 def host_names(unit):
-    """5.1.3, 5.1.12: a host name belongs to one function."""
+    """5.1.3, 5.1.12: host names are unique."""
     seen = {}
     holders = [(f.name, f.attributes) for f in kernels(unit)] + [
         (x.begin, x.attributes) for x in unit.tree.instantiations

@@ -37,8 +37,8 @@ def unsupported_features(unit):
 
 @rule
 def noexcept_operator(unit):
-    """1.5.4: the operator is not available. The specifier after a parameter list is accepted, since published kernels
-    use it."""
+    """1.5.4: the noexcept operator is not available. Accept the specifier after a parameter list, since published
+    kernels use it."""
     for i, _ in unit.find("noexcept"):
         if unit.src.texts[i - 1] in ("(", "=", ",", "!", "&&", "||", "return", "{", "<"):
             yield i, "'noexcept' is not supported in Metal (the noexcept operator, section 1.5.4)"

@@ -161,7 +161,7 @@ def types_of_the_grid_agree(unit):
 
 @rule
 def resource_indices(unit):
-    """5.2.1: indices are from 0 to 30, and each belongs to one parameter."""
+    """5.2.1: indices range from 0 to 30, and no two parameters share one."""
     seen = {}
     for f, p, a in parameter_attributes(unit, RESOURCES):
         limit, argument = RESOURCES[a.name], (a.argument or "").replace(" ", "")
@@ -206,8 +206,8 @@ def pointers_to_shared_memory(unit):
 
 @rule
 def resources_are_pointers(unit):
-    """5.2.1: [[buffer]] is for pointers and references to device and constant memory, [[threadgroup]] for those to
-    threadgroup memory."""
+    """5.2.1: [[buffer]] requires a pointer or reference to device or constant memory, and [[threadgroup]] requires
+    one to threadgroup memory."""
     for f, p, a in parameter_attributes(unit, RESOURCES):
         words = {w for _, w in p.spaces}
         if is_tensor(unit, p) and a.name != "buffer":

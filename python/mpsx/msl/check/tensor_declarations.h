@@ -1,5 +1,5 @@
 // Declarations of Metal 4's tensors for clang in the address space check. declarations.h includes this for sources with
-// tensors. The element type of a tensor has the address space.
+// tensors. A tensor's address space is part of its element type.
 #pragma once
 
 namespace metal {

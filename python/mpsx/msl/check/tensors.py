@@ -21,7 +21,7 @@ def fresh_destination(unit):
 
 
 def accumulating_operations(unit, begin, end):
-    """Return the names of the operations in a function whose descriptor says multiply_accumulate."""
+    """Return the names of the operations in a function whose descriptors specify multiply_accumulate."""
     src, found = unit.src, set()
     for i, _ in unit.find("matmul2d", "convolution2d", within=(begin, end)):
         if src.texts[i + 1] != "<":
@@ -38,14 +38,15 @@ def accumulating_operations(unit, begin, end):
 
 
 def declared_name(texts, i):
-    """Return the variable in `auto name = op.get…<…>()`, whose function is token i."""
+    """Return the variable `name` in `auto name = op.get…<…>()`. Token i is the name of the function `get…`."""
     while i > 0 and texts[i] not in ("=", ";", "{", "}"):
         i -= 1
     return texts[i - 1] if texts[i] == "=" else None
 
 
 def destination_of(src, i):
-    """Return the token `run` of a call `operation.run(left, right, destination)` whose destination is token i alone."""
+    """Return the token `run` of `operation.run(left, right, destination)` if token i is the whole destination
+    argument."""
     texts = src.texts
     if texts[i - 1] != "," or texts[i + 1] != ")":
         return None

@@ -84,7 +84,7 @@ class FunctionConstants:
             self.setters.append(scope + setter)
 
     def dependent_value(self, name, declarator):
-        """Remove the initializer of a constant that depends on function constants, and returns its text."""
+        """Remove the initializer of a constant that depends on function constants, and return its text."""
         src, (begin, end) = self.src, declarator.initializer
         if src.texts[begin] != "=":
             raise src.error(declarator.name, f"constant '{name}': expected a value")

@@ -2,8 +2,8 @@
 
     void load(device T* p), void load(threadgroup T* p), operator T() const device, struct element<thread T*>
 
-Keep the first function: overloads that differ only in the kind of memory are assumed to do the same. Class
-specializations that differ only in address spaces must have identical bodies."""
+Keep the first function: overloads that differ only in the kind of memory should do the same. Class specializations that
+differ only in address spaces must have identical bodies."""
 
 import bisect
 import functools
@@ -114,8 +114,8 @@ def library_names():
 
 
 def suppress_argument_lookup(src, unit):
-    """Turn `max(x)` into `(max)(x)` if the source has its own template of that name. In C++, argument-dependent lookup
-    would also find the Metal library's `max`, because bfloat and the vectors are classes, not built-in types."""
+    """Turn `max(x)` into `(max)(x)` if the source defines a template `max`. In C++, argument-dependent lookup would
+    also find the Metal library's `max`, because bfloat and the vectors are classes, not built-in types."""
     own = {}
     for d in unit.functions:
         if not d.in_class and src.texts[d.begin] == "template" and src.texts[d.name] in library_names():

@@ -15,7 +15,7 @@ def swizzle_letters(word):
 
 
 def compose_swizzles(src):
-    """Turn `a.rgb.zy` into `a.bg`, because the C++ swizzles have no swizzles of their own."""
+    """Turn `a.rgb.zy` into `a.bg`, because a swizzle in C++ has no swizzle members."""
     i = 1
     while i + 2 < len(src):
         first = src.texts[i]
@@ -72,7 +72,7 @@ def index_constant_components(src, unit):
 
 
 def _is_vector(src, i):
-    """Return whether the tokens of the expression that ends at token i show that it is a vector."""
+    """Return whether the expression that ends at token i is recognizably a vector."""
     while src.texts[i] == "]":
         i = src.match[i] - 1
     if src.texts[i] == ")":
