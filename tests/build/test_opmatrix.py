@@ -70,14 +70,15 @@ def test_worst_sample_determines_the_status() -> None:
 def test_every_cpu_dtype_is_a_case() -> None:
     forward = [case for case in cases.cases() if case.direction == "forward"]
     declared = sum(len(op.supported_dtypes("cpu")) for op in cases.op_db)
-    without = [op for op in cases.op_db if not op.supported_dtypes("cpu")]  # OpInfos that are measured in float32
+    # OpInfos without CPU dtypes are measured in float32
+    without = [op for op in cases.op_db if not op.supported_dtypes("cpu")]
     assert len(forward) == len(set(forward)) == declared + len(without)
     assert {case.op for case in cases.cases(only=["softmax"])} >= {"softmax", "masked.softmax", "log_softmax"}
     assert {case.dtype for case in cases.cases(tags=["f16"])} == {"f16"}
 
 
 def test_status_of_pytorch_mps() -> None:
-    """Compare with what common_mps.py lists."""
+    """The statuses match the lists in common_mps.py."""
     ops = cases.by_id()
     before = {name: op.decorators for name, op in ops.items()}
     keys = [(c.op, c.direction, c.dtype) for c in cases.cases(only=["linalg.eig", "exp", "empty", "mm", "softmax"])]

@@ -73,7 +73,7 @@ def test_line_number_and_advice() -> None:
 
 
 def test_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry applies to its file and its text only, and is recorded as used."""
+    """An entry of ALLOWED applies only to its file and its text, and its use is recorded."""
     entry = ("a.cpp", "refuses to connect", "the system's message")
     monkeypatch.setattr(vocabulary, "ALLOWED", [entry])
     used: set[tuple[str, str, str]] = set()

@@ -136,8 +136,8 @@ def children(pid: int) -> set[int]:
     return found
 
 
-# A compiler that never finishes and creates the file `compiling` shortly after it starts. For NVIDIA GPUs, opening a
-# shader only checks its syntax.
+# A compiler that creates the file `compiling` and then never finishes when it is called with a given option. On NVIDIA
+# GPUs, opening a shader runs the compiler only to check the syntax.
 ENDLESS = """#!/bin/sh
 case " $* " in *" {} "*) sleep 0.2; touch "$TMPDIR/compiling"; exec sleep 600 ;; esac
 exec {} "$@"

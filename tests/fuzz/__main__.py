@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 HANG_SECONDS = 60.0
 START_SECONDS = 600.0  # time for a child process to import torch
-STRIDE = 1_000_000  # distance between the first groups of two processes
+STRIDE = 1_000_000  # distance between the first groups of consecutive processes
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The cases of a seed, in groups of one operator each."""
+"""Generate the cases of a seed, in groups that each test one operator."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class Rng(random.Random):
         return self.laid_out(self.values(torch.Size(shape).numel(), dtype).view(shape))
 
     def laid_out(self, t: torch.Tensor, shares: bool = True) -> TensorSpec:
-        """Apply a random layout. An expanded layout (only with `shares`) changes the values."""
+        """Apply a random layout. An expanded layout, which requires `shares`, changes the values."""
         layout = self.choice(("dense",) * 5 + ("transposed", "sliced", "gaps", "channels_last", "expanded", "offset"))
         if t.numel() == 0 or (t.dim() == 0 and layout != "offset") or t.layout != torch.strided:
             layout = "dense"
@@ -187,7 +187,7 @@ class Rng(random.Random):
         return of(t.contiguous())
 
     def index(self, shape: Sequence[int], size: int, dtype: torch.dtype = torch.int64) -> TensorSpec:
-        """Generate indices below `size`, with a rare one out of range."""
+        """Generate indices below `size`, and occasionally one that is out of range."""
         g = torch.Generator().manual_seed(self.getrandbits(40))
         high = max(size, 1) + (self.random() < 0.03)
         return self.laid_out(torch.randint(high, tuple(shape), generator=g).to(dtype))

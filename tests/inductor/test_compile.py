@@ -199,7 +199,7 @@ def test_graph_of_float64() -> None:
 
 
 def quantized(x: torch.Tensor, codes: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
-    """Scale by a power of two, round, write into a persistent tensor and read back, as optimizers store their state."""
+    """Quantize into a persistent tensor and read it back, as optimizers do with their state."""
     codes.copy_((x * 0.25).to(dtype))
     return codes.float() * 4, codes.view(-1)[::3], torch.zeros(3, dtype=dtype, device=x.device)
 

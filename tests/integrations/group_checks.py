@@ -1,7 +1,7 @@
 """Ways to create a process group, run by one of two processes: `python group_checks.py RANK PORT... [cpu]`.
 
-Prints the group names that torch.distributed reports for each way, or its error, as JSON. With "cpu", it runs only the
-ways of a program that does not know mpsx; the test compares their output with and without mpsx installed.
+Prints the group names that torch.distributed reports for each way, or its error, as JSON. With "cpu", it tries only the
+ways that a program unaware of mpsx would use; the test compares their output with and without mpsx installed.
 """
 
 from __future__ import annotations

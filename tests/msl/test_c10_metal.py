@@ -20,7 +20,8 @@ SWAPPED = not has("rc1.x ^ ctr.y")
 
 
 def chebyshev(kind, shifted=False):
-    """Return a reference. The third and fourth kinds are differences and sums of the second kind."""
+    """Return a reference for Chebyshev polynomials. The third and fourth kinds are differences and sums of the
+    second."""
 
     def value(x, n):
         y = 2 * x - 1 if shifted else x

@@ -1,7 +1,7 @@
 """The strict check (mpsx.msl.check) reports the marked errors in rejected/ and warnings in warned/, and no others.
 
-A caret line `//    ^ text` marks a column of the line above it and has a part of the message. Files in accepted/ have
-no errors."""
+A caret line `//    ^ text` marks a column of the line above it and contains part of the message. Files in accepted/
+have no errors."""
 
 import re
 import sys

@@ -1,6 +1,6 @@
 """Error messages for kernels that pass the check but do not compile have the user's line and column, and Metal types.
 
-Caret lines are as in test_check.py. g++ reports other columns, so its test compares only lines."""
+The caret lines work as in test_check.py. g++ reports other columns, so its test compares only lines."""
 
 import re
 import shutil

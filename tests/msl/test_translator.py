@@ -77,7 +77,7 @@ def test_compiler_errors_name_the_metal_file(msl):
 
 
 def test_integer_arguments_of_math_functions_are_rejected(msl):
-    """Metal has no exp(int) either, so the call is ambiguous there."""
+    """In Metal, such a call is ambiguous, because there is no exp(int)."""
     with pytest.raises(MslError, match="deleted"):
         msl("kernel void f(device float* out [[buffer(0)]]) { out[0] = exp(1); }")
 

@@ -2,12 +2,12 @@
 """Check which kernel loops the compiler vectorizes in wide mode (one thread per threadgroup, on a CPU).
 
     python tests/msl/vectorized.py                      all files: loops that should be vectorized but are not
-    python tests/msl/vectorized.py softmax avg_pool     files whose names contain this
+    python tests/msl/vectorized.py softmax avg_pool     files whose names contain one of these
     python tests/msl/vectorized.py --all avg_pool       every kernel with its vector loops
 
-Loops marked MPSX_VECTORIZE or MPSX_REDUCE should be vectorized, and so should the loop over threads, or a loop inside
-it, of a kernel with one element per thread. EXCUSED lists exceptions. Reads clang's optimization records, so it needs a
-clang as the kernel compiler, for instance ziglang's.
+Loops marked MPSX_VECTORIZE or MPSX_REDUCE should be vectorized. In a kernel with one element per thread, so should the
+loop over threads or a loop inside it. EXCUSED lists exceptions. Reads clang's optimization records, so it needs a clang
+as the kernel compiler, for instance ziglang's.
 """
 
 from __future__ import annotations

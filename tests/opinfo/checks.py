@@ -54,9 +54,10 @@ def sharing(arguments: object, results: object) -> list[tuple[list[bool], int, b
 
 
 def without_order(op: OpInfo, sample: SampleInput, results: object, *, selects: bool) -> object:
-    """Make reported positions of elements independent of the order of equal elements.
+    """Make results independent of the order of equal elements.
 
-    Replace indices of a forward (`selects`) by the elements they select, and gradients by plain and weighted sums.
+    Replace the indices that a forward returns (`selects`) by the elements they select, and gradients by plain and
+    weighted sums.
     """
     if op.name not in TIES or sample.kwargs.get("stable"):
         return results

@@ -31,7 +31,7 @@ def committed() -> summary.Summary:
 
 @contextmanager
 def still_runs(name: str, direction: str, dtype: torch.dtype) -> Iterator[Watch]:
-    """Yield a `watch` for a check. Afterwards, require that no sample ran worse than in the summary."""
+    """Yield a `watch` for a check. Afterwards, require that no sample ran on a worse route than the summary records."""
     logs: list[list[str]] = []
 
     @contextmanager

@@ -102,7 +102,7 @@ class Overlay:
 
     def edits(self, main, definitions):
         """Return the edits that apply this overlay to the text of `main`."""
-        # keys of `found` ignore address spaces, so several definitions may share a key
+        # Definitions that differ only in address spaces share a key in `found`.
         src, replaced, found = self.src, {}, {}
         for d in definitions:
             file = main.position(main.starts[d.begin])[0]

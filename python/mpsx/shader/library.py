@@ -56,8 +56,8 @@ def compile_shader(source: str) -> ShaderLibrary:
 
     Pass mpsx tensors, numbers, and lists of numbers in the order of the kernel's buffers. A call runs one thread per
     element of the first tensor, or `threads` threads; `help(type(lib.axpy))` describes all arguments.
-    `lib.axpy.with_constants(has_bias=True)` returns the kernel specialized for function constants. A kernel gets only
-    the memory of the tensors, not their strides, dtypes, and sizes. Calls are not differentiable; use
+    `lib.axpy.with_constants(has_bias=True)` returns the kernel specialized for function constants. A kernel receives
+    only the memory of the tensors, not their strides, dtypes, and sizes. Calls are not differentiable; use
     `torch.library.custom_op` to define an operator with a gradient.
 
     The source may include PyTorch's headers, such as `<c10/metal/utils.h>`. Without a Mac, mpsx translates it to C++

@@ -31,7 +31,7 @@ def fits(element: str, dtype: torch.dtype, is_reference: bool) -> bool:
         count = int(components)
     if dtype in COMPLEX:
         return scalar not in FLOATS or FLOATS[scalar] == COMPLEX[dtype]
-    if dtype not in NUMBERS or scalar not in SIZES:  # uint8, float8, and quantized tensors count as raw bytes
+    if dtype not in NUMBERS or scalar not in SIZES:  # treat uint8, float8, and quantized tensors as raw bytes
         return True
     size = SIZES[scalar]
     if scalar in FLOATS:

@@ -4,7 +4,8 @@
 namespace test {
 namespace {
 
-// Kernels of sm_90a have limits of 256 (first) and 128 threads (last), those of sm_80 have 512.
+// In code for sm_90a, the kernels `first` and `last` are limited to 256 and 128 threads. In code for sm_80, both are
+// limited to 512.
 struct Limits {
   uint32_t first, last;
   bool operator==(const Limits&) const = default;
@@ -52,7 +53,7 @@ CASE(caches_each_target) {
 
 namespace {
 
-// Launches `kernel` with two [[threadgroup(n)]] arguments, and checks where they and the dynamic memory end.
+// Launches `kernel` with two [[threadgroup(n)]] arguments, and checks their offsets and the size of the dynamic memory.
 void check_staging(Device& device, const char* kernel, uint32_t threads, uint32_t staging) {
   const size_t size = 20, other = 30000;
   device.launch(kernel, {absent(), threadgroup(size), threadgroup(other)}, {{1, 1, 1}, {threads, 1, 1}, false, 1});
@@ -88,7 +89,7 @@ CASE(staging_memory_is_the_larger_of_both) {
   check_staging(device, "last", 512, 16 * 384);
 }
 
-// Staging memory is not threadgroup memory of the kernel: Metal's limit does not include it.
+// Staging memory does not count toward Metal's limit on threadgroup memory.
 CASE(metal_limits_apply_without_staging_memory) {
   Device device(directory + "/tensors");
   const Dispatch one{{1, 1, 1}, {32, 1, 1}, false, 1};

@@ -9,7 +9,7 @@ namespace fake {
 struct Launch {
   std::string kernel;
   unsigned grid[3], block, shared;
-  std::vector<std::vector<unsigned char>> parameters;  // their bytes
+  std::vector<std::vector<unsigned char>> parameters;  // the bytes of each parameter
 };
 
 struct Control {

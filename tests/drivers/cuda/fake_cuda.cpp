@@ -51,7 +51,7 @@ bool started = false;
 CUresult broken = CUDA_SUCCESS;  // a kernel's error, which every later call reports
 std::map<uintptr_t, size_t> memory;
 std::map<CUfunction, CUmodule> modules;
-size_t completed = 0;  // launches
+size_t completed = 0;  // number of completed launches
 
 void wrong(const std::string& what) { control.wrong.push_back(what); }
 

@@ -54,7 +54,7 @@ def compiled(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> 
 
 
 def assemble(text: str, where: Path) -> str:
-    """Return the assembler's messages, with the use of registers."""
+    """Return the assembler's messages, which include register usage."""
     where.write_text(text)
     command = [nvidia_program("ptxas"), "-v", f"-arch={target_of(text)}", str(where), "-o", f"{where}.cubin"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -94,20 +94,20 @@ def check(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> dic
 
 
 def changed(text: str, old: str, new: str) -> str:
-    """Replace what must be in the text."""
+    """Replace `old`, which must occur in the text."""
     assert old in text
     return text.replace(old, new)
 
 
 def test_warp_gemm(tmp_path: Path) -> None:
-    """Check one kernel per element type with mma.sync, and that the check notices spills."""
+    """Check one kernel per element type with mma.sync. The check must also notice spills."""
     texts = check("sm_80", FEW, tmp_path)
     narrow = changed(texts["float 128 nn"], ".maxntid 256", ".maxntid 512")  # 128 registers per thread
     assert messages(narrow, tmp_path / "narrow.ptx")[1]
 
 
 def test_warpgroup_gemm(tmp_path: Path) -> None:
-    """Check one kernel per element type with wgmma, and that the check notices instructions that do not overlap."""
+    """Check one kernel per element type with wgmma. The check must also notice instructions that do not overlap."""
     texts = check("sm_90a", FEW, tmp_path)
     unordered = changed(texts["bfloat 192 tn"], "wgmma.fence.sync.aligned;", "")
     assert any("serialized" in line for line in messages(unordered, tmp_path / "unordered.ptx")[0])

@@ -94,7 +94,8 @@ class MetalCpp:
 
     @staticmethod
     def prefix(path: Path) -> str:
-        """The namespace of a header's declarations. Classes of Metal 4 have names that others have in MTL."""
+        """Return the namespace of a header's declarations. Metal 4 has its own, because its class names also exist in
+        MTL."""
         return "NS" if path.parent.name == "Foundation" else "MTL4" if path.name.startswith("MTL4") else "MTL"
 
     def _read_enums(self, text: str, prefix: str) -> None:

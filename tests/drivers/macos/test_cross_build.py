@@ -1,7 +1,7 @@
 """Compile and link all native code for macOS on arm64 against the official torch for macOS, and inspect the result.
 
-This sweep takes half an hour of one core the first time. It proves what a compiler and a linker can prove, since
-nothing runs. The torch wheel (111 MB) comes from the folder $MPSX_MACOS_TORCH if set, or else is downloaded.
+This sweep takes half an hour on one core the first time. Nothing runs, so it checks only what a compiler and a linker
+can detect. The torch wheel (111 MB) comes from the folder $MPSX_MACOS_TORCH if set, or else is downloaded.
 """
 
 from __future__ import annotations

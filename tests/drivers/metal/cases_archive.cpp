@@ -60,7 +60,7 @@ BARE_CASE(stores_pipelines_on_disk) {
   CHECK(compiled(directory, {"fill", "add"}) == 0);
   CHECK(compiled(directory, {"fill", "scale"}) == 1);
   CHECK(compiled(directory, {"fill", "add", "scale"}) == 0 && cache.files().size() == 1);
-  // Another kernel library uses another file.
+  // A different kernel library gets its own file.
   CHECK(compiled(directory + "/sources", {"fill"}) == 1 && cache.files().size() == 2);
 }
 
@@ -103,7 +103,7 @@ BARE_CASE(works_without_an_archive) {
     const Cache cache;
     CHECK(compiled(directory, {"fill"}) == 1);
     std::ofstream(cache.files().at(0)) << "garbage";
-    CHECK(compiled(directory, {"fill"}) == 1);  // starts over
+    CHECK(compiled(directory, {"fill"}) == 1);  // the driver replaces the damaged file
     CHECK(compiled(directory, {"fill"}) == 0);
     mpsx_emulation_fail("archive", 0, 1);
     CHECK(compiled(directory, {"fill", "add"}) == 1);  // compiles add, which is not stored in the archive

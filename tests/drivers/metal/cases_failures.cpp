@@ -77,7 +77,7 @@ CASE(survives_a_missing_command_buffer) {
 }
 
 CASE(reports_pipeline_errors) {
-  mpsx_emulation_fail("pipeline", 0, 2);  // with and without the archive
+  mpsx_emulation_fail("pipeline", 0, 2);  // fail both with and without the archive
   THROWS(device.driver->kernel("positions"), "positions", "injected");
   CHECK(device.driver->kernel("positions"));  // the failure is not cached
 }
@@ -136,7 +136,8 @@ BARE_CASE(runs_kernels_one_by_one_for_debugging) {
     for (int i = 0; i < 3; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
     THROWS(device.wait(), "kernel fill", "mpsx 2");
     CHECK(mpsx_emulation_command_buffers() - before == 3);
-    for (int i = 0; i < 200; ++i) device.launch("fill", {a.argument(), value(one)}, {4});  // beyond its limit
+    // more than the queue's limit of uncompleted command buffers
+    for (int i = 0; i < 200; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
     device.wait();
   }
 }

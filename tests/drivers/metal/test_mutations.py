@@ -29,7 +29,7 @@ class Mutation:
     file: str = STREAM
 
 
-# The default run has one mutation of each kind, and the sweep has the others.
+# The default run applies one mutation of each kind. The sweep applies all others.
 MUTATIONS = [
     Mutation("no wait before the CPU reads", "for (const auto& buffer : waited) [buffer.get() waitUntilCompleted];", "",
              "honors_offsets", OWNED),
@@ -180,7 +180,7 @@ def name(mutation: Mutation) -> str:
 
 
 def test_mutations_apply() -> None:
-    """Mutations of the sweep must follow changes of the driver too."""
+    """The text that each mutation replaces, including those of the sweep, still occurs exactly once in the driver."""
     counts = {m.name: (emulated_metal.DRIVER / m.file).resolve().read_text().count(m.old) for m in MUTATIONS + SWEEP}
     assert not {name: n for name, n in counts.items() if n != 1}
 

@@ -1,4 +1,4 @@
-"""The whole package on the Metal driver and the emulated Metal: waits of the CPU for the GPU, errors, and leaks.
+"""The whole package on the Metal driver and the emulated Metal: when the CPU waits for the GPU, errors, and leaks.
 
 `python tools/dev.py run --metal -- python -m pytest tests` runs all other tests on the emulated Metal.
 """
@@ -126,7 +126,7 @@ def test_index_errors_surface_at_the_next_wait(run: Callable[..., str]) -> None:
 
 @pytest.mark.sweep  # the race is rare
 def test_waits_ignore_error_records_of_work_in_flight(run: Callable[..., str]) -> None:
-    """One thread looks up rows while the waits of two others check the error records of all threads."""
+    """One thread looks up rows while two other threads wait, which checks the error records of all threads."""
     run("""
         import threading, time
         end, failures = time.monotonic() + 15, []
@@ -162,7 +162,7 @@ def test_failed_work_raises(run: Callable[..., str]) -> None:
 
 
 def test_gpu_out_of_memory_raises(run: Callable[..., str]) -> None:
-    """Every wait raises the error. An allocation that waits for memory leaves it to the next wait."""
+    """Every wait raises the error, except an allocation that waits for memory: it leaves the error to the next wait."""
     run("""
         t = torch.ones(4, device="mpsx")
         torch.mpsx.synchronize()

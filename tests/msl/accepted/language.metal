@@ -1,4 +1,4 @@
-// Valid Metal that resembles C++ that Metal rejects, and code that almost violates a rule.
+// Valid Metal that resembles rejected C++, and code that almost violates a rule.
 #include <metal_stdlib>
 #include <metal_simdgroup>
 #include <metal_simdgroup_matrix>

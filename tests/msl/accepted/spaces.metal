@@ -1,4 +1,4 @@
-// Uses of address spaces from published kernels that plain clang would reject or that are almost wrong.
+// Uses of address spaces from published kernels that plain clang would reject or that almost violate a rule.
 #include <metal_stdlib>
 using namespace metal;
 

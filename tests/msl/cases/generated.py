@@ -18,7 +18,8 @@ def spirv(run: Run):
         want = x * 2 + np.array([1, 2, 3, 0], F) + np.arange(70, dtype=F)[:, None] * np.array([0, 0, 0, 1], F)
         zero = np.arange(70) % 32 == 0
         rest = want[~zero, :2]
-        want[~zero, :2] = (rest - 2 * np.floor(rest / 2)) @ m.T  # vector * matrix is the dot products with the columns
+        # vector * matrix computes dot products with the columns
+        want[~zero, :2] = (rest - 2 * np.floor(rest / 2)) @ m.T
         want[zero] += np.array([1, 2, 3, 1 + first], F)
         run.close(got, want, atol=1e-4)
 

@@ -20,7 +20,7 @@ NORMS = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, math.inf]
 @pytest.mark.parametrize("p", NORMS)
 def test_values(p: float) -> None:
     x, y = (torch.randint(-20, 20, shape) / 8 for shape in ((2, 1, 5, 70), (3, 9, 70)))  # differences are exact
-    # For p < 1, the gradient is a sum of terms that are about 100 times as large as their sum.
+    # For p < 1, the terms of the gradient are about 100 times as large as their sum.
     digits = {"rtol": 1e-5, "atol": 1e-5 if p >= 1 else 2e-4}
     compare(lambda x, y: torch.cdist(x, y, p, "donot_use_mm_for_euclid_dist"), x, y, **digits)
     compare(lambda x, y: torch.cdist(x, y, p), x[0, 0].t()[::3], y[0, :5].t()[1:9], **digits)

@@ -252,7 +252,7 @@ def test_small_constant_exponents(exponent: float) -> None:
 
 @pytest.mark.parametrize("all_large", [False, True])
 def test_fmod_and_remainder_are_exact(all_large: bool) -> None:
-    """Use random bits, whose quotients have up to 277 bits, or a few of those among ordinary numbers."""
+    """Use random bit patterns, whose quotients have up to 277 bits, alone and among ordinary numbers."""
     bits = torch.randint(-(2**31), 2**31, (2, 6000), generator=torch.Generator().manual_seed(1)).to(torch.int32)
     a, b = bits.view(torch.float32)
     if not all_large:
@@ -283,7 +283,7 @@ def test_copysign(dtype: torch.dtype) -> None:
     for x, y in ((a, b), (a, -b), (a, b[:1]), (a[:, :1].expand(a.shape), b)):
         result, expected = torch.copysign(on_device(x), on_device(y)).cpu(), torch.copysign(x, y)
         torch.testing.assert_close(result.abs(), expected.abs(), rtol=0, atol=0, equal_nan=True)
-        # Conversions on a GPU produce a single NaN without a sign.
+        # Conversions on a GPU always produce the same NaN, so its sign is lost.
         signed = ~(x.isnan() | y.isnan()) | (not on_gpu)
         assert torch.equal(result.signbit() & signed, expected.signbit() & signed)
 

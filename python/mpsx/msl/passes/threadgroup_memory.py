@@ -9,7 +9,6 @@ from ..declarations import ADDRESS_SPACES, ENUM, VARIABLE
 from ..parser import declarators
 from .literals import literal
 
-# declarations that a size may refer to
 CONSTANTS = ("constexpr", "const", "using", "typedef", "enum", "constant", "static")
 SIZE_FUNCTION = "mpsx_threadgroup_bytes_of_"
 

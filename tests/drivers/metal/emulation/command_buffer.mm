@@ -206,7 +206,8 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   commands->status = error ? MTLCommandBufferStatusError : MTLCommandBufferStatusCompleted;
   commands->changed.notify_all();
 }
-// All earlier work is done, and the CPU may access its memory. The command buffer completes later.
+// Signals the event after all earlier work is done. From then on, the CPU may access the memory, although the command
+// buffer completes later.
 - (void)signal {
   if (!commands->signals) return;
   emulation::lag();

@@ -16,7 +16,7 @@ struct Commands4 {
   EmulatedAllocator* allocator = nil;
   std::vector<EmulatedResidencySet*> residency;
   std::vector<Launch> launches;
-  std::vector<id> used;  // without references
+  std::vector<id> used;  // not retained
   std::set<emulation::SharedMemory*> owned;
 };
 }  // namespace
@@ -39,7 +39,7 @@ struct Commands4 {
 
 namespace {
 
-// Work of a queue, in order, on a thread of its own.
+// Runs a queue's work in order on a separate thread.
 struct Worker {
   std::mutex mutex;
   std::condition_variable changed;
@@ -70,7 +70,7 @@ struct Worker {
   }
 };
 
-// The buffer that contains a GPU address and is in one of the sets.
+// Returns the buffer that contains a GPU address. It must be in one of the residency sets.
 EmulatedBuffer* resident(const Commands4& commands, uint64_t address, const char* kernel) {
   std::lock_guard<std::mutex> lock(emulation::live().mutex);
   auto found = emulation::live().buffers.upper_bound(address);
@@ -87,7 +87,7 @@ void use(Commands4& commands, EmulatedBuffer* buffer) {
   if (buffer->shared && commands.owned.insert(buffer->shared).second) buffer->shared->give_to_gpu();
 }
 
-// The value that a kernel reads for a slot of an argument table.
+// Returns the argument that a kernel reads from a slot of an argument table.
 Launch::Buffer argument(Commands4& commands, const Table::Slot& slot, const emulation::KernelBinding* binding,
                         const char* kernel) {
   if (!binding || !binding->tensor) {

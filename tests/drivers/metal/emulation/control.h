@@ -48,7 +48,7 @@ unsigned long mpsx_emulation_dispatches(void);
 unsigned long mpsx_emulation_debug_groups(void);
 unsigned long mpsx_emulation_pipelines(void);  // compiled, including for archives
 unsigned long mpsx_emulation_captures(void);  // completed captures
-unsigned long mpsx_emulation_intervals_begun(void);  // of signposts
+unsigned long mpsx_emulation_intervals_begun(void);  // begun signpost intervals
 unsigned long mpsx_emulation_intervals_ended(void);
 }
 #pragma GCC visibility pop

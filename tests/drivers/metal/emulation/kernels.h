@@ -19,8 +19,8 @@ struct KernelBinding {
   bool threadgroup;
   std::string name, condition;  // the function constant that enables the binding, or empty
   bool tensor = false;
-  long element = 0;         // of a tensor: MTLTensorDataType
-  std::vector<long> sizes{};  // of a tensor: -1 for each dimension
+  long element = 0;         // MTLTensorDataType, for tensors
+  std::vector<long> sizes{};  // -1 for each dimension of a tensor
 };
 // Properties of a kernel that reflection() in tools/build/emulated_metal.py extracts from its source.
 struct KernelFacts {
@@ -57,7 +57,7 @@ struct Launch {
   struct Buffer {
     void* base = nullptr;  // address in the GPU's mapping
     size_t offset = 0;
-    std::vector<unsigned char> value;  // of setBytes
+    std::vector<unsigned char> value;  // the bytes passed to setBytes
   };
   std::vector<Buffer> buffers;
   std::vector<size_t> threadgroup_bytes;

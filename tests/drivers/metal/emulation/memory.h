@@ -32,7 +32,7 @@ class SharedMemory {
   void* cpu_ = nullptr;
   void* gpu_ = nullptr;
   std::mutex mutex_;
-  unsigned owners_ = 0;  // command buffers
+  unsigned owners_ = 0;  // number of command buffers that use the memory
 };
 
 }  // namespace emulation

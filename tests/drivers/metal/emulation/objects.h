@@ -34,7 +34,7 @@ struct Commands {
   std::set<SharedMemory*> owned;
   id signals = nil;  // the event to signal at the end, and its value
   uint64_t signal_value = 0;
-  id awaits = nil;  // the event that it waits for at its start, and the value
+  id awaits = nil;  // the event to wait for at the start, and its value
   uint64_t awaited_value = 0;
 };
 
@@ -52,7 +52,7 @@ struct Line {
 id<MTLBinaryArchive> open_archive(const std::string& path, NSError** error);
 
 // tensors.mm
-void add_buffer(id buffer);  // makes it known to argument tables, by its GPU address
+void add_buffer(id buffer);  // lets argument tables find the buffer by its GPU address
 void remove_buffer(id buffer);
 void wait_for_event(id event, uint64_t value);
 id<MTLTensor> make_tensor(id buffer, MTLTensorDescriptor* descriptor, NSUInteger offset, NSError** error);
@@ -102,9 +102,9 @@ struct Encoding {
 @end
 
 namespace emulation {
-// The function and the values of its constants, which identify a pipeline in an archive.
+// Returns the key of a pipeline in an archive: the function, and the values of its constants.
 std::string key_of(const EmulatedFunction* function);
-// Returns the arguments to bind, which are unknown for libraries that were not compiled for the emulation.
+// Returns the arguments to bind, or nothing for libraries that were not compiled for the emulation.
 std::vector<const KernelBinding*> bindings_of(const EmulatedFunction* function);
 }
 

@@ -7,7 +7,7 @@
 namespace emulation {
 
 constexpr unsigned kMaxRank = 8;
-// As mpsx::tensor_binding (metal_stdlib/tensor/tensor.h).
+// Mirrors mpsx::tensor_binding (metal_stdlib/tensor/tensor.h).
 struct TensorValue {
   void* data = nullptr;
   long size[kMaxRank] = {}, stride[kMaxRank] = {};
