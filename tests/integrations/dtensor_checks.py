@@ -41,7 +41,7 @@ def dtensor_random_numbers(rank: int) -> None:
 
     mesh = _mesh()
     torch.manual_seed(3)
-    torch.rand(3, device=DEVICE)  # an odd number of draws
+    torch.rand(3, device=DEVICE)  # advance the generator by an odd number of draws
     for dtype in (torch.float32, torch.float16, torch.float64):  # float64 falls back
         for name, fill in FILLS.items():
             if name == "dropout" and dtype == torch.float64:

@@ -9,7 +9,7 @@ import torch
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("no_fallback")]
 COUNT = 2**31 + 1000
-FREE = 10  # GiB per case
+FREE = 10  # GiB that must be free for each case
 MARKS = {0: 3, 12345: 4, 2**31 - 1: 5, 2**31: 6, 2**31 + 77: 7, COUNT - 1: 9}  # element: value
 
 

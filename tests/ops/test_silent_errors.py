@@ -1,6 +1,6 @@
 """Regression tests for pytorch/pytorch issues where the MPS backend silently returned wrong results, one per issue.
 
-Results that were wrong without notice on MPS must be right here, or raise.
+The calls that returned wrong results silently on MPS must return correct results here or raise an error.
 """
 
 from __future__ import annotations

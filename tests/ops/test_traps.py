@@ -187,7 +187,8 @@ def test_12_one_warning_per_operator(loud_fallback: None) -> None:
 
 
 def test_13_one_registration_serves_all_variants() -> None:
-    """A structured operator needs only its out= variant registered. The fallback is also called only through it."""
+    """Registering the out= variant of a structured operator is enough. The fallback, too, is reached only through
+    it."""
     x, values = torch.rand(4, device="mpsx"), torch.empty(0, dtype=torch.uint64, device="mpsx")
     assert fell_back(lambda: torch.hash_tensor(x)) == {"aten::hash_tensor.out"}
     assert fell_back(lambda: torch.hash_tensor(x, out=values)) == {"aten::hash_tensor.out"}

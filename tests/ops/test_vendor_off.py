@@ -25,7 +25,7 @@ print(log)
 
 
 def run(*command: str, timeout: float = 900, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with these environment variables. Empty ones are unset."""
+    """Run Python with these environment variables. An empty value removes the variable."""
     environment = {k: v for k, v in (os.environ | variables).items() if v}
     return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=False,
                           timeout=timeout)  # fmt: skip

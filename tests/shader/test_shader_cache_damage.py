@@ -187,7 +187,7 @@ def test_folder_writable_by_others_is_not_used(tmp_path, monkeypatch, mode: int,
     assert found.folder.stat().st_mode & 0o777 == 0o700
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert shader_cache.current_cache() is found  # said once
+        assert shader_cache.current_cache() is found  # warns only once
     assert not list(writable.glob("*.json"))
     writable.chmod(0o755)
     assert shader_cache.current_cache().folder == tmp_path / "cache"

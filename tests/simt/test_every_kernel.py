@@ -66,7 +66,7 @@ def mismatches(found: dict, wide: dict) -> dict[str, str]:
 
 
 def test_cpu_only_kernels(wide: dict, tmp_path: Path) -> None:
-    """Some case launches each kernel that only the host driver's library has."""
+    """Each kernel that exists only in the host driver's library has a case that launches it."""
     found = run_cases(tmp_path / "simt.pt", "--only", "no case at all", MPSX_DRIVER="simt")
     missing = wide["names"] - found["names"] - wide["launched"]
     assert not missing, f"no case launches {sorted(missing)}: add one to tests/simt/kernel_cases"

@@ -262,7 +262,7 @@ def test_barriers_of_a_function(driver):
 
 
 def test_order_decides_which_fault_comes_first(native, checked_kernels):
-    """A seed always gives the same fault in the same thread. Other seeds name other threads."""
+    """A seed always gives the same fault in the same thread. Other seeds report other threads."""
     from simt_library import Driver
     kernels = checked_kernels(*sorted(FAULTS.glob("*.metal")))
 

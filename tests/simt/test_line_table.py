@@ -55,7 +55,7 @@ def test_lines_of_functions(native, library):
 def test_generated_code_has_no_line(native, library):
     begin, end = symbols(library)["_Z5thirdPi"]
     path = str(library).encode()
-    assert native.line_of(path, begin) == b""  # an entry point, from "<entries>"
+    assert native.line_of(path, begin) == b""  # the generated entry point
     assert native.line_of(path, 0) == b""
     assert native.line_of(path, end + (1 << 40)) == b""
 

@@ -92,7 +92,7 @@ def launches(simt_library: Path) -> dict[str, dict]:
     return json.loads(run.stdout)
 
 
-# The launches have eight SIMD groups. Contiguous floats of a SIMD group take four sectors.
+# The launches have eight SIMD groups. Contiguous floats of a SIMD group occupy four sectors.
 LOADS = {
     "contiguous": (8, 256, 1024, 32, 32),
     "vectors": (8, 256, 4096, 128, 128),

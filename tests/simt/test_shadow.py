@@ -160,7 +160,8 @@ def test_atomics_of_one_thread(shadow):
 
 
 def test_barrier_count_overflow(native):
-    """Times have 20 bits. After an overflow, written bytes stay initialized and no false race is reported."""
+    """Shadow memory stores barrier counts in 20 bits. After an overflow, written bytes stay initialized and no false
+    race is reported."""
     shadow = Shadow(native, 16)
     shadow.write(0)
     for _ in range((1 << 20) + 10):

@@ -1,4 +1,4 @@
-"""With MPSX_DRIVER=simt, an access past a storage's last byte is an error, whoever allocated the storage."""
+"""With MPSX_DRIVER=simt, an access past a storage's last byte is an error, regardless of what allocated the storage."""
 
 import os
 import subprocess

@@ -21,8 +21,8 @@ import torch.nn.functional as F
 aten = torch.ops.aten
 TAGS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 # Limits per category: the traffic, relative to moving each byte of inputs and results once, and the transactions,
-# relative to the minimum for the accesses of a SIMD group. The limits of matmuls assume tiles of 64x64, and those of
-# attention blocks of 32 queries, as in MLX's kernels.
+# relative to the minimum for the accesses of a SIMD group. As in MLX's kernels, the limits assume matmul tiles of 64x64
+# and attention blocks of 32 queries.
 LIMITS = {"dense": (1.02, 1.0), "strided": (1.1, 1.1), "rows": (1.05, 1.05), "gather": (1.2, 1.2),
           "matmul": (1.0, 1.05)}  # fmt: skip
 TILE, QUERIES = 64, 32

@@ -1,4 +1,4 @@
-"""Compile Metal snippets like kernels and call them through the kernel ABI (fixture `msl`)."""
+"""Compile Metal snippets the way kernels are compiled, and call them through the kernel ABI (fixture `msl`)."""
 
 import ctypes
 import fcntl

@@ -12,7 +12,7 @@ import mpsx
 
 
 def errors_are_deferred() -> bool:
-    """Return whether errors are raised only after later work has run, which may have written valid elements."""
+    """Return whether the driver raises errors late, when the failing kernel may already have written valid elements."""
     return mpsx.driver()["asynchronous"]
 
 

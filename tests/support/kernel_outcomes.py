@@ -1,4 +1,4 @@
-"""Describe errors in results of tests/simt/kernel_cases. An empty string means that they agree."""
+"""Describe errors in results of tests/simt/kernel_cases. An empty string means that the results agree."""
 
 from __future__ import annotations
 

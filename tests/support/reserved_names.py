@@ -53,7 +53,8 @@ SOURCES = {made.__name__: HEAD + made().replace("INDEX", INDEX) for made in (con
 
 
 def expected(source: str) -> Iterator[tuple[str, list[int]]]:
-    """Yield each kernel of a source and what it makes of 0, 1, 2, 3: it adds its number; some swap pairs."""
+    """Yield each kernel of a source, and its output for the input 0, 1, 2, 3. Some kernels swap pairs before they add
+    their number."""
     for n, name in enumerate(NAMES, 4):
         for prefix in ("", "shared_", "calls_", "with_", "k_"):
             if f"void {prefix}{name}(" in source or (not prefix and f'"{name}"' in source):

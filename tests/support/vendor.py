@@ -15,7 +15,7 @@ KERNEL_TESTS = sorted(path for path in (Path(__file__).resolve().parents[1] / "o
 
 
 def is_preferred() -> bool:
-    """Decide as src/vendor/cpu/vendor.cpp does."""
+    """Return whether vendor libraries are preferred. Mirrors src/vendor/cpu/vendor.cpp."""
     return (os.environ.get("MPSX_VENDOR") or ("on" if mpsx.driver()["name"] == "host" else "off")) == "on"
 
 

@@ -127,7 +127,7 @@ def test_kernel_ran(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
 def test_ndtri_outside_its_domain(dtype: torch.dtype) -> None:
-    """Test blocks without any value between 0 and 1, and mixed ones."""
+    """Test blocks without any value between 0 and 1, and blocks with some."""
     x = torch.tensor([0.0, 1.0, -1.0, 2.0, -0.0, math.inf, -math.inf, math.nan]) if dtype.is_floating_point else None
     outside = (x if x is not None else torch.tensor([0, 1, -1, 2])).repeat(300).to(dtype)
     result = torch.special.ndtri(outside.to("mpsx")).cpu().float()
@@ -167,7 +167,7 @@ def test_incomplete_gamma_functions(function: Callable[..., torch.Tensor]) -> No
     error = (function(a.to("mpsx"), x.to("mpsx")).cpu().double() - exact).abs()
     cpu_error = (function(a, x).double() - exact).abs()
     assert error.max().item() <= max(1e-6, cpu_error.max().item())
-    small = (exact < 0.1) & (exact > 1e-30)  # results that lose digits to a subtraction from 1, on either device
+    small = (exact < 0.1) & (exact > 1e-30)  # both devices compute these by subtraction from 1, which loses digits
     assert (error / exact)[small].max() <= max(1e-5, (cpu_error / exact)[small].max())
     ends = torch.tensor([0.0, 1.0, -1.0, float("inf"), float("nan"), 50.0])
     p, q = (t.contiguous() for t in torch.meshgrid(ends, ends, indexing="ij"))

@@ -152,7 +152,8 @@ def test_large(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_large_angles(name: str) -> None:
-    """Test blocks of large angles and blocks with small angles, which take another path. Zeros keep their sign."""
+    """Test blocks of large angles, and blocks with small angles, which use a different code path. Zeros keep their
+    sign."""
     bits = torch.arange(0, 0x7F800000, 104_729, dtype=torch.int32)
     every = bits.view(torch.float32)
     angles = torch.linspace(-100, 100, 5001)

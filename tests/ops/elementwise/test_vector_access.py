@@ -17,7 +17,7 @@ def numbers(dtype: torch.dtype, *shape: int) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.bool, torch.complex64], ids=str)
 @pytest.mark.parametrize("offsets", [(0, 0), (1, 1), (0, 3), (5, 0)], ids=str)
 def test_flat(dtype: torch.dtype, offsets: tuple[int, int]) -> None:
-    """Operands start at these offsets. Elements around a result are not overwritten."""
+    """The operands start at `offsets`, and elements around the result stay unchanged."""
     torch.manual_seed(0)
     first, second = offsets
     x, y, c = numbers(dtype, 5000), numbers(dtype, 5000), numbers(torch.bool, 5000)

@@ -72,7 +72,8 @@ def test_opcheck(c: Case, device: str) -> None:
     op = overload(c)
     checks = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
     if device == "cpu" and any(t.requires_grad for t in tensors(arguments)):
-        checks.append("test_autograd_registration")  # opcheck does not support mpsx, so the lines below check it
+        # opcheck does not support mpsx, so the lines below check the registration
+        checks.append("test_autograd_registration")
     keys = ("Autograd", "CompositeImplicitAutograd")
     assert not expected.requires_grad or any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), k) for k in keys)
     torch.library.opcheck(op, tuple(arguments), c.keywords, test_utils=checks)
@@ -143,7 +144,7 @@ def test_opcheck_fused_adamw(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_attention_dropout(device: str) -> None:
-    """Every probability is either dropped or scaled, so with a single key, so is the value."""
+    """With a single key, dropping or scaling its probability drops or scales the value."""
     query, value = torch.zeros(64, 4, 1, 8, device=device), torch.ones(64, 4, 1, 8, device=device, requires_grad=True)
     out = mpsx.ops.scaled_dot_product_attention(query, query, value, dropout_p=0.75)
     assert set(out.detach().flatten().tolist()) == {0.0, 4.0}
@@ -250,7 +251,8 @@ def test_vmap(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_second_derivatives(device: str) -> None:
-    """Elementwise gradients are explicit operators, which have gradients themselves. Other operators raise."""
+    """The gradients of elementwise operators are differentiable. Second derivatives of other operators raise an
+    error."""
     x = X.to(device).requires_grad_()
     (first,) = torch.autograd.grad(torch.ops.mpsx.exp(x * 2).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), x)

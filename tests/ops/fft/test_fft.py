@@ -12,7 +12,7 @@ from layouts import on_device
 pytestmark = pytest.mark.usefixtures("only_kernels")
 
 F = torch.fft
-# Every radix and combinations of them, primes, and lengths that take one or several passes.
+# Every radix and combinations of them, primes, and lengths that need one or several passes.
 LENGTHS = [*range(1, 65), 100, 121, 127, 128, 256, 1000, 1009, 1024, 2048, 2187, 4096, 4098, 5000, 8192]
 LONG = [10007, 3 * 2**13, 65536]
 DIMS = [*itertools.permutations(range(4), 1), *itertools.permutations(range(4), 2), (0, 2, 3), (3, 0, 1), (3, 1, 2, 0)]
@@ -226,7 +226,7 @@ def test_stft() -> None:
 
 
 def test_repeated_calls() -> None:
-    """Results are bitwise equal whatever memory the scratch tensors get."""
+    """Results are bitwise equal regardless of which memory the scratch tensors reuse."""
     for n in (17, 1000, 6000):
         x = complex_numbers(4, n).to("mpsx")
         first = F.fft(x)

@@ -224,7 +224,7 @@ def complex_matrix(rows: int, columns: int, layout: str, batch: tuple[int, ...] 
 
 
 def assert_complex_as_accurate(ours: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor) -> None:
-    """Require both parts to be as accurate as the CPU's."""
+    """Require the real and the imaginary part to be as accurate as the CPU's."""
     assert_as_accurate(*(torch.view_as_real(t.resolve_conj()) for t in (ours, cpu, exact)))
 
 

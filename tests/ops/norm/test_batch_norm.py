@@ -190,7 +190,7 @@ def test_instance_norm() -> None:
 
 def test_mean_far_from_zero() -> None:
     """With a large mean, a variance computed as a difference of squares would be wrong."""
-    # In the second case, rounding a chunk's mean to float32 is an error of 4e-4 standard deviations.
+    # In the second case, rounding a chunk's mean to float32 causes an error of 4e-4 standard deviations.
     for x, bound in ((torch.randn(8, 3, 50, 50) + 3000, 2e-6), (torch.randn(500, 70) * 0.01 + 100, 5e-5)):
         exact = aten.native_batch_norm(x.double(), None, None, None, None, True, 0.1, 1e-5)
         for t in (x, x.to(memory_format=torch.channels_last) if x.dim() == 4 else x):

@@ -73,7 +73,7 @@ def test_avg_pool2d(layout: str, window: tuple) -> None:
 def test_adaptive_avg_pool2d(layout: str, size: tuple) -> None:
     for dtype in FLOAT:
         if size == (1, 1):
-            # Computed by the kernel of mean, so compare only values.
+            # The kernel of mean() computes this case, so compare only values.
             x = inputs(layout, dtype)
             expected = x.float().mean((-2, -1), keepdim=True).to(dtype)
             torch.testing.assert_close(torch.ops.aten._adaptive_avg_pool2d(on_device(x), [1, 1]).cpu(), expected)

@@ -76,7 +76,7 @@ def test_gradient(layout: str, window: tuple) -> None:
         a, b = x.clone().requires_grad_(), on_device(x).clone().requires_grad_()
         expected = F.max_pool2d(a, kernel, stride, padding, dilation, ceil_mode)
         result = F.max_pool2d(b, kernel, stride, padding, dilation, ceil_mode)
-        weight = torch.randint(-8, 9, expected.shape).to(dtype)  # sums of a few are exact in every dtype
+        weight = torch.randint(-8, 9, expected.shape).to(dtype)  # small integers, whose sums are exact in every dtype
         expected.backward(weight)
         result.backward(weight.to("mpsx"))
         assert torch.equal(b.grad.cpu(), a.grad)

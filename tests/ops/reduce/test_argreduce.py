@@ -19,7 +19,7 @@ def same(expected: torch.Tensor, result: torch.Tensor) -> None:
 
 
 def first(name: str, x: torch.Tensor, dim: int | None, *, keepdim: bool = False) -> torch.Tensor:
-    """Return the first index of the extremum. max and min may return a later one on the CPU, but argmax does not."""
+    """Return the first index of the extremum. On the CPU, max and min may return a later index, but argmax does not."""
     return getattr(torch, f"arg{name}")(x, dim, keepdim=keepdim)
 
 

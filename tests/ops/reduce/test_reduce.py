@@ -244,7 +244,7 @@ def test_errors() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool], ids=str)
 def test_repeated_elements(dtype: torch.dtype) -> None:
-    """Elements that a stride of 0 repeats count once per repetition."""
+    """Elements that a stride of 0 repeats are reduced once per repetition."""
     base = torch.randint(-2, 3, (5, 1, 3, 1)).to(dtype)
     if dtype.is_floating_point:
         base[0, 0, 0, 0], base[1, 0, 1, 0] = float("inf"), float("nan")

@@ -22,7 +22,7 @@ constexpr convolution2d_descriptor descriptor() {
                                              : convolution2d_descriptor::mode::multiply);
 }
 
-// If DIRECT, writes the result to memory. Otherwise, adds the bias to a cooperative tensor of S.
+// If DIRECT, writes the result to memory. Otherwise, accumulates in a cooperative tensor of type S and adds the bias.
 template <class A, class B, class S, class T, bool DIRECT, int GROUPS, int O, int W, int H, int N, int C, int KX,
           int KY,
           int SX, int SY, int DX, int DY, bool ACCUMULATE>

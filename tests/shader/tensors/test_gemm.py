@@ -32,7 +32,7 @@ def padded(x, leading_dimension):
 
 
 def check(lib, names, t, tile, transposed, shape, pads, splits=1):
-    """Compare one matmul with float64. `names`: of the kernel and of the one that adds the parts of K."""
+    """Compare one matmul with float64. `names`: the GEMM kernel, and the kernel that sums the splits of K or ""."""
     (m, n, k), (transpose_a, transpose_b) = shape, transposed
     generator = torch.Generator().manual_seed(m * n + k)
     a, b = (torch.randn(rows, k, generator=generator).to(DTYPES[t]) for rows in (m, n))
@@ -84,7 +84,7 @@ def test_split_k(seed):
         instance(f"k{i}", gemm(t, "float", tile, *transposed)) + instance(f"r{i}", f"split_k_reduce<{t}>")
         for i, (t, tile, transposed) in enumerate(kernels)))
     for i, (t, tile, transposed) in enumerate(kernels):
-        # Parts of K that are not multiples of a tile, and a last one that is shorter.
+        # Use splits of K that are not multiples of a tile, and a shorter last split.
         for m, n, k, splits in ((40, 36, 300, 3), (rng.randint(1, 90), 4 * rng.randint(1, 20), rng.randint(5, 300), 4)):
             pads = [rng.choice([0, 1, 3, 8]), rng.choice([0, 1, 3, 8]), rng.choice([0, 4, 8])]
             check(lib, (f"k{i}", f"r{i}"), t, tile, transposed, (m, n, k), pads, splits)

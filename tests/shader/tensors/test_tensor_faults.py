@@ -46,7 +46,7 @@ def run_kernels():
         assert (message is None) == (wanted is None), context
         assert wanted is None or re.search(wanted, message), context
         assert message is None or "program_source:" in message, context
-    # Operands whose extents exceed their buffers. The message names the kernel's line, not that of the library.
+    # Operands whose extents exceed their buffers. The message names a line of the kernel, not of the library.
     short_half, short_float = torch.zeros(320).half().to("mpsx"), torch.zeros(500).to("mpsx")
     for name, threads, operands, wanted in (
         ("simdgroups", 64, (short_half, b, c), "read of 2 bytes at byte \\d+ of buffer 0"),

@@ -2,7 +2,7 @@
 #include <metal_stdlib>
 using namespace metal;
 
-// One SIMD group uses memory and barriers of its own after the other one has returned.
+// One SIMD group keeps using threadgroup memory and barriers after the other SIMD group has returned.
 kernel void one_simdgroup_alone(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                                 uint lane [[thread_index_in_simdgroup]],
                                 uint simd [[simdgroup_index_in_threadgroup]]) {
@@ -17,7 +17,7 @@ kernel void one_simdgroup_alone(device float* out [[buffer(0)]], uint tid [[thre
   }
 }
 
-// Some threads return early, and the others run loops of different lengths without barriers.
+// Some threads return early, and the remaining threads run loops of different lengths without barriers.
 kernel void leave_early(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup float s[64];
   s[tid] = float(tid);
@@ -65,7 +65,7 @@ kernel void barriers_of_a_function(device float* out [[buffer(0)]], uint tid [[t
   out[group * 64 + tid] = sum;
 }
 
-// Every thread has the code to read a value, but only the thread that wrote it does.
+// The code of all threads can read a value, but only the thread that wrote it does so.
 kernel void read_by_one(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup float total;
   threadgroup float s[64];

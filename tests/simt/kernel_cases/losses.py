@@ -51,7 +51,7 @@ def classes() -> Iterator[Case]:
 
 
 def scores() -> Iterator[Case]:
-    """Use rows of logits for one lane, for several lanes and for a threadgroup, and rows that exceed its registers."""
+    """Use rows of logits for one lane, for several lanes and for a threadgroup, and rows that exceed the registers."""
     generator = torch.Generator().manual_seed(0)
     for dtype in FLOAT:
         for rows, size in ((3000, 3), (67, 40), (3, 3000)):
@@ -60,7 +60,7 @@ def scores() -> Iterator[Case]:
                 g = values(*((rows,) if reduction == "none" else ()), dtype=dtype, seed=2)
                 yield case(f"cross_entropy {rows} {reduction} {TAGS[dtype]}",
                            loss, F.cross_entropy, reduction, x, target, g)  # fmt: skip
-    # More threadgroups than one threadgroup can reduce.
+    # Use more threadgroups than a single threadgroup can reduce.
     x, target = values(520, 1100), torch.randint(0, 1100, (520,), generator=generator)
     yield case("cross_entropy 520", loss, F.cross_entropy, "mean", x, target, values(seed=2))
 

@@ -9,7 +9,7 @@ from tables import FLOAT, TAGS, rows
 
 from kernel_cases import Case, case, values
 
-SHAPES = ((), (3, 5), (1000,), (9000,))  # the last one takes several threadgroups
+SHAPES = ((), (3, 5), (1000,), (9000,))  # the last tensor needs several threadgroups
 
 
 def tensors(dtype: torch.dtype, seed: int, low: float = 0.2, high: float = 2.0) -> list[torch.Tensor]:

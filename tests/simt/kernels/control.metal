@@ -31,7 +31,7 @@ kernel void branches(device float* out [[buffer(0)]], uint i [[thread_position_i
   float rounds = 0;
   for (uint k = 0; k <= lane; ++k) rounds += simd_sum(1.0f);  // fewer lanes are active in each iteration
   o[1] = rounds;
-  o[2] = simd_sum(1.0f);  // all again
+  o[2] = simd_sum(1.0f);  // all lanes are active again
   float odd = 0;
   if (lane & 1) odd = counted(1.0f);
   o[3] = odd;

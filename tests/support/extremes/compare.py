@@ -1,7 +1,7 @@
 """Check results at the limits of a dtype's range.
 
-A result may equal PyTorch's on the CPU, or float64's rounded to the dtype. A result is wrong if it is non-finite where
-both are finite, finite where both are non-finite, or further away than rounding explains.
+Accept a result that equals PyTorch's on the CPU, or float64's rounded to the dtype. Reject a result that is non-finite
+where both are finite, finite where both are non-finite, or farther away than rounding explains.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ def results(case: Case, convert: Convert, convert_gradient: Convert | None = Non
 
 
 def conditions(case: Case, exact: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Return how far float64's results move when each incoming gradient changes by about the dtype's epsilon.
+    """Return how much float64 results change if each incoming gradient changes by about the dtype's epsilon.
 
-    A sum of canceling large gradients has no more correct digits than that.
+    Where large gradients cancel, no result can be more accurate than that.
     """
     g = torch.Generator().manual_seed(case.seed)
     eps = torch.finfo(case.dtype).eps
@@ -110,7 +110,8 @@ def wrong(case: Case, have: torch.Tensor, cpu: torch.Tensor | None, exact: torch
     allowed = allowed + 16 * (c - rounded).abs().nan_to_num(0, 0, 0) + 4 * condition
     if case.reduces and size.numel():
         allowed = allowed + 16 * f.eps * size.max()
-    edge, slack = torch.full_like(h, False, dtype=torch.bool), 64 * case.eps * f.eps  # within rounding of the maximum
+    # within rounding of the largest finite number
+    edge, slack = torch.full_like(h, False, dtype=torch.bool), 64 * case.eps * f.eps
     if slack < 0.5:
         edge = (e.abs() >= f.max * (1 - slack)) & (e.abs() <= f.max * (1 + slack))
         edge &= (h.abs() >= f.max * (1 - 2 * slack)) & (h.signbit() == e.signbit())

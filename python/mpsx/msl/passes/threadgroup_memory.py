@@ -9,6 +9,7 @@ from ..declarations import ADDRESS_SPACES, ENUM, VARIABLE
 from ..parser import declarators
 from .literals import literal
 
+# First words of declarations that may define a name in an array bound.
 CONSTANTS = ("constexpr", "const", "using", "typedef", "enum", "constant", "static")
 SIZE_FUNCTION = "mpsx_threadgroup_bytes_of_"
 
