@@ -31,8 +31,7 @@ RENAMED = [(r"\btorch\.mps\b", "torch.mpsx"), (r"\b_compile_shader\b", "compile_
            (r"torch\.backends\.mps\.is_available\(\)", "True"), (r"\.mps\(\)", ".mpsx()"),
            (r"torch\.backends\.mps\.is_macos13_or_newer\(\d*\)", "True"), (r"MACOS_VERSION (?=[<>])", "15.2 "),
            (r"int\(subprocess.check_output\(.*hw.memsize.*\)\)", "16 << 30"),
-           # expected failures of mps, not of mpsx  # fmt: skip
-           (r"unittest\.expectedFailure", "(lambda test: test)")]  # expected of mps, not of mpsx
+           (r"unittest\.expectedFailure", "(lambda test: test)")]  # mps fails these tests, mpsx does not  # fmt: skip
 
 
 def expectations() -> list[tuple[str, str]]:
