@@ -4,10 +4,10 @@
     y = mpsx.ops.swiglu(x, gate)
 
 Inputs are mpsx tensors or CPU tensors; the Metal kernels use the memory of CPU tensors without a copy. All tensors in a
-call must be on one device, and other devices raise. Supported dtypes are float32, float16, and bfloat16, and for the
-elementwise family also integers and bool. float64 and complex tensors raise instead of falling back. Functions are
-differentiable unless noted, work under `torch.compile`, FakeTensor, and `torch.vmap` (one call per sample), and use the
-argument names and defaults of `torch.nn.functional`.
+call must be on the same device; tensors on any other device raise an error. Supported dtypes are float32, float16, and
+bfloat16, and for the elementwise family also integers and bool. float64 and complex tensors raise instead of falling
+back. Functions are differentiable unless noted, work under `torch.compile`, FakeTensor, and `torch.vmap` (one call per
+sample), and use the argument names and defaults of `torch.nn.functional`.
 
 The elementwise family (`mpsx.ops.exp`, `mpsx.ops.add`, `mpsx.ops.where`, …; `dir(mpsx.ops)` lists it) has PyTorch's
 broadcasting, type promotion and argument names; any operand except the first may be a number.
@@ -43,12 +43,12 @@ __all__ = [
 
 
 def softmax(input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    """exp(x - max) / sum(exp(x - max)) along `dim`: same shape; computed in `dtype` if one is given."""
+    """exp(x - max) / sum(exp(x - max)) along `dim`, computed in `dtype` if given. The result has the input's shape."""
     return torch.ops.mpsx.softmax(input, dim, dtype)
 
 
 def log_softmax(input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    """x - max - log(sum(exp(x - max))) along `dim`: same shape; computed in `dtype` if one is given."""
+    """x - max - log(sum(exp(x - max))) along `dim`, computed in `dtype` if given. The result has the input's shape."""
     return torch.ops.mpsx.log_softmax(input, dim, dtype)
 
 

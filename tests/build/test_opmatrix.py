@@ -209,7 +209,7 @@ def test_regressions_and_stale_entries() -> None:
 
 
 def test_committed_summary_is_complete() -> None:
-    """The totals match the README's, and with the same torch version, the cases match the current ones."""
+    """The totals match the README. With the same torch version, the cases match the current cases."""
     committed = summary.load("host")
     assert committed is not None
     assert check("host", {}, [], partial=True) == []

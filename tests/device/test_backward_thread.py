@@ -84,7 +84,7 @@ def deep_reentrant_checkpoint() -> None:
 
 
 def scripted() -> None:
-    """Start backward from C++ through TorchScript, which gets the engine from C++."""
+    """Start backward from C++ through TorchScript, which does not use the Python engine."""
     run = torch.jit.CompilationUnit("def run(loss: Tensor) -> Tensor:\n  loss.backward()\n  return loss\n").run
     x = leaf()
     run(loss_of(x))
@@ -111,7 +111,7 @@ BACKWARD_CASES: list[Callable[[], None]] = [
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("run_backward", BACKWARD_CASES, ids=lambda case: case.__name__)
 def test_runs_on_the_calling_thread(run_backward: Callable[[], None], enabled: bool) -> None:
-    """Run on the main thread and on another one. The user's multithreading setting does not change."""
+    """Run on the main thread and on another thread. The user's multithreading setting does not change."""
 
     def run() -> None:
         with torch.autograd.set_multithreading_enabled(enabled):
@@ -192,7 +192,7 @@ assert x.grad.tolist() == [1.0] * 3
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads the names of threads from Linux's /proc")
 def test_no_device_thread() -> None:
-    """Neither a CPU graph nor an mpsx graph makes the engine start a device thread, as a GPU would."""
+    """Unlike a GPU graph, neither a CPU graph nor an mpsx graph makes the engine start a device thread."""
     done = subprocess.run([sys.executable, "-c", ENGINE_THREADS], capture_output=True, text=True, check=False,
                           timeout=120, env=dict(os.environ))  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -141,7 +141,7 @@ def test_counts(silent_fallback: None) -> None:
 
 
 def test_nothing_is_copied(silent_fallback: None) -> None:
-    """An operator that returns its argument, a view of it, or writes to it works on the original memory."""
+    """An operator that returns its argument or a view of it, or writes to it, works on the original memory."""
     x = torch.ones(4, 4, device="mpsx")
     before = x.data_ptr()
     assert RARE(x, out=x) is x
@@ -337,7 +337,7 @@ def test_vendor_libraries_serve_only_the_host_driver(op: str, loud_fallback: Non
 
 
 def test_small_matmuls_use_kernels_on_every_driver(silent_fallback: None) -> None:
-    """Below this size, the library's call overhead dominates."""
+    """Small matmuls use kernels, because the library's call overhead would dominate."""
     for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32):
         a, b, v = (torch.randint(-3, 4, size).to(dtype) for size in ((2, 5, 7), (2, 7, 6), (7,)))
         for function, tensors in ((torch.mm, (a[0], b[0])), (torch.bmm, (a, b)), (torch.bmm, (a[:0], b[:0])),

@@ -225,7 +225,7 @@ def convolved(device: str) -> torch.Tensor:
 
 
 def test_results_of_cpu_libraries_use_the_cache() -> None:
-    """Results of CPU libraries come from the cache and return to it. Ordinary CPU tensors do not."""
+    """Results of CPU libraries come from the cache and return to it. The memory of ordinary CPU tensors does not."""
     result = convolved("mpsx")
     torch.testing.assert_close(result.cpu(), convolved("cpu"))
     reserved, allocated = torch.mpsx.memory_reserved(), torch.mpsx.memory_allocated()

@@ -253,7 +253,7 @@ def compare(case: Case, note: object = lambda phase: None) -> Finding | None:
 
 
 def as_without_out(case: Case, have: list) -> bool:
-    """Return whether out= holds what the CPU returns without out=, and other storages are unchanged."""
+    """Return whether out= contains the CPU's result of the call without out=, and all other storages are unchanged."""
     plain = replace(case, form="call", kwargs={key: v for key, v in case.kwargs.items() if key != "out"})
     results = run(plain, "cpu")
     args, kwargs = make((case.args, case.kwargs), "cpu")

@@ -25,7 +25,7 @@ def _on_both_ranks(tensor: torch.Tensor) -> list[torch.Tensor]:
     return [copy.cpu() for copy in copies]
 
 
-# In-place random operators. DTensor advances the generator's offset after each.
+# In-place random operators. DTensor advances the generator's offset after each call.
 FILLS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "normal_": lambda x: x.normal_(),
     "uniform_": lambda x: x.uniform_(),

@@ -29,7 +29,7 @@ LIMIT = datetime.timedelta(seconds=60)
 
 
 def initializer(name: str, *arguments: object, **options: object) -> None:
-    """Register init_process_group(*arguments, **options). A `device_id` is a function of the rank."""
+    """Register init_process_group(*arguments, **options). Options may contain `device_id` as a function of the rank."""
 
     def init(rank: int, port: int) -> None:
         kwargs = dict(options)

@@ -129,7 +129,7 @@ def curve() -> str:
 
 
 def coordinates(points: list, zero: int | Fp2) -> np.ndarray:
-    """Convert affine points to the shader's form, in which infinity is two zeros."""
+    """Convert affine points to the shader's form, in which two zeros represent infinity."""
     flat = []
     for p in points:
         for c in p or (zero, zero):

@@ -124,7 +124,7 @@ def test_tinygrad_gradients(tensor) -> None:
 
 
 def test_tinygrad_generated_kernels(tensor) -> None:
-    """compile_shader compiled the kernels of the tests above."""
+    """The tests above compiled their kernels with compile_shader."""
     import tinygrad_metal
 
     assert len(tinygrad_metal.sources) > 100

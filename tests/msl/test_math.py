@@ -98,7 +98,7 @@ def test_binary(library, name):
 
 
 def test_multiples_of_half_pi(library):
-    """Near zeros of sine and cosine, all digits depend on an exact range reduction."""
+    """Near zeros of sine and cosine, accuracy requires an exact range reduction."""
     mpmath = pytest.importorskip("mpmath")  # a dependency of torch, through sympy
     with mpmath.workprec(300):
         steps = [1, 2, 3, 11, 355, 710, 52174, 10**6, 16367173 * 2**20, 6381956970095103 * 2**40, 3**60]

@@ -1,4 +1,4 @@
-"""A kernel's record has the size of its threadgroup variables."""
+"""A kernel's record contains the size of its threadgroup variables."""
 
 import pytest
 

@@ -29,7 +29,7 @@ from .common import (
     tensors,
 )
 
-# Returns a context manager that records calls on the device.
+# A function that returns a context manager, which records calls on the device.
 Watch = Callable[[], AbstractContextManager[object]]
 Tensors = list[torch.Tensor]
 
@@ -112,7 +112,7 @@ Gradients = tuple[torch.Tensor | None, ...]
 
 
 def gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
-    """Return the gradients of all outputs with respect to all inputs, or () without differentiable ones."""
+    """Return the gradients of all outputs with respect to all inputs, or () if none are differentiable."""
     outputs, inputs = leaves_of(op, sample, arguments)
     if not outputs or not inputs:
         return ()
@@ -123,7 +123,7 @@ def gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watc
 
 
 def second_gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
-    """Return the gradients of the gradients with respect to inputs and cotangents, or () without any."""
+    """Return the gradients of the gradients with respect to inputs and cotangents, or () if there are none."""
     outputs, inputs = leaves_of(op, sample, arguments)
     if not outputs or not inputs:
         return ()
@@ -139,7 +139,7 @@ def second_gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watc
 
 
 def tangents(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
-    """Return the forward-mode derivatives of the outputs along one direction, or () without any."""
+    """Return the forward-mode derivatives of the outputs along one direction, or () if there are none."""
     inputs = [t for t in tensors(arguments) if t.requires_grad]
     direction = dict(zip(map(id, inputs), cotangents(inputs, 4), strict=True))
     with forward_ad.dual_level(), watch():
@@ -156,7 +156,7 @@ Derivatives = Callable[[OpInfo, SampleInput, Arguments, Watch], Gradients]
 
 def check_derivatives(derivatives: Derivatives, op: OpInfo, dtype: torch.dtype, count: int | None,
                       watch: Watch = nullcontext) -> int:  # fmt: skip
-    """Compare derivatives. Returns the number of samples that have any."""
+    """Compare derivatives. Returns the number of samples with derivatives."""
     compared = 0
     for sample in samples(op, dtype, count, requires_grad=True):
         try:
@@ -182,15 +182,15 @@ def check_derivatives(derivatives: Derivatives, op: OpInfo, dtype: torch.dtype, 
 
 
 def check_backward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Compare gradients. Returns the number of samples that have any."""
+    """Compare gradients. Returns the number of samples with gradients."""
     return check_derivatives(gradients, op, dtype, count, watch)
 
 
 def check_double_backward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Compare second gradients. Returns the number of samples that have any."""
+    """Compare second gradients. Returns the number of samples with second gradients."""
     return check_derivatives(second_gradients, op, dtype, count, watch)
 
 
 def check_forward_mode(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Compare forward-mode derivatives. Returns the number of samples that have any."""
+    """Compare forward-mode derivatives. Returns the number of samples with such derivatives."""
     return check_derivatives(tangents, op, dtype, count, watch)

@@ -1,4 +1,4 @@
-"""Check during OpInfo tests that operators still run as the committed support matrix says."""
+"""Check during OpInfo tests that operators still take the routes that the committed support matrix records."""
 
 from __future__ import annotations
 

@@ -48,7 +48,8 @@ RANDOM = {
     "randn_like", "svd_lowrank", "uniform",
 }  # fmt: skip
 
-# In half precision, PyTorch chooses the dtype of the buffers between chunks by device name ("cpu", "cuda", others).
+# In half precision, PyTorch chooses the dtype of the buffers between chunks by device name: "cpu", "cuda", or any
+# other.
 BUFFERS_BY_DEVICE_NAME = {"nn.functional.linear_cross_entropy.chunked_none"}
 
 
@@ -193,7 +194,8 @@ def in_double(arguments: Arguments) -> Arguments:
 
 
 def error(result: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the largest absolute difference. Equal infinities and NaN pairs count as 0, other NaNs as infinite."""
+    """Return the largest absolute difference. Treats equal infinities and NaN pairs as 0, and other NaNs as
+    infinite."""
     same = torch.isclose(result, exact, rtol=0, atol=0, equal_nan=True)
     return torch.where(same, 0, result - exact).abs().nan_to_num(nan=torch.inf).max().item()
 
@@ -202,8 +204,8 @@ def assert_close(have: torch.Tensor, want: torch.Tensor, exact: Callable[[], tor
                  derivative: bool) -> None:  # fmt: skip
     """Require torch's default tolerance to the CPU result, or an error against float64 no larger than the CPU's.
 
-    Derivatives round after each operator, so either device may be closer by chance. They are allowed twice the CPU's
-    error and one rounding error of the largest value.
+    Derivatives round after each operator, so either device may be closer by chance. Therefore the error of a derivative
+    may be twice the CPU's plus one rounding error of the largest value.
     """
     try:
         torch.testing.assert_close(have, want, equal_nan=True)

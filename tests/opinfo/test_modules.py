@@ -42,7 +42,7 @@ def is_random(info: ModuleInfo, module: torch.nn.Module) -> bool:
 
 
 def moved(value: object, convert: Callable[[torch.Tensor], torch.Tensor]) -> object:
-    """Convert tensors, keeping leaves as leaves and repeated tensors as one tensor."""
+    """Convert tensors. Leaves stay leaves, and repeated tensors stay one tensor."""
     twins: dict[int, torch.Tensor] = {}
 
     def move(t: object) -> object:

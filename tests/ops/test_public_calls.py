@@ -1,8 +1,8 @@
 """Compare every public function of torch without an OpInfo with the CPU.
 
 tests/opinfo covers functions with an OpInfo. The calls include all composite kernels of torch that call a DispatchStub
-directly (the aten.* calls, kaiser_window, cdist, max_pool1d, ...): these fail on a device without a kernel in the stub,
-whatever operators it registers.
+directly (the aten.* calls, kaiser_window, cdist, max_pool1d, ...). They fail on a device without a kernel in the stub,
+regardless of the operators that it registers.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def test_02_operators_with_a_cpu_kernel_do_not_decompose() -> None:
 def test_03_operators_of_other_layouts_do_not_decompose(layout: str) -> None:
     names = torch._C._dispatch_get_registrations_for_dispatch_key(f"{layout}CPU")
     assert len(names) > 90
-    # Ignore torchvision's operators for quantized tensors, which exist once it is imported.
+    # Ignore torchvision's operators for quantized tensors, which exist after torchvision is imported.
     own = [name for name in names if not name.startswith("torchvision::")]
     assert [name for name in own if not has_kernel(name, f"{layout}PrivateUse1")] == []
 
@@ -97,7 +97,7 @@ def test_05_conj_bits_of_outputs_are_copied_back() -> None:
     ],
 )
 def test_06_tensors_on_two_devices_raise(call: object) -> None:
-    """The fallback passes CPU tensors, so the CPU kernel cannot detect the mix."""
+    """The fallback passes CPU tensors, so the CPU kernel cannot detect mixed devices."""
     with pytest.raises(RuntimeError, match=r"(?i)device"):
         call(torch.eye(3, device="mpsx"), torch.eye(3))
 

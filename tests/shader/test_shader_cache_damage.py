@@ -104,7 +104,7 @@ def test_each_damaged_file_alone(folder: Path) -> None:
 
 
 def test_swapped_files_are_detected(folder: Path) -> None:
-    """Each file's digest is valid, but for another file name."""
+    """Each file is valid, but under the name of another file."""
     for suffix in {path.suffix for path in files(folder)}:
         names = [path for path in files(folder) if path.suffix == suffix]
         contents = [path.read_bytes() for path in names]
@@ -222,7 +222,7 @@ def mount(path: Path, size: str) -> bool:
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """Return a function that mounts a disk of a given size, or skips the test without permission."""
+    """Return a function that mounts a disk of a given size. Skips the test if mounting is not permitted."""
     mounted = []
 
     def make(name: str, size: str) -> Path:

@@ -76,7 +76,7 @@ def test_kernels_are_compiled_on_first_use(commands: list) -> None:
         lib.fill_64(x)
     with pytest.raises(AttributeError, match="no kernel named 'add_99'"):
         lib.add_99  # noqa: B018
-    # Exceeding the threadgroup memory is an error of that kernel only.
+    # A kernel that exceeds the threadgroup memory raises an error without affecting other kernels.
     with pytest.raises(RuntimeError, match="fill_16384: expected at most 32768 bytes of threadgroup memory, got 65536"):
         lib.fill_16384.with_constants(extra=5)
 

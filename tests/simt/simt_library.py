@@ -40,7 +40,7 @@ class Fault:
 
 
 class Memory:
-    """A buffer of the driver with an array's contents. As a kernel argument, it starts at byte `offset`."""
+    """A driver buffer with the contents of an array. As a kernel argument, it starts at byte `offset`."""
 
     def __init__(self, driver, array):
         self.driver, self.array, self.offset = driver, array, 0

@@ -43,7 +43,7 @@ def from_memory(x, kind):
 
 
 def fold(operator):
-    """Reduce the values of all active lanes."""
+    """Return a function that reduces the values of all active lanes."""
     return lambda v, fill, active, lane: operator.reduce(v[active])
 
 
@@ -55,7 +55,8 @@ def prefix(operator, identity, inclusive):
 
 
 def take(source):
-    """Return the value of lane source(lane, width), or the lane's own value if that is out of range."""
+    """Return a function that reads the value of lane source(lane, width), or the lane's own value if that is out of
+    range."""
     def f(v, fill, active, lane):
         s = source(lane, len(v))
         return v[s] if 0 <= s < len(v) else v[lane]
@@ -63,7 +64,8 @@ def take(source):
 
 
 def filled(step, modulo=None):
-    """Shift by `step` lanes within blocks of `modulo` lanes. Lanes shifted in from outside come from `fill`."""
+    """Return a function that shifts by `step` lanes within blocks of `modulo` lanes, with values from `fill` shifted
+    in."""
     def f(v, fill, active, lane):
         m = modulo or len(v)
         s, first = lane % m + step, lane - lane % m

@@ -60,7 +60,7 @@ def values(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def dense() -> Iterator[tuple]:
-    """Generate cases with one to three inputs of one shape."""
+    """Generate cases with one to three inputs of the same shape."""
     n = 1 << 17
     for dtype, tag in TAGS.items():
         x, y, z = (values(n, dtype=dtype) for _ in range(3))
@@ -108,7 +108,7 @@ def norm_inputs(rows: int, size: int, dtype: torch.dtype) -> tuple:
 
 
 def rows() -> Iterator[tuple]:
-    """Generate reductions and norms."""
+    """Generate cases of reductions and norms."""
     for dtype, tag in list(TAGS.items())[:2]:
         for shape in ROWS:
             x, name = values(*shape, dtype=dtype), f"{shape[0]}x{shape[1]} {tag}"
@@ -137,7 +137,7 @@ def rows() -> Iterator[tuple]:
 
 
 def gather() -> Iterator[tuple]:
-    """Generate indexing, dropout, cat and optimizer steps."""
+    """Generate cases of indexing, dropout, cat and optimizer steps."""
     for dtype, tag in list(TAGS.items())[:2]:
         size = dtype.itemsize
         table, index = values(1024, 256, dtype=dtype), torch.arange(512) * 37 % 1024
@@ -166,7 +166,7 @@ def fused_adamw(parameters: list, gradients: list, first: list, second: list, st
 
 
 def matmuls() -> Iterator[tuple]:
-    """Generate matmuls and attention."""
+    """Generate cases of matmuls and attention."""
     m, n, k, rows, width = 256, 256, 256, 256, 64
     for dtype, tag in list(TAGS.items())[:2]:
         size = dtype.itemsize

@@ -52,7 +52,7 @@ def name_of(function: OpOverload) -> str:
 
 
 def copied(tree: object, device: str = "cpu") -> object:
-    """Copy tensors to a device, preserving strides, and replace devices."""
+    """Copy tensors to a device, preserving strides, and replace device arguments."""
 
     def move(value: object) -> object:
         if isinstance(value, torch.Tensor):

@@ -11,7 +11,7 @@ INDEX = "uint i [[thread_position_in_grid]], uint lane [[thread_index_in_threadg
 
 
 def constants() -> str:
-    """Template arguments and array sizes."""
+    """Return a source that uses the names as template arguments and array sizes."""
     source = "template <int N> kernel void add(device float* x, INDEX) { x[i] += N; }\n"
     for n, name in enumerate(NAMES, 4):
         source += (f"constexpr constant int {name} = {n};\n"
@@ -23,7 +23,7 @@ def constants() -> str:
 
 
 def types() -> str:
-    """Template arguments that are classes."""
+    """Return a source that uses the names as class template arguments."""
     source = "template <typename T> kernel void add(device float* x, INDEX) { x[i] += T::number; }\n"
     for n, name in enumerate(NAMES, 4):
         source += (f"struct {name} {{ enum {{ number = {n} }}; }};\n"
@@ -32,7 +32,7 @@ def types() -> str:
 
 
 def functions() -> str:
-    """Functions, parameters and variables."""
+    """Return a source that uses the names for functions, parameters and variables."""
     source = ""
     for n, name in enumerate(NAMES, 4):
         source += (f"float {name}(float x) {{ return x + {n}; }}\n"

@@ -57,7 +57,7 @@ def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int, d
     record = folder / f"{file.stem}.{device}.xml"
     environment = os.environ | {"PYTORCH_TESTING_DEVICE_ONLY_FOR": device, "MPSX_FALLBACK": "silent",
                                 "PYTORCH_TEST_WITH_SLOW": "0"}  # fmt: skip
-    # xdist replaces crashed workers, and fails their tests. PyTorch's conftest.py needs the pytest of its CI.
+    # xdist replaces crashed workers and fails their tests. PyTorch's conftest.py needs the pytest version of its CI.
     command = [sys.executable, "-m", "pytest", str(file), f"-n{jobs}", "-q", "-p", "no:cacheprovider", "--no-header",
                "--noconftest", f"--rootdir={file.parent}", "--maxfail=100000",
                f"--junit-xml={record}", "--tb=line", *options]  # fmt: skip

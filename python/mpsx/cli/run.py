@@ -10,7 +10,7 @@ from ..device import mps_alias
 
 
 def run(argv: list[str]) -> None:
-    """Run the program in this process, with `mps` meaning mpsx."""
+    """Run the program in this process, in which `mps` refers to mpsx."""
     if not argv or argv == ["-m"]:
         raise SystemExit("usage: python -m mpsx run script.py [arguments], or run -m module [arguments]")
     mps_alias.enter()

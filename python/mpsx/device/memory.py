@@ -156,7 +156,8 @@ def device_memory_used(device: object = None) -> int:
 
 
 def get_per_process_memory_fraction(device: object = None) -> float:
-    """Return the fraction of `recommended_max_memory()` that this process may reserve; above 1 without a limit."""
+    """Return the fraction of `recommended_max_memory()` that this process may reserve. Without a limit, it exceeds
+    1."""
     return _runtime.memory_limit() / recommended_max_memory()
 
 

@@ -30,7 +30,7 @@ def _replace(owner: object, name: str, value: object) -> None:
 
 
 def enter() -> None:
-    """Give the device the name mps; `leave` undoes it."""
+    """Rename the device to mps; `leave` undoes it."""
     global _depth
     if _depth == 0:
         _runtime.set_mps_alias(True)
@@ -73,7 +73,8 @@ def _clear_availability_caches() -> None:
 
 @contextlib.contextmanager
 def as_mps() -> Iterator[None]:
-    """Make `mps` mean mpsx inside the block, in all threads. Objects created outside the block work inside it."""
+    """Make the name `mps` refer to mpsx inside the block, in all threads. Objects created outside the block work inside
+    it."""
     enter()
     try:
         yield

@@ -52,5 +52,5 @@ def _wait_for_autograd() -> None:
 
 
 def register() -> None:
-    """Register the wait to run at interpreter exit."""
+    """Register _wait_for_autograd to run at interpreter exit."""
     atexit.register(_wait_for_autograd)

@@ -39,7 +39,8 @@ class Accumulator:
 
 @dataclass
 class Stage:
-    """The code between two calls to codegen_body: inside a loop over the reduced elements, and after the loop."""
+    """The code between two calls to codegen_body. It runs inside a loop over the reduced elements, or after that
+    loop."""
 
     looped: bool
     entries: list[IterationRangesEntry]
@@ -95,7 +96,7 @@ class LoopKernel(MetalKernel):
         return index
 
     def codegen_iteration_ranges_entry(self, entry: IterationRangesEntry) -> None:
-        """Collect the index variables of reduced dimensions, which their loops define."""
+        """Collect the index variables of reduced dimensions; the loops over these dimensions define them."""
         if not entry.is_reduction:
             super().codegen_iteration_ranges_entry(entry)
         elif entry not in self.entries:
@@ -381,7 +382,8 @@ def loop(code: IndentedBuffer, head: str) -> Iterator[None]:
 
 
 def digits_of(tree: IterationRangesRoot, entries: list[IterationRangesEntry]) -> list[tuple[int, int]] | None:
-    """Return strides and counts of nested loops, innermost first, whose variables give all entries without divisions.
+    """Return the stride and count of each nested loop, innermost first. The loop variables give all entries without
+    divisions.
 
     Returns None if sizes are symbolic or do not nest.
     """

@@ -113,7 +113,7 @@ def start_process_profile(where: str) -> None:
 
 
 def configure(environment: os._Environ[str]) -> None:
-    """Start profiling the process if $MPSX_SIMT_PROFILE asks for it."""
+    """Profile the process if $MPSX_SIMT_PROFILE is set."""
     where = environment.get("MPSX_SIMT_PROFILE", "")
     if where not in ("", "0"):
         if environment.get("MPSX_DRIVER") != "simt":

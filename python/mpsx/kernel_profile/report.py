@@ -106,8 +106,8 @@ def as_dict(launch: Launch) -> dict:
 
 def annotated(launch: Launch, file: str, source: str) -> str:
     """Annotate each line of a source with its counts: bytes moved, transactions divided by the minimum, passes due to
-    bank conflicts, active lanes, and floating-point operations. Inlined code also counts for the line that it is
-    inlined into."""
+    bank conflicts, active lanes, and floating-point operations. The counts of inlined code are also added to the line
+    that it is inlined into."""
     out = [f"{'moved':>10} {'least':>6} {'conflicts':>9} {'active':>7} {'flops':>10}"]
     for number, line in enumerate(source.split("\n"), 1):
         here = [found for found in launch.lines if (file, number) in (found.position, found.inside)]

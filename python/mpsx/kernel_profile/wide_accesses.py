@@ -49,7 +49,7 @@ class Access:
 
 @dataclass
 class Pointers:
-    """The known facts about a function's pointers."""
+    """Facts about the pointers of a function."""
 
     offsets: dict[str, tuple[str, int]] = field(default_factory=dict)  # pointer -> root and constant offset
     objects: dict[str, str] = field(default_factory=dict)  # pointer -> object that contains the address

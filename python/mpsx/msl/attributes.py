@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 # The scope of a value: the whole grid, or the thread's threadgroup, SIMD group or quad group.
 GRID, GROUP, SIMD, QUAD = "grid", "group", "simd", "quad"
-# The kind of a value: the index of a thread or threadgroup (from 0), or their number (at least 1).
+# The kind of a value: the index of a thread or threadgroup (from 0), or the number of threads or threadgroups (at least
+# 1).
 INDEX, COUNT = "index", "count"
 SCALARS = ("ushort", "uint")
 VECTORS = ("ushort2", "ushort3", "uint2", "uint3")
@@ -31,7 +32,7 @@ def _rows():
     three, one = True, False
     yield "thread_position_in_grid", GRID, INDEX, three, "thread_position_in_grid"
     yield "threads_per_grid", GRID, COUNT, three, "threads_per_grid"
-    # Both depend on per-thread stage-in data. Without stage-in they describe the whole grid.
+    # grid_origin and grid_size depend on per-thread stage-in data. Without it, they describe the whole grid.
     yield "grid_origin", GRID, INDEX, three, "grid_origin"
     yield "grid_size", GRID, COUNT, three, "threads_per_grid"
     yield "threadgroup_position_in_grid", GROUP, INDEX, three, "threadgroup_position_in_grid"

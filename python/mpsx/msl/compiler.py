@@ -29,13 +29,14 @@ CLANG_SIMT_FLAGS = ["-mllvm", "-disable-block-placement"]
 GCC_SIMT_FLAGS = """-fno-reorder-blocks -fno-reorder-blocks-and-partition -fno-guess-branch-probability
     -fno-thread-jumps -fno-tree-dominator-opts -fno-crossjumping
     -fno-tree-tail-merge -fno-split-paths -fno-code-hoisting -fno-unswitch-loops -fno-gcse -fno-peel-loops""".split()
-# Unroll loops with few iterations, such as Philox's. An inner loop would keep the loop over threads from being
+# Unroll loops with few iterations, such as those of Philox. An inner loop would keep the loop over threads from being
 # vectorized.
 CLANG_AUTO_FLAGS = ["-mllvm", "-unroll-threshold=600"]
-# Keep loop-invariant conditions as selects. After unswitching by one of two conditions, a loop keeps the other one as a
-# branch and masks its loads, which makes it four times slower on a CPU without mask registers.
+# Keep loop-invariant conditions as selects. If LLVM unswitched a loop by one of two conditions, it would turn the
+# second one into a branch and mask the loads, which is four times slower on a CPU without mask registers.
 CLANG_ELEMENTWISE_FLAGS = ["-mllvm", "-unswitch-threshold=0"]
-# Disable loop strength reduction for other kernels. It takes a tenth of the compile time and does not make them faster.
+# Disable loop strength reduction for kernels that are not elementwise. It takes a tenth of the compile time and does
+# not make them faster.
 CLANG_FAMILY_FLAGS = ["-mllvm", "-disable-lsr"]
 # Signed integers wrap around: hashes and random number generators in shaders rely on it.
 WRAP_FLAG = "-fwrapv"
@@ -69,11 +70,11 @@ CUDA_FLAGS = """-std=c++17 -O3 -fno-exceptions -fno-rtti -fno-math-errno -fno-tr
 CUDA_TARGET = {True: ["-target", "nvptx64-cuda", "-mcpu=sm_80+ptx80"],   # zig's spelling
                False: ["--target=nvptx64-nvidia-cuda", "-march=sm_80", "-Xclang", "-target-feature", "-Xclang",
                        "+ptx80"]}
-# Sources with Metal 4 tensors (passes/tensors.py). The C++ compiler gets the tensors of metal_stdlib with it.
+# metal_stdlib defines Metal 4 tensors only in C++23, so sources that use them (passes/tensors.py) need this flag.
 TENSOR_FLAGS = ["-std=c++23"]
 # On NVIDIA GPUs, loops over accumulators must be unrolled completely, or LLVM keeps the accumulators in memory.
 CUDA_TENSOR_FLAGS = [*TENSOR_FLAGS, *"-mllvm -unroll-threshold=4000 -mllvm -pragma-unroll-threshold=200000".split()]
-# Hopper's own instructions (wgmma, TMA), which run on compute capability 9.0 only.
+# Select Hopper's instructions (wgmma, TMA), which run on compute capability 9.0 only.
 HOPPER_TARGET = {True: ["-target", "nvptx64-cuda", "-mcpu=sm_90a+ptx83", "-DMPSX_SM90=1"],
                  False: ["--target=nvptx64-nvidia-cuda", "-march=sm_90a", "-Xclang", "-target-feature", "-Xclang",
                          "+ptx83", "-DMPSX_SM90=1"]}
@@ -194,7 +195,7 @@ def isas():
 
 
 def writes_ptx(compiler):
-    """Return whether a compiler has LLVM's NVPTX backend. A Mac has no use for it."""
+    """Return whether a compiler has LLVM's NVPTX backend. Always false on macOS, which has no NVIDIA driver."""
     if compiler.is_zig or "clang" not in compiler.description or platform.system() == "Darwin":
         return compiler.is_zig and platform.system() != "Darwin"
     return "nvptx64" in processes.run([*compiler.command, "--print-targets"])[1]
@@ -236,6 +237,6 @@ def print_for_cmake(isa, source, target):
         flags = compiler.flags(isa) if isa else []
         print(";".join(flags + (compiler.source_flags(source, "cuda" if target else "wide", target) if source else [])))
         return
-    # A wheel for any machine contains the CUDA kernels. Other builds compile them on first use.
+    # A portable wheel contains the CUDA kernels. Other builds compile them on first use.
     known = isas() + (["cuda"] if os.environ.get("MPSX_ISA") == "all" and writes_ptx(compiler) else [])
     print(";".join(compiler.command), compiler.description, compiler.preprocessor(), ";".join(known), sep="\n")

@@ -18,8 +18,9 @@ def number(text):
 
 
 def named_integers(unit):
-    """Return a dict from the names of enumerators and constants to (range of the value, offset). An enumerator without
-    a value has an offset from the last enumerator with one, and the range None if no enumerator before it has one."""
+    """Return a dict from the names of enumerators and constants to (range of the value, offset). The offset of an
+    enumerator without a value is relative to the last enumerator that has one, and the range is None if there is no
+    such enumerator."""
     src, found = unit.src, {}
     for d in unit.all:
         if d.kind == ENUM:

@@ -148,7 +148,7 @@ class Collector:
         return Parameter(begin, text, space, shape, {a.name: a.argument or "" for a in found})
 
     def tensor_space(self, token, text, arguments):
-        """The address space of a tensor parameter's elements."""
+        """Return the address space of a tensor parameter's elements."""
         space = space_and_shape(arguments[0])[0]
         if len(arguments) > 2 and arguments[2][-1] != HANDLE:
             raise self.src.error(token, f"kernel parameter '{text}': expected a tensor_handle, which the host binds, "
@@ -208,7 +208,8 @@ class Collector:
             raise self.src.error(token, f"host_name: expected a string, got {text or 'nothing'}") from None
 
     def instantiation(self, d):
-        """Add `template [[host_name("x")]] kernel decltype(f<T>) f<T>;`, or the form that repeats the signature."""
+        """Add the instantiation `template [[host_name("x")]] kernel decltype(f<T>) f<T>;`, or the form that repeats the
+        signature."""
         src, texts, end = self.src, self.src.texts, d.end - 1
         found, rest = attributes(src, d.start + 1, end)
         names = {a.name for a in found}

@@ -46,7 +46,7 @@ OPERATORS = {"+", "-", "*", "&&", "||", "&", "|", "^", ","}
 
 
 def constructs(src):
-    """Yield (token, name, version) for each use of later C++ syntax that is more than a single word."""
+    """Yield (token, name, version) for each use of newer C++ syntax that consists of several tokens."""
     texts = src.texts
     for i, t in enumerate(texts):
         after = texts[i + 1 : i + 3]

@@ -57,7 +57,8 @@ def is_definition(d):
 
 
 def identity(src, d):
-    """Return what an overlay must repeat: name, template arguments, template head, and a function's parameters."""
+    """Return the parts of a definition that its overlay repeats: name, template arguments, template head, and
+    parameters."""
     head = d.heads[-1][1] if d.heads else d.begin
     stop = d.name + 1
     while src.texts[stop] not in ("(", "{", ":", "="):

@@ -33,7 +33,7 @@ SPECIFIERS = {"const", "constexpr", "constant", "device", "thread", "threadgroup
 
 def attributes(src, begin, end):
     """Return the attributes among tokens [begin, end), and the tokens outside attributes. Skip attributes with a
-    namespace, such as [[clang::loop]], because they address the compiler."""
+    namespace, such as [[clang::loop]], which only the C++ compiler interprets."""
     found, rest, i = [], [], begin
     while i < end:
         stop = src.attribute_end(i)
@@ -74,7 +74,7 @@ def declarators(src, d):
 
 
 class Parser:
-    """The parser's state: one pass over the tokens of a Source."""
+    """A parser of the tokens of one Source."""
 
     def __init__(self, src):
         self.src = src

@@ -99,7 +99,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class Process(subprocess.Popen):
-    """A running compiler with a time limit in seconds, or None. Call `finish` or `end` on every Process."""
+    """A running compiler with a time limit in seconds (None: no limit). Call `finish` or `end` on every Process."""
 
     def __init__(self, command, seconds=None, **pipes):
         if shutil.which(command[0]) is None:

@@ -163,7 +163,7 @@ class Source:
         self._replacements.append((begin, end, new))
 
     def wrap(self, begin, end, before, after):
-        """Insert text around tokens [begin, end), inside text inserted there earlier."""
+        """Insert text around tokens [begin, end), inside any text that was inserted there earlier."""
         self._insertions.append((self.starts[begin], 1, len(self._insertions), before))
         self._insertions.append((self.starts[end - 1] + len(self.texts[end - 1]), 0, -len(self._insertions), after))
 

@@ -1,4 +1,5 @@
-"""Describe kernel parameters that are Metal 4 tensors. The host checks the tensors of a call against this."""
+"""Describe kernel parameters that are Metal 4 tensors. The host checks the tensors of a call against the
+descriptions."""
 
 from . import element_types
 from .tensor_types import MAX_DEPTH, substitute

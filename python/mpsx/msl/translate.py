@@ -36,8 +36,8 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     outputs and of the inputs.
 
     The project's own files become one library, so each file gets its own namespace. `general` (the default in mode
-    auto) is for a user's file. It is a library by itself and stays at global scope, as in Metal, where its names
-    overload those of the Metal library, and `::name` finds them."""
+    auto) marks a user's file, which becomes a separate library at global scope. As in Metal, its names then overload
+    those of the Metal library, and `::name` finds them."""
     wide, general = mode == "wide", mode == "auto" if general is None else general
     src, module, files = load(path, include_dirs, defines, preprocessor, root, overlays=wide)
     lower(src, module, shared=not wide, general=general)

@@ -2,7 +2,7 @@
 
 Processes load code from the cache, so mpsx does not use a folder that another user owns or can write to. mpsx writes
 every file under a temporary name and renames it. A record starts with the hash of its name and contents; the name of
-any other file is the hash of its contents. Damaged, truncated, and swapped files count as missing and are replaced.
+any other file is the hash of its contents. Damaged, truncated, and swapped files are treated as missing and replaced.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ CASE(staging_memory_per_simdgroup) {
 CASE(staging_memory_is_the_larger_of_both) {
   gpu().major = 8;
   Device device(directory + "/tensors");
-  check_staging(device, "first", 64, 1008);  // 2 * 384 < 1000, rounded up to 16 bytes
+  check_staging(device, "first", 64, 1008);  // max(1000, 2 * 384), rounded up to 16 bytes
   check_staging(device, "first", 65, 3 * 384);
   check_staging(device, "last", 512, 16 * 384);
 }

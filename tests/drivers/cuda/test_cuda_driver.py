@@ -53,7 +53,7 @@ def library() -> bytes:
 
 
 def tensor_library() -> bytes:
-    """Return a library like that of tensor operations: code for sm_90a and code for every GPU, in either order."""
+    """Return a library like those with tensor operations: code for sm_90a and code for every GPU, in both orders."""
     head = ".version 8.0\n.target {0}\n.address_size 64\n"
     offset = ".param .u32 {0}_param_{1}"
 

@@ -42,7 +42,7 @@ pytestmark = [
 
 
 def compiled(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> dict[str, str]:
-    """Return the PTX of instances of the example, by name."""
+    """Return the PTX of instances of the kernel in gemm.metal, by name."""
     source = EXAMPLE.read_text()
     for t, columns, layout in kernels:
         name = f"gemm<{t}, {t}, 128, {columns}, 8, {FLAGS[layout]}>"

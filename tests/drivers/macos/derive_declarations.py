@@ -119,7 +119,8 @@ def normalize(encoding: bytes | str) -> str:
 
 
 def pyobjc_signatures(entries: list, owner: str, is_protocol: bool, arguments: int) -> list[tuple[str, ...]]:
-    """Return the types that pyobjc gives a selector, "?" for unknown ones. pyobjc does not distinguish protocols."""
+    """Return the types of a selector according to pyobjc, with "?" for unknown types. pyobjc does not distinguish
+    protocols."""
     found = []
     for name, metadata in entries:
         if name == (owner if not is_protocol else "NSObject"):
@@ -130,7 +131,7 @@ def pyobjc_signatures(entries: list, owner: str, is_protocol: bool, arguments: i
 
 
 def signatures_agree(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool:
-    """Return whether two signatures agree. Compares only the kind of a block and the layout of a structure."""
+    """Return whether two signatures agree. Ignores the argument types of blocks and the names of structures."""
 
     def plain(t: str) -> str:
         return re.sub(r"<.*>$", "", re.sub(r"\{\w+=", "{=", t))

@@ -18,7 +18,8 @@ FOUNDATION = HEADERS / "Foundation" / "Foundation.h"
 
 pytestmark = pytest.mark.skipif(not compiler(), reason="needs clang: the package ziglang, or the system's")
 
-# Apple's documentation introduces these after macOS 14, our minimum version. Calling one there aborts the process.
+# Methods that Apple's documentation introduces after macOS 14, our minimum version. Calling one there aborts the
+# process.
 SINCE_MACOS_15 = {
     "mathMode", "setMathMode:", "mathFloatingPointFunctions", "setMathFloatingPointFunctions:", "enableLogging",
     "setEnableLogging:", "newResidencySetWithDescriptor:error:", "addResidencySet:", "useResidencySet:",
@@ -28,7 +29,7 @@ SINCE_MACOS_15 = {
     "setRequiredThreadsPerThreadgroup:", "newMTL4CommandQueue", "newCommandAllocator", "newCommandBuffer",
     "newArgumentTableWithDescriptor:error:", "newTensorWithDescriptor:offset:error:",
 }  # fmt: skip
-# A device that has this method has all of Metal 4.
+# A device with this method supports all of Metal 4.
 METAL_4 = "respondsToSelector:@selector(newMTL4CommandQueue)"
 
 

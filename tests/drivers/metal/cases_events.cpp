@@ -36,7 +36,7 @@ CASE(times_events) {
   mpsx_emulation_delay(300);
 }
 
-// An event's time is when a busy GPU reaches it, or when it was recorded if the GPU is idle.
+// An event's time is the moment when a busy GPU reaches it, or when the event was recorded if the GPU is idle.
 CASE(measures_gpu_time) {
   Array<float> a(device, 4);
   const float one = 1;

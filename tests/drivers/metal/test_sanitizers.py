@@ -16,13 +16,14 @@ from harness import HERE, ROOT, emulated_metal, run_cases
 
 import mpsx
 
-# Sanitizers recompile everything, slow it down ten times, and need clang's runtimes (libclang-rt-19-dev), which .ci/run
-# installs for sweeps.
+# Sanitizer builds recompile everything, run ten times slower, and need clang's runtimes (libclang-rt-19-dev), which
+# .ci/run installs for sweeps.
 pytestmark = pytest.mark.sweep
 
 FLAGS = {
     "thread": ("-fsanitize=thread",),
-    # The function type check reports messages to nil as calls of null pointers, and GNU's runtime has other types.
+    # The function type check reports messages to nil as calls through null pointers, and rejects the types of GNU's
+    # runtime.
     "undefined": ("-fsanitize=undefined", "-fno-sanitize=function", "-fno-sanitize-recover=all"),
 }
 # Tests of the package that exercise the driver: launches, waits, events, threads, memory and shaders.

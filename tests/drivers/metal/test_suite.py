@@ -16,7 +16,7 @@ TESTS = ROOT / "tests"
 # A few tests of each kind: launches of every shape, CPU access to memory, streams, fallbacks, and users' shaders.
 SAMPLE = ["device/test_streams.py", "ops/test_traps.py", "ops/index/test_cat.py", "shader/test_shader.py",
           "shader/test_shader_constants.py"]  # fmt: skip
-# Operators that run in kernels, in vendor libraries, and on the fallback.
+# Operators that run in kernels, in vendor libraries, and in the fallback.
 OPINFO = "add where index_put nn.functional.layer_norm matmul nn.functional.conv2d linalg.solve fft.rfft".split()
 PARTS = 12  # number of processes that share the OpInfos of the sweep
 # Tests of caching need a driver that caches. In other tests every tensor has its own buffer, because the emulation

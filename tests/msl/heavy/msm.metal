@@ -195,7 +195,8 @@ static inline Point<F> scaled(Affine<F> p, const thread uint* scalar, uint bits)
   return r;
 }
 
-// Each thread sums the points of one bucket: those whose scalar has the bucket's number in this window of bits.
+// Each thread sums the points of one bucket: the points whose scalar contains the bucket's number in this window of
+// bits.
 template <typename F>
 kernel void fill_buckets(device const Affine<F>* points [[buffer(0)]], device const uint* scalars [[buffer(1)]],
                          device Point<F>* buckets [[buffer(2)]], constant uint& count [[buffer(3)]],

@@ -116,7 +116,7 @@ def test_scaled_dot_product_attention(dtype: torch.dtype) -> None:
 
 
 def test_dropout() -> None:
-    """Every pass drops the same probabilities. With V = I, the result shows which."""
+    """Every pass drops the same probabilities. With V = I, the result shows which probabilities were dropped."""
     torch.manual_seed(3)
     n, p = 64, 0.3
     q, k = torch.randn(2, 2, n, 16), torch.randn(2, 2, n, 16)

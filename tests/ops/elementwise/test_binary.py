@@ -340,7 +340,7 @@ def test_overlap_and_shape_errors() -> None:
 
 @pytest.mark.parametrize("name", ["mul", "add", "sub", "div"])
 def test_scalar_overloads(name: str) -> None:
-    """PyTorch passes the scalar to the operator as a 0-dim float64 CPU tensor, to `mul_` as the first operand."""
+    """PyTorch passes the scalar to the operator as a 0-dim float64 CPU tensor, which is the first operand of `mul_`."""
     x = torch.arange(1.0, 6.0)
     overload = getattr(torch.ops.aten, f"{name}_").Scalar
     torch.testing.assert_close(overload(x.clone().to("mpsx"), -0.2).cpu(), overload(x.clone(), -0.2))

@@ -1,4 +1,4 @@
-"""Compare quotients and remainders of integers with Python's. CPU drivers compute them with floats, but exactly."""
+"""Compare quotients and remainders of integers with Python's. CPU drivers compute them exactly with floats."""
 
 import math
 

@@ -68,7 +68,7 @@ def test_indices_past_the_last_offset_are_in_the_last_bag(mode: str) -> None:
 
 
 def test_scale_grad_by_freq() -> None:
-    """Do not compare with the CPU, whose kernel looks up the frequency of another index."""
+    """Do not compare with the CPU: its kernel scales by the count of a different index."""
     table = on_device(torch.randn(10, 3))
     counts = torch.bincount(INDICES, minlength=10).clamp(min=1).unsqueeze(1)
     gradients = []

@@ -213,7 +213,7 @@ def test_qr(size: tuple[int, ...], dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("size", [(33, 33), (60, 40)])
 def test_householder_product_is_as_accurate_as_single_reflectors(size: tuple[int, int], dtype: torch.dtype) -> None:
-    """Blocking with a T factor does not amplify rounding errors. They are 1.05 and 0.9 times LAPACK's."""
+    """Blocking with a T factor does not amplify rounding errors, which are 0.9 to 1.05 times LAPACK's."""
     squares = dict.fromkeys(("cpu", "mpsx"), 0.0)
     for _ in range(4):
         reflectors, tau = torch.geqrf(torch.randn(size, dtype=dtype))

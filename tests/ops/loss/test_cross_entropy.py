@@ -133,7 +133,7 @@ def test_second_derivatives() -> None:
 
 
 def test_transforms() -> None:
-    """Under torch.func transforms, the operator is composed of other operators."""
+    """Under torch.func transforms, PyTorch composes cross_entropy from other operators."""
     x, target, _ = problem((6, 5), torch.float32)
     y, t = x.to("mpsx"), target.to("mpsx")
     func = torch.func
@@ -155,7 +155,7 @@ def test_transforms() -> None:
     ["smoothing", "probabilities", "images", "one sample", "no samples", "weight with a gradient", "inference"],
 )
 def test_composed_cases(change: str) -> None:
-    """Other arguments, and rows without a gradient, match the CPU."""
+    """Calls without a fused kernel match the CPU."""
     x, target, weight = problem((6, 5), torch.float32)
     named = {"label_smoothing": 0.1} if change == "smoothing" else {}
     if change == "probabilities":

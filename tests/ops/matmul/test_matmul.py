@@ -150,7 +150,7 @@ def test_out_and_in_place() -> None:
         torch.testing.assert_close(out.cpu(), a @ b)
     z.addmm_(x, y, beta=2)
     torch.testing.assert_close(z.cpu(), torch.addmm(c, a, b, beta=2))
-    # An operand that is also the result.
+    # Use one tensor as an operand and as the result.
     square = torch.randn(40, 40)
     s = square.to("mpsx")
     torch.mm(s, s, out=s)

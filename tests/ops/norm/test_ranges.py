@@ -1,4 +1,4 @@
-"""Normalizations of values whose squares leave the range of float32, compared with float64."""
+"""Normalizations of values whose squares exceed the range of float32, compared with float64."""
 
 from __future__ import annotations
 

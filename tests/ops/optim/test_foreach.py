@@ -92,7 +92,7 @@ def test_tensor_operand(name: str, dtype: torch.dtype) -> None:
     check(name, tensors(dtype, 1), value)
     if name == "add":
         check(name, tensors(dtype, 1), value, alpha=0.5)
-    # A 0-dim tensor on the CPU.
+    # Pass a 0-dim CPU tensor.
     expected = getattr(torch, f"_foreach_{name}")(tensors(dtype, 1), value)
     result = getattr(torch, f"_foreach_{name}")(to_device(tensors(dtype, 1)), value)
     for got, wanted in zip(result, expected, strict=True):

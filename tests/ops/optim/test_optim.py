@@ -187,7 +187,7 @@ def test_layouts(optimizer: type[torch.optim.Optimizer]) -> None:
             torch.arange(96.0).reshape(2, 4, 3, 4).to(device).to(memory_format=torch.channels_last)
         )
         transposed = torch.nn.Parameter(torch.arange(12.0).reshape(3, 4).to(device).t())
-        # PyTorch's fused step on the CPU ignores that layouts differ.
+        # PyTorch's fused step on the CPU ignores differences in layout.
         optim = optimizer([weight, transposed], lr=0.1, fused=device == "mpsx")
         for _ in range(3):
             grad = torch.ones(2, 4, 3, 4).to(device) * torch.arange(4.0).to(device)

@@ -132,7 +132,8 @@ def test_topk_sizes(size: int) -> None:
 
 @pytest.mark.parametrize("k", [1, 8, 31, 32, 33])
 def test_topk_with_ties(k: int) -> None:
-    """The first of equal elements are selected, in order. Include sorted, reversed and constant rows, and NaN."""
+    """Among equal elements, the first ones are selected, in order. Include sorted, reversed and constant rows, and
+    NaN."""
     few = torch.randint(0, 4, (3, 1265), generator=torch.Generator().manual_seed(k))
     steps = torch.arange(1265)[None]
     rows = torch.cat([few, steps, steps.flip(1), torch.full((1, 1265), 9)])

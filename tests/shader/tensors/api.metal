@@ -34,8 +34,8 @@ kernel void views(device int* data, device int* out, uint i [[thread_position_in
   add(data[2 + 6 + 24]);
 }
 
-// Counts the threads that own each element, which must be one, in `counts`. Copies a tensor with load, iterators, get,
-// set and store.
+// Stores in `counts` how many threads own each element; the number must be one. Copies a tensor with load, iterators,
+// get, set and store.
 template <int M, int N, class Scope>
 kernel void elements(device float* in, device float* out, device float* counts) {
   constexpr auto what = matmul2d_descriptor(M, N, 16);

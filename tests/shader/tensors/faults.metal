@@ -39,7 +39,7 @@ template [[host_name("window")]] kernel decltype(window<mode::multiply>) window<
 template [[host_name("window_sum")]]
 kernel decltype(window<mode::multiply_accumulate>) window<mode::multiply_accumulate>;
 
-// Stores elements by their index in the thread, so the result depends on the layout.
+// Stores elements by their index within the thread, so the result depends on the layout.
 template <int M, int N>
 kernel void layout(device float* in, device float* out, uint i [[thread_index_in_threadgroup]]) {
   constexpr auto what = matmul2d_descriptor(M, N, 16);

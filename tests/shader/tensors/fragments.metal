@@ -33,7 +33,7 @@ void store_fragment(thread const float* from, device T* to, int row, int column,
     if (r < rows && c < columns) to[r * columns + c] = T(from[i]);
   }
 }
-// d += op(a) op(b). d and b are pairs of fragments. The pair is side by side for d, and stacked for b if TB.
+// d += op(a) op(b), where d and b each consist of two fragments: side by side for d, stacked for b if TB is true.
 template <class T, bool TA, bool TB>
 void multiply(thread float* d, thread const T* a, thread const T* b) {
   constexpr auto what = matmul2d_descriptor(16, 32, 16, TA, TB, true, matmul2d_descriptor::mode::multiply_accumulate);

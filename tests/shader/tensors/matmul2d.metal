@@ -42,7 +42,7 @@ kernel void cooperative(device A* a, device B* b, device C* c, constant Sizes& s
   sum.store(out);
 }
 
-// Writes to memory: C = A B, or C += A B in steps of 16 k.
+// Writes to memory: C = A B, or C += A B in steps of 16 along K.
 template <class A, class B, class S, class C, int M, int N, bool TA, bool TB, class Scope>
 kernel void direct(device A* a, device B* b, device C* c, constant Sizes& s, device float* accumulate,
                    uint2 group [[threadgroup_position_in_grid]]) {
@@ -64,7 +64,7 @@ kernel void direct(device A* a, device B* b, device C* c, constant Sizes& s, dev
   }
 }
 
-// Stages operands in threadgroup memory, 32 k at a time.
+// Stages operands in threadgroup memory, 32 elements of K at a time.
 template <class A, class B, class S, class C, int M, int N, bool TA, bool TB, class Scope>
 kernel void staged(device A* a, device B* b, device C* c, constant Sizes& s, device float* bias,
                    uint2 group [[threadgroup_position_in_grid]], uint local [[thread_index_in_threadgroup]],
@@ -97,7 +97,7 @@ kernel void staged(device A* a, device B* b, device C* c, constant Sizes& s, dev
   sum.store(out);
 }
 
-// Fills cooperative operands by their elements' coordinates, 16 k at a time.
+// Fills cooperative operands element by element from their coordinates, 16 elements of K at a time.
 template <class A, class B, class S, class C, int M, int N, bool TA, bool TB, class Scope>
 kernel void registers(device A* a, device B* b, device C* c, constant Sizes& s, device float* bias,
                       uint2 group [[threadgroup_position_in_grid]]) {

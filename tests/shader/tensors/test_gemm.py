@@ -32,7 +32,8 @@ def padded(x, leading_dimension):
 
 
 def check(lib, names, t, tile, transposed, shape, pads, splits=1):
-    """Compare one matmul with float64. `names`: the GEMM kernel, and the kernel that sums the splits of K or ""."""
+    """Compare one matmul with float64. `names`: the kernel, and the kernel that sums the splits of K ("" without
+    splits)."""
     (m, n, k), (transpose_a, transpose_b) = shape, transposed
     generator = torch.Generator().manual_seed(m * n + k)
     a, b = (torch.randn(rows, k, generator=generator).to(DTYPES[t]) for rows in (m, n))

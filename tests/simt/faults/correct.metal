@@ -100,7 +100,8 @@ kernel void partial_simdgroup(device float* out [[buffer(0)]], uint tid [[thread
   out[tid] = simd_sum(1.0f) + (lane == 0 ? x : 0.0f);
 }
 
-// Different threads write the fields of one structure and the bytes of one word. Later, other types use this memory.
+// Different threads write the fields of one structure and the bytes of one word. Later, the memory is reused for other
+// types.
 struct Pair {
   half key;
   uchar low, high;

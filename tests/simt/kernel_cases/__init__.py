@@ -1,7 +1,7 @@
 """Operator calls that together launch every kernel: one module per family, each with a generator `cases()`.
 
-tests/simt/test_every_kernel.py fails if no case launches a kernel. Add a case to the family's module: a name, a
-function of tensors, and the tensors. The function is called on the device and on the CPU.
+tests/simt/test_every_kernel.py fails if a kernel is not launched by any case. Add a case to the family's module: a
+name, a function of tensors, and the tensors. The function is called on the device and on the CPU.
 """
 
 from __future__ import annotations

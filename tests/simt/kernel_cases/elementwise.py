@@ -81,7 +81,7 @@ def swiglu_backward(g: torch.Tensor, x: torch.Tensor, gate: torch.Tensor) -> tup
 
 
 def swiglu_packed_backward(g: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
-    """Return the gradient of a tensor that contains x and gate as halves."""
+    """Return the gradient of a tensor whose halves are x and gate."""
     if packed.device.type != "cpu":
         return torch.ops.mpsx.swiglu_packed_backward(g, packed)
     return torch.cat(swiglu_backward(g, *packed.chunk(2, -1)), -1)
@@ -96,7 +96,7 @@ def two_operands(
         if name in ("div", "atan2", "swiglu"):
             b = b.abs() + 1
         label = f"{name} {TAGS[dtype]}"
-        # Rounding the quotient of wider operands can give another integer.
+        # Rounding the quotient of wider operands can give a different integer.
         reference = "same" if low == 1 or dtype not in FLOAT else "exact"
         one = b[:, :1].clone()
         yield case(label, function, a, b, reference=reference)

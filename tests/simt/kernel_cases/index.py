@@ -14,7 +14,7 @@ OF_SIZE = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def index(*shape: int, below: int, seed: int = 5, distinct: bool = False) -> torch.Tensor:
-    """Return random indices below `below`."""
+    """Return random indices in [0, below)."""
     generator = torch.Generator().manual_seed(seed)
     if distinct:
         return torch.randperm(below, generator=generator)[: shape[0]]

@@ -35,7 +35,7 @@ def cases() -> Iterator[Case]:
     """Generate the cases of this file."""
     for dtype in FLOAT:
         tag = TAGS[dtype]
-        # Several partial tiles along M and N.
+        # Use several tiles along M and N, some of them partial.
         a, b = (values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=shape[0]) for shape in ((70, 150), (150, 80)))
         c = values(80, dtype=dtype, seed=2)
         yield case(f"addmm {tag}", torch.addmm, c, a, b)

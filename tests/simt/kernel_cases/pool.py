@@ -51,7 +51,7 @@ def fold(columns: torch.Tensor, stride: list[int]) -> torch.Tensor:
 
 
 def rows() -> Iterator[Case]:
-    """Generate 1-D max pooling without indices."""
+    """Generate cases of 1-D max pooling without indices."""
     for dtype in DTYPES["REAL"]:
         x = values(3, 140, dtype=dtype, low=-9, high=9)
         for window in ((2,), (5, 3, 2), (3, 1, 1, 4)):
@@ -61,7 +61,8 @@ def rows() -> Iterator[Case]:
 
 
 def boxes() -> Iterator[Case]:
-    """Generate 3-D average pooling: cubic windows, padding, ceil_mode, and adaptive windows of different sizes."""
+    """Generate cases of 3-D average pooling: cubic windows, padding, ceil_mode, and adaptive windows of different
+    sizes."""
     for dtype in FLOAT:
         x = values(2, 3, 4, 7, 39, dtype=dtype)
         for window in ((2,), ((3, 2, 3), (1, 2, 2), (1, 1, 1), True, False), (2, 3, 0, True, True, 5)):
@@ -71,7 +72,7 @@ def boxes() -> Iterator[Case]:
 
 
 def whole_numbers() -> Iterator[Case]:
-    """Generate integer average pooling and im2col."""
+    """Generate cases of integer average pooling and im2col."""
     x = values(2, 3, 9, 70, dtype=torch.int64, low=-99, high=99)
     yield case("avg_pool2d i64", F.avg_pool2d, x, 3, 2, 1, True, False, reference="same")
     yield case("avg_pool3d i64", F.avg_pool3d, x, (2, 3, 2), reference="same")
@@ -80,7 +81,7 @@ def whole_numbers() -> Iterator[Case]:
 
 
 def windows() -> Iterator[Case]:
-    """Generate 3-D max pooling, im2col and col2im."""
+    """Generate cases of 3-D max pooling, im2col and col2im."""
     for dtype in DTYPES["REAL"]:
         x, g = values(2, 3, 4, 7, 9, dtype=dtype, low=-9, high=9), values(2, 3, 3, 3, 3, dtype=dtype, low=-9, seed=1)
         yield case(f"max_pool3d {TAGS[dtype]}", max_pool3d, x, reference="same")

@@ -20,7 +20,7 @@ REDUCTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "norm_max": lambda x, dim: vector_norm(x, float("inf"), dim),
     "norm_min": lambda x, dim: vector_norm(x, -float("inf"), dim),
 }
-# The last one is long and has a single result, so the launcher splits it.
+# The last shape is long and has a single result, so the launcher splits the reduction.
 SHAPES = {"rows": ((7, 261), 1), "columns": ((67, 45), 0), "parts of rows": ((33000,), 0)}
 
 

@@ -35,7 +35,7 @@ def picked(dtype: torch.dtype, shape: tuple[int, ...], g: torch.Generator, ordin
 
 
 def regime(name: str, dtype: torch.dtype, shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
-    """Return a tensor of one kind of difficult values."""
+    """Return a tensor of difficult values of one kind."""
     f = torch.finfo(dtype)
     normal = torch.randn(shape, generator=g, dtype=torch.float64)
     if name == "ordinary":

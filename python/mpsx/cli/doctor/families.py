@@ -42,7 +42,7 @@ def integers(*shape: int, below: int = 10) -> torch.Tensor:
 
 
 def elementwise() -> list[Case]:
-    """Arithmetic, math functions, comparisons, activations; strides and broadcasting."""
+    """Return cases of arithmetic, math functions, comparisons and activations, with strides and broadcasting."""
     unary = "exp log sqrt rsqrt sin cos tanh erf abs neg reciprocal sigmoid log1p expm1 floor".split()
     cases = [Case("elementwise", name, getattr(torch, name), lambda: [positive(33, 65)]) for name in unary]
     binary = "add sub mul div maximum minimum atan2 pow".split()
@@ -95,7 +95,7 @@ def reductions() -> list[Case]:
 
 
 def networks() -> list[Case]:
-    """Matmul, convolution, pooling, attention, indexing, losses."""
+    """Return cases of matmul, convolution, pooling, attention, indexing and losses."""
     return [
         Case("matmul", "mm", torch.mm, lambda: [normal(33, 65), normal(65, 17)]),
         Case("matmul", "bmm", torch.bmm, lambda: [normal(4, 33, 20), normal(4, 20, 17)]),

@@ -241,7 +241,7 @@ class AddressSpaceCheck:
 
 
 def first_of_each(diagnostics):
-    """Return the first diagnostic at each position, since several instances of a template may report the same."""
+    """Return the first diagnostic at each position, since several instances of a template may report the same error."""
     seen, kept = set(), []
     for d in diagnostics:
         if (d.file, d.line, d.column) not in seen:

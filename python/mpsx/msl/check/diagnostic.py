@@ -87,7 +87,7 @@ class SourceMap:
         return column if original is None or original == changed else original_column(original, changed, column)
 
     def output_column(self, file, line, column):
-        """Return the column in the user's line for a position in this text that a compiler reported."""
+        """Map a position that a compiler reported in this text to the column in the user's line."""
         if self.physical is None:
             self.physical = physical_lines(self.text)
         changed = self.physical.get((file, line))

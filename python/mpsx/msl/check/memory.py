@@ -1,5 +1,5 @@
-"""Address spaces in declarations: Metal Shading Language Specification, section 4. address_spaces.py checks expressions
-that mix address spaces, with clang."""
+"""Address spaces in declarations: Metal Shading Language Specification, section 4. address_spaces.py uses clang to
+check expressions that mix address spaces."""
 
 from ..declarations import ADDRESS_SPACES, CLASS, VARIABLE
 from .rules import rule
@@ -15,7 +15,7 @@ def with_space(unit):
 
 
 def is_known_type(unit, base, template, opaque):
-    """Return whether `base` is known to be a type without an address space of its own."""
+    """Return whether `base` is known to be a type that includes no address space."""
     name = base.replace("metal :: ", "")
     known = name in BUILTIN or set(name.split()) <= BUILTIN or name in unit.tree.classes or name in unit.tree.aliases
     return known and name not in template and name not in opaque

@@ -36,7 +36,7 @@ REWORDED = [(re.compile(pattern), text) for pattern, text in [
 
 
 def metal_terms(text):
-    """Return `text` with types and names as the user knows them."""
+    """Return `text` with C++ types and names replaced by Metal's."""
     text = re.sub(r"[‘’]", "'", text)
     text = re.sub(r"\bmetal::k_\w+::", "", text)
     text = (

@@ -9,7 +9,7 @@ RULES = {}
 
 
 class Unit:
-    """A translation unit for rules: its tree, and its tokens by their text."""
+    """A translation unit with an index of its tokens by text."""
 
     def __init__(self, tree):
         self.tree, self.src, self.index = tree, tree.src, {}

@@ -39,7 +39,7 @@ def uses_atomics(src, kernel):
 
 
 def argument(src, kernel, i, p):
-    """The declaration before the loops (may be empty) and the expression of an argument."""
+    """Return the declaration that precedes the loops, possibly empty, and the expression of an argument."""
     name, kind = f"mpsx_a{i}", f"mpsx_signature::at<{i}>"
     optional = "_or_zero" if "function_constant" in p.attributes else ""
     if p.space == "constant" and p.shape == "&":

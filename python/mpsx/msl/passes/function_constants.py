@@ -57,7 +57,7 @@ class FunctionConstants:
         self.done |= set(range(begin, end))
 
     def variable(self, d, queried):
-        """Lower the declaration of one or more function constants or dependents."""
+        """Lower the declaration of function constants, or of constants that depend on them."""
         src = self.src
         scope = "".join(f"{s}::" for s in d.scope if s)
         specifiers = [src.texts[i] for i in range(d.begin, d.name) if src.texts[i] not in STORAGE]

@@ -4,8 +4,8 @@ from ..declarations import CLASS
 
 
 def has_initializer_list(src, d, tag):
-    """Return whether a class has constructors, or is initialized from lists. Adding constructors would break such
-    lists."""
+    """Return whether a class has constructors, or is initialized from lists. Adding constructors would break list
+    initialization."""
     names = {tag, src.texts[d.end - 2]} - {"}"}   # typedef union { … } name;
     tags = [i for i, t in enumerate(src.texts) if t in names]
     return any(src.texts[i + 1] == "(" for i in tags if d.body < i < d.end) or any(

@@ -33,7 +33,7 @@ void serve(const std::shared_ptr<Line>& line) {
   }
 }
 
-// Unlike hardware, the engine reports errors of a kernel.
+// Unlike hardware, the engine detects faults in a kernel.
 NSError* run_all(std::vector<emulation::Launch>& launches) {
   try {
     for (auto& launch : launches) launch.run();

@@ -33,7 +33,7 @@ void mpsx_emulation_delay(unsigned microseconds);
 // While nonzero, command buffers signal their events but do not complete.
 void mpsx_emulation_hold_completions(int hold);
 
-// Create, access and release a buffer of another library.
+// Create, access and release a buffer that belongs to another library.
 void* mpsx_emulation_new_buffer(unsigned long bytes);
 void* mpsx_emulation_contents(void* buffer);
 void mpsx_emulation_release(void* buffer);
@@ -46,7 +46,7 @@ unsigned long mpsx_emulation_waits(void);            // waits for incomplete com
 unsigned long mpsx_emulation_command_buffers(void);  // committed
 unsigned long mpsx_emulation_dispatches(void);
 unsigned long mpsx_emulation_debug_groups(void);
-unsigned long mpsx_emulation_pipelines(void);  // compiled, including for archives
+unsigned long mpsx_emulation_pipelines(void);  // compiled pipelines, including those for archives
 unsigned long mpsx_emulation_captures(void);  // completed captures
 unsigned long mpsx_emulation_intervals_begun(void);  // begun signpost intervals
 unsigned long mpsx_emulation_intervals_ended(void);

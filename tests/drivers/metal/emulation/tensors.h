@@ -1,5 +1,5 @@
-// The objects that argument tables of Metal 4 refer to. Metal 4 retains nothing, so every object is used again when the
-// work runs: a freed one ends the process.
+// The objects that argument tables of Metal 4 refer to. Metal 4 retains nothing, so work that uses an object after it
+// was freed ends the process.
 #pragma once
 
 #include "objects.h"

@@ -48,7 +48,8 @@ __attribute__((objc_root_class))
   enum name : type
 #endif
 
-// GNU's runtime lays out instance variables at compile time, so allocated classes need space for them.
+// GNU's runtime lays out instance variables at compile time, so the classes that the driver allocates must reserve
+// space.
 #ifdef __APPLE__
 #define MPSX_EMULATED_STATE
 #else
