@@ -41,8 +41,8 @@ cdef class Shader
 
 cdef class Kernel:
     """A kernel of a shader library. Call it with mpsx tensors, numbers and lists of numbers in buffer order; pass None
-    for a buffer that a function constant disables. A parameter that is a Metal 4 tensor accepts a tensor of its rank and
-    type with any strides; the last dimension is extent 0.
+    for a buffer that a function constant disables. A parameter that is a Metal 4 tensor accepts a tensor of its rank
+    and type with any strides; the last dimension is extent 0.
 
     `threads`: the grid size in threads, one to three numbers (default: the first tensor's number of elements).
     `group_size`: threads per threadgroup, with as many numbers as `threads` (default: chosen automatically).

@@ -125,9 +125,9 @@ def opinfo_names() -> set[str]:
 
 
 def public_names() -> set[str]:
-    """Return functions by name below torch, and methods as Tensor.name, without those that OpInfo covers.
+    """Return the names of functions (relative to torch) and methods (Tensor.name) that OpInfo does not cover.
 
-    OpInfo tests an in-place method along with its function.
+    An OpInfo also tests the in-place method of its function.
     """
     known = opinfo_names()
     names = set()

@@ -352,7 +352,7 @@ def test_189690_non_blocking_copies_keep_their_source() -> None:
 def test_97574_duplicate_indices_are_deterministic() -> None:
     index = torch.randint(3, (4000,))
     values = torch.arange(4000)
-    # Of the values for one index, the last is stored, as on the CPU with one thread (with several threads, the CPU is
+    # If indices repeat, the last value is stored, as on the CPU with one thread (with several threads, the CPU is
     # not deterministic). A GPU runs threadgroups in any order, so it guarantees this only in deterministic mode.
     in_order = torch.mpsx.get_device_properties().driver not in ("cuda", "metal")
     expected = torch.stack([(index == i).nonzero().max() for i in range(3)])

@@ -1,4 +1,4 @@
-"""Common mistakes of out-of-tree devices, each of which once caused a failure here."""
+"""Common mistakes of out-of-tree devices. Each once caused a failure in mpsx."""
 
 from __future__ import annotations
 

@@ -115,7 +115,8 @@ def test_traffic(launches: dict[str, dict]) -> None:
     assert launches["contiguous"]["traffic"] == 1 and launches["vectors"]["traffic"] == 1
     assert launches["four_each"]["traffic"] == 4
     assert launches["twice"]["read"] == {"asked": 2048, "moved": 2048, "shared": 2048, "distinct": 1024}
-    # Each of the 8 SIMD groups moves one 32-byte sector. `shared` counts all threadgroups as one: 2 sectors.
+    # Each of the 8 SIMD groups moves one 32-byte sector. `shared` counts it only for one threadgroup, which moves it
+    # twice.
     assert launches["one"]["read"] == {"asked": 1024, "moved": 256, "shared": 64, "distinct": 4}
 
 

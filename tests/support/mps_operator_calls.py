@@ -28,7 +28,7 @@ def fused(device: Device, lists: int) -> list[list[torch.Tensor]]:
 
 
 def adam(name: str, lr: Callable[[Device], object]) -> Callable[[Device], object]:
-    """Return one step of a fused Adam or AdamW."""
+    """Return a function that runs one step of fused Adam or AdamW."""
 
     def step(d: Device) -> object:
         steps = [torch.ones((), device=d) for _ in range(2)]
@@ -40,7 +40,7 @@ def adam(name: str, lr: Callable[[Device], object]) -> Callable[[Device], object
 
 
 def sgd(form: str, lr: Callable[[Device], object]) -> Callable[[Device], object]:
-    """Return one step of a fused SGD with momentum."""
+    """Return a function that runs one step of fused SGD with momentum."""
     options = {"weight_decay": 0.1, "momentum": 0.9, "dampening": 0.0, "nesterov": False, "maximize": False,
                "is_first_step": False}  # fmt: skip
     return lambda d: getattr(aten._fused_sgd_, form)(*fused(d, 3), lr=lr(d), **options)

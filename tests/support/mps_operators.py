@@ -134,7 +134,7 @@ def call_on_device(c: Call) -> Callable[[], object]:
 
 
 def replay() -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield the name and a call of each overload that has one."""
+    """Yield (name, call) for each overload with a test call."""
     by_sample: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
     for name, source in read_list().items():
         kind, *rest = source.split(" ")

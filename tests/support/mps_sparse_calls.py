@@ -59,7 +59,7 @@ def stack_of_matrices(device: str) -> torch.Tensor:
 
 
 def softmax_backward(name: str) -> Call:
-    """Return the gradient of a softmax over rows, for a gradient with the sparsity of the output."""
+    """Return a call of the backward function of a softmax over rows, for a gradient with the sparsity of the output."""
     forward = getattr(aten, name).default
     backward = getattr(aten, f"{name}_backward_data")
 
@@ -71,7 +71,7 @@ def softmax_backward(name: str) -> Call:
 
 
 def rejected(call: Call) -> Call:
-    """Return a call that returns the error message of a call that PyTorch rejects on every device."""
+    """Wrap a call that PyTorch rejects on every device, so that it returns its error message."""
 
     def message(d: str) -> object:
         try:
@@ -134,7 +134,7 @@ def read_list() -> list[str]:
 
 
 def call_of(name: str) -> Call:
-    """Return the call in CALLS, or one with a sparse tensor per required tensor and 2 per required number."""
+    """Return the call in CALLS, or one with a sparse tensor for each required tensor and 2 for each required number."""
     if name in CALLS:
         return CALLS[name]
     function = overload(name)

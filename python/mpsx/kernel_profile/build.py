@@ -158,7 +158,7 @@ class _Build:
         return str(library)
 
     def flags(self, source: str) -> list[str]:
-        """Return the flags of the first compilation: those of the simt driver for this source, and FLAGS."""
+        """Return the flags of the first compilation: the simt driver's flags for this source, and FLAGS."""
         from ..msl.compiler import TENSOR_FLAGS, supported_isas
         from ..msl.passes.tensors import uses_tensors
 

@@ -32,7 +32,7 @@ class DebugLines:
         return self.files[scope]
 
     def positions(self, instruction: str) -> tuple[tuple[str, int], ...]:
-        """Return (file, line) of an instruction, followed by those of the calls that it was inlined through."""
+        """Return (file, line) of an instruction, followed by the positions of the calls that it was inlined through."""
         found = re.search(r"!dbg !(\d+)", instruction)
         if not found:
             return ()

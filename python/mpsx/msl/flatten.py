@@ -8,7 +8,7 @@ and the driver (src/driver/metal/source_units.h) compiles only the units it need
     #pragma METAL fp contract(off)
 
 By default Metal contracts a multiplication and an addition to an fma, and MTLCompileOptions cannot disable that.
-Kernels call fma() explicitly, and elsewhere rely on both roundings. Contraction would change the results of
+Kernels call fma() explicitly, and rely on both roundings elsewhere. Contraction would change the results of
 `a - b * c`, `1 - w * w`, and the ends of an interpolation. The CPU build (compiler.py) disables it too.
 """
 

@@ -73,7 +73,7 @@ class Line:
 
 def lines_to_sink(lines, i, j):
     """Return the instructions between i and j that depend on i and must move below j with it. Return None if j depends
-    on one of them or one of them cannot move."""
+    on one of them or if one of them cannot move."""
     found, last = [i], lines[j]
     for k in range(i + 1, j):
         line = lines[k]

@@ -62,7 +62,7 @@ DOCUMENTED = {
     ("NSDictionary", "-", "allValues"): ("@",),
     ("NSURL", "-", "path"): ("@",),
 }
-# Differences between the two sources that are not contradictions, with the reasons.
+# Known differences between the two sources that are not contradictions, each with a reason.
 KNOWN_DIFFERENCES = {
     "MTLCommandBuffer status": "pyobjc has one entry for all protocols, here MTLIOCommandBuffer's (NSInteger)",
     "MTLFunctionLog type": "pyobjc has one entry for all protocols, here one with NSInteger",

@@ -77,7 +77,7 @@ BARE_CASE(rebuilds_a_damaged_archive) {
     CHECK(compiled(directory, {"fill", "add"}) == 2);
     CHECK(compiled(directory, {"fill", "add"}) == 0 && cache.files().size() == 2);
   }
-  // Replace the archive with one of another kernel library.
+  // Replace the archive with that of another kernel library.
   CHECK(compiled(directory + "/sources", {"fill"}) == 1);
   std::vector<std::string> files = cache.files();
   std::erase_if(files, [](const std::string& file) { return file.find("tmp-") != file.npos; });

@@ -174,9 +174,9 @@ BARE_CASE(compiles_sources_on_demand) {
   const float one = 1;
   mpsx_emulation_fail("macos_14", 0, 1);
   mpsx_emulation_fail("macos_26", 0, 1000);                     // only users' shaders use the newer language version
-  device.launch("fill", {a.argument(), value(one)}, {4}, {4});  // a kernel of the first unit
+  device.launch("fill", {a.argument(), value(one)}, {4}, {4});  // compiles the first unit
   CHECK(compiled("3.1 safe precise"));
-  device.launch("twice", {a.argument()}, {4}, {4});  // a kernel of the second unit
+  device.launch("twice", {a.argument()}, {4}, {4});  // compiles the second unit
   CHECK(compiled("3.1 safe precise"));
   mpsx_emulation_fail("macos_26", 0, 0);
   device.wait();

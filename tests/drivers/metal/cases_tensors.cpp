@@ -105,7 +105,8 @@ CASE(multiplies_tensors) {
     run(device, *library, "product", {value(left), value(right), value(sum), threadgroup(4)}, {64}, {64});
   device.wait();
   CHECK(c[0] == 0 && c[511] == 1022);
-  CHECK(mpsx_emulation_pipelines() == pipelines + 2);  // without and with the required number of threads
+  // one pipeline with and one without the required number of threads
+  CHECK(mpsx_emulation_pipelines() == pipelines + 2);
   c[511] = 0;
   run(device, *library, "product_inline", {a.argument(), b.argument(), c.argument()}, {64}, {32});
   // The last threadgroup is smaller.

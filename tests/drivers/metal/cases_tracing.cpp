@@ -44,7 +44,7 @@ CASE(captures_kernels) {
   THROWS(device.driver->start_capture("other.gputrace"), "already running");
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.driver->stop_capture();
-  CHECK(device.driver->idle(device.stream));  // all work in between is captured
+  CHECK(device.driver->idle(device.stream));  // the capture contains all work up to here
   CHECK(mpsx_emulation_captures() - captures == 1);
   device.driver->stop_capture();
   CHECK(mpsx_emulation_captures() - captures == 1);

@@ -41,7 +41,7 @@ def alignments(run: Run):
 def literals(run: Run):
     out, bits = run(run.lib.literals, np.zeros(10, F), np.zeros(3, np.uint32), outputs=[0, 1], threads=1)
     half_pi, half_root = float(np.float16(np.pi)), float(np.float16(np.sqrt(2)))
-    # 1 1 1 1 -> 5 1 6 1 -> 5 6 6 6 -> 6 5 6 6. Then w = 2 * y and x *= 2.
+    # The assignments change (1, 1, 1, 1) to (5, 1, 6, 1), (5, 6, 6, 6) and (6, 5, 6, 6). Then w = 2 * y and x *= 2.
     run.close(out, [12 + 0.01 + 0.5 + 2 + 1 + 1.5 + 0.25, 11 + 15 + 97 + 100000 + 7 + 255 + 3, 1,
                     np.pi + half_pi + half_root + 2**-23 + 65504, 12 + 50 + 600 + 10000, expected_w(),
                     2 + 1 + 1, -2 + 3 + 2 + 44 - 56 + 65535, 2 + 1 + 1, 16 + 6 + 8 + 2 * 4])  # fmt: skip

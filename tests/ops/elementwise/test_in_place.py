@@ -1,4 +1,4 @@
-"""In-place operators with an operand larger than self, which keeps its shape."""
+"""In-place operators with an operand larger than self. The shape of self must not change."""
 
 from __future__ import annotations
 

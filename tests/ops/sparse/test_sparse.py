@@ -235,7 +235,7 @@ OPINFOS = [op for op in op_db if op.name in ("sum", "masked.sum", "masked.amax")
 
 @pytest.mark.parametrize("op", OPINFOS, ids=lambda op: op.formatted_name)
 def test_opinfo_samples(op: OpInfo) -> None:
-    """Use PyTorch's own sparse samples: broadcasting, dense dimensions and batches."""
+    """Use PyTorch's own sparse samples, which cover broadcasting, dense dimensions and batches."""
     compared = 0
     for sample in islice(op.sample_inputs_sparse_coo("cpu", torch.float32), 60):
         args = (sample.input, *sample.args)

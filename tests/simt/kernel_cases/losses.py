@@ -51,7 +51,8 @@ def classes() -> Iterator[Case]:
 
 
 def scores() -> Iterator[Case]:
-    """Use rows of logits for one lane, for several lanes and for a threadgroup, and rows that exceed the registers."""
+    """Use rows of logits for one lane, several lanes and a threadgroup, and rows that exceed a threadgroup's
+    registers."""
     generator = torch.Generator().manual_seed(0)
     for dtype in FLOAT:
         for rows, size in ((3000, 3), (67, 40), (3, 3000)):

@@ -52,7 +52,7 @@ def types() -> Iterator[tuple[torch.dtype, torch.dtype, str]]:
 
 def row_norm_cases() -> Iterator[Case]:
     for dtype, parameter, tag in types():
-        # Few rows use separate gradient kernels, and many rows a fused one.
+        # Few rows use separate gradient kernels, and many rows use a fused kernel.
         for where, shape in (("rows", (70, 300)), ("many rows", (2048, 16))):
             x, g = values(*shape, dtype=dtype), values(*shape, dtype=dtype, seed=1, low=-0.1, high=0.1)
             w, b = values(shape[1], dtype=parameter, low=0.5, high=1.5), values(shape[1], dtype=parameter, seed=2)

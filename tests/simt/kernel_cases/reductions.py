@@ -25,7 +25,7 @@ SHAPES = {"rows": ((7, 261), 1), "columns": ((67, 45), 0), "parts of rows": ((33
 
 
 def factors(dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    """Return mostly ones, to keep products small."""
+    """Return a tensor of mostly ones, to keep products small."""
     x = torch.ones(shape, dtype=dtype)
     x.view(-1)[::97] = 2 if dtype != torch.bool else True
     return x

@@ -12,7 +12,7 @@ EXPONENTS = {torch.float32: 128, torch.bfloat16: 128, torch.float16: 16}
 
 
 def pool(dtype: torch.dtype) -> torch.Tensor:
-    """Return distinct values of both signs that break formulas."""
+    """Return distinct values of both signs for which naive formulas fail."""
     f = torch.finfo(dtype)
     top = EXPONENTS[dtype]
     limits = [f.max, f.max / 2, f.max / 3, f.max * (1 - 4 * f.eps), f.tiny, f.tiny * 1.5, f.smallest_normal / 2]

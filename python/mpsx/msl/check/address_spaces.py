@@ -118,7 +118,7 @@ def is_space_mismatch(notes):
 
 
 def is_variable_length(notes):
-    """Return whether an array's length is certainly not constant. clang may not know constants of the Metal library."""
+    """Return whether an array's length is certainly not constant. clang may lack constants of the Metal library."""
     return any(re.search(r"unknown value|read of non-const variable", n) for n in notes) and not any(
         "not a constant" in n or "undefined function" in n for n in notes
     )
@@ -197,8 +197,8 @@ def parse(stderr):
 
 
 class AddressSpaceCheck:
-    """A running clang for the compiler `command`; `wait` returns the Diagnostics, or none without a clang. `samples`
-    limits the check to one instance of each kernel."""
+    """A running clang for the compiler `command`. `wait` returns the Diagnostics, or an empty list if there is no
+    clang. `samples` limits the check to one instance of each kernel."""
 
     def __init__(self, unit, command, texts=None, samples=False):
         clang, self.process, self.error = clang_of(command), None, None

@@ -119,7 +119,7 @@ def wrap_operand(src, edit, i, space):
 
 
 def static_variables(unit, edit):
-    """Make variables with an address space static. In C++ an automatic variable cannot have one."""
+    """Make variables with an address space static, because C++ allows no automatic variable with an address space."""
     texts = unit.src.texts
     for f in unit.tree.definitions:
         for d in unit.tree.locals(f):

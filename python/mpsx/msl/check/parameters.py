@@ -161,7 +161,7 @@ def types_of_the_grid_agree(unit):
 
 @rule
 def resource_indices(unit):
-    """5.2.1: indices range from 0 to 30, and no two parameters share one."""
+    """5.2.1: indices range from 0 to 30, and no two parameters share an index."""
     seen = {}
     for f, p, a in parameter_attributes(unit, RESOURCES):
         limit, argument = RESOURCES[a.name], (a.argument or "").replace(" ", "")
