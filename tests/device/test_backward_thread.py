@@ -84,7 +84,7 @@ def deep_reentrant_checkpoint() -> None:
 
 
 def scripted() -> None:
-    """Start backward from C++ through TorchScript, which does not use the Python engine."""
+    """Start a backward pass from C++ through TorchScript, which does not use the Python engine."""
     run = torch.jit.CompilationUnit("def run(loss: Tensor) -> Tensor:\n  loss.backward()\n  return loss\n").run
     x = leaf()
     run(loss_of(x))
@@ -152,7 +152,7 @@ def test_setting_survives_an_error() -> None:
 
 
 def test_concurrent_backward_passes() -> None:
-    """Each thread runs its own graph's backward, although all graphs share a weight."""
+    """Each thread runs the backward pass of its own graph, although all graphs share a weight."""
     weight = torch.ones(64, 64, device="mpsx", requires_grad=True)
     found: dict[int, set[int]] = {}
     start = threading.Barrier(4)

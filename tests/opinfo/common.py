@@ -202,7 +202,8 @@ def error(result: torch.Tensor, exact: torch.Tensor) -> float:
 
 def assert_close(have: torch.Tensor, want: torch.Tensor, exact: Callable[[], torch.Tensor] | None,
                  derivative: bool) -> None:  # fmt: skip
-    """Require torch's default tolerance to the CPU result, or an error against float64 no larger than the CPU's.
+    """Require torch's default tolerance to the CPU result, or an error relative to float64 that does not exceed the
+    CPU's.
 
     Derivatives round after each operator, so either device may be closer by chance. Therefore the error of a derivative
     may be twice the CPU's plus one rounding error of the largest value.

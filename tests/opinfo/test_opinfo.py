@@ -39,7 +39,7 @@ pytestmark = [
 
 FEW = 2
 SOME = 6
-# Operators without a differentiable output for any sample.
+# Operators without a differentiable output in any sample.
 NO_GRADIENT = {"empty_like", "new_empty", "normal.number_mean"}
 
 # Results are small differences of large terms, so float32 has no correct digits on either device.

@@ -56,8 +56,8 @@ def error(got: torch.Tensor, exact: torch.Tensor) -> float:
 def assert_close(got: torch.Tensor, want: torch.Tensor, exact: Callable[[], torch.Tensor]) -> None:
     """Require torch's default tolerance to the CPU result.
 
-    16-bit results, which are rounded after each step, may instead have an error against float64 of twice the CPU's plus
-    one rounding error of the largest value.
+    16-bit results are rounded after each step. Their error relative to float64 may instead be twice the CPU's plus one
+    rounding error of the largest value.
     """
     try:
         torch.testing.assert_close(got, want, equal_nan=True)

@@ -58,7 +58,7 @@ def test_03_operators_of_other_layouts_do_not_decompose(layout: str) -> None:
 
 
 def test_04_kernels_see_requires_grad() -> None:
-    """_sparse_mm_reduce_impl computes what the backward needs only if an input requires grad."""
+    """_sparse_mm_reduce_impl computes what the backward pass needs only if an input requires a gradient."""
     csr = torch.tensor([[0.0, 2.0], [3.0, 1.0]], device="mpsx").to_sparse_csr().requires_grad_()
     dense = torch.rand(2, 3, device="mpsx", requires_grad=True)
     torch.sparse.mm(csr, dense, "amax").sum().backward()

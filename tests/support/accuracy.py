@@ -1,4 +1,4 @@
-"""Compare a result's error against float64 with the CPU's error in the same dtypes."""
+"""Compare a result's error relative to float64 with the CPU's error in the same dtypes."""
 
 from __future__ import annotations
 

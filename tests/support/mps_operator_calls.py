@@ -57,7 +57,7 @@ def int4_weight(d: Device) -> torch.Tensor:
 
 
 def embedding_bag_backward(d: Device) -> object:
-    """Pass the forward's results, because the CPU's backward does not compute offset2bag."""
+    """Pass the results of the forward pass, because the CPU's backward pass does not compute offset2bag."""
     indices, offsets = i(d, 0, 1, 1), i(d, 0, 2)
     _, offset2bag, bag_size, max_indices = aten._embedding_bag(x(d, 4, 3), indices, offsets)
     return aten._embedding_bag_backward(

@@ -87,7 +87,7 @@ class Recorder(TorchDispatchMode):
 
 
 def differentiate(result: object) -> None:
-    """Run the backward of every output that requires grad."""
+    """Run the backward pass of every output that requires a gradient."""
     outputs = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor) and t.requires_grad]
     if outputs:
         torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])

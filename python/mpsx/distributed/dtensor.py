@@ -50,7 +50,7 @@ def _attention(module: ModuleType, query: int, bias: int, sharded: int, count: i
 
 def _gradients_meta(grad: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
                     *rest: object, **options: object) -> tuple:  # fmt: skip
-    """Meta implementation of fused attention's backward."""
+    """Meta implementation of the backward pass of fused attention."""
     return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value), None
 
 

@@ -72,7 +72,7 @@ for _name in ("acosh", "asinh", "cosh", "sinh"):
 
 
 class MpsxKernel(MetalKernel):
-    """A MetalKernel with our overrides."""
+    """A MetalKernel that generates code with Overrides."""
 
     overrides = Overrides
 

@@ -1,9 +1,9 @@
 """Patches that add mpsx to the device lists of other libraries.
 
-Each library has a module here, except that default_device.py covers the libraries that need only a line or two. PATCHES
-maps the names of a library's modules to patches, which run after the library imports the module. mpsx itself imports no
-library. On a machine with CUDA, only torch is patched, and other libraries choose CUDA. MPSX_INTEGRATIONS=0 disables
-all patches.
+Each library has a module here, except that default_device.py covers the libraries that need only one or two lines.
+PATCHES maps the names of a library's modules to patches, which run after the library imports the module. mpsx itself
+imports no library. On a machine with CUDA, only torch is patched, and other libraries choose CUDA. MPSX_INTEGRATIONS=0
+disables all patches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Libraries that choose the default device, CUDA or mps, in a line or two."""
+"""Libraries that choose the default device, CUDA or mps, in one or two lines of code."""
 
 from __future__ import annotations
 

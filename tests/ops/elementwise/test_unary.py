@@ -28,7 +28,7 @@ DOMAIN = {
     "atanh": (-0.99, 0.99),
     "acosh": (1, 9),
 }
-# Error bounds against float64 in float32 ULPs. The CPU's errors are between 1 and 4.
+# Error bounds relative to float64, in float32 ULPs. The CPU's errors are between 1 and 4.
 ULPS = {
     "erfc": 8,
     "tan": 4,

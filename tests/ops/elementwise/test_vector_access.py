@@ -48,7 +48,8 @@ def test_flat(dtype: torch.dtype, offsets: tuple[int, int]) -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("columns", [1, 3, 4, 8, 15, 16, 17, 31, 64, 67, 128, 131, 515], ids=str)
 def test_rows(dtype: torch.dtype, columns: int) -> None:
-    """Use rows whose pitch is or is not a multiple of a vector, broadcast rows and columns, and a transpose."""
+    """Use rows whose pitch is a multiple of the vector size and rows whose pitch is not, broadcast rows and columns,
+    and a transpose."""
     torch.manual_seed(0)
     for pitch in (columns, columns + 1, columns + 16):
         x, y = numbers(dtype, 7, 2, pitch), numbers(dtype, 7, 2, pitch)

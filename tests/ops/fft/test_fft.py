@@ -1,4 +1,4 @@
-"""FFT kernels: errors against float64, dimensions, layouts, strides, gradients, out= and error messages."""
+"""FFT kernels: errors relative to float64, dimensions, layouts, strides, gradients, out= and error messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from layouts import on_device
 pytestmark = pytest.mark.usefixtures("only_kernels")
 
 F = torch.fft
-# Every radix and combinations of them, primes, and lengths that need one or several passes.
+# Every radix, products of radices, primes, and lengths that need one or several passes.
 LENGTHS = [*range(1, 65), 100, 121, 127, 128, 256, 1000, 1009, 1024, 2048, 2187, 4096, 4098, 5000, 8192]
 LONG = [10007, 3 * 2**13, 65536]
 DIMS = [*itertools.permutations(range(4), 1), *itertools.permutations(range(4), 2), (0, 2, 3), (3, 0, 1), (3, 1, 2, 0)]

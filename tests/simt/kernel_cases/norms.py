@@ -15,7 +15,7 @@ HALVES = FLOAT[1:]
 
 
 def softmax_backward(op: Callable, g: torch.Tensor, y: torch.Tensor, dim: int, dtype: torch.dtype) -> torch.Tensor:
-    """Call the backward of a softmax with an input of dtype `dtype`, or float64 for the reference."""
+    """Call the backward function of a softmax with an input of dtype `dtype`, or float64 for the reference."""
     return op(g, y, dim, g.dtype if g.dtype == torch.float64 else dtype)
 
 
