@@ -7,12 +7,25 @@
 #include "lib/math.h"
 #include "lib/random.h"
 
+// The simdgroup tier's fragments: 8 x 8 elements of an operand (or of S, P and the accumulators), two per lane.
+template <typename T>
+struct SimdgroupFragments {
+  typedef simdgroup_matrix<T, 8, 8> Operand;
+  typedef simdgroup_float8x8 Accumulator;
+  enum : uint { elements = 2 };
+};
+
 // Tile sizes. A threadgroup computes one rows x columns tile of S = Q K^T at a time. The dK and dV passes compute S^T
 // instead.
 // HEAD_DIM: the zero-padded head dimension. STEPS: number of steps in which a SIMD group computes a tile's columns.
-template <typename T, uint HEAD_DIM, uint STEPS = 1>
+// Fragments: the type of fragments, which have 8 rows of 4 * elements columns.
+template <typename T, uint HEAD_DIM, uint STEPS = 1, typename Fragments = SimdgroupFragments<T>>
 struct AttentionShape {
+  typedef typename Fragments::Operand Operand;
+  typedef typename Fragments::Accumulator Accumulator;
   enum : uint {
+    elements = Fragments::elements,  // of a fragment in each lane
+    fragment_columns = 4 * elements,
     head_dim = HEAD_DIM,
     stride = HEAD_DIM + 8,  // row stride in threadgroup memory
     simdgroup_rows = attention_rows(HEAD_DIM),
@@ -22,8 +35,8 @@ struct AttentionShape {
     memory = 2 * columns * stride * sizeof(T) / 16,     // two tiles, in uint4
     passes = (rows + 2 * columns - 1) / (2 * columns),  // number of times `memory` is filled to load all rows
     row_fragments = simdgroup_rows / 8,
-    column_fragments = column_step / 8,
-    dim_fragments = HEAD_DIM / 8,
+    column_fragments = column_step / fragment_columns,
+    dim_fragments = HEAD_DIM / fragment_columns,
   };
   typedef BlockLoader<T, columns, HEAD_DIM, kAttentionThreads> Loader;
 };
@@ -57,9 +70,17 @@ inline AttentionRows<T> rows_of(device const T* data, long stride, uint rows, ui
   return {data, stride, rows, dim};
 }
 
+template <typename T>
+METAL_FUNC void load_fragment(thread simdgroup_matrix<T, 8, 8>& to, threadgroup const T* from, uint stride, uint) {
+  simdgroup_load(to, from, stride);
+}
+METAL_FUNC void clear_fragment(thread simdgroup_float8x8& acc) {
+  acc = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+}
+
 // Loads the threadgroup's rows, starting at `row`, into fragments. Each SIMD group loads a disjoint set of rows.
 template <typename Shape, typename T>
-METAL_FUNC void load_fragments(thread simdgroup_matrix<T, 8, 8> (&to)[Shape::row_fragments][Shape::dim_fragments],
+METAL_FUNC void load_fragments(thread typename Shape::Operand (&to)[Shape::row_fragments][Shape::dim_fragments],
                                AttentionRows<T> rows, uint row, threadgroup uint4* memory, GroupThread g) {
   // Rows and SIMD groups per pass.
   enum : uint { kRows = Shape::rows / Shape::passes, kSimdgroups = 4 / Shape::passes };
@@ -77,9 +98,10 @@ METAL_FUNC void load_fragments(thread simdgroup_matrix<T, 8, 8> (&to)[Shape::row
     for (uint i = 0; i < Shape::row_fragments; ++i)
 #pragma unroll
       for (uint k = 0; k < Shape::dim_fragments; ++k)
-        simdgroup_load(to[i][k],
-                       staged + (simdgroup % kSimdgroups * Shape::simdgroup_rows + i * 8) * Shape::stride + k * 8,
-                       Shape::stride);
+        load_fragment(to[i][k],
+                      staged + (simdgroup % kSimdgroups * Shape::simdgroup_rows + i * 8) * Shape::stride +
+                          k * Shape::fragment_columns,
+                      Shape::stride, g.lane);
   }
   tg_barrier();
 }
@@ -88,7 +110,7 @@ METAL_FUNC void load_fragments(thread simdgroup_matrix<T, 8, 8> (&to)[Shape::row
 template <typename Shape, typename T>
 METAL_FUNC void compute_scores(thread simdgroup_float8x8 (&S)[Shape::row_fragments][Shape::column_fragments],
                                thread const simdgroup_matrix<T, 8, 8> (&A)[Shape::row_fragments][Shape::dim_fragments],
-                               threadgroup const T* B) {
+                               threadgroup const T* B, uint) {
 #pragma unroll
   for (uint j = 0; j < Shape::column_fragments; ++j) {
 #pragma unroll
@@ -107,7 +129,7 @@ METAL_FUNC void compute_scores(thread simdgroup_float8x8 (&S)[Shape::row_fragmen
 template <typename Shape, typename T>
 METAL_FUNC void accumulate(thread simdgroup_float8x8 (&acc)[Shape::row_fragments][Shape::dim_fragments],
                            thread const simdgroup_float8x8 (&P)[Shape::row_fragments][Shape::column_fragments],
-                           threadgroup const T* B) {
+                           threadgroup const T* B, uint) {
   simdgroup_matrix<T, 8, 8> p[Shape::row_fragments][Shape::column_fragments];
 #pragma unroll
   for (uint i = 0; i < Shape::row_fragments; ++i)
@@ -125,17 +147,17 @@ METAL_FUNC void accumulate(thread simdgroup_float8x8 (&acc)[Shape::row_fragments
 }
 
 template <typename Shape>
-METAL_FUNC void clear(thread simdgroup_float8x8 (&acc)[Shape::row_fragments][Shape::dim_fragments]) {
+METAL_FUNC void clear(thread typename Shape::Accumulator (&acc)[Shape::row_fragments][Shape::dim_fragments]) {
 #pragma unroll
   for (uint i = 0; i < Shape::row_fragments; ++i)
 #pragma unroll
-    for (uint e = 0; e < Shape::dim_fragments; ++e) acc[i][e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+    for (uint e = 0; e < Shape::dim_fragments; ++e) clear_fragment(acc[i][e]);
 }
 
 // Multiplies this lane's accumulators by their row's scale and stores the elements within the rows x dim bounds.
 template <typename Shape, typename T>
 METAL_FUNC void store_rows(device T* to, long stride,
-                           thread simdgroup_float8x8 (&acc)[Shape::row_fragments][Shape::dim_fragments],
+                           thread typename Shape::Accumulator (&acc)[Shape::row_fragments][Shape::dim_fragments],
                            thread const float (&scale)[Shape::row_fragments], uint row, uint rows, uint column,
                            uint dim) {
 #pragma unroll
@@ -145,8 +167,9 @@ METAL_FUNC void store_rows(device T* to, long stride,
 #pragma unroll
     for (uint e = 0; e < Shape::dim_fragments; ++e)
 #pragma unroll
-      for (uint n = 0; n < 2; ++n)
-        if (column + e * 8 + n < dim) out[e * 8 + n] = T(acc[i][e].thread_elements()[n] * scale[i]);
+      for (uint n = 0; n < Shape::elements; ++n)
+        if (column + e * Shape::fragment_columns + n < dim)
+          out[e * Shape::fragment_columns + n] = T(acc[i][e].thread_elements()[n] * scale[i]);
   }
 }
 

@@ -8,11 +8,15 @@
 #include "lib/collective.h"
 #include "lib/gemm_params.h"
 
+struct SimdgroupTier {};
+
 // A BM x BN tile of T, computed by WM x WN SIMD groups. Each SIMD group owns an SM x SN subtile.
 // MAX_THREADS limits register use so that this many threads, of several threadgroups, can be resident.
-template <typename T, uint M, uint N, uint WARPS_M, uint WARPS_N, uint MAX_THREADS>
+// Tier: how a SIMD group multiplies, see GemmAccumulators.
+template <typename T, uint M, uint N, uint WARPS_M, uint WARPS_N, uint MAX_THREADS, typename Tier = SimdgroupTier>
 struct GemmShape {
   typedef T type;
+  typedef Tier tier;
   enum : uint {
     BM = M,
     BN = N,
@@ -143,16 +147,65 @@ struct BlockLoader {
   }
 };
 
-// Computes one tile over K in [k_begin, k_end) and calls epilogue.store(m, n, acc) for each element within M x N. Loops
-// over fragments must be unrolled, because registers cannot be indexed.
+// The SM x SN outputs of a SIMD group, in registers.
+//   multiply(a, b, lane)       adds the product of a BK block of each operand in threadgroup memory, with K contiguous
+//   add_partials()             for float, adds the sums since the last call to the totals
+//   store_rows(i, out, lane)   stores rows 8 i to 8 i + 7 to threadgroup memory
+template <typename Shape, typename Tier = typename Shape::tier>
+struct GemmAccumulators;
+
+// Loops over fragments must be unrolled, because registers cannot be indexed.
+template <typename Shape>
+struct GemmAccumulators<Shape, SimdgroupTier> {
+  typedef typename Shape::type T;
+  enum : uint { TM = Shape::SM / 8, TN = Shape::SN / 8 };
+  // For float, accumulate in two levels to bound the error: sums over 64 elements of K, then the sum of these sums.
+  enum : uint { kTwoLevels = sizeof(T) == 4 };
+  simdgroup_float8x8 acc[TM][TN], partial[TM][TN];
+
+  METAL_FUNC void clear() {
+#pragma unroll
+    for (uint i = 0; i < TM; ++i)
+#pragma unroll
+      for (uint j = 0; j < TN; ++j) acc[i][j] = partial[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+  }
+  METAL_FUNC void multiply(threadgroup const T* a, threadgroup const T* b, uint) {
+#pragma unroll
+    for (uint kk = 0; kk < Shape::BK; kk += 8) {
+      simdgroup_matrix<T, 8, 8> a_frag[TM], b_frag[TN];
+#pragma unroll
+      for (uint i = 0; i < TM; ++i) simdgroup_load(a_frag[i], a + i * 8 * Shape::stride + kk, Shape::stride);
+#pragma unroll
+      for (uint j = 0; j < TN; ++j)
+        simdgroup_load(b_frag[j], b + j * 8 * Shape::stride + kk, Shape::stride, ulong2(0), true);
+#pragma unroll
+      for (uint i = 0; i < TM; ++i)
+#pragma unroll
+        for (uint j = 0; j < TN; ++j) simdgroup_multiply_accumulate(partial[i][j], a_frag[i], b_frag[j], partial[i][j]);
+    }
+  }
+  METAL_FUNC void add_partials() {
+#pragma unroll
+    for (uint i = 0; i < TM; ++i)
+#pragma unroll
+      for (uint j = 0; j < TN; ++j) {
+        acc[i][j].thread_elements() += partial[i][j].thread_elements();
+        partial[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+      }
+  }
+  METAL_FUNC void store_rows(uint i, threadgroup float* out, uint stride, uint) {
+#pragma unroll
+    for (uint j = 0; j < TN; ++j) simdgroup_store(kTwoLevels ? acc[i][j] : partial[i][j], out + j * 8, stride);
+  }
+};
+
+// Computes one tile over K in [k_begin, k_end) and calls epilogue.store(m, n, acc) for each element within M x N.
 template <typename Shape, typename A, typename B, typename Epilogue>
 METAL_FUNC void gemm_tile(A a, B b, uint k_begin, uint k_end, Epilogue epilogue, uint M, uint N, TileOffset tile,
                           threadgroup uint4* memory, GroupThread g) {
   typedef typename Shape::type T;
-  // A SIMD group has TM x TN fragments.
-  enum : uint { TM = Shape::SM / 8, TN = Shape::SN / 8, kStride = Shape::stride };
-  // For float, accumulate in two levels to bound the error: sums over 64 elements of K, then the sum of these sums.
-  enum : uint { kTwoLevels = sizeof(T) == 4, kPartialK = 64 };
+  typedef GemmAccumulators<Shape> Accumulators;
+  enum : uint { kStride = Shape::stride, kPartialK = 64 };
   threadgroup T* a_tile = (threadgroup T*)memory;
   threadgroup T* b_tile = a_tile + Shape::BM * kStride;
   const uint simdgroup = g.index / g.width;
@@ -165,11 +218,8 @@ METAL_FUNC void gemm_tile(A a, B b, uint k_begin, uint k_end, Epilogue epilogue,
   typename B::Cursor b_cursors[BLoader::kVectors];
   ALoader::init(a, tile.m, g.index, a_cursors);
   BLoader::init(b, tile.n, g.index, b_cursors);
-  simdgroup_float8x8 acc[TM][TN], partial[TM][TN];
-#pragma unroll
-  for (uint i = 0; i < TM; ++i)
-#pragma unroll
-    for (uint j = 0; j < TN; ++j) acc[i][j] = partial[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+  Accumulators acc;
+  acc.clear();
   a_loader.load(a, a_cursors, k_begin, g.index);
   b_loader.load(b, b_cursors, k_begin, g.index);
   for (uint k = k_begin; k < k_end; k += Shape::BK) {
@@ -181,36 +231,16 @@ METAL_FUNC void gemm_tile(A a, B b, uint k_begin, uint k_end, Epilogue epilogue,
       a_loader.load(a, a_cursors, next, g.index);
       b_loader.load(b, b_cursors, next, g.index);
     }
-#pragma unroll
-    for (uint kk = 0; kk < Shape::BK; kk += 8) {
-      simdgroup_matrix<T, 8, 8> a_frag[TM], b_frag[TN];
-#pragma unroll
-      for (uint i = 0; i < TM; ++i) simdgroup_load(a_frag[i], a_tile + (sm + i * 8) * kStride + kk, kStride);
-#pragma unroll
-      for (uint j = 0; j < TN; ++j)
-        simdgroup_load(b_frag[j], b_tile + (sn + j * 8) * kStride + kk, kStride, ulong2(0), true);
-#pragma unroll
-      for (uint i = 0; i < TM; ++i)
-#pragma unroll
-        for (uint j = 0; j < TN; ++j) simdgroup_multiply_accumulate(partial[i][j], a_frag[i], b_frag[j], partial[i][j]);
-    }
-    if (kTwoLevels && (next >= k_end || (next - k_begin) % kPartialK == 0))
-#pragma unroll
-      for (uint i = 0; i < TM; ++i)
-#pragma unroll
-        for (uint j = 0; j < TN; ++j) {
-          acc[i][j].thread_elements() += partial[i][j].thread_elements();
-          partial[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-        }
+    acc.multiply(a_tile + sm * kStride, b_tile + sn * kStride, g.lane);
+    if (Accumulators::kTwoLevels && (next >= k_end || (next - k_begin) % kPartialK == 0)) acc.add_partials();
     tg_barrier();
   }
   // Store eight rows at a time through threadgroup memory to coalesce the epilogue's accesses.
   enum : uint { kOutStride = Shape::SN + 8 };
   threadgroup float* out = (threadgroup float*)memory + simdgroup * 8 * kOutStride;
 #pragma unroll
-  for (uint i = 0; i < TM; ++i) {
-#pragma unroll
-    for (uint j = 0; j < TN; ++j) simdgroup_store(kTwoLevels ? acc[i][j] : partial[i][j], out + j * 8, kOutStride);
+  for (uint i = 0; i < Shape::SM / 8; ++i) {
+    acc.store_rows(i, out, kOutStride, g.lane);
     sg_barrier();
     for (uint e = g.lane; e < 8 * Shape::SN; e += g.width) {
       const uint r = e / Shape::SN, c = e % Shape::SN;

@@ -1,11 +1,12 @@
 // Tensor-tier GEMM: a threadgroup computes one tile of C = op(A) op(B) with Metal 4's matmul2d.
 #pragma once
 
-#include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
-
-#include <metal_tensor>
-
+// Apple's headers depend on their order: metal_stdlib, metal_tensor, MetalPerformancePrimitives.
+// clang-format off
 #include "lib/gemm.h"
+#include <metal_tensor>
+#include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
+// clang-format on
 
 using namespace mpp::tensor_ops;
 
@@ -34,7 +35,7 @@ inline TileOffset raster_tile(uint index, uint M, uint N) {
 template <typename Sum, typename F>
 METAL_FUNC void transform_tile(thread Sum& sum, TileOffset tile, thread const F& f) {
   MPSX_UNROLL
-  for (ushort i = 0; i < Sum::get_capacity(); ++i) {
+  for (ushort i = 0; i < sum.get_capacity(); ++i) {
     const auto at = sum.get_multidimensional_index(i);
     sum[i] = f.apply(tile.m + uint(at[1]), tile.n + uint(at[0]), sum[i]);
   }

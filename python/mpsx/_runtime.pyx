@@ -368,12 +368,13 @@ _profiled_text = b""  # owns the text that _find_profiled returned
 cdef int _find_profiled(const char* library, const char* kernel, const char** found) noexcept with gil:
     global _profiled_text
     try:
-        _profiled_text = _profiled(library.decode(), kernel.decode()).encode()
+        text = _profiled(library.decode(), kernel.decode()).encode()
         succeeded = 1
     except BaseException as failure:
-        _profiled_text = str(failure).encode()
+        text = str(failure).encode()
         succeeded = 0
-    found[0] = _profiled_text
+    _profiled_text = text  # keeps the bytes alive
+    found[0] = text
     return succeeded
 
 

@@ -340,7 +340,8 @@ cdef class Shader:
         cdef bytes text_bytes = text.encode() if text is not None else None
         cdef const char* c_path = NULL if path is None else PyBytes_AS_STRING(path_bytes)
         cdef const char* c_text = NULL if text is None else PyBytes_AS_STRING(text_bytes)
-        cdef const char *c_name = name_bytes, *message
+        cdef const char* c_name = name_bytes
+        cdef const char* message
         with nogil: message = mpsx_shader_load(c_name, c_path, c_text, &self.handle)
         check(message)
 
@@ -378,7 +379,8 @@ cdef class Shader:
                 kernel.unusable = (f"{name}: expected values for the function constants {', '.join(missing)}; "
                                   f"set them with {name}.with_constants(…)")
         cdef bytes encoded = key.encode()
-        cdef const char *c_key = encoded, *message
+        cdef const char* c_key = encoded
+        cdef const char* message
         with nogil: message = mpsx_shader_find(self.handle, c_key, &kernel.handle, &kernel.info)
         if message != NULL:
             if kernel.constants:

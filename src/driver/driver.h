@@ -87,7 +87,7 @@ struct Traits {
   uint32_t threadgroup_size = 0;   // for tests: threadgroup size for kernels that accept any size, or 0
   TensorTier tensor_tier = TensorTier::absent;
   bool large_tensor_tiles = false;  // tensor kernels stage operands in memory of their own, so large tiles are fastest
-  uint32_t min_tensor_size = 1;     // smaller M or N is faster on the simdgroup tier
+  uint32_t min_tensor_outputs = 0;  // matmuls with fewer outputs are faster on the simdgroup tier
 
   bool uses_process_memory() const { return memory == Memory::process; }
 };

@@ -5,6 +5,7 @@
 
 #include "lib/gemm_params.h"
 #include "ops/op.h"
+#include "runtime/tier.h"
 
 namespace mpsx::ops {
 
@@ -28,6 +29,11 @@ inline bool prefers_tile128(uint64_t M, uint64_t N, uint64_t batch, size_t eleme
   return element_size == 2 && std::min(M, N) >= kTile128 &&
          tile_count(M, N, batch, kTile128, kTile128) * kTile128Threads * 2 >=
              uint64_t(runtime::target_resident_threads());
+}
+
+// Returns whether kernels that stage operands in threadgroup memory use matmul2d. Only those for 16-bit floats can.
+inline bool uses_tensor_fragments(const Tensor& t) {
+  return (t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16) && runtime::uses_tensor_fragments();
 }
 
 // Split-K: the number of splits and the K extent of each split.

@@ -2,6 +2,8 @@
 // tensor tier (Metal 4's matmul2d).
 #pragma once
 
+#include <cstdint>
+
 namespace mpsx::runtime {
 
 // The driver prefers a tier. MPSX_TIER=simdgroup or tensor forces one. Throws if the variable has another value, or if
@@ -9,5 +11,12 @@ namespace mpsx::runtime {
 bool uses_tensor_tier();
 // Returns whether MPSX_TIER=tensor. Launchers then use the tensor tier for small operands too.
 bool forces_tensor_tier();
+// Returns whether kernels that stage operands in threadgroup memory multiply fragments of the tensor tier. They do not
+// where larger tiles are fastest, unless MPSX_TIER=tensor.
+bool uses_tensor_fragments();
+// Returns whether the tensor tier is fastest with the largest tiles that a threadgroup can compute.
+bool prefers_large_tensor_tiles();
+// Returns the number of outputs from which the tensor tier is the faster one for matmul.
+uint32_t min_tensor_outputs();
 
 }  // namespace mpsx::runtime

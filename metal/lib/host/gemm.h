@@ -1,6 +1,10 @@
 // Computes a GEMM tile on the host driver, where a threadgroup is one thread, with 4 x 32 accumulators in registers.
 #pragma once
 
+// A threadgroup of one thread has no SIMD group matrices.
+template <typename Shape>
+struct GemmAccumulators<Shape, SimdgroupTier> {};
+
 // Declared but not defined: only kernels with real SIMD groups use simdgroup_matrix.
 template <typename T, int C, int R>
 struct simdgroup_matrix {

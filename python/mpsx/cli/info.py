@@ -17,7 +17,7 @@ VARIABLES = {
                    "there is a Metal device, else host)",
     "MPSX_VENDOR": "on or off: use CPU libraries for matmul, convolution and attention (default: on for host only)",
     "MPSX_GEMM": "onednn or mkl: the library for float32 matmul on the CPU (default: onednn unless MKL has AVX-512)",
-    "MPSX_TIER": "simdgroup or tensor: the kernels of matmul (default: tensor on an M5 only)",
+    "MPSX_TIER": "simdgroup or tensor: the kernels of matmul and attention (default: tensor on an M5 only)",
     "MPSX_SIMT_SEED": "simt: seed of the order in which threads run (default: random)",
     "MPSX_SIMT_THREADS": "simt: threads per threadgroup where the launch does not fix them, 1 to 1024",
     "MPSX_SIMT_PROFILE": "simt: 1 prints a profile of every kernel at exit; a file name writes it there as JSON",

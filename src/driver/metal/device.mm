@@ -66,12 +66,12 @@ Traits describe_traits(id<MTLDevice> device) {
   AutoreleasePool pool;
   Traits traits;  // defaults; Metal does not report the number of GPU cores
   // MLX and llama.cpp use tensor operations from macOS 26.2 on. Only the M5 generation (Apple10) has matrix units for
-  // them, and there the simdgroup tier is faster for fewer than about 400 rows (metalBLAS).
+  // them. Both tiers are equally fast there for about 400 rows of 2048 columns (metalBLAS, M5 Max).
   const NSOperatingSystemVersion macos = NSProcessInfo.processInfo.operatingSystemVersion;
   const bool recent = macos.majorVersion > 26 || (macos.majorVersion == 26 && macos.minorVersion >= 2);
   if (recent && [device supportsFamily:kFamilyMetal4])
     traits.tensor_tier = apple_family(device) >= 10 ? TensorTier::preferred : TensorTier::available;
-  traits.min_tensor_size = 400;
+  traits.min_tensor_outputs = 400 * 2048;
   // With one buffer per tensor, Metal's shader validation catches every out-of-bounds access.
   traits.exact_allocations = env_flag("MPSX_METAL_EXACT_BUFFERS");
   return traits;

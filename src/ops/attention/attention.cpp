@@ -21,6 +21,7 @@
 #include "attention/attention_params.h"
 #include "ops/differentiated.h"
 #include "ops/random/random.h"
+#include "runtime/tier.h"
 #include "vendor/cpu/vendor.h"
 
 namespace mpsx::ops {
@@ -125,11 +126,23 @@ Inputs prepare(const Tensor& query, const Tensor& key, const Tensor& value, cons
   return in;
 }
 
-// Kernels for head dimensions up to 64, 128 and 256.
+// Kernels of a pass, by head dimension. `wide_pass` is the pass for head dimensions above 64. The tensor tier has
+// kernels for 16-bit elements and head dimensions up to 128.
 struct AttentionKernels {
-  KernelSet small, medium, large;
+  explicit AttentionKernels(const std::string& pass = "", const std::string& wide_pass = "")
+      : small("attention" + pass + "_64"),
+        medium("attention" + wide_pass + "_128"),
+        large("attention" + wide_pass + "_256"),
+        tensor_small("attention_tensor" + pass + "_64"),
+        tensor_medium("attention_tensor" + wide_pass + "_128") {}
+  KernelSet small, medium, large, tensor_small, tensor_medium;
+
   Launch launch(const AttentionParams& p, Tag tag) const {
-    return Launch((padded_head_dim(p) == 64 ? small : padded_head_dim(p) == 128 ? medium : large).get(tag));
+    const uint32_t head_dim = padded_head_dim(p);
+    const bool is_16_bit = tag == Tag::f16 || tag == Tag::bf16;
+    if (is_16_bit && head_dim <= 128 && runtime::uses_tensor_fragments())
+      return Launch((head_dim == 64 ? tensor_small : tensor_medium).get(tag));
+    return Launch((head_dim == 64 ? small : head_dim == 128 ? medium : large).get(tag));
   }
   static uint32_t padded_head_dim(const AttentionParams& p) {
     const uint32_t head_dim = std::max(p.head_dim, p.v_head_dim);
@@ -147,8 +160,7 @@ void run_tiles(Launch& l, const AttentionParams& p, uint64_t rows, uint64_t colu
 
 SdpaResult launch_attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                             double dropout, bool causal, std::optional<double> scale) {
-  static const AttentionKernels kernels{KernelSet("attention_64"), KernelSet("attention_128"),
-                                        KernelSet("attention_256")};
+  static const AttentionKernels kernels;
   Inputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
   const Tensor result = empty_like_query(query, value.size(3));
@@ -172,15 +184,9 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
                                                              const Tensor& key, const Tensor& value,
                                                              const OptionalTensor& mask, const SdpaResult& done,
                                                              double dropout, bool causal, std::optional<double> scale) {
-  static const AttentionKernels dq_kernels{KernelSet("attention_backward_dq_64"),
-                                           KernelSet("attention_backward_dq_128"),
-                                           KernelSet("attention_backward_dq_256")};
-  static const AttentionKernels dk_kernels{KernelSet("attention_backward_dkv_64"),
-                                           KernelSet("attention_backward_dk_128"),
-                                           KernelSet("attention_backward_dk_256")};
-  static const AttentionKernels dv_kernels{KernelSet("attention_backward_dkv_64"),
-                                           KernelSet("attention_backward_dv_128"),
-                                           KernelSet("attention_backward_dv_256")};
+  static const AttentionKernels dq_kernels("_backward_dq", "_backward_dq");
+  static const AttentionKernels dk_kernels("_backward_dkv", "_backward_dk");
+  static const AttentionKernels dv_kernels("_backward_dkv", "_backward_dv");
   Inputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
   const Tensor grad = aligned_rows(grad_out), out = aligned_rows(done.out), lse = done.lse.contiguous();

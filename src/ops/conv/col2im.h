@@ -11,7 +11,7 @@ namespace mpsx::ops {
 // (col2im).
 inline void launch_col2im(const Tensor& out, const Tensor& source, const Tensor& weight, const Tensor& bias,
                           ConvParams p, uint32_t groups) {
-  static const TiledKernels gemm_kernels{KernelSet("conv_col"), KernelSet("conv_col_128")};
+  static const TiledKernels gemm_kernels("conv_col");
   static const KernelSet col2im_kernels("col2im");
   constexpr int64_t kMaxColumns = int64_t(1) << 23;  // elements per batch of images, to fit in a large cache
   const int64_t positions = volume(p.window.source), images = out.size(0);
@@ -41,7 +41,7 @@ inline void launch_col2im(const Tensor& out, const Tensor& source, const Tensor&
   p.K = q.N;
   for (int64_t image = 0; image < images; image += batch_images) {
     const int64_t count = std::min(batch_images, images - image);
-    const bool tile128 = prefers_tile128(q.M, q.N, uint64_t(groups * count), out.element_size());
+    const bool tile128 = conv_prefers_tile128(out, q.M, q.N, uint64_t(groups * count));
     q.images = q.gemms_per_group = uint32_t(count);
     Launch gemm(gemm_kernels.get(out, tile128));
     gemm.outputs(columns).inputs(from.narrow(0, image, count), weights).pointer(nullptr).bytes(q).pointer(nullptr);

@@ -117,16 +117,14 @@ void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const T
   const uint64_t batch = uint64_t(groups) * p.gemms_per_group;
   const bool channels_last = out.stride(1) == 1;  // compute the transposed GEMM for channels last
   const uint64_t M = channels_last ? p.N : p.M, N = channels_last ? p.M : p.N;
-  const bool tile128 = prefers_tile128(M, N, batch, size);
+  const bool tile128 = conv_prefers_tile128(out, M, N, batch);
   const SplitK split = tile128 ? SplitK{1, p.K} : choose_split_k(gemm_threads(M, N, batch), p.K);
   p.split_k = split.splits;
   p.k_per_split = split.k_per_split;
   static const TiledKernels kernels[2][2] = {
       // indexed by [pointwise][channels_last]
-      {{KernelSet("conv"), KernelSet("conv_128")},
-       {KernelSet("conv_channels_last"), KernelSet("conv_channels_last_128")}},
-      {{KernelSet("conv_pointwise"), KernelSet("conv_pointwise_128")},
-       {KernelSet("conv_pointwise_channels_last"), KernelSet("conv_pointwise_channels_last_128")}}};
+      {TiledKernels("conv"), TiledKernels("conv_channels_last")},
+      {TiledKernels("conv_pointwise"), TiledKernels("conv_pointwise_channels_last")}};
   const auto bias_data = [&] { return p.has_bias ? bias.const_data_ptr() : nullptr; };
   const Tensor partials = p.split_k > 1 ? at::empty({int64_t(batch) * p.split_k, int64_t(M), int64_t(N)},
                                                     out.options().dtype(at::kFloat).memory_format(std::nullopt))
@@ -158,9 +156,7 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
   const bool use_gemm = g.groups == 1 || std::max(size[1], source_given.size(1)) / g.groups > kMaxDirectChannels;
   const bool use_col2im =
       use_gemm && backward && std::any_of(g.stride.begin(), g.stride.end(), [](int64_t s) { return s != 1; });
-  const auto empty = [&](at::MemoryFormat as) {
-    return at::empty(size, source_given.options().memory_format(as));
-  };
+  const auto empty = [&](at::MemoryFormat as) { return at::empty(size, source_given.options().memory_format(as)); };
   if (format != at::MemoryFormat::Contiguous && (!use_gemm || use_col2im)) {  // these kernels write contiguous rows
     const Tensor result = apply(size, at::MemoryFormat::Contiguous, source_given, weight_given, bias, g, backward);
     return empty(format).copy_(result);
@@ -231,13 +227,12 @@ void launch_weight_gemm(const Tensor& out, const Tensor& source_given, const Ten
   }
   set_positions(p);
   p.N = p.padded_channels * volume(p.window.taps);
-  const bool tile128 = prefers_tile128(p.M, p.N, groups * 8, size);  // assume that K will be split
+  const bool tile128 = conv_prefers_tile128(out, p.M, p.N, groups * 8);  // assume that K will be split
   const uint32_t tile = tile128 ? kTile128 : kTile64, threads = tile128 ? kTile128Threads : kTile64Threads;
   const SplitK split = choose_split_k(tile_count(p.M, p.N, groups, tile, tile) * threads, p.K);
   p.split_k = split.splits;
   p.k_per_split = split.k_per_split;
-  static const TiledKernels im2col{KernelSet("conv_weight"), KernelSet("conv_weight_128")},
-      pointwise_kernels{KernelSet("conv_weight_pointwise"), KernelSet("conv_weight_pointwise_128")};
+  static const TiledKernels im2col("conv_weight"), pointwise_kernels("conv_weight_pointwise");
   Launch l((pointwise ? pointwise_kernels : im2col).get(out, tile128));
   l.outputs(out).inputs(source, grad).bytes(p);
   const int64_t elements = out.numel() / groups;

@@ -9,13 +9,18 @@
 
 namespace mpsx::ops {
 
-// Kernels with 64x64 and 128x128 tiles.
+// Kernels with 64x64 and 128x128 tiles, and those of the tensor tier with 64x64 tiles.
 struct TiledKernels {
-  KernelSet tile64, tile128;
+  explicit TiledKernels(const std::string& stem) : tile64(stem), tile128(stem + "_128"), tensor(stem + "_tensor") {}
+  KernelSet tile64, tile128, tensor;
   runtime::KernelEntry& get(const Tensor& t, bool use_tile128) const {
-    return (use_tile128 ? tile128 : tile64).get(tag_of(t));
+    return (use_tile128 ? tile128 : uses_tensor_fragments(t) ? tensor : tile64).get(tag_of(t));
   }
 };
+
+inline bool conv_prefers_tile128(const Tensor& out, uint64_t M, uint64_t N, uint64_t batch) {
+  return !uses_tensor_fragments(out) && prefers_tile128(M, N, batch, out.element_size());
+}
 
 inline uint32_t volume(const uint32_t (&size)[3]) { return size[0] * size[1] * size[2]; }
 

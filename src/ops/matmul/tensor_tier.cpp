@@ -112,19 +112,19 @@ bool make_loadable(Tensor& operand, MatmulStrides& s, uint32_t columns, uint32_t
 bool launch_tensor_tier(GemmArgs& args) {
   if (!runtime::uses_tensor_tier()) return false;
   MatmulParams& p = args.p;
-  const driver::Traits& traits = runtime::driver().traits();
   const Tag tag = tag_of(args.out);
   if (args.from != Tag::none || args.a.scalar_type() != args.b.scalar_type() || p.has_scale || !is_float_tag(tag) ||
       !fits_int(p.a) || !fits_int(p.b) || !fits_int(p.out))
     return false;
-  if (!runtime::forces_tensor_tier() && std::min(p.M, p.N) < traits.min_tensor_size) return false;
+  if (!runtime::forces_tensor_tier() && args.batch * p.M * p.N < runtime::min_tensor_outputs()) return false;
   if (p.out.column != 1 && p.out.row == 1) args.transpose();
   const bool relaxed =
       tag == Tag::f32 && at::globalContext().float32MatmulPrecision() != at::Float32MatmulPrecision::HIGHEST;
   const Variant variant = p.activation != kActivationNone ? kActivated : relaxed ? kRelaxed : kPlain;
   const bool transpose_a = make_loadable(args.a, p.a, p.K, p.M), transpose_b = make_loadable(args.b, p.b, p.N, p.K);
   const Form form{variant, transpose_a, transpose_b};
-  const auto choice = traits.large_tensor_tiles ? choose_by_time(args, form, tag) : choose_small_tile(args, form, tag);
+  const auto choice =
+      runtime::prefers_large_tensor_tiles() ? choose_by_time(args, form, tag) : choose_small_tile(args, form, tag);
   if (!choice) return false;
   const Tile& tile = kTiles[choice->tile];
   const Tensor partials = args.set_split_k(choice->split);

@@ -1,4 +1,4 @@
-"""Which kernels of matrix multiplication the Metal driver uses, by GPU family, macOS version and MPSX_TIER."""
+"""Which kernels of matmul and attention the Metal driver uses, by GPU family, macOS version and MPSX_TIER."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ import pytest
 
 M5 = {"MPSX_EMULATION_FAIL": "m5:0:1000000"}
 TIERS = """
-    a, b = torch.randn(400, 16), torch.randn(16, 410)
-    for rows in (400, 40):
+    a, b = torch.randn(1024, 2), torch.randn(2, 810)
+    for rows in (1024, 40):
         got = (a[:rows].to("mpsx") @ b.to("mpsx")).cpu()
         torch.testing.assert_close(got, a[:rows] @ b)
+    q = torch.randn(1, 2, 20, 40, dtype=torch.half)
+    on_cpu, on_gpu = (torch.nn.functional.scaled_dot_product_attention(x, x, x) for x in (q, q.to("mpsx")))
+    torch.testing.assert_close(on_gpu.cpu(), on_cpu, rtol=2e-3, atol=2e-3)  # two roundings
     names = [row.name for row in mpsx.profiler.rows() if row.route == "native"]
-    print(*sorted(name for name in names if name.startswith("matmul_")))
+    print(*sorted(name for name in names if name.startswith(("matmul_", "attention_"))))
 """
 
 
 @pytest.mark.parametrize(("variables", "kernels"), [
-    (M5, "matmul_f32 matmul_tensor_64x64_nn_f32"),  # fewer than 400 rows stay on the simdgroup tier
-    (M5 | {"MPSX_TIER": "simdgroup"}, "matmul_f32"),
-    (M5 | {"MPSX_TIER": "tensor"}, "matmul_tensor_64x64_nn_f32"),
-    ({}, "matmul_f32"),
+    # Small matmuls stay on the simdgroup tier.
+    (M5, "attention_tensor_64_f16 matmul_f32 matmul_tensor_64x64_nn_f32"),
+    (M5 | {"MPSX_TIER": "simdgroup"}, "attention_64_f16 matmul_f32"),
+    (M5 | {"MPSX_TIER": "tensor"}, "attention_tensor_64_f16 matmul_tensor_64x64_nn_f32"),
+    ({}, "attention_64_f16 matmul_f32"),
 ], ids=["M5", "simdgroup", "tensor", "M3"])  # fmt: skip
 def test_tiers(run: Callable[..., str], variables: dict[str, str], kernels: str) -> None:
     """A GPU of the family Apple10 uses the tensor tier from macOS 26.2 on, and MPSX_TIER forces a tier."""

@@ -58,3 +58,12 @@ def cases() -> Iterator[Case]:
             g = values(images, 128, out, out, dtype=dtype, low=-0.1, high=0.1, seed=1)
             label = f"gradients with 128 x 128 tiles, kernel {taps}, {TAGS[dtype]}"
             yield case(label, many_channels, x, weight, g, taps)
+        x = values(2, 8, 12, 12, dtype=dtype, low=-0.5, high=0.5)
+        for taps, layout in itertools.product((1, 3), (torch.contiguous_format, torch.channels_last)):
+            weight = values(12, 8, taps, taps, dtype=dtype, low=-0.5, high=0.5, seed=2)
+            g = values(2, 12, 12, 12, dtype=dtype, low=-0.1, high=0.1, seed=1)
+            label = f"tensor tier: convolution, kernel {taps}, {layout} {TAGS[dtype]}"
+            yield case(label, many_channels, x, weight, g, 1, layout)
+        weight, bias = (values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=3) for shape in ((8, 6, 3, 3), (6,)))
+        g = values(2, 6, 40, 40, dtype=dtype, low=-0.1, high=0.1, seed=1)
+        yield case(f"tensor tier: transposed convolution {TAGS[dtype]}", convolution, x, weight, bias, g, True, 1)
