@@ -16,7 +16,7 @@ class CpuAllocatorGuard {
   CpuAllocatorGuard& operator=(const CpuAllocatorGuard&) = delete;
 };
 
-// Returns whether a CPU tensor's memory comes from the device's cache, which already counts it.
+// Returns whether a CPU tensor's memory comes from the device's cache, which already counts that memory.
 bool is_device_cache_memory(const c10::DataPtr& data);
 
 }  // namespace mpsx::backend

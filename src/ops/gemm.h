@@ -24,7 +24,7 @@ inline uint64_t tile_count(uint64_t M, uint64_t N, uint64_t batch, uint32_t tile
 inline uint64_t gemm_threads(uint64_t M, uint64_t N, uint64_t batch) {
   return tile_count(M, N, batch, kTile64, kTile64) * kTile64Threads;
 }
-// Returns whether 128x128 tiles fill the device. Only kernels for 16-bit elements have them.
+// Returns whether 128x128 tiles, which only kernels for 16-bit elements have, would fill the device.
 inline bool prefers_tile128(uint64_t M, uint64_t N, uint64_t batch, size_t element_size) {
   return element_size == 2 && std::min(M, N) >= kTile128 &&
          tile_count(M, N, batch, kTile128, kTile128) * kTile128Threads * 2 >=

@@ -1,5 +1,5 @@
-// Detects forked children of a process that has used the device. A child cannot use it, because fork() does not copy
-// the driver's threads.
+// Detects forked children of a process that has used the device. A child process cannot use the device, because fork()
+// does not copy the driver's threads.
 #pragma once
 
 namespace mpsx::runtime {

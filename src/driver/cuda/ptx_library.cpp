@@ -89,7 +89,8 @@ void PtxLibrary::read(std::string_view data, const std::string& target) {
   const size_t head = data.find("\nend\n");
   if (data.rfind("mpsx-ptx 2\n", 0) != 0 || head == data.npos) throw Error("unknown format");
   size_t at = head + 5;
-  bool usable = false, preferred = false;  // can run on this GPU; compiled for exactly `target`
+  // Whether this GPU can run the unit's code, and whether the code was compiled for exactly `target`.
+  bool usable = false, preferred = false;
   for (const std::string_view line : split(data.substr(0, head), '\n')) {
     const auto words = split(line, '\t');
     if (words[0] == "compiler") {

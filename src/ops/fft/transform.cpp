@@ -21,7 +21,7 @@ struct Axis {
   uint32_t phase;
 };
 
-// A buffer that holds transforms, with strides for the batch dimensions and between points.
+// A buffer of transforms, with strides for the batch dimensions and between points.
 struct Lines {
   Tensor tensor;  // undefined if the pass reads no input
   std::vector<int64_t> strides;

@@ -21,8 +21,8 @@ struct Order {
   Tensor keys, rows;
 };
 
-// Sorts an index stably by value. A kernel may run before an out-of-range index is reported, so wraps values into
-// range.
+// Sorts an index stably by value. Wraps values into range first, because a kernel may run before an out-of-range index
+// is reported.
 Order order_by(const Tensor& index, int64_t size) {
   // The sort takes one pass per byte of the key, so use the narrowest type.
   const auto type = size <= 1 << 7 ? at::kChar : size <= 1 << 15 ? at::kShort : at::kInt;

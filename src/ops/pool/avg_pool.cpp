@@ -1,6 +1,6 @@
-// avg_pool2d, avg_pool3d, their adaptive forms and backward passes. The 1-D operators use them too. Small windows are
-// averaged in a single pass. Large windows, and all backward passes, are averaged along one dimension at a time,
-// because the weights are separable.
+// avg_pool2d, avg_pool3d, their adaptive forms and backward passes. PyTorch's 1-D operators call the 2-D ones. Small
+// windows are averaged in a single pass. Large windows, and all backward passes, are averaged along one dimension at a
+// time, because the weights are separable.
 #include <ATen/native/AdaptivePooling.h>
 #include <ATen/ops/avg_pool2d_backward_meta.h>
 #include <ATen/ops/avg_pool2d_meta.h>

@@ -1,4 +1,4 @@
-// max_pool2d_with_indices and its backward pass. PyTorch's max_pool1d and max_pool2d use them.
+// max_pool2d_with_indices and its backward pass. PyTorch's max_pool1d and max_pool2d call them.
 #include <ATen/ops/max_pool2d_with_indices_backward_meta.h>
 #include <ATen/ops/max_pool2d_with_indices_meta.h>
 

@@ -19,7 +19,7 @@ void run(const ReduceKernels& kernels, const Tensor& indices, const Tensor& valu
   run_plan(kernels, plan, {indices, values}, parts, tag_of(x));
 }
 
-// argmax or argmin (NAME), over all elements or along a dimension.
+// Implements argmax or argmin (NAME) over all elements or along a dimension.
 template <OperatorName NAME>
 const ReduceKernels& arg_kernels() {
   static const ReduceKernels kernels(NAME.text);
@@ -43,7 +43,7 @@ bool arg(const Tensor& x, OptionalDim dim, bool keepdim, Tensor& out) {
   return return_or_copy(NAME.text, result, out);
 }
 
-// max or min (NAME) along a dimension, with their indices.
+// Implements max or min (NAME) along a dimension, with indices.
 template <OperatorName NAME, OperatorName ARG>
 bool extremum_and_index(const Tensor& x, int64_t given, bool keepdim, Tensor& values, Tensor& indices) {
   if (!has_number_kernel(x)) return false;

@@ -110,7 +110,7 @@ bool prod_dim(const Tensor& x, int64_t dim, bool keepdim, OptionalType dtype, Te
   return product(x, dim, keepdim, dtype, out);
 }
 
-// amax and amin, and max and min over all elements.
+// Implements amax and amin, and max and min over all elements.
 template <OperatorName NAME>
 bool extremum(const Tensor& x, IntArrayRef dim, bool keepdim, Tensor& out) {
   if (!has_number_kernel(x)) return false;

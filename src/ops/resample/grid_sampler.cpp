@@ -1,4 +1,4 @@
-// grid_sampler_2d and grid_sampler_3d with their gradients. PyTorch's grid_sample uses them.
+// grid_sampler_2d and grid_sampler_3d with their gradients. PyTorch's grid_sample calls them.
 #include <ATen/native/GridSamplerUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>

@@ -72,7 +72,7 @@ void accumulate(const char* name, const ScanKernels& kernels, const Tensor& x, i
   scan(name, kernels, in, at::maybe_wrap_dim(dim, x.dim()), {out});
 }
 
-// cumsum and cumprod. Integers accumulate in int64 unless the result has another type.
+// Implements cumsum and cumprod. Integers accumulate in int64 unless the result has another type.
 template <OperatorName NAME, typename Meta, auto OF_COMPLEX>
 bool accumulation(const Tensor& x, int64_t dim, Type type, Tensor& out) {
   static const ScanKernels kernels(NAME.text);
@@ -101,7 +101,7 @@ bool logcumsumexp(const Tensor& x, int64_t dim, Tensor& out) {
   return return_or_copy("logcumsumexp", result, out);
 }
 
-// cummax and cummin.
+// Implements cummax and cummin.
 template <OperatorName NAME>
 bool extremum(const Tensor& x, Tensor& values, Tensor& indices, int64_t dim) {
   static const ScanKernels kernels(NAME.text);
