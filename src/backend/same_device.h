@@ -11,7 +11,7 @@
 
 namespace mpsx::backend {
 
-// Collects tensors' devices. Only zero-dimensional tensors may be on a device other than ours.
+// Collects the devices of tensors. Only zero-dimensional tensors may be on a device other than ours.
 class SameDevice {
  public:
   void add(const at::Tensor& t) {

@@ -6,7 +6,7 @@
 
 namespace mpsx::backend {
 
-// Makes all device indices below `processes`, the size of a process group, valid.
+// Marks all device indices below `processes`, which is the size of a process group, as valid.
 void share_device(int processes);
 
 // Returns the number of processes on this machine: LOCAL_WORLD_SIZE if a launcher such as torchrun sets it, or else the

@@ -29,7 +29,7 @@ c10::StorageImpl* existing_twin(const c10::StorageImpl* device);
 // Returns a new device storage whose twin is `cpu`. Copies the data only if the driver does not use process memory.
 StoragePtr adopt(StoragePtr cpu);
 
-// Points `device` to its twin's current memory, after a kernel has resized the twin `cpu`.
+// Points `device` to the current memory of its CPU twin `cpu`, after a kernel has resized the twin.
 void rebind(c10::StorageImpl* device, StoragePtr cpu);
 
 // Resizes a device storage, keeping its contents.

@@ -1,4 +1,4 @@
-// Shared by all launchers: element types, memory arguments, and the CPU fallback.
+// Definitions shared by all launchers: element types, memory arguments, and the CPU fallback.
 #pragma once
 
 #include <ATen/core/IListRef.h>

@@ -12,7 +12,7 @@ using at::Tensor;
 // Returns whether a launcher may write a result of this type into `out`.
 inline bool accepts(const Tensor& out, at::ScalarType type) { return !out.defined() || out.scalar_type() == type; }
 
-// For kernels that support any output strides: allocates `out`, or resizes it with PyTorch's warning. A new or resized
+// For kernels that support any output strides: allocates `out`, or resizes it and warns like PyTorch. A new or resized
 // output is dense, with the given strides or the memory format of `options`.
 void allocate_or_resize(Tensor& out, at::IntArrayRef sizes, const at::TensorOptions& options,
                         at::IntArrayRef strides = {});

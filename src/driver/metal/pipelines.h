@@ -1,4 +1,4 @@
-// Ready-to-run kernels: caches one pipeline state per key.
+// Caches one ready-to-run kernel (pipeline state) per key.
 #pragma once
 
 #include <array>

@@ -32,8 +32,9 @@ class ElementwiseKernels {
   // For a binary operator that becomes another operator when its operands are swapped, such as lt and gt.
   ElementwiseKernels(const std::string& op, const char* mirror);
 
-  // Runs over a built iterator with the output first, then the inputs, all in the kernel's element types. One input may
-  // be a 0-dim CPU tensor, which is passed by value. `tag` is the type in the kernel's name.
+  // Runs the kernels on a built iterator, whose operands are the output and then the inputs, all in the kernels'
+  // element types. One input may be a 0-dim CPU tensor, which is passed by value. `tag` is the type in the kernel's
+  // name.
   void run(at::TensorIteratorBase& iter, Tag tag, ScalarParams scalars) const;
   bool has(Tag tag) const { return strided_.has(tag); }
 

@@ -23,7 +23,7 @@ bool isin(const Tensor& elements, const Tensor& tests, bool assume_unique, bool 
     const Tensor found = elements.unsqueeze(-1).eq(tests.flatten()).any(-1);
     result.copy_(invert ? found.logical_not() : found);
   } else {
-    // Sort NaN to the front, so that the search never ends on one. NaN equals nothing.
+    // Sort NaN to the front, so that the search never ends on one. NaN compares unequal to every element.
     const Tensor sorted = at::isFloatingType(tests.scalar_type())
                               ? std::get<0>(tests.flatten().neg().sort()).neg().flip(0)
                               : std::get<0>(tests.flatten().sort());

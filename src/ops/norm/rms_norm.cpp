@@ -38,7 +38,7 @@ Tag weight_tag(const Tensor& x, const Tensor& weight) {
   return weight.defined() ? parameter_tag(x.scalar_type(), weight.scalar_type()) : Tag::none;
 }
 
-// Types without kernels (float64) use composed(), whose operators each fall back.
+// Returns false for float types without kernels (float64), which composed() handles.
 bool has_kernel(const Tensor& x) { return is_float_tag(tag_of(x)) || !x.is_floating_point(); }
 
 std::vector<int64_t> last_dims(IntArrayRef shape) {

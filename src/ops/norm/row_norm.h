@@ -1,4 +1,4 @@
-// Shared by layer_norm and rms_norm: rows, element types and the partition of weight gradients.
+// Helpers shared by layer_norm and rms_norm: rows, element types and the partition of weight gradients.
 #pragma once
 
 #include <ATen/ops/empty.h>

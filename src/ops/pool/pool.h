@@ -44,7 +44,7 @@ struct PoolLayout {
   }
 };
 
-// Like allocate_or_resize(), in a given memory format. ChannelsLast3d also applies to an unbatched volume.
+// Like allocate_or_resize(), but with a given memory format. ChannelsLast3d also applies to an unbatched volume.
 void allocate_or_resize_pooled(Tensor& out, at::IntArrayRef sizes, const at::TensorOptions& options,
                                at::MemoryFormat format);
 

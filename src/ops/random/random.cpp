@@ -39,7 +39,8 @@ namespace templates = at::native::templates;
 
 bool is_native(const Tensor& self) { return is_plain(self) && tag_of(self) < Tag::c64; }
 bool is_native_float(const Tensor& self) { return is_plain(self) && is_float_tag(tag_of(self)); }
-// Includes complex tensors, because PyTorch fills their real and imaginary parts as a float tensor.
+// Returns whether kernels can fill the tensor. Complex tensors qualify, because PyTorch fills their real and imaginary
+// parts as a float tensor.
 bool has_native_halves(const Tensor& self) { return is_native_float(self) || is_plain_complex(self); }
 
 // Calls launch(memory) with self's memory if it is dense, or with the memory of a dense copy.

@@ -1,4 +1,4 @@
-// aminmax, which reads all elements in one pass. Along a dimension, it calls amin and amax.
+// Implements aminmax in one pass over all elements. Along a dimension, it calls amin and amax.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>

@@ -36,7 +36,8 @@ c10::DimVector padded(const char* op, const Tensor& self, IntArrayRef padding, b
   return sizes;
 }
 
-// The structured operators lose the memory format, but PyTorch's CPU kernels preserve it, and so do these functions.
+// The structured operators lose the memory format, but PyTorch's CPU kernels preserve it, and so do these meta
+// functions.
 template <int D, bool kReflects>
 struct ForwardMeta : at::impl::MetaBase {
   void meta(const Tensor& self, IntArrayRef padding) {

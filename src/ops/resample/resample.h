@@ -11,7 +11,7 @@
 
 namespace mpsx::ops {
 
-// The taps along a dimension: which of the `in` input elements each of the `out()` output elements reads, with weights.
+// The taps along a dimension: the indices and weights of the input elements that each output element reads.
 class Taps {
  public:
   explicit Taps(int64_t in) : in_(in), starts_{0} {}

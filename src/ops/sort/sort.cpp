@@ -59,7 +59,7 @@ void sort_long_rows(const Tensor& x, const Tensor& values, const Tensor& indices
   Tensor keys[2], order[2];
   for (uint32_t i = 0; i < std::min(digits - 1, 2u); ++i)
     keys[i] = at::empty_like(x), order[i] = at::empty(x.sizes(), whole);
-  Tensor from = x, from_order = counts;  // the first pass has no order
+  Tensor from = x, from_order = counts;  // placeholder, because the first pass reads no order
   for (uint32_t pass = 0; pass < digits; ++pass, p.shift += kSortBits) {
     const bool last = pass + 1 == digits;
     const driver::Size grid{p.tiles, uint32_t(rows)};

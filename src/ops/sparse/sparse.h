@@ -1,4 +1,4 @@
-// Shared by operators on sparse COO tensors, which are composed from dense operators on indices and values.
+// Helpers shared by the operators on sparse COO tensors, which are composed from dense operators on indices and values.
 #pragma once
 
 #include <ATen/native/SparseTensorUtils.h>

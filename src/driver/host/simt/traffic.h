@@ -24,7 +24,7 @@ struct AccessCounts {
 struct DirectionCounts {
   uint64_t distinct = 0;  // bytes, each counted once
   uint64_t moved = 0;     // sectors, counted once per move
-  uint64_t shared = 0;    // sum over sectors of the most moves by any one threadgroup
+  uint64_t shared = 0;    // sum over sectors of the largest number of moves by one threadgroup
 };
 
 // Device memory traffic of a launch.
