@@ -18,7 +18,7 @@ bool ldexp(const Tensor& self, const Tensor& other, Tensor& out) {
   if (!whole) {
     if (other.dim() == 0 && other.scalar_type() != type) return false;  // the CPU promotes such a number to double
     const at::Scalar two = self.is_complex() ? at::Scalar(c10::complex<double>(2.0)) : at::Scalar(2.0);
-    const Tensor power = at::pow(two, other);  // PyTorch uses this formula for the other dtypes
+    const Tensor power = at::pow(two, other);  // PyTorch uses this formula unless self is float and other integral
     if (out.defined())
       at::mul_out(out, self, power);
     else

@@ -1,4 +1,4 @@
-// Implements embedding_bag. Its backward pass is an embedding's, with one gradient row per index.
+// Implements embedding_bag. Its backward pass runs embedding's backward pass with one gradient row per index.
 #include <ATen/ops/_embedding_bag_sparse_backward.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding_dense_backward.h>

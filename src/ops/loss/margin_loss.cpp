@@ -33,7 +33,7 @@ void check_shapes(const char* name, const Tensor& self, bool fits, const Tensor&
 
 // Dense rows of classes with their kernel parameters.
 struct MarginProblem {
-  Tensor x, target, weight;  // an undefined weight means 1
+  Tensor x, target, weight;  // an undefined weight means weights of 1
   uint32_t rows;
   MarginParams params{};
 

@@ -52,7 +52,7 @@ void allocate_or_resize_pooled(Tensor& out, at::IntArrayRef sizes, const at::Ten
 inline int64_t first_of(at::IntArrayRef v, int64_t otherwise = 0) { return v.empty() ? otherwise : v[0]; }
 inline int64_t second_of(at::IntArrayRef v, int64_t otherwise = 0) { return v.empty() ? otherwise : v.back(); }
 
-// Returns the argument for dimension d. The argument has one number for all dimensions, or one per dimension.
+// Returns an argument's value for dimension d. The argument has one value for all dimensions, or one per dimension.
 inline int64_t window_argument(at::IntArrayRef v, size_t d, int64_t otherwise) {
   return v.empty() ? otherwise : (v.size() == 1 ? v[0] : v[d]);
 }

@@ -49,7 +49,7 @@ bool fill_params(ReducePlan& plan, const Strided<2>& kept, const Strided<1>& red
   return true;
 }
 
-// Splits long reductions with few results to give every CPU core, or the whole GPU, work.
+// Splits long reductions with few results to occupy every CPU core or the whole GPU.
 void split(ReducePlan& plan) {
   ReduceParams& p = plan.params;
   p.split_lines = p.lines, p.split_inner = p.inner_size, p.splits = 1;

@@ -126,7 +126,7 @@ Tensor& addmm_in_place(Tensor& self, const Tensor& mat1, const Tensor& mat2, con
   return addmm_out(self, mat1, mat2, beta, alpha, self);
 }
 
-// Multiplies a batch of sparse matrices as one block-diagonal matrix.
+// Multiplies a batch of sparse matrices with `mat2` as one block-diagonal matrix.
 Tensor bmm(const Tensor& self, const Tensor& mat2) {
   check_same_device("aten::bmm", {&self, &mat2});
   if (!has_kernels(mat2)) return on_cpu<Tensor>("aten::bmm", "", self, mat2);

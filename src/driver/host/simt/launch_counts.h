@@ -32,6 +32,7 @@ struct LaunchCounts {
   DeviceMemory memory;
   uint64_t threadgroup_bytes = 0, simdgroups = 0;
 
+  // Returns the counters as JSON:
   // {"library": …, "threads": [x, y, z], "groups": […], "group": […], "simdgroups": n, "threadgroup_bytes": n,
   //  "read": {"distinct": bytes, "moved": sectors, "shared": sectors}, "written": {…},
   //  "sites": [[site, space, requests, lanes, bytes, transactions, min_transactions, repeated], …],
