@@ -31,7 +31,7 @@ void run(const Tensor& x, DimMask mask, const Correction& correction, uint32_t f
   run_plan(kernels, plan, {var, mean}, parts, tag_of(x));
 }
 
-// Like PyTorch, warns if reducing `count` elements to `results` leaves no degrees of freedom.
+// Like PyTorch, warns if reducing `count` elements to `results` values leaves no degrees of freedom.
 void check_freedom(const char* name, int64_t count, int64_t results, const Correction& correction) {
   const int64_t each = results == 0 ? 0 : count / results;
   if (double(each) - correction.value_or(1).toDouble() <= 0)
