@@ -32,7 +32,7 @@ PATCHES = {
     "transformers.integrations.accelerate": (
         instead_of_cuda("get_max_memory"),
     ),
-    # The validator for the `device` of image processors.
+    # The validator of the `device` argument of image processors.
     "transformers.utils.type_validators": (line("device_validator", '"mps", "meta"', '"mps", "mpsx", "meta"'),),
     "transformers.cache_utils": (
         instead_of_cuda("Cache.update", condition=None),  # offloaded layers

@@ -91,7 +91,7 @@ def test_many_rows(size: int) -> None:
 
 @pytest.mark.parametrize("rows", [1, 80])
 def test_long_rows_of_extrema(rows: int) -> None:
-    """Use ascending and descending rows, ties, and a NaN or late extremum within a constant stretch."""
+    """Use ascending and descending rows, ties, and constant stretches that contain a NaN or a late extremum."""
     steps = torch.arange(200).div(3, rounding_mode="floor")
     for dtype in DTYPES["REAL"]:
         quiet = torch.full((200,), 50)

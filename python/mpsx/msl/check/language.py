@@ -46,7 +46,7 @@ def noexcept_operator(unit):
 
 @rule
 def labels(unit):
-    """1.5.4: no goto, hence no labels."""
+    """1.5.4: no goto, and therefore no labels."""
     src = unit.src
     for f in unit.tree.definitions:
         for colon, _ in unit.find(":", within=f.body_range):
