@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write exports.txt: the symbols of Apple's frameworks that our libraries may link against, by library.
+"""Write exports.txt: the symbols of Apple's frameworks that mpsx's libraries may link against, by library.
 
     python tests/drivers/macos/derive_exports.py FOLDER     with the macOS wheels of torch and mlx-metal
 

@@ -18,8 +18,8 @@ FOUNDATION = HEADERS / "Foundation" / "Foundation.h"
 
 pytestmark = pytest.mark.skipif(not compiler(), reason="needs clang: the package ziglang, or the system's")
 
-# Methods that Apple's documentation introduces after macOS 14, our minimum version. Calling one there aborts the
-# process.
+# Methods that Apple's documentation introduces after macOS 14, which is the minimum version of mpsx. Calling one
+# there aborts the process.
 SINCE_MACOS_15 = {
     "mathMode", "setMathMode:", "mathFloatingPointFunctions", "setMathFloatingPointFunctions:", "enableLogging",
     "setEnableLogging:", "newResidencySetWithDescriptor:error:", "addResidencySet:", "useResidencySet:",

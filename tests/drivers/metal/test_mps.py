@@ -74,7 +74,7 @@ def test_from_mps(run: Callable[[str], None]) -> None:
 
 
 def test_to_mps(run: Callable[[str], None]) -> None:
-    """to_mps() shares the memory and waits for our work on it. A round trip returns the same memory."""
+    """to_mps() shares the memory and waits for mpsx's work on it. A round trip returns the same memory."""
     run("""
         ours = x.to("mpsx")
         emulation.mpsx_emulation_delay(20000)
@@ -95,7 +95,7 @@ def test_to_mps(run: Callable[[str], None]) -> None:
 
 
 def test_memory_is_released(run: Callable[[str], None]) -> None:
-    """Deleted tensors release their memory. PyTorch's memory stays alive until our work on it is complete."""
+    """Deleted tensors release their memory. PyTorch's memory stays alive until mpsx's work on it is complete."""
     run("""
         mpsx.driver()  # creates a buffer
         emulation.mpsx_emulation_delay(20000)
@@ -124,7 +124,7 @@ def test_memory_is_released(run: Callable[[str], None]) -> None:
 
 
 def test_explicit_operators(run: Callable[[str], None]) -> None:
-    """torch.ops.mpsx.* on mps tensors runs our kernels, returns mps tensors, and writes to arguments in place."""
+    """torch.ops.mpsx.* on mps tensors runs mpsx's kernels, returns mps tensors, and writes to arguments in place."""
     run("""
         theirs = mps.from_cpu(x)
         mps.fill_later(theirs, 2.0)
