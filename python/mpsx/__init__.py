@@ -96,7 +96,7 @@ else:
 
     __all__ = [
         "__version__", "as_mps", "compile_shader", "cpu_view", "device_view", "driver", "fallback", "from_mps",
-        "numpy_view", "ops", "profiler", "to_mps",
+        "load_metallib", "numpy_view", "ops", "profiler", "to_mps",
     ]  # fmt: skip
 
 
@@ -108,4 +108,6 @@ def __getattr__(name: str) -> object:
         return importlib.import_module(".ops", __name__)
     if name == "compile_shader":
         return importlib.import_module(".shader.library", __name__).compile_shader
+    if name == "load_metallib":
+        return importlib.import_module(".air.library", __name__).load_metallib
     raise AttributeError(f"module 'mpsx' has no attribute {name!r}")

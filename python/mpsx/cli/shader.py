@@ -1,4 +1,6 @@
-"""`python -m mpsx shader file.metal`: check a Metal source file, list its kernels, run one of them."""
+"""`python -m mpsx shader file.metal`: check a Metal source file, list its kernels, run one of them.
+
+A metallib, which Apple's compiler wrote, is listed and run in the same way (metallib.py)."""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from .. import _runtime, profiler
+from . import metallib
 
 if TYPE_CHECKING:
     from ..kernel_profile import KernelProfile
@@ -20,6 +23,7 @@ EXAMPLE = """\
 python -m mpsx shader axpy.metal                    check the file, list kernels and buffers
 python -m mpsx shader axpy.metal --run axpy --arg y.npy --arg ones:float32:100 --arg 2.5 --out y.npy
 python -m mpsx shader axpy.metal --run axpy --arg y.npy --arg ones:float32:100 --arg 2.5 --profile
+python -m mpsx shader mlx.metallib --match 'v_*'   list kernels that Apple's compiler compiled
 
 An argument is a .npy file; KIND:TYPE:SHAPE, where KIND is zeros, ones, arange, rand or randn, and SHAPE is like 100 or
 4x25; a number, passed as float or long; or TYPE:NUMBER. Arguments are in buffer order.
@@ -41,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLE
-    parser.add_argument("file", type=Path, help="Metal source")
+    parser.add_argument("file", type=Path, help="Metal source, or a metallib")
+    parser.add_argument("--match", default="*", metavar="PATTERN",
+                        help="list only kernels of a metallib whose names match")
     parser.add_argument("-I", dest="include", action="append", default=[], metavar="DIR", help="include path")
     parser.add_argument("--profile", nargs="?", const="text", choices=("text", "json", "source"),
                         help="with --run: count the kernel's memory accesses on the simt driver; print them as text "
@@ -194,9 +200,16 @@ def main(arguments: argparse.Namespace) -> int:
 
     kernel_library.shaders_only = True
     try:
-        source = arguments.file.read_text()
         if arguments.run is None and (arguments.arg or arguments.out or arguments.profile):
             raise ValueError("--arg, --out and --profile need --run KERNEL")
+        if metallib.is_metallib(arguments.file):
+            library = metallib.load(arguments)
+            if arguments.run is None:
+                metallib.print_listing(arguments, library, listing)
+            else:
+                run(arguments, library)
+            return 0
+        source = arguments.file.read_text()
         includes = [str(arguments.file.parent), *arguments.include]
         library, kernels = shader_library.load_with_kernels(source, str(arguments.file), includes)
         if arguments.run is None:

@@ -1,0 +1,69 @@
+"""`mpsx.load_metallib`: kernels that Apple's compiler has compiled, with the interface of `mpsx.compile_shader`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .. import _runtime
+from .._shader import Kernel, Shader
+from ..shader import library as shader_library
+from ..shader.cache import current_cache
+from ..shader.library import ShaderLibrary
+from .build import KernelBuilder
+from .ir import AirError
+from .metallib import Function, MetallibError, read
+
+
+def load_metallib(metallib: str | os.PathLike | bytes) -> ShaderLibrary:
+    """Load the kernels of a metallib, a file that Apple's Metal compiler wrote, as attributes of a library:
+
+        lib = mpsx.load_metallib("mlx.metallib")
+        lib.v_Expfloat32float32(x, y, x.numel())
+
+    `metallib` is a path or the file's contents. The kernels have the interface of `mpsx.compile_shader`. Each is
+    translated and compiled on first use, with clang (`pip install 'mpsx[shader]'`), and cached. With the package
+    llvmlite installed, the first use is faster.
+
+    The drivers host and simt run metallibs; simt checks each launch as it does for source text. Raises RuntimeError
+    with the reason for a kernel that uses textures, ray tracing, function tables, or an unknown intrinsic, when it is
+    looked up; the other kernels of the file stay usable. Raises ValueError if the file is damaged.
+    """
+    if isinstance(metallib, (bytes, bytearray, memoryview)):
+        return ShaderLibrary(MetallibShader(bytes(metallib), "metallib"))
+    if not isinstance(metallib, (str, os.PathLike)):
+        raise TypeError(f"mpsx.load_metallib: expected a path or bytes, got {type(metallib).__name__}")
+    return ShaderLibrary(MetallibShader(Path(metallib).read_bytes(), os.fspath(metallib)))
+
+
+class MetallibShader:
+    """A Shader that compiles each kernel of a metallib on first use."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        driver = _runtime.driver()["name"]
+        if driver not in ("host", "simt"):
+            raise RuntimeError(f"mpsx.load_metallib: expected the driver host or simt, got {driver}")
+        self.name = name
+        self.functions: dict[str, Function] = {f.name: f for f in read(data, name)}
+        self.builder = KernelBuilder(current_cache(), shader_library._target(), name)
+
+    def names(self) -> list[str]:
+        """Return the sorted names of all functions."""
+        return sorted(self.functions)
+
+    def describe(self, name: str) -> dict:
+        """Describe a kernel without compiling it. Raise AirError with the reason if it cannot run here."""
+        return self.builder.description(self.functions[name])
+
+    def kernel(self, name: str, description: dict | None) -> Kernel | None:
+        """Return a kernel, or None if there is none with this name."""
+        if name not in self.functions:
+            return None
+        try:
+            path, description = self.builder.library(self.functions[name])
+        except AirError as error:
+            raise RuntimeError(f"mpsx.load_metallib: {self.name}: kernel '{name}' is not supported: {error}") from None
+        return Shader(self.name, path=path).kernel(name, description)
+
+
+__all__ = ["AirError", "MetallibError", "load_metallib"]

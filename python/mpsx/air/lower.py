@@ -1,0 +1,257 @@
+"""Lower AIR to LLVM IR that clang compiles for this machine.
+
+All address spaces become one. Facts that Apple's compiler assumes and that a wrong launch would break (aliasing,
+nonnull pointers, signed overflow) are dropped, and so is permission for fast math, so that results do not depend on the
+optimizer. Threadgroup variables become memory of the engine, and function constants thread-local variables that the
+entry point sets."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from . import intrinsics
+from .ir import NAME, AirError, Function, Module
+
+SPACE = re.compile(r" ?addrspace\(\d+\)")
+FLAGS = re.compile(r"(?<= )(?:nsw|nuw|exact|disjoint|nneg|samesign|fast|nnan|ninf|nsz|arcp|contract|afn|reassoc|"
+                   r"noundef|nonnull|nocapture|noalias|readonly|writeonly|readnone|immarg|returned|signext|zeroext|"
+                   r"captures\([^)]*\)|dereferenceable\(\d+\)|align \d+(?= [%@])|range\([^)]*\)|local_unnamed_addr|"
+                   r"fastcc|tail|musttail|notail) ")  # fmt: skip
+ATTACHMENT = re.compile(r", ![\w.]+ !\d+")
+GROUP = re.compile(r" #\d+$")
+DROPPED = re.compile(r"@llvm\.(?:lifetime\.|assume|experimental\.noalias|dbg\.|donothing)")
+VALUE = re.compile(r"%(\d+)\b")
+LABEL = re.compile(r"^(\d+):.*")
+MEMORY_NAME = re.compile(r"(@llvm\.mem\w+)((?:\.p\d+)+)")
+CAST = re.compile(r"addrspacecast ptr (\S+) to ptr")
+CAST_EXPRESSION = re.compile(rf"(?:addrspacecast|bitcast) \(ptr (@{NAME}) to ptr\)")
+DIVISION = re.compile(r"^(  (%\S+) = ([su])(div|rem) (.+?) )(\S+|<.*?>|splat \(.*?\)), (.+)$")
+SAFE_DIVISOR = re.compile(r"^(?:[1-9]\d*|-[2-9]\d*|-1\d+)$")
+GLOBAL = re.compile(rf"^@({NAME}) = (.*?)\b(global|constant) (.*)$")
+SECTION = re.compile(r", (?:section \"[^\"]*\"|comdat(?:\(\$\S+\))?|align \d+)")
+EXPRESSION = re.compile(r"\b(getelementptr(?: inbounds)?|ptrtoint|bitcast|addrspacecast|inttoptr) \(")
+UNDEFINED = re.compile(r" (?:undef|poison|zeroinitializer)$")
+
+
+@dataclass
+class Lowered:
+    """A lowered module, without an entry point."""
+
+    text: str
+    kernel: Function
+    threadgroup_types: list[str]  # of the threadgroup variables
+    initializers: list[str]  # functions that set variables from function constants
+    synchronizes: bool  # whether threads wait for each other
+
+
+class Lowering:
+    """The lowering of one module, whose kernel is the function `symbol`."""
+
+    def __init__(self, module: Module, symbol: str, constants: set[str]) -> None:
+        self.module, self.symbol, self.constants = module, symbol, constants
+        self.threadgroup: dict[str, tuple[int, str]] = {}  # variable -> key and type
+        self.globals: list[str] = []
+        self.divisors: set[tuple[str, str]] = set()
+        self.waiting: set[str] = set()  # functions that may wait for other threads
+
+    def run(self, kernel: str) -> Lowered:
+        """Lower the module. `kernel` is the kernel's name for messages."""
+        for line in self.module.globals:
+            self.lower_global(line)
+        declared = [self.lower_head(f) for f in self.module.declarations]
+        intrinsic = [f for f in declared if f.name.startswith("air.") or f.name.startswith("mpsx.fmuladd")]
+        waits = {f.name for f in intrinsic if intrinsics.synchronizes(f.name)}
+        self.waiting = set(waits)
+        self.find_waiting()
+        text = [f"@mpsx_air_library = hidden constant [{len(kernel.encode()) + 1} x i8] c\"{kernel}\\00\""]
+        text += [SPACE.sub("", line) for line in self.module.types]
+        text += self.globals
+        text += [self.name_constant(variable) for variable in self.threadgroup]
+        functions = [self.lower_function(f) for f in self.module.functions]
+        calls: set[str] = set()
+        for f in intrinsic:
+            definition, called = intrinsics.definition(f)
+            text.append(definition)
+            calls |= called
+        text += sorted(calls)
+        text += [f"declare {f.result} @{f.name}({', '.join(t for t, _ in f.parameters)})"
+                 for f in declared if f.name.startswith("llvm.") and not DROPPED.match(f"@{f.name}")]  # fmt: skip
+        for f in declared:
+            if not f.name.startswith(("llvm.", "air.", "mpsx.fmuladd")):
+                raise AirError(f"external function {f.name}")
+        text += [_safe_divisor(sign, kind) for sign, kind in sorted(self.divisors)]
+        text += functions
+        found = next(f for f in self.module.functions if f.name == self.symbol)
+        return Lowered(
+            "\n".join(text), self.lower_head(found), [kind for _, kind in self.threadgroup.values()],
+            [f.name for f in self.module.functions if f.name.startswith("_GLOBAL__")],
+            bool(waits),
+        )  # fmt: skip
+
+    def find_waiting(self) -> None:
+        """Find the functions in which threads wait for each other, directly or through calls."""
+        grew = True
+        while grew:
+            grew = False
+            for f in self.module.functions:
+                if f.name not in self.waiting and any(f"@{name}(" in line for line in f.lines for name in self.waiting):
+                    self.waiting.add(f.name)
+                    grew = True
+
+    def name_constant(self, variable: str) -> str:
+        """Return the constant with a threadgroup variable's name, for messages."""
+        name = variable.strip('"')
+        return f"@mpsx.name.{self.threadgroup[variable][0]} = private constant [{len(name) + 1} x i8] c\"{name}\\00\""
+
+    def lower_global(self, line: str) -> None:
+        """Lower a global variable."""
+        found = GLOBAL.match(line)
+        if not found:
+            raise AirError(f"global {line[:60]}")
+        name, head, kind, rest = found[1], found[2], found[3], SECTION.sub("", found[4])
+        if name in ("llvm.global_ctors", "llvm.compiler.used", "llvm.used"):
+            return
+        rest = SPACE.sub("", rest)
+        align = re.search(r", align \d+", line)
+        if "addrspace(3)" in head:
+            self.threadgroup[name] = len(self.threadgroup), UNDEFINED.sub("", rest)
+        elif kind == "global" or name in self.constants or "externally_initialized" in head:
+            self.globals.append(f"@{name} = internal thread_local global {rest}{align[0] if align else ''}")
+        elif "external" in head.split():
+            raise AirError(f"external variable {name}")
+        else:
+            self.globals.append(f"@{name} = internal constant {rest}{align[0] if align else ''}")
+
+    @staticmethod
+    def lower_head(f: Function) -> Function:
+        """Return a function's name and types without address spaces."""
+        if any("byval" in text or "sret" in text for _, text in f.parameters):
+            raise AirError(f"parameters of {f.name} passed by value in memory")
+        parameters = [(SPACE.sub("", t), text) for t, text in f.parameters]
+        name = MEMORY_NAME.sub(lambda m: m[1] + ".p0" * (m[2].count(".")), f"@{f.name}")[1:]
+        return Function(name.replace("llvm.fmuladd", "mpsx.fmuladd"), SPACE.sub("", f.result), parameters)
+
+    def lower_function(self, f: Function) -> str:
+        """Return the definition of a lowered function."""
+        head = self.lower_head(f)
+        names, number = [], 0
+        for _, text in f.parameters:
+            last = text.split()[-1]
+            names.append(VALUE.sub(r"%v\1", last) if last.startswith("%") else f"%v{number}")
+            number += not last.startswith("%") or bool(VALUE.fullmatch(last))
+        entry = "entry" if f.lines and re.match(rf"{NAME}:", f.lines[0]) else f"v{number}"
+        body = [line for text in f.lines if (line := self.lower_line(text))]
+        setup = self.lower_threadgroup(body)
+        if entry == "entry":
+            label, *body = body
+        else:
+            label = f"{entry}:"
+        parameters = ", ".join(f"{t} {n}" for (t, _), n in zip(head.parameters, names, strict=True))
+        group = "#1" if f.name == self.symbol else "#2" if f.name in self.waiting else "#3"
+        lines = "\n".join([label, *setup, *body])
+        return f"define internal {head.result} @{f.name}({parameters}) {group} {{\n{lines}\n}}\n"
+
+    def lower_line(self, line: str) -> str:
+        """Return a lowered instruction or label, or "" to drop it."""
+        if not line.strip() or line.lstrip().startswith(";") or DROPPED.search(line):
+            return ""
+        if label := LABEL.match(line):
+            return f"v{label[1]}:"
+        if not line.startswith(" "):
+            return line.split(";", maxsplit=1)[0].rstrip()
+        line = ATTACHMENT.sub("", line)
+        line = GROUP.sub("", line)
+        line = SPACE.sub("", line)
+        line = FLAGS.sub("", line)
+        line = VALUE.sub(r"%v\1", line)
+        line = CAST.sub(r"bitcast ptr \1 to ptr", line)
+        line = CAST_EXPRESSION.sub(r"\1", line)
+        if "@llvm." in line:
+            line = MEMORY_NAME.sub(lambda m: m[1] + ".p0" * m[2].count("."), line)
+            line = line.replace("@llvm.fmuladd.", "@mpsx.fmuladd.")
+        if (division := DIVISION.match(line)) and not SAFE_DIVISOR.match(division[7]):
+            head, name, sign, _, kind, a, b = division.groups()
+            self.divisors.add((sign, kind))
+            called = f"@mpsx.divisor.{_suffix(sign, kind)}({kind} {a}, {kind} {b})"
+            return f"  {name}.divisor = call {kind} {called}\n{head}{a}, {name}.divisor"
+        return line
+
+    def lower_threadgroup(self, body: list[str]) -> list[str]:
+        """Replace threadgroup variables in a function. Return the instructions that get their addresses.
+
+        Constant expressions with their addresses become instructions in the entry block, too."""
+        if not self.threadgroup:
+            return []
+        used, expressions = set(), {}
+        token = re.compile("|".join(rf"@{re.escape(name)}(?![-\w.$])" for name in self.threadgroup))
+
+        def replace(found: re.Match) -> str:
+            key = self.threadgroup[found[0][1:]][0]
+            used.add(key)
+            return f"%tg.{key}"
+
+        for i, line in enumerate(body):
+            if "@" in line and token.search(line):
+                body[i] = _hoist(token.sub(replace, line), expressions)
+        setup = []
+        for key, kind in self.threadgroup.values():
+            if key in used:
+                setup.append(f"  %tg.{key} = call ptr @mpsx_air_threadgroup_variable(i32 {key}, i32 {size_of(kind)}, "
+                             f"ptr @mpsx.name.{key})")  # fmt: skip
+        return setup + [f"  {name} = {text}" for text, name in expressions.items()]
+
+
+def _hoist(line: str, expressions: dict[str, str]) -> str:
+    """Replace constant expressions that contain threadgroup variables by values, innermost first."""
+    while True:
+        for found in EXPRESSION.finditer(line):
+            end = _closing(line, found.end() - 1)
+            inner = line[found.end() : end]
+            if ("%tg." in inner or "%ce." in inner) and not EXPRESSION.search(inner):
+                name = expressions.setdefault(f"{found[1]} {inner}", f"%ce.{len(expressions)}")
+                line = line[: found.start()] + name + line[end + 1 :]
+                break
+        else:
+            return line
+
+
+def _closing(text: str, opening: int) -> int:
+    depth = 0
+    for i in range(opening, len(text)):
+        depth += (text[i] == "(") - (text[i] == ")")
+        if not depth:
+            return i
+    raise AirError(f"expected a closing parenthesis in {text[:80]!r}")
+
+
+def size_of(kind: str) -> str:
+    """Return the constant expression of a type's size."""
+    return f"ptrtoint (ptr getelementptr ({kind}, ptr null, i32 1) to i32)"
+
+
+def _suffix(sign: str, kind: str) -> str:
+    return sign + "." + re.sub(r"\W+", "", kind)
+
+
+def _safe_divisor(sign: str, kind: str) -> str:
+    """Return the function that replaces divisors that trap on x86, as metal_stdlib/division.h does."""
+    scalar, count = intrinsics.element(kind), intrinsics.length(kind)
+
+    def constant(value: int) -> str:
+        if scalar == kind:
+            return str(value)
+        return "<" + ", ".join(f"{scalar} {value}" for _ in range(count)) + ">"
+
+    flag = "i1" if scalar == kind else f"<{count} x i1>"
+    lines = [f"define internal {kind} @mpsx.divisor.{_suffix(sign, kind)}({kind} %a, {kind} %b) #0 {{",
+             f"  %zero = icmp eq {kind} %b, {constant(0)}"]  # fmt: skip
+    traps = "%zero"
+    if sign == "s":
+        lines += [f"  %negative = icmp eq {kind} %b, {constant(-1)}",
+                  f"  %smallest = icmp eq {kind} %a, {constant(-(1 << int(scalar[1:]) - 1))}",
+                  f"  %overflow = and {flag} %negative, %smallest",
+                  f"  %traps = or {flag} %zero, %overflow"]  # fmt: skip
+        traps = "%traps"
+    lines += [f"  %r = select {flag} {traps}, {kind} {constant(1)}, {kind} %b", f"  ret {kind} %r", "}"]
+    return "\n".join(lines)

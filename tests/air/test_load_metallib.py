@@ -1,0 +1,104 @@
+"""mpsx.load_metallib: kernels run on the driver in use. The modules are in AIR's dialect of LLVM IR."""
+
+import re
+
+import pytest
+import torch
+from air_modules import metallib, text_of
+
+import mpsx
+
+
+@pytest.fixture(scope="module")
+def lib():
+    return mpsx.load_metallib(metallib(*(text_of(m) for m in ("axpy", "reduce", "constants", "integers", "matmul"))))
+
+
+def test_interface(lib, tmp_path):
+    assert dir(lib) == ["axpy", "integers", "matmul", "reduce", "scaled"]
+    assert repr(lib.axpy) == "<mpsx kernel axpy>"
+    assert lib.axpy is lib.axpy
+    assert not hasattr(lib, "saxpy")
+    (tmp_path / "my.metallib").write_bytes(metallib(text_of("axpy")))
+    assert dir(mpsx.load_metallib(tmp_path / "my.metallib")) == ["axpy"]
+    with pytest.raises(TypeError, match="expected a path or bytes, got int"):
+        mpsx.load_metallib(5)
+    with pytest.raises(FileNotFoundError):
+        mpsx.load_metallib("missing.metallib")
+    with pytest.raises(ValueError, match="expected a metallib"):
+        mpsx.load_metallib(b"MTLB")
+
+
+def test_elementwise(lib):
+    x, y = torch.randn(1000, dtype=torch.bfloat16), torch.randn(1000)
+    on = y.to("mpsx")
+    with mpsx.profiler.launch_log() as log:
+        lib.axpy(on, x.to("mpsx"), 2.5)
+    assert log == ["kernel:axpy"]
+    torch.testing.assert_close(on.cpu(), y + 2.5 * x.float(), rtol=0, atol=0)
+
+
+def test_threadgroups(lib):
+    if lib.reduce.max_threads_per_threadgroup == 1:
+        pytest.skip("the driver has threadgroups of one thread")
+    assert lib.reduce.max_threads_per_threadgroup == 256
+    assert lib.reduce.static_thread_group_memory_length == 256
+    x = torch.randint(-100, 100, (1000,)).float()
+    out = torch.zeros(4, device="mpsx")
+    lib.reduce(out, x.to("mpsx"), threads=1000, group_size=250, threadgroup_memory=16)
+    torch.testing.assert_close(out.cpu(), x.reshape(4, 250).sum(1), rtol=0, atol=0)
+
+
+def test_function_constants(lib):
+    bias = torch.randn(10)
+    out = torch.zeros(10, device="mpsx")
+    with pytest.raises(RuntimeError, match=r"bool use_bias \(index 3\), float2 scale \(index 5\)"):
+        lib.scaled(out, None, bias.to("mpsx"))
+    lib.scaled.with_constants(use_bias=True, scale=[2.0, 0.5])(out, None, bias.to("mpsx"))
+    torch.testing.assert_close(out.cpu(), (bias * 2 + 0.5) * 10)
+    lib.scaled.with_constants({3: False, 5: [3.0, 1.0]})(out)
+    torch.testing.assert_close(out.cpu(), torch.full((10,), 4.0))
+
+
+def test_integers(lib):
+    x = torch.tensor([1.9, -1.9, 3e9, -3e9, float("nan"), float("inf"), 300.0, -2147483648.0])
+    divisors = torch.tensor([2, 0, 7, -1, 3, 0, 0, -1], dtype=torch.int32)
+    out, count = torch.zeros(8, 4, dtype=torch.int32, device="mpsx"), torch.zeros(2, dtype=torch.int32, device="mpsx")
+    lib.integers(out, x.to("mpsx"), divisors.to("mpsx"), count, threads=(8, 1))
+    low, high = -(2**31), 2**31 - 1
+    assert out.cpu().tolist() == [
+        [1, 1, 0, 1], [-1, 0, -1, 0], [high, 255, high // 7, high % 7], [low + 1, 0, low, 0],
+        [0, 0, 0, 0], [high, 255, high, 0], [300, 255, 300, 0], [low + 1, 0, low, 0],
+    ]  # fmt: skip
+    assert count.cpu().tolist() == [8, 8]
+
+
+def test_simdgroup_matrix(lib):
+    a, b = (torch.randint(-8, 8, (8, 8)).half() for _ in range(2))
+    c = torch.zeros(8, 8, device="mpsx")
+    lib.matmul(a.to("mpsx"), b.to("mpsx"), c, threads=32, group_size=32)
+    torch.testing.assert_close(c.cpu(), a.float() @ b.float().T + 1, rtol=0, atol=0)
+
+
+def test_kernel_with_textures():
+    buffer = '!"air.buffer", !"air.location_index", i32 1'
+    texture = text_of("axpy").replace(buffer, buffer.replace("buffer", "texture"))
+    library = mpsx.load_metallib(metallib(texture.replace("axpy", "sample"), text_of("axpy")))
+    with pytest.raises(RuntimeError, match="kernel 'sample' is not supported: argument 'x' of kind texture"):
+        library.sample  # noqa: B018
+    assert repr(library.axpy) == "<mpsx kernel axpy>"
+
+
+def test_unknown_intrinsic():
+    text = re.sub(r"llvm\.fmuladd", "air.frobnicate", text_of("axpy"))
+    library = mpsx.load_metallib(metallib(text))
+    with pytest.raises(RuntimeError, match=r"kernel 'axpy' is not supported: intrinsic air\.frobnicate\.f32"):
+        library.axpy  # noqa: B018
+
+
+def test_damaged_bitcode():
+    from mpsx.air.metallib import Function, write
+
+    library = mpsx.load_metallib(write([Function("broken", "kernel", (2, 6), (3, 1), b"BC\xc0\xde" + bytes(60))]))
+    with pytest.raises(RuntimeError, match="kernel 'broken' is not supported: expected LLVM bitcode"):
+        library.broken  # noqa: B018
