@@ -8,7 +8,8 @@
 constant float kSqrt2OverPi = 0.797884560802865f;
 constant float kGeluCubic = 0.044715f;  // D. Hendrycks, K. Gimpel, arXiv:1606.08415
 
-// (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)) for gelu's u. Fast division and fast exp are accurate enough here.
+// (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)), where u is the argument of tanh in gelu. Fast division and fast exp are
+// accurate enough here.
 inline float gelu_tanh_gate(float x) {
   const float u = kSqrt2OverPi * (x + kGeluCubic * x * x * x);
   return fast::divide(1.0f, 1.0f + fast::exp(-2.0f * u));
@@ -18,7 +19,7 @@ inline float gelu_tanh(float x) { return x * gelu_tanh_gate(x); }
 // 2^-25), beyond which the result rounds to 0 or 2.
 inline float twice_normal_cdf(float x) {
   const bool far = fabs(x) > 5.4f;
-  const float c = far ? 5.4f : fabs(x), s = c * c;  // clamp instead of branching, which would stall loads
+  const float c = far ? 5.4f : fabs(x), s = c * c;  // clamp instead of branching, because a branch would stall loads
   float p = 4.58625317e-08f, q = 1.19902964e-06f;
   p = fma(p, s, 1.26031303e-05f), q = fma(q, s, 7.21662455e-05f);
   p = fma(p, s, 0.000329142902f), q = fma(q, s, 0.00186063307f);

@@ -44,7 +44,7 @@ struct remainder_op {
 template <>
 inline float remainder_op::apply<float>(float a, float b, Scalars<float>) { return from_remainder(b, fmod(a, b)); }
 
-// Integer powers by repeated squaring, with wraparound. A negative exponent yields 0, or +-1 for bases of +-1.
+// Integer powers by repeated squaring, with wraparound. A negative exponent yields 0 unless the base is 1 or -1.
 struct pow_op {
   template <typename C>
   static C apply(C a, C b, Scalars<C>) {
@@ -61,7 +61,7 @@ struct pow_op {
 template <>
 inline float pow_op::apply<float>(float a, float b, Scalars<float>) { return precise::pow(a, b); }
 
-// Powers that PyTorch's CPU kernels compute by multiplication. half and bfloat round once.
+// Powers that PyTorch's CPU kernels compute by multiplication. half and bfloat results are rounded once.
 struct square_op {
   template <typename C>
   static C apply(C x, Scalars<C>) { return multiply(x, x); }

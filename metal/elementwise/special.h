@@ -16,27 +16,27 @@ inline float log2_add(float a, float b) {
   const float y = propagating_max(a, b) + log1p(precise::exp2(-fabs(a - b))) * M_LOG2E_F;
   return is_infinite(a) && a == b ? a : y;
 }
-// a * log(b) or a * log1p(b), given the logarithm.
+// Returns a * log(b) or a * log1p(b), given the logarithm.
 inline float times_log(float a, float b, float log_b) {
   const float y = a * log_b;
   return is_nan(b) ? b : (a == 0.0f ? 0.0f : y);
 }
 
-// nextafter: the value adjacent to x in the direction of y.
+// nextafter: returns the value adjacent to x in the direction of y.
 template <typename Bits, typename T>
 inline T neighbour(T x, T y) {
   if (x != x) return x;
   if (y != y) return y;
   if (x == y) return y;
   if (x == T(0.0f)) return as_type<T>(Bits(1 | (y < x ? Bits(1) << (8 * sizeof(T) - 1) : 0)));
-  // The bits of floating-point numbers are ordered by magnitude.
+  // Incrementing the bits of a floating-point number increases its magnitude by one step.
   return as_type<T>(Bits(as_type<Bits>(x) + ((x < y) == (x > T(0.0f)) ? 1 : -1)));
 }
 inline float next_after(float x, float y) { return neighbour<uint>(x, y); }
 inline float next_after(half x, half y) { return float(neighbour<ushort>(x, y)); }
 inline float next_after(bfloat x, bfloat y) { return float(neighbour<ushort>(x, y)); }
 
-// Unsigned, because a signed type cannot represent the magnitude of its smallest value.
+// Returns an unsigned type, because a signed type cannot represent the magnitude of its minimum.
 inline uint magnitude(int x) { return x < 0 ? 0u - uint(x) : uint(x); }
 inline ulong magnitude(long x) { return x < 0 ? 0ul - ulong(x) : ulong(x); }
 template <typename U>
@@ -60,7 +60,7 @@ inline long least_multiple(long a, long b) {
   return divisor == 0 ? 0 : absolute(long(magnitude(a) / divisor * magnitude(b)));
 }
 
-// Whether frexp(x) is defined. Metal leaves it undefined for infinities.
+// Metal leaves frexp undefined for infinities.
 inline bool is_finite_float(float x) { return !is_nan(x) && !is_infinite(x); }
 struct frexp_op {
   template <typename C>

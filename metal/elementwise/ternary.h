@@ -10,8 +10,8 @@ struct where_op {
   template <typename A, typename C>
   static C apply(A condition, C a, C b, Scalars<C>) { return condition ? a : b; }
 };
-// s.a is `value`. As in PyTorch's vectorized kernels, it multiplies the first factor, and the product is fused with
-// the sum. Both choices determine which results overflow.
+// s.a is `value`. Like PyTorch's vectorized kernels, multiply the first factor by it and fuse the product with the sum,
+// since both choices determine which results overflow.
 struct addcmul_op {
   template <typename A, typename C>
   static C apply(A x, C a, C b, Scalars<C> s) { return add_fused(C(x), b, multiply(s.a, a)); }
@@ -20,24 +20,24 @@ struct addcdiv_op {
   template <typename A, typename C>
   static C apply(A x, C a, C b, Scalars<C> s) { return C(x) + s.a * a / b; }
 };
-// Exact at both ends. Overflows only if the result or b - a does.
+// Exact at weights 0 and 1. Overflows only if the result or b - a does.
 struct lerp_op {
   template <typename A, typename C>
   static C apply(A a, C b, C w, Scalars<C>) {
     return fabs(w) < C(0.5f) ? fma(w, b - C(a), C(a)) : fma(w - C(1.0f), b - C(a), b);
   }
 };
-// The weight is a number, s.a.
+// lerp with a scalar weight, s.a.
 struct lerp_number_op {
   template <typename C>
   static C apply(C a, C b, Scalars<C> s) { return lerp_op::apply<C, C>(a, b, s.a, s); }
 };
-// glu: the gradient of the second half of the input. x is that half.
+// Gradient of glu with respect to the gate x, the second half of the input.
 struct glu_gate_backward_op {
   template <typename A, typename C>
   static C apply(A grad, C first, C x, Scalars<C>) {
     const C gate = sigmoid(x);
-    // Multiply the small factors first, since the product of the other two may overflow.
+    // Multiply the small factors first, since first * grad may overflow.
     return (C(1.0f) - gate) * gate * first * C(grad);
   }
 };
@@ -46,7 +46,7 @@ struct clamp_op {
   static C apply(A x, C low, C high, Scalars<C>) { return propagating_min(propagating_max(C(x), low), high); }
 };
 
-// Both bounds are numbers.
+// clamp with two scalar bounds.
 struct clamp_numbers_op {
   template <typename C>
   static C apply(C x, Scalars<C> s) { return between(x, s.a, s.b); }
