@@ -1,7 +1,17 @@
 """mpsx: an out-of-tree Metal backend for PyTorch.
 
 `import torch` loads this package through its entry point, so `torch.device("mpsx")` works without another import.
-Import the package to use `mpsx.compile_shader`, `mpsx.fallback`, `mpsx.cpu_view`, or `mpsx.driver`.
+Import the package for
+
+    mpsx.compile_shader(source)   kernels from Metal source text
+    mpsx.ops                      mpsx's operators as functions: mpsx.ops.swiglu(x, gate)
+    mpsx.fallback                 the policy for operators without a kernel, and a report of them
+    mpsx.profiler                 traces, and counts of a kernel's memory accesses
+    mpsx.as_mps()                 run code written for `mps` on mpsx; strict=True rejects what a Mac rejects
+    mpsx.cpu_view(tensor)         the same memory as a CPU tensor; also device_view, numpy_view, from_mps, to_mps
+    mpsx.driver()                 the driver in use
+
+`torch.mpsx` mirrors `torch.mps` and `torch.cuda`: synchronize, memory_allocated, manual_seed, Stream, and so on.
 """
 
 from __future__ import annotations
@@ -69,6 +79,10 @@ def _load() -> None:
 
     if os.environ.get(mps_alias.ENVIRONMENT) == "1":  # set by `python -m mpsx run` in the parent process
         mps_alias.enter()
+    if os.environ.get("MPSX_STRICT", "0") not in ("", "0"):
+        from . import strict
+
+        strict.from_environment(os.environ)
 
 
 def _torch_is_autoloading() -> bool:
@@ -96,16 +110,20 @@ else:
 
     __all__ = [
         "__version__", "as_mps", "compile_shader", "cpu_view", "device_view", "driver", "fallback", "from_mps",
-        "load_metallib", "numpy_view", "ops", "profiler", "to_mps",
+        "numpy_view", "ops", "profiler", "strict", "to_mps",
     ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *globals().get("__all__", ())})
 
 
 def __getattr__(name: str) -> object:
     if _failure is not None and not name.startswith("__"):
         raise ImportError(f"mpsx.{name}: {_failure}")
     # Import on first use, to keep `import torch` fast.
-    if name == "ops":
-        return importlib.import_module(".ops", __name__)
+    if name in ("ops", "strict"):
+        return importlib.import_module(f".{name}", __name__)
     if name == "compile_shader":
         return importlib.import_module(".shader.library", __name__).compile_shader
     if name == "load_metallib":

@@ -20,6 +20,7 @@ VARIABLES = {
     "MPSX_TIER": "simdgroup or tensor: the kernels of matmul and attention (default: tensor on an M5 only)",
     "MPSX_SIMT_SEED": "simt: seed of the order in which threads run (default: random)",
     "MPSX_SIMT_THREADS": "simt: threads per threadgroup where the launch does not fix them, 1 to 1024",
+    "MPSX_SIMT_CORES": "simt: number of GPU cores to lay out work for (default: 16)",
     "MPSX_SIMT_PROFILE": "simt: 1 prints a profile of every kernel at exit; a file name writes it there as JSON",
     "MPSX_METAL_EXACT_BUFFERS": "1: one Metal buffer per tensor, for shader validation",
     "MPSX_METAL_DEBUG": "1: one command buffer per kernel, to name the kernel in GPU errors",
@@ -34,6 +35,8 @@ VARIABLES = {
     "PYTORCH_ENABLE_MPS_FALLBACK": "PyTorch's variable, used if MPSX_FALLBACK is not set: 0 means error, 1 warn",
     "MPSX_INTEGRATIONS": "0: do not patch other libraries",
     "MPSX_AS_MPS": "1: name the device mps, as `python -m mpsx run` does",
+    "MPSX_STRICT": "1: reject what PyTorch's MPS rejects, as `python -m mpsx run --strict`; report: list it at exit",
+    "MPSX_STRICT_REPORT": "file for the report of MPSX_STRICT=report, as JSON",
     "MPSX_CACHE_DIR": "cache folder of compiled kernels (default: $XDG_CACHE_HOME/mpsx, else ~/.cache/mpsx)",
     "MPSX_CACHE_SIZE": "its maximum size in bytes (default: 1 GiB)",
     "MPSX_SHADER_TIMEOUT": "time limit of the shader compiler in seconds (default: 120; 0: none)",
@@ -53,6 +56,11 @@ Section = list[tuple[str, str]]
 
 def _bytes(count: int) -> str:
     return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.2f} MiB"
+
+
+def version() -> str:
+    """Return the versions of mpsx and of torch in one line."""
+    return f"mpsx {__version__}, torch {torch.__version__} (built for {_build_info.TORCH_VERSION})"
 
 
 def package() -> Section:

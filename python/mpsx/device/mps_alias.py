@@ -72,11 +72,23 @@ def _clear_availability_caches() -> None:
 
 
 @contextlib.contextmanager
-def as_mps() -> Iterator[None]:
-    """Make the name `mps` refer to mpsx inside the block, in all threads. Objects created outside the block work inside
-    it."""
+def as_mps(strict: bool | str = False) -> Iterator[None]:
+    """Make `mps` mean mpsx inside the block, in all threads. Objects created outside the block work inside it.
+
+    `strict=True` rejects what PyTorch's MPS rejects, with its exceptions: float64, operators and dtypes without an MPS
+    kernel. `strict="report"` runs everything, and `mpsx.strict.text()` lists what would be rejected.
+    """
+    from .. import strict as strict_mode
+
+    mode = strict_mode.mode_of(strict)
     enter()
     try:
-        yield
+        if mode:
+            strict_mode.enter(mode)
+        try:
+            yield
+        finally:
+            if mode:
+                strict_mode.leave()
     finally:
         leave()

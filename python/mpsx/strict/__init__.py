@@ -1,0 +1,93 @@
+"""Strict mode: reject what PyTorch's MPS backend rejects, to learn without a Mac whether a program would run on one.
+
+    python -m mpsx run --strict train.py             stop at the first call that MPS rejects
+    python -m mpsx run --strict=report train.py      run to the end, then list all of them
+    with mpsx.as_mps(strict=True): ...               the same for a block of code; or strict="report"
+    pytest -p mpsx.strict.pytest_plugin --mps-strict
+
+The lists describe the MPS backend of PyTorch 2.13 (lists.py). A check is a kernel in front of mpsx's own (checks.py).
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+
+import torch
+
+from . import checks, lists, report
+from .report import clear, rows, text
+
+__all__ = ["ENVIRONMENT", "MODES", "clear", "enter", "leave", "mode_of", "rows", "text"]
+
+ENVIRONMENT = "MPSX_STRICT"
+MODES = ("error", "report")
+
+_entered: list[str] = []
+_libraries: list[torch.library.Library] = []
+_inside = threading.local()  # `busy` is set while mpsx runs an operator, which may call others in place of MPS's kernel
+
+
+def mode_of(value: object) -> str:
+    """Return "error", "report", or "" (off) for an option's value: a bool, a mode, or the text of MPSX_STRICT."""
+    if value in (None, False, "", "0"):
+        return ""
+    if value in (True, "1"):
+        return "error"
+    if value not in MODES:
+        raise ValueError(f"strict: expected True, False, or one of {', '.join(MODES)}, got {value!r}")
+    return str(value)
+
+
+def from_environment(environment: Mapping[str, str]) -> None:
+    """Enter the mode that MPSX_STRICT selects, and print a report at exit."""
+    mode = mode_of(environment.get(ENVIRONMENT))
+    if mode:
+        enter(mode)
+        if mode == "report":
+            atexit.register(report.print_at_exit)
+
+
+def enter(mode: str = "error") -> None:
+    """Check every operator in all threads; `leave` undoes it."""
+    if not _entered:
+        # Find mpsx's kernels first, because a check for one key may change the kernel of another.
+        found = [(key, name, tuple(checked)) for key in (*lists.LAYOUTS, checks.AUTOGRAD)
+                 for name, checked in checks.all_checks(key).items()]  # fmt: skip
+        _install([(key, name, _checked(checked, torch.library.get_kernel(name, key))) for key, name, checked in found])
+    _entered.append(checks.mode)
+    checks.mode = mode
+
+
+def leave() -> None:
+    """Undo one `enter`."""
+    checks.mode = _entered.pop()
+    if not _entered:
+        while _libraries:
+            _libraries.pop()._destroy()
+
+
+def _install(kernels: list[tuple[str, str, Callable[..., object]]]) -> None:
+    library = torch.library.Library("aten", "IMPL")
+    _libraries.append(library)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Warning only once for all operators")
+        for key, name, kernel in kernels:
+            library.impl(name, kernel, key, with_keyset=True, allow_override=True)
+
+
+def _checked(found: tuple[checks.Check, ...], original: torch._C._SafeKernelFunction) -> Callable[..., object]:
+    def kernel(keyset: torch._C.DispatchKeySet, *args: object, **kwargs: object) -> object:
+        if getattr(_inside, "busy", False):
+            return original.call_boxed(keyset, *args, **kwargs)
+        for check in found:
+            check(args, kwargs)
+        _inside.busy = True
+        try:
+            return original.call_boxed(keyset, *args, **kwargs)
+        finally:
+            _inside.busy = False
+
+    return kernel
