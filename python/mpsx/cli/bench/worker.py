@@ -1,0 +1,56 @@
+"""Measure one model on one device, in a process of its own. Prints a line of JSON for each step.
+
+Run as a script, not as a module of mpsx: with TORCH_DEVICE_BACKEND_AUTOLOAD=0, the process never loads mpsx.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from models import BUILD, SIZES, batch
+
+
+def steps(name: str, size_name: str, device: str) -> dict[str, Callable[[], None]]:
+    """Return the training step and the evaluation step."""
+    torch.manual_seed(0)
+    size = SIZES[size_name]
+    network = BUILD[name](size.shrink).to(device)
+    x, y = (part.to(device) for part in batch(name, size))
+    optimizer = torch.optim.SGD(network.parameters(), 1e-3, momentum=0.9)
+
+    def train() -> None:
+        network.train()
+        loss = torch.nn.functional.cross_entropy(network(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    @torch.no_grad()
+    def evaluate() -> None:
+        network.eval()
+        network(x)
+
+    return {"training": train, "evaluation": evaluate}
+
+
+def main() -> None:
+    """Run the command line: MODEL SIZE DEVICE THREADS WARMUP STEPS."""
+    name, size, device, *numbers = sys.argv[1:]
+    threads, warmup, count = map(int, numbers)
+    torch.set_num_threads(threads)
+    wait = torch.accelerator.synchronize if device != "cpu" else lambda: None
+    for phase, step in steps(name, size, device).items():
+        for i in range(warmup + count):
+            start = time.perf_counter()
+            step()
+            wait()
+            seconds = time.perf_counter() - start
+            print(json.dumps({"phase": phase, "warmup": i < warmup, "seconds": seconds}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
