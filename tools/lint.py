@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CHECKS = {}
 TOP_LEVEL = {"pyproject.toml", "CMakeLists.txt", "src", "metal", "python", "tests", "tools", "README.md", "LICENSE",
-             "CONTRIBUTING.md"}
+             "CONTRIBUTING.md", "CHANGELOG.md"}
 SOURCE = {".cpp", ".h", ".mm", ".m", ".metal", ".def", ".py", ".pyx", ".cmake"}
 TEXT = SOURCE | {".md", ".txt", ".toml", ".yml", ".js", ".css"}
 LONGEST = 400
