@@ -161,7 +161,7 @@ def test_documentation_lists_every_variable() -> None:
     assert [name for name in info.VARIABLES if f"`{name}`" not in text] == []
 
 
-DOCS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("python/mpsx/docs/*.md"))
+DOCS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("python/mpsx/docs/**/*.md"))
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", *DOCS])
