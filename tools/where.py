@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "opmatrix"
 TYPE = re.compile(rf"(_({'|'.join(TAGS)}))+$")
 
+MODULES = ("nn", "linalg", "special", "fft", "masked", "signal", "sparse")  # of OpInfo names; aten has overloads
+
 Found = tuple[str, str]  # path:line, description
 
 
@@ -112,8 +114,19 @@ def tests(name: str) -> Iterator[Found]:
 
 
 def is_row_of(operator: str, name: str) -> bool:
-    """Return whether a row belongs to a name: nn.functional.softmax and softmax.with_dtype belong to softmax."""
-    return re.search(rf"(^|\.){re.escape(name)}(\.|$)", operator) is not None
+    """Return whether a row belongs to a name: nn.functional.softmax and softmax.with_dtype belong to softmax, and
+    linalg.eigh to linalg_eigh."""
+    belongs = re.compile(rf"(^|\.){re.escape(name)}(\.|$)")
+    return any(belongs.search(text) for text in (operator, operator.replace("linalg.", "linalg_").replace(
+        "special.", "special_")))  # fmt: skip
+
+
+def plain_name(operator: str) -> str:
+    """Return the name to search for: softmax for nn.functional.softmax, aten::_softmax, and _softmax.out, and
+    linalg_eigh for _linalg_eigh, as warnings name operators."""
+    words = operator.removeprefix("aten::").removeprefix("torch.").split(".")
+    name = words[-1] if words[0] in MODULES else words[0]
+    return re.sub(r"_(forward|backward)$", "", name.strip("_")) or name
 
 
 def matrix(name: str) -> Iterator[Found]:
@@ -130,9 +143,8 @@ def matrix(name: str) -> Iterator[Found]:
 def main() -> None:
     """Command-line entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", help="softmax, nn.functional.softmax, aten::_softmax")
-    full = parser.parse_args().name.removeprefix("aten::")
-    name = full.rpartition(".")[2].strip("_")
+    parser.add_argument("name", help="softmax, nn.functional.softmax, aten::_softmax, or a name from a warning")
+    name = plain_name(parser.parse_args().name)
     ran = observed(name)
     sections = {
         "kernels": kernels(name, set().union(*ran.values())),

@@ -300,6 +300,9 @@ def test_where() -> None:
         r"host softmax forward +native f32,f16,bf16",
     ):  # fmt: skip
         assert re.search(pattern, run.stdout), run.stdout
+    warned = subprocess.run([sys.executable, "tools/where.py", "_linalg_eigh"], cwd=ROOT, check=True,
+                            capture_output=True, text=True)  # fmt: skip
+    assert re.search(r"host linalg\.eigh forward +", warned.stdout), warned.stdout
     name = "nosuch" + "operator"  # split, because where.py must not find the name in this file
     unknown = subprocess.run([sys.executable, "tools/where.py", name], cwd=ROOT, check=False,
                              capture_output=True, text=True)  # fmt: skip

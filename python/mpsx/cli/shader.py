@@ -28,6 +28,8 @@ python -m mpsx shader mlx.metallib --match 'v_*'   list kernels that Apple's com
 An argument is a .npy file; KIND:TYPE:SHAPE, where KIND is zeros, ones, arange, rand or randn, and SHAPE is like 100 or
 4x25; a number, passed as float or long; or TYPE:NUMBER. Arguments are in buffer order.
 """
+UNCHECKED = ("The host driver does not check memory accesses. --driver simt does, and also finds missing barriers and "
+             "races in threadgroup memory.")  # fmt: skip
 KINDS = {
     "zeros": torch.zeros,
     "ones": torch.ones,
@@ -218,6 +220,8 @@ def main(arguments: argparse.Namespace) -> int:
             print(f"{arguments.file}: {len(kernels)} kernels, compiled for {_runtime.driver()['name']}, no errors")
         else:
             run(arguments, library)
+            if _runtime.driver()["name"] == "host":
+                print(UNCHECKED, file=sys.stderr)
     except SyntaxError as error:
         print(error.msg, file=sys.stderr)
         return 1

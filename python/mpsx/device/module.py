@@ -1,4 +1,4 @@
-"""The module `torch.mpsx`."""
+"""The module `torch.mpsx`: the functions of `torch.mps`, and those of `torch.cuda` that make sense for mpsx."""
 
 from __future__ import annotations as _annotations
 
@@ -252,3 +252,6 @@ def utilization(device: object = None) -> int:
 def get_amp_supported_dtype() -> list[_torch.dtype]:
     """Return the dtypes that `torch.autocast("mpsx", dtype=…)` accepts."""
     return [_torch.float16, _torch.bfloat16]
+
+
+__all__ = __dir__()  # noqa: PLE0605 - lists what `help` shows

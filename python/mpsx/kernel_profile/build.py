@@ -57,7 +57,7 @@ def find(library: str, kernel: str) -> str:
     store = shader_cache.current_cache()
     compiler = toolchain.find_compiler(store)
     if "clang" not in compiler.description:
-        raise RuntimeError("kernel profiling needs clang: pip install 'mpsx[shader]'")
+        raise RuntimeError("kernel profiling needs clang: pip install ziglang")
     if Path(library).name.startswith("libmpsx_kernels_"):
         source = Source(text_of(source_of(kernel, compiler), compiler))
         return shader_cache.with_fallback_cache(store, lambda store: _Build(store, compiler, False).run(source, kernel))

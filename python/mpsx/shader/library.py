@@ -61,7 +61,7 @@ def compile_shader(source: str) -> ShaderLibrary:
     `torch.library.custom_op` to define an operator with a gradient.
 
     The source may include PyTorch's headers, such as `<c10/metal/utils.h>`. Without a Mac, mpsx translates it to C++
-    and compiles it with clang (`pip install 'mpsx[shader]'`), clang++, g++, or `$MPSX_KERNEL_CXX`. All kernels are
+    and compiles it with clang (`pip install ziglang`), clang++, g++, or `$MPSX_KERNEL_CXX`. All kernels are
     compiled at once; if there are many, each is compiled on first use. Results are cached in `$MPSX_CACHE_DIR`
     (default: `~/.cache/mpsx`), up to `$MPSX_CACHE_SIZE` bytes (default: 1 GiB).
 

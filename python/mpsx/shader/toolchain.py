@@ -72,7 +72,7 @@ def find_compiler(cache: Cache) -> Compiler:
         try:
             found = compiler.find_compiler()
         except MslError as error:
-            raise NoCompilerError(f"{error} (`pip install 'mpsx[shader]'` installs ziglang)") from None
+            raise NoCompilerError(f"{error} (`pip install ziglang` installs one)") from None
         record = {"command": list(found.command), "description": found.description}
         cache.write(name, record)
     return compiler.Compiler(tuple(record["command"]), record["description"])

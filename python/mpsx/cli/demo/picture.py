@@ -80,7 +80,7 @@ def _draw_losses(axes: Axes, race: Race) -> None:
     for run, style in zip(runs, styles, strict=False):
         label = f"{run.device.type}: {run.task.score_name} {run.score}, {run.step_time * 1e3:.1f} ms per step"
         axes.plot(_smooth(run.losses, width), label=label, **style)
-    axes.set_title("Loss")
+    axes.set_title("Loss" if width == 1 else f"Loss: mean of the last {width} steps (thin: every step)")
     axes.set_xlim(0, max(1, len(race.run.losses) - 1))
     if max(race.run.losses) > 20 * min(race.run.losses) > 0:
         axes.set_yscale("log")
@@ -95,7 +95,9 @@ def _draw_difference(axes: Axes, race: Race) -> None:
     differences = [abs(a - b) for a, b in zip(race.run.losses, race.other.losses, strict=True)]
     axes.semilogy([d if d > 0 else float("nan") for d in differences], ".", color=COLORS["native"], markersize=2.5)
     axes.margins(y=0.12)
-    axes.set_title(f"|loss on {race.run.device.type} - loss on CPU|: at most {race.difference:.1g}")
+    equal = sum(d == 0 for d in differences)
+    missing = f"; no point for {equal} steps with equal losses" if equal else ""
+    axes.set_title(f"|loss on {race.run.device.type} - loss on CPU|: at most {race.difference:.1g}{missing}")
     axes.set_xlabel("step")
     axes.grid(axis="y", color="#eceef2")
     axes.set_axisbelow(True)
@@ -142,3 +144,6 @@ def _draw_profile(axes: Axes, race: Race) -> None:
         for route, color in COLORS.items()
     ]
     axes.legend(handles=keys, frameon=False, loc="center right", bbox_to_anchor=(1, 0.42), fontsize=9)
+    if sums["vendor"] > sums["native"]:
+        note = "Most of the kernel time is spent in CPU libraries.\nMPSX_VENDOR=off runs Metal kernels instead."
+        axes.text(1, 0.24, note, transform=axes.transAxes, ha="right", va="top", fontsize=8.5, color=FAINT)

@@ -25,7 +25,7 @@ REWORDED = [(re.compile(pattern), text) for pattern, text in [
     (rf"^(?:no template named|unknown type name|use of undeclared identifier) '({HANDLES})'.*$", NOT_SUPPORTED),
     (rf"^'({HANDLES})' (?:was not declared in this scope|does not name a type).*$", NOT_SUPPORTED),
     (r"^member '(half|bfloat) .*?(\w+)' with constructor not allowed in anonymous aggregate$",
-     r"g++ does not support '\1 \2' in an anonymous struct; clang does: pip install 'mpsx[shader]'"),
+     r"g++ does not support '\1 \2' in an anonymous struct; clang does: pip install ziglang"),
     (r"^static assertion failed(?: due to requirement '.*?')?(?:: )?\"?(.*?)\"?$", r"\1"),
     (r"^static_assert failed(?: due to requirement '.*?')? ?\"?(.*?)\"?$", r"\1"),
     (r"^no viable conversion from '(.*)' to '(.*)'$", NO_CONVERSION),
@@ -50,6 +50,7 @@ def metal_terms(text):
     text = re.sub(r"vec<bool, mpsx_vector<\w+>::size>", "bool vector", text)
     text = SWIZZLE.sub(lambda m: f"{m[1]}{m[2].count(',')}" if m[2].count(",") > 1 else m[1], text)
     text = re.sub(r"\bvec<(\w+), ?[A-Za-z]\w*>", r"\1 vector", VECTOR.sub(r"\1\2", text))
+    text = re.sub(r"'mpsx_tg_\d+' [({]aka '([^']+)'[)}]", r"'\1'", text)
     text = re.sub(r"'(\w+)' \(aka '([^']+)'\)", lambda m: f"'{m[2] if len(m[1]) == 1 else m[1]}'", text)
     text = re.sub(r"'([^']*)' \{aka '([^']*)'\}", r"'\1'", text)
     text = re.sub(r"\bmpsx_\w+", "a type of the Metal library", text) if "mpsx_" in text else text

@@ -294,12 +294,19 @@ void check_atomic(const void* p, unsigned long bytes, unsigned access, const voi
     c->check_atomic(p, bytes, access & MPSX_ATOMIC_LOADS, access & MPSX_ATOMIC_STORES, code);
 }
 
+// Returns the type that the user wrote: threadgroup variables have typedefs, "'mpsx_tg_0' (aka 'float[32]')".
+std::string written_type(const std::string& type) {
+  const size_t aka = type.find("(aka ");
+  return type.find("mpsx_tg_") == std::string::npos || aka == std::string::npos ? type : type.substr(aka + 5, type.size() - aka - 6);
+}
+
 void array_index(const char* type, long long index, const char* file, int line, const void* code) {
   Worker* worker = Worker::active();
   if (!worker || !worker->job().strict) return;
   SourceLine s = source_line(call_before(code));
   if (!s.file) s = {file, line};
-  worker->fault(format("out-of-bounds index %lld of an array of type %s", index, type), s.file, s.line);
+  worker->fault(format("out-of-bounds index %lld of an array of type %s", index, written_type(type).c_str()),
+                s.file, s.line);
 }
 
 }  // namespace mpsx::driver::host::simt
