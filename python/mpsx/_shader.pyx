@@ -31,11 +31,6 @@ cdef dict _TYPES = {
 }
 
 
-cdef int check(const char* message) except -1:
-    if message != NULL:
-        raise (SyntaxError if mpsx_error_kind() == MPSX_SYNTAX_ERROR else RuntimeError)(message.decode())
-
-
 cdef class Shader
 
 

@@ -42,3 +42,8 @@ cdef extern from "c_api.h" nogil:
     const char* mpsx_shader_find(mpsx_shader* shader, const char* name, mpsx_shader_kernel** out,
                                  mpsx_shader_kernel_info* info)
     const char* mpsx_shader_run(mpsx_shader_kernel* kernel, const mpsx_shader_call* call, int* reported)
+
+
+cdef int check(const char* message) except -1:
+    if message != NULL:
+        raise (SyntaxError if mpsx_error_kind() == MPSX_SYNTAX_ERROR else RuntimeError)(message.decode())

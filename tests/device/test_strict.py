@@ -106,7 +106,7 @@ def test_report() -> None:
     assert [(row["kind"], row["what"]) for row in found] == [
         ("operator", "aten::_ctc_loss"), ("tensor", "float64"), ("operator", "aten::heaviside.out")]  # fmt: skip
     assert all("test_strict.py:" in str(row["where"]) for row in found)
-    assert mpsx.strict.text().startswith("on a Mac: 2 operators refused (aten::_ctc_loss at ")
+    assert mpsx.strict.text().startswith("on a Mac: 2 operators rejected (aten::_ctc_loss at ")
 
 
 PROGRAM = f"""
@@ -133,7 +133,7 @@ def test_run(tmp_path: Path) -> None:
     done = python("mpsx", "run", "--strict=report", "--json", "found.json", "train.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr.endswith(
-        "mpsx strict: on a Mac: 1 operator refused (aten::_ctc_loss at train.py:5), float64 at train.py:6\n"
+        "mpsx strict: on a Mac: 1 operator rejected (aten::_ctc_loss at train.py:5), float64 at train.py:6\n"
     )
     found = json.loads((tmp_path / "found.json").read_text())["found"]
     assert found[0] == {"kind": "operator", "what": "aten::_ctc_loss", "where": "train.py:5", "calls": 1}
@@ -146,7 +146,7 @@ def test_pytest_option(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(PROGRAM)
     plugin = ("pytest", "-p", "mpsx.strict.pytest_plugin", "-p", "no:cacheprovider", "-q")
     report = python(*plugin, "--mps-strict=report", cwd=tmp_path)
-    assert "test_it.py::test_loss: on a Mac: 1 operator refused (aten::_ctc_loss at test_it.py:5)" in report.stdout
+    assert "test_it.py::test_loss: on a Mac: 1 operator rejected (aten::_ctc_loss at test_it.py:5)" in report.stdout
     assert "2 passed" in report.stdout, report.stdout
     strict = python(*plugin, "--mps-strict", cwd=tmp_path)
     assert "1 failed, 1 passed" in strict.stdout, strict.stdout

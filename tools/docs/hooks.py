@@ -1,4 +1,4 @@
-"""MkDocs hooks: links to files of the repository, and what is generated."""
+"""MkDocs hooks: links to files of the repository, and generated pages."""
 
 from __future__ import annotations
 

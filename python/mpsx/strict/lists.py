@@ -1,4 +1,4 @@
-"""What PyTorch's MPS backend implements, for PyTorch 2.13: operators, and the dtypes that some of them lack."""
+"""Lists of the operators that PyTorch 2.13's MPS backend implements, and of the dtypes that some of them lack."""
 
 from __future__ import annotations
 

@@ -66,4 +66,4 @@ def pytest_terminal_summary(terminalreporter: object) -> None:
     for name, text in found:
         terminalreporter.line(f"{name}: {text}")
     if not found:
-        terminalreporter.line("on a Mac: nothing refused")
+        terminalreporter.line("on a Mac: nothing rejected")

@@ -1,4 +1,4 @@
-"""What strict mode found: one row per problem and source line, as text and as JSON."""
+"""The report of strict mode: one row per problem and source line, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -67,17 +67,17 @@ def _count(number: int, noun: str) -> str:
 
 
 def text(found: list[dict[str, object]] | None = None) -> str:
-    """Return the problems as one paragraph: "on a Mac: 1 operator refused (aten::_ctc_loss at train.py:31)"."""
+    """Return the problems as one paragraph: "on a Mac: 1 operator rejected (aten::_ctc_loss at train.py:31)"."""
     found = rows() if found is None else found
     parts = []
     if operators := _group(found, "operator"):
-        parts.append(f"{_count(len(operators), 'operator')} refused ({'; '.join(operators)})")
+        parts.append(f"{_count(len(operators), 'operator')} rejected ({'; '.join(operators)})")
     if fallbacks := _group(found, "fallback"):
         parts.append(f"{_count(len(fallbacks), 'operator')} on the CPU ({'; '.join(fallbacks)})")
     if dtypes := _group(found, "dtype"):
-        parts.append(f"{_count(len(dtypes), 'dtype')} refused ({'; '.join(dtypes)})")
+        parts.append(f"{_count(len(dtypes), 'dtype')} rejected ({'; '.join(dtypes)})")
     parts += _group(found, "tensor")
-    return f"on a Mac: {', '.join(parts) or 'nothing refused'}"
+    return f"on a Mac: {', '.join(parts) or 'nothing rejected'}"
 
 
 def print_at_exit() -> None:

@@ -47,7 +47,7 @@ def devices() -> dict[str, str]:
 
 
 class Progress:
-    """A line on stderr: how many steps of how many are done, and what is running."""
+    """A line on stderr with the number of completed steps, the total, and the running step."""
 
     def __init__(self, total: int) -> None:
         self.total, self.done = total, 0

@@ -297,7 +297,8 @@ void check_atomic(const void* p, unsigned long bytes, unsigned access, const voi
 // Returns the type that the user wrote: threadgroup variables have typedefs, "'mpsx_tg_0' (aka 'float[32]')".
 std::string written_type(const std::string& type) {
   const size_t aka = type.find("(aka ");
-  return type.find("mpsx_tg_") == std::string::npos || aka == std::string::npos ? type : type.substr(aka + 5, type.size() - aka - 6);
+  if (type.find("mpsx_tg_") == type.npos || aka == type.npos) return type;
+  return type.substr(aka + 5, type.size() - aka - 6);
 }
 
 void array_index(const char* type, long long index, const char* file, int line, const void* code) {
