@@ -30,7 +30,6 @@ cdef dict _TYPES = {
     "uint64": ("i", 8), "uint32": ("i", 4), "uint16": ("i", 2), "uint8": ("i", 1),
 }
 
-
 cdef class Shader
 
 
