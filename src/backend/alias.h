@@ -26,8 +26,8 @@ class CpuAliases {
   CpuAliases(const CpuAliases&) = delete;
   CpuAliases& operator=(const CpuAliases&) = delete;
 
-  // Returns the CPU alias of a device tensor, or any other tensor unchanged. Set `written` if the operator may change
-  // the tensor itself (resize it, replace its storage or flip its conj bit). Call write_back() afterwards.
+  // Returns the CPU alias of a device tensor. Returns any other tensor unchanged. Set `written` if the operator may
+  // change the tensor itself (resize it, replace its storage or flip its conj bit). Call write_back() afterwards.
   at::Tensor cpu(at::Tensor t, bool written = false);
   std::optional<at::Tensor> cpu(const std::optional<at::Tensor>& t);
 
@@ -66,7 +66,7 @@ class CpuAliases {
 
   c10::SmallVector<Pair, 6> pairs_;
   c10::SmallVector<Adopted, 2> adopted_;
-  // Maps both tensors of each pair, and the CPU storage, to the pair's index in pairs_. Only filled for long tensor
+  // Maps both tensors of each pair, and the CPU storage, to the pair's index in pairs_. Filled only for long tensor
   // lists.
   std::unordered_map<const void*, uint32_t> index_;
   at::Tensor cpu_argument_;  // a CPU argument that is not a scalar

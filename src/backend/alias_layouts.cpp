@@ -100,7 +100,7 @@ at::Tensor CpuAliases::view_layout(const at::Tensor& t) {
 }
 
 void CpuAliases::write_back_layout(Pair& pair) {
-  // Copy the tensors, because device() may add pairs and so invalidate `pair`.
+  // Copy the tensors first: device() may add pairs, which would invalidate `pair`.
   const at::Tensor to = pair.device, from = pair.cpu;
   if (from.is_sparse()) {
     fill_coo(coo(to), coo(from), device(coo(from)->indices()), device(coo(from)->values()));

@@ -26,7 +26,7 @@ namespace {
 
 thread_local int error_kind = MPSX_ERROR;
 
-// Runs `body`. Converts an exception to an error message.
+// Runs `body` and turns any exception into an error message.
 template <typename F>
 const char* guarded(F&& body) noexcept {
   static thread_local std::string message;

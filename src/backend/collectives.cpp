@@ -176,8 +176,8 @@ class DeviceBackend final : public c10d::Backend {
     return c10::make_intrusive<c10d::PrefixStore>("mpsx/", store);
   }
 
-  // Calls a method of gloo's backend on CPU aliases. call() is for in-place methods, and move() for separate inputs and
-  // outputs.
+  // Call a method of gloo's backend on CPU aliases. call() is for methods that work in place, move() for methods with
+  // separate inputs and outputs.
   template <auto METHOD, typename... Rest>
   Ptr<Work> call(Tensors& tensors, Rest&... rest) {
     Tensors cpu = on_cpu(tensors);

@@ -6,8 +6,8 @@
 namespace mpsx::backend {
 
 // While alive, CPU kernels on this thread allocate results and scratch memory from the device's cache, on drivers that
-// use process memory (host). Every training step allocates the same gigabytes, and without the cache the OS would zero
-// those pages again each time. Does not affect other threads or CPU tensors outside our calls.
+// use process memory (host). Every training step allocates the same gigabytes of memory, and without the cache, the OS
+// would zero those pages again in every step. Other threads and CPU tensors outside our calls are not affected.
 class CpuAllocatorGuard {
  public:
   CpuAllocatorGuard();

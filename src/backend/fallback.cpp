@@ -130,8 +130,8 @@ Handles& handles() {
   return *h;
 }
 
-// Operators that must fall back instead of using their composite kernel, although they have no CPU kernel or only an
-// out= kernel.
+// Operators that have no CPU kernel, or only an out= kernel, but must still fall back instead of using their composite
+// kernel.
 constexpr std::string_view kNotComposite[] = {
     "aten::mode.values",  // rejects unknown devices
     // These composite kernels access their arguments' memory directly.

@@ -12,12 +12,12 @@ namespace mpsx::backend {
 // on fallback_mode. Launchers also call it for unsupported arguments, such as a dtype that Apple GPUs lack.
 void fallback(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, torch::jit::Stack* stack);
 
-// A kernel for calls with CPU tensors. Replaces the arguments on the stack with the result. To decline a call, returns
-// false and leaves the arguments for torch's own kernel.
+// A CPU kernel to try before torch's own. It replaces the arguments on the stack with the result. To decline a call, it
+// returns false and leaves the arguments unchanged.
 using CpuKernel = bool(torch::jit::Stack& stack);
 
 // Runs `op` on the CPU under `cpu_key` with aliased arguments and without a warning. Adds the call and its time to
-// `route`. Tries `preferred_kernel` before torch's kernel if given.
+// `route`. If `preferred_kernel` is given, tries it before torch's kernel.
 void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, torch::jit::Stack* stack,
                 runtime::RouteEntry& route, bool timed, CpuKernel* preferred_kernel = nullptr);
 

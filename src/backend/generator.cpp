@@ -19,7 +19,7 @@ struct Generator::State {
 
 namespace {
 
-// As on CUDA, the state consists of the seed and the offset. DTensor and other PyTorch code accesses both.
+// As on CUDA, the state consists of the seed and the offset. DTensor and other parts of PyTorch access both.
 constexpr int64_t kStateBytes = 2 * sizeof(uint64_t);
 // Older versions of mpsx append the state of a CPU generator. Ignore it.
 constexpr int64_t kOldStateBytes = 5072;

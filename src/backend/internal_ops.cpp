@@ -18,7 +18,7 @@ void push_default_generator(const c10::OperatorHandle&, torch::jit::Stack* stack
   stack->emplace_back(default_generator());
 }
 
-// Makes `self` use its CPU view's current memory, after CPU code has replaced it.
+// Makes `self` use its CPU view's current memory. Call it after CPU code has replaced that memory.
 void follow_twin(const at::Tensor& self) {
   auto* storage = self.storage().unsafeGetStorageImpl();
   rebind(storage, cpu_twin(storage));

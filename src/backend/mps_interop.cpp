@@ -43,7 +43,7 @@ at::Tensor view_of_mps(const char* op, const at::Tensor& t) {
   return with_storage(std::move(ours), t, t.storage_offset(), c10::DispatchKey::PrivateUse1);
 }
 
-// Waits for mps before releasing our memory, because PyTorch does not report when its queue is done with it.
+// Waits for mps before releasing our memory, because PyTorch does not report when its queue has finished using it.
 void wait_and_release(void* context) {
   try {
     torch::mps::synchronize();

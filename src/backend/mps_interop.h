@@ -8,7 +8,8 @@
 
 namespace mpsx::backend {
 
-// Return a tensor on the other device that shares the given tensor's memory. Both wait for the source device's work.
+// Return a tensor on the other device that shares the given tensor's memory. Both functions first wait for the source
+// device's work.
 at::Tensor from_mps(const at::Tensor& t);
 at::Tensor to_mps(const at::Tensor& t);
 

@@ -82,8 +82,8 @@ OperatorInfo& look_up(const c10::OperatorHandle& op) {
 }  // namespace
 
 OperatorInfo& operator_info(const c10::OperatorHandle& op) {
-  // Also compare the address of the arguments, because a new schema may reuse the address of one whose library was
-  // unloaded.
+  // Also compare the address of the arguments, because a new schema may be allocated at the address of a schema from an
+  // unloaded library.
   struct Cached {
     const void* schema = nullptr;
     const void* arguments = nullptr;

@@ -27,7 +27,7 @@ struct OperatorInfo {
 
 OperatorInfo& operator_info(const c10::OperatorHandle& op);
 
-// A snapshot of the counts of one operator that fell back.
+// A snapshot of the fallback counts of one operator.
 struct FallbackCounts {
   std::string name;
   uint64_t calls, nanoseconds, bytes;

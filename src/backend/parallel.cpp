@@ -29,7 +29,7 @@ struct Work {
   std::atomic_flag failed = ATOMIC_FLAG_INIT;
   std::exception_ptr error = nullptr;
 
-  // Runs thread `index`'s part of the range, which is split among `count` threads as in at::parallel_for.
+  // Runs thread `index`'s part of the range. The range is split among `count` threads, as in at::parallel_for.
   void run_part(uint64_t index, uint64_t count) noexcept {
     const uint64_t parts = std::min(count, (total + grain - 1) / grain);
     const uint64_t length = (total + parts - 1) / parts, begin = index * length;

@@ -1,4 +1,4 @@
-// Measures device times of operators with the driver's events, for torch.profiler.
+// Measures how long operators run on the device, using the driver's events, for torch.profiler.
 #include <torch/csrc/profiler/stubs/base.h>
 
 #include <chrono>

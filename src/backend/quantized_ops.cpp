@@ -7,7 +7,7 @@
 namespace mpsx::backend {
 namespace {
 
-// copy_ calls this if either tensor is on this device. Replaces the quantizer of `to` with that of `self`.
+// copy_ calls this if either tensor is on this device. Gives `to` the quantizer of `self`.
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_blocking) {
   CpuAliases aliases;
   at::Tensor target = aliases.cpu(to, /*written=*/true);

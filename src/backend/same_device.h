@@ -22,7 +22,7 @@ class SameDevice {
       other_ = t.device();
     }
   }
-  // Throws if tensors on another device were added alongside ours.
+  // Throws if tensors on our device and on a different device were added.
   void check(std::string_view op) const {
     TORCH_CHECK(!ours_ || !other_, "Expected all tensors to be on the same device, but found at least two devices, ",
                 this_device(), " and ", *other_, "! (when checking arguments of ", op, ")");

@@ -9,8 +9,8 @@ namespace mpsx::backend {
 // Marks all device indices below `processes`, which is the size of a process group, as valid.
 void share_device(int processes);
 
-// Returns the number of processes on this machine: LOCAL_WORLD_SIZE if a launcher such as torchrun sets it, or else the
-// size of the largest group, or 1 without a group.
+// Returns LOCAL_WORLD_SIZE, the number of processes on this machine, if a launcher such as torchrun sets it. Otherwise
+// returns the size of the largest process group, or 1 if there is no group.
 int device_count();
 
 // Returns whether the index is valid: below device_count() or below the size of a process group.

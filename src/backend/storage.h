@@ -35,7 +35,7 @@ void rebind(c10::StorageImpl* device, StoragePtr cpu);
 // Resizes a device storage, keeping its contents.
 void resize_storage(c10::StorageImpl* device, size_t bytes);
 
-// Returns the twins' allocator. It allocates device memory when a CPU kernel resizes a result.
+// Returns the allocator of CPU twins. It allocates device memory when a CPU kernel resizes a result.
 c10::Allocator* twin_allocator();
 
 }  // namespace mpsx::backend

@@ -82,7 +82,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("record_stream", record_stream);
 }
 
-// Registered for quantized tensors too, because the fallback would pass a device storage to the CPU kernel.
+// Register set_ for quantized tensors as well, because the fallback would pass a device storage to the CPU kernel.
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) { m.impl("set_.source_Storage_storage_offset", set_storage_offset); }
 
 }  // namespace

@@ -29,8 +29,7 @@ struct Buffer {
   size_t size = 0;
 };
 
-// One kernel argument. Buffers and bytes are numbered together in order, and threadgroup arguments are numbered
-// separately.
+// One kernel argument. Buffers and bytes share one sequence of indices, and threadgroup arguments have a separate one.
 struct Argument {
   enum class Kind : uint8_t { buffer, bytes, threadgroup };
   Kind kind;
@@ -47,8 +46,8 @@ struct Kernel {
   virtual ~Kernel() = default;
 };
 
-// The launch grid, in threads if `by_threads` is true, and in threadgroups otherwise. In threads, the driver handles a
-// partial last threadgroup.
+// The launch grid, counted in threads if `by_threads` is true and in threadgroups otherwise. If the grid is in threads,
+// the driver handles a partial last threadgroup.
 struct Dispatch {
   Size grid;
   Size group;  // threads per threadgroup
@@ -132,8 +131,8 @@ class Driver {
   // Retains a buffer (MTLBuffer) that another library created on the same GPU.
   virtual Buffer share(void*) { throw Error("the " + info().name + " driver cannot share buffers of other libraries"); }
   virtual size_t free_memory() const = 0;
-  // Copies between device and CPU memory in any combination. The caller must wait for pending work on both first.
-  // Copying managed memory does not migrate its pages, whereas direct CPU accesses would.
+  // Copies between device and CPU memory in any combination. The caller must first wait for pending work on both.
+  // Unlike direct CPU accesses, this copy does not migrate the pages of managed memory.
   virtual void copy(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
   // Migrates memory that the CPU may have accessed back to the device, before later kernels use it.
   virtual void prefetch(const void*, size_t) noexcept {}
@@ -156,7 +155,7 @@ class Driver {
   // increase monotonically across all streams.
   virtual uint64_t dispatch(Stream*, const Kernel&, const Argument* arguments, size_t count, const Dispatch&) = 0;
   virtual void commit(Stream*) = 0;
-  virtual void synchronize(Stream*) = 0;  // throws Error for work that failed since the last call
+  virtual void synchronize(Stream*) = 0;  // throws Error if work has failed since the last call
   virtual bool idle(Stream*) = 0;
   // Waits for all work up to a sequence number and throws like synchronize(). wait_until_nothrow() leaves errors for a
   // later call to throw.

@@ -24,7 +24,7 @@ std::string type_text(const FunctionConstant&);
 // components of a vector with commas.
 class FunctionConstants {
  public:
-  // `kernel` is the kernel's name, for messages, and `text` is the rest of the key. Throws Error that names the
+  // `kernel` is the kernel's name, for messages, and `text` is the rest of the key. Throws an Error that names the
   // constant and what was expected.
   FunctionConstants(std::string kernel, std::vector<FunctionConstant> declared, std::string_view text);
   FunctionConstants(const FunctionConstants&) = delete;

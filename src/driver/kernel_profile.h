@@ -7,8 +7,8 @@
 
 namespace mpsx::driver {
 
-// Returns the path of a library that contains `kernel` of `library`, compiled for profiling. Compiles it if necessary
-// (python/mpsx/kernel_profile). Throws Error.
+// Returns the path of a library that contains a version of `kernel` (from `library`) compiled for profiling. Compiles
+// it if necessary (python/mpsx/kernel_profile). Throws Error on failure.
 using FindProfiled = std::function<std::string(const std::string& library, const std::string& kernel)>;
 
 // Starts profiling every launch. A null function stops profiling.

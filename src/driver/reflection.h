@@ -20,7 +20,7 @@ struct Binding {
 };
 // A Metal 4 tensor parameter.
 struct TensorBinding : Binding {
-  std::string element;         // "half", or empty for a type that Metal's host API does not name
+  std::string element;         // "half", or empty for a type that has no name in Metal's host API
   std::vector<int64_t> sizes;  // -1 for a dynamic size
 };
 

@@ -1,4 +1,4 @@
-// Helpers for operators whose kernel replaces a composition that torch would otherwise differentiate.
+// Helpers for operators that run one kernel where torch would differentiate a composition of several operators.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -70,7 +70,7 @@ static bool has_dense_rows(const Tensor& t) {
 }
 
 void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
-  // If the tensor is expanded along another dimension, select only once and expand the result.
+  // If the tensor is expanded along a dimension other than `dim`, select only once and expand the result.
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (d == dim || self.stride(d) != 0 || self.size(d) < 2 || out.numel() == 0) continue;
     at::DimVector sizes(out.sizes().begin(), out.sizes().end());

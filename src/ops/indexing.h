@@ -42,12 +42,12 @@ struct Blocks {
   }
 };
 
-// Throws if an element of a contiguous index is out of range. On asynchronous drivers, the error surfaces later. With
-// `negative`, negative indices count from the end.
+// Throws if an element of a contiguous index is out of range. On asynchronous drivers, the error surfaces later. If
+// `negative` is true, negative indices count from the end.
 void check_index(const char* op, const Tensor& index, int64_t size, int64_t dimension, bool negative);
 
-// Computes out[o][k][:] = in[o][index[k]][:]. `out` is dense. The caller sets `p` except for count and row. `checked`
-// means that the index has already passed check_index.
+// Computes out[o][k][:] = in[o][index[k]][:]. `out` is dense. The caller sets every field of `p` except count and row.
+// `checked` means that the index has already passed check_index.
 void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, const Tensor& index, int64_t outer,
                        int64_t row, RowsParams p, bool checked = false);
 

@@ -63,7 +63,7 @@ void check_same_device(std::string_view op, const Tensor& first, const Tensors&.
                 " and ", t->device());
 }
 
-// Return whether kernels for floating-point types, or for all real types, support the tensor.
+// Return whether kernels for floating-point types, or kernels for all real types, support the tensor.
 inline bool has_float_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 inline bool has_number_kernel(const Tensor& t) { return is_plain(t) && tag_of(t) < Tag::c64; }
 
@@ -78,7 +78,7 @@ inline std::vector<Tensor> boxed(const at::ITensorListRef& tensors) { return {te
 void run_fallback(std::string_view name, torch::jit::Stack& stack);
 
 // Falls back to the CPU if no kernel supports the inputs. Counts and warns like any fallback. Returns the operator's
-// result, which for out= and in-place forms is the written tensor.
+// result. For out= and in-place forms, this is the tensor that was written.
 template <typename Result, typename... Arguments>
 Result fall_back(std::string_view name, const Arguments&... arguments) {
   torch::jit::Stack stack;

@@ -17,13 +17,13 @@ inline bool accepts(const Tensor& out, at::ScalarType type) { return !out.define
 void allocate_or_resize(Tensor& out, at::IntArrayRef sizes, const at::TensorOptions& options,
                         at::IntArrayRef strides = {});
 
-// For kernels that support only these output strides: returns a new tensor or the resized `out`. If `out` has other
-// strides or another dtype, or shares memory with `input`, returns a temporary to pass to return_or_copy().
+// For kernels that support only these output strides: returns a new tensor or the resized `out`. If `out` has different
+// strides or a different dtype, or shares memory with `input`, returns a temporary to pass to return_or_copy().
 Tensor prepare_output(const Tensor& out, at::IntArrayRef sizes, const at::TensorOptions& options,
                       at::IntArrayRef strides = {}, const Tensor& input = {});
 
-// Returns `result` through `out`. If `out` is another defined tensor, resizes it and copies with a cast, like PyTorch.
-// Always returns true.
+// Returns `result` through `out`. If `out` is defined and is not `result`, resizes it and copies with a cast, like
+// PyTorch. Always returns true.
 bool return_or_copy(const char* op, const Tensor& result, Tensor& out);
 
 // Copies the result of an in-place operation, which must not change the shape of `self`.

@@ -13,7 +13,7 @@
 namespace mpsx::ops {
 
 // `Meta` is at::meta::structured_<op>. Kernels write to `result(i)`, which has the strides that the meta function
-// requests. return_or_copy() returns it, or copies it if an out= tensor has other strides.
+// requests. return_or_copy() returns it, or copies it if an out= tensor has different strides.
 template <typename Meta, size_t N = 1>
 class Structured final : public Meta {
  public:

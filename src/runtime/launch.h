@@ -56,8 +56,8 @@ class Launch {
   // what the kernel and driver allow (1 on `host`). `exact` turns it into a requirement, for register-tiled kernels
   // only.
   Launch& groups(driver::Size grid, uint32_t per_group = 256, bool exact = false);
-  // Sets the approximate number of elements per thread (or per threadgroup), for splitting work between CPU cores. The
-  // default is 1.
+  // Sets the approximate number of elements per thread (or per threadgroup, if the grid is in threadgroups), for
+  // splitting work between CPU cores. The default is 1.
   Launch& work(uint64_t elements) {
     dispatch_.work = elements;
     return *this;

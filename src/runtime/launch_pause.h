@@ -1,5 +1,5 @@
-// Blocks launches while alive. During a pause, no thread has dispatched a kernel whose memory use is not yet recorded,
-// so the CPU can safely access memory whose last recorded use is complete.
+// Blocks launches while alive. During a pause, the memory use of every dispatched kernel has been recorded, so the CPU
+// can safely access memory whose last recorded use is complete.
 #pragma once
 
 #include <mutex>

@@ -1,5 +1,5 @@
-// Records which kernels and operators ran. Always counts them, and on request records times and order. The op-support
-// matrix and the demo use this data.
+// Counts which kernels and operators ran and, on request, records their times and order. The op-support matrix and the
+// demo use this data.
 #pragma once
 
 #include <atomic>

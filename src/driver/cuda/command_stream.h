@@ -18,7 +18,7 @@ class CommandStream {
   CUstream get() const { return stream_; }
 
   uint64_t dispatch(const CudaKernel&, const Argument* arguments, size_t count, const Dispatch&);
-  void synchronize();                              // throws Error for work that failed
+  void synchronize();                              // throws Error if any work failed
   void wait_until(uint64_t seq);                   // throws like synchronize()
   void wait_until_nothrow(uint64_t seq) noexcept;  // leaves errors for the next throwing call
   bool is_complete(uint64_t seq);

@@ -5,7 +5,7 @@
 namespace mpsx::driver::cuda {
 namespace {
 
-// Memory to leave free for contexts, code and kernel stacks of this and other processes.
+// Memory to leave free for the contexts, code and kernel stacks of this process and others.
 constexpr size_t kReserve = size_t(512) << 20;
 
 size_t saturating_sub(size_t a, size_t b) { return a > b ? a - b : 0; }

@@ -11,8 +11,8 @@ namespace mpsx::driver::cuda {
 
 class ManagedMemory {
  public:
-  // With `exact`, allocates device memory instead. The CPU cannot access it, and compute-sanitizer checks its bounds to
-  // the byte.
+  // If `exact` is true, allocates device memory instead. The CPU cannot access it, but compute-sanitizer checks its
+  // bounds to the byte.
   ManagedMemory(const Device&, CUstream, bool exact);
 
   // Allocates memory that is resident on the GPU. Throws OutOfMemory if it does not fit alongside earlier allocations,

@@ -21,7 +21,7 @@ namespace mpsx::driver::host {
 namespace {
 
 constexpr size_t kSignalStack = 64 << 10;
-constexpr uintptr_t kStackOverflowSlack = 64 << 10;  // faults this far below the stack are stack overflows
+constexpr uintptr_t kStackOverflowSlack = 64 << 10;  // faults up to this far below the stack are stack overflows
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
 constexpr int kSignalCount = sizeof kSignals / sizeof *kSignals;
 constexpr int kMaxPrevious = 8;
@@ -43,7 +43,8 @@ struct Forwarding {
 };
 Forwarding forwarding_threads[64];
 
-// The kernel that each thread runs. Unlike a thread_local variable, a pthread key can be read without allocating.
+// Holds the kernel that each thread is running. Unlike a thread_local variable, a pthread key can be read without
+// allocating.
 pthread_key_t running_key;
 std::once_flag running_key_made;
 

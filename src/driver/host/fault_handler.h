@@ -46,7 +46,8 @@ class RunningKernel {
   Fault fault;
 };
 
-// Provides an alternate signal stack for the calling thread unless it has one, because a kernel may overflow its stack.
+// Provides an alternate signal stack for the calling thread unless it already has one. Signal handlers need it when a
+// kernel has overflowed the thread's own stack.
 class SignalStack {
  public:
   SignalStack();

@@ -92,8 +92,8 @@ void KernelModule::open(const std::string& path) {
     kernel.name = record->name;
     kernel.record = record;
     kernel.is_user_kernel = is_user_library_;
-    // Threadgroups have one thread in wide mode. A kernel with a by_threads launch works with any threadgroup shape and
-    // cannot observe the SIMD width, so report Metal's usual width.
+    // Threadgroups have one thread in wide mode. A kernel that is launched by threads works with any threadgroup shape
+    // and cannot observe the SIMD width, so report Metal's usual width.
     kernel.simd_width = record->unit == MPSX_UNIT_GROUPS ? 1 : MPSX_SIMD_WIDTH;
     kernel.max_threads = record->unit == MPSX_UNIT_GROUPS ? 1 : record->max_threads;
     kernel.static_threadgroup_bytes = record->static_threadgroup_bytes;

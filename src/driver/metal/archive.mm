@@ -118,7 +118,7 @@ void PipelineArchive::open() {
   archive_ = Owned<id<MTLBinaryArchive>>::adopt([device_.get() newBinaryArchiveWithDescriptor:descriptor.get()
                                                                                          error:&error]);
   if (archive_ || !descriptor.get().url) return;
-  // Another version of macOS wrote this archive, so start over.
+  // A different version of macOS wrote this archive, so start over.
   unlink(path.c_str());
   descriptor.get().url = nil;
   archive_ = Owned<id<MTLBinaryArchive>>::adopt([device_.get() newBinaryArchiveWithDescriptor:descriptor.get()

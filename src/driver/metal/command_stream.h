@@ -33,7 +33,7 @@ class CommandStream {
   // Returns the dispatch's sequence number, which is the number of the batch that contains it.
   uint64_t dispatch(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&);
   void commit();
-  void synchronize();                // throws Error, or OutOfMemory, for work that failed since the last call
+  void synchronize();                // throws Error or OutOfMemory if work has failed since the last call
   void wait_all_nothrow() noexcept;  // waits, and leaves errors to synchronize()
   // Like synchronize() and wait_all_nothrow(), but only for batches up to `batch`.
   void wait_until(uint64_t batch);

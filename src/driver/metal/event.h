@@ -1,6 +1,6 @@
 // Events mark checkpoints in the stream and report the GPU's time there. The GPU signals a shared event at each
-// checkpoint, so a query takes no lock and does not wait. The event's time is when the GPU finished the command buffer
-// before it.
+// checkpoint, so a query takes no lock and does not wait. The time of an event is the time at which the GPU finished
+// the preceding command buffer.
 #pragma once
 
 #include "driver/metal/command_stream.h"

@@ -14,7 +14,7 @@ Buffer Memory::allocate(size_t bytes) {
   if (length > limit)
     throw OutOfMemory("expected at most " + std::to_string(limit) + " bytes for a Metal buffer, got " +
                       std::to_string(bytes));
-  // Default hazard tracking orders dispatches of different command buffers.
+  // Default hazard tracking orders dispatches across command buffers.
   id<MTLBuffer> buffer = [device_.get() newBufferWithLength:length options:MTLResourceStorageModeShared];
   if (!buffer) throw OutOfMemory("Metal cannot allocate " + std::to_string(bytes) + " bytes");
   return {(void*)buffer, [buffer contents], bytes};

@@ -105,7 +105,7 @@ class MetalDriver final : public Driver {
     return guarded([&] { return std::make_unique<ShaderLibrary>(device_, stream_, source); });
   }
 
-  // All streams share one queue. More queues would not speed up a GPU, and with a single queue freed memory can be
+  // All streams share one queue. More queues would not speed up a GPU, and with a single queue, freed memory can be
   // reused immediately, regardless of which stream used it last.
   Stream* default_stream() override { return as_stream(&stream_); }
   Stream* new_stream() override { return as_stream(&stream_); }

@@ -196,7 +196,7 @@ std::shared_ptr<TensorDispatch> TensorQueue::dispatch(const MetalKernel& kernel,
     ++index;
   }
   // Use an allocator per command buffer, because an allocator may be reset only after the GPU has finished. A Metal 4
-  // queue does not limit the number of its command buffers.
+  // queue does not limit how many command buffers it has.
   id<MTL4CommandAllocator> allocator = bindings.keep([device_.get() newCommandAllocator], "a command allocator", nil);
   id<MTL4CommandBuffer> commands = bindings.keep([device_.get() newCommandBuffer], "a command buffer", nil);
   [commands beginCommandBufferWithAllocator:allocator];

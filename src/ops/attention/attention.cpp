@@ -59,7 +59,8 @@ bool has_kernel(const Tensor& query, const Tensor& key, const Tensor& value, con
                              (mask->scalar_type() == at::kBool || has_float_kernel(*mask)));
 }
 
-// Returns rows that kernels can read 16 bytes at a time: `t` itself if it is aligned, or a copy padded with zeros.
+// Returns rows that kernels can read 16 bytes at a time: `t` itself if it is aligned, otherwise a copy padded with
+// zeros.
 Tensor aligned_rows(const Tensor& t) {
   const int64_t vec = 16 / int64_t(t.element_size()), size = t.size(3);
   bool is_aligned = t.stride(3) == 1 && size % vec == 0 && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0;

@@ -138,7 +138,7 @@ Tensor rotate_half(const Tensor& x, bool interleaved) {
   return run<"cat">(std::vector<Tensor>{run<"neg">(x.narrow_symint(-1, half, half)), x.narrow_symint(-1, 0, half)},
                     int64_t(-1));
 }
-// Returns the gradient of the angles: per element, or summed over the two elements of each pair.
+// Returns the gradient with respect to the angles: per element, or summed over the two elements of each pair.
 Tensor angle_gradient(const Tensor& by_element, const Tensor& angles, bool interleaved) {
   const c10::SymInt size = by_element.sym_size(-1);
   if (angles.sym_size(-1) == size) return by_element;

@@ -94,7 +94,7 @@ bool is_pointwise(const ConvParams& p) {
   return pointwise;
 }
 
-// For each group, multiplies the weight of shape [groups, M, taps, channels] with im2col(source) in an implicit GEMM.
+// For each group, multiplies the weight of shape [groups, M, taps, channels] by im2col(source) in an implicit GEMM.
 void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const Tensor& weight_given, const Tensor& bias,
                           ConvParams p, uint32_t groups, bool backward) {
   const size_t size = out.element_size();
@@ -149,8 +149,8 @@ void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const T
   last.threads(N, M, batch).work(p.split_k).run();
 }
 
-// Convolves `source` with a weight of shape [O, C / groups, ...]. With `backward`, computes the transposed convolution
-// instead, which is the convolution's input gradient.
+// Convolves `source` with a weight of shape [O, C / groups, ...]. If `backward` is true, computes the transposed
+// convolution instead, which is the gradient with respect to the convolution's input.
 Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_given, const Tensor& weight_given,
              const OptionalTensor& bias, const Geometry& g, bool backward) {
   const bool use_gemm = g.groups == 1 || std::max(size[1], source_given.size(1)) / g.groups > kMaxDirectChannels;

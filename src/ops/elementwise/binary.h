@@ -1,5 +1,5 @@
-// Launches binary operators, both from the tables (binary.def, compare.def, special.def) and for operators that inspect
-// their arguments first.
+// Launches the binary operators in the tables (binary.def, compare.def, special.def), and the binary operators that
+// inspect their arguments first.
 #pragma once
 
 #include "ops/elementwise/elementwise.h"

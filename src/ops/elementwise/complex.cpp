@@ -110,8 +110,8 @@ Tensor complex_cumsum(const Tensor& x, int64_t dim, at::ScalarType type) {
   return at::view_as_complex(at::view_as_real(z).cumsum(d).contiguous());
 }
 
-// Computes prefix products in log2(size) steps: each multiplies by the prefix product that ends `prefix` elements
-// earlier.
+// Computes prefix products in log2(size) steps. Each step multiplies every element by the prefix product that ends
+// `prefix` elements earlier.
 Tensor complex_cumprod(const Tensor& x, int64_t dim, at::ScalarType type) {
   const Tensor z = as_complex(x, type);
   const int64_t d = at::maybe_wrap_dim(dim, x.dim());

@@ -8,7 +8,7 @@ namespace mpsx::ops {
 
 inline bool is_plain_complex(const Tensor& t) { return t.scalar_type() == at::kComplexFloat && is_plain(t); }
 
-// Converts a complex tensor to bool (not equal to zero). Returns other tensors unchanged.
+// Converts a complex tensor to bool: true where an element is nonzero. Returns other tensors unchanged.
 inline Tensor truth_of(const Tensor& t) { return is_plain_complex(t) ? t.ne(0) : t; }
 
 Tensor complex_cumsum(const Tensor& x, int64_t dim, at::ScalarType type);

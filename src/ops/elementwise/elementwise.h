@@ -1,4 +1,4 @@
-// The launcher of all elementwise operators. at::TensorIterator plans shapes, dtypes and memory, so broadcasting,
+// The launcher for all elementwise operators. at::TensorIterator plans shapes, dtypes and memory, so broadcasting,
 // promotion, resizing and overlap checks match PyTorch's. This class selects the kernel based on strides.
 #pragma once
 
@@ -32,7 +32,7 @@ class ElementwiseKernels {
   // For a binary operator that becomes another operator when its operands are swapped, such as lt and gt.
   ElementwiseKernels(const std::string& op, const char* mirror);
 
-  // Runs the kernels on a built iterator, whose operands are the output and then the inputs, all in the kernels'
+  // Runs the kernels on a built iterator. Its operands are the output followed by the inputs, all in the kernels'
   // element types. One input may be a 0-dim CPU tensor, which is passed by value. `tag` is the type in the kernel's
   // name.
   void run(at::TensorIteratorBase& iter, Tag tag, ScalarParams scalars) const;

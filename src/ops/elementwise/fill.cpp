@@ -31,7 +31,7 @@ Pattern pattern(Tag tag, T value) {
   std::memcpy(p.bytes, &value, sizeof(T));
   return p;
 }
-// With `checked`, throws if a half type overflows, instead of returning infinity.
+// If a half type overflows, throws if `checked` is true and stores infinity otherwise.
 Pattern pattern(at::ScalarType type, const at::Scalar& s, bool checked) {
   switch (type) {
     case at::kFloat: return pattern(Tag::i32, s.to<float>());
@@ -199,7 +199,7 @@ bool has_integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_
 void integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, Tensor& out) {
   check_holds(out.scalar_type(), start);
   check_holds(out.scalar_type(), end);
-  // For an unsigned sequence, a negative end wraps around first, as in PyTorch's conversions.
+  // For an unsigned output, a negative start or end wraps around first, as in PyTorch's conversions.
   const auto as_element = [&](const at::Scalar& s) {
     return out.scalar_type() == at::kByte ? int64_t(uint8_t(s.to<int64_t>())) : s.to<int64_t>();
   };
@@ -216,7 +216,7 @@ bool linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, Ten
   static const KernelSet kernels("linspace");
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (out.numel() != steps) out.resize_({steps});
-  if (steps == 0) return true;  // even if the ends are invalid
+  if (steps == 0) return true;  // even if start or end is invalid
   if (steps == 1) return out.fill_(start), true;
   const Tag tag = tag_of(out);
   if (has_integer_linspace(start, end, steps, out)) return integer_linspace(start, end, steps, out), true;

@@ -1,5 +1,5 @@
-// The fused cells of nn.LSTM and nn.GRU, which torch calls on accelerators, composed of elementwise kernels. The
-// formulas follow aten/src/ATen/native/cuda/RNN.cu.
+// The fused cells that torch calls for nn.LSTM and nn.GRU on accelerators, built from elementwise kernels. The formulas
+// follow aten/src/ATen/native/cuda/RNN.cu.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/addcmul.h>
 #include <ATen/ops/cat.h>

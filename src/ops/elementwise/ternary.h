@@ -9,7 +9,7 @@ namespace mpsx::ops {
 bool is_operand(const Tensor& t);
 
 // Runs the kernels on operands a, b and c, cast to `type`, and writes to `out` or a new tensor. Does not cast `a` if it
-// is a condition. Returns false if `out` has another dtype.
+// is a condition. Returns false if `out` has a different dtype.
 bool run_ternary(const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a, Tensor b, const Tensor& c,
                  const ScalarParams& s, Tensor& out, bool condition = false);
 

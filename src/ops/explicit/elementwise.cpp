@@ -36,7 +36,7 @@ constexpr Mirror kElementwise[] = {
     {"hardsigmoid", "hardsigmoid", "", Accepts::FLOATS},
     {"softplus", "softplus", "", Accepts::FLOATS},
     {"mish", "mish", "", Accepts::FLOATS},
-    // The following operators are used by derivatives.
+    // Derivatives use the operators below.
     {"gelu_backward", "gelu_backward", "", Accepts::FLOATS},
     {"silu_backward", "silu_backward", "", Accepts::FLOATS},
     {"leaky_relu_backward", "leaky_relu_backward", "", Accepts::FLOATS},
@@ -268,11 +268,11 @@ constexpr const char* kUnary[] = {
 
 TORCH_LIBRARY_FRAGMENT(mpsx, m) {
   for (Mirror mirror : kElementwise) {
-    // PyTorch's Meta kernel for copysign loses the dimension order. The one for atan2 keeps it and promotes the same
-    // way.
+    // PyTorch's Meta kernel for copysign loses the dimension order. atan2's Meta kernel keeps it and promotes dtypes in
+    // the same way.
     if (std::string_view(mirror.name) == "copysign") mirror.meta = "atan2";
     mirror_aten(m, mirror);
-    // As in aten, an operator with a scalar second operand is a separate overload.
+    // As in aten, an operator that accepts a scalar as its second operand has a separate overload for it.
     const Mirror with_number{mirror.name, mirror.target, "Scalar", mirror.accepts, "Scalar"};
     if (std::string_view(mirror.overload) == "Tensor" && exists_in_aten(with_number)) mirror_aten(m, with_number);
   }

@@ -45,7 +45,7 @@ int64_t points_of(at::IntArrayRef sizes, at::IntArrayRef dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t(1), [&](int64_t n, int64_t d) { return n * sizes[d]; });
 }
 
-// Allocates an output with the same strides as PyTorch's CPU and meta kernels when built with MKL (_exec_fft in
+// Allocates an output with the strides that PyTorch's CPU and meta kernels use in builds with MKL (_exec_fft in
 // aten/src/ATen/native/mkl/SpectralOps.cpp): transformed dimensions innermost, and the batch dimensions ordered by
 // their strides.
 Tensor make_output(const Tensor& self, at::IntArrayRef sizes, at::IntArrayRef dims, at::ScalarType type) {

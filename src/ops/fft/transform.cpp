@@ -12,16 +12,16 @@
 namespace mpsx::ops::fft {
 namespace {
 
-// The twiddle factors of a transform of this length have indices up to twice the length, which must fit in 32 bits.
+// Indices of twiddle factors range up to twice the transform's length and must fit in 32 bits.
 constexpr int64_t kMaxLength = int64_t(1) << 28;
 
-// A dimension over which the columns of a pass extend.
+// A dimension along which the columns of a pass are laid out.
 struct Axis {
   int64_t size, in_stride, out_stride;
   uint32_t phase;
 };
 
-// A buffer of transforms, with strides for the batch dimensions and between points.
+// A buffer that holds a batch of transforms, with one stride per batch dimension and the stride between points.
 struct Lines {
   Tensor tensor;  // undefined if the pass reads no input
   std::vector<int64_t> strides;
@@ -34,7 +34,7 @@ struct Lines {
 
 constexpr FftOutput kUnscaled{1, 0, 0, 0, 0};
 
-// Extra steps in the first and last pass of a transform. See FftParams.
+// Extra steps in the first and last pass of a transform. FftParams documents them.
 struct Ends {
   FftInput input{};
   FftOutput output = kUnscaled;
@@ -42,8 +42,8 @@ struct Ends {
   Tensor table;
 };
 
-// Merges dimensions that are contiguous in both tensors. The first dimension of the result is the one that adjacent
-// threads should traverse.
+// Sorts the dimensions by their stride in the input or the output, and merges those that are contiguous in both.
+// Adjacent threads should traverse the first dimension of the result.
 std::vector<Axis> arranged(std::vector<Axis> axes, bool by_output) {
   std::erase_if(axes, [](const Axis& a) { return a.size == 1; });
   std::stable_sort(axes.begin(), axes.end(), [&](const Axis& a, const Axis& b) {

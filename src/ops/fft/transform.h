@@ -5,8 +5,8 @@
 
 namespace mpsx::ops::fft {
 
-// A transform of `length` points. A Hermitian input contains only the first half of the points. The output has all
-// points or the first few.
+// A transform of `length` points. A Hermitian input contains only the first half of the points. The output contains all
+// points or only the first few.
 struct Transform {
   int64_t length;
   bool inverse;

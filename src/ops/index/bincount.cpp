@@ -16,7 +16,7 @@ namespace {
 
 using at::Scalar;
 
-// Launches a kernel that counts the elements of `x` per bin. `x` must have fewer than 2^32 elements.
+// Launches a kernel that counts the elements of `x` in each bin. `x` must have fewer than 2^32 elements.
 Tensor count_bins(const KernelSet& kernels, Tag tag, const Tensor& x, const HistogramParams& p) {
   const Tensor bins = at::zeros({int64_t(p.bins)}, x.options().dtype(at::kInt));
   Launch(kernels.get(tag))
@@ -64,7 +64,7 @@ Tensor integer_histc(const Tensor& self, int64_t bins, int64_t low, int64_t high
   return count_bins(kernels, Tag::none, part, {uint32_t(self.numel()), uint32_t(bins), 0, 0});
 }
 
-// Counts the elements in `bins` equal parts of [low, high] and ignores elements outside.
+// Counts the elements in `bins` equal parts of [low, high] and ignores elements outside that range.
 bool histc(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& high, Tensor& out) {
   static const KernelSet kernels("histc");
   const bool whole = is_plain(self) && at::isIntegralType(self.scalar_type(), false);

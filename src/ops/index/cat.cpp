@@ -38,7 +38,7 @@ void fill(const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
 }
 
 // Returns the output sizes if the tensors differ only in `dim`. PyTorch's own checks would cost more than a small copy.
-// For four or more dimensions, those checks also choose a memory format, so returns nullopt.
+// Returns nullopt for four or more dimensions, because then those checks also choose a memory format.
 std::optional<at::DimVector> plain_sizes(const at::ITensorListRef& tensors, int64_t& dim) {
   if (tensors.size() == 0) return std::nullopt;
   const Tensor& first = tensors.front();

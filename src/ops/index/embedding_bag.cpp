@@ -67,7 +67,8 @@ std::optional<Four> embedding_bag(const Tensor& weight, const Tensor& indices_, 
   TORCH_CHECK(indices.size(0) <= int64_t(UINT32_MAX) && width <= int64_t(UINT32_MAX) && bags < int64_t(UINT32_MAX) &&
                   table.size(0) <= INT32_MAX,
               "embedding_bag: expected sizes below 2^31");
-  // The bag that contains each index, for the backward pass: the last bag that starts at or before the index.
+  // For each index, the bag that contains it: the last bag that starts at or before the index. The backward pass needs
+  // this.
   Tensor bag_of = at::empty({0}, indices.options());
   if (!FORWARD_ONLY && bags == 0) bag_of = at::zeros(indices.sizes(), indices.options());
   if (!FORWARD_ONLY && bags > 0) {

@@ -202,7 +202,7 @@ bool index_put(Tensor& self, const Indices& indices, const Tensor& value, bool a
   if (!any_index(self, indices) || !can_put(self, accumulate)) return false;
   TORCH_CHECK(value.device() == self.device() || (value.device().is_cpu() && value.dim() == 0),
               "expected values to be on ", self.device(), " like self, got ", value.device());
-  if (at::has_internal_overlap(self) == at::MemOverlap::Yes) return false;  // deprecated, but the CPU warns and runs
+  if (at::has_internal_overlap(self) == at::MemOverlap::Yes) return false;  // deprecated, but the CPU only warns
   if (!accumulate && fill_by_mask(self, indices, value)) return true;
   at::assert_no_overlap(self, value);
   for (const std::optional<Tensor>& index : indices)
@@ -220,7 +220,7 @@ bool index_put(Tensor& self, const Indices& indices, const Tensor& value, bool a
   if (accumulate) {
     add_rows(target, 1, plan.index, source, plan.negative);
   } else if (at::globalContext().deterministicAlgorithms()) {
-    // Write in index order, so the last of several values for the same element wins.
+    // Write in index order, so that the last of several values for one element wins.
     scatter_along(Scatter::set, {target, expand_index(plan.index, target, 1), source}, 1, plan.negative);
   } else {
     put_rows(target, plan, source);

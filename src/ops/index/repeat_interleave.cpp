@@ -10,7 +10,7 @@
 namespace mpsx::ops {
 namespace {
 
-// Repeats index i repeats[i] times. Element k of the output is the number of runs that end at or before k.
+// Repeats each index i repeats[i] times. Element k of the output is the number of runs that end at or before k.
 bool repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size, Tensor& out) {
   TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
   TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt,

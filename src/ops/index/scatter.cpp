@@ -189,7 +189,7 @@ Scatter op_of(at::native::ReductionType type) {
   }
 }
 
-// Maps the strings "add" and "multiply", which scatter accepts as `reduce`.
+// Returns the operation for scatter's `reduce` argument, which is "add" or "multiply".
 Scatter op_of(std::string_view reduce) { return reduce == "multiply" ? Scatter::prod : Scatter::add; }
 
 bool scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce,

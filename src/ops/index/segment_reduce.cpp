@@ -180,7 +180,7 @@ std::optional<Tensor> segment_reduce_backward(const Tensor& grad, const Tensor& 
   } else if (type == ReductionType::MAX || type == ReductionType::MIN) {
     const Tensor found = x.eq(numbers(output)).logical_or_(x.isnan()).logical_and_(inside);
     const Tensor ties = s.reduce(found.to(at::kFloat), ReductionType::SUM, 0).gather(1, s.segment);
-    // Like the CPU kernel, split only positive gradients among ties.
+    // Like the CPU kernel, split only positive gradients among tied elements.
     result = at::where(found, at::where(g.gt(0), g.div(ties), g), 0.0);
   } else if (type == ReductionType::PROD) {
     result = g.mul(product_of_others(s, x, numbers(output), initial ? initial->toDouble() : 1));

@@ -17,14 +17,14 @@ struct Runs {
   Runs(const Tensor& x, bool counts);
 };
 
-// The slices along a dimension, flattened to rows.
+// The slices along a dimension, flattened into rows.
 struct UniqueRows {
   int64_t dim;
   std::vector<int64_t> sizes;  // sizes with `dim` moved first
   Tensor rows;                 // dense, 2-D
 
   UniqueRows(const Tensor& self, int64_t d);
-  // Reshapes rows to slices of the original shape.
+  // Reshapes rows back into slices of the original shape.
   Tensor restored(const Tensor& some) const;
   // Returns the result for an empty input.
   Triple none() const;

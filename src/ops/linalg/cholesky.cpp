@@ -59,7 +59,7 @@ Tensor& cholesky_inverse(Tensor& result, Tensor& info, bool upper) {
 }  // namespace
 
 void solve_with_cholesky(const Tensor& factor, const Tensor& b, bool upper) {
-  // A is L L^H or U^H U. U^H is passed as the transpose of U, to be conjugated.
+  // A = L L^H or A = U^H U. Pass L^H or U^H as a transposed view, to be conjugated by the solver.
   if (upper) {
     solve_triangular(transposed(factor), b, false, false, true);
     solve_triangular(factor, b, true, false, false);

@@ -14,7 +14,7 @@ namespace {
 Tensor empty_columns(int64_t batch, int64_t rows, int64_t columns, const Tensor& like) {
   return at::empty_strided({batch, rows, columns}, {rows * columns, 1, rows}, like.options());
 }
-// Allocates the T factors of `blocks` blocks of reflectors per matrix.
+// Allocates the T factors for `blocks` blocks of reflectors in each matrix.
 Tensor empty_factors(int64_t batch, int64_t blocks, const Tensor& like) {
   return at::empty({batch, blocks * kPanel, kPanel}, like.options().memory_format(std::nullopt));
 }

@@ -144,7 +144,8 @@ bool cholesky_solve(const Tensor& self, const Tensor& A, bool upper, Tensor& out
   return return_or_copy("_cholesky_solve_helper", result, out);
 }
 
-// LAPACK supports neither integers nor 16-bit floats. Let the CPU operator throw its own error in any fallback mode.
+// LAPACK supports neither integers nor 16-bit floats. Let the CPU operator throw its own error, regardless of the
+// fallback mode.
 class WithCpuRefusal final : public c10::OperatorKernel {
  public:
   WithCpuRefusal(runtime::RouteEntry& route, c10::KernelFunction kernel) : route_(route), kernel_(std::move(kernel)) {}

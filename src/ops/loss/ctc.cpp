@@ -22,7 +22,8 @@ bool has_ctc_kernels(const Tensor& log_probs, const Tensor& targets) {
          (targets.scalar_type() == at::kLong || targets.scalar_type() == at::kInt);
 }
 
-// The arguments of ctc_loss in the form that kernels read. The constructor checks them with PyTorch's error messages.
+// The arguments of ctc_loss in the form that kernels read. The constructor validates them and raises PyTorch's error
+// messages.
 struct Ctc {
   CtcParams p{};
   Tensor targets, table;

@@ -6,8 +6,8 @@
 
 namespace mpsx::ops {
 
-// Sums pairs [n][2] of loss and weight in float. Writes two scalars: `loss`, a mean or a sum depending on `params`, and
-// `total_weight`, which has the loss's dtype or float.
+// Sums the (loss, weight) pairs, of shape [n][2], in float. Writes two scalars: `loss`, a mean or a sum depending on
+// `params`, and `total_weight`, which has the loss's dtype or float.
 void sum_losses(Tensor pairs, const NllParams& params, const Tensor& loss, const Tensor& total_weight);
 
 }  // namespace mpsx::ops

@@ -88,8 +88,8 @@ void pieces(uint64_t count, const Body& body) {
   for (uint64_t begin = 0; begin < count; begin += kMaxDense) body(begin, std::min(kMaxDense, count - begin));
 }
 
-// Returns the first operand in the output's memory layout: the layout that torch's iterator chooses or, with `alone`,
-// the operand's own layout if it is dense.
+// Returns the first operand in the memory layout of the output. torch's iterator chooses that layout. If `alone` is
+// true, it depends only on the first operand.
 Tensor as_result(const Tensor& a, const Tensor& b, bool alone) {
   if ((alone || a.is_non_overlapping_and_dense()) && at::is_expandable_to(b.sizes(), a.sizes()))
     return a.is_non_overlapping_and_dense() ? a : a.clone();

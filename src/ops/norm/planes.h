@@ -10,7 +10,7 @@
 namespace mpsx::ops {
 
 // Elements per partial result. Each thread holds 32 of them in registers (on a CPU, in the L1 cache). Several short
-// planes share a threadgroup, with one row group within a SIMD group per plane.
+// planes share a threadgroup. Each of them is processed by one row group within a SIMD group.
 constexpr uint32_t kChunk = 8192, kChunkThreads = 256, kSharedPlane = 1024, kEach = kChunk / kChunkThreads;
 
 struct PlanePieces {

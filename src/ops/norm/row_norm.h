@@ -45,7 +45,7 @@ inline void split_rows(RowNormParams& p) {
 }
 
 // Fused gradients (metal/norm/fused_gradients.h) need many rows, because each threadgroup must process enough rows to
-// make its partial sums negligible.
+// make the cost of its partial sums negligible.
 constexpr uint64_t kFusedRows = 2048, kFusedRange = 64, kFusedGroups = 2048;
 
 // Plans the launch and sets the partition in `p`. Returns nullopt if there are too few rows or they do not fit in

@@ -19,7 +19,7 @@ using Tensors = std::vector<Tensor>;
 // Scalar arguments for the kernels: one for all tensors, or one per tensor.
 class Scalars {
  public:
-  // With `rounds`, rounds the scalars to the tensors' dtype first, as the CPU kernels of some operators do.
+  // If `rounds` is true, rounds the scalars to the tensors' dtype first, as the CPU kernels of some operators do.
   Scalars(const Scalar& one, bool rounds = false) : one_(one), rounds_(rounds) {}
   Scalars(ScalarList many, bool rounds = false) : one_(0), many_(many), rounds_(rounds) {}
   float get(size_t tensor, at::ScalarType type) const {
@@ -47,8 +47,8 @@ Tensors empty_like(TensorList like) {
   return out;
 }
 
-// `lists` contains the output and then the inputs. In place, the output is also the first input and is listed only
-// once. If given, `value` is bound to buffer 29.
+// `lists` contains the output, followed by the inputs. If the operator is in place, the output is also the first input
+// and is listed only once. If `value` is given, it is bound to buffer 29.
 void run(const KernelSet& kernels, at::ArrayRef<TensorList> lists, bool in_place, const Scalars& scalars,
          const Tensor* value = nullptr) {
   const uint32_t buffers = value ? kListBuffers - 1 : kListBuffers;
@@ -67,8 +67,8 @@ void run(const KernelSet& kernels, at::ArrayRef<TensorList> lists, bool in_place
       buffers);
 }
 
-// Returns the results in a new list, or nullopt if list kernels do not support the arguments. run_in_place writes the
-// results to the first input.
+// run_new returns the results in a new list, or nullopt if list kernels do not support the arguments. run_in_place
+// writes the results to the first input.
 template <typename... Lists>
 std::optional<Tensors> run_new(const KernelSet& kernels, const Scalars& scalars, const Tensor* value, TensorList self,
                                Lists... others) {

@@ -40,8 +40,8 @@ class AlignedLists {
     for (size_t l = 0; l < copies_.size(); ++l)
       if (!copies_[l].empty()) step.lists[l] = copies_[l];
   }
-  // Copies the results back. A step changes gradients only if it has a gradient scale, so `gradients` tells whether to
-  // copy them too.
+  // Copies the results back. A step changes gradients only if it has a gradient scale, so `gradients` says whether to
+  // copy them back as well.
   void write_back(bool gradients) const {
     for (size_t l = 0; l < copies_.size(); ++l)
       for (size_t i = 0; i < copies_[l].size() && (l != 1 || gradients); ++i)

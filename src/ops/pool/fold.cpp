@@ -23,7 +23,7 @@ int32_t narrow(int64_t n) {
   return int32_t(n);
 }
 
-// Returns the parameters of the windows in planes of `size`.
+// Returns the window parameters for planes of size `size`.
 FoldParams fold_params(IntArrayRef size, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
                        IntArrayRef stride) {
   const auto windows = [&](size_t d) {

@@ -1,4 +1,5 @@
-// Fractional max pooling, with random windows per plane, and max_unpool, which scatters to the indices.
+// Fractional max pooling, which uses random windows for each plane, and max_unpool, which scatters values to the
+// indices that max pooling returned.
 #include <ATen/native/FractionalMaxPooling.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>

@@ -93,7 +93,7 @@ namespace {
 
 using at::IntArrayRef;
 
-// The arguments of max_pool3d. The constructor checks them with PyTorch's error messages.
+// The arguments of max_pool3d. The constructor validates them and raises PyTorch's error messages.
 struct Pool3d {
   std::array<int, 3> kernel{}, stride{}, padding{}, dilation{};
   c10::DimVector sizes;  // output sizes
@@ -181,7 +181,7 @@ bool max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef ker
   return true;
 }
 
-// Pools over adaptive windows, which divide the input evenly.
+// Pools over adaptive windows, which divide the input into parts of nearly equal size.
 template <size_t D, typename Meta>
 bool adaptive_max_pool(const Tensor& self, IntArrayRef size, Tensor& out, Tensor& indices) {
   if (!has_float_kernel(self)) return false;

@@ -1,4 +1,4 @@
-// Max pooling with a table of windows (metal/pool/window_pool.metal), and scatter to its indices.
+// Max pooling with a table of windows (metal/pool/window_pool.metal), and scattering to the indices of the maxima.
 #pragma once
 
 #include <vector>
@@ -38,10 +38,10 @@ struct Windows {
 // Computes maxima and their indices. `out` and `indices` may have any layout.
 void window_max(const Tensor& in, const Windows& windows, const Tensor& out, const Tensor& indices);
 
-// Flattens each plane of a tensor, that is, its last `dims` dimensions, to a row.
+// Flattens each plane of a tensor (its last `dims` dimensions) into a row.
 Tensor planes_as_rows(const Tensor& t, size_t dims);
 // Sums the gradient at the indices of the maxima and writes all of `grad_input`. `disjoint` means that no element is in
-// two windows. Out-of-range errors name the operator `op`.
+// two windows. Out-of-range errors name `op` as the operator.
 void scatter_grad(const char* op, const Tensor& grad, const Tensor& indices, const Tensor& grad_input, size_t dims,
                   bool disjoint);
 

@@ -1,6 +1,6 @@
-// Implements multinomial. A kernel sums and searches the weights to draw one sample, or any number with replacement.
-// Other cases select the largest of the weights divided by exponential random numbers or, for many samples, search the
-// prefix sums.
+// Implements multinomial. One kernel sums and searches the weights. It draws a single sample, or any number of samples
+// with replacement. In all other cases, the weights are divided by exponential random numbers and the largest quotients
+// are selected or, to draw many samples with replacement, the prefix sums are searched.
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>

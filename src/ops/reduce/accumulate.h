@@ -12,8 +12,8 @@ DimMask mask_of(at::OptionalIntArrayRef dims, const Tensor& x);
 bool reduce_to(const ReduceKernels& kernels, const Tensor& x, DimMask mask, bool keepdim, at::ScalarType type,
                const at::Scalar& init, Tensor& out, Tag second = Tag::none, float p = 0);
 
-// Computes sums, products, means and norms with a result of `type`. Integers accumulate in int64. Returns false if no
-// kernel supports the input.
+// Computes sums, products, means and norms, with results of dtype `type`. Integers accumulate in int64. Returns false
+// if no kernel supports the input.
 bool accumulate(const ReduceKernels& kernels, const Tensor& input, DimMask mask, bool keepdim, at::ScalarType type,
                 double init, Tensor& out, float p = 0);
 

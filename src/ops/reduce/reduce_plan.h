@@ -1,4 +1,5 @@
-// Plans and launches reductions. Converts any set of dimensions of any strided tensor to the loops of reduce/params.h.
+// Plans and launches reductions. Expresses a reduction over any set of dimensions of a strided tensor as the loops that
+// reduce/params.h describes.
 #pragma once
 
 #include <bitset>

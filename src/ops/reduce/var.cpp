@@ -15,7 +15,8 @@ using Two = std::tuple<Tensor, Tensor>;
 
 enum : uint32_t { kMean = 1, kRoot = 2 };  // must match kVarMean and kVarRoot in the kernels
 
-// Stores the variance in `var`, or its square root depending on `flags`. Stores the mean in `mean` if it is defined.
+// Stores the variance in `var`, or the standard deviation if `flags` contains kRoot. Stores the mean in `mean` if it is
+// defined.
 void run(const Tensor& x, DimMask mask, const Correction& correction, uint32_t flags, const Tensor& var,
          const Tensor& mean) {
   static const ReduceKernels kernels("var");

@@ -47,7 +47,7 @@ class Taps {
 struct Resampling {
   int64_t dim;
   Taps taps;
-  // With `backward`, uses the transposed taps.
+  // If `backward` is true, uses the transposed taps.
   Resampling(int64_t d, Taps t, bool backward) : dim(d), taps(backward ? t.transposed() : std::move(t)) {}
 };
 

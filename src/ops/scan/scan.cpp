@@ -72,7 +72,7 @@ void accumulate(const char* name, const ScanKernels& kernels, const Tensor& x, i
   scan(name, kernels, in, at::maybe_wrap_dim(dim, x.dim()), {out});
 }
 
-// Implements cumsum and cumprod. Integers accumulate in int64 unless the result has another type.
+// Implements cumsum and cumprod. Integers accumulate in int64 unless the result has a different type.
 template <OperatorName NAME, typename Meta, auto OF_COMPLEX>
 bool accumulation(const Tensor& x, int64_t dim, Type type, Tensor& out) {
   static const ScanKernels kernels(NAME.text);

@@ -1,4 +1,4 @@
-// Adds and multiplies sparse tensors with each other and with dense tensors, and applies sparse masks.
+// Adds sparse tensors to sparse or dense tensors, multiplies sparse tensors, and applies sparse masks.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/mul_native.h>
@@ -78,7 +78,7 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   const auto products = [&](const Tensor& values, const Tensor& position) {
     return at::mul(values.to(type), in._values().index_select(0, position).to(type));
   };
-  if (!ordered)  // like torch, keep elements of one operand even if the other has none there
+  if (!ordered)  // like torch, keep elements of one operand even where the other has none
     return move_to_out(
         out, make_sparse(from._indices().clone(), lookup.zero_unless_found(products(from._values(), lookup.position)),
                          self.sizes(), false));
@@ -111,8 +111,8 @@ Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
   return make_sparse(indices, values, mask.sizes(), mask.is_coalesced());
 }
 
-// Returns the values of `self` at its own coordinates, or zeros where `mask` has none. With `accumulate`, multiplies
-// each value by the number of times `mask` contains its coordinates.
+// Returns the values of `self` at its own coordinates, or zeros where `mask` has none. If `accumulate` is true,
+// multiplies each value by the number of times that `mask` contains its coordinates.
 Tensor sparse_mask_projection(const Tensor& self, const Tensor& mask, bool accumulate) {
   check_same_device("aten::_sparse_mask_projection", {&self, &mask});
   TORCH_CHECK(self.is_sparse() && mask.is_sparse(), "_sparse_mask_projection: expected sparse tensors, got layouts ",

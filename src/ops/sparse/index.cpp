@@ -51,8 +51,8 @@ Tensor index_select(const Tensor& self, int64_t dim_, const Tensor& index_) {
   return make_sparse(coordinates, values.index_select(0, ranges.range), sizes, false);
 }
 
-// The gradient of a sum over some dimensions. An element's gradient is that of the sum that it contributed to, or zero
-// if that gradient is not stored.
+// The gradient of a sum over some dimensions. Each element receives the gradient of the sum that it contributed to, or
+// zero if that gradient is not stored.
 Tensor sum_backward(const Tensor& grad_, const Tensor& input_, IntArrayRef dims) {
   check_same_device("aten::_sparse_sum_backward", {&grad_, &input_});
   const Tensor input = input_.coalesce(), indices = input._indices();

@@ -23,7 +23,8 @@ Result on_cpu(const char* name, const char* overload, const Arguments&... argume
 // Returns whether dense operators have kernels for the element type.
 inline bool has_kernels(const Tensor& t) { return tag_of(t) != Tag::none; }
 
-// Creates a sparse tensor from indices and values without copying. Fewer than two elements are always coalesced.
+// Creates a sparse tensor from indices and values without copying. A tensor with fewer than two elements is always
+// coalesced.
 Tensor make_sparse(const Tensor& indices, const Tensor& values, IntArrayRef sizes, bool coalesced);
 
 // Moves the indices and values of `from` into an out= tensor, casting to its dtype.

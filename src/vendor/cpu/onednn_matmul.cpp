@@ -22,8 +22,9 @@ __attribute__((weak)) void mkldnn_matmul(const Tensor& a, const Tensor& b, const
 namespace mpsx::vendor {
 namespace {
 
-// With fewer multiply-adds, rows or columns, MKL is as fast. oneDNN compiles a kernel for each new shape, which takes
-// milliseconds and up to 1 MiB, and caches 1,024 of them. That is too expensive for small matmuls of varying shapes.
+// Below this many multiply-adds, rows or columns, MKL is just as fast. oneDNN compiles a kernel for each new shape,
+// which takes milliseconds and up to 1 MiB, and caches 1,024 of them. That is too expensive for small matmuls of
+// varying shapes.
 constexpr int64_t kMinMacs = int64_t(1) << 26, kMinDim = 4;
 
 // Computes result = alpha * a @ b + beta * result. Null if not available.

@@ -28,8 +28,8 @@ class Library {
 
   Library(torch::Library& m, const char* library) : m_(m), library_(library) {}
 
-  // `kernel` is our kernel. It runs if the library is not preferred or if `prefer_kernel` returns true for the
-  // arguments.
+  // Registers `op` with `kernel` as this backend's own implementation. It runs if the library is not preferred, or if
+  // `prefer_kernel` returns true for the arguments.
   Library& impl(const char* op, c10::KernelFunction kernel, Condition* prefer_kernel = nullptr);
   // Registers an operator that only the library implements.
   Library& impl(const char* op) { return impl(op, {}); }

@@ -32,7 +32,7 @@ class Allocations {
   };
   mutable std::shared_mutex mutex_;
   std::multimap<const char*, Entry> entries_;
-  size_t largest_external_ = 0;  // largest size ever added
+  size_t largest_external_ = 0;  // size of the largest external region ever added
 };
 
 // The allocations of this process. All drivers share them, because an address does not identify its driver.

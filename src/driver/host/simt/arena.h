@@ -1,4 +1,4 @@
-// The threadgroup memory of the threadgroup running on a CPU thread.
+// Threadgroup memory for the threadgroup that a CPU thread is running.
 #pragma once
 
 #include <cstddef>

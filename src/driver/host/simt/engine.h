@@ -85,7 +85,7 @@ class Worker {
   // Interrupts the kernel from a signal handler: sets the point where the thread resumes, which ends the dispatch.
   // Returns false if the thread is not in a kernel.
   static bool interrupt(ResumePoint&) noexcept;
-  // Like interrupt(), for a fault. Returns false if the kernel did not cause the fault.
+  // Like interrupt(), but for a fault. Returns false if the kernel did not cause the fault.
   bool divert(const Fault&, ResumePoint&) noexcept;
   // Returns the caller's worker. The caller must run on the stack of one of the worker's kernel threads. Cheaper than
   // active().

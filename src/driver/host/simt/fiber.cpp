@@ -8,9 +8,9 @@
 #include "driver/driver.h"
 
 #if defined(__x86_64__)
-// Saves the callee-saved registers (System V ABI, 3.2.1). Kernels do not change control words, so those need no saving.
-// Switching ends with a return instead of a jump. Fibers wait at the same call depth, so the CPU's return address
-// prediction stays correct.
+// Saves the callee-saved registers (System V ABI, 3.2.1). Kernels do not change the floating-point control words, so
+// they are not saved. Switching ends with a return instead of a jump. Fibers wait at the same call depth, so the CPU's
+// return address prediction stays correct.
 asm(R"(
 .text
 .p2align 4

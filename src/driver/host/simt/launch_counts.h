@@ -18,7 +18,7 @@ inline constexpr size_t kSpaces = 3;
 
 struct LaunchCounts {
   struct Block {
-    uint64_t steps = 0;  // executions by a SIMD group with any lane active
+    uint64_t steps = 0;  // executions by a SIMD group with at least one active lane
     uint64_t lanes = 0;  // executions summed over lanes
   };
   struct Call {

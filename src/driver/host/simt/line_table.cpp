@@ -1,5 +1,5 @@
-// References: for ELF, "System V Application Binary Interface", chapter 4. For line tables, "DWARF Debugging
-// Information Format, version 4", section 6.2.
+// "System V Application Binary Interface", chapter 4, specifies ELF. "DWARF Debugging Information Format, version 4",
+// section 6.2, specifies line tables.
 #include "driver/host/simt/line_table.h"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ std::string_view section(const std::string& file, std::string_view wanted) {
 }
 #endif
 
-// Returns whether the file belongs to the C++ Metal standard library.
+// Returns whether the file is part of our C++ implementation of the Metal standard library.
 bool is_library(std::string_view directory, std::string_view name) {
   return directory.ends_with("metal_stdlib") && name.ends_with(".h");
 }
@@ -138,7 +138,7 @@ class LineTable::Program {
       const uint64_t directory = header.unsigned_leb();
       header.unsigned_leb(), header.unsigned_leb();  // modification time, file size
       const std::string& d = directories[directory < directories.size() ? directory : 0];
-      if (name.front() == '<' || is_library(d, name)) {  // "<entries>"
+      if (name.front() == '<' || is_library(d, name)) {  // such as "<entries>"
         files_.push_back(name.front() == '<' ? kNone : kLibrary);
         continue;
       }
@@ -207,7 +207,7 @@ LineTable::LineTable(const std::string& path) {
     if (length >= 0xfffffff0u) break;  // 64-bit DWARF, which compilers do not emit by default
     Program(*this, units.take(length)).run();
   }
-  // Where one sequence ends at the start of the next, sort the end first.
+  // If one sequence ends where the next one starts, sort the end first.
   std::stable_sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
     return a.address != b.address ? a.address<b.address : (a.file == kNone)>(b.file == kNone);
   });

@@ -12,7 +12,7 @@ struct SourceLine {
   int line = 0;
 };
 
-// The line table (DWARF 4, section .debug_line) of an ELF file. Maps inlined code of the C++ Metal standard library to
+// The line table (DWARF 4, section .debug_line) of an ELF file. Maps inlined code of our C++ Metal standard library to
 // the line of user code that calls it. Entry points have no lines.
 class LineTable {
  public:
@@ -25,7 +25,7 @@ class LineTable {
  private:
   struct Row {
     uint64_t address;
-    uint32_t file;  // index in files_, or kNone or kLibrary
+    uint32_t file;  // index into files_, kNone, or kLibrary
     uint32_t line;
   };
   // kNone marks the end of a sequence or an entry point, and kLibrary marks the Metal standard library.
@@ -38,7 +38,7 @@ class LineTable {
 // Returns the source line of an address in any library of the process. Caches the line tables.
 SourceLine source_line(const void* address);
 
-// Describes the mapped library that contains an address. Empty if no library does.
+// Describes the mapped library that contains an address. All fields are empty if no library contains it.
 struct Image {
   const char* begin = nullptr;
   size_t size = 0;

@@ -8,7 +8,7 @@
 namespace mpsx::driver::host::simt {
 namespace {
 
-constexpr size_t kMaxConstantBytes = 32;  // size of a long4, which is reserved for every value
+constexpr size_t kMaxConstantBytes = 32;  // every value reserves the size of a long4
 
 // Reused across dispatches, because it is large and needs no clearing.
 Shadow& shadow_of_this_thread() {

@@ -67,7 +67,7 @@ void Profile::count_call(const Site& site, unsigned lanes) {
   call.lanes += lanes;
 }
 
-// Returns the index of the running lane. Merges the logs first if another SIMD group starts to run.
+// Returns the index of the running lane. If a different SIMD group has started to run, merges the logs first.
 unsigned Profile::enter() {
   const unsigned thread = worker_->thread_index(), simdgroup = thread / MPSX_SIMD_WIDTH;
   if (simdgroup != simdgroup_) {

@@ -32,7 +32,7 @@ class Profile final : public Monitor {
 
  private:
   struct Access {
-    uint32_t site, occurrence;  // occurrence: the number of earlier executions by the lane
+    uint32_t site, occurrence;  // occurrence: how often the lane has executed the site before
     uintptr_t address;
   };
   struct LaneLog {

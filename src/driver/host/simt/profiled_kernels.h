@@ -15,7 +15,7 @@ struct ProfiledKernel {
   std::string library;
 };
 
-// Returns the profiled version of a kernel, or null if profiling is off. Throws Error.
+// Returns the profiled version of a kernel, or null if profiling is off. Throws Error on failure.
 const ProfiledKernel* profiled_kernel(const mpsx_kernel_record& record);
 
 // Stores the counts of a launch for take_profiled_launches().

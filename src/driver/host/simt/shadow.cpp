@@ -41,7 +41,7 @@ Shadow::Finding Shadow::found(Fault fault, size_t offset, uint32_t mark, bool by
           time(mark) < last_barrier_ || time(mark) < simd_last_barrier_[other / MPSX_SIMD_WIDTH]};
 }
 
-// Copying a struct also copies its padding, which is never written. So a few unwritten bytes in a larger value are not
+// Copying a struct also copies its padding, which is never written, so a few unwritten bytes in a larger value are not
 // a fault. The last 8 of 16 bytes may be the end of a float3 copied in two parts.
 bool Shadow::partly_uninitialised(size_t offset, size_t bytes, size_t* first) const {
   const bool end_of_three = bytes == 8 && offset % 16 == 8;

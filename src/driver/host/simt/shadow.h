@@ -32,8 +32,9 @@ class Shadow {
   void threadgroup_barrier(bool fences);
   void simdgroup_barrier(unsigned simdgroup, bool fences);
 
-  // Each function records an access, even a faulty one. Findings about later accesses report `code` as the code address
-  // of this access. try_read and try_write are fast paths that return false without side effects in uncommon cases.
+  // Each function records the access, even if it is faulty. If a later access conflicts with it, the report gives
+  // `code` as its code address. try_read and try_write are fast paths that return false without side effects in
+  // uncommon cases.
   bool try_read(size_t offset, size_t bytes, unsigned thread, uint32_t code);
   bool try_write(size_t offset, size_t bytes, unsigned thread, uint32_t code);
   Finding read(size_t offset, size_t bytes, unsigned thread, uint32_t code);
@@ -41,9 +42,9 @@ class Shadow {
   Finding atomic(size_t offset, size_t bytes, unsigned thread, uint32_t code, bool loads, bool stores);
 
  private:
-  // A mark encodes an access: its time, its thread, and its Sharers. 0 means no access. Sharers tells whether one
-  // thread, several threads of one SIMD group, or threads of several SIMD groups share the mark. Marks of atomic writes
-  // add kAtomic to it.
+  // A mark encodes an access: its time, its thread, and its Sharers. 0 means no access. Sharers says whether one
+  // thread, several threads of one SIMD group, or threads of several SIMD groups share the mark. For atomic writes,
+  // kAtomic is added to Sharers.
   enum Sharers : uint32_t { kOne, kSimdgroup, kSeveral };
   static constexpr uint32_t kThreadBits = 10, kSharersBits = 2, kTimeShift = kThreadBits + kSharersBits;
   static constexpr uint32_t kThreadMask = (1u << kThreadBits) - 1, kTimes = 1u << (32 - kTimeShift);
@@ -80,7 +81,7 @@ class Shadow {
   std::vector<Cell> cells_;
   std::vector<Code> codes_;    // one per four bytes
   uint32_t now_ = 0;           // counts barriers and threadgroups
-  uint32_t group_start_ = 1;   // older accesses belong to another threadgroup
+  uint32_t group_start_ = 1;   // older accesses belong to an earlier threadgroup
   uint32_t last_fence_ = 1;    // older accesses are ordered before everything that follows
   uint32_t last_barrier_ = 1;  // the last threadgroup barrier of any kind
   std::array<uint32_t, 32> simd_last_fence_{}, simd_last_barrier_{};  // per SIMD group

@@ -1,4 +1,4 @@
-// Counts the cost of a SIMD group's accesses: 32-byte transactions with device memory, and passes over the 32 banks of
+// Counts the cost of a SIMD group's accesses: 32-byte device-memory transactions, and passes over the 32 banks of
 // threadgroup memory. NVIDIA calls these sectors and wavefronts, and calls an access a request.
 #pragma once
 
@@ -16,7 +16,7 @@ struct AccessCounts {
   uint64_t lanes = 0;             // active lanes
   uint64_t bytes = 0;             // requested by the active lanes
   uint64_t transactions = 0;      // sectors or bank passes
-  uint64_t min_transactions = 0;  // minimum for the distinct bytes of each request
+  uint64_t min_transactions = 0;  // the fewest that can move the distinct bytes of each request
   uint64_t repeated = 0;          // sectors that the same threadgroup had already moved in this direction
 };
 
@@ -24,10 +24,10 @@ struct AccessCounts {
 struct DirectionCounts {
   uint64_t distinct = 0;  // bytes, each counted once
   uint64_t moved = 0;     // sectors, counted once per move
-  uint64_t shared = 0;    // sum over sectors of the largest number of moves by one threadgroup
+  uint64_t shared = 0;    // the most moves of each sector by any one threadgroup, summed over sectors
 };
 
-// Device memory traffic of a launch.
+// The device-memory traffic of a launch.
 class DeviceMemory {
  public:
   void clear() { regions_.clear(), last_ = 0; }
