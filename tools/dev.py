@@ -47,7 +47,7 @@ def link(target: Path, at: Path) -> None:
 
 
 def link_site() -> None:
-    """Link Python sources and native libraries into a folder for sys.path, and write the metadata of the entry point.
+    """Link Python sources and native libraries into a folder for sys.path, and write the entry point's metadata.
     """
     package = SITE / "mpsx"
     package.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Static checks of the source. `python tools/lint.py` runs all, `python tools/lint.py layers names` only these two.
+"""Static checks of the source. `python tools/lint.py` runs all checks; `python tools/lint.py layers names` runs two.
 
-Each check is a function that yields findings as `path:line: message`. The exit status is 1 if there are findings."""
+Each check is a function that yields errors as `path:line: message`. The exit status is 1 if there are any errors."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ LAYERS = {
     "src/vendor": (r"backend/", r"runtime/"),
     "src/ops": (r"ops/\w+\.h", r"vendor/", r"backend/", r"runtime/", r"lib/\w+\.h"),
 }
-# A family of operators may include the parameters of its kernels, elementwise's launchers, and these paths.
+# A family of operators may include its kernels' parameters, the elementwise launchers, and these paths.
 FAMILY_EDGES = {
     "attention": (r"ops/random/",),
     "index": (r"sort/",),
@@ -79,7 +79,7 @@ def without_comments(text):
 
 
 def strict_findings(paths):
-    """Yield the findings of the strict Metal check, which processes two files at a time."""
+    """Yield the errors that the strict Metal check reports. Checks two files at a time."""
     from msl.check import check as check_metal
     from msl.compiler import find_compiler
     compiler, seen = find_compiler(), set()
@@ -171,7 +171,7 @@ def allowed_includes(name):
 
 @check
 def layers():
-    """Check that includes only point down the layers (ops, vendor, backend, runtime, driver), and not between families.
+    """Check that includes only point down the layers (ops, vendor, backend, runtime, driver) and do not cross families.
     """
     for path in files(".cpp", ".h", ".mm", ".metal", ".def"):
         name = name_of(path)

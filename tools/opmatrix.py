@@ -7,8 +7,9 @@
     python tools/opmatrix.py --check                 fail if an operator lost its kernel, or the summary is stale
     python tools/opmatrix.py --update                rewrite the summary (tools/opmatrix/status) and README.md's totals
 
-Each case runs a test from tests/opinfo, which compares with the CPU, and reads the launch log of the device computation
-(for the direction "backward", that of the backward pass). A case has the status of its worst sample:
+Each case runs a test from tests/opinfo, which compares with the CPU, and reads the launch log of the device
+computation. For the direction "backward", it reads the log of the backward pass. A case has the status of its worst
+sample:
 
     fails      differs from the CPU, raises, or crashes
     fallback   an operator without a kernel ran on the CPU
@@ -18,8 +19,8 @@ Each case runs a test from tests/opinfo, which compares with the CPU, and reads 
     untested   the CPU rejects every sample, or the operator has no comparable result
 
 Results are written to build/opmatrix: index.html, matrix.json, matrix.csv, and <driver>.jsonl, from which an
-interrupted run resumes. Results of another build or of other tests are measured again, unless --keep is given. "mps" is
-the result that PyTorch's tests expect from its MPS backend: passes, fails, skipped, or not tested.
+interrupted run resumes. Results from a different build or different tests are measured again unless --keep is
+given. "mps" is the result that PyTorch's tests expect from its MPS backend: passes, fails, skipped, or not tested.
 """
 
 import sys

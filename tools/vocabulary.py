@@ -70,7 +70,7 @@ PHRASES = {
 }
 OPENER = re.compile(r"(?:Of|Those|The same)\b")  # rejected at the beginning of a comment or docstring
 
-# Legitimate uses: (file, pattern of the rejected text and the words around it, reason). An unused entry is a finding.
+# Legitimate uses: (file, pattern that matches the rejected text in context, reason). An unused entry is an error.
 Entry = tuple[str, str, str]
 ALLOWED: list[Entry] = [
     ("tests/build/test_vocabulary.py", r"", "examples of rejected text"),
@@ -106,8 +106,8 @@ def _hits(name: str, text: str) -> Iterator[tuple[int, str, re.Match[str], str]]
 
 
 def findings(name: str, text: str, used: set[Entry] | None = None) -> Iterator[str]:
-    """Yield the retired names and phrases in a file as `path:line: message`. Add the entries of ALLOWED that apply to
-    `used`."""
+    """Yield the retired names and phrases in a file as `path:line: message`. Record in `used` which entries of
+    ALLOWED apply."""
     allowed = [entry for entry in ALLOWED if entry[0] == name]
     for line, around, m, instead in _hits(name, text):
         entry = next((entry for entry in allowed if re.search(entry[1], around)), None)

@@ -5,7 +5,7 @@
     python tools/where.py nn.functional.gelu
 
 The search is by name: `softmax` also finds `_softmax`, `native_softmax`, and `_softmax_backward_data`. If the operator
-has been measured (python tools/opmatrix.py --only softmax), kernels with other names that it ran are listed, too.
+has been measured (python tools/opmatrix.py --only softmax), the output also lists kernels with other names that it ran.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def kernels(name: str, ran: set[str]) -> Iterator[Found]:
 
 
 def tests(name: str) -> Iterator[Found]:
-    """Yield the test files that mention the name, with the first line that does."""
+    """Yield the test files that mention the name, with the first such line."""
     seen: dict[Path, list[int]] = {}
     for path, line, _ in lines_with(ROOT.glob("tests/**/*.py"), rf"\b_?{re.escape(name)}\b"):
         seen.setdefault(path, []).append(line)

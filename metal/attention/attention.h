@@ -17,7 +17,7 @@ struct SimdgroupFragments {
 
 // Tile sizes. A threadgroup computes one rows x columns tile of S = Q K^T at a time. The dK and dV passes compute S^T
 // instead.
-// HEAD_DIM: the zero-padded head dimension. STEPS: number of steps in which a SIMD group computes a tile's columns.
+// HEAD_DIM: the zero-padded head dimension. STEPS: how many steps a SIMD group takes to compute a tile's columns.
 // Fragments: the type of fragments, which have 8 rows of 4 * elements columns.
 template <typename T, uint HEAD_DIM, uint STEPS = 1, typename Fragments = SimdgroupFragments<T>>
 struct AttentionShape {
@@ -41,7 +41,7 @@ struct AttentionShape {
   typedef BlockLoader<T, columns, HEAD_DIM, kAttentionThreads> Loader;
 };
 
-// Selects a query head. `group`: query heads per head of `data` (GQA).
+// Selects a query head. `group`: number of query heads that share a head of `data` (GQA).
 struct AttentionHead {
   uint batch, head;
   template <typename T>
@@ -49,8 +49,8 @@ struct AttentionHead {
     return data + (long(batch) * s.batch + long(head / group) * s.head);
   }
 };
-// Loads rows of one attention head, for BlockLoader. The launcher guarantees rows that are 16-byte aligned and padded
-// to a multiple of 16 bytes.
+// Loads the rows of one attention head for BlockLoader. The launcher guarantees that rows are 16-byte aligned and
+// padded to a multiple of 16 bytes.
 template <typename T>
 struct AttentionRows {
   typedef uint Cursor;
@@ -187,7 +187,7 @@ inline float exp_score(float x) {
   return sizeof(T) == 2 ? fast::exp2(x * M_LOG2E_F) : exp_nonpositive(x);
 }
 
-// Returns the dropout multiplier of a probability: 0 or 1 / (1 - p). Philox reproduces it in every pass.
+// Returns the factor that dropout applies to a probability: 0 or 1 / (1 - p). Philox regenerates it in every pass.
 inline float dropout_scale(uint query, uint key, AttentionHead h, constant AttentionParams& p) {
   const ulong row = (ulong(h.batch) * p.q_heads + h.head) * p.q_len + query;
   const PhiloxBlock r = philox(p.seed, p.philox_offset + row * ((p.kv_len + 3) / 4) + key / 4);

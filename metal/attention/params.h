@@ -2,8 +2,8 @@
 
 #include "lib/types.h"
 
-// Grid x indexes the pairs of a row, y and z the rows (see lib/index.h). Strides are in elements. Operands: 0 output, 1
-// input, 2 cos, 3 sin. `second` is the offset between the two elements of a pair.
+// Grid x indexes the pairs within a row; y and z index the rows (see lib/index.h). Strides are in elements. Operands: 0
+// output, 1 input, 2 cos, 3 sin. `second` is the offset from the first element of a pair to the second.
 struct RotaryParams {
   uint32_t size[4];
   int64_t stride[4][4];

@@ -1,5 +1,5 @@
-// Rotary position embedding: rotates each pair (a, b) of a row by its position's angle, to (a cos - b sin, b cos + a
-// sin). J. Su et al., arXiv:2104.09864, equation 34.
+// Rotary position embedding: rotates each pair (a, b) of a row by the angle of its position, which yields (a cos - b
+// sin, b cos + a sin). J. Su et al., arXiv:2104.09864, equation 34.
 #include "attention/params.h"
 #include "lib/instantiate.h"
 #include "lib/index.h"

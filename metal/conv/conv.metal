@@ -28,7 +28,8 @@ kernel void conv_split_k_reduce(device T* out [[buffer(0)]], device const T* bia
   conv_epilogue<CHANNELS_LAST>(out, bias, partials, p, gid.z).store_output(gid.y, gid.x, sum);
 }
 
-// Windows `first` to `last` cover an element along one dimension. `top` is the element's index in the padded input.
+// The windows that cover an element along one dimension, from `first` to `last`. `top` is the element's index in the
+// padded input.
 struct ConvWindows {
   int top, first, last;
 };
@@ -36,7 +37,7 @@ inline ConvWindows windows_covering(uint index, uint d, constant ConvWindow& w) 
   const int top = int(index) + w.padding[d], below = top - (int(w.taps[d]) - 1) * w.dilation[d];
   return {top, below > 0 ? (below + w.stride[d] - 1) / w.stride[d] : 0, min(top / w.stride[d], int(w.source[d]) - 1)};
 }
-// Returns the tap that a window applies to the element, or -1 if the dilated window skips the element.
+// Returns which tap of a window covers the element, or -1 if the dilated window skips it.
 inline int tap_at(ConvWindows c, int window, uint d, constant ConvWindow& w) {
   const int distance = c.top - window * w.stride[d];
   if (w.dilation[d] == 1) return distance;

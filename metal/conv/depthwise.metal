@@ -9,7 +9,8 @@ inline uint first_from(uint low, GroupThread g) {
   return low <= g.index ? g.index : g.index + (low - g.index + g.count - 1) / g.count * g.count;
 }
 
-// Computes a block of one output row of a channel, tap by tap. BACKWARD: computes the input gradient.
+// Computes a block of positions in one output row of a channel, tap by tap. BACKWARD: computes the input gradient
+// instead.
 template <typename T, bool BACKWARD>
 kernel void conv_depthwise(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                            device const T* weight [[buffer(2)]], device const T* bias [[buffer(3)]],

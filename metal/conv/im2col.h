@@ -55,7 +55,7 @@ inline ConvPosition position_of(uint column, constant ConvParams& p) {
   return {image, {planes - image * size[0], rows - planes * size[1], column - rows * size[2]}};
 }
 
-// Cursor of one output position or one (tap, channel) pair.
+// Cursor over the source for one output position or one (tap, channel) pair.
 template <typename T>
 struct Im2colCursor {
   device const T* data;

@@ -40,7 +40,7 @@ struct ConvParams {
   uint32_t images, channels, padded_channels;              // channels: source channels per group
   uint32_t M, N, K;                                        // GEMM sizes
   uint32_t has_bias;
-  uint32_t vectorize_matrix, vec_elements;    // whether rows of weights allow 16-byte vectors; elements per vector
+  uint32_t vectorize_matrix, vec_elements;    // whether weight rows allow 16-byte loads; elements per vector
   uint32_t split_k, k_per_split;              // as in MatmulParams
   FastDivmod by[3], by_image;                 // divide by window.positions and image_positions
   uint32_t image_positions, gemms_per_group;  // positions per image; GEMMs per group (1, or 1 per image)

@@ -11,7 +11,7 @@ inline Scalars<float2> scalars<float2>(constant ScalarParams& s) {
   return {float2(s.f[0], s.f[1]), float2(0.0f), float2(s.f[3], s.f[2])};
 }
 
-// operand() of kernels.h, per component: CPU compilers do not vectorize a loop that selects pairs.
+// Per-component version of operand() in kernels.h: CPU compilers do not vectorize a loop that selects pairs.
 inline float2 operand(bool inlined, float2 number, float2 loaded) {
   return float2(inlined ? number.x : loaded.x, inlined ? number.y : loaded.y);
 }

@@ -5,7 +5,7 @@
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 
-// Rounds after every operation, as PyTorch's CPU kernel does.
+// Rounds after every operation, like PyTorch's CPU kernel.
 template <typename T>
 inline T cross_part(compute_t<T> a, compute_t<T> b, compute_t<T> c, compute_t<T> d) {
   typedef compute_t<T> C;

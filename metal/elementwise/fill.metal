@@ -62,7 +62,7 @@ MPSX_KERNEL("linspace_f32", linspace<float>)
 MPSX_KERNEL("linspace_f16", linspace<half>)
 MPSX_KERNEL("linspace_bf16", linspace<bfloat>)
 
-// Truncates the exact quotient, since the division is in integers.
+// Integer division truncates the exact quotient.
 template <typename T>
 kernel void linspace_integer(device T* out [[buffer(0)]], constant IntegerLinspaceParams& p [[buffer(1)]],
                              uint i [[thread_position_in_grid]]) {

@@ -99,7 +99,7 @@ kernel void binary_strided(device R* out [[buffer(0)]], device const T* a [[buff
              p.stride[1][0], b + row_offset(p, 2, gid), p.stride[2][0], s, s.inlined);
 }
 
-// Elementwise loop over three inputs. The first may have a different type, as where's condition does.
+// Elementwise loop over three inputs. The first may have a different type, such as the bool condition of where().
 template <typename Op, uint N, typename A, typename T>
 inline void ternary(VecLoop<N, true> d, device T* out, long to, device const A* a, long from_a, device const T* b,
                     long from_b, device const T* c, long from_c, constant ScalarParams& s) {

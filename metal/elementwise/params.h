@@ -29,8 +29,8 @@ struct SequenceParams {
   int64_t int_start, int_step;
 };
 
-// `count` values from start to end, for i = first, first + 1, … Each half of the sequence is computed from the end that
-// is nearer, so both ends are exact.
+// `count` values from start to end, for i = first, first + 1, … Each half of the sequence is computed from the nearer
+// end, so both ends are exact.
 struct LinspaceParams {
   float start, end, step, step_low;
   uint32_t first, count;

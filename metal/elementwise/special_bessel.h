@@ -205,7 +205,7 @@ inline float airy_ai(float x) {
     return kOneOverSqrtPi * polynomial(z, kAiryNumerator, 8) / polynomial(z, kAiryDenominator, 8) /
            (2.0f * precise::sqrt(root) * precise::exp(zeta));
   }
-  // Maclaurin series of the two solutions of Airy's equation that Ai combines.
+  // Maclaurin series for the two solutions of Airy's equation that Ai combines.
   const float cube = x * x * x;
   float f = 1.0f, g = x, term_f = 1.0f, term_g = x;
   for (float k = 2.0f; k < 60.0f && fabs(term_f) > 1e-9f * fabs(f); k += 3.0f) {

@@ -87,7 +87,7 @@ inline float hurwitz_zeta(float x, float q) {
   for (uint i = 0; i < 9 || a <= 9.0f; ++i) {
     a += 1.0f;
     b = precise::pow(a, -x);
-    // Track the rounding error, because for negative q terms of opposite sign nearly cancel.
+    // Track the rounding error, because terms of opposite sign nearly cancel for negative q.
     const float next = sum + b;
     if (is_infinite(next)) return next;  // near a pole
     lost += fabs(sum) >= fabs(b) ? (sum - next) + b : (b - next) + sum;

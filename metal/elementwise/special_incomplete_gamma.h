@@ -76,7 +76,7 @@ inline float gamma_uniform(float a, float x, float sign) {
 
 inline bool near_large(float a, float x) { return a > 20.0f && fabs(x - a) < 0.3f * a; }
 
-// Returns true if an argument is at an end of its range or invalid. Then *lower is the value of P: 0, 1 or NaN.
+// Returns true if an argument is invalid or at an end of its range. *lower is then the value of P: 0, 1 or NaN.
 inline bool at_an_end(float a, float x, thread float* lower) {
   *lower = NAN;
   if (a < 0.0f || x < 0.0f) return true;

@@ -10,7 +10,7 @@ enum : uint32_t {
   kFftStages = 11       // maximum number of stages, enough for 2048 points
 };
 
-// Source of the elements that the first pass transforms.
+// Where the first pass gets the elements to transform.
 enum : uint32_t {
   kFftDirect = 0,
   kFftHermitian = 1,  // loads only the first half of a Hermitian-symmetric sequence and mirrors it
@@ -50,8 +50,8 @@ struct FftParams {
   uint32_t twiddle;  // if nonzero, first multiply point r of a column by exp(-2 pi i r phase / twiddle)
   // Point r of a column is element phase + r * spacing of the complete transform.
   uint32_t in_spacing, out_spacing;
-  uint32_t length;  // number of points of the complete transform
-  uint32_t chirp;   // number of points of the transform that Bluestein's algorithm computes
+  uint32_t length;  // number of points in the complete transform
+  uint32_t chirp;   // number of points in the transform that Bluestein's algorithm computes
   FftInput input;
   FftOutput output;
   // Consecutive threads process consecutive columns rather than consecutive points of a column.

@@ -81,8 +81,8 @@ struct FftTile {
     store_element(out + (column.out + long(r) * p.out_step), x * p.output.scale);
   }
 
-  // Runs one radix-R step. `before` is the product of the radices of the preceding steps. Reads `from` and writes `to`,
-  // except that the first step reads device memory and the last step writes it.
+  // Runs one radix-R step. `before` is the product of the radices of the preceding steps. Reads from `from` and writes
+  // to `to`, except that the first step reads from device memory and the last step writes to it.
   template <uint R>
   METAL_FUNC void step(threadgroup float2* to, threadgroup const float2* from, uint before, GroupThread g) const {
     const uint each = p.size / R, total = each * columns;

@@ -6,8 +6,9 @@
 // Increments a counter in threadgroup memory.
 inline void count_one(threadgroup atomic_uint* bin) { atomic_fetch_add_explicit(bin, 1u, memory_order_relaxed); }
 
-// Counts the elements [begin, end) per bin. `bin_of.at(i)` returns at least `bin_count` for elements without a bin. If
-// all bins fit in threadgroup memory, counts there first and then adds the totals to `bins` atomically.
+// Counts how many of the elements [begin, end) fall in each bin. `bin_of.at(i)` returns at least `bin_count` for
+// elements without a bin. If all bins fit in threadgroup memory, counts there first and then adds the totals to `bins`
+// atomically.
 template <typename BinOf>
 inline void count_bins(device atomic_uint* bins, uint bin_count, uint begin, uint end, BinOf bin_of,
                        threadgroup atomic_uint* local_bins, GroupThread g) {

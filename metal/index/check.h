@@ -1,4 +1,4 @@
-// Access to indices that a previous kernel has checked.
+// Reads indices that a previous kernel has validated.
 #pragma once
 
 #include "lib/error.h"

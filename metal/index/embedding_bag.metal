@@ -6,8 +6,8 @@
 
 constexpr constant uint kBagColumns = 4;  // adjacent columns per thread
 
-// One threadgroup per bag. `maxima`: the table row of each maximum, for mode max. `sizes`: the number of rows per bag
-// that are not padding.
+// One threadgroup per bag. `maxima`: the table row of each maximum, for mode max. `sizes`: the number of non-padding
+// rows per bag.
 template <typename T>
 kernel void embedding_bag(device T* out [[buffer(0)]], device long* sizes [[buffer(1)]],
                           device long* maxima [[buffer(2)]], device const T* table [[buffer(3)]],

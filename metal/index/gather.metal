@@ -1,5 +1,5 @@
-// gather, and the conversion of several index tensors to one flat index. The kernels copy raw bits, so they are named
-// by element size.
+// gather, and the kernel that combines several index tensors into one flat index. The kernels copy raw bits, so they
+// are named by element size.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"

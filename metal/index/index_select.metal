@@ -30,7 +30,7 @@ kernel void index_rows(device T* out [[buffer(0)]], device const T* in [[buffer(
   }
 }
 
-// Selects rows of one element each, with a validated index. gid = (index, outer).
+// Selects single elements instead of rows, with a validated index. gid = (index, outer).
 template <typename T>
 kernel void index_elements(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                            device const long* index [[buffer(2)]], constant RowsParams& p [[buffer(3)]],

@@ -9,7 +9,7 @@ struct RowsParams {
   int64_t pitch;  // stride between rows of the indexed tensor
   uint32_t count;  // length of the index
   uint32_t row;
-  uint32_t dimension;  // reported in errors
+  uint32_t dimension;  // the indexed dimension, for error messages
   uint32_t negative;  // whether negative indices count from the end
   uint32_t vectorized;  // whether rows are aligned to vectors (lib/vec.h)
   uint32_t rows_per_group;  // consecutive rows that a threadgroup copies
@@ -73,7 +73,7 @@ struct SegmentParams {
   uint32_t by_frequency;  // divide by the number of rows
   uint32_t add;  // add to the output instead of overwriting it
   uint32_t vectorized;  // whether rows are aligned to vectors (lib/vec.h)
-  uint32_t rows_per_group;  // consecutive entries of the sorted order per threadgroup
+  uint32_t rows_per_group;  // entries of the sorted order that each threadgroup processes
 };
 
 struct NonzeroParams {
@@ -82,7 +82,7 @@ struct NonzeroParams {
   uint32_t size[16];  // outermost first
 };
 
-// Finds runs of equal adjacent elements, chunk by chunk. `lengths`, `inverse`: whether to compute this output.
+// Finds runs of equal adjacent elements, chunk by chunk. `lengths` and `inverse` select the optional outputs.
 // `ordered`: whether the elements were sorted.
 struct UniqueParams {
   uint64_t count;

@@ -17,7 +17,7 @@ struct scatter_add {
 struct scatter_prod {
   template <typename T> static T apply(T old, T value) { return multiply(old, value); }
 };
-// Converts a float that was widened from half or bfloat back, without rounding.
+// Converts a float that was widened from half or bfloat back to its original type, without rounding.
 inline half narrowed(float x, half) { return half(x); }
 inline bfloat narrowed(float x, bfloat) { return as_type<bfloat>(ushort(as_type<uint>(x) >> 16)); }
 // Propagates NaN by addition. With a select instead, clang would evaluate both comparisons and either branch or use
@@ -41,8 +41,8 @@ inline void put(device T* element, T value) {
   *element = Op::apply(*element, value);
 }
 
-// Processes rows [begin, end) of a threadgroup. Thread `tid` takes every threads-th row. VALUE: the source is a single
-// value.
+// Processes rows [begin, end) of a threadgroup. Thread `tid` processes every `threads`-th row. VALUE: the source is a
+// single value.
 template <typename Op, bool VALUE, typename T>
 inline void scatter_lines(device T* to, device const long* at, device const T* from, constant ScatterParams& p,
                           uint begin, uint end, uint tid, uint threads) {
@@ -57,7 +57,7 @@ inline void scatter_lines(device T* to, device const long* at, device const T* f
   }
 }
 
-// group = (block of p.rows_per_group rows along x, y, z). x, y and z are the dimensions that are not indexed.
+// group = (block of p.rows_per_group rows along x, y, z), where x, y and z are the dimensions that are not indexed.
 template <typename T, typename Op, bool VALUE>
 kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buffer(1)]],
                     device const T* source [[buffer(2)]], constant ScatterParams& p [[buffer(3)]],
@@ -85,7 +85,7 @@ inline void add_in_order(threadgroup float* row, uint element, float value, bool
 }
 
 // Sums along the indexed dimension. One SIMD group computes each row in threadgroup memory. group = (block of
-// p.rows_per_group rows along x, y, z). x, y and z are the dimensions that are not indexed.
+// p.rows_per_group rows along x, y, z), where x, y and z are the dimensions that are not indexed.
 template <typename T>
 kernel void scatter_add_rows(device T* self [[buffer(0)]], device const long* index [[buffer(1)]],
                              device const T* source [[buffer(2)]], constant ScatterParams& p [[buffer(3)]],

@@ -32,7 +32,7 @@ kernel void segment_reduce(device T* out [[buffer(0)]], device const T* in [[buf
     device const T* x = in + ulong(gid.z) * ulong(p.size);
     float s = p.start;
     for (long i = begin; i < end; ++i) s = Op::apply(s, float(x[i]));
-    if (p.mean) s = length == 0.0f ? p.empty : s / length;  // the mean of an empty segment is p.empty
+    if (p.mean) s = length == 0.0f ? p.empty : s / length;
     out[ulong(gid.z) * p.count + segment] = T(s);
     return;
   }

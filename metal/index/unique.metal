@@ -23,8 +23,9 @@ kernel void unique_count(device long* counts [[buffer(0)]], device const T* in [
   counts[chunk] = long(found);
 }
 
-// values[r] is the element of run r. If p.lengths, firsts[r] is the index of its first element, followed by the total
-// number of elements. If p.inverse, inverse[order[i]] (or inverse[i] for unsorted input) is the run of element i.
+// values[r] is the element of run r. If p.lengths is set, firsts[r] is the index of its first element, followed by the
+// total number of elements. If p.inverse is set, inverse[order[i]] (or inverse[i] for unsorted input) is the run of
+// element i.
 template <typename T>
 kernel void unique_fill(device T* values [[buffer(0)]], device long* firsts [[buffer(1)]],
                         device long* inverse [[buffer(2)]], device const long* starts [[buffer(3)]],

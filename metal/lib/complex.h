@@ -204,7 +204,7 @@ inline float2 complex_sinc(float2 z) {
   const float2 x = z * M_PI_F;
   return z.x == 0.0f && z.y == 0.0f ? float2(1.0f, 0.0f) : complex_quotient(over_i(complex_sinh(times_i(x))), x);
 }
-// log(exp(a) + exp(b)), with the operand of larger real part factored out.
+// log(exp(a) + exp(b)). Factors out the operand with the larger real part.
 inline float2 complex_log_add(float2 a, float2 b) {
   const bool swapped = a.x < b.x;
   const float2 larger = swapped ? b : a, smaller = swapped ? a : b;

@@ -3,7 +3,7 @@
 
 #include "lib/types.h"
 
-// half and bfloat are computed in float, every other type in itself.
+// half and bfloat are computed in float. Every other type is its own compute type.
 template <typename T> struct compute { typedef T type; };
 template <> struct compute<half> { typedef float type; };
 template <> struct compute<bfloat> { typedef float type; };

@@ -17,8 +17,8 @@ inline void report_outside_unit(device ErrorRecord* record, uint operand) {
   record->dimension = operand;
 }
 
-// Reports a negative, infinite or NaN weight if `invalid`, or else that all weights are 0. Only the first report is
-// kept.
+// Reports an invalid weight (negative, infinite or NaN) if `invalid` is set, and otherwise that all weights are 0. Only
+// the first report is kept.
 inline void report_weights(device ErrorRecord* record, bool invalid) {
   if (atomic_exchange_explicit(&record->state, 3u, memory_order_relaxed) != 0u) return;
   record->dimension = invalid;

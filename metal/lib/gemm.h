@@ -11,7 +11,7 @@
 struct SimdgroupTier {};
 
 // A BM x BN tile of T, computed by WM x WN SIMD groups. Each SIMD group owns an SM x SN subtile.
-// MAX_THREADS limits register use so that this many threads, of several threadgroups, can be resident.
+// MAX_THREADS limits register use so that this many threads, from several threadgroups, can be resident at once.
 // Tier: how a SIMD group multiplies, see GemmAccumulators.
 template <typename T, uint M, uint N, uint WARPS_M, uint WARPS_N, uint MAX_THREADS, typename Tier = SimdgroupTier>
 struct GemmShape {
@@ -56,7 +56,7 @@ struct MatrixLoader {
   long mn_stride, k_stride;
   uint mn_size, k_size;
   bool vectorized;    // whether contiguous 16-byte vectors are aligned
-  bool k_contiguous;  // true if K is the contiguous dimension or none is
+  bool k_contiguous;  // whether K is contiguous; also true if neither dimension is
 
   METAL_FUNC Cursor at(uint mn) const { return {data + long(mn) * mn_stride, mn < mn_size ? mn_size - mn : 0}; }
   METAL_FUNC uint4 load(Cursor cursor, uint k) const {

@@ -13,5 +13,5 @@ inline long row_offset(constant Params& p, uint operand, uint3 gid) {
   return y + long(z0) * p.stride[operand][2] + long(z1) * p.stride[operand][3];
 }
 
-// A stride along x that the kernel reads from its parameters; any other value is a compile-time stride.
+// Marks a stride along x that the kernel reads from its parameters. Any other value is a compile-time stride.
 enum : int { kAnyStride = -1 };

@@ -11,7 +11,7 @@ enum : uint32_t { kRegisterElements = 32 };
 // Contiguous rows and their distribution over threads. src/ops/rows.h fills it in.
 struct RowShape {
   uint32_t rows, size;
-  uint32_t row_threads;  // threads per row, which are a power-of-two part of a SIMD group or a whole threadgroup
+  uint32_t row_threads;  // threads per row: a power-of-two part of a SIMD group, or a whole threadgroup
   uint32_t offset;       // elements between a 16-byte boundary and the first row
   uint32_t vectorized;   // whether the rows of all operands have the same offset from a 16-byte boundary
 };

@@ -9,7 +9,7 @@
 //     float s = 0;
 //     MPSX_REDUCE(+ : s)
 //     for (uint i = g.index; i < n; i += g.count) s += x[i];
-//     s = tg_sum(s, scratch, g);      // in every thread
+//     s = tg_sum(s, scratch, g);      // every thread gets the sum
 //     if (g.index == 0) out[g.group.x] = s;
 //   }
 #pragma once

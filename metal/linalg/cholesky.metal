@@ -80,7 +80,7 @@ inline void update_trailing(device T* matrix, constant CholeskyParams& p, thread
 }
 
 // info: the 1-based order of the first leading minor that is not positive, or 0.
-// Grid: (threadgroups of the panel, then those of the trailing matrix; batch).
+// Grid: (threadgroups for the panel, then threadgroups for the trailing matrix; batch).
 template <typename T>
 kernel void cholesky_step(device T* matrices [[buffer(0)]], device T* diagonals [[buffer(1)]],
                           device int* info [[buffer(2)]], constant CholeskyParams& p [[buffer(3)]],

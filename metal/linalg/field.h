@@ -29,7 +29,7 @@ template <typename T> inline T field_number(float real, float imaginary);
 template <> inline float field_number<float>(float real, float) { return real; }
 template <> inline float2 field_number<float2>(float real, float imaginary) { return float2(real, imaginary); }
 
-// Divides repeatedly by the same number. Multiplies by its reciprocal unless that overflows.
+// Divides numbers by the same divisor. Multiplies by its reciprocal unless that overflows.
 template <typename T>
 struct Divisor {
   T value, reciprocal;

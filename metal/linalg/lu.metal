@@ -123,7 +123,7 @@ kernel void lu_panel(device T* matrices [[buffer(0)]], device int* pivots [[buff
   if (g.index == 0 && (p.offset == 0 || (singular != 0 && info[batch] == 0))) info[batch] = int(singular);
 }
 
-// Factors a panel like lu_panel, with at most ROWS rows per thread, all in registers.
+// Factors a panel in the same way as lu_panel, but keeps it in registers, with at most ROWS rows per thread.
 template <uint ROWS>
 [[max_total_threads_per_threadgroup(kPanelThreads)]]
 kernel void lu_panel_held(device float* matrices [[buffer(0)]], device int* pivots [[buffer(1)]],
@@ -155,8 +155,8 @@ inline uint source_row(P pivots, uint count, uint offset, uint row) {
   return source;
 }
 
-// Applies the panel's row exchanges to all columns outside the panel, and solves for the rows of U in the columns to
-// its right. Grid: (tiles of columns, batch).
+// Applies the panel's row swaps to all columns outside the panel, and solves for the rows of U in the columns to its
+// right. Grid: (tiles of columns, batch).
 template <typename T>
 kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [[buffer(1)]],
                     constant LuSwapParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {

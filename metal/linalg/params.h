@@ -42,7 +42,7 @@ struct CholeskyParams {
   uint32_t unused;
 };
 
-// Solves op(A) X = B in place in B.
+// Parameters for solving op(A) X = B in place in B.
 struct TriangularParams {
   MatrixStrides a, b;
   uint32_t n, columns;
@@ -59,8 +59,8 @@ struct LuParams {
   uint32_t unused;
 };
 
-// Parameters for the row exchanges of the panel of `panel` columns at `offset`, which apply to all columns outside the
-// panel.
+// Parameters for applying a panel's row swaps to all columns outside the panel. The panel has `panel` columns and
+// starts at row and column `offset`.
 struct LuSwapParams {
   MatrixStrides a;
   int64_t pivots;

@@ -24,7 +24,7 @@ inline float column_norm(device const T* x, long stride, uint first, uint end, t
 
 // Factors a panel of at most kPanel columns in device memory, with one threadgroup per matrix and one SIMD group per
 // column. Each reflector is applied to the columns on its right. For the columns on its left, the kernel computes the
-// dot products that T needs.
+// dot products that block_factor needs to build T.
 template <typename T>
 kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1)]], device T* v [[buffer(2)]],
                      device T* t [[buffer(3)]], constant QrParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {

@@ -1,4 +1,4 @@
-// cross_entropy of rows of logits with class indices: nll_loss of log_softmax, without storing the log-probabilities.
+// cross_entropy for rows of logits and class indices: nll_loss of log_softmax, without storing the log-probabilities.
 #include "lib/exp.h"
 #include "lib/instantiate.h"
 #include "lib/row.h"
@@ -40,8 +40,8 @@ inline float2 online_softmax(thread RegisterRow<Loader<T>>& row) {
 }
 
 // Stores the row maximum and the logarithm of the row's sum separately, since adding them would lose digits of the
-// smaller one. `losses` receives one loss per row, or the sums of losses and weights per threadgroup if the loss is
-// reduced.
+// smaller one. `losses` receives one loss per row or, if the loss is reduced, the sums of losses and weights per
+// threadgroup.
 template <typename T>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float* norms [[buffer(1)]],

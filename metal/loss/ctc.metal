@@ -94,7 +94,7 @@ kernel void ctc_beta(device float* beta [[buffer(0)]], device const float* log_p
   }
 }
 
-// Computes the gradient of each class from the states with its label, one thread per step and sequence: gid = (step,
+// Computes the gradient of each class from the states with that label, one thread per step and sequence: gid = (step,
 // sequence). `grad` is contiguous.
 kernel void ctc_grad(device float* grad [[buffer(0)]], device const float* grad_out [[buffer(1)]],
                      device const float* loss [[buffer(2)]], device const float* alpha [[buffer(3)]],

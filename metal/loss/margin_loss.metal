@@ -32,7 +32,7 @@ kernel void multi_margin(device T* rows [[buffer(0)]], device const T* in [[buff
   }
   sum = tg_sum(sum, scratch, g);
   const float scale = p.has_weight ? float(weight[at]) * p.scale : p.scale;
-  // 0 even if the weight is infinite, where 0 * weight would be NaN
+  // Yields 0 even for an infinite weight, where 0 * weight would be NaN.
   if (g.index == 0) rows[g.group.x] = T(sum > 0.0f ? sum * scale : 0.0f);
 }
 

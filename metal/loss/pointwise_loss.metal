@@ -32,7 +32,7 @@ struct huber {
   }
 };
 struct binary_cross_entropy {
-  // Clamps a logarithm to -100 or more, as PyTorch does. Propagates NaN.
+  // Clamps a logarithm to at least -100, like PyTorch. Propagates NaN.
   static float bounded(float v) { return v < -100.0f ? -100.0f : v; }
   static float loss(float x, float t, float) {
     return (t - 1.0f) * bounded(log_one_minus(x)) - t * bounded(log(x));

@@ -1,4 +1,4 @@
-// GEMM epilogues: turn an accumulator into an output element.
+// GEMM epilogues, which turn accumulators into output elements.
 #pragma once
 
 #include "lib/gemm.h"

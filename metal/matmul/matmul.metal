@@ -4,7 +4,7 @@
 #include "lib/collective.h"
 #include "matmul/epilogue.h"
 
-// Stores the output, or if K is split, the partial sums for matmul_split_k_reduce.
+// Stores the output or, if K is split, the partial sums for matmul_split_k_reduce.
 template <typename O>
 struct SplitKEpilogue {
   MatmulEpilogue<O> output;

@@ -1,4 +1,4 @@
-// Traversal of a batch by the batch_norm kernels: by planes, or by rows of channels (channels last).
+// How the batch_norm kernels traverse a batch: by planes or, for channels last, by rows of channels.
 #pragma once
 
 #include "lib/columns.h"
@@ -48,7 +48,7 @@ inline ColumnTile column_tile(constant BatchNormParams& p, uint2 index) {
   return {column, count, rows, tail, span, p.chunks / p.span_chunks, row * width + column, width};
 }
 
-// Returns whether to fold the mean of (x - mean) * scale + bias into the bias, as PyTorch always does. x - mean can
+// Returns whether to fold the mean in (x - mean) * scale + bias into the bias, which PyTorch always does. x - mean can
 // overflow near the largest float, and infinities must yield NaN as in PyTorch.
 inline bool must_fold(float mean, float scale) { return !(fabs(mean) < 0x1p100f && fabs(scale) <= FLT_MAX); }
 
@@ -59,7 +59,7 @@ inline ulong slot_of(constant BatchNormParams& p, uint column, uint chunk, uint 
 }
 
 enum : uint { kColumnVector = 4 };
-// Wraps a tile of two arrays in a matrix for columns.h.
+// Adapts a tile of two arrays to the matrix interface of columns.h.
 template <typename T, typename F>
 inline PairMatrix<T, F> tile_matrix(device const T* a, device const T* b, ColumnTile t, F f) {
   return {a + t.offset, b + t.offset, t.width, f};

@@ -19,7 +19,7 @@ struct BatchNormParams {
   // Number of pieces of a plane and their length; a long plane is split into several pieces, one per chunk.
   uint32_t pieces, piece;
   uint32_t fold;           // number of short rows that are treated as one wider row (channels last with few channels)
-  // Chunks per span, which is the range of rows that share statistics: in batch_norm, all rows (channels last).
+  // Channels last: chunks per span, the range of rows that share statistics. In batch_norm, a span has all rows.
   uint32_t span_chunks;
   uint64_t span_rows;
   // In group_norm, statistics per span and channels per statistic; otherwise both are 1.

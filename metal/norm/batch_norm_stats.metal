@@ -1,10 +1,10 @@
 // batch_norm forward: computes the statistics of each channel's chunks, for batch_norm_finish to merge.
 #include "norm/batch_norm.h"
 
-// One threadgroup per chunk and channel, whose row groups process one image each at a time. The kernel estimates the
-// mean from a sample. The sums of the deviations from this estimate and of their squares then yield the exact mean and
-// the variance. If the squares overflow, a slower pass recomputes the sums from scaled values. The kernel stores the
-// root mean square deviation, which is in range even if the sum of squares is not.
+// One threadgroup per chunk and channel. Each row group processes one image at a time. The kernel estimates the mean
+// from a sample. The sums of the deviations from this estimate and of their squares then yield the exact mean and the
+// variance. If the squares overflow, a slower pass recomputes the sums from scaled values. The kernel stores the root
+// mean square deviation, which is in range even if the sum of squares is not.
 template <typename T>
 kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                              constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {

@@ -15,7 +15,7 @@ struct SoftmaxParams {
 // row).
 enum : uint32_t { kNormColumns = 256, kMergeColumns = 8 };
 
-// Fused gradients: bytes of each input's row per thread, maximum number of row elements per SIMD group, and maximum
+// Fused gradients: bytes of each input row per thread, maximum number of row elements per SIMD group, and maximum
 // number of threads per threadgroup (limited by registers).
 enum : uint32_t { kFusedBytes = 32, kFusedColumns = 32 * kFusedBytes / 2, kFusedThreads = 512 };
 

@@ -57,7 +57,7 @@ inline AdamState adam_update(AdamState x, float grad, AdamStep a, bool amsgrad) 
   return x;
 }
 
-// Stores the unscaled gradients, as PyTorch does.
+// Stores the unscaled gradients, like PyTorch.
 template <uint N, typename T>
 inline void unscale(VecLoop<N, false> d, device T* grad, float scale) {
   MPSX_VECTORIZE
@@ -92,7 +92,7 @@ inline void adam(VecLoop<N, false> d, device T* param, device const T* grad, dev
   }
 }
 
-// Lists: parameters, gradients, exp_avgs, exp_avg_sqs, steps, and with `Amsgrad` also max_exp_avg_sqs.
+// Lists: parameters, gradients, exp_avgs, exp_avg_sqs, steps and, with `Amsgrad`, max_exp_avg_sqs.
 template <typename T, bool Decoupled, bool Amsgrad>
 kernel void fused_adam(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)]], MPSX_LIST_POSITION) {
   constant ListParams& p = all.lists;
@@ -143,7 +143,7 @@ inline void sgd(VecLoop<N, false> d, device T* param, device const T* grad, devi
   }
 }
 
-// Lists: parameters, gradients, and with `Momentum` also momentum buffers (I. Sutskever et al., ICML 2013, in PyTorch's
+// Lists: parameters, gradients and, with `Momentum`, momentum buffers (I. Sutskever et al., ICML 2013, in PyTorch's
 // formulation).
 template <typename T, bool Momentum, bool Nesterov>
 kernel void fused_sgd(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)]], MPSX_LIST_POSITION) {

@@ -10,14 +10,14 @@ enum : uint32_t { kListBuffers = 30, kListChunk = 8192 };  // kListChunk: elemen
 struct ListParams {
   uint64_t numel[kListBuffers];  // elements per tensor
   uint32_t end[kListBuffers];    // one past each tensor's last threadgroup
-  float scalar[kListBuffers];    // scalar argument of each tensor
+  float scalar[kListBuffers];    // per-tensor scalar argument
   uint32_t tensors;
   uint32_t input;  // index of the first input list: 0 in place, otherwise 1
   uint32_t vectorized, unused;  // vectorized: all tensors are aligned to vectors (lib/vec.h)
 };
 static_assert(sizeof(ListParams) == 16 * kListBuffers + 16, "kernels and launchers share this layout");
 
-// Fused optimizers. The buffers after those of the lists hold scalar tensors.
+// Fused optimizers. Scalar tensors use the buffers after the lists.
 enum : uint32_t { kOptimizerBuffers = 27, kRateBuffer = 27, kGradScaleBuffer = 28, kFoundInfBuffer = 29 };
 enum : uint32_t {
   kTensorRate = 1,  // the learning rate is a tensor

@@ -1,5 +1,5 @@
-// max_pool2d with indices. In the backward pass, each input element sums the gradients of the windows whose maximum it
-// is, in order.
+// max_pool2d with indices. In the backward pass, each input element sums, in order, the gradients of the windows in
+// which it is the maximum.
 #include "lib/instantiate.h"
 #include "pool/maximum.h"
 #include "pool/window.h"

@@ -17,7 +17,7 @@ inline C largest(device const T* x, int first, int end, int step, int /* count *
   return best;
 }
 
-// gid = (window, row). A NaN in the window is the result. With dilation, a window may contain only padding.
+// gid = (window, row). If a window contains NaN, the result is NaN. With dilation, a window may contain only padding.
 template <typename T>
 kernel void max_pool1d(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                        constant Pool1dParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {

@@ -20,7 +20,7 @@ struct Pool1dParams {
 // Average pooling over regular or adaptive windows. Dimensions are listed outermost first.
 struct AvgPoolParams {
   int32_t in[3], out[3], kernel[3], stride[3], pad[3];
-  int32_t channels;  // channels_last
+  int32_t channels;  // used only for channels_last
   int32_t count_include_pad;
   int32_t divisor;  // divisor_override, or 0 if it is not given
 };

@@ -18,7 +18,7 @@ struct Draws {
 inline Draws draws_of(constant SampleParams& p, uint i) { return {p.seed, p.offset + i, 0u}; }
 
 constant float kMinNormal = 1.17549435e-38f;
-enum : uint { kMaxDraws = 10000 };  // if all draws are rejected, a parameter is NaN
+enum : uint { kMaxDraws = 10000 };  // all draws are rejected only if a parameter is NaN
 
 // G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables" (2000). Section 6 covers alpha < 1.
 inline float gamma_sample(float alpha, Draws draws) {
@@ -97,9 +97,9 @@ inline float log_binomial(float n, float k, float p, float q) {
   return log_deviance(k, n * p) + log_deviance(n - k, n * q) + log_factorial_part(n) - log_factorial_part(k) -
          log_factorial_part(n - k);
 }
-// For p <= 1/2. Algorithm BTRS, the simpler form of BTRD, of W. Hörmann, "The generation of binomial random variates"
-// (1993). For means below 10, counts the trials up to each success (L. Devroye, "Non-uniform random variate
-// generation", 1986, X.4.3).
+// For p <= 1/2. W. Hörmann's algorithm BTRS, the simpler form of BTRD ("The generation of binomial random variates",
+// 1993). For means below 10, counts the trials up to each success (L. Devroye, "Non-uniform random variate generation",
+// 1986, X.4.3).
 inline float few_of(float n, float p, Draws draws) {
   const float mean = n * p, q = 1.0f - p;
   if (mean < 10.0f) {

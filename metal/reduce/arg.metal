@@ -101,7 +101,8 @@ template <typename K> struct index_type { typedef uint type; };
 template <> struct index_type<long> { typedef ulong type; };
 template <typename K> using index_type_t = typename index_type<K>::type;
 
-// Wraps the input in a matrix for columns.h. Row numbers are relative to the first row that the threadgroup reads.
+// Adapts the input to the matrix interface of columns.h. Row numbers are relative to the first row that the threadgroup
+// reads.
 template <typename T, typename Key>
 struct IndexedRow {
   typedef key_of_t<compute_t<T>> K;

@@ -1,4 +1,4 @@
-// Sums of complex numbers. The real and the imaginary sums are compensated separately.
+// Sums of complex numbers. The real and imaginary parts are compensated separately.
 #pragma once
 
 #include "lib/columns.h"

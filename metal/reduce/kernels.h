@@ -87,7 +87,7 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
     out[r.output] = O(Op::finish(v, p));
 }
 
-// Wraps the input in a matrix for columns.h.
+// Adapts the input to the matrix interface of columns.h.
 template <typename T, typename Op>
 struct InputRow {
   typedef typename Op::Acc A;

@@ -28,7 +28,7 @@ struct ReduceParams {
   uint64_t split_lines, split_inner;    // lines and inner elements per split
   uint64_t outputs;                     // number of outputs; partial results have the layout [split][output]
   uint32_t splits;                      // 1 if there are no partial results
-  uint32_t both;                        // whether to store the mean too (var) or the value too (arg)
+  uint32_t both;                        // whether to also store the mean (var) or the value (arg)
   float count;                          // number of elements per output
   float p;                              // the exponent of a norm, or the correction of var
   uint32_t row_threads;                 // threads per row in `rows` kernels (see RowGroup)

@@ -223,7 +223,7 @@ kernel void var_columns(device T* var [[buffer(0)]], device T* mean [[buffer(1)]
   }
 }
 
-// Wraps the results of var_part in a matrix for columns.h, with one scale per column.
+// Adapts the results of var_part to the matrix interface of columns.h, with one scale per column.
 struct ScaledPartRow {
   template <uint> using Raw = Moments;
   device const Moments* x;

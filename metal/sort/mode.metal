@@ -1,6 +1,6 @@
-// mode: the most frequent value of a row (the smallest of several) and its last index. NaN equals no value. If no value
-// repeats and the unsorted row begins with NaN, the result is NaN, as on the CPU, which sorts as if NaN equaled every
-// value.
+// mode: the most frequent value of a row (the smallest if several are tied) and its last index. NaN equals no value. If
+// no value repeats and the unsorted row begins with NaN, the result is NaN, as on the CPU, which sorts as if NaN
+// equaled every value.
 #include "lib/collective.h"
 #include "lib/instantiate.h"
 

@@ -4,8 +4,8 @@
 
 enum : uint32_t {
   kTiny = 16,       // elements that one thread sorts in registers
-  kRanked = 128,  // rows up to this length are sorted by counting, for each element, the elements before it
-  kCounters = 4096,  // digit counters of all threads in a threadgroup together
+  kRanked = 128,  // rows up to this length are sorted by counting, for each element, how many elements come before it
+  kCounters = 4096,  // total number of digit counters in a threadgroup
   kCandidates = 512,  // maximum number of elements gathered as candidates for topk
   // Longer rows are sorted by digits of kSortBits bits, in tiles of kSortEach elements per thread.
   kSortBits = 8,

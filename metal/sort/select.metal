@@ -67,7 +67,7 @@ inline uint rank_of(device const T* x, uint i, uint n, uint order) {
   return rank;
 }
 
-// Stores the topk of a short row in order.
+// Stores the topk elements of a short row in order.
 template <typename T>
 inline bool select_few(device T* values, device long* indices, device const T* x, constant SelectParams& p,
                        GroupThread g) {
@@ -82,7 +82,7 @@ inline bool select_few(device T* values, device long* indices, device const T* x
   return true;
 }
 
-// Elements of a row that may be among the selected ones.
+// Elements of a row that topk may select.
 template <typename K>
 struct Candidates {
   K keys[kCandidates];

@@ -9,7 +9,7 @@
 #else
 #define MPSX_BUILTIN_HALF 0
 #endif
-// Repeats a statement for each i < n, where n is at most 4, without a loop, because thousands of loops slow down
+// Repeats a statement for each i < n without a loop, where n is at most 4. Thousands of loops would slow down
 // compilers.
 #define MPSX_EACH(n, ...)                                        \
   {                                                              \

@@ -117,7 +117,7 @@ struct remove_addrspace {
 template <class T>
 using remove_addrspace_t = T;
 
-// The limits of a vector are those of its components. They need a type other than vec, because constant expressions can
+// The limits of a vector are its components' limits. They need a type other than vec, because constant expressions can
 // access the components of a vec only by index, and `constexpr float x = numeric_limits<float2>::infinity().x` must
 // compile.
 template <class T, int N>
@@ -143,7 +143,7 @@ struct numeric_limits<vec<T, N>> : numeric_limits<T> {
 #undef MPSX_LIMIT
 };
 
-// <metal_uniform>: values that are equal in all threads.
+// <metal_uniform>: values that are the same in every thread.
 template <class T>
 using uniform = T;
 template <class T>

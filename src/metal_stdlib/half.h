@@ -1,4 +1,4 @@
-// half and bfloat: 16-bit types that compute in float and round after every operation, as Metal does.
+// half and bfloat: 16-bit types that, like Metal's, compute in float and round after every operation.
 #pragma once
 
 namespace metal {

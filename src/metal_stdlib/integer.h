@@ -12,7 +12,7 @@ typedef unsigned __int128 mpsx_uint128;
 template <class T>
 using mpsx_wider = conditional_t<sizeof(T) == 8, conditional_t<is_signed_v<T>, mpsx_int128, mpsx_uint128>,
                                  conditional_t<is_signed_v<T>, long, ulong>>;
-// For functions that Metal overloads on its integer types. Arguments are not converted to select an overload.
+// Enables a function for Metal's integer types. Overload resolution does not apply implicit conversions.
 template <class T>
 using mpsx_if_integer = enable_if_t<is_integral_v<T> && !is_same_v<T, bool>, T>;
 

@@ -93,7 +93,7 @@ typedef struct mpsx_simt_services {
   int (*inactive_lane)(unsigned source, const mpsx_site* site);
   /* Returns the memory of the file's threadgroup variable `key`. */
   void* (*threadgroup_variable)(unsigned key, unsigned bytes, const char* name);
-  /* Returns the running thread. For tensor operations (metal_stdlib/tensor/scope.h), like the next three functions. */
+  /* Returns the running thread. Tensor operations (tensor/scope.h) use this and the next three functions. */
   const mpsx_thread* (*current_thread)(void);
   /* Returns the seed for permuting layouts that Metal leaves unspecified; 0 keeps the order. */
   unsigned (*layout_seed)(void);

@@ -38,15 +38,16 @@ MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value(void* p) {
   return argument<P>::from(p);
 }
 
-// value(), or zero for an argument that a function constant disables.
+// Like value(), but returns zero for an argument that a function constant disables.
 template <class P>
 MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value_or_zero(void* p) {
   typedef metal::remove_const_t<metal::remove_reference_t<P>> V;
   return p ? argument<P>::from(p) : V();
 }
 
-// The address of an argument, or of zeros if a function constant disables it. A kernel may read it before the
-// condition that guards it. On a GPU such a read does not fault, so it must not fault here either.
+// Returns the address of an argument, or the address of zeros if a function constant disables the argument. A kernel
+// may read it before the condition that guards it. On a GPU such a read does not fault, so it must not fault here
+// either.
 template <class P>
 MPSX_FN P address_or_zero(void* p) {
   alignas(64) static unsigned char zero[4096];

@@ -20,7 +20,7 @@ enum os_log_type {
   OS_LOG_TYPE_FAULT = 0x11
 };
 
-// An argument of a message: up to four numbers, or a pointer.
+// A message argument: up to four numbers, or a pointer.
 struct mpsx_logged {
   enum kind_t { INTEGER, FLOAT, POINTER } kind;
   int count;

@@ -1,4 +1,4 @@
-// The float functions for half and bfloat: computed in float and rounded once.
+// half and bfloat versions of the float functions, computed in float and rounded once.
 #pragma once
 
 #define MPSX_UNARY_MATH(M)                                                                                  \

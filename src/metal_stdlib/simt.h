@@ -110,7 +110,7 @@ struct lanes_of {
   MPSX_FN T take(unsigned source, const T& outside) const {
     return source >= MPSX_SIMD_WIDTH ? outside : take(source);
   }
-  // Returns a value that is equal for all lanes, which only the first lane computes.
+  // Computes a value in the first lane only, and returns it to every lane.
   template <class R, class F>
   MPSX_FN R shared(F compute) const {
     static_assert(sizeof(R) <= MPSX_MAX_EXCHANGE_BYTES, "a SIMD function of this type");

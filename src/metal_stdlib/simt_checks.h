@@ -44,7 +44,7 @@ MPSX_CHECK void* __tsan_memset(void* p, int byte, unsigned long n) {
   return __builtin_memset(p, byte, n);
 }
 
-// The callback for an atomic access must also perform it. Always use sequential consistency.
+// The callback for an atomic access must also perform the access. Always use sequential consistency.
 #define MPSX_BOTH (MPSX_ATOMIC_LOADS | MPSX_ATOMIC_STORES)
 #define MPSX_REPORT(T, p, ACCESS) mpsx_simt->atomic(const_cast<const T*>(p), sizeof(T), ACCESS, MPSX_CODE)
 #define MPSX_UPDATE(BITS, T, NAME)                                                   \

@@ -116,7 +116,7 @@ struct mpsx_swizzle {
     return *this;                                    \
   }
 #if defined(MPSX_SIMT) && defined(__clang__)
-// Copies with a single memory access, as a GPU does. This is faster, and profiles then count one access.
+// Copies with a single memory access, like a GPU. This is faster, and profiles then count one access.
 template <unsigned long BYTES>
 struct mpsx_whole {};
 template <>

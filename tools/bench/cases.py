@@ -1,4 +1,4 @@
-"""Benchmarks of tools/bench.py: operators on matrices, calls on ten elements, and training steps."""
+"""Benchmarks for tools/bench.py: operators on matrices, calls on ten elements, and training steps."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "slice": lambda t: F.pad(t, (0, 1))[:, :-1],
 }
 
-# Operators by name: a function that takes a matrix and returns the call to time, and the layouts in which to pass the
-# matrix.
+# Maps an operator's name to a function that takes a matrix and returns the call to time, and to the layouts in which to
+# pass the matrix.
 
 OPS: dict[str, tuple[Callable[[torch.Tensor], Run], tuple[str, ...]]] = {}
 
@@ -49,7 +49,7 @@ def positions(x: torch.Tensor) -> torch.Tensor:
 
 
 def planes(x: torch.Tensor) -> torch.Tensor:
-    """Return about x.numel() elements as 64 x 64 images with 32 channels, or for small x as 32 x 32 images with 8
+    """Return about x.numel() elements as 64 x 64 images with 32 channels or, for small x, as 32 x 32 images with 8
     channels."""
     channels, side = (32, 64) if x.numel() >= 10**6 else (8, 32)
     batch = max(1, x.numel() // (channels * side * side))
@@ -163,7 +163,7 @@ def matrix(size: int, dtype: torch.dtype, layout: str, device: str) -> torch.Ten
     return LAYOUTS[layout]((values if dtype.is_floating_point else values * 100).to(dtype).to(device))
 
 
-# Calls on ten elements, which measure the overhead of a call.
+# Calls on ten elements, to measure the overhead per call.
 
 OVERHEAD: dict[str, Callable[[torch.Tensor], Run]] = {
     "empty": lambda x: partial(torch.empty, 10, device=x.device),
@@ -225,7 +225,7 @@ class Transformer(torch.nn.Module):
         self.head = torch.nn.Linear(128, 96)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Return the logits of each next token."""
+        """Return the logits for each next token."""
         mask = torch.nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
         return self.head(self.layers(self.embed(tokens), mask=mask, is_causal=True))
 

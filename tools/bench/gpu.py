@@ -1,4 +1,4 @@
-"""GPU benchmark of tools/bench.py (`--against cuda`): mpsx's cuda driver compared with PyTorch's CUDA backend.
+"""GPU benchmark for tools/bench.py (`--against cuda`): mpsx's cuda driver compared with PyTorch's CUDA backend.
 
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --csv cuda.csv --table cuda.md --plot cuda.png
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --only rows --dtypes bf16 --seconds 60

@@ -1,4 +1,4 @@
-"""Benchmarks of tools/bench/gpu.py: operators on 2^27 elements, matmul, convolution, and attention."""
+"""Benchmarks for tools/bench/gpu.py: operators on 2^27 elements, matmul, convolution, and attention."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ops(**moved: tuple[float, float]) -> Table:
 
 
 def flat(function: Callable[..., torch.Tensor], *numbers: int) -> Matrix:
-    """Return a call of `function` on slices of flat copies of x. Each number is the index at which a slice begins."""
+    """Return a call to `function` on slices of flat copies of x. Each number is the start index of a slice."""
     return lambda x: partial(function, *(x.clone().view(-1)[n : n - 8] for n in numbers))
 
 
@@ -128,7 +128,7 @@ def random(device: str, dtype: str, *shape: int) -> torch.Tensor:
 
 
 def matmul(dtype: str, m: int, n: int, k: int, batch: int, transposed: bool, device: str) -> Run:
-    """Return a matmul of one pair or a batch of matrices."""
+    """Return a matmul of a pair of matrices, or a batched matmul."""
     a = random(device, dtype, batch, m, k)
     b = random(device, dtype, batch, n, k).mT if transposed else random(device, dtype, batch, k, n)
     return partial(torch.bmm, a, b) if batch > 1 else partial(torch.mm, a[0], b[0])

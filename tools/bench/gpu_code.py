@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print registers, spills, and instruction counts of kernels from NVIDIA's assembler, without a GPU.
+"""Print the registers, spills, and instruction counts of kernels, from NVIDIA's assembler. Needs no GPU.
 
     pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm
     python tools/bench/gpu_code.py metal/elementwise/activation.metal 'gelu.*_dense_bf16'

@@ -2,8 +2,8 @@
 
     MPSX_DRIVER=cuda python tools/bench.py --section models --against cuda --csv models.csv --table models.md
 
-float32 runs without TF32, bfloat16 runs under autocast, and a fallback raises an error. The losses are those of three
-AdamW steps in float32, without dropout, because random numbers differ between devices.
+float32 runs without TF32, bfloat16 runs under autocast, and a fallback raises an error. The losses come
+from three AdamW steps in float32 without dropout, because random numbers differ between devices.
 """
 
 from __future__ import annotations

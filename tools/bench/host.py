@@ -1,4 +1,4 @@
-"""CPU benchmark of tools/bench.py: mpsx compared with PyTorch on the same CPU, in separate processes.
+"""CPU benchmark for tools/bench.py: mpsx compared with PyTorch on the same CPU, in separate processes.
 
 The process that measures PyTorch does not load mpsx, because mpsx's threads, allocators, and hooks might slow down the
 baseline. The two processes run short rounds alternately, so that other load on the machine slows down both, and the
@@ -34,7 +34,7 @@ SECTIONS = ["ops", "breadth", "overhead", "training", "demo", "models", "memory"
 DEVICES = ("cpu", "mpsx")
 MODELS = ["resnet50", "vgg16", "bert", "gpt2", "llama"]
 DEMOS = ["resnet", "gpt"]
-ROUND_SECONDS, STEP_ROUND_SECONDS = 0.004, 0.15  # minimum duration of a round: of operator calls, and of training steps
+ROUND_SECONDS, STEP_ROUND_SECONDS = 0.004, 0.15  # minimum duration of a round (operator calls, training steps)
 BAR, AGAIN = 1.3, 5
 
 

@@ -4,8 +4,8 @@
     MPSX_DRIVER=cuda python tools/bench/mlx.py ~/mlx --csv mlx.csv
     python tools/bench/mlx.py ~/mlx --small          # on any driver: compare only the results
 
-~/mlx is a checkout of ml-explore/mlx. Of MLX's tile sizes for large GPUs, the fastest one is reported. Times are
-medians over several rounds.
+~/mlx is a checkout of ml-explore/mlx. The fastest of MLX's tile sizes for large GPUs is reported. Times are medians
+over several rounds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def packed(form: str, *values: float) -> torch.Tensor:
 
 
 class Mlx:
-    """Calls of MLX's kernels, which are compiled on first use."""
+    """Creates calls to MLX's kernels, which are compiled on first use."""
 
     def __init__(self, checkout: Path) -> None:
         self.checkout, self.files = checkout, {}

@@ -27,7 +27,7 @@ CASES = ROOT / "tests" / "simt" / "traffic_cases.py"
 BAR = 0.05
 GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
-# Counts to compare: the metrics whose sum is measured, the predicted kind of access, and the field of its prediction.
+# Counts to compare: the metrics to sum, the kind of access to predict, and the predicted field.
 COLUMNS = {
     "load requests": ([GLOBAL.format("requests", "ld")], "device load", "requests"),
     "load sectors": ([GLOBAL.format("sectors", "ld")], "device load", "transactions"),

@@ -1,4 +1,4 @@
-"""Build the Metal driver with the emulated Metal of tests/drivers/metal/emulation, for machines without Metal.
+"""Build the Metal driver against the emulated Metal in tests/drivers/metal/emulation, for machines without Metal.
 
 `build_library` creates a shared library that defines make_metal_driver. Preload it (LD_PRELOAD) to enable
 MPSX_DRIVER=metal. `build_program` links a test program instead. Objects are cached by a hash of their inputs, so
@@ -234,8 +234,8 @@ def simt_library(package: Path) -> Path:
 
 
 def link_package(package: Path, site: Path, sources: Path | None = None, library: Path | None = None) -> None:
-    """Create a linked copy of the installed package in `site`. Its Metal library is the simt library, or `sources`, an
-    mpsx.metal.
+    """Create a copy of the installed package in `site`, made of links. The copy's Metal library is the simt library or,
+    if given, `sources` (an mpsx.metal file).
 
     `library` replaces the package's libmpsx.so.
     """

@@ -1,4 +1,5 @@
-"""Prefer the programs of this Python's environment (cmake, ninja, ruff) to the system's, even if it is not activated.
+"""Prefer programs from this Python's environment (cmake, ninja, ruff) to the system's, even if the environment is not
+activated.
 """
 
 from __future__ import annotations

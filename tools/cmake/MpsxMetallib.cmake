@@ -1,6 +1,6 @@
 # Build the kernels for Apple GPUs. mpsx.metal contains their sources, which the driver compiles on first use. If
-# Apple's Metal compiler is available (Xcode with the Metal toolchain), mpsx.metallib is built too and needs no run-time
-# compilation.
+# Apple's Metal compiler is available (Xcode with the Metal toolchain), also build mpsx.metallib, which needs no
+# compilation at run time.
 #
 #   mpsx_add_metal_library(mpsx_metal_library SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir
 #                          [NAME mpsx] [STANDARD metal3.1])

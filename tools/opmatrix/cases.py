@@ -59,7 +59,7 @@ def by_id() -> dict[str, OpInfo]:
 
 
 def family(op: OpInfo) -> str:
-    """Return the family of an operator, determined by its namespace or else by the class of its OpInfo."""
+    """Return an operator's family, determined by the prefix of its name or, failing that, by its OpInfo's class."""
     for prefix, name in BY_PREFIX.items():
         if op.name.startswith(prefix):
             return name

@@ -25,7 +25,7 @@ class Unavailable(RuntimeError):
 
 
 def package() -> Path:
-    """Return the folder of mpsx: that of the installed package, or else of the build by tools/dev.py."""
+    """Return the mpsx folder: the installed package if there is one, otherwise the tools/dev.py build."""
     spec = importlib.util.find_spec("mpsx")
     if spec is not None and spec.origin is not None:
         return Path(spec.origin).parent

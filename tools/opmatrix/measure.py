@@ -35,7 +35,7 @@ class Record:
     kernels: list[str] = field(default_factory=list)
     vendor: dict[str, str] = field(default_factory=dict)  # maps operators to libraries
     fallback: list[str] = field(default_factory=list)
-    why: str = ""  # reason of the status "fails" or "untested"
+    why: str = ""  # reason for the status "fails" or "untested"
     seconds: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class Record:
 
 
 def reason(error: BaseException) -> str:
-    """Summarize an exception. Without a message, the summary contains the failing line of the test."""
+    """Summarize an exception. If it has no message, the summary contains the test line that failed."""
     where = [frame for frame in traceback.extract_tb(error.__traceback__) if "/tests/opinfo/" in frame.filename]
     text = " ".join(str(error).split())[:MAX_REASON] or (where[-1].line if where else "")
     return f"{type(error).__name__}: {text}"

@@ -18,7 +18,7 @@ def route(log: list[str]) -> str:
 
 
 def worst(shares: Counter[str]) -> str:
-    """Return the status of a case, given the number of its samples per route."""
+    """Return the status of a case, given its number of samples per route."""
     return next(status for status in STATUSES if shares[status])
 
 

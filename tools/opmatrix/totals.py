@@ -59,7 +59,7 @@ def section(summary: Summary, driver: str) -> str:
 
 
 def in_readme(text: str) -> str:
-    """Return the section that the README's text contains, or ""."""
+    """Return the README's section with the totals, or "" if it has none."""
     start, end = text.find(BEGIN), text.find(END)
     return text[start : end + len(END)] if 0 <= start < end else ""
 

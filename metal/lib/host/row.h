@@ -19,7 +19,7 @@ struct RegisterRow {
   void open(In from, uint, uint size, bool, RowGroup) { in = from, n = size; }
   void open(In from, constant RowShape& s, RowGroup) { in = from, n = s.size; }
 
-  // Ignores NaN, as the GPU version does. The sum over the row propagates it.
+  // Ignores NaN, like the GPU version. The sum over the row propagates NaN.
   float thread_max() const {
     const In from = in;
     const uint count = n;

@@ -1,4 +1,4 @@
-// Exchange of values between the lanes of a warp. simt_simd.h and simt_quad.h are built on this interface.
+// Exchanges values between the lanes of a warp. simt_simd.h and simt_quad.h are built on this interface.
 #pragma once
 
 namespace mpsx {

@@ -12,10 +12,10 @@
   const mpsx_threadgroup* const mpsx_this_group = mpsx_this_thread->group;                \
   (void)mpsx_args, (void)mpsx_this_launch, (void)mpsx_this_thread, (void)mpsx_this_group;
 
-// Dynamic shared memory: first the memory of tensor operations, then that of [[threadgroup(n)]] arguments. The launch
+// Dynamic shared memory: memory for tensor operations, followed by memory for [[threadgroup(n)]] arguments. The launch
 // sets its size.
 #ifdef MPSX_TENSORS
-#define MPSX_DYNAMIC_ALIGNMENT 1024  // alignment of the tiles of tensor operations, which come first
+#define MPSX_DYNAMIC_ALIGNMENT 1024  // alignment of the tensor operations' tiles, which come first
 #else
 #define MPSX_DYNAMIC_ALIGNMENT 16
 #endif

@@ -28,7 +28,7 @@ enum class convolution2d_weights_layout { hwio };
 // kernel width, kernel height), destination (output channels, width, height, batch).
 struct convolution2d_descriptor {
   enum class mode { multiply, multiply_accumulate };
-  // Source channels of -1 mean the extent of the activation.
+  // A source channel count of -1 means the activation's extent.
   mpsx::convolution_size destination_dimensions, source_dimensions;
   mpsx::window_size kernel_dimensions;
   convolution2d_activation_layout activation_layout;
@@ -65,7 +65,7 @@ template <convolution2d_descriptor D>
 struct convolution_shape {
   static constexpr int kOutputs = D.destination_dimensions.x, kWidth = D.destination_dimensions.y,
                        kHeight = D.destination_dimensions.z, kBatch = D.destination_dimensions.w;
-  // 0 if only known at run time
+  // 0 if known only at run time
   static constexpr int kChannels = D.source_dimensions.x > 0 ? D.source_dimensions.x : 0;
   static constexpr int kTaps = D.kernel_dimensions.x * D.kernel_dimensions.y;
   static constexpr bool kAccumulates = D.conv2d_mode == convolution2d_descriptor::mode::multiply_accumulate;

@@ -95,7 +95,7 @@ class cooperative_tensor {
   MPSX_FN iterator end() { return iterator(this, mpsx_layout::kCapacity); }
   MPSX_FN iterator get_iterator(int i) { return iterator(this, i); }
 
-  // For a tensor with one value per row (or column). Returns an iterator to the value for the row (or column) that
+  // For tensors with one value per row (or column): returns an iterator to the value for the row (or column) that
   // `other` refers to. Requires mpp::tensor_ops::is_iterator_compatible.
   template <class I>
   MPSX_FN iterator map_iterator(const I& other) {

@@ -20,7 +20,7 @@ MPSX_FN int scope_thread() {
 MPSX_FN unsigned layout_seed() { return mpsx_simt_layout_seed(); }
 
 // Gives the threads of a scope access to each other's element arrays. The constructor waits until every thread of the
-// scope has called it. It reports a fault if a thread does not, or if the dispatch has a different number of SIMD
+// scope has called it. It reports a fault if a thread never does, or if the dispatch has a different number of SIMD
 // groups than the scope. Threads must not change their arrays until all of them have destroyed their `peers`.
 template <class Scope>
 class peers {

@@ -1,4 +1,4 @@
-"""Models for tests/models/test_zoo.py and tools/bench.py, in a small and in their published size.
+"""Models for tests/models/test_zoo.py and tools/bench.py, in a small size and in their published size.
 
 `ZOO[name].build(small)` creates a network, and `ZOO[name].batch(small)` creates a batch for it.
 """

@@ -8,7 +8,7 @@ from torch import nn
 
 
 class LanguageModel(nn.Module):
-    """A network that returns the logits of each next word."""
+    """A network that returns the logits for each next word."""
 
     def __init__(self, words: int, width: int, layers: int) -> None:
         super().__init__()

@@ -7,8 +7,8 @@ template <matmul2d_descriptor D, class Scope, class T>
 struct warpgroup_shape {
   typedef typename accumulator_layout<D, Scope>::type layout;
   static constexpr int kThreads = scope_size<Scope>::threads;
-  static constexpr int kColumns = D.n / layout::kWarpColumns;  // columns of one wgmma
-  static constexpr int kSums = kColumns / 2;                   // accumulators per thread of one wgmma
+  static constexpr int kColumns = D.n / layout::kWarpColumns;  // columns per wgmma
+  static constexpr int kSums = kColumns / 2;                   // accumulators per thread and wgmma
   typedef operand_tile<T, D.m, !D.transpose_left, kThreads> left;
   typedef operand_tile<T, D.n, D.transpose_right, kThreads> right;
   static constexpr unsigned kStageBytes = left::kBytes + right::kBytes;
@@ -25,7 +25,7 @@ struct warpgroup_shape {
                             kTmaBytes = kBarriers + 16 * unsigned(kStages) + 16,
                             kCopyBytes = 2 * kStageBytes + unsigned(kRaws) * kRawBytes,
                             kBytes = kTmaBytes > kCopyBytes ? kTmaBytes : kCopyBytes;
-  // Whether only one threadgroup fits on a multiprocessor. Then it need not claim a map slot.
+  // Whether only one threadgroup fits on a multiprocessor, in which case it need not claim a map slot.
   static constexpr bool kOwnsProcessor = kBytes > kHalf + 1024;
 };
 
