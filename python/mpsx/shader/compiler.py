@@ -269,12 +269,14 @@ class Builder:
         """Compile C++ to unoptimized LLVM IR, and mark functions as noinline if inlining them would make a kernel too
         large."""
         from ..msl.code_size import limit_code_size
+        from ..msl.shifts import mask_shifts
 
         ir = Path(f"{code}.ll")
         self.run([*command, "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", str(code), "-o", str(ir)], env=env)
-        if self.tensors and self.target.mode == "cuda":
-            return  # accumulators stay in registers only if every function is inlined and every loop unrolled
-        ir.write_text(limit_code_size(ir.read_text(), self.target.mode))
+        text = mask_shifts(ir.read_text())
+        # Accumulators of tensors stay in registers only if every function is inlined and every loop unrolled.
+        limited = not (self.tensors and self.target.mode == "cuda")
+        ir.write_text(limit_code_size(text, self.target.mode) if limited else text)
 
     def compile(self, text: str, folder: Path, header: Path | None, calls: Path) -> Path:
         """Compile translated text to a shared library."""

@@ -1,0 +1,27 @@
+"""Shift amounts in Metal count modulo the number of bits of the promoted left operand.
+
+C++ leaves shifts by that many bits undefined: scalar shifts of CPUs wrap around, but their vector shifts yield 0.
+Apple's compiler masks each amount (the AIR of `x << y` is `and i32 %y, 31` and a shift), so do the same in the LLVM IR
+of translated source."""
+
+import re
+
+SHIFT = re.compile(r"^(  %\S+ = (?:shl|lshr|ashr)(?: nuw| nsw| exact)* (i(\d+)|<\d+ x i(\d+)>) \S+, )(%[\w.]+)(.*)$",
+                   re.M)  # fmt: skip
+VECTOR = re.compile(r"^<(\d+) x (i\d+)>$")
+
+
+def mask_shifts(text):
+    """Return LLVM IR in which each shift by a variable amount masks it."""
+    count = 0
+
+    def masked(found):
+        nonlocal count
+        head, kind, scalar, component, amount, rest = found.groups()
+        count += 1
+        mask = str(int(scalar or component) - 1)
+        if vector := VECTOR.match(kind):
+            mask = "<" + ", ".join([f"{vector[2]} {mask}"] * int(vector[1])) + ">"
+        return f"  %mpsx.shift.{count} = and {kind} {amount}, {mask}{rest}\n{head}%mpsx.shift.{count}{rest}"
+
+    return SHIFT.sub(masked, text)
