@@ -1,0 +1,99 @@
+"""Instantiations of MLX's kernel templates, whose headers the macOS wheel of mlx-metal contains: the names of the
+kernels in the wheel's metallib, and the source that our front end compiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HEADERS = "mlx/backend/metal/kernels"
+TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat16_t"}
+INTEGERS = {"int32": "int32_t", "uint8": "uint8_t", "int64": "int64_t"}
+
+
+@dataclass(frozen=True)
+class Family:
+    """Kernels that the same headers define: rows of host name, template, and template arguments."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, str, str], ...]
+
+    @property
+    def source(self) -> str:
+        """The Metal source."""
+        lines = ["#include <metal_stdlib>", "using namespace metal;"]
+        lines += [f'#include "{HEADERS}/{header}"' for header in ("utils.h", *self.headers)]
+        lines += [f'instantiate_kernel("{name}", {template}, {arguments})' for name, template, arguments in self.rows]
+        return "\n".join(lines) + "\n"
+
+
+def unary() -> Family:
+    operations = """Abs ArcCos ArcSin ArcTan Ceil Cos Cosh Exp Expm1 Floor Log Log10 Log1p Log2 Negative Round Rsqrt
+        Sigmoid Sign Sin Sinh Sqrt Square Tan Tanh Erf ErfInv""".split()
+    rows = [(f"v_{op}{name}{name}", "unary_v", f"{t}, {t}, {op}, 1") for op in operations for name, t in TYPES.items()]
+    rows += [(f"v_{op}{name}{name}", "unary_v", f"{t}, {t}, {op}, 1") for op in ("Abs", "Negative", "Square", "Sign")
+             for name, t in INTEGERS.items()]  # fmt: skip
+    return Family(("unary_ops.h", "unary.h"), tuple(rows))
+
+
+def binary() -> Family:
+    arithmetic = "Add Divide Equal Greater Less Maximum Minimum Multiply Power Remainder Subtract".split()
+    tests = ("Equal", "Greater", "Less")
+    rows = [(f"{kind}_{op}{name}", f"binary_{kind}", f"{t}, {'bool' if op in tests else t}, {op}, 1")
+            for op in arithmetic for name, t in (TYPES | INTEGERS).items() for kind in ("ss", "vv")]  # fmt: skip
+    rows += [(f"vv_{op}{name}", "binary_vv", f"{t}, {t}, {op}, 1") for op in ("LeftShift", "RightShift", "BitwiseXor")
+             for name, t in INTEGERS.items()]  # fmt: skip
+    return Family(("binary_ops.h", "binary.h"), tuple(rows))
+
+
+def scan() -> Family:
+    types, rows = TYPES | INTEGERS, []
+    for word, op in (("sum", "CumSum"), ("prod", "CumProd"), ("max", "CumMax"), ("min", "CumMin")):
+        for name, t in types.items():
+            n = 2 if name == "int64" else 4
+            for kind, inclusive in (("inclusive", "true"), ("exclusive", "false")):
+                rows.append((f"contig_scan_{kind}_{word}_{name}_{name}", "contiguous_scan",
+                             f"{t}, {t}, {op}<{t}>, {n}, {inclusive}, false"))  # fmt: skip
+    return Family(("scan.h",), tuple(rows))
+
+
+def reduce() -> Family:
+    rows = []
+    for word, op in (("sum", "Sum"), ("prod", "Prod"), ("max", "Max"), ("min", "Min")):
+        for name, t in (TYPES | {"int32": "int32_t"}).items():
+            rows += [
+                (f"all_reduce_{word}{name}", "all_reduce", f"{t}, {t}, {op}<{t}>"),
+                (f"row_reduce_simple_{word}{name}", "row_reduce_simple", f"{t}, {t}, {op}<{t}>"),
+                (f"col_reduce_looped_1_32_32_reduce_{word}{name}", "col_reduce_looped",
+                 f"{t}, {t}, {op}<{t}>, int, 1, 32, 32"),
+            ]  # fmt: skip
+    return Family(("atomic.h", "reduction/ops.h", "reduce.h"), tuple(rows))
+
+
+def softmax() -> Family:
+    rows = [(f"{kind}_softmax_{name}", f"softmax_{template}", t) for name, t in TYPES.items()
+            for kind, template in (("block", "single_row"), ("looped", "looped"))]  # fmt: skip
+    return Family(("softmax.h",), tuple(rows))
+
+
+def sort() -> Family:
+    rows = [(f"c{'arg' if arg == 'true' else ''}_block_sort_{name}_{'uint32' if arg == 'true' else name}_bn128_tn4",
+             "block_sort", f"{t}, {'uint32_t' if arg == 'true' else t}, {arg}, 128, 4")
+            for name, t in (TYPES | {"int32": "int32_t"}).items() for arg in ("true", "false")]  # fmt: skip
+    return Family(("sort.h",), tuple(rows))
+
+
+def gemm() -> Family:
+    rows = [(f"steel_gemm_fused_{'t' if a else 'n'}{'t' if b else 'n'}_{name}_{name}_bm{m}_bn{n}_bk{k}_wm{w}_wn{v}",
+             "gemm", f"{t}, {m}, {n}, {k}, {w}, {v}, {str(a).lower()}, {str(b).lower()}, float")
+            for name, t in TYPES.items() for a, b in ((False, False), (False, True))
+            for m, n, k, w, v in ((32, 32, 16, 2, 2), (64, 32, 32, 2, 2))]  # fmt: skip
+    return Family(("steel/gemm/gemm.h", "steel/gemm/kernels/steel_gemm_fused.h"), tuple(rows))
+
+
+def attention() -> Family:
+    rows = [(f"sdpa_vector_{name}_64_64", "sdpa_vector", f"{t}, 64, 64")
+            for name, t in (("float", "float"), ("float16_t", "float16_t"))]  # fmt: skip
+    return Family(("sdpa_vector.h",), tuple(rows))
+
+
+FAMILIES = {f.__name__: f for f in (unary, binary, scan, reduce, softmax, sort, gemm, attention)}

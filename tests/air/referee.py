@@ -1,0 +1,122 @@
+"""Compare kernels that Apple's compiler compiled with the same source compiled by our front end.
+
+Both kernels run on the same random arguments. Buffers hold random values with special ones among them; sizes and
+strides are small. An argument list that makes no sense to a kernel is a fault in both, which the simt driver
+reports."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import torch
+
+ELEMENTS = 1 << 14  # of each buffer
+DTYPES = {
+    "bool": torch.bool, "char": torch.int8, "uchar": torch.uint8, "short": torch.int16, "ushort": torch.uint16,
+    "int": torch.int32, "uint": torch.uint32, "long": torch.int64, "ulong": torch.uint64, "half": torch.float16,
+    "bfloat": torch.bfloat16, "float": torch.float32,
+}  # fmt: skip
+SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2.5, 65504.0, 1e-5, 3e38]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one comparison: `equal`, `close` (with the largest distance in ulps), `differs`, or a fault."""
+
+    kind: str
+    detail: str = ""
+
+
+def numbers(dtype: torch.dtype, count: int, generator: torch.Generator, special: bool) -> torch.Tensor:
+    """Return random values of a buffer."""
+    if dtype == torch.bool:
+        return torch.randint(0, 2, (count,), generator=generator, dtype=torch.bool)
+    if dtype.is_floating_point:
+        values = torch.randn(count, generator=generator) * 2
+        if special:
+            at = torch.randint(0, count, (count // 16,), generator=generator)
+            chosen = torch.randint(0, len(SPECIAL), at.shape, generator=generator)
+            values[at] = torch.tensor(SPECIAL)[chosen]
+        return values.to(dtype)
+    low = 0 if dtype in (torch.uint8, torch.uint16, torch.uint32, torch.uint64) else -100
+    return torch.randint(low, 100, (count,), generator=generator).to(dtype)
+
+
+def arguments(description: dict, seed: int, special: bool) -> list:
+    """Return random arguments on the CPU for a kernel of AIR, by the description of its buffers."""
+    generator = torch.Generator().manual_seed(seed)
+    buffers = {b["index"]: (b, e) for b, e in zip(description["buffers"], description["elements"], strict=True)
+               if b["space"] != "threadgroup"}  # fmt: skip
+    values = []
+    for index in range(max(buffers, default=-1) + 1):
+        buffer, element = buffers[index]
+        scalar, _, components = element.removeprefix("atomic ").partition(" ")
+        dtype, count = DTYPES.get(scalar, torch.int32), int(components or 1)
+        is_value = "&" in buffer["text"]
+        if not buffer["text"] or buffer["text"] == "unused":
+            values.append(None)
+        elif is_value and dtype.is_floating_point:
+            values.append(torch.rand(max(count, 16), generator=generator).to(dtype))
+        elif is_value or (buffer["space"] == "constant" and scalar in ("int", "uint", "long", "ulong")):
+            choices = torch.tensor([1, 2, 4, 32, 64, 128] if is_value else [1, 2, 4, 8])
+            values.append(choices[torch.randint(0, len(choices), (128,), generator=generator)].to(dtype))
+        else:
+            values.append(numbers(dtype, ELEMENTS * count, generator, special))
+    return values
+
+
+def run(kernel: object, values: list, threads: tuple, group: tuple, memory: dict | None) -> list | str:
+    """Run a kernel on copies of the arguments. Return the buffers afterwards, or the fault."""
+    on = [None if v is None else v.to("mpsx") for v in values]
+    try:
+        kernel(*on, threads=threads, group_size=group, threadgroup_memory=memory)
+        torch.accelerator.synchronize()
+    except (RuntimeError, ValueError) as error:
+        return str(error)
+    return [None if v is None else v.cpu() for v in on]
+
+
+def distance(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Return the largest distance of two buffers in ulps of their dtype, with NaN equal to NaN. Integers differ by
+    infinity."""
+    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
+    if torch.equal(a.view(bits), b.view(bits)):
+        return 0.0
+    if not a.dtype.is_floating_point:
+        return math.inf
+    if not torch.equal(a.isnan(), b.isnan()):
+        return math.inf
+    x, y = (torch.where(v.isnan(), torch.zeros_like(v), v) for v in (a, b))
+    x, y = (v.view(bits).long() for v in (x, y))
+    lowest = torch.iinfo(bits).min
+    x, y = (torch.where(v < 0, lowest - v, v) for v in (x, y))
+    return float((x - y).abs().max())
+
+
+def same_fault(a: str, b: str) -> bool:
+    """Return whether two faults are of the same kind."""
+    def kind(text: str) -> str:
+        return re.sub(r"0x[0-9a-f]+|\d+|'[^']*'|\S+\.(?:metal|metallib)\S*", "", text.split("\n", maxsplit=1)[0])[:60]
+
+    return kind(a) == kind(b)
+
+
+def compare(apple: object, ours: object, description: dict, seed: int, threads: tuple, group: tuple,
+            special: bool = True) -> Outcome:  # fmt: skip
+    """Run both kernels on the same arguments and compare all buffers."""
+    shared = {b["index"]: 4096 for b in description["buffers"] if b["space"] == "threadgroup"}
+    values = arguments(description, seed, special)
+    first, second = (run(k, values, threads, group, shared or None) for k in (apple, ours))
+    if isinstance(first, str) or isinstance(second, str):
+        if isinstance(first, str) and isinstance(second, str):
+            return Outcome("both fault" if same_fault(first, second) else "different faults", f"{first} | {second}")
+        return Outcome("one faults", f"apple: {first if isinstance(first, str) else 'ran'} | "
+                       f"ours: {second if isinstance(second, str) else 'ran'}")  # fmt: skip
+    changed = any(v is not None and not torch.equal(v.view(torch.uint8), f.view(torch.uint8))
+                  for v, f in zip(values, first, strict=True))  # fmt: skip
+    far = max((distance(a, b) for a, b in zip(first, second, strict=True) if a is not None), default=0.0)
+    if far == 0:
+        return Outcome("equal" if changed else "equal, nothing written")
+    return Outcome("close" if far <= 4 else "differs", f"{far:g} ulps")

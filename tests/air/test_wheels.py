@@ -1,0 +1,101 @@
+"""The metallibs of the macOS wheels of torch and mlx-metal (a sweep, which downloads 160 MB from PyPI)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import mlx_kernels
+import pytest
+import referee
+import torch
+
+import mpsx
+from mpsx.air import metallib
+from mpsx.shader import library as shader_library
+
+pytestmark = pytest.mark.sweep
+PLATFORM = "macosx_14_0_arm64"
+MINIMUM = {"torch": 12000, "mlx-metal": 15000}  # kernels per metallib
+LAUNCHES = [((256, 1, 1), (128, 1, 1)), ((512, 2, 1), (256, 1, 1))]
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Download the wheels and extract them."""
+    folder, found = tmp_path_factory.mktemp("wheels"), {}
+    for name in MINIMUM:
+        version = f"=={torch.__version__.split('+')[0]}" if name == "torch" else ""
+        options = ["-q", "--no-deps", "--only-binary=:all:", "--platform", PLATFORM, "-d", str(folder / name)]
+        command = [sys.executable, "-m", "pip", "download", *options, name + version]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"pip cannot download {name}: {done.stderr.strip()[-200:]}")
+        with zipfile.ZipFile(next((folder / name).glob("*.whl"))) as wheel:
+            wheel.extractall(folder / f"{name}-files")
+        found[name] = folder / f"{name}-files"
+    return found
+
+
+def embedded(data: bytes) -> list[bytes]:
+    """Return the metallibs inside of another file, such as PyTorch's library."""
+    found, at = [], data.find(metallib.MAGIC)
+    while at >= 0:
+        size = int.from_bytes(data[at + 16 : at + 24], "little")
+        if metallib.HEADER.size < size <= len(data) - at:
+            try:
+                metallib.read(data[at : at + size])
+                found.append(data[at : at + size])
+            except metallib.MetallibError:
+                pass  # the four characters occur in code, too
+        at = data.find(metallib.MAGIC, at + 4)
+    return found
+
+
+def metallibs(wheels: dict[str, Path], name: str) -> list[bytes]:
+    """Return the metallibs of a wheel."""
+    if name == "torch":
+        return embedded((wheels["torch"] / "torch" / "lib" / "libtorch_cpu.dylib").read_bytes())
+    return [(wheels[name] / "mlx" / "lib" / "mlx.metallib").read_bytes()]
+
+
+@pytest.mark.parametrize("name", MINIMUM)
+def test_every_kernel_is_supported(wheels: dict[str, Path], name: str) -> None:
+    found = metallibs(wheels, name)
+    assert found
+    for data in found:
+        library = mpsx.load_metallib(data)
+        shader, reasons = library.__dict__["__shader"], Counter()
+        for kernel in dir(library):
+            try:
+                shader.describe(kernel)
+            except ValueError as error:
+                reasons[str(error)] += 1
+        assert len(dir(library)) >= MINIMUM[name]
+        assert not reasons
+
+
+@pytest.mark.parametrize("name", mlx_kernels.FAMILIES)
+def test_mlx_agrees(wheels: dict[str, Path], name: str) -> None:
+    """Apple's kernels and ours give the same bits on random arguments, or the same fault."""
+    family = mlx_kernels.FAMILIES[name]()
+    apple = mpsx.load_metallib(wheels["mlx-metal"] / "mlx" / "lib" / "mlx.metallib")
+    ours = shader_library.load(family.source, f"{name}.metal", [str(wheels["mlx-metal"] / "mlx" / "include")])
+    shader, different = apple.__dict__["__shader"], []
+    kernels = [row[0] for row in family.rows if row[0] in dir(apple)]
+    assert len(kernels) == len(family.rows)
+    for kernel in kernels:
+        first, second, description = getattr(apple, kernel), getattr(ours, kernel), shader.describe(kernel)
+        if description["constants"]:
+            values = {c["index"]: 0 if c["type"] == "bool" else 4 for c in description["constants"]}
+            known = {c["index"] for c in ours.__dict__["__kernels"][kernel]["constants"]}
+            first = first.with_constants(values)
+            second = second.with_constants({index: value for index, value in values.items() if index in known})
+        for seed, (threads, group) in enumerate(LAUNCHES):
+            outcome = referee.compare(first, second, description, seed, threads, group, special=bool(seed))
+            if outcome.kind not in ("equal", "equal, nothing written", "both fault"):
+                different.append(f"{kernel} {threads} {group}: {outcome.kind} {outcome.detail}")
+    assert not different, "\n".join(different)
