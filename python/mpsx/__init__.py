@@ -110,7 +110,7 @@ else:
 
     __all__ = [
         "__version__", "as_mps", "compile_shader", "cpu_view", "device_view", "driver", "fallback", "from_mps",
-        "numpy_view", "ops", "profiler", "strict", "to_mps",
+        "load_metallib", "numpy_view", "ops", "profiler", "strict", "to_mps",
     ]  # fmt: skip
 
 
