@@ -3,7 +3,12 @@ kernels in the wheel's metallib, and the source that our front end compiles."""
 
 from __future__ import annotations
 
+import re
+import struct
 from dataclasses import dataclass
+
+import referee
+import torch
 
 HEADERS = "mlx/backend/metal/kernels"
 TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat16_t"}
@@ -38,8 +43,9 @@ def unary() -> Family:
 def binary() -> Family:
     arithmetic = "Add Divide Equal Greater Less Maximum Minimum Multiply Power Remainder Subtract".split()
     tests = ("Equal", "Greater", "Less")
-    rows = [(f"{kind}_{op}{name}", f"binary_{kind}", f"{t}, {'bool' if op in tests else t}, {op}, 1")
-            for op in arithmetic for name, t in (TYPES | INTEGERS).items() for kind in ("ss", "vv")]  # fmt: skip
+    rows = [(f"{kind}_{op}{name}", f"binary_{kind}", f"{t}, {'bool' if op in tests else t}, {op}{last}")
+            for op in arithmetic for name, t in (TYPES | INTEGERS).items()
+            for kind, last in (("ss", ""), ("vv", ", 1"))]  # fmt: skip
     rows += [(f"vv_{op}{name}", "binary_vv", f"{t}, {t}, {op}, 1") for op in ("LeftShift", "RightShift", "BitwiseXor")
              for name, t in INTEGERS.items()]  # fmt: skip
     return Family(("binary_ops.h", "binary.h"), tuple(rows))
@@ -94,6 +100,43 @@ def attention() -> Family:
     rows = [(f"sdpa_vector_{name}_64_64", "sdpa_vector", f"{t}, 64, 64")
             for name, t in (("float", "float"), ("float16_t", "float16_t"))]  # fmt: skip
     return Family(("sdpa_vector.h",), tuple(rows))
+
+
+def gemm_launch(kernel: str, seed: int) -> tuple[list, tuple, tuple]:
+    """Return arguments, threads, and threads per threadgroup of a matrix multiplication of 72x80 by 80x56."""
+    pattern = r"steel_gemm_fused_.._(\w+?)_.*_bm(\d+)_bn(\d+)_bk\d+_wm(\d+)_wn(\d+)"
+    name, bm, bn, wm, wn = re.match(pattern, kernel).groups()
+    bm, bn, wm, wn, m, n, k = int(bm), int(bn), int(wm), int(wn), 72, 56, 80
+    transposed_b = kernel.removeprefix("steel_gemm_fused_")[1] == "t"
+    dtype = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[name]
+    generator = torch.Generator().manual_seed(seed)
+    a, b, d = (referee.numbers(dtype, count, generator, seed > 0) for count in (m * k, k * n, m * n))
+    tiles_n, tiles_m, bk = -(-n // bn), -(-m // bm), int(re.search(r"_bk(\d+)", kernel)[1])
+    ldb = k if transposed_b else n
+    packed = struct.pack("<8i3q3i4x", m, n, k, k, ldb, n, tiles_n, tiles_m, 0, 0, 0, 0, k // bk, 0)
+    params = torch.frombuffer(bytearray(packed), dtype=torch.int32).clone()
+    return [a, b, None, d, params], (32 * tiles_n, wn * tiles_m, wm), (32, wn, wm)
+
+
+def attention_launch(kernel: str, seed: int) -> tuple[list, tuple, tuple]:
+    """Return arguments, threads, and threads per threadgroup of attention of 2 heads, 3 queries, and 40 keys."""
+    dtype = torch.float16 if "float16" in kernel else torch.float32
+    heads, queries, keys, d = 2, 3, 40, 64
+    generator = torch.Generator().manual_seed(seed)
+    q, k, v, out = (referee.numbers(dtype, heads * n * d, generator, False) for n in (queries, keys, keys, queries))
+    numbers = [torch.tensor([1, keys], dtype=torch.int32)[i : i + 1].clone() for i in range(2)]
+    strides = [torch.tensor([x]) for x in (keys * d, d, keys * d, d)]
+    values = [q, k, v, out, *numbers, *strides, torch.tensor([0.125])]
+    return values, (1024 * heads, queries, 1), (1024, 1, 1)
+
+
+def launches(family: str, kernel: str, description: dict) -> list[tuple[list, tuple, tuple]]:
+    """Return the launches of a kernel: arguments, threads, and threads per threadgroup."""
+    if family in ("gemm", "attention"):
+        launch = gemm_launch if family == "gemm" else attention_launch
+        return [launch(kernel, seed) for seed in range(2)]
+    sizes = [((256, 1, 1), (128, 1, 1)), ((256, 2, 1), (64, 1, 1))]
+    return [(referee.arguments(description, seed, seed > 0), *sizes[seed]) for seed in range(2)]
 
 
 FAMILIES = {f.__name__: f for f in (unary, binary, scan, reduce, softmax, sort, gemm, attention)}

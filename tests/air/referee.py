@@ -103,11 +103,9 @@ def same_fault(a: str, b: str) -> bool:
     return kind(a) == kind(b)
 
 
-def compare(apple: object, ours: object, description: dict, seed: int, threads: tuple, group: tuple,
-            special: bool = True) -> Outcome:  # fmt: skip
+def compare(apple: object, ours: object, description: dict, values: list, threads: tuple, group: tuple) -> Outcome:
     """Run both kernels on the same arguments and compare all buffers."""
     shared = {b["index"]: 4096 for b in description["buffers"] if b["space"] == "threadgroup"}
-    values = arguments(description, seed, special)
     first, second = (run(k, values, threads, group, shared or None) for k in (apple, ours))
     if isinstance(first, str) or isinstance(second, str):
         if isinstance(first, str) and isinstance(second, str):

@@ -4,9 +4,9 @@ import re
 import subprocess
 
 import pytest
-from air_modules import clang
+from air_modules import clang, text_of
 
-from mpsx.air import intrinsics
+from mpsx.air import intrinsics, ir, lower
 from mpsx.air.ir import AirError, Function
 from mpsx.msl import compiler
 from mpsx.shader import toolchain
@@ -136,3 +136,13 @@ def test_unknown_intrinsics(name):
     kind = "float" if name.endswith("f32") else "i32"
     with pytest.raises(AirError, match=re.escape(f"intrinsic air.{name}")):
         intrinsics.definition(declared(f"air.{name}", kind, kind))
+
+
+def test_declarations_that_differ_in_address_spaces():
+    """LLVM's intrinsics have one declaration per combination of address spaces, which become the same one."""
+    text = text_of("axpy") + "".join(
+        f"declare void @llvm.memcpy.p0.p{space}.i64(ptr, ptr addrspace({space}) captures(none), i64, i1)\n"
+        for space in (1, 2)
+    )
+    lowered = lower.Lowering(ir.parse(text), "axpy", set()).run("axpy")
+    assert lowered.text.count("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n") == 1

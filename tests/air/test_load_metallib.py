@@ -1,5 +1,6 @@
 """mpsx.load_metallib: kernels run on the driver in use. The modules are in AIR's dialect of LLVM IR."""
 
+import argparse
 import re
 
 import pytest
@@ -7,6 +8,10 @@ import torch
 from air_modules import metallib, text_of
 
 import mpsx
+from mpsx.cli import metallib as command
+from mpsx.cli import shader
+
+pytestmark = pytest.mark.skipif(mpsx.driver()["name"] not in ("host", "simt"), reason="needs host or simt")
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +107,20 @@ def test_damaged_bitcode():
     library = mpsx.load_metallib(write([Function("broken", "kernel", (2, 6), (3, 1), b"BC\xc0\xde" + bytes(60))]))
     with pytest.raises(RuntimeError, match="kernel 'broken' is not supported: expected LLVM bitcode"):
         library.broken  # noqa: B018
+
+
+def test_listing(tmp_path, capsys):
+    """`python -m mpsx shader file.metallib` lists arguments, constants, and why a kernel is not supported."""
+    unknown = text_of("axpy").replace("llvm.fmuladd", "air.frobnicate").replace("axpy", "unknown")
+    path = tmp_path / "some.metallib"
+    path.write_bytes(metallib(text_of("constants"), unknown, text_of("reduce")))
+    arguments = argparse.Namespace(file=path, match="[su]*", include=[], profile=None)
+    assert command.is_metallib(path)
+    command.print_listing(arguments, command.load(arguments), shader.listing)
+    driver = mpsx.driver()["name"]
+    assert capsys.readouterr().out.splitlines() == [
+        f"scaled    {path}", "    buffer 0: device float* out", "    buffer 2: device float* bias",
+        "    buffer 1: unused", "    function constant 3: bool use_bias", "    function constant 5: float2 scale",
+        "unknown    not supported: intrinsic air.frobnicate.f32", f"{path}: 1 of 2 kernels run on {driver}",
+        "    1 not supported: intrinsic air.frobnicate.f32",
+    ]  # fmt: skip

@@ -20,7 +20,6 @@ from mpsx.shader import library as shader_library
 pytestmark = pytest.mark.sweep
 PLATFORM = "macosx_14_0_arm64"
 MINIMUM = {"torch": 12000, "mlx-metal": 15000}  # kernels per metallib
-LAUNCHES = [((256, 1, 1), (128, 1, 1)), ((512, 2, 1), (256, 1, 1))]
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +89,12 @@ def test_mlx_agrees(wheels: dict[str, Path], name: str) -> None:
     for kernel in kernels:
         first, second, description = getattr(apple, kernel), getattr(ours, kernel), shader.describe(kernel)
         if description["constants"]:
-            values = {c["index"]: 0 if c["type"] == "bool" else 4 for c in description["constants"]}
+            constants = {c["index"]: 0 if c["type"] == "bool" else 4 for c in description["constants"]}
             known = {c["index"] for c in ours.__dict__["__kernels"][kernel]["constants"]}
-            first = first.with_constants(values)
-            second = second.with_constants({index: value for index, value in values.items() if index in known})
-        for seed, (threads, group) in enumerate(LAUNCHES):
-            outcome = referee.compare(first, second, description, seed, threads, group, special=bool(seed))
+            first = first.with_constants(constants)
+            second = second.with_constants({index: value for index, value in constants.items() if index in known})
+        for values, threads, group in mlx_kernels.launches(name, kernel, description):
+            outcome = referee.compare(first, second, description, values, threads, group)
             if outcome.kind not in ("equal", "equal, nothing written", "both fault"):
                 different.append(f"{kernel} {threads} {group}: {outcome.kind} {outcome.detail}")
     assert not different, "\n".join(different)

@@ -75,8 +75,10 @@ class Lowering:
             text.append(definition)
             calls |= called
         text += sorted(calls)
-        text += [f"declare {f.result} @{f.name}({', '.join(t for t, _ in f.parameters)})"
-                 for f in declared if f.name.startswith("llvm.") and not DROPPED.match(f"@{f.name}")]  # fmt: skip
+        text += dict.fromkeys(  # one of several that differed in address spaces
+            f"declare {f.result} @{f.name}({', '.join(t for t, _ in f.parameters)})"
+            for f in declared if f.name.startswith("llvm.") and not DROPPED.match(f"@{f.name}")
+        )  # fmt: skip
         for f in declared:
             if not f.name.startswith(("llvm.", "air.", "mpsx.fmuladd")):
                 raise AirError(f"external function {f.name}")

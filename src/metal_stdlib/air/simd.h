@@ -58,8 +58,8 @@ namespace mpsx {
 template <class T>
 using air_matrix = metal::simdgroup_matrix<T, 8, 8>;
 // The memory offset of this lane's element k. The matrix has a stride per column and one per row.
-MPSX_FN unsigned long air_element_offset(metal::uint lane, unsigned k, unsigned long start,
-                                         unsigned long column_stride, unsigned long row_stride) {
+MPSX_FN unsigned long air_offset(metal::uint lane, unsigned k, unsigned long start, unsigned long column_stride,
+                                 unsigned long row_stride) {
   const metal::mpsx_element_position at(lane);
   return start + (at.column + k) * column_stride + at.row * row_stride;
 }
