@@ -77,6 +77,8 @@ def test_every_kernel_is_supported(wheels: dict[str, Path], name: str) -> None:
         assert not reasons
 
 
+# A random launch may read out of bounds. Only simt reports that; elsewhere, the results are arbitrary.
+@pytest.mark.skipif(mpsx.driver()["name"] != "simt", reason="needs MPSX_DRIVER=simt")
 @pytest.mark.parametrize("name", mlx_kernels.FAMILIES)
 def test_mlx_agrees(wheels: dict[str, Path], name: str) -> None:
     """Apple's kernels and ours give the same bits on random arguments, or the same fault."""
