@@ -43,14 +43,15 @@ class ShaderSource:
 sources: weakref.WeakValueDictionary[str, ShaderSource] = weakref.WeakValueDictionary()
 
 
-def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = ()) -> Built:
+def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = (), strict: bool = True) -> Built:
     """Find the kernel library of a Metal source in the cache, or build it. Messages use `name` as the file name.
+    `strict` reports code that Metal would reject.
 
     Raises SyntaxError with the compiler's messages, and RuntimeError if there is no compiler.
     """
     cache = current_cache()
     includes = _include_path(include_dirs)
-    key = digest(source, name, target.isa, target.mode, "\n".join(includes), toolchain.compiler_stamp(),
+    key = digest(source, name, str(strict), target.isa, target.mode, "\n".join(includes), toolchain.compiler_stamp(),
                  toolchain.translator_hash(str(cache.folder)))  # fmt: skip
     found = lookup(cache, key, target, name)
     if found:
@@ -59,7 +60,7 @@ def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = 
     def built(cache: Cache) -> Built:
         from .compiler import Builder
 
-        record = Builder(cache, target, includes, name, source).build(source, key)
+        record = Builder(cache, target, includes, name, source, strict).build(source, key)
         path = str(cache.path(record["library"])) if "library" in record else ""
         return _built(record, path, False, cache, target, name, key)
 

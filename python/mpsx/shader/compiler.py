@@ -13,24 +13,31 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..msl import processes
 from . import toolchain
 from .cache import Cache, check_room, digest
+from .kernel_library import SOURCES
 from .toolchain import Target
 
+if TYPE_CHECKING:
+    from ..msl.check import Unit
+
+OVERLAYS = "overlays"  # the name of the text that includes them
 AT_ONCE = 16  # maximum number of kernels to compile together
 KERNEL = re.compile(r"\bkernel\s*(?:\]\]\s*)?void\s+(\w+)")
 
 
 class Builder:
-    """One build; `name` is the source's file name in messages."""
+    """One build; `name` is the source's file name in messages. Generated sources need no strict check (`strict`)."""
 
-    def __init__(self, cache: Cache, target: Target, includes: list[str], name: str, text: str) -> None:
-        self.cache, self.target, self.includes, self.name = cache, target, includes, name
+    def __init__(self, cache: Cache, target: Target, includes: list[str], name: str, text: str,
+                 strict: bool = True) -> None:  # fmt: skip
+        self.cache, self.target, self.includes, self.name, self.strict = cache, target, includes, name, strict
         self.kernels = KERNEL.findall(text)  # for messages
         self.tensors = False  # whether the source has Metal 4 tensors
         self.seconds = processes.time_limit()
@@ -58,22 +65,15 @@ class Builder:
                 src = Source(text)
                 self.tensors = uses_tensors(text)
                 header, calls = (None, None) if on_gpu else self.start_shared_files(folder)
-                unit = check.unit_of(src)
+                unit = check.unit_of(src) if self.strict else None
             except MslError as error:
                 self.reject(check.from_text(str(error)), texts)
                 raise SyntaxError(str(error)) from None
-            many = len(unit.tree.instantiations) > AT_ONCE
-            spaces = check.AddressSpaceCheck(unit, self.compiler.command, texts, many)  # runs in parallel
-            self.started += [spaces.process] if spaces.process else []
-            found = check.check_unit(unit, texts)
-            warnings = [d for d in found if d.kind == "warning"]
-            found = [d for d in found if d.kind == "error"]
-            if found:
-                self.reject(check.merge(found, spaces.wait()), texts)
+            finish_check, warnings = self.start_check(unit, texts) if unit else (list, [])
             try:
                 translation = translate_library(src, self.target.mode, self.compiler.description, self.target.isa)
             except MslError as error:
-                self.reject(check.merge(check.from_text(str(error)), spaces.wait()), texts)
+                self.reject(check.merge(check.from_text(str(error)), finish_check()), texts)
                 raise SyntaxError(str(error)) from None
             self.kernels = [kernel["name"] for kernel in translation.kernels]
             record = {
@@ -91,12 +91,26 @@ class Builder:
                                else self.compile(translation.text, folder, *shared))  # fmt: skip
                     record["library"] = self.cache.store(library).name
             except SyntaxError as error:
-                self.reject(check.merge(spaces.wait(), explain(str(error), translation.text, texts)), texts)
+                self.reject(check.merge(finish_check(), explain(str(error), translation.text, texts)), texts)
                 raise
-            self.reject(spaces.wait(), texts)
+            self.reject(finish_check(), texts)
             self.cache.write(f"{key}.json", record)
         self.cache.trim()
         return record
+
+    def start_check(self, unit: Unit, texts: dict[str, str]) -> tuple[Callable[[], list], list]:
+        """Check a source; raise SyntaxError with the errors. Return a function that waits for the check of address
+        spaces, which runs in parallel, and the warnings."""
+        from ..msl import check
+
+        many = len(unit.tree.instantiations) > AT_ONCE
+        spaces = check.AddressSpaceCheck(unit, self.compiler.command, texts, many)
+        self.started += [spaces.process] if spaces.process else []
+        found = check.check_unit(unit, texts)
+        errors = [d for d in found if d.kind == "error"]
+        if errors:
+            self.reject(check.merge(errors, spaces.wait()), texts)
+        return spaces.wait, [d for d in found if d.kind == "warning"]
 
     def build_kernel(self, source: str, exports: str, kernel: str, name: str) -> Path:
         """Compile the kernel of a translated source that `exports` exports, and cache the library as `name`."""
@@ -194,6 +208,7 @@ class Builder:
 
     def preprocess(self, source: str, folder: Path) -> tuple[str, list[str]]:
         """Preprocess a source. Return the text and the included files."""
+        from ..msl import overlay
         from ..msl.preprocess import DEFINES, included, write_stubs
 
         apple = folder / "apple"
@@ -201,8 +216,25 @@ class Builder:
         command = [*self.clang, "-E", "-x", "c++", "-std=c++17", "-nostdinc", "-undef", f"-I{apple}"]
         command += [f"-I{folder}" for folder in self.includes] + [f"-D{define}" for define in DEFINES] + ["-"]
         text = self.run(command, f'#line 1 "{self.name}"\n{source}\n')
-        files = [file for file in included(text) if not file.startswith(str(apple))]
+        found = list(included(text))
+        overlays = self.overlays(found)
+        if overlays:  # the source uses mpsx's own headers: apply what the host driver's kernels use
+            path = folder / "source.metal"
+            path.write_text(source)
+            text = self.run(command, f'#line 1 "{OVERLAYS}"\n{overlay.with_overlays(str(path), overlays)}')
+            text = overlay.apply_overlays(text, str(path), OVERLAYS).replace(f'"{path}"', f'"{self.name}"')
+            found += overlays
+        files = [file for file in found if not file.startswith(str(apple))]
         return text.replace(f'"{apple}/', '"'), files  # keep the text independent of the temporary folder
+
+    def overlays(self, files: list[str]) -> list[str]:
+        """Return the overlays of the included files that are part of this package."""
+        if self.target.mode != "auto":
+            return []
+        from ..msl.overlay import overlays_of
+
+        own = [file for file in files if Path(file).is_relative_to(SOURCES)]
+        return overlays_of(own) if own else []
 
     def start_shared_files(self, folder: Path) -> tuple[SharedFile | None, SharedFile]:
         """Start compiling the files that all shaders share: the precompiled header of the Metal standard library

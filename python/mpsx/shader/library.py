@@ -82,12 +82,14 @@ def compile_shader(source: str) -> ShaderLibrary:
     return load(source, SOURCE_NAME)
 
 
-def load(source: str, name: str, include_dirs: Sequence[str] = ()) -> ShaderLibrary:
-    """Like `compile_shader`, with a file name for messages and with include directories."""
-    return load_with_kernels(source, name, include_dirs)[0]
+def load(source: str, name: str, include_dirs: Sequence[str] = (), strict: bool = True) -> ShaderLibrary:
+    """Like `compile_shader`, with a file name for messages and with include directories. Generated sources do not need
+    the strict check."""
+    return load_with_kernels(source, name, include_dirs, strict)[0]
 
 
-def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = ()) -> tuple[ShaderLibrary, list[dict]]:
+def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = (),
+                      strict: bool = True) -> tuple[ShaderLibrary, list[dict]]:  # fmt: skip
     """Like `load`, but also return a description of each kernel: its name, location, and buffers with index, address
     space, and text."""
     target = _target()
@@ -95,7 +97,7 @@ def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = ()) 
         shader = Shader(name, text=embed_headers(source, include_dirs))
         names = shader.names()
         return ShaderLibrary(shader), [{"name": n, "location": name, "buffers": [], "constants": []} for n in names]
-    built = build.build(source, name, target, include_dirs)
+    built = build.build(source, name, target, include_dirs, strict)
     for warning in built.warnings:
         warnings.warn(warning, SyntaxWarning, stacklevel=4)
     text = build.ShaderSource(source, name, tuple(include_dirs))
