@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +17,7 @@ from torch._inductor.codegen.common import (
     register_device_op_overrides,
 )
 from torch._inductor.codegen.cpp_wrapper_mps import CppWrapperMps
-from torch._inductor.codegen.mps import MetalKernel, MetalOverrides, MetalScheduling
+from torch._inductor.codegen.mps import MetalKernel, MetalScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen as _PythonWrapperCodegen
 from torch._inductor.codegen.wrapper_fxir import WrapperFxCodegen as _WrapperFxCodegen
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
@@ -24,51 +26,14 @@ from torch.utils._ordered_set import OrderedSet
 
 from .. import _runtime
 from ..shader.cache import digest
-from ..shader.library import compile_shader
-from . import loops
+from ..shader.compiler import AT_ONCE
+from ..shader.kernel_library import SOURCES
+from ..shader.library import load
+from . import loops, lowerings, tables
+from .overrides import Overrides
 
 UNSUPPORTED = (torch.float64, torch.complex128)
-
-
-class Overrides(MetalOverrides):
-    """MetalOverrides with the operations that it lacks."""
-
-    @staticmethod
-    def copysign(a: Any, b: Any) -> str:
-        """Call the Metal function."""
-        return f"metal::copysign({a}, {b})"
-
-    @staticmethod
-    def hypot(a: Any, b: Any) -> str:
-        """Scale by the larger operand to avoid overflow; Metal has no hypot."""
-        x, y = f"metal::abs(float({a}))", f"metal::abs(float({b}))"
-        larger, smaller = f"metal::max({x}, {y})", f"metal::min({x}, {y})"
-        ratio = f"({smaller} / {larger})"
-        return (f"(metal::isinf({larger}) || {larger} == 0.0 ? {larger} : "
-                f"{larger} * metal::precise::sqrt(1.0 + {ratio} * {ratio}))")  # fmt: skip
-
-    @staticmethod
-    def ldexp(a: Any, b: Any) -> str:
-        """Call the Metal function."""
-        return f"metal::ldexp(float({a}), int({b}))"
-
-    @staticmethod
-    def logical_xor(a: Any, b: Any) -> str:
-        """Compare the operands' truth values."""
-        return f"(({a}) != 0) != (({b}) != 0)"
-
-    @staticmethod
-    def nextafter(a: Any, b: Any) -> str:
-        """Call the Metal function."""
-        return f"metal::nextafter({a}, {b})"
-
-
-def _unary(name: str) -> None:
-    setattr(Overrides, name, staticmethod(lambda x: f"metal::precise::{name}({x})"))
-
-
-for _name in ("acosh", "asinh", "cosh", "sinh"):
-    _unary(_name)
+KERNELS_PER_LIBRARY = 6  # at least, because each library parses the headers again
 
 
 class MpsxKernel(MetalKernel):
@@ -79,6 +44,7 @@ class MpsxKernel(MetalKernel):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.headers = OrderedSet(["utils"])  # per kernel; the base class shares one set
+        self.functions: OrderedSet[tuple[str, str, str]] = OrderedSet()  # the rows that it calls (tables.source)
 
 
 class MpsxLoopKernel(loops.LoopKernel, MpsxKernel):
@@ -86,7 +52,7 @@ class MpsxLoopKernel(loops.LoopKernel, MpsxKernel):
 
 
 class Scheduling(MetalScheduling):
-    """MetalScheduling that compiles all kernels of a graph as one library."""
+    """MetalScheduling that compiles the kernels of a graph together."""
 
     @property
     def kernel_type(self) -> type[MpsxKernel]:
@@ -107,31 +73,57 @@ class Scheduling(MetalScheduling):
         source = src_code.split("'''", 1)[1].rsplit("'''", 1)[0]
         lines = [line for line in source.split("\n") if not line.strip().startswith("#include")]
         body = "\n".join(lines).replace("kernel void generated_kernel(", f"kernel void {name}(")
-        wrapper.header.writeline(f"{name} = mpsx_kernels.add({name!r}, {body!r}, {sorted(kernel.headers)!r})")
+        arguments = f"{name!r}, {body!r}, {sorted(kernel.headers)!r}, {sorted(kernel.functions)!r}"
+        wrapper.header.writeline(f"{name} = mpsx_kernels.add({arguments})")
         return name
 
 
+class Source(NamedTuple):
+    """The source of a kernel, and what it uses."""
+
+    text: str
+    headers: list[str]  # names of c10/metal headers
+    functions: list[tuple[str, str, str]]  # rows (tables.source)
+
+
 class Kernels:
-    """The kernels of one graph, compiled as one library on first use."""
+    """The kernels of one graph. They are compiled on first use, as a few libraries in parallel."""
 
     def __init__(self) -> None:
-        self.sources: list[str] = []
-        self.headers: set[str] = set()
-        self.library: Any = None
+        self.sources: dict[str, Source] = {}
+        self.libraries: dict[str, Any] = {}  # by the name of a kernel
 
-    def add(self, name: str, source: str, headers: list[str]) -> Kernel:
-        """Add a kernel; `headers` are names of c10/metal headers."""
-        self.sources.append(source)
-        self.headers.update(headers)
+    def add(self, name: str, *source: Any) -> Kernel:
+        """Add a kernel; `source` has the fields of Source."""
+        self.sources[name] = Source(*source)
         return Kernel(self, name)
 
     def get(self, name: str) -> Callable[..., None]:
-        """Return a kernel by name, and compile the library on first use."""
-        if self.library is None:
-            includes = [f"#include <c10/metal/{header}.h>\n" for header in sorted(self.headers)]
-            self.library = compile_shader("".join(includes) + "".join(self.sources))
-        kernel = getattr(self.library, name)
+        """Return a kernel by name, and compile all kernels on first use."""
+        if not self.libraries:
+            self.compile()
+        kernel = getattr(self.libraries[name], name)
         return kernel if torch.__version__ >= "2.13" else SingleKernelLibrary(kernel)
+
+    def compile(self) -> None:
+        """Compile the kernels. The sources determine the names of the libraries in the disk cache."""
+        names = list(self.sources)
+        parts = max(-(-len(names) // AT_ONCE), min(os.cpu_count() or 1, len(names) // KERNELS_PER_LIBRARY), 1)
+        groups = [names[part::parts] for part in range(parts)]
+        with ThreadPoolExecutor(parts) as pool:
+            for group, library in zip(groups, pool.map(self.load, groups), strict=True):
+                self.libraries |= dict.fromkeys(group, library)
+
+    def load(self, names: list[str]) -> Any:
+        """Compile some kernels as one library."""
+        sources = [self.sources[name] for name in names]
+        headers = {header for source in sources if "c10::metal::" in source.text for header in source.headers}
+        functions = {function for source in sources for function in source.functions}
+        # Without contraction, Metal rounds products as the eager kernels do.
+        text = ["#pragma METAL fp contract(off)\n", "#include <metal_stdlib>\n",
+                *(f"#include <c10/metal/{header}.h>\n" for header in sorted(headers)),
+                tables.source(sorted(functions)), *(source.text for source in sources)]  # fmt: skip
+        return load("".join(text), "torch_compile.metal", [str(SOURCES)], strict=False)
 
 
 class SingleKernelLibrary:
@@ -236,9 +228,11 @@ class _CacheKey(CustomGraphModulePass):
 
     def uuid(self) -> str:
         driver = _runtime.driver()["name"] if _runtime.driver_started() else ""
-        return digest(driver, *(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
+        files = [*Path(__file__).parent.glob("*.py"), *(SOURCES / "elementwise").glob("*.def")]
+        return digest(driver, *(path.read_bytes() for path in sorted(files)))
 
 
 custom_backend_passes["mpsx cache key"] = _CacheKey()
 register_interface_for_device("mpsx", Interface)
 register_device_op_overrides("mpsx", _DeviceOpOverrides())
+lowerings.install()

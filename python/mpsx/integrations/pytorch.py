@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from types import ModuleType
 
@@ -58,6 +59,11 @@ def _collect_env(module: ModuleType) -> None:
     exec(_REPORT, vars(module))
 
 
+def _inductor(module: ModuleType) -> None:
+    """Replace decompositions and lowerings before Inductor traces its first graph."""
+    importlib.import_module("mpsx.inductor")
+
+
 _REPORT = """
 def _with_mpsx(pretty_str):
     def with_report(environment):
@@ -86,6 +92,7 @@ PATCHES = {
     "torch._subclasses.fake_impls": (
         line("conv", "torch._C._conv_determine_backend_memory_format(", "torch.mpsx._convolution_format("),
     ),
+    "torch._inductor.compile_fx": (_inductor,),
     # Metal has no double and no float8: leave operators on such dtypes uncompiled.
     "torch._inductor.lowering": (
         line("unsupported_input_tensor", "if t.is_meta:",

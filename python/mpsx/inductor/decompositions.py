@@ -1,0 +1,41 @@
+"""Decompositions of operators that have an eager kernel, but that PyTorch always decomposes while tracing.
+
+They compute in the order of the rows in activation.def and of glu_gate_backward in ternary.h, so results are the same.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch._decomp.decompositions import pw_cast_for_opmath
+from torch.nn import functional as F
+
+aten = torch.ops.aten
+
+
+@pw_cast_for_opmath
+def silu_backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return silu_backward."""
+    y = x.sigmoid()
+    return grad * (y * (1 + x * (1 - y)))
+
+
+@pw_cast_for_opmath
+def mish_backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return mish_backward."""
+    t, y = F.softplus(x).tanh(), x.sigmoid()
+    return grad * (t + x * y * (1 - t * t))
+
+
+@pw_cast_for_opmath
+def glu_backward(grad: torch.Tensor, x: torch.Tensor, dim: int) -> torch.Tensor:
+    """Return the gradients of both halves."""
+    first, second = x.chunk(2, dim)
+    gate = second.sigmoid()
+    return torch.cat([grad * gate, (1 - gate) * gate * first * grad], dim)
+
+
+DECOMPOSITIONS = {
+    aten.silu_backward.default: silu_backward,
+    aten.mish_backward.default: mish_backward,
+    aten.glu_backward.default: glu_backward,
+}

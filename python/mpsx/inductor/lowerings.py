@@ -1,0 +1,218 @@
+"""Lowerings of ATen operators to the rows of tables.py, for tensors on mpsx.
+
+Inductor's tables of decompositions and lowerings are global. Entries for these operators are wrapped: they apply to
+mpsx if a tensor argument is on mpsx, and otherwise do what they did before.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+from torch._inductor import decomposition, lowering
+from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
+from torch._inductor.ir import TensorBox
+from torch._inductor.ops_handler import DefaultHandler
+from torch._inductor.virtualized import ops
+from torch._ops import OpOverload
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Promotion
+from torch.utils._pytree import tree_leaves
+
+from .decompositions import DECOMPOSITIONS
+from .overrides import METAL_TYPES, dtype_of
+from .signatures import SIGNATURES, Call
+from .tables import Row, rows
+
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+TYPES = {"FLOAT": FLOATS, "REAL": FLOATS + INTEGERS, "INT": INTEGERS, "BITS": (*INTEGERS, torch.bool),
+         "ALL": (*FLOATS, *INTEGERS, torch.bool)}  # fmt: skip
+PROMOTIONS = {"FLOATING": Promotion.INT_TO_FLOAT, "COMMON": Promotion.DEFAULT, "SAME": Promotion.DEFAULT}
+
+
+class Unsupported(Exception):
+    """Raised if a row does not support the arguments."""
+
+
+def on_mpsx(values: Any) -> bool:
+    """Return whether an argument is a tensor on mpsx."""
+    for value in tree_leaves(values):
+        if isinstance(value, torch.Tensor):
+            device = value.device
+        elif isinstance(value, TensorBox):
+            device = value.get_device()
+        else:
+            continue
+        if device is not None and device.type == "mpsx":
+            return True
+    return False
+
+
+def pointwise(row: Row, operands: Sequence[Any], scalars: Sequence[float]) -> TensorBox:
+    """Return the result of a row, after type promotion and broadcasting."""
+    if not any(isinstance(x, TensorBox) for x in operands) or not all(isinstance(s, int | float) for s in scalars):
+        raise Unsupported  # symbolic scalars
+    if row.promotion == "SAME" and len({x.get_dtype() for x in operands if isinstance(x, TensorBox)}) > 1:
+        raise Unsupported
+    args, _ = lowering.transform_args(list(operands), {}, True, PROMOTIONS[row.promotion], False)
+    dtype = next(x for x in args if isinstance(x, TensorBox)).get_dtype()
+    if dtype not in TYPES[row.types] or (row.promotion == "SAME" and dtype != operands[0].get_dtype()):
+        raise Unsupported
+    if row.number != "EXACT" and dtype in (torch.float16, torch.bfloat16):
+        args = [torch.tensor(x, dtype=dtype).item() if isinstance(x, bool | int | float) else x for x in args]
+    element, scalars = METAL_TYPES[dtype], tuple(scalars)
+
+    def inner(*values: Any) -> Any:
+        return ops.mpsx_row(row.name, element, scalars, *values)
+
+    result = torch.bool if row.returns_bool else torch.int32 if row.name == "frexp_exponent" else None
+    return lowering.make_pointwise(inner, override_return_dtype=result)(*args)
+
+
+def run(call: Call) -> Any:
+    """Lower a call that a signature returned."""
+    if isinstance(call, list):
+        return tuple(run(part) for part in call)
+    name, operands, scalars = call
+    if name == "copy":
+        return lowering.clone(operands[0])
+    return pointwise(rows()[name], operands, scalars)
+
+
+def binary_signature(row: Row) -> Callable[..., Call]:
+    """Return the signature of a row that has the arguments of its operator."""
+    if row.number == "ALPHA":
+        return lambda a, b, alpha=1: (row.name, [a, b], [alpha])
+    return lambda *operands: (row.name, operands, ())
+
+
+def overloads(row: Row) -> Iterator[OpOverload]:
+    """Yield the overloads of the operator that a row defines: all that have only its operands as arguments."""
+    packet = getattr(torch.ops.aten, row.name, None)
+    for overload in packet.overloads() if packet else ():
+        op = getattr(packet, overload)
+        arguments = [a for a in op._schema.arguments if not a.is_out]
+        names = {a.name for a in arguments[len(row.operands) :]}
+        results = op._schema.returns
+        plain = len(results) == 1 and str(results[0].type) == "Tensor" and not op._schema.is_mutable
+        if plain and len(arguments) >= len(row.operands) and names <= {"alpha"} and not overload.endswith("_mode"):
+            yield op
+
+
+@functools.cache
+def signatures() -> dict[OpOverload, Callable[..., Call]]:
+    """Return what each overload computes: its arguments -> the name of a row, operands, and scalars."""
+    found = {}
+    for row in rows().values():
+        if row.table in ("unary", "binary", "compare", "special"):
+            found |= dict.fromkeys(overloads(row), binary_signature(row))
+    for name, signature in SIGNATURES.items():
+        packet, _, overload = name.partition(".")
+        op = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+        if op is not None:
+            found[op] = signature
+    return found
+
+
+def lowered(op: OpOverload, signature: Callable[..., Call], previous: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Return a lowering of `op` that uses the signature's row for mpsx, and `previous` for other devices."""
+
+    @functools.wraps(previous or signature)
+    def lower(*args: Any, **kwargs: Any) -> Any:
+        if on_mpsx((args, kwargs)):
+            try:
+                call = signature(*args, **kwargs)
+                if call is not None:
+                    return run(call)
+            except Unsupported:
+                pass
+            if previous is None or op in decomposition.decompositions:
+                return lowering.fallback_handler(op, add_to_fallback_set=False)(*args, **kwargs)
+        if previous is None:
+            return lowering.fallback_handler(op, add_to_fallback_set=False)(*args, **kwargs)
+        return previous(*args, **kwargs)
+
+    return lower
+
+
+def undecomposed(previous: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a decomposition that leaves operators on mpsx alone."""
+
+    @functools.wraps(previous)
+    def decompose(*args: Any, **kwargs: Any) -> Any:
+        return NotImplemented if on_mpsx((args, kwargs)) else previous(*args, **kwargs)
+
+    return decompose
+
+
+def _result_dtype(name: str, element: str, scalars: tuple[float, ...], *values: Any) -> torch.dtype:
+    """Return the dtype of a call of mpsx_row."""
+    row = rows()[name]
+    if row.returns_bool:
+        return torch.bool
+    found = functools.reduce(torch.promote_types, map(dtype_of, values))
+    return torch.int32 if name == "frexp_exponent" else torch.float32 if found.is_floating_point else found
+
+
+def _add_operation() -> None:
+    """Add mpsx_row to the operations of Inductor's ops handlers."""
+    DefaultHandler.mpsx_row = DefaultHandler._call_default("mpsx_row")
+    DtypePropagationOpsHandler.mpsx_row = staticmethod(_result_dtype)
+    try:
+        from torch._inductor.shape_propagation import ShapePropagationOpsHandler
+    except ImportError:  # before torch 2.8
+        return
+    ShapePropagationOpsHandler.mpsx_row = staticmethod(lambda *_: None)
+
+
+def decomposed(own: Callable[..., Any], previous: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a decomposition that is `own` for mpsx and `previous` for other devices."""
+
+    @functools.wraps(previous)
+    def decompose(*args: Any, **kwargs: Any) -> Any:
+        return (own if on_mpsx((args, kwargs)) else previous)(*args, **kwargs)
+
+    return decompose
+
+
+def _eager(*args: Any, **kwargs: Any) -> Call:
+    """The signature of an operator that runs its eager kernel."""
+    return None
+
+
+def _keep_in_autograd(op: OpOverload) -> None:
+    """Skip a decomposition that PyTorch applies in autograd while it traces."""
+    own = op.py_kernels.get(DispatchKey.Autograd)
+    if own is None:
+        return
+
+    @functools.wraps(own)
+    def keep(*args: Any, **kwargs: Any) -> Any:
+        if not on_mpsx((args, kwargs)):
+            return own(*args, **kwargs)
+        with torch._C._DisablePythonDispatcher():
+            return op(*args, **kwargs)
+
+    op.py_kernels[DispatchKey.Autograd] = keep
+    op._dispatch_cache.clear()
+
+
+def _random() -> dict[OpOverload, Callable[..., Call]]:
+    """Operators whose decompositions draw other random numbers than their eager kernels."""
+    return dict.fromkeys((torch.ops.aten.bernoulli.default, torch.ops.aten.bernoulli.p), _eager)
+
+
+def install() -> None:
+    """Wrap the lowerings and decompositions."""
+    _add_operation()
+    for op, own in DECOMPOSITIONS.items():
+        decomposition.decompositions[op] = decomposed(own, decomposition.decompositions[op])
+    for op, signature in {**signatures(), **_random()}.items():
+        _keep_in_autograd(op)
+        lowering.lowerings[op] = lowered(op, signature, lowering.lowerings.get(op))
+        if op in decomposition.decompositions:
+            decomposition.decompositions[op] = undecomposed(decomposition.decompositions[op])
+    decomposition.fast_random_decomps.cache_clear()

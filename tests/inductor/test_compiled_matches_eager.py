@@ -1,0 +1,50 @@
+"""Compiled operators give the results of eager mode (support/compiled_cases.py), in child processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from compiled_cases import selected
+from opinfo.common import op_id
+
+GROUP = 8  # OpInfos per graph
+SAMPLE = (
+    "float32:special.log_ndtr,special.erfcx,log1p,cos,digamma,nn.functional.softplus,nn.functional.mish,hypot,fmod,"
+    "pow,nn.functional.gelu,nn.functional.softshrink,softmax,cumsum,sort,index_add,scatter_add,var,argmax",
+    "float16:exp,nextafter,nn.functional.silu,mul,add,remainder,clamp,sum",
+    "bfloat16:sigmoid,div.floor_rounding,nn.functional.elu",
+    "int64:sign,floor_divide,bitwise_left_shift,gcd,remainder,pow,amax",
+    "bool:logical_xor,bitwise_not,add",
+    "complex64:mul,exp",
+)
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.bool, torch.complex64)
+
+
+def differences(*groups: str) -> str:
+    """Run groups in a child process, and return its output."""
+    found = subprocess.run([sys.executable, "-m", "compiled_cases", *groups], cwd=Path(__file__).parents[1],
+                           env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True, text=True,
+                           check=False)  # fmt: skip
+    assert found.returncode == 0, f"exit status {found.returncode}\n{found.stderr[-3000:]}"
+    return found.stdout
+
+
+def test_sample() -> None:
+    assert differences(*SAMPLE) == ""
+
+
+def groups(dtype: torch.dtype) -> list[str]:
+    """Return groups of all OpInfos of a dtype."""
+    names = [op_id(op) for op in selected(dtype)]
+    return [f"{str(dtype)[6:]}:{','.join(names[i : i + GROUP])}" for i in range(0, len(names), GROUP)]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("group", [group for dtype in DTYPES for group in groups(dtype)])
+def test_sweep(group: str) -> None:
+    assert differences(group) == ""
