@@ -52,8 +52,8 @@ MPSX_AIR_GROUP(simd)
 MPSX_AIR_GROUP(quad)
 MPSX_AIR unsigned mpsx_air_get_simdgroup_size() { return MPSX_SIMD_WIDTH; }
 
-// simdgroup_matrix. AIR's values have 64 elements, and a lane owns the first two. They are in memory here, because the
-// calling convention of vectors depends on the CPU.
+// simdgroup_matrix. AIR's values have 64 elements; a lane holds the first two. They are in memory here,
+// because the calling convention of vectors depends on the CPU.
 namespace mpsx {
 template <class T>
 using air_matrix = metal::simdgroup_matrix<T, 8, 8>;
@@ -69,15 +69,13 @@ MPSX_FN unsigned long air_offset(metal::uint lane, unsigned k, unsigned long sta
                                            unsigned long column_stride, unsigned long row_stride) {                  \
     metal::uint lane;                                                                                                \
     metal::mpsx_simd_active("simdgroup_load", MPSX_AIR_SITE, lane);                                                  \
-    for (unsigned k = 0; k < 2; ++k)                                                                                 \
-      to[k] = from[mpsx::air_element_offset(lane, k, start, column_stride, row_stride)];                             \
+    for (unsigned k = 0; k < 2; ++k) to[k] = from[mpsx::air_offset(lane, k, start, column_stride, row_stride)];      \
   }                                                                                                                  \
   MPSX_AIR void mpsx_air_matrix_store_##TAG(const T* from, T* to, unsigned long start,                               \
                                             unsigned long column_stride, unsigned long row_stride) {                 \
     metal::uint lane;                                                                                                \
     metal::mpsx_simd_active("simdgroup_store", MPSX_AIR_SITE, lane);                                                 \
-    for (unsigned k = 0; k < 2; ++k)                                                                                 \
-      to[mpsx::air_element_offset(lane, k, start, column_stride, row_stride)] = from[k];                             \
+    for (unsigned k = 0; k < 2; ++k) to[mpsx::air_offset(lane, k, start, column_stride, row_stride)] = from[k];      \
   }                                                                                                                  \
   MPSX_AIR void mpsx_air_matrix_diagonal_##TAG(T* to, mpsx::air_t<T> x) {                                            \
     metal::uint lane;                                                                                                \
