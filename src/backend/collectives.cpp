@@ -170,8 +170,8 @@ class DeviceBackend final : public c10d::Backend {
     if (!inner) return nullptr;  // this rank is not in the new group
     return c10::make_intrusive<DeviceBackend>(std::move(inner));
   }
-  // The CPU backend uses the same store when it is split or merged. The prefix keeps the CPU backend from reading our
-  // backend's addresses.
+  // When the CPU backend is split or merged, it uses the same store as our backend. The prefix keeps it from reading
+  // our backend's addresses.
   static Ptr<c10d::Store> prefixed_store(const Ptr<c10d::Store>& store) {
     return c10::make_intrusive<c10d::PrefixStore>("mpsx/", store);
   }

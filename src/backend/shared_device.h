@@ -6,7 +6,7 @@
 
 namespace mpsx::backend {
 
-// Marks all device indices below `processes`, which is the size of a process group, as valid.
+// Makes all device indices below `processes`, the size of a process group, valid.
 void share_device(int processes);
 
 // Returns LOCAL_WORLD_SIZE, the number of processes on this machine, if a launcher such as torchrun sets it. Otherwise

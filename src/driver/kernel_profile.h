@@ -1,4 +1,4 @@
-// Kernel profiling on the simt driver: counts what the threads of each launch do.
+// Kernel profiling on the simt driver: counts the memory accesses, calls and executed blocks of each launch.
 #pragma once
 
 #include <functional>

@@ -40,7 +40,7 @@ struct Mirror {
   const char* overload;  // of the target operator
   Accepts accepts;
   const char* own_overload = "";
-  // Null, or the operator whose Meta kernel replaces the target's own because that one computes wrong strides.
+  // If not null, the operator whose Meta kernel to use, because the target's own Meta kernel computes wrong strides.
   const char* meta = nullptr;
 };
 

@@ -42,7 +42,7 @@ class Segments {
     size_t block_bytes;
     std::unique_ptr<std::atomic<uint64_t>[]> last_use_seqs;
     std::unique_ptr<std::atomic<bool>[]> accessed_by_cpu;  // since a kernel last used the block
-    uint32_t owners = 1;  // the cache, and each block that shares another library's buffer
+    uint32_t owners = 1;  // counts the cache and each block that shares another library's buffer
   };
 
   // The caller must hold mutex_.

@@ -20,7 +20,7 @@ std::vector<TraceEvent> stop_trace();  // waits for the device
 
 extern std::atomic<bool> tracing;
 
-// Pushes and pops the profiler's ids of the operators that the calling thread is executing.
+// Push and pop the profiler's ids of the operators that the calling thread is executing.
 void push_correlation(uint64_t id);
 void pop_correlation();
 

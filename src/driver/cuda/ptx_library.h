@@ -37,7 +37,7 @@ struct PtxKernel {
 class PtxLibrary {
  public:
   // `target` is the GPU's PTX target, such as "sm_90a". Prefers code compiled for `target` over portable code. Throws
-  // Error.
+  // Error on failure.
   PtxLibrary(const std::string& path, const std::string& target);
   ~PtxLibrary();
   PtxLibrary(const PtxLibrary&) = delete;

@@ -1,6 +1,6 @@
 // Lets Ctrl-C end a user's kernel that runs forever. The first SIGINT during a launch goes to the previous handler,
-// such as Python's, which raises KeyboardInterrupt after the launch. The second one interrupts the kernel. Linux on
-// x86-64 only.
+// such as Python's, which raises KeyboardInterrupt after the launch. The second one interrupts the kernel. Supported
+// only on Linux on x86-64.
 #pragma once
 
 #include <setjmp.h>

@@ -126,8 +126,7 @@ void check_steps(double a, double b, double d) {
 
 bool arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
   if (!has_arange(out)) return false;
-  // As on the CPU, integer outputs count in integers. Of the integer types, only int64 also computes the length in
-  // integers.
+  // As on the CPU, integer sequences are computed with integers. Only int64 also uses integers to compute the length.
   const bool whole = at::isIntegralType(out.scalar_type(), false);
   const bool integral = out.scalar_type() == at::kLong ||
                         (!whole && start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false));

@@ -1,4 +1,5 @@
-// Activations with two tensor inputs: glu, prelu, and rrelu with its noise.
+// Activations with two tensor operands: glu (the two halves of its input), prelu (input and weight), and rrelu (input
+// and noise).
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/leaky_relu.h>

@@ -16,7 +16,7 @@ bool ldexp(const Tensor& self, const Tensor& other, Tensor& out) {
   const at::ScalarType type = self.scalar_type();
   const bool whole = at::isFloatingType(type) && at::isIntegralType(other.scalar_type(), true);
   if (!whole) {
-    if (other.dim() == 0 && other.scalar_type() != type) return false;  // the CPU promotes such a number to double
+    if (other.dim() == 0 && other.scalar_type() != type) return false;  // the CPU promotes `other` to double here
     const at::Scalar two = self.is_complex() ? at::Scalar(c10::complex<double>(2.0)) : at::Scalar(2.0);
     const Tensor power = at::pow(two, other);  // PyTorch uses this formula unless self is float and other integral
     if (out.defined())

@@ -1,4 +1,4 @@
-// torch.ops.mpsx.scaled_dot_product_attention. Uses the fused kernel if it supports the arguments, or else composes
+// torch.ops.mpsx.scaled_dot_product_attention. Uses the fused kernel if it supports the arguments. Otherwise, composes
 // matmul and softmax from explicit operators.
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable_backward.h>

@@ -1,5 +1,5 @@
-// The operators layer_norm, rms_norm and group_norm in torch.ops.mpsx, composed from operators that also return the
-// statistics for the backward pass.
+// The operators layer_norm, rms_norm and group_norm in torch.ops.mpsx, built from operators that also return the
+// statistics needed for the backward pass.
 #include "ops/explicit.h"
 
 namespace mpsx::ops::explicit_ops {

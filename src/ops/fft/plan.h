@@ -6,11 +6,11 @@
 
 namespace mpsx::ops::fft {
 
-// Returns the sizes of the passes of an n-point transform. Their product is n. Returns an empty vector if n has a prime
-// factor above 13, for which the kernels have no radix.
+// Returns the pass sizes for an n-point transform. Their product is n. Returns an empty vector if n has a prime factor
+// above 13, for which the kernels have no radix.
 std::vector<uint32_t> pass_sizes(int64_t n);
 
-// Returns the radices of the stages of a pass.
+// Returns the radix of each stage in a pass.
 std::vector<uint32_t> radices(uint32_t size);
 
 // Returns the convolution length that Bluestein's algorithm uses for an n-point transform.

@@ -88,7 +88,7 @@ struct Points {
     const int64_t bins = c10::multiply_integers(shape);
     const Tensor point_weights = weight.defined() ? weight : at::ones({}, rows.options()).expand({rows.size(0)});
     Tensor result = at::zeros({bins + 1}, rows.options());
-    // Count points that are out of range in an extra bin.
+    // Count out-of-range points in an extra bin.
     result.scatter_add_(0, bin_index.masked_fill_(inside.logical_not(), bins), point_weights);
     result = result.slice(0, 0, bins).view(shape).contiguous();
     if (!density) return result;

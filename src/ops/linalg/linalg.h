@@ -19,7 +19,8 @@ bool have_kernels(const Tensor& first, const Rest&... rest) {
 
 // Flattens the batch dimensions into one. Copies if they cannot be merged.
 Tensor matrices(const Tensor& t);
-// Like matrices(), for a tensor that will be written. Throws if the batch dimensions cannot be merged without a copy.
+// Like matrices(), but for a tensor that will be written. Throws if the batch dimensions cannot be merged without a
+// copy.
 Tensor written_matrices(const char* op, const Tensor& t);
 
 // Returns the rows x columns submatrix that starts at (row, column).

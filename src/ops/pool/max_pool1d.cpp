@@ -1,5 +1,5 @@
-// max_pool1d without autograd. As on the CPU, it computes no indices. With autograd, max_pool1d is PyTorch's
-// composite of max_pool1d_with_indices.
+// Implements max_pool1d for calls that do not need autograd. As on the CPU, it computes no indices. With autograd,
+// max_pool1d is PyTorch's composite, which calls max_pool1d_with_indices.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/MaxPooling.h>
 #include <ATen/ops/empty.h>

@@ -29,7 +29,7 @@ Rows rows_of(const char* name, const Tensor& rows) {
   TORCH_CHECK(size < UINT32_MAX && count < UINT32_MAX, name, ": expected sizes below 2^32 - 1, got ", rows.sizes());
   return {size, count};
 }
-// Returns `out` if kernels can write it row by row, or else a new tensor of the same shape.
+// Returns `out` if kernels can write it row by row, otherwise a new tensor of the same shape.
 Tensor row_target(const Tensor& out, int64_t dim) {
   if (out.dim() == 0) return out.reshape({1});
   const Tensor moved = with_last(out, dim);

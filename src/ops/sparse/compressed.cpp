@@ -1,4 +1,4 @@
-// Converts sparse CSR indices from and to COO, and multiplies sparse CSR tensors with dense matrices.
+// Converts between sparse CSR and COO indices, and multiplies sparse CSR tensors by dense matrices.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_sparse_csr_tensor_unsafe.h>
 #include <ATen/ops/arange.h>
@@ -83,7 +83,8 @@ Tensor& compressed_vector_product_out(const Tensor& self, const Tensor& mat, con
   return finish_addmm(self, rows_of("addmv", mat).times(vec.unsqueeze(1)).squeeze(1), beta, alpha, out);
 }
 
-// Computes the dense matmul at the elements of `self` only. This is the gradient of a compressed matrix in a matmul.
+// Computes the dense matmul only at the specified elements of `self`. This is the gradient of a matmul with respect to
+// a compressed matrix.
 Tensor sampled_matmul(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                       const Scalar& alpha) {
   check_same_device("aten::sparse_sampled_addmm", {&self, &mat1, &mat2});

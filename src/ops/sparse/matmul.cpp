@@ -1,4 +1,4 @@
-// Multiplies sparse matrices with dense and sparse matrices.
+// Multiplies sparse matrices by dense and sparse matrices.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
@@ -126,7 +126,7 @@ Tensor& addmm_in_place(Tensor& self, const Tensor& mat1, const Tensor& mat2, con
   return addmm_out(self, mat1, mat2, beta, alpha, self);
 }
 
-// Multiplies a batch of sparse matrices with `mat2` as one block-diagonal matrix.
+// Multiplies a batch of sparse matrices by `mat2` as one block-diagonal matrix.
 Tensor bmm(const Tensor& self, const Tensor& mat2) {
   check_same_device("aten::bmm", {&self, &mat2});
   if (!has_kernels(mat2)) return on_cpu<Tensor>("aten::bmm", "", self, mat2);
@@ -186,7 +186,7 @@ Tensor& sparse_sum_out(const Tensor& self, const Tensor& mat1, const Tensor& mat
   return move_to_out(out, make_sparse(indices, values, {height, width}, false));
 }
 
-// Multiplies each element of `self` with the row of `other` that it selects, then sums duplicates.
+// Multiplies each element of `self` by the row of `other` that it selects, then sums duplicates.
 Tensor sparse_sparse_matmul(const Tensor& self, const Tensor& other) {
   check_same_device("aten::_sparse_sparse_matmul", {&self, &other});
   if (!has_kernels(self)) return on_cpu<Tensor>("aten::_sparse_sparse_matmul", "", self, other);

@@ -1,4 +1,4 @@
-// softmax and log_softmax of sparse tensors, over the specified elements only, as if all others were -inf.
+// softmax and log_softmax of sparse tensors. Unspecified elements are treated as -inf.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_log_softmax_backward_data.h>

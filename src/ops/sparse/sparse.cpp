@@ -1,4 +1,4 @@
-// Building blocks of the sparse operators, and coalesce.
+// Implements coalesce and the helpers that the sparse operators share.
 #include "ops/sparse/sparse.h"
 
 #include <ATen/native/DispatchStub.h>

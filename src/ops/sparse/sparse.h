@@ -83,7 +83,7 @@ struct Rows {
   Tensor lengths() const;
   // Returns the row of each element.
   Tensor row() const;
-  // Multiplies with a dense matrix.
+  // Multiplies by a dense matrix.
   Tensor times(const Tensor& dense) const;
 };
 

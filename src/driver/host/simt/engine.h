@@ -52,7 +52,7 @@ struct Job {
   void* args[MPSX_MAX_ARGUMENTS] = {};
   mpsx_launch launch = {};
   uint64_t seed = 0;    // 0 runs lanes and SIMD groups in order
-  bool strict = false;  // report undefined behavior as a fault; otherwise it yields what hardware would
+  bool strict = false;  // report undefined behavior as a fault; otherwise do what hardware does
   bool interruptible = false;
   unsigned interrupts = 0;                                 // interrupt_count() before the dispatch
   std::function<std::unique_ptr<Monitor>()> make_monitor;  // null to run without a monitor

@@ -21,7 +21,7 @@ class Stacks {
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
   ~Stacks();
-  void reserve(size_t count, void* owner);  // discards stacks in use; throws Error
+  void reserve(size_t count, void* owner);  // discards stacks in use; throws Error on failure
   // Returns the owner of the caller's stack. The caller must run on one of these stacks.
   static void* owner() noexcept {
     const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));

@@ -3,12 +3,12 @@
 //
 // Kernels compiled with checks report every access before performing it (metal_stdlib/simt_checks.h). A kernel may
 // access:
-// - its buffers, each with its whole allocation, because the argument may be a view
+// - its buffers and the entire allocations that contain them, because an argument may be a view
 // - its bytes arguments
 // - buffers that pointers stored in its arguments point to
 // - its threadgroup memory and its thread's stack
-// - constants of its library
-// - objects of the engine
+// - its library's constants
+// - the engine's objects
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
-// Counts what the threads of a launch do (LaunchCounts), for kernels compiled for profiling.
+// Counts the memory accesses, calls and executed blocks of a launch (LaunchCounts), for kernels compiled for profiling.
 //
 // The lanes of a SIMD group run one after another, so each lane logs its accesses. The logs are merged where the lanes
-// converge: in a SIMD function, at a barrier, or at the end. The n-th executions of an instruction since the last
-// convergence point, over all lanes, form one request of the SIMD group.
+// converge: in a SIMD function, at a barrier, or at the end. Across all lanes, the n-th executions of an instruction
+// since the last convergence point form one request of the SIMD group.
 #pragma once
 
 #include <array>

@@ -9,7 +9,7 @@ namespace {
 constexpr unsigned kMaxLanes = 32;
 using Units = std::array<uintptr_t, kMaxLanes * 4>;
 
-// Collects the distinct units of `unit` bytes that the accesses touch, sorted, and returns their number.
+// Collects the distinct `unit`-byte units that the accesses touch, in sorted order. Returns their number.
 unsigned units_of(const uintptr_t* addresses, unsigned lanes, unsigned bytes, unsigned unit, Units& units) {
   unsigned count = 0;
   for (unsigned i = 0; i < lanes; ++i)

@@ -20,7 +20,7 @@ struct AccessCounts {
   uint64_t repeated = 0;          // sectors that the same threadgroup had already moved in this direction
 };
 
-// Totals over all instructions for one direction (reads or writes) of device memory traffic.
+// Totals for one direction (reads or writes) of device-memory traffic, over all instructions.
 struct DirectionCounts {
   uint64_t distinct = 0;  // bytes, each counted once
   uint64_t moved = 0;     // sectors, counted once per move
