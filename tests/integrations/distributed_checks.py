@@ -381,5 +381,6 @@ if __name__ == "__main__":
     import ddp_hook_checks  # noqa: F401
     import distributed_checks  # not __main__: the other modules register their checks in it
     import dtensor_checks  # noqa: F401
+    import example_checks  # noqa: F401
 
     distributed_checks.main(int(sys.argv[1]), sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)

@@ -13,6 +13,7 @@ from pathlib import Path
 import ddp_hook_checks  # noqa: F401
 import distributed_checks
 import dtensor_checks  # noqa: F401
+import example_checks  # noqa: F401
 import pytest
 
 HERE = Path(__file__).parent
