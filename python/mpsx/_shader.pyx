@@ -127,11 +127,7 @@ cdef class Kernel:
 
     def __call__(self, *args, threads=None, group_size=None, arg_casts=None, error_buf_idx=None,
                  threadgroup_memory=None):
-        """Run the kernel on mpsx tensors, numbers, and lists of numbers, in the order of its buffers.
-
-        By default, one thread per element of the first tensor. `threads` sets the grid, `group_size` the threads per
-        threadgroup. `help(mpsx._shader.Kernel)` describes all arguments.
-        """
+        """Run the kernel on tensors and numbers in the order of its buffers; help(type(kernel)) has the arguments."""
         cdef mpsx_shader_argument arguments[MAX_ARGUMENTS]
         cdef char values[MAX_BUFFERS * SLOT]
         cdef mpsx_shader_call call

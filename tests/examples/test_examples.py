@@ -14,7 +14,7 @@ NEEDS = {"vit_trainer": ("transformers", "accelerate", "sklearn"), "lightning_fi
 HELPERS = {"options", "digits"}
 NAMES = sorted({module.name for module in pkgutil.iter_modules(mpsx.examples.__path__)} - HELPERS)
 # Fewer steps than the default, where they are enough to learn.
-STEPS = {"gpt": "30", "vit_trainer": "20", "lightning_fit": "28", "lora": "12", "diffusion": "60", "metal_kernel": "40"}
+STEPS = {"gpt": "30", "lightning_fit": "28", "lora": "12", "diffusion": "60", "metal_kernel": "40"}
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -25,7 +25,10 @@ def run(name: str, *arguments: str) -> tuple[float, float]:
     return importlib.import_module(f"mpsx.examples.{name}").main(list(arguments))
 
 
-@pytest.mark.parametrize("name", NAMES)
+SLOW = pytest.param("compiled", marks=pytest.mark.sweep)  # tests/docs compiles a model by default
+
+
+@pytest.mark.parametrize("name", [SLOW if name == "compiled" else name for name in NAMES])
 def test_small(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     steps = ("--steps", STEPS[name]) if name in STEPS else ()
     first, last = run(name, *steps)

@@ -69,16 +69,16 @@ def reason(key: Key) -> str:
 
 
 def rejected(key: Key, count: int | None) -> bool:
-    """Return whether strict mode rejects one of the first `count` samples of a case. Call it within `reporting`."""
+    """Return whether strict mode rejects one of the first `count` samples of a case. Call it within `as_mps`."""
     name, dtype = key
     op = operators()[name]
-    samples = iter(op.sample_inputs("mpsx", dtype, requires_grad=False))
+    samples = iter(op.sample_inputs("mps:0", dtype, requires_grad=False))
     for sample in islice(samples, count):
         mpsx.strict.clear()
         with contextlib.suppress(Exception):
             op(sample.input, *sample.args, **sample.kwargs)
-        if mpsx.strict.rows():
-            return any(row["kind"] != "fallback" for row in mpsx.strict.rows())
+        if any(row["kind"] != "fallback" for row in mpsx.strict.rows()):
+            return True
     return False
 
 

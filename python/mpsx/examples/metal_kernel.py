@@ -58,12 +58,12 @@ def _(grad: torch.Tensor, x: torch.Tensor, a: float) -> torch.Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def _setup(context: object, inputs: tuple[torch.Tensor, float], output: torch.Tensor) -> None:
-    x, context.a = inputs
-    context.save_for_backward(x)
+def _setup(ctx: object, inputs: tuple[torch.Tensor, float], output: torch.Tensor) -> None:
+    x, ctx.a = inputs
+    ctx.save_for_backward(x)
 
 
-swish.register_autograd(lambda context, grad: (swish_backward(grad, *context.saved_tensors, context.a), None),
+swish.register_autograd(lambda ctx, grad: (swish_backward(grad, *ctx.saved_tensors, ctx.a), None),
                         setup_context=_setup)  # fmt: skip
 
 

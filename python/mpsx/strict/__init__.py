@@ -11,7 +11,6 @@ The lists describe the MPS backend of PyTorch 2.13 (lists.py). A check is a kern
 from __future__ import annotations
 
 import atexit
-import threading
 import warnings
 from collections.abc import Callable, Mapping
 
@@ -27,7 +26,6 @@ MODES = ("error", "report")
 
 _entered: list[str] = []
 _libraries: list[torch.library.Library] = []
-_inside = threading.local()  # `busy` is set while mpsx runs an operator, which may call others in place of MPS's kernel
 
 
 def mode_of(value: object) -> str:
@@ -56,7 +54,9 @@ def enter(mode: str = "error") -> None:
         # Find mpsx's kernels first, because a check for one key may change the kernel of another.
         found = [(key, name, tuple(checked)) for key in (*lists.LAYOUTS, checks.AUTOGRAD)
                  for name, checked in checks.all_checks(key).items()]  # fmt: skip
-        _install([(key, name, _checked(checked, torch.library.get_kernel(name, key))) for key, name, checked in found])
+        wrap = {True: _checked, False: _with_float64}
+        _install([(key, name, wrap[bool(checked)](torch.library.get_kernel(name, key), checked))
+                  for key, name, checked in found])  # fmt: skip
     _entered.append(checks.mode)
     checks.mode = mode
 
@@ -78,16 +78,27 @@ def _install(kernels: list[tuple[str, str, Callable[..., object]]]) -> None:
             library.impl(name, kernel, key, with_keyset=True, allow_override=True)
 
 
-def _checked(found: tuple[checks.Check, ...], original: torch._C._SafeKernelFunction) -> Callable[..., object]:
+def _with_float64(original: torch._C._SafeKernelFunction, _: object) -> Callable[..., object]:
     def kernel(keyset: torch._C.DispatchKeySet, *args: object, **kwargs: object) -> object:
-        if getattr(_inside, "busy", False):
-            return original.call_boxed(keyset, *args, **kwargs)
-        for check in found:
-            check(args, kwargs)
-        _inside.busy = True
+        before, checks.local.float64 = getattr(checks.local, "float64", False), True
         try:
             return original.call_boxed(keyset, *args, **kwargs)
         finally:
-            _inside.busy = False
+            checks.local.float64 = before
+
+    return kernel
+
+
+def _checked(original: torch._C._SafeKernelFunction, found: tuple[checks.Check, ...]) -> Callable[..., object]:
+    def kernel(keyset: torch._C.DispatchKeySet, *args: object, **kwargs: object) -> object:
+        if getattr(checks.local, "busy", False):
+            return original.call_boxed(keyset, *args, **kwargs)
+        for check in found:
+            check(args, kwargs)
+        checks.local.busy = True
+        try:
+            return original.call_boxed(keyset, *args, **kwargs)
+        finally:
+            checks.local.busy = False
 
     return kernel

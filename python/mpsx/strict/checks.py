@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 
@@ -39,6 +40,9 @@ Check = Callable[[tuple[object, ...], dict[str, object]], None]
 
 mode = "error"  # or "report"
 _warned: set[str] = set()
+# `busy` is set while mpsx runs an operator, which may call others where MPS has one kernel. `float64` is set while an
+# operator of WITH_FLOAT64 runs.
+local = threading.local()
 
 
 def _refuse(kind: str, what: str, error: Exception) -> None:
@@ -78,7 +82,7 @@ def check_on_cpu(name: str) -> Check:
 def check_new_dtype(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """Reject an argument `dtype` that no tensor can have on MPS."""
     for value in (*args, *kwargs.values()):
-        if isinstance(value, torch.dtype) and value in NO_TENSOR:
+        if isinstance(value, torch.dtype) and value in NO_TENSOR and not getattr(local, "float64", False):
             message = FLOAT64 if value == torch.float64 else UNSUPPORTED.format(NO_TENSOR[value])
             _refuse("tensor", str(value).removeprefix("torch."), TypeError(message))
 
@@ -156,6 +160,9 @@ RULES: dict[str, tuple[Check, ...]] = {
 
 # Operators that PyTorch composes of others, but that have a kernel of their own for MPS: check them above autograd.
 COMPOSED = ("linear", "max_pool1d")
+# Operators that PyTorch composes of others, with a float64 scalar on every device but MPS.
+WITH_FLOAT64 = ("linalg_pinv.atol_rtol_float", "linalg_pinv.atol_rtol_tensor", "linalg_matrix_rank.atol_rtol_float",
+                "linalg_matrix_rank.atol_rtol_tensor")  # fmt: skip
 AUTOGRAD = "AutogradPrivateUse1"
 
 
@@ -163,6 +170,7 @@ def all_checks(key: str) -> dict[str, list[Check]]:
     """Return the checks of every operator that needs some, for a dispatch key of mpsx."""
     found: dict[str, list[Check]] = {}
     if key in ("PrivateUse1", AUTOGRAD):
+        found = {f"aten::{name}": [] for name in WITH_FLOAT64}
         for name, rejected in lists.rejected_dtypes().items():
             if rejected is not None and (name in COMPOSED or key != AUTOGRAD):
                 found[f"aten::{name}"] = [check_dtypes(name, rejected)]

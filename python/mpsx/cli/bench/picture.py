@@ -59,5 +59,5 @@ def _panel(axes: Axes, results: dict[str, Any], phase: str) -> None:
     axes.grid(axis="y", color="#eceef2")
     axes.set_axisbelow(True)
     if phase == "training":
-        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.12, 1.0), ncols=len(devices), fontsize=9,
+        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.2, 1.0), ncols=len(devices), fontsize=9,
                     borderaxespad=0.15)  # fmt: skip
