@@ -260,8 +260,8 @@ void op(torch::Library&) {
   detail::register_op(NAME.text, F);
 }
 
-// Like op, but also registers the launcher for a functional form that torch would compose from other operators,
-// although such a kernel bypasses the composite's autograd (silu_backward).
+// Like op, but also replaces a functional form that torch composes from other operators (silu_backward). The kernel
+// bypasses the autograd of that composite.
 template <OperatorName NAME, auto F>
 void op_over_composite(torch::Library& m) {
   detail::register_kernel<detail::Functional<decltype(F)>>(NAME.text, F, &OperatorForms::of(NAME.text));

@@ -49,7 +49,7 @@ at::ScalarType wider_type(const Tensor& input, const Tensor& first, const Tensor
 }
 
 // group_norm runs batch_norm's kernels to read and write the batch, and metal/norm/group_norm_finish.metal in between.
-// In channels-last layout, an image is a span of rows. Otherwise each plane of each image is treated as a separate
+// In channels-last layout, an image is a range of rows. Otherwise, each plane of each image is treated as a separate
 // channel.
 bool channels_last(const Tensor& input) {
   return input.suggest_memory_format() != at::MemoryFormat::Contiguous && input.numel() > 0;

@@ -10,7 +10,7 @@
 
 #include "backend/setting.h"
 
-// ATen's wrapper of oneDNN's matmul, which ATen uses for half precision but not for float32. libtorch_cpu exports it
+// ATen's wrapper around oneDNN's matmul. ATen uses it for half precision but not for float32. libtorch_cpu exports it
 // without declaring it in a header. The declaration is weak, because a later torch may not export it.
 #ifdef __linux__
 namespace at::native {

@@ -7,8 +7,8 @@
 
 namespace mpsx::vendor {
 
-// Returns oneDNN's kernel for an operator such as "mm.out", or null. The kernel declines shapes for which MKL is as
-// fast. MPSX_GEMM selects "onednn" or "mkl". The default is onednn on non-Intel AVX-512 CPUs, where MKL uses 256-bit
+// Returns oneDNN's kernel for an operator such as "mm.out", or null. The kernel declines shapes for which MKL is just
+// as fast. MPSX_GEMM selects "onednn" or "mkl". The default is onednn on non-Intel AVX-512 CPUs, where MKL uses 256-bit
 // kernels that take 1.1 times (Zen 4) to 2 times (Zen 5) as long with torch 2.13.
 backend::CpuKernel* onednn_matmul(std::string_view op);
 
