@@ -37,7 +37,8 @@ inline float log_gamma(float x) {
 
 constant float kDigamma[] = {1.0f / 12, -691.0f / 32760, 1.0f / 132, -1.0f / 240, 1.0f / 252, -1.0f / 120, 1.0f / 12};
 
-// psi without branches: the recurrence for x < 10, the asymptotic series above, and the reflection formula for x <= 0.
+// psi without branches: the asymptotic series for x >= 10, the recurrence below 10, and the reflection formula for
+// x <= 0.
 inline float digamma(float x) {
   float t = x > 0.0f ? x : 1.0f - x, sum = 0.0f;
   for (uint i = 0; i < 10; ++i) {

@@ -1,5 +1,5 @@
-// Collective operations of a threadgroup (tg_) or a SIMD group (sg_) beyond those of threadgroup.h: sums over lanes,
-// indices of maxima, moments, prefix sums.
+// More collective operations of a threadgroup (tg_) or a SIMD group (sg_), in addition to threadgroup.h: sums over
+// lanes, indices of maxima, moments, prefix sums.
 #pragma once
 
 #include "lib/threadgroup.h"
@@ -31,12 +31,12 @@ template <typename K, typename I>
 inline Indexed<K, I> shuffle_xor(Indexed<K, I> v, ushort by) {
   return {shuffle_xor(v.key, by), shuffle_xor(v.index, by)};
 }
-// Count, mean and sum of squared deviations of a set of values.
+// Moments of a set of values: count, mean and sum of squared deviations.
 struct Moments {
   float count, mean, m2;
 };
 
-// Bit mask of the lanes in the SIMD group whose `v` is true.
+// Bit mask of the SIMD group's lanes where `v` is true.
 inline uint lanes_with(bool v) { return uint(simd_vote::vote_t(simd_ballot(v))); }
 
 struct CombineArgMax {

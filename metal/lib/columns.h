@@ -8,7 +8,7 @@
 #include "lib/collective.h"
 #include "lib/vec.h"
 
-// Rows loaded before the first one is used, threads per tile, and columns per tile.
+// Rows to load before using the first one, threads per tile, and columns per tile.
 enum : uint { kUnroll = 4, kColumnThreads = 256, kColumnTile = 256 };
 
 // Adjacent columns loaded as one vector.

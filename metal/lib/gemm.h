@@ -50,7 +50,7 @@ template <typename T, typename S = T>
 struct MatrixLoader {
   struct Cursor {
     device const T* data;
-    uint remaining;  // rows or columns from this one to the end
+    uint remaining;  // rows or columns from this position to the end
   };
   device const T* data;
   long mn_stride, k_stride;

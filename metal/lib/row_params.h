@@ -2,8 +2,8 @@
 
 #include "lib/types.h"
 
-// Bytes of a row (or of a pair of rows) that each thread keeps in registers, and the largest threadgroup whose threads
-// all have that many registers.
+// How many bytes of a row (or pair of rows) each thread keeps in registers, and the largest threadgroup size at which
+// every thread has that many registers.
 enum : uint32_t { kRegisterBytes = 128, kRowThreads = 1024 };
 // Elements of a matrix row that each thread multiplies in gemv.
 enum : uint32_t { kRegisterElements = 32 };

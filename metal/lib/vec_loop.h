@@ -37,14 +37,14 @@ struct VecLoop {
   uint position(uint i) const { return vec_offset(i / N) + i % N; }
 };
 
-// Returns the number of leading elements of a row that are moved in vectors of N; the tail is moved one element at a
-// time.
+// Returns how many elements, from the start of a row, are moved in vectors of N. The remaining elements are moved one
+// at a time.
 template <uint N>
 inline uint vectorized_length(uint size, bool vectorized) { return N > 1 && vectorized ? size / N * N : 0; }
 
 // For kernels over rows (Launch::over). MPSX_GRID_PARAMETERS declares their parameters. MPSX_VEC_LOOPS calls FUNCTION
 // with a VecLoop for the vectors of COUNT elements, then with one for the tail. MPSX_SCALAR_LOOP is the loop for rows
-// whose stride is not 1.
+// with a stride other than 1.
 #define MPSX_GRID_PARAMETERS uint3 gid [[thread_position_in_grid]], uint3 grid [[threads_per_grid]]
 #define MPSX_VEC_LOOPS(T, R, COUNT, FUNCTION, ...)                                                            \
   const uint vectorized = vectorized_length<vec_size<T, R>>(COUNT, p.vectorized != 0);                        \

@@ -166,8 +166,8 @@ struct PivotBlock {
   }
 };
 
-// Factors the first n columns (a multiple of kPivots) of a tile of `rows` rows (a multiple of 4). Returns the number of
-// columns before the first pivot that is not positive. Ends with a barrier.
+// Factors the first n columns of a tile with `rows` rows. n must be a multiple of kPivots, and `rows` a multiple of 4.
+// Returns the number of columns before the first pivot that is not positive. Ends with a barrier.
 template <typename T>
 inline uint factor_tile(threadgroup T* tile, uint pitch, uint rows, uint n, GroupThread g) {
   for (uint first = 0; first < n; first += kPivots) {

@@ -106,8 +106,8 @@ inline MatrixView<P> matrix_view(P data, long row_stride, long column_stride) {
   return {data, row_stride, column_stride, UINT_MAX, 0};
 }
 
-// Copies a rows x columns tile. Adjacent threads copy elements that are adjacent in device memory, whose layout is
-// given by `column_major`. Issues a batch of loads before the first store to overlap their latencies.
+// Copies a rows x columns tile. Adjacent threads copy elements that are adjacent in device memory. `column_major`
+// describes the layout of device memory. Issues a batch of loads before the first store to overlap their latencies.
 template <typename To, typename From>
 inline void copy_tile(MatrixView<To> to, MatrixView<From> from, uint rows, uint columns, bool column_major,
                       GroupThread g) {

@@ -33,8 +33,8 @@ inline float log_add(float a, float b, float c) {
   return largest + precise::log(precise::exp(a - largest) + precise::exp(b - largest) + precise::exp(c - largest));
 }
 
-// alpha is the log-probability of all paths that reach a state at a step; beta is that of all paths from the state to
-// the end. One threadgroup per sequence, since each step depends on all states of the previous step.
+// alpha is the log-probability of all paths that reach a state at a step. beta is the log-probability of all paths from
+// the state to the end. One threadgroup per sequence, since each step depends on all states of the previous step.
 kernel void ctc_alpha(device float* loss [[buffer(0)]], device float* alpha [[buffer(1)]],
                       device const float* log_probs [[buffer(2)]], device const long* targets [[buffer(3)]],
                       device const long* table [[buffer(4)]], constant CtcParams& p [[buffer(5)]],

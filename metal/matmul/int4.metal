@@ -58,7 +58,7 @@ kernel void matmul_int4(device T* out [[buffer(0)]], device const T* a [[buffer(
   gemm_tile<Shape>(a_loader, b_loader, 0, p.K, epilogue, p.M, p.N, tile, memory, g);
 }
 
-// Returns this thread's part of the dot product of x and a row of packed weights.
+// Computes this thread's part of the dot product between x and a row of packed weights.
 template <typename T>
 inline float int4_dot(device const T* x, device const uchar* packed, Int4Loader<T> weights, uint column,
                       RowGroup group) {

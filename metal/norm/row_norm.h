@@ -87,7 +87,7 @@ struct GradientMatrix {
 
 enum : uint { kGradientVector = 4 };  // columns per vector load
 
-// Computes partial sums of Q gradients over a tile of columns and a range of rows, and stores them in
+// Sums Q gradients over a range of rows for a tile of columns. Stores the partial sums in
 // parts[gradient][split][column].
 template <uint Q, typename Matrix>
 inline void weight_gradient(device float* parts, Matrix matrix, threadgroup float* result, threadgroup float* scratch,

@@ -16,7 +16,7 @@ inline uint mix(uint x) {
 // that 24 rounds suffice.
 struct FeistelKeys {
   uint key[kFeistelRounds];
-  uint swap;  // the network generates only even permutations, so swap 0 and 1 half of the time to add the odd ones
+  uint swap;  // the network generates only even permutations, so swap 0 and 1 half of the time to add odd ones
 };
 
 inline FeistelKeys feistel_keys(constant PermutationParams& p) {
@@ -46,7 +46,7 @@ inline FeistelHalves feistel(FeistelHalves x, FeistelHalves masks, thread const 
   return x;
 }
 
-// Permutes the numbers start, start + 1, …, walking the cycle of each one until it is below p.numel.
+// Permutes the numbers start, start + 1, … Walks each number's cycle until it reaches a value below p.numel.
 template <typename T>
 inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves masks, thread const FeistelKeys& keys,
                           constant PermutationParams& p, uint index, uint threads) {

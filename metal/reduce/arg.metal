@@ -20,8 +20,8 @@ template <typename K, typename I> struct Init<CombineArgMax, Indexed<K, I>> {
   static Indexed<K, I> value() { return {lowest_key<K>::value(), numeric_limits<I>::max()}; }
 };
 
-// Finds the best key among this thread's part of n contiguous elements. The returned index is that of the first element
-// of its vector (find_in_vector then locates the element), or of the element itself in the prologue and tail.
+// Finds the best key among this thread's part of n contiguous elements. In the prologue and tail, returns the index of
+// the element. Otherwise returns the index of the first element in its vector; find_in_vector then locates the element.
 template <typename Key, typename T, typename K>
 inline Indexed<K, uint> best_contiguous(device const T* x, uint offset, uint n, RowGroup group) {
   typedef compute_t<T> C;

@@ -6,7 +6,7 @@
 
 enum : uint { kVarLines = 32, kVarMean = 1, kVarRoot = 2 };  // kVarMean and kVarRoot are bits of p.both
 
-// All moments are those of scale * x - pivot. The pivot is an element of the input, which keeps precision if the mean
+// All moments describe scale * x - pivot. The pivot is an element of the input, which keeps precision if the mean
 // is far from zero. The parts of a split reduction store their mean at scale 1, where its distance from a huge pivot
 // could overflow. Such pivots are replaced by 0.
 inline float pivot_of(float x, constant ReduceParams& p) {
@@ -112,7 +112,7 @@ inline Moments row_moments(RowSlice<T> s, constant ReduceParams& p, float pivot,
 }
 
 // Computes the moments of scale * x - pivot for the rare rows whose moments overflow or underflow at scale 1. One pass
-// computes the mean and another the squares, one element at a time to use few registers.
+// computes the mean and a second pass the squares. Both process one element at a time to use few registers.
 template <typename T>
 inline Moments row_moments_at_scale(RowSlice<T> s, constant ReduceParams& p, float pivot, float scale,
                                     threadgroup float* scratch, RowGroup group, GroupThread g) {

@@ -1,4 +1,4 @@
-// cummax and cummin: the running extremum and its index. Among equal elements the last one is kept, and NaN propagates.
+// cummax and cummin: the running extremum and its index. Ties go to the last element, and NaN propagates.
 #include "scan/scan.h"
 
 // An index type of the same size as the value, to avoid padding.

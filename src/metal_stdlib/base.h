@@ -183,7 +183,7 @@ typedef unsigned int uint;
 typedef unsigned long ulong;
 static_assert(sizeof(long) == 8, "Metal's long has 64 bits");
 
-// Reinterprets the bits of a value as another type of the same size.
+// Reinterprets the bits of a value as a different type of the same size.
 template <class To, class From>
 MPSX_FN constexpr To as_type(const From& from) {
   static_assert(sizeof(To) == sizeof(From), "as_type: the sizes differ");

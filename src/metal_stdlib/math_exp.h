@@ -29,8 +29,8 @@ MPSX_FN mpsx_nearest mpsx_round(float y) {
   return {shifted - 0x1.8p23f, as_type<uint>(shifted)};
 }
 // x * 2^(n + shift) for |n + shift| < 252. The power is applied in two multiplications, so that overflow and subnormal
-// results are rounded only once. `vanishes` makes the result zero. Underflow would too, but is many times slower
-// (masked softmax rows).
+// results are rounded only once. `vanishes` makes the result zero. Underflow would have the same effect, but is
+// many times slower (masked softmax rows).
 MPSX_FN float mpsx_scale_by(float x, mpsx_nearest n, int shift, bool vanishes) {
   const uint bits = n.bits + uint(shift), first = (bits << 22) & 0xff800000u, second = (bits << 23) - first;
   return x * as_type<float>(first + 0x3f800000u) * as_type<float>(vanishes ? 0u : second + 0x3f800000u);
@@ -108,7 +108,7 @@ MPSX_FN float log10(float x) {
   const float fraction = fma(s.fraction, M_LOG10E_F, fma(s.fraction, -0x1.5b235ep-27f, low));
   return mpsx_log_ends(x, fma(s.exponent, 0x1.344p-2f, fraction));  // 0x1.344p-2 is the high part of log10(2)
 }
-// log(1 + x) for x >= about -1/2, with a first-order correction of the rounding error of 1 + x.
+// log(1 + x) for x >= about -1/2, with a first-order correction for rounding 1 + x.
 MPSX_FN float mpsx_log1p(float x) {
   const float u = 1.0f + x, d = u - 1.0f;
   const float error = u > 2.0f ? 1.0f - (u - x) : x - d;

@@ -188,7 +188,7 @@ MPSX_FN float atan2(float y, float x) {
   // e is the effect of the quotient's rounding error, computed only if the quotient is a normal number.
   const bool exact = small > 0x1p-100f && large < 0x1p100f;
   const float tail = mpsx_atan_tail(t), e = exact ? fma(-t, large, small) / large * (1.0f / fma(t, t, 1.0f)) : 0.0f;
-  // With r = t + tail + e, the angle is r or pi/2 - r. In the left half plane it is pi minus that.
+  // With r = t + tail + e, the angle is r or pi/2 - r. In the left half plane, subtract this from pi.
   const float low = tail + e;
   const float up = (M_PI_2_F - t) - (low + 0x1.777a5cp-25f), left_up = (M_PI_2_F + t) + (low - 0x1.777a5cp-25f);
   const float flat = t + low, left = (M_PI_F - t) - (low + 0x1.777a5cp-24f);

@@ -1,7 +1,7 @@
 // Implements the instrumentation callbacks of kernels compiled with -fsanitize=thread,array-bounds, and forwards them
 // to the driver's checker. Compiled once per library, separately from the kernels. No sanitizer runtime is linked.
 //
-// The names and semantics are those of LLVM's ThreadSanitizer (compiler-rt, tsan_interface.h and
+// The names and semantics match LLVM's ThreadSanitizer (compiler-rt, tsan_interface.h and
 // tsan_interface_atomic.h) and UndefinedBehaviorSanitizer (ubsan_handlers.h). gcc uses the same interfaces.
 #pragma once
 

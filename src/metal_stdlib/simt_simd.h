@@ -23,7 +23,7 @@ MPSX_SIMD_FOLD(or, a | b)
 MPSX_SIMD_FOLD(xor, a ^ b)
 #undef MPSX_SIMD_FOLD
 
-// Prefix scans over the active lanes up to this one, including it (inclusive) or not (exclusive).
+// Prefix scans over the active lanes before this lane and (if inclusive) this lane.
 #define MPSX_SIMD_PREFIX(NAME, IDENTITY, OPERATOR)                                                     \
   template <class T>                                                                                   \
   MPSX_FN mpsx::lane_value_t<T> simd_prefix_inclusive_##NAME(const T& v, MPSX_CALL_SITE) {                 \

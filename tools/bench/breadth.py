@@ -49,7 +49,7 @@ def short_rows(x: torch.Tensor) -> torch.Tensor:
 
 
 def targets(x: torch.Tensor) -> torch.Tensor:
-    """Return a class index per row."""
+    """Return one class index per row."""
     return positions(x) % x.shape[1]
 
 

@@ -37,7 +37,7 @@ Table = dict[str, tuple[Matrix, float, float]]
 
 
 def ops(**moved: tuple[float, float]) -> Table:
-    """Return a table of operators from OPS, with the data that each one moves."""
+    """Return a table of operators from OPS, with the amount of data that each operator moves."""
     return {name: (OPS[name][0], *bytes_) for name, bytes_ in moved.items()}
 
 
@@ -227,8 +227,7 @@ def table_cases(category: str, table: Table, dtype: str, shape: tuple[int, int],
 
 
 def cases(dtypes: list[str]) -> Iterator[Case]:
-    """Yield all benchmarks, alternating between categories. The first one is the copy to which bandwidths are compared.
-    """
+    """Yield all benchmarks, alternating between categories. The first is a copy, the baseline for bandwidths."""
     square = (8192, ELEMENTS // 8192)
     for dtype in dtypes:
         yield from table_cases("dense", DENSE, dtype, square)

@@ -76,7 +76,7 @@ class Progress:
 
 
 def measure(driver: str, cases: list[Any], arguments: argparse.Namespace) -> tuple[records.Store, set[records.Key]]:
-    """Measure the cases that have no current result. Return all results, and the keys of the current ones."""
+    """Measure the cases that have no up-to-date result. Return all results, and the keys of up-to-date results."""
     import torch
 
     store = records.Store(arguments.output / f"{driver}.jsonl")

@@ -38,7 +38,7 @@ class Summary:
                 yield op, direction, ours, theirs
 
     def text(self) -> str:
-        """Format the summary as it is committed."""
+        """Format the summary for the committed file."""
         lines = [f"# torch {self.torch}", "\t".join(COLUMNS)]
         for op, direction, ours, theirs in sorted(self.rows(), key=lambda row: row[:2]):
             cells = [cell(ours, status) for status in SHOWN] + [cell(theirs, status) for status in MPS]

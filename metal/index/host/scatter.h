@@ -1,4 +1,4 @@
-// On the host driver a threadgroup is one thread. It interleaves adjacent rows to use whole cache lines.
+// On the host driver a threadgroup is one thread, which interleaves adjacent rows to use whole cache lines.
 
 template <typename Op, bool VALUE, typename T>
 inline void scatter_lines(device T* to, device const long* at, device const T* from, constant ScatterParams& p,

@@ -1,5 +1,5 @@
-// Row extrema with indices on the host driver, where a threadgroup is one thread. One loop finds the best key and
-// another its index, since the compiler vectorizes each of these but not a combined loop.
+// Row extrema with indices on the host driver, where a threadgroup is one thread. One loop finds the best key
+// and a second loop finds its index: the compiler vectorizes these loops separately, but not a combined loop.
 #pragma once
 
 template <typename Key, typename T, typename K>

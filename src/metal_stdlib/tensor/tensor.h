@@ -58,7 +58,7 @@ class tensor {
       : data_(data), size_(size) {
     for (size_t d = 0; d < get_rank(); ++d) stride_[d] = index_type(strides[d]);
   }
-  // Converts a tensor with other static extents or another descriptor.
+  // Converts a tensor with different static extents or a different descriptor.
   template <class E, class F, class D, class... G>
   MPSX_FN tensor(const tensor<E, F, D, G...>& other) : data_(other.mpsx_data()), size_(other.mpsx_extents()) {
     for (size_t d = 0; d < get_rank(); ++d) stride_[d] = index_type(other.get_stride(d));

@@ -70,7 +70,7 @@ MPSX_FN void reduce_matrix(const S& source, D& destination, mpp::tensor_ops::red
   }
 }
 
-// Converts the elements of a matrix to another layout, through threadgroup memory if elements move between threads.
+// Converts a matrix to a different layout. Uses threadgroup memory if elements move between threads.
 template <class Scope, class A, class B, class S, class D>
 MPSX_FN void exchange_elements(const S* source, D* destination) {
   static_assert(A::kRows == B::kRows && A::kColumns == B::kColumns,
