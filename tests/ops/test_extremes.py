@@ -1,6 +1,6 @@
-"""Compare operators at the limits of their dtypes' ranges with the CPU and float64.
+"""Compare operators with the CPU and float64 near the limits of their dtypes' ranges.
 
-Some fixed cases run by default, and all cases with new values in a sweep.
+By default, run some cases with fixed values. A sweep runs all cases with new values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from extremes.reasons import reason
 
 pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]
 
-# One of every N cases of a family runs by default.
+# By default, one in N cases of each family runs.
 EVERY = {"unary": 4, "binary": 5, "ternary": 7, "complex_unary": 5, "complex_binary": 1, "reductions": 8, "norms": 16,
          "losses": 32}  # fmt: skip
 

@@ -26,7 +26,7 @@ def large() -> torch.Tensor:
 
 
 def assert_marks(x: torch.Tensor, expect: Callable[[int], int]) -> None:
-    """Check that each marked element has the value that `expect` returns for its index."""
+    """Check that each marked element equals `expect` of its original value."""
     for i, value in MARKS.items():
         assert x[i].item() == expect(value), i
 

@@ -1,4 +1,4 @@
-"""Overloads with a kernel in PyTorch's MPS backend do not fall back to the CPU.
+"""Overloads for which PyTorch's MPS backend has a kernel do not fall back to the CPU.
 
 Calls each overload of mps_operators.txt."""
 
@@ -23,7 +23,7 @@ RECENT = 0.05
 
 
 def failures() -> list[str]:
-    """Return the overloads that fell back or failed, with the error, and those that no sample reached."""
+    """Return the overloads that fell back or failed, with the error, and the overloads that no sample calls."""
     found, called = [], set()
     for name, run in replay():
         called.add(name)
@@ -40,7 +40,7 @@ def failures() -> list[str]:
 
 
 def test_list() -> None:
-    """PyTorch has the overloads, except for a few new ones, and overloads that are not called have a reason."""
+    """All listed overloads exist in PyTorch, except for a few new ones. Overloads that are not called have a reason."""
     names = read_list()
     assert sum(overload(name) is None for name in names) <= RECENT * len(names)
     assert not [name for name, source in names.items() if source == "none"]

@@ -1,7 +1,7 @@
 """Compare every public function of torch without an OpInfo with the CPU.
 
 tests/opinfo covers functions with an OpInfo. The calls include all composite kernels of torch that call a DispatchStub
-directly (the aten.* calls, kaiser_window, cdist, max_pool1d, ...). They fail on a device without a kernel in the stub,
+directly (the aten.* calls, kaiser_window, cdist, max_pool1d, ...). They fail if the stub has no kernel for the device,
 regardless of the operators that it registers.
 """
 
@@ -49,14 +49,14 @@ def outcome(call: Call, inputs: Inputs) -> tuple[list[object], list[object]] | E
 
 
 def error(got: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the largest difference from the finite elements of the exact result."""
+    """Return the largest difference from the exact result, over its finite elements."""
     return torch.where(exact.isfinite(), got.to(exact.dtype) - exact, 0).abs().nan_to_num(nan=torch.inf).max().item()
 
 
 def assert_close(got: torch.Tensor, want: torch.Tensor, exact: Callable[[], torch.Tensor]) -> None:
-    """Require torch's default tolerance to the CPU result.
+    """Require agreement with the CPU result within torch's default tolerance.
 
-    16-bit results are rounded after each step. Their error relative to float64 may instead be twice the CPU's plus one
+    16-bit results are rounded after each step, so their error relative to float64 may be twice the CPU's plus one
     rounding error of the largest value.
     """
     try:

@@ -109,7 +109,7 @@ def pooled(size: int, stride: int, padding: int, dilation: int, gradient: bool) 
 
 
 for size, stride, dilation in ((1, 1, 2), (2, 3, 3), (1, 2, 2), (3, 4, 4), (5, 4, 3)):
-    # Skip gradients of smaller volumes: their indices are out of range, and PyTorch's CPU gradient writes past buffers.
+    # Skip gradients for smaller volumes: the indices are out of range, so PyTorch's CPU kernel writes past its buffers.
     for gradient in (False, True) if size == 5 else (False,):
         add("max_pool3d", **{f"{size}-{stride}-{dilation}-{gradient}": pooled(size, stride, 1, dilation, gradient)})
 

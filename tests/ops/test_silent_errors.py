@@ -1,6 +1,6 @@
 """Regression tests for pytorch/pytorch issues where the MPS backend silently returned wrong results, one per issue.
 
-The calls that returned wrong results silently on MPS must return correct results here or raise an error.
+Calls that silently returned wrong results on MPS must be correct here or raise an error.
 """
 
 from __future__ import annotations
@@ -339,7 +339,7 @@ def test_189690_non_blocking_copies_keep_their_source() -> None:
     for seed, copy in enumerate(copies):
         want = numbers(seed)
         assert seed % 2 or torch.equal(copy.cpu(), want)
-        # As on CUDA, a copy may see a source that is overwritten before synchronize(), but not freed memory.
+        # As on CUDA, overwriting the source before synchronize() may change the copy, but a copy never reads freed memory.
         assert torch.equal(copy.cpu(), want) or copy.isnan().all()
     back = [copy.to("cpu", non_blocking=True) for copy in copies]
     torch.mpsx.synchronize()
@@ -353,7 +353,7 @@ def test_97574_duplicate_indices_are_deterministic() -> None:
     index = torch.randint(3, (4000,))
     values = torch.arange(4000)
     # If indices repeat, the last value is stored, as on the CPU with one thread (with several threads, the CPU is
-    # not deterministic). A GPU runs threadgroups in any order, so it guarantees this only in deterministic mode.
+    # not deterministic). A GPU runs threadgroups in any order, so the order is guaranteed only in deterministic mode.
     in_order = torch.mpsx.get_device_properties().driver not in ("cuda", "metal")
     expected = torch.stack([(index == i).nonzero().max() for i in range(3)])
     floats = torch.randn(4000)

@@ -1,4 +1,4 @@
-"""Common mistakes of out-of-tree devices. Each once caused a failure in mpsx."""
+"""Common mistakes in out-of-tree backends. Each one once caused a failure in mpsx."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_02_operators_with_a_cpu_kernel_do_not_decompose() -> None:
 def test_03_operators_of_other_layouts_do_not_decompose(layout: str) -> None:
     names = torch._C._dispatch_get_registrations_for_dispatch_key(f"{layout}CPU")
     assert len(names) > 90
-    # Ignore torchvision's operators for quantized tensors, which exist after torchvision is imported.
+    # Ignore torchvision's quantized operators, which importing torchvision registers.
     own = [name for name in names if not name.startswith("torchvision::")]
     assert [name for name in own if not has_kernel(name, f"{layout}PrivateUse1")] == []
 
@@ -86,7 +86,7 @@ def test_05_conj_bits_of_outputs_are_copied_back() -> None:
         lambda x, y: torch.logaddexp(y, x),
         torch.igamma,
         lambda x, y: torch.igamma(y, x),
-        torch.ops.aten._add_relu.Tensor,  # no kernel: this operator falls back
+        torch.ops.aten._add_relu.Tensor,  # falls back, because it has no kernel
         lambda x, y: torch.ops.aten._add_relu.Tensor(y, x),
         torch.linalg.solve,
         torch.mm,
@@ -134,7 +134,7 @@ def test_07_processes_exit_without_abort(program: str) -> None:
 
 @pytest.mark.sweep  # measures time, so it needs an idle machine
 def test_08_long_lists_take_linear_time() -> None:
-    """Searching for already aliased tensors must not take linear time per tensor."""
+    """The search for aliased tensors must not take linear time per tensor."""
 
     def seconds(count: int) -> float:
         tensors = [torch.empty(2, device="mpsx") for _ in range(count)]
@@ -148,7 +148,7 @@ def test_08_long_lists_take_linear_time() -> None:
         seconds(100)
         short = min(seconds(500) for _ in range(5))
         long = min(seconds(16000) for _ in range(3))
-    assert long < 200 * short  # 1024 times if quadratic
+    assert long < 200 * short  # a quadratic algorithm would take 1024 times as long
 
 
 def test_09_file_locations_are_not_mistaken_for_mps() -> None:
@@ -187,8 +187,7 @@ def test_12_one_warning_per_operator(loud_fallback: None) -> None:
 
 
 def test_13_one_registration_serves_all_variants() -> None:
-    """Registering the out= variant of a structured operator is enough. The fallback, too, is reached only through
-    it."""
+    """Registering the out= variant of a structured operator is enough. The fallback is also called only through it."""
     x, values = torch.rand(4, device="mpsx"), torch.empty(0, dtype=torch.uint64, device="mpsx")
     assert fell_back(lambda: torch.hash_tensor(x)) == {"aten::hash_tensor.out"}
     assert fell_back(lambda: torch.hash_tensor(x, out=values)) == {"aten::hash_tensor.out"}

@@ -1,4 +1,4 @@
-"""Attention kernels, forward and backward, against float64 and the CPU."""
+"""Compare attention kernels, forward and backward, with float64 and the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch.ops.mpsx.rotary_embedding: pairings, layouts of angles and heads, gradients and errors."""
+"""torch.ops.mpsx.rotary_embedding: pairings, angle and head layouts, gradients and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reference(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved
 
 
 def sample(layout: str, dtype: torch.dtype, time: int = 5) -> tuple[torch.Tensor, bool]:
-    """Return an input, and whether its heads come after the time dimension."""
+    """Return an input and whether its heads come after the time dimension."""
     batch, heads, features = 2, 3, 16
     if layout == "BHTD":
         return torch.randn(batch, heads, time, features).to(dtype), False

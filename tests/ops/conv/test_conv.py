@@ -1,4 +1,4 @@
-"""Convolution kernels, forward and backward, against float64 and the CPU."""
+"""Compare convolution kernels, forward and backward, with float64 and the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions in the CPU's library, which avoid known errors of the library."""
+"""Convolutions that use the CPU's library, with workarounds for its known bugs."""
 
 from __future__ import annotations
 

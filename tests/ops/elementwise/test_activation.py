@@ -170,7 +170,7 @@ def test_clamp(layout: str) -> None:
 
 @pytest.mark.parametrize("out_dtype", [torch.float64, torch.float16, torch.int64, torch.complex64], ids=str)
 def test_out_of_another_dtype_raises(out_dtype: torch.dtype) -> None:
-    """As on the CPU, clamp with scalar bounds and heaviside reject an out= tensor of another dtype."""
+    """As on the CPU, clamp with scalar bounds and heaviside reject an out= tensor of a different dtype."""
     for device in ("cpu", "mpsx"):
         x, out = torch.arange(4.0, device=device), torch.empty(4, dtype=out_dtype, device=device)
         for call in (lambda x, out: torch.clamp(x, 1, 2, out=out), lambda x, out: torch.clamp_min(x, 1, out=out),

@@ -236,7 +236,7 @@ def test_small_constant_exponents(exponent: float) -> None:
         x = bits.view(dtype)
         exact = torch.pow(x.float(), exponent).to(dtype)
         result = torch.pow(x.to("mpsx"), exponent)
-        # float32's square root is rounded too.
+        # The float32 square root is rounded as well.
         torch.testing.assert_close(result.cpu(), exact, rtol=torch.finfo(dtype).eps, atol=0, equal_nan=True)
         assert torch.equal(result.cpu().signbit() | exact.isnan(), exact.signbit() | exact.isnan())
         out = torch.empty(0, dtype=dtype, device="mpsx")
@@ -252,7 +252,7 @@ def test_small_constant_exponents(exponent: float) -> None:
 
 @pytest.mark.parametrize("all_large", [False, True])
 def test_fmod_and_remainder_are_exact(all_large: bool) -> None:
-    """Use random bit patterns, whose quotients have up to 277 bits, alone and among ordinary numbers."""
+    """Use random bit patterns, alone and mixed with ordinary numbers. Their quotients have up to 277 bits."""
     bits = torch.randint(-(2**31), 2**31, (2, 6000), generator=torch.Generator().manual_seed(1)).to(torch.int32)
     a, b = bits.view(torch.float32)
     if not all_large:
@@ -283,7 +283,7 @@ def test_copysign(dtype: torch.dtype) -> None:
     for x, y in ((a, b), (a, -b), (a, b[:1]), (a[:, :1].expand(a.shape), b)):
         result, expected = torch.copysign(on_device(x), on_device(y)).cpu(), torch.copysign(x, y)
         torch.testing.assert_close(result.abs(), expected.abs(), rtol=0, atol=0, equal_nan=True)
-        # Conversions on a GPU always produce the same NaN, so its sign is lost.
+        # A GPU converts every NaN to the same NaN, so the sign is lost.
         signed = ~(x.isnan() | y.isnan()) | (not on_gpu)
         assert torch.equal(result.signbit() & signed, expected.signbit() & signed)
 
@@ -349,7 +349,7 @@ def test_scalar_overloads(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8])
 def test_operands_broadcast_along_rows(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(3)
-    shape = (3, 2, 5, 4, 2, 40)  # more dimensions than one launch supports
+    shape = (3, 2, 5, 4, 2, 40)  # more dimensions than a single launch supports
 
     def values(*sizes: int) -> torch.Tensor:
         return torch.randint(1, 7, sizes, generator=generator).to(dtype)

@@ -100,7 +100,7 @@ def test_finite_parts_with_an_overflowing_modulus() -> None:
 
 @pytest.mark.parametrize("name", ["sinh", "cosh", "sin", "cos"])
 def test_large_parts_of_hyperbolic_functions(name: str) -> None:
-    """The real or imaginary part can be finite even if exp(x) overflows. Includes infinite arguments on the axes."""
+    """The real or imaginary part can be finite even if exp(x) overflows. Also test infinite arguments on the axes."""
     large = [88.8, 89.4, 89.5, -90.0, 120.0, float("inf"), float("-inf"), float("nan")]
     x = torch.tensor([complex(a, b) for a in large for b in (0.0, -0.0, 1.5707963, -1.5707963, 1e-20)])
     x = x[x.real.isfinite() | (x.imag == 0)]

@@ -39,7 +39,7 @@ def test_transposed(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("short", [2, 3, 7])
 def test_short_rows(short: int) -> None:
-    """Permute tensors with short rows, as in a pixel shuffle, including more rows than one panel of a copy."""
+    """Permute tensors with short rows, as in a pixel shuffle. Include more rows than a copy handles in one panel."""
     for shape in ((9, short), (5, 6, 4, short), (3, 130_001, short), (3, 2, 5, 2, 9, short)):
         x = torch.arange(torch.Size(shape).numel(), dtype=torch.int32).view(shape)
         for order in itertools.islice(itertools.permutations(range(len(shape))), 0, None, 7 if len(shape) > 5 else 1):
@@ -53,7 +53,7 @@ def test_short_rows(short: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
 def test_short_dense_rows(dtype: torch.dtype) -> None:
-    """Copy rows of 2 to 144 bytes as one or a few elements, also at offsets where wide elements are not aligned."""
+    """Copy rows of 2 to 144 bytes as one or a few wide elements, including at offsets where those are not aligned."""
     for row, skipped, padding in itertools.product((2, 3, 4, 6, 8, 12, 16, 18, 32), (0, 1, 4), (0, 1, 8)):
         x = torch.randint(-128, 128, (7, 3, 21, row + skipped + padding), dtype=dtype)
         part = x[..., skipped : skipped + row]
@@ -161,7 +161,7 @@ def test_linspace(steps: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.complex64])
 def test_linspace_of_no_steps(dtype: torch.dtype) -> None:
-    assert torch.linspace(-4.5, 1e6, 0, dtype=dtype, device="mpsx").numel() == 0  # the ends need not be representable
+    assert torch.linspace(-4.5, 1e6, 0, dtype=dtype, device="mpsx").numel() == 0  # the endpoints need not be representable
 
 
 def test_rsub() -> None:

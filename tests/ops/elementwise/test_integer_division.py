@@ -1,4 +1,4 @@
-"""Compare quotients and remainders of integers with Python's. CPU drivers compute them exactly with floats."""
+"""Compare integer quotients and remainders with Python's. CPU drivers compute them exactly in floating point."""
 
 import math
 
@@ -11,7 +11,7 @@ TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def operands(dtype: torch.dtype) -> tuple[list[int], list[int]]:
-    """Return values near the limits of the dtype and of float precision, multiples of each other, and random ones."""
+    """Return values near the limits of the dtype and of float precision, multiples of each other, and random values."""
     info = torch.iinfo(dtype)
     powers = [2**k + d for k in range(0, info.bits, 1 if info.bits < 64 else 3) for d in (-1, 0, 1)]
     powers += [2**k + d for k in (24, 52, 53, 54, 61, 62) for d in (-1, 0, 1)]
@@ -50,7 +50,7 @@ OPERATORS = {
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_all_variants_are_exact(name: str, dtype: torch.dtype) -> None:
-    """Use dense and strided operands and scalars. PyTorch's CPU crashes on the smallest integer divided by -1."""
+    """Use dense and strided operands and scalars. The CPU is no reference: it crashes on INT_MIN / -1."""
     function, exact = OPERATORS[name]
     first, second = operands(dtype)
     a, b = wrapped(first, dtype), wrapped(second, dtype)

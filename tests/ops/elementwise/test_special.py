@@ -20,7 +20,7 @@ BINARY = [row[0] for row in rows("elementwise/special.def", "MPSX_SPECIAL_BINARY
 # The functions' domains.
 DOMAIN = {"special_ndtri": (0.001, 0.999), "erfinv": (-0.999, 0.999), "lgamma": (0.01, 30), "digamma": (0.1, 30),
           "special_erfcx": (-3, 30), "special_log_ndtr": (-20, 4), "special_entr": (0, 4)}  # fmt: skip
-# Functions with a gradient in PyTorch.
+# Functions that PyTorch can differentiate.
 GRADIENTS = ("sinc", "lgamma", "digamma", "erfinv", "i0", "special_i0e", "special_i1", "special_i1e", "special_entr",
              "special_erfcx", "special_ndtri", "special_log_ndtr", "logaddexp", "logaddexp2", "xlogy",
              "special_xlog1py")  # fmt: skip
@@ -71,7 +71,7 @@ def test_accuracy(name: str) -> None:
     low, high = domain_of(name)
     x = torch.linspace(low, high, 20011)
     exact = function_of(name)(x.double())
-    if name == "special_airy_ai":  # PyTorch's is wrong by up to 3e-6 below -2.09, in float64 too
+    if name == "special_airy_ai":  # PyTorch is off by up to 3e-6 below -2.09, even in float64
         exact = torch.from_numpy(scipy.special.airy(x.double().numpy())[0])
 
     def error(result: torch.Tensor) -> float:
@@ -127,7 +127,7 @@ def test_kernel_ran(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
 def test_ndtri_outside_its_domain(dtype: torch.dtype) -> None:
-    """Test blocks without any value between 0 and 1, and blocks with some."""
+    """Test blocks with and without values between 0 and 1."""
     x = torch.tensor([0.0, 1.0, -1.0, 2.0, -0.0, math.inf, -math.inf, math.nan]) if dtype.is_floating_point else None
     outside = (x if x is not None else torch.tensor([0, 1, -1, 2])).repeat(300).to(dtype)
     result = torch.special.ndtri(outside.to("mpsx")).cpu().float()
@@ -159,7 +159,7 @@ def test_trigamma_of_negative_numbers() -> None:
 
 @pytest.mark.parametrize("function", [torch.igamma, torch.igammac])
 def test_incomplete_gamma_functions(function: Callable[..., torch.Tensor]) -> None:
-    """Cover the algorithms for different ranges, and the limits of the ranges."""
+    """Cover the algorithm for each argument range, and the boundaries between ranges."""
     a = torch.tensor([1e-3, 0.02, 0.3, 0.9, 1.0, 1.7, 4.0, 9.9, 10.1, 19.0, 21.0, 60.0, 210.0, 1e3, 1e5]).unsqueeze(1)
     x = torch.cat([a * ratio for ratio in (1e-3, 0.1, 0.5, 0.69, 0.71, 0.95, 1.0, 1.02, 1.2, 1.31, 2.0, 5.0)], 1)
     x = torch.cat([x, torch.tensor([1e-4, 0.05, 0.4, 0.6, 1.05, 1.15, 3.0, 30.0]).expand(len(a), 8)], 1)
@@ -196,7 +196,7 @@ def test_frexp(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", FLOAT)
 def test_ldexp(dtype: torch.dtype, no_fallback: None) -> None:
-    """Results are exact for powers of two outside the dtype's range and outside bfloat16's integers."""
+    """Results are exact even if 2**exponent exceeds the dtype's range, or bfloat16 cannot represent the exponent."""
     x = torch.tensor([3.0, 1e-30, 2.0**-133, 2.0**-24, 1.5e4, -0.0, float("inf"), float("nan")]).to(dtype)
     for power in (2, -3, 100, 200, 257, 277, -149, -2000, 2**30):
         y = torch.tensor(power)
@@ -220,7 +220,7 @@ def test_heaviside_of_two_dtypes_raises() -> None:
 
 @pytest.mark.parametrize("name", [name for name in BINARY if "polynomial" not in name and "igamma" not in name])
 def test_scalars(name: str) -> None:
-    """One operand is a Python scalar, or a 0-dim CPU tensor."""
+    """One operand is a Python scalar or a 0-dim CPU tensor."""
     x = make("transposed", torch.float32, low=1.5, high=4)
     for number in (torch.tensor(2.5), 2.5) if name not in ("logaddexp", "logaddexp2") else (torch.tensor(2.5),):
         for arguments in ((x, number), (number, x)):

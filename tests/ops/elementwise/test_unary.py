@@ -28,7 +28,7 @@ DOMAIN = {
     "atanh": (-0.99, 0.99),
     "acosh": (1, 9),
 }
-# Error bounds relative to float64, in float32 ULPs. The CPU's errors are between 1 and 4.
+# Error bounds, compared with float64, in float32 ULPs. The CPU's errors are between 1 and 4.
 ULPS = {
     "erfc": 8,
     "tan": 4,
@@ -152,7 +152,7 @@ def test_large(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_large_angles(name: str) -> None:
-    """Test blocks of large angles, and blocks with small angles, which use a different code path. Zeros keep their
+    """Test blocks of large angles and blocks of small angles, which use different code paths. Zeros keep their
     sign."""
     bits = torch.arange(0, 0x7F800000, 104_729, dtype=torch.int32)
     every = bits.view(torch.float32)

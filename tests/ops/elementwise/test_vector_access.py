@@ -1,4 +1,4 @@
-"""Dense kernels use 16-byte vectors: test sizes around a vector and a batch of vectors, and unaligned memory."""
+"""Dense kernels use 16-byte vectors: test unaligned memory, and sizes near one vector and near a batch of vectors."""
 
 import pytest
 import torch
@@ -48,7 +48,7 @@ def test_flat(dtype: torch.dtype, offsets: tuple[int, int]) -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("columns", [1, 3, 4, 8, 15, 16, 17, 31, 64, 67, 128, 131, 515], ids=str)
 def test_rows(dtype: torch.dtype, columns: int) -> None:
-    """Use rows whose pitch is a multiple of the vector size and rows whose pitch is not, broadcast rows and columns,
+    """Use rows with pitches that are and are not a multiple of the vector size, broadcast rows and columns,
     and a transpose."""
     torch.manual_seed(0)
     for pitch in (columns, columns + 1, columns + 16):

@@ -1,4 +1,4 @@
-"""torch.ops.mpsx: values and gradients against PyTorch on both devices, torch.library.opcheck, and transforms."""
+"""torch.ops.mpsx: values and gradients compared with PyTorch on both devices, torch.library.opcheck, and transforms."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_values_and_gradients(c: Case, device: str) -> None:
 @pytest.mark.parametrize("dtype", FLOAT[1:])
 @pytest.mark.parametrize("c", NN, ids=LABELS[: len(NN)])
 def test_half_precision(c: Case, dtype: torch.dtype) -> None:
-    """Compare with float64 results of the rounded arguments, with a tolerance of a few epsilons."""
+    """Compare with float64 results for the rounded arguments, within a few epsilons."""
     exact_arguments = [a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
                        for a in leaves(c, "cpu", dtype, grad=False)]  # fmt: skip
     keywords = {k: v for k, v in c.keywords.items() if k != "dtype"}
@@ -72,7 +72,7 @@ def test_opcheck(c: Case, device: str) -> None:
     op = overload(c)
     checks = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
     if device == "cpu" and any(t.requires_grad for t in tensors(arguments)):
-        # opcheck does not support mpsx, so the lines below check the registration
+        # this test does not support mpsx, so the lines below check the registration
         checks.append("test_autograd_registration")
     keys = ("Autograd", "CompositeImplicitAutograd")
     assert not expected.requires_grad or any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), k) for k in keys)

@@ -44,7 +44,7 @@ def check(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> 
 
 
 def check_length(n: int) -> None:
-    """Check every kind of transform of length n, along rows and along columns."""
+    """Check every kind of transform with length n, along rows and columns."""
     check(F.fft, complex_numbers(3, n))
     check(lambda x: F.ifft(x, dim=0, norm="forward"), complex_numbers(n, 5))
     check(lambda x: F.ifft(x, dim=1), complex_numbers(2, n, 3))
@@ -72,7 +72,7 @@ def test_very_long(n: int) -> None:
 
 
 def test_single_frequency() -> None:
-    """The spectrum of exp(2 pi i k j / n) is n at k and rounding errors elsewhere, unless a twiddle factor is off."""
+    """The spectrum of exp(2 pi i k j / n) is n at index k and only rounding error elsewhere, unless a twiddle factor is wrong."""
     for n in (4096, 65536, 100003):
         at = ((torch.arange(n) * 12345) % n).double()
         x = torch.polar(torch.ones(n, dtype=torch.float64), at * (2 * torch.pi / n))

@@ -38,7 +38,7 @@ def test_bags(mode: str, options: dict[str, Any]) -> None:
         compare(bags, table, INDICES, OFFSETS)
     table = torch.randn(70, 10).t()
     compare(bags, table, INDICES.int(), OFFSETS.int())
-    for narrow in (torch.uint8, torch.int16):  # computed in the wider dtype of the two
+    for narrow in (torch.uint8, torch.int16):  # computed in the wider of the two dtypes
         compare(bags, table, INDICES, OFFSETS.to(narrow))
         compare(bags, table, INDICES.to(narrow), OFFSETS)
 

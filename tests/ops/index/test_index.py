@@ -17,7 +17,7 @@ LAYOUTS = ("contiguous", "transposed", "slice", "step", "expanded")
 
 
 def keys(x: torch.Tensor) -> dict[str, tuple]:
-    """Return indices of a 3-D tensor. PyTorch handles slices and None, so only tensors reach the device."""
+    """Return indices into a 3-D tensor. PyTorch handles slices and None, so only tensors reach the device."""
     a, b, c = x.shape
     i, j, k = torch.randint(-a, a, (6,)), torch.randint(-b, b, (6,)), torch.randint(-c, c, (6,))
     return {

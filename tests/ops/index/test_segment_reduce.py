@@ -1,4 +1,4 @@
-"""segment_reduce: every reduction, by lengths and by offsets, empty segments, gradients and errors."""
+"""segment_reduce: every reduction, lengths and offsets, empty segments, gradients and errors."""
 
 from __future__ import annotations
 

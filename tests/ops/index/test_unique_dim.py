@@ -37,7 +37,7 @@ def test_unique(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", DTYPES["ALL"])
 @pytest.mark.parametrize("count", [1, 700, 5000])
 def test_unique_of_flattened_input(dtype: torch.dtype, count: int) -> None:
-    """Use one and several chunks, runs across chunk boundaries, and every combination of return values."""
+    """Use one chunk and several chunks, runs that cross chunk boundaries, and every combination of return values."""
     numbers = torch.randint(0, 3 if count < 5000 else 100, (count,)).to(dtype)
     special = numbers.clone()
     if dtype.is_floating_point:

@@ -25,13 +25,13 @@ def swept(*sizes: tuple[int, ...]) -> list[object]:
     return [pytest.param(size, marks=pytest.mark.sweep) for size in sizes]
 
 
-# Sizes within a block, one row past a block, and batches. Sweeps add one element, a full block and several blocks.
+# Less than a block, one row more than a block, and batches. Sweeps add 1 x 1, a full block and several blocks.
 SIZES = [(5, 5), (65, 65), (2, 2, 20, 20), *swept((1, 1), (33, 33), (64, 64), (150, 150), (2, 2, 40, 40))]
 FLAGS = (False, True)
 
 
 def matrices(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Return random well-conditioned matrices: their eigenvalues are far from 0."""
+    """Return random well-conditioned matrices, whose eigenvalues are far from 0."""
     x = torch.randn(shape, dtype=dtype)
     x.diagonal(0, -2, -1).add_(2 * shape[-1] ** 0.5)
     return x
@@ -64,7 +64,7 @@ def layouts(x: torch.Tensor) -> list[torch.Tensor]:
 def check(function: Callable[..., object], *inputs: torch.Tensor, times: float = 3) -> None:
     """Require the CPU's shapes, strides, dtypes and integers, and at most `times` its mean square error.
 
-    Errors within a matrix are correlated, and two ways to factor a matrix often differ in error by a factor of 2."""
+    Errors within a matrix are correlated, so the errors of two algorithms often differ by a factor of 2."""
     exact, cpu, got = (
         (result,) if isinstance(result, torch.Tensor) else result
         for result in (
@@ -213,7 +213,7 @@ def test_qr(size: tuple[int, ...], dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("size", [(33, 33), (60, 40)])
 def test_householder_product_is_as_accurate_as_single_reflectors(size: tuple[int, int], dtype: torch.dtype) -> None:
-    """Blocking with a T factor does not amplify rounding errors, which are 0.9 to 1.05 times LAPACK's."""
+    """Blocking with a T factor does not amplify rounding errors: they are 0.9 to 1.05 times LAPACK's."""
     squares = dict.fromkeys(("cpu", "mpsx"), 0.0)
     for _ in range(4):
         reflectors, tau = torch.geqrf(torch.randn(size, dtype=dtype))

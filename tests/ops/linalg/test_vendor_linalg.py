@@ -18,7 +18,7 @@ Operator = tuple[Callable[..., object], tuple[torch.Tensor, ...]]
 
 
 def pivots(a: torch.Tensor) -> torch.Tensor:
-    """Return the pivots of an LU factorization without row exchanges."""
+    """Return the pivots of an LU factorization without row swaps."""
     return torch.arange(1, 5, dtype=torch.int32, device=a.device)
 
 

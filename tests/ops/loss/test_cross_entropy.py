@@ -1,4 +1,4 @@
-"""cross_entropy: the fused kernels for rows of logits, and PyTorch's composition for everything else."""
+"""cross_entropy: the fused kernels for rows of logits, and PyTorch's composite implementation for everything else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import mpsx
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
-# Few and many rows, each reduced by one lane, part of a SIMD group, a SIMD group or a threadgroup.
+# Few and many rows. One lane, part of a SIMD group, a SIMD group or a threadgroup reduces a row.
 SHAPES = [(1, 1), (5, 3), (7, 64), (33, 1000), (3000, 5), (513, 17), (4, 50257), (2, 70001), (70000, 2)]
 
 
@@ -70,7 +70,7 @@ def test_all_ignored() -> None:
 
 
 def test_logits_of_every_magnitude() -> None:
-    """Large logits must not absorb the logarithm of the sum, and masked classes are -inf."""
+    """Adding large logits must not round away the logarithm of the sum. Masked classes have logit -inf."""
     x = torch.randn(8, 300) + torch.tensor([0.0, 1e3, -1e4, 1e6, 3e7, -1e20, 100, 5])[:, None]
     x[:, ::3] = -torch.inf
     compare(x, torch.full((8,), 4), None, reduction="none")
@@ -94,7 +94,7 @@ def test_layouts_and_byte_targets() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_autocast(dtype: torch.dtype) -> None:
-    """Under autocast, half inputs give a float32 loss, as with log_softmax. The weight keeps its dtype."""
+    """Under autocast, half inputs give a float32 loss, as log_softmax does. The weight keeps its dtype."""
     x, target, weight = problem((50, 300), dtype)
     a, b = x.float().requires_grad_(), x.to("mpsx").requires_grad_()
     expected = F.cross_entropy(a, target, weight.float())

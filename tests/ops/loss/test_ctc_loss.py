@@ -47,7 +47,7 @@ def test_values(reduction: str) -> None:
 
 
 def test_unreachable_targets() -> None:
-    """A target longer than its input has an infinite loss, or zero with zero_infinity."""
+    """A target longer than its input has an infinite loss, or a zero loss with zero_infinity=True."""
     x, targets = torch.randn(STEPS, BATCH, CLASSES), torch.full((BATCH, 7), 2)
     compare(x, targets, reduction="none", zero_infinity=True)
     result = F.ctc_loss(on_device(x).log_softmax(2), on_device(targets), INPUT, TARGET, reduction="none").cpu()

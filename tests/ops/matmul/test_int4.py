@@ -1,4 +1,4 @@
-"""Matmuls with 4-bit weights, against float64 matmuls with the dequantized weights."""
+"""Compare matmuls with 4-bit weights to float64 matmuls with the dequantized weights."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_values(dtype: torch.dtype, group: int) -> None:
 
 
 def test_against_the_cpu_operator() -> None:
-    """Use the same weights in the format of PyTorch's CPU operator, which packs nibbles in another order."""
+    """Use the same weights in the format of PyTorch's CPU operator, which packs nibbles in a different order."""
     packed, scales, _ = quantized(64, 128, 32, torch.float32)
     unpacked = torch.stack([packed >> 4, packed & 15], -1).view(64, 128).int()
     x = torch.randn(7, 128)

@@ -1,4 +1,4 @@
-"""Matmul kernels: every operator that uses them, against float64 and the CPU."""
+"""Compare every operator that uses the matmul kernels with float64 and the CPU."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_addmm_and_vectors(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtypes", ["bbb", "lib", "fbf"])
 def test_addr_without_a_kernel(dtypes: str) -> None:
-    """With mixed dtypes or dtypes without a kernel, all three variants of addr are composed of other operators."""
+    """With mixed dtypes or dtypes without a kernel, all three variants of addr call other operators."""
     types = {"b": torch.bool, "f": torch.float32, "l": torch.int64, "i": torch.int32}
     c, a, b = (torch.randint(0, 2, size).to(types[t]) for t, size in zip(dtypes, [(4, 3), (4,), (3,)], strict=True))
     check(torch.addr, c, a, b)

@@ -1,4 +1,4 @@
-"""Test binary operators whose operands have different layouts, for which mpsx copies an operand first."""
+"""Test binary operators with operands of different layouts: mpsx first copies one operand."""
 
 from __future__ import annotations
 

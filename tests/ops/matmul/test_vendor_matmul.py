@@ -1,4 +1,4 @@
-"""float32 matmuls in either of the CPU's libraries, chosen by MPSX_GEMM."""
+"""Run float32 matmuls in each of the two CPU libraries that MPSX_GEMM selects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""batch_norm and its users: training and evaluation, layouts, mixed types, gradients, running statistics."""
+"""batch_norm and the operators that call it: training and evaluation, layouts, mixed types, gradients, running statistics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 aten = torch.ops.aten
 
-# Pairs of an input dtype and a dtype of parameters and statistics.
+# (input dtype, dtype of parameters and statistics)
 TYPES = [(t, t) for t in FLOAT] + [(torch.float16, torch.float32), (torch.bfloat16, torch.float32)]
 LAYOUTS = {
     "contiguous": lambda: torch.randn(4, 7, 9, 11),
@@ -221,7 +221,7 @@ def test_empty_batch(shape: tuple[int, ...]) -> None:
     xs = [torch.zeros(shape, requires_grad=True), torch.zeros(shape, device="mpsx", requires_grad=True)]
     outs = [a(xs[0]), b(xs[1])]
     assert outs[1].shape == outs[0].shape
-    # PyTorch computes an empty batch with other operators, whose gradients are sums that may fall back to the CPU.
+    # For an empty batch, PyTorch calls other operators. Their gradients use sums that may fall back to the CPU.
     with mpsx.fallback.using_mode("silent"):
         for out in outs:
             out.backward(torch.ones_like(out))

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 aten = torch.ops.aten
 
-# Pairs of an input dtype and a dtype of parameters and statistics.
+# (input dtype, dtype of parameters and statistics)
 TYPES = [(t, t) for t in FLOAT] + [(torch.float16, torch.float32), (torch.bfloat16, torch.float32)]
 LAYOUTS = {
     "contiguous": lambda: torch.randn(4, 6, 9, 11),

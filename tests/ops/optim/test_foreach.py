@@ -17,7 +17,7 @@ UNARY = [row[0] for row in rows(TABLE, "MPSX_FOREACH_UNARY", 1)]
 SCALED = [row[0] for row in rows(TABLE, "MPSX_FOREACH_SCALED", 1)]
 BINARY = SCALED + [row[0] for row in rows(TABLE, "MPSX_FOREACH_BINARY", 1)]
 POINTWISE = [row[0] for row in rows(TABLE, "MPSX_FOREACH_POINTWISE", 1)]
-# Include sizes around chunk boundaries, and more tensors (35) than one launch can bind.
+# Include sizes near chunk boundaries, and more tensors (35) than one launch can bind.
 SIZES = [(), (1,), (0, 3), (7, 5), (8192,), (8193,), (3, 9000), *[(k,) for k in range(2, 30)]]
 
 
@@ -224,6 +224,6 @@ def test_clip_grad_norm(order: float) -> None:
         total = torch.nn.utils.clip_grad_norm_(parameters, 1.0, norm_type=order)
         return total.cpu(), [parameter.grad.cpu() for parameter in parameters]
 
-    with mpsx.fallback.using_mode("silent"):  # the norm of the norms is not a foreach operator
+    with mpsx.fallback.using_mode("silent"):  # clip_grad_norm_ combines the norms with a regular operator
         got, wanted = clipped("mpsx"), clipped("cpu")
     torch.testing.assert_close(got, wanted)

@@ -1,4 +1,4 @@
-"""Compare every optimizer of torch.optim with the CPU, in each of its implementations."""
+"""Compare every optimizer of torch.optim with the CPU, for each of its implementations."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_fused_accuracy(optimizer: type[torch.optim.Optimizer], options: dict[st
 
 @pytest.mark.parametrize(("optimizer", "options"), [row for row in OPTIMIZERS if row[0] in FUSED])
 def test_fused_steps_with_strided_tensors(optimizer: type[torch.optim.Optimizer], options: dict[str, object]) -> None:
-    """Use gaps, transposes and offsets. Elements in the gaps are unchanged, unlike in the CPU's fused step."""
+    """Use gaps, transposes and offsets. Elements in the gaps stay unchanged, but the CPU's fused step changes them."""
     found = []
     for device, fused in (("cpu", False), ("mpsx", True)):
         base = torch.linspace(-1, 1, 240).to(device)
@@ -166,7 +166,7 @@ def test_grad_scale_and_found_inf(optimizer: type[torch.optim.Optimizer], found:
 
 
 def test_launches() -> None:
-    """A fused step launches one kernel per five tensors, and one per thirty step counters."""
+    """A fused step launches one kernel per five tensors and one kernel per thirty step counters."""
     params = [torch.nn.Parameter(torch.ones(10).to("mpsx")) for _ in range(25)]
     for p in params:
         p.grad = torch.ones(10).to("mpsx")

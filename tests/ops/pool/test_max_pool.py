@@ -27,7 +27,7 @@ WINDOWS = [
 
 
 def inputs(layout: str, dtype: torch.dtype) -> torch.Tensor:
-    """Return values with many ties, to test which of several equal maxima is chosen."""
+    """Return values with many ties, to test which one of several equal maxima is chosen."""
     values = torch.randint(-4 if dtype.is_signed else 0, 5, (2, 7, 13, 70)).to(dtype)
     if layout == "channels_last":
         return values.to(memory_format=torch.channels_last)
@@ -85,7 +85,7 @@ def test_gradient(layout: str, window: tuple) -> None:
 @pytest.mark.parametrize("window", [(2, 2, 0), (3, 2, 1), (2, 3, 0)], ids=str)
 @pytest.mark.parametrize("channels", [8, 64, 77, 139])
 def test_many_channels(channels: int, window: tuple[int, int, int]) -> None:
-    """Channels-last kernels handle blocks of 64 and of 8 channels, and a remainder."""
+    """Channels-last kernels process blocks of 64 channels, blocks of 8 channels, and a remainder."""
     for dtype in FLOAT:
         x = torch.randint(-9, 9, (2, channels, 7, 6)).to(dtype).to(memory_format=torch.channels_last)
         x[0, ::5, 2, 3] = float("nan")
@@ -175,7 +175,7 @@ def test_kernels_run() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
 @pytest.mark.parametrize("window", [(2,), (3, 1, 1), (5, 3, 2, 4), (2, 2, 0, 1, True), (2, 1, 1, 142)])
 def test_max_pool1d_without_indices(dtype: torch.dtype, window: tuple) -> None:
-    """Inputs without a gradient use a kernel that computes no indices."""
+    """If the input needs no gradient, use a kernel that does not compute indices."""
     x = torch.randint(-9, 9, (3, 2, 141)).to(dtype)
     if dtype.is_floating_point:
         x[0, 0, 7] = x[1, 1, 140] = float("nan")
@@ -190,7 +190,7 @@ def test_max_pool1d_without_indices(dtype: torch.dtype, window: tuple) -> None:
 
 
 def test_max_pool1d_derivatives() -> None:
-    """Differentiate in reverse and in forward mode, and call it under vmap."""
+    """Differentiate max_pool1d in reverse and forward mode, and call it under vmap."""
     values, tangent = torch.randn(2, 3, 20), torch.randn(2, 3, 20)
     found = []
     for device in ("cpu", "mpsx"):

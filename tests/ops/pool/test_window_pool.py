@@ -29,7 +29,7 @@ def distinct(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torc
 
 @pytest.mark.parametrize("dtype", FLOAT)
 def test_few_wide_windows(dtype: torch.dtype) -> None:
-    """Use windows wide enough for vector loads. Ties return the first maximum, and several NaNs the last NaN."""
+    """Use windows wide enough for vector loads. Among equal maxima the first one wins, and among several NaNs the last one."""
     x = torch.randint(0, 9, (3, 2, 33, 41)).to(dtype)
     x[0, 0, ::5, ::7] = float("nan")
     x[0, 1] = -float("inf")

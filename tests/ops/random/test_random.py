@@ -159,7 +159,7 @@ def test_continuous(name: str) -> None:
     fill, distribution = CONTINUOUS[name]
     sample = filled(fill, SAMPLES).double().numpy()
     assert stats.kstest(sample, distribution.cdf).pvalue > LEAST_P
-    # Values at these distances, which are in the same block, the same chunk, or different chunks, must be uncorrelated.
+    # Values this far apart (in the same block, the same chunk, or different chunks) must be uncorrelated.
     ranks = distribution.cdf(sample)
     for lag in (1, 256, 512, 1024):
         correlation = np.corrcoef(ranks[:-lag], ranks[lag:])[0, 1]
@@ -169,7 +169,7 @@ def test_continuous(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_continuous_in_half(name: str, dtype: torch.dtype) -> None:
-    # Half-precision samples are the float32 samples, rounded.
+    # Half-precision samples are rounded float32 samples.
     fill, _ = CONTINUOUS[name]
     torch.manual_seed(5)
     wide = filled(fill, 10_000)

@@ -20,7 +20,7 @@ def test_randperm(n: int, dtype: torch.dtype) -> None:
     assert torch.equal(first.sort().values, torch.arange(n, dtype=dtype))
     if n > 100:
         second = torch.randperm(n, device="mpsx", dtype=dtype).cpu()
-        assert (first == second).sum() < 10  # two independent permutations agree at about one position
+        assert (first == second).sum() < 10  # two independent permutations agree at about one position on average
         position = torch.arange(n, dtype=torch.float64)
         assert abs(np.corrcoef(first.double(), position)[0, 1]) < 5 / np.sqrt(n)
         assert (first.diff() == 1).sum() < 10
@@ -44,7 +44,7 @@ def test_randperm_is_uniform() -> None:
 
 
 def is_odd(permutation: list[int]) -> bool:
-    """Return the parity: a permutation is odd if the number of elements minus the number of cycles is odd."""
+    """Return whether a permutation is odd: the number of elements minus the number of cycles is odd."""
     seen, cycles = [False] * len(permutation), 0
     for start in range(len(permutation)):
         cycles += not seen[start]

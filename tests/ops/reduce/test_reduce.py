@@ -40,7 +40,7 @@ def compare(expected: torch.Tensor, result: torch.Tensor, **tolerance: float) ->
 
 
 def exact(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """Return the CPU result, computed in float64 for half dtypes, which the CPU accumulates in half precision."""
+    """Return the CPU result. Compute half dtypes in float64, because the CPU accumulates them in half precision."""
     if x.dtype in (torch.float16, torch.bfloat16):
         return function(x.double()).to(function(x).dtype)
     return function(x)
@@ -139,7 +139,7 @@ def test_large(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 
 
 def test_sum_is_accurate() -> None:
-    """The error of a sum is one rounding of the result and does not grow with the length."""
+    """The only error of a sum is the rounding of the result, for any length."""
     x = torch.rand(4_000_037)
     exact = x.double().sum().item()
     assert abs(x.to("mpsx").sum().item() - exact) <= exact * 1e-7
@@ -244,7 +244,7 @@ def test_errors() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool], ids=str)
 def test_repeated_elements(dtype: torch.dtype) -> None:
-    """Elements that a stride of 0 repeats are reduced once per repetition."""
+    """An element that is repeated by a stride of 0 is counted once per repetition."""
     base = torch.randint(-2, 3, (5, 1, 3, 1)).to(dtype)
     if dtype.is_floating_point:
         base[0, 0, 0, 0], base[1, 0, 1, 0] = float("inf"), float("nan")
@@ -282,7 +282,7 @@ def test_aminmax_of_all_elements(dtype: torch.dtype, count: int) -> None:
 
 @pytest.mark.parametrize("name", OPS)
 def test_few_columns(name: str) -> None:
-    """The host driver reduces narrow columns several rows at a time. Include row counts with a remainder."""
+    """The host driver reduces narrow columns several rows at a time. Include row counts that leave a remainder."""
     for lines, columns in ((513, 2), (4099, 3), (128, 8), (129, 8), (3001, 7), (77, 31), (100, 32), (40000, 2)):
         x = torch.randn(2, lines, columns, generator=torch.Generator().manual_seed(lines))
         x[0, -1] = 40

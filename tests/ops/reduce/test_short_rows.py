@@ -1,4 +1,4 @@
-"""Broadcasting over rows shorter than a vector: one vector covers several rows."""
+"""Broadcast over rows shorter than a vector, so that one vector covers several rows."""
 
 from __future__ import annotations
 

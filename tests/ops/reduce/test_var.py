@@ -59,7 +59,7 @@ def test_rows_that_start_far_from_their_mean(far: int) -> None:
 
 
 def test_many_short_rows() -> None:
-    """Reduce rows of three adjacent or repeated elements: the error must not grow with the number of rows."""
+    """Reduce rows of three adjacent or repeated elements. The error must not grow with the number of rows."""
     x = torch.randn(60_000, generator=torch.Generator().manual_seed(0)) * 2
     for stride in (0, 1):
         y = x.as_strided((200, 3, 33, 3), (297, 99, 3, stride) if stride == 0 else (300, 100, 3, 1))

@@ -148,7 +148,7 @@ def test_out() -> None:
 
 
 @pytest.mark.parametrize("fmt", [torch.contiguous_format, torch.channels_last], ids=["planes", "channels_last"])
-@pytest.mark.parametrize("channels", [3, 7])  # PyTorch has a separate implementation per count
+@pytest.mark.parametrize("channels", [3, 7])  # PyTorch has a separate implementation for each channel count
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
 def test_uint8_images(mode: str, channels: int, fmt: torch.memory_format) -> None:
     """Results are exact: PyTorch rounds after each dimension and uses 15-bit weights."""

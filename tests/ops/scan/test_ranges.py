@@ -1,4 +1,4 @@
-"""Scans of values whose sums or products over some ranges overflow float32, although a sequential scan does not."""
+"""Scan values whose partial sums or products overflow float32 over some ranges, but not in a sequential scan."""
 
 from __future__ import annotations
 

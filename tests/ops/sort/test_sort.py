@@ -12,7 +12,7 @@ import mpsx
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
 INF, NAN = float("inf"), float("nan")
-SIZES = [1, 2, 127, 128, 129, 255, 256, 1000, 4097]  # around the thresholds between algorithms
+SIZES = [1, 2, 127, 128, 129, 255, 256, 1000, 4097]  # sizes near the thresholds between algorithms
 ORDERED = [dtype for dtype in DTYPES["ALL"] if dtype != torch.bool]
 
 
@@ -132,7 +132,7 @@ def test_topk_sizes(size: int) -> None:
 
 @pytest.mark.parametrize("k", [1, 8, 31, 32, 33])
 def test_topk_with_ties(k: int) -> None:
-    """Among equal elements, the first ones are selected, in order. Include sorted, reversed and constant rows, and
+    """topk selects the first of several equal elements, in order. Include sorted, reversed and constant rows, and
     NaN."""
     few = torch.randint(0, 4, (3, 1265), generator=torch.Generator().manual_seed(k))
     steps = torch.arange(1265)[None]
@@ -198,7 +198,7 @@ def test_out() -> None:
     y = d.clone()
     torch.sort(y, 1, out=(y, torch.empty(0, dtype=torch.long, device="mpsx")))
     assert torch.equal(y.cpu(), x.sort(1).values)
-    integers = torch.tensor([[5, 3, 9, 1, 7]], device="mpsx")  # also the out= tensor of the indices
+    integers = torch.tensor([[5, 3, 9, 1, 7]], device="mpsx")  # also serves as the out= tensor for the indices
     values, indices = torch.sort(integers, out=(torch.empty_like(integers), integers))
     assert values.tolist() == [[1, 3, 5, 7, 9]] and indices.tolist() == [[3, 1, 0, 4, 2]]
 

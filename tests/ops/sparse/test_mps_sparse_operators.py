@@ -1,4 +1,4 @@
-"""Overloads with a sparse COO kernel in PyTorch's MPS backend do not fall back to the CPU."""
+"""Overloads for which PyTorch's MPS backend has a sparse COO kernel do not fall back to the CPU."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def test_selection_and_masks() -> None:
         for mask in (coo(6, 7, 3, nnz=30), coo(6, 7, 3, nnz=30, coalesced=True)):
             for accumulate in (False, True):
                 got = torch.ops.aten._sparse_mask_projection(x.to("mpsx"), mask.to("mpsx"), accumulate)
-                # The CPU counts a repeated coordinate of the mask once if it had to coalesce the mask.
+                # If the CPU has to coalesce the mask, it counts a repeated coordinate only once.
                 want = torch.ops.aten._sparse_mask_projection(x, mask, accumulate and not x.is_coalesced())
                 if not accumulate or mask.is_coalesced():
                     check(got, want)
@@ -235,7 +235,7 @@ OPINFOS = [op for op in op_db if op.name in ("sum", "masked.sum", "masked.amax")
 
 @pytest.mark.parametrize("op", OPINFOS, ids=lambda op: op.formatted_name)
 def test_opinfo_samples(op: OpInfo) -> None:
-    """Use PyTorch's own sparse samples, which cover broadcasting, dense dimensions and batches."""
+    """Use PyTorch's own sparse samples: they cover broadcasting, dense dimensions and batches."""
     compared = 0
     for sample in islice(op.sample_inputs_sparse_coo("cpu", torch.float32), 60):
         args = (sample.input, *sample.args)

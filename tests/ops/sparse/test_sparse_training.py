@@ -1,4 +1,4 @@
-"""Using sparse tensors: gradients, optimizers, CSR tensors and files."""
+"""Sparse tensors in training: gradients, optimizers, CSR tensors and files."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_copy_pickle_and_save(layout: str) -> None:
 
 
 def saved(t: torch.Tensor, map_location: str | None = None) -> torch.Tensor:
-    """Save to a buffer and load again."""
+    """Save to a buffer and load it back."""
     file = io.BytesIO()
     torch.save(t, file)
     file.seek(0)
