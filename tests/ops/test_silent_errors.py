@@ -339,7 +339,7 @@ def test_189690_non_blocking_copies_keep_their_source() -> None:
     for seed, copy in enumerate(copies):
         want = numbers(seed)
         assert seed % 2 or torch.equal(copy.cpu(), want)
-        # As on CUDA, overwriting the source before synchronize() may change the copy, but a copy never reads freed memory.
+        # As on CUDA, overwriting the source before synchronize() may change the copy. A copy never reads freed memory.
         assert torch.equal(copy.cpu(), want) or copy.isnan().all()
     back = [copy.to("cpu", non_blocking=True) for copy in copies]
     torch.mpsx.synchronize()

@@ -66,7 +66,7 @@ void delete_shadow(simt::Shadow* s) { delete s; }
 void shadow_begin(simt::Shadow* s) { s->begin_group(); }
 void shadow_barrier(simt::Shadow* s, bool fences) { s->threadgroup_barrier(fences); }
 void shadow_simd_barrier(simt::Shadow* s, unsigned simdgroup, bool fences) { s->simdgroup_barrier(simdgroup, fences); }
-// Performs an access and encodes the finding in an integer: the fault's code, plus 16 if a barrier without a fence
+// Performs an access and returns an integer: the fault's code, plus 16 if a barrier without a fence
 // separates the accesses, plus 32 times the other thread's index.
 unsigned shadow_access(simt::Shadow* s, char kind, size_t offset, size_t bytes, unsigned thread) {
   simt::Shadow::Finding f;

@@ -2,7 +2,7 @@
 
     python tests/simt/run_cases.py FILE [--cpu] [--part 2/5] [--only TEXT] [--without TEXT]
 
-Writes to FILE the results, the CPU's results (with --cpu), and the names of launched and existing kernels.
+Writes the results, the CPU's results (with --cpu), and the names of launched and of all kernels to FILE.
 `--part 2/5` runs every fifth case, starting with the third, prints its name first, and synchronizes between cases.
 `--only TEXT` runs the cases whose names contain TEXT, and `--without TEXT` the others."""
 

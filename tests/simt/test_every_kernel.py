@@ -74,7 +74,7 @@ def test_cpu_only_kernels(wide: dict, tmp_path: Path) -> None:
 
 
 def overlaid(path: Path) -> set[str]:
-    """Return the kernels of a file with code that a host overlay replaces (python/mpsx/msl/overlay.py)."""
+    """Return a file's kernels that use code replaced by a host overlay (python/mpsx/msl/overlay.py)."""
     src, module, _ = load(str(path), [str(ROOT / "metal")], [],
                           find_compiler().preprocessor(), overlays=True)  # fmt: skip
     replaced = {src.texts[d.name] for d in module.unit.all if d.name >= 0
@@ -95,11 +95,11 @@ def overlaid(path: Path) -> set[str]:
 def test_every_overlay(wide: dict) -> None:
     """Wide mode launches each kernel that an overlay changes.
 
-    test_every_kernel then compares the overlay with the Metal code, which simt runs."""
+    test_every_kernel then compares the overlay with the original Metal code, which simt runs."""
     with ThreadPoolExecutor(2) as pool:
         files = sorted(path for path in ROOT.glob("metal/*/*.metal") if not is_tensor_source(path.name))
         kernels = set().union(*pool.map(overlaid, files))
-    # With one thread, choose_split_k() avoids split-K, and should_sort_index() does not sort for integer sums.
+    # With one thread, choose_split_k() avoids split-K, and should_sort_index() does not sort indices for integer sums.
     missing = {name for name in kernels - wide["launched"]
                if "_split_k_reduce_" not in name and not name.startswith("segment_sum_")}
     assert not missing, f"no case launches {sorted(missing)} on host: add one to tests/simt/kernel_cases"
@@ -120,7 +120,7 @@ def check_launches(found: dict, wide: dict, expected: set[str]) -> None:
 def test_every_kernel(threads: int, wide: dict, tmp_path: Path) -> None:
     size = {"MPSX_DRIVER": "simt", "MPSX_SIMT_THREADS": str(threads)}
     found = run_cases(tmp_path / "simt.pt", "--without", TENSOR_TIER, **size)
-    # GEMMs use 128 x 128 tiles only if these fill the device, so let simt report two cores.
+    # GEMMs use 128 x 128 tiles only if there are enough to fill the device, so make simt report two cores.
     few_cores = run_cases(tmp_path / "few.pt", "--only", "128 x 128 tiles", MPSX_SIMT_CORES="2", **size)
     for part in ("results", "launched"):
         found[part] |= few_cores[part]

@@ -12,7 +12,7 @@ FAULTS = Path(__file__).parent / "faults"
 
 
 def lines_of(kernel):
-    """Return the file and the lines that are marked as this kernel's fault."""
+    """Return the file and the lines that are marked as faults of this kernel."""
     for path in FAULTS.glob("*.metal"):
         found = [i for i, line in enumerate(path.read_text().splitlines(), 1)
                  if re.search(rf"// fault: {kernel}\b", line)]
@@ -42,7 +42,7 @@ def driver(request, native, checked_kernels):
     return Driver(native, checked_kernels(*sorted(FAULTS.glob("*.metal"))), request.param)
 
 
-# Kernels for one threadgroup of 64 threads and a buffer of 64 floats: the message, and the threads that it may name.
+# Launched with one threadgroup of 64 threads and a buffer of 64 floats: (message, threads that it may name).
 ONE_GROUP = {
     "barrier_in_branch": ("threadgroup_barrier is not reached by all threads: 24 of 64", lambda t: t < 40),
     "barrier_after_return": ("threadgroup_barrier is not reached by all threads: 1 of 64 .*thread \\(7, 0, 0\\)",
@@ -108,7 +108,7 @@ def test_threadgroup_arguments(driver):
     check(fault, fault.kernel, "^out-of-bounds write of 4 bytes .*which has 128 bytes", thread=lambda t: t >= 32)
 
 
-# Kernels for 100 threads in threadgroups of 50 and buffers of 100 floats: the message, and threads that it may name.
+# Launched with two threadgroups of 50 threads and buffers of 100 floats: (message, threads that it may name).
 HUNDRED = {
     "read_past_end": ("^out-of-bounds read of 4 bytes at byte 400 of buffer 1, which has 400 bytes", range(99, 100)),
     "read_before_begin": ("^out-of-bounds read of 4 bytes at byte -4 of buffer 1", range(1)),
@@ -161,7 +161,7 @@ def test_bounds_of_a_view(driver):
 
 
 def test_bounds_of_wrapped_memory(driver, native):
-    """wrap() tells the driver the size of memory. Accesses to unknown memory are not checked."""
+    """wrap() tells the driver how large an allocation is. Accesses to unknown memory are not checked."""
     array = np.zeros(100, np.float32)
     out = floats(driver, 100)
     foreign = driver.memory(np.zeros(1, np.float32))
@@ -178,7 +178,7 @@ def test_bounds_of_wrapped_memory(driver, native):
 
 
 def test_bounds_of_pointers_in_arguments(driver):
-    """A kernel may also access buffers whose addresses are in an argument, up to their ends."""
+    """A kernel may also access buffers through addresses in an argument, within the buffers' bounds."""
     x = np.arange(100, dtype=np.float32)
     source, out, other = driver.memory(x), floats(driver, 100), floats(driver, 100)
     table = np.array([out.address, source.address], np.uint64)
@@ -262,7 +262,7 @@ def test_barriers_of_a_function(driver):
 
 
 def test_order_decides_which_fault_comes_first(native, checked_kernels):
-    """A seed always gives the same fault in the same thread. Other seeds report other threads."""
+    """The same seed always reports the same fault in the same thread. Different seeds report different threads."""
     from simt_library import Driver
     kernels = checked_kernels(*sorted(FAULTS.glob("*.metal")))
 

@@ -1,4 +1,4 @@
-"""Conversion of addresses to lines (src/driver/host/simt/line_table.h), compared with nm's symbol addresses."""
+"""Convert addresses to lines (src/driver/host/simt/line_table.h) and compare with the symbol addresses from nm."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Kernel profiles on the simt driver, compared with counts made by hand."""
+"""Compare kernel profiles on the simt driver with manually derived counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from processes import run_in_subprocess
 
 from mpsx.kernel_profile.instrument import instrument
 
-# Kernels for buffers of floats, with 256 threads in threadgroups of 64.
+# Kernels on float buffers, launched with 256 threads in threadgroups of 64.
 KERNELS = """
 #include <metal_stdlib>
 using namespace metal;
@@ -92,11 +92,11 @@ def launches(simt_library: Path) -> dict[str, dict]:
     return json.loads(run.stdout)
 
 
-# The launches have eight SIMD groups. Contiguous floats of a SIMD group occupy four sectors.
+# Each launch has eight SIMD groups. The contiguous floats of one SIMD group occupy four sectors.
 LOADS = {
     "contiguous": (8, 256, 1024, 32, 32),
     "vectors": (8, 256, 4096, 128, 128),
-    "four_each": (32, 1024, 4096, 512, 128),  # not vectorized: the address may not be a multiple of 16
+    "four_each": (32, 1024, 4096, 512, 128),  # not vectorized, because the address may not be a multiple of 16
     "apart": (8, 256, 1024, 256, 32),
     "shifted": (8, 256, 1024, 40, 32),
     "one": (8, 256, 1024, 8, 8),
@@ -115,8 +115,8 @@ def test_traffic(launches: dict[str, dict]) -> None:
     assert launches["contiguous"]["traffic"] == 1 and launches["vectors"]["traffic"] == 1
     assert launches["four_each"]["traffic"] == 4
     assert launches["twice"]["read"] == {"asked": 2048, "moved": 2048, "shared": 2048, "distinct": 1024}
-    # Each of the 8 SIMD groups moves one 32-byte sector. `shared` counts it only for one threadgroup, which moves it
-    # twice.
+    # Each of the 8 SIMD groups moves the same 32-byte sector. `shared` counts it for only one threadgroup,
+    # which moves it twice.
     assert launches["one"]["read"] == {"asked": 1024, "moved": 256, "shared": 64, "distinct": 4}
 
 
@@ -149,7 +149,7 @@ def test_command_line(tmp_path: Path) -> None:
     file.write_text(KERNELS)
     command = [sys.executable, "-m", "mpsx", "shader", str(file), "--run", "contiguous", "--threads", "256"]
     command += ["--arg", "zeros:float32:256", "--arg", "ones:float32:256", "--profile"]
-    environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path)}  # the command must compile no kernels of mpsx
+    environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path)}  # the command must not compile mpsx's own kernels
     runs = [subprocess.run([*command, *how], cwd=tmp_path.parent, env=environment, capture_output=True, text=True,
                            check=True)
             for how in ([], ["source"])]  # fmt: skip

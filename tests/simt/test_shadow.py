@@ -113,7 +113,7 @@ def test_readers_of_one_and_of_several_simd_groups(shadow):
     for thread in (0, 1, 2):
         assert shadow.read(thread) == FINE
     shadow.simd_barrier(0)
-    assert shadow.write(0) == FINE              # all readers were lanes of SIMD group 0
+    assert shadow.write(0) == FINE              # all readers are in SIMD group 0
     shadow.barrier()
     assert shadow.read(1) == FINE
     assert shadow.read(33) == FINE
@@ -142,7 +142,7 @@ def test_atomics_race_only_with_other_accesses(shadow):
     for thread in (0, 1, 40, 2):
         assert shadow.add(thread) == FINE
     assert shadow.access("l", 5) == FINE
-    assert shadow.read(2) == READ_AFTER_WRITE   # other threads added, too
+    assert shadow.read(2) == READ_AFTER_WRITE   # other threads also added to it
     shadow.barrier()
     assert shadow.read(3) == FINE
     assert shadow.add(4) == WRITE_AFTER_READ

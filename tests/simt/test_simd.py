@@ -24,7 +24,7 @@ def control(kernels, request):
 
 
 def components(name):
-    """Return the number of components of a type, in registers and in memory, where a vector of 3 occupies 4."""
+    """Return a type's number of components in registers and in memory, where a 3-component vector occupies 4."""
     count = int(name[-1]) if name[-1] in "234" else 1
     return count, 4 if count == 3 else count
 
@@ -55,7 +55,7 @@ def prefix(operator, identity, inclusive):
 
 
 def take(source):
-    """Return a function that reads the value of lane source(lane, width), or the lane's own value if that is out of
+    """Return a function that reads from lane source(lane, width), or from the lane itself if the source is out of
     range."""
     def f(v, fill, active, lane):
         s = source(lane, len(v))
@@ -174,7 +174,7 @@ def test_votes(control, fraction):
 
 
 def test_branches_and_loops(control):
-    """SIMD functions in a branch see only the lanes of the branch. The lanes reconverge after it."""
+    """SIMD functions in a branch see only the lanes that take it. The lanes reconverge after the branch."""
     out = control.memory(np.zeros((64, 6), np.float32))
     assert control.run("branches", out, grid=(1,), group=(64,)) == ""
     lane = np.arange(64) % 32
@@ -184,7 +184,7 @@ def test_branches_and_loops(control):
 
 
 def test_simdgroup_barrier_in_loops_of_different_lengths(control):
-    """SIMD groups run different numbers of iterations, but all lanes of a SIMD group run equally many."""
+    """SIMD groups run different numbers of iterations, but all lanes of a SIMD group run the same number."""
     limits = np.repeat([3, 5], 32).astype(np.uint32)
     out, x = control.memory(np.zeros(64, np.float32)), control.memory(limits)
     assert control.run("left_early", out, x, grid=(1,), group=(64,)) == ""

@@ -17,7 +17,7 @@ from traffic_cases import LIMITS, cases
 
 HERE = Path(__file__).resolve().parent
 MISSES = HERE / "traffic_misses.tsv"
-WORSE = 1.05  # allowed growth of the figures in the file
+WORSE = 1.05  # how much the figures in the file may grow
 
 
 def known_misses() -> dict[str, tuple[float, float]]:
@@ -27,7 +27,7 @@ def known_misses() -> dict[str, tuple[float, float]]:
 
 
 def misses(case: dict) -> bool:
-    """Return whether a case exceeds a limit of its category."""
+    """Return whether a case exceeds one of its category's limits."""
     traffic, transactions = LIMITS[case["category"]]
     return round(case["traffic"], 2) > traffic or round(case["transactions"], 2) > transactions
 
@@ -43,9 +43,9 @@ def profiled(path: Path, *arguments: str) -> dict[str, dict]:
 
 
 def regressions(found: dict[str, dict], all_known: bool = False) -> list[str]:
-    """Describe unlisted cases that exceed a limit and listed cases that got worse.
+    """Describe cases that exceed a limit but are not in the file, and cases in the file that got worse.
 
-    With `all_known`, also describe listed cases that are within their limits."""
+    With `all_known`, also describe cases in the file that are now within their limits."""
     known, wrong = known_misses(), []
     for name, case in found.items():
         if "error" in case:

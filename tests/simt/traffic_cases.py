@@ -20,8 +20,8 @@ import torch.nn.functional as F
 
 aten = torch.ops.aten
 TAGS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
-# Limits per category: the traffic, relative to moving each byte of inputs and results once, and the transactions,
-# relative to the minimum for the accesses of a SIMD group. As in MLX's kernels, the limits assume matmul tiles of 64x64
+# Limits per category: the traffic relative to moving each byte of the inputs and results once, and the transactions
+# relative to the minimum for a SIMD group's accesses. As in MLX's kernels, the limits assume matmul tiles of 64x64
 # and attention blocks of 32 queries.
 LIMITS = {"dense": (1.02, 1.0), "strided": (1.1, 1.1), "rows": (1.05, 1.05), "gather": (1.2, 1.2),
           "matmul": (1.0, 1.05)}  # fmt: skip
@@ -217,7 +217,7 @@ def main(path: str, arguments: list[str]) -> None:
             found[case.name] = {"error": str(error)}
             continue
         launches, device = profile.launches, [launch.device for launch in profile.launches]
-        reused = case.category == "matmul"  # the limits include reads by several threadgroups
+        reused = case.category == "matmul"  # several threadgroups read the same inputs, which the limits allow
         moved = sum(d.moved if reused else d.shared for launch in launches for d in (launch.read, launch.written))
         found[case.name] = {
             "category": case.category,

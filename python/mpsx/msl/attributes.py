@@ -15,7 +15,7 @@ VECTORS = ("ushort2", "ushort3", "uint2", "uint3")
 
 @dataclass(frozen=True)
 class Attribute:
-    """A position attribute: the launch supplies the parameter's value."""
+    """A position attribute, whose value the launch supplies."""
     name: str
     level: str      # GRID, GROUP, SIMD or QUAD; all but GRID mean that the kernel uses threadgroups
     kind: str       # INDEX or COUNT
@@ -41,7 +41,7 @@ def _rows():
     yield "thread_index_in_threadgroup", GROUP, INDEX, one, "thread_index_in_threadgroup"
     # If the group size does not divide the grid, threads_per_threadgroup is smaller in the last threadgroups, while
     # dispatch_threads_per_threadgroup is always the requested size. Attributes of SIMD groups and quad groups behave
-    # alike.
+    # the same way.
     yield "threads_per_threadgroup", GROUP, COUNT, three, "threads_per_threadgroup"
     yield "dispatch_threads_per_threadgroup", GROUP, COUNT, three, "dispatch_threads_per_threadgroup"
     yield "thread_index_in_simdgroup", SIMD, INDEX, one, "thread_index_in_simdgroup"
@@ -58,7 +58,7 @@ def _rows():
 
 POSITIONS = {row[0]: Attribute(*row) for row in _rows()}
 
-# Attributes of resource parameters -> upper bound (exclusive) of their index.
+# Maps each resource attribute to the exclusive upper bound of its index.
 RESOURCES = {"buffer": 31, "threadgroup": 31}
 # Metal attributes that are not supported here.
 UNSUPPORTED = ("texture", "sampler", "stage_in", "payload", "visible_function_table", "imageblock", "intersection")

@@ -3,8 +3,8 @@
 Every function of a shader is inlined, because a call would keep the loop over threads from being vectorized. The sizes
 multiply: adding points on an elliptic curve takes a hundred multiplications of big integers, and each multiplication
 has a thousand instructions after unrolling. Therefore clang first writes unoptimized LLVM IR as text, and this module
-estimates the sizes from it, callees first. If a kernel or a library exceeds its limit, larger functions that are
-expanded several times become calls. The cost of a call is negligible compared with bodies of that size. Smaller shaders
+estimates the sizes from it, callees first. If a kernel or a library exceeds its limit, larger functions that would be
+inlined several times become calls. The cost of a call is negligible compared with bodies of that size. Smaller shaders
 compile unchanged.
 
 Functions that may wait for other threads stay inline, because the SIMT engine distinguishes such calls by address."""
@@ -33,7 +33,7 @@ TARGETS = re.compile(r"label %(\"[^\"]+\"|[\w.$-]+)")
 COMPARE = re.compile(r"icmp \w+ i\d+ %[\w.\"-]+, (-?\d+)(?:,|$)")
 LOAD = re.compile(r"%\S+ = load i\d+, ptr (%\S+?),")
 STEP = re.compile(r" = (?:add|sub)(?: nsw| nuw)* i\d+ %[\w.\"-]+, (-?\d+)(?:,|$)")
-# Instructions that later passes remove or fold into others.
+# Instructions that later passes remove or fold into other instructions.
 FREE = re.compile(r"^(?:%\S+ = (?:alloca|load|getelementptr|bitcast|addrspacecast)|store|br|ret|unreachable|switch"
                   r"|#dbg_\w+|call void @llvm\.(?:lifetime|dbg))\b")  # fmt: skip
 COPY = re.compile(r"@llvm\.mem\w+\..*, i64 (\d+),")

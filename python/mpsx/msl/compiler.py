@@ -45,7 +45,7 @@ WRAP_FLAG = "-fwrapv"
 GENERAL_FLAGS = [
     WRAP_FLAG, *"-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing -fno-delete-null-pointer-checks".split(),
 ]  # fmt: skip
-# ISA -> the flags in /proc/cpuinfo that it needs.
+# Maps each ISA to the /proc/cpuinfo flags that it requires.
 LEVELS = {
     "x86-64-v4": "avx512f avx512bw avx512dq avx512vl avx512cd avx2 fma bmi2",
     "x86-64-v3": "avx2 fma bmi2",
@@ -141,7 +141,7 @@ class Compiler:
         return [self.command[0], "clang"] if self.is_zig else list(self.command)
 
     def clang_flags(self, isa, mode, general=False):
-        """Return flags() for the command `clang`, which spells targets differently from zig's driver."""
+        """Return flags() for the command `clang`, which names targets differently from zig's driver."""
         if mode == "cuda":
             return [*CUDA_FLAGS, f"-I{INCLUDE}", *CUDA_TARGET[False], *(GENERAL_FLAGS if general else [])]
         flags = [f.replace("_", "-") if f.startswith("-march=") else f for f in self.flags(isa, mode, general)]

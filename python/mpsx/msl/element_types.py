@@ -1,7 +1,7 @@
-"""Element types of kernel buffers, derived from declarations through aliases and template parameters.
+"""Find the element types of kernel buffers from their declarations, aliases, and template parameters.
 
 A type is spelled as its scalar type and the number of components: `float` or `half 4`. Structs, `void`, and types that
-need semantic analysis are unknown, spelled ""."""
+need semantic analysis are unknown, written as ""."""
 
 import re
 

@@ -9,7 +9,7 @@ INTEGER = re.compile(r"(0[xX][\da-fA-F']+|0[bB][01']+|\d[\d']*)[uUlL]*$")
 OPERATORS = set("+-*/%()<>&|^~!") | {"<<", ">>", "==", "!=", "<=", ">=", "&&", "||"}
 PYTHON_OPERATORS = {"/": "//", "&&": " and ", "||": " or ", "!": " not "}
 CASTS = ("uint", "int", "ushort", "size_t", "unsigned", "static_cast")
-MAX_DEPTH = 20   # nesting of constants that refer to constants
+MAX_DEPTH = 20   # limits the nesting of constants that refer to constants
 
 
 def number(text):

@@ -1,4 +1,4 @@
-"""Collection of the kernels of a translation unit and their instantiations, with numbered buffers."""
+"""Collect the kernels of a translation unit and their instantiations, and number the buffers."""
 
 import ast
 import re
@@ -32,7 +32,7 @@ class Kernel:
     parameters: list
     attributes: dict
     threadgroup_variables: tuple = ()   # set by the threadgroup memory pass
-    overload_of: str = ""   # the name in the source, for all overloads but the first
+    overload_of: str = ""   # the name in the source, for all overloads except the first
     max_threads: str = ""   # max_total_threads_per_threadgroup: a number, or the name of a template with the value
 
     @property
@@ -90,7 +90,7 @@ def space_and_shape(words):
 
 
 class Collector:
-    """Collector of the kernels and instantiations of a Source."""
+    """Collects the kernels and instantiations in a Source."""
 
     def __init__(self, src):
         self.src, unit = src, parse(src)
@@ -159,7 +159,7 @@ class Collector:
         return space
 
     def number_buffers(self, kernel):
-        """Number the parameters: by their attributes, or else by the lowest free index."""
+        """Number the parameters by their attributes. A parameter without an index gets the lowest free one."""
         for kind, spaces in (("buffer", ("device", "constant")), ("threadgroup", ("threadgroup",))):
             mine = [p for p in kernel.parameters if p.space in spaces]
             used = set()

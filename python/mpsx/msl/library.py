@@ -1,4 +1,4 @@
-"""Translation of a whole kernel library to one C++ file, for compile_shader."""
+"""Translate a whole kernel library to one C++ file for compile_shader."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

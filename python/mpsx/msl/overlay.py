@@ -57,7 +57,7 @@ def is_definition(d):
 
 
 def identity(src, d):
-    """Return the parts of a definition that its overlay repeats: name, template arguments, template head, and
+    """Return the parts of a definition that must match its overlay: name, template arguments, template head, and
     parameters."""
     head = d.heads[-1][1] if d.heads else d.begin
     stop = d.name + 1

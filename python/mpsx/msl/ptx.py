@@ -36,7 +36,7 @@ TARGET = re.compile(r"^\.target (sm_\w+)", re.M)
 # Pseudo-instructions of metal_stdlib/cuda/tensor/scope.h.
 STAGING = re.compile(r"\tmpsx\.staging (\d+), (\d+);\n")
 SIMDGROUP_STAGING = re.compile(r"mpsx\.simdgroup_staging (%\w+), (\d+);")
-HALF_MEMORY = 113 * 1024  # half of a multiprocessor's shared memory (metal_stdlib/cuda/tensor/warpgroup_multiply.h)
+HALF_MEMORY = 113 * 1024  # half the shared memory of a multiprocessor (metal_stdlib/cuda/tensor/warpgroup_multiply.h)
 SETTER = "mpsx_set_constants"
 
 

@@ -102,7 +102,7 @@ def fuse_k(lines, uses):
 
 
 def fuse_m(lines):
-    """Fuse pairs of matmuls with the same operand B."""
+    """Fuse pairs of matmuls that share operand B."""
     i = 0
     while i < len(lines):
         first, i = lines[i], i + 1

@@ -64,7 +64,7 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
 
 
 def namespace_of(name, general):
-    """Return the opening and closing text of a translated source's namespace, and the prefix of the names in it."""
+    """Return the text that opens and closes a translated source's namespace, and the prefix of the names in it."""
     if general:
         return '#include "metal_stdlib/names.h"', "", ""
     return f"namespace metal {{ namespace {name} {{ namespace {{", "} } }", f"metal::{name}::"

@@ -27,7 +27,7 @@ class Built:
     kernels: list[dict]
     cached: bool
     lazy: LazyKernels | None = None
-    warnings: Sequence[str] = ()  # about the source, with file, line and column
+    warnings: Sequence[str] = ()  # warnings about the source, with file, line and column
 
 
 @dataclass(frozen=True)

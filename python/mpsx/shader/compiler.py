@@ -113,7 +113,7 @@ class Builder:
         return spaces.wait, [d for d in found if d.kind == "warning"]
 
     def build_kernel(self, source: str, exports: str, kernel: str, name: str) -> Path:
-        """Compile the kernel of a translated source that `exports` exports, and cache the library as `name`."""
+        """Compile the kernel that the code `exports` exports from a translated source, and cache the library as `name`."""
         from ..msl.check.messages import explain
         from ..msl.passes.tensors import uses_tensors
 
@@ -153,7 +153,7 @@ class Builder:
 
     @contextlib.contextmanager
     def limited(self) -> Iterator[None]:
-        """Name the source and its kernels in the error if a compiler exceeds the time limit."""
+        """If a compiler exceeds the time limit, raise an error that names the source and its kernels."""
         try:
             yield
         except processes.TimeLimitError as error:

@@ -1,4 +1,4 @@
-"""Values of function constants as text, for the key of a compiled kernel."""
+"""Convert values of function constants to text, for the key of a compiled kernel."""
 
 from __future__ import annotations
 

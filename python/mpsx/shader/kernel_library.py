@@ -1,7 +1,7 @@
 """Kernel libraries for CPUs and NVIDIA GPUs, either installed or built on first use from the package's sources.
 
-An installation contains the library for the machine that built it. If the simt or cuda driver, another CPU, or MPSX_ISA
-needs another library, mpsx translates and compiles it once, and keeps it in the cache (cache.py).
+An installation contains the library for the machine that built it. If the simt or cuda driver, a different CPU, or MPSX_ISA
+needs a different library, mpsx translates and compiles it once, and keeps it in the cache (cache.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RECORD = "library.json"  # file next to a library that records the library's has
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 OBJECT_CACHE_BYTES = 1 << 29
 UNUSED_SECONDS = 14 * 86400.0
-ENTRY = re.compile(r"^(static MPSX_ENTRY void .*\{\n)(?:  .*\n)+\}\n", re.M)  # the function that calls a kernel
+ENTRY = re.compile(r"^(static MPSX_ENTRY void .*\{\n)(?:  .*\n)+\}\n", re.M)  # a function that calls a kernel
 # Programs that run only shaders set this before the driver starts, to skip compiling mpsx's own kernels for simt.
 shaders_only = False
 

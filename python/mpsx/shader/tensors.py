@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-# Metal's names for the element types.
+# Metal's names for torch dtypes.
 ELEMENTS = {
     torch.float16: b"half", torch.bfloat16: b"bfloat", torch.float32: b"float", torch.bool: b"bool",
     torch.int8: b"char", torch.int16: b"short", torch.int32: b"int", torch.int64: b"long",

@@ -1,4 +1,4 @@
-"""Compare tensor dtypes with the element types of a kernel's buffers, as msl/element_types.py spells them.
+"""Compare tensor dtypes with the element types of a kernel's buffers (in the notation of msl/element_types.py).
 
 Kernels read raw bytes, and some mismatches are intended. Accept packed and reinterpreted data; report numbers in one
 format that the kernel would read as another.

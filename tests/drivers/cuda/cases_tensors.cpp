@@ -1,4 +1,4 @@
-// Kernels with tensor operations: code for two targets, and staging memory.
+// Kernels with tensor operations, which have code for two targets and need staging memory.
 #include "check.h"
 
 namespace test {
@@ -42,7 +42,7 @@ CASE(finds_only_kernels_that_the_gpu_can_run) {
   CHECK(!ampere.driver->kernel("only"));
 }
 
-// The cache of compiled kernels distinguishes the two targets.
+// The kernel cache distinguishes the two targets.
 CASE(caches_each_target) {
   limits(directory, 9, 13000, "sm_90a");
   CHECK(gpu().compiled == 2);

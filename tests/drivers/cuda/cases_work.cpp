@@ -102,7 +102,7 @@ CASE(recompiles_damaged_cache_files) {
     std::ofstream(files[0], std::ios::binary) << damaged;
     CHECK(compiled({"limited"}) == 1 && compiled({"limited"}) == 0 && read(files[0]) == data);
   }
-  // Replace the file with the valid file of another kernel.
+  // Replace the file with a valid file for a different kernel.
   CHECK(compiled({"plain"}) == 1);
   for (const auto& entry : fs::directory_iterator(files[0].parent_path()))
     if (entry.path() != files[0]) fs::copy_file(entry.path(), files[0], fs::copy_options::overwrite_existing);
@@ -123,7 +123,7 @@ CASE(checks_threadgroup_memory_before_compiling) {
   Device device(directory);
   THROWS(device.driver->kernel("large"), "large: expected at most 32768 bytes of threadgroup memory, got 65536");
   CHECK(gpu().compiled == 0);
-  device.kernel("plain");  // from the same library file
+  device.kernel("plain");  // a different kernel in the same library file still works
 }
 
 CASE(passes_parameters) {

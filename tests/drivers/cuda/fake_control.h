@@ -24,7 +24,7 @@ struct Control {
   int compiled = 0;                // number of compiled PTX programs
   bool paused = false;             // the GPU does no work until a thread waits
   std::string failing;             // the kernel that fails with an illegal address
-  int reject_link = 0;             // number of compilations to fail
+  int reject_link = 0;             // how many compilations fail
 };
 
 }  // namespace fake

@@ -1,4 +1,4 @@
-// One kernel for each feature that PTX handles specially.
+// One kernel for each feature that needs special handling in PTX.
 #include <metal_stdlib>
 using namespace metal;
 

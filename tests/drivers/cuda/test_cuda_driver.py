@@ -1,4 +1,4 @@
-"""The CUDA driver with a fake libcuda, which records calls and enforces the rules of the real one. Needs no GPU."""
+"""Test the CUDA driver without a GPU, using a fake libcuda that records calls and enforces the real API's rules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def entry(symbol: str, *parameters: str) -> str:
 
 
 def kernel(name: str, symbol: str, buffers: int, threadgroups: int = 0) -> dict:
-    """Describe a kernel as CudaEmitter does."""
+    """Describe a kernel in the format of CudaEmitter."""
     return {"name": name, "symbol": symbol, "buffers": [*range(buffers)], "threadgroups": [*range(threadgroups)]}
 
 
@@ -53,7 +53,7 @@ def library() -> bytes:
 
 
 def tensor_library() -> bytes:
-    """Return a library like those with tensor operations: code for sm_90a and code for every GPU, in both orders."""
+    """Return a library with code for sm_90a and code for every GPU, in both orders, as for tensor operations."""
     head = ".version 8.0\n.target {0}\n.address_size 64\n"
     offset = ".param .u32 {0}_param_{1}"
 

@@ -1,4 +1,4 @@
-"""Every kernel on a GPU: run the calls of tests/simt/kernel_cases, compare with the CPU, and run compute-sanitizer.
+"""Run every kernel on a GPU with the calls of tests/simt/kernel_cases, compare with the CPU, and run compute-sanitizer.
 
 Threadgroup sizes include ones that leave the last SIMD group partial. The tests are split into parts that can run
 in parallel."""

@@ -1,4 +1,4 @@
-"""Kernels in PTX: clang writes the form that the driver expects, and NVIDIA's assembler accepts it."""
+"""clang compiles kernels to PTX in the form that the driver expects, and NVIDIA's assembler accepts it."""
 
 from __future__ import annotations
 

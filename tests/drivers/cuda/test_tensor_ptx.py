@@ -1,4 +1,4 @@
-"""GEMM kernels with matmul2d in PTX: they stay in registers, and `wgmma` instructions overlap.
+"""GEMM kernels that use matmul2d must not spill registers in PTX, and their `wgmma` instructions must overlap.
 
 NVIDIA's assembler reports spills with -v. It serializes `wgmma` instructions, with a message (C7510 to C7517, C7520),
 when code may use their registers while they run. Either makes a kernel slower and leaves its results unchanged, so no
@@ -31,7 +31,7 @@ WGMMA = {"half": "wgmma.mma_async.sync.aligned.m64n{}k16.f32.f16.f16",
 ALL = [*((t, n, layout) for t in ("half", "bfloat") for n in (256, 192) for layout in ("nt", "tn")),
        *(("float", 128, layout) for layout in ("nt", "nn", "tn"))]  # fmt: skip
 FEW = [("half", 256, "nt"), ("bfloat", 192, "tn"), ("float", 128, "nn")]
-# On sm_80 these tiles need one register more than a thread can have: 8 bytes of spills.
+# On sm_80 these tiles need one more register than a thread can have, which causes 8 bytes of spills.
 SPILLS = {("sm_80", t, 256, "tn") for t in ("half", "bfloat")}
 
 pytestmark = [

@@ -1,4 +1,4 @@
-"""Let tests import the readers of Mach-O files, Objective-C headers and metal-cpp in this folder."""
+"""Let tests import this folder's modules for reading Mach-O files, Objective-C headers and metal-cpp."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Cross-build for macOS on arm64 with zig's clang, and with stubs for tools and frameworks that only a Mac has."""
+"""Cross-build for macOS on arm64 with zig's clang, and stubs for tools and frameworks that exist only on a Mac."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ set(CMAKE_INSTALL_NAME_TOOL "{bin}/install_name_tool")
 
 
 def missing_tools() -> str:
-    """Name the modules and programs that a cross build needs and this machine lacks."""
+    """Return the names of modules and programs that a cross build needs but this machine lacks."""
     modules = [name for name in ("ziglang", "Cython") if importlib.util.find_spec(name) is None]
     programs = [name for name in ("cmake", "ninja") if shutil.which(name) is None]
     return ", ".join(modules + programs)
@@ -73,7 +73,7 @@ def script(path: Path, text: str) -> None:
 
 @dataclass
 class Cross:
-    """A build folder for macOS. `torch` contains the unpacked torch wheel for macOS."""
+    """A build folder for macOS. `torch` is the folder of the unpacked torch wheel for macOS."""
 
     folder: Path
     torch: Path
@@ -103,7 +103,7 @@ class Cross:
             script(tools / name, f"#!/bin/sh\n{version}\n{identify}\n{bundle if name == 'cc' else ''}{compile_}\n")
         for name in ("ar", "ranlib"):
             script(tools / name, f"#!/bin/sh\nexec '{zig()}' {name} \"$@\"\n")
-        # The build needs no install_name_tool: libraries are linked with their final names and paths.
+        # The build must not call install_name_tool: libraries are linked with their final names and paths.
         script(tools / "install_name_tool", "#!/bin/sh\nexit 1\n")
         script(tools / "xcrun", XCRUN.format(python=sys.executable, log=str(self.xcrun_log), metal=self.metal))
         # CMake 3.25 writes run paths only if sw_vers reports macOS 10.5 or later.
@@ -111,7 +111,7 @@ class Cross:
         stubs = self.folder / "frameworks"
         write_stubs(stubs)
         (self.folder / "toolchain.cmake").write_text(TOOLCHAIN.format(bin=tools, headers=HEADERS, stubs=stubs))
-        # Python's headers. With Debian's multiarch layout, pyconfig.h includes one of several files by architecture.
+        # Python's headers. In Debian's multiarch layout, pyconfig.h includes a file for the architecture.
         headers = self.folder / "include"
         headers.mkdir(exist_ok=True)
         for header in Path(sysconfig.get_path("include")).iterdir():

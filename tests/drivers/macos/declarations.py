@@ -56,7 +56,7 @@ def normalize(encoding: str) -> str:
 
 
 def mismatches(table: Table, found: Declarations) -> Iterator[str]:
-    """Yield the declarations in `found` that differ from Apple's or that Apple's headers lack."""
+    """Yield the declarations in `found` that differ from Apple's or do not exist in Apple's headers."""
     for (owner, kind, selector), signature in found.methods.items():
         if not owner.startswith(("MTL", "NS")) or owner == "NSObject" or owner not in table.kinds:
             if owner.startswith(("MTL", "NS")) and owner not in ("NSObject", "NSConstantString"):

@@ -4,8 +4,8 @@
     python tests/drivers/macos/derive_declarations.py            downloads the two wheels named below
     python tests/drivers/macos/derive_declarations.py FOLDER     reads them from FOLDER
 
-There are two sources, and neither needs a Mac: Apple's own metal-cpp headers (Apache-2.0), which the macOS wheel of
-mlx-metal contains, and the metadata of pyobjc-framework-Metal (MIT), which was generated from Apple's SDK. If both
+The declarations come from two sources that need no Mac: Apple's own metal-cpp headers (Apache-2.0), which the macOS wheel
+of mlx-metal contains, and the metadata of pyobjc-framework-Metal (MIT), which was generated from Apple's SDK. If both
 contain a selector or a value, they must agree.
 """
 
@@ -95,7 +95,7 @@ class Recorder(types.ModuleType):
 
 
 def read_pyobjc(wheel: Path) -> tuple[dict, dict[str, int]]:
-    """Return selectors with their metadata, and the values of enumerations."""
+    """Return the selectors with their metadata, and the values of the enumerations."""
     with zipfile.ZipFile(wheel) as archive:
         source = archive.read("Metal/_metadata.py")
     recorder = Recorder()

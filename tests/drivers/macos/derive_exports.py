@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write exports.txt: the symbols of Apple's frameworks that mpsx's libraries may link against, by library.
+"""Write exports.txt, which lists by library the symbols of Apple's frameworks that mpsx may link against.
 
     python tests/drivers/macos/derive_exports.py FOLDER     with the macOS wheels of torch and mlx-metal
 
@@ -63,7 +63,7 @@ def derive(folder: Path) -> str:
 
 
 def read(path: Path = TABLE) -> dict[str, list[str]]:
-    """Return a dict from the install name of each library in the table to its symbols."""
+    """Return a dict that maps each library's install name in the table to its symbols."""
     table: dict[str, list[str]] = {}
     for line in path.read_text().splitlines():
         if line.startswith("/"):

@@ -40,7 +40,7 @@ BLOCK = re.compile(r"using (\w+) = ([\w:&* ]+?)\s*\(\^\)\(([^;]*)\);")
 
 
 class UnknownTypeError(ValueError):
-    """A C++ type without a known encoding."""
+    """Raised for a C++ type without a known encoding."""
 
 
 @dataclass

@@ -21,7 +21,7 @@ QUALIFIERS = re.compile(r"\b(_Nullable|_Nonnull|_Null_unspecified|const|__strong
 
 @dataclass
 class Declarations:
-    """Methods by (class or protocol, + or -, selector), enumerations, and C functions."""
+    """Methods indexed by (class or protocol, + or -, selector), enumerations, and C functions."""
 
     methods: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
     enum_types: dict[str, str] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Declarations:
 
 
 def compiler() -> list[str]:
-    """Return the command of ziglang's clang, or of the system's clang."""
+    """Return the command that runs ziglang's clang, or the system's clang if ziglang is not installed."""
     found = importlib.util.find_spec("ziglang")
     if found and found.submodule_search_locations:
         zig = Path(found.submodule_search_locations[0]) / "zig"

@@ -1,4 +1,4 @@
-"""The macOS branch of the CMake files, configured for macOS on any machine. A stub of xcrun logs its arguments."""
+"""Configure the macOS branch of the CMake files on any machine. A stub of xcrun logs its arguments."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_link_commands(cross: Cross) -> None:
         assert flag in library
     linked = cross.run("ninja", "-C", cross.build, "-t", "commands", "-s", module)
     assert "-rpath,@loader_path/lib" in linked
-    assert "-undefined" in linked  # the program that loads the module defines Python's functions
+    assert "-undefined" in linked  # the program that loads the module provides Python's functions
     kernels = cross.run("ninja", "-C", cross.build, "-t", "commands", "-s", "lib/libmpsx_kernels_baseline.dylib")
     for flag in ("-dynamiclib", "-mmacosx-version-min=14.0", "-install_name @rpath/libmpsx_kernels_baseline.dylib"):
         assert flag in kernels

@@ -1,7 +1,7 @@
 """Compile and link all native code for macOS on arm64 against the official torch for macOS, and inspect the result.
 
 This sweep takes half an hour on one core the first time. Nothing runs, so it checks only what a compiler and a linker
-can detect. The torch wheel (111 MB) comes from the folder $MPSX_MACOS_TORCH if set, or else is downloaded.
+can detect. The torch wheel (111 MB) is read from the folder $MPSX_MACOS_TORCH, or downloaded if that is not set.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def test_names_and_paths(installed: Path, cross: Cross) -> None:
 
 
 def python_functions() -> set[str]:
-    """Return the symbols of Python, which loads the modules. Python for macOS exports the same functions."""
+    """Return the symbols that Python exports to modules. Python for macOS exports the same functions."""
     library = sysconfig.get_config_var("LDLIBRARY") or ""
     folder = sysconfig.get_config_var("LIBDIR") or ""
     names = set()

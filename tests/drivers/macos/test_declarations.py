@@ -18,8 +18,8 @@ FOUNDATION = HEADERS / "Foundation" / "Foundation.h"
 
 pytestmark = pytest.mark.skipif(not compiler(), reason="needs clang: the package ziglang, or the system's")
 
-# Methods that Apple's documentation introduces after macOS 14, which is the minimum version of mpsx. Calling one
-# there aborts the process.
+# Methods introduced after macOS 14 (the minimum version for mpsx), according to Apple's documentation. Calling one on
+# macOS 14 aborts the process.
 SINCE_MACOS_15 = {
     "mathMode", "setMathMode:", "mathFloatingPointFunctions", "setMathFloatingPointFunctions:", "enableLogging",
     "setEnableLogging:", "newResidencySetWithDescriptor:error:", "addResidencySet:", "useResidencySet:",
@@ -51,7 +51,7 @@ def test_emulated_headers_match_apples(table: Table) -> None:
     assert list(mismatches(table, found)) == []
 
 
-# Changes of a header that contradict Apple's declarations: (file, old text, new text, part of the message).
+# Changes to a header that contradict Apple's declarations: (file, old text, new text, part of the message).
 MUTATIONS = {
     "selector": (METAL, "dispatchThreads:", "dispatchThread:", "no such method"),
     "argument": (METAL, "setBuffer:(nullable id<MTLBuffer>)", "setBuffer:(void*)", "setBuffer:offset:atIndex:"),

@@ -60,7 +60,7 @@ BARE_CASE(stores_pipelines_on_disk) {
   CHECK(compiled(directory, {"fill", "add"}) == 0);
   CHECK(compiled(directory, {"fill", "scale"}) == 1);
   CHECK(compiled(directory, {"fill", "add", "scale"}) == 0 && cache.files().size() == 1);
-  // A different kernel library gets its own file.
+  // A different kernel library uses a separate file.
   CHECK(compiled(directory + "/sources", {"fill"}) == 1 && cache.files().size() == 2);
 }
 
@@ -69,7 +69,7 @@ BARE_CASE(rebuilds_a_damaged_archive) {
   CHECK(compiled(directory, {"fill", "add"}) == 2);
   std::ifstream whole(cache.files().at(0), std::ios::binary);
   const std::string data((std::istreambuf_iterator<char>(whole)), {});
-  // Truncate the file, append bytes, replace it with garbage, or empty it. Also leave a temporary file each time.
+  // Truncate the file, append bytes, replace it with garbage, or empty it. Each time, also leave a temporary file.
   for (const std::string& damaged :
        {data.substr(0, data.rfind('\n')), data + "\nmore", std::string(99, 'x'), std::string()}) {
     std::ofstream(cache.files().at(0), std::ios::binary) << damaged;
@@ -77,7 +77,7 @@ BARE_CASE(rebuilds_a_damaged_archive) {
     CHECK(compiled(directory, {"fill", "add"}) == 2);
     CHECK(compiled(directory, {"fill", "add"}) == 0 && cache.files().size() == 2);
   }
-  // Replace the archive with that of another kernel library.
+  // Replace the archive with the archive of a different kernel library.
   CHECK(compiled(directory + "/sources", {"fill"}) == 1);
   std::vector<std::string> files = cache.files();
   std::erase_if(files, [](const std::string& file) { return file.find("tmp-") != file.npos; });

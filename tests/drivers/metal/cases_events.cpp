@@ -1,4 +1,4 @@
-// Events of the Metal driver: their completion and their times.
+// Events of the Metal driver: when they complete, and the times they measure.
 #include <unistd.h>
 
 #include <chrono>
@@ -70,7 +70,7 @@ CASE(measures_gpu_time) {
   mpsx_emulation_delay(300);
 }
 
-// The GPU signals an event when it reaches it, before the command buffer completes.
+// The GPU signals an event as soon as it reaches the event, before the command buffer completes.
 CASE(completes_events_when_the_gpu_reaches_them) {
   Array<float> a(device, 4);
   const float one = 1, two = 2;
@@ -91,7 +91,7 @@ CASE(completes_events_when_the_gpu_reaches_them) {
   const double elapsed = device.driver->elapsed_ms(from, to);  // known only after completion
   later.join();
   CHECK(elapsed >= 20 && elapsed == device.driver->elapsed_ms(from, to));
-  // An event that is recorded again completes only after the new work.
+  // An event that is recorded a second time completes only after the new work.
   mpsx_emulation_delay(50000);
   device.launch("fill", {a.argument(), value(two)}, {4});
   device.driver->record(to, device.stream);

@@ -106,7 +106,7 @@ CASE(distinguishes_compile_errors) {
                             {"cannot compile a shader", "program_source:1"}, __LINE__);
 }
 
-// The driver uses the options of PyTorch's compile_shader and does not change the user's source.
+// The driver uses the same options as PyTorch's compile_shader and does not change the user's source.
 CASE(compiles_like_pytorch) {
   const auto compile = [&](const char* macos) {
     if (macos) mpsx_emulation_fail(macos, 0, 1);

@@ -1,4 +1,4 @@
-// Labels, captures, and buffers of other libraries on the Metal driver.
+// Labels, captures, and buffers from other libraries on the Metal driver.
 #include <thread>
 
 #include "check.h"
@@ -19,7 +19,7 @@ CASE(labels_kernels) {
   std::thread([&] { device.launch("add", {a.argument(), a.argument(), a.argument()}, {4}); }).join();
   device.driver->end_label();
   device.driver->end_label();
-  device.driver->end_label();  // an unbalanced call has no effect
+  device.driver->end_label();  // has no effect without a matching begin_label()
   mpsx_emulation_fail("command_buffer", 0, 1);
   THROWS(device.wait(), "fill in forward, fill x2 in forward/attention, add (");
   CHECK(mpsx_emulation_debug_groups() - groups == 2);

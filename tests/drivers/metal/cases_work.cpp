@@ -288,7 +288,7 @@ CASE(compiles_sources_given_at_run_time) {
   device.wait();
   CHECK(a[3] == 6);
   THROWS(device.driver->load_library({"a shader", "", "kernel void wrong("}), "cannot compile a shader");
-  // Free a library while work in flight uses its kernel.
+  // Free a library while its kernel is in flight.
   const auto other = device.driver->load_library({"another", "", text});
   mpsx_emulation_fail("command_buffer", 0, 1);
   device.driver->dispatch(device.stream, *other->kernel("triple"), &argument, 1, {{4}, {4}});

@@ -1,4 +1,4 @@
-// Helpers for the cases of the driver's test program.
+// Helpers for the test cases of the driver's test program.
 #pragma once
 
 #include "../../support/driver_check.h"

@@ -1,4 +1,4 @@
-"""Fixtures for the Metal driver on the emulated Metal: the toolchain, and the kernels that tests run."""
+"""Fixtures for tests of the Metal driver on the emulated Metal: the toolchain, and the test kernels."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 // Tests of the Metal driver without torch: `driver_test DIRECTORY [case…]`, where DIRECTORY contains mpsx.metallib.
-// Every case must release all objects.
+// Every case must release all Metal objects.
 #include <unistd.h>
 
 #include "check.h"

@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "tools" / "build"))
 
 import emulated_metal  # noqa: E402
 
-# The command that the emulation runs in place of Metal's compiler.
+# The command that the emulation runs instead of Metal's compiler.
 COMPILER = f"{sys.executable} {ROOT / 'tools' / 'build' / 'emulated_metal_compiler.py'}"
 KERNELS = "add advance fill positions row_sum scale"
 SECOND = """#include <metal_stdlib>

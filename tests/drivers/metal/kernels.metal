@@ -12,7 +12,7 @@ kernel void add(device float* out [[buffer(0)]], device const float* a [[buffer(
   out[i] = a[i] + b[i];
 }
 
-// An update whose result depends on the number and order of dispatches.
+// The result of this update depends on the number and order of dispatches.
 kernel void advance(device uint* state [[buffer(0)]], constant uint& step [[buffer(1)]],
                     uint i [[thread_position_in_grid]]) {
   state[i] = state[i] * 1664525u + step;

@@ -21,10 +21,10 @@ def left_over() -> list[str]:
     try:
         torch.mpsx.synchronize()
     except (RuntimeError, IndexError):
-        torch.mpsx.synchronize()  # the first call raised an error that a test left pending
+        torch.mpsx.synchronize()  # the first call raised a pending error from a test
     torch.mpsx.empty_cache()
-    # The driver keeps one queue, the last command buffer, a buffer per segment and one for absent arguments, and the
-    # strings of labels.
+    # The driver keeps one queue, the last command buffer, one buffer per segment, one buffer for absent arguments, and
+    # the label strings.
     most = {"EmulatedCommandBuffer": 1, "EmulatedEncoder": 0, "EmulatedQueue": 1, "NSError": 0, "NSURL": 0,
             "EmulatedString": 8, "NSArray": 0, "NSDictionary": 0, "EmulatedFunction": None,
             "EmulatedBuffer": torch.mpsx.memory_stats()["segment.all.current"] + 1}  # fmt: skip

@@ -179,7 +179,7 @@ def name(mutation: Mutation) -> str:
 
 
 def test_mutations_apply() -> None:
-    """The text that each mutation replaces, including those of the sweep, still occurs exactly once in the driver."""
+    """The text that each mutation replaces occurs exactly once in the driver. Includes the mutations of the sweep."""
     counts = {m.name: (emulated_metal.DRIVER / m.file).resolve().read_text().count(m.old) for m in MUTATIONS + SWEEP}
     assert not {name: n for name, n in counts.items() if n != 1}
 

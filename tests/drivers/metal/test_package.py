@@ -1,4 +1,4 @@
-"""The whole package on the Metal driver and the emulated Metal: when the CPU waits for the GPU, errors, and leaks.
+"""Test the whole package on the emulated Metal: when the CPU waits for the GPU, errors, and leaks.
 
 `python tools/dev.py run --metal -- python -m pytest tests` runs all other tests on the emulated Metal.
 """
@@ -81,15 +81,15 @@ def test_waits_for_one_block(run: Callable[..., str]) -> None:
         fresh = torch.tensor([1., 2.], device="mpsx")
         assert (emulation.mpsx_emulation_waits(), emulation.mpsx_emulation_command_buffers()) == counts
         sum_ = (busy + batch)
-        sum_.copy_(torch.zeros(1000))                            # overwrites what the GPU has yet to write
+        sum_.copy_(torch.zeros(1000))                            # overwrites elements that the GPU has not written yet
         assert emulation.mpsx_emulation_waits() == counts[0] + 1
         assert sum_[7].item() == 0 and busy[7].item() == 3 and batch[0].item() == 5
-        assert emulation.mpsx_emulation_waits() == counts[0] + 1  # earlier work is complete, too
+        assert emulation.mpsx_emulation_waits() == counts[0] + 1  # earlier work is also complete
     """)
 
 
 def test_blocks_of_a_buffer_are_tracked_separately(run: Callable[..., str]) -> None:
-    """Small tensors share a buffer, but accessing one does not wait for work on another."""
+    """Small tensors share a buffer, but accessing one tensor does not wait for work on a different one."""
     run("""
         emulation.mpsx_emulation_delay(0)
         done, weights = torch.full((8,), 2.0, device="mpsx"), torch.ones(8, device="mpsx")
@@ -284,7 +284,7 @@ def test_forked_process_raises(run: Callable[..., str]) -> None:
 
 
 def test_exit_with_work_in_flight(run: Callable[..., str]) -> None:
-    """Exit without waiting for the work of two threads, one of which has ended, and with tensors kept by a module."""
+    """Exit while the work of two threads (one already ended) is in flight, and while a module keeps tensors alive."""
     run("""
         import threading
         emulation.mpsx_emulation_delay(20000)
@@ -315,7 +315,7 @@ def test_training_leaks_nothing(run: Callable[..., str]) -> None:
                 optimizer.step()
                 losses.append(loss.item())
             return losses
-        # float32 sums in another order differ by a few ULPs.
+        # float32 sums in a different order differ by a few ULPs.
         torch.testing.assert_close(train("mpsx"), train("cpu"), rtol=5e-7, atol=0)
         gc.collect()
         torch.mpsx.synchronize()

@@ -96,7 +96,7 @@ WHOLE = ["device/test_serialization.py", "device/test_streams.py", "ops/test_tra
 
 
 def test_whole_package(tmp_path: Path, toolchain: None) -> None:
-    """Run with UndefinedBehaviorSanitizer in libmpsx.so, too. Compiling it takes ten minutes."""
+    """Also build libmpsx.so with UndefinedBehaviorSanitizer, which takes ten minutes."""
     environment = emulated_metal.sanitized_environment(
         Path(mpsx.__file__).parent, "undefined", FLAGS["undefined"], whole=True
     )
@@ -135,7 +135,7 @@ def test_driver(kind: str, kernels: Path, toolchain: None) -> None:
 
 
 def test_sanitizer_finds_a_race(tmp_path: Path, toolchain: None) -> None:
-    """ThreadSanitizer works on this machine."""
+    """Check that ThreadSanitizer works on this machine."""
     source, program = tmp_path / "race.cpp", tmp_path / "race"
     source.write_text(RACE)
     compiler, _, _ = emulated_metal.toolchain()

@@ -19,10 +19,10 @@ SAMPLE = ["device/test_streams.py", "ops/test_traps.py", "ops/index/test_cat.py"
 # Operators that run in kernels, in vendor libraries, and in the fallback.
 OPINFO = "add where index_put nn.functional.layer_norm matmul nn.functional.conv2d linalg.solve fft.rfft".split()
 PARTS = 12  # number of processes that share the OpInfos of the sweep
-# Tests of caching need a driver that caches. In other tests every tensor has its own buffer, because the emulation
+# Tests of caching need a driver that caches. In other tests every tensor has a separate buffer, because the emulation
 # tracks ownership per buffer.
 CACHING = ["device/test_memory.py"]
-# Tests that use only other processes or compilers, or too much memory for an emulated GPU.
+# Tests that only run other processes or compilers, or that need too much memory for an emulated GPU.
 ELSEWHERE = {"ops/test_large.py", "ops/test_vendor_off.py", "shader/test_shader_cache.py", "cli/test_demo.py", *CACHING}
 FOLDERS = ["cli", "device", "inductor", "models", "ops", "shader"]
 FILES = sorted({p.relative_to(TESTS).as_posix() for folder in FOLDERS for p in TESTS.glob(f"{folder}/**/test_*.py")}
@@ -75,7 +75,7 @@ def test_file_with_cached_memory(environment: dict[str, str], file: str) -> None
 @pytest.mark.sweep
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_opinfo(environment: dict[str, str], part: int) -> None:
-    """Run about 200 tests per process, which must not leak objects."""
+    """Run about 200 tests per process. None may leak objects."""
     run(environment | {"MPSX_TEST_PART": f"{part}/{PARTS}"}, "-p", "part", TESTS / "opinfo", timeout=3600)
 
 

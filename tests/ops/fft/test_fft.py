@@ -72,7 +72,7 @@ def test_very_long(n: int) -> None:
 
 
 def test_single_frequency() -> None:
-    """The spectrum of exp(2 pi i k j / n) is n at index k and only rounding error elsewhere, unless a twiddle factor is wrong."""
+    """The spectrum of exp(2 pi i k j / n) is n at index k and only rounding error elsewhere."""
     for n in (4096, 65536, 100003):
         at = ((torch.arange(n) * 12345) % n).double()
         x = torch.polar(torch.ones(n, dtype=torch.float64), at * (2 * torch.pi / n))

@@ -1,4 +1,4 @@
-"""batch_norm and the operators that call it: training and evaluation, layouts, mixed types, gradients, running statistics."""
+"""batch_norm and its callers: training and evaluation, layouts, mixed types, gradients, running statistics."""
 
 from __future__ import annotations
 

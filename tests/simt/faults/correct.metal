@@ -1,4 +1,4 @@
-// Correct kernels that look wrong. The checks must not report an error.
+// Correct kernels that look wrong. The checker must not report an error.
 #include <metal_stdlib>
 using namespace metal;
 
@@ -29,7 +29,7 @@ kernel void leave_early(device float* out [[buffer(0)]], uint tid [[thread_posit
   out[tid] = sum;
 }
 
-// Double buffering needs one barrier per step.
+// Double buffering needs only one barrier per step.
 kernel void two_tiles(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup float tiles[2][64];
   float sum = 0.0f;
@@ -65,7 +65,7 @@ kernel void barriers_of_a_function(device float* out [[buffer(0)]], uint tid [[t
   out[group * 64 + tid] = sum;
 }
 
-// The code of all threads can read a value, but only the thread that wrote it does so.
+// Every thread runs the code that could read the value, but only the thread that wrote it does read it.
 kernel void read_by_one(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup float total;
   threadgroup float s[64];
@@ -76,7 +76,7 @@ kernel void read_by_one(device float* out [[buffer(0)]], uint tid [[thread_posit
   out[tid] = mine + own;
 }
 
-// Votes, ballots and prefix sums over the active lanes.
+// Votes, ballots and prefix sums in branches, where they see only the active lanes.
 kernel void votes_in_branches(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                               uint lane [[thread_index_in_simdgroup]]) {
   float x = 0.0f;
@@ -144,7 +144,8 @@ kernel void until_all_are_done(device float* out [[buffer(0)]], uint tid [[threa
   out[tid] = float(rounds);
 }
 
-// The common reduction: each SIMD group sums, and the first one adds the partial sums. The memory is then reused.
+// The usual reduction: each SIMD group computes a partial sum, and the first one adds them.
+// The memory is then reused.
 kernel void sum_by_simdgroups(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                               uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
                               uint simds [[simdgroups_per_threadgroup]]) {

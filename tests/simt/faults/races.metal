@@ -63,7 +63,7 @@ kernel void result_used_while_written(device float* out [[buffer(0)]], uint tid 
   }
 }
 
-// Correct: barriers, memory private to a SIMD group, elements below 4 bytes, all threads storing one value, atomics.
+// Correct: barriers, memory private to a SIMD group, elements of 1 and 2 bytes, threads storing equal values, atomics.
 kernel void correct_synchronization(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                         uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]]) {
   threadgroup float s[64];

@@ -48,7 +48,7 @@ kernel void argument_not_written(device float* out [[buffer(0)]], threadgroup ha
   out[tid] = float(s[tid]);  // fault: argument_not_written
 }
 
-// Correct: copying structures with padding and three-component vectors also copies bytes that no thread wrote.
+// Correct: copying padded structures and three-component vectors also copies padding that no thread wrote.
 struct Padded {
   uchar small;
   float value;

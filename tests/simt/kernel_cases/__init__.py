@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from layouts import on_device
 
-# Kernels that no case can launch, each with the reason.
+# Kernels that no case can launch, and why.
 OUT_OF_REACH: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A call of `function` with `inputs`: tensors, lists of tensors, or anything else."""
+    """A call of `function` with `inputs`, which are tensors, lists of tensors, or other values."""
 
     name: str
     function: Callable[..., Any]
@@ -29,7 +29,7 @@ class Case:
     # The reference on the CPU: "exact" calls the function with float64 tensors and rounds once, "same" uses the dtypes
     # of the inputs, and "none" is for functions without a CPU reference, such as random numbers.
     reference: str
-    # A function of the float64 inputs that returns the error bound of each result, in rounding errors of its dtype.
+    # A function of the float64 inputs that returns each result's error bound, in rounding errors of its dtype.
     # None means the tolerances of torch.testing.
     error: Callable[..., list[torch.Tensor]] | None = None
 
@@ -48,7 +48,7 @@ def all_cases() -> Iterator[Case]:
 def values(
     *shape: int, dtype: torch.dtype = torch.float32, low: float = -3, high: float = 3, seed: int = 0
 ) -> torch.Tensor:
-    """Return numbers in [low, high] (bool: both values), determined by `seed`."""
+    """Return random numbers in [low, high] (for bool, both values) from the given seed."""
     generator = torch.Generator().manual_seed(seed)
     if dtype == torch.bool:
         return torch.rand(shape, generator=generator) < 0.5
@@ -59,7 +59,7 @@ def values(
 
 
 def integers(*shape: int, dtype: torch.dtype, low: float = -3, high: float = 3, seed: int = 0) -> torch.Tensor:
-    """Return integers in [low, high], whose sums are exact."""
+    """Return random integers in [low, high], whose sums are exact."""
     x = values(*shape, dtype=dtype, low=low, high=high, seed=seed)
     return x.round() if dtype.is_floating_point else x
 

@@ -1,4 +1,4 @@
-"""Attention, and rotary embeddings with each layout of pairs and angles."""
+"""Attention, and rotary embeddings with each pairing and angle layout."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def attention_error(
 ) -> list[torch.Tensor]:
     """Bound the errors from rounding P, dS and the outputs to 16 bits, to first order.
 
-    Each rounding adds one unit of the rounded value, and matmuls sum the magnitudes."""
+    Each rounding adds one unit of the rounded value, and a matmul adds up the errors."""
     group, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
     keys, rows = (t.repeat_interleave(group, 1) for t in (k, v))
     P = torch.softmax(scale * q @ keys.mT + mask, -1)

@@ -19,7 +19,7 @@ ROWS, COLUMNS = 9, 35
 
 
 def matrix(dtype: torch.dtype, low: float = -3, high: float = 3, seed: int = 0) -> torch.Tensor:
-    """Return a matrix with more elements than the smallest threadgroup has threads, and odd sizes."""
+    """Return a matrix with odd sizes and more elements than the smallest threadgroup has threads."""
     return values(ROWS, COLUMNS, dtype=dtype, low=low, high=high, seed=seed)
 
 
@@ -90,13 +90,13 @@ def swiglu_packed_backward(g: torch.Tensor, packed: torch.Tensor) -> torch.Tenso
 def two_operands(
     name: str, function: Callable[..., torch.Tensor], dtypes: tuple[torch.dtype, ...], low: float = -3
 ) -> Iterator[Case]:
-    """Generate cases with dense operands, a scalar on either side, one broadcast operand, and gaps."""
+    """Generate cases with dense operands, a scalar on either side, a broadcast operand, and operands with gaps."""
     for dtype in dtypes:
         a, b = matrix(dtype, low), matrix(dtype, low, seed=1)
         if name in ("div", "atan2", "swiglu"):
             b = b.abs() + 1
         label = f"{name} {TAGS[dtype]}"
-        # Rounding the quotient of wider operands can give a different integer.
+        # Rounding a quotient computed in a wider type can give a different integer.
         reference = "same" if low == 1 or dtype not in FLOAT else "exact"
         one = b[:, :1].clone()
         yield case(label, function, a, b, reference=reference)
@@ -212,7 +212,7 @@ def activation_cases() -> Iterator[Case]:
 
 
 def crosses() -> Iterator[Case]:
-    """Generate cross products of contiguous and of strided vectors."""
+    """Generate cross products of contiguous and strided vectors."""
     for dtype in DTYPES["REAL"]:
         x, y = values(50, 3, dtype=dtype), values(50, 3, dtype=dtype, seed=1)
         yield case(f"cross {TAGS[dtype]}", torch.linalg.cross, x, y, reference="same")

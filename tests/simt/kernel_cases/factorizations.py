@@ -1,4 +1,4 @@
-"""Factorizations and solvers, for matrices of one block and of several blocks."""
+"""Factorizations and solvers for matrices with one block and with several blocks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cases() -> Iterator[Case]:
     """Generate the cases of this file."""
     for shape in TALL:
         yield case(f"lu f32 of {shape}", factored, matrices(torch.float32, *shape))
-    many = values(1, 210, 210, low=-1, high=1)  # three panels or more, which need updates of a trailing matrix
+    many = values(1, 210, 210, low=-1, high=1)  # at least three panels, which update a trailing matrix
     yield case("cholesky f32 of 210", torch.linalg.cholesky, hermitian(many), reference="exact")
     for dtype, tag in ((torch.float32, "f32"), (torch.complex64, "c64")):
         for n in (13, 70):

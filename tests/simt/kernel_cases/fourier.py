@@ -10,7 +10,7 @@ import torch
 
 from kernel_cases import Case, case, values
 
-# All radices, the sizes of the small and the large tile, two passes, and a prime.
+# All radices, the small and the large tile size, a length that needs two passes, and a prime.
 LENGTHS = (8 * 2 * 3, 5 * 7, 11 * 13, 2048, 2304, 17)
 
 

@@ -42,7 +42,7 @@ def pointwise() -> Iterator[Case]:
 def classes() -> Iterator[Case]:
     generator = torch.Generator().manual_seed(0)
     for dtype in FLOAT:
-        # Use enough samples for a two-step reduction.
+        # Use enough samples to need a two-step reduction.
         x, target = values(5000, 3, dtype=dtype), torch.randint(0, 3, (5000,), generator=generator)
         for reduction in ("none", "mean"):
             g = values(*((5000,) if reduction == "none" else ()), dtype=dtype, seed=2)
@@ -51,7 +51,7 @@ def classes() -> Iterator[Case]:
 
 
 def scores() -> Iterator[Case]:
-    """Use rows of logits for one lane, several lanes and a threadgroup, and rows that exceed a threadgroup's
+    """Use rows of logits that one lane, several lanes or a threadgroup reduces, and rows that exceed a threadgroup's
     registers."""
     generator = torch.Generator().manual_seed(0)
     for dtype in FLOAT:

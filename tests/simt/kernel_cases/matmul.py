@@ -18,7 +18,7 @@ def int8_matmul(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor) -> 
 
 
 def int_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Call the operator, or compute its formula on the CPU, whose kernel supports few sizes."""
+    """Call the operator, or compute its formula on the CPU, where the operator supports only a few sizes."""
     return torch._int_mm(a, b) if a.device.type != "cpu" else a.int() @ b.int()
 
 

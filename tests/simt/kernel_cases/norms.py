@@ -20,7 +20,7 @@ def softmax_backward(op: Callable, g: torch.Tensor, y: torch.Tensor, dim: int, d
 
 
 def softmax_to_float(op: Callable, x: torch.Tensor, dim: int) -> torch.Tensor:
-    """Convert half inputs to float results within the kernel, which the CPU does not support."""
+    """Compute float results from half inputs in one kernel. The CPU does not support this."""
     return op(x, dim, x.dtype in HALVES)
 
 
@@ -43,7 +43,7 @@ def softmax_cases() -> Iterator[Case]:
 
 
 def types() -> Iterator[tuple[torch.dtype, torch.dtype, str]]:
-    """Generate the dtypes of input and parameters, and a label."""
+    """Generate the dtypes of the input and the parameters, and a label."""
     for dtype in FLOAT:
         yield dtype, dtype, TAGS[dtype]
         if dtype in HALVES:
@@ -52,7 +52,7 @@ def types() -> Iterator[tuple[torch.dtype, torch.dtype, str]]:
 
 def row_norm_cases() -> Iterator[Case]:
     for dtype, parameter, tag in types():
-        # Few rows use separate gradient kernels, and many rows use a fused kernel.
+        # With few rows, the gradients use separate kernels. With many rows, they use one fused kernel.
         for where, shape in (("rows", (70, 300)), ("many rows", (2048, 16))):
             x, g = values(*shape, dtype=dtype), values(*shape, dtype=dtype, seed=1, low=-0.1, high=0.1)
             w, b = values(shape[1], dtype=parameter, low=0.5, high=1.5), values(shape[1], dtype=parameter, seed=2)
@@ -68,7 +68,7 @@ def row_norm_cases() -> Iterator[Case]:
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, gradient: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Call the fused operator, or on the CPU the public function, which is composed of other operators."""
+    """Call the fused operator, or on the CPU the public function, which calls other operators."""
     shape = list(x.shape[1:])
     if x.device.type == "cpu":
         leaves = [t.detach().requires_grad_() for t in (x, weight)]
@@ -79,7 +79,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, gradient: torch.Tensor) -> t
 
 
 def plane_norm_cases() -> Iterator[Case]:
-    shape = (3, 10, 12, 11)  # channels last: full and partial tiles of columns, and a shorter last row
+    shape = (3, 10, 12, 11)  # channels last, with full and partial column tiles and a shorter last row
     sizes = (*shape[:2], shape[2] * shape[3], 2)  # sizes for group_norm with two groups of channels
     for dtype, parameter, tag in types():
         for where, memory_format in (("planes", torch.contiguous_format), ("channels last", torch.channels_last)):

@@ -39,14 +39,14 @@ def max_pool3d(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def max_pool3d_gradient(x: torch.Tensor, g: torch.Tensor, stride: tuple[int, int, int]) -> torch.Tensor:
-    """Return the gradient for windows that overlap or not, depending on the stride."""
+    """Return the gradient. The stride decides whether windows overlap."""
     window = ((2, 3, 2), stride, (1, 1, 0), (1, 1, 1), False)
     _, indices = aten.max_pool3d_with_indices(x, *window)
     return aten.max_pool3d_with_indices_backward(g, x, *window, indices)
 
 
 def fold(columns: torch.Tensor, stride: list[int]) -> torch.Tensor:
-    """Sum windows that overlap or have gaps between them, depending on the stride."""
+    """Sum windows. The stride decides whether windows overlap or have gaps between them."""
     return aten.col2im(columns, [5, 67], [2, 3], [1, 2], [1, 1], stride)
 
 

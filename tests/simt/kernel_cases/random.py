@@ -1,4 +1,4 @@
-"""Random numbers, which must equal those of wide mode."""
+"""Random numbers, which must be the same as in wide mode."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ REDUCTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "norm_max": lambda x, dim: vector_norm(x, float("inf"), dim),
     "norm_min": lambda x, dim: vector_norm(x, -float("inf"), dim),
 }
-# The last shape is long and has a single result, so the launcher splits the reduction.
+# The last shape has a single long reduction, which the launcher splits.
 SHAPES = {"rows": ((7, 261), 1), "columns": ((67, 45), 0), "parts of rows": ((33000,), 0)}
 
 
@@ -54,7 +54,7 @@ def complex_sums() -> Iterator[Case]:
 
 
 def extrema() -> Iterator[Case]:
-    """Use sizes for one threadgroup and for several."""
+    """Cover sizes that fit in one threadgroup and sizes that need several."""
     for dtype in DTYPES["ALL"]:
         for shape in ((7, 261), (70_001,)):
             x = values(*shape, dtype=dtype)

@@ -14,7 +14,7 @@ aten = torch.ops.aten
 
 
 def resampled() -> Iterator[Case]:
-    """Resample one dimension, and several with float intermediate results."""
+    """Resample one dimension, or several dimensions with float intermediate results."""
     for dtype in FLOAT:
         tag = TAGS[dtype]
         line, plane = values(2, 3, 70, dtype=dtype), values(2, 3, 17, 19, dtype=dtype)
@@ -36,7 +36,7 @@ def resampled() -> Iterator[Case]:
 
 
 def searched() -> Iterator[Case]:
-    """Search one row of boundaries for all inputs, and one row per input row."""
+    """Search with boundaries shared by all inputs, and with separate boundaries for each input row."""
     for dtype in DTYPES["REAL"]:
         tag = TAGS[dtype]
         rows = values(3, 20, dtype=dtype).sort(1).values
@@ -63,7 +63,7 @@ def grids() -> Iterator[Case]:
 
 
 def shuffled() -> Iterator[Case]:
-    """Shuffle pixels of every element size."""
+    """Shuffle pixels for every element size."""
     for dtype in (torch.int8, torch.float16, torch.float32, torch.int64):
         for factor in (2, 3):
             x = values(2, 2 * factor**2, 3, 40, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Scans, sorts and selection by rank: short and long rows, and columns."""
+"""Scans, sorts and selection by rank, for short rows, long rows and columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHUNKS = {"a row in chunks": ((1, 20001), 1), "columns in chunks": ((1500, 5), 0
 
 
 def scanned(dtype: torch.dtype) -> Iterable[tuple]:
-    """Return names of cases, each with a shape and the dimension to scan."""
+    """Return (case name, shape, dimension to scan) for each case."""
     return (SCANNED | CHUNKS if dtype in (torch.float32, torch.float16, torch.int64) else SCANNED).items()
 
 

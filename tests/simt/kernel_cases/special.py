@@ -16,18 +16,18 @@ POSITIVE = ("bessel_y", "bessel_k", "lgamma", "digamma", "entr")
 
 
 def function_of(name: str) -> Callable[..., torch.Tensor]:
-    """Return the operator of a row of special.def."""
+    """Return the operator for a row of special.def."""
     module = torch.special if name.startswith("special_") else torch
     return getattr(module, name.removeprefix("special_"))
 
 
 def domain_of(name: str) -> tuple[float, float]:
-    """Return the range of arguments to test."""
+    """Return the range of the arguments to test."""
     return DOMAIN.get(name, (0.5, 6) if any(part in name for part in POSITIVE) else (-3, 3))
 
 
 def second_operand(name: str, x: torch.Tensor) -> torch.Tensor:
-    """Return the second operand: the order of a polynomial, or else a positive number."""
+    """Return the second operand: the order of a polynomial, or a positive number for other functions."""
     other = values(*x.shape, dtype=torch.float32, low=0, high=9, seed=1)
     return (other.floor() if "polynomial" in name else other + 0.5).to(x.dtype)
 

@@ -32,8 +32,8 @@ def check_unit(unit, texts=None):
 
 
 def merge(found, more):
-    """Add the diagnostics of `more` whose lines have none in `found`: the check and the compiler may report the same
-    error."""
+    """Add the diagnostics in `more` for lines without one in `found`, because the check and the compiler may report
+    the same error."""
     lines = {(d.file, d.line) for d in found}
     return sorted([*found, *(d for d in more if (d.file, d.line) not in lines)])
 

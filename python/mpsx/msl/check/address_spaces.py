@@ -33,7 +33,7 @@ TYPE = r"'((?:[^']|'(?=\())*)'"
 
 
 def clang_of(command):
-    """Return the clang to check with: the clang in the compiler `command`, or else one on PATH, or None."""
+    """Return the clang in the compiler `command`, otherwise a clang on PATH, otherwise None."""
     name = os.path.basename(command[-1] if len(command) > 1 and command[-1] in ("c++", "cc") else command[0])
     if name in ("c++", "cc") and len(command) > 1 and "zig" in os.path.basename(command[0]):
         return [command[0], "clang"]
@@ -49,7 +49,7 @@ def spaces_of(type_text):
 
 
 def named(text):
-    """Return `text` with address spaces and types as Metal spells them."""
+    """Return `text` with address spaces and types in Metal's spelling."""
     for name, n in NUMBERS.items():
         text = text.replace(f"__attribute__((address_space({n})))", name)
     text = re.sub(r"'([^']*)' \(aka '([^']*)'\)", lambda m: f"'{visible_type(m[1], m[2])}'", text)
@@ -118,7 +118,7 @@ def is_space_mismatch(notes):
 
 
 def is_variable_length(notes):
-    """Return whether an array's length is certainly not constant. clang may lack constants of the Metal library."""
+    """Return whether an array's length is certainly not constant. clang does not know all constants of the Metal library."""
     return any(re.search(r"unknown value|read of non-const variable", n) for n in notes) and not any(
         "not a constant" in n or "undefined function" in n for n in notes
     )
@@ -148,7 +148,7 @@ def cast_message(space, notes):
 
 
 def metal_message(text, notes):
-    """Return the message for an error of clang, or None if the code is valid Metal."""
+    """Return the message for an error from clang, or None if the code is valid Metal."""
     kinds, reasons = resolved(text), [resolved(n) for n in notes]
     m = re.match(r"(?:no matching function for call to|call to deleted function) '(?:metal::)?mpsx_cast_(\w+)'", text)
     if m:

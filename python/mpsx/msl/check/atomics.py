@@ -48,7 +48,7 @@ def atomic_types(unit):
 
 @rule
 def memory_orders(unit):
-    """6.15.1: operations on atomics are relaxed. Only atomic_thread_fence accepts another order."""
+    """6.15.1: atomic operations use relaxed order. Only atomic_thread_fence accepts a different order."""
     src = unit.src
     for i, t in unit.find(*ORDERS):
         function = call_of(src, i)

@@ -53,7 +53,7 @@ def source_text(unit, samples=False):
 
 
 def repeated_instantiations(unit):
-    """Yield all instantiations of each kernel but the first."""
+    """Yield all instantiations of each kernel except the first."""
     seen, texts = set(), unit.src.texts
     for i in unit.tree.instantiations:
         name = next((texts[k - 1] for k in range(i.begin, i.end) if texts[k] == "<"), None)

@@ -189,7 +189,7 @@ struct numeric_limits {
   static constexpr T quiet_NaN() { return T(); }
   static constexpr T epsilon() { return T(); }
 };
-// Functions of values, which return the type of their first argument.
+// Functions without pointer parameters, which return the type of their first argument.
 #define MPSX_VALUE(F) template <class A, class... B> A F(A, B...);
 #define MPSX_TEST(F) template <class... A> bool F(A...);
 #define MPSX_VALUES                                                                                                  \

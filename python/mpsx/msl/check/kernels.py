@@ -15,7 +15,7 @@ def kernels(unit):
 
 @rule
 def only_compute(unit):
-    """5.1: vertex, fragment, mesh, and object functions are valid Metal, but only compute kernels can run here."""
+    """5.1: vertex, fragment, mesh, and object functions are valid Metal, but mpsx runs only compute kernels."""
     for f in unit.tree.functions:
         if f.entry and f.entry != "kernel":
             yield f.name, f"{f.entry} functions are not supported here: only compute kernels are"
@@ -42,7 +42,7 @@ def returns_void(unit):
 
 @rule
 def kernel_is_free_function(unit):
-    """5.1.3: a kernel is a free function, and is not overloaded (1.5.1)."""
+    """5.1.3: a kernel is a free function. 1.5.1: it is not overloaded."""
     seen = {}
     for f in kernels(unit):
         if f.in_class:

@@ -72,7 +72,7 @@ def misspelled(name):
 
 
 def edit_distance(a, b):
-    """Return the number of letters to insert, delete, replace, or swap with their neighbor to turn `a` into `b`."""
+    """Return how many insertions, deletions, replacements, or swaps of adjacent letters turn `a` into `b`."""
     before, last = [], list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         row = [i]

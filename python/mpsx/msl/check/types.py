@@ -18,7 +18,7 @@ QUALIFIERS = set(
     """const volatile static constexpr inline extern restrict __restrict coherent typename struct class union
     enum METAL_FUNC""".split()
 )
-# Other spellings of the types that position attributes may have.
+# Alternative spellings of the types that position attributes may have.
 CANONICAL = {
     "unsigned": "uint",
     "unsigned int": "uint",

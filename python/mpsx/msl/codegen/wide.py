@@ -1,5 +1,5 @@
-"""Code generation for wide mode: a threadgroup is one thread, and the compiler vectorizes loops over threads or
-inside a thread.
+"""Code generation for wide mode: a threadgroup is one thread. The compiler vectorizes the loops over threads or the
+loops inside a thread.
 
 If a kernel only reads its position in the grid, its entry point loops over threads. If a kernel uses threadgroups in
 any way, its entry point loops over threadgroups of one thread."""

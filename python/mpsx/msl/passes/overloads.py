@@ -66,7 +66,7 @@ def parameter_type(src, begin, end):
     named = (len(types) > 1 and src.kinds[last] == "word" and src.texts[last - 1] != "::"
              and src.texts[last] not in BUILTIN)
     text = normalized(src, begin, last if named else stop) + brackets
-    by_reference = re.fullmatch(r"const ([\w :<>,]+?) &", text)   # treat a const reference like a value
+    by_reference = re.fullmatch(r"const ([\w :<>,]+?) &", text)   # treat a const reference as a value
     return by_reference[1] if by_reference else text
 
 

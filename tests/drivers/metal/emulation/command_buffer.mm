@@ -1,4 +1,4 @@
-// MTLCommandQueue and MTLCommandBuffer. Committed work runs later, on the queue's own thread.
+// MTLCommandQueue and MTLCommandBuffer. Committed work runs later, on the queue's thread.
 #include "objects.h"
 
 using emulation::Commands;
@@ -33,7 +33,7 @@ void serve(const std::shared_ptr<Line>& line) {
   }
 }
 
-// Unlike hardware, the engine detects faults in a kernel.
+// Unlike hardware, the emulation detects faults in a kernel.
 NSError* run_all(std::vector<emulation::Launch>& launches) {
   try {
     for (auto& launch : launches) launch.run();

@@ -19,7 +19,7 @@ void require_open(EmulatedEncoder* encoder, const char* what) {
 void keep(EmulatedEncoder* encoder, id object) { commands_of(encoder).retained.push_back([object retain]); }
 
 // Checks that the arguments were bound for this dispatch: an encoder keeps bindings, but a launcher must not rely on
-// bindings of an earlier kernel. Launchers of mpsx, which request no reflection, must also bind nothing else.
+// bindings of an earlier kernel. mpsx's own launchers, which do not request reflection, must also bind nothing else.
 void require_bound(EmulatedEncoder* encoder, const mpsx_kernel_record& record) {
   const Binding* bindings = encoder->encoding->bindings;
   const auto& lengths = encoder->encoding->threadgroup_bytes;

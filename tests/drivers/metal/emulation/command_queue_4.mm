@@ -289,7 +289,7 @@ void encode(EmulatedEncoder4* encoder, MTLSize grid, MTLSize group, bool by_thre
   [options retain];
   (*worker)->push([=] {
     emulation::lag();
-    // Messages to freed objects end the process.
+    // Sending a message to a freed object ends the process.
     [buffer retainCount];
     [commands->allocator retainCount];
     for (id set : commands->residency) [set retainCount];

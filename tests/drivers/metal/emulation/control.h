@@ -1,4 +1,4 @@
-// The interface for tests to control and inspect the emulation.
+// The interface through which tests control and inspect the emulation.
 #pragma once
 
 #pragma GCC visibility push(default)
@@ -18,16 +18,16 @@ void mpsx_emulation_print_live(void);
 //   m5                                      the device has family Apple10, on macOS 26.2
 //   macos_14                                MTLCompileOptions has the options of macOS 14
 //   exception                               newBufferWithLength: and commandBuffer raise an Objective-C exception
-//   archive                                 adding to it fails; archive_file: writing fails;
+//   archive                                 adding to an archive fails; archive_file: writing fails;
 //                                           archive_exception: writing raises an exception
-//   tensor, tensor_commands                 a tensor is not created; a command buffer of Metal 4 fails
-//   no_metal_4                              the device has no queues of Metal 4
-//   no_capture, capture                     capture is not supported; a capture does not start
+//   tensor, tensor_commands                 creating a tensor fails; a Metal 4 command buffer fails
+//   no_metal_4                              the device has no Metal 4 queues
+//   no_capture, capture                     capture is not supported; starting a capture fails
 // MPSX_EMULATION_FAIL="what[:after[:times]]" has the same effect.
 void mpsx_emulation_fail(const char* what, int after, int times);
 
-// Sets the maximum random delay of the start and the end of a command buffer. The default is $MPSX_EMULATION_DELAY, or
-// 300 microseconds. MPSX_EMULATION_SEED makes the delays reproducible.
+// Sets the maximum random delay before a command buffer starts and before it ends. The default is $MPSX_EMULATION_DELAY,
+// or 300 microseconds. MPSX_EMULATION_SEED makes the delays reproducible.
 void mpsx_emulation_delay(unsigned microseconds);
 
 // While nonzero, command buffers signal their events but do not complete.
@@ -38,7 +38,7 @@ void* mpsx_emulation_new_buffer(unsigned long bytes);
 void* mpsx_emulation_contents(void* buffer);
 void mpsx_emulation_release(void* buffer);
 
-// The last compiled source, after a line with its options: "3.1 safe precise".
+// The last compiled source, preceded by a line with its options, such as "3.1 safe precise".
 const char* mpsx_emulation_compiled(void);
 
 // Counts since the process started.

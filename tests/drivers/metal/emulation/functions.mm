@@ -48,7 +48,7 @@ size_t bytes_of(MTLDataType type) {
 bool is_required(const KernelFacts* facts, unsigned index) {
   return !facts || !facts->optional_constants.count(index);
 }
-// A record lists all constants of its file. A function lists only the constants that it uses.
+// A kernel record lists all function constants in the file. A function lists only the constants that it uses.
 bool is_used(const KernelFacts* facts, unsigned index) { return !facts || facts->constants.count(index); }
 
 // Returns whether the function's constants enable a binding.
@@ -60,7 +60,7 @@ bool is_there(const EmulatedFunction* function, const std::string& condition) {
       const auto& value = (*function->constants)[i];
       return value && (*value)[0];
     }
-  return false;  // computed from other constants, so accept any binding
+  return false;  // the condition is computed from other constants, so accept any binding
 }
 
 }  // namespace

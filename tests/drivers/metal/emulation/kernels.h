@@ -20,17 +20,17 @@ struct KernelBinding {
   std::string name, condition;  // the function constant that enables the binding, or empty
   bool tensor = false;
   long element = 0;         // MTLTensorDataType, for tensors
-  std::vector<long> sizes{};  // -1 for each dimension of a tensor
+  std::vector<long> sizes{};  // a tensor has -1 for each dimension
 };
 // Properties of a kernel that reflection() in tools/build/emulated_metal.py extracts from its source.
 struct KernelFacts {
   std::vector<KernelBinding> bindings;
-  std::set<unsigned> constants, optional_constants;  // indices of the constants in use, and of those that need no value
+  std::set<unsigned> constants, optional_constants;  // indices of used constants, and of those that need no value
 };
 
 // The value of a function constant. The largest type is long4.
 using ConstantValue = std::array<unsigned char, 32>;
-using ConstantValues = std::vector<std::optional<ConstantValue>>;  // in the record's order
+using ConstantValues = std::vector<std::optional<ConstantValue>>;  // in the order of the kernel record
 
 class KernelImage {
  public:

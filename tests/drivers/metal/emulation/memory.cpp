@@ -21,7 +21,7 @@ constexpr int kGarbage = 0xff;
 
 struct Mappings {
   std::mutex mutex;
-  std::map<uintptr_t, size_t> sizes;  // sizes of CPU mappings by address
+  std::map<uintptr_t, size_t> sizes;  // sizes of CPU mappings, by address
 };
 Mappings& mappings() {
   static Mappings* m = new Mappings;
@@ -59,7 +59,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
     return previous.sa_handler(signal);
   }
-  ::signal(signal, SIG_DFL);  // returning repeats the access, which ends the process
+  ::signal(signal, SIG_DFL);  // on return, the access repeats and ends the process
 }
 
 void watch_faults() {

@@ -52,7 +52,7 @@ struct Line {
 id<MTLBinaryArchive> open_archive(const std::string& path, NSError** error);
 
 // tensors.mm
-void add_buffer(id buffer);  // lets argument tables find the buffer by its GPU address
+void add_buffer(id buffer);  // registers the buffer so that argument tables find it by GPU address
 void remove_buffer(id buffer);
 void wait_for_event(id event, uint64_t value);
 id<MTLTensor> make_tensor(id buffer, MTLTensorDescriptor* descriptor, NSUInteger offset, NSError** error);
@@ -65,7 +65,7 @@ id<MTLResidencySet> new_residency_set(void);
 id<MTLComputePipelineState> pipeline_of(id<MTLFunction> function);
 MTLComputePipelineReflection* reflection_of(id<MTLFunction> function);  // autoreleased
 
-// Represents an NSException, which does not derive from a C++ exception class.
+// Stands in for NSException, which does not derive from a C++ exception class.
 struct Raised {};
 
 constexpr unsigned kMaxCommandBuffers = 64;  // limit of newCommandQueue
@@ -87,7 +87,7 @@ struct Encoding {
 
 @interface EmulatedBuffer : NSObject <MTLBuffer> {
  @public
-  emulation::SharedMemory* shared;  // null for memory of another owner
+  emulation::SharedMemory* shared;  // null if the buffer does not own its memory
   void* memory;
   NSUInteger size;
 }
@@ -102,9 +102,9 @@ struct Encoding {
 @end
 
 namespace emulation {
-// Returns the key of a pipeline in an archive: the function, and the values of its constants.
+// Returns a pipeline's key in an archive, which consists of the function and the values of its constants.
 std::string key_of(const EmulatedFunction* function);
-// Returns the arguments to bind, or nothing for libraries that were not compiled for the emulation.
+// Returns the arguments to bind, or an empty list for libraries that were not compiled for the emulation.
 std::vector<const KernelBinding*> bindings_of(const EmulatedFunction* function);
 }
 

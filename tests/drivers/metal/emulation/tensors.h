@@ -1,4 +1,4 @@
-// The objects that argument tables of Metal 4 refer to. Metal 4 retains nothing, so work that uses an object after it
+// The objects that Metal 4 argument tables refer to. Metal 4 retains no objects, so work that uses an object after it
 // was freed ends the process.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Replaces PyTorch's mps device on machines without one: its storages are MTLBuffers of the emulated Metal, its queue
-// runs work only when a thread waits, and it implements the hooks of torch/mps.h.
+// A stand-in for PyTorch's mps device on machines without one. Its storages are MTLBuffers of the emulated Metal, its
+// queue runs work only when a thread waits, and it implements the hooks of torch/mps.h.
 #include <ATen/detail/MPSHooksInterface.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/from_blob.h>
