@@ -12,7 +12,7 @@ OPENING, CLOSING = set("<(["), set(">)]")
 
 
 def template_arguments(head, pairs):
-    """Return the template arguments as text, or None if one of them cannot be deduced. Stop at the first argument that is not
+    """Return the template arguments as text, or None if one cannot be deduced. Stop at the first argument that is not
     deduced but has a default. `head` contains the tokens of each template parameter. For each function parameter,
     `pairs` contains its tokens in the declaration and in the instantiation, which may include a parameter name."""
     names = {parameter_name(words) for words in head}

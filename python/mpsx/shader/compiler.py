@@ -113,7 +113,7 @@ class Builder:
         return spaces.wait, [d for d in found if d.kind == "warning"]
 
     def build_kernel(self, source: str, exports: str, kernel: str, name: str) -> Path:
-        """Compile the kernel that the code `exports` exports from a translated source, and cache the library as `name`."""
+        """Compile the kernel of a translated source that `exports` exports, and cache its library as `name`."""
         from ..msl.check.messages import explain
         from ..msl.passes.tensors import uses_tensors
 

@@ -1,7 +1,7 @@
 """Kernel libraries for CPUs and NVIDIA GPUs, either installed or built on first use from the package's sources.
 
-An installation contains the library for the machine that built it. If the simt or cuda driver, a different CPU, or MPSX_ISA
-needs a different library, mpsx translates and compiles it once, and keeps it in the cache (cache.py).
+An installation contains the library for the machine that built it. If the simt or cuda driver, a different CPU, or
+MPSX_ISA needs a different library, mpsx translates and compiles it once, and keeps it in the cache (cache.py).
 """
 
 from __future__ import annotations

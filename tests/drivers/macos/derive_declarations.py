@@ -4,7 +4,7 @@
     python tests/drivers/macos/derive_declarations.py            downloads the two wheels named below
     python tests/drivers/macos/derive_declarations.py FOLDER     reads them from FOLDER
 
-The declarations come from two sources that need no Mac: Apple's own metal-cpp headers (Apache-2.0), which the macOS wheel
+There are two sources, which need no Mac: Apple's own metal-cpp headers (Apache-2.0), which the macOS wheel
 of mlx-metal contains, and the metadata of pyobjc-framework-Metal (MIT), which was generated from Apple's SDK. If both
 contain a selector or a value, they must agree.
 """

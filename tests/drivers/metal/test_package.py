@@ -81,10 +81,10 @@ def test_waits_for_one_block(run: Callable[..., str]) -> None:
         fresh = torch.tensor([1., 2.], device="mpsx")
         assert (emulation.mpsx_emulation_waits(), emulation.mpsx_emulation_command_buffers()) == counts
         sum_ = (busy + batch)
-        sum_.copy_(torch.zeros(1000))                            # overwrites elements that the GPU has not written yet
+        sum_.copy_(torch.zeros(1000))                            # overwrites what the GPU has yet to write
         assert emulation.mpsx_emulation_waits() == counts[0] + 1
         assert sum_[7].item() == 0 and busy[7].item() == 3 and batch[0].item() == 5
-        assert emulation.mpsx_emulation_waits() == counts[0] + 1  # earlier work is also complete
+        assert emulation.mpsx_emulation_waits() == counts[0] + 1  # earlier work is complete, too
     """)
 
 

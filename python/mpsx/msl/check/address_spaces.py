@@ -118,7 +118,7 @@ def is_space_mismatch(notes):
 
 
 def is_variable_length(notes):
-    """Return whether an array's length is certainly not constant. clang does not know all constants of the Metal library."""
+    """Return whether an array's length is certainly not constant. clang may not know Metal's own constants."""
     return any(re.search(r"unknown value|read of non-const variable", n) for n in notes) and not any(
         "not a constant" in n or "undefined function" in n for n in notes
     )

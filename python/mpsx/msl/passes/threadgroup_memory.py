@@ -86,7 +86,7 @@ def declare_sizes(src, module):
 
 
 def size_constant(symbol, instance):
-    """Return the declaration of a constant with the size of an instance's threadgroup variables, or "" if it has none."""
+    """Return the declaration of a constant, the size of an instance's threadgroup variables, or "" if it has none."""
     if not instance.kernel.threadgroup_variables:
         return ""
     path, name, arguments = re.fullmatch(r"((?:\w* ?:: )*)(\w+)(.*)", instance.expression).groups()

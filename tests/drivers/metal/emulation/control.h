@@ -26,8 +26,8 @@ void mpsx_emulation_print_live(void);
 // MPSX_EMULATION_FAIL="what[:after[:times]]" has the same effect.
 void mpsx_emulation_fail(const char* what, int after, int times);
 
-// Sets the maximum random delay before a command buffer starts and before it ends. The default is $MPSX_EMULATION_DELAY,
-// or 300 microseconds. MPSX_EMULATION_SEED makes the delays reproducible.
+// Sets the maximum random delay before a command buffer starts and before it ends. The default is
+// $MPSX_EMULATION_DELAY, or 300 microseconds. MPSX_EMULATION_SEED makes the delays reproducible.
 void mpsx_emulation_delay(unsigned microseconds);
 
 // While nonzero, command buffers signal their events but do not complete.
