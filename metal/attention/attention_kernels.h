@@ -1,6 +1,6 @@
 // The attention kernels, forward and backward: O = softmax(Q K^T * scale + mask) V, tile by tile, without storing S or
 // P. T. Dao et al., "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness" (2022). Shape selects
-// the fragments, and with them the tier: simdgroup_matrix (attention.h) or matmul2d (attention_tensor.h).
+// the type of fragments, which determines the tier: simdgroup_matrix (attention.h) or matmul2d (attention_tensor.h).
 #pragma once
 
 #include "attention/attention.h"
@@ -10,11 +10,10 @@
 inline uint tile_start(uint group, uint tile_rows, uint count, bool last_first) {
   return (last_first ? (count + tile_rows - 1) / tile_rows - 1 - group : group) * tile_rows;
 }
-// Row reductions of an 8x8 fragment. Each row is spread over four lanes, with two elements per lane (see
-// thread_elements()).
+// Row reductions of a fragment. Four lanes share a row (see thread_elements()).
 inline float reduce_row_max(float v) { return pair_max(v, 1, 8); }
 inline float reduce_row_sum(float v) { return pair_sum(v, 1, 8); }
-// Row and first column of the two elements that this lane holds in a fragment.
+// The row and the first column of this lane's elements in a fragment.
 inline uint element_row(uint lane) { return (lane / 4 & 4) + lane / 2 % 4; }
 template <typename Shape>
 inline uint element_column(uint lane) {

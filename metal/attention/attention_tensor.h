@@ -1,4 +1,4 @@
-// Attention on fragments of Metal 4's matmul2d, whose rows and row reductions are those of the simdgroup tier.
+// Multiplies attention's fragments with Metal 4's matmul2d. They assign rows to lanes like the simdgroup tier's fragments.
 #pragma once
 
 #include "attention/attention.h"

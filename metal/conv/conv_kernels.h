@@ -5,7 +5,7 @@
 #include "conv/im2col.h"
 #include "lib/instantiate.h"
 
-// CHANNELS_LAST: transposes the GEMM to coalesce stores to a channels-last output.
+// CHANNELS_LAST: whether the GEMM is transposed, to coalesce stores to a channels-last output.
 template <typename T, typename O, bool CHANNELS_LAST>
 struct ConvEpilogue {
   device O* out;
@@ -53,7 +53,7 @@ METAL_FUNC void conv_gemm(device O* out, Operand source, device const T* weight,
     gemm_tile<Shape>(matrix, source, k_begin, k_end, epilogue, p.M, p.N, tile, memory, g);
 }
 
-// Computes the output, or for stride 1 the input gradient.
+// Computes the output of a convolution, or its input gradient if the stride is 1.
 template <typename T, typename Shape, bool CHANNELS_LAST>
 [[max_total_threads_per_threadgroup(Shape::max_threads)]]
 kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],

@@ -148,9 +148,9 @@ struct BlockLoader {
 };
 
 // The SM x SN outputs of a SIMD group, in registers.
-//   multiply(a, b, lane)       adds the product of a BK block of each operand in threadgroup memory, with K contiguous
-//   add_partials()             for float, adds the sums since the last call to the totals
-//   store_rows(i, out, lane)   stores rows 8 i to 8 i + 7 to threadgroup memory
+//   multiply(a, b, lane)              multiplies one BK block of each operand, stored in threadgroup memory along K
+//   add_partials()                    adds the sums since the last call to the totals (float only)
+//   store_rows(i, out, stride, lane)  stores rows 8 i to 8 i + 7 in threadgroup memory
 template <typename Shape, typename Tier = typename Shape::tier>
 struct GemmAccumulators;
 

@@ -1,6 +1,6 @@
-// Fragments of Metal 4's matmul2d of 16 x 32 x 16 by one SIMD group: the tensor tier of kernels that stage operands in
-// threadgroup memory themselves. Kernels rely on its layout (docs/tensors.md): a lane holds four adjacent columns of
-// rows r and r + 8 of a 16 x 16 fragment. A Fragment8x16 is one of the two halves.
+// Fragments for Metal 4's matmul2d, when one SIMD group multiplies 16 x 32 x 16. Kernels of the tensor tier use them if
+// they stage operands in threadgroup memory. In a 16 x 16 fragment, a lane holds four adjacent columns of rows r and
+// r + 8 (docs/tensors.md). A Fragment8x16 is the upper or the lower half.
 #pragma once
 
 // Apple's headers depend on their order: metal_stdlib, metal_tensor, MetalPerformancePrimitives.
@@ -29,9 +29,8 @@ METAL_FUNC void load_fragment(thread Fragment8x16<T>& to, threadgroup const T* f
 }
 METAL_FUNC void clear_fragment(thread Fragment8x16<float>& sum) { sum.elements = float4(0.0f); }
 
-// Adds A B to the sums, for A of 16 x 16 and B of 16 x 32, which is stored as 32 x 16 with TRANSPOSE_B. Fragments of A
-// and of the sums are in the order (block of columns, half of the rows). Those of B are too, or (block of rows, half of
-// it) with TRANSPOSE_B.
+// Adds A B to the sums. A is 16 x 16, and B is 16 x 32, or stored as 32 x 16 if TRANSPOSE_B. The fragments of each matrix
+// are sorted by 16 x 16 block, upper half first.
 template <bool TRANSPOSE_B, typename T>
 METAL_FUNC void multiply_fragments(thread Fragment8x16<float>& sum0, thread Fragment8x16<float>& sum1,
                                    thread Fragment8x16<float>& sum2, thread Fragment8x16<float>& sum3,

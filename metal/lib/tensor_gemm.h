@@ -30,8 +30,8 @@ inline TileOffset raster_tile(uint index, uint M, uint N) {
   return {(first + i % height) * Tile::BM, i / height * Tile::BN};
 }
 
-// Replaces each element x of a tile, a cooperative tensor, with f.apply(row, column, x). Rows and columns are those of
-// the matrix, and may be beyond its end.
+// Replaces each element x of a tile, a cooperative tensor, with f.apply(row, column, x). The row and
+// column are positions in the matrix, possibly beyond its end.
 template <typename Sum, typename F>
 METAL_FUNC void transform_tile(thread Sum& sum, TileOffset tile, thread const F& f) {
   MPSX_UNROLL

@@ -7,8 +7,8 @@ struct ScaleTile {
   float alpha;
   float apply(uint, uint, float x) const { return alpha * x; }
 };
-// Adds beta * c. Elements beyond the matrix add c's last row or column, and are not stored. With BROADCAST_ROW, all
-// rows of c are the same.
+// Adds beta * c. Elements beyond the end of the matrix add c's last row or column instead of a bounds check, because
+// they are never stored. BROADCAST_ROW: all rows of c are the same.
 template <typename O, bool BROADCAST_ROW>
 struct AddMatrix {
   device const O* c;
