@@ -1,4 +1,4 @@
-// Multiplies attention's fragments with Metal 4's matmul2d. They assign rows to lanes like the simdgroup tier's fragments.
+// Multiplies attention's fragments with Metal 4's matmul2d. Rows belong to the same lanes as on the simdgroup tier.
 #pragma once
 
 #include "attention/attention.h"

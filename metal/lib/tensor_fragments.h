@@ -29,8 +29,8 @@ METAL_FUNC void load_fragment(thread Fragment8x16<T>& to, threadgroup const T* f
 }
 METAL_FUNC void clear_fragment(thread Fragment8x16<float>& sum) { sum.elements = float4(0.0f); }
 
-// Adds A B to the sums. A is 16 x 16, and B is 16 x 32, or stored as 32 x 16 if TRANSPOSE_B. The fragments of each matrix
-// are sorted by 16 x 16 block, upper half first.
+// Adds A B to the sums. A is 16 x 16, and B is 16 x 32, or stored as 32 x 16 if TRANSPOSE_B. The fragments of each
+// matrix are sorted by 16 x 16 block, upper half first.
 template <bool TRANSPOSE_B, typename T>
 METAL_FUNC void multiply_fragments(thread Fragment8x16<float>& sum0, thread Fragment8x16<float>& sum1,
                                    thread Fragment8x16<float>& sum2, thread Fragment8x16<float>& sum3,

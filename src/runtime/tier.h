@@ -11,8 +11,8 @@ namespace mpsx::runtime {
 bool uses_tensor_tier();
 // Returns whether MPSX_TIER=tensor. Launchers then use the tensor tier for small operands too.
 bool forces_tensor_tier();
-// Returns whether kernels that stage operands in threadgroup memory use the tensor tier. If large tiles are fastest, they
-// use it only with MPSX_TIER=tensor.
+// Returns whether kernels that stage operands in threadgroup memory use the tensor tier. If large tiles are fastest,
+// they use it only with MPSX_TIER=tensor.
 bool uses_tensor_fragments();
 // Returns whether the tensor tier is fastest with the largest tiles that a threadgroup can compute.
 bool prefers_large_tensor_tiles();

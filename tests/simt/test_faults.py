@@ -262,7 +262,7 @@ def test_barriers_of_a_function(driver):
 
 
 def test_order_decides_which_fault_comes_first(native, checked_kernels):
-    """The same seed always reports the same fault in the same thread. Different seeds report different threads."""
+    """Repeating a seed reports the same fault in the same thread. Different seeds report different threads."""
     from simt_library import Driver
     kernels = checked_kernels(*sorted(FAULTS.glob("*.metal")))
 
