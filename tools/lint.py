@@ -193,7 +193,7 @@ def lines_of(*suffixes, under):
 
 @check
 def launchers():
-    """Check that launchers do not depend on the driver in use. Launch splits the work according to the driver's traits."""
+    """Check that launchers do not depend on the driver in use. Launch splits the work based on the driver's traits."""
     for location, line in lines_of(".cpp", ".h", under="src/ops/"):
         found = re.search(r"driver\(\)\.info\(\)|traits\(\)\.(?!uses_process_memory|memory\b)\w+|MPSX_DRIVER", line)
         if found:
