@@ -47,6 +47,8 @@ def run(argv: list[str]) -> None:
     program = program[1:] if is_module else program
     if not program:
         options.error("expected a script, or -m and a module")
+    if not is_module and not os.path.exists(program[0]):
+        options.exit(2, f"{options.prog}: cannot open {program[0]!r}: no such file\n")
     if chosen.strict:
         os.environ["MPSX_STRICT"] = chosen.strict
         os.environ.setdefault("MPSX_VENDOR", "off")  # run the kernels that Metal would run
@@ -63,8 +65,6 @@ def run(argv: list[str]) -> None:
         _check_module(program[0])
         runpy.run_module(program[0], run_name="__main__", alter_sys=True)
     else:
-        if not os.path.exists(program[0]):
-            options.exit(2, f"{options.prog}: cannot open {program[0]!r}: no such file\n")
         sys.path[0] = os.path.dirname(os.path.abspath(program[0]))
         runpy.run_path(program[0], run_name="__main__")
 
