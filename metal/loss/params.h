@@ -36,7 +36,7 @@ struct MarginParams {
   uint32_t classes;
   uint32_t squared;     // whether multi_margin_loss squares the margin violations
   uint32_t has_weight;  // whether multi_margin_loss has a weight for each class
-  uint32_t reduced;     // whether the output gradient is a scalar, in the backward pass
+  uint32_t reduced;     // backward only: whether the output gradient is a scalar
   float margin;         // multi_margin_loss; 1 for multilabel_margin_loss
   float scale;
 };

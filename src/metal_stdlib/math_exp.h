@@ -16,7 +16,7 @@ MPSX_FN float mpsx_exp_reduced(float r) {
   return fma(p * r, r, r) + 1.0f;
 #endif
 }
-// Clamps x to [low, high] and preserves NaN. Unlike fmin and fmax, each bound takes one instruction.
+// Clamps x to [low, high] and preserves NaN. Takes one instruction per bound, unlike fmin and fmax.
 MPSX_FN float mpsx_bound(float x, float low, float high) {
   const float c = low > x ? low : x;
   return high < c ? high : c;

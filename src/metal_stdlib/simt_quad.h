@@ -1,4 +1,4 @@
-// Functions of quad groups, which are four adjacent lanes of a SIMD group (MSL specification 3.2, section 6.9.3).
+// Quad-group functions. A quad group is four adjacent lanes of a SIMD group (MSL specification 3.2, section 6.9.3).
 #pragma once
 
 namespace metal {

@@ -80,7 +80,7 @@ def mutated(r: Rng, tree: object, every: bool) -> object:
 
 
 def with_out(r: Rng, case: Case) -> Case | None:
-    """Convert to the out= form. The out tensors may have another shape, dtype or layout."""
+    """Convert to the out= form. The out tensors may have a different shape, dtype or layout."""
     try:
         results = run(replace(case, form="call"), "cpu")
     except Exception:

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from mpsx.inductor import decompositions, lowerings, overrides, signatures, tables
 
-# Operations that the kernel class or the scheduler handles, or that are defined by other operations.
+# Operations that the kernel class or the scheduler handles, or that are defined in terms of other operations.
 STRUCTURAL = {
     "ceil_to_int", "check_bounds", "device_assert_async", "floor_to_int", "identity", "index_expr",
     "indirect_indexing", "load", "masked", "output", "placeholder", "rand", "randint64", "randn", "reduction",

@@ -1,4 +1,4 @@
-"""Short constructors of small tensors."""
+"""Shorthand constructors for small tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run code with several numbers of CPU threads, which must not affect results."""
+"""Run code with different CPU thread counts, which must not affect results."""
 
 from __future__ import annotations
 

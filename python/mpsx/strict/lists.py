@@ -67,7 +67,8 @@ def missing(key: str) -> list[str]:
 
 
 def shown_name(name: str) -> str:
-    """Return the name in MPS's message. A structured operator, such as aten::heaviside, fails as its out= overload."""
+    """Return the operator name that MPS's error message shows. For a structured operator, such as aten::heaviside, the
+    message names the out= overload."""
     if not _has(name, _THROUGH_OUT):
         return name
     plain, _, overload = name.partition(".")

@@ -145,7 +145,7 @@ struct is_tensor<metal::tensor<E, S, D, T...>> {
 template <class X>
 constexpr bool is_tensor_v = is_tensor<metal::remove_cv_t<X>>::value;
 
-// The numbers of threads and SIMD groups in a scope. In wide mode, a threadgroup has one thread.
+// Thread and SIMD group counts of a scope. In wide mode, a threadgroup has one thread.
 #if defined(MPSX_SIMT) || defined(MPSX_CUDA)
 constexpr int kSimdThreads = MPSX_SIMD_WIDTH;
 #else

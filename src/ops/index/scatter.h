@@ -12,7 +12,7 @@ enum class Scatter : uint8_t { set, add, prod, amax, amin };
 struct ScatterOperands {
   Tensor self;    // output
   Tensor index;   // int64; expanded if one index applies to many rows
-  Tensor source;  // has self's dtype and at least the index's shape, or is a single element (`value`)
+  Tensor source;  // has self's dtype and at least the index's size in every dimension, or is a single element (`value`)
   bool value = false;
 };
 

@@ -124,7 +124,7 @@ using explicit_ops::BackwardCall;
 using explicit_ops::Gradients;
 using explicit_ops::kept;
 
-// Double backward differentiates torch's composite.
+// Double backward differentiates through torch's composite implementation.
 Gradients derivative(const BackwardCall& c) {
   if (!at::GradMode::is_enabled())
     return {

@@ -21,7 +21,7 @@ RandomParams random_params(const std::optional<at::Generator>& generator, uint64
 // Returns the bound b for which a uniform random 32-bit word is at most b with probability p, for 0 < p <= 1.
 uint32_t bernoulli_bound(double p);
 
-// Launches over the chunks of params.numel elements. Sets a work hint, because each draw costs several additions.
+// Launches over the chunks of params.numel elements. Sets a work hint, because a draw costs several additions' time.
 Launch& over_chunks(Launch& launch, const RandomParams& params, uint64_t per_chunk = kRandomChunk);
 
 }  // namespace mpsx::ops

@@ -1,4 +1,4 @@
-"""Read declarations.txt and find declarations of an Objective-C header that contradict it."""
+"""Read declarations.txt and find declarations in an Objective-C header that contradict it."""
 
 from __future__ import annotations
 

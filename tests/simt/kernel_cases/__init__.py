@@ -21,7 +21,7 @@ OUT_OF_REACH: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class Case:
-    """A call of `function` with `inputs`, which are tensors, lists of tensors, or other values."""
+    """A call to `function` with `inputs`, which are tensors, lists of tensors, or other values."""
 
     name: str
     function: Callable[..., Any]

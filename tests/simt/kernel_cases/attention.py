@@ -54,7 +54,7 @@ def attention_error(
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     for dtype in FLOAT:
         q = values(1, 4, 21, 40, dtype=dtype, low=-1, high=1)
         # A small output gradient keeps the rounding of the output itself negligible.

@@ -11,7 +11,7 @@ from kernel_cases import Case, case, gapped, values
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     a = torch.complex(values(7, 30), values(7, 30, seed=1))
     b = torch.complex(values(7, 30, seed=2), values(7, 30, seed=3))
     for name, *_ in rows("elementwise/complex.def", "MPSX_COMPLEX", 2):

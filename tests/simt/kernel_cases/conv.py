@@ -31,7 +31,7 @@ def many_channels(
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     for dtype in FLOAT:
         for groups, channels in ((1, 10), (10, 10)):
             for transposed in (False, True):

@@ -222,7 +222,7 @@ def crosses() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     yield from crosses()
     yield from unary_cases()
     yield from binary_cases()

@@ -43,7 +43,7 @@ def factored(a: torch.Tensor) -> list[torch.Tensor]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     for shape in TALL:
         yield case(f"lu f32 of {shape}", factored, matrices(torch.float32, *shape))
     many = values(1, 210, 210, low=-1, high=1)  # at least three panels, which update a trailing matrix

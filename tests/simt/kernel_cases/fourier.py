@@ -15,7 +15,7 @@ LENGTHS = (8 * 2 * 3, 5 * 7, 11 * 13, 2048, 2304, 17)
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     for n in LENGTHS:
         real = values(3, n)
         half = torch.complex(values(3, n // 2 + 1, seed=1), values(3, n // 2 + 1, seed=2))

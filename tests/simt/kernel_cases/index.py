@@ -140,7 +140,7 @@ def runs() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     yield from counting()
     yield from sums_of_halves()
     yield from pairs()

@@ -87,7 +87,7 @@ def margins() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     yield from pointwise()
     yield from classes()
     yield from scores()

@@ -32,7 +32,7 @@ def int4_matmul(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> 
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     for dtype in FLOAT:
         tag = TAGS[dtype]
         # Use several tiles along M and N, some of them partial.

@@ -44,7 +44,7 @@ def operands(m: int, n: int, k: int, dtype: torch.dtype, transposed: tuple[bool,
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     for dtype in FLOAT:
         tag = TAGS[dtype]
         for m, n in TILES if dtype != torch.float32 else ANY_TYPE:

@@ -81,7 +81,7 @@ def moving_cases() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     yield from copy_cases()
     yield from cast_cases()
     yield from sequence_cases()

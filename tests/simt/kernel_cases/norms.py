@@ -100,7 +100,7 @@ def plane_norm_cases() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     yield from softmax_cases()
     yield from row_norm_cases()
     yield from plane_norm_cases()

@@ -89,7 +89,7 @@ def scale_cases() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     yield from list_cases()
     yield from step_cases()
     yield from scale_cases()

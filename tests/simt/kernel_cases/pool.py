@@ -105,7 +105,7 @@ def windows() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     yield from windows()
     yield from rows()
     yield from whole_numbers()

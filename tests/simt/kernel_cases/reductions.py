@@ -99,7 +99,7 @@ def traces() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate the cases of this file."""
+    """Generate this file's test cases."""
     yield from reductions()
     yield from complex_sums()
     yield from extrema()

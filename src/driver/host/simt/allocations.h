@@ -20,7 +20,7 @@ class Allocations {
   void* allocate(size_t bytes);
   // Adds external memory. The same memory may be added more than once, and regions may overlap.
   void add(const void* memory, size_t bytes);
-  // Frees allocated memory or removes external memory.
+  // Frees allocated memory, or unregisters external memory.
   void release(const void* memory, size_t bytes) noexcept;
   // Returns the largest known region that contains an address or, failing that, ends at it.
   Extent find(const void* address) const;

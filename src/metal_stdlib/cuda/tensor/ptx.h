@@ -1,4 +1,4 @@
-// The PTX instructions that tensor operations use (PTX ISA 8.3). Shared memory addresses have 32 bits.
+// The PTX instructions that tensor operations use (PTX ISA 8.3). Shared memory addresses are 32 bits wide.
 #pragma once
 
 #define MPSX_GLOBAL __attribute__((address_space(1)))
