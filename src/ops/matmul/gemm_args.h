@@ -39,6 +39,7 @@ struct GemmArgs {
     std::swap(a, b);
     std::swap(p.a, p.b);
     std::swap(p.M, p.N);
+    std::swap(p.vectorize_a, p.vectorize_b);
     for (MatmulStrides* s : {&p.a, &p.b, &p.c, &p.out}) std::swap(s->row, s->column);
   }
   // Sets the split-K parameters. Allocates the partial sums if K is split.
