@@ -9,6 +9,8 @@
 namespace mpsx::ops {
 namespace {
 
+using at::Scalar;
+
 // Compares with every test element if there are only a few. Otherwise sorts the test elements and searches them.
 bool isin(const Tensor& elements, const Tensor& tests, bool assume_unique, bool invert, Tensor& out) {
   constexpr int64_t kFew = 8;

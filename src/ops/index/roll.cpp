@@ -1,5 +1,6 @@
 // Implements roll with two copies per dimension.
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 

@@ -1,5 +1,6 @@
 // mse_loss, smooth_l1_loss, huber_loss and binary_cross_entropy, with their gradients.
 #include <ATen/ExpandUtils.h>
+#include <ATen/TensorIterator.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

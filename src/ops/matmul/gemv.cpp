@@ -6,6 +6,7 @@
 #include <ATen/ops/addmv_meta.h>
 #include <ATen/ops/addr_native.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
 #include "ops/elementwise/elementwise.h"

@@ -1,5 +1,6 @@
 // Launches the kernels in metal/norm/layer_norm.metal.
 #include <ATen/native/layer_norm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>

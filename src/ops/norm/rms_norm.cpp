@@ -1,5 +1,6 @@
 // Launches the kernels in metal/norm/rms_norm.metal.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/rsqrt.h>
 #include <torch/library.h>
 

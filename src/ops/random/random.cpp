@@ -3,6 +3,7 @@
 #include "ops/random/random.h"
 
 #include <ATen/native/DistributionTemplates.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/util/bit_cast.h>
 #include <torch/library.h>
 

@@ -1,4 +1,5 @@
 // linalg.vector_norm and norm, using the norms in metal/reduce/reduce.def.
+#include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/abs.h>
 #include <torch/library.h>
 
