@@ -84,7 +84,7 @@ def with_limit(entry, threads, staging=0):
     if not threads:
         return entry
     brace = entry.index("\n{")
-    groups = "\n.minnctapersm 2" if 0 < staging <= HALF_MEMORY else ""
+    groups = "\n.minnctapersm 2" if SMALL_STAGING < staging <= HALF_MEMORY else ""
     return f"{entry[:brace]}\n.maxntid {threads}, 1, 1{groups}{entry[brace:]}"
 
 
@@ -104,7 +104,10 @@ class Staging:
         found = [(int(m[1]), int(m[2])) for text in (common, entry) for m in STAGING.finditer(text)]
         uses_simdgroups = any(SIMDGROUP_STAGING.search(text) for text in (common, entry))
         threads = max((threads for _, threads in found), default=0)
-        return max((size for size, _ in found), default=0), self.per_simdgroup * uses_simdgroups, threads
+        size = max((size for size, _ in found), default=0)
+        if size and any(SHARED_VARIABLE.search(text) for text in (common, entry)):
+            size += STAGING_ALIGNMENT
+        return size, self.per_simdgroup * uses_simdgroups, threads
 
 
 def unit(description, text):

@@ -14,12 +14,7 @@
 
 // Dynamic shared memory: memory for tensor operations, followed by memory for [[threadgroup(n)]] arguments. The launch
 // sets its size.
-#ifdef MPSX_TENSORS
-#define MPSX_DYNAMIC_ALIGNMENT 1024  // alignment of the tensor operations' tiles, which come first
-#else
-#define MPSX_DYNAMIC_ALIGNMENT 16
-#endif
-extern "C" __attribute__((address_space(3), aligned(MPSX_DYNAMIC_ALIGNMENT))) unsigned char mpsx_dynamic_memory[];
+extern "C" __attribute__((address_space(3), aligned(16))) unsigned char mpsx_dynamic_memory[];
 
 namespace mpsx {
 // Returns the memory of the file's threadgroup variable KEY. It is uninitialized, as in Metal.

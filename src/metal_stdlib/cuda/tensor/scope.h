@@ -28,15 +28,16 @@ MPSX_FN void scope_barrier() {
   if constexpr (scope_size<Scope>::simdgroups > 1) __syncthreads();
 }
 
-// Returns the address of an operation's threadgroup memory, at the beginning of dynamic shared memory. For a SIMD-group
-// scope, each SIMD group has a separate region, sized for the kernel's largest operation. msl/ptx.py replaces these
+// Returns the address of an operation's threadgroup memory, at the beginning of dynamic shared memory. Rounds it up to
+// 1024 bytes for the 128-byte swizzle, because CUDA aligns dynamic shared memory that follows a kernel's variables to
+// only 16 bytes, even if it is declared with a larger alignment. msl/ptx.py adds the padding. For a SIMD-group scope, each SIMD group has a separate region, sized for the kernel's largest operation. msl/ptx.py replaces these
 // pseudo-instructions and passes the sizes and the number of threads to the driver.
 template <class Scope, unsigned BYTES>
 MPSX_FN unsigned staging_memory() {
   const unsigned base = unsigned((unsigned long)(__attribute__((address_space(3))) unsigned char*)mpsx_dynamic_memory);
   if constexpr (!metal::is_same_v<Scope, metal::execution_simdgroup>) {
     __asm__ volatile("mpsx.staging %0, %1;" ::"n"(BYTES), "n"(scope_size<Scope>::threads));
-    return base;
+    return (base + 1023u) & ~1023u;
   }
   unsigned bytes;
   __asm__ volatile("mpsx.simdgroup_staging %0, %1;" : "=r"(bytes) : "n"(BYTES));
