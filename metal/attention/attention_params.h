@@ -5,6 +5,9 @@
 enum : uint32_t {
   kMaxHeadDim = 256,
   kAttentionThreads = 128,  // four SIMD groups
+  // attention_tiles.h
+  kAttentionTileRows = 16,  // rows per SIMD group
+  kAttentionTileSimdgroups = 8,
 };
 // Rows per SIMD group, limited by the registers that the accumulators need.
 inline constexpr uint32_t attention_rows(uint32_t head_dim) { return head_dim <= 128 ? 16 : 8; }

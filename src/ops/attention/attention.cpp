@@ -127,6 +127,12 @@ Inputs prepare(const Tensor& query, const Tensor& key, const Tensor& value, cons
   return in;
 }
 
+// A kernel, its threads, and the rows of S (or of S^T, in the dK and dV passes) that each threadgroup computes.
+struct AttentionKernel {
+  runtime::KernelEntry& entry;
+  uint32_t rows, threads;
+};
+
 // Kernels of a pass, by head dimension. `wide_pass` is the pass for head dimensions above 64. The tensor tier has
 // kernels for 16-bit elements and head dimensions up to 128.
 struct AttentionKernels {
@@ -135,27 +141,42 @@ struct AttentionKernels {
         medium("attention" + wide_pass + "_128"),
         large("attention" + wide_pass + "_256"),
         tensor_small("attention_tensor" + pass + "_64"),
-        tensor_medium("attention_tensor" + wide_pass + "_128") {}
-  KernelSet small, medium, large, tensor_small, tensor_medium;
+        tensor_medium("attention_tensor" + wide_pass + "_128"),
+        tiles_small("attention_tensor_tiles" + pass + "_64"),
+        tiles_medium("attention_tensor_tiles" + wide_pass + "_128") {}
+  KernelSet small, medium, large, tensor_small, tensor_medium, tiles_small, tiles_medium;
 
-  Launch launch(const AttentionParams& p, Tag tag) const {
+  AttentionKernel choose(const AttentionParams& p, Tag tag) const {
     const uint32_t head_dim = padded_head_dim(p);
-    const bool is_16_bit = tag == Tag::f16 || tag == Tag::bf16;
-    if (is_16_bit && head_dim <= 128 && runtime::uses_tensor_fragments())
-      return Launch((head_dim == 64 ? tensor_small : tensor_medium).get(tag));
-    return Launch((head_dim == 64 ? small : head_dim == 128 ? medium : large).get(tag));
+    if ((tag == Tag::f16 || tag == Tag::bf16) && head_dim <= 128 && runtime::uses_tensor_tier()) {
+      if (runtime::prefers_large_tensor_tiles() && p.q_len >= kMinTileQueries) {
+        constexpr uint32_t kRows = kAttentionTileSimdgroups * kAttentionTileRows;
+        return {(head_dim == 64 ? tiles_small : tiles_medium).get(tag), kRows, kRows / kAttentionTileRows * 32};
+      }
+      if (runtime::uses_tensor_fragments())
+        return {(head_dim == 64 ? tensor_small : tensor_medium).get(tag), 4 * attention_rows(head_dim),
+                kAttentionThreads};
+    }
+    return {(head_dim == 64    ? small
+             : head_dim == 128 ? medium
+                               : large)
+                .get(tag),
+            4 * attention_rows(head_dim), kAttentionThreads};
   }
   static uint32_t padded_head_dim(const AttentionParams& p) {
     const uint32_t head_dim = std::max(p.head_dim, p.v_head_dim);
     return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
   }
+
+ private:
+  static constexpr uint32_t kMinTileQueries = 64;  // with fewer queries, most rows of a tile would be empty
 };
 
 // Launches one threadgroup per row tile, head and batch element.
-void run_tiles(Launch& l, const AttentionParams& p, uint64_t rows, uint64_t columns, int64_t heads, int64_t batch) {
-  const uint32_t tile_rows = 4 * attention_rows(AttentionKernels::padded_head_dim(p));
-  l.groups({uint32_t(ceil_div(rows, tile_rows)), uint32_t(heads), uint32_t(batch)}, kAttentionThreads, true)
-      .work(tile_rows * (columns + 1) * (1 + (p.head_dim + p.v_head_dim) / 8))
+void run_tiles(Launch& l, const AttentionKernel& kernel, const AttentionParams& p, uint64_t rows, uint64_t columns,
+               int64_t heads, int64_t batch) {
+  l.groups({uint32_t(ceil_div(rows, kernel.rows)), uint32_t(heads), uint32_t(batch)}, kernel.threads, true)
+      .work(kernel.rows * (columns + 1) * (1 + (p.head_dim + p.v_head_dim) / 8))
       .run();
 }
 
@@ -174,9 +195,10 @@ SdpaResult launch_attention(const Tensor& query, const Tensor& key, const Tensor
     p.seed = random.seed;
     p.philox_offset = random.offset;
   }
-  Launch l = kernels.launch(p, tag_of(query));
+  const AttentionKernel kernel = kernels.choose(p, tag_of(query));
+  Launch l(kernel.entry);
   l.outputs(out, lse).inputs(in.query, in.key, in.value, in.mask).bytes(p);
-  run_tiles(l, p, p.q_len, p.kv_len, query.size(1), query.size(0));
+  run_tiles(l, kernel, p, p.q_len, p.kv_len, query.size(1), query.size(0));
   if (!out.is_same(result)) result.copy_(out);
   return {result, lse, int64_t(p.seed), int64_t(p.philox_offset)};
 }
@@ -201,9 +223,10 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
   p.dV = strides_of(dv);
   const auto run = [&](const AttentionKernels& kernels, const Tensor& result, uint64_t rows, uint64_t columns) {
     p.dQK = strides_of(result);
-    Launch l = kernels.launch(p, tag_of(query));
+    const AttentionKernel kernel = kernels.choose(p, tag_of(query));
+    Launch l(kernel.entry);
     l.outputs(result, dv, delta).inputs(lse, in.query, in.key, in.value, grad, out, in.mask).bytes(p);
-    run_tiles(l, p, rows, columns, result.size(1), query.size(0));
+    run_tiles(l, kernel, p, rows, columns, result.size(1), query.size(0));
   };
   run(dq_kernels, dq, p.q_len, p.kv_len);
   run(dk_kernels, dk, p.kv_len, uint64_t(p.q_len) * p.gqa_factor);

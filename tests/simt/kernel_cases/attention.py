@@ -73,6 +73,9 @@ def cases() -> Iterator[Case]:
             k, v = (values(1, 1, 70, size, dtype=dtype, low=-1, high=1, seed=s) for s in (2, 3))
             mask = values(21, 70, dtype=dtype, seed=4)
             yield case(f"tensor tier: attention of {size} {TAGS[dtype]}", attention, q, k, v, mask, g, **error)
+            q, g = (values(1, 2, 140, size, dtype=dtype, low=-b, high=b, seed=size) for b in (1, 0.1))
+            mask = values(140, 70, dtype=dtype, seed=4)
+            yield case(f"tensor tier: tiles of attention of {size} {TAGS[dtype]}", attention, q, k, v, mask, g, **error)
     for dtype in FLOAT:
         for angle in dict.fromkeys([dtype, torch.float32]):
             x = values(2, 3, 5, 16, dtype=dtype)

@@ -70,12 +70,28 @@ MPSX_FN void reduce_matrix(const S& source, D& destination, mpp::tensor_ops::red
   }
 }
 
+// Rounds two numbers to 16 bits with one instruction. LLVM would convert them one by one, at a quarter of the speed.
+template <class D>
+MPSX_FN void round_pair(float a, float b, D& x, D& y) {
+  unsigned words;
+  if constexpr (is_half_type<D>)
+    __asm__("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(words) : "f"(b), "f"(a));
+  else
+    __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(words) : "f"(b), "f"(a));
+  x = metal::as_type<D>(metal::ushort(words));
+  y = metal::as_type<D>(metal::ushort(words >> 16));
+}
+
 // Converts a matrix to a different layout. Uses threadgroup memory if elements move between threads.
 template <class Scope, class A, class B, class S, class D>
 MPSX_FN void exchange_elements(const S* source, D* destination) {
   static_assert(A::kRows == B::kRows && A::kColumns == B::kColumns,
                 "matmul2d: a cooperative operand needs the extents of its source");
-  if constexpr (metal::is_same_v<A, B> || (same_slots<A, B, true>() && same_slots<A, B, false>())) {
+  constexpr bool kRounds = metal::is_same_v<S, float> && (is_half_type<D> || is_bfloat_type<D>);
+  if constexpr (metal::is_same_v<A, B> && kRounds && A::kCapacity % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < A::kCapacity; i += 2) round_pair(source[i], source[i + 1], destination[i], destination[i + 1]);
+  } else if constexpr (metal::is_same_v<A, B> || (same_slots<A, B, true>() && same_slots<A, B, false>())) {
 #pragma unroll
     for (int i = 0; i < A::kCapacity; ++i) destination[B::element(A::row_slot(i), A::column_slot(i))] = D(source[i]);
   } else {

@@ -1,6 +1,7 @@
 // matmul2d on NVIDIA GPUs. Selects instructions according to the operands and the scope.
 #pragma once
 
+// clang-format off
 // The order matters: headers depend on those above them.
 #include "ptx.h"
 #include "layout.h"
@@ -15,6 +16,7 @@
 #include "tile.h"
 #include "warpgroup_multiply.h"
 #include "warpgroup_multiply_f32.h"
+#include "register_multiply.h"
 #endif
 // clang-format on
 
@@ -88,6 +90,8 @@ MPSX_FN void accumulate(const A& left, const B& right, int thread, S (&sums)[L::
   if constexpr (uses_warpgroups<D, Scope, A, B>()) return warpgroup_multiply<D, Scope>(left, right, thread, sums);
   if constexpr (uses_tf32_warpgroups<D, Scope, A, B>())
     return tf32_warpgroup_multiply<D, Scope>(left, right, thread, sums);
+  if constexpr (uses_register_warpgroups<D, Scope, A, B>())
+    return register_multiply<D, Scope>(left, right, thread, sums);
 #endif
   warp_multiply<D, Scope>(left, right, thread, sums);
 }
