@@ -63,7 +63,7 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   // multiply-add takes five times as long as a 16-bit one.
   constexpr double kEndsOfTile = 400, kPartialTime = 2200, kLaunchTime = 7e6;
   const double type_speed = tag == Tag::f32 ? 0.2 : 1;
-  constexpr uint32_t kMaxSplits = 16, kMinK = 512, kAlignment = 64;
+  constexpr uint32_t kMaxSplits = 64, kMinK = 512, kAlignment = 64;
   const MatmulParams& p = args.p;
   const double cores = double(runtime::target_resident_threads()) / 1024;
   std::optional<Choice> best;
