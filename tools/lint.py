@@ -29,6 +29,7 @@ LAYERS = {
 # A family of operators may include its kernels' parameters, the elementwise launchers, and these paths.
 FAMILY_EDGES = {
     "attention": (r"ops/random/",),
+    "conv": (r"ops/matmul/",),
     "index": (r"sort/",),
     "linalg": (r"ops/matmul/",),
     "pool": (r"ops/resample/",),

@@ -9,6 +9,7 @@
 
 #include "conv/params.h"
 #include "ops/conv/col2im.h"
+#include "ops/conv/tensor_conv.h"
 #include "ops/gemm.h"
 #include "vendor/cpu/convolution.h"
 #include "vendor/cpu/vendor.h"
@@ -153,10 +154,15 @@ void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const T
 // convolution instead, which is the gradient with respect to the convolution's input.
 Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_given, const Tensor& weight_given,
              const OptionalTensor& bias, const Geometry& g, bool backward) {
+  const auto empty = [&](at::MemoryFormat as) { return at::empty(size, source_given.options().memory_format(as)); };
+  if (g.groups == 1 && uses_tensor_convolution(source_given)) {
+    const Tensor out = empty(format), b = bias && bias->defined() ? bias->contiguous() : Tensor();
+    const ConvWindow window = window_of(source_given, out.sizes(), weight_given, g);
+    if (out.numel() == 0 || tensor_convolution(out, source_given, weight_given, b, window, backward)) return out;
+  }
   const bool use_gemm = g.groups == 1 || std::max(size[1], source_given.size(1)) / g.groups > kMaxDirectChannels;
   const bool use_col2im =
       use_gemm && backward && std::any_of(g.stride.begin(), g.stride.end(), [](int64_t s) { return s != 1; });
-  const auto empty = [&](at::MemoryFormat as) { return at::empty(size, source_given.options().memory_format(as)); };
   if (format != at::MemoryFormat::Contiguous && (!use_gemm || use_col2im)) {  // these kernels write contiguous rows
     const Tensor result = apply(size, at::MemoryFormat::Contiguous, source_given, weight_given, bias, g, backward);
     return empty(format).copy_(result);
@@ -253,6 +259,9 @@ void launch_weight_gemm(const Tensor& out, const Tensor& source_given, const Ten
 Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, const Tensor& weight, const Geometry& g) {
   if (weight.numel() == 0 || grad_given.numel() == 0) return at::zeros(weight.sizes(), weight.options());
   const Tensor out = at::empty(weight.sizes(), weight.options().memory_format(at::MemoryFormat::Contiguous));
+  if (g.groups == 1 && uses_tensor_convolution(source_given) &&
+      tensor_weight_gradient(out, source_given, grad_given, window_of(source_given, grad_given.sizes(), weight, g)))
+    return out;
   const int64_t M = weight.size(0) / g.groups, positions = c10::multiply_integers(grad_given.sizes().slice(2));
   const bool direct = g.groups > 1 && std::max<int64_t>(M, weight.size(1)) <= kMaxDirectChannels;
   const Tensor source = direct ? contiguous_rows(source_given, weight) : source_given;
@@ -328,8 +337,10 @@ std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& grad_given, const Ten
                                                          stride, padding, dilation, transposed, output_padding, groups,
                                                          mask);
   const Geometry g{stride, padding, dilation, groups};
-  // Both gradients read the output gradient in channels-last format, so convert it once.
-  const bool shared = mask[0] && mask[1] && grad_given.dim() == 4 && taps_of(weight) > 1 && groups == 1;
+  // Both gradients read the output gradient in channels-last format, so convert it once. The tensor tier packs it
+  // instead.
+  const bool shared = mask[0] && mask[1] && grad_given.dim() == 4 && taps_of(weight) > 1 && groups == 1 &&
+                      !uses_tensor_convolution(grad_given);
   const Tensor grad = shared ? grad_given.contiguous(at::MemoryFormat::ChannelsLast) : grad_given;
   Tensor grad_input, grad_weight, grad_bias;
   const at::MemoryFormat format = result_format(input, weight);

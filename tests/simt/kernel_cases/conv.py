@@ -22,11 +22,11 @@ def convolution(
 
 def many_channels(
     x: torch.Tensor, weight: torch.Tensor, g: torch.Tensor, stride: int = 1,
-    layout: torch.memory_format = torch.contiguous_format,
+    layout: torch.memory_format = torch.contiguous_format, groups: int = 1,
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
     """Return the output and its gradients for shapes that use 128 x 128 tiles or split-K."""
     leaves = [t.detach().contiguous(memory_format=layout).requires_grad_() for t in (x, weight)]
-    y = torch.nn.functional.conv2d(*leaves, stride=stride, padding=weight.shape[-1] // 2 // stride)
+    y = torch.nn.functional.conv2d(*leaves, stride=stride, padding=weight.shape[-1] // 2 // stride, groups=groups)
     return y, *torch.autograd.grad(y, leaves, g)
 
 
@@ -58,12 +58,47 @@ def cases() -> Iterator[Case]:
             g = values(images, 128, out, out, dtype=dtype, low=-0.1, high=0.1, seed=1)
             label = f"gradients with 128 x 128 tiles, kernel {taps}, {TAGS[dtype]}"
             yield case(label, many_channels, x, weight, g, taps)
-        x = values(2, 8, 12, 12, dtype=dtype, low=-0.5, high=0.5)
+        x = values(2, 16, 12, 12, dtype=dtype, low=-0.5, high=0.5)
         for taps, layout in itertools.product((1, 3), (torch.contiguous_format, torch.channels_last)):
             weight = values(12, 8, taps, taps, dtype=dtype, low=-0.5, high=0.5, seed=2)
             g = values(2, 12, 12, 12, dtype=dtype, low=-0.1, high=0.1, seed=1)
+            label = f"tensor tier: convolution of 2 groups, kernel {taps}, {layout} {TAGS[dtype]}"
+            yield case(label, many_channels, x, weight, g, 1, layout, 2)
+        weight, bias = (values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=3) for shape in ((16, 6, 3, 3), (12,)))
+        g = values(2, 12, 40, 40, dtype=dtype, low=-0.1, high=0.1, seed=1)
+        yield case(f"tensor tier: transposed convolution {TAGS[dtype]}", convolution, x, weight, bias, g, True, 2)
+    yield from tensor_cases()
+
+
+def along_rows(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, g: torch.Tensor,
+    layout: torch.memory_format = torch.contiguous_format,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    """Return the output and its gradients of a convolution along rows."""
+    leaves = [x.contiguous(memory_format=layout), weight, bias]
+    leaves = [t.detach().requires_grad_() for t in leaves]
+    y = torch.nn.functional.conv2d(*leaves, padding=(0, 1))
+    return y, *torch.autograd.grad(y, leaves, g)
+
+
+def tensor_cases() -> Iterator[Case]:
+    """Generate cases of the tensor tier's GEMMs. With one core, the shape determines the tile."""
+    for dtype in FLOAT:
+        for out, pixels in ((128, 256), (128, 128), (64, 128), (128, 64)):
+            x = values(1, 8, 1, pixels, dtype=dtype, low=-0.5, high=0.5)
+            weight = values(out, 8, 1, 3, dtype=dtype, low=-0.5, high=0.5, seed=2)
+            bias = values(out, dtype=dtype, seed=3)
+            g = values(1, out, 1, pixels, dtype=dtype, low=-0.1, high=0.1, seed=1)
+            label = f"tensor tier: convolution, tile {out}x{pixels} {TAGS[dtype]}"
+            yield case(label, along_rows, x, weight, bias, g)
+        x = values(2, 8, 3, 16, dtype=dtype, low=-0.5, high=0.5)
+        weight, bias = values(16, 8, 1, 3, dtype=dtype, low=-0.5, high=0.5, seed=2), values(16, dtype=dtype, seed=3)
+        g = values(2, 16, 3, 16, dtype=dtype, low=-0.1, high=0.1, seed=1)
+        label = f"tensor tier: convolution along rows, channels last {TAGS[dtype]}"
+        yield case(label, along_rows, x, weight, bias, g, torch.channels_last)
+        x = values(2, 8, 6, 8, dtype=dtype, low=-0.5, high=0.5)
+        for taps, layout in itertools.product((1, 3), (torch.contiguous_format, torch.channels_last)):
+            weight = values(12, 8, taps, taps, dtype=dtype, low=-0.5, high=0.5, seed=2)
+            g = values(2, 12, 6, 8, dtype=dtype, low=-0.1, high=0.1, seed=1)
             label = f"tensor tier: convolution, kernel {taps}, {layout} {TAGS[dtype]}"
             yield case(label, many_channels, x, weight, g, 1, layout)
-        weight, bias = (values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=3) for shape in ((8, 6, 3, 3), (6,)))
-        g = values(2, 6, 40, 40, dtype=dtype, low=-0.1, high=0.1, seed=1)
-        yield case(f"tensor tier: transposed convolution {TAGS[dtype]}", convolution, x, weight, bias, g, True, 1)

@@ -1,0 +1,93 @@
+// Splits convolutions into parts of stride 1 or with windows that move by the stride, with nonnegative taps.
+#pragma once
+
+#include <numeric>
+#include <vector>
+
+#include "ops/conv/pixel_grid.h"
+
+namespace mpsx::ops {
+
+// Adds spatial dimensions of size 1 in front of those of [images, channels, ...].
+inline Tensor with_three_dims(Tensor t) {
+  while (t.dim() < 5) t = t.unsqueeze(2);
+  return t;
+}
+inline Tensor with_reversed_taps(const Tensor& weight) {
+  std::vector<int64_t> dims;
+  for (int64_t d = 2; d < 5; ++d)
+    if (weight.size(d) > 1) dims.push_back(d);
+  return dims.empty() ? weight : weight.flip(dims);
+}
+
+// A convolution with nonnegative taps that writes one strided part of the output. The weight is [O, C, 3 dimensions].
+struct ConvPart {
+  ConvAxes axes;
+  Tensor out, weight;
+};
+
+inline ConvAxis forward_axis(const ConvWindow& w, int d) {
+  ConvAxis axis{w.source[d], w.padding[d], w.positions[d], w.stride[d], {}};
+  for (int64_t tap = 0; tap < w.taps[d]; ++tap) axis.taps.push_back(tap * w.dilation[d]);
+  return axis;
+}
+inline ConvAxes forward_axes(const ConvWindow& w) {
+  return {forward_axis(w, 0), forward_axis(w, 1), forward_axis(w, 2)};
+}
+
+// One dimension of a transposed convolution for the outputs `phase`, `phase` + stride, ... They read the taps from
+// `first` down in steps of `step`.
+struct ConvPhase {
+  ConvAxis axis;
+  int64_t phase, first, step;
+};
+inline std::vector<ConvPhase> backward_phases(const ConvWindow& w, int d) {
+  const int64_t stride = w.stride[d], dilation = w.dilation[d];
+  std::vector<ConvPhase> phases;
+  int64_t lowest = 0;
+  for (int64_t phase = 0; phase < std::min<int64_t>(stride, w.positions[d]); ++phase) {
+    ConvPhase p{{w.source[d], 0, int64_t(ceil_div(w.positions[d] - phase, stride)), 1, {}}, phase, -1, 1};
+    p.step = stride / std::gcd(stride, dilation);
+    for (int64_t tap = int64_t(w.taps[d]) - 1; tap >= 0; --tap) {
+      const int64_t distance = phase + w.padding[d] - tap * dilation;
+      if (distance % stride != 0) continue;
+      if (p.first < 0) p.first = tap;
+      p.axis.taps.push_back(distance / stride);
+      lowest = std::min(lowest, distance / stride);
+    }
+    phases.push_back(std::move(p));
+  }
+  for (ConvPhase& p : phases) {
+    p.axis.padding = -lowest;
+    for (int64_t& tap : p.axis.taps) tap -= lowest;
+  }
+  return phases;
+}
+
+// Splits a transposed convolution by the outputs' index modulo the stride, which are convolutions of stride 1. Clears
+// `complete` if some outputs read no input.
+inline std::vector<ConvPart> backward_parts(const Tensor& out, const Tensor& weight, const ConvWindow& w,
+                                            bool& complete) {
+  const std::vector<ConvPhase> z = backward_phases(w, 0), y = backward_phases(w, 1), x = backward_phases(w, 2);
+  std::vector<ConvPart> parts;
+  const Tensor flipped = with_reversed_taps(weight);
+  for (const ConvPhase& a : z)
+    for (const ConvPhase& b : y)
+      for (const ConvPhase& c : x) {
+        if (a.axis.taps.empty() || b.axis.taps.empty() || c.axis.taps.empty()) {
+          complete = false;
+          continue;
+        }
+        ConvPart part{{a.axis, b.axis, c.axis}, out, flipped};
+        const ConvPhase* const phases[] = {&a, &b, &c};
+        for (int d = 0; d < 3; ++d) {
+          const ConvPhase& p = *phases[d];
+          part.out = part.out.slice(d + 2, p.phase, std::nullopt, w.stride[d]);
+          part.weight = part.weight.slice(d + 2, w.taps[d] - 1 - p.first, std::nullopt, p.step);
+        }
+        parts.push_back(std::move(part));
+      }
+  return parts;
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,144 @@
+// The zero-padded channels-last copy of an input that conv_gemm_tensor.metal reads.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "conv/gemm_params.h"
+#include "ops/conv/layout.h"
+
+namespace mpsx::ops {
+
+// One spatial dimension of a convolution. Output i reads input i * stride + tap - padding for each tap. Taps are
+// nonnegative and ascending.
+struct ConvAxis {
+  int64_t source, padding, positions, stride;
+  std::vector<int64_t> taps;
+};
+using ConvAxes = std::array<ConvAxis, 3>;
+
+// Several rows of taps whose channels are combined in one pixel. `padding`, `stride` and `dilation` are those of rows.
+struct ConvFold {
+  int64_t taps = 1, padding = 0, stride = 1, dilation = 0;
+};
+
+// The extents of a packed copy. Along the first two dimensions, rows are split into planes by their index modulo the
+// stride.
+struct PixelGrid {
+  int64_t images, channels, padded_channels;
+  int64_t padding[3], stride[3];
+  int64_t pitch[3];  // outputs along each dimension, including those whose windows begin in the padding
+  int64_t plane;     // pixels per plane
+  ConvFold fold;
+
+  int64_t row_pixels() const { return pitch[2] * stride[2]; }
+  int64_t planes() const { return stride[0] * stride[1]; }
+  int64_t pixels() const { return planes() * plane; }
+  // Returns the number of windows up to the last output.
+  int64_t windows(const ConvAxes& axes) const {
+    return (((images - 1) * pitch[0] + axes[0].positions - 1) * pitch[1] + axes[1].positions - 1) * pitch[2] +
+           axes[2].positions;
+  }
+  // Returns the offset of a tap in pixels.
+  int64_t offset(int64_t z, int64_t y, int64_t x) const {
+    const int64_t rows = z / stride[0] * pitch[1] + y / stride[1];
+    return (z % stride[0] * stride[1] + y % stride[1]) * plane + rows * row_pixels() + x;
+  }
+  ConvGrid outputs() const {
+    ConvGrid grid{};
+    for (int d = 0; d < 3; ++d) grid.pitch[d] = uint32_t(pitch[d]), grid.by[d] = make_fast_divmod(grid.pitch[d]);
+    return grid;
+  }
+};
+
+// Returns a grid for all `axes`, which differ only in their positions and taps. A row's padding on the right is the
+// next row's padding on the left, and likewise for planes and images. With `fold`, the copy combines the rows of all
+// taps.
+inline PixelGrid make_pixel_grid(int64_t images, int64_t channels, int64_t vec, const std::vector<ConvAxes>& all,
+                                 const ConvFold& fold) {
+  PixelGrid grid{};
+  grid.images = images;
+  grid.channels = channels;
+  grid.padded_channels = int64_t(ceil_div(fold.taps * channels, vec)) * vec;
+  grid.fold = fold;
+  int64_t last[3] = {};
+  for (int d = 0; d < 3; ++d) {
+    const ConvAxis& first = all.front()[d];
+    grid.padding[d] = first.padding;
+    grid.stride[d] = first.stride;
+    int64_t pitch = first.padding + first.source;
+    for (const ConvAxes& axes : all) {
+      const ConvAxis& axis = axes[d];
+      const int64_t reach = (axis.positions - 1) * axis.stride + axis.taps.back() + 1;
+      pitch = std::max({pitch, reach - axis.padding, axis.positions * axis.stride});
+      last[d] = std::max(last[d], axis.taps.back());
+    }
+    grid.pitch[d] = int64_t(ceil_div(pitch, first.stride));
+  }
+  grid.plane = images * grid.pitch[0] * grid.pitch[1] * grid.row_pixels();
+  const int64_t rows = last[0] / grid.stride[0] * grid.pitch[1] + last[1] / grid.stride[1];
+  for (const ConvAxes& axes : all) {
+    const int64_t row_end = (grid.windows(axes) - 1) * grid.stride[2] + last[2] + 1;
+    grid.plane = std::max(grid.plane, rows * grid.row_pixels() + row_end);
+  }
+  return grid;
+}
+
+// Returns whether a tensor of [images, channels, 3 dimensions] already has the grid's layout.
+inline bool has_grid_layout(const Tensor& t, const PixelGrid& grid) {
+  bool same = grid.fold.taps == 1 && grid.planes() == 1 && grid.padded_channels == grid.channels &&
+              grid.pixels() * grid.channels == t.numel() && t.permute({0, 2, 3, 4, 1}).is_contiguous() &&
+              reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0;
+  for (int d = 0; d < 3; ++d) same = same && grid.padding[d] == 0 && t.size(d + 2) == grid.pitch[d] * grid.stride[d];
+  return same;
+}
+
+// Copies a tensor of [images, channels, 3 dimensions] to the grid. Returns the tensor itself if it has the layout.
+inline Tensor pack_pixels(const Tensor& t, const PixelGrid& grid) {
+  static const KernelSet tiled("conv_pack_tensor"), vectors("conv_pack_vectors_tensor");
+  if (has_grid_layout(t, grid)) return t;
+  const int64_t size = t.element_size(), vec = 16 / size;
+  const Tensor out = at::empty({grid.pixels(), grid.padded_channels}, t.options().memory_format(std::nullopt));
+  ConvPackParams p{};
+  p.image_stride = t.stride(0);
+  p.channel_stride = t.stride(1);
+  for (int d = 0; d < 3; ++d) {
+    p.source_stride[d] = t.stride(d + 2);
+    p.source[d] = uint32_t(t.size(d + 2));
+    p.padding[d] = int32_t(grid.padding[d]);
+    p.stride[d] = d == 2 ? 1 : int32_t(grid.stride[d]);
+  }
+  p.planes[0] = uint32_t(grid.stride[0]);
+  p.planes[1] = uint32_t(grid.stride[1]);
+  p.plane_pixels = uint32_t(grid.plane);
+  p.pixels = uint32_t(grid.pixels());
+  p.images = uint32_t(grid.images);
+  p.channels = uint32_t(grid.channels);
+  p.padded_channels = uint32_t(grid.padded_channels);
+  p.fold_taps = uint32_t(grid.fold.taps);
+  p.by_plane = make_fast_divmod(p.plane_pixels);
+  p.by_vectors = make_fast_divmod(uint32_t(grid.padded_channels / vec));
+  p.grid = grid.outputs();
+  p.grid.pitch[2] = uint32_t(grid.row_pixels());
+  p.grid.by[2] = make_fast_divmod(p.grid.pitch[2]);
+  if (grid.fold.taps > 1) {
+    p.padding[1] = int32_t(grid.fold.padding);
+    p.stride[1] = int32_t(grid.fold.stride);
+    p.fold_dilation = uint32_t(grid.fold.dilation);
+  }
+  bool aligned = grid.fold.taps == 1 && grid.padded_channels == grid.channels &&
+                 is_vectorizable(t.const_data_ptr(), size_t(size), t.stride(4), t.stride(1), t.stride(0)) &&
+                 t.stride(1) == 1;
+  for (int d = 2; d < 4; ++d) aligned = aligned && t.stride(d) % vec == 0;
+  Launch l((aligned ? vectors : tiled).get(tag_of(t)));
+  l.outputs(out).inputs(t).bytes(p);
+  if (aligned)
+    l.threads(uint64_t(out.numel() / vec)).work(uint64_t(vec));
+  else
+    l.groups({uint32_t(ceil_div(p.pixels, kPackPixels)), uint32_t(ceil_div(p.padded_channels * size, kPackBytes))})
+        .work(kPackPixels * kPackBytes / size);
+  l.run();
+  return out;
+}
+
+}  // namespace mpsx::ops

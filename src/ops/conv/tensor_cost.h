@@ -1,0 +1,85 @@
+// Estimates of the time that convolutions take on the tensor tier and on the simdgroup tier. The constants are those of
+// an H100, in microseconds of one of its cores.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "ops/gemm.h"
+
+namespace mpsx::ops {
+
+// A tile that conv_gemm_tensor.metal is compiled for. `speed` is the rate of multiply-adds relative to the fastest tile
+// of matmul, for 16-bit elements and for float32 (0 if there is no kernel).
+struct ConvTile {
+  const char* name;
+  uint32_t M, N;
+  double speed, speed_f32;
+  uint32_t threads(size_t element_size) const { return element_size == 4 ? M * 2 : M * N <= 128 * 64 ? 128 : 256; }
+};
+inline constexpr ConvTile kConvTiles[] = {
+    {"128x256", 128, 256, 0.98, 0}, {"128x128", 128, 128, 0.76, 0.16}, {"128x64", 128, 64, 0.5, 0.12},
+    {"64x128", 64, 128, 0.55, 0.12}};
+constexpr double kMacRate = 2.65e6;  // multiply-adds per core and microsecond: 700 TFLOP/s with 132 cores
+
+inline double conv_cores() { return double(runtime::target_resident_threads()) / 1024; }
+// Returns the time of a kernel that reads and writes this many bytes in total, at 2.2 TB/s.
+inline double copy_time(double bytes) { return 3 + bytes / (17e3 * conv_cores()); }
+
+struct ConvTileChoice {
+  size_t tile = 0;
+  double time = std::numeric_limits<double>::infinity();
+};
+// Returns the tile for which the core with most tiles takes the least time. Each step of the GEMM fills and drains the
+// pipeline of loads again (kStartOfStep). Two threadgroups with small tiles share a core and overlap these times.
+inline ConvTileChoice choose_conv_tile(uint64_t M, uint64_t N, uint64_t K, uint64_t steps, size_t element_size) {
+  constexpr double kStartOfStep = 1.5, kEndOfTile = 2, kLaunch = 3;
+  const uint64_t k_tile = 128 / element_size;
+  ConvTileChoice best;
+  for (size_t i = 0; i < std::size(kConvTiles); ++i) {
+    const ConvTile& t = kConvTiles[i];
+    const double speed = element_size == 4 ? t.speed_f32 : t.speed;
+    if (speed == 0) continue;
+    const double macs = double(t.M) * t.N * double(ceil_div(K, k_tile) * k_tile);
+    const double shared = element_size == 2 && t.M * t.N <= 128 * 128 ? 0.5 : 1;
+    const double tile_time = double(steps) * (macs / (kMacRate * speed) + shared * kStartOfStep) + shared * kEndOfTile;
+    const double time = kLaunch + std::ceil(double(tile_count(M, N, 1, t.M, t.N)) / conv_cores()) * tile_time;
+    if (time < best.time) best = {i, time};
+  }
+  return best;
+}
+
+// Returns how many steps a threadgroup computes, so that all cores have work.
+inline uint32_t choose_steps_per_split(uint64_t M, uint64_t N, uint64_t K, uint32_t steps, size_t element_size) {
+  uint32_t best = steps;
+  double least = std::numeric_limits<double>::infinity();
+  for (uint32_t splits = 1; splits <= std::min<uint32_t>(steps, 64); ++splits) {
+    const auto per_split = uint32_t(ceil_div(steps, splits));
+    const ConvTile& t = kConvTiles[choose_conv_tile(M, N, K, per_split, element_size).tile];
+    const double waves = std::ceil(double(tile_count(M, N, splits, t.M, t.N)) / conv_cores());
+    const double time = waves * choose_conv_tile(t.M, t.N, K, per_split, element_size).time +
+                        copy_time(double(M * N) * splits * 8);
+    if (time < least) least = time, best = per_split;
+  }
+  return best;
+}
+
+// The simdgroup kernels reach about 100 TFLOP/s in 16 bits and 29 in float32, and 60 and 20 for weight gradients.
+inline double simdgroup_time(double macs, double element_size) {
+  return 10 + macs / ((element_size == 4 ? 0.11e6 : 0.38e6) * conv_cores());
+}
+inline double simdgroup_weight_time(double macs, double element_size) {
+  return 15 + macs / ((element_size == 4 ? 0.075e6 : 0.23e6) * conv_cores());
+}
+// A weight gradient is a split-K GEMM of O x positions x K for each step, in tiles of at least 64 x 128.
+inline double weight_gradient_time(int64_t O, int64_t K, double positions, size_t steps, double element_size) {
+  const double macs = double(ceil_div(uint64_t(O), 64) * 64) * double(ceil_div(uint64_t(K), 128) * 128) * positions;
+  return 15 + macs * double(steps) / (kMacRate * (element_size == 4 ? 0.13 : 0.55) * conv_cores());
+}
+// A GEMM on the operands themselves needs no copies, so it is faster unless it is small.
+inline bool pointwise_is_faster(int64_t out_channels, int64_t channels, int64_t outputs, double element_size) {
+  constexpr int64_t kMinChannels = 32, kMinOutputs = 1 << 16;
+  return std::min(out_channels, channels) >= kMinChannels && outputs >= kMinOutputs && element_size > 0;
+}
+
+}  // namespace mpsx::ops

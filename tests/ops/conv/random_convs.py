@@ -1,0 +1,61 @@
+"""Compare random convolutions of the tensor tier with float64: `python random_convs.py SEED [COUNT]`."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
+
+import torch
+from tables import FLOAT
+from test_conv import LAST, check
+
+import mpsx
+
+
+def compare(choice: random.Random) -> str:
+    """Compare a convolution and its gradients, and return its description."""
+    dims = choice.choice([1, 2, 2, 2, 3])
+    limit, transposed = {1: 40, 2: 10, 3: 5}[dims], choice.random() < 0.3
+    kernel = [choice.choice([1, 2, 3, 3, 5]) for _ in range(dims)] if choice.random() < 0.8 else [1] * dims
+    stride = [choice.choice([1, 1, 2, 3]) for _ in range(dims)] if choice.random() < 0.5 else [1] * dims
+    dilation = [choice.choice([1, 2]) for _ in range(dims)] if choice.random() < 0.3 else [1] * dims
+    padding = [choice.randrange(k + 1) for k in kernel]
+    size = [choice.randint((k - 1) * d + 1, limit + 6) for k, d in zip(kernel, dilation, strict=True)]
+    if choice.random() < 0.3:
+        size[-1] = choice.choice([8, 16])  # whole vectors
+    size = [max(n, (k - 1) * d + 1) for n, k, d in zip(size, kernel, dilation, strict=True)]
+    if transposed:
+        padding = [min(p, (k - 1) * d // 2) for p, k, d in zip(padding, kernel, dilation, strict=True)]
+    channels, out_channels = choice.choice([1, 3, 8, 16, 20]), choice.choice([1, 5, 16, 24, 70])
+    case = (transposed, choice.randint(1, 3), channels, out_channels, size, kernel, stride, padding, dilation, 1)
+    dtype = choice.choice(FLOAT)
+    layouts = ["contiguous", "slice"]
+    if dims in LAST and min(channels, out_channels) > 1:  # with one channel, both formats have the same strides
+        layouts.append("channels_last")
+    layout = choice.choice(layouts)
+    bias = choice.random() < 0.5
+    text = f"{case} {dtype} {layout} bias={bias}"
+    try:
+        check(case, dtype, layout, bias)
+    except Exception as error:
+        raise AssertionError(text) from error
+    return text
+
+
+def main(seed: int, count: int) -> None:
+    """Run `count` comparisons, and require that some launched kernels of the tensor tier."""
+    mpsx.fallback.set_mode("error")
+    torch.manual_seed(seed)
+    choice = random.Random(seed)
+    for _ in range(count):
+        compare(choice)
+    launched = {row.name for row in mpsx.profiler.rows() if row.route == "native"}
+    assert any(name.startswith("conv_gemm_tensor_") for name in launched), launched
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 12)
