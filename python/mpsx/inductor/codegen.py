@@ -21,6 +21,7 @@ from torch._inductor.codegen.mps import MetalKernel, MetalScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen as _PythonWrapperCodegen
 from torch._inductor.codegen.wrapper_fxir import WrapperFxCodegen as _WrapperFxCodegen
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
+from torch._inductor.scheduler import BaseSchedulerNode
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
@@ -33,6 +34,7 @@ from . import loops, lowerings, tables
 from .overrides import Overrides
 
 UNSUPPORTED = (torch.float64, torch.complex128)
+MAX_BUFFERS = 27  # Metal has 31, and sizes and the error buffer need some
 KERNELS_PER_LIBRARY = 6  # at least, because each library parses the headers again
 
 
@@ -51,6 +53,15 @@ class MpsxLoopKernel(loops.LoopKernel, MpsxKernel):
     """A kernel for drivers that run one thread per threadgroup."""
 
 
+def buffers(*nodes: BaseSchedulerNode) -> int:
+    """Return the number of buffers that a kernel of these nodes accesses, without those that only the kernel uses."""
+    parts = [part for node in nodes for part in node.get_nodes()]
+    inside = {part.get_name() for part in parts}
+    results = [result for part in parts for result in part.get_outputs()]
+    internal = {r.get_name() for r in results if all(user.get_name() in inside for user in r.users)}
+    return len({dep.name for part in parts for dep in part.read_writes.reads_and_writes()} - internal)
+
+
 class Scheduling(MetalScheduling):
     """MetalScheduling that compiles the kernels of a graph together."""
 
@@ -58,6 +69,14 @@ class Scheduling(MetalScheduling):
     def kernel_type(self) -> type[MpsxKernel]:
         """The kernel class for the driver in use."""
         return MpsxLoopKernel if _runtime.driver()["simd_width"] == 1 else MpsxKernel
+
+    def can_fuse_vertical(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
+        """Return whether to fuse a node with a user of its results."""
+        return buffers(node1, node2) <= MAX_BUFFERS and super().can_fuse_vertical(node1, node2)
+
+    def can_fuse_horizontal(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
+        """Return whether to fuse nodes that read the same buffers."""
+        return buffers(node1, node2) <= MAX_BUFFERS and super().can_fuse_horizontal(node1, node2)
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
         """Write the kernel's source into the graph's Python module, which compiles all kernels together."""
