@@ -6,6 +6,7 @@ import ast
 import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,7 @@ def strings(module: object) -> set[str]:
 def test_every_row_is_reached() -> None:
     generated = {row.name for row in overrides.DEFINED.values()}
     tabular = {op._schema.name.partition("::")[2] for op in lowerings.signatures()}
+    tabular |= {name.removeprefix("_") for name in tabular if name.startswith("_foreach")}
     used = generated | tabular | strings(signatures) | {"gelu_none", "gelu_tanh"}
     used |= {f"{name}_backward" for name in ("gelu_none", "gelu_tanh")} | {"frexp_mantissa", "frexp_exponent"}
     assert set(tables.rows()) - used - set(COMPOSED) == set()
@@ -62,11 +64,12 @@ def test_every_row_is_reached() -> None:
 
 
 def test_every_row_of_the_tables_is_parsed() -> None:
-    for table in ("unary", "binary", "compare", "activation", "special"):
-        text = (tables.SOURCES / "elementwise" / f"{table}.def").read_text()
+    for table in ("elementwise/unary", "elementwise/binary", "elementwise/compare", "elementwise/activation",
+                  "elementwise/special", "optim/foreach"):  # fmt: skip
+        text = (tables.SOURCES / f"{table}.def").read_text()
         names = re.findall(r"^MPSX_\w+\((\w+)", text, re.M)
         assert len(names) > 5
-        assert set(names) <= set(tables.rows())
+        assert {"foreach_" * (table == "optim/foreach") + name for name in names} <= set(tables.rows())
 
 
 def test_a_new_row_is_lowered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -77,6 +80,7 @@ def test_a_new_row_is_lowered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         text = path.read_text()
         folder.joinpath(path.name).write_text(text + "MPSX_UNARY(deg2rad, FLOAT, SAME, x * (3.0f / 180.0f))\n" *
                                               (path.name == "unary.def"))  # fmt: skip
+    shutil.copytree(tables.SOURCES / "optim", tmp_path / "optim")
     monkeypatch.setattr(tables, "SOURCES", tmp_path)
     tables.rows.cache_clear()
     lowerings.signatures.cache_clear()

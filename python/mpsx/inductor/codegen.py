@@ -247,7 +247,7 @@ class _CacheKey(CustomGraphModulePass):
 
     def uuid(self) -> str:
         driver = _runtime.driver()["name"] if _runtime.driver_started() else ""
-        files = [*Path(__file__).parent.glob("*.py"), *(SOURCES / "elementwise").glob("*.def")]
+        files = [*Path(__file__).parent.glob("*.py"), *SOURCES.glob("*/*.def")]
         return digest(driver, *(path.read_bytes() for path in sorted(files)))
 
 

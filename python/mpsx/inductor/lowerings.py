@@ -21,6 +21,7 @@ from torch._ops import OpOverload
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Promotion
 from torch.utils._pytree import tree_leaves
 
+from . import foreach
 from .decompositions import DECOMPOSITIONS
 from .overrides import METAL_TYPES, dtype_of
 from .signatures import SIGNATURES, Call
@@ -114,7 +115,7 @@ def signatures() -> dict[OpOverload, Callable[..., Call]]:
         op = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
         if op is not None:
             found[op] = signature
-    return found
+    return found | foreach.signatures()
 
 
 def lowered(op: OpOverload, signature: Callable[..., Call], previous: Callable[..., Any] | None) -> Callable[..., Any]:
@@ -215,4 +216,6 @@ def install() -> None:
         lowering.lowerings[op] = lowered(op, signature, lowering.lowerings.get(op))
         if op in decomposition.decompositions:
             decomposition.decompositions[op] = undecomposed(decomposition.decompositions[op])
+    for op in foreach.signatures().keys() & lowering.inplaceable_foreach_ops.keys():
+        lowering.lowerings[lowering.inplaceable_foreach_ops[op]] = foreach.in_place(op, on_mpsx)
     decomposition.fast_random_decomps.cache_clear()

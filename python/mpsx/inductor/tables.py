@@ -1,6 +1,7 @@
-"""The elementwise functions that generated kernels call: the rows of the tables in metal/elementwise.
+"""The elementwise functions that generated kernels call: the rows of the tables in metal/elementwise and of
+metal/optim/foreach.def.
 
-Eager kernels instantiate the same rows (metal/elementwise/*.metal), so a row defines a function for both.
+Eager kernels instantiate the same rows, so a row defines a function for both.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from ..shader.kernel_library import SOURCES
 ROW = re.compile(r"^MPSX_(\w+)\(", re.M)
 # The number of columns of each macro. The last one is the expression, which may contain commas.
 COLUMNS = {"UNARY": 4, "BINARY": 8, "COMPARE": 4, "ACTIVATION": 2, "ACTIVATION_BACKWARD": 2, "SPECIAL": 3,
-           "SPECIAL_BINARY": 5, "RARE_BINARY": 4, "COMPLEX": 4, "COMPLEX_BINARY": 4, "COMPLEX_TERNARY": 2}  # fmt: skip
+           "SPECIAL_BINARY": 5, "RARE_BINARY": 4, "COMPLEX": 4, "COMPLEX_BINARY": 4, "COMPLEX_TERNARY": 2,
+           "FOREACH_UNARY": 2, "FOREACH_BINARY": 2, "FOREACH_SCALED": 2, "FOREACH_POINTWISE": 2}  # fmt: skip
 SCALARS = re.compile(r"\bs\.[abc]\b")
 MATH = ("elementwise/rounding.h", "elementwise/fused.h", "elementwise/shift.h", "lib/arithmetic.h", "lib/math.h")
 ACTIVATION, SPECIAL = ("elementwise/activation.h",), ("elementwise/special.h",)
@@ -58,7 +60,8 @@ class Row:
 
 def rows_of(name: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the macro and the arguments of each row of a table. The last argument is the expression."""
-    text = re.sub(r"//.*", "", (SOURCES / "elementwise" / f"{name}.def").read_text())
+    folder = "optim" if name == "foreach" else "elementwise"
+    text = re.sub(r"//.*", "", (SOURCES / folder / f"{name}.def").read_text())
     for found in ROW.finditer(text):
         depth, at = 1, found.end()
         while depth:
@@ -94,6 +97,10 @@ def _row(table: str, macro: str, arguments: list[str]) -> Row | None:
     if macro == "RARE_BINARY":
         types, promotion = properties
         return Row(**common, operands=("a", "b"), headers=SPECIAL, types=types, promotion=promotion)
+    if macro.startswith("FOREACH"):  # s is a number there
+        operands = {"FOREACH_UNARY": "x", "FOREACH_POINTWISE": "xyz"}.get(macro, "xy")
+        return Row(f"foreach_{name}", re.sub(r"\bs\b", "s.a", expression), tuple(operands), MATH,
+                   promotion="SAME", number="EXACT", table=table)  # fmt: skip
     return None  # Inductor leaves complex numbers to the eager kernels
 
 
@@ -132,7 +139,7 @@ FUNCTIONS = [
 def rows() -> dict[str, Row]:
     """Return all rows by name."""
     found = {}
-    for table in ("unary", "binary", "compare", "activation", "special", "complex"):
+    for table in ("unary", "binary", "compare", "activation", "special", "complex", "foreach"):
         for macro, arguments in rows_of(table):
             if row := _row(table, macro, arguments):
                 found[row.name] = row
