@@ -150,12 +150,6 @@ def test_compiled_attention() -> None:
         torch.testing.assert_close(a.grad.cpu(), b.grad)
 
 
-def test_ahead_of_time_compilation_raises() -> None:
-    program = torch.export.export(nn.ReLU().to("mpsx"), (torch.randn(2, 3, device="mpsx"),))
-    with pytest.raises(RuntimeError, match="AOTInductor and cpp_wrapper are not supported"):
-        torch._inductor.aoti_compile_and_package(program)
-
-
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("formats", ["contiguous", "input", "weight", "both"])
 def test_fake_convolutions_have_the_real_strides(formats: str, transposed: bool) -> None:

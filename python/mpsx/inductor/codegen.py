@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
+from torch._inductor import config
 from torch._inductor.codecache import CodeCacheFuture
 from torch._inductor.codegen.common import (
     DeviceOpOverrides,
@@ -170,7 +172,17 @@ class Kernel(CodeCacheFuture):
 
 
 class PythonWrapperCodegen(_PythonWrapperCodegen):
-    """PyTorch's wrapper code generation, unchanged. Inductor requires one class per device."""
+    """PyTorch's wrapper code generation."""
+
+    @staticmethod
+    def create(is_subgraph: bool, *args: Any, **kwargs: Any) -> _PythonWrapperCodegen:
+        """Return the wrapper of a graph or a subgraph."""
+        if is_subgraph:
+            return _PythonWrapperCodegen.create(is_subgraph, *args, **kwargs)
+        if config.triton.cudagraphs:
+            warnings.warn('mpsx: there are no CUDA graphs: mode="reduce-overhead" and mode="max-autotune" launch each '
+                          "kernel, like the default mode", UserWarning, stacklevel=2)  # fmt: skip
+        return PythonWrapperCodegen()
 
 
 class CppWrapperCodegen(CppWrapperMps):

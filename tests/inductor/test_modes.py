@@ -1,0 +1,35 @@
+"""The modes and options of torch.compile that this device does not have say so, or run without the optimization."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch._inductor.utils import fresh_inductor_cache
+
+
+def function(x: torch.Tensor) -> torch.Tensor:
+    return (x * 2 + 1).tanh()
+
+
+def test_reduce_overhead_runs_without_cuda_graphs() -> None:
+    x = torch.randn(6, 5, device="mpsx")
+    torch._dynamo.reset()
+    compiled = torch.compile(function, mode="reduce-overhead", fullgraph=True)
+    with fresh_inductor_cache(), pytest.warns(UserWarning, match="mpsx: there are no CUDA graphs"):
+        first = compiled(x)
+    for result in (first, compiled(x), compiled(x)):
+        assert torch.equal(result, function(x))
+
+
+def test_cpp_wrapper_raises() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(function, options={"cpp_wrapper": True})
+    with fresh_inductor_cache(), pytest.raises(RuntimeError, match="AOTInductor and cpp_wrapper are not supported"):
+        compiled(torch.randn(6, 5, device="mpsx"))
+
+
+def test_ahead_of_time_compilation_raises() -> None:
+    program = torch.export.export(nn.ReLU().to("mpsx"), (torch.randn(2, 3, device="mpsx"),))
+    with pytest.raises(RuntimeError, match="AOTInductor and cpp_wrapper are not supported"):
+        torch._inductor.aoti_compile_and_package(program)
