@@ -19,7 +19,13 @@ extern "C" {
 #endif
 
 /* Kinds of errors. mpsx_error_kind() returns the kind of the calling thread's last error. */
-enum { MPSX_ERROR = 0, MPSX_INDEX_ERROR = 1, MPSX_OUT_OF_MEMORY = 2, MPSX_SYNTAX_ERROR = 3 };
+enum {
+  MPSX_ERROR = 0,
+  MPSX_INDEX_ERROR = 1,
+  MPSX_OUT_OF_MEMORY = 2,
+  MPSX_SYNTAX_ERROR = 3,
+  MPSX_ACCELERATOR_ERROR = 4
+};
 MPSX_API int mpsx_error_kind(void);
 
 /* Finds the folder of kernel libraries and builds them if necessary. On error, returns 0 and sets `*found` to an error
@@ -135,8 +141,9 @@ MPSX_API const char* mpsx_shader_kernels(mpsx_shader*, mpsx_list** out);
 /* `name` may end with function constants (see driver.h). Sets `out` to NULL if the kernel does not exist. */
 MPSX_API const char* mpsx_shader_find(mpsx_shader*, const char* name, mpsx_shader_kernel** out,
                                       mpsx_shader_kernel_info* info);
-/* Sets `reported` to 1 if the kernel itself reported the error (TORCH_REPORT_ERROR). */
-MPSX_API const char* mpsx_shader_run(mpsx_shader_kernel*, const mpsx_shader_call*, int* reported);
+/* Errors that the kernel reports (TORCH_REPORT_ERROR) have the kind MPSX_ACCELERATOR_ERROR. Asynchronous drivers report
+ * them at a later synchronization. */
+MPSX_API const char* mpsx_shader_run(mpsx_shader_kernel*, const mpsx_shader_call*);
 
 /* Labels regions of the calling thread's work, and captures GPU work to a file. */
 MPSX_API const char* mpsx_begin_label(const char* name);

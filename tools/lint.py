@@ -24,6 +24,7 @@ LAYERS = {
     "src/runtime": (r"runtime/", r"driver/(driver|reflection|tensor_argument)\.h", r"lib/types\.h"),
     "src/backend": (r"backend/", r"runtime/", r"driver/(kernel_profile|tensor_argument)\.h", r"c_api\.h"),
     "src/vendor": (r"backend/", r"runtime/"),
+    "src/python": (r"python/",),
     "src/ops": (r"ops/\w+\.h", r"vendor/", r"backend/", r"runtime/", r"lib/\w+\.h"),
 }
 # A family of operators may include its kernels' parameters, the elementwise launchers, and these paths.

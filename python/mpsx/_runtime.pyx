@@ -7,7 +7,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 
 cdef extern from "c_api.h" nogil:
-    int MPSX_INDEX_ERROR, MPSX_OUT_OF_MEMORY
+    int MPSX_INDEX_ERROR, MPSX_OUT_OF_MEMORY, MPSX_ACCELERATOR_ERROR
     int mpsx_error_kind()
 
     ctypedef int (*mpsx_find_libraries)(const char** found)
@@ -94,10 +94,10 @@ cdef int check(const char* message) except -1:
         kind = mpsx_error_kind()
         if kind == MPSX_INDEX_ERROR:
             raise IndexError(message.decode())
-        if kind == MPSX_OUT_OF_MEMORY:
+        if kind in (MPSX_OUT_OF_MEMORY, MPSX_ACCELERATOR_ERROR):
             import torch
 
-            raise torch.OutOfMemoryError(message.decode())
+            raise (torch.OutOfMemoryError if kind == MPSX_OUT_OF_MEMORY else torch.AcceleratorError)(message.decode())
         raise RuntimeError(message.decode())
     return 0
 

@@ -2,7 +2,6 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.list cimport PyList_GET_ITEM
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
@@ -14,21 +13,10 @@ from mpsx.shader.constants import constant_texts
 from mpsx.shader.tensors import tensor_layout
 
 cdef object Tensor = torch.Tensor
-cdef object AcceleratorError = getattr(torch, "AcceleratorError", RuntimeError)
+cdef object Parameter = torch.nn.Parameter
+cdef object AcceleratorError = torch.AcceleratorError
 
 include "_shader_api.pxi"
-
-DEF MAX_BUFFERS = 31      # Metal's limit
-DEF MAX_VALUE = 4096      # Metal's limit for setBytes
-DEF SLOT = 16             # bytes per scalar argument; zero-padded, in case a kernel reads a wider type
-DEF MAX_SHARED = 32768    # bytes of threadgroup memory on Apple GPUs since family 4 (Metal feature set tables)
-DEF MAX_ARGUMENTS = 62
-
-cdef dict _TYPES = {
-    "fp32": ("f", 4), "fp16": (torch.float16, 2), "bf16": (torch.bfloat16, 2),
-    "int64": ("i", 8), "int32": ("i", 4), "int16": ("i", 2), "int8": ("i", 1),
-    "uint64": ("i", 8), "uint32": ("i", 4), "uint16": ("i", 2), "uint8": ("i", 1),
-}
 
 cdef class Shader
 
@@ -42,9 +30,10 @@ cdef class Kernel:
     `group_size`: threads per threadgroup, with as many numbers as `threads` (default: chosen automatically).
     `arg_casts`: the type to pass numbers as: one name for all, or a dict from argument index to name ("fp32", "fp16",
     "bf16", "int64", "int32", "int16", "int8", "uint64", …). The default is `float` for a float and `long` for an int.
-    `error_buf_idx`: the index of the buffer for TORCH_REPORT_ERROR (c10/metal/error.h); reported errors are raised when
-    the kernel finishes. `threadgroup_memory`: the size of each [[threadgroup(n)]] argument in bytes: a number for
-    index 0, a list for 0, 1, …, or a dict from index to size.
+    `error_buf_idx`: the index of the buffer for TORCH_REPORT_ERROR (c10/metal/error.h). On host and simt, this call
+    raises reported errors; on cuda and metal, a later synchronization does.
+    `threadgroup_memory`: the size of each [[threadgroup(n)]] argument in bytes: a number for index 0, a list for 0, 1,
+    …, or a dict from index to size.
     """
 
     cdef mpsx_shader_kernel* handle
@@ -55,7 +44,8 @@ cdef class Kernel:
     cdef tuple shared     # indices of [[threadgroup(n)]] arguments; None if unknown
     cdef object optional  # indices of buffers that a function constant may disable; all if unknown
     cdef dict tensors     # tensors by index: the description parsed from the source, or None if the driver checks it
-    cdef list seen        # dtype last checked for each argument; None if nothing needs checking
+    cdef bint checks_types  # warn about tensors whose dtypes do not match the parameters
+    cdef int seen[MAX_BUFFERS]  # dtype last checked for each argument
     cdef str unusable     # why the kernel cannot be called yet
     cdef mpsx_shader_kernel_info info
 
@@ -132,7 +122,8 @@ cdef class Kernel:
         cdef char values[MAX_BUFFERS * SLOT]
         cdef mpsx_shader_call call
         cdef const char* message
-        cdef int reported = 0, i = 0
+        cdef int i = 0, dtype
+        cdef bint mismatch = False
         cdef list kept = None
         cdef object first = None, arg
         if self.handle == NULL:
@@ -150,7 +141,15 @@ cdef class Kernel:
                 self.add_tensor(&arguments[i], i, arg, kept)
                 if first is None:
                     first = arg
-            elif type(arg) is Tensor or isinstance(arg, Tensor):
+            elif (type(arg) is Tensor or type(arg) is Parameter) and mpsx_device_tensor(
+                    arg, &arguments[i].data, &dtype):
+                arguments[i].bytes = 0
+                if first is None:
+                    first = arg
+                if dtype != self.seen[i]:
+                    self.seen[i] = dtype
+                    mismatch = self.checks_types
+            elif isinstance(arg, Tensor):
                 on_device = arg.is_mpsx
                 # Like PyTorch's mps, accept CPU scalars.
                 value = not on_device and arg.dim() == 0 and arg.is_cpu and arg.dtype != torch.float64
@@ -163,8 +162,7 @@ cdef class Kernel:
                 arguments[i].bytes = arg.itemsize if value else 0
                 if first is None and not value:
                     first = arg
-                if self.seen is not None and arg.dtype is not <object>PyList_GET_ITEM(self.seen, i):
-                    self.check_types(args)
+                mismatch = self.checks_types
             elif arg_casts is None and type(arg) is float:
                 memset(values + i * SLOT, 0, SLOT)
                 (<float*>(values + i * SLOT))[0] = <float><double>arg
@@ -181,6 +179,8 @@ cdef class Kernel:
             arguments[i].data, arguments[i].bytes, arguments[i].threadgroup = NULL, 0, 0
             arguments[i].tensor, arguments[i].pointers = 0, 0
             i += 1
+        if mismatch:
+            self.check_types(args)
         call.arguments = arguments
         call.count = i
         call.error_buffer = -1 if error_buf_idx is None else error_buf_idx
@@ -208,10 +208,10 @@ cdef class Kernel:
         if threadgroup_memory is not None or self.shared:
             call.count += self.add_threadgroup_memory(arguments + i, threadgroup_memory)
         with nogil:
-            message = mpsx_shader_run(self.handle, &call, &reported)
+            message = mpsx_shader_run(self.handle, &call)
         if message != NULL:
             PyErr_CheckSignals()  # Ctrl-C may have stopped the kernel
-            raise (AcceleratorError if reported else RuntimeError)(message.decode())
+            raise (AcceleratorError if mpsx_error_kind() == MPSX_ACCELERATOR_ERROR else RuntimeError)(message.decode())
 
     cdef int add_tensor(self, mpsx_shader_argument* argument, int i, object arg, list kept) except -1:
         """Pass a tensor with its sizes and strides; `kept` owns the description."""
@@ -233,8 +233,6 @@ cdef class Kernel:
         """Warn once per kernel about tensors whose dtypes do not match its parameters."""
         from .shader.types import mismatches
 
-        for i, arg in enumerate(args):
-            self.seen[i] = arg.dtype if isinstance(arg, Tensor) else None
         if self.name not in self.shader.warned:
             found = mismatches(self.description, args)
             if found:
@@ -245,17 +243,20 @@ cdef class Kernel:
 
     cdef int size(self, str what, object value, uint64_t* out, uint64_t rest) except -1:
         """Parse one to three sizes into `out`, and return how many there are."""
-        cdef int n
-        numbers = value if isinstance(value, (tuple, list, torch.Size)) else (value,)
-        n = len(numbers)
-        if not 1 <= n <= 3:
+        cdef int n = 0, overflow
+        cdef long long integer
+        numbers = value if isinstance(value, (list, tuple)) else (value,)
+        if not 1 <= len(numbers) <= 3:
             raise RuntimeError(f"{self.name}: {what}: expected one to three numbers, got {value!r}")
         out[0], out[1], out[2] = rest, rest, rest
-        for i in range(n):
-            number = numbers[i].__index__() if hasattr(numbers[i], "__index__") else -1
-            if number < 0 or number > 0xffffffff:
+        for number in numbers:
+            if type(number) is not int:
+                number = number.__index__() if hasattr(number, "__index__") else -1
+            integer = PyLong_AsLongLongAndOverflow(number, &overflow)
+            if overflow or integer < 0 or integer > 0xffffffff:
                 raise RuntimeError(f"{self.name}: {what}: expected integers from 0 to 2^32-1, got {value!r}")
-            out[i] = number
+            out[n] = integer
+            n += 1
         return n
 
     cdef int add_value(self, mpsx_shader_argument* argument, int i, object arg, object casts, list kept) except -1:
@@ -361,13 +362,13 @@ cdef class Shader:
         key = name + "".join([f"|{constant}={value}" for constant, value in
                               sorted(kernel.constants.items(), key=lambda item: str(item[0]))])
         kernel.optional = range(MAX_BUFFERS)
+        memset(kernel.seen, -1, sizeof(kernel.seen))
         if description is not None:
             kernel.optional = frozenset([b["index"] for b in description["buffers"] if b["optional"]])
             kernel.shared = tuple([b["index"] for b in description["buffers"] if b["space"] == "threadgroup"])
             tensors = {b["index"]: b for b in description["buffers"] if "tensor" in b}
             kernel.tensors = tensors or None
-            if any(description.get("elements", ())):
-                kernel.seen = [None] * MAX_BUFFERS
+            kernel.checks_types = any(description.get("elements", ()))
             missing = [f"{c['type']} {c['name']} (index {c['index']})" for c in description["constants"]
                        if c["required"] and c["name"] not in kernel.constants and c["index"] not in kernel.constants]
             if missing:

@@ -1,6 +1,19 @@
-# The part of src/c_api.h that _shader.pyx uses.
+# The limits, and the parts of src/c_api.h and src/python/tensor.h, that _shader.pyx uses.
+DEF MAX_BUFFERS = 31      # Metal's limit
+DEF MAX_VALUE = 4096      # Metal's limit for setBytes
+DEF SLOT = 16             # bytes per scalar argument; zero-padded, in case a kernel reads a wider type
+DEF MAX_SHARED = 32768    # bytes of threadgroup memory on Apple GPUs since family 4 (Metal feature set tables)
+DEF MAX_ARGUMENTS = 62
+DEF MAX_DIMENSIONS = 64
+
+cdef dict _TYPES = {
+    "fp32": ("f", 4), "fp16": (torch.float16, 2), "bf16": (torch.bfloat16, 2),
+    "int64": ("i", 8), "int32": ("i", 4), "int16": ("i", 2), "int8": ("i", 1),
+    "uint64": ("i", 8), "uint32": ("i", 4), "uint16": ("i", 2), "uint8": ("i", 1),
+}
+
 cdef extern from "c_api.h" nogil:
-    int MPSX_SYNTAX_ERROR
+    int MPSX_SYNTAX_ERROR, MPSX_ACCELERATOR_ERROR
     int mpsx_error_kind()
     ctypedef struct mpsx_list:
         pass
@@ -41,9 +54,28 @@ cdef extern from "c_api.h" nogil:
     const char* mpsx_shader_kernels(mpsx_shader* shader, mpsx_list** out)
     const char* mpsx_shader_find(mpsx_shader* shader, const char* name, mpsx_shader_kernel** out,
                                  mpsx_shader_kernel_info* info)
-    const char* mpsx_shader_run(mpsx_shader_kernel* kernel, const mpsx_shader_call* call, int* reported)
+    const char* mpsx_shader_run(mpsx_shader_kernel* kernel, const mpsx_shader_call* call)
+
+cdef extern from "python/tensor.h":
+    int mpsx_device_tensor(object tensor, const void** data, int* dtype)
+    object mpsx_empty_strided(const int64_t* size, const int64_t* stride, size_t dimensions, object dtype)
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object number, int* overflow)
 
 
 cdef int check(const char* message) except -1:
     if message != NULL:
         raise (SyntaxError if mpsx_error_kind() == MPSX_SYNTAX_ERROR else RuntimeError)(message.decode())
+
+
+def empty_strided_mpsx(tuple size not None, tuple stride not None, object dtype not None):
+    """Return a new tensor. The code that Inductor generates calls this."""
+    cdef int64_t sizes[MAX_DIMENSIONS]
+    cdef int64_t strides[MAX_DIMENSIONS]
+    cdef Py_ssize_t i, dimensions = len(size)
+    if dimensions > MAX_DIMENSIONS:
+        return torch.empty_strided(size, stride, dtype=dtype, device="mpsx")
+    for i in range(dimensions):
+        sizes[i], strides[i] = size[i], stride[i]
+    return mpsx_empty_strided(sizes, strides, dimensions, dtype)

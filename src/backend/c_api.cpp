@@ -43,6 +43,9 @@ const char* guarded(F&& body) noexcept {
   } catch (const c10::SyntaxError& e) {
     error_kind = MPSX_SYNTAX_ERROR;
     message = e.what_without_backtrace();
+  } catch (const c10::AcceleratorError& e) {
+    error_kind = MPSX_ACCELERATOR_ERROR;
+    message = e.what_without_backtrace();
   } catch (const c10::Error& e) {
     message = e.what_without_backtrace();
   } catch (const std::exception& e) {
@@ -265,7 +268,7 @@ const char* mpsx_shader_find(mpsx_shader* shader, const char* name, mpsx_shader_
              bindings.tensors};
   });
 }
-const char* mpsx_shader_run(mpsx_shader_kernel* kernel, const mpsx_shader_call* c, int* reported) {
+const char* mpsx_shader_run(mpsx_shader_kernel* kernel, const mpsx_shader_call* c) {
   return guarded([&] {
     static_assert(sizeof(mpsx_shader_argument) == sizeof(runtime::ShaderArgument));
     static_assert(sizeof(mpsx_shader_tensor) == sizeof(driver::TensorArgument));
@@ -275,13 +278,7 @@ const char* mpsx_shader_run(mpsx_shader_kernel* kernel, const mpsx_shader_call* 
                                    {c->threads[0], c->threads[1], c->threads[2]},
                                    {c->group[0], c->group[1], c->group[2]},
                                    c->error_buffer};
-    *reported = 0;
-    try {
-      runtime::run_shader(*reinterpret_cast<runtime::KernelEntry*>(kernel), call);
-    } catch (const runtime::ShaderError&) {
-      *reported = 1;
-      throw;
-    }
+    runtime::run_shader(*reinterpret_cast<runtime::KernelEntry*>(kernel), call);
   });
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/device.h"
 #include "runtime/error_record.h"
 #include "runtime/launch_pause.h"
+#include "runtime/shader_errors.h"
 #include "runtime/stream.h"
 
 namespace mpsx::runtime {
@@ -127,6 +128,7 @@ void check_device_errors_after_synchronize() {
     if (!found) found = &slot;
   }
   if (found) check(*found);
+  check_shader_errors_during_pause();
 }
 
 }  // namespace mpsx::runtime

@@ -3,7 +3,6 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "driver/reflection.h"
 #include "driver/tensor_argument.h"
@@ -12,6 +11,7 @@
 #include "runtime/indirect_uses.h"
 #include "runtime/kernel_registry.h"
 #include "runtime/launch.h"
+#include "runtime/shader_errors.h"
 #include "runtime/stream.h"
 
 namespace mpsx::runtime {
@@ -20,42 +20,6 @@ namespace {
 constexpr int kMaxBuffers = 31;  // Metal's limit
 // The assumed work per thread if threadgroups have a single thread. Such threads usually loop over a row.
 constexpr uint64_t kWorkOfSingleThread = 1024;
-
-// Mirrors c10::metal::ErrorMessages, whose header compiles only as Metal.
-constexpr size_t kMaxMessages = 30;
-struct ErrorMessage {
-  char file[128];
-  char function[128];
-  char message[250];
-  unsigned line;
-};
-struct ErrorMessages {
-  unsigned count;
-  ErrorMessage messages[kMaxMessages];
-};
-static_assert(sizeof(ErrorMessage) == 512 && sizeof(ErrorMessages) == 4 + 512 * kMaxMessages);
-
-// One buffer per thread, so the call that launched a kernel also raises its errors.
-ErrorMessages& error_messages() {
-  static thread_local ErrorMessages* messages = nullptr;
-  if (!messages) {
-    Block* block = allocate_host_resident(sizeof(ErrorMessages));
-    prepare_cpu_access(block->data);  // a kernel launched by the block's previous owner may still be using it
-    messages = new (block->data) ErrorMessages{};
-  }
-  return *messages;
-}
-
-std::string text(const char* field, size_t size) { return std::string(field, strnlen(field, size)); }
-
-void check_messages(const KernelEntry& kernel, const ErrorMessages& found) {
-  if (found.count == 0) return;
-  const ErrorMessage& m = found.messages[0];
-  std::string what = kernel.name + ": " + text(m.message, sizeof m.message) + " (" + text(m.file, sizeof m.file) + ":" +
-                     std::to_string(m.line) + ", in " + text(m.function, sizeof m.function) + ")";
-  if (found.count > 1) what += "; " + std::to_string(found.count - 1) + " more";
-  throw ShaderError(what);
-}
 
 driver::TensorArgument with_handle(const ShaderArgument& argument) {
   driver::TensorArgument tensor = *static_cast<const driver::TensorArgument*>(argument.data);
@@ -80,12 +44,16 @@ Shader::Shader(const driver::LibrarySource& source) {
 }
 
 Shader::~Shader() {
+  const bool started = driver_started();  // false in a forked child
   try {
-    if (driver_started()) synchronize();   // skip in a forked child
+    if (started) synchronize();
   } catch (const std::exception& error) {  // an error from earlier work, which a destructor cannot rethrow
     TORCH_WARN("mpsx: ", error.what());
   }
-  for (const auto& [key, entry] : entries_) retire_kernel(*entry);
+  for (const auto& [key, entry] : entries_) {
+    if (started) release_shader_error_buffer(*entry);
+    retire_kernel(*entry);
+  }
 }
 
 KernelEntry* Shader::find(const std::string& key) {
@@ -133,14 +101,11 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
   size_t given = 0;  // number of buffers; threadgroup memory follows them
   while (given < call.count && !call.arguments[given].threadgroup) ++given;
   const size_t count = std::max(given, size_t(call.error_buffer + 1));
-  ErrorMessages* messages = call.error_buffer < 0 ? nullptr : &error_messages();
-  if (messages) {
-    prepare_cpu_access(messages);
-    messages->count = 0;
-  }
+  void* const messages = call.error_buffer < 0 ? nullptr : shader_error_buffer(kernel);
   const bool by_handle = driver().traits().memory == driver::Memory::buffers;
   std::vector<driver::TensorArgument> tensors;  // copies of the tensor arguments with handles and offsets filled in
-  tensors.reserve(given);
+  if (by_handle)
+    tensors.reserve(size_t(std::count_if(call.arguments, call.arguments + given, [](auto& a) { return a.tensor; })));
   IndirectUses indirect;
   for (size_t i = 0; i < given; ++i)
     for (size_t k = 0; k < call.arguments[i].pointers; ++k)
@@ -169,9 +134,7 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
                 call.group[2]);
   if (limit == 1) launch.work(kWorkOfSingleThread);
   launch.threads_in_groups(size(call.threads), chosen ? size(row) : size(call.group)).run();
-  if (!messages) return;
-  prepare_cpu_access(messages);
-  check_messages(kernel, *messages);
+  if (messages) check_shader_errors(kernel, messages);
 }
 
 }  // namespace mpsx::runtime

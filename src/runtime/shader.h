@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <mutex>
-#include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -32,11 +31,6 @@ class Shader {
 // Returns the existing object if the same source is loaded again while in use.
 std::shared_ptr<Shader> load_shader(const driver::LibrarySource& source);
 
-// An error that a kernel reported through TORCH_REPORT_ERROR (c10/metal/error.h).
-class ShaderError : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 // Bit masks of a kernel's buffer and threadgroup-memory indices. Unknown for translated libraries, because only the
 // translator has this information.
 struct ShaderBindings {
@@ -59,7 +53,7 @@ struct ShaderCall {
   uint64_t group[3];      // all zeros let the runtime choose
   int error_buffer = -1;  // buffer index of the kernel's ErrorMessages, or -1
 };
-// Throws ShaderError for errors that the kernel reports, and c10::Error if the launch is invalid.
+// Throws c10::Error if the launch is invalid. Errors that the kernel reports are thrown as in shader_errors.h.
 void run_shader(KernelEntry& kernel, const ShaderCall& call);
 
 }  // namespace mpsx::runtime

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,7 @@ from . import loops, lowerings, tables
 from .overrides import Overrides
 
 UNSUPPORTED = (torch.float64, torch.complex128)
+ALLOCATION = re.compile(r"empty_strided\((.*), device='mpsx', dtype=(torch\.\w+)\)")
 MAX_BUFFERS = 27  # Metal has 31, and sizes and the error buffer need some
 KERNELS_PER_LIBRARY = 6  # at least, because each library parses the headers again
 
@@ -172,7 +174,7 @@ class Kernel(CodeCacheFuture):
 
 
 class PythonWrapperCodegen(_PythonWrapperCodegen):
-    """PyTorch's wrapper code generation."""
+    """PyTorch's wrapper code generation, with faster allocations."""
 
     @staticmethod
     def create(is_subgraph: bool, *args: Any, **kwargs: Any) -> _PythonWrapperCodegen:
@@ -183,6 +185,15 @@ class PythonWrapperCodegen(_PythonWrapperCodegen):
             warnings.warn('mpsx: there are no CUDA graphs: mode="reduce-overhead" and mode="max-autotune" launch each '
                           "kernel, like the default mode", UserWarning, stacklevel=2)  # fmt: skip
         return PythonWrapperCodegen()
+
+    def write_header(self) -> None:
+        """Import the allocation function."""
+        super().write_header()
+        self.header.writeline("from mpsx._shader import empty_strided_mpsx")
+
+    def make_allocation(self, *args: Any, **kwargs: Any) -> str:
+        """Return the allocation of a buffer."""
+        return ALLOCATION.sub(r"empty_strided_mpsx(\1, \2)", super().make_allocation(*args, **kwargs))
 
 
 class CppWrapperCodegen(CppWrapperMps):
