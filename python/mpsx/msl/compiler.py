@@ -40,10 +40,12 @@ CLANG_ELEMENTWISE_FLAGS = ["-mllvm", "-unswitch-threshold=0"]
 CLANG_FAMILY_FLAGS = ["-mllvm", "-disable-lsr"]
 # Signed integers wrap around: hashes and random number generators in shaders rely on it.
 WRAP_FLAG = "-fwrapv"
-# As in Metal, every operation on half rounds, and braces may narrow float to half. Report accesses through a null
-# pointer at run time; by default clang treats them as unreachable.
+# As in Metal, every operation on half rounds, and braces may narrow float to half. A float that is out of the range of
+# an integer type saturates, and NaN becomes 0; C++ leaves both undefined. Report accesses through a null pointer at run
+# time; by default clang treats them as unreachable.
 GENERAL_FLAGS = [
-    WRAP_FLAG, *"-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing -fno-delete-null-pointer-checks".split(),
+    WRAP_FLAG, *"""-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing -fno-strict-float-cast-overflow
+    -fno-delete-null-pointer-checks""".split(),
 ]  # fmt: skip
 # Maps each ISA to the /proc/cpuinfo flags that it requires.
 LEVELS = {
