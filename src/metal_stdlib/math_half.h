@@ -31,24 +31,32 @@ template <class... A>
 using mpsx_if_small = enable_if_t<mpsx_is_small<typename mpsx_small<A...>::type>, typename mpsx_small<A...>::type>;
 template <class H>
 using mpsx_of_small = enable_if_t<mpsx_is_small<H>, bool>;
+// The type of a result. Metal defines the functions for half but not for bfloat, which converts to float.
+#ifdef MPSX_METAL_OVERLOADS
+template <class... A>
+using mpsx_small_result = conditional_t<is_same_v<mpsx_if_small<A...>, bfloat>, float, mpsx_if_small<A...>>;
+#else
+template <class... A>
+using mpsx_small_result = mpsx_if_small<A...>;
+#endif
 
 // A call with an integer argument is ambiguous, as in Metal.
 #define MPSX_UNARY(F)                                                      \
   template <class H>                                                       \
-  MPSX_FN mpsx_if_small<H> F(H x) {                                        \
-    return H(F(float(x)));                                                 \
+  MPSX_FN mpsx_small_result<H> F(H x) {                                    \
+    return mpsx_small_result<H>(F(float(x)));                              \
   }                                                                        \
   template <class I, class = enable_if_t<is_integral_v<I>>>                \
   float F(I) = delete;
 #define MPSX_BINARY(F)                                                     \
   template <class A, class B>                                              \
-  MPSX_FN mpsx_if_small<A, B> F(A x, B y) {                                \
-    return mpsx_if_small<A, B>(F(float(x), float(y)));                     \
+  MPSX_FN mpsx_small_result<A, B> F(A x, B y) {                            \
+    return mpsx_small_result<A, B>(F(float(x), float(y)));                 \
   }
 #define MPSX_TERNARY(F)                                                    \
   template <class A, class B, class C>                                     \
-  MPSX_FN mpsx_if_small<A, B, C> F(A x, B y, C z) {                        \
-    return mpsx_if_small<A, B, C>(F(float(x), float(y), float(z)));        \
+  MPSX_FN mpsx_small_result<A, B, C> F(A x, B y, C z) {                    \
+    return mpsx_small_result<A, B, C>(F(float(x), float(y), float(z)));    \
   }
 #define MPSX_TEST(F)                         \
   template <class H, mpsx_of_small<H> = true> \
@@ -60,6 +68,14 @@ MPSX_BINARY_MATH(MPSX_BINARY)
 MPSX_BINARY(divide)
 MPSX_TERNARY_MATH(MPSX_TERNARY)
 MPSX_TEST_MATH(MPSX_TEST)
+// The float next to a half rounds back to it.
+MPSX_FN half nextafter(half x, half y) {
+  if (isnan(x) || isnan(y)) return half(float(x) + float(y));
+  if (float(x) == float(y)) return y;
+  const uint16_t bits = as_type<uint16_t>(x);
+  if (float(x) == 0.0f) return as_type<half>(uint16_t((as_type<uint16_t>(y) & 0x8000u) | 1u));
+  return as_type<half>(uint16_t((float(x) < float(y)) == (float(x) > 0.0f) ? bits + 1 : bits - 1));
+}
 template <class H>
 MPSX_FN constexpr mpsx_if_small<H> abs(H x) {
   if constexpr (__is_class(H))

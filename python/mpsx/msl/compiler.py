@@ -42,10 +42,11 @@ CLANG_FAMILY_FLAGS = ["-mllvm", "-disable-lsr"]
 WRAP_FLAG = "-fwrapv"
 # As in Metal, every operation on half rounds, and braces may narrow float to half. A float that is out of the range of
 # an integer type saturates, and NaN becomes 0; C++ leaves both undefined. Report accesses through a null pointer at run
-# time; by default clang treats them as unreachable.
+# time; by default clang treats them as unreachable. Math functions have the overloads that Metal has (math_half.h).
+OVERLOADS_FLAG = "-DMPSX_METAL_OVERLOADS=1"
 GENERAL_FLAGS = [
-    WRAP_FLAG, *"""-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing -fno-strict-float-cast-overflow
-    -fno-delete-null-pointer-checks""".split(),
+    WRAP_FLAG, OVERLOADS_FLAG, *"""-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing
+    -fno-strict-float-cast-overflow -fno-delete-null-pointer-checks""".split(),
 ]  # fmt: skip
 # Maps each ISA to the /proc/cpuinfo flags that it requires.
 LEVELS = {
@@ -107,7 +108,7 @@ class Compiler:
         if mode == "auto" and clang:
             flags = flags + CLANG_AUTO_FLAGS
         if general:
-            flags = flags + (GENERAL_FLAGS if clang else [WRAP_FLAG])
+            flags = flags + (GENERAL_FLAGS if clang else [WRAP_FLAG, OVERLOADS_FLAG])
         return flags + self.isa_flags(isa)
 
     def tensor_flags(self, isa="", mode="wide"):
