@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import re
+from pathlib import Path
+
 from ..msl.attributes import POSITIONS
+from ..msl.compiler import INCLUDE
 from .ir import AirError
 from .kernel import Argument, Kernel
 from .lower import Lowered, size_of
 
-ABI_VERSION = 5  # MPSX_KERNEL_ABI_VERSION
 UNIT_THREADS, UNIT_SIMT = 0, 2
 THREADGROUP_BASE = 31  # args[31 + n] is [[threadgroup(n)]] memory
+
+
+@functools.cache
+def abi_version() -> int:
+    """Return MPSX_KERNEL_ABI_VERSION, which the runtime's header defines."""
+    header = (Path(INCLUDE) / "metal_stdlib" / "kernel_abi.h").read_text()
+    return int(re.search(r"^#define MPSX_KERNEL_ABI_VERSION (\d+)$", header, re.M)[1])
 
 
 def runs_as_loop(kernel: Kernel, lowered: Lowered, mode: str) -> bool:
@@ -118,7 +129,7 @@ def _table(kernel: Kernel, lowered: Lowered, loop: bool, compiler: str, isa: str
              f"{constants}, i32 {len(rows)}}}\n")  # fmt: skip
     return text + (
         "@mpsx.records = private constant [1 x ptr] [ptr @mpsx.record]\n@mpsx_simt = external hidden global ptr\n"
-        f"@mpsx_kernel_table = constant {{i32, i32, ptr, ptr, ptr, ptr}} {{i32 {ABI_VERSION}, i32 1, "
+        f"@mpsx_kernel_table = constant {{i32, i32, ptr, ptr, ptr, ptr}} {{i32 {abi_version()}, i32 1, "
         "ptr @mpsx.records, ptr @mpsx_simt, ptr @mpsx.compiler, ptr @mpsx.isa}\n"
     )
 

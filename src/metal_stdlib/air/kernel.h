@@ -2,7 +2,6 @@
 #pragma once
 
 // The entry point builds the kernel record in LLVM IR (python/mpsx/air/entry.py), which repeats this layout.
-static_assert(MPSX_KERNEL_ABI_VERSION == 5, "change air/entry.py along with the ABI");
 static_assert(sizeof(mpsx_kernel_record) == 64 && __builtin_offsetof(mpsx_kernel_record, constant_count) == 56,
               "change air/entry.py along with mpsx_kernel_record");
 static_assert(sizeof(mpsx_kernel_table_t) == 40 && __builtin_offsetof(mpsx_kernel_table_t, isa) == 32,
