@@ -3,12 +3,7 @@ kernels in the wheel's metallib, and the source that our front end compiles."""
 
 from __future__ import annotations
 
-import re
-import struct
 from dataclasses import dataclass
-
-import referee
-import torch
 
 HEADERS = "mlx/backend/metal/kernels"
 TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat16_t"}
@@ -102,41 +97,24 @@ def attention() -> Family:
     return Family(("sdpa_vector.h",), tuple(rows))
 
 
-def gemm_launch(kernel: str, seed: int) -> tuple[list, tuple, tuple]:
-    """Return arguments, threads, and threads per threadgroup of a matrix multiplication of 72x80 by 80x56."""
-    pattern = r"steel_gemm_fused_.._(\w+?)_.*_bm(\d+)_bn(\d+)_bk\d+_wm(\d+)_wn(\d+)"
-    name, bm, bn, wm, wn = re.match(pattern, kernel).groups()
-    bm, bn, wm, wn, m, n, k = int(bm), int(bn), int(wm), int(wn), 72, 56, 80
-    transposed_b = kernel.removeprefix("steel_gemm_fused_")[1] == "t"
-    dtype = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[name]
-    generator = torch.Generator().manual_seed(seed)
-    a, b, d = (referee.numbers(dtype, count, generator, seed > 0) for count in (m * k, k * n, m * n))
-    tiles_n, tiles_m, bk = -(-n // bn), -(-m // bm), int(re.search(r"_bk(\d+)", kernel)[1])
-    ldb = k if transposed_b else n
-    packed = struct.pack("<8i3q3i4x", m, n, k, k, ldb, n, tiles_n, tiles_m, 0, 0, 0, 0, k // bk, 0)
-    params = torch.frombuffer(bytearray(packed), dtype=torch.int32).clone()
-    return [a, b, None, d, params], (32 * tiles_n, wn * tiles_m, wm), (32, wn, wm)
+def quantized() -> Family:
+    """Matrix and vector products with weights of 2 to 8 bits, and conversions to and from them."""
+    rows = []
+    for k, bits in enumerate((2, 3, 4, 5, 6, 8)):
+        t, size = ("float", "float16_t", "bfloat16_t")[k % 3], (32, 64, 128)[k % 3]
+        base, arguments = f"{t}_gs_{size}_b_{bits}", f"{t}, {size}, {bits}"
+        rows += [(f"{name}_{base}_batch_0", name, f"{arguments}, 0") for name in
+                 ("affine_qmv_fast", "affine_qmv", "affine_qvm", "affine_qmm_n")]  # fmt: skip
+        rows += [(f"affine_qmm_t_{base}_alN_{aligned}_batch_0", "affine_qmm_t", f"{arguments}, {aligned}, 0")
+                 for aligned in ("true", "false")]  # fmt: skip
+        rows += [(f"{name}_{base}", name, arguments) for name in ("affine_quantize", "affine_dequantize")]
+    return Family(("steel/gemm/gemm.h", "quantized_utils.h", "quantized.h"), tuple(rows))
 
 
-def attention_launch(kernel: str, seed: int) -> tuple[list, tuple, tuple]:
-    """Return arguments, threads, and threads per threadgroup of attention of 2 heads, 3 queries, and 40 keys."""
-    dtype = torch.float16 if "float16" in kernel else torch.float32
-    heads, queries, keys, d = 2, 3, 40, 64
-    generator = torch.Generator().manual_seed(seed)
-    q, k, v, out = (referee.numbers(dtype, heads * n * d, generator, False) for n in (queries, keys, keys, queries))
-    numbers = [torch.tensor([1, keys], dtype=torch.int32)[i : i + 1].clone() for i in range(2)]
-    strides = [torch.tensor([x]) for x in (keys * d, d, keys * d, d)]
-    values = [q, k, v, out, *numbers, *strides, torch.tensor([0.125])]
-    return values, (1024 * heads, queries, 1), (1024, 1, 1)
+def fft() -> Family:
+    rows = [(f"fft_mem_{memory}_{a}_{b}", "fft", f"{memory}, {a}, {b}") for memory in (256, 512, 1024)
+            for a, b in (("float2", "float2"), ("float", "float2"), ("float2", "float"))]  # fmt: skip
+    return Family(("fft.h",), tuple(rows))
 
 
-def launches(family: str, kernel: str, description: dict) -> list[tuple[list, tuple, tuple]]:
-    """Return the launches of a kernel: arguments, threads, and threads per threadgroup."""
-    if family in ("gemm", "attention"):
-        launch = gemm_launch if family == "gemm" else attention_launch
-        return [launch(kernel, seed) for seed in range(2)]
-    sizes = [((256, 1, 1), (128, 1, 1)), ((256, 2, 1), (64, 1, 1))]
-    return [(referee.arguments(description, seed, seed > 0), *sizes[seed]) for seed in range(2)]
-
-
-FAMILIES = {f.__name__: f for f in (unary, binary, scan, reduce, softmax, sort, gemm, attention)}
+FAMILIES = {f.__name__: f for f in (unary, binary, scan, reduce, softmax, sort, gemm, attention, quantized, fft)}

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import zipfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import mlx_kernels
+import mlx_launches
 import pytest
 import referee
 import torch
+import torch_kernels
+import torch_launches
 
 import mpsx
 from mpsx.air import metallib
@@ -19,6 +24,7 @@ from mpsx.shader import library as shader_library
 
 pytestmark = pytest.mark.sweep
 PLATFORM = "macosx_14_0_arm64"
+MLX = "0.32.1"  # the launches pass the parameters of this version's kernels
 MINIMUM = {"torch": 12000, "mlx-metal": 15000}  # kernels per metallib
 
 
@@ -27,7 +33,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Download the wheels and extract them."""
     folder, found = tmp_path_factory.mktemp("wheels"), {}
     for name in MINIMUM:
-        version = f"=={torch.__version__.split('+')[0]}" if name == "torch" else ""
+        version = f"=={torch.__version__.split('+')[0]}" if name == "torch" else f"=={MLX}"
         options = ["-q", "--no-deps", "--only-binary=:all:", "--platform", PLATFORM, "-d", str(folder / name)]
         command = [sys.executable, "-m", "pip", "download", *options, name + version]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -77,26 +83,47 @@ def test_every_kernel_is_supported(wheels: dict[str, Path], name: str) -> None:
         assert not reasons
 
 
-# A random launch may read out of bounds. Only simt reports that; elsewhere, the results are arbitrary.
-@pytest.mark.skipif(mpsx.driver()["name"] != "simt", reason="needs MPSX_DRIVER=simt")
+def disagreements(apple: object, ours: object, kernels: list[str], launches: Callable,
+                  constants: Callable) -> list[str]:  # fmt: skip
+    """Compare kernels with their sources on the same arguments: they must give the same bits, or the same fault of the
+    simt driver. Return one line for each difference."""
+    shader, different = apple.__dict__["__shader"], []
+    for kernel in kernels:
+        first, second, description = getattr(apple, kernel), getattr(ours, kernel), shader.describe(kernel)
+        if found := description["constants"]:
+            first = first.with_constants(constants(kernel, found))
+        if found := ours.__dict__["__kernels"][kernel]["constants"]:  # some that Apple's compiler has removed
+            second = second.with_constants(constants(kernel, found))
+        for values, threads, group in launches(kernel, description):
+            outcome = referee.compare(first, second, description, values, threads, group)
+            if outcome.kind not in ("equal", "both fault"):
+                different.append(f"{kernel} {threads} {group}: {outcome.kind} {outcome.detail}")
+    return different
+
+
 @pytest.mark.parametrize("name", mlx_kernels.FAMILIES)
 def test_mlx_agrees(wheels: dict[str, Path], name: str) -> None:
-    """Apple's kernels and ours give the same bits on random arguments, or the same fault."""
+    """Apple's kernels and ours give the same bits."""
     family = mlx_kernels.FAMILIES[name]()
     apple = mpsx.load_metallib(wheels["mlx-metal"] / "mlx" / "lib" / "mlx.metallib")
     ours = shader_library.load(family.source, f"{name}.metal", [str(wheels["mlx-metal"] / "mlx" / "include")])
-    shader, different = apple.__dict__["__shader"], []
-    kernels = [row[0] for row in family.rows if row[0] in dir(apple)]
-    assert len(kernels) == len(family.rows)
-    for kernel in kernels:
-        first, second, description = getattr(apple, kernel), getattr(ours, kernel), shader.describe(kernel)
-        if description["constants"]:
-            constants = {c["index"]: 0 if c["type"] == "bool" else 4 for c in description["constants"]}
-            known = {c["index"] for c in ours.__dict__["__kernels"][kernel]["constants"]}
-            first = first.with_constants(constants)
-            second = second.with_constants({index: value for index, value in constants.items() if index in known})
-        for values, threads, group in mlx_kernels.launches(name, kernel, description):
-            outcome = referee.compare(first, second, description, values, threads, group)
-            if outcome.kind not in ("equal", "equal, nothing written", "both fault"):
-                different.append(f"{kernel} {threads} {group}: {outcome.kind} {outcome.detail}")
-    assert not different, "\n".join(different)
+    kernels = [row[0] for row in family.rows]
+    assert set(kernels) <= set(dir(apple))
+    launches = functools.partial(mlx_launches.launches, name)
+    found = disagreements(apple, ours, kernels, launches, mlx_launches.constants)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", torch_kernels.FAMILIES)
+def test_torch_agrees(wheels: dict[str, Path], tmp_path: Path, name: str) -> None:
+    """Apple's kernels and ours give the same bits."""
+    family = torch_kernels.FAMILIES[name]()
+    headers = torch_kernels.trimmed_headers(wheels["torch"] / "torch" / "include", tmp_path)
+    apple = mpsx.load_metallib(metallibs(wheels, "torch")[-1])
+    ours = shader_library.load(family.source, f"{name}.metal", [headers])
+    kernels = dir(ours)
+    assert set(kernels) <= set(dir(apple))
+    launches = functools.partial(torch_launches.launches, name)
+    sample = kernels[:: max(len(kernels) // 100, 1)]
+    found = disagreements(apple, ours, sample, launches, lambda kernel, found: {})
+    assert not found, "\n".join(found)

@@ -1,0 +1,129 @@
+"""Arguments for MLX's kernels, by their names. Every launch stays inside of its buffers."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+import referee
+import torch
+
+TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "int32": torch.int32,
+         "int64": torch.int64, "uint8": torch.uint8, "float": torch.float32, "float16_t": torch.float16,
+         "bfloat16_t": torch.bfloat16}  # fmt: skip
+RADIX_CONSTANTS = {13: 4, 11: 5, 8: 6, 7: 7, 6: 8, 5: 9, 4: 10, 3: 11, 2: 12}  # radix -> index of its number of steps
+Launch = tuple[list, tuple, tuple]
+
+
+def int32(*values: int) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int32)
+
+
+def int64(*values: int) -> torch.Tensor:
+    return torch.tensor(values)
+
+
+def gemm_launch(kernel: str, seed: int) -> Launch:
+    """Return arguments, threads, and threads per threadgroup of a matrix multiplication of 72x80 by 80x56."""
+    pattern = r"steel_gemm_fused_.._(\w+?)_.*_bm(\d+)_bn(\d+)_bk\d+_wm(\d+)_wn(\d+)"
+    name, bm, bn, wm, wn = re.match(pattern, kernel).groups()
+    bm, bn, wm, wn, m, n, k = int(bm), int(bn), int(wm), int(wn), 72, 56, 80
+    transposed_b = kernel.removeprefix("steel_gemm_fused_")[1] == "t"
+    dtype = TYPES[name]
+    generator = torch.Generator().manual_seed(seed)
+    a, b, d = (referee.numbers(dtype, count, generator, seed > 0) for count in (m * k, k * n, m * n))
+    tiles_n, tiles_m, bk = -(-n // bn), -(-m // bm), int(re.search(r"_bk(\d+)", kernel)[1])
+    ldb = k if transposed_b else n
+    packed = struct.pack("<8i3q3i4x", m, n, k, k, ldb, n, tiles_n, tiles_m, 0, 0, 0, 0, k // bk, 0)
+    params = torch.frombuffer(bytearray(packed), dtype=torch.int32).clone()
+    return [a, b, None, d, params], (32 * tiles_n, wn * tiles_m, wm), (32, wn, wm)
+
+
+def attention_launch(kernel: str, seed: int) -> Launch:
+    """Return arguments, threads, and threads per threadgroup of attention of 2 heads, 3 queries, and 40 keys."""
+    dtype = torch.float16 if "float16" in kernel else torch.float32
+    heads, queries, keys, d = 2, 3, 40, 64
+    generator = torch.Generator().manual_seed(seed)
+    q, k, v, out = (referee.numbers(dtype, heads * n * d, generator, False) for n in (queries, keys, keys, queries))
+    strides = [int64(x) for x in (keys * d, d, keys * d, d)]
+    values = [q, k, v, out, int32(1), int32(keys), *strides, torch.tensor([0.125])]
+    return values, (1024 * heads, queries, 1), (1024, 1, 1)
+
+
+def reduce_launch(kernel: str, seed: int) -> Launch:
+    """Return arguments, threads, and threads per threadgroup of a reduction of 16 rows of 100 elements."""
+    name = re.search(r"(?:sum|prod|max|min)(\w+)$", kernel)[1]
+    generator = torch.Generator().manual_seed(seed)
+    x, y = referee.numbers(TYPES[name], 1600, generator, seed > 0), torch.zeros(1600, dtype=TYPES[name])
+    if kernel.startswith("all_reduce"):
+        return [x, y, int64(1600), int64(800)], (64, 2, 1), (64, 1, 1)
+    if kernel.startswith("row_reduce"):
+        return [x, y, int64(100), int64(14)], (256, 1, 1), (64, 1, 1)
+    one = [int32(1), int64(0), int32(1)]
+    return [x, y, int64(16), int64(100), *one, int32(16), int64(100), int32(1), int64(1)], (1024, 1, 1), (256, 1, 1)
+
+
+def scan_launch(kernel: str, seed: int) -> Launch:
+    """Return arguments, threads, and threads per threadgroup of scans of 3000 elements. With fewer than 32 SIMD groups,
+    the kernel reads threadgroup memory that nothing has written."""
+    dtype, generator = TYPES[kernel.rsplit("_", 1)[1]], torch.Generator().manual_seed(seed)
+    x, y = (referee.numbers(dtype, 6000, generator, seed > 0) for _ in range(2))
+    return [x, y, int64(3000)], (1024, 2, 1), (1024, 1, 1)
+
+
+def quantized_launch(kernel: str, seed: int) -> Launch:
+    """Return arguments, threads, and threads per threadgroup of a product with an inner size of 512."""
+    name, t, size, bits = re.match(r"affine_(\w+?)_(float|float16_t|bfloat16_t)_gs_(\d+)_b_(\d)", kernel).groups()
+    size, bits, k, n = int(size), int(bits), 512, 128
+    m = 3 if "mv" in name or "vm" in name else 40
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.randint(0, 256, (k * n * bits // 8,), generator=generator).to(torch.uint8)
+    scales, biases = (referee.numbers(TYPES[t], k * n // size, generator, False) for _ in range(2))
+    dense = referee.numbers(TYPES[t], k * n, generator, False)
+    if name == "quantize":
+        return [dense, torch.zeros_like(weights), scales, biases], (k * n * 32 // size, 1, 1), (32, 1, 1)
+    if name == "dequantize":
+        return [weights, scales, biases, dense], (k * n // {3: 8, 5: 8, 6: 4}.get(bits, 8 // bits), 1, 1), (32, 1, 1)
+    x, y = (referee.numbers(TYPES[t], m * count, generator, False) for count in (k, n))
+    batch = [int32(0), int32(m, k), int64(0, 0), int32(0), int32(n, k), int64(0, 0), int64(0, 0), int64(0, 0)]
+    sizes = [int32(k), int32(n), *([int32(m)] if "qmm" in name else [])]
+    threads = {"qmv_fast": (32 * m, 2 * n // 8, 1), "qmv": (32 * m, 2 * n // 8, 1), "qvm": (32 * m, 2 * n // 64, 1)}
+    group = (32, 2, 2) if "qmm" in name else (32, 2, 1)
+    return [weights, scales, biases, x, y, *sizes, *batch], threads.get(name, (32 * n // 32, 2 * 2, 2)), group
+
+
+def fft_plan(kernel: str) -> tuple[int, int]:
+    """Return the radix of the transform of a kernel, which has two steps, and the number of transforms at once."""
+    memory = int(re.search(r"mem_(\d+)", kernel)[1])
+    return {256: (8, 4), 512: (7, 8), 1024: (13, 4)}[memory]
+
+
+def fft_launch(kernel: str, seed: int) -> Launch:
+    """Return arguments, threads, and threads per threadgroup of transforms of radix * radix points."""
+    radix, at_once = fft_plan(kernel)
+    n, batch = radix * radix, 2 * at_once
+    generator = torch.Generator().manual_seed(seed)
+    real = "float_float2" in kernel or kernel.endswith("float2_float")
+    x, y = (referee.numbers(torch.float32, 2 * n * batch, generator, False) for _ in range(2))
+    return [x, y, int32(n), int32(batch)], (1 if real else 2, at_once, radix), (1, at_once, radix)
+
+
+def constants(kernel: str, found: list[dict]) -> dict[int, int]:
+    """Return the values of a kernel's function constants."""
+    if kernel.startswith("fft"):
+        radix, _ = fft_plan(kernel)
+        values = {1: radix == 8, 2: radix, RADIX_CONSTANTS[radix]: 2}
+        return {c["index"]: values.get(c["index"], 0) for c in found}
+    return {c["index"]: 0 if c["type"] == "bool" else 4 for c in found}
+
+
+LAUNCHES = {"gemm": gemm_launch, "attention": attention_launch, "reduce": reduce_launch, "scan": scan_launch,
+            "quantized": quantized_launch, "fft": fft_launch}  # fmt: skip
+
+
+def launches(family: str, kernel: str, description: dict) -> list[Launch]:
+    """Return the launches of a kernel: arguments, threads, and threads per threadgroup."""
+    if family in LAUNCHES:
+        return [LAUNCHES[family](kernel, seed) for seed in range(2)]
+    sizes = [((256, 1, 1), (128, 1, 1)), ((256, 2, 1), (64, 1, 1))]
+    return [(referee.arguments(description, seed, seed > 0), *sizes[seed]) for seed in range(2)]
