@@ -4,6 +4,7 @@
 Import the package for
 
     mpsx.compile_shader(source)   kernels from Metal source text
+    mpsx.load_metallib(file)      kernels that Apple's compiler has compiled
     mpsx.ops                      mpsx's operators as functions: mpsx.ops.swiglu(x, gate)
     mpsx.fallback                 the policy for operators without a kernel, and a report of them
     mpsx.profiler                 traces, and counts of a kernel's memory accesses

@@ -10,6 +10,8 @@ import pytest
 import torch
 import torch.mps.profiler
 
+import mpsx
+
 CUDA = """synchronize memory_allocated max_memory_allocated reset_max_memory_allocated memory_reserved
     max_memory_reserved memory_cached max_memory_cached reset_max_memory_cached reset_peak_memory_stats
     reset_accumulated_memory_stats memory_stats memory_stats_as_nested_dict memory_snapshot memory_summary mem_get_info
@@ -97,6 +99,9 @@ def test_environment_report_as_a_program() -> None:
     assert "PyTorch version" in run.stdout and "\nDriver\n" in run.stdout
 
 
-def test_load_metallib_raises() -> None:
-    with pytest.raises(RuntimeError, match="compiles shaders from source"):
-        torch.mpsx.load_metallib("x.metallib")
+def test_functions_that_are_imported_on_first_use() -> None:
+    for name in ("compile_shader", "load_metallib"):
+        assert name in dir(torch.mpsx)
+        assert getattr(torch.mpsx, name) is getattr(mpsx, name)
+        with mpsx.as_mps():
+            assert getattr(torch.mps, name) is getattr(mpsx, name)

@@ -25,6 +25,7 @@ _initialized = True
 
 # Inductor reads these attributes from the device's module when it first compiles a graph.
 _INDUCTOR = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen")
+_SHADERS = ("compile_shader", "load_metallib")  # mpsx imports them on first use
 
 
 def __getattr__(name: str) -> object:
@@ -32,10 +33,10 @@ def __getattr__(name: str) -> object:
         from .. import inductor
 
         return getattr(inductor, name)
-    if name == "compile_shader":
-        from ..shader.library import compile_shader
+    if name in _SHADERS:
+        import mpsx
 
-        return compile_shader
+        return getattr(mpsx, name)
     raise AttributeError(f"module 'torch.mpsx' has no attribute {name!r}")
 
 
@@ -84,7 +85,7 @@ _last_utilization = (_time.monotonic(), _time.process_time())  # wall and CPU ti
 
 
 def __dir__() -> list[str]:
-    return [name for name in globals() if not name.startswith("_")] + ["compile_shader"]
+    return [*(name for name in globals() if not name.startswith("_")), *_SHADERS]
 
 
 def is_available() -> bool:
@@ -95,11 +96,6 @@ def is_available() -> bool:
 def is_mps() -> bool:
     """Return whether the device is currently named mps; see `mpsx.as_mps`."""
     return _runtime.device_type() == "mps"
-
-
-def load_metallib(path: str) -> None:
-    """Raise an error: a .metallib contains no source, so only Metal can run it."""
-    raise RuntimeError("load_metallib: mpsx compiles shaders from source; pass the Metal source to compile_shader")
 
 
 def ipc_collect() -> None:
