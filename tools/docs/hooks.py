@@ -35,7 +35,8 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 # The marks that generated text replaces.
-GENERATED = {"totals": support.all_totals, "strict": support.strict_rows, "schemas": torch_ops.schemas}
+GENERATED = {"totals": support.all_totals, "strict-tables": support.strict_tables, "strict": support.strict_rows,
+             "schemas": torch_ops.schemas}  # fmt: skip
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:

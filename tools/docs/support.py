@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from opmatrix import page as html
 from opmatrix import summary, totals
 from opmatrix.strict_reasons import UNLIKE_THE_LISTS
-from opmatrix.tags import DRIVERS, DTYPES
+from opmatrix.tags import DRIVERS, DTYPES, tag_of
+
+from mpsx.strict import lists
 
 TABLE = "**[Open the searchable table](matrix.html)** of all operators, dtypes, and drivers.\n\n"
 
@@ -41,6 +45,36 @@ def all_totals() -> str:
     found = ((driver, summary.load(driver)) for driver in DRIVERS)
     return TABLE + "\n".join(f"## Driver {driver}\n\n{totals.markdown(committed, driver)}"
                              for driver, committed in found if committed)  # fmt: skip
+
+
+def strict_tables() -> str:
+    """Return the tables of what strict mode rejects: totals by dtype, and the OpInfos by the dtypes rejected."""
+    if not torch.__version__.startswith(lists.VERSION):
+        return f"The tables need PyTorch {lists.VERSION}; this site was built with {torch.__version__}."
+    from opmatrix import strict  # imports PyTorch's test database
+
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    rejected: dict[str, set[str]] = defaultdict(set)
+    for key, lacks in strict.expected().items():
+        tag = tag_of(key[1])
+        (group,) = (name for name, tags in totals.GROUPS.items() if tag in tags and name != "all")
+        for name in (group, "all"):
+            counts[name]["not compared" if strict.reason(key) else "rejected" if lacks else "accepted"] += 1
+        if lacks and not strict.reason(key):
+            rejected[key[0]].add(tag)
+    columns = ("rejected", "accepted", "not compared")
+    lines = [f"| dtypes | pairs | {' | '.join(columns)} |", "|---|--:|--:|--:|--:|"]
+    lines += [f"| {group} | {counts[group].total()} | {' | '.join(str(counts[group][name]) for name in columns)} |"
+              for group in totals.GROUPS if group in counts]  # fmt: skip
+    tested = {name: {tag_of(dtype) for op, dtype in strict.expected() if op == name} for name in rejected}
+    by_dtypes: dict[str, list[str]] = defaultdict(list)
+    for name, tags in rejected.items():
+        shown = "all" if tags == tested[name] else ", ".join(DTYPES[tag] for tag in DTYPES if tag in tags)
+        by_dtypes[shown].append(f"`{name}`")
+    lines += ["", "| dtypes | OpInfos that strict mode rejects |", "|---|---|"]
+    lines += [f"| {shown} | {', '.join(names)} |" for shown, names in
+              sorted(by_dtypes.items(), key=lambda item: -len(item[1]))]  # fmt: skip
+    return "\n".join(lines)
 
 
 def strict_rows() -> str:
