@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -67,8 +68,11 @@ def test_links(site: Path) -> None:
 
 def test_reference(site: Path) -> None:
     device = (site / "reference" / "torch_mpsx.html").read_text()
-    for name in ("memory_allocated", "empty_cache", "manual_seed", "Stream", "synchronize"):
-        assert f'.{name}"' in device, name
+    public = [name for name, value in vars(torch.mpsx).items() if not name.startswith("_") and callable(value)
+              and value.__module__.startswith("mpsx.")]  # fmt: skip
+    assert {"memory_allocated", "manual_seed", "Stream", "synchronize"} < set(public)
+    times = {name: len(re.findall(rf'<h\d id="mpsx\.device\.\w+\.{name}"', device)) for name in public}
+    assert {name for name, count in times.items() if count != 1} == {"register"}  # internal
     operators = (site / "reference" / "ops.html").read_text()
     assert all(f'id="mpsx.ops.{name}"' in operators for name in mpsx.ops.__all__)
     schemas = (site / "reference" / "torch_ops.html").read_text()
@@ -79,6 +83,11 @@ def test_reference(site: Path) -> None:
 def test_support(site: Path) -> None:
     page = (site / "support.html").read_text()
     assert "Driver host" in page and "works; the listed difference is the dtype" in page
+    if torch.__version__.startswith(mpsx.strict.lists.VERSION):
+        strict = page.split('id="strict-mode-and-pytorchs-lists"')[1]
+        totals = re.search(r"<td>all</td>\s*((?:<td[^>]*>\d+</td>\s*){4})", strict)
+        pairs, *parts = map(int, re.findall(r">(\d+)<", totals[1]))
+        assert pairs == sum(parts) > 4000 and "<code>special.ndtri</code>" in page
     assert "nn.functional.gelu" in (site / "matrix.html").read_text()
 
 
