@@ -95,10 +95,9 @@ def _draw_difference(axes: Axes, race: Race) -> None:
     differences = [abs(a - b) for a, b in zip(race.run.losses, race.other.losses, strict=True)]
     axes.semilogy([d if d > 0 else float("nan") for d in differences], ".", color=COLORS["native"], markersize=2.5)
     axes.margins(y=0.12)
+    axes.set_title(f"|loss on {race.run.device.type} - loss on CPU|: at most {race.difference:.1g}")
     equal = sum(d == 0 for d in differences)
-    missing = f"; no point for {equal} steps with equal losses" if equal else ""
-    axes.set_title(f"|loss on {race.run.device.type} - loss on CPU|: at most {race.difference:.1g}{missing}")
-    axes.set_xlabel("step")
+    axes.set_xlabel(f"step (no point for {equal} steps with equal losses)" if equal else "step")
     axes.grid(axis="y", color="#eceef2")
     axes.set_axisbelow(True)
 
