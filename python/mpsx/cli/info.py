@@ -10,13 +10,16 @@ from pathlib import Path
 import torch
 
 from .. import __version__, _build_info, _runtime, fallback
+from ..msl.compiler import find_compiler
+from ..msl.source import MslError
 
 # Every environment variable that mpsx reads at run time.
 VARIABLES = {
     "MPSX_DRIVER": "host, simt (checks kernels, except for races in device memory), metal or cuda (default: metal if "
                    "there is a Metal device, else host)",
     "MPSX_VENDOR": "on or off: use CPU libraries for matmul, convolution and attention (default: on for host only)",
-    "MPSX_GEMM": "onednn or mkl: the library for float32 matmul on the CPU (default: onednn unless MKL has AVX-512)",
+    "MPSX_GEMM": "onednn or mkl: the library for float32 matmul on the CPU (default: onednn for large matrices on CPUs "
+                 "with AVX-512 that are not Intel's, otherwise mkl)",
     "MPSX_TIER": "simdgroup or tensor: the kernels of matmul and attention (default: tensor on an M5 only)",
     "MPSX_SIMT_SEED": "simt: seed of the order in which threads run (default: random)",
     "MPSX_SIMT_THREADS": "simt: threads per threadgroup where the launch does not fix them, 1 to 1024",
@@ -45,7 +48,7 @@ VARIABLES = {
     "MPSX_MEMORY_LIMIT": "limit of reserved memory: 2000000000, 2e9, 2G (default: from the high watermark)",
     "PYTORCH_MPS_HIGH_WATERMARK_RATIO": "PyTorch's: fraction of the device's memory that may be reserved; 0: no limit",
     "PYTORCH_MPS_LOW_WATERMARK_RATIO": "PyTorch's: fraction above which cached memory is released",
-    "PYTORCH_MPS_FAST_MATH": "PyTorch's: use fast-math in user shaders on the metal driver, unless 0",
+    "PYTORCH_MPS_FAST_MATH": "PyTorch's: set, and not 0: compile user shaders with fast-math on the metal driver",
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "PyTorch's: 0 stops `import torch` from loading mpsx",
 }
 
@@ -69,8 +72,17 @@ def package() -> Section:
         ("mpsx", f"{__version__}, in {Path(__file__).parent.parent}"),
         ("torch", f"{torch.__version__}; built for {_build_info.TORCH_VERSION}"),
         ("python", f"{platform.python_version()} on {platform.platform()}"),
-        ("C++ compiler", _build_info.CXX_COMPILER),
+        ("C++ compiler", f"{_build_info.CXX_COMPILER}, when mpsx was built"),
+        ("kernel compiler", _kernel_compiler()),
     ]
+
+
+def _kernel_compiler() -> str:
+    """Describe what compiles kernels at run time: for compile_shader, torch.compile, and the driver simt."""
+    try:
+        return find_compiler().description
+    except MslError as error:
+        return f"none: {error}"
 
 
 def start_error() -> str:

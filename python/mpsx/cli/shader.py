@@ -217,7 +217,8 @@ def main(arguments: argparse.Namespace) -> int:
         if arguments.run is None:
             shader_library.compile_all(library)
             print(listing(kernels))
-            print(f"{arguments.file}: {len(kernels)} kernels, compiled for {_runtime.driver()['name']}, no errors")
+            count = f"{len(kernels)} kernel{'' if len(kernels) == 1 else 's'}"
+            print(f"{arguments.file}: {count}, compiled for {_runtime.driver()['name']}, no errors")
         else:
             run(arguments, library)
             if _runtime.driver()["name"] == "host":
