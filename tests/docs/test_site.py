@@ -73,6 +73,7 @@ def test_reference(site: Path) -> None:
     assert {"memory_allocated", "manual_seed", "Stream", "synchronize"} < set(public)
     times = {name: len(re.findall(rf'<h\d id="mpsx\.device\.\w+\.{name}"', device)) for name in public}
     assert {name for name, count in times.items() if count != 1} == {"register"}  # internal
+    assert "Return whether the device is currently named mps" in device
     operators = (site / "reference" / "ops.html").read_text()
     assert all(f'id="mpsx.ops.{name}"' in operators for name in mpsx.ops.__all__)
     schemas = (site / "reference" / "torch_ops.html").read_text()

@@ -1,6 +1,6 @@
 """Train a character-level GPT on the source of Python's standard library, and write some text.
 
-    python -m mpsx.examples.gpt            a small model, one minute on two cores
+    python -m mpsx.examples.gpt            a small model, for a CPU
     python -m mpsx.examples.gpt --real     10 million parameters, for a GPU
 """
 

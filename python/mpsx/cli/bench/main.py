@@ -25,7 +25,7 @@ PHASES = ("training", "evaluation")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--quick", action="store_true", help="small batches and images: two minutes on two cores")
+    parser.add_argument("--quick", action="store_true", help="small batches and images, for a CPU with 8 GiB of memory")
     parser.add_argument("--size", choices=SIZES, help=argparse.SUPPRESS)  # "tiny" is for tests
     parser.add_argument("--models", nargs="+", choices=TITLES, default=list(TITLES), help="models (default: all)")
     parser.add_argument("--steps", type=int, help="measured steps (default: 10; with --quick 5)")
