@@ -82,15 +82,14 @@ def report() -> str:
     found = entries()
     if not found:
         return "No operator fell back to the CPU."
-    width = max(len(entry.name) for entry in found)
+    width = max(8, *(len(entry.name) for entry in found))
     lines = [f"{'operator':<{width}}  {'calls':>9}  {'ms':>10}  {'µs/call':>9}  {'MiB':>9}"]
     lines += [
         f"{e.name:<{width}}  {e.calls:>9}  {e.seconds * 1e3:>10.2f}  {e.seconds / e.calls * 1e6:>9.2f}  "
         f"{e.bytes / 2**20:>9.2f}"
         for e in found
     ]
-    total = sum(entry.seconds for entry in found)
-    lines.append(f"{len(found)} operators, {sum(e.calls for e in found)} calls, {total * 1e3:.2f} ms on the CPU")
+    lines.append(f"{'total':<{width}}  {sum(e.calls for e in found):>9}  {sum(e.seconds for e in found) * 1e3:>10.2f}")
     return "\n".join(lines)
 
 
