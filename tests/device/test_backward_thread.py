@@ -1,4 +1,4 @@
-"""If kernels run on the CPU, the backward pass runs on the calling thread (python/mpsx/device/backward.py)."""
+"""If kernels run on the CPU, backward passes run on the calling thread (python/mpsx/device/backward.py)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _only_where_kernels_run_on_the_cpu() -> None:
 
 
 class Recorder(torch.autograd.Function):
-    """An identity function whose backward records its thread and launches a kernel on it."""
+    """An identity function whose backward records the thread and launches a kernel."""
 
     threads: list[int]
 
@@ -73,7 +73,7 @@ def reentrant_checkpoint() -> None:
 
 
 def deep_reentrant_checkpoint() -> None:
-    """Nest more than 60 backward passes, which makes the engine continue on a thread from its pool."""
+    """Nest more than 60 backward passes, after which the engine uses threads from its pool."""
     x = leaf()
 
     def nested(depth: int, x: torch.Tensor) -> torch.Tensor:
@@ -84,7 +84,7 @@ def deep_reentrant_checkpoint() -> None:
 
 
 def scripted() -> None:
-    """Start a backward pass from C++ through TorchScript, which does not use the Python engine."""
+    """Start the backward pass in C++ through TorchScript, which bypasses the Python engine."""
     run = torch.jit.CompilationUnit("def run(loss: Tensor) -> Tensor:\n  loss.backward()\n  return loss\n").run
     x = leaf()
     run(loss_of(x))
@@ -92,7 +92,7 @@ def scripted() -> None:
 
 
 def hook_with_backward() -> None:
-    """Run another backward pass from a gradient hook."""
+    """Start another backward pass in a gradient hook."""
 
     def hook(grad: torch.Tensor) -> None:
         with torch.enable_grad():
@@ -111,7 +111,7 @@ BACKWARD_CASES: list[Callable[[], None]] = [
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("run_backward", BACKWARD_CASES, ids=lambda case: case.__name__)
 def test_runs_on_the_calling_thread(run_backward: Callable[[], None], enabled: bool) -> None:
-    """Run on the main thread and on another thread. The user's multithreading setting does not change."""
+    """Run on the main thread and on a second thread. The user's multithreading setting must not change."""
 
     def run() -> None:
         with torch.autograd.set_multithreading_enabled(enabled):
@@ -152,7 +152,7 @@ def test_setting_survives_an_error() -> None:
 
 
 def test_concurrent_backward_passes() -> None:
-    """Each thread runs the backward pass of its own graph, although all graphs share a weight."""
+    """Each thread runs backward on its own graph. All graphs share a weight."""
     weight = torch.ones(64, 64, device="mpsx", requires_grad=True)
     found: dict[int, set[int]] = {}
     start = threading.Barrier(4)
@@ -192,7 +192,7 @@ assert x.grad.tolist() == [1.0] * 3
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads the names of threads from Linux's /proc")
 def test_no_device_thread() -> None:
-    """Unlike a GPU graph, neither a CPU graph nor an mpsx graph makes the engine start a device thread."""
+    """CPU graphs and mpsx graphs do not make the engine start a device thread. GPU graphs do."""
     done = subprocess.run([sys.executable, "-c", ENGINE_THREADS], capture_output=True, text=True, check=False,
                           timeout=120, env=dict(os.environ))  # fmt: skip
     assert done.returncode == 0, done.stderr

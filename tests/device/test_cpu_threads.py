@@ -1,4 +1,4 @@
-"""The host driver runs kernels on torch's CPU threads and follows torch.set_num_threads."""
+"""The host driver runs kernels on torch's CPU threads and respects torch.set_num_threads."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import torch
 
 import mpsx
 
-# Count the threads that spent CPU time in `torch.sin`, measured in kernel clock ticks (10 ms).
+# Counts the threads that spent at least 50 ms (5 kernel clock ticks) of CPU time in `torch.sin`.
 MEASURE = """
 import os, sys, torch
 def ticks():
@@ -50,7 +50,7 @@ def test_number_of_busy_threads(threads):
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_every_element_is_processed_once(threads):
-    """Use sizes that the thread count does not divide, and fewer rows than threads."""
+    """The thread count does not divide most sizes. Some tensors have fewer rows than threads."""
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)

@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def RARE(x: torch.Tensor, **out: torch.Tensor) -> torch.Tensor:
-    """Call an operator that is unlikely ever to get a Metal kernel: PyTorch implements it only for the CPU."""
+    """Call an operator that will hardly ever get a Metal kernel, because PyTorch implements it only for the CPU."""
     return aten._add_relu.out(x, x, **out) if out else aten._add_relu.Tensor(x, x)
 
 
@@ -42,7 +42,7 @@ def test_warns_once_per_operator(loud_fallback: None) -> None:
 
 
 def test_cpu_scalar_input_and_cpu_out() -> None:
-    """An input scalar may be on the CPU, but an out= tensor may not."""
+    """CPU scalars are valid inputs, but a CPU tensor is not a valid out= argument."""
     x = torch.ones(3, device="mpsx")
     assert torch.hypot(x, torch.tensor(2.0)).device.type == "mpsx"
     for out in (torch.empty(0, dtype=torch.long), torch.empty((), dtype=torch.long)):
@@ -136,14 +136,14 @@ def test_counts(silent_fallback: None) -> None:
     (entry,) = [e for e in mpsx.fallback.entries() if e.name == "aten::_add_relu.Tensor"]
     assert entry.calls == 3
     assert entry.seconds > 0
-    assert entry.bytes == 3 * 4000  # the input
+    assert entry.bytes == 3 * 4000  # the size of the input
     *rows, total = mpsx.fallback.report().splitlines()
     assert any(row.startswith("aten::_add_relu.Tensor") for row in rows)
     assert total.split()[:2] == ["total", str(sum(e.calls for e in mpsx.fallback.entries()))]
 
 
 def test_nothing_is_copied(silent_fallback: None) -> None:
-    """An operator that returns its argument or a view of it, or writes to it, works on the original memory."""
+    """An operator that returns its argument, returns a view of it or writes to it uses the original memory."""
     x = torch.ones(4, 4, device="mpsx")
     before = x.data_ptr()
     assert RARE(x, out=x) is x
@@ -155,7 +155,7 @@ def test_nothing_is_copied(silent_fallback: None) -> None:
     assert torch.mpsx.max_memory_allocated() - peak < 1 << 16
 
 
-@pytest.mark.sweep  # measures time, so it needs an idle machine
+@pytest.mark.sweep  # needs an idle machine, because it measures time
 def test_fallback_overhead_is_below_a_microsecond(silent_fallback: None) -> None:
     """Compare with the CPU call. The minimum thread time of many runs is reliable even on a busy machine."""
 
@@ -182,7 +182,7 @@ def test_out_is_resized(silent_fallback: None) -> None:
 
 
 def test_long_tensor_lists(silent_fallback: None) -> None:
-    """Pass hundreds of tensors, some of them repeated or sharing a storage."""
+    """Pass hundreds of tensors. Some occur twice or share a storage."""
     base = torch.zeros(300, 2, device="mpsx")
     rows = [base[i] for i in range(300)]
     with torch.library._scoped_library("mpsx_test", "DEF") as library:
@@ -314,7 +314,7 @@ def test_vendor_operators_do_not_warn(loud_fallback: None) -> None:
     assert calls("aten::mm.out") == 0
 
 
-# Operators without an mpsx kernel. The host driver runs them in a vendor library, and other drivers fall back.
+# Operators without an mpsx kernel. The host driver calls a vendor library, and the other drivers fall back.
 LIBRARY_ONLY = {
     "aten::convolution": lambda: torch.conv1d(*(torch.ones(1, 1, 8, dtype=torch.double).to("mpsx") for _ in range(2))),
 }
@@ -339,7 +339,7 @@ def test_vendor_libraries_serve_only_the_host_driver(op: str, loud_fallback: Non
 
 
 def test_small_matmuls_use_kernels_on_every_driver(silent_fallback: None) -> None:
-    """Small matmuls use kernels, because the library's call overhead would dominate."""
+    """For small matmuls, the call overhead of the library would dominate."""
     for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32):
         a, b, v = (torch.randint(-3, 4, size).to(dtype) for size in ((2, 5, 7), (2, 7, 6), (7,)))
         for function, tensors in ((torch.mm, (a[0], b[0])), (torch.bmm, (a, b)), (torch.bmm, (a[:0], b[:0])),

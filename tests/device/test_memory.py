@@ -18,7 +18,7 @@ import mpsx
 pytestmark = pytest.mark.usefixtures("silent_fallback")
 
 MIB = 1 << 20
-HUGE = 2 * MIB  # a huge page, the granularity of reserved memory
+HUGE = 2 * MIB  # size of a huge page, in which the allocator reserves memory
 
 
 def test_accelerator_statistics() -> None:
@@ -43,7 +43,7 @@ def test_results_of_cpu_kernels_are_counted() -> None:
     x = torch.eye(512, device="mpsx")
     gc.collect()
     before = torch.mpsx.memory_allocated()
-    result = torch.linalg.cholesky_ex(x).L  # a fallback: the CPU kernel allocates its result
+    result = torch.linalg.cholesky_ex(x).L  # falls back: the CPU kernel allocates the result
     assert torch.mpsx.memory_allocated() - before >= result.nbytes
     assert torch.mpsx.memory_reserved() >= torch.mpsx.memory_allocated()
     kept = result[:10]
@@ -88,7 +88,7 @@ def test_freed_memory_stays_cached_below_the_limit() -> None:
 
 
 def test_idle_cached_memory_is_bounded() -> None:
-    """The cache of freed blocks stays below 32 MiB or an eighth of the peak, even if their sizes never recur."""
+    """Cached memory stays below 32 MiB or an eighth of the peak, even if no allocation size recurs."""
     if torch.mpsx.get_device_properties().driver in ("metal", "cuda"):
         pytest.skip("allocating GPU memory is expensive, so only the watermarks limit the cache there")
     torch.mpsx.empty_cache()
@@ -101,7 +101,7 @@ def test_idle_cached_memory_is_bounded() -> None:
 
 
 def test_blocks_of_random_sizes_do_not_overlap() -> None:
-    """Allocate and free blocks in random order: no block is overwritten, and the statistics stay exact."""
+    """Allocate and free blocks in random order. No block may be overwritten, and the statistics must stay exact."""
     torch.mpsx.empty_cache()
     start, generator, held = torch.mpsx.memory_allocated(), random.Random(7), {}
     for step in range(600):
@@ -208,7 +208,7 @@ def test_pinned_memory() -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_data_loader_pins(workers: int) -> None:
-    torch.ones(1, device="mpsx")  # start the driver before workers are forked
+    torch.ones(1, device="mpsx")  # start the driver before the workers are forked
     data = TensorDataset(torch.arange(32.0), torch.arange(32))
     loader = DataLoader(data, batch_size=8, num_workers=workers, pin_memory=True)
     seen = []
@@ -225,7 +225,7 @@ def convolved(device: str) -> torch.Tensor:
 
 
 def test_results_of_cpu_libraries_use_the_cache() -> None:
-    """Results of CPU libraries come from the cache and return to it. The memory of ordinary CPU tensors does not."""
+    """Results of CPU libraries are allocated from the cache and return to it, unlike the memory of CPU tensors."""
     result = convolved("mpsx")
     torch.testing.assert_close(result.cpu(), convolved("cpu"))
     reserved, allocated = torch.mpsx.memory_reserved(), torch.mpsx.memory_allocated()

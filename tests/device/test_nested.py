@@ -1,4 +1,4 @@
-"""Nested tensors, strided and jagged: operators after a fallback, attention, and gradients."""
+"""Strided and jagged nested tensors: operators after a fallback, attention, and gradients."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_forward_and_gradient(name: str, layout: torch.layout, grad: bool) -> No
 
 
 def test_transformer_encoder_uses_nested_tensors() -> None:
-    """In evaluation mode, nn.TransformerEncoder packs a padded input into a nested tensor."""
+    """In evaluation mode, nn.TransformerEncoder converts a padded input to a nested tensor."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     model = nn.TransformerEncoder(layer, 2).eval()

@@ -1,4 +1,4 @@
-"""Fault injection. Each test runs in its own process, which must exit cleanly."""
+"""Fault injection: each test uses a separate process, which must exit cleanly."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def assert_exited(done: subprocess.CompletedProcess[str], status: int = 0) -> No
 
 @pytest.mark.parametrize("end", ["pass", "raise SystemExit(0)", "os.kill(os.getpid(), signal.SIGTERM)", "os._exit(0)"])
 def test_exit_while_threads_launch(end: str) -> None:
-    """Use non-daemon threads: Python kills daemon threads inside calls, and then torch aborts even on the CPU."""
+    """Use non-daemon threads, because Python kills daemon threads in the middle of calls, and torch then aborts even on
+    the CPU."""
     code = f"""
 import os, signal, sys, threading, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -91,7 +92,7 @@ assert (a + 1).sum().item() == 2 << 16
 
 
 def test_unusable_cache_folder_leaves_no_files(tmp_path: Path) -> None:
-    """If the cache folder cannot be created, shaders are compiled in a temporary folder, deleted at exit."""
+    """If the cache folder cannot be created, shaders are compiled in a temporary folder, which is deleted at exit."""
     (tmp_path / "file").touch()
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -102,7 +103,7 @@ def test_unusable_cache_folder_leaves_no_files(tmp_path: Path) -> None:
 
 
 def test_full_disk(tmp_path: Path) -> None:
-    """Shaders still compile if the disk is full and the cache cannot be written."""
+    """Shaders can be compiled even if the disk is full and the cache cannot be written."""
     code = """
 import errno, os
 from mpsx.shader import cache
@@ -136,8 +137,8 @@ def children(pid: int) -> set[int]:
     return found
 
 
-# A compiler that creates the file `compiling` and then never finishes when it is called with a given option. On NVIDIA
-# GPUs, opening a shader runs the compiler only to check the syntax.
+# A compiler that hangs if it gets a certain option, after it has created the file `compiling`. On NVIDIA GPUs, opening
+# a shader runs the compiler only for the syntax check.
 ENDLESS = """#!/bin/sh
 case " $* " in *" {} "*) sleep 0.2; touch "$TMPDIR/compiling"; exec sleep 600 ;; esac
 exec {} "$@"
@@ -151,7 +152,7 @@ def test_interrupted_compilation_leaves_nothing(tmp_path: Path) -> None:
         ENDLESS.format("-fsyntax-only" if mpsx.driver()["name"] == "cuda" else "-c", shlex.join(find_compiler().clang))
     )
     compiler.chmod(0o700)
-    # A shell ignores SIGINT in background jobs, and their child processes inherit this.
+    # A shell sets background jobs and their child processes to ignore SIGINT.
     code = ("import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
             f"import torch, mpsx; mpsx.compile_shader({KERNEL % 2!r})")  # fmt: skip
     environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}
@@ -209,8 +210,8 @@ def test_second_ctrl_c_interrupts_an_endless_kernel(body: str) -> None:
         time.sleep(0.5)
         program.send_signal(signal.SIGINT)
         time.sleep(0.5)
-        assert program.poll() is None  # Python handles the first signal
-        for _ in range(20):  # retry: a signal may arrive while the kernel's thread is outside the kernel
+        assert program.poll() is None  # Python handles the first signal, so the program continues
+        for _ in range(20):  # retry, because the signal may arrive while no kernel runs
             program.send_signal(signal.SIGINT)
             if select.select([program.stdout], [], [], 0.5)[0]:
                 break
@@ -271,7 +272,7 @@ def test_memory_stays_flat_with_varying_lengths(seconds: int) -> None:
 
 
 def test_division_by_zero_with_faulthandler() -> None:
-    """Python's SIGFPE handler, installed after the driver's, would terminate the process."""
+    """faulthandler installs its SIGFPE handler after the driver's. The handler would end the process."""
     code = """
 import faulthandler, torch, mpsx
 x = torch.zeros(2, dtype=torch.int32, device="mpsx") + 0

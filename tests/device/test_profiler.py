@@ -1,4 +1,4 @@
-"""Kernel and operator times in mpsx.profiler and torch.autograd.profiler."""
+"""Times of kernels and operators in mpsx.profiler and torch.autograd.profiler."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""torch.mpsx has the public names of torch.mps, torch.cuda, torch.xpu and torch.accelerator, except those listed here
-with a reason."""
+"""torch.mpsx has the public names of torch.mps, torch.cuda, torch.xpu and torch.accelerator. Exceptions are listed here
+with their reasons."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REASONS = {
 }
 LEFT_OUT = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 
-# A check for each function of torch.accelerator. torch.mpsx need not define these functions.
+# A check for each function of torch.accelerator. They need not exist in torch.mpsx.
 ACCELERATOR = {
     "current_accelerator": lambda f: f().type == "mpsx",
     "current_device_idx": lambda f: f() == 0,
@@ -133,6 +133,6 @@ def test_utilization(monkeypatch: pytest.MonkeyPatch) -> None:
     later = SimpleNamespace(monotonic=lambda: clock + 2, process_time=lambda: busy + cores)
     monkeypatch.setattr(torch.mpsx, "_time", later)
     assert torch.mpsx.utilization("mpsx:0") == 50
-    assert torch.mpsx.utilization() == 0  # no work since the last call
+    assert torch.mpsx.utilization() == 0  # idle since the last call
     with pytest.raises(ValueError, match="expected device index 0"):
         torch.mpsx.utilization(7)

@@ -1,4 +1,4 @@
-"""Generators: seeds, states, the default generator, and forked random state."""
+"""Random generators: seeds, states, the default generator, and torch.random.fork_rng."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_states() -> None:
 
 
 def draw_by_fallback(generator: torch.Generator | None = None) -> list[float]:
-    """Draw in float64, which falls back to the CPU."""
+    """Draw float64 numbers, for which normal_ falls back to the CPU."""
     return torch.empty(3, device="mpsx", dtype=torch.float64).normal_(generator=generator).tolist()
 
 
@@ -76,7 +76,7 @@ def test_state_is_seed_and_offset() -> None:
 
 
 def test_fallbacks_are_reproducible() -> None:
-    """Operators that fall back also derive their numbers from seed and offset."""
+    """Fallbacks derive their random numbers from the seed and the offset, as kernels do."""
     generator = torch.Generator(device="mpsx").manual_seed(5)
     first, state = draw_by_fallback(generator), generator.get_state()
     second, third = draw_by_fallback(generator), draw(generator)
@@ -84,7 +84,7 @@ def test_fallbacks_are_reproducible() -> None:
     generator.set_state(state)
     assert (draw_by_fallback(generator), draw(generator)) == (second, third)
     assert draw_by_fallback(generator.manual_seed(5)) == first
-    # The first numbers after seeding equal the CPU's.
+    # The first numbers after seeding equal the CPU's for the same seed.
     assert first == torch.empty(3, dtype=torch.float64).normal_(generator=torch.Generator().manual_seed(5)).tolist()
     torch.manual_seed(5)
     with torch.random.fork_rng(devices=[0], device_type="mpsx"):
@@ -110,7 +110,7 @@ def test_checkpoint_preserves_the_state() -> None:
 
 
 def test_state_format_of_earlier_versions() -> None:
-    """Earlier versions appended a CPU generator's state to seed and offset."""
+    """A state saved by an earlier version holds the seed, the offset, and a CPU generator's state."""
     generator = torch.Generator(device="mpsx").manual_seed(9)
     draw(generator)
     state = torch.cat([generator.get_state(), torch.Generator().get_state()])

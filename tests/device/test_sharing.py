@@ -12,7 +12,7 @@ import mpsx
 
 
 def double(queue: mp.Queue, answers: mp.Queue) -> None:
-    """Double the tensors received from the queue, in another process."""
+    """Receive tensors from the queue in a child process and double them in place."""
     for _ in range(2):
         tensor = queue.get(timeout=120)
         tensor.mul_(2)
@@ -66,7 +66,7 @@ def test_dlpack() -> None:
     assert array.tolist() == [[0, 1, 2], [3, 4, 5]]
     tensor[0, 0] = 7
     torch.mpsx.synchronize()
-    assert array[0, 0] == 7  # the same memory
+    assert array[0, 0] == 7  # shares memory with the tensor
     same = torch.from_dlpack(tensor)
     assert same.device.type == "mpsx" and same.data_ptr() == tensor.data_ptr()
     copied = torch.from_dlpack(tensor, copy=True)

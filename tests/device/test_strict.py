@@ -1,4 +1,4 @@
-"""Strict mode: what PyTorch's MPS rejects raises, with its messages, and the report names the lines."""
+"""Strict mode raises the same errors as PyTorch's MPS backend, and its report names the lines that caused them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CTC = "torch.nn.functional.ctc_loss(x.log_softmax(-1)[:, None], torch.tensor([[1
 
 
 def ctc_loss(x: torch.Tensor) -> torch.Tensor:
-    """Return a loss that MPS does not implement."""
+    """Compute ctc_loss, which MPS does not implement."""
     return F.ctc_loss(x.log_softmax(-1)[:, None], torch.tensor([[1]], device="mps"), (4,), (1,))
 
 

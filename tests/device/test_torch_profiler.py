@@ -1,4 +1,4 @@
-"""torch.profiler: kernels on the device track, device time in the table, and memory."""
+"""torch.profiler: kernels on the device's track, device times in the table, and memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def work() -> torch.Tensor:
 @pytest.fixture(scope="module")
 def profiled() -> profile:
     work()
-    # By default, a CUDA build of torch also traces CUDA and labels every device's time as CUDA's.
+    # By default, CUDA builds of torch also trace CUDA and label the times of every device as CUDA times.
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1], profile_memory=True) as result:
         work()
         torch.mpsx.synchronize()

@@ -1,4 +1,4 @@
-"""The command line: starts child processes and reports their findings."""
+"""Run the fuzzer and print the differences that it finds."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HANG_SECONDS = 60.0
-START_SECONDS = 600.0  # time for a child process to import torch
-STRIDE = 1_000_000  # distance between the first groups of consecutive processes
+START_SECONDS = 600.0  # timeout until the first case, to allow for importing torch
+STRIDE = 1_000_000  # child process n starts at group n * STRIDE
 
 
 @dataclass
 class Report:
-    """The findings of a run."""
+    """Statistics and differences of one run."""
 
     seed: int
     cases: int = 0
@@ -41,7 +41,7 @@ class Report:
 
 
 def run_child(report: Report, number: int, pattern: str, seconds: float, groups: int, lock: threading.Lock) -> None:
-    """Run one child process after another until the time is up."""
+    """Fuzz in a child process until the time is up. If the process dies, start another one after the failed group."""
     first, left = number * STRIDE, seconds
     while left > 0:
         with tempfile.NamedTemporaryFile() as status_file:
@@ -72,7 +72,7 @@ def run_child(report: Report, number: int, pattern: str, seconds: float, groups:
                 now = Path(status_file.name).read_bytes()
                 if now != last:
                     last, since = now, time.time()
-                    started = started or since  # exclude the import of torch
+                    started = started or since  # don't count the time spent importing torch
                 patience = HANG_SECONDS if last.strip() else START_SECONDS
                 if time.time() - since > patience and child.poll() is None:
                     child.kill()
@@ -91,7 +91,7 @@ def run_child(report: Report, number: int, pattern: str, seconds: float, groups:
 
 
 def record_death(report: Report, state: str, pattern: str, status: int, hung: bool, lock: threading.Lock) -> None:
-    """Record a crash or a hang, unless the CPU reference caused it."""
+    """Report a crash or a hang, unless it occurs on the CPU as well."""
     where, phase, name, form, *_ = [*state.split(), "", "", "", ""]
     command = [sys.executable, "-m", "tests.fuzz.child", where, pattern]
     kwargs = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 2 * HANG_SECONDS}
@@ -102,7 +102,7 @@ def record_death(report: Report, state: str, pattern: str, status: int, hung: bo
                 return
             alone = subprocess.run(command, check=False, **kwargs)
             again = alone.stdout
-            if not hung and alone.returncode == 0:  # memory corrupted earlier, by a CPU kernel or by mpsx
+            if not hung and alone.returncode == 0:  # an earlier case corrupted memory, on the CPU or on mpsx
                 kwargs["env"] = os.environ | {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3"}
                 if subprocess.run([*command, "cpu", "before"], check=False, **kwargs).returncode < 0:
                     report.torch_crashes.append(f"before {where}")
@@ -116,7 +116,7 @@ def record_death(report: Report, state: str, pattern: str, status: int, hung: bo
 
 
 def fuzz(seconds: float, seed: int, pattern: str, driver: str | None, jobs: int, groups: int = STRIDE) -> Report:
-    """Run for some seconds or some groups per process, and return the findings."""
+    """Fuzz in `jobs` child processes until `seconds` have passed or each has run `groups` groups."""
     if driver:
         os.environ["MPSX_DRIVER"] = driver
     report, lock = Report(seed), threading.Lock()

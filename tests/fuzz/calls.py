@@ -1,4 +1,4 @@
-"""Hand-written calls: one generator of arguments per function."""
+"""Hand-written calls: each entry generates random arguments for one function."""
 
 from __future__ import annotations
 

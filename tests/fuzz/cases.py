@@ -1,4 +1,4 @@
-"""Generate the cases of a seed, in groups that each test one operator."""
+"""Generate random cases from a seed, in groups that each test one operator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .compare import BY_ID, Case, run
 from .tensor_spec import DTYPES, Rng, TensorSpec, change, of
 
 PER_GROUP = 40
-# Operators whose results are random, uninitialized or not unique, followed by slow and composite operators.
+# Operators with random, uninitialized or non-unique results, and operators that are slow or composite.
 LEFT_OUT = RANDOM | UNINITIALISED | set(TIES) | {
     "new_empty", "empty_strided", "linalg.lstsq", "linalg.lstsq.grad_oriented", "svd", "linalg.svd", "linalg.eig",
     "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh",
@@ -32,14 +32,14 @@ LEFT_OUT = RANDOM | UNINITIALISED | set(TIES) | {
 
 @functools.cache
 def names(pattern: str) -> list[str]:
-    """Return the operators to choose from."""
+    """Return the names of operators that match `pattern`."""
     opinfo = [f"opinfo:{name}" for name in sorted(BY_ID) if name not in LEFT_OUT]
     return [name for name in sorted(CALLS) + opinfo if re.search(pattern, name)]
 
 
 @functools.lru_cache(maxsize=8)
 def some_samples(name: str, dtype: torch.dtype) -> list[tuple[tuple, dict]]:
-    """Return the arguments of an OpInfo's samples, with tensors as specs."""
+    """Return the arguments of an operator's OpInfo samples, with tensors converted to specs."""
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -59,7 +59,7 @@ def to_spec(value: object) -> object:
 
 
 def mutated(r: Rng, tree: object, every: bool) -> object:
-    """Change layouts, dtypes and values at random."""
+    """Randomly change the layouts, dtypes and values in `tree`."""
     retype, special = r.random() < 0.12, r.random() < 0.2
     index = [False]
 
@@ -80,7 +80,7 @@ def mutated(r: Rng, tree: object, every: bool) -> object:
 
 
 def with_out(r: Rng, case: Case) -> Case | None:
-    """Convert to the out= form. The out tensors may have a different shape, dtype or layout."""
+    """Add an out= argument, whose shape, dtype or layout may differ from the result's."""
     try:
         results = run(replace(case, form="call"), "cpu")
     except Exception:
@@ -102,7 +102,7 @@ def with_out(r: Rng, case: Case) -> Case | None:
 
 
 def in_place(r: Rng, case: Case) -> Case | None:
-    """Convert to the form that writes to its first argument."""
+    """Convert to an in-place call that overwrites the first argument."""
     if not isinstance(case.args[0], TensorSpec):
         return None
     if case.name.startswith("opinfo:"):
@@ -134,7 +134,6 @@ def with_grad(case: Case) -> Case | None:
 
 
 def cases(seed: int, group: int, pattern: str) -> Iterator[Case]:
-    """Generate the cases of one group."""
     r = Rng(f"{seed}:{group}")
     name = r.choice(names(pattern))
     opinfo_samples: list[tuple[tuple, dict]] = []

@@ -1,4 +1,4 @@
-"""Run groups of cases until killed, and write one JSON object per finding to standard output."""
+"""Run groups of cases until killed, and print one JSON object per difference."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .compare import compare, run
 from .reasons import reason
 from .reduce import reduced
 
-SEEN = 3  # maximum number of findings to reduce and report per operator, form and kind
+SEEN = 3  # maximum number of differences to report per operator, form and kind
 
 
 def main(seed: int, first: int, pattern: str, status_file: str, seconds: float, last: int) -> None:
-    """Write the running case to the file `status_file`, which the parent reads if this process dies."""
+    """Write the current case to `status_file`, which the parent reads if this process dies."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     mpsx.fallback.set_mode("silent")
     with open(status_file, "r+b") as file:
         memory = mmap.mmap(file.fileno(), 256)
-    torch.ones(1, device="mpsx").add_(1)  # let simt compile its kernels before the first case
+    torch.ones(1, device="mpsx").add_(1)  # make simt compile its kernels before the first case
     torch.mpsx.synchronize()
     seen: dict[tuple, int] = {}
     count, group, until = 0, first, time.time() + seconds
@@ -47,7 +47,7 @@ def main(seed: int, first: int, pattern: str, status_file: str, seconds: float, 
                 emit(case, "fuzzer", traceback.format_exc()[-300:], case.name)
                 continue
             count += 1
-            note("cpu")  # generating the next case calls the CPU
+            note("cpu")  # generating the next case runs CPU operators
             if finding is None:
                 continue
             key = (case.name, case.form, finding.kind)
@@ -75,7 +75,7 @@ def emit(case: object, kind: str, detail: str, line: str, pending: bool = False)
 
 
 def show(where: str, pattern: str) -> None:
-    """Repeat one case, printing it before it runs."""
+    """Print one case, run it, and print the difference."""
     warnings.simplefilter("ignore")
     seed, group = map(int, where.split(":")[:2])
     for case in cases(seed, group, pattern):
@@ -85,8 +85,10 @@ def show(where: str, pattern: str) -> None:
 
 
 def repeat(where: str, pattern: str, before: bool) -> None:
-    """Repeat a group's cases on the CPU often enough that memory corruption crashes the process. With `before`, run
-    the preceding groups once, for use with an allocator that checks memory."""
+    """Repeat a group's cases up to this one on the CPU 50 times, to make memory corruption crash the process.
+
+    With `before`, run the 20 preceding groups once instead. The caller then enables memory checks in the allocator.
+    """
     seed, group, number = map(int, where.split(":"))
     if before:
         chosen = [case for g in range(max(group - 20, 0), group) for case in cases(seed, g, pattern)]

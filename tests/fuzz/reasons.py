@@ -1,5 +1,7 @@
-"""Differences that are PyTorch's own or by design, as regular expressions for the operator's name, the finding's kind,
-and its line and detail, each with a reason. A run prints how often each reason applied."""
+"""Differences that are caused by PyTorch's bugs or that are intended: (operator, kind, text, reason).
+
+The first three are regular expressions. A run prints how often each reason applied.
+"""
 
 from __future__ import annotations
 
@@ -191,7 +193,7 @@ REASONS: list[tuple[str, str, str, str]] = [
 
 
 def reason(name: str, kind: str, line: str) -> str | None:
-    """Return the reason why a difference is not a bug of mpsx, or None."""
+    """Return why a difference is not a bug in mpsx, or None."""
     for names, kinds, text, why in REASONS:
         if re.search(names, name) and re.fullmatch(kinds, kind) and re.search(text, line):
             return why

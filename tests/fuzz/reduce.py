@@ -1,4 +1,4 @@
-"""Reduce a finding to fewer and simpler arguments with the same disagreement."""
+"""Simplify the arguments of a failing case while the difference persists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def candidates(case: Case) -> Iterator[Case]:
     specs = [g for g in tree_leaves((case.args, case.kwargs)) if isinstance(g, TensorSpec)]
     for size in sorted({n for g in specs for n in g.size if n > 1}, reverse=True):
         for fewer in {1, 2, size // 2, size - 1}:
-            if fewer < size:  # change all dimensions of this size together, so that the shapes still match
+            if fewer < size:  # change all dimensions of this size, to keep the shapes compatible
 
                 def narrowed(g: TensorSpec, size: int = size, fewer: int = fewer) -> TensorSpec:
                     return replace(g, size=tuple(fewer if n == size else n for n in g.size))
@@ -49,7 +49,7 @@ def candidates(case: Case) -> Iterator[Case]:
 
 
 def reduced(case: Case, finding: Finding, seconds: float = 8.0) -> tuple[Case, Finding]:
-    """Return the smallest case found within the time limit."""
+    """Return the simplest failing case found within the time limit."""
     end = time.monotonic() + seconds
     again = True
     while again:

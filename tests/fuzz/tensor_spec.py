@@ -1,4 +1,4 @@
-"""Random tensors as specs, which can be created on any device, reduced, and printed on one line."""
+"""Random tensors, stored as specs that can be created on any device, simplified, and printed on one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZES = (0, 1, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor: a view of `base`, which is one-dimensional and may be shared by several specs."""
+    """Describes a tensor as a view of the 1-D tensor `base`. Several specs may share a base."""
 
     base: torch.Tensor
     size: tuple[int, ...]
@@ -31,7 +31,7 @@ class TensorSpec:
         return self.base.dtype
 
     def text(self, names: dict[int, str]) -> str:
-        """Format as a Python expression. `names` has the names of the bases."""
+        """Format as a Python expression. `names` maps the id of each base to a variable name."""
         dense = torch.empty(self.size, device="meta").stride() == self.stride
         if dense and self.offset == 0 and self.base.numel() == torch.Size(self.size).numel():
             shape = ", ".join(map(str, self.size))
@@ -43,7 +43,7 @@ class TensorSpec:
 
 
 def of(t: torch.Tensor, grad: bool = False) -> TensorSpec:
-    """Describe a tensor, including its strides."""
+    """Return the spec of a tensor, with its strides."""
     if t.numel() == 0:
         return TensorSpec(torch.empty(0, dtype=t.dtype), tuple(t.shape), tuple(t.stride()), 0, grad)
     span = sum((size - 1) * stride for size, stride in zip(t.shape, t.stride(), strict=True)) + 1
@@ -54,7 +54,7 @@ def of(t: torch.Tensor, grad: bool = False) -> TensorSpec:
 
 
 def make(tree: object, device: str) -> object:
-    """Create arguments on a device. Tensors that share a base share memory."""
+    """Create the tensors in `tree` on a device. Tensors share memory if their specs share a base."""
     bases: dict[int, torch.Tensor] = {}
 
     def build(value: object) -> object:
@@ -70,7 +70,7 @@ def make(tree: object, device: str) -> object:
 
 
 def literal(t: torch.Tensor) -> str:
-    """Format a base as a Python expression, in which `d` is the device."""
+    """Format a base as a Python expression with the device `d`."""
     kind = f"dtype={t.dtype}, device=d"
     if t.numel() > 64:
         if torch.equal(t, t[:1].expand(t.numel())):
@@ -90,9 +90,9 @@ def contents(t: torch.Tensor) -> str:
 
 
 class Rng(random.Random):
-    """Random generator of arguments."""
+    """Generates random arguments."""
 
-    special = 0.0  # the probability of a special value per element
+    special = 0.0  # probability that an element is a special value
 
     def size(self) -> int:
         return self.choice(SIZES)
@@ -114,7 +114,7 @@ class Rng(random.Random):
         return tuple(max(n, 1) if self.random() < 0.97 else n for n in self.shape(least, most))
 
     def broadcast(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Return a shape that broadcasts with this one."""
+        """Return a random shape that broadcasts to `shape`."""
         kept = shape[self.randint(0, len(shape)) if self.random() < 0.2 else 0 :]
         return tuple(1 if self.random() < 0.15 else n for n in kept)
 
@@ -160,7 +160,7 @@ class Rng(random.Random):
         return self.laid_out(self.values(torch.Size(shape).numel(), dtype).view(shape))
 
     def laid_out(self, t: torch.Tensor, shares: bool = True) -> TensorSpec:
-        """Apply a random layout. An expanded layout, which requires `shares`, changes the values."""
+        """Apply a random layout. `shares` permits expanded layouts, which change the values."""
         layout = self.choice(("dense",) * 5 + ("transposed", "sliced", "gaps", "channels_last", "expanded", "offset"))
         if t.numel() == 0 or (t.dim() == 0 and layout != "offset") or t.layout != torch.strided:
             layout = "dense"
@@ -187,14 +187,14 @@ class Rng(random.Random):
         return of(t.contiguous())
 
     def index(self, shape: Sequence[int], size: int, dtype: torch.dtype = torch.int64) -> TensorSpec:
-        """Generate indices below `size`, and occasionally one that is out of range."""
+        """Generate random indices below `size`. About 3% of calls may include `size` itself, which is out of range."""
         g = torch.Generator().manual_seed(self.getrandbits(40))
         high = max(size, 1) + (self.random() < 0.03)
         return self.laid_out(torch.randint(high, tuple(shape), generator=g).to(dtype))
 
 
 def change(tree: object, change_one: Callable[[TensorSpec], TensorSpec]) -> object:
-    """Apply `change_one` to every tensor."""
+    """Apply `change_one` to every TensorSpec."""
     return tree_map(lambda v: change_one(v) if isinstance(v, TensorSpec) else v, tree,
                     is_leaf=lambda v: isinstance(v, TensorSpec))  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Run the fuzzer on a fixed seed, and on new seeds in a sweep."""
+"""Run the fuzzer with a fixed seed. In the sweep, also run it with a new seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tracing, batching and recomputation: FakeTensor, torch.compile, vmap, functional transforms and checkpoint."""
+"""FakeTensor, torch.compile, vmap, functional transforms, and checkpointing."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor
 
 @pytest.mark.parametrize("explicit", [False, True])
 def test_attention_under_transforms(explicit: bool) -> None:
-    """Regression test: vmap and torch.func.grad, whose tensors have no storage, used to crash the process."""
+    """Regression test: tensors of vmap and torch.func.grad have no storage, and attention used to crash on them."""
     attend = attention
     if explicit:
         attend = lambda q, k, v: torch.ops.mpsx.scaled_dot_product_attention(q, k, v, is_causal=True)  # noqa: E731
@@ -193,7 +193,7 @@ def test_graph_of_float64() -> None:
 
 
 def quantized(x: torch.Tensor, codes: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
-    """Quantize into a persistent tensor and read it back, as optimizers do with their state."""
+    """Quantize into a persistent tensor and read it back, as optimizers with quantized state do."""
     codes.copy_((x * 0.25).to(dtype))
     return codes.float() * 4, codes.view(-1)[::3], torch.zeros(3, dtype=dtype, device=x.device)
 
@@ -242,7 +242,7 @@ def test_compiled_flex_attention(dynamic: bool) -> None:
     for a, b in zip(on_mpsx, on_cpu, strict=True):
         torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-4, atol=1e-4)
     with torch.no_grad():
-        # Without gradients, PyTorch's Metal kernel runs.
+        # Without gradients, FlexAttention runs PyTorch's Metal kernel.
         torch.testing.assert_close(attend().cpu(), expected, rtol=1e-4, atol=1e-5)
         with torch.autocast("mpsx", dtype=torch.bfloat16):
             assert attend().dtype == torch.bfloat16

@@ -1,4 +1,4 @@
-"""Compiled operators give the results of eager mode (support/compiled_cases.py), in child processes."""
+"""Compiled operators give the same results as in eager mode (support/compiled_cases.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from compiled_cases import selected
 from opinfo.common import op_id
 
-GROUP = 8  # OpInfos per graph
+GROUP = 8  # number of OpInfos compiled into one graph
 SAMPLE = (
     "float32:special.log_ndtr,special.erfcx,log1p,cos,digamma,nn.functional.softplus,nn.functional.mish,hypot,fmod,"
     "pow,nn.functional.gelu,nn.functional.softshrink,softmax,cumsum,sort,index_add,scatter_add,var,argmax",
@@ -26,7 +26,7 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32
 
 
 def differences(*groups: str) -> str:
-    """Run groups in a child process, and return its output."""
+    """Compare the groups in a child process and return its output."""
     found = subprocess.run([sys.executable, "-m", "compiled_cases", *groups], cwd=Path(__file__).parents[1],
                            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True, text=True,
                            check=False)  # fmt: skip
@@ -39,7 +39,7 @@ def test_sample() -> None:
 
 
 def groups(dtype: torch.dtype) -> list[str]:
-    """Return groups of all OpInfos of a dtype."""
+    """Split all OpInfos that support the dtype into groups."""
     names = [op_id(op) for op in selected(dtype)]
     return [f"{str(dtype)[6:]}:{','.join(names[i : i + GROUP])}" for i in range(0, len(names), GROUP)]
 

@@ -1,5 +1,5 @@
-"""torch.compile with Inductor: run the Metal kernels that Inductor generates through mpsx.compile_shader and compare
-with eager mode on the CPU."""
+"""torch.compile with Inductor: run the generated Metal kernels through mpsx.compile_shader and compare with eager mode
+on the CPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("silent_fallback")
 
 @pytest.fixture(autouse=True)
 def reset_dynamo():
-    """Discard Dynamo's state from earlier tests."""
+    """Discard the state that earlier tests left in Dynamo."""
     torch._dynamo.reset()
 
 
@@ -36,15 +36,15 @@ def assert_same(found, expected):
             assert_same(a, b)
         return
     assert found.device.type == "mpsx"
-    # Generated code computes half and bfloat in float and rounds once. The CPU rounds after every operation.
+    # Compiled code computes half and bfloat in float and rounds once. The CPU rounds after every operator.
     loose = {torch.float16: {"atol": 5e-3, "rtol": 5e-3}, torch.bfloat16: {"atol": 5e-2, "rtol": 2e-2}}
     float32 = {"atol": 2e-5, "rtol": 2e-5}
     tolerance = loose.get(expected.dtype, float32 if expected.dtype == torch.float32 else {})
     torch.testing.assert_close(found.cpu(), expected, **tolerance)
 
 
-# PyTorch's 64-bit simd_sum (c10/metal/reduction_utils.h) shuffles from lanes that have left the branch. Metal leaves
-# that undefined, and the emulation rejects it.
+# PyTorch's 64-bit simd_sum (c10/metal/reduction_utils.h) shuffles from lanes that have left the branch. This is
+# undefined in Metal, and the emulation rejects it.
 IDLE_LANES = {"many_outputs"}
 
 
@@ -103,7 +103,8 @@ def test_random_numbers():
     uniform, normal, kept = noise(x)
     assert uniform.min() >= 0 and uniform.max() < 1
     assert abs(uniform.mean().item() - 0.5) < 0.01 and abs(uniform.var().item() - 1 / 12) < 0.005
-    # Before torch 2.13, c10/metal/random.h mixes up the halves of Philox products: normal numbers have mean -0.08.
+    # Before torch 2.13, c10/metal/random.h swaps the halves of Philox products, which shifts the mean of normal numbers
+    # to -0.08.
     assert torch.__version__ < "2.13" or abs(normal.mean().item()) < 0.02
     assert abs(normal.std().item() - 1) < 0.02
     assert set(kept.unique().cpu().tolist()) <= {0.0, torch.tensor(4 / 3).item()}

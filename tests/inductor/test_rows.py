@@ -1,4 +1,5 @@
-"""Every function of the tables in metal/elementwise reaches torch.compile, and every operation of Inductor has code."""
+"""torch.compile uses every operator in the tables of metal/elementwise, and every Inductor operation has an
+implementation."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ from torch.nn import functional as F
 
 from mpsx.inductor import decompositions, lowerings, overrides, signatures, tables
 
-# Operations that the kernel class or the scheduler handles, or that are defined in terms of other operations.
+# Operations that Inductor's kernel class or scheduler implements, or that it derives from other operations.
 STRUCTURAL = {
     "ceil_to_int", "check_bounds", "device_assert_async", "floor_to_int", "identity", "index_expr",
     "indirect_indexing", "load", "masked", "output", "placeholder", "rand", "randint64", "randn", "reduction",
     "round_to_int", "store", "store_reduction", "trunc_to_int", "value_expr",
 }  # fmt: skip
-# Operations that Inductor does not use for this device.
+# Operations that Inductor never emits for this device, and why.
 UNUSED_OPERATIONS = {
     "bucketize": "BackendFeature.BUCKETIZE",
     "dot": "Triton's matmuls in pointwise kernels",
@@ -36,7 +37,7 @@ UNUSED_OPERATIONS = {
     "scan": "BackendFeature.SCAN",
     "sort": "BackendFeature.SORT",
 }
-# Rows whose operators Inductor composes of other rows, with the same result.
+# Table rows that Inductor does not use, because it composes the operator from other rows with the same result.
 COMPOSED = {
     "clamp": "maximum and minimum",
     "clamp_numbers": "maximum and minimum",
@@ -48,7 +49,6 @@ COMPOSED = {
 
 
 def strings(module: object) -> set[str]:
-    """Return the string literals in a module."""
     tree = ast.parse(inspect.getsource(module))
     return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
@@ -73,7 +73,7 @@ def test_every_row_of_the_tables_is_parsed() -> None:
 
 
 def test_a_new_row_is_lowered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A row for an operator that has none gets a signature and code."""
+    """Add a table row for an operator that has none. It must get a signature and generated code."""
     folder = tmp_path / "elementwise"
     folder.mkdir()
     for path in (tables.SOURCES / "elementwise").glob("*.def"):
@@ -107,7 +107,7 @@ def test_decompositions_of_other_devices_are_unchanged() -> None:
 
 
 def run_child(code: str) -> str:
-    """Run code in a new process, and return its output."""
+    """Run code in a new process and return its output."""
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[1],
                            env=os.environ | {"MPSX_FALLBACK": "silent"}, check=False)  # fmt: skip
     assert found.returncode == 0, found.stderr[-3000:]
@@ -124,5 +124,5 @@ for found, expected in zip(torch.compile(f)(x), f(x)):
 
 
 def test_first_graph_of_a_process_uses_the_rows() -> None:
-    """Inductor imports mpsx.inductor while it compiles, but it must not decompose the first graph before."""
+    """Inductor imports mpsx.inductor during compilation. It must not decompose the first graph before that import."""
     run_child(FIRST_GRAPH)

@@ -1,4 +1,4 @@
-"""Checks of DDP and FSDP communication hooks on mpsx, run by the two processes of distributed_checks.py."""
+"""DDP and FSDP communication hooks on mpsx. distributed_checks.py runs these checks in two processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def _trained(register: Callable[[DistributedDataParallel], None], **options: object) -> dict[str, torch.Tensor]:
-    """Train a model with a hook, check that both ranks have the same state, and return it."""
+    """Train a model with a hook, check that both ranks have the same state, and return the state."""
     rank = dist.get_rank()
     model = DistributedDataParallel(_model().to(DEVICE), **options)
     register(model)
@@ -43,7 +43,7 @@ def _trained_with(state: object, hook: Callable, **options: object) -> dict[str,
 
 
 def _compare_rounded(state: dict[str, torch.Tensor]) -> None:
-    """Compare with a loose tolerance: with 8- to 16-bit gradients, AdamW still moves a weight by at most lr."""
+    """Allow an error of lr: AdamW moves a weight by at most lr per step, even with 8- or 16-bit gradients."""
     for name, value in _expected().items():
         torch.testing.assert_close(state[name].cpu(), value, rtol=0, atol=1e-2)
 
@@ -65,7 +65,7 @@ def hooks_that_compress(rank: int) -> None:
 @check
 def hooks_by_type(rank: int) -> None:
     for kind in DDPCommHookType:
-        if kind is not DDPCommHookType.NOOP:  # NOOP does not reduce gradients
+        if kind is not DDPCommHookType.NOOP:  # the NOOP hook does not reduce gradients
             _trained(functools.partial(register_ddp_comm_hook, kind, state=dist.group.WORLD), bucket_cap_mb=1e-4)
     model = DistributedDataParallel(_model().to(DEVICE))
     model.register_comm_hook(None, debugging_hooks.noop_hook)
@@ -109,7 +109,7 @@ def hooks_of_fsdp1(rank: int) -> None:
 def ddp_mixed_precision(rank: int) -> None:
     from torch.nn.parallel.distributed import _MixedPrecision
 
-    if torch.__version__ < "2.13":  # older mse_loss gradients reject half mixed with float
+    if torch.__version__ < "2.13":  # before 2.13, mse_loss gradients cannot mix half and float
         return
     for dtype in (torch.float16, torch.bfloat16):
         options = {"mixed_precision": _MixedPrecision(param_dtype=dtype, reduce_dtype=dtype)}
@@ -118,7 +118,6 @@ def ddp_mixed_precision(rank: int) -> None:
 
 @check
 def ddp_sparse_gradients(rank: int) -> None:
-    """Train an embedding with sparse gradients."""
     model = nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Flatten(), nn.Linear(8, 1))
     torch.manual_seed(0)
     for parameter in model.parameters():
@@ -138,20 +137,20 @@ def ddp_sparse_gradients(rank: int) -> None:
 
 @check
 def ddp_sync_batch_norm(rank: int) -> None:
-    """Compare with batch statistics of the whole batch, computed by one process on the CPU."""
+    """Compare with a process on the CPU that normalizes the whole batch."""
     whole = torch.randn(6, 3, 5, 4, generator=torch.Generator().manual_seed(2)) * 3 + 1
     for layout in (torch.contiguous_format, torch.channels_last):
         torch.manual_seed(0)
         plain = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
         model = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(plain)).to(DEVICE, memory_format=layout)
         parallel = DistributedDataParallel(model)
-        parts = [whole[:4], whole[4:]]  # ranks may have batches of different sizes
+        parts = [whole[:4], whole[4:]]  # batch sizes may differ between ranks
         for _ in range(2):
             expected = plain(whole)
             expected.square().sum().backward()
             found = parallel(parts[rank].to(DEVICE, memory_format=layout))
             torch.testing.assert_close(found.cpu(), expected.split([4, 2])[rank], rtol=1e-4, atol=1e-5)
-            found.square().sum().mul(2).backward()  # DDP averages over two processes
+            found.square().sum().mul(2).backward()  # undo DDP's division by the two processes
         for one, other in zip(model.parameters(), plain.parameters(), strict=True):
             torch.testing.assert_close(one.grad.cpu(), other.grad, rtol=1e-3, atol=1e-3)
         for one, other in zip(model.buffers(), plain.buffers(), strict=True):

@@ -1,4 +1,4 @@
-"""Checks of torch.distributed on mpsx, run by two processes: `python distributed_checks.py RANK PORT`.
+"""Checks of torch.distributed on mpsx. Each of two processes runs `python distributed_checks.py RANK PORT`.
 
 Each check prints `NAME ok` or its error.
 """
@@ -23,18 +23,16 @@ DEVICE = "mpsx"
 
 
 def check(function: Callable[[int], None]) -> Callable[[int], None]:
-    """Register a check."""
     CHECKS[function.__name__] = function
     return function
 
 
 def full(value: float, *size: int) -> torch.Tensor:
-    """Create a filled tensor on the device."""
     return torch.full(size or (3,), float(value), device=DEVICE)
 
 
 def expect(tensor: torch.Tensor, value: object) -> None:
-    """Check device and values of a tensor."""
+    """Check a tensor's device and values."""
     assert tensor.device.type == "mpsx", tensor.device
     torch.testing.assert_close(tensor.cpu(), torch.as_tensor(value, dtype=tensor.dtype).expand_as(tensor))
 
@@ -147,7 +145,7 @@ def all_to_all_single(rank: int) -> None:
 
 @check
 def all_to_all(rank: int) -> None:
-    if torch.__version__ < "2.13":  # older gloo backends lack all_to_all
+    if torch.__version__ < "2.13":  # before 2.13, gloo lacks all_to_all
         return
     out = [full(9), full(9)]
     dist.all_to_all(out, [full(10 * rank), full(10 * rank + 1)])
@@ -228,7 +226,7 @@ def _train(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int, world:
 
 
 def _expected() -> dict[str, torch.Tensor]:
-    """Train on the whole batches in one process on the CPU."""
+    """Train on the full batches in one process on the CPU."""
     model = _model()
     _train(model, torch.optim.AdamW(model.parameters(), 1e-2), 0, 1, "cpu")
     return model.state_dict()
@@ -361,13 +359,12 @@ def accelerate(rank: int) -> None:
 
 
 def main(rank: int, port: str, backend: str | None) -> None:
-    """Run all checks."""
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.update(MASTER_PORT=port, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank),
                       LOCAL_WORLD_SIZE="2")  # fmt: skip
     torch.set_num_threads(1)
     mpsx.fallback.set_mode("silent")
-    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=120))  # don't wait forever for a failed rank
+    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=120))  # limit the wait for a failed rank
     for name, function in CHECKS.items():
         try:
             function(rank)
@@ -379,7 +376,7 @@ def main(rank: int, port: str, backend: str | None) -> None:
 
 if __name__ == "__main__":
     import ddp_hook_checks  # noqa: F401
-    import distributed_checks  # not __main__: the other modules register their checks in it
+    import distributed_checks  # the other modules register their checks in this import, not in __main__
     import dtensor_checks  # noqa: F401
     import example_checks  # noqa: F401
 

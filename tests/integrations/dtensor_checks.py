@@ -1,4 +1,4 @@
-"""Checks of DTensor on mpsx, run by the two processes of distributed_checks.py: random numbers, attention, FSDP2."""
+"""DTensor on mpsx: random numbers, attention, and FSDP2. distributed_checks.py runs these checks in two processes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def _mesh() -> object:
 
 
 def _on_both_ranks(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Gather a tensor's value on each rank."""
+    """Gather the local tensors of both ranks."""
     copies = [torch.empty_like(tensor) for _ in range(2)]
     dist.all_gather(copies, tensor)
     return [copy.cpu() for copy in copies]
 
 
-# In-place random operators. DTensor advances the generator's offset after each call.
+# In-place random operators. After each call, DTensor advances the generator's offset.
 FILLS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "normal_": lambda x: x.normal_(),
     "uniform_": lambda x: x.uniform_(),
@@ -41,11 +41,11 @@ def dtensor_random_numbers(rank: int) -> None:
 
     mesh = _mesh()
     torch.manual_seed(3)
-    torch.rand(3, device=DEVICE)  # advance the generator by an odd number of draws
-    for dtype in (torch.float32, torch.float16, torch.float64):  # float64 falls back
+    torch.rand(3, device=DEVICE)  # make the generator's offset odd
+    for dtype in (torch.float32, torch.float16, torch.float64):  # float64 falls back to the CPU
         for name, fill in FILLS.items():
             if name == "dropout" and dtype == torch.float64:
-                continue  # PyTorch's CPU operator accepts no generator
+                continue  # the CPU operator accepts no generator
             sharded = distribute_tensor(torch.zeros(64, 8, device=DEVICE, dtype=dtype), mesh, [Shard(0)])
             state = torch.mpsx.get_rng_state()
             drawn = fill(sharded).full_tensor()
@@ -82,7 +82,7 @@ def dtensor_random_factories(rank: int) -> None:
 
 @check
 def fsdp2_from_meta(rank: int) -> None:
-    """Initialize and train the shards of a model created on the meta device."""
+    """Shard a model on the meta device, then initialize and train it."""
     from torch.distributed.fsdp import fully_shard
 
     torch.manual_seed(0)
@@ -114,7 +114,7 @@ def fsdp2_from_meta(rank: int) -> None:
 
 def _attention_case(shard: object, dtype: torch.dtype, heads: int, key_heads: int, mask: torch.Tensor | None,
                     causal: bool = False) -> list[str]:  # fmt: skip
-    """Compare attention and its gradients with the CPU. Returns the names of the operators that ran."""
+    """Compare attention and its gradients with the CPU. Return the names of the operators that ran."""
     from torch.distributed.tensor import distribute_tensor
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -161,13 +161,13 @@ def dtensor_attention(rank: int) -> None:
              torch.randn(1, 4, 8, 8, generator=generator),
              torch.rand(2, 4, 8, 8, generator=generator) > 0.3]  # fmt: skip
     fused = "_scaled_dot_product_fused_attention_overrideable"
-    for shard in (Shard(1), Shard(0), Replicate(), Shard(2)):  # DTensor gathers Shard(2)
+    for shard in (Shard(1), Shard(0), Replicate(), Shard(2)):  # Shard(2) makes DTensor gather the operands
         for mask in masks:
             for dtype in (torch.float32, torch.bfloat16) if mask is None else (torch.float32,):
                 _attention_case(shard, dtype, 4, 4, mask)
         ran = _attention_case(shard, torch.float32, 4, 4, None, causal=True)
         assert fused in ran and f"{fused}_backward" in ran, ran
-    for heads, key_heads in ((4, 2), (6, 3), (4, 1)):  # GQA; the last two cannot be sharded by heads
+    for heads, key_heads in ((4, 2), (6, 3), (4, 1)):  # GQA; a single key head cannot be sharded
         _attention_case(Shard(1) if key_heads > 1 else Shard(0), torch.float32, heads, key_heads, None)
     with mpsx.fallback.using_mode("error"):
         _attention_case(Shard(1), torch.float32, 4, 4, None)
@@ -177,7 +177,7 @@ def dtensor_attention(rank: int) -> None:
 def dtensor_attention_with_dropout(rank: int) -> None:
     from torch.distributed.tensor import Shard, distribute_tensor
 
-    if torch.__version__ < "2.13":  # older DTensors cannot flatten batch and sharded heads, as dropout requires
+    if torch.__version__ < "2.13":  # before 2.13, DTensor cannot flatten batch and sharded heads for dropout
         return
     x = distribute_tensor(torch.randn(2, 4, 8, 16, device=DEVICE), _mesh(), [Shard(1)]).requires_grad_()
     out = nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5)

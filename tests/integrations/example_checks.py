@@ -1,4 +1,5 @@
-"""Checks of what minGPT-ddp and the T5 example of pytorch/examples exercise, run by distributed_checks.py."""
+"""The features used by minGPT-ddp and by the T5 example in pytorch/examples. distributed_checks.py runs these checks.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ VOCABULARY, LENGTH, WIDTH, LR, STEPS = 11, 6, 16, 1e-2, 4
 
 
 class Block(nn.Module):
-    """A transformer block whose attention mask is a float tensor."""
+    """A transformer block with a float attention mask."""
 
     def __init__(self) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        # The gradient of a key bias is 0 up to rounding, which AdamW would amplify.
+        # The exact gradient of a key bias is 0, so AdamW would amplify its rounding errors.
         self.attention = nn.MultiheadAttention(WIDTH, 2, bias=False, batch_first=True)
         self.mlp = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH))
         self.register_buffer("mask", torch.tril(torch.ones(LENGTH, LENGTH)))
@@ -34,7 +35,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A language model whose output layer shares the embedding's weight."""
+    """A language model whose output layer is tied to the embedding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +67,7 @@ def _optimizer(model: nn.Module) -> torch.optim.AdamW:
 
 @functools.cache
 def _expected() -> dict[str, torch.Tensor]:
-    """Train two epochs on whole batches in one process on the CPU."""
+    """Train for two epochs on the full batches in one process on the CPU."""
     model = Transformer()
     optimizer = _optimizer(model)
     for _ in range(2):
@@ -79,21 +80,21 @@ def _expected() -> dict[str, torch.Tensor]:
 
 
 def _compare(state: dict[str, torch.Tensor], half: bool) -> None:
-    """Compare with the CPU. With 16-bit gradients, AdamW still moves a weight by at most the learning rate per step."""
+    """Compare with the CPU. With 16-bit gradients, allow the error that AdamW can cause: the learning rate per step."""
     rtol, atol = (0, STEPS * LR) if half else (1e-4, 1e-5)
     for name, value in _expected().items():
         torch.testing.assert_close(state[name].cpu(), value, rtol=rtol, atol=atol)
 
 
 def _shared_folder() -> str:
-    """Create a temporary folder and return its name on all ranks."""
+    """Create a temporary folder and share its name with all ranks."""
     folder = [tempfile.mkdtemp()]
     dist.broadcast_object_list(folder, 0)
     return folder[0]
 
 
 class Trainer:
-    """Train in epochs, with a snapshot after the first one."""
+    """Trains for several epochs and saves a snapshot after the first one."""
 
     def __init__(self, rank: int, amp: bool, snapshot: str) -> None:
         self.model, self.rank, self.amp, self.snapshot, self.epoch = Transformer().to(rank), rank, amp, snapshot, 0
@@ -128,7 +129,7 @@ class Trainer:
 
 @check
 def ddp_that_resumes(rank: int) -> None:
-    """Train with and without autocast and loss scaling, and continue from a snapshot."""
+    """Train with and without autocast and loss scaling, then resume from the snapshot."""
     torch.accelerator.set_device_index(rank)
     for amp in (False, True):
         snapshot = f"{_shared_folder()}/snapshot.pt"
@@ -139,13 +140,14 @@ def ddp_that_resumes(rank: int) -> None:
         resumed.train(2)
         state = {name: value.cpu() for name, value in resumed.model.state_dict().items()}
         _compare(state, amp)
-        if not amp:  # with loss scaling, resumed training starts with the initial scale
+        if not amp:  # a resumed run starts with the initial loss scale
             assert all(torch.equal(state[name], value.cpu()) for name, value in whole.model.state_dict().items())
 
 
 @check
 def fsdp1_of_blocks(rank: int) -> None:
-    """Wrap each block, with mixed precision and activation checkpoints, and save and load both kinds of state."""
+    """Wrap each block in FSDP1 with mixed precision and activation checkpointing, and save and load both kinds of
+    state."""
     import torch.distributed.checkpoint as dcp
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
         CheckpointImpl,

@@ -1,7 +1,7 @@
-"""Ways to create a process group, run by one of two processes: `python group_checks.py RANK PORT... [cpu]`.
+"""Create process groups in every way that torch.distributed offers: `python group_checks.py RANK PORT... [cpu]`.
 
-Prints the group names that torch.distributed reports for each way, or its error, as JSON. With "cpu", it tries only the
-ways that a program unaware of mpsx would use; the test compares their output with and without mpsx installed.
+Two processes run this script. It prints the group names that torch.distributed reports, or the error, as JSON. With
+"cpu", it uses only calls that programs unaware of mpsx make. The test compares this output with and without mpsx.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIMIT = datetime.timedelta(seconds=60)
 
 
 def initializer(name: str, *arguments: object, **options: object) -> None:
-    """Register init_process_group(*arguments, **options). Options may contain `device_id` as a function of the rank."""
+    """Register init_process_group(*arguments, **options). `device_id` may be a function of the rank."""
 
     def init(rank: int, port: int) -> None:
         kwargs = dict(options)
@@ -55,7 +55,7 @@ initializer("device as a number", device_id=lambda rank: rank)
 
 
 def register(function: Callable[[int, int], None]) -> Callable[[int, int], None]:
-    """Register an initializer that needs rank or port."""
+    """Register an initializer that needs the rank or the port."""
     INITIALIZERS[function.__name__.replace("_", " ")] = function
     return function
 
@@ -87,7 +87,7 @@ def mesh_alone(rank: int, port: int) -> None:
     init_device_mesh("cpu", (2,))
 
 
-if torch.__version__ >= "2.13":  # older debug wrappers of process groups cannot gather for FSDP2
+if torch.__version__ >= "2.13":  # before 2.13, debug wrappers of process groups cannot gather for FSDP2
 
     @register
     def debug(rank: int, port: int) -> None:
@@ -96,7 +96,7 @@ if torch.__version__ >= "2.13":  # older debug wrappers of process groups cannot
 
 
 def check_group(group: dist.ProcessGroup, devices: list[str]) -> None:
-    """All-reduce in place and functionally, by group and by group name."""
+    """All-reduce in place and with functional collectives. Pass the group as an object and by name."""
     size = dist.get_world_size(group)
     for device in devices:
         x = torch.ones(3, device=device)
@@ -111,7 +111,7 @@ def check_group(group: dist.ProcessGroup, devices: list[str]) -> None:
 
 
 def check_backends(group: dist.ProcessGroup, devices: list[str]) -> None:
-    """All-reduce on a group that torch.distributed does not keep in its registry."""
+    """All-reduce on a group that is not in the registry of torch.distributed."""
     for device in devices:
         x = torch.ones(3, device=device)
         group.allreduce(x).wait()
@@ -119,7 +119,7 @@ def check_backends(group: dist.ProcessGroup, devices: list[str]) -> None:
 
 
 def check_mesh(device: str, rank: int) -> list[str]:
-    """Return the group names of a 1-D and a 2-D mesh, after using DTensor and FSDP on them."""
+    """Use DTensor and FSDP on a 1-D and a 2-D mesh, and return the group names of both meshes."""
     mesh = init_device_mesh(device, (2,))
     whole = torch.arange(6.0, device=device).view(3, 2)
     sharded = distribute_tensor(whole, mesh, [Shard(0)])
@@ -136,7 +136,7 @@ def check_mesh(device: str, rank: int) -> list[str]:
 
 
 def check(rank: int, devices: list[str], first: bool) -> list[object]:
-    """Return names, description and backend of the default group and of groups derived from it."""
+    """Return the names, description and backend of the default group and of groups derived from it."""
     world = dist.group.WORLD
     groups = [world, dist.new_group([0, 1]), dist.new_group(), dist.new_group([0, 1], backend="gloo"),
               dist.new_group([0, 1], use_local_synchronization=True)]  # fmt: skip
@@ -145,7 +145,7 @@ def check(rank: int, devices: list[str], first: bool) -> list[object]:
     alone, _ = dist.new_subgroups(1)
     check_group(alone, devices)
     names = [group.group_name for group in [*groups, alone]]
-    if first:  # PyTorch can split only gloo's first group: splitting others crashes on the CPU too
+    if first:  # on the CPU, PyTorch crashes if it splits any gloo group but the first
         split = world.split_group([0, 1], group_name="split", group_desc="of the world")
         check_backends(split, devices)
         assert (split.group_name, split.group_desc) == ("split", "of the world")
@@ -155,7 +155,7 @@ def check(rank: int, devices: list[str], first: bool) -> list[object]:
 
 @contextmanager
 def environment(rank: int, port: int) -> Iterator[None]:
-    """Set the variables of a program started without torchrun."""
+    """Set the environment variables that torchrun would set."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE="2")
     try:
         yield
@@ -166,7 +166,6 @@ def environment(rank: int, port: int) -> Iterator[None]:
 
 
 def main(rank: int, ports: list[int], cpu: bool) -> None:
-    """Try all initializers."""
     torch.set_num_threads(1)
     os.environ["LOCAL_RANK"] = str(rank)
     if not cpu:
@@ -181,7 +180,7 @@ def main(rank: int, ports: list[int], cpu: bool) -> None:
                 found[name] = check(rank, ["cpu"] if cpu else ["cpu", "mpsx"], not found)
             except Exception:
                 found[name] = traceback.format_exc()
-                break  # the two processes are no longer in sync
+                break  # the processes are out of sync after an error
     print(json.dumps(found))
 
 

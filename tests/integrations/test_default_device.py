@@ -1,6 +1,7 @@
-"""Libraries that choose a device themselves choose mpsx, unmodified. Libraries that are not installed are skipped.
+"""Unmodified libraries choose mpsx as their default device. Libraries that are not installed are skipped.
 
-Libraries that `.[test]` does not install are marked `sweep`: `pip install '.[sweep]'`, or '.[sweep-vision]'.
+Libraries that `.[test]` does not install are marked `sweep`. To install them, use `pip install '.[sweep]'` or
+'.[sweep-vision]'.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def _spacy() -> object:
         importlib.import_module("spacy").require_cpu()
 
 
-# How to get the default device of each library.
+# Functions that return the default device of each library.
 DEFAULT: dict[str, Callable[[], object]] = {
     "ignite": lambda: _module("ignite.distributed").device(),
     "torch_geometric": lambda: _module("torch_geometric").device("auto"),

@@ -1,4 +1,4 @@
-"""torch.distributed: collectives, DDP, FSDP, tensor parallelism and checkpoints, with two processes on one machine."""
+"""torch.distributed with two processes on one machine: collectives, DDP, FSDP, tensor parallelism and checkpoints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ HERE = Path(__file__).parent
 
 
 def run(backend: str, *hosts: list[str]) -> list[dict[str, str]]:
-    """Return the outcome of each check, per process. `hosts` are command prefixes that start a process on a host."""
+    """Return the outcome of each check in each process. `hosts` holds one command prefix per process, which selects the
+    host."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -38,7 +39,6 @@ def run(backend: str, *hosts: list[str]) -> list[dict[str, str]]:
 
 @functools.cache
 def outcome(backend: str) -> list[dict[str, str]]:
-    """Run the checks in two processes on this machine."""
     return run(backend, [], [])
 
 
@@ -58,7 +58,7 @@ def test_backend(backend: str, name: str) -> None:
 
 @pytest.mark.sweep
 def test_two_hosts() -> None:
-    """Use two network namespaces with separate addresses in place of two machines."""
+    """Two network namespaces with separate addresses act as two machines."""
     if shutil.which("ip") is None or os.geteuid() != 0:
         pytest.skip("network namespaces need iproute2 and root")
 

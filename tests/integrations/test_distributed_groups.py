@@ -1,4 +1,5 @@
-"""Every way to create a torch.distributed group gives the same names as without mpsx, and accepts mpsx tensors."""
+"""Return a function that installs a compiler that hangs in a given step. The function returns the environment
+variables."""
 
 from __future__ import annotations
 
@@ -18,7 +19,6 @@ SCRIPT = Path(group_checks.__file__)
 
 
 def free_ports(count: int) -> list[int]:
-    """Find unused ports."""
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
         one.bind(("127.0.0.1", 0))
@@ -29,7 +29,6 @@ def free_ports(count: int) -> list[int]:
 
 
 def start(*extra: str, **environment: str) -> list[subprocess.Popen[str]]:
-    """Start the two processes of group_checks.py."""
     ports = ",".join(map(str, free_ports(len(group_checks.INITIALIZERS))))
     clean = {name: value for name, value in os.environ.items() if name != "LOCAL_WORLD_SIZE"}
     return [subprocess.Popen([sys.executable, SCRIPT, str(rank), ports, *extra], text=True, env=clean | environment,
@@ -46,7 +45,7 @@ def finish(workers: list[subprocess.Popen[str]]) -> list[dict[str, list[object]]
 
 @pytest.fixture(scope="module")
 def outcomes() -> tuple[list[dict[str, list[object]]], list[dict[str, list[object]]]]:
-    """Return the results with mpsx and without it, each for two processes."""
+    """Return the results of both processes, with mpsx and without mpsx."""
     return finish(start()), finish(start("cpu", TORCH_DEVICE_BACKEND_AUTOLOAD="0"))
 
 
@@ -56,14 +55,14 @@ def test_group_names(name: str, outcomes: tuple) -> None:
     for rank in range(2):
         found = with_mpsx[rank].get(name, "an earlier initializer failed")
         assert isinstance(found, list), found
-        if name in group_checks.CPU_ONLY:  # compare names, description and backend, then the CPU mesh
+        if name in group_checks.CPU_ONLY:  # names, description, backend, and group names of the CPU mesh
             assert found[:4] == without[rank][name]
         else:
             assert found[0][0] == "0" and found[2] == group_checks.BACKENDS.get(name, "gloo")
 
 
 def test_single_process() -> None:
-    """Create a single-process group in a CPU program that has mpsx installed but does not use it."""
+    """Create a single-process group in a CPU-only program that has mpsx installed."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     for backend, name in ((None, "0"), ("gloo", "0"), ("fake", "0")):
@@ -79,7 +78,7 @@ def test_single_process() -> None:
             dist.destroy_process_group()
     assert dist.is_backend_available("mpsx") and dist.is_backend_available("cpu:gloo,mpsx:mpsx")
     assert dist.get_default_backend_for_device("mpsx") == "gloo"
-    assert "MPSX" not in dist.Backend._plugins  # a plugin would change the meaning of "cpu:gloo,cuda:gloo"
+    assert "MPSX" not in dist.Backend._plugins  # would change the meaning of "cpu:gloo,cuda:gloo"
 
 
 INDICES = """
@@ -105,7 +104,7 @@ for use in (torch.accelerator.set_device_index, torch.mpsx.set_device, torch.mps
 
 @pytest.mark.parametrize(("value", "count"), [("2", 2), ("many", 1)])
 def test_device_indices_before_a_group_exists(value: str, count: int) -> None:
-    """torchrun sets the number of local processes. That many device indices all refer to the single device."""
+    """torchrun sets LOCAL_WORLD_SIZE. All device indices below it refer to the single device."""
     done = subprocess.run([sys.executable, "-c", INDICES.format(count=count)], check=False, text=True,
                           capture_output=True, env=os.environ | {"LOCAL_WORLD_SIZE": value})  # fmt: skip
     assert done.returncode == 0, done.stderr

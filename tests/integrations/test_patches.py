@@ -1,4 +1,4 @@
-"""Every line that an integration patches exists in the installed versions of the libraries."""
+"""The code lines that an integration patches exist in the installed versions of the libraries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_patches_apply(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def _is_importable(name: str) -> bool:
     try:
         importlib.import_module(name)
-    except ImportError:  # a dependency is missing
+    except ImportError:  # a dependency is not installed
         return False
     return True
 
@@ -54,7 +54,7 @@ def test_line() -> None:
     rewrite.line("_sample", 'name = "cuda"', 'name = "mpsx"')(module)
     assert reference(3) == "mpsx:3"
     assert reference.__code__.co_firstlineno == first
-    rewrite.line("_Derived.get", '"cpu"', '"mpsx"')(module)  # get() calls super(), which reads the __class__ cell
+    rewrite.line("_Derived.get", '"cpu"', '"mpsx"')(module)  # get() calls super(), which needs the __class__ cell
     assert _Derived().get("x") == "mpsx"
     with pytest.raises(ValueError, match="_sample has changed, expected 'absent'"):
         rewrite.line("_sample", "absent", "")(module)

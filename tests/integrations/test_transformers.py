@@ -22,7 +22,8 @@ def fresh_state() -> Iterator[None]:
 
 
 class Glue(torch.utils.data.Dataset):
-    """Pairs of random sentences, labeled as paraphrases if the second starts with the first's first token."""
+    """Random sentence pairs. The label is 1 if the second sentence starts with the first token of the first sentence.
+    """
 
     def __len__(self) -> int:
         return 64
@@ -63,7 +64,7 @@ def test_fine_tuning(tmp_path: Path) -> None:
     on_cpu = trainer(tmp_path, use_cpu=True, max_steps=1)
     assert on_cpu.args.device.type == "cpu"
     on_cpu.train()
-    assert losses(on_cpu)[0] == pytest.approx(losses(run)[0], abs=0.2)  # dropout differs
+    assert losses(on_cpu)[0] == pytest.approx(losses(run)[0], abs=0.2)  # the dropout masks differ
 
 
 def test_losses_equal_the_cpus_without_dropout(tmp_path: Path) -> None:
@@ -174,7 +175,7 @@ def test_mixture_of_experts() -> None:
 
 
 def test_device_argument_of_processors() -> None:
-    """Call the validator of `device` directly, because image processors need torchvision."""
+    """Call the validator for `device` directly, because constructing an image processor requires torchvision."""
     from transformers.utils import type_validators
 
     check = type_validators.device_validator

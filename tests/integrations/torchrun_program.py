@@ -1,4 +1,4 @@
-"""A program for torchrun with two processes, as in tutorials: DDP, FSDP2, and tensor parallelism with FSDP."""
+"""Tutorial-style training with DDP, FSDP2, and FSDP2 plus tensor parallelism. torchrun starts two processes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 class Block(nn.Module):
-    """Attention and an MLP."""
-
     def __init__(self) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(32)
@@ -38,8 +36,6 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """Two blocks between an embedding and a projection."""
-
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(16, 32)
@@ -112,7 +108,6 @@ def tensor_parallel(device: torch.device) -> None:
 
 
 def main() -> None:
-    """Run all parts."""
     if torch.accelerator.device_count() < 2:
         sys.exit("needs two devices")
     rank = int(os.environ["LOCAL_RANK"])

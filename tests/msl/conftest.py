@@ -1,4 +1,4 @@
-"""Provides the fixture `msl`, which compiles a Metal source and calls it through the kernel ABI."""
+"""Fixture `msl`, which compiles Metal source and calls its kernels through the kernel ABI."""
 
 from compiled_snippets import msl
 

@@ -1,6 +1,7 @@
-"""The curve BN254 in Python integers: affine points (None is infinity), and numbers in Montgomery form.
+"""The curve BN254 in Python integers: affine points (None is the point at infinity), and Montgomery form.
 
-Parameters: EIP-196 and EIP-197."""
+Parameters: EIP-196 and EIP-197.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ SCALAR_FIELD = 21888242871839275222246405745257275088548364400416034343698204186
 
 @dataclass(frozen=True)
 class Fp2:
-    """An element a + b u of Fp2, with u^2 = -1."""
+    """An element a + b u of Fp2 with u^2 = -1."""
 
     a: int
     b: int
@@ -79,7 +80,7 @@ G2 = (
 
 
 def encoded(numbers: list[int], modulus: int) -> np.ndarray:
-    """Convert numbers to Montgomery form, as rows of 8 limbs of 32 bits."""
+    """Convert numbers to Montgomery form. Each row holds one number as eight 32-bit limbs."""
     data = b"".join((n * 2**256 % modulus).to_bytes(32, "little") for n in numbers)
     return np.frombuffer(data, np.uint32).reshape(-1, 8)
 

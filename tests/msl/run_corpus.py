@@ -1,6 +1,7 @@
-"""Run the cases of cases/*.py on corpus/*.metal with the driver $MPSX_DRIVER, for test_corpus.py.
+"""Run the cases in cases/*.py on corpus/*.metal with the driver $MPSX_DRIVER. test_corpus.py starts this script.
 
-Prints the failures as JSON: {"file case": traceback}."""
+Prints the failures as JSON: {"file case": traceback}.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ import mpsx  # noqa: E402
 
 
 def failures(file: str) -> dict[str, str]:
-    """Run the cases of one file and return {"file case": traceback} for those that fail."""
+    """Run the cases of one file and return {"file case": traceback} for the failures."""
     cases = importlib.import_module(f"cases.{file}").CASES
     try:
         lib = mpsx.compile_shader((HERE / "corpus" / f"{file}.metal").read_text())

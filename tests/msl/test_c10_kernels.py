@@ -1,6 +1,8 @@
-"""Compare kernels that use torch's c10/metal/*.h with torch.
+"""Compare kernels that use torch's c10/metal/*.h with torch operators.
 
-Covers the kernels that its macros register, atomics of every type, and reductions over threadgroups and SIMD groups."""
+Covers the kernels that the headers' macros register, atomics of every type, and reductions over threadgroups and SIMD
+groups.
+"""
 
 import pytest
 import torch
@@ -10,11 +12,12 @@ import mpsx
 
 DTYPES = {"float": torch.float32, "half": torch.float16, "bfloat": torch.bfloat16, "int": torch.int32,
           "long": torch.int64, "short": torch.int16, "char": torch.int8, "uchar": torch.uint8}  # fmt: skip
-# Since torch 2.13, a thread of erf_dense computes four elements, erf_strided has a 2-D grid and strides in bytes, and
-# simd_prod of float2 multiplies complex numbers.
+# Since torch 2.13, each thread of erf_dense computes four elements, erf_strided has a 2-D grid and strides in bytes,
+# and simd_prod of float2 multiplies complex numbers.
 FOURS, STORES_ANY_TYPE = has("unary_dense_scalar"), has("store_at_offs")
-PRODUCT_OF_I = (1, 0) if has("float2 simd_prod(float2 val)") else (0, 1)  # 32 times i
-# Kernels receive dtypes as numbers from c10/metal/common.h: 4 int64, 5 float16, 6 float32, 15 bfloat16.
+PRODUCT_OF_I = (1, 0) if has("float2 simd_prod(float2 val)") else (0, 1)  # i**32 as a complex or an elementwise product
+# The kernels' dtype arguments are ScalarType values from c10/metal/common.h: 4 int64, 5 float16, 6 float32, 15
+# bfloat16.
 SOURCE = """
 #include <c10/metal/atomic.h>
 #include <c10/metal/indexing.h>
@@ -134,13 +137,13 @@ def there(x):
 
 
 def layout(*tensors, in_bytes=True):
-    """Return sizes and strides as the kernels expect them, innermost first."""
+    """Return the sizes and strides, innermost dimension first, as the kernels expect them."""
     strides = [[s * (t.element_size() if in_bytes else 1) for s in reversed(t.stride())] for t in tensors]
     return [there(list(reversed(tensors[0].shape)) or [1]), *map(there, strides)]
 
 
 def strided(*shape, dtype=torch.float32):
-    """Return a non-contiguous tensor on the device and its copy on the CPU."""
+    """Return a non-contiguous tensor on the device and a copy of it on the CPU."""
     x = torch.randn(shape).to(dtype)
     y = torch.empty(shape[::-1], dtype=dtype, device="mpsx").permute(*reversed(range(len(shape))))
     y.copy_(x)

@@ -1,4 +1,4 @@
-"""Compare the functions of torch's c10/metal/*.h with scipy, numpy and torch. Each function has its own kernel."""
+"""Compare the functions in torch's c10/metal/*.h with scipy, numpy and torch. Each function has its own kernel."""
 
 import numpy as np
 import pytest
@@ -20,8 +20,7 @@ SWAPPED = not has("rc1.x ^ ctr.y")
 
 
 def chebyshev(kind, shifted=False):
-    """Return a reference for Chebyshev polynomials. The third and fourth kinds are differences and sums of the
-    second."""
+    """Return a reference for Chebyshev polynomials of kind t, u, v or w. V = U[n] - U[n-1] and W = U[n] + U[n-1]."""
 
     def value(x, n):
         y = 2 * x - 1 if shifted else x
@@ -68,7 +67,7 @@ POLYNOMIALS = {
 INTEGERS = {"floor_divide": np.floor_divide, "fmod": np.fmod, "remainder": np.mod, "safe_mod": np.fmod,
             "mul": np.multiply, "max": np.maximum, "min": np.minimum, "ceil_div": lambda a, b: (a + b - 1) // b,
             "round_up": lambda a, b: (a + b - 1) // b * b}  # fmt: skip
-# Skip functions that the headers of earlier versions do not define.
+# Skip functions that the headers of older torch versions do not define.
 for functions in (UNARY, BINARY, POLYNOMIALS, INTEGERS):
     for absent in [name for name in functions if not has(name)]:
         del functions[absent]
@@ -76,7 +75,7 @@ for functions in (UNARY, BINARY, POLYNOMIALS, INTEGERS):
 
 @pytest.fixture(scope="module")
 def library():
-    """Compile a kernel for each function: for float, and for half and int if the function is a template."""
+    """Compile one kernel per function, with float, int or float2 operands."""
     text = HEADERS + "using namespace metal;\n"
 
     def kernel(name, body, out="float"):
@@ -119,7 +118,7 @@ def library():
 
 
 def call(library, name, x, y=None, n=0, out=None):
-    """Run the kernel and return `out`, by default a tensor like x."""
+    """Run the kernel and return its output, which has the shape and dtype of `out`, or of x if `out` is None."""
     result = torch.zeros_like(x if out is None else out, device="mpsx")
     y = x if y is None else y
     getattr(library, name)(result, x.to("mpsx"), y.to("mpsx"), n, arg_casts={3: "int32"}, threads=len(x))
@@ -127,7 +126,7 @@ def call(library, name, x, y=None, n=0, out=None):
 
 
 def close(got, want, scale=5e-6):
-    """Compare relative to the largest value, because polynomials cancel near their zeros."""
+    """Compare with a tolerance relative to the largest value, because polynomials cancel near their zeros."""
     want = np.asarray(want, np.float64)
     np.testing.assert_allclose(got.numpy().astype(np.float64), want, rtol=20 * scale, atol=scale * np.abs(want).max())
 
@@ -218,7 +217,7 @@ def test_less(library):
 
 
 def philox(seed, index):
-    """Compute Philox4x32-10 as in random.h: nine rounds, and the index in the last two words."""
+    """Compute Philox4x32-10 as random.h does: nine rounds, with the index in the last two words."""
     c, k = [0, 0, index >> 32, index & 0xFFFFFFFF], [seed >> 32, seed & 0xFFFFFFFF]
     for _ in range(9):
         a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
@@ -235,7 +234,7 @@ def uniform(count):
 
 
 def normal(a, b):
-    """Return the first of the two normal numbers of the Box-Muller transform."""
+    """Return the first of the two normal numbers that the Box-Muller transform computes."""
     return np.sqrt(-2 * np.log(a.astype(np.float64))) * np.cos(2 * np.pi * b.astype(np.float64))
 
 

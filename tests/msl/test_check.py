@@ -27,7 +27,7 @@ def compiler():
 
 
 def expectations(text):
-    """Return (line, column, part of the message) of every caret line."""
+    """Return (line, column, part of the message) for every caret line."""
     found, above = [], 0
     for number, line in enumerate(text.split("\n"), 1):
         m = CARET.fullmatch(line)

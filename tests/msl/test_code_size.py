@@ -1,6 +1,7 @@
 """Limit the size of shaders that inlining and unrolling would make huge: hashes, big integers and elliptic curves.
 
-Results equal those of hashlib and of Python's integers, and the estimated size is bounded (mpsx.msl.code_size)."""
+Compares results with hashlib and with Python integers, and checks the estimated size (mpsx.msl.code_size).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def compiled(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
-    """Return a function that compiles a source and returns the library and estimates of its size."""
+    """Return a function that compiles Metal source and returns the library and its size estimate."""
     monkeypatch.setenv("MPSX_CACHE_DIR", str(cache))
     estimates = []
 
@@ -129,7 +130,7 @@ def curve() -> str:
 
 
 def coordinates(points: list, zero: int | Fp2) -> np.ndarray:
-    """Convert affine points to the shader's form, in which two zeros represent infinity."""
+    """Convert affine points to the shader's format, in which two zeros represent infinity."""
     flat = []
     for p in points:
         for c in p or (zero, zero):
@@ -138,7 +139,7 @@ def coordinates(points: list, zero: int | Fp2) -> np.ndarray:
 
 
 def affine(data: bytes, extension: bool) -> list:
-    """Convert the shader's Jacobian points to affine ones. None is infinity."""
+    """Convert the shader's Jacobian points to affine points. None is the point at infinity."""
     numbers = decoded(data, FIELD)
     if extension:
         numbers = [Fp2(*numbers[i : i + 2]) for i in range(0, len(numbers), 2)]
@@ -269,7 +270,7 @@ OTHERS = [pytest.param(n, marks=pytest.mark.sweep) for n in ("generated", "gramm
 
 @pytest.mark.parametrize("name", ["codes", *OTHERS])
 def test_smaller_kernels_are_unchanged(compiled: Callable, name: str) -> None:
-    """The corpus is below the limits, so its LLVM IR is unchanged."""
+    """The corpus kernels are below the size limits, so their LLVM IR must not change."""
     _, estimate = compiled((HERE / "corpus" / f"{name}.metal").read_text())
     assert not estimate.calls and not estimate.rolled
     assert estimate.before == estimate.after

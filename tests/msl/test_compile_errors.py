@@ -1,6 +1,7 @@
-"""Error messages for kernels that pass the check but do not compile have the user's line and column, and Metal types.
+"""Compile errors that the strict check does not find refer to the user's line and column, and to Metal types.
 
-The caret lines work as in test_check.py. g++ reports other columns, so its test compares only lines."""
+The caret lines work as in test_check.py. g++ reports different columns, so its test compares only lines.
+"""
 
 import re
 import shutil

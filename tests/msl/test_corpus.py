@@ -1,6 +1,7 @@
-"""Compile kernels in the style of published ones (corpus/*.metal) with mpsx.compile_shader and compare with numpy.
+"""Run kernels in the style of published ones (corpus/*.metal) with mpsx.compile_shader and compare with numpy.
 
-Runs them on the current driver, and on simt, which checks every memory access."""
+The tests use the current driver, and simt, which checks every memory access.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def test_kernels(file: str) -> None:
 
 
 def in_process(files: list[str], **environment: str) -> None:
-    """Run the cases of the files in a separate process."""
+    """Run the cases of the given corpus files in a separate process."""
     run = subprocess.run(
         [sys.executable, str(HERE / "run_corpus.py"), *files], env=os.environ | environment,
         capture_output=True, text=True, check=False, timeout=600)  # fmt: skip
@@ -40,7 +41,6 @@ def in_process(files: list[str], **environment: str) -> None:
 
 
 def test_kernels_with_checks(simt_library: Path) -> None:
-    """The simt driver reports no errors for correct kernels."""
     in_process(FILES, MPSX_DRIVER="simt")
 
 
@@ -56,7 +56,7 @@ def test_other_compilers(simt_library: Path, compiler: str, driver: str) -> None
 
 
 def test_logging(capfd: pytest.CaptureFixture) -> None:
-    """Messages go to stderr, one per line, formatted as by printf (MSL specification 3.2, section 6.19)."""
+    """Log messages go to stderr, one per line, with printf formatting (MSL specification 3.2, section 6.19)."""
     import torch
 
     import mpsx

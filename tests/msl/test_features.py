@@ -1,4 +1,4 @@
-"""Run every kernel of features/ and compare the results with numpy or computed values."""
+"""Run every kernel in features/ and compare the results with numpy or with computed values."""
 
 import math
 import re
@@ -14,7 +14,8 @@ F = np.float32
 
 @pytest.fixture(scope="module")
 def run(msl):
-    """Return run(file, kernel, *buffers, size=…), which returns what the kernel writes to buffer 0."""
+    """Return a function run(file, kernel, *buffers, size=…) that returns the contents of buffer 0 after the kernel ran.
+    """
 
     def call(file, kernel, *buffers, size=16, dtype=F, grid=(1,), **options):
         library = msl((FEATURES / f"{file}.metal").read_text(), general=True, name=file)
@@ -145,7 +146,7 @@ def test_idioms(run):
     expect(run("idioms", "qualified"), 3 + 1, 1, 2, 15)
     expect(run("idioms", "renamed"), 7)
     x = np.array([1, 2], HALF)
-    expect(run("idioms", "overloads", x), 11, 33, 1, 1 + 2 + 3, 0x3C00)  # in half, 0x3C00 + 3 rounds to 0x3C00
+    expect(run("idioms", "overloads", x), 11, 33, 1, 1 + 2 + 3, 0x3C00)  # 0x3C00 + 3 rounds to 0x3C00 in half
     expect(run("idioms", "fill_one"), 1)
     expect(run("idioms", "fill_n"), 5)
     expect(run("idioms", "fill_x", np.array([2.5], F)), -2.5)
@@ -165,7 +166,6 @@ def test_idioms(run):
 
 
 def features():
-    """Return (file, feature) of every `// feature:` line."""
     paths = [*sorted(FEATURES.glob("*.metal")), *sorted((FEATURES.parent / "corpus").glob("*.metal"))]
     return [(path.name if path.parent == FEATURES else f"corpus/{path.name}", m) for path in paths
             for m in re.findall(r"^// feature: (.+)$", path.read_text(), re.M)]

@@ -1,6 +1,7 @@
-"""Run Metal that other compilers generate: tinygrad, SPIRV-Cross, Slang and TVM.
+"""Run Metal code that tinygrad, SPIRV-Cross, Slang and TVM generate.
 
-Tests whose tool is not installed are skipped."""
+A test is skipped if its tool is not installed.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ sys.path.insert(0, str(HERE))
 @pytest.fixture(scope="module")
 def tensor():
     """Return tinygrad's Tensor class with METAL as the default device."""
-    os.environ["PARALLEL"] = "0"  # worker processes would look for Apple's Metal library
+    os.environ["PARALLEL"] = "0"  # worker processes would load Apple's Metal library
     pytest.importorskip("tinygrad", reason="tinygrad is not installed (pip install tinygrad)")
     import tinygrad_metal
 
@@ -124,7 +125,7 @@ def test_tinygrad_gradients(tensor) -> None:
 
 
 def test_tinygrad_generated_kernels(tensor) -> None:
-    """The tests above compiled their kernels with compile_shader."""
+    """Check the log: the tests above must have compiled their kernels with compile_shader."""
     import tinygrad_metal
 
     assert len(tinygrad_metal.sources) > 100
@@ -230,7 +231,7 @@ void run(uint3 id : SV_DispatchThreadID, uint l : SV_GroupIndex) {
 
 
 def slang_compiler() -> str | None:
-    """Find slangc on PATH or in the packages slangtorch and slangpy."""
+    """Return the path of slangc, from PATH or from the packages slangtorch and slangpy."""
     for package in ("slangtorch", "slangpy"):
         spec = importlib.util.find_spec(package)
         for folder in (spec and spec.submodule_search_locations) or ():
@@ -263,7 +264,7 @@ def test_slang(tmp_path: Path) -> None:
 
 
 def tvm_kernel(tvm: object, tensors: list, block: str, split: int, shared: str = "") -> str:
-    """Return the Metal that TVM generates, with one thread per element or with threadgroups of `split` threads."""
+    """Return the Metal code that TVM generates, with one thread per element or with threadgroups of `split` threads."""
     from tvm import te
 
     schedule = tvm.s_tir.Schedule(te.create_prim_func(tensors))
@@ -272,7 +273,7 @@ def tvm_kernel(tvm: object, tensors: list, block: str, split: int, shared: str =
     outer, inner = schedule.split(loops[0], [None, split])
     schedule.bind(outer, "blockIdx.x")
     schedule.bind(inner, "threadIdx.x")
-    if shared:  # stage the operand in threadgroup memory, one row at a time
+    if shared:  # stage the operand in threadgroup memory, row by row
         copy = schedule.cache_read(stage, 1, "shared")
         schedule.compute_at(copy, outer)
         own = schedule.get_loops(copy)

@@ -1,4 +1,4 @@
-"""Accuracy of the Metal math functions on a CPU, compared with float64 for random floats and difficult arguments."""
+"""Accuracy of the Metal math functions on CPUs, compared with float64 for random floats and difficult arguments."""
 
 import numpy as np
 import pytest
@@ -98,8 +98,8 @@ def test_binary(library, name):
 
 
 def test_multiples_of_half_pi(library):
-    """Near zeros of sine and cosine, accuracy requires an exact range reduction."""
-    mpmath = pytest.importorskip("mpmath")  # a dependency of torch, through sympy
+    """Near multiples of pi/2, sine or cosine is almost zero and needs an exact range reduction."""
+    mpmath = pytest.importorskip("mpmath")  # mpmath is installed with torch, as a dependency of sympy
     with mpmath.workprec(300):
         steps = [1, 2, 3, 11, 355, 710, 52174, 10**6, 16367173 * 2**20, 6381956970095103 * 2**40, 3**60]
         x = np.array([float(mpmath.pi / 2 * k) for k in steps]).astype(np.float32)
@@ -120,7 +120,7 @@ def test_fma_rounds_once(library):
 
 
 def test_isas_agree(msl):
-    """Results are bitwise equal for all instruction sets. fma is emulated if the CPU lacks it."""
+    """Results are bitwise identical for all instruction sets. fma is emulated on CPUs without it."""
     here, base = msl(source(), isa=""), msl(source(), isa="baseline")
     x, y = any_floats(20_000, 6), any_floats(20_000, 7)
     for name in UNARY:
@@ -130,7 +130,7 @@ def test_isas_agree(msl):
 
 
 def test_large_angles(library):
-    mpmath = pytest.importorskip("mpmath")  # a dependency of torch, through sympy
+    mpmath = pytest.importorskip("mpmath")  # mpmath is installed with torch, as a dependency of sympy
     x = any_floats(3000, 8)
     x = x[np.isfinite(x) & (np.abs(x) > 1e5)]
     with mpmath.workprec(300):

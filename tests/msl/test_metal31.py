@@ -1,4 +1,4 @@
-"""The search for features that Metal 3.1 lacks (python/mpsx/msl/metal31.py)."""
+"""Detection of features that require a Metal version later than 3.1 (python/mpsx/msl/metal31.py)."""
 
 import sys
 from pathlib import Path

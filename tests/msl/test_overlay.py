@@ -1,4 +1,4 @@
-"""Overlays of the host driver (python/mpsx/msl/overlay.py): what they can replace, in which modes, and errors."""
+"""Overlays of the host driver (python/mpsx/msl/overlay.py): replaceable declarations, modes, and errors."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ X = np.arange(1, 20, dtype=np.float32)
 
 
 def run(msl, kernel, **overlays):
-    """Run a kernel on X with overlays by file stem, `part` or `snippet`."""
+    """Run a kernel on X. `overlays` maps the stem of an overlaid file, `part` or `snippet`, to its overlay."""
     files = (("part.h", HEADER), *((f"host/{stem}.h", text) for stem, text in overlays.items()))
     return msl(METAL, files=files).map(kernel, X)
 
@@ -70,7 +70,7 @@ def test_kernel_template(msl):
 
 
 def test_header(msl):
-    """The overlay of a header applies to every file that includes it, together with the file's own overlay."""
+    """A header's overlay applies to every file that includes the header, in addition to the file's own overlay."""
     part = ('#include "../part.h"\n#include "more.h"\ntemplate <typename T> constexpr constant uint parts = 1;\n'
             "inline float plain(float x) { return more(x); }\n")  # fmt: skip
     more = "#pragma once\ninline float more(float x) { return x + 40; }\n"
@@ -91,7 +91,7 @@ REJECTED = {
 
 
 def translated(tmp_path, overlay, mode="wide"):
-    """Translate METAL as k.metal and return the C++ and the files it depends on."""
+    """Translate METAL as k.metal, and return the C++ code and the files that it depends on."""
     (tmp_path / "host").mkdir(exist_ok=True)
     for name, text in {"part.h": HEADER, "k.metal": METAL, "host/k.h": overlay}.items():
         (tmp_path / name).write_text(text)
@@ -110,7 +110,7 @@ def test_rejected(tmp_path, case):
 
 
 def test_modes_and_files(tmp_path):
-    """Only wide mode applies overlays. They are dependencies, and line numbers stay correct."""
+    """Overlays apply only in wide mode. They are listed as dependencies and leave line numbers correct."""
     overlay = "\n" + REPLACING["function"][0]
     text, files = translated(tmp_path, overlay)
     assert "y - 3" in text

@@ -1,4 +1,4 @@
-"""The parser (mpsx.msl.parser): the kind, name and scope of declarations, and the blocks of function bodies."""
+"""The parser (mpsx.msl.parser): kinds, names and scopes of declarations, and blocks in function bodies."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ from msl.source import MslError, Source  # noqa: E402
 
 
 def parsed(text):
-    """Return (kind, name) of every declaration outside function bodies."""
+    """Return (kind, name) for every declaration outside function bodies."""
     src = Source(text)
     return [(d.kind, src.texts[d.name] if d.name >= 0 else "") for d in parse(src).all]
 

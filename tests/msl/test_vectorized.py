@@ -1,4 +1,4 @@
-"""The compiler vectorizes the kernel loops that it should vectorize on a CPU (tests/msl/vectorized.py)."""
+"""On CPUs, the compiler vectorizes the kernel loops that tests/msl/vectorized.py selects."""
 
 import subprocess
 
@@ -11,7 +11,7 @@ from msl.translate import translate
 
 @pytest.fixture(autouse=True)
 def clang():
-    """Skip unless the compiler is clang, which writes optimization records."""
+    """Skip unless the compiler is clang, because only clang writes optimization records."""
     try:
         compiler = find_compiler()
     except MslError as error:

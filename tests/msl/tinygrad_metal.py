@@ -1,6 +1,7 @@
-"""Implement tinygrad's device METAL with mpsx, in place of tinygrad.runtime.ops_metal.
+"""A replacement for tinygrad.runtime.ops_metal that implements tinygrad's METAL device with mpsx.
 
-tinygrad's Metal renderer writes the kernels, and mpsx.compile_shader compiles and runs them."""
+tinygrad's Metal renderer generates the kernels. mpsx.compile_shader compiles and runs them.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from tinygrad.renderer.cstyle import MetalRenderer
 
 import mpsx
 
-sources: dict[str, str] = {}  # names of compiled kernels by source text
+sources: dict[str, str] = {}  # source text -> name of the compiled kernel
 
 
 class MetalCompiler(Compiler):
     def __init__(self) -> None:
-        super().__init__(None)  # no disk cache, so that this module compiles every kernel
+        super().__init__(None)  # disable the disk cache, to compile every kernel with this module
 
 
 class MetalProgram(Program):
@@ -58,7 +59,7 @@ class MetalDevice(Compiled):
 
 
 def install() -> None:
-    """Register this module as tinygrad's device METAL."""
+    """Register this module as tinygrad's METAL device."""
     module = types.ModuleType("tinygrad.runtime.ops_metal")
     module.MetalDevice, module.MetalCompiler = MetalDevice, MetalCompiler
     for c in (MetalDevice, MetalCompiler):

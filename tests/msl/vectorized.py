@@ -2,12 +2,12 @@
 """Check which kernel loops the compiler vectorizes in wide mode (one thread per threadgroup, on a CPU).
 
     python tests/msl/vectorized.py                      all files: loops that should be vectorized but are not
-    python tests/msl/vectorized.py softmax avg_pool     files whose names contain one of these
-    python tests/msl/vectorized.py --all avg_pool       every kernel with its vector loops
+    python tests/msl/vectorized.py softmax avg_pool     only files whose names contain softmax or avg_pool
+    python tests/msl/vectorized.py --all avg_pool       every kernel with its vectorized loops
 
-Loops marked MPSX_VECTORIZE or MPSX_REDUCE should be vectorized. In a kernel with one element per thread, so should the
-loop over threads or a loop inside it. EXCUSED lists exceptions. Reads clang's optimization records, so it needs a clang
-as the kernel compiler, for instance ziglang's.
+Loops marked MPSX_VECTORIZE or MPSX_REDUCE should be vectorized. In a kernel with one element per thread, the loop over
+threads or a loop inside it should be vectorized. EXCUSED lists exceptions. The script reads clang's optimization
+records, so the kernel compiler must be clang, for instance from ziglang.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 from msl.compiler import find_compiler  # noqa: E402
 from msl.translate import translate  # noqa: E402
 
-# Patterns of kernel host names with scalar loops, and the reasons.
+# Patterns for names of kernels whose loops may stay scalar -> the reason.
 EXCUSED = {
     r"pow_\w+_[iu]\d+": "exponentiation by squaring takes as many steps as the exponent has bits",
     r"nonzero_(scan|fill_\w+)": "each step needs the last",
@@ -44,7 +44,7 @@ EXCUSED = {
     r"special_(airy|bessel|spherical|zeta|\w*modified_bessel_k|\w*polynomial)\w*": "a CALL of special.def",
     r"(digamma|igammac?|polygamma|standard_gamma_grad|dirichlet_grad)_\w+": "functions with branches and loops",
 }
-ENTRIES = "<entries>"  # pseudo file name of the loop over threads
+ENTRIES = "<entries>"  # pseudo file that stands for the loop over threads
 RECORD = re.compile(r'\{"(\w+)", MPSX_UNIT_\w+, [\w:]*?(mpsx_entry_\d+)\b')
 ENTRY = re.compile(r"void (mpsx_entry_\d+)\(")
 LOCATION = re.compile(r"DebugLoc:\s*\{ File: '?([^',]+)'?,\s*Line: (\d+),\s*Column: \d+ \}")
@@ -52,14 +52,14 @@ LOCATION = re.compile(r"DebugLoc:\s*\{ File: '?([^',]+)'?,\s*Line: (\d+),\s*Colu
 
 @dataclass
 class Kernel:
-    """The compiler's remarks about a kernel's loops, by location (file, line)."""
+    """The loops of a kernel that the compiler did and did not vectorize, by location (file, line)."""
 
     name: str
     vectorized: set[tuple[str, int]] = field(default_factory=set)
-    scalar: set[tuple[str, int]] = field(default_factory=set)  # despite a pragma
+    scalar: set[tuple[str, int]] = field(default_factory=set)  # loops with a pragma that requests vectorization
 
     def findings(self) -> Iterator[str]:
-        """Yield loops that should be vectorized but are not."""
+        """Describe loops that should be vectorized but are not."""
         for file, line in sorted(self.scalar - self.vectorized):
             if file != ENTRIES:
                 yield f"{self.name}: {file}:{line}: the loop is not vectorized"
@@ -68,12 +68,12 @@ class Kernel:
 
 
 def files(names: list[str]) -> list[Path]:
-    """Return kernel files whose names contain one of `names`, or all files if it is empty."""
+    """Return the kernel files whose names contain an element of `names`, or all files if it is empty."""
     return [f for f in sorted(SOURCES.glob("*/*.metal")) if not names or any(n in f.stem for n in names)]
 
 
 def compile_records(source: Path, isa: str) -> Iterator[tuple[str, str]]:
-    """Translate and compile a kernel file. Yields C++ text and the compiler's optimization record."""
+    """Translate and compile a kernel file. Yield C++ code and clang's optimization record for each translation unit."""
     compiler = find_compiler()
     if "clang" not in compiler.description:
         raise SystemExit(f"vectorized: expected clang as the compiler of kernels, got {compiler.description}")
@@ -93,7 +93,6 @@ def compile_records(source: Path, isa: str) -> Iterator[tuple[str, str]]:
 
 
 def kernels(source: Path, isa: str) -> Iterator[Kernel]:
-    """Yield the kernels of a file."""
     for text, record in compile_records(source, isa):
         by_entry = {entry: Kernel(name) for name, entry in RECORD.findall(text)}
         if by_entry.keys() != set(ENTRY.findall(text)):
@@ -113,7 +112,8 @@ def kernels(source: Path, isa: str) -> Iterator[Kernel]:
 def findings(names: list[str], isa: str = "") -> list[str]:
     """Describe loops that should be vectorized but are not, and EXCUSED patterns that no loop needs.
 
-    Checks the files whose names contain one of `names`, or all files if it is empty."""
+    Checks the files whose names contain an element of `names`, or all files if it is empty.
+    """
     found, excuses = [], set(EXCUSED)
     for source in files(names):
         for kernel in kernels(source, isa):
@@ -127,7 +127,6 @@ def findings(names: list[str], isa: str = "") -> list[str]:
 
 
 def main() -> None:
-    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="parts of file names")
     parser.add_argument("--all", action="store_true", help="list every kernel")

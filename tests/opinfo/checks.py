@@ -1,4 +1,4 @@
-"""Check one OpInfo with one dtype on mpsx against the CPU, for the tests and the operator support matrix."""
+"""Compare one OpInfo with one dtype on mpsx and on the CPU. Used by the tests and for the operator support matrix."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ from .common import (
     tensors,
 )
 
-# A function that returns a context manager, which records calls on the device.
+# Returns a context manager that records calls on the device.
 Watch = Callable[[], AbstractContextManager[object]]
 Tensors = list[torch.Tensor]
 
 
 def cotangents(outputs: Iterable[torch.Tensor], seed: int) -> Tensors:
-    """Return random multiples of 1/4 up to 2, which are exact in every dtype and the same on every device."""
+    """Return random multiples of 1/4 in [-2, 2], which every dtype represents exactly. They are the same on every
+    device."""
     generator = torch.Generator().manual_seed(seed)
 
     def quarters(t: torch.Tensor) -> torch.Tensor:
@@ -56,8 +57,8 @@ def sharing(arguments: object, results: object) -> list[tuple[list[bool], int, b
 def without_order(op: OpInfo, sample: SampleInput, results: object, *, selects: bool) -> object:
     """Make results independent of the order of equal elements.
 
-    Replace the indices that a forward returns (`selects`) by the elements they select, and gradients by plain and
-    weighted sums.
+    If `selects` is set, replace the indices that the operator returns by the elements that they select. Otherwise,
+    replace gradients by plain and weighted sums.
     """
     if op.name not in TIES or sample.kwargs.get("stable"):
         return results
@@ -79,7 +80,7 @@ def without_order(op: OpInfo, sample: SampleInput, results: object, *, selects: 
 
 
 def check_forward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Compare results and aliasing. Returns the number of samples compared."""
+    """Compare results and aliasing. Return the number of samples compared."""
     compared = 0
     for sample in samples(op, dtype, count):
         cpu, device = on_cpu(sample), on_device(op, sample)
@@ -100,10 +101,10 @@ def check_forward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watc
 
 
 def leaves_of(op: OpInfo, sample: SampleInput, arguments: Arguments) -> tuple[Tensors, Tensors]:
-    """Return the outputs that require grad and the inputs that do."""
+    """Return the outputs and the inputs that require grad."""
     result = sample.output_process_fn_grad(call(op, arguments))
     outputs = [t for t in tensors(result) if t.requires_grad]
-    # Sum a non-strided output, because the layout of its gradient is not defined.
+    # Sum each non-strided output, because the layout of its gradient is not defined.
     outputs = [t if t.layout == torch.strided and not t.is_nested else t.sum() for t in outputs]
     return outputs, [t for t in tensors(arguments) if t.requires_grad]
 
@@ -112,7 +113,8 @@ Gradients = tuple[torch.Tensor | None, ...]
 
 
 def gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
-    """Return the gradients of all outputs with respect to all inputs, or () if none are differentiable."""
+    """Return the gradients of all outputs with respect to all inputs, or () without differentiable outputs or inputs.
+    """
     outputs, inputs = leaves_of(op, sample, arguments)
     if not outputs or not inputs:
         return ()
@@ -123,7 +125,7 @@ def gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watc
 
 
 def second_gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
-    """Return the gradients of the gradients with respect to inputs and cotangents, or () if there are none."""
+    """Return the second derivatives with respect to inputs and cotangents, or () if there are none."""
     outputs, inputs = leaves_of(op, sample, arguments)
     if not outputs or not inputs:
         return ()
@@ -139,7 +141,7 @@ def second_gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watc
 
 
 def tangents(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
-    """Return the forward-mode derivatives of the outputs along one direction, or () if there are none."""
+    """Return the forward-mode derivatives of the outputs in one direction, or () if there are none."""
     inputs = [t for t in tensors(arguments) if t.requires_grad]
     direction = dict(zip(map(id, inputs), cotangents(inputs, 4), strict=True))
     with forward_ad.dual_level(), watch():
@@ -156,7 +158,7 @@ Derivatives = Callable[[OpInfo, SampleInput, Arguments, Watch], Gradients]
 
 def check_derivatives(derivatives: Derivatives, op: OpInfo, dtype: torch.dtype, count: int | None,
                       watch: Watch = nullcontext) -> int:  # fmt: skip
-    """Compare derivatives. Returns the number of samples with derivatives."""
+    """Compare derivatives. Return the number of samples that have derivatives."""
     compared = 0
     for sample in samples(op, dtype, count, requires_grad=True):
         try:
@@ -182,15 +184,12 @@ def check_derivatives(derivatives: Derivatives, op: OpInfo, dtype: torch.dtype, 
 
 
 def check_backward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Compare gradients. Returns the number of samples with gradients."""
     return check_derivatives(gradients, op, dtype, count, watch)
 
 
 def check_double_backward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Compare second gradients. Returns the number of samples with second gradients."""
     return check_derivatives(second_gradients, op, dtype, count, watch)
 
 
 def check_forward_mode(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
-    """Compare forward-mode derivatives. Returns the number of samples with such derivatives."""
     return check_derivatives(tangents, op, dtype, count, watch)

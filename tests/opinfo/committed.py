@@ -1,4 +1,4 @@
-"""Check during OpInfo tests that operators still take the routes that the committed support matrix records."""
+"""Check that operators still run as the committed support matrix records: with a kernel, a library, or a fallback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .checks import Watch
 
 @cache
 def committed() -> summary.Summary:
-    """Load the summary for the current driver, or an empty one for another torch version."""
+    """Load the summary for the current driver. It is empty if it was recorded with a different torch version."""
     found = summary.load(str(mpsx.driver()["name"]))
     version = torch.__version__.partition("+")[0].rpartition(".")[0]
     return found if found and found.torch.rpartition(".")[0] == version else summary.Summary(version)
@@ -31,7 +31,8 @@ def committed() -> summary.Summary:
 
 @contextmanager
 def still_runs(name: str, direction: str, dtype: torch.dtype) -> Iterator[Watch]:
-    """Yield a `watch` for a check. Afterwards, require that no sample ran on a worse route than the summary records."""
+    """Yield a `watch` function for a check. Afterwards, fail if a sample ran in a worse way than the summary records.
+    """
     logs: list[list[str]] = []
 
     @contextmanager

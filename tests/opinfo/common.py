@@ -1,4 +1,4 @@
-"""OpInfo samples on the CPU and on mpsx, and the comparison of their results."""
+"""Generate OpInfo samples, run them on the CPU and on mpsx, and compare the results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 DEVICE = "mpsx"
 
-# OpInfos that run only on the named device or cannot be moved to another one.
+# OpInfos that require a different device or cannot be moved to mpsx.
 NOT_COMPARABLE = {
     "jiterator_unary": "compiles CUDA source",
     "jiterator_binary": "compiles CUDA source",
@@ -30,14 +30,14 @@ NOT_COMPARABLE = {
     "as_strided.partial_views": "reads storage outside the tensor, which is not moved to the device",
 }
 
-# Operators whose tensor arguments after the first stay on the CPU.
+# Operators whose tensor arguments must stay on the CPU, except for the first one.
 CPU_ARGUMENTS = {"tensor_split"}
 
-# Operators that return uninitialized memory: compare everything but the values.
+# Operators that return uninitialized memory. The comparison ignores values.
 UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 
-# Random operators. Values differ by design, because the device uses Philox and the CPU the Mersenne Twister. Compare
-# shapes, dtypes and strides, and check that a seed always gives the same values.
+# Random operators. Values differ, because the device uses Philox and the CPU the Mersenne Twister. Compare only shapes,
+# dtypes and strides, and check that a seed reproduces the values.
 RANDOM = {
     "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "normal", "normal.in_place",
     "normal.number_mean", "nn.functional.alpha_dropout", "nn.functional.dropout", "nn.functional.dropout2d",
@@ -48,17 +48,17 @@ RANDOM = {
     "randn_like", "svd_lowrank", "uniform",
 }  # fmt: skip
 
-# In half precision, PyTorch chooses the dtype of the buffers between chunks by device name: "cpu", "cuda", or any
+# For half precision, PyTorch selects the dtype of the buffers between chunks by device type: "cpu", "cuda", or any
 # other.
 BUFFERS_BY_DEVICE_NAME = {"nn.functional.linear_cross_entropy.chunked_none"}
 
 
-# Operators that choose among equal elements, unless stable=True, with the position of `dim` in their arguments.
+# Operators that may return equal elements in any order, unless stable=True -> the position of `dim` in their arguments.
 TIES = {"sort": 0, "argsort": 0, "msort": None, "topk": 1, "kthvalue": 1}
 
 
 def op_id(op: OpInfo) -> str:
-    """Return the OpInfo's name as used in NOT_COMPARABLE and other tables."""
+    """Return the OpInfo's name as used in the tables above."""
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
 
 
@@ -66,7 +66,7 @@ OPS = [op for op in op_db if op_id(op) not in NOT_COMPARABLE]
 
 
 def main_dtype(op: OpInfo) -> torch.dtype:
-    """Return float32 if the operator supports it (also for an OpInfo that declares no CPU dtypes)."""
+    """Return float32 if the operator supports it, otherwise another supported dtype."""
     dtypes = forward_dtypes(op)
     return torch.float32 if torch.float32 in dtypes else sorted(dtypes, key=str)[0]
 
@@ -84,7 +84,6 @@ def backward_dtypes(op: OpInfo) -> set[torch.dtype]:
 
 
 def has_backward(op: OpInfo, dtype: torch.dtype) -> bool:
-    """Return whether the OpInfo declares gradients for this dtype."""
     return dtype in backward_dtypes(op)
 
 
@@ -92,7 +91,7 @@ Sample = TypeVar("Sample", SampleInput, ErrorInput)
 
 
 def seed(value: int) -> None:
-    """Seed only the CPU and mpsx: torch.manual_seed also records the call stack for every other GPU type."""
+    """Seed only the CPU and mpsx. torch.manual_seed would also record the call stack for every other GPU type."""
     torch.default_generator.manual_seed(value)
     torch.mpsx.manual_seed(value)
 
@@ -100,8 +99,9 @@ def seed(value: int) -> None:
 def seeded(made: Iterable[Sample]) -> Iterator[Sample]:
     """Generate each sample from the same generator state.
 
-    PyTorch's own iterator does this too, but first searches the call stack for the test, which takes longer than
-    the test itself."""
+    PyTorch's iterator also does this, but first searches the call stack for the test, which takes longer than the test
+    itself.
+    """
     made = iter(made)
     while True:
         seed(SEED)
@@ -115,21 +115,22 @@ def seeded(made: Iterable[Sample]) -> Iterator[Sample]:
 
 
 def samples(op: OpInfo, dtype: torch.dtype, count: int | None, requires_grad: bool = False) -> Iterator[SampleInput]:
-    """Return the first `count` samples (None: all), which do not depend on the machine.
+    """Return the first `count` samples, or all if `count` is None. They are the same on every machine.
 
-    Samples that request a CUDA result exist only if torch has CUDA, so skip them."""
+    Skips samples that request a CUDA result, because they exist only if torch has CUDA.
+    """
     seed(0)
     made = seeded(op.sample_inputs_func(op, "cpu", dtype, requires_grad))
     return islice((sample for sample in made if sample.kwargs.get("device") != "cuda"), count)
 
 
 def error_samples(op: OpInfo) -> Iterator[ErrorInput]:
-    """Return inputs that must raise an error."""
+    """Return the inputs for which the operator must raise an error."""
     return seeded(op.error_inputs_func(op, "cpu"))
 
 
 def comparable(op: OpInfo, dtype: torch.dtype) -> bool:
-    """Return whether values can be compared with the CPU's."""
+    """Return whether the values must match the CPU's."""
     if dtype in (torch.float16, torch.bfloat16) and op_id(op) in BUFFERS_BY_DEVICE_NAME:
         return False
     return op_id(op) not in RANDOM and op.name not in UNINITIALISED
@@ -139,8 +140,6 @@ Arguments = tuple[object, tuple, dict]
 
 
 def on_cpu(sample: SampleInput) -> Arguments:
-    """Copy a sample's arguments."""
-
     def clone(value: object) -> object:
         if isinstance(value, torch.Tensor):
             return value.detach().clone().requires_grad_(value.requires_grad)
@@ -150,7 +149,7 @@ def on_cpu(sample: SampleInput) -> Arguments:
 
 
 def on_device(op: OpInfo, sample: SampleInput) -> Arguments:
-    """Move a sample's arguments to mpsx, including devices."""
+    """Move a sample's arguments to mpsx, and replace device arguments by mpsx."""
 
     def move(value: object) -> object:
         if isinstance(value, torch.Tensor):
@@ -164,24 +163,22 @@ def on_device(op: OpInfo, sample: SampleInput) -> Arguments:
 
 
 def call(function: Callable[..., object], arguments: Arguments, **more: object) -> object:
-    """Call with a fixed seed."""
     seed(1)
     first, args, kwargs = arguments
     return function(first, *args, **kwargs, **more)
 
 
 def tensors(tree: object) -> list[torch.Tensor]:
-    """Return every tensor in a result."""
+    """Return every tensor in a nested structure."""
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 def storage(tensor: torch.Tensor) -> int:
-    """Return the identity of a tensor's storage."""
     return tensor.untyped_storage()._cdata
 
 
 def in_double(arguments: Arguments) -> Arguments:
-    """Convert to float64 and complex128."""
+    """Convert to double precision."""
     wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
     wide |= dict.fromkeys((torch.float16, torch.bfloat16), torch.float64)
 
@@ -194,19 +191,19 @@ def in_double(arguments: Arguments) -> Arguments:
 
 
 def error(result: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the largest absolute difference. Treats equal infinities and NaN pairs as 0, and other NaNs as
-    infinite."""
+    """Return the largest absolute difference. Equal infinities and pairs of NaNs count as 0, unpaired NaNs as infinite.
+    """
     same = torch.isclose(result, exact, rtol=0, atol=0, equal_nan=True)
     return torch.where(same, 0, result - exact).abs().nan_to_num(nan=torch.inf).max().item()
 
 
 def assert_close(have: torch.Tensor, want: torch.Tensor, exact: Callable[[], torch.Tensor] | None,
                  derivative: bool) -> None:  # fmt: skip
-    """Require torch's default tolerance to the CPU result, or an error relative to float64 that does not exceed the
-    CPU's.
+    """Require agreement with the CPU within torch's default tolerance, or an error relative to float64 at most as large
+    as the CPU's.
 
-    Derivatives round after each operator, so either device may be closer by chance. Therefore the error of a derivative
-    may be twice the CPU's plus one rounding error of the largest value.
+    Derivatives round after each operator, so either device may be closer by chance. A derivative may therefore have
+    twice the CPU's error plus one rounding error of the largest value.
     """
     try:
         torch.testing.assert_close(have, want, equal_nan=True)
@@ -222,7 +219,8 @@ def assert_close(have: torch.Tensor, want: torch.Tensor, exact: Callable[[], tor
 
 
 def names_device(arguments: Arguments) -> bool:
-    """Return whether the call has a tensor or device argument. Otherwise, its result is on the CPU, the default."""
+    """Return whether the call has a tensor or device argument. Otherwise, the result is created on the default device,
+    the CPU."""
     return any(isinstance(leaf, torch.Tensor | torch.device) for leaf in tree_leaves(arguments))
 
 
@@ -238,7 +236,7 @@ def assert_same(cpu: object, device: object, *, values: bool = True, strides: bo
             continue
         assert have.device.type == on
         assert (have.layout, have.dtype, have.shape) == (want.layout, want.dtype, want.shape)
-        # The strides of an empty tensor are irrelevant, and some composite operators leave odd ones.
+        # Strides of empty tensors are meaningless, and some composite operators return unusual ones.
         if strides and want.layout == torch.strided and not want.is_nested and want.numel():
             assert have.stride() == want.stride()
         if values:

@@ -1,4 +1,4 @@
-"""Compare every module of module_db with the CPU: outputs, gradients of inputs and parameters, and buffers."""
+"""Compare every module in module_db with the CPU: outputs, gradients of inputs and parameters, and state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .common import DEVICE, assert_close, tensors
 
 pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]
 
-# Random values differ by design (see common.RANDOM): compare only shapes and dtypes.
+# Random values differ by design (see RANDOM in common.py). Compare only shapes and dtypes.
 RANDOM = {"nn.FractionalMaxPool2d", "nn.FractionalMaxPool3d", "nn.RReLU"}
 
 FEW, SOME = 3, None
@@ -28,21 +28,20 @@ def name_of(info: ModuleInfo) -> str:
 
 
 def inputs(info: ModuleInfo, dtype: torch.dtype, training: bool, count: int | None) -> Iterator[ModuleInput]:
-    """Return arguments of constructors and calls, the same in every process."""
+    """Generate the arguments of the constructor and of the call. They are the same in every process."""
     set_rng_seed(0)
     options = {"device": "cpu", "dtype": dtype, "requires_grad": True, "training": training}
     yield from list(info.module_inputs_func(info, **options))[:count]
 
 
 def is_random(info: ModuleInfo, module: torch.nn.Module) -> bool:
-    """Return whether a call draws random numbers."""
     drops = any(getattr(m, "dropout", 0) for m in module.modules() if isinstance(getattr(m, "dropout", 0), float))
     dropout = any(isinstance(m, torch.nn.modules.dropout._DropoutNd) and m.p > 0 for m in module.modules())
     return info.name in RANDOM or (module.training and (drops or dropout))
 
 
 def moved(value: object, convert: Callable[[torch.Tensor], torch.Tensor]) -> object:
-    """Convert tensors. Leaves stay leaves, and repeated tensors stay one tensor."""
+    """Convert tensors. Leaves stay leaves, and repeated tensors are converted once."""
     twins: dict[int, torch.Tensor] = {}
 
     def move(t: object) -> object:
@@ -54,7 +53,7 @@ def moved(value: object, convert: Callable[[torch.Tensor], torch.Tensor]) -> obj
 
 
 def results(module: torch.nn.Module, args: object, kwargs: object) -> tuple[list, list, list]:
-    """Return outputs, gradients, and the module's state after the call."""
+    """Run the module, and return the outputs, the gradients, and the module's state after the call."""
     torch.manual_seed(1)
     outputs = tensors(module(*args, **kwargs))
     differentiable = [t for t in outputs if t.requires_grad]
@@ -66,7 +65,7 @@ def results(module: torch.nn.Module, args: object, kwargs: object) -> tuple[list
 
 
 def check(info: ModuleInfo, dtype: torch.dtype, training: bool, count: int | None) -> None:
-    """Compare the first `count` inputs (None: all)."""
+    """Compare the first `count` inputs, or all if `count` is None."""
     for one in inputs(info, dtype, training, count):
         module = info.module_cls(*one.constructor_input.args, **one.constructor_input.kwargs).to(dtype).train(training)
         if one.forward_input is None:
@@ -80,7 +79,7 @@ def check(info: ModuleInfo, dtype: torch.dtype, training: bool, count: int | Non
         try:
             expected = results(module, args, kwargs)
         except (RuntimeError, NotImplementedError) as error:
-            if "not implemented for" in str(error):  # the CPU lacks this dtype
+            if "not implemented for" in str(error):  # the CPU does not support this dtype
                 continue
             raise
         got = results(twin, device_args, device_kwargs)

@@ -32,17 +32,17 @@ from .common import (
 
 pytestmark = [
     pytest.mark.usefixtures("silent_fallback"),
-    pytest.mark.filterwarnings("ignore"),  # OpInfo samples exercise deprecated forms on purpose
-    # Fail if a CPU kernel had to resize a result allocated by mpsx.
+    pytest.mark.filterwarnings("ignore"),  # OpInfo samples use deprecated arguments on purpose
+    # Fail if a CPU kernel resizes a result that mpsx allocated.
     pytest.mark.filterwarnings("error:An output with one or more elements was resized"),
 ]
 
 FEW = 2
 SOME = 6
-# Operators without a differentiable output in any sample.
+# Operators without differentiable outputs in any sample.
 NO_GRADIENT = {"empty_like", "new_empty", "normal.number_mean"}
 
-# Results are small differences of large terms, so float32 has no correct digits on either device.
+# The results are small differences of large terms, so neither device has correct digits in float32.
 CANCELLING = {"cov": "the gradient of aweights", "linalg.householder_product": "second gradients"}
 CANCELLING_TWICE = {"polar": "the second gradients of the sign, differences of terms fifty times as large"}
 
@@ -78,7 +78,7 @@ def test_in_place(op: OpInfo) -> None:
             continue
         try:
             expected = call(in_place, cpu)
-        except Exception:  # the sample does not fit in place (broadcasting, promotion)
+        except Exception:  # the sample cannot run in place, because it broadcasts or promotes
             continue
         before = storage(device[0])
         got = call(in_place, device)
@@ -90,11 +90,11 @@ def test_in_place(op: OpInfo) -> None:
 
 
 def tensor_list(result: object) -> list[torch.Tensor]:
-    """Return a tensor or a tuple of tensors as a list."""
+    """Convert a tensor or a tuple of tensors to a list."""
 
 
 def packed_like(like: object, outs: list[torch.Tensor]) -> object:
-    """Pack an out= argument like a result: one tensor or a tuple."""
+    """Format the out= argument like the result: one tensor or a tuple."""
     return outs[0] if isinstance(like, torch.Tensor) else tuple(outs)
 
 
@@ -116,17 +116,17 @@ def test_out(op: OpInfo) -> None:
                     exact=lambda s=sample: tensor_list(call(op, in_double(on_cpu(s)))))  # fmt: skip
 
 
-# An out-of-range dimension raises IndexError, as in narrow.
+# Operators that may raise IndexError for an out-of-range dimension, as narrow does.
 INDEX_ERRORS = {"narrow_copy"}
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.error_inputs_func is not None], ids=op_id)
 def test_errors(op: OpInfo) -> None:
-    """Inputs that raise an error on the CPU raise an error of the same type on mpsx."""
+    """Errors on mpsx have the same type as on the CPU."""
     for wrong in error_samples(op):
         sample = wrong.sample_input
         if any(t.is_meta for t in tensors((sample.input, sample.args, sample.kwargs))):
-            continue  # meta tensors have no values to move
+            continue  # meta tensors cannot be copied to a device
         try:
             call(op, on_cpu(sample))
         except Exception as error:
@@ -146,14 +146,14 @@ def test_all_samples(op: OpInfo) -> None:
 
 
 def with_dtypes(dtypes: Callable[[OpInfo], Iterable[torch.dtype]]) -> pytest.MarkDecorator:
-    """Parametrize over every OpInfo with each of its dtypes."""
+    """Parametrize over every OpInfo and each of its dtypes."""
     pairs = [(op, dtype) for op in OPS for dtype in sorted(dtypes(op), key=str)]
     ids = [f"{op_id(op)}-{str(dtype).removeprefix('torch.')}" for op, dtype in pairs]
     return pytest.mark.parametrize(("op", "dtype"), pairs, ids=ids)
 
 
 def higher_order(op: OpInfo, *, twice: bool) -> set[torch.dtype]:
-    """Return the dtypes for comparing higher derivatives. PyTorch's own tests use only float64."""
+    """Return the dtypes in which higher derivatives are compared. PyTorch's own tests use only float64."""
     cancels = op_id(op) in CANCELLING or (twice and op_id(op) in CANCELLING_TWICE)
     single = set() if cancels else {torch.float32, torch.complex64}
     return single | {torch.float64, torch.complex128}

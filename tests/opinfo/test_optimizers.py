@@ -1,4 +1,4 @@
-"""Compare the parameters after some steps with the CPU, for every optimizer of optim_db in every configuration."""
+"""Compare parameters and state after several steps with the CPU, for every optimizer and configuration in optim_db."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHAPES = ((7, 5), (11,), (3, 4, 2), ())
 
 
 def implementations(info: OptimizerInfo) -> list[dict[str, bool]]:
-    """Return the options that select each implementation. {} selects the for-loop."""
+    """Return the options that select each implementation. The options {} select the for-loop."""
     found: list[dict[str, bool]] = [{}]
     for flag in info.supported_impls:
         if flag != "fused" or "cpu" in info.supports_fused_on:
@@ -26,12 +26,11 @@ def implementations(info: OptimizerInfo) -> list[dict[str, bool]]:
 
 
 def configurations() -> list[object]:
-    """Return every optimizer with every input and implementation."""
     found = []
     for info in optim_db:
         for inputs in info.optim_inputs_func("cpu"):
             for implementation in implementations(info):
-                # Skip inputs that select an implementation themselves.
+                # These inputs select an implementation themselves.
                 if any(inputs.kwargs.get(flag) for flag in ("foreach", "fused", "differentiable", "capturable")):
                     continue
                 name = f"{info.optim_cls.__name__}-{inputs.desc or 'default'}-{next(iter(implementation), 'loop')}"
@@ -40,11 +39,11 @@ def configurations() -> list[object]:
 
 
 def parameters(info: OptimizerInfo, device: str) -> list[torch.Tensor]:
-    """Return the same parameters on every device."""
+    """Return random parameters, which are the same on every device."""
     generator = torch.Generator().manual_seed(0)
     name = info.optim_cls.__name__
     shapes = [s for s in SHAPES if len(s) == 2] if name == "Muon" else SHAPES[:3] if name == "SparseAdam" else SHAPES
-    # LBFGS amplifies rounding errors of earlier steps.
+    # LBFGS amplifies the rounding errors of earlier steps.
     dtype = torch.float64 if name == "LBFGS" else torch.float32
     return [torch.randn(s, generator=generator).to(device, dtype).requires_grad_() for s in shapes]
 
@@ -52,11 +51,11 @@ def parameters(info: OptimizerInfo, device: str) -> list[torch.Tensor]:
 def trained(
     info: OptimizerInfo, inputs: OptimizerInput, implementation: dict[str, bool], device: str
 ) -> list[torch.Tensor]:
-    """Return parameters and optimizer state after some steps with the same gradients on every device."""
+    """Take several steps with the same target values on every device. Return the parameters and the optimizer state."""
     params = parameters(info, device)
     options = inputs.kwargs | implementation
     if options.get("differentiable"):
-        params = [p.clone() for p in params]  # leaves that require grad cannot be written in place
+        params = [p.clone() for p in params]  # leaves that require grad cannot be modified in place
     groups: object = params
     if inputs.params is not None:
         groups = [dict(group, params=[p]) for group, p in zip(inputs.params, params, strict=False)]

@@ -1,4 +1,5 @@
-"""Strict mode rejects the OpInfos and dtypes that PyTorch's MPS does not implement, and accepts those that pass."""
+"""Strict mode rejects OpInfos with dtypes that PyTorch's MPS backend does not implement, and accepts those that it
+does."""
 
 from __future__ import annotations
 

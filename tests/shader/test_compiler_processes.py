@@ -1,4 +1,4 @@
-"""Compilers exit with the process that started them, or after MPSX_SHADER_TIMEOUT seconds."""
+"""Shader compilers exit with the process that started them, or after MPSX_SHADER_TIMEOUT seconds."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from mpsx.msl import processes
 from mpsx.msl.compiler import find_compiler
 
 SOURCE = "kernel void {name}(device float* x, uint i [[thread_position_in_grid]]) {{ x[i] *= 2; }}"
-# A compiler that hangs if `{}` is among its arguments. Like zig, it runs a child process. The IDs of both processes are
-# written to $MARK.
+# A compiler that hangs if `{}` is among its arguments. Like zig, it starts a child process. It writes the IDs of both
+# processes to $MARK.
 ENDLESS = """#!/bin/sh
 case " $* " in *" {} "*) sleep 600 & echo $! $$ >"$MARK.new"; mv "$MARK.new" "$MARK"; wait ;; esac
 exec {} "$@"
@@ -65,7 +65,7 @@ needs_clang = pytest.mark.skipif(mpsx.driver()["name"] in ("cuda", "metal"), rea
 @pytest.mark.parametrize("how", ["kill", "exit in a thread", pytest.param("group", marks=pytest.mark.sweep)])
 def test_compilers_exit_with_a_killed_caller(tmp_path, hanging_compiler, how) -> None:
     code = f"import torch, mpsx; mpsx.compile_shader({SOURCE.format(name='f')!r})"
-    if how == "exit in a thread":  # the main thread exits while another thread runs the compiler
+    if how == "exit in a thread":  # exit the main thread while another thread runs the compiler
         code = ("import threading, time, os, torch, mpsx\n"
                 f"work = lambda: mpsx.compile_shader({SOURCE.format(name='f')!r})\n"
                 "threading.Thread(target=work, daemon=True).start()\n"
@@ -149,7 +149,7 @@ def test_concurrent_processes_leave_none_behind() -> None:
 @needs_proc
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_fork_has_its_own_reaper(tmp_path) -> None:
-    """The parent's compilers keep running when the forked process exits."""
+    """When a forked process exits, its own compilers stop, but its parent's compilers keep running."""
     running = processes.Process(["sleep", "600"])
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,4 @@
-// Valid Metal that resembles rejected C++, and code that almost violates a rule.
+// Valid Metal that resembles rejected C++ or is only just legal.
 #include <metal_stdlib>
 #include <metal_simdgroup>
 #include <metal_simdgroup_matrix>
@@ -31,9 +31,9 @@ struct Derived : Base {
 };
 }  // namespace detail
 
-// Metal 2.4 added recursion in compute functions.
+// Metal 2.4 allows recursion in compute functions.
 uint fibonacci(uint n) { return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2); }
-// Metal 2.3 added function pointers.
+// Metal 2.3 allows function pointers.
 float twice(float x) { return 2 * x; }
 float apply(float (*f)(float), float x) { return f(x); }
 template <typename F>
@@ -112,7 +112,7 @@ template <typename T, int N>
 }
 template [[host_name("templated_f32")]] kernel void templated<float, 8>(device float*, constant uint&, uint);
 template [[host_name("templated_f16")]] kernel decltype(templated<half, 16>) templated<half, 16>;
-// A functor named like a kernel.
+// A functor with the same name as a kernel.
 template <typename F>
 kernel void functor(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
   F same;

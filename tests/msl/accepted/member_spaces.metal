@@ -1,4 +1,4 @@
-// Member functions with an address space, in every kind of class (section 4, and 5.12 for `this`).
+// Member functions with address spaces, in every kind of class (section 4; section 5.12 for `this`).
 #include <metal_stdlib>
 using namespace metal;
 

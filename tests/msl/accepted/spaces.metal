@@ -1,4 +1,4 @@
-// Uses of address spaces from published kernels that plain clang would reject or that almost violate a rule.
+// Uses of address spaces in published kernels that plain clang rejects or that are only just legal.
 #include <metal_stdlib>
 using namespace metal;
 

@@ -1,5 +1,5 @@
-// Kernels in the style of well-known libraries: generated code, tile classes with constants, function constants, and
-// templates instantiated through a typedef of a function type.
+// Styles of well-known libraries: generated code, tile classes with constants, function constants, and templates
+// instantiated through a typedef of a function type.
 #include <c10/metal/reduction_utils.h>
 #include <c10/metal/utils.h>
 #include <metal_simdgroup>
@@ -20,7 +20,7 @@ kernel void generated_kernel_0(device float* out_ptr0, constant half* in_ptr0, c
   if (r0_index == 0) out_ptr0[xindex] = static_cast<float>(tmp2 / ks0 + (xindex > 3 ? M_PI_F : HUGE_VALF));
 }
 
-// Tiles.
+// Tile classes.
 #define TILE_CONST static constant constexpr const
 #define TILE_UNROLL _Pragma("clang loop unroll(full)")
 #define instantiate_tile(name, f, ...) template [[host_name(name)]] [[kernel]] decltype(f<__VA_ARGS__>) f<__VA_ARGS__>;

@@ -1,5 +1,3 @@
-"""Cases of corpus/generated.metal."""
-
 import numpy as np
 from cases.common import Run, structure
 
@@ -18,7 +16,7 @@ def spirv(run: Run):
         want = x * 2 + np.array([1, 2, 3, 0], F) + np.arange(70, dtype=F)[:, None] * np.array([0, 0, 0, 1], F)
         zero = np.arange(70) % 32 == 0
         rest = want[~zero, :2]
-        # vector * matrix computes dot products with the columns
+        # vector * matrix is the dot product with each column
         want[~zero, :2] = (rest - 2 * np.floor(rest / 2)) @ m.T
         want[zero] += np.array([1, 2, 3, 1 + first], F)
         run.close(got, want, atol=1e-4)

@@ -1,5 +1,3 @@
-"""Cases of corpus/published.metal."""
-
 import numpy as np
 from cases.common import Run
 

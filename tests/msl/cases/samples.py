@@ -1,5 +1,3 @@
-"""Cases of corpus/samples.metal."""
-
 import numpy as np
 import torch
 from cases.common import Run, structure

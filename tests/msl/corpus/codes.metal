@@ -137,7 +137,7 @@ kernel void big_numbers(device const u256* a [[buffer(0)]], device const u256* b
   out[4 * i + 3] = u256(ulong(x >= y));
 }
 
-// feature: ray tracing of a BVH with a stack, results through pointers
+// feature: BVH ray traversal with a stack, results returned through pointers
 struct Ray { packed_float3 origin; float tmin; packed_float3 direction; float tmax; };
 struct Node { packed_float3 low; int left; packed_float3 high; int count; };
 struct Hit { float t; int triangle; float2 uv; };
@@ -179,7 +179,7 @@ kernel void trace(device const Ray* rays [[buffer(0)]], device const Node* nodes
   hits[i] = h;
 }
 
-// feature: isosurface cells counted with a bit table, triangles appended with an atomic counter
+// feature: isosurface cells counted with a bit table, triangles appended through an atomic counter
 constant ushort kEdges[8][3] = {{0, 1, 2}, {0, 3, 4}, {1, 3, 5}, {2, 4, 5}, {0, 1, 2}, {0, 3, 4}, {1, 3, 5}, {2, 4, 5}};
 constant uchar2 kPairs[6] = {uchar2(0, 1), {0, 2}, {0, 3}, {1, 2}, {1, 3}, uchar2(2, 3)};
 constant packed_uchar4 kTetra[2] = {packed_uchar4(0, 1, 3, 7), packed_uchar4(0, 1, 5, 7)};
@@ -258,7 +258,7 @@ kernel void fft(device const float2* in [[buffer(0)]], device float2* out [[buff
 template [[host_name("fft_64")]] kernel decltype(fft<64>) fft<64>;
 template [[host_name("fft_128")]] kernel decltype(fft<128>) fft<128>;
 
-// feature: sparse matrix-vector products, radix sort, image filters on buffers
+// feature: sparse matrix-vector multiplication, radix sort, image filters on buffers
 kernel void spmv_csr(device const uint* row_start [[buffer(0)]], device const uint* column [[buffer(1)]],
                      device const float* value [[buffer(2)]], device const float* x [[buffer(3)]], device float* y [[buffer(4)]],
                      uint row [[threadgroup_position_in_grid]], ushort lane [[thread_index_in_simdgroup]]) {

@@ -6,7 +6,7 @@
 
 using namespace metal;
 
-// feature: SPIRV-Cross output: arrays wrapped in structs, operators per address space, specialization constants
+// feature: SPIRV-Cross output: arrays wrapped in structs, operators overloaded by address space, specialization constants
 template <typename T, size_t Num>
 struct safeArray {
   T elements[Num ? Num : 1];
@@ -230,7 +230,7 @@ kernel void default_function_kernel(device float* A [[ buffer(0) ]], device floa
       float2(red_buf0[0], (float)((int)threadIdx.x));
 }
 
-// feature: tracing compiler output: byte buffers, address classes, atomics on cast pointers
+// feature: tracing compiler output: byte buffers, classes that wrap addresses, atomics on cast pointers
 using byte = char;
 template <typename T, typename G>
 T union_cast(G g) {

@@ -188,7 +188,7 @@ kernel void alignments(coherent(device) device float* out [[buffer(0)]], metal::
            metal::atomic_load_explicit(&u[1], metal::memory_order_relaxed);
 }
 
-// feature: kernel templates with template parameters that are templates
+// feature: kernel templates with template template parameters
 template <typename T> struct Twice { T operator()(T x) const { return x + x; } };
 template <typename T, int N = 3> struct Power { T operator()(T x) const { T r = 1; for (int i = 0; i < N; ++i) r *= x; return r; } };
 template <template <typename> class First, template <typename, int> class Second, typename T>
@@ -308,7 +308,7 @@ kernel void gated(device float* out [[buffer(0)]], device const float* in [[buff
   out[i] = v;
 }
 
-// feature: rare SIMD group functions
+// feature: rarely used SIMD-group functions
 kernel void simd_corners(device float* out [[buffer(0)]], ushort lane [[thread_index_in_simdgroup]],
                          uint width [[threads_per_simdgroup]], uint quads [[quadgroups_per_threadgroup]]) {
   out[lane] = simd_shuffle_and_fill_up(float(lane), 100.0f + lane, ushort(3));

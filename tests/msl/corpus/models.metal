@@ -35,7 +35,7 @@ typedef struct {
   float scale;
 } args_mv;
 
-// feature: quantized matrix-vector products with the decoder as a template argument
+// feature: quantized matrix-vector multiplication with the dequantizer as a template argument
 template <typename type4x4>
 void dequantize_q4_0(device const block_q4_0* xb, short il, thread type4x4& reg) {
   device const uint16_t* qs = ((device const uint16_t*)xb + 1);
@@ -103,7 +103,7 @@ kernel void kernel_mul_mv_q4_K_f32(constant args_mv& args, device const char* sr
   }
 }
 
-// feature: NF4 with a table, ternary weights as bits, int8 dot products of char4
+// feature: NF4 lookup table, ternary weights packed as bits, int8 dot products of char4
 constant float nf4_table[16] = {-1.0f, -0.6961928f, -0.52507305f, -0.39491749f, -0.28444138f, -0.18477343f,
                                 -0.09105004f, 0.0f, 0.0795803f, 0.1609302f, 0.2461123f, 0.33791524f,
                                 0.44070983f, 0.562617f, 0.72295684f, 1.0f};

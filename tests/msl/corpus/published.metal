@@ -18,7 +18,7 @@ kernel void initial_values(device float* out, uint i [[thread_position_in_thread
   out[i] = total(s, 32) + t + u[1];
 }
 
-// feature: kernels named like functions
+// feature: kernels with the same name as a function they call
 namespace special {
 template <typename T>
 T i0(T x) {
@@ -45,7 +45,7 @@ template [[host_name("counts_half")]] void kernel counts<half>(device half*, uin
   out[i] = -int(i);
 }
 
-// feature: matrix type names, and identifiers like them
+// feature: matrix type names, and identifiers that resemble them
 using simdgroup_type8x8 = simdgroup_float8x8;
 typedef simdgroup_matrix<float, 8, 8> simdgroup_tile8x8;
 template <typename simdgroup_T8x8>
@@ -72,7 +72,7 @@ kernel void lists(device uint* out, constant uint& a, constant uint& b) {
   out[5] = __is_valid_simdgroup_type<half>::value + 10 * __is_valid_simdgroup_type<long>::value;
 }
 
-// feature: a function constant named like a C++ function, definitions of static members
+// feature: a function constant with the name of a C++ function, definitions of static members
 constant bool forward [[function_constant(7)]];
 template <int N>
 struct Tile {
@@ -104,7 +104,7 @@ template [[host_name("scaled_float")]] kernel void scaled(device float*, constan
 template [[host_name("scaled_half")]] kernel void scaled(device float* out, constant half* x, constant half2& by,
                                                          uint i [[thread_position_in_grid]]);
 
-// feature: numbers from classes that convert to bool
+// feature: conversion of classes with operator bool to numbers
 struct Always {
   char unused;
   constexpr operator bool() const { return true; }
@@ -123,7 +123,7 @@ kernel void from_classes(device float* out) {
   choose<float>(out + 2, Always());
 }
 
-// feature: numeric_limits of classes
+// feature: numeric_limits specialized for a class
 template <typename T>
 struct Pair {
   T value;

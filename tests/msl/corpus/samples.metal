@@ -196,7 +196,7 @@ kernel void nbody(device const Body* in [[buffer(0)]], device Body* out [[buffer
   out[g] = me;
 }
 
-// feature: reductions by tree, by SIMD group, and with atomics
+// feature: tree, SIMD-group and atomic reductions
 kernel void reduce_tree(device const float* x [[buffer(0)]], device atomic<float>* total [[buffer(1)]],
                         device atomic_uint* largest [[buffer(2)]], constant uint& n [[buffer(3)]],
                         uint i [[thread_position_in_grid]], uint t [[thread_index_in_threadgroup]],

@@ -14,7 +14,7 @@
 [[host_name("renamed")]] kernel void another_name(device float* out [[buffer(0)]]) { out[0] = 7; }
 using namespace metal;
 
-// feature: overload resolution prefers a conversion of half to float over one to a class
+// feature: overload resolution prefers half to float over half to a class
 struct pair_t {
   float a, b;
   template <typename T, typename = enable_if_t<is_convertible_v<T, float>>> constexpr pair_t(T x) : a(x), b(1) {}
@@ -95,7 +95,7 @@ kernel void pragmas(device float* out [[buffer(0)]]) {
   out[0] = s;
 }
 
-// feature: features that Apple's standard library uses
+// feature: language features used by Apple's standard library
 constexpr constant metal::os_log logger("subsystem", "category");
 namespace metal {
 inline bfloat triple(bfloat x) { return static_cast<bfloat>(__metal_fma(float(x), 3.0f, 0.0f)); }

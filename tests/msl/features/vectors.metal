@@ -91,7 +91,7 @@ template <int N>
 struct LastPlusThird {
   static constant constexpr float value = float4(1, 2, 3, N).w + kAxis.rgb.b;
 };
-// feature: components and swizzles in constant expressions, and members with the same names
+// feature: components and swizzles in constant expressions, and class members named x and y
 kernel void constant_expressions(device float* out [[buffer(0)]]) {
   constexpr float4 q = float4(kAxis, 4);
   constexpr int n = int(q.w);

@@ -75,7 +75,7 @@ static inline Fp operator-(Fp a, Fp b) {
   return r;
 }
 
-// Computes a * b / 2^256 by coarsely integrated operand scanning.
+// Computes a * b / 2^256 with Montgomery multiplication (CIOS).
 static inline Fp operator*(Fp a, Fp b) {
   uint t[10];
 #pragma unroll
@@ -134,7 +134,7 @@ struct Point {
   static Point infinity() { return Point{F::one(), F::one(), F::zero()}; }
 };
 
-// Formula dbl-2009-l for curves with a = 0.
+// The doubling formula dbl-2009-l for curves with a = 0.
 template <typename F>
 static inline Point<F> doubled(Point<F> p) {
   const F a = p.x * p.x, b = p.y * p.y, c = b * b;
@@ -152,7 +152,7 @@ static inline Point<F> doubled(Point<F> p) {
   return r;
 }
 
-// Formula add-2007-bl, with the special cases that it excludes.
+// The addition formula add-2007-bl, extended to the special cases that it excludes.
 template <typename F>
 static inline Point<F> added(Point<F> p, Point<F> q) {
   if (p.z.is_zero()) return q;
@@ -195,8 +195,8 @@ static inline Point<F> scaled(Affine<F> p, const thread uint* scalar, uint bits)
   return r;
 }
 
-// Each thread sums the points of one bucket: the points whose scalar contains the bucket's number in this window of
-// bits.
+// Each thread sums the points of one bucket: the points for which this window of the scalar's bits equals the bucket's
+// index.
 template <typename F>
 kernel void fill_buckets(device const Affine<F>* points [[buffer(0)]], device const uint* scalars [[buffer(1)]],
                          device Point<F>* buckets [[buffer(2)]], constant uint& count [[buffer(3)]],
@@ -213,7 +213,7 @@ kernel void fill_buckets(device const Affine<F>* points [[buffer(0)]], device co
   buckets[window * size.x + bucket] = sum;
 }
 
-// Sums i * bucket[i] for each window, and combines the windows.
+// Sums i * bucket[i] for each window, then combines the windows.
 template <typename F>
 kernel void join_buckets(device const Point<F>* buckets [[buffer(0)]], device Point<F>* result [[buffer(1)]],
                          constant uint& windows [[buffer(2)]], constant uint& bits [[buffer(3)]]) {

@@ -1,5 +1,5 @@
-// Poseidon2 over the scalar field of BN254, with a width of three: 4 + 56 + 4 rounds, x^5, 8 x 32-bit integers in
-// Montgomery form.
+// Poseidon2 over the scalar field of BN254 with width 3: 4 + 56 + 4 rounds, x^5, 8 x 32-bit integers in Montgomery
+// form.
 #include <metal_stdlib>
 using namespace metal;
 
@@ -35,7 +35,7 @@ static inline Field add(Field a, Field b) {
   return r;
 }
 
-// Computes a * b / 2^256 by coarsely integrated operand scanning.
+// Computes a * b / 2^256 with Montgomery multiplication (CIOS).
 static inline Field mul(Field a, Field b) {
   uint t[10] = {};
 #pragma unroll

@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4): hashes of one-block messages, two-to-one compression for a Merkle tree, and a search for a
-// nonce with a double hash. The rounds are unrolled, as in mining kernels.
+// SHA-256 (FIPS 180-4): hashes of one-block messages, two-to-one compression for a Merkle tree, and a nonce search with
+// double hashing. The rounds are unrolled, as in mining kernels.
 #include <metal_stdlib>
 using namespace metal;
 
@@ -42,7 +42,7 @@ static void compress(thread uint* state, thread const uint* block) {
   state[4] += e; state[5] += f; state[6] += g; state[7] += h;
 }
 
-// Hashes messages of `length` words, at most 13.
+// Hashes messages of `length` 32-bit words, at most 13.
 kernel void hash_short(device const uint* messages [[buffer(0)]], device uint* digests [[buffer(1)]],
                        constant uint& length [[buffer(2)]], uint gid [[thread_position_in_grid]]) {
   uint state[8], block[16];
@@ -54,7 +54,7 @@ kernel void hash_short(device const uint* messages [[buffer(0)]], device uint* d
   for (int i = 0; i < 8; ++i) digests[gid * 8 + i] = swapped(state[i]);
 }
 
-// Hashes the concatenation of two digests, which is 64 bytes long.
+// Hashes the 64-byte concatenation of two digests.
 kernel void merkle_pair(device const uint* children [[buffer(0)]], device uint* parents [[buffer(1)]],
                         uint gid [[thread_position_in_grid]]) {
   uint state[8], block[16];
@@ -68,7 +68,7 @@ kernel void merkle_pair(device const uint* children [[buffer(0)]], device uint* 
   for (int i = 0; i < 8; ++i) parents[gid * 8 + i] = swapped(state[i]);
 }
 
-// Hashes an 80-byte header twice, with the nonce as its last word. The digest with the smallest first word wins.
+// Double-hashes an 80-byte header that ends with the nonce. Keeps the smallest first word of a digest.
 kernel void search_nonce(device const uint* header [[buffer(0)]], device atomic_uint* best [[buffer(1)]],
                          device uint* firsts [[buffer(2)]], uint gid [[thread_position_in_grid]]) {
   uint state[8], block[16];

@@ -1,4 +1,4 @@
-// C = op(A) op(B) for row-major matrices of any size. Each threadgroup computes an M x N tile over one split of K.
+// C = op(A) op(B) for row-major matrices of any size. Each threadgroup computes an M x N tile for one split of K.
 #include <metal_stdlib>
 #include <metal_tensor>
 #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
@@ -6,7 +6,7 @@ using namespace metal;
 using namespace mpp::tensor_ops;
 
 struct Sizes {
-  int m, n, k, lda, ldb, ldc, k_part;  // c has one matrix per split of K
+  int m, n, k, lda, ldb, ldc, k_part;  // c holds one partial result per split of K
 };
 
 template <class T, class R, int M, int N, int GROUPS, bool TRANSPOSE_A, bool TRANSPOSE_B>
@@ -18,7 +18,7 @@ kernel void gemm(device T* a, device T* b, device R* c, constant Sizes& s,
   auto B = tensor(b, TRANSPOSE_B ? extents(end, s.n) : extents(s.n, end), array<int, 2>{1, s.ldb});
   auto C = tensor(c + long(group.z) * s.m * s.ldc, extents(s.n, s.m), array<int, 2>{1, s.ldc});
 
-  // Process eight rows of tiles at a time, so that their operands stay in the cache.
+  // Traverse the tiles in groups of eight tile rows, to keep the operands in the cache.
   const int rows = (s.m + M - 1) / M, columns = (s.n + N - 1) / N, tile = group.x;
   const int first = tile / (8 * columns) * 8, height = min(rows - first, 8), i = tile % (8 * columns);
   const int row = (first + i % height) * M, column = i / height * N;
@@ -32,7 +32,7 @@ kernel void gemm(device T* a, device T* b, device R* c, constant Sizes& s,
   sum.store(C.slice(column, row));
 }
 
-// Sums the splits of K. Each thread computes four elements.
+// Sums the partial results of the splits of K. Each thread computes four elements.
 template <class T>
 kernel void split_k_reduce(device float4* parts, device vec<T, 4>* c, constant int& count, constant int& splits,
                            uint i [[thread_position_in_grid]]) {

@@ -1,4 +1,5 @@
-// matmul2d with every kind of operand, for test_matmul2d.py. A threadgroup computes an M x N tile of C.
+// Kernels for test_matmul2d.py that use matmul2d with every kind of operand. Each threadgroup computes an M x N tile of
+// C.
 #include <metal_stdlib>
 #include <metal_tensor>
 #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
@@ -22,7 +23,7 @@ struct Operands {
               .slice(TRANSPOSE_B ? 0 : column, TRANSPOSE_B ? column : 0)) {}
 };
 
-// Uses a cooperative destination, and adds a bias per column to it.
+// Accumulates in a cooperative destination and adds a bias to each column.
 template <class A, class B, class S, class C, int M, int N, bool TA, bool TB, class Scope>
 kernel void cooperative(device A* a, device B* b, device C* c, constant Sizes& s, device float* bias,
                         uint2 group [[threadgroup_position_in_grid]]) {
@@ -42,7 +43,7 @@ kernel void cooperative(device A* a, device B* b, device C* c, constant Sizes& s
   sum.store(out);
 }
 
-// Writes to memory: C = A B, or C += A B in steps of 16 along K.
+// Writes directly to memory: C = A B, or C += A B in steps of 16 along K.
 template <class A, class B, class S, class C, int M, int N, bool TA, bool TB, class Scope>
 kernel void direct(device A* a, device B* b, device C* c, constant Sizes& s, device float* accumulate,
                    uint2 group [[threadgroup_position_in_grid]]) {
@@ -64,7 +65,7 @@ kernel void direct(device A* a, device B* b, device C* c, constant Sizes& s, dev
   }
 }
 
-// Stages operands in threadgroup memory, 32 elements of K at a time.
+// Stages the operands in threadgroup memory, 32 elements of K at a time.
 template <class A, class B, class S, class C, int M, int N, bool TA, bool TB, class Scope>
 kernel void staged(device A* a, device B* b, device C* c, constant Sizes& s, device float* bias,
                    uint2 group [[threadgroup_position_in_grid]], uint local [[thread_index_in_threadgroup]],
@@ -97,7 +98,7 @@ kernel void staged(device A* a, device B* b, device C* c, constant Sizes& s, dev
   sum.store(out);
 }
 
-// Fills cooperative operands element by element from their coordinates, 16 elements of K at a time.
+// Fills cooperative operands element by element, based on their coordinates, 16 elements of K at a time.
 template <class A, class B, class S, class C, int M, int N, bool TA, bool TB, class Scope>
 kernel void registers(device A* a, device B* b, device C* c, constant Sizes& s, device float* bias,
                       uint2 group [[threadgroup_position_in_grid]]) {

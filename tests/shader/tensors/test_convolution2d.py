@@ -1,4 +1,4 @@
-"""Compare Metal 4's convolution2d (metal_stdlib/tensor/convolution2d.h) with torch's convolution in float64."""
+"""Compare Metal 4's convolution2d (metal_stdlib/tensor/convolution2d.h) with torch's float64 convolution."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +44,7 @@ def values(shape, dtype, generator):
 
 
 def check(lib, i, kernel, channels, width, height, outputs, padding=(0, 0), batch=1, gap=0):
-    """Run kernel `k{i}`. After each pixel, the activation has `gap` elements that the kernel must not read."""
+    """Run kernel `k{i}`. The activation has `gap` elements after each pixel, which the kernel must not read."""
     generator = torch.Generator().manual_seed(i)
     a_type, b_type, sum_type, c_type = kernel.types
     (kx, ky), (sx, sy), (dx, dy) = kernel.window, kernel.strides, kernel.dilations
@@ -110,7 +110,7 @@ SHAPES = [
 
 
 def test_windows():
-    """Use even and odd windows, strides, and dilations, with static and dynamic numbers of channels."""
+    """Even and odd windows, strides and dilations, with static and dynamic channel counts."""
     static = [-1, 3, 16, 20]
     kernels = [Kernel(("half", "half", "float", "float"), channels=static[i % 4], **shape)
                for i, (shape, _) in enumerate(SHAPES)]  # fmt: skip

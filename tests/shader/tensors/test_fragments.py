@@ -1,4 +1,4 @@
-"""Test kernels like MLX's and ggml's, with fragments in registers, row reductions by shuffles, and staged weights."""
+"""Kernels in the style of MLX and ggml: register fragments, row reductions with shuffles, and staged weights."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import mpsx
 
 SOURCE = (Path(__file__).parent / "fragments.metal").read_text()
 DTYPES = {"half": torch.float16, "bfloat": torch.bfloat16, "float": torch.float32}
-EPSILON = {"half": 2.0**-11, "bfloat": 2.0**-8, "float": 2.0**-11}  # relaxed precision: float operands may be TF32
+EPSILON = {"half": 2.0**-11, "bfloat": 2.0**-8, "float": 2.0**-11}  # relaxed precision permits TF32 for float operands
 
 
 def kernel(name):

@@ -1,4 +1,4 @@
-"""Test the example gemm.metal against float64: random shapes, leading dimensions, transpositions, and split K."""
+"""Compare the example gemm.metal with float64, for random shapes, leading dimensions, transpositions, and split K."""
 
 import random
 from pathlib import Path
@@ -11,7 +11,7 @@ import mpsx
 SOURCE = (Path(__file__).parent / "gemm.metal").read_text()
 DTYPES = {"half": torch.float16, "bfloat": torch.bfloat16, "float": torch.float32}
 EPSILON = {"half": 2.0**-11, "bfloat": 2.0**-8, "float": 2.0**-24}
-TILES = [(64, 64, 4), (128, 64, 8), (32, 96, 2), (64, 128, 4)]  # rows, columns, SIMD groups
+TILES = [(64, 64, 4), (128, 64, 8), (32, 96, 2), (64, 128, 4)]  # (rows, columns, SIMD groups)
 
 
 def instance(host_name, name):
@@ -25,15 +25,16 @@ def gemm(t, result, tile, transpose_a, transpose_b):
 
 
 def padded(x, leading_dimension):
-    """Copy a matrix to the device with rows of the given length. Reading the padding would change the result."""
+    """Copy a matrix to the device and pad its rows to the given length. A kernel that reads the padding fails the test.
+    """
     wide = torch.full((x.shape[0], leading_dimension), 99).to(x.dtype)
     wide[:, : x.shape[1]] = x
     return wide.to("mpsx")
 
 
 def check(lib, names, t, tile, transposed, shape, pads, splits=1):
-    """Compare one matmul with float64. `names`: the kernel, and the kernel that sums the splits of K ("" without
-    splits)."""
+    """Compare one matmul with float64. `names` holds the matmul kernel and, for split K, the kernel that sums the
+    splits."""
     (m, n, k), (transpose_a, transpose_b) = shape, transposed
     generator = torch.Generator().manual_seed(m * n + k)
     a, b = (torch.randn(rows, k, generator=generator).to(DTYPES[t]) for rows in (m, n))
@@ -85,14 +86,15 @@ def test_split_k(seed):
         instance(f"k{i}", gemm(t, "float", tile, *transposed)) + instance(f"r{i}", f"split_k_reduce<{t}>")
         for i, (t, tile, transposed) in enumerate(kernels)))
     for i, (t, tile, transposed) in enumerate(kernels):
-        # Use splits of K that are not multiples of a tile, and a shorter last split.
+        # Splits of K that are not multiples of a tile, and a shorter last split.
         for m, n, k, splits in ((40, 36, 300, 3), (rng.randint(1, 90), 4 * rng.randint(1, 20), rng.randint(5, 300), 4)):
             pads = [rng.choice([0, 1, 3, 8]), rng.choice([0, 1, 3, 8]), rng.choice([0, 4, 8])]
             check(lib, (f"k{i}", f"r{i}"), t, tile, transposed, (m, n, k), pads, splits)
 
 
 def test_many_tiles():
-    """More than eight rows of tiles: the kernel visits them in groups of eight. The last group is smaller."""
+    """With more than eight tile rows, the kernel traverses the tiles in groups of eight tile rows. The last group is
+    smaller."""
     lib = mpsx.compile_shader(SOURCE + instance("k0", gemm("half", "half", (16, 32, 1), False, True)))
     for m, n in ((16 * 19 - 5, 70), (16 * 8, 33), (16 * 9, 1)):
         check(lib, ("k0", ""), "half", (16, 32, 1), (False, True), (m, n, 33), (1, 0, 3))

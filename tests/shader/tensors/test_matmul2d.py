@@ -19,7 +19,7 @@ def threads_of(scope):
 
 
 def library(kernels):
-    """Compile kernels, each given as (kernel, A, B, S, C, m, n, transpose A, transpose B, scope)."""
+    """Compile kernels, each described by (kernel, A, B, S, C, m, n, transpose A, transpose B, scope)."""
     lines = []
     for i, (kernel, *arguments) in enumerate(kernels):
         text = ", ".join(str(a).lower() if isinstance(a, bool) else str(a) for a in arguments)
@@ -36,7 +36,7 @@ def values(rows, columns, dtype, generator):
 
 
 def check(lib, i, kernel, m, n, k, pad=0, accumulate=False):
-    """Run kernel `k{i}` on random matrices. `pad` elements between rows must be neither read nor written."""
+    """Run kernel `k{i}` on random matrices. It must neither read nor write the `pad` elements after each row."""
     name, a_type, b_type, sum_type, c_type, tile_m, tile_n, transpose_a, transpose_b, scope = kernel
     generator = torch.Generator().manual_seed(i)
     a = values(*((k, m) if transpose_a else (m, k)), DTYPES[a_type], generator)
@@ -45,7 +45,7 @@ def check(lib, i, kernel, m, n, k, pad=0, accumulate=False):
     c = torch.full((m, n + pad), 7).to(DTYPES[c_type])
 
     def padded(x):
-        wide = torch.full((x.shape[0], x.shape[1] + pad), 99).to(x.dtype)  # would change the result if it were read
+        wide = torch.full((x.shape[0], x.shape[1] + pad), 99).to(x.dtype)  # would change the result if the kernel read it
         wide[:, : x.shape[1]] = x
         return wide.to("mpsx")
 
@@ -61,7 +61,7 @@ def check(lib, i, kernel, m, n, k, pad=0, accumulate=False):
     product, magnitude = wide[0] @ wide[1], wide[0].abs() @ wide[1].abs()
     added = bias.double() if name == "cooperative" else torch.tensor(7.0 * accumulate)
     expected = product + added
-    # The error bound of a float32 sum that is rounded to sum_type and c_type each time it is stored.
+    # Error bound of a float32 sum that is rounded to sum_type and c_type each time it is stored.
     steps = k // 16 + 1 if accumulate or (name in ("staged", "registers") and sum_type != "float") else 1
     stored = product.abs() + added.abs() + magnitude * (steps > 1)
     bound = magnitude * (k + 3) * 2.0**-24 + stored * steps * (EPSILON[sum_type] + EPSILON[c_type])
@@ -128,13 +128,13 @@ def test_scopes(name):
 
 @pytest.mark.parametrize("dtype", ["float", "half", "bfloat"])
 def test_infinities_and_nan(dtype):
-    """Non-finite elements, and floats that round to infinity in a narrower type, change only their rows and columns."""
+    """Non-finite elements, and floats that round to infinity in a narrower type, affect only their rows and columns."""
     kernels = [("cooperative", dtype, dtype, "float", "float", m, n, False, True, f"execution_simdgroups<{groups}>")
                for m, n, groups in ((64, 64, 4), (32, 32, 2), (128, 128, 8))]  # fmt: skip
     lib = library(kernels)
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.rand(130, 72, generator=generator) - 0.5 for _ in range(2))
-    a[::7, 3] = 3.4028e38  # its products and their sums are finite floats
+    a[::7, 3] = 3.4028e38  # its products and their sums are still finite
     for matrix in (a, b):
         for value in (float("inf"), float("-inf"), float("nan"), 0.0):
             rows = torch.randint(0, 130, (3,), generator=generator)

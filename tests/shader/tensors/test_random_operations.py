@@ -1,6 +1,7 @@
 """Compare matmul2d and convolution2d with float64 for random types, tiles, scopes, shapes, and strides.
 
-Each seed generates a library of each operation. `-m sweep` runs more seeds."""
+Each seed generates one library per operation. `-m sweep` runs more seeds.
+"""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Test Metal 4 tensor views, cooperative tensors, reductions, and attention (api.metal)."""
+"""Tensor views, cooperative tensors, reductions, and attention of Metal 4 (api.metal)."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def test_attention(in_registers):
         getattr(lib, f"k{i}")(q.to("mpsx"), k.to("mpsx"), v.to("mpsx"), out, [70, 100], arg_casts={4: "int32"},
                               threads=-(-70 // bq) * threads, group_size=threads)  # fmt: skip
         expected = torch.nn.functional.scaled_dot_product_attention(*(x.double()[None] for x in (q, k, v)))[0]
-        tolerance = {"half": 2e-3, "bfloat": 2e-2, "float": 2e-5}[t]  # P has the type of V
+        tolerance = {"half": 2e-3, "bfloat": 2e-2, "float": 2e-5}[t]  # P has the same type as V
         torch.testing.assert_close(out.cpu(), expected.float(), rtol=tolerance, atol=tolerance, msg=f"{t} {scope}")
 
 

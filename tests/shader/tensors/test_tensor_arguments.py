@@ -1,4 +1,4 @@
-"""Test passing torch tensors to Metal 4 tensor parameters, which receive their sizes and strides."""
+"""Pass torch tensors to Metal 4 tensor parameters, which get the sizes and strides."""
 
 import pytest
 import torch
@@ -108,7 +108,7 @@ def test_strides(copies):
 
 
 def test_indices_and_other_arguments(copies):
-    """Mix tensors with pointers and numbers, at explicit buffer indices in any order, in threads that exchange data."""
+    """Mix tensors with pointers and numbers at explicit buffer indices in any order. The threads exchange data."""
     x = torch.arange(40.0).to("mpsx")
     to, step = torch.zeros(80).to("mpsx"), 1 if METAL else 2
     size = torch.zeros(1, dtype=torch.int32).to("mpsx")
@@ -219,7 +219,6 @@ def test_wrong_parameters(parameter, says):
 
 
 def test_streams_and_freed_tensors(copies):
-    """A tensor may be freed while a kernel uses it."""
     to = torch.zeros(64, 64).to("mpsx")
     stream = torch.Stream(device="mpsx")
     for i in range(20):
@@ -232,7 +231,7 @@ def test_streams_and_freed_tensors(copies):
 
 @pytest.mark.skipif(mpsx.driver()["name"] != "simt", reason="only the simt driver checks accesses")
 def test_accesses_beyond_a_tensor_are_faults(copies):
-    """Memory checks track a tensor's memory through the pointer in its argument."""
+    """Memory checks cover a tensor parameter, through the pointer that it contains."""
     x = torch.zeros(4, 4).to("mpsx")
     with pytest.raises(RuntimeError, match=r"out-of-bounds (read|write) of 4 bytes"):
         copies.copy(x, torch.zeros(4, 4).to("mpsx"), threads=(4, 100))

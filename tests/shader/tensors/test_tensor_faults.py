@@ -1,4 +1,4 @@
-"""Test that the simt driver reports incorrect uses of tensor operations (faults.metal)."""
+"""The simt driver reports misuse of tensor operations (faults.metal)."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import mpsx
 from mpsx.shader import kernel_library
 
 SOURCE = (Path(__file__).parent / "faults.metal").read_text()
-FAULTS = [  # kernel, threads, absent thread, rows of the left operand, message
+FAULTS = [  # (kernel, threads, absent thread, rows of the left operand, message)
     ("simdgroup", 32, 5, 32, r"matmul2d::run: .*lane"),
     ("simdgroups", 64, 40, 32, r"threadgroup.*barrier|matmul2d::run"),
     ("simdgroups", 128, -1, 32, r"matmul2d::run: expected a threadgroup of 64 threads for execution_simdgroups<2>, "
@@ -28,12 +28,12 @@ FAULTS = [  # kernel, threads, absent thread, rows of the left operand, message
 
 
 def line_of(kernel):
-    """Return the line of faults.metal that is marked as this kernel's fault."""
+    """Return the number of the line in faults.metal that is marked as this kernel's fault."""
     return next(i for i, line in enumerate(SOURCE.splitlines(), 1) if line.endswith(f"// fault: {kernel}"))
 
 
 def run_kernels():
-    """Print the results of `layout`, and check every fault."""
+    """Check the message of every fault, then print the results of the kernels `open` and `fragment`."""
     lib = mpsx.compile_shader(SOURCE)
     a, b, c = (torch.zeros(n).to(t).to("mpsx") for n, t in ((512, torch.half), (512, torch.half), (1024, torch.float)))
     for name, threads, absent, rows, wanted in FAULTS:
@@ -46,7 +46,7 @@ def run_kernels():
         assert (message is None) == (wanted is None), context
         assert wanted is None or re.search(wanted, message), context
         assert message is None or "program_source:" in message, context
-    # Operands whose extents exceed their buffers. The message names a line of the kernel, not of the library.
+    # The operands' extents exceed their buffers. The message must name a line of the kernel, not of the Metal library.
     short_half, short_float = torch.zeros(320).half().to("mpsx"), torch.zeros(500).to("mpsx")
     for name, threads, operands, wanted in (
         ("simdgroups", 64, (short_half, b, c), "read of 2 bytes at byte \\d+ of buffer 0"),
@@ -71,7 +71,7 @@ def run_kernels():
 
 
 def test_faults_and_layouts():
-    """Layouts that Metal does not specify depend on the seed. The 16x32 fragment layout does not."""
+    """The seed selects layouts that Metal leaves unspecified. It does not change the 16 x 32 fragment layout."""
     results = []
     for seed in ("1", "2"):
         environment = os.environ | {"MPSX_DRIVER": "simt", "MPSX_SIMT_SEED": seed}
