@@ -17,13 +17,13 @@ environment.prefer_own_programs()
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Skip kernel tests if a vendor library is preferred. test_vendor_off.py runs them in another process."""
+    """Skip kernel tests if a vendor library is preferred. test_vendor_off.py runs them in a separate process."""
     return True if vendor.is_preferred() and collection_path in vendor.KERNEL_TESTS else None
 
 
 @pytest.fixture
 def only_kernels() -> Iterator[None]:
-    """Fail if an operator falls back or runs in a vendor library."""
+    """Fail if an operator falls back to the CPU or runs in a vendor library."""
     with mpsx.fallback.using_mode("error"), mpsx.profiler.launch_log() as log:
         yield
     assert not [name for name in log if not name.startswith("kernel:")]
@@ -31,20 +31,20 @@ def only_kernels() -> Iterator[None]:
 
 @pytest.fixture
 def no_fallback() -> Iterator[None]:
-    """Make a fallback to the CPU an error for the duration of the test."""
+    """Turn CPU fallbacks into errors during the test."""
     with mpsx.fallback.using_mode("error"):
         yield
 
 
 @pytest.fixture(scope="session")
 def simt_library() -> Path:
-    """Compile the kernels of the simt driver before a test with a time limit uses them."""
+    """Compile the simt driver's kernels before a test with a time limit uses them."""
     return kernel_library.library("simt")
 
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:
-    """Seed the generators, so that a test's outcome does not depend on the tests that ran before it.
+    """Seed the generators to make the test independent of the tests that ran before it.
 
     torch.manual_seed would also record the call stack for every other GPU type, which takes a millisecond.
     """
@@ -53,21 +53,21 @@ def seeded() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Use one thread per xdist worker: the workers already use every core."""
+    """Use one thread per xdist worker, because the workers already occupy every core."""
     if hasattr(config, "workerinput"):
         torch.set_num_threads(1)
 
 
 @pytest.fixture
 def silent_fallback() -> Iterator[None]:
-    """Allow fallbacks without a warning, for tests that check only results."""
+    """Allow fallbacks without warnings, for tests that check only results."""
     with mpsx.fallback.using_mode("silent"):
         yield
 
 
 @pytest.fixture
 def loud_fallback() -> Iterator[None]:
-    """Forget earlier warnings and warn about fallbacks, for tests that check the warnings."""
+    """Reset the warnings and warn about fallbacks, for tests that check the warnings."""
     mpsx.fallback.reset()
     with mpsx.fallback.using_mode("warn"):
         yield

@@ -1,4 +1,4 @@
-"""Metallibs from modules in AIR's dialect of LLVM IR, assembled by the clang that compiles kernels."""
+"""Build metallibs for tests from LLVM IR modules in AIR's dialect. The clang that compiles kernels assembles them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent / "modules"
 
 @functools.cache
 def clang() -> list[str]:
-    """Return the command that runs clang. Skip the test if kernels are compiled by another compiler."""
+    """Return the command for clang, or skip the test if a different compiler is used for kernels."""
     found = compiler.find_compiler()
     if "clang" not in found.description:
         pytest.skip(f"metallibs need clang, not {found.description}")
@@ -25,23 +25,22 @@ def clang() -> list[str]:
 
 
 def text_of(module: str) -> str:
-    """Return the text of a module."""
     return (FOLDER / f"{module}.ll").read_text()
 
 
 @functools.cache
 def assemble(text: str) -> bytes:
-    """Return a module's bitcode."""
+    """Assemble a module and return its bitcode."""
     command = [*clang(), "-x", "ir", "-", "-c", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-w", "-o", "-"]
     return subprocess.run(command, input=text.encode(), capture_output=True, check=True).stdout
 
 
 def function_of(text: str) -> Function:
-    """Return the kernel of a module as a function of a metallib."""
+    """Return a metallib function that contains the kernel of a module."""
     name = re.search(r"!0 = !\{ptr @(\w+)", text)[1]
     return Function(name, "kernel", (2, 6), (3, 1), assemble(text))
 
 
 def metallib(*texts: str) -> bytes:
-    """Return a metallib with the kernels of some modules."""
+    """Return a metallib that contains the kernels of the given modules."""
     return write([function_of(text) for text in texts])

@@ -1,5 +1,5 @@
-"""Instantiations of MLX's kernel templates, whose headers the macOS wheel of mlx-metal contains: the names of the
-kernels in the wheel's metallib, and the source that our front end compiles."""
+"""Kernels from MLX's templates, for comparison with the metallib in the macOS wheel mlx-metal. Our front end compiles
+them from the headers in the wheel, under the same names."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ INTEGERS = {"int32": "int32_t", "uint8": "uint8_t", "int64": "int64_t"}
 
 @dataclass(frozen=True)
 class Family:
-    """Kernels that the same headers define: rows of host name, template, and template arguments."""
+    """Kernels that are instantiated from the same headers. Each row has a host name, a template, and template
+    arguments."""
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, str, str], ...]
 
     @property
     def source(self) -> str:
-        """The Metal source."""
+        """Metal source that instantiates the kernels."""
         lines = ["#include <metal_stdlib>", "using namespace metal;"]
         lines += [f'#include "{HEADERS}/{header}"' for header in ("utils.h", *self.headers)]
         lines += [f'instantiate_kernel("{name}", {template}, {arguments})' for name, template, arguments in self.rows]

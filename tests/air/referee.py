@@ -1,4 +1,4 @@
-"""Compare kernels that Apple's compiler compiled with the same source compiled by our front end.
+"""Compare kernels compiled by Apple's compiler with kernels that our front end compiled from the same source.
 
 Both kernels run on the same random arguments. Buffers hold random values with special ones among them; sizes and
 strides are small."""
@@ -22,14 +22,14 @@ SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2.5, 65504.
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one comparison: `equal`, `close` (with the largest distance in ulps), `differs`, or a fault."""
+    """The result of a comparison: equal, close, different, or a fault in one or both kernels."""
 
     kind: str
     detail: str = ""
 
 
 def numbers(dtype: torch.dtype, count: int, generator: torch.Generator, special: bool) -> torch.Tensor:
-    """Return random values of a buffer."""
+    """Return random values, and some special values if `special` is set."""
     if dtype == torch.bool:
         return torch.randint(0, 2, (count,), generator=generator, dtype=torch.bool)
     if dtype.is_floating_point:
@@ -44,7 +44,7 @@ def numbers(dtype: torch.dtype, count: int, generator: torch.Generator, special:
 
 
 def arguments(description: dict, seed: int, special: bool) -> list:
-    """Return random arguments on the CPU for a kernel of AIR, by the description of its buffers."""
+    """Return random CPU arguments for a kernel, generated from the description of its buffers."""
     generator = torch.Generator().manual_seed(seed)
     buffers = {b["index"]: (b, e) for b, e in zip(description["buffers"], description["elements"], strict=True)
                if b["space"] != "threadgroup"}  # fmt: skip
@@ -67,7 +67,7 @@ def arguments(description: dict, seed: int, special: bool) -> list:
 
 
 def run(kernel: object, values: list, threads: tuple, group: tuple, memory: dict | None) -> list | str:
-    """Run a kernel on copies of the arguments. Return the buffers afterwards, or the fault."""
+    """Run a kernel on copies of the arguments. Return the contents of all buffers, or the error message."""
     on = [None if v is None else v.to("mpsx") for v in values]
     try:
         kernel(*on, threads=threads, group_size=group, threadgroup_memory=memory)
@@ -78,8 +78,7 @@ def run(kernel: object, values: list, threads: tuple, group: tuple, memory: dict
 
 
 def distance(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Return the largest distance of two buffers in ulps of their dtype, with NaN equal to NaN. Integers differ by
-    infinity."""
+    """Return the largest difference in ulps. Two NaNs are equal. If integers differ, the distance is infinite."""
     bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
     if torch.equal(a.view(bits), b.view(bits)):
         return 0.0
@@ -95,7 +94,7 @@ def distance(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def same_fault(a: str, b: str) -> bool:
-    """Return whether two faults are of the same kind."""
+    """Return whether two messages describe the same kind of fault."""
     def kind(text: str) -> str:
         return re.sub(r"0x[0-9a-f]+|\d+|'[^']*'|\S+\.(?:metal|metallib)\S*", "", text.split("\n", maxsplit=1)[0])[:60]
 
@@ -103,7 +102,6 @@ def same_fault(a: str, b: str) -> bool:
 
 
 def compare(apple: object, ours: object, description: dict, values: list, threads: tuple, group: tuple) -> Outcome:
-    """Run both kernels on the same arguments and compare all buffers."""
     shared = {b["index"]: 4096 for b in description["buffers"] if b["space"] == "threadgroup"}
     first, second = (run(k, values, threads, group, shared or None) for k in (apple, ours))
     if isinstance(first, str) or isinstance(second, str):

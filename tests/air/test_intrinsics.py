@@ -1,4 +1,5 @@
-"""mpsx.air.intrinsics: every definition is valid for its types and calls a function that the runtime defines."""
+"""mpsx.air.intrinsics: every definition is valid IR and calls only functions that the runtime defines with the same
+types."""
 
 import re
 import subprocess
@@ -105,7 +106,6 @@ def others():
 
 
 def test_every_definition(tmp_path):
-    """The definitions pass LLVM's verifier, and the runtime defines what they call, with the same types."""
     flags = compiler.find_compiler().clang_flags("baseline", "auto", general=True)
     flags += ["-DMPSX_SIMT=1", "-DMPSX_GENERAL=1", "-w", "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes"]
     source = ["-x", "c++", str(toolchain.METAL_STDLIB / "air" / "runtime.h"), "-o", "-"]
@@ -139,7 +139,8 @@ def test_unknown_intrinsics(name):
 
 
 def test_declarations_that_differ_in_address_spaces():
-    """LLVM's intrinsics have one declaration per combination of address spaces, which become the same one."""
+    """LLVM declares intrinsics separately for each combination of address spaces. The declarations are merged into one.
+    """
     text = text_of("axpy") + "".join(
         f"declare void @llvm.memcpy.p0.p{space}.i64(ptr, ptr addrspace({space}) captures(none), i64, i1)\n"
         for space in (1, 2)

@@ -1,4 +1,4 @@
-"""mpsx.load_metallib: kernels run on the driver in use. The modules are in AIR's dialect of LLVM IR."""
+"""mpsx.load_metallib: run kernels from metallibs on the current driver. The modules are LLVM IR in AIR's dialect."""
 
 import argparse
 import re
@@ -110,7 +110,7 @@ def test_damaged_bitcode():
 
 
 def test_listing(tmp_path, capsys):
-    """`python -m mpsx shader file.metallib` lists arguments, constants, and why a kernel is not supported."""
+    """`python -m mpsx shader file.metallib` lists arguments and constants, and says why a kernel is not supported."""
     unknown = text_of("axpy").replace("llvm.fmuladd", "air.frobnicate").replace("axpy", "unknown")
     path = tmp_path / "some.metallib"
     path.write_bytes(metallib(text_of("constants"), unknown, text_of("reduce")))

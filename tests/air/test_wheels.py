@@ -1,4 +1,5 @@
-"""The metallibs of the macOS wheels of torch and mlx-metal (a sweep, which downloads 160 MB from PyPI)."""
+"""The metallibs in the macOS wheels of torch and mlx-metal. Only in the sweep, because it downloads 160 MB from PyPI.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +26,11 @@ from mpsx.shader import library as shader_library
 pytestmark = pytest.mark.sweep
 PLATFORM = "macosx_14_0_arm64"
 MLX = "0.32.1"  # the launches pass the parameters of this version's kernels
-MINIMUM = {"torch": 12000, "mlx-metal": 15000}  # kernels per metallib
+MINIMUM = {"torch": 12000, "mlx-metal": 15000}  # minimum number of kernels in each metallib
 
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Download the wheels and extract them."""
     folder, found = tmp_path_factory.mktemp("wheels"), {}
     for name in MINIMUM:
         version = f"=={torch.__version__.split('+')[0]}" if name == "torch" else f"=={MLX}"
@@ -46,7 +46,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def embedded(data: bytes) -> list[bytes]:
-    """Return the metallibs inside of another file, such as PyTorch's library."""
+    """Return the metallibs embedded in another file, such as PyTorch's library."""
     found, at = [], data.find(metallib.MAGIC)
     while at >= 0:
         size = int.from_bytes(data[at + 16 : at + 24], "little")
@@ -55,13 +55,13 @@ def embedded(data: bytes) -> list[bytes]:
                 metallib.read(data[at : at + size])
                 found.append(data[at : at + size])
             except metallib.MetallibError:
-                pass  # the four characters occur in code, too
+                pass  # the four magic bytes may also occur in code
         at = data.find(metallib.MAGIC, at + 4)
     return found
 
 
 def metallibs(wheels: dict[str, Path], name: str) -> list[bytes]:
-    """Return the metallibs of a wheel."""
+    """Return the metallibs in a wheel."""
     if name == "torch":
         return embedded((wheels["torch"] / "torch" / "lib" / "libtorch_cpu.dylib").read_bytes())
     return [(wheels[name] / "mlx" / "lib" / "mlx.metallib").read_bytes()]

@@ -1,4 +1,4 @@
-"""The package has no import cycles, even counting imports inside functions."""
+"""The package has no import cycles. Imports inside functions also count."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "python" / "mpsx"
 
 
 def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yield import statements at any depth, except under `if TYPE_CHECKING`."""
+    """Yield all import statements, including nested ones, except under `if TYPE_CHECKING`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield node
@@ -18,7 +18,7 @@ def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
 
 
 def import_graph(package: Path) -> dict[str, set[str]]:
-    """Return, for each module of a package, the modules of the package that it imports."""
+    """Return a dictionary that maps each module of a package to the modules that it imports from the package."""
     paths = {}
     for path in (*package.rglob("*.py"), *package.rglob("*.pyx")):
         parts = path.relative_to(package.parent).with_suffix("").parts
@@ -28,7 +28,7 @@ def import_graph(package: Path) -> dict[str, set[str]]:
         parents = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
         found = set()
         text = path.read_text()
-        if path.suffix == ".pyx":  # ast cannot parse Cython
+        if path.suffix == ".pyx":  # ast cannot parse Cython files
             text = "\n".join(re.findall(r"^\s*((?:from \S+ )?import .+)", text, re.M))
         for node in imports(ast.parse(text)):
             if isinstance(node, ast.Import):
@@ -36,14 +36,14 @@ def import_graph(package: Path) -> dict[str, set[str]]:
                 continue
             base = ".".join([*parents[: len(parents) - node.level + 1], node.module or ""]).strip(".")
             base = base if node.level else node.module
-            # `from package import name` imports the submodule `name` if it exists, or else the package.
+            # `from package import name` imports the submodule `name` if there is one, otherwise the package.
             found.update(name if (name := f"{base}.{alias.name}") in paths else base for alias in node.names)
         graph[module] = found & paths.keys() - {module}
     return graph
 
 
 def cycle(graph: dict[str, set[str]]) -> list[str]:
-    """Return the modules of one cycle, with the first repeated at the end, or an empty list."""
+    """Return the modules of a cycle, with the first module repeated at the end, or an empty list."""
     done: set[str] = set()
 
     def visit(module: str, path: list[str]) -> list[str]:

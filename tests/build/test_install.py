@@ -1,4 +1,4 @@
-"""An installation: metadata, files, the version check, environment variables, and documentation links."""
+"""The installation: metadata, files, version check, environment variables, and documentation links."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ MINOR = ".".join(torch.__version__.split(".")[:2])
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `code` in a new Python process. Removes variables that are set to the empty string."""
+    """Run `code` in a new Python process. An empty string removes the environment variable."""
     merged = {key: value for key, value in {**os.environ, **environment}.items() if value}
     command = [sys.executable, "-c", code]
     return subprocess.run(command, check=False, capture_output=True, text=True, env=merged, timeout=120)
 
 
 def load_tool(name: str) -> object:
-    """Load a module of tools/build, which is not a package."""
+    """Load a module from tools/build, which is not a package."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / "build" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -43,7 +43,7 @@ def load_tool(name: str) -> object:
 
 
 def installed() -> importlib.metadata.Distribution:
-    """Return the metadata of an installed mpsx, or skip the test in a development build."""
+    """Return the metadata of the installed mpsx. Skip the test in a development build."""
     distribution = importlib.metadata.distribution("mpsx")
     if distribution.version == "0":
         pytest.skip("a development build (tools/dev.py) has no metadata")
@@ -61,7 +61,7 @@ def test_metadata() -> None:
     metadata = installed().metadata
     assert metadata["License-Expression"] == "BSD-3-Clause"
     assert {"demo", "test"} <= set(metadata.get_all("Provides-Extra"))
-    assert "python -m mpsx demo" in metadata.get_payload()  # the README
+    assert "python -m mpsx demo" in metadata.get_payload()  # from the README
 
 
 def test_installed_files() -> None:
@@ -72,7 +72,7 @@ def test_installed_files() -> None:
     assert not [file for file in files if not file.startswith(("mpsx/", "mpsx-"))]
     if sys.platform == "linux":
         kernels = {file for file in files if "libmpsx_kernels_" in file}
-        assert kernels  # one for this machine, or all of them in a portable wheel
+        assert kernels  # a portable wheel contains all of them, other wheels one
         assert kernels <= {f"mpsx/lib/{kernel_library.file_name(isa)}" for isa in ("baseline", *LEVELS)}
     assert {"mpsx/metal/norm/softmax.metal", "mpsx/metal/lib/types.h", "mpsx/metal/elementwise/unary.def"} <= set(files)
     assert {"mpsx/msl/translate.py", "mpsx/msl/check/declarations.h", "mpsx/metal_stdlib/msl.h",
@@ -198,7 +198,8 @@ def test_isolated_build_finds_the_installed_torch(monkeypatch: pytest.MonkeyPatc
 
 
 def test_exit_handler_imports_nothing_large():
-    """The exit handler that waits for autograd's threads imports only torch: sympy alone would take half a second."""
+    """The exit handler waits for autograd's threads. It must import only torch, because sympy alone takes half a
+    second."""
     code = "import atexit, sys; atexit.register(lambda: print('sympy' in sys.modules)); import torch; "
     done = python(code + "torch.ones(2, device='mpsx', requires_grad=True).sum().backward()")
     assert done.returncode == 0, done.stderr

@@ -78,7 +78,7 @@ def test_every_cpu_dtype_is_a_case() -> None:
 
 
 def test_status_of_pytorch_mps() -> None:
-    """The statuses match the lists in common_mps.py."""
+    """The expected statuses match the lists in PyTorch's common_mps.py."""
     ops = cases.by_id()
     before = {name: op.decorators for name, op in ops.items()}
     keys = [(c.op, c.direction, c.dtype) for c in cases.cases(only=["linalg.eig", "exp", "empty", "mm", "softmax"])]
@@ -89,7 +89,7 @@ def test_status_of_pytorch_mps() -> None:
     assert found["empty", "forward", "f32"] == "skipped"
     assert ("exp", "forward", "f64") not in found
     assert ("exp", "backward", "bf16") not in found
-    assert {name: op.decorators for name, op in ops.items()} == before  # other tests read the decorators
+    assert {name: op.decorators for name, op in ops.items()} == before  # the decorators must not change, because other tests read them
 
 
 # Failing workers
@@ -111,7 +111,7 @@ for line in sys.stdin:
 
 
 def run_pool(names: list[str], jobs: int) -> dict[str, dict[str, Any]]:
-    """Measure the named cases in a pool of workers and return their records."""
+    """Measure the named cases in a pool of workers and return the records."""
     found: dict[str, dict[str, Any]] = {}
     requests = [{"op": name, "direction": "forward", "dtype": "f32", "count": 1} for name in names]
     pool.measure_all(requests, dict(os.environ), jobs=jobs, seconds=2, done=lambda r: found.update({r["op"]: r}),
@@ -139,7 +139,7 @@ def test_results_survive_an_interrupted_run(tmp_path: Path) -> None:
         store.add({"op": "exp", "direction": "forward", "dtype": "f32", "status": status})
     store.add({"op": "abs", "direction": "forward", "dtype": "f32", "status": "native"})
     with store.path.open("a") as file:
-        file.write('{"op": "sin", "dire')  # interrupted while writing
+        file.write('{"op": "sin", "dire')  # a worker was interrupted while writing
     store.file.close()
     again = records.Store(store.path)
     assert {key[0]: record["status"] for key, record in again.records.items()} == {"exp": "native", "abs": "native"}
@@ -209,7 +209,7 @@ def test_regressions_and_stale_entries() -> None:
 
 
 def test_committed_summary_is_complete() -> None:
-    """The totals match the README. With the same torch version, the cases match the current cases."""
+    """The totals match the README. If the torch version is the recorded one, the cases are complete."""
     committed = summary.load("host")
     assert committed is not None
     assert check("host", {}, [], partial=True) == []
@@ -240,7 +240,7 @@ def test_check_reports_differences(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def some_rows() -> list[dict[str, Any]]:
-    """Return rows that use every field."""
+    """Return rows that together use every field."""
     base = {"op": "exp", "direction": "forward", "dtype": "f32"}
     found = [
         base | {"status": "native", "samples": 2, "shares": {"native": 2}, "kernels": ["exp_dense_f32", "exp_any_f32"]},
@@ -265,7 +265,7 @@ def test_json_and_csv(tmp_path: Path) -> None:
 def test_html_page_is_self_contained(tmp_path: Path) -> None:
     page.write(tmp_path / "index.html", some_rows(), {"torch": "2.13.0"})
     text = (tmp_path / "index.html").read_text()
-    assert text.count("</script>") == 1  # the data does not close the script element
+    assert text.count("</script>") == 1  # the data must not close the script element
     assert not re.search(r"(src|href)=|url\(|@import|https?://", text)
     data = json.loads(re.search(r"const DATA = (\{.*\});", text)[1])
     assert [name for name, _ in data["operators"]] == ["eig", "exp", "mm"]
@@ -279,7 +279,7 @@ def test_html_page_is_self_contained(tmp_path: Path) -> None:
 
 @pytest.mark.sweep
 def test_command_line(tmp_path: Path) -> None:
-    """Run the tool as a user would, within two minutes."""
+    """Run the tool on the command line."""
     command = [sys.executable, "tools/opmatrix.py", "--only", "softmax", "--output", str(tmp_path), "--check"]
     run = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stdout + run.stderr
@@ -288,7 +288,7 @@ def test_command_line(tmp_path: Path) -> None:
     assert {row["direction"] for row in rows} == set(DIRECTIONS)
     again = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120)
     assert again.returncode == 0
-    assert "host: " not in again.stderr  # nothing is measured again
+    assert "host: " not in again.stderr  # all measurements are reused
 
 
 def test_where() -> None:
@@ -303,7 +303,7 @@ def test_where() -> None:
     warned = subprocess.run([sys.executable, "tools/where.py", "_linalg_eigh"], cwd=ROOT, check=True,
                             capture_output=True, text=True)  # fmt: skip
     assert re.search(r"host linalg\.eigh forward +", warned.stdout), warned.stdout
-    name = "nosuch" + "operator"  # split, because where.py must not find the name in this file
+    name = "nosuch" + "operator"  # split to prevent where.py from finding the name in this file
     unknown = subprocess.run([sys.executable, "tools/where.py", name], cwd=ROOT, check=False,
                              capture_output=True, text=True)  # fmt: skip
     assert unknown.returncode == 1

@@ -1,4 +1,4 @@
-"""The release workflow, the changelog, and the check of wheels."""
+"""The release workflow, the changelog, and the wheel checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools/lint.py vocabulary: the phrases that it rejects, where it looks for them, and what it accepts."""
+"""tools/lint.py vocabulary: rejected phrases, where they are searched for, and exceptions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_line_number_and_advice() -> None:
 
 
 def test_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry of ALLOWED applies only to its file and its text, and its use is recorded."""
+    """An entry in ALLOWED applies only to its file and its text, and is marked as used."""
     entry = ("a.cpp", "refuses to connect", "the system's message")
     monkeypatch.setattr(vocabulary, "ALLOWED", [entry])
     used: set[tuple[str, str, str]] = set()

@@ -1,4 +1,4 @@
-"""The GitHub workflows are well formed, and their commands match the documentation."""
+"""The GitHub workflows are valid, and their commands match the documentation."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ yaml = pytest.importorskip("yaml", reason="parses the workflows: pip install pyy
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / ".github" / "workflows").glob("*.yml")}
 
-# The first version of each action that runs on Node 24. GitHub's runners have had no Node 20 since September 2026.
+# The first version of each action that uses Node 24. GitHub removed Node 20 from its runners in September 2026.
 ACTIONS = {"actions/checkout": 5, "actions/setup-python": 6, "actions/upload-artifact": 6}
 
 
 def machines(job: dict[str, Any]) -> list[str]:
-    """Return the operating systems that a job runs on."""
+    """Return the operating systems on which a job runs."""
     return job["strategy"]["matrix"]["os"] if "strategy" in job else [job["runs-on"]]
 
 
 def commands(name: str) -> str:
-    """Return all commands of a workflow."""
+    """Return all commands in a workflow."""
     return "\n".join(step.get("run", "") for job in WORKFLOWS[name]["jobs"].values() for step in job["steps"])
 
 

@@ -1,4 +1,4 @@
-"""`python -m mpsx bench` measures every model on every device, and writes a chart and JSON."""
+"""`python -m mpsx bench` measures every model on every device, and writes a chart and a JSON file."""
 
 from __future__ import annotations
 

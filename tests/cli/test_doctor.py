@@ -1,4 +1,4 @@
-"""`python -m mpsx doctor`: its stages, crash reports, and the report file."""
+"""`python -m mpsx doctor`: stages, crash reports, and the report file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mpsx.cli.doctor.check import Outcome
 
 
 def run(tmp_path: Path, *arguments: str) -> tuple[int, str]:
-    """Return the doctor's status and report."""
+    """Run the doctor and return its exit status and report."""
     parser = argparse.ArgumentParser()
     main.add_arguments(parser)
     path = tmp_path / "report.md"
@@ -50,7 +50,7 @@ def test_wrong_result_is_a_failure() -> None:
 
 
 def replace_python(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
-    """Make the doctor start its stages with a shell script instead of Python."""
+    """Make the doctor run a shell script in place of Python for its stages."""
     script = folder / "python"
     line = '{"stage": "device", "name": "threads", "status": "started", "seconds": 0, "detail": ""}'
     script.write_text(f"#!/bin/sh\necho '{line}'\n{body}\n")

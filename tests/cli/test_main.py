@@ -1,4 +1,4 @@
-"""`python -m mpsx`: help, errors of usage, and what `help()` shows of the package."""
+"""`python -m mpsx`: help, usage errors, and what `help()` shows for the package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mpsx import __main__ as command
 
 
 def output_of(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str]:
-    """Return the exit status and the output of a command that exits."""
+    """Run a command that exits. Return the exit status and the output."""
     with pytest.raises(SystemExit) as stopped:
         command.main(list(arguments))
     captured = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""The Python code of the guides runs as it is."""
+"""The Python code in the documentation runs unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 import mpsx
 
 DOCS = Path(mpsx.__file__).parent / "docs"
-# Pages whose blocks continue each other.
+# Pages with code blocks that depend on the preceding blocks.
 PAGES = ("index", "kernels_without_a_mac", "compile", "accuracy", "debugging", "from_mlx")
 LIBRARIES = {"Transformers": "accelerate", "Lightning": "lightning", "Accelerate": "accelerate",
              "PyTorch Geometric": "torch_geometric", "Diffusers": "diffusers", "Keras": "keras"}  # fmt: skip
@@ -27,7 +27,7 @@ def blocks(text: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run in an empty folder, and restore the environment and the fallback mode."""
+    """Run the test in an empty folder. Afterwards, restore the environment and the fallback mode."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "environ", os.environ.copy())
     with mpsx.fallback.using_mode("silent"):
@@ -52,7 +52,7 @@ SECTIONS = {text.split("\n", 1)[0]: text for text in (DOCS / "training.md").read
 def test_training(title: str) -> None:
     library = LIBRARIES[title.partition(":")[0]]
     pytest.importorskip(library, reason=f"{library} is not installed")
-    if library == "accelerate":  # its state is global
+    if library == "accelerate":  # accelerate keeps global state
         from accelerate.state import AcceleratorState
 
         AcceleratorState._reset_state(True)

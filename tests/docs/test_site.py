@@ -1,4 +1,4 @@
-"""The documentation site builds without warnings, and all of its internal links and anchors exist."""
+"""The documentation site builds without warnings, and all internal links and anchors exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Page(HTMLParser):
-    """The links and anchors of a page."""
+    """Collects the links and anchors of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -31,7 +31,6 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        """Record the attributes."""
         found = dict(attributes)
         self.anchors |= {value for value in (found.get("id"), found.get("name")) if value}
         self.links += [value for name in ("href", "src") if (value := found.get(name))]
@@ -39,7 +38,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site."""
+    """Build the site and return its folder."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "-q", "-f", "tools/docs/mkdocs.yml", "-d", str(folder)]
     done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=600)
@@ -51,7 +50,7 @@ def test_links(site: Path) -> None:
     pages = {path.relative_to(site).as_posix(): Page(path.read_text()) for path in site.rglob("*.html")}
     broken = []
     for name, page in pages.items():
-        if name in ("404.html", "matrix.html"):  # the one is served from any folder, the other is a program
+        if name in ("404.html", "matrix.html"):  # 404.html is served from any folder, and matrix.html is a program
             continue
         for link in page.links:
             parts = urlsplit(link)

@@ -1,4 +1,4 @@
-"""Every program of mpsx.examples runs and learns, at its small size; `-m sweep` runs the real sizes for a few steps."""
+"""Every program in mpsx.examples runs and learns at its small size. `-m sweep` runs a few steps at the real size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEEDS = {"vit_trainer": ("transformers", "accelerate", "sklearn"), "lightning_fi
          "lora": ("peft", "transformers"), "diffusion": ("sklearn",)}  # fmt: skip
 HELPERS = {"options", "digits"}
 NAMES = sorted({module.name for module in pkgutil.iter_modules(mpsx.examples.__path__)} - HELPERS)
-# Fewer steps than the default, where they are enough to learn.
+# Fewer steps than the default, but enough to reduce the loss.
 STEPS = {"gpt": "30", "lightning_fit": "28", "lora": "12", "diffusion": "60", "metal_kernel": "40"}
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -25,7 +25,7 @@ def run(name: str, *arguments: str) -> tuple[float, float]:
     return importlib.import_module(f"mpsx.examples.{name}").main(list(arguments))
 
 
-SLOW = pytest.param("compiled", marks=pytest.mark.sweep)  # tests/docs compiles a model by default
+SLOW = pytest.param("compiled", marks=pytest.mark.sweep)  # the tests in tests/docs compile a model by default
 
 
 @pytest.mark.parametrize("name", [SLOW if name == "compiled" else name for name in NAMES])

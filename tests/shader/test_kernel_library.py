@@ -1,4 +1,4 @@
-"""Kernel libraries that are compiled on first use (python/mpsx/shader/kernel_library.py)."""
+"""Kernel libraries are compiled on first use (python/mpsx/shader/kernel_library.py)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write(folder: Path, name: str, number: int) -> None:
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Replace the package's Metal files with two small ones, and use an empty cache."""
+    """Replace the package's Metal files with two small ones, and start with an empty cache."""
     folder = tmp_path / "metal"
     write(folder, "first", 1)
     write(folder, "second", 2)
@@ -96,9 +96,9 @@ def test_no_compiler(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("", "", [supported_isas()[0]], ""),
         ("", "", ["baseline"], ""),
-        ("host", "", ["sparc"], supported_isas()[0]),  # compiled on another machine
+        ("host", "", ["sparc"], supported_isas()[0]),  # compiled on a different machine
         ("host", "baseline", [supported_isas()[0]], "baseline" if len(supported_isas()) > 1 else ""),
-        ("host", "sparc", ["baseline"], ""),  # the driver rejects it
+        ("host", "sparc", ["baseline"], ""),  # rejected by the driver
         ("metal", "", [], ""),
         ("simt", "", ["baseline"], "simt"),
     ],
@@ -117,7 +117,7 @@ def test_which_library_is_compiled(
 
 
 def test_first_use_raises_the_error() -> None:
-    """`import torch` still works. The first use of the driver raises the error."""
+    """`import torch` succeeds, and the first use of the driver raises the error."""
     code = ("import torch\nfrom mpsx.shader import kernel_library\n"
             "def fail(*_, **__): raise RuntimeError('no such luck')\n"
             "kernel_library.library = fail\nprint('imported', flush=True)\ntorch.ones(1, device='mpsx')\n")  # fmt: skip

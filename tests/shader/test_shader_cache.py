@@ -1,4 +1,4 @@
-"""The disk cache of compile_shader: its key, damaged files, crashes, concurrent processes, its size limit, and the
+"""The disk cache of compile_shader: cache keys, damaged files, crashes, concurrent processes, the size limit, and the
 command `python -m mpsx shader`."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_cache_hit(folder):
         {"index": 0, "space": "device", "name": "x", "text": "device float * x", "optional": False, "constant": ""}
     ]
     assert not build(SOURCE.replace("2", "3")).cached
-    assert not build(name="b.metal").cached  # the name appears in error messages
+    assert not build(name="b.metal").cached  # the name is part of the key, because error messages contain it
 
 
 def test_key_includes_target_translator_and_compiler(folder, tmp_path, monkeypatch):
@@ -58,7 +58,7 @@ def test_key_includes_target_translator_and_compiler(folder, tmp_path, monkeypat
     monkeypatch.setenv("MPSX_CACHE_DIR", str(folder))
     assert build().cached
     if library._target().mode == "cuda":
-        return  # only one compiler can generate PTX
+        return  # no second compiler can generate PTX
     other = tmp_path / "compiler"
     other.write_text('#!/bin/sh\nexec c++ "$@"\n')
     other.chmod(0o755)
@@ -115,7 +115,7 @@ def test_leftovers_of_a_crash_are_deleted(folder):
     os.utime(old, (long_ago, long_ago))
     build(SOURCE.replace("2", "4"))
     assert not old.exists()
-    assert new.exists()  # another process may still use the new folder
+    assert new.exists()  # kept, because another process may use it
 
 
 def test_size_limit(folder, monkeypatch):
@@ -128,9 +128,9 @@ def test_size_limit(folder, monkeypatch):
     shader_cache.Cache(folder, 950).trim()
     assert sorted(path.stem for path in folder.iterdir()) == [str(age) for age in range(7)]
     monkeypatch.setenv("MPSX_CACHE_SIZE", "500")
-    build()  # works although its files alone exceed the limit
+    build()  # succeeds, although one shader exceeds the limit
     assert not (folder / "6.so").exists()
-    assert (folder / "0.so").exists()  # used within the last minute
+    assert (folder / "0.so").exists()  # used less than a minute ago
     x = torch.ones(2, device="mpsx")
     mpsx.compile_shader(SOURCE).twice(x)
     assert x.tolist() == [2, 2]
@@ -151,7 +151,7 @@ def test_folder_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("MPSX_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert shader_cache.current_cache().folder == tmp_path / "xdg" / "mpsx"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the XDG specification says to ignore relative paths
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the XDG specification requires relative paths to be ignored
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert shader_cache.current_cache().folder == tmp_path / "home" / ".cache" / "mpsx"
 

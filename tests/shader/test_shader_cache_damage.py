@@ -1,5 +1,5 @@
-"""The shader disk cache when its files are damaged, when other users can write to it, when the disk is full, and when a
-process is killed during a build."""
+"""The shader disk cache with damaged files, folders that other users can write to, full disks, and processes killed
+during a build."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MANY = "".join(SOURCE.replace("twice", f"times{n}").replace("FACTOR", str(n)) fo
 
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory) -> Path:
-    """Fill a cache with the files that all shaders share."""
+    """Fill a cache with two shaders and the files that all shaders share."""
     folder = tmp_path_factory.mktemp("warm") / "cache"
     before = os.environ.get("MPSX_CACHE_DIR")
     os.environ["MPSX_CACHE_DIR"] = str(folder)
@@ -45,7 +45,7 @@ def warm(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, warm) -> Path:
-    """Copy the warm cache for one test."""
+    """Give the test its own copy of the warm cache."""
     shutil.copytree(warm, tmp_path / "cache")
     (tmp_path / "cache").chmod(0o700)
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
@@ -82,7 +82,7 @@ DAMAGE = {
     "damage", [pytest.param(d, marks=[] if d in ("random", "truncated") else pytest.mark.sweep) for d in DAMAGE]
 )
 def test_damaged_files_are_replaced(folder: Path, damage: str) -> None:
-    """Damage every file at once: records, the library, the precompiled header, and the object file of the stubs."""
+    """Damage every kind of file: records, the library, the precompiled header, and the object file of the stubs."""
     whole = {path: path.read_bytes() for path in files(folder)}
     assert {path.suffix for path in whole} >= {".json", ".so" if library._target().mode != "cuda" else ".ptx"}
     for path, data in whole.items():
@@ -104,7 +104,7 @@ def test_each_damaged_file_alone(folder: Path) -> None:
 
 
 def test_swapped_files_are_detected(folder: Path) -> None:
-    """Each file is valid, but under the name of another file."""
+    """Rotate the contents of the files, so that each file is valid but has the name of a different one."""
     for suffix in {path.suffix for path in files(folder)}:
         names = [path for path in files(folder) if path.suffix == suffix]
         contents = [path.read_bytes() for path in names]
@@ -126,7 +126,7 @@ def test_files_replaced_by_links(folder: Path) -> None:
 
 @pytest.mark.sweep
 def test_kernels_compiled_one_by_one(folder: Path) -> None:
-    """Damage the library of one kernel of a large source, and the precompiled header of that source."""
+    """Damage every file of a large source, whose kernels are compiled one by one."""
     x = torch.ones(3, device="mpsx")
     mpsx.compile_shader(MANY).times7(x)
     for damage in ("random", "truncated"):
@@ -222,7 +222,7 @@ def mount(path: Path, size: str) -> bool:
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """Return a function that mounts a disk of a given size. Skips the test if mounting is not permitted."""
+    """Return a function that mounts a disk with a given size. Skip the test if mounting is not permitted."""
     mounted = []
 
     def make(name: str, size: str) -> Path:
@@ -307,7 +307,7 @@ def killed_at(folder: Path, step: int, source: str) -> subprocess.CompletedProce
 
 @pytest.mark.parametrize("steps", [3, pytest.param(1000, marks=pytest.mark.sweep)])
 def test_killed_at_every_step_of_a_build(tmp_path, monkeypatch, warm: Path, steps: int) -> None:
-    """The next process builds the missing files, and no file is left incomplete."""
+    """The next process builds the missing files, and no incomplete file remains."""
     source = SOURCE.replace("FACTOR", "9")
     shutil.copytree(warm, tmp_path / "count")
     total = int(killed_at(tmp_path / "count", 0, source).stdout)

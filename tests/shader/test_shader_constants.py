@@ -1,4 +1,4 @@
-"""mpsx.compile_shader: function constants and threadgroup memory sized by the call."""
+"""mpsx.compile_shader: function constants, and threadgroup memory whose size is set by the call."""
 
 import os
 import shutil
@@ -66,9 +66,9 @@ def test_constant_values(lib, x, y):
         kernel(y, x)
     assert log == ["kernel:axpy|has_bias=0|scale=2|tile=1,2"]
     assert y.tolist() == [2100, 2102, 2104, 2106]
-    kernel(y, x, None)  # an absent buffer
+    kernel(y, x, None)  # the third buffer is absent
     assert y.tolist() == [2100, 2102, 2104, 2106]
-    kernel.with_constants(tile=(0, 0))(y, x)  # the other constants keep their values
+    kernel.with_constants(tile=(0, 0))(y, x)  # other constants keep their values
     assert y.tolist() == [0, 2, 4, 6]
     lib.axpy.with_constants({0: True, 3: 0.5, "tile": (0, 0)})(y, x, x)
     assert y.tolist() == [0, 1.5, 3, 4.5]
@@ -183,7 +183,7 @@ def test_command(tmp_path):
 
 
 def test_checked_by_simt(simt_library, tmp_path):
-    """The simt driver accepts the constants and reports an access beyond the requested threadgroup memory."""
+    """simt supports function constants, and reports accesses beyond the requested threadgroup memory."""
     file = tmp_path / "kernels.metal"
     file.write_text(SOURCE)
     run = [file, "--run", "reversed", "--arg", "ones:float32:4", "--constant", "scale=2", "--threadgroup-memory", "16"]

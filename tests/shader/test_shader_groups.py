@@ -1,4 +1,4 @@
-"""Test mpsx.compile_shader with kernels whose threads cooperate in threadgroups and SIMD groups of 32."""
+"""mpsx.compile_shader: kernels whose threads cooperate in threadgroups and in SIMD groups of 32 lanes."""
 
 import pytest
 import torch

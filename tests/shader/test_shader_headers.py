@@ -1,4 +1,4 @@
-"""mpsx.compile_shader with PyTorch's own Metal headers (c10/metal/*.h)."""
+"""mpsx.compile_shader with PyTorch's Metal headers (c10/metal/*.h)."""
 
 import contextlib
 import warnings
@@ -48,7 +48,7 @@ def test_reported_errors():
             lib.take(out, x, index, 10, error_buf_idx=4)
     with raises_after_sync(torch.AcceleratorError, r"; 3 more$"):
         lib.take(out, x, torch.full((4,), 99).to("mpsx"), 10, error_buf_idx=4)
-    lib.take(out, x, good, 10, error_buf_idx=4)  # no error remains in the buffer
+    lib.take(out, x, good, 10, error_buf_idx=4)  # the error buffer is empty again
     torch.mpsx.synchronize()
 
 

@@ -1,5 +1,5 @@
-"""mpsx.compile_shader: language features, executed and compared with numpy. tests/msl/test_check.py tests the rules of
-the strict check."""
+"""mpsx.compile_shader: run kernels that use language features and compare with numpy. tests/msl/test_check.py tests the
+strict check."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ kernel void k(device float* x [[buffer(0), access(read_write)]], uint i [[thread
 
 
 def test_unknown_attributes_warn() -> None:
-    """Warn on every call, cached or not, with the caller's file name."""
+    """Every call warns, even if the shader is cached, and the warning names the caller's file."""
     for _ in range(2):
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
@@ -106,7 +106,7 @@ def test_pointers_to_constant_memory() -> None:
 
 
 def test_class_to_bfloat_conversions() -> None:
-    """Use the class's own conversion operator: a conversion through half would overflow above 65504."""
+    """Use the conversion operator of the class. A conversion through half would overflow above 65504."""
     lib = mpsx.compile_shader(HEAD + """
         struct F { float x; operator float() const { return x; } };
         struct H { half x; operator half() const { return x; } };
@@ -136,7 +136,7 @@ def test_class_to_bfloat_conversions() -> None:
 
 
 def test_struct_copies() -> None:
-    """Copy a class between every pair of address spaces, with and without user-defined copy constructors."""
+    """Copy a struct between every pair of address spaces, with and without user-defined copy constructors."""
     lib = mpsx.compile_shader(HEAD + """
         struct P { float3 v; packed_float3 q; bfloat b; uchar c[4]; };
         struct C { float x; C() = default; C(float y) : x(y) {} C(thread const C& o) : x(o.x + 100) {}
@@ -161,7 +161,7 @@ def test_struct_copies() -> None:
         }""")  # fmt: skip
     layout = np.dtype([("v", "f4", 4), ("q", "f4", 3), ("b", "u2"), ("c", "u1", 4), ("pad", "u1", 14)])
     host = np.zeros(3, layout)
-    host[0] = (1, 2, 3, 0), (4, 5, 6), 0x40E0, (1, 2, 3, 4), [0] * 14  # 0x40E0 is 7 in bfloat16
+    host[0] = (1, 2, 3, 0), (4, 5, 6), 0x40E0, (1, 2, 3, 4), [0] * 14  # 0x40E0 is bfloat16 7
     p = torch.from_numpy(host.view(np.uint8).copy()).to("mpsx")
     d = torch.tensor([5.0, 0, 0, 0], device="mpsx")
     out = torch.zeros(3, device="mpsx")
@@ -213,7 +213,6 @@ kernel void group(device const int* a, device int* out, uint i [[thread_index_in
 
 
 def quotient(a: np.ndarray) -> np.ndarray:
-    """Compute a / 2, rounded toward zero."""
     return (a + (a < 0)) >> 1
 
 

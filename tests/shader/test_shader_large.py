@@ -1,4 +1,4 @@
-"""mpsx.compile_shader with many kernels checks the source immediately and compiles each kernel on first use."""
+"""mpsx.compile_shader checks a source with many kernels immediately, and compiles each kernel on first use."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.skipif(mpsx._runtime.driver()["name"] == "metal", reaso
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
-    """Record the compiler's command lines, starting from an empty cache."""
+    """Start with an empty cache and record the compiler's command lines."""
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
     recorded, start = [], subprocess.Popen.__init__
 
@@ -55,7 +55,7 @@ def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]
 
 
 def objects(commands: list[list[str]]) -> int:
-    """Count the compiled kernels."""
+    """Count the kernels that were compiled."""
     return sum("-o" in c and c[c.index("-o") + 1].endswith(("shader.o", "shader.cpp.ptx")) for c in commands)
 
 
@@ -76,7 +76,7 @@ def test_kernels_are_compiled_on_first_use(commands: list) -> None:
         lib.fill_64(x)
     with pytest.raises(AttributeError, match="no kernel named 'add_99'"):
         lib.add_99  # noqa: B018
-    # A kernel that exceeds the threadgroup memory raises an error without affecting other kernels.
+    # A kernel that needs too much threadgroup memory raises an error. The other kernels still work.
     with pytest.raises(RuntimeError, match="fill_16384: expected at most 32768 bytes of threadgroup memory, got 65536"):
         lib.fill_16384.with_constants(extra=5)
 
@@ -84,7 +84,7 @@ def test_kernels_are_compiled_on_first_use(commands: list) -> None:
     again = mpsx.compile_shader(GOOD)
     again.add_7(x)
     assert x.tolist() == [12] * 3
-    assert len(commands) == before  # the kernel is in the cache
+    assert len(commands) == before  # the kernel is cached
     library.compile_all(again)
     assert objects(commands) == COUNT + 2
     with ThreadPoolExecutor(4) as pool:
@@ -95,9 +95,9 @@ def test_kernels_are_compiled_on_first_use(commands: list) -> None:
 def test_large_source_is_checked_immediately(commands: list) -> None:
     with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: use of undeclared identifier 'BROKEN'"):
         mpsx.compile_shader(SOURCE)
-    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*member"):  # found on instantiation
+    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*member"):  # found when the template is instantiated
         mpsx.compile_shader(SOURCE.replace("BROKEN", "decltype(metal::vec<int, N / 32>())::nothing"))
-    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*device"):  # found by address space checks
+    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*device"):  # found by the address space check
         mpsx.compile_shader(SOURCE.replace("BROKEN", "0; device int* pointer = shared"))
     assert objects(commands) == 0
 
@@ -127,7 +127,7 @@ def test_damaged_files_are_rebuilt(commands: list) -> None:
     for path in current_cache().folder.iterdir():
         if path.suffix in (".so", ".ptx", ".pch") or (path.suffix == ".json" and path.name.count("-") == 1):
             kept = path.read_bytes()
-            path.unlink()  # not overwritten in place, because it may be loaded
+            path.unlink()  # a loaded library must not be overwritten in place
             path.write_bytes(kept[: len(kept) // 2])
     mpsx.compile_shader(GOOD).add_3(x)
     assert x.tolist() == [6] * 3

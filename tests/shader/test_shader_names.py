@@ -1,5 +1,5 @@
-"""mpsx.compile_shader: a kernel may use the names that a generated entry point might use for its own variables.
-tests/simt/test_names.py runs the same kernels on the checked driver."""
+"""mpsx.compile_shader: kernels may use names that the generated entry points might use for their own variables.
+tests/simt/test_names.py runs the same kernels on simt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_names_of_entry_points(name: str) -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_names_in_ptx(name: str, tmp_path: Path) -> None:
-    """Compile for NVIDIA GPUs, which needs no GPU."""
+    """Generate PTX, which does not require a GPU."""
     compiler = find_compiler()
     if not writes_ptx(compiler):
         pytest.skip("the kernel compiler has no backend for NVIDIA GPUs (ziglang's has)")

@@ -1,4 +1,4 @@
-"""Shifts count modulo the number of bits, as in Metal."""
+"""Shift amounts are taken modulo the bit width, as in Metal."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ def lib():
 
 @pytest.mark.parametrize("name", TYPES)
 def test_scalars(lib, name):
-    """Small types are promoted to int, so their amounts count modulo 32."""
+    """Small types are promoted to int, so the shift amounts are taken modulo 32."""
     dtype, bits = TYPES[name], 64 if name == "long" else 32
     n = torch.arange(-70, 120).to(dtype)
     x = torch.full_like(n, -77)

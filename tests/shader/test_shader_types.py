@@ -1,5 +1,5 @@
-"""compile_shader warns once per kernel about a tensor whose dtype does not match the parameter's element type, but not
-about packed, viewed or reinterpreted elements."""
+"""compile_shader warns once per kernel if a tensor's dtype does not match the parameter's element type. It does not
+warn about packed, viewed or reinterpreted elements."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ WRONG = [
 
 
 def fresh(source: library.ShaderLibrary, name: str) -> object:
-    """Return a kernel that has not warned yet."""
+    """Return a new kernel object, which has not warned yet."""
     inner = source.__dict__["__shader"]
     if isinstance(inner, library.LazyShader):
         return mpsx.compile_shader(SOURCE).__getattr__(name)
@@ -153,7 +153,7 @@ def test_numbers_and_cpu_scalars() -> None:
 
 
 def test_inductor_kernels_do_not_warn() -> None:
-    """Declare parameters as Inductor's Metal backend declares them for each dtype."""
+    """Use the parameter types that Inductor's Metal backend declares for each dtype."""
     names = {BOOL: "bool", CHAR: "char", SHORT: "short", INT: "int", LONG: "long", UCHAR: "uchar", FLOAT: "float",
              HALF: "half", BFLOAT: "bfloat"}  # fmt: skip
     for dtype, name in names.items():

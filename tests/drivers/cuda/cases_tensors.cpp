@@ -1,11 +1,10 @@
-// Kernels with tensor operations, which have code for two targets and need staging memory.
+// Kernels with tensor operations, which need staging memory and have code for two targets.
 #include "check.h"
 
 namespace test {
 namespace {
 
-// In code for sm_90a, the kernels `first` and `last` are limited to 256 and 128 threads. In code for sm_80, both are
-// limited to 512.
+// The kernels `first` and `last` are limited to 256 and 128 threads in sm_90a code, and to 512 threads in sm_80 code.
 struct Limits {
   uint32_t first, last;
   bool operator==(const Limits&) const = default;
@@ -42,7 +41,7 @@ CASE(finds_only_kernels_that_the_gpu_can_run) {
   CHECK(!ampere.driver->kernel("only"));
 }
 
-// The kernel cache distinguishes the two targets.
+// The kernel cache stores code for both targets separately.
 CASE(caches_each_target) {
   limits(directory, 9, 13000, "sm_90a");
   CHECK(gpu().compiled == 2);
@@ -53,7 +52,7 @@ CASE(caches_each_target) {
 
 namespace {
 
-// Launches `kernel` with two [[threadgroup(n)]] arguments, and checks their offsets and the size of the dynamic memory.
+// Launches `kernel` with two [[threadgroup(n)]] arguments. Checks their offsets and the size of the dynamic memory.
 void check_staging(Device& device, const char* kernel, uint32_t threads, uint32_t staging) {
   const size_t size = 20, other = 30000;
   device.launch(kernel, {absent(), threadgroup(size), threadgroup(other)}, {{1, 1, 1}, {threads, 1, 1}, false, 1});

@@ -20,14 +20,14 @@ CASE(sequence_numbers_increase_and_complete) {
   device.driver->wait_until(first);
   CHECK(device.driver->is_complete(first));
   const size_t waits = count("cuEventSynchronize");
-  device.driver->wait_until(first);  // already known to be complete
+  device.driver->wait_until(first);  // the driver already knows that it is complete
   CHECK(count("cuEventSynchronize") == waits);
   device.driver->synchronize(device.driver->default_stream());
   CHECK(device.driver->is_complete(second) && device.driver->idle(device.driver->default_stream()));
   device.driver->wait_until(0);
 }
 
-// Waiting for an early launch does not wait for later ones.
+// Waiting for an early launch must not wait for later ones.
 CASE(waits_no_longer_than_needed) {
   Device device(directory);
   gpu().paused = true;
@@ -59,7 +59,7 @@ CASE(events) {
   d.destroy(to);
 }
 
-// Synchronizing a stream completes its events, even without a kernel before them.
+// Synchronizing a stream also completes events that no kernel precedes.
 CASE(synchronize_reaches_events) {
   Device device(directory);
   Event* const event = device.driver->new_event();
@@ -78,7 +78,7 @@ CASE(failures_name_kernels) {
   THROWS(device.driver->synchronize(device.driver->default_stream()), "the GPU failed: an illegal memory access",
          "CUDA_ERROR_ILLEGAL_ADDRESS", "among the kernels plain x2, limited", "MPSX_CUDA_DEBUG=1",
          "can no longer use the GPU");
-  THROWS(launch(device), "limited");  // the context does not recover
+  THROWS(launch(device), "limited");  // the CUDA context cannot be used after the error
   THROWS(device.driver->wait_until(1), "limited");
 }
 

@@ -26,7 +26,7 @@ CASE(exact_buffers) {
   CHECK(device.driver->traits().exact_allocations);
   const Buffer b = device.driver->allocate(1000);
   CHECK(gpu().log.back() == "cuMemAlloc");
-  device.driver->prefetch(b.contents, 1000);  // no migration
+  device.driver->prefetch(b.contents, 1000);  // must not migrate the memory
   CHECK(gpu().log.back() == "cuMemAlloc");
   device.driver->release(b);
 }
@@ -50,11 +50,11 @@ CASE(allocates_at_most_the_free_memory) {
   const Device device(directory);
   const size_t half = size_t(256) << 20;
   const Buffer first = device.driver->allocate(half);
-  gpu().free = size_t(1) << 30;  // as if its pages had migrated to the CPU
+  gpu().free = size_t(1) << 30;  // as if pages had migrated to the CPU
   const Buffer second = device.driver->allocate(half);
   throws<OutOfMemory>([&] { device.driver->allocate(1); }, {"has 0 bytes available, 1 are needed"}, __LINE__);
   device.driver->release(second);
-  gpu().free = size_t(300) << 20;  // used by another process
+  gpu().free = size_t(300) << 20;  // as if another process used the rest
   throws<OutOfMemory>([&] { device.driver->allocate(1); }, {"bytes available"}, __LINE__);
   device.driver->release(first);
 }
@@ -71,7 +71,7 @@ CASE(caches_compiled_kernels_on_disk) {
   Device again(directory);
   again.kernel("plain");
   CHECK(gpu().compiled == 2);
-  gpu().version = 13010;  // a newer compiler in the driver
+  gpu().version = 13010;  // a driver with a newer PTX compiler
   Device newer(directory);
   newer.kernel("plain");
   CHECK(gpu().compiled == 3);
@@ -102,7 +102,7 @@ CASE(recompiles_damaged_cache_files) {
     std::ofstream(files[0], std::ios::binary) << damaged;
     CHECK(compiled({"limited"}) == 1 && compiled({"limited"}) == 0 && read(files[0]) == data);
   }
-  // Replace the file with a valid file for a different kernel.
+  // Replace the file with a valid file of a different kernel.
   CHECK(compiled({"plain"}) == 1);
   for (const auto& entry : fs::directory_iterator(files[0].parent_path()))
     if (entry.path() != files[0]) fs::copy_file(entry.path(), files[0], fs::copy_options::overwrite_existing);
@@ -116,14 +116,14 @@ CASE(reports_compiler_errors) {
   Device device(directory);
   gpu().reject_link = 1;
   THROWS(device.driver->kernel("plain"), "plain: the NVIDIA driver cannot compile it", "ptxas says no");
-  device.kernel("plain");  // the failure is not cached
+  device.kernel("plain");  // the failure must not be cached
 }
 
 CASE(checks_threadgroup_memory_before_compiling) {
   Device device(directory);
   THROWS(device.driver->kernel("large"), "large: expected at most 32768 bytes of threadgroup memory, got 65536");
   CHECK(gpu().compiled == 0);
-  device.kernel("plain");  // a different kernel in the same library file still works
+  device.kernel("plain");  // other kernels in the same library file still work
 }
 
 CASE(passes_parameters) {
@@ -145,11 +145,12 @@ CASE(converts_between_values_and_addresses) {
   const Buffer a = device.driver->allocate(64);
   *static_cast<float*>(a.contents) = 3.5f;
   const uint64_t shape[512] = {7};
-  // Pass a value to a buffer parameter, and a buffer to a value parameter, which the driver reads after earlier work.
+  // Pass a value to a buffer parameter, and a buffer to a value parameter. The driver reads the buffer after the
+  // earlier work has finished.
   for (int i = 0; i < 300; ++i) device.launch("plain", {at(a), value(shape), at(a)});
   const fake::Launch& first = gpu().launches.at(0);
   CHECK(*parameter<uint64_t*>(first, 1) == 7 && parameter<float>(first, 2) == 3.5f);
-  // The ring buffer for values wraps around after the GPU has read them.
+  // The ring buffer for values wraps around once the GPU has read the old values.
   CHECK(parameter<char*>(gpu().launches.at(256), 1) == parameter<char*>(first, 1));
   device.driver->release(a);
 }

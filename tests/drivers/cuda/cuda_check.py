@@ -1,4 +1,4 @@
-"""Helpers and skip markers for tests that need a GPU."""
+"""Helpers and skip markers for tests that need an NVIDIA GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-// Tests of the CUDA driver with a fake libcuda: `driver_test DIRECTORY CASE`. Without a case, prints all case names.
+// Tests the CUDA driver with a fake libcuda: `driver_test DIRECTORY CASE`. Without a case, prints the names of all
+// cases.
 #include <dlfcn.h>
 
 #include "check.h"

@@ -1,4 +1,4 @@
-// Settings of the fake libcuda, and its records of calls.
+// Settings and call records of the fake libcuda.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@ namespace fake {
 struct Launch {
   std::string kernel;
   unsigned grid[3], block, shared;
-  std::vector<std::vector<unsigned char>> parameters;  // the bytes of each parameter
+  std::vector<std::vector<unsigned char>> parameters;  // bytes of each parameter
 };
 
 struct Control {
   // The simulated machine. Set these before the driver starts.
   int version = 13000, devices = 1, major = 9, concurrent = 1;
-  int shared_memory = 232448;  // the most bytes that a block can use
+  int shared_memory = 232448;  // maximum bytes per block
   size_t total = size_t(8) << 30, free = size_t(8) << 30;
 
-  std::vector<Launch> launches;    // in order
-  std::vector<std::string> log;    // calls except queries
-  std::vector<std::string> wrong;  // violated rules
+  std::vector<Launch> launches;    // in launch order
+  std::vector<std::string> log;    // all calls except queries
+  std::vector<std::string> wrong;  // violations of the API's rules
   int compiled = 0;                // number of compiled PTX programs
   bool paused = false;             // the GPU does no work until a thread waits
-  std::string failing;             // the kernel that fails with an illegal address
-  int reject_link = 0;             // how many compilations fail
+  std::string failing;             // name of a kernel that fails with an illegal address
+  int reject_link = 0;             // number of compilations that fail
 };
 
 }  // namespace fake

@@ -45,7 +45,7 @@ def check(lib, i, kernel, m, n, k, pad=0, accumulate=False):
     c = torch.full((m, n + pad), 7).to(DTYPES[c_type])
 
     def padded(x):
-        wide = torch.full((x.shape[0], x.shape[1] + pad), 99).to(x.dtype)  # would change the result if the kernel read it
+        wide = torch.full((x.shape[0], x.shape[1] + pad), 99).to(x.dtype)  # must not be read
         wide[:, : x.shape[1]] = x
         return wide.to("mpsx")
 
