@@ -1,5 +1,5 @@
-// A libcuda.so.1 without a GPU. It records calls, enforces the rules of the CUDA driver API, and "runs" kernels when a
-// thread waits for them.
+// A fake libcuda.so.1 that needs no GPU. It records calls, enforces the rules of the CUDA driver API, and "runs"
+// kernels when a thread waits for them.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -14,7 +14,7 @@
 using namespace mpsx::driver::cuda;
 using fake::Control;
 
-// CUDA handles point to these objects.
+// The objects behind CUDA's opaque handles.
 namespace mpsx::driver::cuda {
 struct CUctx_st {};
 struct FakeParameter {
@@ -31,7 +31,7 @@ struct CUfunc_st {
 };
 struct CUstream_st {};
 struct CUevent_st {
-  size_t launch_index = 0;  // number of launches before the event
+  size_t launch_index = 0;  // number of launches recorded before the event
   bool recorded = false;
 };
 struct CUlinkState_st {
@@ -48,7 +48,7 @@ CUctx_st the_context;
 CUstream_st the_stream;
 thread_local CUcontext current = nullptr;
 bool started = false;
-CUresult broken = CUDA_SUCCESS;  // a kernel's error, which every later call reports
+CUresult broken = CUDA_SUCCESS;  // error of a failed kernel, which all later calls return
 std::map<uintptr_t, size_t> memory;
 std::map<CUfunction, CUmodule> modules;
 size_t completed = 0;  // number of completed launches
@@ -70,7 +70,7 @@ CUresult enter(const char* name, bool logged = true) {
   return broken;
 }
 
-// Completes launches up to `launch_index`. A failing kernel reports its error here.
+// Completes the launches up to `launch_index`. Returns the error if a kernel has failed.
 CUresult complete(size_t launch_index) {
   for (; completed < launch_index; ++completed)
     if (control.launches[completed].kernel == control.failing) broken = kIllegalAddress;

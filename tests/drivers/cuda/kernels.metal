@@ -1,4 +1,4 @@
-// One kernel for each feature that needs special handling in PTX.
+// One kernel per feature that requires special handling in PTX.
 #include <metal_stdlib>
 using namespace metal;
 
@@ -33,7 +33,7 @@ kernel void values(device float* out [[buffer(0)]], constant Params& p [[buffer(
 kernel void lanes(device float* out [[buffer(0)]], device atomic_uint* count [[buffer(1)]],
                   uint i [[thread_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {
   float sum = 0;
-  if (lane % 3 == 0) sum = simd_sum(float(i));  // sums over active lanes
+  if (lane % 3 == 0) sum = simd_sum(float(i));  // only active lanes take part
   sum += simd_shuffle_down(sum, 1) + quad_sum(sum) + simd_prefix_exclusive_sum(sum);
   if (simd_any(sum > 3.0f)) atomic_fetch_add_explicit(count, 1u, memory_order_relaxed);
   out[i] = sum;

@@ -1,4 +1,4 @@
-"""Test the CUDA driver without a GPU, using a fake libcuda that records calls and enforces the real API's rules."""
+"""Test the CUDA driver without a GPU. A fake libcuda records calls and enforces the rules of the CUDA driver API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mpsx.msl.ptx import pack
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 GRID = ".param .align 4 .b8 {0}_param_{1}[48]"
-# An entry point as clang writes it, without a body: the fake libcuda reads only the parameters.
+# An entry point in clang's format. The body is empty, because the fake libcuda reads only the parameters.
 ENTRY = ".visible .entry {0}(\n\t{1}\n)\n{{\n\tret;\n}}\n"
 POINTER = ".param .u64 .ptr .align 1 {0}_param_{1}"
 
@@ -26,12 +26,12 @@ def entry(symbol: str, *parameters: str) -> str:
 
 
 def kernel(name: str, symbol: str, buffers: int, threadgroups: int = 0) -> dict:
-    """Describe a kernel in the format of CudaEmitter."""
+    """Return the description of a kernel in the format that CudaEmitter writes."""
     return {"name": name, "symbol": symbol, "buffers": [*range(buffers)], "threadgroups": [*range(threadgroups)]}
 
 
 def library() -> bytes:
-    """Return a kernel library of two PTX files."""
+    """Return a kernel library that contains two PTX files."""
     value = ".param .align 4 .b8 {0}_param_{1}[8]"
     plain = entry("k_plain", POINTER, POINTER, value) + entry("k_limited", POINTER)
     plain += entry("k_large", POINTER).replace("ret;", "st.shared.b32 [memory], 0;\n\tret;")
@@ -53,7 +53,7 @@ def library() -> bytes:
 
 
 def tensor_library() -> bytes:
-    """Return a library with code for sm_90a and code for every GPU, in both orders, as for tensor operations."""
+    """Return a library with two versions of tensor kernels, for sm_90a and for any GPU, stored in either order."""
     head = ".version 8.0\n.target {0}\n.address_size 64\n"
     offset = ".param .u32 {0}_param_{1}"
 
@@ -72,7 +72,7 @@ def tensor_library() -> bytes:
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the test program, the fake libcuda and a kernel library, and return their folder."""
+    """Build the test program, the fake libcuda and kernel libraries, and return their folder."""
     folder = tmp_path_factory.mktemp("cuda")
     compiler = shutil.which("c++")
     flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Wshadow", f"-I{ROOT / 'src'}", f"-I{HERE}"]
@@ -90,20 +90,18 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "tensors").mkdir()
     (folder / "tensors" / "mpsx.ptx").write_bytes(tensor_library())
     (folder / "damaged").mkdir()
-    start = data.index(b"\nend\n") + len(b"\nend\n")  # the first compressed file starts here
+    start = data.index(b"\nend\n") + len(b"\nend\n")  # start of the first compressed file
     (folder / "damaged" / "mpsx.ptx").write_bytes(data[:start] + bytes(20) + data[start + 20 :])
     return folder
 
 
 def names() -> list[str]:
-    """Return the case names in the C++ sources."""
     sources = sorted(HERE.glob("*.cpp"))
     return [name for source in sources for name in re.findall(r"^CASE\((\w+)\)", source.read_text(), re.M)]
 
 
 @pytest.mark.parametrize("case", names())
 def test_case(program: Path, case: str, tmp_path: Path) -> None:
-    """Run one case in its own process."""
     env = {**os.environ, "LD_LIBRARY_PATH": str(program), "MPSX_CACHE_DIR": str(tmp_path)}
     command = [program / "driver_test", program, case]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)

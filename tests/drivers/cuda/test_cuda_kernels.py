@@ -1,7 +1,9 @@
-"""Run every kernel on a GPU with the calls of tests/simt/kernel_cases, compare with the CPU, and run compute-sanitizer.
+"""Run the calls of tests/simt/kernel_cases on a GPU, compare with the CPU, and check the kernels with
+compute-sanitizer.
 
-Threadgroup sizes include ones that leave the last SIMD group partial. The tests are split into parts that can run
-in parallel."""
+Some threadgroup sizes leave the last SIMD group partially filled. The tests are split into parts that can run in
+parallel.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ pytestmark = [pytest.mark.sweep, needs_gpu]
 
 
 def run_cases(path: Path, part: int, *before: str, only: str = "", **variables: str) -> tuple[dict, str]:
-    """Run tests/simt/run_cases.py and return its results and output."""
+    """Run tests/simt/run_cases.py and return its results and its output."""
     arguments = [*before, sys.executable, str(ROOT / "tests" / "simt" / "run_cases.py"), str(path),
                  "--part", f"{part}/{PARTS}", "--only", only, *([] if before else ["--cpu"])]  # fmt: skip
     environment = {**os.environ, "MPSX_VENDOR": "off", **variables}
@@ -51,7 +53,7 @@ def test_tensor_tier(part: int, tmp_path: Path) -> None:
 
 
 def check_values(found: dict) -> None:
-    """Compare results with the CPU's."""
+    """Compare the results with the CPU's."""
     wrong = {}
     for name, result in found["results"].items():
         if isinstance(result, str):
@@ -78,7 +80,7 @@ def test_sanitizer_of_the_tensor_tier(tool: str, part: int, tmp_path: Path) -> N
 
 
 def check_sanitizer(found: dict, said: str) -> None:
-    """Require results, and no error or hazard in the sanitizer's output."""
+    """Fail if a case failed or the sanitizer's output contains an error or a hazard."""
     wrong = {name: result for name, result in found["results"].items() if isinstance(result, str)}
     lines = said.splitlines()
     known = [line for line, after in zip(lines, [*lines[1:], ""], strict=True)

@@ -1,4 +1,4 @@
-"""compute-sanitizer finds the faults of tests/simt/faults on a GPU and names their lines of Metal source."""
+"""compute-sanitizer detects the faults in tests/simt/faults on a GPU and reports the right lines of Metal source."""
 
 from __future__ import annotations
 

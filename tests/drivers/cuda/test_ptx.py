@@ -1,4 +1,4 @@
-"""clang compiles kernels to PTX in the form that the driver expects, and NVIDIA's assembler accepts it."""
+"""clang compiles kernels to PTX in the form that the driver expects. NVIDIA's assembler accepts the PTX."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METAL = HERE.parents[2] / "metal"
 
 
 def compiled(source: Path, folder: Path, include: tuple[str, ...] = ()) -> Path:
-    """Compile one Metal file to a kernel library."""
+    """Compile a Metal file to a kernel library."""
     compiler = find_compiler()
     name = "_".join(source.with_suffix("").parts[-2:])
     paths, _ = translate(str(source), str(folder / f"{name}.cpp"), include, (), compiler.preprocessor(), None, name,
@@ -34,14 +34,13 @@ def compiled(source: Path, folder: Path, include: tuple[str, ...] = ()) -> Path:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile kernels.metal."""
     if not writes_ptx(find_compiler()):
         pytest.skip("the compiler of kernels has no backend for NVIDIA's GPUs (ziglang's has)")
     return compiled(HERE / "kernels.metal", tmp_path_factory.mktemp("ptx"))
 
 
 def test_index(library: Path) -> None:
-    """Check the names, parameters and limits that the driver reads."""
+    """Check the kernel names, parameters and limits that the driver reads."""
     head = library.read_bytes().partition(b"\nend\n")[0].decode().splitlines()
     assert head[0] == "mpsx-ptx 2"
     assert [line for line in head if line.startswith("constant")] == [
@@ -55,7 +54,7 @@ def test_index(library: Path) -> None:
 
 
 def test_text(library: Path) -> None:
-    """Each kernel has its own PTX module, with everything that it needs and no other kernel."""
+    """Each PTX module contains one kernel and everything that it needs, but no other kernel."""
     texts = dict(unpack(str(library)))
     assert set(texts) == {"values", "shared", "lanes", "matmul<float>", "matmul<half>", "matmul<bfloat>"}
     for name, text in texts.items():
@@ -72,7 +71,7 @@ def test_text(library: Path) -> None:
 
 
 def assemble(text: str, where: Path) -> str:
-    """Return the assembler's messages, or an empty string."""
+    """Return the assembler's messages. An empty string means success."""
     where.write_text(text)
     command = [nvidia_program("ptxas"), "-arch=sm_90", str(where), "-o", os.devnull]
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
@@ -80,7 +79,7 @@ def assemble(text: str, where: Path) -> str:
 
 @pytest.mark.skipif(not nvidia_program("ptxas"), reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
 def test_assembles(library: Path, tmp_path: Path) -> None:
-    """Assemble one kernel at a time, as the NVIDIA driver does."""
+    """Assemble the kernels one by one, as the NVIDIA driver does."""
     for i, (name, text) in enumerate(unpack(str(library))):
         assert not assemble(text, tmp_path / f"{i}.ptx"), name
 
@@ -88,7 +87,7 @@ def test_assembles(library: Path, tmp_path: Path) -> None:
 @pytest.mark.sweep
 @pytest.mark.skipif(not nvidia_program("ptxas"), reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
 def test_every_kernel(tmp_path: Path) -> None:
-    """Assemble all kernels of metal/, one file at a time."""
+    """Assemble all kernels in metal/, one file at a time."""
 
     def check(source: Path) -> list[str]:
         built = compiled(source, tmp_path, (str(METAL),))

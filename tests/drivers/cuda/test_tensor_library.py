@@ -1,4 +1,4 @@
-"""The packaged library has PTX of tensor kernels for Hopper and for older GPUs, and one version of other kernels."""
+"""The packaged library contains tensor kernels for Hopper and for older GPUs. All other kernels have one version."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("lib", "matmul"):
         shutil.copytree(METAL / folder, sources / folder, ignore=shutil.ignore_patterns("*.metal"))
     text = (METAL / "matmul" / "matmul_tensor.metal").read_text()
-    kept = text[: text.index("MPSX_TENSOR_16_BIT(128x256)\n")] + KERNEL  # one kernel of the list
+    kept = text[: text.index("MPSX_TENSOR_16_BIT(128x256)\n")] + KERNEL  # only one kernel
     (sources / "matmul" / "matmul_tensor.metal").write_text(kept)
     (sources / "matmul" / "copy.metal").write_text(PLAIN)
     monkeypatch.setattr(kernel_library, "SOURCES", sources)

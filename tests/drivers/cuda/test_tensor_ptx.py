@@ -1,8 +1,8 @@
-"""GEMM kernels that use matmul2d must not spill registers in PTX, and their `wgmma` instructions must overlap.
+"""GEMM kernels with matmul2d must not spill registers in PTX, and their `wgmma` instructions must overlap.
 
-NVIDIA's assembler reports spills with -v. It serializes `wgmma` instructions, with a message (C7510 to C7517, C7520),
-when code may use their registers while they run. Either makes a kernel slower and leaves its results unchanged, so no
-other test notices.
+NVIDIA's assembler reports spills with -v. It serializes `wgmma` instructions if code may use their registers while they
+run, and says so (C7510 to C7517, C7520). Both make kernels slower without changing results, so no other test would
+fail.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ FLAGS = {"nn": "false, false", "nt": "false, true", "tn": "true, false"}
 WGMMA = {"half": "wgmma.mma_async.sync.aligned.m64n{}k16.f32.f16.f16",
          "bfloat": "wgmma.mma_async.sync.aligned.m64n{}k16.f32.bf16.bf16",
          "float": "wgmma.mma_async.sync.aligned.m64n{}k8.f32.tf32.tf32"}  # fmt: skip
-# (element type, columns of a 128-row tile of 8 SIMD groups, transpositions)
+# (element type, columns of the tile, operand layouts). A tile has 128 rows and 8 SIMD groups.
 ALL = [*((t, n, layout) for t in ("half", "bfloat") for n in (256, 192) for layout in ("nt", "tn")),
        *(("float", 128, layout) for layout in ("nt", "nn", "tn"))]  # fmt: skip
 FEW = [("half", 256, "nt"), ("bfloat", 192, "tn"), ("float", 128, "nn")]
-# On sm_80 these tiles need one more register than a thread can have, which causes 8 bytes of spills.
+# On sm_80, these tiles spill 8 bytes, because they need one register more than a thread can have.
 SPILLS = {("sm_80", t, 256, "tn") for t in ("half", "bfloat")}
 
 pytestmark = [
@@ -42,7 +42,7 @@ pytestmark = [
 
 
 def compiled(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> dict[str, str]:
-    """Return the PTX of instances of the kernel in gemm.metal, by name."""
+    """Instantiate the kernel in gemm.metal and return the PTX by kernel name."""
     source = EXAMPLE.read_text()
     for t, columns, layout in kernels:
         name = f"gemm<{t}, {t}, 128, {columns}, 8, {FLAGS[layout]}>"
@@ -54,7 +54,7 @@ def compiled(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> 
 
 
 def assemble(text: str, where: Path) -> str:
-    """Return the assembler's messages, which include register usage."""
+    """Assemble PTX and return the messages, which include register usage."""
     where.write_text(text)
     command = [nvidia_program("ptxas"), "-v", f"-arch={target_of(text)}", str(where), "-o", f"{where}.cubin"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -63,7 +63,7 @@ def assemble(text: str, where: Path) -> str:
 
 
 def messages(text: str, where: Path) -> tuple[list[str], bool]:
-    """Return the assembler's messages about `wgmma`, and whether it spills registers."""
+    """Return the assembler's messages about serialized `wgmma` instructions, and whether registers are spilled."""
     said = assemble(text, where)
     sizes = SPILL.findall(said)
     assert sizes, f"ptxas -v does not report spills: {said}"
@@ -71,7 +71,7 @@ def messages(text: str, where: Path) -> tuple[list[str], bool]:
 
 
 def check(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> dict[str, str]:
-    """Compile, assemble and check kernels. Return their PTX."""
+    """Compile, assemble and check kernels. Return the PTX."""
     texts = compiled(target, kernels, folder / target)
 
     def faults(kernel: tuple[str, int, str]) -> list[str]:
@@ -94,20 +94,20 @@ def check(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> dic
 
 
 def changed(text: str, old: str, new: str) -> str:
-    """Replace `old`, which must occur in the text."""
+    """Replace `old` and fail if the text does not contain it."""
     assert old in text
     return text.replace(old, new)
 
 
 def test_warp_gemm(tmp_path: Path) -> None:
-    """Check one kernel per element type with mma.sync. The check must also notice spills."""
+    """Check one mma.sync kernel per element type. Then force spills, which must be detected."""
     texts = check("sm_80", FEW, tmp_path)
-    narrow = changed(texts["float 128 nn"], ".maxntid 256", ".maxntid 512")  # 128 registers per thread
+    narrow = changed(texts["float 128 nn"], ".maxntid 256", ".maxntid 512")  # limits each thread to 128 registers
     assert messages(narrow, tmp_path / "narrow.ptx")[1]
 
 
 def test_warpgroup_gemm(tmp_path: Path) -> None:
-    """Check one kernel per element type with wgmma. The check must also notice instructions that do not overlap."""
+    """Check one wgmma kernel per element type. Then force serialization, which must be detected."""
     texts = check("sm_90a", FEW, tmp_path)
     unordered = changed(texts["bfloat 192 tn"], "wgmma.fence.sync.aligned;", "")
     assert any("serialized" in line for line in messages(unordered, tmp_path / "unordered.ptx")[0])
@@ -116,5 +116,4 @@ def test_warpgroup_gemm(tmp_path: Path) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_every_gemm(target: str, tmp_path: Path) -> None:
-    """Check every element type, tile and transposition."""
     check(target, ALL, tmp_path)

@@ -1,4 +1,4 @@
-"""Cross-build for macOS on arm64 with zig's clang, and stubs for tools and frameworks that exist only on a Mac."""
+"""Cross-compile for macOS on arm64 with zig's clang. Stubs replace tools and frameworks that exist only on Macs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ TARGET = "aarch64-macos.14.0"
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 SOABI = f"cpython-{sys.version_info.major}{sys.version_info.minor}-darwin"
 
-# A stub of xcrun that logs its arguments. With metal=False, it fails as on a Mac without the Metal toolchain.
+# A stub of xcrun that logs its arguments. With metal=False, it fails, as xcrun does on a Mac without the Metal
+# toolchain.
 XCRUN = """#!{python}
 import json, os, sys
 arguments = sys.argv[1:]
@@ -50,14 +51,14 @@ set(CMAKE_INSTALL_NAME_TOOL "{bin}/install_name_tool")
 
 
 def missing_tools() -> str:
-    """Return the names of modules and programs that a cross build needs but this machine lacks."""
+    """Return the names of missing modules and programs that a cross build needs."""
     modules = [name for name in ("ziglang", "Cython") if importlib.util.find_spec(name) is None]
     programs = [name for name in ("cmake", "ninja") if shutil.which(name) is None]
     return ", ".join(modules + programs)
 
 
 def zig() -> Path:
-    """Return the path of the zig program in the package ziglang."""
+    """Return the path of the zig executable in the package ziglang."""
     spec = importlib.util.find_spec("ziglang")
     assert spec is not None
     assert spec.submodule_search_locations
@@ -65,7 +66,7 @@ def zig() -> Path:
 
 
 def script(path: Path, text: str) -> None:
-    """Write an executable script. An unchanged script keeps its modification time, which compiler caches check."""
+    """Write an executable script. If it is unchanged, keep its modification time, because compiler caches check it."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
     path.chmod(0o755)
@@ -73,7 +74,7 @@ def script(path: Path, text: str) -> None:
 
 @dataclass
 class Cross:
-    """A build folder for macOS. `torch` is the folder of the unpacked torch wheel for macOS."""
+    """A build folder for macOS. `torch` is the folder with the unpacked macOS wheel of torch."""
 
     folder: Path
     torch: Path
@@ -92,18 +93,18 @@ class Cross:
         tools = self.folder / "bin"
         tools.mkdir(parents=True, exist_ok=True)
         for name in ("cc", "c++"):
-            # `zig cc -target … --version` leaves an empty a.o behind, so omit the target.
+            # Omit the target, because `zig cc -target … --version` leaves an empty a.o behind.
             version = f"[ \"$1\" = --version ] && exec '{zig()}' {name} --version"
             compile_ = f"exec '{zig()}' {name} -target {TARGET} -fno-sanitize=undefined \"$@\""
-            # zig 0.17 crashes when it links a bundle, the format of Python modules, so link a dynamic library.
+            # Python modules are bundles, but zig 0.17 crashes when it links one. Link a dynamic library instead.
             bundle = 'for w; do shift; [ "$w" = -bundle ] && w=-dynamiclib; set -- "$@" "$w"; done\n'
-            # CMake identifies a compiler by linking a program, and zig would first compile libc++ for a minute. CMake
-            # can read the same strings from an object file.
+            # CMake identifies a compiler from strings in a linked program, but zig would compile libc++ for a minute to
+            # link it. Compile an object file instead, which contains the same strings.
             identify = 'case "$*" in *CMake*CompilerId.*) set -- -c "$@" ;; esac'
             script(tools / name, f"#!/bin/sh\n{version}\n{identify}\n{bundle if name == 'cc' else ''}{compile_}\n")
         for name in ("ar", "ranlib"):
             script(tools / name, f"#!/bin/sh\nexec '{zig()}' {name} \"$@\"\n")
-        # The build must not call install_name_tool: libraries are linked with their final names and paths.
+        # The build must not run install_name_tool, because libraries are linked with their final names and paths.
         script(tools / "install_name_tool", "#!/bin/sh\nexit 1\n")
         script(tools / "xcrun", XCRUN.format(python=sys.executable, log=str(self.xcrun_log), metal=self.metal))
         # CMake 3.25 writes run paths only if sw_vers reports macOS 10.5 or later.
@@ -111,7 +112,7 @@ class Cross:
         stubs = self.folder / "frameworks"
         write_stubs(stubs)
         (self.folder / "toolchain.cmake").write_text(TOOLCHAIN.format(bin=tools, headers=HEADERS, stubs=stubs))
-        # Python's headers. In Debian's multiarch layout, pyconfig.h includes a file for the architecture.
+        # Python's headers. On Debian, pyconfig.h includes an architecture-specific file.
         headers = self.folder / "include"
         headers.mkdir(exist_ok=True)
         for header in Path(sysconfig.get_path("include")).iterdir():
@@ -121,12 +122,11 @@ class Cross:
         if "multiarch" in (headers / "pyconfig.h").read_text() and multiarch.exists():
             (headers / "pyconfig.h").unlink()
             (headers / "pyconfig.h").symlink_to(multiarch)
-        # The build configuration of Python for macOS, which determines the suffix of extension modules.
+        # Python's build configuration on macOS, which determines the suffix of extension modules.
         values = dict(sysconfig.get_config_vars(), SOABI=SOABI, EXT_SUFFIX=f".{SOABI}.so")
         (self.folder / "_sysconfigdata_macos.py").write_text(f"build_time_vars = {values!r}\n")
 
     def environment(self) -> dict[str, str]:
-        """Return the environment for CMake and its child processes."""
         found = {**os.environ, "_PYTHON_HOST_PLATFORM": "macosx-14.0-arm64"}
         found["PATH"] = os.pathsep.join([str(self.folder / "bin"), found["PATH"]])
         found["PYTHONPATH"] = os.pathsep.join([str(self.torch), str(self.folder)])
@@ -138,7 +138,7 @@ class Cross:
         return found
 
     def run(self, *command: str | Path, timeout: float = 600) -> str:
-        """Run a command and return its output. A failure raises an error with the output."""
+        """Run a command and return its output. If the command fails, the error message contains the output."""
         done = subprocess.run([*map(str, command)], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, env=self.environment(), timeout=timeout)  # fmt: skip
         if done.returncode:
@@ -146,7 +146,6 @@ class Cross:
         return done.stdout
 
     def configure(self, *options: str) -> str:
-        """Run CMake's configure step."""
         self.prepare()
         return self.run("cmake", "-S", ROOT, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                         f"-DCMAKE_TOOLCHAIN_FILE={self.folder / 'toolchain.cmake'}", "-DMPSX_PRECOMPILE=OFF",
@@ -154,14 +153,12 @@ class Cross:
                         f"-DSKBUILD_SOABI={SOABI}", *options)  # fmt: skip
 
     def targets(self) -> list[str]:
-        """Return the names of all build targets."""
         return [line.split(":")[0] for line in self.run("ninja", "-C", self.build, "-t", "targets", "all").splitlines()]
 
     def make(self, *targets: str, jobs: int = 2, timeout: float = 120) -> str:
-        """Build targets."""
         return self.run("ninja", "-C", self.build, "-j", str(jobs), *targets, timeout=timeout)
 
     def install(self, to: Path) -> list[str]:
-        """Install the wheel's files and return their relative paths."""
+        """Install the wheel's files in `to` and return their relative paths."""
         self.run("cmake", "--install", self.build, "--prefix", to)
         return sorted(path.relative_to(to).as_posix() for path in to.rglob("*") if path.is_file())

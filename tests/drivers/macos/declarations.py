@@ -1,4 +1,4 @@
-"""Read declarations.txt and find declarations in an Objective-C header that contradict it."""
+"""Read declarations.txt and find declarations in Objective-C headers that contradict it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ TABLE = Path(__file__).with_name("declarations.txt")
 
 
 class Table:
-    """Apple's declarations, read from declarations.txt."""
+    """Apple's declarations, parsed from declarations.txt."""
 
     def __init__(self, path: Path = TABLE) -> None:
-        self.kinds: dict[str, str] = {}  # class or protocol
+        self.kinds: dict[str, str] = {}  # name -> "class" or "protocol"
         self.parents: dict[str, str] = {}
         self.methods: dict[tuple[str, str, str], tuple[str, ...]] = {}
         self.enum_types: dict[str, str] = {}
@@ -41,7 +41,7 @@ class Table:
                 self.constants[fields[0]] = int(fields[1])
 
     def method(self, owner: str, kind: str, selector: str) -> tuple[str, ...] | None:
-        """Return the signature of a method of the class or of its ancestors."""
+        """Return the signature of a method that a class or protocol declares or inherits."""
         while owner:
             found = self.methods.get((owner, kind, selector))
             if found:
@@ -51,12 +51,12 @@ class Table:
 
 
 def normalize(encoding: str) -> str:
-    """Remove the names of structures, which differ between the SDK and metal-cpp."""
+    """Remove struct names, which differ between the SDK and metal-cpp."""
     return re.sub(r"\{\w+=", "{=", encoding)
 
 
 def mismatches(table: Table, found: Declarations) -> Iterator[str]:
-    """Yield the declarations in `found` that differ from Apple's or do not exist in Apple's headers."""
+    """Describe declarations in `found` that differ from Apple's or that Apple's headers lack."""
     for (owner, kind, selector), signature in found.methods.items():
         if not owner.startswith(("MTL", "NS")) or owner == "NSObject" or owner not in table.kinds:
             if owner.startswith(("MTL", "NS")) and owner not in ("NSObject", "NSConstantString"):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Write declarations.txt: Apple's declarations of the parts of Metal and Foundation that a driver may use.
+"""Generate declarations.txt: Apple's declarations of the parts of Metal and Foundation that a driver may use.
 
     python tests/drivers/macos/derive_declarations.py            downloads the two wheels named below
     python tests/drivers/macos/derive_declarations.py FOLDER     reads them from FOLDER
 
-There are two sources, which need no Mac: Apple's own metal-cpp headers (Apache-2.0), which the macOS wheel
-of mlx-metal contains, and the metadata of pyobjc-framework-Metal (MIT), which was generated from Apple's SDK. If both
-contain a selector or a value, they must agree.
+The declarations come from two sources, which do not require a Mac: Apple's metal-cpp headers (Apache-2.0) in the macOS
+wheel of mlx-metal, and the metadata in pyobjc-framework-Metal (MIT), which was generated from Apple's SDK. Selectors
+and values that are in both sources must agree.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from metal_cpp import MetalCpp
 WHEELS = {"mlx-metal": "0.32.4", "pyobjc-framework-Metal": "12.2.2"}
 TABLE = Path(__file__).with_name("declarations.txt")
 
-# Classes and protocols to include: devices, memory, libraries, compute, events, capture and profiling.
+# Classes and protocols for devices, memory, libraries, compute, events, capture and profiling.
 METAL = """MTLAllocation MTLArchitecture MTLBinaryArchive MTLBinaryArchiveDescriptor MTLBlitCommandEncoder MTLBuffer
     MTLCaptureDescriptor MTLCaptureManager MTLCaptureScope MTLCommandBuffer MTLCommandBufferDescriptor
     MTLCommandBufferEncoderInfo MTLCommandEncoder MTLCommandQueue MTLCommandQueueDescriptor MTLCompileOptions
@@ -49,26 +49,26 @@ ENUMS = """MTLArgumentBuffersTier MTLBarrierScope MTLBindingAccess MTLBindingTyp
     MTLMutability MTLPipelineOption MTLPurgeableState MTLResourceOptions MTLResourceUsage MTLShaderValidation
     MTLStorageMode MTLTensorDataType MTLTensorUsage MTL4CommandQueueError NSStringEncoding
     NSProcessInfoThermalState""".split()
-# Graphics declarations, which a compute driver does not need.
+# Selectors and constants for graphics, which a compute driver does not need.
 GRAPHICS = re.compile(
     r"(?i)render|texture|sampler|depth|imageblock|acceleration|samplepositions|(?<!vola)tile|indirectcommand|"
     r"rasteri|visiblefunction|intersection|iosurface|argumentencoder|stage(?!d)|sparse|mesh|"
     r"raytracing|vertex|barycentric|pixelformat|primitivemotion|multisample|"
     r"buffermappings"
 )
-# Methods from Apple's documentation that neither source contains.
+# Methods in Apple's documentation that both sources lack.
 DOCUMENTED = {
     ("NSString", "+", "stringWithUTF8String:"): ("@", "*"),
     ("NSDictionary", "-", "allValues"): ("@",),
     ("NSURL", "-", "path"): ("@",),
 }
-# Known differences between the two sources that are not contradictions, each with a reason.
+# Differences between the two sources that are not contradictions, and why.
 KNOWN_DIFFERENCES = {
     "MTLCommandBuffer status": "pyobjc has one entry for all protocols, here MTLIOCommandBuffer's (NSInteger)",
     "MTLFunctionLog type": "pyobjc has one entry for all protocols, here one with NSInteger",
     "MTLResourceStorageModeMemoryless": "metal-cpp says 2 << 4, which is Private; the SDK says 3 << 4; for tiles only",
 }
-# Methods of NSObject that metal-cpp calls from templates, with NSObject's encodings.
+# NSObject methods that metal-cpp calls from templates: kind and type encodings.
 NSOBJECT_METHODS = {
     "alloc": ("+", "@"), "init": ("-", "@"), "new": ("+", "@"), "retain": ("-", "@"), "release": ("-", "v"),
     "autorelease": ("-", "@"), "retainCount": ("-", "Q"), "copy": ("-", "@"), "dealloc": ("-", "v"),
@@ -77,7 +77,7 @@ NSOBJECT_METHODS = {
 
 
 class Recorder(types.ModuleType):
-    """Replaces pyobjc's module `objc` while its metadata runs, and records the selectors that it registers."""
+    """Stands in for pyobjc's module `objc` while the metadata is executed, and records the registered selectors."""
 
     def __init__(self) -> None:
         super().__init__("objc")
@@ -95,7 +95,7 @@ class Recorder(types.ModuleType):
 
 
 def read_pyobjc(wheel: Path) -> tuple[dict, dict[str, int]]:
-    """Return the selectors with their metadata, and the values of the enumerations."""
+    """Return the metadata of each selector and the values of the enumerations."""
     with zipfile.ZipFile(wheel) as archive:
         source = archive.read("Metal/_metadata.py")
     recorder = Recorder()
@@ -113,14 +113,14 @@ def read_pyobjc(wheel: Path) -> tuple[dict, dict[str, int]]:
 
 
 def normalize(encoding: bytes | str) -> str:
-    """Convert pyobjc's encoding to this table's: without qualifiers, and with B for BOOL."""
+    """Convert pyobjc's type encoding to the encoding used here: no qualifiers, and B for BOOL."""
     text = encoding.decode() if isinstance(encoding, bytes) else encoding
     return re.sub(r"^[rnNoORV]+", "", text).replace("Z", "B").replace("z", "C").replace("r^v", "^v")
 
 
 def pyobjc_signatures(entries: list, owner: str, is_protocol: bool, arguments: int) -> list[tuple[str, ...]]:
-    """Return the types of a selector according to pyobjc, with "?" for unknown types. pyobjc does not distinguish
-    protocols."""
+    """Return pyobjc's types for a selector, with "?" for unknown types. pyobjc does not distinguish between protocols.
+    """
     found = []
     for name, metadata in entries:
         if name == (owner if not is_protocol else "NSObject"):
@@ -131,7 +131,7 @@ def pyobjc_signatures(entries: list, owner: str, is_protocol: bool, arguments: i
 
 
 def signatures_agree(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool:
-    """Return whether two signatures agree. Ignores the argument types of blocks and the names of structures."""
+    """Return whether two signatures agree, ignoring the argument types of blocks and the names of structs."""
 
     def plain(t: str) -> str:
         return re.sub(r"<.*>$", "", re.sub(r"\{\w+=", "{=", t))
@@ -140,7 +140,6 @@ def signatures_agree(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool:
 
 
 def derive(folder: Path) -> str:
-    """Return the text of declarations.txt."""
     mlx = next(folder.glob("mlx_metal-*.whl"))
     pyobjc = next(folder.glob("pyobjc_framework_*etal-*.whl"))
     with tempfile.TemporaryDirectory() as scratch, zipfile.ZipFile(mlx) as archive:
@@ -189,7 +188,7 @@ def derive(folder: Path) -> str:
 
 
 def download(folder: Path) -> None:
-    """Download both wheels as pip would on a Mac."""
+    """Download the wheels that pip would choose on a Mac."""
     requirements = [f"{name}=={version}" for name, version in WHEELS.items()]
     subprocess.run(
         [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--python-version", "3.11",
@@ -199,7 +198,6 @@ def download(folder: Path) -> None:
 
 
 def main() -> None:
-    """Run the command line."""
     if len(sys.argv) > 1:
         TABLE.write_text(derive(Path(sys.argv[1])))
         return

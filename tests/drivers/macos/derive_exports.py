@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Write exports.txt, which lists by library the symbols of Apple's frameworks that mpsx may link against.
+"""Generate exports.txt, which lists the symbols in Apple's libraries that mpsx may link against.
 
     python tests/drivers/macos/derive_exports.py FOLDER     with the macOS wheels of torch and mlx-metal
 
-Every Mac that runs those wheels has the symbols that their libraries import. The table also contains the classes that
-metal-cpp names, and the functions of the Objective-C runtime that clang calls.
+Every Mac that can run these wheels has the symbols that their libraries import. The list also contains the classes in
+metal-cpp, and the functions of the Objective-C runtime that clang calls.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ TABLE = Path(__file__).with_name("exports.txt")
 FRAMEWORKS = "/System/Library/Frameworks/{0}.framework/Versions/{1}/{0}"
 METAL, FOUNDATION = FRAMEWORKS.format("Metal", "A"), FRAMEWORKS.format("Foundation", "C")
 CORE_FOUNDATION, OBJC = FRAMEWORKS.format("CoreFoundation", "A"), "/usr/lib/libobjc.A.dylib"
-# Classes that CoreFoundation exports, although Foundation's headers declare them.
+# Classes that are declared by Foundation's headers but exported by CoreFoundation.
 IN_CORE_FOUNDATION = {"NSArray", "NSData", "NSDate", "NSDictionary", "NSSet", "NSURL"}
-# Functions that clang calls (lib/CodeGen/CGObjCMac.cpp and CGObjC.cpp).
+# Runtime functions that clang calls (lib/CodeGen/CGObjCMac.cpp and CGObjC.cpp).
 RUNTIME = """objc_alloc objc_alloc_init objc_autorelease objc_autoreleasePoolPop objc_autoreleasePoolPush
     objc_begin_catch objc_end_catch objc_enumerationMutation objc_exception_rethrow objc_exception_throw
     objc_getClass objc_getProtocol objc_lookUpClass objc_msgSend objc_msgSendSuper2 objc_opt_class
@@ -33,7 +33,6 @@ RUNTIME = """objc_alloc objc_alloc_init objc_autorelease objc_autoreleasePoolPop
 
 
 def derive(folder: Path) -> str:
-    """Return the text of exports.txt."""
     found: dict[str, set[str]] = {METAL: set(), FOUNDATION: set(), CORE_FOUNDATION: set(), OBJC: set()}
     found[OBJC] |= {f"_{name}" for name in RUNTIME}
     wheels = [next(folder.glob(pattern)) for pattern in ("torch-*.whl", "mlx_metal-*.whl")]
@@ -63,7 +62,7 @@ def derive(folder: Path) -> str:
 
 
 def read(path: Path = TABLE) -> dict[str, list[str]]:
-    """Return a dict that maps each library's install name in the table to its symbols."""
+    """Return a dict that maps the install name of each library to its symbols."""
     table: dict[str, list[str]] = {}
     for line in path.read_text().splitlines():
         if line.startswith("/"):
@@ -74,7 +73,7 @@ def read(path: Path = TABLE) -> dict[str, list[str]]:
 
 
 def tbd_document(library: str, symbols: list[str], reexports: list[str]) -> str:
-    """Describe one library for a .tbd file, which linkers accept in place of the library."""
+    """Return the text of a .tbd file, which a linker accepts in place of a library."""
     quoted = ", ".join(f"'{symbol}'" for symbol in symbols)
     others = ", ".join(f"'{name}'" for name in reexports)
     return (
@@ -85,7 +84,7 @@ def tbd_document(library: str, symbols: list[str], reexports: list[str]) -> str:
 
 
 def write_stubs(folder: Path) -> None:
-    """Write .tbd files for the frameworks. Like Apple's, Foundation re-exports CoreFoundation and libobjc."""
+    """Write .tbd files for the frameworks. As on macOS, Foundation re-exports CoreFoundation and libobjc."""
     table = read()
     texts = {
         "Metal": tbd_document(METAL, table[METAL], []),

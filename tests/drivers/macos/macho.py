@@ -1,4 +1,4 @@
-"""Read Mach-O libraries: names, run paths, minimum macOS version, imports by library, and exports."""
+"""Read Mach-O libraries: names, run paths, minimum macOS version, imports and exports."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ N_STAB, N_TYPE, N_EXT, N_UNDF, N_WEAK_REF = 0xE0, 0x0E, 0x01, 0x00, 0x40
 
 @dataclass
 class Library:
-    """One arm64 Mach-O file."""
+    """An arm64 Mach-O file."""
 
     path: Path
     file_type: int = 0
     install_name: str = ""
     minimum_macos: tuple[int, int] = (0, 0)
-    dependencies: list[str] = field(default_factory=list)  # install names, in the order of their ordinals
+    dependencies: list[str] = field(default_factory=list)  # install names, by ordinal
     rpaths: list[str] = field(default_factory=list)
-    imports: dict[str, str] = field(default_factory=dict)  # symbol -> install name, or "" if any library may define it
-    weak: set[str] = field(default_factory=set)  # imports that may be missing
+    imports: dict[str, str] = field(default_factory=dict)  # symbol -> install name of the library that defines it, or "" if any library may define it
+    weak: set[str] = field(default_factory=set)  # weak imports, which may be missing
     exports: set[str] = field(default_factory=set)
 
 
 def arm64_slice(data: bytes) -> bytes:
-    """Return the arm64 part of a universal file, or the whole file otherwise."""
+    """Return the arm64 part of a universal file, or the whole file if it has one architecture."""
     if data[:4] != b"\xca\xfe\xba\xbe":
         return data
     (count,) = struct.unpack_from(">I", data, 4)
@@ -46,7 +46,6 @@ def c_string(data: bytes, offset: int) -> str:
 
 
 def read(path: Path) -> Library:
-    """Read a Mach-O file."""
     data = arm64_slice(path.read_bytes())
     magic, cpu, _, file_type, commands = struct.unpack_from("<5I", data)
     if magic != 0xFEEDFACF or cpu != ARM64:

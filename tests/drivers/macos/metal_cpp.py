@@ -1,7 +1,7 @@
-"""Read the declarations of Apple's metal-cpp headers: selectors with type encodings, and enumerations.
+"""Read declarations from Apple's metal-cpp headers: selectors with type encodings, and enumerations.
 
-The headers wrap every method as `sendMessage<Result>(this, _MTL_PRIVATE_SEL(selector), …)` in an inline function. Its
-signature has the result and argument types of the Objective-C method.
+Each inline function wraps a method as `sendMessage<Result>(this, _MTL_PRIVATE_SEL(selector), …)`. The function and the
+Objective-C method have the same result and argument types.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ BLOCK = re.compile(r"using (\w+) = ([\w:&* ]+?)\s*\(\^\)\(([^;]*)\);")
 
 
 class UnknownTypeError(ValueError):
-    """Raised for a C++ type without a known encoding."""
+    """A C++ type has no known encoding."""
 
 
 @dataclass
 class Enumeration:
-    """An enumeration: the encoding of its type, and its values by name."""
+    """An enumeration: the encoding of its underlying type, and its values by name."""
 
     encoding: str
     values: dict[str, int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def split_parameters(text: str) -> list[str]:
 
 
 class MetalCpp:
-    """The declarations of the headers in root/Foundation and root/Metal."""
+    """The declarations in the headers of root/Foundation and root/Metal."""
 
     def __init__(self, root: Path) -> None:
         files = [*sorted((root / "Foundation").glob("*.hpp")), *sorted((root / "Metal").glob("*.hpp"))]
@@ -88,19 +88,20 @@ class MetalCpp:
         for result, name, arguments in C_FUNCTION.findall(everything):
             plain = [self.encode(a, "MTL") for a in split_parameters(arguments)]
             self.functions[name] = (self.encode(result, "MTL"), *plain)
-        self.methods = {}  # (class, "+" or "-", selector) -> encodings: result, arguments
+        self.methods = {}  # (class, "+" or "-", selector) -> encodings of the result and the arguments
         for path, text in texts.items():
             self._read_methods(text, self.prefix(path))
 
     @staticmethod
     def prefix(path: Path) -> str:
-        """Return the namespace of a header's declarations. Metal 4 has its own, because its class names also exist in
-        MTL."""
+        """Return the namespace of a header's declarations. Metal 4 uses a separate namespace, because MTL has classes
+        with the same names."""
         return "NS" if path.parent.name == "Foundation" else "MTL4" if path.name.startswith("MTL4") else "MTL"
 
     def _read_enums(self, text: str, prefix: str) -> None:
         for m in ENUM.finditer(text):
-            # Each enumeration has its own scope, because names may repeat. Values may refer to earlier ones.
+            # Names may repeat in different enumerations, so each enumeration has its own scope. Values may refer to
+            # earlier ones.
             values: dict[str, int] = {}
             known = {"UIntegerMax": 2**64 - 1, "NS": type("NS", (), {"UIntegerMax": 2**64 - 1})}
             for row in m["body"].split(","):
@@ -137,7 +138,7 @@ class MetalCpp:
         return re.sub(r"\b\w+(\[\])?$", lambda m: "*" if m[1] else "", argument).strip() or argument
 
     def encode(self, text: str, prefix: str) -> str:
-        """Return the type encoding of a C++ type without qualifiers. A block is @?<result arguments>."""
+        """Return the type encoding of an unqualified C++ type. Blocks are encoded as @?<result arguments>."""
         block = re.fullmatch(r"(.+?)\s*\(\^\)\((.*)\)", text)
         if block:
             arguments = [self.encode(self._block_argument(a), prefix) for a in split_parameters(block[2])]

@@ -1,4 +1,4 @@
-"""Read the declarations of Objective-C headers from clang's syntax tree, in the notation of declarations.txt."""
+"""Read declarations from Objective-C headers with clang's AST, and encode them as in declarations.txt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUALIFIERS = re.compile(r"\b(_Nullable|_Nonnull|_Null_unspecified|const|__strong
 
 @dataclass
 class Declarations:
-    """Methods indexed by (class or protocol, + or -, selector), enumerations, and C functions."""
+    """Methods by (class or protocol, + or -, selector), enumerations, and C functions."""
 
     methods: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
     enum_types: dict[str, str] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Declarations:
 
 
 def compiler() -> list[str]:
-    """Return the command that runs ziglang's clang, or the system's clang if ziglang is not installed."""
+    """Return the command for ziglang's clang, or for the system's clang if ziglang is not installed."""
     found = importlib.util.find_spec("ziglang")
     if found and found.submodule_search_locations:
         zig = Path(found.submodule_search_locations[0]) / "zig"
@@ -43,7 +43,7 @@ def compiler() -> list[str]:
 
 
 def syntax_tree(source: str, include: Path) -> dict:
-    """Return clang's syntax tree of Objective-C++ source for macOS on arm64."""
+    """Return clang's AST of Objective-C++ source for macOS on arm64."""
     command = [*compiler(), "-target", "arm64-apple-macosx14.0", "-x", "objective-c++", "-std=c++20", "-fblocks",
                "-fno-objc-arc", "-fsyntax-only", f"-I{include}", "-Xclang", "-ast-dump=json", "-"]  # fmt: skip
     run = subprocess.run(command, input=source, capture_output=True, text=True, check=False, timeout=120)
@@ -53,7 +53,7 @@ def syntax_tree(source: str, include: Path) -> dict:
 
 
 class Reader:
-    """Walks a syntax tree and collects its declarations."""
+    """Traverses an AST and collects the declarations."""
 
     def __init__(self, tree: dict) -> None:
         self.found = Declarations()
@@ -118,14 +118,14 @@ class Reader:
         return self.encode(node["type"].get("desugaredQualType", node["type"]["qualType"]))
 
     def encode(self, text: str) -> str:
-        """Return the type encoding of a C type without qualifiers."""
+        """Return the type encoding of an unqualified C type."""
         text = QUALIFIERS.sub("", text).strip()
         block = re.fullmatch(r"(.+?)\s*\(\^\s*\)\s*\((.*)\)", text)
         if block:
             arguments = [self.encode(a) for a in block[2].split(",") if a.strip() not in ("", "void")]
             return f"@?<{self.encode(block[1])}{''.join(arguments)}>"
         previous = ""
-        while text != previous:  # drop generic arguments: NSArray<id<MTLDevice>> *
+        while text != previous:  # drop generic arguments, as in NSArray<id<MTLDevice>> *
             previous, text = text, re.sub(r"\s*<[^<>]*>", "", text)
         stars = text.count("*")
         name = " ".join(text.replace("*", " ").replace("&", " ").split())
@@ -150,5 +150,5 @@ class Reader:
 
 
 def declarations(source: str, include: Path) -> Declarations:
-    """Return all declarations of `source` and of the headers that it includes."""
+    """Return the declarations in `source` and in the headers that it includes."""
     return Reader(syntax_tree(source, include)).found

@@ -1,4 +1,5 @@
-"""Configure the macOS branch of the CMake files on any machine. A stub of xcrun logs its arguments."""
+"""Configure the macOS branch of the CMake files, which is possible on any machine. A stub of xcrun logs its arguments.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ DRIVER = [path for path in (ROOT / "src" / "driver" / "metal").iterdir() if path
 
 
 def torch_for_macos(folder: Path) -> Path:
-    """Create the files of an installed torch that CMake's configure step reads."""
+    """Create the files of an installed torch that CMake needs for the configure step."""
     (folder / "torch" / "lib").mkdir(parents=True)
     (folder / "torch" / "__init__.py").touch()
     (folder / "torch-2.13.0.dist-info").mkdir()
@@ -25,17 +26,17 @@ def torch_for_macos(folder: Path) -> Path:
 
 @pytest.fixture(scope="module", params=[True, False], ids=["metal", "no-metal"])
 def cross(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Cross:
-    """Configure a build with or without Apple's Metal compiler, and build its kernel library."""
+    """Configure a build with and without Apple's Metal compiler, and build the kernel library."""
     folder = tmp_path_factory.mktemp("cross")
     found = Cross(folder, torch_for_macos(folder / "torch"), metal=request.param)
-    # Build without optimization, because nothing runs.
+    # Disable optimization, because nothing runs.
     found.output = found.configure("-DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG", "-DCMAKE_OBJCXX_FLAGS_RELEASE=-DNDEBUG")
     found.make("mpsx_metal_library", "mpsx_tensor_library")
     return found
 
 
 def metal_commands(cross: Cross) -> list[list[str]]:
-    """Return the xcrun command lines that run Metal's tools."""
+    """Return the xcrun commands that run Metal's tools."""
     rows = [json.loads(line) for line in cross.xcrun_log.read_text().splitlines()]
     return [row for row in rows if {"metal", "metallib"} & set(row)]
 
@@ -86,7 +87,7 @@ def test_kernel_libraries(cross: Cross) -> None:
 
 
 def test_link_commands(cross: Cross) -> None:
-    """The commands that would link the libraries have macOS frameworks, install names, run paths and suffixes."""
+    """The link commands contain macOS frameworks, install names, run paths and file suffixes."""
     module = next(name for name in cross.targets() if re.fullmatch(r"python/_runtime\..*\.so", name))
     assert module.endswith("-darwin.so")
     library = cross.run("ninja", "-C", cross.build, "-t", "commands", "-s", "lib/libmpsx.dylib")
@@ -95,7 +96,7 @@ def test_link_commands(cross: Cross) -> None:
         assert flag in library
     linked = cross.run("ninja", "-C", cross.build, "-t", "commands", "-s", module)
     assert "-rpath,@loader_path/lib" in linked
-    assert "-undefined" in linked  # the program that loads the module provides Python's functions
+    assert "-undefined" in linked  # Python's functions are resolved at load time
     kernels = cross.run("ninja", "-C", cross.build, "-t", "commands", "-s", "lib/libmpsx_kernels_baseline.dylib")
     for flag in ("-dynamiclib", "-mmacosx-version-min=14.0", "-install_name @rpath/libmpsx_kernels_baseline.dylib"):
         assert flag in kernels
@@ -109,7 +110,7 @@ def test_link_commands(cross: Cross) -> None:
 
 
 def test_installed_files(cross: Cross) -> None:
-    """Check the layout of the wheel. Empty files replace the libraries that only a full build creates."""
+    """Check the files in the wheel. Empty files replace the libraries, which only a full build creates."""
     names = [name for name in cross.targets() if re.fullmatch(r"(lib/lib\w+|python/_\w+)[\w.-]*\.(dylib|so)", name)]
     assert {"lib/libmpsx.dylib", "lib/libmpsx_kernels_baseline.dylib"} <= set(names)
     made = [cross.build / name for name in names if not (cross.build / name).exists()]
@@ -134,7 +135,7 @@ def test_installed_files(cross: Cross) -> None:
 
 
 def test_metal_driver_and_bindings_compile_for_macos(cross: Cross) -> None:
-    """Compile the files that need no torch. test_cross_build.py compiles all of them."""
+    """Compile the files that do not need torch. test_cross_build.py compiles all files."""
     if not cross.metal:
         pytest.skip("the same objects with and without the Metal compiler")
     driver = [name for name in cross.targets() if re.search(r"/src/driver/metal/.*\.o$", name)]
@@ -143,7 +144,8 @@ def test_metal_driver_and_bindings_compile_for_macos(cross: Cross) -> None:
     modules = [name for name in cross.targets() if re.fullmatch(r"CMakeFiles/_\w+\.dir/_\w+\.c\.o", name)]
     assert modules
     for name in modules:
-        # Ninja would first link the library, but the bindings need only its header, so run their commands directly.
+        # The bindings depend on the library, but need only its header. Run their commands directly, because ninja would
+        # first link the library.
         for target in (f"{Path(name).stem.removesuffix('.c')}.c", name):
             command = cross.run("ninja", "-C", cross.build, "-t", "commands", "-s", target).strip().splitlines()[-1]
             cross.run("sh", "-c", f"cd {cross.build} && {command}")

@@ -1,7 +1,8 @@
-"""Compile and link all native code for macOS on arm64 against the official torch for macOS, and inspect the result.
+"""Compile and link all native code for macOS on arm64 against the macOS wheel of torch, and inspect the files.
 
-This sweep takes half an hour on one core the first time. Nothing runs, so it checks only what a compiler and a linker
-can detect. The torch wheel (111 MB) is read from the folder $MPSX_MACOS_TORCH, or downloaded if that is not set.
+The first run takes half an hour on one core. Nothing is executed, so the test finds only what a compiler or a linker
+can detect. The torch wheel (111 MB) is read from the folder $MPSX_MACOS_TORCH, or downloaded if the variable is not
+set.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from derive_exports import read as read_exports
 
 pytestmark = [
     pytest.mark.sweep,
-    pytest.mark.timeout(7200),  # enough for a busy machine
+    pytest.mark.timeout(7200),  # long enough for a busy machine
     pytest.mark.skipif(bool(missing_tools()), reason=f"a cross build needs {missing_tools()}"),
 ]
 TORCH = "2.13.0"
@@ -30,7 +31,7 @@ SYSTEM = "/usr/lib/libSystem.B.dylib"
 
 
 def torch_for_macos(folder: Path) -> Path:
-    """Unpack the official wheel."""
+    """Unpack torch's macOS wheel."""
     given = os.environ.get("MPSX_MACOS_TORCH")
     source = Path(given) if given else folder / "wheel"
     if not given:
@@ -47,7 +48,7 @@ def torch_for_macos(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def cross(tmp_path_factory: pytest.TempPathFactory) -> Cross:
-    """Build everything."""
+    """Build all targets."""
     folder = tmp_path_factory.mktemp("cross")
     found = Cross(folder, torch_for_macos(folder))
     found.configure("-DMPSX_ISAS=baseline")
@@ -64,7 +65,7 @@ def installed(cross: Cross) -> Path:
 
 
 def libraries(installed: Path) -> dict[str, macho.Library]:
-    """Read every Mach-O file of the package."""
+    """Read every Mach-O file in the package."""
     return {path.name: macho.read(path) for path in installed.rglob("*") if path.suffix in (".dylib", ".so")}
 
 
@@ -78,7 +79,7 @@ def test_files(installed: Path) -> None:
 
 
 def test_names_and_paths(installed: Path, cross: Cross) -> None:
-    """No path refers to the build machine, and run paths find torch's libraries next to the package."""
+    """No path points to the build machine, and the run paths lead to torch's libraries next to the package."""
     least = macho.read(cross.torch / "torch" / "lib" / "libtorch_cpu.dylib").minimum_macos
     found = libraries(installed)
     for name, library in found.items():
@@ -96,7 +97,7 @@ def test_names_and_paths(installed: Path, cross: Cross) -> None:
 
 
 def python_functions() -> set[str]:
-    """Return the symbols that Python exports to modules. Python for macOS exports the same functions."""
+    """Return the symbols that Python exports to extension modules. On macOS, Python exports the same functions."""
     library = sysconfig.get_config_var("LDLIBRARY") or ""
     folder = sysconfig.get_config_var("LIBDIR") or ""
     names = set()
@@ -112,7 +113,7 @@ def python_functions() -> set[str]:
 @pytest.mark.skipif(platform.system() != "Linux", reason="nm of this system's Python has another format")
 def test_no_symbol_is_unresolved(installed: Path, cross: Cross) -> None:
     exports = {library: set(symbols) for library, symbols in read_exports().items()}
-    exports[FOUNDATION] |= exports[CORE_FOUNDATION] | exports[OBJC]  # Foundation re-exports these
+    exports[FOUNDATION] |= exports[CORE_FOUNDATION] | exports[OBJC]  # Foundation re-exports them
     for path in (cross.torch / "torch" / "lib").glob("*.dylib"):
         library = macho.read(path)
         exports[library.install_name] = library.exports
@@ -122,7 +123,7 @@ def test_no_symbol_is_unresolved(installed: Path, cross: Cross) -> None:
     for name, library in found.items():
         for symbol, owner in library.imports.items():
             if owner in (SYSTEM, "") and not symbol.startswith(("_Py", "__Py")):
-                continue  # the linker checks libSystem's symbols itself
+                continue  # the linker checks the symbols of libSystem
             known = exports.get(owner, set()) if owner else python
             if symbol not in known and symbol not in library.weak:
                 unresolved.append(f"{name}: {symbol} of {owner or 'Python'}")

@@ -1,4 +1,4 @@
-"""The headers of the emulated Metal match Apple's declarations."""
+"""Headers that declare the emulated Metal API match Apple's declarations."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FOUNDATION = HEADERS / "Foundation" / "Foundation.h"
 
 pytestmark = pytest.mark.skipif(not compiler(), reason="needs clang: the package ziglang, or the system's")
 
-# Methods introduced after macOS 14 (the minimum version for mpsx), according to Apple's documentation. Calling one on
-# macOS 14 aborts the process.
+# Methods that do not exist on macOS 14, the minimum version for mpsx, according to Apple's documentation. Calling one
+# of them there aborts the process.
 SINCE_MACOS_15 = {
     "mathMode", "setMathMode:", "mathFloatingPointFunctions", "setMathFloatingPointFunctions:", "enableLogging",
     "setEnableLogging:", "newResidencySetWithDescriptor:error:", "addResidencySet:", "useResidencySet:",
     "newLogStateWithDescriptor:error:", "setLogState:", "MTLLanguageVersion3_2", "setShaderValidation:",
     "commandQueueWithDescriptor:", "newCommandQueueWithDescriptor:",
-    # Since macOS 26.
+    # since macOS 26
     "setRequiredThreadsPerThreadgroup:", "newMTL4CommandQueue", "newCommandAllocator", "newCommandBuffer",
     "newArgumentTableWithDescriptor:error:", "newTensorWithDescriptor:offset:error:",
 }  # fmt: skip
@@ -51,7 +51,7 @@ def test_emulated_headers_match_apples(table: Table) -> None:
     assert list(mismatches(table, found)) == []
 
 
-# Changes to a header that contradict Apple's declarations: (file, old text, new text, part of the message).
+# Changes that make a header contradict Apple's declarations: (file, old text, new text, part of the message).
 MUTATIONS = {
     "selector": (METAL, "dispatchThreads:", "dispatchThread:", "no such method"),
     "argument": (METAL, "setBuffer:(nullable id<MTLBuffer>)", "setBuffer:(void*)", "setBuffer:offset:atIndex:"),

@@ -1,4 +1,4 @@
-// The Metal driver's disk cache of pipelines.
+// The Metal driver's disk cache for pipelines.
 #include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ struct Cache {
   }
 };
 
-// Returns the number of pipelines that a new driver compiles for these kernels.
+// Returns the number of pipelines that a new driver compiles to get these kernels.
 unsigned long compiled(const std::string& directory, std::initializer_list<const char*> kernels) {
   Device device(directory);
   const auto before = mpsx_emulation_pipelines();
@@ -69,7 +69,8 @@ BARE_CASE(rebuilds_a_damaged_archive) {
   CHECK(compiled(directory, {"fill", "add"}) == 2);
   std::ifstream whole(cache.files().at(0), std::ios::binary);
   const std::string data((std::istreambuf_iterator<char>(whole)), {});
-  // Truncate the file, append bytes, replace it with garbage, or empty it. Each time, also leave a temporary file.
+  // Truncate the file, append bytes, replace it with garbage, or empty it. In each case, also leave a temporary file
+  // behind.
   for (const std::string& damaged :
        {data.substr(0, data.rfind('\n')), data + "\nmore", std::string(99, 'x'), std::string()}) {
     std::ofstream(cache.files().at(0), std::ios::binary) << damaged;
@@ -77,7 +78,7 @@ BARE_CASE(rebuilds_a_damaged_archive) {
     CHECK(compiled(directory, {"fill", "add"}) == 2);
     CHECK(compiled(directory, {"fill", "add"}) == 0 && cache.files().size() == 2);
   }
-  // Replace the archive with the archive of a different kernel library.
+  // Replace the archive with that of a different kernel library.
   CHECK(compiled(directory + "/sources", {"fill"}) == 1);
   std::vector<std::string> files = cache.files();
   std::erase_if(files, [](const std::string& file) { return file.find("tmp-") != file.npos; });
@@ -106,7 +107,7 @@ BARE_CASE(works_without_an_archive) {
     CHECK(compiled(directory, {"fill"}) == 1);  // the driver replaces the damaged file
     CHECK(compiled(directory, {"fill"}) == 0);
     mpsx_emulation_fail("archive", 0, 1);
-    CHECK(compiled(directory, {"fill", "add"}) == 1);  // compiles add, which is not stored in the archive
+    CHECK(compiled(directory, {"fill", "add"}) == 1);  // add is compiled again, because the archive could not be written
     CHECK(compiled(directory, {"fill", "add"}) == 1);
     mpsx_emulation_fail("archive_file", 0, 1);
     CHECK(compiled(directory, {"fill", "scale"}) == 1);

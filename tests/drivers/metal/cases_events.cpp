@@ -1,4 +1,4 @@
-// Events of the Metal driver: when they complete, and the times they measure.
+// Events of the Metal driver: completion and timing.
 #include <unistd.h>
 
 #include <chrono>
@@ -18,7 +18,7 @@ CASE(times_events) {
   device.driver->synchronize(from);
   THROWS(device.driver->elapsed_ms(from, to), "recorded");
   device.driver->record(from, device.stream);
-  CHECK(device.driver->query(from));  // no earlier work
+  CHECK(device.driver->query(from));  // completes at once, because no work precedes it
   mpsx_emulation_delay(50000);
   usleep(20000);
   device.launch("fill", {a.argument(), value(one)}, {4});
@@ -30,13 +30,13 @@ CASE(times_events) {
   const double elapsed = device.driver->elapsed_ms(from, to);
   CHECK(elapsed >= 20 && elapsed < 10000);
   CHECK(std::abs(device.driver->elapsed_ms(to, from) + elapsed) < 1e-6);
-  CHECK(a[0] == 1);  // the event completes after the work before it
+  CHECK(a[0] == 1);  // the event completes only after earlier work
   device.driver->destroy(from);
   device.driver->destroy(to);
   mpsx_emulation_delay(300);
 }
 
-// An event's time is the moment when a busy GPU reaches it, or when the event was recorded if the GPU is idle.
+// An event's timestamp is taken when the GPU reaches it, or when it is recorded if the GPU is idle.
 CASE(measures_gpu_time) {
   Array<float> a(device, 4);
   const float one = 1;
@@ -60,7 +60,7 @@ CASE(measures_gpu_time) {
   CHECK(between(0, 1) >= 0 && between(1, 2) >= 0 && between(2, 3) >= 0);
   CHECK(std::abs(between(0, 1) + between(1, 2) + between(2, 3) - between(0, 3)) < 1e-6);
   CHECK(between(0, 3) <= all);
-  if (between(0, 3) > queued) CHECK(between(3, 4) == 0);  // the GPU was still busy
+  if (between(0, 3) > queued) CHECK(between(3, 4) == 0);  // both events followed the same work, because the GPU was busy
   mpsx_emulation_delay(0);
   mark();
   usleep(20000);
@@ -70,7 +70,7 @@ CASE(measures_gpu_time) {
   mpsx_emulation_delay(300);
 }
 
-// The GPU signals an event as soon as it reaches the event, before the command buffer completes.
+// An event completes when the GPU reaches it, before the command buffer completes.
 CASE(completes_events_when_the_gpu_reaches_them) {
   Array<float> a(device, 4);
   const float one = 1, two = 2;
@@ -88,10 +88,10 @@ CASE(completes_events_when_the_gpu_reaches_them) {
     usleep(20000);
     mpsx_emulation_hold_completions(0);
   });
-  const double elapsed = device.driver->elapsed_ms(from, to);  // known only after completion
+  const double elapsed = device.driver->elapsed_ms(from, to);  // waits for the command buffer, which provides the time
   later.join();
   CHECK(elapsed >= 20 && elapsed == device.driver->elapsed_ms(from, to));
-  // An event that is recorded a second time completes only after the new work.
+  // After an event is recorded again, it completes only after the new work.
   mpsx_emulation_delay(50000);
   device.launch("fill", {a.argument(), value(two)}, {4});
   device.driver->record(to, device.stream);

@@ -1,4 +1,4 @@
-// Failures, and requests that Metal does not support.
+// Failures, and operations that Metal does not support.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ CASE(rejects_unsupported_launches) {
          "at most 4294967295 threads per dimension");
   THROWS(device.launch("fill", {a.argument(), v, threadgroup(32769)}, {4}),
          "at most 32768 bytes of threadgroup memory, got 32784");
-  device.launch("fill", {a.argument(), v}, {4});  // the driver still works
+  device.launch("fill", {a.argument(), v}, {4});  // the driver is still usable
   device.wait();
   CHECK(a[3] == 1);
 }
@@ -48,7 +48,7 @@ CASE(throws_errors_at_the_next_wait) {
   device.driver->commit(device.stream);
   THROWS(device.wait(), "mpsx ", "fill x2, add", "Caused GPU Timeout Error", "(code 2)", "MPSX_METAL_DEBUG");
   CHECK(a[0] == 5);
-  device.wait();  // throws only once
+  device.wait();  // the error is thrown only once
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.wait();
   CHECK(a[0] == 1);
@@ -77,16 +77,16 @@ CASE(survives_a_missing_command_buffer) {
 }
 
 CASE(reports_pipeline_errors) {
-  mpsx_emulation_fail("pipeline", 0, 2);  // fail both with and without the archive
+  mpsx_emulation_fail("pipeline", 0, 2);  // fail with the archive, and again without it
   THROWS(device.driver->kernel("positions"), "positions", "injected");
-  CHECK(device.driver->kernel("positions"));  // the failure is not cached
+  CHECK(device.driver->kernel("positions"));  // the failure was not cached
 }
 
 CASE(throws_after_a_fork) {
   Array<float> a(device, 4);
   const float one = 1;
   Event* const event = device.driver->new_event();
-  device.launch("fill", {a.argument(), value(one)}, {4});  // fork while encoding, with another thread running
+  device.launch("fill", {a.argument(), value(one)}, {4});  // fork during encoding, while another thread runs
   device.driver->record(event, device.stream);
   std::atomic<bool> ends{false};
   std::thread busy([&] {
@@ -119,7 +119,7 @@ CASE(translates_objective_c_exceptions) {
   THROWS(device.driver->allocate(4), "Metal raised an exception");
   mpsx_emulation_fail("exception", 0, 1);
   THROWS(device.launch("fill", {a.argument(), value(one)}, {4}), "Metal raised an exception");
-  device.launch("fill", {a.argument(), value(one)}, {4});  // the driver still works
+  device.launch("fill", {a.argument(), value(one)}, {4});  // the driver is still usable
   device.wait();
   CHECK(a[3] == 1);
 }
@@ -136,7 +136,7 @@ BARE_CASE(runs_kernels_one_by_one_for_debugging) {
     for (int i = 0; i < 3; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
     THROWS(device.wait(), "kernel fill", "mpsx 2");
     CHECK(mpsx_emulation_command_buffers() - before == 3);
-    // more than the queue's limit of uncompleted command buffers
+    // Exceed the queue's limit of uncompleted command buffers.
     for (int i = 0; i < 200; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
     device.wait();
   }
@@ -153,7 +153,7 @@ BARE_CASE(needs_a_new_macos) {
 }
 
 BARE_CASE(needs_an_apple_gpu) {
-  mpsx_emulation_fail("old_gpu", 0, 1000);  // supportsFamily: returns NO for every family
+  mpsx_emulation_fail("old_gpu", 0, 1000);  // supportsFamily: returns NO for all families
   THROWS(make_metal_driver(directory), "expected an Apple GPU (M1 or later), got Emulated Apple GPU");
   mpsx_emulation_fail("old_gpu", 0, 0);
 }
@@ -173,7 +173,7 @@ BARE_CASE(compiles_sources_on_demand) {
   Array<float> a(device, 4);
   const float one = 1;
   mpsx_emulation_fail("macos_14", 0, 1);
-  mpsx_emulation_fail("macos_26", 0, 1000);                     // only users' shaders use the newer language version
+  mpsx_emulation_fail("macos_26", 0, 1000);                     // the driver's own kernels keep Metal 3.1
   device.launch("fill", {a.argument(), value(one)}, {4}, {4});  // compiles the first unit
   CHECK(compiled("3.1 safe precise"));
   device.launch("twice", {a.argument()}, {4}, {4});  // compiles the second unit
@@ -198,7 +198,7 @@ CASE(distinguishes_out_of_memory_errors) {
     CHECK(false);
   } catch (const Error&) {
   }
-  device.launch("fill", {a.argument(), value(one)}, {4});  // the driver still works
+  device.launch("fill", {a.argument(), value(one)}, {4});  // the driver is still usable
   device.wait();
   CHECK(a[3] == 1);
 }

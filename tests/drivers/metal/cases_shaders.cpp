@@ -1,4 +1,4 @@
-// Users' kernels: function constants, reflection, and messages about missing arguments.
+// Users' kernels: function constants, reflection, and errors about missing arguments.
 #include "check.h"
 #include "driver/reflection.h"
 
@@ -47,7 +47,7 @@ CASE(sets_function_constants) {
   const auto library = device.driver->load_library({"a shader", "", kConstants});
   run(device, *library, "axpy|has_bias=0|scale=0.5|tile=1,2,3", {y.argument(), x.argument()});
   CHECK(y[0] == 3100 && y[3] == 3101.5);
-  run(device, *library, "axpy|0=1|3=2|4=0,0,0", {y.argument(), x.argument(), x.argument()});  // by index
+  run(device, *library, "axpy|0=1|3=2|4=0,0,0", {y.argument(), x.argument(), x.argument()});  // constants by index
   CHECK(y[0] == 0 && y[3] == 9);
   run(device, *library, "types|brain=-2.5|small=0.333|wide=18446744073709551615", {y.argument()});
   CHECK(y[1] == 0.3330078125f - 2.5f + 16777215.0f + 7);
@@ -97,7 +97,7 @@ CASE(describes_kernel_arguments) {
   run(device, *library, "shared", {absent, y.argument(), threadgroup(16), threadgroup(0), threadgroup(16)});
   CHECK(y[3] == 6);
   run(device, *library, "axpy|0=0|3=1|4=0,0,0",
-      {y.argument(), y.argument(), absent, y.argument()});  // more arguments than needed
+      {y.argument(), y.argument(), absent, y.argument()});  // one argument more than the kernel has
   CHECK(y[3] == 6);
 }
 
@@ -106,7 +106,7 @@ CASE(distinguishes_compile_errors) {
                             {"cannot compile a shader", "program_source:1"}, __LINE__);
 }
 
-// The driver uses the same options as PyTorch's compile_shader and does not change the user's source.
+// The compiler options are those of PyTorch's compile_shader, and the user's source is unchanged.
 CASE(compiles_like_pytorch) {
   const auto compile = [&](const char* macos) {
     if (macos) mpsx_emulation_fail(macos, 0, 1);

@@ -1,4 +1,4 @@
-// Labels, captures, and buffers from other libraries on the Metal driver.
+// Labels, captures, and buffers shared with other libraries.
 #include <thread>
 
 #include "check.h"
@@ -15,7 +15,7 @@ CASE(labels_kernels) {
   device.driver->begin_label("attention");
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.launch("fill", {a.argument(), value(one)}, {4});
-  // Labels are per thread.
+  // Labels are thread-local, so this launch has none.
   std::thread([&] { device.launch("add", {a.argument(), a.argument(), a.argument()}, {4}); }).join();
   device.driver->end_label();
   device.driver->end_label();
@@ -27,7 +27,7 @@ CASE(labels_kernels) {
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.wait();
   CHECK(mpsx_emulation_debug_groups() - groups == 2);
-  device.driver->begin_label("backward");  // the last kernel of its command buffer
+  device.driver->begin_label("backward");  // labels the last kernel of a command buffer
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.driver->end_label();
   device.wait();
@@ -40,11 +40,11 @@ CASE(captures_kernels) {
   const auto captures = mpsx_emulation_captures(), buffers = mpsx_emulation_command_buffers();
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.driver->start_capture("trace.gputrace");
-  CHECK(mpsx_emulation_command_buffers() - buffers == 1);  // committed earlier work to exclude it from the capture
+  CHECK(mpsx_emulation_command_buffers() - buffers == 1);  // earlier work was committed, to exclude it from the capture
   THROWS(device.driver->start_capture("other.gputrace"), "already running");
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.driver->stop_capture();
-  CHECK(device.driver->idle(device.stream));  // the capture contains all work up to here
+  CHECK(device.driver->idle(device.stream));  // all work was completed before the capture ended
   CHECK(mpsx_emulation_captures() - captures == 1);
   device.driver->stop_capture();
   CHECK(mpsx_emulation_captures() - captures == 1);
@@ -59,7 +59,7 @@ CASE(shares_buffers_of_other_libraries) {
   const Buffer others = device.driver->allocate(4096);
   const Buffer shared = device.driver->share(others.handle);
   CHECK(shared.contents == others.contents && shared.size == 4096);
-  device.driver->release(others);  // the shared reference keeps it alive
+  device.driver->release(others);  // `shared` keeps the buffer alive
   device.launch("fill", {{Argument::Kind::buffer, shared.handle, 64}, value(seven)}, {4});
   device.wait();
   CHECK(static_cast<float*>(shared.contents)[19] == 7);
@@ -85,12 +85,12 @@ CASE(waits_for_one_dispatch) {
   CHECK(a[3] == 1);
   device.driver->wait_until(seq);  // already complete
   CHECK(mpsx_emulation_waits() - waits == 1);
-  device.driver->wait_until(later);  // also commits the work
+  device.driver->wait_until(later);  // also commits the command buffer
   CHECK(mpsx_emulation_waits() - waits == 2 && mpsx_emulation_command_buffers() - buffers == 1);
   CHECK(b[3] == 1 && device.driver->is_complete(later));
   mpsx_emulation_delay(300);
 
-  // wait_until_nothrow() leaves errors for the next wait.
+  // wait_until_nothrow() keeps an error for the next wait.
   mpsx_emulation_fail("command_buffer", 0, 1);
   const uint64_t failing = device.driver->dispatch(device.stream, fill, first, 2, four);
   device.driver->wait_until_nothrow(failing);

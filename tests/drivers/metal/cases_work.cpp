@@ -67,7 +67,7 @@ CASE(commits_in_batches) {
   const auto before = mpsx_emulation_command_buffers();
   for (int i = 0; i < 8 + 4 * 64; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
   const auto committed = mpsx_emulation_command_buffers() - before;
-  CHECK(committed >= 4 && committed <= 1 + 4 * 8);  // the first 8 immediately, then batches of 64
+  CHECK(committed >= 4 && committed <= 1 + 4 * 8);  // commits each of the first 8 immediately, then batches of 64
   device.wait();
   CHECK(mpsx_emulation_command_buffers() - before == committed);
   mpsx_emulation_delay(300);
@@ -101,7 +101,7 @@ CASE(waits_only_for_work) {
 }
 
 CASE(commits_large_buffers_soon) {
-  Array<float> a(device, size_t(150) << 20);  // 600 MiB, so that two exceed the limit
+  Array<float> a(device, size_t(150) << 20);  // 600 MiB; two exceed the limit
   const float one = 1;
   const auto before = mpsx_emulation_command_buffers();
   for (int i = 0; i < 4; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
@@ -210,7 +210,7 @@ CASE(allocates_empty_buffers) {
 }
 
 CASE(addresses_more_than_4_gib) {
-  const size_t far = (size_t(9) << 29) / sizeof(float);  // 4.5 GiB of untouched memory
+  const size_t far = (size_t(9) << 29) / sizeof(float);  // 4.5 GiB, most of it never touched
   Array<float> a(device, far + 4);
   const float seven = 7;
   device.launch("fill", {a.argument(far), value(seven)}, {4});
@@ -288,7 +288,7 @@ CASE(compiles_sources_given_at_run_time) {
   device.wait();
   CHECK(a[3] == 6);
   THROWS(device.driver->load_library({"a shader", "", "kernel void wrong("}), "cannot compile a shader");
-  // Free a library while its kernel is in flight.
+  // Destroy a library while its kernel is in flight.
   const auto other = device.driver->load_library({"another", "", text});
   mpsx_emulation_fail("command_buffer", 0, 1);
   device.driver->dispatch(device.stream, *other->kernel("triple"), &argument, 1, {{4}, {4}});
