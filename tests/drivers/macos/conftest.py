@@ -1,4 +1,4 @@
-"""Let tests import this folder's modules for reading Mach-O files, Objective-C headers and metal-cpp."""
+"""Let tests import this folder's readers of Mach-O files, Objective-C headers and metal-cpp."""
 
 import sys
 from pathlib import Path

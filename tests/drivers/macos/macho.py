@@ -23,7 +23,7 @@ class Library:
     minimum_macos: tuple[int, int] = (0, 0)
     dependencies: list[str] = field(default_factory=list)  # install names, by ordinal
     rpaths: list[str] = field(default_factory=list)
-    imports: dict[str, str] = field(default_factory=dict)  # symbol -> install name of the library that defines it, or "" if any library may define it
+    imports: dict[str, str] = field(default_factory=dict)  # symbol -> install name, or "" for any library
     weak: set[str] = field(default_factory=set)  # weak imports, which may be missing
     exports: set[str] = field(default_factory=set)
 

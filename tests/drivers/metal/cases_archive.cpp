@@ -107,7 +107,7 @@ BARE_CASE(works_without_an_archive) {
     CHECK(compiled(directory, {"fill"}) == 1);  // the driver replaces the damaged file
     CHECK(compiled(directory, {"fill"}) == 0);
     mpsx_emulation_fail("archive", 0, 1);
-    CHECK(compiled(directory, {"fill", "add"}) == 1);  // add is compiled again, because the archive could not be written
+    CHECK(compiled(directory, {"fill", "add"}) == 1);  // add is compiled again: the archive could not be written
     CHECK(compiled(directory, {"fill", "add"}) == 1);
     mpsx_emulation_fail("archive_file", 0, 1);
     CHECK(compiled(directory, {"fill", "scale"}) == 1);

@@ -60,7 +60,7 @@ CASE(measures_gpu_time) {
   CHECK(between(0, 1) >= 0 && between(1, 2) >= 0 && between(2, 3) >= 0);
   CHECK(std::abs(between(0, 1) + between(1, 2) + between(2, 3) - between(0, 3)) < 1e-6);
   CHECK(between(0, 3) <= all);
-  if (between(0, 3) > queued) CHECK(between(3, 4) == 0);  // both events followed the same work, because the GPU was busy
+  if (between(0, 3) > queued) CHECK(between(3, 4) == 0);  // the GPU was busy, so both events mark the same moment
   mpsx_emulation_delay(0);
   mark();
   usleep(20000);

@@ -1,4 +1,4 @@
-"""Fixtures for tests of the Metal driver on the emulated Metal: the toolchain, and the test kernels."""
+"""Fixtures for tests of the Metal driver on the emulated Metal: the toolchain and the test kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import mpsx
 
 @pytest.fixture(scope="session")
 def toolchain() -> None:
-    """Skip tests without an Objective-C++ toolchain, or fail if MPSX_CI_REQUIRE_METAL is set, as in CI."""
+    """Skip the test if there is no Objective-C++ toolchain. If MPSX_CI_REQUIRE_METAL is set, as in CI, fail instead."""
     try:
         if platform.system() != "Linux":
             raise emulated_metal.Unavailable("Metal is emulated only on Linux")
@@ -32,13 +32,12 @@ def toolchain() -> None:
 
 @pytest.fixture(scope="session")
 def kernels(toolchain: None) -> Path:
-    """Build the test kernels and return their folder."""
     return harness.make_kernels()
 
 
 @pytest.fixture(scope="session")
 def run(toolchain: None) -> Callable[..., str]:
-    """Return a function that runs code in its own process on the emulated Metal and returns its output."""
+    """Return a function that runs code in a separate process on the emulated Metal and returns the output."""
     try:
         environment = emulated_metal.environment(Path(mpsx.__file__).parent)
     except emulated_metal.Unavailable as e:

@@ -1,5 +1,5 @@
-// Tests of the Metal driver without torch: `driver_test DIRECTORY [case…]`, where DIRECTORY contains mpsx.metallib.
-// Every case must release all Metal objects.
+// Tests the Metal driver without torch: `driver_test DIRECTORY [case…]`. DIRECTORY contains mpsx.metallib. Every case
+// must release all Metal objects.
 #include <unistd.h>
 
 #include "check.h"
@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     std::printf("%s\n", c.name);
     std::fflush(stdout);
     c.run(directory);
-    // The emulated queue's thread releases the last command buffer shortly after it completes.
+    // The queue's thread releases the last command buffer a moment after it completes.
     for (int i = 0; i < 2000 && mpsx_emulation_live(nullptr); ++i) usleep(1000);
     if (mpsx_emulation_live(nullptr)) {
       mpsx_emulation_print_live();

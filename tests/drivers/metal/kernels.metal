@@ -1,4 +1,4 @@
-// Small kernels that reveal launch errors: every argument and position affects the result.
+// Small kernels that reveal launch errors, because every argument and position affects the result.
 #include <metal_stdlib>
 using namespace metal;
 
@@ -12,7 +12,7 @@ kernel void add(device float* out [[buffer(0)]], device const float* a [[buffer(
   out[i] = a[i] + b[i];
 }
 
-// The result of this update depends on the number and order of dispatches.
+// The final state depends on the number and the order of dispatches.
 kernel void advance(device uint* state [[buffer(0)]], constant uint& step [[buffer(1)]],
                     uint i [[thread_position_in_grid]]) {
   state[i] = state[i] * 1664525u + step;
@@ -23,7 +23,7 @@ kernel void positions(device uint* out [[buffer(0)]], uint3 at [[thread_position
   out[(at.z * size.y + at.y) * size.x + at.x] += at.x + 100 * at.y + 10000 * at.z + 1;
 }
 
-// One threadgroup per row, with partial sums in threadgroup memory.
+// One threadgroup per row. Partial sums are in threadgroup memory.
 kernel void row_sum(device float* out [[buffer(0)]], device const float* in [[buffer(1)]],
                     constant uint& columns [[buffer(2)]], threadgroup float* parts [[threadgroup(0)]],
                     threadgroup float* total [[threadgroup(1)]], uint row [[threadgroup_position_in_grid]],

@@ -1,4 +1,4 @@
-"""A pytest plugin for runs on the emulated Metal. Fails if Metal objects leak."""
+"""A pytest plugin for runs on the emulated Metal, which fails if Metal objects leak."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from mpsx import _runtime
 
 
 def left_over() -> list[str]:
-    """Describe the objects that leaked."""
+    """Return descriptions of the leaked objects."""
     emulation = ctypes.CDLL(None)
     emulation.mpsx_emulation_live.restype = ctypes.c_long
     gc.collect()
     try:
         torch.mpsx.synchronize()
     except (RuntimeError, IndexError):
-        torch.mpsx.synchronize()  # the first call raised a pending error from a test
+        torch.mpsx.synchronize()  # the first call raised a pending error of a test
     torch.mpsx.empty_cache()
     # The driver keeps one queue, the last command buffer, one buffer per segment, one buffer for absent arguments, and
-    # the label strings.
+    # label strings.
     most = {"EmulatedCommandBuffer": 1, "EmulatedEncoder": 0, "EmulatedQueue": 1, "NSError": 0, "NSURL": 0,
             "EmulatedString": 8, "NSArray": 0, "NSDictionary": 0, "EmulatedFunction": None,
             "EmulatedBuffer": torch.mpsx.memory_stats()["segment.all.current"] + 1}  # fmt: skip

@@ -1,4 +1,5 @@
-"""A pytest plugin: MPSX_TEST_PART=3/12 runs every twelfth test, starting with the fourth."""
+"""A pytest plugin that runs a part of the tests: MPSX_TEST_PART=3/12 runs every twelfth test, starting with the fourth.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ import pytest
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests outside the requested part."""
     part, parts = map(int, os.environ["MPSX_TEST_PART"].split("/"))
     config.hook.pytest_deselected(items=[item for i, item in enumerate(items) if i % parts != part])
     items[:] = items[part::parts]

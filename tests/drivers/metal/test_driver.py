@@ -1,4 +1,4 @@
-"""The driver's .mm files, compiled for Linux and run on the emulated Metal, without torch."""
+"""Compile the Metal driver for Linux, without torch, and test it on the emulated Metal."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ CASES = set(re.findall(r"^(?:BARE_)?CASE\((\w+)\)", SOURCES, re.MULTILINE))
 
 @pytest.fixture(scope="module")
 def program(toolchain: None) -> Path:
-    """The test program."""
     return harness.build_program()
 
 
 def test_driver(program: Path, kernels: Path) -> None:
-    """Every case passes and leaks no objects."""
+    """Every case passes and leaks no Metal objects."""
     done = run_cases(program, kernels)
     assert done.returncode == 0, done.stdout + done.stderr
     assert set(done.stdout.split()) == CASES
 
 
 def test_processes_share_the_cache(program: Path, kernels: Path, tmp_path: Path) -> None:
-    """Several processes store pipelines at the same time. The file is always complete, and no other file remains."""
+    """Several processes store pipelines at the same time. The archive must be complete at all times, and no temporary
+    file may remain."""
     environment = dict(os.environ, MPSX_CACHE_DIR=str(tmp_path))
     command = [program, kernels, "runs_a_kernel", "covers_the_grid", "preserves_order"]
     for _ in range(3):

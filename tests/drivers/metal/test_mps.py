@@ -1,4 +1,4 @@
-"""Exchange tensors with a stand-in for PyTorch's mps device whose tensors use memory of the emulated Metal."""
+"""Exchange tensors with a stand-in for PyTorch's mps device that uses memory of the emulated Metal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness import HERE, emulated_metal
 
 import mpsx
 
-pytestmark = pytest.mark.sweep  # compiles a library with torch's headers
+pytestmark = pytest.mark.sweep  # compiles C++ code with torch's headers
 
 PRELUDE = """
 import ctypes, gc, sys, torch, mpsx
@@ -28,7 +28,7 @@ x = torch.arange(12.).reshape(3, 4)
 
 @pytest.fixture(scope="module")
 def run(toolchain: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], None]:
-    """Return a function that runs code in a separate process with the emulated Metal and the stand-in mps device."""
+    """Return a function that runs code in a separate process with the emulated Metal and the stand-in for mps."""
     try:
         environment = emulated_metal.environment(Path(mpsx.__file__).parent)
     except emulated_metal.Unavailable as e:
@@ -48,7 +48,7 @@ def run(toolchain: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
 
 
 def test_from_mps(run: Callable[[str], None]) -> None:
-    """from_mps() shares the memory without a copy, and waits for PyTorch's work on it."""
+    """from_mps() shares memory without copying it, and waits for PyTorch's work."""
     run("""
         theirs = mps.from_cpu(x)
         mps.fill_later(theirs, 7.0)
@@ -74,7 +74,7 @@ def test_from_mps(run: Callable[[str], None]) -> None:
 
 
 def test_to_mps(run: Callable[[str], None]) -> None:
-    """to_mps() shares the memory and waits for mpsx's work on it. A round trip returns the same memory."""
+    """to_mps() shares memory and waits for mpsx's work. A round trip returns the same memory."""
     run("""
         ours = x.to("mpsx")
         emulation.mpsx_emulation_delay(20000)
@@ -95,7 +95,7 @@ def test_to_mps(run: Callable[[str], None]) -> None:
 
 
 def test_memory_is_released(run: Callable[[str], None]) -> None:
-    """Deleted tensors release their memory. PyTorch's memory stays alive until mpsx's work on it is complete."""
+    """Deleting a tensor releases its memory, but memory from PyTorch stays alive until mpsx's work is complete."""
     run("""
         mpsx.driver()  # creates a buffer
         emulation.mpsx_emulation_delay(20000)
@@ -124,7 +124,7 @@ def test_memory_is_released(run: Callable[[str], None]) -> None:
 
 
 def test_explicit_operators(run: Callable[[str], None]) -> None:
-    """torch.ops.mpsx.* on mps tensors runs mpsx's kernels, returns mps tensors, and writes to arguments in place."""
+    """For mps tensors, torch.ops.mpsx.* runs mpsx's kernels, returns mps tensors, and updates arguments in place."""
     run("""
         theirs = mps.from_cpu(x)
         mps.fill_later(theirs, 2.0)

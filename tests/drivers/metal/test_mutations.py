@@ -1,4 +1,4 @@
-"""Planted bugs: each changes one line of the driver, and the named test case must fail."""
+"""Mutation tests: each changes a few lines of the driver, and a given test case must then fail."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Mutation:
     file: str = STREAM
 
 
-# The default run applies one mutation of each kind. The sweep applies all others.
+# Without the sweep, one mutation of each kind runs.
 MUTATIONS = [
     Mutation("no wait before the CPU reads", "for (const auto& buffer : waited) [buffer.get() waitUntilCompleted];", "",
              "honors_offsets", OWNED),
@@ -179,7 +179,7 @@ def name(mutation: Mutation) -> str:
 
 
 def test_mutations_apply() -> None:
-    """The text that each mutation replaces occurs exactly once in the driver. Includes the mutations of the sweep."""
+    """The text that a mutation replaces occurs exactly once in the driver. Mutations of the sweep are also checked."""
     counts = {m.name: (emulated_metal.DRIVER / m.file).resolve().read_text().count(m.old) for m in MUTATIONS + SWEEP}
     assert not {name: n for name, n in counts.items() if n != 1}
 
@@ -188,7 +188,7 @@ def test_mutations_apply() -> None:
     "mutation", [*MUTATIONS, *(pytest.param(m, marks=pytest.mark.sweep) for m in SWEEP)], ids=name
 )
 def test_mutation(mutation: Mutation, kernels: Path, tmp_path: Path) -> None:
-    """The case passes on the original driver (test_driver.py) and fails on the mutated copy."""
+    """The case fails with the mutated driver. test_driver.py checks that it passes with the original."""
     copy = tmp_path / "driver" / "metal"
     shutil.copytree(emulated_metal.DRIVER, copy)
     for header in emulated_metal.DRIVER.parent.glob("*.h"):

@@ -1,4 +1,4 @@
-"""Test the whole package on the emulated Metal: when the CPU waits for the GPU, errors, and leaks.
+"""Test the package on the emulated Metal: waits for the GPU, errors, and leaks.
 
 `python tools/dev.py run --metal -- python -m pytest tests` runs all other tests on the emulated Metal.
 """
@@ -18,7 +18,7 @@ import mpsx
 
 
 def test_waits_only_for_cpu_access(run: Callable[..., str]) -> None:
-    """An operation waits once if the CPU reads or writes memory, and never otherwise."""
+    """An operation waits once if it accesses memory from the CPU, otherwise never."""
     run("""
         def nothing(b):
             c = (b * 2).exp().reshape(8, 8).t()[1:]
@@ -50,7 +50,7 @@ CACHED = {"MPSX_METAL_EXACT_BUFFERS": "0"}
 
 @pytest.mark.parametrize(("size", "guard"), [(20000, "1"), (1000, "0")])
 def test_memory_freed_in_flight_is_not_touched(run: Callable[..., str], size: int, guard: str) -> None:
-    """The CPU reuses a freed block only after the GPU has finished with it. Until then, its pages are inaccessible."""
+    """The CPU reuses a freed block only after the GPU has finished with it. Until then, the pages are inaccessible."""
     run(f"""
         emulation.mpsx_emulation_delay(20000)
         n = {size}
@@ -66,7 +66,7 @@ def test_memory_freed_in_flight_is_not_touched(run: Callable[..., str], size: in
 
 
 def test_waits_for_one_block(run: Callable[..., str]) -> None:
-    """Before the CPU accesses a buffer, the driver waits for the work that uses that buffer and for no other work."""
+    """Before the CPU accesses a buffer, the driver waits for work that uses this buffer, but not for other work."""
     run("""
         emulation.mpsx_emulation_delay(0)
         done, weights = torch.ones(1000, device="mpsx") + 1, torch.ones(1000, device="mpsx")
@@ -89,7 +89,7 @@ def test_waits_for_one_block(run: Callable[..., str]) -> None:
 
 
 def test_blocks_of_a_buffer_are_tracked_separately(run: Callable[..., str]) -> None:
-    """Small tensors share a buffer, but accessing one tensor does not wait for work on a different one."""
+    """Small tensors share a buffer, but access to one tensor must not wait for work on another."""
     run("""
         emulation.mpsx_emulation_delay(0)
         done, weights = torch.full((8,), 2.0, device="mpsx"), torch.ones(8, device="mpsx")
@@ -126,7 +126,7 @@ def test_index_errors_surface_at_the_next_wait(run: Callable[..., str]) -> None:
 
 @pytest.mark.sweep  # the race is rare
 def test_waits_ignore_error_records_of_work_in_flight(run: Callable[..., str]) -> None:
-    """One thread looks up rows while two other threads wait, which checks the error records of all threads."""
+    """Two threads wait, and therefore check the error records of all threads, while a third one looks up rows."""
     run("""
         import threading, time
         end, failures = time.monotonic() + 15, []
@@ -162,7 +162,8 @@ def test_failed_work_raises(run: Callable[..., str]) -> None:
 
 
 def test_gpu_out_of_memory_raises(run: Callable[..., str]) -> None:
-    """Every wait raises the error, except an allocation that waits for memory: it leaves the error to the next wait."""
+    """Every wait raises the error, except in an allocation that needs memory, which leaves the error to the next wait.
+    """
     run("""
         t = torch.ones(4, device="mpsx")
         torch.mpsx.synchronize()
@@ -192,7 +193,7 @@ def test_gpu_out_of_memory_raises(run: Callable[..., str]) -> None:
 
 
 def test_compile_shader(run: Callable[..., str]) -> None:
-    """Metal's compiler receives the source unchanged."""
+    """Metal's compiler gets the source unchanged."""
     run('''
         library = mpsx.compile_shader("""
             #include <metal_stdlib>
@@ -235,7 +236,7 @@ def test_tensors_of_metal_4(run: Callable[..., str]) -> None:
 
 
 def test_sources_are_compiled_on_first_use(toolchain: None, tmp_path: Path) -> None:
-    """Without a metallib, the driver compiles the flattened source of a kernel when it is first used."""
+    """Without a metallib, the driver compiles the flattened source on the first use of a kernel."""
     sources = emulated_metal.flattened([ROOT / "metal" / "sort" / "search.metal"], tmp_path / "mpsx.metal")
     environment = emulated_metal.environment(Path(mpsx.__file__).parent, tmp_path / "site", sources)
     code = """
@@ -253,7 +254,7 @@ def test_all_sources_are_compiled_and_run(toolchain: None, tmp_path: Path) -> No
     files = [path for path in sorted((ROOT / "metal").glob("*/*.metal")) if not path.stem.endswith("_tensor")]
     sources = emulated_metal.flattened(files, tmp_path / "mpsx.metal")
     environment = emulated_metal.environment(Path(mpsx.__file__).parent, tmp_path / "site", sources)
-    environment["MPSX_EMULATION_KEEP"] = str(tmp_path / "compiled")  # each stage runs in its own process
+    environment["MPSX_EMULATION_KEEP"] = str(tmp_path / "compiled")  # lets the processes of all stages share compiled kernels
     report = tmp_path / "report.md"
     arguments = ["doctor", "--stages", "environment,kernels,families", "--output", str(report)]
     done = subprocess.run([sys.executable, "-m", "mpsx", *arguments], env=environment, text=True, capture_output=True,
@@ -284,7 +285,7 @@ def test_forked_process_raises(run: Callable[..., str]) -> None:
 
 
 def test_exit_with_work_in_flight(run: Callable[..., str]) -> None:
-    """Exit while the work of two threads (one already ended) is in flight, and while a module keeps tensors alive."""
+    """Exit while work from a finished thread and from the main thread is in flight and a module holds tensors."""
     run("""
         import threading
         emulation.mpsx_emulation_delay(20000)
@@ -299,7 +300,7 @@ def test_exit_with_work_in_flight(run: Callable[..., str]) -> None:
 
 
 def test_training_leaks_nothing(run: Callable[..., str]) -> None:
-    """The loss matches the CPU's, and afterwards only buffers, pipelines and one queue remain."""
+    """Train, and compare the loss with the CPU's. Afterwards, only buffers, pipelines and one queue may exist."""
     run("""
         def train(device):
             torch.manual_seed(0)
@@ -335,7 +336,7 @@ def test_training_leaks_nothing(run: Callable[..., str]) -> None:
 
 @pytest.mark.parametrize(("ratio", "fits"), [("0.0001", False), ("0", True), ("1", True)])
 def test_watermark_ratio(run: Callable[..., str], ratio: str, fits: bool) -> None:
-    """PYTORCH_MPS_HIGH_WATERMARK_RATIO is relative to the device's recommended size, here 8 GiB."""
+    """PYTORCH_MPS_HIGH_WATERMARK_RATIO is relative to the recommended size of the device, which is 8 GiB here."""
     run(f"""
         try:
             torch.empty(4 << 20, dtype=torch.uint8, device="mpsx")

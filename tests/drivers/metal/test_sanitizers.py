@@ -1,6 +1,7 @@
-"""The driver and the emulation under clang's thread and undefined-behavior sanitizers.
+"""Run the driver and the emulation with clang's ThreadSanitizer and UndefinedBehaviorSanitizer.
 
-Runs the driver's test program and tests of the package."""
+Uses the driver's test program and tests of the package.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +17,16 @@ from harness import HERE, ROOT, emulated_metal, run_cases
 
 import mpsx
 
-# Sanitizer builds recompile everything, run ten times slower, and need clang's runtimes (libclang-rt-19-dev), which
+# Sanitizer builds recompile everything and run ten times slower. They need clang's runtimes (libclang-rt-19-dev), which
 # .ci/run installs for sweeps.
 pytestmark = pytest.mark.sweep
 
 FLAGS = {
     "thread": ("-fsanitize=thread",),
-    # The function type check reports messages to nil as calls through null pointers, and rejects the types of GNU's
-    # runtime.
+    # The check of function types would report messages to nil and the types of GNU's runtime.
     "undefined": ("-fsanitize=undefined", "-fno-sanitize=function", "-fno-sanitize-recover=all"),
 }
-# Tests of the package that exercise the driver: launches, waits, events, threads, memory and shaders.
+# Tests that exercise the driver: launches, waits, events, threads, memory and shaders.
 PACKAGE = ["device/test_streams.py", "device/test_device.py", "ops/test_traps.py", "ops/index/test_cat.py",
            "shader/test_shader.py"]  # fmt: skip
 OPTIONS = {"TSAN_OPTIONS": "halt_on_error=1:report_signal_unsafe=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
@@ -41,7 +41,7 @@ int main() {
 """
 
 
-# Launches, waits and events on several threads, which end just before the process exits.
+# Several threads launch kernels, wait and record events. They end just before the process exits.
 STORM = """
 import threading, torch, mpsx
 def work(seed):
@@ -82,28 +82,30 @@ PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "leak_check", "-
 def test_package(kind: str, tmp_path: Path, toolchain: None) -> None:
     """Instrument the driver and the emulation, but not libmpsx.so.
 
-    libmpsx.so shares reference-counted objects with torch, which is not instrumented, so ThreadSanitizer would see only
-    half of their synchronization."""
+    libmpsx.so shares reference-counted objects with torch. torch is not instrumented, so ThreadSanitizer would miss its
+    part of the synchronization.
+    """
     environment = emulated_metal.sanitized_environment(Path(mpsx.__file__).parent, kind, FLAGS[kind])
     assert run_package(environment, tmp_path, *PYTEST, *(ROOT / "tests" / name for name in PACKAGE)) == ""
     assert run_package(environment, tmp_path, "-c", STORM) == ""
 
 
-# Tests of all paths through launchers, memory and fallback: conversions, indices, strides, tensor lists, storages.
+# Tests that cover all code paths of launchers, memory and fallback: conversions, indices, strides, tensor lists and
+# storages.
 WHOLE = ["device/test_serialization.py", "device/test_streams.py", "ops/test_traps.py", "ops/elementwise/test_copy.py",
          "ops/index/test_cat.py", "ops/index/test_index.py", "ops/index/test_scatter.py", "ops/optim/test_foreach.py",
          "ops/reduce/test_reduce.py", "ops/resample/test_resample.py"]  # fmt: skip
 
 
 def test_whole_package(tmp_path: Path, toolchain: None) -> None:
-    """Also build libmpsx.so with UndefinedBehaviorSanitizer, which takes ten minutes."""
+    """Build libmpsx.so with UndefinedBehaviorSanitizer as well, which takes ten minutes."""
     environment = emulated_metal.sanitized_environment(
         Path(mpsx.__file__).parent, "undefined", FLAGS["undefined"], whole=True
     )
     assert run_package(environment, tmp_path, *PYTEST, *(ROOT / "tests" / name for name in WHOLE)) == ""
 
 
-# A file of the driver, a line, its replacement, and part of the sanitizer's report.
+# File of the driver, original line, replacement, and part of the expected sanitizer report.
 PLANTED = {
     "thread": ("command_stream.mm", "  std::lock_guard<std::mutex> lock(mutex_);\n  id<MTLComputeCommandEncoder> to",
                "  id<MTLComputeCommandEncoder> to", "data race"),
@@ -128,7 +130,7 @@ def test_planted_bug_is_found(kind: str, tmp_path: Path, toolchain: None) -> Non
 
 @pytest.mark.parametrize("kind", FLAGS)
 def test_driver(kind: str, kernels: Path, toolchain: None) -> None:
-    """Run every case, including the multithreaded one."""
+    """Run every case of the test program, including the multithreaded one."""
     program = harness.build_program(flags=FLAGS[kind])
     done = run_cases(program, kernels, timeout=900, environment=OPTIONS)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-8000:]

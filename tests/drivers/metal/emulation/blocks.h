@@ -1,4 +1,4 @@
-// Copies and releases clang blocks that capture no Objective-C objects.
+// Copies and releases clang blocks. They must not capture Objective-C objects.
 #pragma once
 
 namespace emulation {

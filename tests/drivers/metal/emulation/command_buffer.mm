@@ -1,4 +1,4 @@
-// MTLCommandQueue and MTLCommandBuffer. Committed work runs later, on the queue's thread.
+// MTLCommandQueue and MTLCommandBuffer. A separate thread per queue runs committed work.
 #include "objects.h"
 
 using emulation::Commands;
@@ -14,7 +14,7 @@ void leave(Line& line) {
   line.changed.notify_all();
 }
 
-// Main function of the queue's thread, which runs until the queue is freed.
+// Runs on the queue's thread until the queue is freed.
 void serve(const std::shared_ptr<Line>& line) {
   for (;;) {
     EmulatedCommandBuffer* next;
@@ -33,7 +33,7 @@ void serve(const std::shared_ptr<Line>& line) {
   }
 }
 
-// Unlike hardware, the emulation detects faults in a kernel.
+// Unlike hardware, the emulation detects faults in kernels.
 NSError* run_all(std::vector<emulation::Launch>& launches) {
   try {
     for (auto& launch : launches) launch.run();
@@ -206,8 +206,8 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   commands->status = error ? MTLCommandBufferStatusError : MTLCommandBufferStatusCompleted;
   commands->changed.notify_all();
 }
-// Signals the event after all earlier work is done. From then on, the CPU may access the memory, although the command
-// buffer completes later.
+// Signals the event once all earlier work is done. The CPU may then access the memory, even before the command buffer
+// completes.
 - (void)signal {
   if (!commands->signals) return;
   emulation::lag();

@@ -1,4 +1,4 @@
-// MTLComputeCommandEncoder: records commands and validates them at least as strictly as Metal's validation layer.
+// MTLComputeCommandEncoder: records commands. Its validation is at least as strict as Metal's validation layer.
 #include "objects.h"
 
 using emulation::Binding;
@@ -18,8 +18,8 @@ void require_open(EmulatedEncoder* encoder, const char* what) {
 
 void keep(EmulatedEncoder* encoder, id object) { commands_of(encoder).retained.push_back([object retain]); }
 
-// Checks that the arguments were bound for this dispatch: an encoder keeps bindings, but a launcher must not rely on
-// bindings of an earlier kernel. mpsx's own launchers, which do not request reflection, must also bind nothing else.
+// Checks that all arguments were bound since the last dispatch. Metal keeps old bindings, but a launcher must not rely
+// on them. mpsx's own launchers, which request no reflection, must also not bind anything else.
 void require_bound(EmulatedEncoder* encoder, const mpsx_kernel_record& record) {
   const Binding* bindings = encoder->encoding->bindings;
   const auto& lengths = encoder->encoding->threadgroup_bytes;

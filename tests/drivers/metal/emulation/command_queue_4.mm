@@ -1,4 +1,4 @@
-// Metal 4's command queue and compute encoder, which binds arguments through a table.
+// The command queue and compute encoder of Metal 4. Arguments are bound through an argument table.
 #include <functional>
 
 #include "blocks.h"
@@ -39,7 +39,7 @@ struct Commands4 {
 
 namespace {
 
-// Runs a queue's work in order on a separate thread.
+// Runs the work of a queue in order, on a separate thread.
 struct Worker {
   std::mutex mutex;
   std::condition_variable changed;
@@ -70,7 +70,7 @@ struct Worker {
   }
 };
 
-// Returns the buffer that contains a GPU address. It must be in one of the residency sets.
+// Returns the buffer at a GPU address, which must be in a residency set.
 EmulatedBuffer* resident(const Commands4& commands, uint64_t address, const char* kernel) {
   std::lock_guard<std::mutex> lock(emulation::live().mutex);
   auto found = emulation::live().buffers.upper_bound(address);
@@ -87,7 +87,7 @@ void use(Commands4& commands, EmulatedBuffer* buffer) {
   if (buffer->shared && commands.owned.insert(buffer->shared).second) buffer->shared->give_to_gpu();
 }
 
-// Returns the argument that a kernel reads from a slot of an argument table.
+// Returns the kernel argument that an argument table slot holds.
 Launch::Buffer argument(Commands4& commands, const Table::Slot& slot, const emulation::KernelBinding* binding,
                         const char* kernel) {
   if (!binding || !binding->tensor) {
@@ -289,7 +289,7 @@ void encode(EmulatedEncoder4* encoder, MTLSize grid, MTLSize group, bool by_thre
   [options retain];
   (*worker)->push([=] {
     emulation::lag();
-    // Sending a message to a freed object ends the process.
+    // Ends the process if the object was freed.
     [buffer retainCount];
     [commands->allocator retainCount];
     for (id set : commands->residency) [set retainCount];

@@ -1,15 +1,15 @@
-// The interface through which tests control and inspect the emulation.
+// The functions with which tests control and inspect the emulation.
 #pragma once
 
 #pragma GCC visibility push(default)
 extern "C" {
 
-// The number of live objects of a class ("EmulatedBuffer"), or of all classes.
+// Returns the number of live objects of a class such as "EmulatedBuffer", or of all classes.
 long mpsx_emulation_live(const char* class_name);
-// Prints every class with live objects to stderr.
+// Prints the names of all classes with live objects to stderr.
 void mpsx_emulation_print_live(void);
 
-// Makes `times` occurrences of `what` fail, after `after` successful ones:
+// Lets `what` succeed `after` times and then fail `times` times:
 //   allocation, queue, event, encoder, compile, pipeline   the call returns nil
 //   command_buffer                          the command buffer fails without running its kernels
 //   gpu_memory                              the command buffer fails with an out-of-memory error
@@ -26,11 +26,11 @@ void mpsx_emulation_print_live(void);
 // MPSX_EMULATION_FAIL="what[:after[:times]]" has the same effect.
 void mpsx_emulation_fail(const char* what, int after, int times);
 
-// Sets the maximum random delay before a command buffer starts and before it ends. The default is
+// Sets the maximum of the random delays before a command buffer starts and before it ends. The default is
 // $MPSX_EMULATION_DELAY, or 300 microseconds. MPSX_EMULATION_SEED makes the delays reproducible.
 void mpsx_emulation_delay(unsigned microseconds);
 
-// While nonzero, command buffers signal their events but do not complete.
+// While `hold` is nonzero, command buffers signal their events but do not complete.
 void mpsx_emulation_hold_completions(int hold);
 
 // Create, access and release a buffer that belongs to another library.
@@ -38,7 +38,7 @@ void* mpsx_emulation_new_buffer(unsigned long bytes);
 void* mpsx_emulation_contents(void* buffer);
 void mpsx_emulation_release(void* buffer);
 
-// The last compiled source, preceded by a line with its options, such as "3.1 safe precise".
+// Returns the last compiled source. Its first line lists the options, for example "3.1 safe precise".
 const char* mpsx_emulation_compiled(void);
 
 // Counts since the process started.

@@ -1,4 +1,4 @@
-// MTLDevice, buffers, compile options.
+// MTLDevice, MTLBuffer, and MTLCompileOptions.
 #include <objc/runtime.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,7 +55,7 @@ id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
 }
 @end
 
-// Compile options have separate floating-point settings since macOS 15. macOS 14 has only fastMathEnabled.
+// macOS 15 split the compile option fastMathEnabled into separate floating-point options.
 namespace {
 struct CompileOptions {
   MTLLanguageVersion version{};
@@ -270,7 +270,7 @@ std::string& compiled() {
 }
 @end
 
-// Returns a retained object, as "Copy" in the name implies.
+// Returns a retained object, as the name "Copy" implies.
 extern "C" NSArray<id<MTLDevice>>* MTLCopyAllDevices(void) {
   NSAutoreleasePool* pool = [NSAutoreleasePool new];
   std::vector<id> devices;

@@ -1,4 +1,5 @@
-// The emulation's internal interface of Foundation: readable reference counts, and factories of strings and errors.
+// Internal interface of the emulated Foundation: reference counts, and functions that create strings, arrays and
+// errors.
 #pragma once
 
 #import <Foundation/Foundation.h>
@@ -12,7 +13,7 @@ namespace emulation {
 NSString* string(const std::string& text);  // autoreleased
 std::string text(NSString* string);
 NSError* error(long code, const std::string& text);  // autoreleased
-NSArray* array(const std::vector<id>& objects);      // returns an autoreleased array that retains the objects
+NSArray* array(const std::vector<id>& objects);      // the array is autoreleased and retains the objects
 NSDictionary* dictionary(const std::map<std::string, id>& objects);
 
 }  // namespace emulation

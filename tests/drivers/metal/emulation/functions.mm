@@ -1,4 +1,4 @@
-// MTLLibrary, MTLFunction and its constants, MTLComputePipelineState and its reflection.
+// MTLLibrary, MTLFunction with function constants, and MTLComputePipelineState with reflection.
 #include <algorithm>
 
 #include "objects.h"
@@ -38,7 +38,7 @@ MTLDataType type_of(const mpsx_function_constant& c) {
   emulation::invalid("function constant %s: no type %s", c.name, c.scalar);
 }
 
-// A vector of three components occupies as much memory as one of four.
+// A vector of three components has the size of a vector of four.
 size_t bytes_of(MTLDataType type) {
   for (const Scalar& s : kScalars)
     if (type >= s.type && type < s.type + 4) return s.bytes * (type - s.type + 1);
@@ -48,10 +48,10 @@ size_t bytes_of(MTLDataType type) {
 bool is_required(const KernelFacts* facts, unsigned index) {
   return !facts || !facts->optional_constants.count(index);
 }
-// A kernel record lists all function constants in the file. A function lists only the constants that it uses.
+// A kernel record lists all function constants in the file, but a kernel may use only some of them.
 bool is_used(const KernelFacts* facts, unsigned index) { return !facts || facts->constants.count(index); }
 
-// Returns whether the function's constants enable a binding.
+// Returns whether the values of the function constants enable a binding.
 bool is_there(const EmulatedFunction* function, const std::string& condition) {
   if (condition.empty()) return true;
   const mpsx_kernel_record& record = *function->record;
@@ -60,14 +60,14 @@ bool is_there(const EmulatedFunction* function, const std::string& condition) {
       const auto& value = (*function->constants)[i];
       return value && (*value)[0];
     }
-  return false;  // the condition is computed from other constants, so accept any binding
+  return false;  // the condition refers to derived constants, so accept any binding
 }
 
 }  // namespace
 
 @interface EmulatedBinding : NSObject <MTLTensorBinding> {
  @public
-  const emulation::KernelBinding* binding;  // null for a binding that the function declares but does not use
+  const emulation::KernelBinding* binding;  // null if the function declares the binding but does not use it
   id owner;
 }
 @end
@@ -285,7 +285,7 @@ MTLComputePipelineReflection* emulation::reflection_of(id<MTLFunction> function)
     binding->owner = [(id)function retain];
     made.push_back(binding);
   }
-  std::reverse(made.begin(), made.end());  // the order is unspecified
+  std::reverse(made.begin(), made.end());  // Metal does not specify the order
   MTLComputePipelineReflection* reflection = [[MTLComputePipelineReflection alloc] autorelease];
   reflection->state = [array(made) retain];
   return reflection;

@@ -1,4 +1,4 @@
-// The kernels of the emulated GPU. Libraries of SIMT kernels replace metallibs.
+// Kernels of the emulated GPU. Libraries of simt kernels take the place of metallibs.
 #pragma once
 
 #include <array>
@@ -17,18 +17,18 @@ namespace emulation {
 struct KernelBinding {
   unsigned index;
   bool threadgroup;
-  std::string name, condition;  // the function constant that enables the binding, or empty
+  std::string name, condition;  // `condition` is the function constant that enables the binding, or empty
   bool tensor = false;
-  long element = 0;         // MTLTensorDataType, for tensors
-  std::vector<long> sizes{};  // a tensor has -1 for each dimension
+  long element = 0;         // MTLTensorDataType if the binding is a tensor
+  std::vector<long> sizes{};  // -1 for each dimension of a tensor
 };
-// Properties of a kernel that reflection() in tools/build/emulated_metal.py extracts from its source.
+// Properties of a kernel. reflection() in tools/build/emulated_metal.py extracts them from the source.
 struct KernelFacts {
   std::vector<KernelBinding> bindings;
-  std::set<unsigned> constants, optional_constants;  // indices of used constants, and of those that need no value
+  std::set<unsigned> constants, optional_constants;  // indices of the constants that are used, and of those without a required value
 };
 
-// The value of a function constant. The largest type is long4.
+// The value of a function constant. long4 is the largest type.
 using ConstantValue = std::array<unsigned char, 32>;
 using ConstantValues = std::vector<std::optional<ConstantValue>>;  // in the order of the kernel record
 
@@ -36,7 +36,7 @@ class KernelImage {
  public:
   // Returns null and sets `reason` if the file is not a kernel library.
   static std::shared_ptr<KernelImage> open(const std::string& path, std::string* reason);
-  // Translates and compiles Metal source, with the command in MPSX_EMULATION_COMPILER: COMMAND in.metal out.so
+  // Translates and compiles Metal source with the command in MPSX_EMULATION_COMPILER: COMMAND in.metal out.so
   static std::shared_ptr<KernelImage> compile(const std::string& source, std::string* reason);
 
   const mpsx_kernel_record* find(const std::string& name) const;
@@ -50,21 +50,21 @@ class KernelImage {
   std::unordered_map<std::string, KernelFacts> facts_;
 };
 
-// One dispatch, which owns all its data.
+// A dispatch, which owns copies of all its data.
 struct Launch {
   std::shared_ptr<KernelImage> image;
   const mpsx_kernel_record* record = nullptr;
   struct Buffer {
     void* base = nullptr;  // address in the GPU's mapping
     size_t offset = 0;
-    std::vector<unsigned char> value;  // the bytes passed to setBytes
+    std::vector<unsigned char> value;  // bytes passed to setBytes
   };
   std::vector<Buffer> buffers;
   std::vector<size_t> threadgroup_bytes;
   ConstantValues constants;
   mpsx::driver::Dispatch shape;
 
-  // Throws mpsx::driver::Error if the engine detects a fault in the kernel.
+  // Throws mpsx::driver::Error if the kernel faults.
   void run();
 };
 

@@ -16,19 +16,19 @@
 namespace emulation {
 namespace {
 
-// Metal does not initialize new memory, so fill it with a byte pattern that is NaN as a float and -1 as an integer.
+// Metal does not initialize memory. This byte pattern is NaN as a float and -1 as an integer.
 constexpr int kGarbage = 0xff;
 
 struct Mappings {
   std::mutex mutex;
-  std::map<uintptr_t, size_t> sizes;  // sizes of CPU mappings, by address
+  std::map<uintptr_t, size_t> sizes;  // address -> size of each CPU mapping
 };
 Mappings& mappings() {
   static Mappings* m = new Mappings;
   return *m;
 }
 
-// MPSX_EMULATION_GUARD=0 keeps the GPU's memory accessible, so that tests with several blocks per buffer can run.
+// MPSX_EMULATION_GUARD=0 keeps memory accessible that the GPU uses. Tests with several blocks per buffer need it.
 bool guards() {
   static const bool on = [] {
     const char* value = std::getenv("MPSX_EMULATION_GUARD");
@@ -39,7 +39,7 @@ bool guards() {
 
 struct sigaction previous;
 
-// Handles faults on pages that the emulation protects and forwards all others.
+// Handles faults on protected pages and forwards all others.
 void on_fault(int signal, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   size_t offset = 0, size = 0;
@@ -59,7 +59,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
     return previous.sa_handler(signal);
   }
-  ::signal(signal, SIG_DFL);  // on return, the access repeats and ends the process
+  ::signal(signal, SIG_DFL);  // the access is repeated and ends the process
 }
 
 void watch_faults() {

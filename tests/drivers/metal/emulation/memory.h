@@ -1,6 +1,6 @@
-// The memory of a buffer with two mappings, one for the CPU and one for the emulated GPU. While encoded work uses the
-// buffer and is not complete, the CPU's mapping is inaccessible: a read or write that should have waited ends the
-// process with a message. The protection applies to entire buffers.
+// A buffer's memory has two mappings, one for the CPU and one for the emulated GPU. The CPU's mapping is inaccessible
+// while incomplete work uses the buffer, so a CPU access without a wait ends the process with a message. Entire buffers
+// are protected.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace emulation {
 
-// Allow or forbid kernels to use memory.
+// Set whether kernels may access memory.
 void allow(void* memory, size_t bytes);
 void forbid(void* memory, size_t bytes);
 
@@ -24,7 +24,7 @@ class SharedMemory {
   void* gpu() const { return gpu_; }
   size_t size() const { return size_; }
 
-  void give_to_gpu();  // calls must be balanced with take_from_gpu
+  void give_to_gpu();  // each call must be paired with take_from_gpu
   void take_from_gpu();
 
  private:

@@ -20,7 +20,7 @@
 
 namespace emulation {
 
-// The state of a command buffer. The queue's thread processes it after the commit.
+// State of a command buffer, which the queue's thread processes after the commit.
 struct Commands {
   std::mutex mutex;
   std::condition_variable changed;
@@ -32,27 +32,27 @@ struct Commands {
   std::vector<Launch> launches;
   std::vector<id> retained;
   std::set<SharedMemory*> owned;
-  id signals = nil;  // the event to signal at the end, and its value
+  id signals = nil;  // event to signal at the end, and its value
   uint64_t signal_value = 0;
-  id awaits = nil;  // the event to wait for at the start, and its value
+  id awaits = nil;  // event to wait for at the start, and its value
   uint64_t awaited_value = 0;
 };
 
-// Command buffers in flight, shared by the queue and its command buffers.
+// Command buffers in flight. The queue and its command buffers share this object.
 struct Line {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<id> committed;
   unsigned alive = 0;  // number of command buffers that are neither complete nor freed
   bool closing = false;
-  std::atomic<bool> lost{false};  // whether the device is lost, so that nothing runs any more
+  std::atomic<bool> lost{false};  // the device is lost and runs nothing anymore
 };
-// Opens an archive from a file, or creates one if `path` is empty. Returns nil and sets the error if the file is
+// Opens an archive file, or creates an empty archive if `path` is empty. Returns nil and sets the error if the file is
 // invalid.
 id<MTLBinaryArchive> open_archive(const std::string& path, NSError** error);
 
-// tensors.mm
-void add_buffer(id buffer);  // registers the buffer so that argument tables find it by GPU address
+// Implemented in tensors.mm.
+void add_buffer(id buffer);  // lets argument tables find the buffer by GPU address
 void remove_buffer(id buffer);
 void wait_for_event(id event, uint64_t value);
 id<MTLTensor> make_tensor(id buffer, MTLTensorDescriptor* descriptor, NSUInteger offset, NSError** error);
@@ -65,22 +65,22 @@ id<MTLResidencySet> new_residency_set(void);
 id<MTLComputePipelineState> pipeline_of(id<MTLFunction> function);
 MTLComputePipelineReflection* reflection_of(id<MTLFunction> function);  // autoreleased
 
-// Stands in for NSException, which does not derive from a C++ exception class.
+// Stands in for NSException, which is not a C++ exception.
 struct Raised {};
 
-constexpr unsigned kMaxCommandBuffers = 64;  // limit of newCommandQueue
+constexpr unsigned kMaxCommandBuffers = 64;  // limit for newCommandQueue
 
 struct Binding {
   Launch::Buffer argument;
   SharedMemory* shared = nullptr;
-  bool fresh = false;  // whether it was set since the last dispatch
+  bool fresh = false;  // set since the last dispatch
 };
 struct Encoding {
   Binding bindings[MPSX_MAX_BUFFERS];
   std::vector<size_t> threadgroup_bytes;
   bool ended = false;
   std::string label;
-  unsigned groups = 0;  // open debug groups
+  unsigned groups = 0;  // number of open debug groups
 };
 
 }  // namespace emulation
@@ -102,9 +102,9 @@ struct Encoding {
 @end
 
 namespace emulation {
-// Returns a pipeline's key in an archive, which consists of the function and the values of its constants.
+// Returns the pipeline's key in an archive: the function and the values of its constants.
 std::string key_of(const EmulatedFunction* function);
-// Returns the arguments to bind, or an empty list for libraries that were not compiled for the emulation.
+// Returns the arguments that must be bound. Empty for libraries that were not compiled for the emulation.
 std::vector<const KernelBinding*> bindings_of(const EmulatedFunction* function);
 }
 
@@ -117,8 +117,8 @@ std::vector<const KernelBinding*> bindings_of(const EmulatedFunction* function);
 @interface EmulatedPipeline : NSObject <MTLComputePipelineState> {
  @public
   EmulatedFunction* function;
-  bool reflected;  // whether reflection was requested
-  MTLSize required;  // threads per threadgroup of every dispatch; 0 for any
+  bool reflected;  // the caller requested reflection
+  MTLSize required;  // required threads per threadgroup, or 0 for any number
 }
 @end
 
@@ -129,7 +129,7 @@ void check_required_threads(EmulatedPipeline* pipeline, MTLSize group, MTLSize g
 
 @interface EmulatedArchive : NSObject <MTLBinaryArchive> {
  @public
-  std::set<std::string>* names;  // functions with a pipeline in the archive
+  std::set<std::string>* names;  // functions whose pipelines are in the archive
 }
 @end
 

@@ -1,5 +1,5 @@
-// The objects that Metal 4 argument tables refer to. Metal 4 retains no objects, so work that uses an object after it
-// was freed ends the process.
+// The objects to which Metal 4 argument tables refer. Metal 4 does not retain them, so the process ends if work uses a
+// freed object.
 #pragma once
 
 #include "objects.h"
@@ -13,7 +13,6 @@ struct TensorValue {
   long size[kMaxRank] = {}, stride[kMaxRank] = {};
 };
 
-// The slots of an argument table.
 struct Table {
   struct Slot {
     enum { empty, address, tensor } kind = empty;
@@ -22,7 +21,7 @@ struct Table {
   std::vector<Slot> slots;
 };
 
-// The tensors and buffers that argument tables may refer to: by resource ID, and by their first GPU address.
+// Tensors by resource ID, and buffers by GPU address. Argument tables may refer to them.
 struct Live {
   std::mutex mutex;
   std::map<uint64_t, id> tensors, buffers;

@@ -1,4 +1,4 @@
-// MTLTensor, argument tables and residency sets.
+// MTLTensor, argument tables, and residency sets.
 #include "tensors.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Captures and os_signpost.
+// MTLCaptureManager and os_signpost.
 #include <os/signpost.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Replaces Metal's validation layer: incorrect use of the API ends the process with a message.
+// Takes the place of Metal's validation layer: misuse of the API ends the process with a message.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace emulation {
     if (!(condition)) ::emulation::invalid(__VA_ARGS__); \
   } while (0)
 
-// Returns whether this occurrence of `what` should fail (see control.h).
+// Returns whether this occurrence of `what` must fail (see control.h).
 bool fails(const char* what);
 
 struct Counts {
@@ -22,9 +22,9 @@ struct Counts {
 };
 Counts& counts();
 
-// Sleeps for a random time up to the configured maximum.
+// Sleeps for a random time, up to the maximum that is set with mpsx_emulation_delay().
 void lag();
-// Waits while a test holds completions.
+// Waits while mpsx_emulation_hold_completions(1) is in effect.
 void wait_for_completions();
 
 double seconds();

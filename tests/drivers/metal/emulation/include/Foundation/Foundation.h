@@ -1,4 +1,4 @@
-// The part of Apple's <Foundation/Foundation.h> that the Metal driver uses, with the same declarations.
+// The part of Apple's <Foundation/Foundation.h> that the Metal driver uses, with identical declarations.
 #pragma once
 
 #include <stddef.h>
@@ -48,8 +48,8 @@ __attribute__((objc_root_class))
   enum name : type
 #endif
 
-// GNU's runtime lays out instance variables at compile time, so the classes that the driver allocates must reserve
-// space.
+// GNU's runtime fixes the layout of instance variables at compile time, so classes that the driver allocates must
+// reserve space here.
 #ifdef __APPLE__
 #define MPSX_EMULATED_STATE
 #else

@@ -1,4 +1,4 @@
-// The part of Apple's <Metal/Metal.h> that the Metal driver uses, with the same declarations.
+// The part of Apple's <Metal/Metal.h> that the Metal driver uses, with identical declarations.
 #pragma once
 
 #include <Foundation/Foundation.h>

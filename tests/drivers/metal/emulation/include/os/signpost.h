@@ -1,4 +1,4 @@
-// The part of Apple's <os/signpost.h> that the Metal driver uses: intervals, and the function that the macros call.
+// The part of Apple's <os/signpost.h> that the Metal driver uses: intervals, and the function behind the macros.
 #pragma once
 
 #include <os/log.h>
