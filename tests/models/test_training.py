@@ -23,7 +23,7 @@ Case = tuple[Callable[[], nn.Module], Callable[[], tuple[torch.Tensor, torch.Ten
 
 
 class Recurrent(nn.Module):
-    """Sequence classifier with an LSTM and a GRU."""
+    """A sequence classifier with an LSTM and a GRU."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Recurrent(nn.Module):
 
 
 class Encoder(nn.Module):
-    """PyTorch's transformer layers with a padding mask."""
+    """A classifier with PyTorch's transformer layers and a padding mask."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ def test_losses_and_weights(name: str, optimizer: str) -> None:
     expected = train(cpu, OPTIMIZERS[optimizer](cpu), batches)
     found = train(device, OPTIMIZERS[optimizer](device), batches)
     torch.testing.assert_close(torch.tensor(found), torch.tensor(expected))
-    # Adam divides by the RMS of the gradient: if the gradient is rounding noise, the step's sign is arbitrary.
+    # Adam divides by the RMS of the gradient, so the step's sign is arbitrary if the gradient is only rounding noise.
     assert_same_state(cpu, device, rtol=1e-4, atol=1e-4 if optimizer == "sgd" else 2e-3 * STEPS)
 
 
@@ -173,7 +173,8 @@ def test_gradients(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["cnn", "gpt"])
 def test_resume_from_checkpoint(name: str) -> None:
-    """Save after half a run and resume with a new model: the result equals a full run bit for bit."""
+    """Save after half of the steps and resume with a new model. The result must be bitwise equal to an uninterrupted
+    run."""
     _, whole, batches = twins(name)
     half = copy.deepcopy(whole)
     make = OPTIMIZERS["adamw"]
@@ -211,7 +212,7 @@ def test_checkpoint_moves_between_devices() -> None:
 
 
 def test_moving_a_model_keeps_its_parameters() -> None:
-    """Tied weights stay tied, and an optimizer created before the move still trains the model's parameters."""
+    """Moving a model keeps tied weights tied, and an optimizer created before the move still trains the model."""
     model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
     model[2].weight = model[0].weight
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -222,7 +223,7 @@ def test_moving_a_model_keeps_its_parameters() -> None:
         model.to(device, dtype)
         assert model[0].weight is model[2].weight is weight is optimizer.param_groups[0]["params"][0]
         assert weight.device.type == weight.grad.device.type == device
-        with mpsx.fallback.using_mode("silent"):  # float64 has no kernels
+        with mpsx.fallback.using_mode("silent"):  # float64 falls back to the CPU
             model.zero_grad()
             model(x.to(device, dtype)).square().mean().backward()
             before = weight.detach().clone()
@@ -231,7 +232,7 @@ def test_moving_a_model_keeps_its_parameters() -> None:
 
 
 def test_concurrent_training() -> None:
-    """Each thread gets the same losses as when it runs alone."""
+    """Concurrent threads get the same losses as a single thread."""
     names = ["mlp", "cnn", "gpt", "resnet"]
     _, devices, batches = zip(*(twins(name) for name in names), strict=True)
     make = OPTIMIZERS["sgd"]
@@ -256,7 +257,7 @@ def test_concurrent_training() -> None:
 
 @pytest.mark.parametrize("name", ["mlp", "cnn", "resnet", "gpt"])
 def test_autocast_is_close(name: str) -> None:
-    """The bfloat16 loss and gradients are close to the CPU's in bfloat16, and the loss is close to float32."""
+    """In bfloat16, the loss and gradients are close to the CPU's. The loss is also close to the float32 loss."""
     cpu, device, batches = twins(name)
     full = train(copy.deepcopy(cpu), OPTIMIZERS["sgd"](cpu), batches[:1])[0]
     with torch.autocast("cpu", torch.bfloat16):
@@ -289,7 +290,7 @@ def test_gradient_accumulation_and_clipping() -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", CASES)
 def test_long_run(name: str) -> None:
-    """Over 200 steps, memory does not grow and the final losses agree."""
+    """Train for 200 steps. Memory must not grow, and the final losses must agree."""
     cpu, device, _ = twins(name)
     batches = [CASES[name][1]() for _ in range(4)] * 50
     make = OPTIMIZERS["sgd"]

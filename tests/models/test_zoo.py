@@ -18,8 +18,8 @@ def on(batch: dict[str, torch.Tensor], device: str) -> dict[str, torch.Tensor]:
 
 
 def check(name: str, small: bool) -> None:
-    # With seed 0, one ResNet-50 activation is within rounding error of ReLU's kink on CPUs with AVX2, so its gradient
-    # depends on rounding. All other gradients agree with float64 to 5e-6 on both devices.
+    # Avoid seed 0: with it, one ResNet-50 activation is within rounding error of ReLU's kink on CPUs with AVX2, so its
+    # gradient depends on rounding. All other gradients agree with float64 to 5e-6 on both devices.
     torch.manual_seed(1)
     model = ZOO[name]
     on_cpu, batch = model.build(small), model.batch(small)
@@ -29,7 +29,7 @@ def check(name: str, small: bool) -> None:
     with torch.no_grad():
         want, got = model.predict(on_cpu, batch), model.predict(on_device, device_batch)
     torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-4)
-    if not small:  # dropout draws different numbers on each device
+    if not small:  # dropout masks differ between devices
         return
     on_cpu.train(), on_device.train()
     optimizers = [torch.optim.AdamW(network.parameters(), 1e-3) for network in (on_cpu, on_device)]
@@ -41,7 +41,7 @@ def check(name: str, small: bool) -> None:
             loss.backward()
             losses.append(loss.item())
         assert losses[1] == pytest.approx(losses[0], rel=1e-4)
-        # Adam divides by the gradient's RMS: a gradient of rounding noise would move a weight by a whole step.
+        # Adam divides by the RMS of the gradient, so a gradient of rounding noise would move a weight by a full step.
         for ours, theirs in zip(on_device.parameters(), on_cpu.parameters(), strict=True):
             if theirs.grad is not None:
                 torch.testing.assert_close(ours.grad.cpu(), theirs.grad, rtol=1e-3, atol=1e-5)
@@ -59,9 +59,9 @@ def test_trains_as_on_the_cpu(name: str) -> None:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ZOO)
-@torch._dynamo.config.patch(allow_rnn=True)  # otherwise Dynamo does not trace an LSTM
+@torch._dynamo.config.patch(allow_rnn=True)  # without this option, Dynamo does not trace LSTMs
 def test_compiled_training_agrees_with_eager(name: str) -> None:
-    """Compile whole steps: loss and gradients in one graph, the optimizer in another."""
+    """Compile the loss and its gradients into one graph, and the optimizer into another."""
     torch._dynamo.reset()
     torch.manual_seed(1)
     model = ZOO[name]
@@ -78,14 +78,14 @@ def test_compiled_training_agrees_with_eager(name: str) -> None:
             optimizer.zero_grad()
             value.backward()
         for ours, theirs in zip(twin.parameters(), eager.parameters(), strict=True):
-            if theirs.grad is not None:  # as in check()
+            if theirs.grad is not None:  # the same tolerance as in check()
                 torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-5)
                 ours.grad.copy_(theirs.grad)
         for step in steps:
             step()
         for ours, theirs in zip(twin.parameters(), eager.parameters(), strict=True):
             torch.testing.assert_close(ours.detach(), theirs.detach(), rtol=1e-4, atol=1e-5)
-        twin.load_state_dict(eager.state_dict())  # resynchronize, in case a step passed ReLU's kink
+        twin.load_state_dict(eager.state_dict())  # resynchronize, in case a step crossed ReLU's kink
 
 
 @pytest.mark.sweep
@@ -97,7 +97,7 @@ def test_inference_at_published_size(name: str) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ZOO)
 def test_training_step_at_published_size(name: str) -> None:
-    """Run one step with dropout. No operator falls back, and the loss is finite."""
+    """Run one step with dropout. Operators must not fall back, and the loss must be finite."""
     model = ZOO[name]
     network, batch = model.build(False).to("mpsx"), on(model.batch(False), "mpsx")
     optimizer = torch.optim.AdamW(network.parameters(), 1e-4)

@@ -254,7 +254,7 @@ def test_all_sources_are_compiled_and_run(toolchain: None, tmp_path: Path) -> No
     files = [path for path in sorted((ROOT / "metal").glob("*/*.metal")) if not path.stem.endswith("_tensor")]
     sources = emulated_metal.flattened(files, tmp_path / "mpsx.metal")
     environment = emulated_metal.environment(Path(mpsx.__file__).parent, tmp_path / "site", sources)
-    environment["MPSX_EMULATION_KEEP"] = str(tmp_path / "compiled")  # lets the processes of all stages share compiled kernels
+    environment["MPSX_EMULATION_KEEP"] = str(tmp_path / "compiled")  # shares kernels between processes
     report = tmp_path / "report.md"
     arguments = ["doctor", "--stages", "environment,kernels,families", "--output", str(report)]
     done = subprocess.run([sys.executable, "-m", "mpsx", *arguments], env=environment, text=True, capture_output=True,

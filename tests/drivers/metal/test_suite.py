@@ -1,4 +1,4 @@
-"""Run other tests of the package on the Metal driver and the emulated Metal: a few by default, all in a sweep."""
+"""Run other tests of the package on the emulated Metal. The default run uses a sample, the sweep uses all of them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from harness import HERE, ROOT, emulated_metal
 import mpsx
 
 TESTS = ROOT / "tests"
-# A few tests of each kind: launches of every shape, CPU access to memory, streams, fallbacks, and users' shaders.
+# A sample of each kind: launches of every shape, CPU accesses to memory, streams, fallbacks, and users' shaders.
 SAMPLE = ["device/test_streams.py", "ops/test_traps.py", "ops/index/test_cat.py", "shader/test_shader.py",
           "shader/test_shader_constants.py"]  # fmt: skip
-# Operators that run in kernels, in vendor libraries, and in the fallback.
+# Operators that run in kernels, in vendor libraries, and as fallbacks.
 OPINFO = "add where index_put nn.functional.layer_norm matmul nn.functional.conv2d linalg.solve fft.rfft".split()
-PARTS = 12  # number of processes that share the OpInfos of the sweep
-# Tests of caching need a driver that caches. In other tests every tensor has a separate buffer, because the emulation
-# tracks ownership per buffer.
+PARTS = 12  # number of processes among which the sweep splits the OpInfos
+# Cache tests need a driver that caches memory. In all other tests, every tensor has its own buffer, because the
+# emulation tracks ownership per buffer.
 CACHING = ["device/test_memory.py"]
-# Tests that only run other processes or compilers, or that need too much memory for an emulated GPU.
+# Tests that only start other processes or compilers, or that need too much memory for the emulated GPU.
 ELSEWHERE = {"ops/test_large.py", "ops/test_vendor_off.py", "shader/test_shader_cache.py", "cli/test_demo.py", *CACHING}
 FOLDERS = ["cli", "device", "inductor", "models", "ops", "shader"]
 FILES = sorted({p.relative_to(TESTS).as_posix() for folder in FOLDERS for p in TESTS.glob(f"{folder}/**/test_*.py")}
@@ -38,7 +38,7 @@ def environment(toolchain: None) -> dict[str, str]:
 
 
 def run(environment: dict[str, str], *arguments: str | Path, timeout: float = 600) -> str:
-    """Run pytest in its own process and return its output."""
+    """Run pytest in a separate process and return its output."""
     own = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
     own["PYTHONPATH"] = os.pathsep.join([own["PYTHONPATH"], str(HERE)])
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "leak_check"]
@@ -75,14 +75,15 @@ def test_file_with_cached_memory(environment: dict[str, str], file: str) -> None
 @pytest.mark.sweep
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_opinfo(environment: dict[str, str], part: int) -> None:
-    """Run about 200 tests per process. None may leak objects."""
+    """Run about 200 tests in each process. No process may leak objects."""
     run(environment | {"MPSX_TEST_PART": f"{part}/{PARTS}"}, "-p", "part", TESTS / "opinfo", timeout=3600)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("model", ["resnet", "gpt"])
 def test_demo(environment: dict[str, str], model: str, tmp_path: Path) -> None:
-    # Use few steps, because the emulated GPU multiplies matrices element by element and checks every access.
+    # A few steps suffice. The emulated GPU is slow, because it multiplies matrices element by element and checks every
+    # access.
     arguments = ["--model", model, "--steps", "3", "--output", str(tmp_path / "demo.png")]
     done = subprocess.run([sys.executable, "-m", "mpsx", "demo", *arguments], env=environment, cwd=tmp_path, text=True,
                           capture_output=True, timeout=1800, check=False)  # fmt: skip

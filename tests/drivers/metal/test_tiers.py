@@ -1,4 +1,4 @@
-"""Which kernels of matmul and attention the Metal driver uses, by GPU family, macOS version and MPSX_TIER."""
+"""The kernels that the Metal driver selects for matmul and attention, by GPU family, macOS version and MPSX_TIER."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ TIERS = """
 
 
 @pytest.mark.parametrize(("variables", "kernels"), [
-    # Small matmuls stay on the simdgroup tier.
+    # Small matmuls use the simdgroup tier.
     (M5, "attention_tensor_64_f16 matmul_f32 matmul_tensor_64x64_nn_f32"),
     (M5 | {"MPSX_TIER": "simdgroup"}, "attention_64_f16 matmul_f32"),
     (M5 | {"MPSX_TIER": "tensor"}, "attention_tensor_64_f16 matmul_tensor_64x64_nn_f32"),
     ({}, "attention_64_f16 matmul_f32"),
 ], ids=["M5", "simdgroup", "tensor", "M3"])  # fmt: skip
 def test_tiers(run: Callable[..., str], variables: dict[str, str], kernels: str) -> None:
-    """A GPU of the family Apple10 uses the tensor tier from macOS 26.2 on, and MPSX_TIER forces a tier."""
+    """Apple10 GPUs use the tensor tier from macOS 26.2 on. MPSX_TIER overrides the choice."""
     assert run(TIERS, MPSX_VENDOR="off", **variables).split() == kernels.split()
 
 

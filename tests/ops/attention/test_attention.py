@@ -1,4 +1,4 @@
-"""Compare attention kernels, forward and backward, with float64 and the CPU."""
+"""Compare forward and backward attention kernels with float64 and the CPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("only_kernels")
 aten = torch.ops.aten
 fused = aten._scaled_dot_product_fused_attention_overrideable
 OVERRIDEABLE = torch.nn.attention.SDPBackend.OVERRIDEABLE
-CASES = [  # batch, query heads, KV heads, queries, keys, head dim, value dim, causal, mask
+CASES = [  # (batch, query heads, KV heads, queries, keys, head dim, value dim, causal, mask)
     (2, 3, 3, 70, 33, 32, 32, False, None),
     (1, 2, 2, 40, 40, 64, 64, True, None),
     (2, 4, 2, 17, 150, 40, 40, False, "float"),
@@ -32,7 +32,7 @@ CASES = [  # batch, query heads, KV heads, queries, keys, head dim, value dim, c
 
 
 def make_mask(kind: str | None, batch: int, heads: int, queries: int, keys: int, dtype: torch.dtype) -> torch.Tensor:
-    """Return a mask or attention bias that broadcasts to the scores in one of several ways."""
+    """Return a mask or an attention bias, whose shape depends on `kind` and broadcasts to the scores."""
     if kind == "float":
         return torch.randn(batch, 1, queries, keys).to(dtype)
     if kind == "bool":
@@ -42,7 +42,7 @@ def make_mask(kind: str | None, batch: int, heads: int, queries: int, keys: int,
 
 def formula(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, causal: bool, scale: float,
             dropout: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Compute the result and the logsumexp step by step. `dropout` multiplies the probabilities."""
+    """Compute the result and the logsumexp with basic operators. The probabilities are multiplied by `dropout`."""
     gqa_factor = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(gqa_factor, 1), v.repeat_interleave(gqa_factor, 1)
     scores = q @ k.transpose(-1, -2) * scale
@@ -57,7 +57,7 @@ def formula(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tenso
 
 
 def inputs(case: tuple, dtype: torch.dtype) -> tuple:
-    """Return Q, K and V (with heads adjacent in memory, as in models), the mask, and the gradient of the result."""
+    """Return Q, K and V in the memory layout of models (adjacent heads), the mask, and the gradient of the result."""
     batch, heads, key_heads, queries, keys, size, value_size, _, mask = case
     q, k, v, g = (
         torch.randn(batch, n, h, e).to(dtype).transpose(1, 2)
@@ -68,7 +68,7 @@ def inputs(case: tuple, dtype: torch.dtype) -> tuple:
 
 
 def check(case: tuple, dtype: torch.dtype) -> None:
-    """Compare the result, its gradients and the logsumexp."""
+    """Compare the result, the gradients and the logsumexp."""
     q, k, v, mask, g = inputs(case, dtype)
     causal, scale = case[7], 0.7 / math.sqrt(case[5])
     results = []
@@ -78,7 +78,7 @@ def check(case: tuple, dtype: torch.dtype) -> None:
         if kind == "kernel":
             attn_bias = None if mask is None else mask.to("mpsx")
             y, lse, *_ = fused(*leaves, attn_bias, 0.0, causal, scale=scale)
-        elif kind == "same" and not (causal and mask is not None):  # PyTorch accepts is_causal or a mask, not both
+        elif kind == "same" and not (causal and mask is not None):  # PyTorch accepts is_causal or a mask, but not both
             y = F.scaled_dot_product_attention(*leaves, mask, is_causal=causal, scale=scale, enable_gqa=True)
         else:
             attn_bias = mask if mask is None or mask.dtype == torch.bool else mask.to(leaves[0].dtype)
@@ -101,10 +101,10 @@ def test_attention(case: tuple) -> None:
 
 @pytest.mark.parametrize("dtype", FLOAT, ids=str)
 def test_scaled_dot_product_attention(dtype: torch.dtype) -> None:
-    """PyTorch's public function selects these kernels."""
+    """The kernels are selected by PyTorch's public function."""
     q, k, v = (torch.randn(2, h, 20, 16).to(dtype) for h in (4, 2, 2))
     mask = torch.rand(20, 20) < 0.6
-    mask[3] = False  # the result for a query without keys is zero
+    mask[3] = False  # a query without keys, whose result is zero
     for options in ({}, {"is_causal": True}, {"attn_mask": mask}, {"scale": 0.3}):
         device_options = {n: o.to("mpsx") if isinstance(o, torch.Tensor) else o for n, o in options.items()}
         inputs_on_device = (t.to("mpsx") for t in (q, k, v))
@@ -116,7 +116,8 @@ def test_scaled_dot_product_attention(dtype: torch.dtype) -> None:
 
 
 def test_dropout() -> None:
-    """Every pass drops the same probabilities. With V = I, the result shows which probabilities were dropped."""
+    """Forward and backward drop the same probabilities. With V = I, the result is the matrix of probabilities after
+    dropout."""
     torch.manual_seed(3)
     n, p = 64, 0.3
     q, k = torch.randn(2, 2, n, 16), torch.randn(2, 2, n, 16)

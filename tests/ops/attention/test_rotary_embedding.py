@@ -21,7 +21,7 @@ def angles(time: int, features: int, dtype: torch.dtype = torch.float32) -> tupl
 
 
 def reference(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool) -> torch.Tensor:
-    """Rotate in float64 as complex numbers: multiply the pair a + ib by exp(i angle)."""
+    """Multiply each pair, as the complex number a + ib, by exp(i angle) in float64."""
     wide = x.double()
     if interleaved:
         a, b = wide[..., 0::2], wide[..., 1::2]
@@ -33,7 +33,7 @@ def reference(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved
 
 
 def sample(layout: str, dtype: torch.dtype, time: int = 5) -> tuple[torch.Tensor, bool]:
-    """Return an input and whether its heads come after the time dimension."""
+    """Return an input, and whether its heads dimension follows the time dimension."""
     batch, heads, features = 2, 3, 16
     if layout == "BHTD":
         return torch.randn(batch, heads, time, features).to(dtype), False
@@ -41,7 +41,7 @@ def sample(layout: str, dtype: torch.dtype, time: int = 5) -> tuple[torch.Tensor
         return torch.randn(batch, time, heads, features).to(dtype), True
     if layout == "BTHD as BHTD":
         return torch.randn(batch, time, heads, features).to(dtype).transpose(1, 2), False
-    if layout == "qkv":  # K of a packed QKV projection
+    if layout == "qkv":  # the K part of a packed QKV projection
         return torch.randn(batch, time, 3, heads, features).to(dtype)[:, :, 1].transpose(1, 2), False
     return torch.randn(batch, heads, time, 2 * features).to(dtype)[..., ::2], False
 
@@ -61,7 +61,7 @@ def test_values(device: str, layout: str, interleaved: bool, dtype: torch.dtype)
         assert result.device.type == device
         assert result.dtype == dtype
         torch.testing.assert_close(result.cpu(), expected)
-        # One angle per element, as in Transformers.
+        # One angle per element, as in transformers.
         if interleaved:
             cos, sin = cos.repeat_interleave(2, -1), sin.repeat_interleave(2, -1)
         else:
@@ -77,7 +77,7 @@ def test_result_keeps_the_layout() -> None:
 
 
 def test_batched_positions() -> None:
-    """Use angles that differ between sequences, as with left padding: [B, 1, T, D/2]."""
+    """Angles of shape [B, 1, T, D/2] differ between the sequences, as they do with left padding."""
     x = torch.randn(2, 3, 5, 16)
     cos, sin = (torch.stack([t[:5], t[3:8]])[:, None] for t in angles(8, 16))
     result = mpsx.ops.rotary_embedding(x, cos, sin)
@@ -125,7 +125,7 @@ def test_gradient_of_angles(interleaved: bool, per_element: bool) -> None:
     cos_sin = leaves[1:]
     if per_element:
         cos_sin = [t.repeat_interleave(2, -1) if interleaved else torch.cat([t, t], -1) for t in cos_sin]
-    with mpsx.fallback.using_mode("silent"):  # the test itself calls repeat_interleave
+    with mpsx.fallback.using_mode("silent"):  # the reference calls repeat_interleave
         out = mpsx.ops.rotary_embedding(leaves[0], *cos_sin, interleaved)
         out.backward(torch.ones(out.shape, device="mpsx"))
     for leaf, exact in zip(leaves, wide, strict=True):

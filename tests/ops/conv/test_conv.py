@@ -1,4 +1,4 @@
-"""Compare convolution kernels, forward and backward, with float64 and the CPU."""
+"""Compare forward and backward convolution kernels with float64 and the CPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tables import FLOAT
 
 pytestmark = pytest.mark.usefixtures("only_kernels")
 
-CASES = [  # transposed, batch, in, out, size, kernel, stride, padding, dilation, groups
+CASES = [  # (transposed, batch, in channels, out channels, size, kernel, stride, padding, dilation, groups)
     (False, 2, 3, 5, [9], [3], [2], [1], [1], 1),
     (False, 2, 4, 6, [17], [5], [1], [4], [2], 2),
     (False, 2, 3, 70, [14, 15], [3, 3], [1, 1], [1, 1], [1, 1], 1),
@@ -23,7 +23,7 @@ CASES = [  # transposed, batch, in, out, size, kernel, stride, padding, dilation
     (False, 2, 4, 8, [11, 20], [3, 3], [2, 2], [1, 1], [1, 1], 4),
     (False, 1, 10, 10, [9, 9], [4, 4], [4, 4], [0, 0], [1, 1], 2),
     (False, 1, 3, 4, [5, 6, 7], [3, 2, 3], [1, 2, 1], [1, 0, 1], [1, 1, 2], 1),
-    (False, 2, 130, 6, [5, 4], [3, 3], [2, 1], [1, 1], [1, 1], 1),  # large K, for split-K
+    (False, 2, 130, 6, [5, 4], [3, 3], [2, 1], [1, 1], [1, 1], 1),  # large K, which uses split-K
     (False, 2, 1040, 12, [5, 4], [1, 1], [1, 1], [0, 0], [1, 1], 2),
     (True, 2, 3, 5, [9], [3], [2], [1], [1], 1),
     (True, 2, 6, 4, [7, 6], [3, 3], [2, 2], [1, 1], [1, 1], 2),
@@ -36,7 +36,7 @@ LAST = {2: torch.channels_last, 3: torch.channels_last_3d}
 
 
 def check(case: tuple, dtype: torch.dtype, layout: str = "contiguous", bias: bool = True) -> None:
-    """Compare the result and its three gradients."""
+    """Compare the result and the gradients of input, weight and bias."""
     transposed, batch, in_channels, out_channels, size, kernel, stride, padding, dilation, groups = case
     weight_size = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
     x = torch.randn(batch, in_channels, *size).to(dtype)
@@ -62,7 +62,7 @@ def check(case: tuple, dtype: torch.dtype, layout: str = "contiguous", bias: boo
     for got, cpu, exact in zip(*results, strict=True):
         assert_as_accurate(got, cpu, exact)
     if layout == "channels_last":
-        assert all(t.is_contiguous(memory_format=last) for t in results[0][:2])  # the result and the input's gradient
+        assert all(t.is_contiguous(memory_format=last) for t in results[0][:2])  # result, input gradient
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -1,4 +1,4 @@
-"""Convolutions that use the CPU's library, with workarounds for its known bugs."""
+"""Convolutions that use the CPU library, with workarounds for its known bugs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import mpsx
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
-CASES = [  # size, kernel, stride, padding, dilation, groups
+CASES = [  # (size, kernel, stride, padding, dilation, groups)
     ([8, 8], [3, 3], [3, 2], [2, 1], [4, 4], 2),
     ([5, 5], [2, 3], [2, 2], [1, 1], [2, 3], 1),
     ([5, 5], [2, 2], [1, 2], [1, 0], [1, 3], 1),
@@ -24,7 +24,7 @@ CASES = [  # size, kernel, stride, padding, dilation, groups
 @pytest.mark.parametrize(("size", "kernel", "stride", "padding", "dilation", "groups"), CASES)
 def test_strided_and_dilated(dtype: torch.dtype, size: list[int], kernel: list[int], stride: list[int],
                              padding: list[int], dilation: list[int], groups: int) -> None:  # fmt: skip
-    """oneDNN 3.12 computes some of these cases incorrectly in half precision, on CPUs with AVX512-FP16 and AMX."""
+    """oneDNN 3.12 miscalculates some of these cases in half precision on CPUs with AVX512-FP16 and AMX."""
     convolution = getattr(F, f"conv{len(size)}d")
     x = (torch.randn(2, 4, *size) * 9).to(dtype)
     weight, bias = torch.randn(2, 4 // groups, *kernel).to(dtype), torch.randn(2).to(dtype)

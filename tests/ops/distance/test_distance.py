@@ -1,4 +1,4 @@
-"""cdist and pdist in every norm: values, gradients, batches, empty inputs, identical points, and errors."""
+"""cdist and pdist with every norm: values, gradients, batches, empty inputs, identical points, and errors."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NORMS = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, math.inf]
 
 @pytest.mark.parametrize("p", NORMS)
 def test_values(p: float) -> None:
-    x, y = (torch.randint(-20, 20, shape) / 8 for shape in ((2, 1, 5, 70), (3, 9, 70)))  # differences are exact
-    # For p < 1, the terms of the gradient are about 100 times as large as their sum.
+    x, y = (torch.randint(-20, 20, shape) / 8 for shape in ((2, 1, 5, 70), (3, 9, 70)))  # makes the differences exact
+    # For p < 1, the gradient's terms are about 100 times as large as their sum.
     digits = {"rtol": 1e-5, "atol": 1e-5 if p >= 1 else 2e-4}
     compare(lambda x, y: torch.cdist(x, y, p, "donot_use_mm_for_euclid_dist"), x, y, **digits)
     compare(lambda x, y: torch.cdist(x, y, p), x[0, 0].t()[::3], y[0, :5].t()[1:9], **digits)
@@ -35,7 +35,7 @@ def test_values(p: float) -> None:
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0])
 @pytest.mark.parametrize("points", [31, 32, 33, 64, 65, 97, 200])
 def test_many_points(points: int, p: float) -> None:
-    """Cover last tiles that overlap the previous tile, and dimensions that are processed one by one."""
+    """The last tile overlaps the previous one, or dimensions are processed one by one."""
     for size in (0, 1, 33, 64, 65):
         x = torch.randint(-20, 20, (size, points)).t() / 8
         torch.testing.assert_close(F.pdist(on_device(x), p).cpu(), F.pdist(x.double(), p).float(), rtol=1e-6, atol=1e-6)
@@ -43,7 +43,7 @@ def test_many_points(points: int, p: float) -> None:
 
 @pytest.mark.parametrize("p", NORMS)
 def test_same_points(p: float) -> None:
-    """Test identical points, whose gradient is 0, and points that share only some coordinates."""
+    """Some points are identical, which makes the gradient 0. Others share only some coordinates."""
     x = torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 0.0, 5.0]])
     for function in (lambda x: torch.cdist(x, x, p), lambda x: F.pdist(x, p)):
         ours, theirs = on_device(x).requires_grad_(), x.clone().requires_grad_()

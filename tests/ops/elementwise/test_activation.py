@@ -1,4 +1,4 @@
-"""Activations and their gradients, and ternary operators."""
+"""Activations with gradients, and ternary operators."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_extremes(name: str) -> None:
     x = torch.tensor([float("inf"), -float("inf"), float("nan"), 0.0, -0.0, 100.0, -100.0, 1e-30])
     expected = ACTIVATIONS[name](x)
     if name == "gelu":
-        expected[0] = float("inf")  # the CPU's vectorized kernel returns NaN
+        expected[0] = float("inf")  # the CPU's vectorized kernel returns NaN here
     torch.testing.assert_close(ACTIVATIONS[name](x.to("mpsx")).cpu(), expected, equal_nan=True)
 
 
@@ -76,7 +76,7 @@ def test_in_place_and_out() -> None:
 
 
 def test_out_variants_of_gradients() -> None:
-    """Call variants that PyTorch itself uses only for other backends. Empty outputs are resized."""
+    """PyTorch calls these variants only for other backends. They resize empty outputs."""
     aten, x, g = torch.ops.aten, torch.randn(5, 7), torch.randn(5, 7)
 
     def all_of(x: torch.Tensor, g: torch.Tensor) -> list[torch.Tensor]:
@@ -170,7 +170,7 @@ def test_clamp(layout: str) -> None:
 
 @pytest.mark.parametrize("out_dtype", [torch.float64, torch.float16, torch.int64, torch.complex64], ids=str)
 def test_out_of_another_dtype_raises(out_dtype: torch.dtype) -> None:
-    """As on the CPU, clamp with scalar bounds and heaviside reject an out= tensor of a different dtype."""
+    """clamp with scalar bounds and heaviside reject an out= tensor with a different dtype, as on the CPU."""
     for device in ("cpu", "mpsx"):
         x, out = torch.arange(4.0, device=device), torch.empty(4, dtype=out_dtype, device=device)
         for call in (lambda x, out: torch.clamp(x, 1, 2, out=out), lambda x, out: torch.clamp_min(x, 1, out=out),
@@ -179,7 +179,7 @@ def test_out_of_another_dtype_raises(out_dtype: torch.dtype) -> None:
                 call(x, out)
         with pytest.raises(RuntimeError, match=r"heaviside is not yet implemented for (tensors with|complex)"):
             torch.heaviside(x, x, out=out)
-        # A tensor bound takes part in type promotion, and the result is converted.
+        # A tensor bound takes part in type promotion, and the result is converted to the dtype of the out= tensor.
         if out_dtype == torch.float64:
             torch.clamp_min(x, torch.ones(4, device=device), out=out)
             assert out.tolist() == [1, 1, 2, 3]

@@ -1,4 +1,4 @@
-"""Every row of binary.def and compare.def, division and powers: values, dtypes, broadcasting, out=, gradients."""
+"""Every operator in binary.def and compare.def, division and powers: values, dtypes, broadcasting, out=, gradients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def operands(name: str, layout: str, dtype: torch.dtype) -> tuple[torch.Tensor, 
 def check(function, *tensors: torch.Tensor, **kwargs) -> None:
     try:
         expected = function(*tensors, **kwargs)
-    except RuntimeError:  # the CPU lacks this dtype, so there is no reference
+    except RuntimeError:  # there is no reference, because the CPU does not support this dtype
         return
     result = function(*(on_device(t) for t in tensors), **kwargs)
     assert result.device.type == "mpsx"
@@ -91,7 +91,7 @@ def test_promotion(name: str) -> None:
         check(getattr(torch, name), torch.tensor([[1, 2, 3]]).to(left), torch.tensor([[1], [2]]).to(right))
 
 
-# Operators with a PyTorch overload for scalars.
+# Operators with a Scalar overload in PyTorch.
 SCALAR_OVERLOADS = [
     "add",
     "sub",
@@ -170,7 +170,7 @@ def test_alpha(alpha: float) -> None:
             check(lambda x, y: torch.add(x, y, alpha=alpha), a, b)
             check(lambda x, y: torch.sub(x, y, alpha=alpha), a, b)
             check(lambda x: torch.add(x, 2, alpha=alpha), a)
-    # The CPU rounds alpha * b to half, but mpsx does not, so compare with float64.
+    # The CPU rounds alpha * b to half and mpsx does not, so compare with float64.
     a, b = make("contiguous", torch.float16, seed=1), make("transposed", torch.float16, seed=2)
     exact = torch.add(a.double(), b.double(), alpha=alpha).half()
     torch.testing.assert_close(torch.add(a.to("mpsx"), b.to("mpsx"), alpha=alpha).cpu(), exact)
@@ -183,7 +183,7 @@ def test_rounding_mode(mode: str | None) -> None:
     for dtype in (torch.float32, *INT):
         a, b = operands("div", "contiguous", dtype)
         check(lambda x, y: torch.div(x, y, rounding_mode=mode), a, b)
-    for dtype in (torch.float16, torch.bfloat16):  # the CPU rounds the quotient before truncating it
+    for dtype in (torch.float16, torch.bfloat16):  # the CPU rounds the quotient before it truncates
         a, b = operands("div", "contiguous", dtype)
         exact = torch.div(a.double(), b.double(), rounding_mode=mode).to(dtype)
         torch.testing.assert_close(torch.div(a.to("mpsx"), b.to("mpsx"), rounding_mode=mode).cpu(), exact)
@@ -191,7 +191,7 @@ def test_rounding_mode(mode: str | None) -> None:
 
 @pytest.mark.parametrize("dtype", INT)
 def test_shifts(dtype: torch.dtype) -> None:
-    """Include negative shifts and shifts by at least the bit width."""
+    """Some shift amounts are negative or at least as large as the bit width."""
     info = torch.iinfo(dtype)
     values = torch.tensor([info.min, info.max, 0, 1, 5, info.max // 3], dtype=dtype)
     counts = torch.tensor([0, 1, 3, info.bits - 1, info.bits, info.bits + 1, info.min, info.max], dtype=dtype)
@@ -232,11 +232,11 @@ def test_nextafter(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("exponent", [0.5, 2, 3, -0.5, -1, -2])
 def test_small_constant_exponents(exponent: float) -> None:
     bits = torch.arange(-(2**15), 2**15).to(torch.int16)
-    for dtype in (torch.float16, torch.bfloat16):  # mpsx rounds once, and the CPU rounds bfloat16 more than once
+    for dtype in (torch.float16, torch.bfloat16):  # mpsx rounds once, but the CPU rounds bfloat16 more than once
         x = bits.view(dtype)
         exact = torch.pow(x.float(), exponent).to(dtype)
         result = torch.pow(x.to("mpsx"), exponent)
-        # The float32 square root is rounded as well.
+        # The reference is rounded twice, first to float32.
         torch.testing.assert_close(result.cpu(), exact, rtol=torch.finfo(dtype).eps, atol=0, equal_nan=True)
         assert torch.equal(result.cpu().signbit() | exact.isnan(), exact.signbit() | exact.isnan())
         out = torch.empty(0, dtype=dtype, device="mpsx")
@@ -252,7 +252,7 @@ def test_small_constant_exponents(exponent: float) -> None:
 
 @pytest.mark.parametrize("all_large", [False, True])
 def test_fmod_and_remainder_are_exact(all_large: bool) -> None:
-    """Use random bit patterns, alone and mixed with ordinary numbers. Their quotients have up to 277 bits."""
+    """Use random bit patterns, alone and mixed with ordinary numbers. Quotients have up to 277 bits."""
     bits = torch.randint(-(2**31), 2**31, (2, 6000), generator=torch.Generator().manual_seed(1)).to(torch.int32)
     a, b = bits.view(torch.float32)
     if not all_large:
@@ -283,7 +283,7 @@ def test_copysign(dtype: torch.dtype) -> None:
     for x, y in ((a, b), (a, -b), (a, b[:1]), (a[:, :1].expand(a.shape), b)):
         result, expected = torch.copysign(on_device(x), on_device(y)).cpu(), torch.copysign(x, y)
         torch.testing.assert_close(result.abs(), expected.abs(), rtol=0, atol=0, equal_nan=True)
-        # A GPU converts every NaN to the same NaN, so the sign is lost.
+        # GPUs return a canonical NaN, so the sign of NaNs is lost.
         signed = ~(x.isnan() | y.isnan()) | (not on_gpu)
         assert torch.equal(result.signbit() & signed, expected.signbit() & signed)
 
@@ -340,7 +340,7 @@ def test_overlap_and_shape_errors() -> None:
 
 @pytest.mark.parametrize("name", ["mul", "add", "sub", "div"])
 def test_scalar_overloads(name: str) -> None:
-    """PyTorch passes the scalar to the operator as a 0-dim float64 CPU tensor, which is the first operand of `mul_`."""
+    """PyTorch calls the operator with the scalar as a 0-dim float64 CPU tensor. For `mul_`, it is the first operand."""
     x = torch.arange(1.0, 6.0)
     overload = getattr(torch.ops.aten, f"{name}_").Scalar
     torch.testing.assert_close(overload(x.clone().to("mpsx"), -0.2).cpu(), overload(x.clone(), -0.2))
@@ -349,7 +349,7 @@ def test_scalar_overloads(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8])
 def test_operands_broadcast_along_rows(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(3)
-    shape = (3, 2, 5, 4, 2, 40)  # more dimensions than a single launch supports
+    shape = (3, 2, 5, 4, 2, 40)  # more dimensions than one launch supports
 
     def values(*sizes: int) -> torch.Tensor:
         return torch.randint(1, 7, sizes, generator=generator).to(dtype)
@@ -376,7 +376,7 @@ def test_operands_broadcast_along_rows(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int8])
 def test_transposed_and_dense_operands(dtype: torch.dtype) -> None:
-    """The host driver copies panels of a transposed operand. The largest shape has several panels per dimension."""
+    """The host driver copies a transposed operand in panels. The largest shape has several panels in each dimension."""
     generator = torch.Generator().manual_seed(4)
 
     def values(*sizes: int) -> torch.Tensor:

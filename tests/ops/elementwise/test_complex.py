@@ -1,4 +1,4 @@
-"""complex64: every operator of complex.def, scalars, out=, special values, sums, where and gradients."""
+"""complex64: every operator in complex.def, scalars, out=, special values, sums, where, and gradients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def numbers(layout: str, seed: int = 0) -> torch.Tensor:
 
 
 def in_layout(layout: str, seed: int = 0) -> torch.Tensor:
-    """Return numbers with the given layout."""
+    """Return complex numbers with the given layout."""
     z = numbers(layout, seed)
     if layout == "expanded":
         return z[:, :1].contiguous().expand(z.shape)
@@ -54,7 +54,7 @@ def test_unary(name: str, layout: str) -> None:
 def test_binary(name: str, layout: str) -> None:
     function, a, b = getattr(torch, name), in_layout(layout), in_layout(layout, 5)
     wide = torch.complex128
-    scalars = [] if name.startswith("log") else [(a, SCALAR), (a, 3)]  # PyTorch has no such overload for logarithms
+    scalars = [] if name.startswith("log") else [(a, SCALAR), (a, 3)]  # logaddexp has no overload for scalars
     for x, y in (*scalars, (a, b), (a, b.real), (a, b[..., :1] if b.dim() else b)):
         on, exact = (on_device(y), y.to(wide)) if isinstance(y, torch.Tensor) else (y, y)
         result = function(on_device(x), on)
@@ -100,7 +100,8 @@ def test_finite_parts_with_an_overflowing_modulus() -> None:
 
 @pytest.mark.parametrize("name", ["sinh", "cosh", "sin", "cos"])
 def test_large_parts_of_hyperbolic_functions(name: str) -> None:
-    """The real or imaginary part can be finite even if exp(x) overflows. Also test infinite arguments on the axes."""
+    """exp(x) may overflow although the real or imaginary part of the result is finite. Also test infinities on both
+    axes."""
     large = [88.8, 89.4, 89.5, -90.0, 120.0, float("inf"), float("-inf"), float("nan")]
     x = torch.tensor([complex(a, b) for a in large for b in (0.0, -0.0, 1.5707963, -1.5707963, 1e-20)])
     x = x[x.real.isfinite() | (x.imag == 0)]

@@ -1,4 +1,4 @@
-"""Activations and their gradients at every value of the half types."""
+"""Activations and their gradients for every half and bfloat16 value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "silu": F.silu,
     "leaky_relu": lambda x: F.leaky_relu(x, -0.3),
     "elu": lambda x: torch.ops.aten.elu(x, 1.3, 0.7, 0.6),
-    "elu_in_place": lambda x: F.elu_(x * 1, 1.7),  # its gradient depends on the output
+    "elu_in_place": lambda x: F.elu_(x * 1, 1.7),  # the gradient is computed from the output
     "celu": lambda x: F.celu(x, 1.7),
     "celu_in_place": lambda x: F.celu_(x * 1, 1.7),
     "selu": F.selu,
@@ -43,7 +43,7 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def results(name: str, x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the values and the gradient for a leaf with the data and strides of x."""
+    """Return the activation and its gradient for a leaf with the data and strides of x."""
     leaf = x.detach().requires_grad_()
     y = ACTIVATIONS[name](leaf)
     return y.detach().cpu(), torch.autograd.grad(y, leaf, weight.view_as(y))[0].cpu()
@@ -52,12 +52,12 @@ def results(name: str, x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Ten
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_every_half(name: str, dtype: torch.dtype) -> None:
-    """Compare with the CPU's contiguous loop and with float64.
+    """Compare with the CPU's loop for contiguous tensors and with float64.
 
-    At NaN the CPU's loops contradict each other: the gradient of elu, celu, selu, and hardswish is NaN in the
-    vectorized loop and that of the identity in the scalar loop, which also handles the last elements. That of
-    hardtanh, relu6, hardshrink, softshrink, and logit with eps is 0 or not. Our kernels do what the vectorized loop
-    does, for every layout.
+    For NaN inputs, the CPU's vectorized loop and its scalar loop, which also handles the last elements, compute
+    different gradients. For elu, celu, selu and hardswish, the gradient is NaN in the vectorized loop, and that of the
+    identity in the scalar loop. For hardtanh, relu6, hardshrink, softshrink and logit with eps, it may or may not be 0.
+    mpsx matches the vectorized loop for every layout.
     """
     x = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16).view(dtype)
     rtol = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2}[dtype]

@@ -1,4 +1,4 @@
-"""range and linspace."""
+"""torch.range and torch.linspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Compare integer quotients and remainders with Python's. CPU drivers compute them exactly in floating point."""
+"""Compare integer quotients and remainders with Python's. The CPU drivers compute them in floating point, but exactly.
+"""
 
 import math
 
@@ -30,12 +31,12 @@ def operands(dtype: torch.dtype) -> tuple[list[int], list[int]]:
 
 
 def truncated(a: int, b: int) -> int:
-    """Divide and round toward zero."""
+    """Return the quotient, rounded toward zero."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def wrapped(values: list[int], dtype: torch.dtype) -> torch.Tensor:
-    """Convert Python integers to a dtype with wraparound."""
+    """Convert Python integers to a tensor, with wraparound."""
     return torch.tensor([(v + 2**63) % 2**64 - 2**63 for v in values], dtype=torch.int64).to(dtype)
 
 
@@ -50,7 +51,8 @@ OPERATORS = {
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_all_variants_are_exact(name: str, dtype: torch.dtype) -> None:
-    """Use dense and strided operands and scalars. The CPU is no reference: it crashes on INT_MIN / -1."""
+    """Operands are dense tensors, strided tensors and scalars. The CPU cannot be the reference, because it crashes on
+    INT_MIN / -1."""
     function, exact = OPERATORS[name]
     first, second = operands(dtype)
     a, b = wrapped(first, dtype), wrapped(second, dtype)

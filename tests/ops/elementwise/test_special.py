@@ -1,4 +1,4 @@
-"""Every function of metal/elementwise/special.def: values, accuracy, out= and in-place, layouts, gradients."""
+"""Every function in metal/elementwise/special.def: values, accuracy, out= and in-place forms, layouts, gradients."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 UNARY = [row[0] for row in rows("elementwise/special.def", "MPSX_SPECIAL", 1)]
 BINARY = [row[0] for row in rows("elementwise/special.def", "MPSX_SPECIAL_BINARY", 1)]
-# The functions' domains.
+# Domains of functions that are not defined for all x.
 DOMAIN = {"special_ndtri": (0.001, 0.999), "erfinv": (-0.999, 0.999), "lgamma": (0.01, 30), "digamma": (0.1, 30),
           "special_erfcx": (-3, 30), "special_log_ndtr": (-20, 4), "special_entr": (0, 4)}  # fmt: skip
-# Functions that PyTorch can differentiate.
+# Functions that are differentiable in PyTorch.
 GRADIENTS = ("sinc", "lgamma", "digamma", "erfinv", "i0", "special_i0e", "special_i1", "special_i1e", "special_entr",
              "special_erfcx", "special_ndtri", "special_log_ndtr", "logaddexp", "logaddexp2", "xlogy",
              "special_xlog1py")  # fmt: skip
@@ -54,14 +54,14 @@ def operands(name: str, layout: str, dtype: torch.dtype) -> list[torch.Tensor]:
 def test_values(name: str, layout: str) -> None:
     for dtype in FLOAT:
         arguments = operands(name, layout, dtype)
-        # The CPU rounds intermediate results in half precision.
+        # In half precision, the CPU rounds intermediate results.
         wide = arguments if dtype == torch.float32 else [a.double() for a in arguments]
         expected = function_of(name)(*wide).to(dtype)
         result = function_of(name)(*map(on_device, arguments))
         assert result.device.type == "mpsx"
         assert result.dtype == expected.dtype
         assert result.stride() == expected.stride()
-        # Recurrences lose digits, so different rounding orders are equally accurate.
+        # Recurrences lose digits, so results may differ if the roundings do.
         bounds = {"rtol": 2e-5, "atol": 2e-5} if "polynomial" in name and dtype == torch.float32 else {}
         torch.testing.assert_close(result.cpu(), expected, equal_nan=True, **bounds)
 
@@ -71,13 +71,14 @@ def test_accuracy(name: str) -> None:
     low, high = domain_of(name)
     x = torch.linspace(low, high, 20011)
     exact = function_of(name)(x.double())
-    if name == "special_airy_ai":  # PyTorch is off by up to 3e-6 below -2.09, even in float64
+    if name == "special_airy_ai":  # below -2.09, PyTorch's error is up to 3e-6, even in float64
         exact = torch.from_numpy(scipy.special.airy(x.double().numpy())[0])
 
     def error(result: torch.Tensor) -> float:
         return ((result.cpu().double() - exact).abs() / exact.abs().clamp_min(1)).max().item()
 
-    # Where rounding of the argument dominates (oscillations, cancelling series), compare with the CPU's error.
+    # Also allow 1.25 times the CPU's error, because rounding of the argument may dominate (oscillations, cancelling
+    # series).
     assert error(function_of(name)(x.to("mpsx"))) <= max(1e-6, 1.25 * error(function_of(name)(x)))
 
 
@@ -127,7 +128,7 @@ def test_kernel_ran(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
 def test_ndtri_outside_its_domain(dtype: torch.dtype) -> None:
-    """Test blocks with and without values between 0 and 1."""
+    """Kernels process blocks of values. Some blocks here are entirely outside of (0, 1), others are mixed."""
     x = torch.tensor([0.0, 1.0, -1.0, 2.0, -0.0, math.inf, -math.inf, math.nan]) if dtype.is_floating_point else None
     outside = (x if x is not None else torch.tensor([0, 1, -1, 2])).repeat(300).to(dtype)
     result = torch.special.ndtri(outside.to("mpsx")).cpu().float()
@@ -150,7 +151,7 @@ def test_polygamma(n: int) -> None:
 
 
 def test_trigamma_of_negative_numbers() -> None:
-    """PyTorch's CPU kernel loses digits here, because it rounds pi * x."""
+    """The CPU's kernel loses digits here, because it rounds pi * x."""
     x = torch.linspace(-8, 0, 4001)
     x = x[(x - x.round()).abs() > 1e-3]
     exact = torch.polygamma(1, x.double())
@@ -159,7 +160,7 @@ def test_trigamma_of_negative_numbers() -> None:
 
 @pytest.mark.parametrize("function", [torch.igamma, torch.igammac])
 def test_incomplete_gamma_functions(function: Callable[..., torch.Tensor]) -> None:
-    """Cover the algorithm for each argument range, and the boundaries between ranges."""
+    """Cover the algorithm for each argument range, and the boundaries between the ranges."""
     a = torch.tensor([1e-3, 0.02, 0.3, 0.9, 1.0, 1.7, 4.0, 9.9, 10.1, 19.0, 21.0, 60.0, 210.0, 1e3, 1e5]).unsqueeze(1)
     x = torch.cat([a * ratio for ratio in (1e-3, 0.1, 0.5, 0.69, 0.71, 0.95, 1.0, 1.02, 1.2, 1.31, 2.0, 5.0)], 1)
     x = torch.cat([x, torch.tensor([1e-4, 0.05, 0.4, 0.6, 1.05, 1.15, 3.0, 30.0]).expand(len(a), 8)], 1)
@@ -167,7 +168,7 @@ def test_incomplete_gamma_functions(function: Callable[..., torch.Tensor]) -> No
     error = (function(a.to("mpsx"), x.to("mpsx")).cpu().double() - exact).abs()
     cpu_error = (function(a, x).double() - exact).abs()
     assert error.max().item() <= max(1e-6, cpu_error.max().item())
-    small = (exact < 0.1) & (exact > 1e-30)  # both devices compute these by subtraction from 1, which loses digits
+    small = (exact < 0.1) & (exact > 1e-30)  # both devices subtract these values from 1, which loses digits
     assert (error / exact)[small].max() <= max(1e-5, (cpu_error / exact)[small].max())
     ends = torch.tensor([0.0, 1.0, -1.0, float("inf"), float("nan"), 50.0])
     p, q = (t.contiguous() for t in torch.meshgrid(ends, ends, indexing="ij"))
@@ -196,7 +197,8 @@ def test_frexp(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", FLOAT)
 def test_ldexp(dtype: torch.dtype, no_fallback: None) -> None:
-    """Results are exact even if 2**exponent exceeds the dtype's range, or bfloat16 cannot represent the exponent."""
+    """ldexp is exact even if 2**exponent exceeds the range of the dtype, or if bfloat16 cannot represent the exponent.
+    """
     x = torch.tensor([3.0, 1e-30, 2.0**-133, 2.0**-24, 1.5e4, -0.0, float("inf"), float("nan")]).to(dtype)
     for power in (2, -3, 100, 200, 257, 277, -149, -2000, 2**30):
         y = torch.tensor(power)
@@ -231,7 +233,7 @@ def test_scalars(name: str) -> None:
 
 
 def test_zeta_fast_and_general_paths() -> None:
-    """The host driver has a faster path for blocks of common arguments. Compare both paths."""
+    """The host driver has a fast path for blocks of common arguments. Compare both paths."""
     x = torch.tensor([1.0000001, 1.01, 1.5, 2, 3.7, 10, 23, 60, 200, 1e4, math.inf])
     q = torch.tensor([1e-30, 1e-3, 0.5, 0.99, 1, 1.01, 7.5, 33, 1e5, 1e8])
     x, q = (t.flatten() for t in torch.meshgrid(x, q, indexing="ij"))
@@ -244,7 +246,7 @@ def test_zeta_fast_and_general_paths() -> None:
         assert general[-1].isnan()
         torch.testing.assert_close(fast, general[:-1], rtol=1e-5 if dtype == torch.float32 else 1e-2, atol=0)
     result = torch.special.zeta(x.to("mpsx"), q.to("mpsx")).cpu()
-    known = ~expected.isnan()  # the CPU's float32 intermediate results overflow where zeta is almost 0
+    known = ~expected.isnan()  # where zeta is almost 0, float32 intermediate results overflow on the CPU
     torch.testing.assert_close(result[known], expected[known], rtol=1e-5, atol=1e-37)
     near = exact.isfinite() & (x < 1e3)
     torch.testing.assert_close(result[near], exact[near], rtol=1e-4, atol=1e-37)

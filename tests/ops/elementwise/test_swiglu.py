@@ -1,4 +1,4 @@
-"""torch.ops.mpsx.swiglu: values, layouts, the packed form, gradients and errors."""
+"""torch.ops.mpsx.swiglu: values, layouts, packed inputs, gradients and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every row of metal/elementwise/unary.def: values, layouts, out= and in-place, accuracy, gradients."""
+"""Every operator in metal/elementwise/unary.def: values, layouts, out= and in-place forms, accuracy, gradients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 ROWS = rows("elementwise/unary.def", "MPSX_UNARY", 3)
 NAMES = [row[0] for row in ROWS]
-# The operators' domains.
+# Domains of operators that are not defined for all x.
 DOMAIN = {
     "sqrt": (0, 9),
     "rsqrt": (0.1, 9),
@@ -28,7 +28,7 @@ DOMAIN = {
     "atanh": (-0.99, 0.99),
     "acosh": (1, 9),
 }
-# Error bounds, compared with float64, in float32 ULPs. The CPU's errors are between 1 and 4.
+# Error bounds in float32 ULPs relative to float64. The CPU's errors are between 1 and 4.
 ULPS = {
     "erfc": 8,
     "tan": 4,
@@ -56,7 +56,7 @@ def test_values(name: str, types: str, layout: str) -> None:
         x = make(layout, dtype, low=low, high=high)
         try:
             expected = apply(name, x)
-        except RuntimeError:  # the CPU lacks this dtype for this operator, so there is no reference
+        except RuntimeError:  # there is no reference, because the CPU does not support this dtype
             continue
         result = apply(name, on_device(x))
         assert result.device.type == "mpsx"
@@ -92,7 +92,7 @@ def test_out_and_in_place(name: str, types: str) -> None:
             with pytest.raises(RuntimeError, match=re.escape(str(error))):
                 getattr(torch, name)(device, out=wide)
             return
-        with mpsx.fallback.using_mode("silent"):  # float64 has no kernel, so the out= tensor needs a fallback
+        with mpsx.fallback.using_mode("silent"):  # float64 has no kernel, so a float64 out= tensor causes a fallback
             getattr(torch, name)(device, out=wide)
             torch.testing.assert_close(wide.cpu().float(), expected, equal_nan=True)
 
@@ -105,7 +105,7 @@ def test_accuracy(name: str) -> None:
     error = (apply(name, x.to("mpsx")).cpu().double() - exact).abs()
     ulp = torch.finfo(torch.float32).eps * 2.0 ** torch.floor(torch.log2(exact.abs().clamp_min(1e-30)))
     ulp = ulp.clamp_min(torch.finfo(torch.float32).tiny)
-    # Near a zero of the function, rounding of the argument dominates.
+    # Near zeros of the function, rounding of the argument dominates.
     slack = torch.finfo(torch.float32).eps * 1e-3
     worst = ((error - slack) / ulp).max().item()
     assert worst <= ULPS.get(name, 2.5), f"{name}: {worst:.2f} ulp"
@@ -152,8 +152,7 @@ def test_large(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_large_angles(name: str) -> None:
-    """Test blocks of large angles and blocks of small angles, which use different code paths. Zeros keep their
-    sign."""
+    """Blocks of large angles and blocks of small angles use different code paths. Zeros must keep their sign."""
     bits = torch.arange(0, 0x7F800000, 104_729, dtype=torch.int32)
     every = bits.view(torch.float32)
     angles = torch.linspace(-100, 100, 5001)

@@ -1,4 +1,4 @@
-"""torch.ops.mpsx: errors and their messages."""
+"""torch.ops.mpsx: errors and error messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_float64_raises(c: Case, device: str) -> None:
         arguments = [a.double() if isinstance(a, torch.Tensor) else a for a in leaves(c, "cpu", grad=False)]
         arguments = [a.to(device) if isinstance(a, torch.Tensor) else a for a in arguments]
     if c.name in ("embedding", "cross_entropy", "scaled_dot_product_attention", *NORMS):
-        name = "mpsx::"  # a composite operator raises the error of the operator it calls
+        name = "mpsx::"  # composite operators raise errors of the operators that they call
     else:
         name = f"mpsx::{c.name}"
     with pytest.raises(RuntimeError, match=rf"{name}\w*: expected float32, float16(,| or) bfloat16.*, got Double"):
@@ -71,6 +71,6 @@ def test_other_errors() -> None:
 def test_indices_out_of_range(device: str) -> None:
     weight, bad = torch.randn(4, 3, device=device), torch.tensor([0, 4], device=device)
     with pytest.raises(IndexError):
-        mpsx.ops.embedding(bad, weight).cpu()  # a GPU raises errors at the next synchronization
+        mpsx.ops.embedding(bad, weight).cpu()  # GPUs raise the error at the next synchronization
     with pytest.raises(IndexError):
         mpsx.ops.cross_entropy(weight[:2], bad).cpu()

@@ -1,4 +1,4 @@
-"""FFT kernels: errors relative to float64, dimensions, layouts, strides, gradients, out= and error messages."""
+"""FFT kernels: errors relative to float64, dimensions, layouts, strides, gradients, out=, and error messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from layouts import on_device
 pytestmark = pytest.mark.usefixtures("only_kernels")
 
 F = torch.fft
-# Every radix, products of radices, primes, and lengths that need one or several passes.
+# All radices, products of radices, primes, and lengths for one pass and for several passes.
 LENGTHS = [*range(1, 65), 100, 121, 127, 128, 256, 1000, 1009, 1024, 2048, 2187, 4096, 4098, 5000, 8192]
 LONG = [10007, 3 * 2**13, 65536]
 DIMS = [*itertools.permutations(range(4), 1), *itertools.permutations(range(4), 2), (0, 2, 3), (3, 0, 1), (3, 1, 2, 0)]
@@ -25,17 +25,17 @@ def complex_numbers(*shape: int) -> torch.Tensor:
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
-    """Convert to float64 or complex128."""
+    """Convert to double precision."""
     return x.to(torch.complex128 if x.is_complex() else torch.float64)
 
 
 def error(got: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the root mean square error relative to the root mean square of the exact values."""
+    """Return the RMS error relative to the RMS of the exact values."""
     return float((got.cpu().to(exact.dtype) - exact).norm() / exact.norm().clamp_min(1e-30))
 
 
 def check(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
-    """Require the CPU's dtype, shape and strides, and at most twice the CPU's error."""
+    """Require the dtype, shape and strides of the CPU's result, and at most twice the CPU's error."""
     exact, cpu = function(wide(x)), function(x)
     got = function(on_device(x.conj()).conj() if x.is_conj() else on_device(x))
     assert (got.dtype, got.shape, got.stride()) == (cpu.dtype, cpu.shape, cpu.stride())
@@ -44,7 +44,7 @@ def check(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> 
 
 
 def check_length(n: int) -> None:
-    """Check every kind of transform with length n, along rows and columns."""
+    """Check every kind of transform of length n, along rows and along columns."""
     check(F.fft, complex_numbers(3, n))
     check(lambda x: F.ifft(x, dim=0, norm="forward"), complex_numbers(n, 5))
     check(lambda x: F.ifft(x, dim=1), complex_numbers(2, n, 3))
@@ -72,7 +72,7 @@ def test_very_long(n: int) -> None:
 
 
 def test_single_frequency() -> None:
-    """The spectrum of exp(2 pi i k j / n) is n at index k and only rounding error elsewhere."""
+    """The spectrum of exp(2 pi i k j / n) is n at index k, and only rounding error at other indices."""
     for n in (4096, 65536, 100003):
         at = ((torch.arange(n) * 12345) % n).double()
         x = torch.polar(torch.ones(n, dtype=torch.float64), at * (2 * torch.pi / n))
@@ -113,7 +113,7 @@ def test_many_dimensions() -> None:
 
 
 def test_sizes_of_the_public_functions() -> None:
-    """Test padding, trimming and negative dimensions."""
+    """Padding, trimming, and negative dimensions."""
     x = complex_numbers(4, 9, 10)
     for n in (1, 7, 16):
         check(lambda x: F.fft(x, n, dim=-2), x)  # noqa: B023
@@ -131,7 +131,7 @@ def test_empty_batches() -> None:
 
 
 def test_irfft_ignores_imaginary_parts_of_dc_and_nyquist() -> None:
-    """The spectrum of real data is real at index 0 and n / 2."""
+    """For real data, the spectrum is real at the indices 0 and n / 2."""
     for n in (8, 9, 34, 4096):
         x = complex_numbers(n // 2 + 1).to("mpsx")
         real = x.clone()
@@ -201,7 +201,7 @@ GRADIENTS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], bool]] = {
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name: str) -> None:
-    """Compare first and second derivatives of a nonlinear function of the transform."""
+    """Compare first and second derivatives of a nonlinear function of the spectrum."""
     function, takes_complex = GRADIENTS[name]
     x = complex_numbers(6, 7) if takes_complex else torch.randn(6, 7)
     results = []
@@ -226,7 +226,7 @@ def test_stft() -> None:
 
 
 def test_repeated_calls() -> None:
-    """Results are bitwise equal regardless of which memory the scratch tensors reuse."""
+    """The contents of reused scratch memory must not affect results, which must be bitwise equal."""
     for n in (17, 1000, 6000):
         x = complex_numbers(4, n).to("mpsx")
         first = F.fft(x)

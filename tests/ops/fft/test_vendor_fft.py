@@ -1,6 +1,7 @@
 """torch.fft on the host driver, which calls MKL or PocketFFT without a fallback and logs the call as vendor:….
 
-test_fft.py tests the kernels, which all other drivers run."""
+All other drivers use the kernels that test_fft.py tests.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def test_route(name: str) -> None:
 
 
 def test_float64_falls_back_on_other_drivers() -> None:
-    """No kernel supports complex128."""
+    """Kernels do not support complex128."""
     x = X.to(torch.complex128).to("mpsx")
     if vendor.is_preferred():
         torch.testing.assert_close(torch.fft.fft(x).cpu(), torch.fft.fft(x.cpu()))

@@ -1,4 +1,4 @@
-"""histogram and histogramdd: counts, weights, densities, edges and errors."""
+"""histogram and histogramdd: counts, weights, densities, edges, and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def compare(function: Any, *inputs: Any, **options: Any) -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_histogram(density: bool, weighted: bool) -> None:
     options = {"density": density, "weight": torch.rand(6, 50) if weighted else None}
-    x = (torch.randint(-8, 9, (6, 50)) / 4).float()  # many values on a bin edge
+    x = (torch.randint(-8, 9, (6, 50)) / 4).float()  # many values are on a bin edge
     compare(torch.histogram, x, 8, range=(-1.0, 1.0), **options)
     compare(torch.histogram, x, 8, **options)
     compare(torch.histogram, x.clone().t().contiguous().t(), torch.tensor([-2.0, -0.5, 0.25, 2.0]), **options)
@@ -56,7 +56,8 @@ def test_out_and_errors() -> None:
 def test_histc_of_integers() -> None:
     """Bins are computed with integer division, as on CUDA. The CPU does not support integers.
 
-    Mixture-of-experts models count tokens per expert with histc."""
+    Mixture-of-experts models use histc to count tokens per expert.
+    """
     x = torch.randint(-20, 20, (5, 301))
     for dtype in (torch.int8, torch.int16, torch.int32, torch.int64):
         for bins, low, high in ((7, -9, 11), (40, -20, 19), (3, 0, 0), (5, -1.5, 8.5)):
@@ -67,7 +68,7 @@ def test_histc_of_integers() -> None:
             assert ours.dtype == dtype
             assert torch.equal(ours.cpu(), torch.bincount(part, minlength=bins).to(dtype))
     large = torch.tensor([2**30, 2**30 + 1, 2**30 + 2], dtype=torch.int32, device="mpsx")
-    assert torch.histc(large, 3).tolist() == [1, 1, 1]  # float32 cannot represent these values
+    assert torch.histc(large, 3).tolist() == [1, 1, 1]  # not representable in float32
     assert torch.histc(large[:0], 3, 0, 2).tolist() == [0, 0, 0]
 
 

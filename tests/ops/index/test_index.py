@@ -17,7 +17,7 @@ LAYOUTS = ("contiguous", "transposed", "slice", "step", "expanded")
 
 
 def keys(x: torch.Tensor) -> dict[str, tuple]:
-    """Return indices into a 3-D tensor. PyTorch handles slices and None, so only tensors reach the device."""
+    """Return indices for a 3-D tensor. PyTorch converts slices and None to views, so the device gets only tensors."""
     a, b, c = x.shape
     i, j, k = torch.randint(-a, a, (6,)), torch.randint(-b, b, (6,)), torch.randint(-c, c, (6,))
     return {
@@ -66,7 +66,7 @@ def test_write(name: str, layout: str) -> None:
         key = keys(x)[name]
         y = on_device(x.clone())
         expected = x.clone()
-        # Assign a fixed value to each position, so that repeated indices do not matter.
+        # Derive each value from its position, because the order of repeated writes is unspecified.
         positions = torch.arange(x.numel()).view(x.shape)[key]
         values = (positions % 2 == 0) if dtype == torch.bool else (positions % 100).to(dtype)
         expected[key] = values
@@ -85,8 +85,8 @@ def test_accumulate(name: str, layout: str) -> None:
         x = x.round() if dtype.is_floating_point else x
         key = [part for part in keys(x)[name] if isinstance(part, torch.Tensor)]
         if len(key) != len(keys(x)[name]):
-            continue  # index_put accepts only tensors, and test_write covers slices
-        values = torch.randint(0, 2, x[tuple(key)].shape).to(dtype)  # sums of integers are exact
+            continue  # index_put accepts only tensors. test_write covers slices
+        values = torch.randint(0, 2, x[tuple(key)].shape).to(dtype)  # sums of these integers are exact
         expected = x.clone().index_put_(key, values, accumulate=True)
         result = on_device(x.clone()).index_put_(to_device(tuple(key)), values.to("mpsx"), accumulate=True)
         assert torch.equal(result.cpu(), expected)

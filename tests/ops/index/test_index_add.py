@@ -106,6 +106,6 @@ def test_kernels_run() -> None:
         x.index_add(0, index, x[:1])
         x.half().index_add(0, index, x[:1].half())
         x.index_copy(0, index, x[:1])
-    vectors = mpsx._runtime.driver()["simd_width"] > 1  # a GPU sums by segments
+    vectors = mpsx._runtime.driver()["simd_width"] > 1  # GPUs use segmented sums
     for kernel in ("segment_sum_f32" if vectors else "scatter_add_f32", "segment_sum_f16", "scatter_set_i32"):
         assert f"kernel:{kernel}" in log

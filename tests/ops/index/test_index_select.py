@@ -57,7 +57,7 @@ def test_out_of_range(shape: tuple[int, ...], bad: int) -> None:
     message = rf"index_select: index {bad} is out of bounds for dimension {dim} with size 9"
     with raises_after_sync(IndexError, match=message):
         x.index_select(dim, index)
-    x.index_select(dim, index.clamp(0, 8))  # the error does not persist
+    x.index_select(dim, index.clamp(0, 8))  # the error must not persist
 
 
 def test_errors() -> None:

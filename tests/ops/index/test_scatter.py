@@ -17,7 +17,7 @@ LAYOUTS = ("contiguous", "transposed", "slice", "step", "channels_last")
 
 
 def index_and_source(x: torch.Tensor, dim: int, smaller: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return an index along `dim` with repetitions, and a source of small integers, whose sums are exact."""
+    """Return an index with repeated entries along `dim`, and a source of small integers, whose sums are exact."""
     shape = [size - 1 if smaller else size for size in x.shape]
     shape[dim] = 2 * x.size(dim)
     index = torch.randint(0, x.size(dim), shape)
@@ -34,7 +34,7 @@ def test_set_and_fill(layout: str, dtype: torch.dtype) -> None:
         for smaller in (False, True):
             index, source = index_and_source(x, dim, smaller)
             i = index.to("mpsx")
-            # The CPU also writes in index order: the last value for an element wins.
+            # The CPU also writes in index order, so the last value for an element wins.
             expected = x.scatter(dim, index, source)
             assert torch.equal(on_device(x).scatter(dim, i, source.to("mpsx")).cpu(), expected)
             assert torch.equal(on_device(x).scatter(dim, i, 1).cpu(), x.scatter(dim, index, 1))
@@ -105,7 +105,7 @@ def test_out_of_range(bad: int) -> None:
     for call in (lambda: x.scatter(0, index, 1.0), lambda: x.scatter_add_(0, index, torch.ones(1, 3, device="mpsx"))):
         with raises_after_sync(RuntimeError, match=f"index {bad} is out of bounds for dimension 0 with size 5"):
             call()
-    assert errors_are_deferred() or not x.cpu().any()  # the error is raised before anything is written
+    assert errors_are_deferred() or not x.cpu().any()  # the error is raised before the kernel writes
 
 
 def test_error_messages_match_the_cpu() -> None:

@@ -1,4 +1,4 @@
-"""The gradient of embedding: a segmented sum of rows by index."""
+"""The gradient of embedding, computed as segmented sums of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 @pytest.mark.parametrize("scale", [False, True])
 @pytest.mark.parametrize("padding", [None, 3])
-@pytest.mark.parametrize("rows", [5, 300, 70_000])  # keys of one, two and four bytes
+@pytest.mark.parametrize("rows", [5, 300, 70_000])  # sort keys of one, two and four bytes
 def test_gradient(rows: int, padding: int | None, scale: bool) -> None:
     weight = torch.randn(rows, 70)
     for shape in ((5000,), (3, 40), (), (0,)):
@@ -27,7 +27,7 @@ def test_gradient(rows: int, padding: int | None, scale: bool) -> None:
             i = index.to(index_type)
             for dtype in FLOAT:
                 gradient = torch.randn(*shape, 70).to(dtype)
-                # The CPU sums in the weight's dtype, so compare with its float32 sum.
+                # The CPU sums in the weight's dtype, so compare with a float32 weight.
                 a, b = weight.clone().requires_grad_(), weight.to(dtype).to("mpsx").requires_grad_()
                 F.embedding(i, a, padding, scale_grad_by_freq=scale).backward(gradient.float())
                 F.embedding(i.to("mpsx"), b, padding, scale_grad_by_freq=scale).backward(gradient.to("mpsx"))
