@@ -14,7 +14,7 @@ LENGTHS = torch.tensor([[2, 0, 3, 1], [1, 1, 1, 3]])
 
 
 def run(data: torch.Tensor, reduce: str, **options: object) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the result and the gradient."""
+    """Return the result and the gradient with respect to `data`."""
     leaf = data.detach().requires_grad_()
     result = torch.segment_reduce(leaf, reduce, **options)
     result.backward(torch.linspace(0.5, 2, result.numel()).view(result.shape).to(result))
@@ -25,7 +25,7 @@ def run(data: torch.Tensor, reduce: str, **options: object) -> tuple[torch.Tenso
 @pytest.mark.parametrize("reduce", REDUCTIONS)
 def test_values(reduce: str, initial: float | None) -> None:
     for dtype in FLOAT:
-        data = torch.randint(-3, 4, (2, 6, 5)).to(dtype)  # many zeros, and many ties
+        data = torch.randint(-3, 4, (2, 6, 5)).to(dtype)  # many zeros and many ties
         data[0, 0, 0] = float("nan")
         for options in ({"lengths": LENGTHS, "axis": 1}, {"lengths": LENGTHS[0, [0]], "unsafe": True},
                         {"lengths": LENGTHS[0] // 2, "unsafe": True, "axis": 0}):  # fmt: skip

@@ -37,13 +37,13 @@ def test_unique(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", DTYPES["ALL"])
 @pytest.mark.parametrize("count", [1, 700, 5000])
 def test_unique_of_flattened_input(dtype: torch.dtype, count: int) -> None:
-    """Use one chunk and several chunks, runs that cross chunk boundaries, and every combination of return values."""
+    """Cover one chunk, several chunks, runs that cross chunk boundaries, and every combination of return values."""
     numbers = torch.randint(0, 3 if count < 5000 else 100, (count,)).to(dtype)
     special = numbers.clone()
     if dtype.is_floating_point:
         special[::7] = float("nan")
     for inverse, counts in ((False, False), (True, False), (False, True), (True, True)):
-        # Every NaN is distinct, and PyTorch does not specify their order.
+        # Every NaN is distinct, and PyTorch does not specify the order of NaNs.
         x = numbers if inverse else special
         for t in (x, x.flip(0)[::2], x[: count // 10 * 10].view(-1, 5) if count > 5 else x):
             for function in (torch.unique, torch.unique_consecutive):

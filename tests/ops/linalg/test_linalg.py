@@ -1,4 +1,4 @@
-"""Factorization kernels: residuals and errors against float64, layouts, gradients, info and error messages."""
+"""Factorization kernels: residuals and errors relative to float64, layouts, gradients, info, and error messages."""
 
 # ruff: noqa: B023  # each function is called within its loop iteration
 
@@ -21,24 +21,23 @@ TYPES = (torch.float32, torch.complex64)
 
 
 def swept(*sizes: tuple[int, ...]) -> list[object]:
-    """Mark sizes that only sweeps test."""
+    """Mark sizes that only the sweep tests."""
     return [pytest.param(size, marks=pytest.mark.sweep) for size in sizes]
 
 
-# Less than a block, one row more than a block, and batches. Sweeps add 1 x 1, a full block and several blocks.
+# A partial block, one row more than a block, and a batch. The sweep adds 1 x 1, a full block, and several blocks.
 SIZES = [(5, 5), (65, 65), (2, 2, 20, 20), *swept((1, 1), (33, 33), (64, 64), (150, 150), (2, 2, 40, 40))]
 FLAGS = (False, True)
 
 
 def matrices(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Return random well-conditioned matrices, whose eigenvalues are far from 0."""
+    """Return random, well-conditioned matrices with eigenvalues far from 0."""
     x = torch.randn(shape, dtype=dtype)
     x.diagonal(0, -2, -1).add_(2 * shape[-1] ** 0.5)
     return x
 
 
 def hermitian(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Return random positive definite matrices."""
     x = matrices(*shape, dtype=dtype)
     return x @ x.mH / shape[-1] + torch.eye(shape[-1])
 
@@ -51,20 +50,21 @@ def triangular(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
-    """Convert to float64 or complex128."""
+    """Convert to double precision."""
     return x.to(torch.complex128 if x.is_complex() else torch.float64)
 
 
 def layouts(x: torch.Tensor) -> list[torch.Tensor]:
-    """Return the matrices in row-major and column-major order, and with gaps."""
+    """Return the matrices in row-major order, in column-major order, and with gaps."""
     gaps = torch.zeros((*x.shape[:-2], 2 * x.shape[-2], 3 * x.shape[-1]), dtype=x.dtype)[..., ::2, ::3]
     return [x, x.mT.contiguous().mT, gaps.copy_(x)]
 
 
 def check(function: Callable[..., object], *inputs: torch.Tensor, times: float = 3) -> None:
-    """Require the CPU's shapes, strides, dtypes and integers, and at most `times` its mean square error.
+    """Require the CPU's shapes, strides, dtypes and integers, and at most `times` the CPU's mean square error.
 
-    Errors within a matrix are correlated, so the errors of two algorithms often differ by a factor of 2."""
+    Errors within a matrix are correlated, so the errors of two algorithms often differ by a factor of 2.
+    """
     exact, cpu, got = (
         (result,) if isinstance(result, torch.Tensor) else result
         for result in (
@@ -108,7 +108,7 @@ def test_cholesky_of_several_panels(size: tuple[int, ...], dtype: torch.dtype) -
 
 @pytest.mark.parametrize("upper", FLAGS)
 def test_cholesky_of_an_ill_conditioned_matrix(upper: bool) -> None:
-    """The residual does not depend on the condition number, about 1e7 here."""
+    """The residual does not depend on the condition number, which is about 1e7."""
     x = torch.linalg.qr(torch.randn(200, 200, dtype=torch.double)).Q
     a = (x * torch.logspace(0, -7, 200, dtype=torch.double)) @ x.mT + 3e-7 * torch.eye(200)
     residuals = {}
@@ -191,7 +191,8 @@ def qr_errors(qr: tuple[torch.Tensor, ...], a: torch.Tensor) -> list[float]:
     "size", [*SIZES, (40, 20), (20, 40), (2, 100, 9), (4, 1), *swept((1, 4), (150, 70), (70, 150))]
 )
 def test_qr(size: tuple[int, ...], dtype: torch.dtype) -> None:
-    """Check Q and R by their properties, because MKL does not normalize the phase of R's last row if R is complex."""
+    """Check only properties of Q and R, because MKL does not normalize the phase of R's last row for complex matrices.
+    """
     a = torch.randn(size, dtype=dtype)
     real = dtype == torch.float32
     for mode in ("reduced", "complete", "r") if real else ():
@@ -206,14 +207,14 @@ def test_qr(size: tuple[int, ...], dtype: torch.dtype) -> None:
     reflectors, tau = torch.geqrf(a)
     if size[-2] >= size[-1]:
         check(L.householder_product, reflectors, tau)
-        if real and size[-2] > size[-1]:  # a square matrix's last reflectors are ill-conditioned
+        if real and size[-2] > size[-1]:  # for square matrices, the last reflectors are ill-conditioned
             check(torch.geqrf, a)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("size", [(33, 33), (60, 40)])
 def test_householder_product_is_as_accurate_as_single_reflectors(size: tuple[int, int], dtype: torch.dtype) -> None:
-    """Blocking with a T factor does not amplify rounding errors: they are 0.9 to 1.05 times LAPACK's."""
+    """Blocking with a T factor does not amplify rounding errors, which are 0.9 to 1.05 times those of LAPACK."""
     squares = dict.fromkeys(("cpu", "mpsx"), 0.0)
     for _ in range(4):
         reflectors, tau = torch.geqrf(torch.randn(size, dtype=dtype))
@@ -221,7 +222,7 @@ def test_householder_product_is_as_accurate_as_single_reflectors(size: tuple[int
         for device in squares:
             got = L.householder_product(reflectors.to(device), tau.to(device)).cpu()
             squares[device] += (got - exact).abs().square().mean().item()
-    # On the cuda driver, tensor cores round the products of 3xTF32 toward zero.
+    # With 3xTF32, tensor cores round toward zero.
     limit = 2.0 if mpsx.driver()["name"] == "cuda" else 1.5
     assert squares["mpsx"] ** 0.5 <= limit * squares["cpu"] ** 0.5
 
@@ -236,7 +237,7 @@ def test_norms_of_any_magnitude() -> None:
 
 @pytest.mark.parametrize("n", [4, 70, 200])
 def test_info(n: int) -> None:
-    """info is the index of the first non-positive minor (Cholesky) or the first zero pivot (LU)."""
+    """info is the index of the first non-positive minor (Cholesky) or of the first zero pivot (LU)."""
     a = hermitian(3, n, n)
     a[1, n - 1, n - 1] = -1
     a[2] = float("nan")
@@ -254,7 +255,7 @@ def test_info(n: int) -> None:
 
 
 def message(function: Callable[..., object], *inputs: torch.Tensor) -> str:
-    """Return the error message of a call."""
+    """Return the error message that a call raises."""
     with pytest.raises((RuntimeError, L.LinAlgError)) as caught:
         function(*inputs)
     return str(caught.value)
@@ -312,7 +313,6 @@ def test_empty(size: tuple[int, ...]) -> None:
 
 
 def upper_solve(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """solve_triangular with out=."""
     return L.solve_triangular(a, b, upper=True, out=out)
 
 

@@ -1,6 +1,7 @@
 """torch.linalg on the host driver, which calls LAPACK without a fallback and logs the call as vendor:….
 
-test_linalg.py tests the kernels, which all other drivers run."""
+All other drivers use the kernels that test_linalg.py tests.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def test_route(name: str) -> None:
 
 
 def test_float64_falls_back_on_other_drivers() -> None:
-    """No kernel supports float64."""
+    """Kernels do not support float64."""
     x = A.double().to("mpsx")
     if vendor.is_preferred():
         torch.testing.assert_close(L.inv(x).cpu(), L.inv(A.double()))

@@ -1,4 +1,4 @@
-"""ctc_loss: padded and concatenated targets, lengths, layouts, unreachable targets, gradients, errors."""
+"""ctc_loss: padded and concatenated targets, lengths, layouts, unreachable targets, gradients, and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INPUT, TARGET = (20, 15, 20, 3), (5, 4, 0, 3)
 
 
 def run(x: torch.Tensor, targets: torch.Tensor, **options: object) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the loss and the gradient of the logits."""
+    """Return the loss and the gradient with respect to the logits."""
     leaf = x.detach().requires_grad_()
     loss = F.ctc_loss(leaf.log_softmax(2), targets, INPUT, TARGET, **options)
     loss.backward(torch.linspace(0.5, 2, loss.numel()).view(loss.shape).to(loss))
@@ -33,7 +33,7 @@ def compare(x: torch.Tensor, targets: torch.Tensor, **options: object) -> None:
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_values(reduction: str) -> None:
     x, targets = torch.randn(STEPS, BATCH, CLASSES), torch.randint(1, CLASSES, (BATCH, 7))
-    targets[0, 1] = targets[0, 0]  # CTC needs a blank between repeated labels
+    targets[0, 1] = targets[0, 0]  # a repeated label, which requires a blank in between
     compare(x, targets, reduction=reduction)
     compare(x.transpose(0, 1).contiguous().transpose(0, 1), targets.int(), reduction=reduction)
     joined = torch.cat([row[:length] for row, length in zip(targets, TARGET, strict=True)])
@@ -47,7 +47,7 @@ def test_values(reduction: str) -> None:
 
 
 def test_unreachable_targets() -> None:
-    """A target longer than its input has an infinite loss, or a zero loss with zero_infinity=True."""
+    """If the target is longer than the input, the loss is infinite, or zero with zero_infinity=True."""
     x, targets = torch.randn(STEPS, BATCH, CLASSES), torch.full((BATCH, 7), 2)
     compare(x, targets, reduction="none", zero_infinity=True)
     result = F.ctc_loss(on_device(x).log_softmax(2), on_device(targets), INPUT, TARGET, reduction="none").cpu()

@@ -1,4 +1,4 @@
-"""multi_margin_loss and multilabel_margin_loss: values, reductions, gradients, errors."""
+"""multi_margin_loss and multilabel_margin_loss: values, reductions, gradients, and errors."""
 
 from __future__ import annotations
 

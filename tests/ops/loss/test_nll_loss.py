@@ -18,7 +18,7 @@ SHAPES = [(6,), (10, 6), (1, 6), (5000, 7), (3, 6, 9), (2, 6, 5, 7), (0, 6), (2,
 
 
 def problem(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return log-probabilities, targets (some are ignored by index -100 or 1) and class weights."""
+    """Return log-probabilities, targets (some are the ignored index -100), and class weights."""
     class_dim = 0 if len(shape) == 1 else 1
     x = torch.randn(shape).log_softmax(class_dim).to(dtype)
     target = torch.randint(0, shape[class_dim], shape[:class_dim] + shape[class_dim + 1 :])
@@ -35,7 +35,7 @@ def test_values_and_gradients(shape: tuple[int, ...], reduction: str) -> None:
             for ignore_index in (-100, 1):
                 t = target if ignore_index == -100 else target.clamp(min=0)
                 arguments = {"ignore_index": ignore_index, "reduction": reduction}
-                # The CPU accumulates in the input's dtype, so compare with a float32 sum of the same inputs.
+                # The CPU accumulates in the input's dtype, so the reference uses float32 inputs with the same values.
                 a, b = x.float().clone().requires_grad_(), x.to("mpsx").requires_grad_()
                 expected = F.nll_loss(a, t, weight if weight is None else weight.float(), **arguments)
                 result = F.nll_loss(b, t.to("mpsx"), weight if weight is None else weight.to("mpsx"), **arguments)
@@ -72,7 +72,7 @@ def test_layouts() -> None:
     torch.testing.assert_close(F.nll_loss(x.to("mpsx").t(), device_target).cpu(), F.nll_loss(x.t(), target))
     image = torch.randn(2, 5, 6, 7).log_softmax(1).to(memory_format=torch.channels_last)
     labels = torch.randint(0, 5, (2, 6, 7))
-    # The CPU's gradient requires a contiguous input.
+    # On the CPU, the gradient requires a contiguous input.
     a, b = image.contiguous().requires_grad_(), image.to("mpsx").requires_grad_()
     F.nll_loss(a, labels).backward()
     F.nll_loss(b, labels.to("mpsx")).backward()
@@ -102,7 +102,7 @@ def test_errors_match_the_cpu() -> None:
         ((2, 3, 4, 5), torch.zeros(2, 4, dtype=torch.long)),
     ):
         cpu, device = error_messages(lambda d, s=shape, t=target: F.nll_loss(torch.zeros(s, device=d), t.to(d)))
-        if target.dtype == torch.int32 and torch.__version__ < "2.13":  # the message differs before 2.13
+        if target.dtype == torch.int32 and torch.__version__ < "2.13":  # before 2.13, the message is different
             cpu = "expected target dtype to be Long or Byte, but got Int"
         assert cpu == device
 

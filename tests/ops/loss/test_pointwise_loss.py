@@ -33,7 +33,7 @@ def test_values_and_gradients(name: str, layout: str, reduction: str) -> None:
     for dtype in FLOAT:
         x = make(layout, dtype, low=low, high=high)
         target = make(layout, dtype, seed=1, low=low, high=high)
-        # The CPU rounds intermediate results to half, so the reference is float32 on the same values.
+        # The CPU rounds intermediate results to half, so the reference uses float32 inputs with the same values.
         a, b = x.float().clone().requires_grad_(), on_device(x).detach().requires_grad_()
         expected = function(a, target.float(), reduction=reduction)
         result = function(b, on_device(target), reduction=reduction)
@@ -48,7 +48,7 @@ def test_values_and_gradients(name: str, layout: str, reduction: str) -> None:
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_weighted_binary_cross_entropy(reduction: str) -> None:
     x, target, weight = torch.rand(9, 4), torch.rand(9, 4), torch.rand(4)
-    x[0, :2] = torch.tensor([0.0, 1.0])  # PyTorch clamps the logarithm
+    x[0, :2] = torch.tensor([0.0, 1.0])  # PyTorch clamps the logarithms
     x[1, :2] = torch.tensor([1e-8, 1e-6])
     a, b = x.clone().requires_grad_(), x.to("mpsx").requires_grad_()
     expected = F.binary_cross_entropy(a, target, weight, reduction=reduction)
@@ -109,7 +109,7 @@ def test_binary_cross_entropy_errors(dtype: torch.dtype, bad: float) -> None:
             F.binary_cross_entropy(wrong.to("mpsx"), good.to("mpsx"), reduction=reduction)
         with raises_after_sync(RuntimeError, match="all elements of target should be between 0 and 1"):
             F.binary_cross_entropy(good.to("mpsx"), wrong.to("mpsx"), reduction=reduction)
-        F.binary_cross_entropy(good.to("mpsx"), good.to("mpsx"), reduction=reduction)  # the error does not persist
+        F.binary_cross_entropy(good.to("mpsx"), good.to("mpsx"), reduction=reduction)  # the error must not persist
 
 
 def test_kernels_run() -> None:

@@ -1,4 +1,4 @@
-"""Compare random GEMMs of the tensor tier with float64: `python random_gemms.py SEED [COUNT]`."""
+"""Compare random GEMMs on the tensor tier with float64: `python random_gemms.py SEED [COUNT]`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 
 def layouts(shape: tuple[int, ...], dtype: torch.dtype, choice: random.Random) -> torch.Tensor:
-    """Return random numbers in a random layout: contiguous, transposed, sliced, gapped, or with a repeated batch."""
+    """Return random numbers in a random layout: contiguous, transposed, sliced, with gaps, or with a broadcast batch.
+    """
     *batch, rows, columns = shape
     kind = choice.choice(["contiguous", "transposed", "sliced", "gapped", "repeated"])
     if kind == "transposed":
@@ -34,7 +35,7 @@ def layouts(shape: tuple[int, ...], dtype: torch.dtype, choice: random.Random) -
 
 
 def compare(choice: random.Random) -> str:
-    """Compare one call, and return its description."""
+    """Compare one random call and return its description."""
     dtype = choice.choice(DTYPES)
     m, n, k = (choice.choice([1, 2, 16, 33, 64, 100, 130]) for _ in range(3))
     if choice.random() < 0.15:
@@ -51,7 +52,7 @@ def compare(choice: random.Random) -> str:
         add = torch.baddbmm if batch else torch.addmm
         if name == "mm":
             return torch.matmul(x, y)
-        if name == "out":  # a transposed output
+        if name == "out":  # the output is transposed
             out = torch.empty((*batch, n, m), dtype=x.dtype, device=device).transpose(-1, -2)
             return torch.matmul(x, y, out=out)
         if name == "bias":
@@ -68,7 +69,7 @@ def compare(choice: random.Random) -> str:
 
 
 def main(seed: int, count: int) -> None:
-    """Run `count` comparisons, and require that some launched kernels of the tensor tier."""
+    """Make `count` comparisons. Some of them must run kernels of the tensor tier."""
     mpsx.fallback.set_mode("error")
     torch.manual_seed(seed)
     choice = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Compare matmuls with 4-bit weights to float64 matmuls with the dequantized weights."""
+"""Compare matmuls with 4-bit weights with float64 matmuls of the dequantized weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 
 def quantized(columns: int, k: int, group: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
-    """Return weights packed two per byte, scales and zeros, and the dequantized weights in float64."""
+    """Return packed weights (two per byte), scales and zeros, and the dequantized weights in float64."""
     generator = torch.Generator().manual_seed(columns + k + group)
     weight = torch.randint(0, 16, (columns, k), generator=generator)
     scales = torch.rand(k // group, columns, 2, generator=generator).sub(0.3).to(dtype)
@@ -45,7 +45,7 @@ def test_values(dtype: torch.dtype, group: int) -> None:
 
 
 def test_against_the_cpu_operator() -> None:
-    """Use the same weights in the format of PyTorch's CPU operator, which packs nibbles in a different order."""
+    """Compare with PyTorch's CPU operator, which packs the same weights in a different nibble order."""
     packed, scales, _ = quantized(64, 128, 32, torch.float32)
     unpacked = torch.stack([packed >> 4, packed & 15], -1).view(64, 128).int()
     x = torch.randn(7, 128)

@@ -16,11 +16,11 @@ pytestmark = pytest.mark.usefixtures("only_kernels")
 
 aten = torch.ops.aten
 SIZES = [(1, 1, 1), (5, 7, 3), (64, 64, 64), (65, 33, 100), (1, 200, 50), (50, 200, 1), (2, 300, 2), (70, 17, 129)]
-MANY_TILES = (520, 21, 517)  # with unaligned rows
+MANY_TILES = (520, 21, 517)  # the rows are not aligned
 
 
 def matrix(rows: int, columns: int, dtype: torch.dtype, layout: str, batch: tuple[int, ...] = ()) -> torch.Tensor:
-    """Return random numbers, or small integers, in the given layout."""
+    """Return random floating-point numbers, or small integers for other dtypes, in the given layout."""
 
     def fresh(*shape: int) -> torch.Tensor:
         if not dtype.is_floating_point:
@@ -104,14 +104,14 @@ def test_addmm_and_vectors(dtype: torch.dtype) -> None:
         check(lambda c, a, b: torch.addr(torch.full_like(c, torch.nan), a, b, beta=0), start, u, v)
         check(lambda c, a, b: c.expand(10, 9).clone().t().addr_(b, a, alpha=0.5), start, u, v)
     check(F.linear, torch.randn(2, 3, k).to(dtype), matrix(n, k, dtype, "rows"), c)
-    # With beta = 0, the input is not read.
+    # With beta = 0, the NaN input must not be read.
     nothing = torch.full((m, n), torch.nan, device="mpsx", dtype=dtype)
     assert not torch.addmm(nothing, on_device(a), on_device(b), beta=0).isnan().any()
 
 
 @pytest.mark.parametrize("dtypes", ["bbb", "lib", "fbf"])
 def test_addr_without_a_kernel(dtypes: str) -> None:
-    """With mixed dtypes or dtypes without a kernel, all three variants of addr call other operators."""
+    """For mixed dtypes and dtypes without a kernel, all three variants of addr call other operators."""
     types = {"b": torch.bool, "f": torch.float32, "l": torch.int64, "i": torch.int32}
     c, a, b = (torch.randint(0, 2, size).to(types[t]) for t, size in zip(dtypes, [(4, 3), (4,), (3,)], strict=True))
     check(torch.addr, c, a, b)
@@ -123,7 +123,7 @@ def test_addr_without_a_kernel(dtypes: str) -> None:
 
 
 def test_addr_multiplies_in_the_common_type() -> None:
-    a, b = torch.tensor([4.5625]), torch.tensor([-1.8125, 3.0])  # bfloat16 rounds the first product
+    a, b = torch.tensor([4.5625]), torch.tensor([-1.8125, 3.0])  # the first product is rounded to bfloat16
     for self_type, type_ in ((torch.float32, torch.bfloat16), (torch.bfloat16, torch.float16)):
         check(torch.addr, torch.ones(1, 2, dtype=self_type), a.to(type_), b.to(type_))
 
@@ -150,7 +150,7 @@ def test_out_and_in_place() -> None:
         torch.testing.assert_close(out.cpu(), a @ b)
     z.addmm_(x, y, beta=2)
     torch.testing.assert_close(z.cpu(), torch.addmm(c, a, b, beta=2))
-    # Use one tensor as an operand and as the result.
+    # One tensor is both an operand and the result.
     square = torch.randn(40, 40)
     s = square.to("mpsx")
     torch.mm(s, s, out=s)
@@ -212,7 +212,7 @@ def test_random_sizes() -> None:
 
 
 def test_large_k() -> None:
-    """The error does not grow with K."""
+    """The error must not grow with K."""
     for m, n in ((3, 3), (1, 3), (3, 1), (1, 1)):
         check(torch.mm, torch.rand(m, 20000), torch.rand(20000, n))
         check(torch.mm, torch.rand(m, 20000), torch.rand(n, 20000).t())
@@ -224,7 +224,7 @@ def complex_matrix(rows: int, columns: int, layout: str, batch: tuple[int, ...] 
 
 
 def assert_complex_as_accurate(ours: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor) -> None:
-    """Require the real and the imaginary part to be as accurate as the CPU's."""
+    """The real and imaginary parts must each be as accurate as the CPU's."""
     assert_as_accurate(*(torch.view_as_real(t.resolve_conj()) for t in (ours, cpu, exact)))
 
 

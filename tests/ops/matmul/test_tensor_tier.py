@@ -1,4 +1,4 @@
-"""Matrix multiplication on the tensor tier (MPSX_TIER=tensor), on simt or on a GPU driver."""
+"""Matmuls on the tensor tier (MPSX_TIER=tensor), with the simt driver or a GPU driver."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import mpsx
 
 HERE = Path(__file__).resolve().parent
 DRIVER = mpsx.driver()["name"]
-# The CPU's own driver has no tensor tier; simt has.
+# The host driver has no tensor tier, so use simt.
 TENSORS = {"MPSX_DRIVER": "simt" if DRIVER == "host" else DRIVER, "MPSX_TIER": "tensor"}
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 20))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_operands(seed: int) -> None:
-    """Random sizes, layouts, types, batches and epilogues are as accurate as the CPU's."""
+    """For random sizes, layouts, dtypes, batches and epilogues, the results are as accurate as the CPU's."""
     done = subprocess.run([sys.executable, str(HERE / "random_gemms.py"), str(seed)], env=os.environ | TENSORS,
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Test binary operators with operands of different layouts: mpsx first copies one operand."""
+"""Binary operators whose operands have different layouts. mpsx first copies one of the operands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def test_small_transposed_operands(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("shape", [(180, 190), (3, 130, 90), (17, 2000)], ids=str)
 def test_large_transposed_operands_are_copied(shape: tuple[int, ...]) -> None:
-    """Transpose each matrix of a batch, one matrix broadcast over a batch, one of three inputs, or the only input."""
+    """Transpose each matrix in a batch, a matrix that is broadcast over a batch, one of three inputs, or the only
+    input."""
     for dtype in (*FLOAT, torch.int64, torch.uint8, torch.bool):
         a = torch.randint(0, 9, shape).to(dtype)
         transposed = torch.randint(0, 9, (*shape[:-2], *shape[:-3:-1])).to(dtype)

@@ -1,4 +1,4 @@
-"""Run float32 matmuls in each of the two CPU libraries that MPSX_GEMM selects."""
+"""Run float32 matmuls with both CPU libraries between which MPSX_GEMM selects."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ pytestmark = pytest.mark.skipif(mpsx.driver()["name"] != "host", reason="other d
 
 
 def has_avx512() -> bool:
-    """Return whether this CPU can run ATen's oneDNN kernels."""
+    """Return whether ATen's oneDNN kernels can run on this CPU."""
     flags = Path("/proc/cpuinfo")
     return not flags.exists() or {"avx512bw", "avx512dq", "avx512vl"} <= set(flags.read_text().split())
 
 
 @pytest.mark.parametrize("gemm", ["onednn", "mkl", None])
 def test_matmuls_in_either_library(gemm: str | None) -> None:
-    """Results do not depend on the library, for any layout."""
+    """Both libraries return correct results for every layout."""
     code = """
 import itertools
 torch.manual_seed(0)

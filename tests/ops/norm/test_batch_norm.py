@@ -1,4 +1,5 @@
-"""batch_norm and its callers: training and evaluation, layouts, mixed types, gradients, running statistics."""
+"""batch_norm and operators that call it: training and evaluation, layouts, mixed dtypes, gradients, running statistics.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 aten = torch.ops.aten
 
-# (input dtype, dtype of parameters and statistics)
+# (dtype of the input, dtype of parameters and statistics)
 TYPES = [(t, t) for t in FLOAT] + [(torch.float16, torch.float32), (torch.bfloat16, torch.float32)]
 LAYOUTS = {
     "contiguous": lambda: torch.randn(4, 7, 9, 11),
@@ -179,7 +180,7 @@ def test_instance_norm() -> None:
     mean_d, var_d = to_device(mean, var)
     for use_input in (True, False):
         expected = F.instance_norm(x, mean, var, weight, bias, use_input)
-        # PyTorch averages the images' statistics with mean(), which may fall back to the CPU.
+        # PyTorch averages the statistics of the images with mean(), which may fall back to the CPU.
         with mpsx.fallback.using_mode("silent"), mpsx.profiler.launch_log() as log:
             result = F.instance_norm(x.to("mpsx"), mean_d, var_d, *to_device(weight, bias), use_input)
         assert "kernel:batch_norm_scale_f32" in log
@@ -189,8 +190,8 @@ def test_instance_norm() -> None:
 
 
 def test_mean_far_from_zero() -> None:
-    """With a large mean, a variance computed as a difference of squares would be wrong."""
-    # In the second case, rounding a chunk's mean to float32 causes an error of 4e-4 standard deviations.
+    """The mean is so large that a variance computed as a difference of squares would be wrong."""
+    # In the second case, rounding the mean of a chunk to float32 causes an error of 4e-4 standard deviations.
     for x, bound in ((torch.randn(8, 3, 50, 50) + 3000, 2e-6), (torch.randn(500, 70) * 0.01 + 100, 5e-5)):
         exact = aten.native_batch_norm(x.double(), None, None, None, None, True, 0.1, 1e-5)
         for t in (x, x.to(memory_format=torch.channels_last) if x.dim() == 4 else x):
@@ -221,7 +222,7 @@ def test_empty_batch(shape: tuple[int, ...]) -> None:
     xs = [torch.zeros(shape, requires_grad=True), torch.zeros(shape, device="mpsx", requires_grad=True)]
     outs = [a(xs[0]), b(xs[1])]
     assert outs[1].shape == outs[0].shape
-    # For an empty batch, PyTorch calls other operators. Their gradients use sums that may fall back to the CPU.
+    # For an empty batch, PyTorch calls other operators. Their gradients use sums, which may fall back to the CPU.
     with mpsx.fallback.using_mode("silent"):
         for out in outs:
             out.backward(torch.ones_like(out))

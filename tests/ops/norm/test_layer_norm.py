@@ -1,4 +1,4 @@
-"""layer_norm and its gradients: values, layouts, types, accuracy, errors."""
+"""layer_norm and its gradients: values, layouts, dtypes, accuracy, errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_values_and_gradients(layout: str, which: str) -> None:
             for a, b, c in zip(ours, theirs, exact, strict=True):
                 if a is not None:
                     assert a.grad.dtype == dtype
-                    # mean and rstd are stored in the parameters' dtype, so allow 1.5 times the CPU's error.
+                    # mean and rstd are stored in the dtype of the parameters, so allow 1.5 times the CPU's error.
                     error = (a.grad.cpu().double() - c.grad).abs()
                     slack = (b.grad.double() - c.grad).abs().amax() if b.numel() else 0
                     eps = 4 * torch.finfo(dtype).eps

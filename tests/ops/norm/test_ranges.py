@@ -1,4 +1,4 @@
-"""Normalize values whose squares overflow or underflow float32, and compare with float64."""
+"""Normalize values whose squares overflow or underflow in float32, and compare with float64."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import torch.nn.functional as F
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
 SCALES = (1e-25, 1e-20, 1e19, 1e25, 1e30)
-ROWS = ((3, 7), (5, 64), (2, 1000), (1, 40000))  # short, in registers with and without a tail, too long for registers
+ROWS = ((3, 7), (5, 64), (2, 1000), (1, 40000))  # short; in registers, with and without a tail; too long for registers
 FORMATS = (torch.contiguous_format, torch.channels_last)
 PLANES = [(shape, FORMATS[0]) for shape in ((2, 8, 16), (2, 6, 9, 7), (1, 4, 64, 64), (5, 12))]
 PLANES += [(shape, FORMATS[1]) for shape in ((2, 6, 9, 7), (1, 4, 64, 64))]
 
 
 def results(f: Callable, x: torch.Tensor, *parameters: torch.Tensor) -> list[torch.Tensor]:
-    """Return the output and the gradients of all arguments, as float64 on the CPU."""
+    """Return the output and all gradients as float64 CPU tensors."""
     leaves = [t.detach().requires_grad_() for t in (x, *parameters)]
     y = f(*leaves)
     cotangent = torch.randn(y.shape, generator=torch.Generator().manual_seed(1)).to(y)
@@ -28,7 +28,7 @@ def results(f: Callable, x: torch.Tensor, *parameters: torch.Tensor) -> list[tor
 def compare(f: Callable, x: torch.Tensor, *parameters: torch.Tensor) -> None:
     result = results(f, x.to("mpsx"), *(t.to("mpsx") for t in parameters))
     exact = results(f, x.double(), *(t.double() for t in parameters))
-    for r, e in zip(result, exact, strict=True):  # gradients of large inputs are tiny
+    for r, e in zip(result, exact, strict=True):  # for large inputs, the gradients are tiny
         assert ((r - e).abs().max() / e.abs().max()).item() < 2e-5
 
 

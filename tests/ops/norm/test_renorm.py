@@ -1,4 +1,4 @@
-"""Weight normalization and embeddings with max_norm."""
+"""weight_norm, and embedding with max_norm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rms_norm and its gradients: values, layouts, types, accuracy, errors."""
+"""rms_norm and its gradients: values, layouts, dtypes, accuracy, errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_double(weighted: bool) -> None:
     for device in ("cpu", "mpsx"):
         leaf = x.detach().to(device).requires_grad_()
         weight = None if w is None else w.detach().to(device).requires_grad_()
-        with mpsx.fallback.using_mode("silent"):  # no kernel supports double
+        with mpsx.fallback.using_mode("silent"):  # float64 falls back to the CPU
             y = F.rms_norm(leaf, (6,), weight)
             y.sin().sum().backward()
         results.append([t.cpu() for t in (y.detach(), leaf.grad, *([] if weight is None else [weight.grad]))])

@@ -1,4 +1,4 @@
-"""torch.amp.GradScaler on the device."""
+"""torch.amp.GradScaler on mpsx."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_update_scale(scale: float, tracker: int, found: float) -> None:
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_training(dtype: torch.dtype, fused: bool) -> None:
-    """A scaled step equals an unscaled one. An overflow skips the step and lowers the scale."""
+    """A scaled step gives the same result as an unscaled one. An overflow skips the step and lowers the scale."""
     generator = torch.Generator().manual_seed(3)
     x, y = torch.randn(64, 10, generator=generator), torch.randn(64, 1, generator=generator)
 
@@ -84,7 +84,7 @@ def test_training(dtype: torch.dtype, fused: bool) -> None:
     with mpsx.fallback.using_mode("silent"):
         scaled, history = train("mpsx", 256.0)
         plain, plain_history = train("mpsx", None)
-    assert history[-1] == 256.0 * 2**3  # the scale doubles every 4 of the 12 finite steps
+    assert history[-1] == 256.0 * 2**3  # the scale doubles after every 4 of the 12 finite steps
     assert history[-2] < 0.8 * history[0]
     torch.testing.assert_close(history[:-1], plain_history[:-1], rtol=2e-2, atol=2e-2)
     for s, p in zip(scaled, plain, strict=True):

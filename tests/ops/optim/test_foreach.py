@@ -1,4 +1,4 @@
-"""torch._foreach_*: every row of metal/optim/foreach.def, and the operators that are not in the table."""
+"""torch._foreach_*: every operator in metal/optim/foreach.def, and the operators outside the table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNARY = [row[0] for row in rows(TABLE, "MPSX_FOREACH_UNARY", 1)]
 SCALED = [row[0] for row in rows(TABLE, "MPSX_FOREACH_SCALED", 1)]
 BINARY = SCALED + [row[0] for row in rows(TABLE, "MPSX_FOREACH_BINARY", 1)]
 POINTWISE = [row[0] for row in rows(TABLE, "MPSX_FOREACH_POINTWISE", 1)]
-# Include sizes near chunk boundaries, and more tensors (35) than one launch can bind.
+# Sizes near chunk boundaries, and more tensors (35) than one launch can bind.
 SIZES = [(), (1,), (0, 3), (7, 5), (8192,), (8193,), (3, 9000), *[(k,) for k in range(2, 30)]]
 
 
@@ -81,7 +81,8 @@ def test_binary(name: str, dtype: torch.dtype) -> None:
     other = tensors(dtype, 2, low=0.3)
     check(name, tensors(dtype, 1, low=low), other)
     if name in SCALED:
-        # In half precision, the CPU also rounds the product in the tail of a row, so use an exact power of two.
+        # In half precision, the CPU also rounds the product in the tail of a row. Multiplying by a power of two is
+        # exact.
         check(name, tensors(dtype, 1), other, alpha=-0.75 if dtype == torch.float32 else -2)
 
 
@@ -92,7 +93,7 @@ def test_tensor_operand(name: str, dtype: torch.dtype) -> None:
     check(name, tensors(dtype, 1), value)
     if name == "add":
         check(name, tensors(dtype, 1), value, alpha=0.5)
-    # Pass a 0-dim CPU tensor.
+    # Pass the scalar as a 0-dim CPU tensor.
     expected = getattr(torch, f"_foreach_{name}")(tensors(dtype, 1), value)
     result = getattr(torch, f"_foreach_{name}")(to_device(tensors(dtype, 1)), value)
     for got, wanted in zip(result, expected, strict=True):
@@ -107,7 +108,7 @@ def test_pointwise(name: str, dtype: torch.dtype) -> None:
     check(name, tensors(dtype, 1), first, second, value=-0.3)
     check(name, tensors(dtype, 1), first, second, scalars)
     device = to_device([tensors(dtype, 1), first, second])
-    result = getattr(torch, f"_foreach_{name}")(*device, torch.tensor(scalars))  # scalars in a CPU tensor
+    result = getattr(torch, f"_foreach_{name}")(*device, torch.tensor(scalars))  # pass the scalars as a CPU tensor
     expected = getattr(torch, f"_foreach_{name}")(tensors(dtype, 1), first, second, torch.tensor(scalars))
     for got, wanted in zip(result, expected, strict=True):
         torch.testing.assert_close(got.cpu(), wanted)
@@ -148,7 +149,7 @@ def test_zero_and_copy(dtype: torch.dtype) -> None:
     torch._foreach_copy_(device, to_device(tensors(dtype, 2)))
     for got, wanted in zip(device, tensors(dtype, 2), strict=True):
         assert torch.equal(got.cpu(), wanted)
-    torch._foreach_copy_(device, to_device(tensors(torch.float32, 3)))  # converts the dtype
+    torch._foreach_copy_(device, to_device(tensors(torch.float32, 3)))  # copies between different dtypes
     for got, wanted in zip(device, tensors(torch.float32, 3), strict=True):
         assert torch.equal(got.cpu(), wanted.to(dtype))
     device[3].fill_(float("nan"))
@@ -224,6 +225,6 @@ def test_clip_grad_norm(order: float) -> None:
         total = torch.nn.utils.clip_grad_norm_(parameters, 1.0, norm_type=order)
         return total.cpu(), [parameter.grad.cpu() for parameter in parameters]
 
-    with mpsx.fallback.using_mode("silent"):  # clip_grad_norm_ combines the norms with a regular operator
+    with mpsx.fallback.using_mode("silent"):  # clip_grad_norm_ combines the norms with operators that may fall back
         got, wanted = clipped("mpsx"), clipped("cpu")
     torch.testing.assert_close(got, wanted)

@@ -1,4 +1,4 @@
-"""Compare every optimizer of torch.optim with the CPU, for each of its implementations."""
+"""Compare every optimizer in torch.optim with the CPU, in each of its implementations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ STEPS = 20
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Use one CPU thread: PyTorch's fused steps parallelize tensors of any size, which slows down small ones."""
+    """Use one CPU thread, because PyTorch's fused steps parallelize tensors of any size, which slows down small
+    tensors."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -39,7 +40,8 @@ def train(
     stored: torch.dtype | None = None,
     **options: object,
 ) -> tuple[list[torch.Tensor], torch.optim.Optimizer]:
-    """Return the parameters after STEPS steps with fixed gradients, rounded to `stored` in each step."""
+    """Return the parameters after STEPS steps with fixed gradients. Before each step, all values are rounded to
+    `stored`."""
     params = parameters(device, dtype)
     optim = optimizer(params, **options)
     generator = torch.Generator().manual_seed(2)
@@ -84,7 +86,7 @@ FUSED = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 @pytest.mark.parametrize(("optimizer", "options"), OPTIMIZERS)
 def test_against_cpu(optimizer: type[torch.optim.Optimizer], options: dict[str, object], implementation: str) -> None:
     if implementation == "fused" and optimizer not in FUSED:
-        implementation = "foreach"  # the fastest implementation of this class
+        implementation = "foreach"  # the class's fastest implementation
     flags = {"default": {}, "foreach": {"foreach": True}, "fused": {"fused": True}, "single": {"foreach": False}}
     silent = optimizer in (torch.optim.ASGD, torch.optim.Rprop) or implementation == "single"
     with mpsx.fallback.using_mode("silent" if silent else "error"):
@@ -96,7 +98,7 @@ def test_against_cpu(optimizer: type[torch.optim.Optimizer], options: dict[str, 
 
 @pytest.mark.parametrize(("optimizer", "options"), [row for row in OPTIMIZERS if row[0] in FUSED])
 def test_fused_accuracy(optimizer: type[torch.optim.Optimizer], options: dict[str, object]) -> None:
-    """The error relative to a float64 step rounded to float32 is no larger than that of PyTorch's fused step."""
+    """Compared with a float64 step, the error is at most 1.5 times that of PyTorch's fused step."""
     exact, _ = train(optimizer, "cpu", torch.float64, torch.float32, **options)
     ours, _ = train(optimizer, "mpsx", **options, fused=True)
     theirs, _ = train(optimizer, "cpu", **options, fused=True)
@@ -107,7 +109,8 @@ def test_fused_accuracy(optimizer: type[torch.optim.Optimizer], options: dict[st
 
 @pytest.mark.parametrize(("optimizer", "options"), [row for row in OPTIMIZERS if row[0] in FUSED])
 def test_fused_steps_with_strided_tensors(optimizer: type[torch.optim.Optimizer], options: dict[str, object]) -> None:
-    """Use gaps, transposes and offsets. Elements in the gaps stay unchanged, but the CPU's fused step changes them."""
+    """Parameters have gaps, transposed strides and offsets. mpsx leaves the gaps unchanged, unlike the CPU's fused
+    step."""
     found = []
     for device, fused in (("cpu", False), ("mpsx", True)):
         base = torch.linspace(-1, 1, 240).to(device)
@@ -126,7 +129,7 @@ def test_fused_steps_with_strided_tensors(optimizer: type[torch.optim.Optimizer]
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(("optimizer", "options"), [row for row in OPTIMIZERS if row[0] in FUSED])
 def test_fused_in_half(optimizer: type[torch.optim.Optimizer], options: dict[str, object], dtype: torch.dtype) -> None:
-    if dtype == torch.float16:  # squared gradients need an eps that half can represent
+    if dtype == torch.float16:  # for squared gradients, half must be able to represent eps
         options = {**options, "eps": 1e-3} if optimizer is not torch.optim.SGD else options
     ours, _ = train(optimizer, "mpsx", dtype, **options, fused=True)
     exact, _ = train(optimizer, "cpu", torch.float64, dtype, **options)
@@ -157,7 +160,7 @@ def test_grad_scale_and_found_inf(optimizer: type[torch.optim.Optimizer], found:
         optim.found_inf = torch.tensor(found).to(device)
         optim.step()
         state = [value for p in params for value in optim.state[p].values() if isinstance(value, torch.Tensor)]
-        # A skipped first step leaves SGD's momentum buffer uninitialized.
+        # If the first step is skipped, SGD's momentum buffer stays uninitialized.
         skip_state = found == 1.0 and optimizer is torch.optim.SGD
         return [t.detach().cpu() for t in params + [p.grad for p in params] + ([] if skip_state else state)]
 
@@ -176,7 +179,7 @@ def test_launches() -> None:
         optim.step()
     assert list(log) == ["kernel:foreach_add_scalar_f32"] + ["kernel:fused_adamw_f32"] * 5
     with mpsx.profiler.launch_log() as log:
-        torch.optim.AdamW(params).step()  # foreach is the default implementation on mpsx
+        torch.optim.AdamW(params).step()  # on mpsx, the default implementation is foreach
     assert {entry.split(":")[1].split("_")[0] for entry in log} <= {"foreach", "fill"}
 
 
@@ -187,11 +190,11 @@ def test_layouts(optimizer: type[torch.optim.Optimizer]) -> None:
             torch.arange(96.0).reshape(2, 4, 3, 4).to(device).to(memory_format=torch.channels_last)
         )
         transposed = torch.nn.Parameter(torch.arange(12.0).reshape(3, 4).to(device).t())
-        # PyTorch's fused step on the CPU ignores differences in layout.
+        # On the CPU, PyTorch's fused step ignores differences in layout.
         optim = optimizer([weight, transposed], lr=0.1, fused=device == "mpsx")
         for _ in range(3):
             grad = torch.ones(2, 4, 3, 4).to(device) * torch.arange(4.0).to(device)
-            weight.grad = grad  # contiguous, unlike the weight
+            weight.grad = grad  # the gradient is contiguous, but the weight is not
             transposed.grad = torch.arange(12.0).reshape(4, 3).to(device)
             optim.step()
         return [weight.detach().cpu(), transposed.detach().cpu()]
@@ -216,7 +219,7 @@ def test_state_dict(dtype: torch.dtype) -> None:
 
 
 def test_bias_correction_at_many_steps() -> None:
-    """1 - beta^t cancels in float32 for small t and is 1 for large t."""
+    """For small t, 1 - beta^t loses digits in float32. For large t, it is 1."""
     for t in (1.0, 2.0, 10.0, 1000.0, 100_000.0):
 
         def step(device: str, dtype: torch.dtype, t: float = t) -> torch.Tensor:

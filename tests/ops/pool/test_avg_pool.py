@@ -1,4 +1,4 @@
-"""avg_pool2d, adaptive_avg_pool2d, their gradients, and the operators that call them."""
+"""avg_pool2d, adaptive_avg_pool2d, their gradients, and operators that call them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import mpsx
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
-# kernel, stride, padding, ceil_mode, count_include_pad, divisor_override
+# (kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
 WINDOWS = [
     (2, 2, 0, False, True, None),
     (3, 2, 1, False, True, None),
@@ -47,7 +47,8 @@ def inputs(layout: str, dtype: torch.dtype) -> torch.Tensor:
 
 
 def check(function, x: torch.Tensor) -> None:
-    """Compare values, strides and gradients with the CPU in float32, which mpsx uses to accumulate half precision."""
+    """Compare values, strides and gradients with the CPU in float32, because mpsx accumulates half precision in
+    float32."""
     a, b = x.float().clone().requires_grad_(), on_device(x).detach().requires_grad_()
     expected, result = function(a), function(b)
     assert result.shape == expected.shape and result.dtype == x.dtype
@@ -73,7 +74,7 @@ def test_avg_pool2d(layout: str, window: tuple) -> None:
 def test_adaptive_avg_pool2d(layout: str, size: tuple) -> None:
     for dtype in FLOAT:
         if size == (1, 1):
-            # PyTorch implements this case with mean(), so compare only values.
+            # For this case, PyTorch calls mean(), so compare only values.
             x = inputs(layout, dtype)
             expected = x.float().mean((-2, -1), keepdim=True).to(dtype)
             torch.testing.assert_close(torch.ops.aten._adaptive_avg_pool2d(on_device(x), [1, 1]).cpu(), expected)

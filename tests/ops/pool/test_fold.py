@@ -1,4 +1,4 @@
-"""F.unfold and F.fold (im2col, col2im) and Tensor.unfold: values in every dtype, gradients, layouts and errors."""
+"""F.unfold and F.fold (im2col, col2im), and Tensor.unfold: values in every dtype, gradients, layouts, and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_images(name: str) -> None:
 @pytest.mark.parametrize("dtype", [*DTYPES["ALL"], torch.complex64])
 def test_types(dtype: torch.dtype) -> None:
     x = torch.randint(0, 2, (2, 3, 5, 6)).to(dtype)
-    if dtype == torch.bool or dtype.is_floating_point or dtype.is_complex:  # the dtypes that the CPU supports
+    if dtype == torch.bool or dtype.is_floating_point or dtype.is_complex:  # dtypes that the CPU supports
         torch.testing.assert_close(F.unfold(on_device(x), 2, padding=1).cpu(), F.unfold(x, 2, padding=1))
     torch.testing.assert_close(on_device(x).unfold(2, 3, 2).cpu(), x.unfold(2, 3, 2))
 

@@ -1,4 +1,4 @@
-"""max_pool2d with indices, its gradient, and the operators that call it."""
+"""max_pool2d with indices, its gradient, and operators that call it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import mpsx
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
-# kernel, stride, padding, dilation, ceil_mode
+# (kernel, stride, padding, dilation, ceil_mode)
 WINDOWS = [
     (2, 2, 0, 1, False),
     (3, 2, 1, 1, False),
     (3, 1, 1, 1, True),
     ((2, 3), (3, 1), (1, 0), (1, 2), False),
     (3, 3, 1, 2, True),
-    (2, 4, 0, 1, False),  # windows with gaps between them
+    (2, 4, 0, 1, False),  # gaps between the windows
     ((5, 1), (1, 2), (2, 0), (2, 1), True),
     (3, None, 0, 1, True),
 ]
 
 
 def inputs(layout: str, dtype: torch.dtype) -> torch.Tensor:
-    """Return values with many ties, to test which one of several equal maxima is chosen."""
+    """Return values with many ties, because the index of an equal maximum must match."""
     values = torch.randint(-4 if dtype.is_signed else 0, 5, (2, 7, 13, 70)).to(dtype)
     if layout == "channels_last":
         return values.to(memory_format=torch.channels_last)
@@ -56,7 +56,7 @@ def test_values_and_indices(layout: str, window: tuple) -> None:
     for dtype in FLOAT + INT:
         x = inputs(layout, dtype)
         arguments = (kernel, stride, padding, dilation, ceil_mode)
-        # The CPU's channels_last kernel rejects planes with more elements than an integer dtype can index.
+        # The CPU's channels_last kernel rejects planes whose element indices overflow the integer dtype.
         reference = x if dtype.is_floating_point else x.contiguous()
         expected, expected_indices = F.max_pool2d(reference, *arguments, return_indices=True)
         result, indices = F.max_pool2d(on_device(x), *arguments, return_indices=True)
@@ -76,7 +76,7 @@ def test_gradient(layout: str, window: tuple) -> None:
         a, b = x.clone().requires_grad_(), on_device(x).clone().requires_grad_()
         expected = F.max_pool2d(a, kernel, stride, padding, dilation, ceil_mode)
         result = F.max_pool2d(b, kernel, stride, padding, dilation, ceil_mode)
-        weight = torch.randint(-8, 9, expected.shape).to(dtype)  # small integers, whose sums are exact in every dtype
+        weight = torch.randint(-8, 9, expected.shape).to(dtype)  # sums of small integers are exact in every dtype
         expected.backward(weight)
         result.backward(weight.to("mpsx"))
         assert torch.equal(b.grad.cpu(), a.grad)
@@ -85,7 +85,7 @@ def test_gradient(layout: str, window: tuple) -> None:
 @pytest.mark.parametrize("window", [(2, 2, 0), (3, 2, 1), (2, 3, 0)], ids=str)
 @pytest.mark.parametrize("channels", [8, 64, 77, 139])
 def test_many_channels(channels: int, window: tuple[int, int, int]) -> None:
-    """Channels-last kernels process blocks of 64 channels, blocks of 8 channels, and a remainder."""
+    """The channels-last kernels process blocks of 64 channels, blocks of 8 channels, and a remainder."""
     for dtype in FLOAT:
         x = torch.randint(-9, 9, (2, channels, 7, 6)).to(dtype).to(memory_format=torch.channels_last)
         x[0, ::5, 2, 3] = float("nan")
@@ -175,7 +175,7 @@ def test_kernels_run() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
 @pytest.mark.parametrize("window", [(2,), (3, 1, 1), (5, 3, 2, 4), (2, 2, 0, 1, True), (2, 1, 1, 142)])
 def test_max_pool1d_without_indices(dtype: torch.dtype, window: tuple) -> None:
-    """If the input needs no gradient, use a kernel that does not compute indices."""
+    """If the input does not require grad, the kernel computes no indices."""
     x = torch.randint(-9, 9, (3, 2, 141)).to(dtype)
     if dtype.is_floating_point:
         x[0, 0, 7] = x[1, 1, 140] = float("nan")
@@ -190,7 +190,7 @@ def test_max_pool1d_without_indices(dtype: torch.dtype, window: tuple) -> None:
 
 
 def test_max_pool1d_derivatives() -> None:
-    """Differentiate max_pool1d in reverse and forward mode, and call it under vmap."""
+    """max_pool1d in reverse mode, in forward mode, and under vmap."""
     values, tangent = torch.randn(2, 3, 20), torch.randn(2, 3, 20)
     found = []
     for device in ("cpu", "mpsx"):

@@ -22,7 +22,7 @@ def test_frequencies(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("columns", [65, 3000, 40000])
 def test_many_columns(columns: int) -> None:
-    """Use rows of several blocks, and compare the frequencies in each tenth of a row. Zero weights are never drawn."""
+    """Rows have several blocks. Compare the frequencies in each tenth of a row. Zero weights must never be drawn."""
     weights = torch.rand(2, columns)
     weights[:, columns // 2 :: 3] = 0
     drawn = torch.multinomial(weights.to("mpsx"), 20000, replacement=True).cpu()
@@ -79,4 +79,4 @@ def test_errors() -> None:
             torch.multinomial(torch.tensor([1.0, bad, 1.0], device="mpsx"), 2, replacement=True)
     with pytest.raises(RuntimeError, match="sum of probabilities <= 0"):
         torch.multinomial(torch.tensor([[1.0, 1.0], [0.0, 0.0]], device="mpsx"), 2, replacement=True)
-    assert torch.multinomial(weights, 2, replacement=True).shape == (2,)  # the error record is cleared
+    assert torch.multinomial(weights, 2, replacement=True).shape == (2,)  # the error record was cleared

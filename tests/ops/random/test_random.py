@@ -1,4 +1,4 @@
-"""Random fills: the generator's known answers, distributions, ranges, reproducibility and layouts."""
+"""Random fills: the generator's known answers, distributions, ranges, reproducibility, and layouts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ import mpsx
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = 200_000
-# Seeds are fixed, so tests are deterministic: a p-value below this means a wrong distribution, not bad luck.
+# Seeds are fixed, so the tests are deterministic. A p-value below this limit means a wrong distribution, not bad luck.
 LEAST_P = 1e-4
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
 
 def filled(fill: Callable[[torch.Tensor], object], *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Fill a device tensor and return it on the CPU."""
     t = torch.empty(shape, dtype=dtype, device="mpsx")
     assert fill(t) is t
     return t.cpu()
@@ -45,7 +44,7 @@ kernel void blocks(device uint* out [[buffer(0)]], device const uint* in [[buffe
   out[4 * i + 3] = r.w;
 }
 """
-# Random123's kat_vectors for philox4x32-10: counter, key, result.
+# kat_vectors of Random123 for philox4x32-10: counter, key, result.
 KNOWN_ANSWERS = [
     ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
     ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
@@ -79,7 +78,7 @@ def test_philox_known_answers(tmp_path: Path) -> None:
 
 
 def test_fill_starts_at_the_seed() -> None:
-    # Full-range 64-bit integers are the generator's raw output: block 0 of seed 0 is the first known answer.
+    # Full-range 64-bit integers are the generator's raw output, so block 0 of seed 0 is the first known answer.
     torch.manual_seed(0)
     first = filled(lambda t: t.random_(-(2**63), None), 1, dtype=torch.int64).item()
     low, high = parse_hex(KNOWN_ANSWERS[0][2])[:2]
@@ -159,7 +158,7 @@ def test_continuous(name: str) -> None:
     fill, distribution = CONTINUOUS[name]
     sample = filled(fill, SAMPLES).double().numpy()
     assert stats.kstest(sample, distribution.cdf).pvalue > LEAST_P
-    # Values this far apart (in the same block, the same chunk, or different chunks) must be uncorrelated.
+    # Check that values at these distances (same block, same chunk, different chunks) are uncorrelated.
     ranks = distribution.cdf(sample)
     for lag in (1, 256, 512, 1024):
         correlation = np.corrcoef(ranks[:-lag], ranks[lag:])[0, 1]
@@ -169,14 +168,14 @@ def test_continuous(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_continuous_in_half(name: str, dtype: torch.dtype) -> None:
-    # Half-precision samples are rounded float32 samples.
+    # Half-precision samples are float32 samples rounded to the dtype.
     fill, _ = CONTINUOUS[name]
     torch.manual_seed(5)
     wide = filled(fill, 10_000)
     torch.manual_seed(5)
     narrow = filled(fill, 10_000, dtype=dtype)
     expected = wide.to(dtype)
-    if name == "uniform":  # a value that would round to the open upper bound becomes the next smaller one
+    if name == "uniform":  # a value that would round to the open upper bound becomes the largest value below it
         expected = expected.clamp(max=3.0 - 2 * torch.finfo(dtype).eps)
     torch.testing.assert_close(narrow, expected, rtol=0, atol=0)
 
@@ -330,7 +329,7 @@ def test_normal_with_tensors() -> None:
 @pytest.mark.parametrize("name", ["uniform_", "normal_", "exponential_", "bernoulli_", "random_"])
 def test_layouts(name: str) -> None:
     base = torch.full((40, 60), -7.0, device="mpsx")
-    view = base[3:33, 5:55:2]  # elements in the gaps stay unchanged
+    view = base[3:33, 5:55:2]  # elements in the gaps must not change
     getattr(view, name)()
     touched = base.cpu() != -7
     assert touched[3:33, 5:55:2].all()

@@ -20,14 +20,14 @@ def test_randperm(n: int, dtype: torch.dtype) -> None:
     assert torch.equal(first.sort().values, torch.arange(n, dtype=dtype))
     if n > 100:
         second = torch.randperm(n, device="mpsx", dtype=dtype).cpu()
-        assert (first == second).sum() < 10  # two independent permutations agree at about one position on average
+        assert (first == second).sum() < 10  # on average, independent permutations agree at one position
         position = torch.arange(n, dtype=torch.float64)
         assert abs(np.corrcoef(first.double(), position)[0, 1]) < 5 / np.sqrt(n)
         assert (first.diff() == 1).sum() < 10
 
 
 def test_randperm_is_uniform() -> None:
-    # Count all permutations of four elements, and the values at some positions of a long permutation.
+    # Count the permutations of four elements, and the values at some positions of a long permutation.
     orders = [tuple(torch.randperm(4, device="mpsx").tolist()) for _ in range(4800)]
     counts = np.unique(
         [order[0] * 64 + order[1] * 16 + order[2] * 4 + order[3] for order in orders], return_counts=True
@@ -44,7 +44,7 @@ def test_randperm_is_uniform() -> None:
 
 
 def is_odd(permutation: list[int]) -> bool:
-    """Return whether a permutation is odd: the number of elements minus the number of cycles is odd."""
+    """Return whether a permutation is odd, that is, the number of elements minus the number of cycles is odd."""
     seen, cycles = [False] * len(permutation), 0
     for start in range(len(permutation)):
         cycles += not seen[start]

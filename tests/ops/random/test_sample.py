@@ -16,7 +16,7 @@ import mpsx
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
 SAMPLES = 20_000
-# As in test_random.py: seeds are fixed, so a p-value below this means a wrong distribution.
+# Seeds are fixed, so a p-value below this limit means a wrong distribution (see test_random.py).
 LEAST_P = 1e-4
 
 
@@ -35,7 +35,7 @@ def test_gamma(alpha: float) -> None:
 
 
 def check_counts(sample: np.ndarray, distribution: object) -> None:
-    """Apply a chi-square test. Merge bins with small expected counts."""
+    """Apply a chi-square test, merging bins with small expected counts."""
     low, high = (int(distribution.ppf(p)) for p in (1e-3, 1 - 1e-3))
     width = max(1, (high - low) // 60)
     edges = np.arange(low, high + width, width)
@@ -103,7 +103,7 @@ def test_poisson_in_half(dtype: torch.dtype) -> None:
 
 
 def test_gamma_gradient() -> None:
-    """Cover every range of the approximation. The CPU reference computes float32 inputs in double."""
+    """Cover every range of the approximation. The CPU computes the gradient of float32 inputs in double."""
     alpha = torch.tensor([0.01, 0.3, 1.0, 2.5, 7.9, 8.1, 30.0, 1e3, 1e5]).unsqueeze(1)
     ratio = torch.tensor([1e-4, 0.1, 0.5, 0.89, 0.91, 1.0, 1.09, 1.11, 1.5, 3.0])
     x = torch.cat([alpha * ratio, torch.tensor([0.01, 0.3, 0.79, 0.81]).expand(len(alpha), 4)], 1)
@@ -115,8 +115,8 @@ def test_gamma_gradient() -> None:
 
 
 def test_dirichlet_gradient() -> None:
-    """Compare the gradient of Beta(alpha, beta) with float64, because the CPU's float32 is off by 3e-3 for large alpha
-    and small beta. The approximations themselves are accurate to three digits."""
+    """Compare the gradient of Beta(alpha, beta) with float64. The CPU's float32 gradient is off by 3e-3 for large alpha
+    and small beta. The approximations are accurate to three digits."""
     grid = torch.tensor([0.05, 0.5, 1.0, 3.0, 6.5, 20.0, 300.0])
     alpha, beta, x = (t.flatten() for t in torch.meshgrid(
         grid, grid, torch.tensor([0.01, 0.1, 0.4, 0.5, 0.51, 0.6, 0.9, 0.99]), indexing="ij"))  # fmt: skip
@@ -126,7 +126,7 @@ def test_dirichlet_gradient() -> None:
 
 
 def test_distributions() -> None:
-    """Use the samplers through torch.distributions, with gradients."""
+    """Call the samplers and their gradients through torch.distributions."""
     one = torch.ones(2000, device="mpsx")
     cases = {
         "gamma": torch.distributions.Gamma(one * 3, one * 2),

@@ -19,7 +19,8 @@ def same(expected: torch.Tensor, result: torch.Tensor) -> None:
 
 
 def first(name: str, x: torch.Tensor, dim: int | None, *, keepdim: bool = False) -> torch.Tensor:
-    """Return the first index of the extremum. On the CPU, max and min may return a later index, but argmax does not."""
+    """Return the first index of the extremum with argmax or argmin, because max and min on the CPU may return a later
+    one."""
     return getattr(torch, f"arg{name}")(x, dim, keepdim=keepdim)
 
 
@@ -29,7 +30,7 @@ def test_values(name: str, layout: str) -> None:
     for dtype in DTYPES["ALL"]:
         x = make(layout, dtype)
         d = on_device(x)
-        number = x.to(torch.uint8) if dtype == torch.bool else x  # the CPU has no argmax of bool
+        number = x.to(torch.uint8) if dtype == torch.bool else x  # the CPU's argmax does not support bool
         if x.numel():
             same(first(name, number, None), first(name, d, None))
             same(first(name, number, None, keepdim=True), first(name, d, None, keepdim=True))
@@ -84,7 +85,7 @@ def test_out() -> None:
 def test_gradient() -> None:
     x = make("contiguous", torch.float32)
     a, b = x.clone().requires_grad_(), x.to("mpsx").requires_grad_()
-    with mpsx.fallback.using_mode("silent"):  # the gradient scatters, which is tested elsewhere
+    with mpsx.fallback.using_mode("silent"):  # the gradient may fall back; other tests cover it
         for t in (a, b):
             (t.max(1).values.sum() + t.min(2).values.sum()).backward()
     torch.testing.assert_close(b.grad.cpu(), a.grad)
@@ -116,7 +117,7 @@ def test_errors() -> None:
 def test_few_columns(columns: int) -> None:
     generator = torch.Generator().manual_seed(columns)
     for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.uint8):
-        x = torch.randint(0, 9, (2, 3001, columns), generator=generator).to(dtype)  # many ties: the first one wins
+        x = torch.randint(0, 9, (2, 3001, columns), generator=generator).to(dtype)  # of many ties, the first one wins
         for function in (torch.argmax, torch.argmin):
             assert torch.equal(function(on_device(x), 1).cpu(), function(x, 1))
             assert torch.equal(function(on_device(x)[:, ::3], 1).cpu(), function(x[:, ::3], 1))

@@ -1,4 +1,4 @@
-"""Reductions of metal/reduce/reduce.def: values, layouts, dimensions, types, accuracy, errors."""
+"""Reductions in metal/reduce/reduce.def: values, layouts, dimensions, dtypes, accuracy, errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def compare(expected: torch.Tensor, result: torch.Tensor, **tolerance: float) ->
 
 
 def exact(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """Return the CPU result. Compute half dtypes in float64, because the CPU accumulates them in half precision."""
+    """Return the CPU's result. For half dtypes, compute in float64, because the CPU accumulates in half precision."""
     if x.dtype in (torch.float16, torch.bfloat16):
         return function(x.double()).to(function(x).dtype)
     return function(x)
@@ -60,11 +60,11 @@ def test_values(name: str, layout: str) -> None:
     for dtype in DTYPES[ROWS[name]]:
         x = make(layout, dtype)
         if dtype == torch.bool:
-            x = x | make(layout, dtype, seed=1)  # makes some rows all true
+            x = x | make(layout, dtype, seed=1)  # makes all values in some rows true
         d = on_device(x)
         for dims in dim_sets(x.dim()):
             if x.numel() == 0 and name in ("amax", "amin", "norm_max", "norm_min") and 0 in dims:
-                continue  # an empty reduction: see test_errors
+                continue  # empty reductions are covered by test_errors
             for keepdim in (False, True):
                 expected = exact(lambda t: OPS[name](t, dims, keepdim=keepdim), x)  # noqa: B023
                 compare(expected, OPS[name](d, dims, keepdim=keepdim))
@@ -139,7 +139,7 @@ def test_large(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 
 
 def test_sum_is_accurate() -> None:
-    """The only error of a sum is the rounding of the result, for any length."""
+    """A sum of any length has only the error of rounding the result."""
     x = torch.rand(4_000_037)
     exact = x.double().sum().item()
     assert abs(x.to("mpsx").sum().item() - exact) <= exact * 1e-7
@@ -244,7 +244,7 @@ def test_errors() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool], ids=str)
 def test_repeated_elements(dtype: torch.dtype) -> None:
-    """An element that is repeated by a stride of 0 is counted once per repetition."""
+    """An element with stride 0 counts once per repetition."""
     base = torch.randint(-2, 3, (5, 1, 3, 1)).to(dtype)
     if dtype.is_floating_point:
         base[0, 0, 0, 0], base[1, 0, 1, 0] = float("inf"), float("nan")
@@ -282,7 +282,7 @@ def test_aminmax_of_all_elements(dtype: torch.dtype, count: int) -> None:
 
 @pytest.mark.parametrize("name", OPS)
 def test_few_columns(name: str) -> None:
-    """The host driver reduces narrow columns several rows at a time. Include row counts that leave a remainder."""
+    """The host driver reduces several rows of narrow columns at a time. Some row counts leave a remainder."""
     for lines, columns in ((513, 2), (4099, 3), (128, 8), (129, 8), (3001, 7), (77, 31), (100, 32), (40000, 2)):
         x = torch.randn(2, lines, columns, generator=torch.Generator().manual_seed(lines))
         x[0, -1] = 40
