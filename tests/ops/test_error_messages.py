@@ -1,4 +1,4 @@
-"""Errors and warnings have PyTorch's messages, which PyTorch's tests match and users search for."""
+"""Errors and warnings have PyTorch's messages, which PyTorch's tests match and which users search for."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Compare operators with the CPU and float64 near the limits of their dtypes' ranges.
+"""Compare operators with the CPU and float64 for values near the limits of the dtype's range.
 
-By default, run some cases with fixed values. A sweep runs all cases with new values.
+The default run uses some cases and fixed values. The sweep uses all cases and new values.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from extremes.reasons import reason
 
 pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]
 
-# By default, one in N cases of each family runs.
+# The default run uses one in N cases of each family.
 EVERY = {"unary": 4, "binary": 5, "ternary": 7, "complex_unary": 5, "complex_binary": 1, "reductions": 8, "norms": 16,
          "losses": 32}  # fmt: skip
 
 
 def wrong(family: str, seed: int, every: int = 1) -> list[str]:
-    """Return descriptions of wrong results, except those with a known reason."""
+    """Return descriptions of wrong results, except for those with a known reason."""
     found = []
     for i, case in enumerate(FAMILIES[family](torch.Generator().manual_seed(seed))):
         case.seed = seed + i
@@ -38,7 +38,7 @@ def test_fixed_seed(family: str) -> None:
 
 @pytest.mark.parametrize("shape", [(2, 4, 40), (1, 6, 8, 8), (2, 4, 80, 90)])
 def test_sum_of_squares_overflows(shape: tuple[int, ...]) -> None:
-    """The standard deviation is representable, but the root of the sum of squared deviations is not."""
+    """The standard deviation is representable, but the square root of the sum of squared deviations is not."""
     x = torch.randn(shape).clamp(-4, 4) * (torch.finfo(torch.float32).max / 8)
     result = F.batch_norm(x.to("mpsx"), None, None, training=True)
     expected = F.batch_norm(x.double(), None, None, training=True)

@@ -1,4 +1,4 @@
-"""Tensors with more than 2^31 elements of a small dtype: kernels must not truncate an index to 32 bits."""
+"""Tensors of a small dtype with more than 2^31 elements. Kernels must not truncate indices to 32 bits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("no_fallback")]
 COUNT = 2**31 + 1000
-FREE = 10  # GiB that must be free for each case
-MARKS = {0: 3, 12345: 4, 2**31 - 1: 5, 2**31: 6, 2**31 + 77: 7, COUNT - 1: 9}  # element: value
+FREE = 10  # GiB of free memory that each case needs
+MARKS = {0: 3, 12345: 4, 2**31 - 1: 5, 2**31: 6, 2**31 + 77: 7, COUNT - 1: 9}  # index -> value
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def large() -> torch.Tensor:
 
 
 def assert_marks(x: torch.Tensor, expect: Callable[[int], int]) -> None:
-    """Check that each marked element equals `expect` of its original value."""
+    """Check that each marked element x[i] equals `expect(MARKS[i])`."""
     for i, value in MARKS.items():
         assert x[i].item() == expect(value), i
 
@@ -99,7 +99,7 @@ def test_cat_flip_and_roll(large: torch.Tensor) -> None:
 
 
 def test_embedding_rows_past_31_bits() -> None:
-    """Look up rows whose elements are past 2^31 (pytorch/pytorch issue 188756)."""
+    """Look up rows whose elements are past 2^31 (PyTorch issue 188756)."""
     weight = torch.zeros(2**16 + 8, 2**15, dtype=torch.bfloat16, device="mpsx")
     weight[2**16 + 5, 17] = 2.0
     index = torch.tensor([2**16 + 5, 3], device="mpsx")

@@ -1,6 +1,7 @@
 """Overloads for which PyTorch's MPS backend has a kernel do not fall back to the CPU.
 
-Calls each overload of mps_operators.txt."""
+Each overload in mps_operators.txt is called.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ import mpsx
 import vendor
 
 TESTS = Path(__file__).resolve().parents[1]
-RECORDED = "2.13."  # mps_operators.txt contains the sample numbers of this torch version
-# The fraction of version 2.13's overloads that PyTorch 2.11 may lack.
+RECORDED = "2.13."  # torch version of the sample numbers in mps_operators.txt
+# Fraction of the overloads in torch 2.13 that torch 2.11 may lack.
 RECENT = 0.05
 
 
 def failures() -> list[str]:
-    """Return the overloads that fell back or failed, with the error, and the overloads that no sample calls."""
+    """Describe overloads that fell back or failed, and overloads that no sample calls."""
     found, called = [], set()
     for name, run in replay():
         called.add(name)
@@ -31,16 +32,17 @@ def failures() -> list[str]:
             warnings.simplefilter("ignore")
             try:
                 run()
-            except Exception as error:  # report all failures at once
+            except Exception as error:  # collect all failures
                 found.append(f"{name}: {type(error).__name__}: {str(error).splitlines()[0]}")
-    if not torch.__version__.startswith(RECORDED):  # OpInfo's samples differ in other versions
+    if not torch.__version__.startswith(RECORDED):  # the samples of OpInfo are different in other versions
         return found
     due = {name for name, source in read_list().items() if overload(name) is not None and not source.startswith("none")}
     return found + [f"{name}: not reached" for name in sorted(due - called)]
 
 
 def test_list() -> None:
-    """All listed overloads exist in PyTorch, except for a few new ones. Overloads that are not called have a reason."""
+    """PyTorch has all listed overloads, except for a few new ones. There is a reason for each overload that is not
+    called."""
     names = read_list()
     assert sum(overload(name) is None for name in names) <= RECENT * len(names)
     assert not [name for name, source in names.items() if source == "none"]

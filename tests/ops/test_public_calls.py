@@ -1,8 +1,8 @@
-"""Compare every public function of torch without an OpInfo with the CPU.
+"""Compare every public function of torch that has no OpInfo with the CPU.
 
-tests/opinfo covers functions with an OpInfo. The calls include all composite kernels of torch that call a DispatchStub
-directly (the aten.* calls, kaiser_window, cdist, max_pool1d, ...). They fail if the stub has no kernel for the device,
-regardless of the operators that it registers.
+tests/opinfo covers functions with an OpInfo. The calls here include all composite kernels that call a DispatchStub
+directly (the aten.* calls, kaiser_window, cdist, max_pool1d, ...). Without a stub for the device, these calls fail,
+regardless of the registered operators.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from torch.utils._pytree import tree_leaves
 
 CALLS: dict[str, Call] = public_calls.CALLS | public_layouts.CALLS | public_methods.CALLS
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.uint8)
-FUSED = {"gru_cell"}  # one kernel, whose result is contiguous regardless of its inputs' strides, as on CUDA
+FUSED = {"gru_cell"}  # computed by one kernel, whose result is contiguous for any input strides, as on CUDA
 LAYOUTS = ("contiguous", "transposed", "sliced")
 
 pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]
 
 
 def weighted_sum(x: torch.Tensor) -> torch.Tensor:
-    """Return a sum whose gradient does not vanish after a normalization."""
+    """Return a weighted sum, whose gradient does not vanish after a normalization."""
     x = x.reshape(-1).abs() if x.is_complex() else x.reshape(-1)
     return (x.double() * torch.arange(x.numel(), device=x.device).double().cos()).sum()
 
@@ -42,21 +42,21 @@ def outcome(call: Call, inputs: Inputs) -> tuple[list[object], list[object]] | E
         result = tree_leaves(call(inputs))
         smooth = [weighted_sum(t) for t in result if isinstance(t, torch.Tensor) and t.requires_grad]
         gradients = torch.autograd.grad(sum(smooth), inputs.leaves, allow_unused=True) if smooth else ()
-        torch.mpsx.synchronize()  # raises the errors of an asynchronous driver
+        torch.mpsx.synchronize()  # raises pending errors of asynchronous drivers
         return result, list(gradients)
     except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError, AssertionError) as error:
         return error
 
 
 def error(got: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the largest difference from the exact result, over its finite elements."""
+    """Return the largest difference from the exact result where the exact result is finite."""
     return torch.where(exact.isfinite(), got.to(exact.dtype) - exact, 0).abs().nan_to_num(nan=torch.inf).max().item()
 
 
 def assert_close(got: torch.Tensor, want: torch.Tensor, exact: Callable[[], torch.Tensor]) -> None:
     """Require agreement with the CPU result within torch's default tolerance.
 
-    16-bit results are rounded after each step, so their error relative to float64 may be twice the CPU's plus one
+    16-bit results are rounded after each step, so they may have twice the CPU's error relative to float64, plus one
     rounding error of the largest value.
     """
     try:
@@ -88,12 +88,12 @@ def assert_same(got: object, want: object, exact: Callable[[], torch.Tensor], st
 
 def compare(name: str, *form: object) -> None:
     want, got = (outcome(CALLS[name], Inputs(d, *form)) for d in ("cpu", "mpsx"))
-    if isinstance(want, NotImplementedError):  # the CPU lacks this dtype, which mpsx may have
+    if isinstance(want, NotImplementedError):  # the CPU does not support this dtype, but mpsx may
         return
     if isinstance(want, Exception) or isinstance(got, Exception):
         assert isinstance(want, Exception) and isinstance(got, Exception), f"got {got!r}, expected {want!r}"
         return
-    for part in (0, 1):  # results, gradients
+    for part in (0, 1):  # results, then gradients
         for i, (one, other) in enumerate(zip(got[part], want[part], strict=True)):
             exact = lambda i=i, part=part: outcome(CALLS[name], Inputs("cpu", *form, True))[part][i]  # noqa: E731
             assert_same(one, other, exact, strides=part == 0 and name not in FUSED)
@@ -102,7 +102,7 @@ def compare(name: str, *form: object) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_same_as_cpu(name: str) -> None:
     compare(name)
-    assert not isinstance(outcome(CALLS[name], Inputs("cpu")), Exception)  # otherwise, the call itself is wrong
+    assert not isinstance(outcome(CALLS[name], Inputs("cpu")), Exception)  # the call itself must be valid
 
 
 @pytest.mark.sweep
@@ -125,9 +125,9 @@ def opinfo_names() -> set[str]:
 
 
 def public_names() -> set[str]:
-    """Return the names of functions (relative to torch) and methods (Tensor.name) that OpInfo does not cover.
+    """Return the names of functions (relative to torch) and methods (Tensor.name) without an OpInfo.
 
-    An OpInfo also tests the in-place method of its function.
+    The OpInfo of a function also covers its in-place method.
     """
     known = opinfo_names()
     names = set()

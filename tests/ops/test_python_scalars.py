@@ -1,4 +1,4 @@
-"""Python scalars that a tensor's dtype cannot represent give the CPU's result or its error."""
+"""If a tensor's dtype cannot represent a Python scalar, mpsx gives the same result or error as the CPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCALARS = (
 
 
 def written(x: torch.Tensor, where: object, v: object) -> torch.Tensor:
-    """Return a copy of x after x[where] = v."""
+    """Return a copy of x with x[where] = v."""
     x = x.clone()
     x[where] = v
     return x
@@ -74,7 +74,7 @@ OPERATORS: dict[str, Callable[[torch.Tensor, object], torch.Tensor]] = {
 
 
 def outcome(function: Callable[..., torch.Tensor], x: torch.Tensor, v: object) -> torch.Tensor | None:
-    """Return the result, or None for an error."""
+    """Return the result, or None if the call raises an error."""
     try:
         return function(x, v).cpu()
     except (RuntimeError, ValueError, TypeError, OverflowError, NotImplementedError):
@@ -89,7 +89,7 @@ def test_scalars(name: str) -> None:
         for v in SCALARS:
             is_nan = isinstance(v, float) and math.isnan(v)
             if is_nan and name in ("clamp", "clamp_max") and torch.__version__ < "2.13":
-                continue  # the CPU's kernels before 2.13 ignore a NaN bound
+                continue  # before 2.13, the CPU ignores NaN bounds
             want, got = outcome(OPERATORS[name], x, v), outcome(OPERATORS[name], x.to("mpsx"), v)
             message = f"{name} of {dtype} and {v}: {want}, on mpsx {got}"
             assert (got is None) == (want is None), message
@@ -112,7 +112,7 @@ def test_arange_of_integers_uses_integer_arithmetic() -> None:
 
 
 def test_any_and_all_over_no_dimensions() -> None:
-    """The result is a new bool tensor, not the input."""
+    """The result must be a new bool tensor, not the input."""
     for dtype in DTYPES:
         x = torch.tensor([0, 5, 1]).to(dtype)
         for operator in (torch.ops.aten.any.dims, torch.ops.aten.all.dims):
@@ -124,7 +124,7 @@ def test_any_and_all_over_no_dimensions() -> None:
 
 
 def test_zerotensors() -> None:
-    """ZeroTensors, which have no storage, are common in forward-mode derivatives."""
+    """ZeroTensors have no storage. They are common in forward-mode derivatives."""
     zeros, x = torch._efficientzerotensor((2, 3), device="mpsx"), torch.ones(2, 3, device="mpsx")
     assert torch.equal(x.clone().copy_(zeros).cpu(), torch.zeros(2, 3))
     assert torch.equal(zeros.clone().cpu(), torch.zeros(2, 3))

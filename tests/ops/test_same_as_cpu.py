@@ -109,7 +109,8 @@ def pooled(size: int, stride: int, padding: int, dilation: int, gradient: bool) 
 
 
 for size, stride, dilation in ((1, 1, 2), (2, 3, 3), (1, 2, 2), (3, 4, 4), (5, 4, 3)):
-    # Skip gradients for smaller volumes: the indices are out of range, so PyTorch's CPU kernel writes past its buffers.
+    # Compute gradients only for size 5. For smaller sizes, the indices are out of range, and PyTorch's CPU kernel would
+    # write past its buffers.
     for gradient in (False, True) if size == 5 else (False,):
         add("max_pool3d", **{f"{size}-{stride}-{dilation}-{gradient}": pooled(size, stride, 1, dilation, gradient)})
 
@@ -204,7 +205,7 @@ for name in ("gelu", "hardtanh", "softplus", "elu", "leaky_relu", "silu", "mish"
 
 
 def overlapping(op: Callable[..., object], *shape: int) -> Call:
-    """Call `op` with an out= that starts one element after the operand."""
+    """Call `op` with an out= tensor that starts one element after the operand."""
 
     def call(d: str) -> object:
         base, n = torch.arange(1.0, 20, device=d), torch.Size(shape).numel()
@@ -341,7 +342,7 @@ for dtype in (torch.int32, torch.bfloat16):
 def outcome(call: Call, device: str) -> object:
     try:
         result = call(device)
-        torch.mpsx.synchronize()  # raises the errors of an asynchronous driver
+        torch.mpsx.synchronize()  # raises pending errors of asynchronous drivers
         return result
     except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError) as error:
         return error
@@ -383,7 +384,7 @@ def test_householder_product_accuracy() -> None:
     exact = torch.linalg.householder_product(a, tau)
     errors = [(torch.linalg.householder_product(a.float().to(d), tau.float().to(d)).cpu() - exact).abs().max().item()
              for d in ("cpu", "mpsx")]  # fmt: skip
-    # On the cuda driver, tensor cores round the products of 3xTF32 toward zero.
+    # With 3xTF32, tensor cores round toward zero.
     limit = 2.0 if mpsx.driver()["name"] == "cuda" else 1.5
     assert errors[1] <= limit * errors[0]
 

@@ -1,4 +1,4 @@
-"""OpInfo samples of operators that must not fall back, with their out= variants and errors."""
+"""OpInfo samples of operators that must not fall back, including out= variants and errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPERATORS = (
     "nn.functional.hardshrink", "nn.functional.softshrink", "cov", "corrcoef", "linspace",
     "nn.functional.hardtanh", "nn.functional.threshold", "nn.functional.relu6",
 )  # fmt: skip
-# The CPU sums many products in a different order, so compare these operators with float64.
+# The CPU adds many products in a different order, so compare these operators with float64.
 PRODUCTS = ("cov", "corrcoef")
 NO_KERNEL = {("logspace", torch.int32), ("round", torch.int32)}
 # Operators with kernels for complex64.

@@ -1,6 +1,6 @@
-"""Regression tests for pytorch/pytorch issues where the MPS backend silently returned wrong results, one per issue.
+"""Regression tests for PyTorch issues in which the MPS backend silently returned wrong results.
 
-Calls that silently returned wrong results on MPS must be correct here or raise an error.
+These calls must return correct results here or raise an error. The test names contain the issue numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ dtypes = pytest.mark.parametrize("dtype", FLOAT, ids=str)
 
 
 def on_device(x: torch.Tensor) -> torch.Tensor:
-    """Copy to the device with the same strides, surrounded by NaN in the storage."""
+    """Copy to the device with the same strides, between NaNs in the storage."""
     if not x.is_floating_point():
         return x.to(DEVICE)
     needed = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True)) + 1
@@ -30,7 +30,7 @@ def on_device(x: torch.Tensor) -> torch.Tensor:
     return base.as_strided(x.shape, x.stride(), 32)
 
 
-# Non-contiguous inputs: 192212, 150967, 118115.
+# Issues 192212, 150967 and 118115: non-contiguous inputs.
 
 
 @dtypes
@@ -95,13 +95,13 @@ def test_150967_in_place_operators_write_strided(name: str) -> None:
     assert torch.equal(base.cpu() != -7.0, written)
 
 
-# Sizes: 177116, 197636, 188756.
+# Issues 177116, 197636 and 188756: sizes.
 
 
 @dtypes
 @pytest.mark.parametrize("inner", [32769, 40001])
 def test_177116_long_inner_dimensions(dtype: torch.dtype, inner: int) -> None:
-    """Memory after the operands, which is NaN here, must not contribute to the sum."""
+    """Memory after the operands contains NaN and must not contribute to the sum."""
     a, b = torch.randn(17, inner).to(dtype), torch.randn(inner, 19).to(dtype)
     exact = a.double() @ b.double()
     results = (
@@ -120,7 +120,7 @@ ROWS = 2**31 // 64 + 8  # with 64 columns, more elements than 31 bits can index
 
 @pytest.fixture(scope="module")
 def long_table() -> torch.Tensor:
-    """Allocate 4 GiB of address space. Only written pages use memory."""
+    """Allocate 4 GiB of address space. Only pages that are written use memory."""
     table = torch.empty(ROWS, 64, dtype=torch.float16, device=DEVICE)
     rows = torch.randn(16, 64, dtype=torch.float16)
     table[:8], table[-8:] = rows[:8].to(DEVICE), rows[8:].to(DEVICE)
@@ -167,7 +167,7 @@ def test_188756_writes_past_31_bits(long_table: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("stride", [2**31 + 3, 2**32 + 5])
 def test_197636_strides_past_31_and_32_bits(stride: int) -> None:
-    """Use a view whose rows are far apart."""
+    """The rows of a view are far apart."""
     size = 2 * stride + 1024
     if size > torch.mpsx.recommended_max_memory():
         pytest.skip("the device recommends less memory than one buffer of that size")
@@ -189,7 +189,7 @@ def test_197636_strides_past_31_and_32_bits(stride: int) -> None:
 
 @pytest.mark.sweep
 def test_197636_results_past_32_bits() -> None:
-    """Write and read every element of 4 GiB."""
+    """Write and read every element of a 4 GiB tensor."""
     count = 2**32 + 77
     x = torch.ones(count, dtype=torch.uint8, device=DEVICE)
     assert x.sum(dtype=torch.int64).item() == count
@@ -202,7 +202,7 @@ def test_197636_results_past_32_bits() -> None:
 
 @pytest.mark.sweep
 def test_197636_bmm_results_past_32_bits() -> None:
-    """bmm with a transposed view and an 8 GiB result, as in the issue."""
+    """Call bmm with a transposed view and an 8 GiB result, as in the issue."""
     batch, length = 65536 + 16, 256
     q = torch.randn(batch, length, 1, device=DEVICE).half()
     k = torch.randn(batch, length, 1, device=DEVICE).half()
@@ -213,7 +213,7 @@ def test_197636_bmm_results_past_32_bits() -> None:
     gc.collect()
 
 
-# Gradients: 183825.
+# Issue 183825: gradients.
 
 
 @dtypes
@@ -239,7 +239,7 @@ def test_183825_layer_norm_without_input_gradient(dtype: torch.dtype, of_input: 
         assert all(torch.equal(a, b) for a, b in zip(first, run(DEVICE, dtype), strict=True))
 
 
-# Attention: 195910.
+# Issue 195910: attention.
 
 
 @dtypes
@@ -261,7 +261,7 @@ def test_195910_causal_attention_ignores_the_future(dtype: torch.dtype, queries:
         assert torch.equal(attention(later_k, later_v)[:, :, :seen], got[:, :, :seen])
 
 
-# Adaptive pooling: 190064.
+# Issue 190064: adaptive pooling.
 
 
 ODD_SIZES = [((5, 5), (3, 3)), ((2, 2), (4, 4)), ((4, 10), (8, 5)), ((7, 3), (2, 3)), ((1, 9), (1, 4))]
@@ -286,7 +286,7 @@ def test_190064_adaptive_pooling_of_odd_sizes(size: tuple[int, int], to: tuple[i
         torch.testing.assert_close(gotten.cpu(), wanted)
 
 
-# Indices out of range: 144824, 154235.
+# Issues 144824 and 154235: out-of-range indices.
 
 BAD_INDICES = {
     "embedding": lambda w, i: F.embedding(i, w),
@@ -311,7 +311,7 @@ BAD_INDICES = {
 @pytest.mark.parametrize("bad", [4, 5, 2**33, -5, -(2**33)])
 @pytest.mark.parametrize("name", BAD_INDICES)
 def test_144824_154235_indices_out_of_range(name: str, bad: int) -> None:
-    """As on the CPU, the call raises, and later calls are correct."""
+    """The call raises an error, as on the CPU, and later calls return correct results."""
     weight = torch.arange(16.0).reshape(4, 4)
     for values in ([bad], [0, bad], [bad, 1, 2]):
         index = torch.tensor(values)
@@ -323,7 +323,7 @@ def test_144824_154235_indices_out_of_range(name: str, bad: int) -> None:
     assert torch.equal(F.embedding(torch.tensor([3, 0], device=DEVICE), weight.to(DEVICE)).cpu(), weight[[3, 0]])
 
 
-# Copies: 189690.
+# Issue 189690: non-blocking copies.
 
 
 def test_189690_non_blocking_copies_keep_their_source() -> None:
@@ -335,25 +335,26 @@ def test_189690_non_blocking_copies_keep_their_source() -> None:
         source = numbers(seed)
         copies.append(source.to(DEVICE, non_blocking=True))
         source.fill_(torch.nan) if seed % 2 else None
-        del source  # the next source may reuse its memory
+        del source  # the next source may reuse the memory
     for seed, copy in enumerate(copies):
         want = numbers(seed)
         assert seed % 2 or torch.equal(copy.cpu(), want)
-        # As on CUDA, overwriting the source before synchronize() may change the copy. A copy never reads freed memory.
+        # As on CUDA, overwriting the source before synchronize() may change the copy, but a copy must never read freed
+        # memory.
         assert torch.equal(copy.cpu(), want) or copy.isnan().all()
     back = [copy.to("cpu", non_blocking=True) for copy in copies]
     torch.mpsx.synchronize()
     assert all(torch.equal(a, b.cpu()) or a.isnan().all() for a, b in zip(back, copies, strict=True))
 
 
-# Determinism: 97574.
+# Issue 97574: determinism.
 
 
 def test_97574_duplicate_indices_are_deterministic() -> None:
     index = torch.randint(3, (4000,))
     values = torch.arange(4000)
-    # If indices repeat, the last value is stored, as on the CPU with one thread (with several threads, the CPU is
-    # not deterministic). A GPU runs threadgroups in any order, so the order is guaranteed only in deterministic mode.
+    # If indices repeat, the last value is stored, as on the CPU with one thread (with several threads, the CPU is not
+    # deterministic). GPUs run threadgroups in any order and guarantee this only in deterministic mode.
     in_order = torch.mpsx.get_device_properties().driver not in ("cuda", "metal")
     expected = torch.stack([(index == i).nonzero().max() for i in range(3)])
     floats = torch.randn(4000)

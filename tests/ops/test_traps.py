@@ -18,14 +18,14 @@ pytestmark = pytest.mark.usefixtures("silent_fallback")
 
 
 def fell_back(function: object) -> set[str]:
-    """Return the operators that fall back while `function` runs."""
+    """Return the names of operators that fall back while `function` runs."""
     with mpsx.profiler.launch_log() as log:
         function()
     return {name.removeprefix("fallback:") for name in log if name.startswith("fallback:")}
 
 
 def test_01_copying_a_conjugate_view_does_not_recurse() -> None:
-    """torch's copy_ resolves the conjugate bit by cloning, which calls copy_ again."""
+    """torch's copy_ resolves the conjugate bit with clone(), which calls copy_ again."""
     z = torch.randn(3, dtype=torch.complex64).to("mpsx")
     assert torch.equal(z.conj().clone().cpu(), z.cpu().conj().resolve_conj())
     assert torch.equal(z.conj().cpu(), z.cpu().conj())
@@ -37,7 +37,7 @@ def has_kernel(name: str, key: str) -> bool:
 
 
 def test_02_operators_with_a_cpu_kernel_do_not_decompose() -> None:
-    """On an unknown device, PyTorch decomposes operators that have both a CPU kernel and a composite kernel."""
+    """For an unknown device, PyTorch decomposes operators that have both a CPU kernel and a composite kernel."""
     composite = {"CompositeExplicitAutograd", "CompositeImplicitAutograd"}
     both = [
         name
@@ -52,13 +52,13 @@ def test_02_operators_with_a_cpu_kernel_do_not_decompose() -> None:
 def test_03_operators_of_other_layouts_do_not_decompose(layout: str) -> None:
     names = torch._C._dispatch_get_registrations_for_dispatch_key(f"{layout}CPU")
     assert len(names) > 90
-    # Ignore torchvision's quantized operators, which importing torchvision registers.
+    # Importing torchvision registers quantized operators.
     own = [name for name in names if not name.startswith("torchvision::")]
     assert [name for name in own if not has_kernel(name, f"{layout}PrivateUse1")] == []
 
 
 def test_04_kernels_see_requires_grad() -> None:
-    """_sparse_mm_reduce_impl computes what the backward pass needs only if an input requires a gradient."""
+    """_sparse_mm_reduce_impl prepares for the backward pass only if an input requires grad."""
     csr = torch.tensor([[0.0, 2.0], [3.0, 1.0]], device="mpsx").to_sparse_csr().requires_grad_()
     dense = torch.rand(2, 3, device="mpsx", requires_grad=True)
     torch.sparse.mm(csr, dense, "amax").sum().backward()
@@ -66,7 +66,7 @@ def test_04_kernels_see_requires_grad() -> None:
 
 
 def test_05_conj_bits_of_outputs_are_copied_back() -> None:
-    """linalg.lu_solve toggles the conjugate bit of its output."""
+    """linalg.lu_solve changes the conjugate bit of its output."""
     torch.manual_seed(0)
     a, b = torch.randn(3, 3, dtype=torch.complex64), torch.randn(3, 2, dtype=torch.complex64)
     factors, pivots = torch.linalg.lu_factor(a)
@@ -86,7 +86,7 @@ def test_05_conj_bits_of_outputs_are_copied_back() -> None:
         lambda x, y: torch.logaddexp(y, x),
         torch.igamma,
         lambda x, y: torch.igamma(y, x),
-        torch.ops.aten._add_relu.Tensor,  # falls back, because it has no kernel
+        torch.ops.aten._add_relu.Tensor,  # has no kernel, so it falls back
         lambda x, y: torch.ops.aten._add_relu.Tensor(y, x),
         torch.linalg.solve,
         torch.mm,
@@ -97,7 +97,7 @@ def test_05_conj_bits_of_outputs_are_copied_back() -> None:
     ],
 )
 def test_06_tensors_on_two_devices_raise(call: object) -> None:
-    """The fallback passes CPU tensors, so the CPU kernel cannot detect mixed devices."""
+    """The CPU kernel cannot detect mixed devices, because the fallback passes only CPU tensors."""
     with pytest.raises(RuntimeError, match=r"(?i)device"):
         call(torch.eye(3, device="mpsx"), torch.eye(3))
 
@@ -123,7 +123,7 @@ torch.autograd.grad((x @ x).sum(), x)
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs to pin a process to one core")
 @pytest.mark.parametrize("program", [EXIT, EXIT.replace("torch.autograd.grad((x @ x).sum(), x)", "x + 1")])
 def test_07_processes_exit_without_abort(program: str) -> None:
-    """Autograd's thread may still release Python objects while the interpreter exits (pytorch issue 190489)."""
+    """Autograd's thread may release Python objects while the interpreter exits (PyTorch issue 190489)."""
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120, check=False,
@@ -132,9 +132,9 @@ def test_07_processes_exit_without_abort(program: str) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.sweep  # measures time, so it needs an idle machine
+@pytest.mark.sweep  # needs an idle machine, because it measures time
 def test_08_long_lists_take_linear_time() -> None:
-    """The search for aliased tensors must not take linear time per tensor."""
+    """The search for aliases must not take linear time for each tensor."""
 
     def seconds(count: int) -> float:
         tensors = [torch.empty(2, device="mpsx") for _ in range(count)]
@@ -169,7 +169,7 @@ def test_10_autocast_leaves_unlisted_operators_alone() -> None:
 
 
 def test_11_numpy_view_shares_memory() -> None:
-    """PyTorch rejects .numpy() for this device. numpy_view replaces it."""
+    """PyTorch rejects .numpy() for this device. numpy_view() replaces it."""
     x = torch.arange(3.0, device="mpsx")
     array = mpsx.numpy_view(x)
     array[0] = 5
@@ -187,14 +187,15 @@ def test_12_one_warning_per_operator(loud_fallback: None) -> None:
 
 
 def test_13_one_registration_serves_all_variants() -> None:
-    """Registering the out= variant of a structured operator is enough. The fallback is also called only through it."""
+    """A structured operator needs a registration only for its out= variant. The fallback is also called only for this
+    variant."""
     x, values = torch.rand(4, device="mpsx"), torch.empty(0, dtype=torch.uint64, device="mpsx")
     assert fell_back(lambda: torch.hash_tensor(x)) == {"aten::hash_tensor.out"}
     assert fell_back(lambda: torch.hash_tensor(x, out=values)) == {"aten::hash_tensor.out"}
 
 
 def test_fused_attention_is_used() -> None:
-    """Unless the device opts in, scaled_dot_product_attention silently uses the unfused path."""
+    """Unless a device opts in, scaled_dot_product_attention silently uses the unfused path."""
     q = torch.randn(1, 2, 8, 16, device="mpsx", requires_grad=True)
     with mpsx.profiler.launch_log() as log:
         torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()

@@ -1,6 +1,6 @@
-"""With MPSX_VENDOR=off, run the tests of kernels that a vendor library replaces on the host driver.
+"""With MPSX_VENDOR=off, run the tests of kernels that vendor libraries replace on the host driver.
 
-To run them directly: MPSX_VENDOR=off python -m pytest tests/ops/matmul, or MPSX_DRIVER=simt python -m pytest ….
+To run them directly, use MPSX_VENDOR=off python -m pytest tests/ops/matmul, or MPSX_DRIVER=simt python -m pytest ….
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ print(log)
 
 
 def run(*command: str, timeout: float = 900, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with these environment variables. An empty value removes the variable."""
+    """Run Python with environment variables. An empty value removes a variable."""
     environment = {k: v for k, v in (os.environ | variables).items() if v}
     return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=False,
                           timeout=timeout)  # fmt: skip
 
 
 def run_tests(*arguments: str) -> None:
-    """Run pytest without vendor libraries."""
     done = run("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments, MPSX_VENDOR="off", MPSX_DRIVER="host")
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
@@ -44,7 +43,7 @@ def test_kernels(path: Path) -> None:
 
 
 def test_explicit_attention() -> None:
-    """Run the explicit operator's attention cases, which otherwise use the vendor library."""
+    """The explicit attention operator would otherwise use the vendor library."""
     run_tests(str(HERE / "explicit" / "test_explicit_ops.py"), "-k", "attention")
 
 

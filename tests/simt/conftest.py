@@ -1,4 +1,4 @@
-"""Fixtures for the simt driver's tests, built with simt_library.py."""
+"""Fixtures for the simt driver's tests, based on simt_library.py."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ def native(shared_folder):
 
 @pytest.fixture(scope="session")
 def checked_kernels(shared_folder):
-    """Return a function that compiles .metal files with checks and returns the folder of their library."""
+    """Return a function that compiles .metal files with checks and returns the folder with the library."""
     if reason := missing_compiler():
         pytest.skip(reason)
 
@@ -39,7 +39,7 @@ def checked_kernels(shared_folder):
 
 @pytest.fixture(scope="session")
 def faulty(native, checked_kernels):
-    """Open a driver with the kernels of tests/simt/faults."""
+    """Open a driver with the kernels in tests/simt/faults."""
     return Driver(native, checked_kernels(*sorted((HERE / "faults").glob("*.metal"))))
 
 

@@ -1,4 +1,4 @@
-"""trace: dtypes and layouts."""
+"""torch.trace: dtypes and layouts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_trace() -> None:
         wide = torch.randn(70, 90) * 9
         for x in (wide, wide.t()[:, :3], wide[:0], wide[:1, :1], wide[:, ::2]):
             given = x.to(dtype)
-            # torch 2.11 has no half-precision trace on the CPU.
+            # In torch 2.11, the CPU's trace does not support half precision.
             expected = given.float().trace().to(dtype) if dtype.is_floating_point else given.trace()
             result = x.to("mpsx").to(dtype).trace()
             assert result.dtype == expected.dtype and result.shape == expected.shape

@@ -13,7 +13,7 @@ import mpsx
 
 pytestmark = [
     pytest.mark.usefixtures("no_fallback"),
-    pytest.mark.filterwarnings("ignore:.*degrees of freedom:UserWarning"),  # variances of empty tensors
+    pytest.mark.filterwarnings("ignore:.*degrees of freedom:UserWarning"),  # var of empty tensors warns
 ]
 
 
@@ -41,7 +41,7 @@ SHAPES = [(1, 1_000_003), (1_000_003, 1), (3, 400_001), (400_001, 3), (7, 1000, 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_accuracy(shape: tuple[int, ...]) -> None:
-    x = torch.randn(shape) + 1000  # the squared mean is a million times the variance
+    x = torch.randn(shape) + 1000  # the squared mean is 10^6 times the variance
     for dim in range(x.dim()):
         exact = x.double().var(dim)
         result = x.to("mpsx").var(dim).cpu().double()
@@ -59,7 +59,7 @@ def test_rows_that_start_far_from_their_mean(far: int) -> None:
 
 
 def test_many_short_rows() -> None:
-    """Reduce rows of three adjacent or repeated elements. The error must not grow with the number of rows."""
+    """Reduce rows of three contiguous or three repeated elements. The error must not grow with the number of rows."""
     x = torch.randn(60_000, generator=torch.Generator().manual_seed(0)) * 2
     for stride in (0, 1):
         y = x.as_strided((200, 3, 33, 3), (297, 99, 3, stride) if stride == 0 else (300, 100, 3, 1))

@@ -19,7 +19,8 @@ GRIDS = {2: (2, 4, 19, 2), 3: (2, 2, 3, 19, 3)}
 
 
 def inputs(dims: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return small integers, whose sums are exact, and a grid that exceeds the image and avoids discontinuities."""
+    """Return small integers, whose sums are exact, and a grid that extends beyond the image and avoids discontinuities.
+    """
     grid = torch.randint(-44, 45, GRIDS[dims]) / 32 + 1 / 256
     return torch.randint(-4, 5, IMAGES[dims]).to(dtype), grid.to(dtype)
 
@@ -31,7 +32,7 @@ def test_values(dims: int, mode: str, padding: str, align_corners: bool) -> None
     def sample(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
         return F.grid_sample(x, grid, mode, padding, align_corners)
 
-    compare(sample, *inputs(dims, torch.float32), rtol=1e-5, atol=2e-5)  # x + 1 loses digits of the coordinate x
+    compare(sample, *inputs(dims, torch.float32), rtol=1e-5, atol=2e-5)  # adding 1 to a coordinate loses digits
     for dtype in FLOAT[1:]:
         x, grid = inputs(dims, dtype)
         with mpsx.profiler.launch_log() as log:
@@ -51,7 +52,7 @@ def test_layouts() -> None:
 
 
 def non_finite_coordinates(dims: int) -> torch.Tensor:
-    """Return a grid that combines a non-finite coordinate with coordinates inside and outside the image."""
+    """Return a grid that combines non-finite coordinates with coordinates inside and outside the image."""
     nan, inf = float("nan"), float("inf")
     rows = [[0.3] * dims, [2.5] * dims]
     for value in (nan, inf, -inf):
@@ -63,7 +64,7 @@ def non_finite_coordinates(dims: int) -> torch.Tensor:
 
 
 def cpu_crashes(dims: int, mode: str, padding: str) -> bool:
-    """Return whether PyTorch's CPU kernel writes the gradient of a NaN coordinate to an invalid address."""
+    """Return whether the CPU kernel writes the gradient of a NaN coordinate to an invalid address."""
     return dims == 2 and mode == "bilinear" and padding != "zeros"
 
 
@@ -75,7 +76,7 @@ def test_non_finite_coordinates(dims: int, mode: str, padding: str, align_corner
     image = image.reshape(1, 2, *((3, 4, 5) if dims == 3 else (4, 5)))
     for dtype in FLOAT:
         results = []
-        for d, kind in (("cpu", torch.float32), ("mpsx", dtype)):  # 16-bit CPU kernels also round the coordinates
+        for d, kind in (("cpu", torch.float32), ("mpsx", dtype)):  # the CPU's 16-bit kernels also round the coordinates
             x = image.to(dtype).to(d, kind).requires_grad_()
             grid = non_finite_coordinates(dims).to(dtype).to(d, kind).requires_grad_()
             y = F.grid_sample(x, grid, mode, padding, align_corners)

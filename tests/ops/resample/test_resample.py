@@ -1,4 +1,5 @@
-"""Interpolation, reflection and replication padding, and 3-D average pooling: values, layouts, gradients, errors."""
+"""Interpolation, reflection and replication padding, and 3-D average pooling: values, layouts, gradients, and errors.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def image(dims: int, dtype: torch.dtype, layout: str = "contiguous") -> torch.Te
 
 
 def compare(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
-    """Compare values and gradients with float64, rounded to the dtype."""
+    """Compare values and gradients with float64 results rounded to the dtype."""
     leaf = x.detach().to("mpsx").requires_grad_()
     wide = x.detach().double().requires_grad_()
     result, exact = function(leaf), function(wide)
@@ -105,7 +106,7 @@ def test_pad(name: str, mode: str) -> None:
         x = integers.to(dtype)
         try:
             expected = F.pad(x, padding, mode=mode)
-        except RuntimeError:  # the CPU lacks this dtype for this operator, so there is no reference
+        except RuntimeError:  # there is no reference, because the CPU does not support this dtype
             continue
         assert torch.equal(F.pad(x.to("mpsx"), padding, mode=mode).cpu(), expected)
 
@@ -148,10 +149,10 @@ def test_out() -> None:
 
 
 @pytest.mark.parametrize("fmt", [torch.contiguous_format, torch.channels_last], ids=["planes", "channels_last"])
-@pytest.mark.parametrize("channels", [3, 7])  # PyTorch has a separate implementation for each channel count
+@pytest.mark.parametrize("channels", [3, 7])  # PyTorch implements each channel count separately
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
 def test_uint8_images(mode: str, channels: int, fmt: torch.memory_format) -> None:
-    """Results are exact: PyTorch rounds after each dimension and uses 15-bit weights."""
+    """Compare with exact results, because PyTorch rounds after each dimension and uses 15-bit weights."""
     x = torch.randint(0, 256, (2, channels, 13, 17), dtype=torch.uint8).contiguous(memory_format=fmt)
     y = x.to("mpsx")
     for size in ((26, 34), (7, 5), (13, 51), (27, 6)):

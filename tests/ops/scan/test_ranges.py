@@ -1,4 +1,4 @@
-"""Scan values whose partial sums or products overflow float32 over some ranges, but not in a sequential scan."""
+"""Scan values whose partial sums or products overflow float32 in some subranges, but not in a sequential scan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHAPES = (((3, 5), 1), ((2, 3000), 1), ((1, 50000), 1), ((3000, 2), 0), ((2, 300
 
 
 def near_limit(dtype: torch.dtype, shape: tuple[int, ...], dim: int) -> torch.Tensor:
-    """Return values whose sequential sums stay finite, but whose sums over some ranges overflow."""
+    """Return values with finite sequential sums. The sums of some subranges overflow."""
     top = torch.finfo(dtype).max
     steps = torch.tensor([0.9, -0.5, 0.5, -0.9, -0.9, 0.4, -0.4, 0.9]) * top
     line = torch.arange(shape[dim])
@@ -25,7 +25,7 @@ def test_cumsum_beyond_the_limit(dtype: torch.dtype, shape: tuple[int, ...], dim
     result, exact = x.to("mpsx").cumsum(dim).cpu(), x.double().cumsum(dim)
     assert not result.isnan().any()
     tolerance = torch.finfo(dtype).eps * torch.finfo(dtype).max
-    if dtype == torch.float32:  # blocks of 8 terms are rounded to float32
+    if dtype == torch.float32:  # the kernel rounds the sums of blocks of 8 terms to float32
         atol = tolerance * max(1, shape[dim] / 8)
         torch.testing.assert_close(result.double(), exact.to(dtype).double(), rtol=1e-6, atol=atol)
     else:  # the CPU's float32 sums stay infinite after the first overflow
@@ -37,7 +37,7 @@ def test_cumsum_beyond_the_limit(dtype: torch.dtype, shape: tuple[int, ...], dim
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(("shape", "dim"), SHAPES, ids=str)
 def test_cumprod_of_large_and_small(dtype: torch.dtype, shape: tuple[int, ...], dim: int) -> None:
-    """Products of powers of two are exact. In sequence, they stay within the range of float64 but not of float32."""
+    """Products of powers of two are exact. Sequential products stay within the range of float64, but not of float32."""
     top = {torch.float32: 100, torch.bfloat16: 100, torch.float16: 12}[dtype]
     exponents = torch.tensor([top, -top, -top, top, top, -top, top, 3 - top, -3, 0])
     line = exponents[torch.arange(shape[dim]) % 10].view([-1 if d == dim else 1 for d in range(len(shape))])

@@ -1,4 +1,5 @@
-"""cumsum, cumprod, logcumsumexp, cummax, cummin: values, layouts, dimensions, special values, out=, in-place forms."""
+"""cumsum, cumprod, logcumsumexp, cummax, cummin: values, layouts, dimensions, special values, out= and in-place forms.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def test_few_columns(columns: int) -> None:
 @pytest.mark.parametrize("name", EXTREMA)
 def test_extrema(name: str, layout: str) -> None:
     for dtype in DTYPES["ALL"]:
-        x = make(layout, dtype)  # integers have many ties: the last one wins
+        x = make(layout, dtype)  # integers have many ties, of which the last one wins
         for dim in range(max(x.dim(), 1)):
             shape = "rows" if dim == x.dim() - 1 else "columns"
             check(EXTREMA[name], x, dim, kernel=f"{name}_{shape}_{TAGS[dtype]}" if x.dim() else None)
@@ -78,7 +79,7 @@ def test_sizes(size: int) -> None:
 def test_many_rows(size: int) -> None:
     """The host driver scans 16 rows at a time, so 70 rows leave a remainder."""
     for dtype in DTYPES["ALL"]:
-        # Keep products within float32's range, because the CPU multiplies in double and does not overflow.
+        # Keep products within the range of float32, because the CPU multiplies in double and would not overflow.
         x = (torch.rand(70, size) * 0.5 + 0.75 if dtype in FLOAT else torch.randint(4, (70, size))).to(dtype)
         if dtype in FLOAT:
             x[3, size // 2], x[5, size // 3], x[66, 0] = NAN, INF, -INF
@@ -91,7 +92,7 @@ def test_many_rows(size: int) -> None:
 
 @pytest.mark.parametrize("rows", [1, 80])
 def test_long_rows_of_extrema(rows: int) -> None:
-    """Use ascending and descending rows, ties, and constant stretches that contain a NaN or a late extremum."""
+    """Rows are ascending or descending, have ties, or are constant except for a NaN or a late extremum."""
     steps = torch.arange(200).div(3, rounding_mode="floor")
     for dtype in DTYPES["REAL"]:
         quiet = torch.full((200,), 50)
@@ -183,7 +184,7 @@ def test_out_of_logcumsumexp_and_extrema() -> None:
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"])
 def test_backward(name: str) -> None:
     x = torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
-    x[1, 2] = 0.0  # the gradient of cumprod handles zeros separately
+    x[1, 2] = 0.0  # the gradient of cumprod has a separate code path for zeros
     weight = torch.randn(4, 6, generator=torch.Generator().manual_seed(2))
     gradients = []
     for device in ("cpu", "mpsx"):

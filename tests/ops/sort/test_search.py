@@ -40,7 +40,8 @@ def test_nan_and_empty_inputs() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 33, 64, 100])
 def test_searchsorted_matches_the_cpu_on_nan(count: int) -> None:
-    """Boundaries may end in NaN. The result then depends on the steps of the binary search. Also pass a sorter."""
+    """Some boundaries end in NaNs. The result then depends on the steps of the binary search. Some calls also have a
+    sorter."""
     values = torch.randn(3, 77) * 20
     for dtype in (torch.float32, torch.float16, torch.int64, torch.int8):
         x = values.to(dtype)

@@ -1,4 +1,4 @@
-"""sort, topk, kthvalue, median and nanmedian: values, indices, layouts, dimensions, special values and out=."""
+"""sort, topk, kthvalue, median and nanmedian: values, indices, layouts, dimensions, special values, and out=."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import mpsx
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
 INF, NAN = float("inf"), float("nan")
-SIZES = [1, 2, 127, 128, 129, 255, 256, 1000, 4097]  # sizes near the thresholds between algorithms
+SIZES = [1, 2, 127, 128, 129, 255, 256, 1000, 4097]  # sizes near the thresholds between the algorithms
 ORDERED = [dtype for dtype in DTYPES["ALL"] if dtype != torch.bool]
 
 
 def distinct(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
-    """Return rows of distinct elements, so that indices can be compared."""
+    """Return rows of distinct elements, which make the indices unique."""
     generator = torch.Generator().manual_seed(seed)
     rows = [torch.randperm(shape[-1], generator=generator) for _ in range(torch.Size(shape[:-1]).numel())]
     return (torch.stack(rows).reshape(shape) - shape[-1] // 2).to(dtype)
@@ -113,7 +113,7 @@ def test_topk(layout: str) -> None:
                     assert torch.equal(ours.values.cpu(), theirs.values)
                     picked = torch.gather(x, dim, ours.indices.cpu()) if x.dim() else x
                     assert torch.equal(picked if k else theirs.values, theirs.values)
-                    if k:  # each index occurs once
+                    if k:  # no index occurs twice
                         indices = ours.indices.cpu().sort(dim if x.dim() else 0).values
                         assert k == 1 or (indices.diff(dim=dim) > 0).all()
 
@@ -132,8 +132,8 @@ def test_topk_sizes(size: int) -> None:
 
 @pytest.mark.parametrize("k", [1, 8, 31, 32, 33])
 def test_topk_with_ties(k: int) -> None:
-    """topk selects the first of several equal elements, in order. Include sorted, reversed and constant rows, and
-    NaN."""
+    """Of equal elements, topk selects the first ones, in order. Rows are sorted, reversed or constant, or contain NaNs.
+    """
     few = torch.randint(0, 4, (3, 1265), generator=torch.Generator().manual_seed(k))
     steps = torch.arange(1265)[None]
     rows = torch.cat([few, steps, steps.flip(1), torch.full((1, 1265), 9)])
@@ -174,7 +174,7 @@ def test_layouts_of_median_and_kthvalue(layout: str) -> None:
     for dtype in ORDERED:
         x = make(layout, dtype)
         d = on_device(x)
-        x = x.contiguous()  # the CPU's median of an expanded tensor reads out of bounds
+        x = x.contiguous()  # on the CPU, the median of an expanded tensor reads out of bounds
         for dim in range(max(x.dim(), 1)):
             for keepdim in (False, True):
                 ours, theirs = torch.median(d, dim, keepdim), torch.median(x, dim, keepdim)
@@ -198,7 +198,7 @@ def test_out() -> None:
     y = d.clone()
     torch.sort(y, 1, out=(y, torch.empty(0, dtype=torch.long, device="mpsx")))
     assert torch.equal(y.cpu(), x.sort(1).values)
-    integers = torch.tensor([[5, 3, 9, 1, 7]], device="mpsx")  # also serves as the out= tensor for the indices
+    integers = torch.tensor([[5, 3, 9, 1, 7]], device="mpsx")  # also the out= tensor for the indices
     values, indices = torch.sort(integers, out=(torch.empty_like(integers), integers))
     assert values.tolist() == [[1, 3, 5, 7, 9]] and indices.tolist() == [[3, 1, 0, 4, 2]]
 

@@ -13,7 +13,7 @@ import mpsx
 
 @pytest.mark.parametrize("name", read_list())
 def test_no_fallback(name: str) -> None:
-    """Compare the result with the CPU's."""
+    """Compare the result with the CPU, without fallbacks."""
     if overload(name) is None:
         pytest.skip(f"PyTorch {torch.__version__} has no such overload")
     call = call_of(name)

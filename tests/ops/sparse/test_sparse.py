@@ -1,4 +1,4 @@
-"""Sparse COO tensors: values, dtypes, coalesced flags and errors, without the CPU's kernels."""
+"""Sparse COO tensors: values, dtypes, coalesced flags and errors, without CPU kernels."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_unary_operators(shape: str) -> None:
 
 
 def test_coalesce_rounds_sums_once() -> None:
-    """256 + 1 + 1 in bfloat16 is 258, but 256 if rounded after each addition."""
+    """In bfloat16, 256 + 1 + 1 is 258, or 256 if every addition rounds."""
     x = torch.sparse_coo_tensor([[3, 3, 3]], torch.tensor([256.0, 1.0, 1.0], dtype=torch.bfloat16), (5,))
     assert x.to("mpsx").coalesce().values().item() == 258
 
@@ -68,7 +68,7 @@ def test_arithmetic(dtype: torch.dtype) -> None:
         compare(torch.add, dense, x)
         compare(lambda a, b: a.clone().add_(b), dense, x)
         compare(lambda a, b: a.t().add(b), dense.t().contiguous(), x)
-        if dtype is torch.bool:  # the CPU adds sparse bool tensors only to dense ones
+        if dtype is torch.bool:  # the CPU can add sparse bool tensors only to dense tensors
             continue
         for a, b in ((x, y), (y, x), (h, k), (k, h), (x, empty), (empty, x)):
             compare(torch.add, a, b)
@@ -190,7 +190,7 @@ def test_selection_and_masks() -> None:
         for mask in (coo(6, 7, 3, nnz=30), coo(6, 7, 3, nnz=30, coalesced=True)):
             for accumulate in (False, True):
                 got = torch.ops.aten._sparse_mask_projection(x.to("mpsx"), mask.to("mpsx"), accumulate)
-                # If the CPU has to coalesce the mask, it counts a repeated coordinate only once.
+                # If the CPU must coalesce the mask, it counts repeated coordinates only once.
                 want = torch.ops.aten._sparse_mask_projection(x, mask, accumulate and not x.is_coalesced())
                 if not accumulate or mask.is_coalesced():
                     check(got, want)
@@ -235,7 +235,7 @@ OPINFOS = [op for op in op_db if op.name in ("sum", "masked.sum", "masked.amax")
 
 @pytest.mark.parametrize("op", OPINFOS, ids=lambda op: op.formatted_name)
 def test_opinfo_samples(op: OpInfo) -> None:
-    """Use PyTorch's own sparse samples: they cover broadcasting, dense dimensions and batches."""
+    """PyTorch's sparse samples cover broadcasting, dense dimensions and batches."""
     compared = 0
     for sample in islice(op.sample_inputs_sparse_coo("cpu", torch.float32), 60):
         args = (sample.input, *sample.args)
@@ -266,7 +266,7 @@ def test_mixed_devices_raise() -> None:
 
 
 def sparse_2_by_2(indices: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Create a tensor with all checks enabled."""
+    """Create a tensor with invariant checks enabled."""
     return torch.sparse_coo_tensor(indices, values, (2, 2), check_invariants=True)
 
 

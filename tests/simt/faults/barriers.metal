@@ -1,4 +1,4 @@
-// Barriers that some threads skip or that threads reach on different lines. Errors must name a line marked "fault:".
+// Barriers that some threads skip, or that threads reach on different lines. Errors must name a line marked "fault:".
 #include <metal_stdlib>
 using namespace metal;
 
@@ -40,8 +40,8 @@ kernel void simdgroup_barrier_in_branch(device float* out [[buffer(0)]], uint ti
   out[tid] = 1.0f;
 }
 
-// Correct: all threads take the same branch, run equally many iterations and call the same function. SIMD groups may
-// take different branches around a simdgroup_barrier.
+// Correct: all threads take the same branch, run the same number of iterations, and call the same function. SIMD groups
+// may take different branches around a simdgroup_barrier.
 static void meet(threadgroup float* s, uint tid) {
   s[tid] = float(tid);
   threadgroup_barrier(mem_flags::mem_threadgroup);

@@ -1,4 +1,4 @@
-// Accesses outside a kernel's arguments. Errors must name a line marked "fault:".
+// Accesses outside the kernel's arguments. Errors must name a line marked "fault:".
 #include <metal_stdlib>
 using namespace metal;
 
@@ -105,7 +105,7 @@ kernel void through_a_table(constant Table& table [[buffer(0)]], uint i [[thread
   table.out[i] = table.in[i];  // fault: through_a_table
 }
 
-// Correct: accesses are guarded, and the address one element past the end is compared but not dereferenced.
+// Correct: accesses are guarded. The address one past the end is compared, but not dereferenced.
 kernel void correct_bounds(device float* out [[buffer(0)]], device const float* in [[buffer(1)]],
                          constant uint& n [[buffer(2)]], uint i [[thread_position_in_grid]]) {
   if (i >= n) return;
