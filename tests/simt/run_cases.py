@@ -1,10 +1,11 @@
-"""Run every kernel case on the driver $MPSX_DRIVER, in a process started by tests/simt/test_every_kernel.py.
+"""Run every kernel case on the driver $MPSX_DRIVER. tests/simt/test_every_kernel.py starts this script.
 
     python tests/simt/run_cases.py FILE [--cpu] [--part 2/5] [--only TEXT] [--without TEXT]
 
-Writes the results, the CPU's results (with --cpu), and the names of launched and of all kernels to FILE.
+Writes the results, the CPU's results (with --cpu), the names of launched kernels, and the names of all kernels to FILE.
 `--part 2/5` runs every fifth case, starting with the third, prints its name first, and synchronizes between cases.
-`--only TEXT` runs the cases whose names contain TEXT, and `--without TEXT` the others."""
+`--only TEXT` runs only cases whose names contain TEXT, and `--without TEXT` only the others.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ import mpsx  # noqa: E402
 
 
 def main(path: str, with_cpu: bool, part: str, only: str, without: str) -> None:
-    """Run the cases. The result of a case may be an error message."""
+    """Run the cases. If a case fails, its result is the error message."""
     torch.set_num_threads(1)
     mpsx.fallback.set_mode("error")
     results, expected, bounds = {}, {}, {}

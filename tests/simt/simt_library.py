@@ -1,4 +1,4 @@
-"""Compile checked kernels and the simt driver from the sources of this checkout, and call them through ctypes."""
+"""Compile checked kernels and the simt driver from this checkout, and call them through ctypes."""
 
 import ctypes
 import fcntl
@@ -28,7 +28,7 @@ class Argument(ctypes.Structure):
 
 
 class Fault:
-    """A parsed error message about a fault in a kernel."""
+    """A parsed error message about a kernel fault."""
 
     def __init__(self, message):
         m = FAULT.match(message)
@@ -75,9 +75,10 @@ class Driver:
         return Memory(self, np.ascontiguousarray(array))
 
     def run(self, kernel, *arguments, grid, group, by_threads=False):
-        """Dispatch a kernel and return the driver's error message, or an empty string.
+        """Dispatch a kernel and return the driver's error message, or an empty string on success.
 
-        An argument is Memory, an array (passed by value), a number (bytes of threadgroup memory), or None."""
+        An argument is Memory, an array (passed by value), a number (bytes of threadgroup memory), or None.
+        """
         grid, group = (((*x, 1, 1) if isinstance(x, tuple) else (x, 1, 1))[:3] for x in (grid, group))
         native = (Argument * max(len(arguments), 1))()
         for i, a in enumerate(arguments):
@@ -97,7 +98,7 @@ class Driver:
 
 
 def compile_native(path):
-    """Compile tests/simt/driver.cpp and the driver's sources to one library."""
+    """Compile tests/simt/driver.cpp and the driver's sources into one library."""
     host = ROOT / "src" / "driver" / "host"
     sources = [HERE / "driver.cpp", *sorted(host.glob("*.cpp")), *sorted((host / "simt").glob("*.cpp")),
                host.parent / "function_constants.cpp"]
@@ -128,7 +129,7 @@ def compile_kernels(sources, folder):
 
 
 def load_native(path):
-    """Load the library from compile_native() and declare the types of its functions."""
+    """Load the library that compile_native() creates, and declare the types of its functions."""
     library = ctypes.CDLL(str(path))
     for name, result, *arguments in [
             ("open_driver", ctypes.c_void_p, ctypes.c_char_p), ("message", ctypes.c_char_p),
@@ -150,7 +151,7 @@ def load_native(path):
 
 
 def missing_compiler():
-    """Return the reason why kernels cannot be compiled here, or an empty string."""
+    """Return why kernels cannot be compiled here, or an empty string if they can."""
     try:
         find_compiler()
     except MslError as e:
@@ -159,7 +160,7 @@ def missing_compiler():
 
 
 def build_once(folder, name, build):
-    """Build a file in a folder that all workers share. The first worker builds it."""
+    """Return a file in a folder that all workers share. The first worker builds it."""
     folder.mkdir(exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

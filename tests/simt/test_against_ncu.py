@@ -1,4 +1,4 @@
-"""tools/bench/ncu.py: compare predicted and measured counts, from files in the formats of the simt driver and ncu."""
+"""tools/bench/ncu.py: compare predicted with measured counts, read from files in the formats of simt and ncu."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOADS = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
 
 
 def compare(folder: Path, sectors: int, blocks: int, ran: str = "copy_f32") -> subprocess.CompletedProcess[str]:
-    """Run the tool on one launch of 4 threadgroups, with a predicted 8 requests for 32 sectors."""
+    """Run the tool on one launch of 4 threadgroups. The prediction is 8 requests for 32 sectors."""
     accesses = {"device load": {"requests": 8, "transactions": 32}}
     launch = {"kernel": "copy_f32", "groups": [2, 2, 1], "accesses": accesses}
     (folder / "predicted.json").write_text(json.dumps({"copy f32": {"launches": [launch]}}))

@@ -1,7 +1,8 @@
-"""Run every kernel on the simt driver and compare with wide mode and PyTorch's CPU.
+"""Run every kernel on the simt driver and compare with wide mode and with PyTorch's CPU.
 
-Calls the cases of tests/simt/kernel_cases with threadgroups of 32, 64, 256 and 1024 threads, in one process per size.
-The driver checks every access."""
+Runs the cases in tests/simt/kernel_cases with threadgroups of 32, 64, 256 and 1024 threads, in one process per size.
+The driver checks every access.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +23,16 @@ from msl.translate import load
 from simt_library import ROOT, build_once
 
 HERE = Path(__file__).resolve().parent
-TENSOR_TIER = "tensor tier"  # begins the names of its cases
+TENSOR_TIER = "tensor tier"  # prefix of the names of its cases
 TENSOR_KERNEL = re.compile(r"(matmul|attention|conv)\w*_tensor_")
-# The smallest and the largest threadgroup. The sweep also tests sizes in between.
+# The smallest and the largest threadgroup. The sweep also tests the sizes in between.
 SIZES = (32, *(pytest.param(size, marks=pytest.mark.sweep) for size in (64, 256)), 1024)
 
 pytestmark = pytest.mark.usefixtures("simt_library")
 
 
 def run_cases(path: Path, *arguments: str, **variables: str) -> dict:
-    """Run tests/simt/run_cases.py with these environment variables and return its results."""
+    """Run tests/simt/run_cases.py with the given environment variables and return the results."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MPSX_SIMT_")} | variables
     environment["MPSX_VENDOR"] = "off"  # on both drivers
     command = [sys.executable, str(HERE / "run_cases.py"), str(path), *arguments]
@@ -67,14 +68,14 @@ def mismatches(found: dict, wide: dict) -> dict[str, str]:
 
 
 def test_cpu_only_kernels(wide: dict, tmp_path: Path) -> None:
-    """Each kernel that exists only in the host driver's library has a case that launches it."""
+    """Every kernel that exists only in the host driver's library is launched by a case."""
     found = run_cases(tmp_path / "simt.pt", "--only", "no case at all", MPSX_DRIVER="simt")
     missing = wide["names"] - found["names"] - wide["launched"]
     assert not missing, f"no case launches {sorted(missing)}: add one to tests/simt/kernel_cases"
 
 
 def overlaid(path: Path) -> set[str]:
-    """Return a file's kernels that use code replaced by a host overlay (python/mpsx/msl/overlay.py)."""
+    """Return the kernels in a file whose code a host overlay replaces (python/mpsx/msl/overlay.py)."""
     src, module, _ = load(str(path), [str(ROOT / "metal")], [],
                           find_compiler().preprocessor(), overlays=True)  # fmt: skip
     replaced = {src.texts[d.name] for d in module.unit.all if d.name >= 0
@@ -93,20 +94,22 @@ def overlaid(path: Path) -> set[str]:
 
 
 def test_every_overlay(wide: dict) -> None:
-    """Wide mode launches each kernel that an overlay changes.
+    """In wide mode, the cases launch every kernel that an overlay changes.
 
-    test_every_kernel then compares the overlay with the original Metal code, which simt runs."""
+    test_every_kernel compares these results with simt, which runs the original Metal code.
+    """
     with ThreadPoolExecutor(2) as pool:
         files = sorted(path for path in ROOT.glob("metal/*/*.metal") if not is_tensor_source(path.name))
         kernels = set().union(*pool.map(overlaid, files))
-    # With one thread, choose_split_k() avoids split-K, and should_sort_index() does not sort indices for integer sums.
+    # With one thread, choose_split_k() does not split K, and should_sort_index() does not sort indices for integer
+    # sums.
     missing = {name for name in kernels - wide["launched"]
                if "_split_k_reduce_" not in name and not name.startswith("segment_sum_")}
     assert not missing, f"no case launches {sorted(missing)} on host: add one to tests/simt/kernel_cases"
 
 
 def check_launches(found: dict, wide: dict, expected: set[str]) -> None:
-    """The results are right, and a case launches each expected kernel."""
+    """Check the results, and that the cases launch each expected kernel."""
     wrong = mismatches(found, wide)
     assert not wrong, f"{len(wrong)} cases:\n" + "\n".join(f"{k}: {v}" for k, v in list(wrong.items())[:20])
     missing = expected - found["launched"]
@@ -120,7 +123,7 @@ def check_launches(found: dict, wide: dict, expected: set[str]) -> None:
 def test_every_kernel(threads: int, wide: dict, tmp_path: Path) -> None:
     size = {"MPSX_DRIVER": "simt", "MPSX_SIMT_THREADS": str(threads)}
     found = run_cases(tmp_path / "simt.pt", "--without", TENSOR_TIER, **size)
-    # GEMMs use 128 x 128 tiles only if there are enough to fill the device, so make simt report two cores.
+    # GEMMs use 128 x 128 tiles only if the tiles fill the device, so make simt report two cores.
     few_cores = run_cases(tmp_path / "few.pt", "--only", "128 x 128 tiles", MPSX_SIMT_CORES="2", **size)
     for part in ("results", "launched"):
         found[part] |= few_cores[part]
@@ -128,7 +131,7 @@ def test_every_kernel(threads: int, wide: dict, tmp_path: Path) -> None:
 
 
 def test_tensor_tier(wide: dict, tmp_path: Path) -> None:
-    """Kernels of the tensor tier have fixed numbers of threads. With one core, the shape determines the tile."""
+    """Kernels of the tensor tier have fixed thread counts. With one core, the shape determines the tile."""
     tensor = {"MPSX_DRIVER": "simt", "MPSX_TIER": "tensor", "MPSX_SIMT_CORES": "1"}
     found = run_cases(tmp_path / "tensor.pt", "--only", TENSOR_TIER, **tensor)
     check_launches(found, wide, {name for name in found["names"] if TENSOR_KERNEL.match(name)})

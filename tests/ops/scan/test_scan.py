@@ -60,7 +60,7 @@ def test_few_columns(columns: int) -> None:
 @pytest.mark.parametrize("name", EXTREMA)
 def test_extrema(name: str, layout: str) -> None:
     for dtype in DTYPES["ALL"]:
-        x = make(layout, dtype)  # integers have many ties, of which the last one wins
+        x = make(layout, dtype)  # integers have many ties, and the last one wins
         for dim in range(max(x.dim(), 1)):
             shape = "rows" if dim == x.dim() - 1 else "columns"
             check(EXTREMA[name], x, dim, kernel=f"{name}_{shape}_{TAGS[dtype]}" if x.dim() else None)

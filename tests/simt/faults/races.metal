@@ -1,4 +1,4 @@
-// Threads that access the same threadgroup memory without a barrier in between.
+// Threads access the same threadgroup memory without a barrier in between.
 #include <metal_stdlib>
 using namespace metal;
 
@@ -63,7 +63,8 @@ kernel void result_used_while_written(device float* out [[buffer(0)]], uint tid 
   }
 }
 
-// Correct: barriers, memory private to a SIMD group, elements of 1 and 2 bytes, threads storing equal values, atomics.
+// Correct: barriers, memory private to a SIMD group, elements of 1 and 2 bytes, equal values stored by several threads,
+// and atomics.
 kernel void correct_synchronization(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                         uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]]) {
   threadgroup float s[64];

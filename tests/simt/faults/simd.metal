@@ -1,4 +1,4 @@
-// Lanes that read from inactive lanes.
+// Lanes read values from inactive lanes.
 #include <metal_stdlib>
 using namespace metal;
 

@@ -1,4 +1,4 @@
-// Reads of threadgroup memory that no thread of the threadgroup has written.
+// Threads read threadgroup memory that no thread of the threadgroup has written.
 #include <metal_stdlib>
 using namespace metal;
 
@@ -48,7 +48,7 @@ kernel void argument_not_written(device float* out [[buffer(0)]], threadgroup ha
   out[tid] = float(s[tid]);  // fault: argument_not_written
 }
 
-// Correct: copying padded structures and three-component vectors also copies padding that no thread wrote.
+// Correct: copies of padded structs and three-component vectors include padding that no thread wrote.
 struct Padded {
   uchar small;
   float value;
@@ -77,7 +77,7 @@ kernel void correct_initialization(device float* out [[buffer(0)]], threadgroup 
   Padded p = padded[other];
   Best b = best[other];
   float3 three = threes[other];
-  // The compiler may copy a float3 in two halves.
+  // The compiler may copy a float3 in two parts.
   for (uint i = 0; i < 4; ++i) three = combined(three, 0.0f * threes[(tid + i) % 64]);
   out[tid] = p.value + float(p.small) + float(b.index + b.key) + three.z + float(t[other]) + (flag ? 1.0f : 0.0f);
 }

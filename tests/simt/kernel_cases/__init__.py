@@ -1,7 +1,7 @@
-"""Operator calls that together launch every kernel: one module per family, each with a generator `cases()`.
+"""Operator calls that launch every kernel. Each module covers one family of kernels with a generator `cases()`.
 
-tests/simt/test_every_kernel.py fails if a kernel is not launched by any case. Add a case to the family's module: a
-name, a function of tensors, and the tensors. The function is called on the device and on the CPU.
+tests/simt/test_every_kernel.py fails if no case launches a kernel. Then add a case to the family's module: a name, a
+function, and its tensors. The function runs on the device and on the CPU.
 """
 
 from __future__ import annotations
@@ -15,32 +15,31 @@ from typing import Any
 import torch
 from layouts import on_device
 
-# Kernels that no case can launch, and why.
+# Kernels that no case can launch -> the reason.
 OUT_OF_REACH: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A call to `function` with `inputs`, which are tensors, lists of tensors, or other values."""
+    """A call of `function` with `inputs`: tensors, lists of tensors, or other values."""
 
     name: str
     function: Callable[..., Any]
     inputs: tuple
-    # The reference on the CPU: "exact" calls the function with float64 tensors and rounds once, "same" uses the dtypes
-    # of the inputs, and "none" is for functions without a CPU reference, such as random numbers.
+    # The CPU reference: "exact" calls the function with float64 tensors and rounds once, "same" uses the dtypes of the
+    # inputs, and "none" is for functions without a CPU reference, such as random numbers.
     reference: str
-    # A function of the float64 inputs that returns each result's error bound, in rounding errors of its dtype.
-    # None means the tolerances of torch.testing.
+    # A function of the float64 inputs that returns the error bound of each result, in rounding errors of the result's
+    # dtype. If None, the tolerances of torch.testing apply.
     error: Callable[..., list[torch.Tensor]] | None = None
 
 
 def case(name: str, function: Callable[..., Any], *inputs: Any, reference: str = "exact", **more: Any) -> Case:
-    """Create a case. See the class for the arguments."""
+    """Create a case. The class documents the arguments."""
     return Case(name, function, inputs, reference, **more)
 
 
 def all_cases() -> Iterator[Case]:
-    """Yield the cases of every module."""
     for module in pkgutil.iter_modules(__path__):
         yield from importlib.import_module(f"{__name__}.{module.name}").cases()
 
@@ -48,7 +47,7 @@ def all_cases() -> Iterator[Case]:
 def values(
     *shape: int, dtype: torch.dtype = torch.float32, low: float = -3, high: float = 3, seed: int = 0
 ) -> torch.Tensor:
-    """Return random numbers in [low, high] (for bool, both values) from the given seed."""
+    """Return random numbers in [low, high], or random bools."""
     generator = torch.Generator().manual_seed(seed)
     if dtype == torch.bool:
         return torch.rand(shape, generator=generator) < 0.5
@@ -65,7 +64,7 @@ def integers(*shape: int, dtype: torch.dtype, low: float = -3, high: float = 3, 
 
 
 def gapped(t: torch.Tensor) -> torch.Tensor:
-    """Return a copy with a gap after every element, so that no dimension is dense."""
+    """Return a copy with a gap after every element, in which no dimension is dense."""
     wide = torch.zeros((*t.shape, 2), dtype=t.dtype)
     wide[..., 0] = t
     return wide[..., 0]
@@ -90,13 +89,13 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def run(c: Case, device: str) -> list[torch.Tensor]:
-    """Run the case on `device` and return its results on the CPU."""
+    """Run the case on `device` and return the results on the CPU."""
     torch.manual_seed(0)
     return list(_tensors(c.function(*(_move(v, device, c.reference == "exact") for v in c.inputs))))
 
 
 def error_bounds(c: Case) -> list[torch.Tensor] | None:
-    """Return the error bound of each result, or None if the case has none."""
+    """Return the error bound of each result, or None if the case has no bounds."""
     if c.error is None:
         return None
     inputs = [_move(v, "cpu", True) for v in c.inputs]

@@ -1,4 +1,4 @@
-"""Attention, and rotary embeddings with each pairing and angle layout."""
+"""Attention, and rotary embeddings with every pairing and angle layout."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Ten
 def attention_error(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, g: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Bound the errors from rounding P, dS and the outputs to 16 bits, to first order.
+    """Return first-order error bounds for rounding P, dS and the outputs to 16 bits.
 
-    Each rounding adds one unit of the rounded value, and a matmul adds up the errors."""
+    Each rounding adds one unit of the rounded value. A matmul adds up the errors.
+    """
     group, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
     keys, rows = (t.repeat_interleave(group, 1) for t in (k, v))
     P = torch.softmax(scale * q @ keys.mT + mask, -1)
     y = P @ rows
-    # dS is rounded, and delta contains the rounding error of the output.
+    # dS is rounded. delta contains the rounding error of the output.
     dS = (P * (g @ rows.mT - (g * y).sum(-1, True))).abs() + P * (g * y).abs().sum(-1, True)
     dK, dV = (t.unflatten(1, (-1, group)).sum(2)
                         for t in (scale * dS.mT @ q.abs(), P.mT @ g.abs()))  # fmt: skip
-    # Double the bound to include the rounding of the outputs, whose magnitude is at most the sum of magnitudes.
+    # Double the bounds to include the rounding of the outputs, which are at most the sums of magnitudes.
     return [2 * e for e in (P @ rows.abs(), scale * dS @ keys.abs(), dK, dV)]
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     for dtype in FLOAT:
         q = values(1, 4, 21, 40, dtype=dtype, low=-1, high=1)
-        # A small output gradient keeps the rounding of the output itself negligible.
+        # With a small output gradient, the rounding of the output is negligible.
         g = values(1, 4, 21, 40, dtype=dtype, low=-0.1, high=0.1, seed=1)
         k, v = (values(1, 2, 70, 40, dtype=dtype, low=-1, high=1, seed=s) for s in (2, 3))
         error = {} if dtype == torch.float32 else {"error": attention_error}

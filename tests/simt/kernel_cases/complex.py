@@ -1,4 +1,4 @@
-"""Every operator of complex.def, for dense and strided operands."""
+"""Every operator in complex.def, with dense and strided operands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from kernel_cases import Case, case, gapped, values
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     a = torch.complex(values(7, 30), values(7, 30, seed=1))
     b = torch.complex(values(7, 30, seed=2), values(7, 30, seed=3))
     for name, *_ in rows("elementwise/complex.def", "MPSX_COMPLEX", 2):

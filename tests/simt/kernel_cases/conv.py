@@ -14,7 +14,7 @@ from kernel_cases import Case, case, values
 def convolution(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, g: torch.Tensor, transposed: bool, groups: int
 ) -> tuple[torch.Tensor, ...]:
-    """Return the output and its gradients."""
+    """Return the output and the gradients."""
     leaves = [t.detach().requires_grad_() for t in (x, weight, bias)]
     y = torch.convolution(*leaves, [2, 1], [1, 1], [1, 2], transposed, [0, 0], groups)
     return y, *torch.autograd.grad(y, leaves, g[..., : y.shape[2], : y.shape[3]])
@@ -24,14 +24,13 @@ def many_channels(
     x: torch.Tensor, weight: torch.Tensor, g: torch.Tensor, stride: int = 1,
     layout: torch.memory_format = torch.contiguous_format, groups: int = 1,
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
-    """Return the output and its gradients for shapes that use 128 x 128 tiles or split-K."""
+    """Return the output and the gradients for shapes that use 128 x 128 tiles or split-K."""
     leaves = [t.detach().contiguous(memory_format=layout).requires_grad_() for t in (x, weight)]
     y = torch.nn.functional.conv2d(*leaves, stride=stride, padding=weight.shape[-1] // 2 // stride, groups=groups)
     return y, *torch.autograd.grad(y, leaves, g)
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     for dtype in FLOAT:
         for groups, channels in ((1, 10), (10, 10)):
             for transposed in (False, True):
@@ -52,7 +51,7 @@ def cases() -> Iterator[Case]:
             weight = values(9, 520, taps, taps, dtype=dtype, low=-0.1, high=0.1, seed=2)
             yield case(f"convolution with split-K {label}", many_channels, deep, weight, small, 1, layout)
     for dtype in (torch.float16, torch.bfloat16):
-        for taps, images, side, out in ((1, 1, 8, 8), (2, 4, 25, 12)):  # stride = kernel size
+        for taps, images, side, out in ((1, 1, 8, 8), (2, 4, 25, 12)):  # the stride equals the kernel size
             x = values(images, 128, side, side, dtype=dtype, low=-0.5, high=0.5)
             weight = values(128, 128, taps, taps, dtype=dtype, low=-0.1, high=0.1, seed=2)
             g = values(images, 128, out, out, dtype=dtype, low=-0.1, high=0.1, seed=1)

@@ -20,7 +20,6 @@ def distances(x: torch.Tensor, y: torch.Tensor, g: torch.Tensor, p: float) -> tu
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     for p in (0.0, 1.0, 2.0, 3.0, math.inf):
         x, y = values(2, 5, 70), values(2, 9, 70, seed=1)
         yield case(f"distances of short points {p}", aten._pdist_forward, values(45, 7), p, reference="same")

@@ -1,4 +1,4 @@
-"""Elementwise operators: each kernel of the tables in metal/elementwise, for every dtype and layout."""
+"""Elementwise operators: every kernel in the tables of metal/elementwise, for every dtype and layout."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def swiglu(x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
 
 
 def swiglu_backward(g: torch.Tensor, x: torch.Tensor, gate: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Return the gradients from the operator, or from autograd on the CPU."""
+    """Call the gradient operator, or compute the gradients with autograd on the CPU."""
     if x.device.type != "cpu":
         return torch.ops.mpsx.swiglu_backward(g, x, gate)
     leaves = [t.detach().requires_grad_() for t in (x, gate)]
@@ -81,7 +81,7 @@ def swiglu_backward(g: torch.Tensor, x: torch.Tensor, gate: torch.Tensor) -> tup
 
 
 def swiglu_packed_backward(g: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
-    """Return the gradient of a tensor whose halves are x and gate."""
+    """Return the gradient with respect to a tensor that consists of x and gate."""
     if packed.device.type != "cpu":
         return torch.ops.mpsx.swiglu_packed_backward(g, packed)
     return torch.cat(swiglu_backward(g, *packed.chunk(2, -1)), -1)
@@ -90,17 +90,17 @@ def swiglu_packed_backward(g: torch.Tensor, packed: torch.Tensor) -> torch.Tenso
 def two_operands(
     name: str, function: Callable[..., torch.Tensor], dtypes: tuple[torch.dtype, ...], low: float = -3
 ) -> Iterator[Case]:
-    """Generate cases with dense operands, a scalar on either side, a broadcast operand, and operands with gaps."""
+    """Generate cases with dense operands, a scalar as either operand, a broadcast operand, and operands with gaps."""
     for dtype in dtypes:
         a, b = matrix(dtype, low), matrix(dtype, low, seed=1)
         if name in ("div", "atan2", "swiglu"):
             b = b.abs() + 1
         label = f"{name} {TAGS[dtype]}"
-        # Rounding a quotient computed in a wider type can give a different integer.
+        # Computing a quotient in a wider type may round it to a different integer.
         reference = "same" if low == 1 or dtype not in FLOAT else "exact"
         one = b[:, :1].clone()
         yield case(label, function, a, b, reference=reference)
-        if name != "swiglu":  # swiglu does not broadcast
+        if name != "swiglu":  # swiglu does not support broadcasting
             yield case(f"{label}, number", lambda x, f=function: f(x, number(2, x)), a, reference=reference)
             yield case(f"number, {label}", lambda x, f=function: f(number(2, x), x), b, reference=reference)
         yield case(f"{label} of parts", function, part(a), part(b), reference=reference)
@@ -193,7 +193,7 @@ def activation_cases() -> Iterator[Case]:
     for dtype in FLOAT:
         x, g = matrix(dtype), matrix(dtype, seed=1)
         unit = values(ROWS, COLUMNS, dtype=dtype, low=0.1, high=0.9)
-        for eps in (None, 0.3):  # compare with float64: the CPU rounds intermediate results to half
+        for eps in (None, 0.3):  # compare with float64, because the CPU rounds intermediate results to half
             yield case(f"logit {eps} {TAGS[dtype]}", torch.logit, unit, eps)
             yield case(f"logit {eps} of gapped {TAGS[dtype]}", torch.logit, gapped(unit), eps)
         for where, x0 in {"": unit, "of gapped": gapped(unit)}.items():
@@ -222,7 +222,6 @@ def crosses() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     yield from crosses()
     yield from unary_cases()
     yield from binary_cases()

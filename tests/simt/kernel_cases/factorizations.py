@@ -1,4 +1,4 @@
-"""Factorizations and solvers for matrices with one block and with several blocks."""
+"""Factorizations and solvers, for matrices with one block and with several blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernel_cases import Case, case, values
 
 
 def matrices(dtype: torch.dtype, *shape: int, seed: int = 0) -> torch.Tensor:
-    """Return random matrices with a dominant diagonal."""
+    """Return random, diagonally dominant matrices."""
     x = values(*shape, low=-1, high=1, seed=seed)
     if dtype.is_complex:
         x = torch.complex(x, values(*shape, low=-1, high=1, seed=seed + 1))
@@ -19,21 +19,21 @@ def matrices(dtype: torch.dtype, *shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def hermitian(x: torch.Tensor) -> torch.Tensor:
-    """Return a positive definite matrix."""
+    """Convert to a positive definite matrix."""
     return x @ x.mH / x.shape[-1] + torch.eye(x.shape[-1], dtype=x.dtype)
 
 
 def triangular(x: torch.Tensor) -> torch.Tensor:
-    """Return a lower triangular matrix."""
+    """Convert to a lower triangular matrix."""
     return (x / x.shape[-1]).tril() + torch.eye(x.shape[-1], dtype=x.dtype)
 
 
 def unpacked(a: torch.Tensor) -> list[torch.Tensor]:
-    """Return P, L and U."""
+    """Compute an LU factorization and return P, L and U."""
     return list(torch.linalg.lu(a))
 
 
-# Panels with more rows than a tile: each of 32 to 1024 threads processes 3 to 8 rows or more.
+# Panels with more rows than a tile. The launches have 32 to 1024 threads, each with 3 to 8 or more rows.
 TALL = ((140, 33), (300, 33), (600, 7), (1500, 3), (2100, 3), (4200, 3), (8400, 3))
 
 
@@ -43,7 +43,6 @@ def factored(a: torch.Tensor) -> list[torch.Tensor]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     for shape in TALL:
         yield case(f"lu f32 of {shape}", factored, matrices(torch.float32, *shape))
     many = values(1, 210, 210, low=-1, high=1)  # at least three panels, which update a trailing matrix

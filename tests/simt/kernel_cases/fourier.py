@@ -1,6 +1,7 @@
-"""Fourier transforms in one pass, in several passes, and by Bluestein's algorithm.
+"""Fourier transforms in one pass, in several passes, and with Bluestein's algorithm.
 
-Normalization keeps results near 1, where absolute tolerances apply."""
+Normalization keeps results near 1, where absolute tolerances are meaningful.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +11,11 @@ import torch
 
 from kernel_cases import Case, case, values
 
-# All radices, the small and the large tile size, a length that needs two passes, and a prime.
+# All radices, the small and the large tile size, a length with two passes, and a prime.
 LENGTHS = (8 * 2 * 3, 5 * 7, 11 * 13, 2048, 2304, 17)
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     for n in LENGTHS:
         real = values(3, n)
         half = torch.complex(values(3, n // 2 + 1, seed=1), values(3, n // 2 + 1, seed=2))

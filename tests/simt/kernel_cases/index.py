@@ -110,7 +110,7 @@ def pairs() -> Iterator[Case]:
 
 
 def sums_of_halves() -> Iterator[Case]:
-    """Scatter to few distinct indices, from dense and strided rows."""
+    """Add dense and strided rows at a few distinct indices."""
     for dtype in (torch.float16, torch.bfloat16):
         x, indices = integers(13, 37, dtype=dtype), index(13, 37, below=13)
         for name in ("sum", "prod"):
@@ -124,15 +124,15 @@ def sums_of_halves() -> Iterator[Case]:
 
 
 def counting() -> Iterator[Case]:
-    """Count values with many repetitions."""
+    """Count values that occur many times."""
     yield case("bincount", torch.bincount, index(3000, below=37), reference="same")
-    for dtype in FLOAT:  # PyTorch has no half-precision histc on the CPU
+    for dtype in FLOAT:  # the CPU's histc does not support half precision
         yield case(f"histc {TAGS[dtype]}", torch.histc, integers(41, 67, dtype=dtype, low=-9, high=9), 7, -5, 5,
                    reference="same" if dtype == torch.float32 else "none")  # fmt: skip
 
 
 def runs() -> Iterator[Case]:
-    """Find runs of equal elements in sorted and unsorted tensors that are longer than a chunk."""
+    """Find runs of equal elements in sorted and unsorted tensors that have more elements than a chunk."""
     for dtype in DTYPES["ALL"]:
         x = integers(41, 67, dtype=dtype)
         yield case(f"unique {TAGS[dtype]}", torch.unique, x, True, True, True, reference="same")
@@ -140,7 +140,6 @@ def runs() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     yield from counting()
     yield from sums_of_halves()
     yield from pairs()

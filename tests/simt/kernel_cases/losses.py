@@ -22,7 +22,7 @@ LOSSES = {
 def loss(
     function: Callable[..., torch.Tensor], reduction: str, x: torch.Tensor, target: torch.Tensor, g: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
-    """Return a loss and its gradient."""
+    """Return the loss and its gradient."""
     leaf = x.detach().requires_grad_()
     result = function(leaf, target, reduction=reduction)
     return result, *torch.autograd.grad(result, leaf, g)
@@ -42,7 +42,7 @@ def pointwise() -> Iterator[Case]:
 def classes() -> Iterator[Case]:
     generator = torch.Generator().manual_seed(0)
     for dtype in FLOAT:
-        # Use enough samples to need a two-step reduction.
+        # Enough samples for a two-step reduction.
         x, target = values(5000, 3, dtype=dtype), torch.randint(0, 3, (5000,), generator=generator)
         for reduction in ("none", "mean"):
             g = values(*((5000,) if reduction == "none" else ()), dtype=dtype, seed=2)
@@ -51,8 +51,8 @@ def classes() -> Iterator[Case]:
 
 
 def scores() -> Iterator[Case]:
-    """Use rows of logits that one lane, several lanes or a threadgroup reduces, and rows that exceed a threadgroup's
-    registers."""
+    """Rows of logits are reduced by one lane, several lanes or a threadgroup. Some exceed the registers of a
+    threadgroup."""
     generator = torch.Generator().manual_seed(0)
     for dtype in FLOAT:
         for rows, size in ((3000, 3), (67, 40), (3, 3000)):
@@ -61,13 +61,13 @@ def scores() -> Iterator[Case]:
                 g = values(*((rows,) if reduction == "none" else ()), dtype=dtype, seed=2)
                 yield case(f"cross_entropy {rows} {reduction} {TAGS[dtype]}",
                            loss, F.cross_entropy, reduction, x, target, g)  # fmt: skip
-    # Use more threadgroups than a single threadgroup can reduce.
+    # More threadgroups than one threadgroup can reduce.
     x, target = values(520, 1100), torch.randint(0, 1100, (520,), generator=generator)
     yield case("cross_entropy 520", loss, F.cross_entropy, "mean", x, target, values(seed=2))
 
 
 def margins() -> Iterator[Case]:
-    """Use more classes than a threadgroup has threads, and label lists that end early or repeat a label."""
+    """More classes than a threadgroup has threads. Some lists of labels end early or repeat a label."""
     generator = torch.Generator().manual_seed(0)
     x, target = values(9, 1100), torch.randint(0, 1100, (9,), generator=generator)
     labels = torch.randint(0, 1100, (9, 1100), generator=generator)
@@ -87,7 +87,6 @@ def margins() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     yield from pointwise()
     yield from classes()
     yield from scores()

@@ -1,4 +1,4 @@
-"""Matrix multiplication: tiled GEMM, split-K, GEMV and quantized weights."""
+"""Matmuls: tiled GEMM, split-K, GEMV, and quantized weights."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ def int4_matmul(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> 
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     for dtype in FLOAT:
         tag = TAGS[dtype]
-        # Use several tiles along M and N, some of them partial.
+        # Several tiles along M and N, some of them partial.
         a, b = (values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=shape[0]) for shape in ((70, 150), (150, 80)))
         c = values(80, dtype=dtype, seed=2)
         yield case(f"addmm {tag}", torch.addmm, c, a, b)

@@ -1,4 +1,4 @@
-"""Matrix multiplication on the tensor tier. With MPSX_TIER=tensor and one core, the shape determines the tile."""
+"""Matmuls on the tensor tier. With MPSX_TIER=tensor and one core, the shape determines the tile."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kernel_cases import Case, case, values
 
 NAME = "tensor tier"
 TILES = [(256, 192), (192, 256), (128, 256), (128, 192), (128, 128), (64, 128), (64, 64)]
-ANY_TYPE = [(128, 128), (64, 64)]  # tiles for float32, and with activations
+ANY_TYPE = [(128, 128), (64, 64)]  # tiles for float32 and for fused activations
 TRANSPOSITIONS = [(False, False), (False, True), (True, False), (True, True)]
 
 
 def relaxed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Multiply with the digits of TF32."""
+    """Multiply with TF32 operands where PyTorch supports it."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
@@ -26,17 +26,17 @@ def relaxed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def relaxed_error(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
-    """Return the error of two factors rounded to 11 bits each, in roundings of float32."""
+    """Return the error that rounding both operands to 11 bits causes, in float32 rounding errors."""
     return [(a.abs() @ b.abs()) * 2**-10 / 2**-24]
 
 
 def activated(use_gelu: bool) -> Callable[..., torch.Tensor]:
-    """Return the multiplication with an activation."""
+    """Return a function that multiplies matrices and applies an activation."""
     return lambda c, a, b: torch._addmm_activation(c, a, b, use_gelu=use_gelu)
 
 
 def operands(m: int, n: int, k: int, dtype: torch.dtype, transposed: tuple[bool, bool]) -> list[torch.Tensor]:
-    """Return matrices of M x K and K x N, stored transposed or not."""
+    """Return an M x K and a K x N matrix. Each may be stored transposed."""
     shapes = ((m, k), (k, n))
     return [values(*(shape[::-1] if t else shape), dtype=dtype, low=-0.5, high=0.5, seed=i).t() if t
             else values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=i)
@@ -44,7 +44,6 @@ def operands(m: int, n: int, k: int, dtype: torch.dtype, transposed: tuple[bool,
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     for dtype in FLOAT:
         tag = TAGS[dtype]
         for m, n in TILES if dtype != torch.float32 else ANY_TYPE:

@@ -73,7 +73,7 @@ def moving_cases() -> Iterator[Case]:
                    reference="same")  # fmt: skip
         yield case(f"cat of five {tag}", lambda t: (torch.cat([t, t[:2], t, t, t]), torch.cat([t, t], 1)), x,
                    reference="same")  # fmt: skip
-        # Some tiles are inside the input, and others include padding.
+        # Some tiles are inside the input, others include padding.
         rows = values(5, 7, 40, dtype=dtype, low=-100, high=100)
         yield case(f"pad {tag}", lambda t: F.pad(t, (2, 3), mode="reflect"), rows, reference="same")
         yield case(f"pad planes {tag}", lambda t: F.pad(t, (-1, 2, 1, 0), mode="replicate"), rows, reference="same")
@@ -81,7 +81,6 @@ def moving_cases() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     yield from copy_cases()
     yield from cast_cases()
     yield from sequence_cases()

@@ -1,4 +1,4 @@
-"""softmax and the norms, forward and backward."""
+"""softmax and norms, forward and backward."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ HALVES = FLOAT[1:]
 
 
 def softmax_backward(op: Callable, g: torch.Tensor, y: torch.Tensor, dim: int, dtype: torch.dtype) -> torch.Tensor:
-    """Call the backward function of a softmax with an input of dtype `dtype`, or float64 for the reference."""
+    """Call the backward function of a softmax. The input's dtype is `dtype`, or float64 for the reference."""
     return op(g, y, dim, g.dtype if g.dtype == torch.float64 else dtype)
 
 
 def softmax_to_float(op: Callable, x: torch.Tensor, dim: int) -> torch.Tensor:
-    """Compute float results from half inputs in one kernel. The CPU does not support this."""
+    """Compute float results from half inputs in one kernel, which the CPU does not support."""
     return op(x, dim, x.dtype in HALVES)
 
 
@@ -43,7 +43,7 @@ def softmax_cases() -> Iterator[Case]:
 
 
 def types() -> Iterator[tuple[torch.dtype, torch.dtype, str]]:
-    """Generate the dtypes of the input and the parameters, and a label."""
+    """Generate the dtype of the input, the dtype of the parameters, and a label."""
     for dtype in FLOAT:
         yield dtype, dtype, TAGS[dtype]
         if dtype in HALVES:
@@ -52,14 +52,14 @@ def types() -> Iterator[tuple[torch.dtype, torch.dtype, str]]:
 
 def row_norm_cases() -> Iterator[Case]:
     for dtype, parameter, tag in types():
-        # With few rows, the gradients use separate kernels. With many rows, they use one fused kernel.
+        # For few rows, the gradients use separate kernels. For many rows, they use one fused kernel.
         for where, shape in (("rows", (70, 300)), ("many rows", (2048, 16))):
             x, g = values(*shape, dtype=dtype), values(*shape, dtype=dtype, seed=1, low=-0.1, high=0.1)
             w, b = values(shape[1], dtype=parameter, low=0.5, high=1.5), values(shape[1], dtype=parameter, seed=2)
             size = [shape[1]]
             if where == "rows":
                 yield case(f"layer_norm {tag}", aten.native_layer_norm, x, size, w, b, 1e-5)
-            # Gradients use the saved statistics, which may have half precision.
+            # The gradients use the saved statistics, which may be half precision.
             _, mean, rstd = aten.native_layer_norm(x.double(), size, w.double(), b.double(), 1e-5)
             yield case(f"layer_norm backward of {where} {tag}",
                        aten.native_layer_norm_backward, g, x, size, mean.to(parameter), rstd.to(parameter), w, b,
@@ -68,7 +68,7 @@ def row_norm_cases() -> Iterator[Case]:
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, gradient: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Call the fused operator, or on the CPU the public function, which calls other operators."""
+    """Call the fused operator on the device, and the public composite function on the CPU."""
     shape = list(x.shape[1:])
     if x.device.type == "cpu":
         leaves = [t.detach().requires_grad_() for t in (x, weight)]
@@ -79,8 +79,8 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, gradient: torch.Tensor) -> t
 
 
 def plane_norm_cases() -> Iterator[Case]:
-    shape = (3, 10, 12, 11)  # channels last, with full and partial column tiles and a shorter last row
-    sizes = (*shape[:2], shape[2] * shape[3], 2)  # sizes for group_norm with two groups of channels
+    shape = (3, 10, 12, 11)  # channels-last, with full and partial column tiles and a shorter last row
+    sizes = (*shape[:2], shape[2] * shape[3], 2)  # arguments of group_norm with two groups
     for dtype, parameter, tag in types():
         for where, memory_format in (("planes", torch.contiguous_format), ("channels last", torch.channels_last)):
             x = values(*shape, dtype=dtype).to(memory_format=memory_format)
@@ -100,7 +100,6 @@ def plane_norm_cases() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     yield from softmax_cases()
     yield from row_norm_cases()
     yield from plane_norm_cases()

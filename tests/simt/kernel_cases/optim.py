@@ -89,7 +89,6 @@ def scale_cases() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     yield from list_cases()
     yield from step_cases()
     yield from scale_cases()

@@ -1,4 +1,4 @@
-"""Pooling, contiguous and channels-last, and its gradients."""
+"""Contiguous and channels-last pooling, with gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WINDOW = ([3, 2], [2, 2], [1, 1])
 
 
 def max_pool(x: torch.Tensor, g: torch.Tensor, *shape: list[int]) -> tuple[torch.Tensor, ...]:
-    """Return the maxima, their indices and the gradient."""
+    """Return the maxima, their indices, and the gradient."""
     window = (*(shape or WINDOW), [1, 1], False)
     result, where = aten.max_pool2d_with_indices(x, *window)
     return result, where, aten.max_pool2d_with_indices_backward(g, x, *window, where)
@@ -34,24 +34,24 @@ def adaptive_avg_pool(x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, .
 
 
 def max_pool3d(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Use overlapping windows with padding."""
+    """The windows overlap, and the input is padded."""
     return F.max_pool3d(x, (2, 3, 2), (1, 2, 1), (1, 1, 0), return_indices=True)
 
 
 def max_pool3d_gradient(x: torch.Tensor, g: torch.Tensor, stride: tuple[int, int, int]) -> torch.Tensor:
-    """Return the gradient. The stride decides whether windows overlap."""
+    """Return the gradient. `stride` determines whether windows overlap."""
     window = ((2, 3, 2), stride, (1, 1, 0), (1, 1, 1), False)
     _, indices = aten.max_pool3d_with_indices(x, *window)
     return aten.max_pool3d_with_indices_backward(g, x, *window, indices)
 
 
 def fold(columns: torch.Tensor, stride: list[int]) -> torch.Tensor:
-    """Sum windows. The stride decides whether windows overlap or have gaps between them."""
+    """Sum the windows. `stride` determines whether they overlap or have gaps in between."""
     return aten.col2im(columns, [5, 67], [2, 3], [1, 2], [1, 1], stride)
 
 
 def rows() -> Iterator[Case]:
-    """Generate cases of 1-D max pooling without indices."""
+    """1-D max pooling without indices."""
     for dtype in DTYPES["REAL"]:
         x = values(3, 140, dtype=dtype, low=-9, high=9)
         for window in ((2,), (5, 3, 2), (3, 1, 1, 4)):
@@ -61,8 +61,7 @@ def rows() -> Iterator[Case]:
 
 
 def boxes() -> Iterator[Case]:
-    """Generate cases of 3-D average pooling: cubic windows, padding, ceil_mode, and adaptive windows of different
-    sizes."""
+    """3-D average pooling: cubic windows, padding, ceil_mode, and adaptive windows of different sizes."""
     for dtype in FLOAT:
         x = values(2, 3, 4, 7, 39, dtype=dtype)
         for window in ((2,), ((3, 2, 3), (1, 2, 2), (1, 1, 1), True, False), (2, 3, 0, True, True, 5)):
@@ -72,7 +71,7 @@ def boxes() -> Iterator[Case]:
 
 
 def whole_numbers() -> Iterator[Case]:
-    """Generate cases of integer average pooling and im2col."""
+    """Integer average pooling and im2col."""
     x = values(2, 3, 9, 70, dtype=torch.int64, low=-99, high=99)
     yield case("avg_pool2d i64", F.avg_pool2d, x, 3, 2, 1, True, False, reference="same")
     yield case("avg_pool3d i64", F.avg_pool3d, x, (2, 3, 2), reference="same")
@@ -81,11 +80,11 @@ def whole_numbers() -> Iterator[Case]:
 
 
 def windows() -> Iterator[Case]:
-    """Generate cases of 3-D max pooling, im2col and col2im."""
+    """3-D max pooling, im2col and col2im."""
     for dtype in DTYPES["REAL"]:
         x, g = values(2, 3, 4, 7, 9, dtype=dtype, low=-9, high=9), values(2, 3, 3, 3, 3, dtype=dtype, low=-9, seed=1)
         yield case(f"max_pool3d {TAGS[dtype]}", max_pool3d, x, reference="same")
-        # PyTorch has no integer gradient on the CPU.
+        # On the CPU, PyTorch does not support integer gradients.
         yield case(f"max_pool3d gradient {TAGS[dtype]}", max_pool3d_gradient, x, g, (2, 3, 3),
                    reference="same" if dtype in FLOAT else "none")  # fmt: skip
         if dtype in FLOAT:
@@ -105,7 +104,6 @@ def windows() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     yield from windows()
     yield from rows()
     yield from whole_numbers()
@@ -118,7 +116,7 @@ def cases() -> Iterator[Case]:
                 return x.to(memory_format=memory_format)
 
             x, g = image(13, 27, 0), image(7, 14, 1)
-            # PyTorch has no integer gradient on the CPU.
+            # On the CPU, PyTorch does not support integer gradients.
             yield case(f"max_pool2d of {where} {TAGS[dtype]}", max_pool, x, g,
                        reference="same" if dtype in FLOAT else "none")  # fmt: skip
             yield case(f"max_pool2d of tiles of {where} {TAGS[dtype]}", max_pool, x, image(6, 9, 3), [2, 3], [2, 3],

@@ -14,7 +14,6 @@ N = 2500  # several chunks
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     for dtype in DTYPES["ALL"]:
         tag, x = TAGS[dtype], torch.zeros(N, dtype=dtype)
         functions = {"bernoulli": lambda t: t.bernoulli_(0.3), "random": lambda t: t.random_(0, 2)}

@@ -20,12 +20,12 @@ REDUCTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "norm_max": lambda x, dim: vector_norm(x, float("inf"), dim),
     "norm_min": lambda x, dim: vector_norm(x, -float("inf"), dim),
 }
-# The last shape has a single long reduction, which the launcher splits.
+# The last shape is a single long reduction, which the launcher splits.
 SHAPES = {"rows": ((7, 261), 1), "columns": ((67, 45), 0), "parts of rows": ((33000,), 0)}
 
 
 def factors(dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    """Return a tensor of mostly ones, to keep products small."""
+    """Return a tensor that consists mostly of ones, to keep products small."""
     x = torch.ones(shape, dtype=dtype)
     x.view(-1)[::97] = 2 if dtype != torch.bool else True
     return x
@@ -99,7 +99,6 @@ def traces() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     yield from reductions()
     yield from complex_sums()
     yield from extrema()

@@ -36,7 +36,7 @@ def resampled() -> Iterator[Case]:
 
 
 def searched() -> Iterator[Case]:
-    """Search with boundaries shared by all inputs, and with separate boundaries for each input row."""
+    """The boundaries are shared by all inputs, or each row of inputs has its own boundaries."""
     for dtype in DTYPES["REAL"]:
         tag = TAGS[dtype]
         rows = values(3, 20, dtype=dtype).sort(1).values
@@ -46,14 +46,14 @@ def searched() -> Iterator[Case]:
 
 
 def grid_sampler(x: torch.Tensor, grid: torch.Tensor, g: torch.Tensor, mode: int) -> tuple[torch.Tensor, ...]:
-    """Return the result and both gradients, with reflection padding."""
+    """Return the result and both gradients. The padding mode is reflection."""
     dims = x.dim() - 2
     forward, backward = getattr(aten, f"grid_sampler_{dims}d"), getattr(aten, f"grid_sampler_{dims}d_backward")
     return forward(x, grid, mode, 2, False), *backward(g, x, grid, mode, 2, False, [True, True])
 
 
 def grids() -> Iterator[Case]:
-    """Use coordinates that every dtype can represent."""
+    """Coordinates are exact in every dtype."""
     for dtype in FLOAT:
         for dims, mode in ((2, 0), (2, 1), (2, 2), (3, 0), (3, 1)):
             x = integers(2, 5, *(3, 4, 8)[-dims:], dtype=dtype)
@@ -63,7 +63,7 @@ def grids() -> Iterator[Case]:
 
 
 def shuffled() -> Iterator[Case]:
-    """Shuffle pixels for every element size."""
+    """Shuffle pixels with elements of every size."""
     for dtype in (torch.int8, torch.float16, torch.float32, torch.int64):
         for factor in (2, 3):
             x = values(2, 2 * factor**2, 3, 40, dtype=dtype)

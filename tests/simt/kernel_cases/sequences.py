@@ -19,6 +19,5 @@ def ctc(x: torch.Tensor, targets: torch.Tensor, g: torch.Tensor) -> tuple[torch.
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     targets = torch.arange(60).view(3, 20) % 4 + 1
     yield case("ctc_loss", ctc, values(9, 3, 5).log_softmax(2), targets, values(3, seed=1), reference="none")

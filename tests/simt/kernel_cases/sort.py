@@ -9,13 +9,13 @@ from tables import DTYPES, FLOAT, TAGS
 
 from kernel_cases import Case, case, values
 
-LONG = 700  # uses a radix sort with several elements per thread
+LONG = 700  # needs a radix sort with several elements per thread
 SCANNED = {"rows": ((2, LONG), 1), "many rows": ((66, 40), 1), "columns": ((21, 45), 0)}
-CHUNKS = {"a row in chunks": ((1, 20001), 1), "columns in chunks": ((1500, 5), 0)}  # on GPUs
+CHUNKS = {"a row in chunks": ((1, 20001), 1), "columns in chunks": ((1500, 5), 0)}  # GPUs scan these shapes in chunks
 
 
 def scanned(dtype: torch.dtype) -> Iterable[tuple]:
-    """Return (case name, shape, dimension to scan) for each case."""
+    """Generate (case name, shape, dimension to scan)."""
     return (SCANNED | CHUNKS if dtype in (torch.float32, torch.float16, torch.int64) else SCANNED).items()
 
 
@@ -25,7 +25,7 @@ def scans() -> Iterator[Case]:
         for where, (shape, dim) in scanned(dtype):
             x = values(*shape, dtype=dtype, low=0 if dtype in FLOAT else -3)
             label = f"of {where} {TAGS[dtype]}"
-            # Scan in place to keep the dtype: cumsum() would sum integers as int64.
+            # Scan in place to keep the dtype, because cumsum() would sum integers as int64.
             yield case(f"cumsum {label}", lambda x, d: x.clone().cumsum_(d), x, dim, reference=reference)
             near_one = values(*shape, dtype=dtype, low=0.99, high=1.01)
             yield case(f"cumprod {label}", lambda x, d: x.clone().cumprod_(d), near_one, dim, reference=reference)

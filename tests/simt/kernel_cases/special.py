@@ -1,4 +1,4 @@
-"""All special functions of metal/elementwise/special.def."""
+"""Every function in metal/elementwise/special.def."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from tables import FLOAT, TAGS, rows
 from kernel_cases import Case, case, gapped, values
 
 ROWS, COLUMNS = 9, 35
-# Ranges in which the functions are defined and far from poles.
+# Ranges of arguments in the domain and far from poles.
 DOMAIN = {"special_ndtri": (0.05, 0.95), "erfinv": (-0.9, 0.9)}
 POSITIVE = ("bessel_y", "bessel_k", "lgamma", "digamma", "entr")
 
 
 def function_of(name: str) -> Callable[..., torch.Tensor]:
-    """Return the operator for a row of special.def."""
+    """Return the operator for an entry of special.def."""
     module = torch.special if name.startswith("special_") else torch
     return getattr(module, name.removeprefix("special_"))
 
 
 def domain_of(name: str) -> tuple[float, float]:
-    """Return the range of the arguments to test."""
+    """Return the range of arguments to test."""
     return DOMAIN.get(name, (0.5, 6) if any(part in name for part in POSITIVE) else (-3, 3))
 
 
@@ -36,7 +36,7 @@ def gradient_cases() -> Iterator[Case]:
     a, x = values(ROWS, COLUMNS, low=0.3, high=20), values(ROWS, COLUMNS, low=0.1, high=20, seed=1)
     part = values(ROWS, COLUMNS, low=0.05, high=0.95, seed=2)
     for label, layout in {"": lambda t: t, "of gapped": gapped}.items():
-        # These approximations have three correct digits, so tests/ops/random/test_sample.py checks their values.
+        # These approximations have only three correct digits. tests/ops/random/test_sample.py checks their values.
         yield case(f"gamma gradient {label}", torch._standard_gamma_grad, layout(a), layout(x), reference="none")
         yield case(f"Dirichlet gradient {label}", torch._dirichlet_grad, layout(part), layout(a), layout(a + x),
                    reference="none")  # fmt: skip

@@ -11,7 +11,6 @@ from kernel_cases import Case, case, values
 
 
 def cases() -> Iterator[Case]:
-    """Generate this file's test cases."""
     for dtype in DTYPES["REAL"]:
         x = values(133, 3, dtype=dtype, low=0, high=2)
         x = x.round() if dtype in FLOAT else x

@@ -1,4 +1,4 @@
-// Votes, branches, loops, barriers, positions, threadgroup memory.
+// Votes, branches, loops, barriers, positions, and threadgroup memory.
 #include <metal_stdlib>
 using namespace metal;
 
@@ -29,7 +29,7 @@ kernel void branches(device float* out [[buffer(0)]], uint i [[thread_position_i
   device float* o = out + i * 6;
   if (lane < 10) o[0] = simd_sum(1.0f); else o[0] = -simd_sum(1.0f);
   float rounds = 0;
-  for (uint k = 0; k <= lane; ++k) rounds += simd_sum(1.0f);  // each iteration has fewer active lanes
+  for (uint k = 0; k <= lane; ++k) rounds += simd_sum(1.0f);  // fewer lanes are active in each iteration
   o[1] = rounds;
   o[2] = simd_sum(1.0f);  // all lanes are active again
   float odd = 0;
@@ -43,7 +43,7 @@ kernel void branches(device float* out [[buffer(0)]], uint i [[thread_position_i
   }
 }
 
-// Lanes break out of the loop in different iterations and then reach barriers.
+// Lanes leave the loop in different iterations and then reach barriers.
 kernel void left_early(device float* out [[buffer(0)]], device const uint* limits [[buffer(1)]],
                        uint i [[thread_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
   threadgroup float sums[32];
