@@ -1,6 +1,8 @@
-"""Run deliberately wrong kernels (faults/*.metal) in several thread orders.
+"""Run kernels with planted faults (faults/*.metal) in several thread orders.
 
-Each error names the kernel, line, threadgroup and thread. Correct kernels next to them run without an error."""
+Each error must name the kernel, line, threadgroup and thread. The correct kernels in these files must run without an
+error.
+"""
 
 import re
 from pathlib import Path
@@ -42,7 +44,7 @@ def driver(request, native, checked_kernels):
     return Driver(native, checked_kernels(*sorted(FAULTS.glob("*.metal"))), request.param)
 
 
-# Launched with one threadgroup of 64 threads and a buffer of 64 floats: (message, threads that it may name).
+# Launched with one threadgroup of 64 threads and a buffer of 64 floats: kernel -> (message, threads that it may name).
 ONE_GROUP = {
     "barrier_in_branch": ("threadgroup_barrier is not reached by all threads: 24 of 64", lambda t: t < 40),
     "barrier_after_return": ("threadgroup_barrier is not reached by all threads: 1 of 64 .*thread \\(7, 0, 0\\)",
@@ -108,7 +110,7 @@ def test_threadgroup_arguments(driver):
     check(fault, fault.kernel, "^out-of-bounds write of 4 bytes .*which has 128 bytes", thread=lambda t: t >= 32)
 
 
-# Launched with two threadgroups of 50 threads and buffers of 100 floats: (message, threads that it may name).
+# Launched with two threadgroups of 50 threads and buffers of 100 floats: kernel -> (message, threads that it may name).
 HUNDRED = {
     "read_past_end": ("^out-of-bounds read of 4 bytes at byte 400 of buffer 1, which has 400 bytes", range(99, 100)),
     "read_before_begin": ("^out-of-bounds read of 4 bytes at byte -4 of buffer 1", range(1)),
@@ -151,7 +153,7 @@ def test_bounds_of_constant_arguments(driver):
 
 
 def test_bounds_of_a_view(driver):
-    """A view may access its whole storage, before and after the view itself."""
+    """Kernels may access the entire storage of a view, including the parts outside the view."""
     storage = driver.memory(np.arange(100, dtype=np.float32))
     fault = driver.fault("read_past_end", floats(driver, 50), storage.at(200), grid=50, group=50, by_threads=True)
     check(fault, fault.kernel, "^out-of-bounds read of 4 bytes at byte 400 of buffer 1", thread=lambda t: t == 49)
@@ -178,7 +180,7 @@ def test_bounds_of_wrapped_memory(driver, native):
 
 
 def test_bounds_of_pointers_in_arguments(driver):
-    """A kernel may also access buffers through addresses in an argument, within the buffers' bounds."""
+    """Kernels may also access a buffer through an address that is part of an argument, within the buffer's bounds."""
     x = np.arange(100, dtype=np.float32)
     source, out, other = driver.memory(x), floats(driver, 100), floats(driver, 100)
     table = np.array([out.address, source.address], np.uint64)
@@ -230,7 +232,7 @@ def test_correct_kernels(driver):
 
 T = np.arange(64)
 HALF, LANE = T // 32, T % 32
-# Kernels of correct.metal: the number of threads, and the expected buffer contents.
+# Kernels in correct.metal -> number of threads and expected buffer contents.
 CORRECT = {
     "one_simdgroup_alone": (64, np.where(HALF, 0, 3 * (31 - LANE) + 3)),
     "leave_early": (64, np.where(T % 3 == 1, -1, T * (T - 1) / 2)),
@@ -262,7 +264,7 @@ def test_barriers_of_a_function(driver):
 
 
 def test_order_decides_which_fault_comes_first(native, checked_kernels):
-    """Repeating a seed reports the same fault in the same thread. Different seeds report different threads."""
+    """A repeated seed reports the same fault in the same thread. Different seeds report different threads."""
     from simt_library import Driver
     kernels = checked_kernels(*sorted(FAULTS.glob("*.metal")))
 

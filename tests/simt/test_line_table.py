@@ -1,4 +1,4 @@
-"""Convert addresses to lines (src/driver/host/simt/line_table.h) and compare with the symbol addresses from nm."""
+"""Convert addresses to source lines (src/driver/host/simt/line_table.h), using symbol addresses from nm."""
 
 import os
 import shutil
@@ -55,7 +55,7 @@ def test_lines_of_functions(native, library):
 def test_generated_code_has_no_line(native, library):
     begin, end = symbols(library)["_Z5thirdPi"]
     path = str(library).encode()
-    assert native.line_of(path, begin) == b""  # the generated entry point
+    assert native.line_of(path, begin) == b""  # generated entry points have no line
     assert native.line_of(path, 0) == b""
     assert native.line_of(path, end + (1 << 40)) == b""
 

@@ -1,4 +1,4 @@
-"""Kernels with the names that a generated entry point might use for its own variables."""
+"""Kernels may use names that the generated entry points might use for their own variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare kernel profiles on the simt driver with manually derived counts."""
+"""Compare kernel profiles of the simt driver with counts derived by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from processes import run_in_subprocess
 
 from mpsx.kernel_profile.instrument import instrument
 
-# Kernels on float buffers, launched with 256 threads in threadgroups of 64.
+# Kernels on float buffers. The launches have 256 threads in threadgroups of 64.
 KERNELS = """
 #include <metal_stdlib>
 using namespace metal;
@@ -85,14 +85,14 @@ def counts(launch: dict, accesses: str) -> tuple[int, ...]:
 
 @pytest.fixture(scope="module")
 def launches(simt_library: Path) -> dict[str, dict]:
-    """Profile one launch of every kernel."""
+    """Profile one launch of each kernel."""
     names = re.findall(r"kernel void (\w+)", KERNELS)
     run = run_in_subprocess(RUN.format(source=KERNELS, names=names), MPSX_DRIVER="simt")
     assert run.returncode == 0, run.stderr[-2000:]
     return json.loads(run.stdout)
 
 
-# Each launch has eight SIMD groups. The contiguous floats of one SIMD group occupy four sectors.
+# Each launch has eight SIMD groups. The contiguous floats of a SIMD group occupy four sectors.
 LOADS = {
     "contiguous": (8, 256, 1024, 32, 32),
     "vectors": (8, 256, 4096, 128, 128),
@@ -115,8 +115,8 @@ def test_traffic(launches: dict[str, dict]) -> None:
     assert launches["contiguous"]["traffic"] == 1 and launches["vectors"]["traffic"] == 1
     assert launches["four_each"]["traffic"] == 4
     assert launches["twice"]["read"] == {"asked": 2048, "moved": 2048, "shared": 2048, "distinct": 1024}
-    # Each of the 8 SIMD groups moves the same 32-byte sector. `shared` counts it for only one threadgroup,
-    # which moves it twice.
+    # Each of the eight SIMD groups moves the same 32-byte sector. `shared` counts one threadgroup, which moves it
+    # twice.
     assert launches["one"]["read"] == {"asked": 1024, "moved": 256, "shared": 64, "distinct": 4}
 
 
@@ -149,7 +149,7 @@ def test_command_line(tmp_path: Path) -> None:
     file.write_text(KERNELS)
     command = [sys.executable, "-m", "mpsx", "shader", str(file), "--run", "contiguous", "--threads", "256"]
     command += ["--arg", "zeros:float32:256", "--arg", "ones:float32:256", "--profile"]
-    environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path)}  # the command must not compile mpsx's own kernels
+    environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path)}  # don't compile mpsx's own kernels
     runs = [subprocess.run([*command, *how], cwd=tmp_path.parent, env=environment, capture_output=True, text=True,
                            check=True)
             for how in ([], ["source"])]  # fmt: skip
@@ -191,7 +191,7 @@ IR = """define void @f(ptr %x, ptr %y) {{
     (16, "", [16]),
     (8, "", [8, 8]),
     (4, "", [4, 4, 8]),
-    (16, "  store float %a, ptr %y, align 4", [8, 4, 8]),  # the store may alias the following loads
+    (16, "  store float %a, ptr %y, align 4", [8, 4, 8]),  # the store may alias the later loads
     (16, "  store float %a, ptr %x, align 4", [16, 4]),
     (16, "  call void @g()", [8, 8]),
     (16, "  %s = call float @llvm.sqrt.f32(float %a)", [16]),

@@ -65,7 +65,7 @@ def test_padding_is_not_uninitialised(shadow):
     assert shadow.read(0, 0, 8) == FINE
     assert shadow.write(0, 16, 12) == FINE      # float3
     assert shadow.read(0, 16, 16) == FINE
-    assert shadow.read(0, 24, 8) == FINE        # second half of the float3, with padding
+    assert shadow.read(0, 24, 8) == FINE  # second half of a float3, with padding
     assert shadow.write(0, 32, 4) == FINE       # {int; long}
     assert shadow.write(0, 40, 8) == FINE
     assert shadow.read(0, 32, 16) == FINE
@@ -118,7 +118,7 @@ def test_readers_of_one_and_of_several_simd_groups(shadow):
     assert shadow.read(1) == FINE
     assert shadow.read(33) == FINE
     shadow.simd_barrier(1)
-    assert shadow.write(34) == WRITE_AFTER_READ  # one reader was in SIMD group 0
+    assert shadow.write(34) == WRITE_AFTER_READ  # one of the readers was in SIMD group 0
 
 
 def test_own_accesses_never_race(shadow):
@@ -142,7 +142,7 @@ def test_atomics_race_only_with_other_accesses(shadow):
     for thread in (0, 1, 40, 2):
         assert shadow.add(thread) == FINE
     assert shadow.access("l", 5) == FINE
-    assert shadow.read(2) == READ_AFTER_WRITE   # other threads also added to it
+    assert shadow.read(2) == READ_AFTER_WRITE  # other threads also added to it
     shadow.barrier()
     assert shadow.read(3) == FINE
     assert shadow.add(4) == WRITE_AFTER_READ
@@ -160,8 +160,8 @@ def test_atomics_of_one_thread(shadow):
 
 
 def test_barrier_count_overflow(native):
-    """Shadow memory stores barrier counts in 20 bits. After an overflow, written bytes stay initialized and no false
-    race is reported."""
+    """Shadow memory stores barrier counts in 20 bits. After an overflow, written bytes must stay initialized, and no
+    false race may be reported."""
     shadow = Shadow(native, 16)
     shadow.write(0)
     for _ in range((1 << 20) + 10):

@@ -24,7 +24,7 @@ def control(kernels, request):
 
 
 def components(name):
-    """Return a type's number of components in registers and in memory, where a 3-component vector occupies 4."""
+    """Return a type's component count in registers and in memory, where a 3-component vector occupies four."""
     count = int(name[-1]) if name[-1] in "234" else 1
     return count, 4 if count == 3 else count
 
@@ -55,8 +55,8 @@ def prefix(operator, identity, inclusive):
 
 
 def take(source):
-    """Return a function that reads from lane source(lane, width), or from the lane itself if the source is out of
-    range."""
+    """Return a function that reads from lane source(lane, width), or from the lane itself if that lane is out of range.
+    """
     def f(v, fill, active, lane):
         s = source(lane, len(v))
         return v[s] if 0 <= s < len(v) else v[lane]
@@ -64,8 +64,7 @@ def take(source):
 
 
 def filled(step, modulo=None):
-    """Return a function that shifts by `step` lanes within blocks of `modulo` lanes, with values from `fill` shifted
-    in."""
+    """Return a function that shifts by `step` lanes in blocks of `modulo` lanes and shifts in values from `fill`."""
     def f(v, fill, active, lane):
         m = modulo or len(v)
         s, first = lane % m + step, lane - lane % m
@@ -90,14 +89,14 @@ BLOCKS = {"simd_fill_up_8": filled(-3, 8), "simd_fill_down_8": filled(3, 8), "qu
 
 
 def check(functions, name, type_name, expected, period, threads=WIDTH * GROUPS):
-    """Run `name` on random small integers and compare every active lane."""
+    """Run the kernel `name` on random small integers and compare every active lane."""
     rng = np.random.default_rng(len(name) + len(type_name))
     kind, (count, stored) = TYPES[type_name], components(type_name)
     choice = [1, 2] if "u" in kind else [-1, 1, 2]
     values = rng.choice(choice, (threads, stored)) if "product" in name else rng.integers(0, 4, (threads, stored))
     fills = rng.integers(4, 8, (threads, stored))
     if "product" in name:
-        values[rng.random(values.shape) < 0.8] = 1   # avoid overflow
+        values[rng.random(values.shape) < 0.8] = 1  # mostly ones, to avoid overflow
     memory = [functions.memory(to_memory(x, kind)) for x in (np.full_like(values, 100), values, fills)]
     message = functions.run(f"{name}_{type_name}", *memory, np.array([period], np.uint32), grid=(1,), group=(threads,))
     assert message == ""
@@ -116,7 +115,7 @@ def check(functions, name, type_name, expected, period, threads=WIDTH * GROUPS):
 @pytest.mark.parametrize("name", [*FOLDS, *BITS])
 @pytest.mark.parametrize("level", ["simd", "quad"])
 def test_folds(functions, level, name):
-    """Reduce over all lanes, over every third lane, and in a partial SIMD group."""
+    """Reduce over all lanes, over every third lane, and over a partial SIMD group."""
     for type_name in TYPES if name in FOLDS else INTEGERS:
         for period, threads in ((1, 64), (3, 64), (1, 52)):
             check(functions, f"{level}_{name}", type_name, {**FOLDS, **BITS}[name], period, threads)
@@ -174,7 +173,7 @@ def test_votes(control, fraction):
 
 
 def test_branches_and_loops(control):
-    """SIMD functions in a branch see only the lanes that take it. The lanes reconverge after the branch."""
+    """In a branch, SIMD functions cover only the lanes that take the branch. The lanes reconverge after the branch."""
     out = control.memory(np.zeros((64, 6), np.float32))
     assert control.run("branches", out, grid=(1,), group=(64,)) == ""
     lane = np.arange(64) % 32

@@ -1,4 +1,5 @@
-"""With MPSX_DRIVER=simt, an access past a storage's last byte is an error, regardless of what allocated the storage."""
+"""With MPSX_DRIVER=simt, an access past the last byte of a storage is an error, no matter what allocated the storage.
+"""
 
 import os
 import subprocess

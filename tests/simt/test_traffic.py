@@ -1,8 +1,9 @@
-"""Kernels move each byte once, with 16 bytes per lane: compare device memory traffic with the limits of traffic_cases.
+"""Kernels move each byte once, with 16 bytes per lane. Compare device-memory traffic with the limits in traffic_cases.
 
-The simt driver counts the traffic. traffic_misses.tsv lists the operators that exceed a limit, with figures that must
-not get worse. The sweep fails if a listed operator is within its limits. `python tests/simt/test_traffic.py` rewrites
-the file."""
+The simt driver counts the traffic. traffic_misses.tsv lists operators that exceed a limit, with figures that must not
+get worse. The sweep fails if a listed operator is within its limits. `python tests/simt/test_traffic.py` rewrites the
+file.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +18,23 @@ from traffic_cases import LIMITS, cases
 
 HERE = Path(__file__).resolve().parent
 MISSES = HERE / "traffic_misses.tsv"
-WORSE = 1.05  # how much the figures in the file may grow
+WORSE = 1.05  # factor by which the figures in the file may grow
 
 
 def known_misses() -> dict[str, tuple[float, float]]:
-    """Return traffic and transactions of the cases in traffic_misses.tsv."""
+    """Return the traffic and transactions of the cases in traffic_misses.tsv."""
     rows = [line.split("\t") for line in MISSES.read_text().splitlines()[1:]]
     return {name: (float(traffic), float(transactions)) for name, traffic, transactions in rows}
 
 
 def misses(case: dict) -> bool:
-    """Return whether a case exceeds one of its category's limits."""
+    """Return whether a case exceeds a limit of its category."""
     traffic, transactions = LIMITS[case["category"]]
     return round(case["traffic"], 2) > traffic or round(case["transactions"], 2) > transactions
 
 
 def profiled(path: Path, *arguments: str) -> dict[str, dict]:
-    """Profile the cases of some categories in a separate process."""
+    """Profile the cases of the given categories in a separate process."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MPSX_SIMT_")} | {"MPSX_DRIVER": "simt"}
     environment["MPSX_SIMT_PROFILE"] = os.devnull  # compiles kernels for profiling instead of checking
     command = [sys.executable, str(HERE / "traffic_cases.py"), str(path), *arguments]
@@ -45,7 +46,8 @@ def profiled(path: Path, *arguments: str) -> dict[str, dict]:
 def regressions(found: dict[str, dict], all_known: bool = False) -> list[str]:
     """Describe cases that exceed a limit but are not in the file, and cases in the file that got worse.
 
-    With `all_known`, also describe cases in the file that are now within their limits."""
+    With `all_known`, also describe cases in the file that are now within their limits.
+    """
     known, wrong = known_misses(), []
     for name, case in found.items():
         if "error" in case:

@@ -1,4 +1,4 @@
-"""Compare a result's error relative to float64 with the CPU's error in the same dtypes."""
+"""Compare errors relative to float64 with the CPU's errors in the same dtypes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import torch
 
 
 def assert_as_accurate(got: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor, times: float = 2.0) -> None:
-    """Require an RMS error of at most `times` the CPU's plus one rounding to the dtype, and twice that for the largest
-    error.
+    """Require an RMS error of at most `times` the CPU's plus one rounding to the dtype, and at most twice this bound
+    for the maximum error.
 
     With fewer than 32 elements, errors vary too much, so also accept torch.testing's tolerance or four times the bound.
     """

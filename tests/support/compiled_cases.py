@@ -1,8 +1,8 @@
-"""Compare torch.compile with eager mode on mpsx, for OpInfos: samples, edge values, and layouts.
+"""Compare torch.compile with eager mode on mpsx for OpInfo samples, edge values, and several layouts.
 
     python -m compiled_cases float32:exp,log1p int64:sign …     in tests/; prints one line per difference
 
-Elementwise operators must agree bit for bit, others within the tolerances of torch.testing.assert_close.
+Elementwise operators must agree bitwise, all others within the tolerances of torch.testing.assert_close.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ELEMENTWISE = {
         "celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish prelu relu relu6 selu "
         "silu softplus softshrink softsign tanhshrink threshold").split()),
 }  # fmt: skip
-# Operators that are not compared: the reasons.
+# Operators that are not compared -> the reason.
 SKIPPED = {
     "nn.functional.linear_cross_entropy": "compiles for minutes",
 }
@@ -34,7 +34,7 @@ SKIPPED = {
 
 @dataclass
 class Case:
-    """A call and whether its result must be the same bit for bit."""
+    """A call, and whether its compiled result must be bitwise equal."""
 
     name: str
     function: Callable[..., Any]
@@ -43,7 +43,7 @@ class Case:
 
 
 def elementwise(op: OpInfo) -> bool:
-    """Return whether each element of the result depends on one element of each argument."""
+    """Return whether each element of the result depends on only one element of each argument."""
     return isinstance(op, UnaryUfuncInfo | BinaryUfuncInfo) or op.name in ELEMENTWISE
 
 
@@ -74,14 +74,15 @@ def layouts(x: torch.Tensor) -> Iterator[torch.Tensor]:
 
 @functools.cache
 def edge_tensors(dtype: torch.dtype) -> list[torch.Tensor]:
-    """Return the edge values on mpsx in several layouts. All cases share them, so that few kernels are generated."""
+    """Return the edge values on mpsx in several layouts. All cases share these tensors, so Inductor generates few
+    kernels."""
     return [x.to("mpsx") for x in layouts(edges(dtype))]
 
 
 @functools.cache
 def edge_pairs(dtype: torch.dtype, kind: str) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Return all pairs of edge values on mpsx in several layouts. Integral divisors are not 0, for which eager mode
-    raises, and integral exponents are small."""
+    """Return all pairs of edge values on mpsx in several layouts. Integer divisors are nonzero, because eager mode
+    raises an error for 0. Integer exponents are small."""
     a, b = (x.contiguous() for x in torch.meshgrid(edges(dtype), edges(dtype), indexing="ij"))
     if not (dtype.is_floating_point or dtype.is_complex):
         b = torch.where(b == 0, 1, b).to(dtype) if kind == "division" else b
@@ -90,7 +91,7 @@ def edge_pairs(dtype: torch.dtype, kind: str) -> list[tuple[torch.Tensor, torch.
 
 
 def edge_arguments(op: OpInfo, dtype: torch.dtype) -> Iterator[Arguments]:
-    """Yield edge values, or all pairs of them, in several layouts."""
+    """Yield edge values, or all pairs of edge values, in several layouts."""
     if isinstance(op, UnaryUfuncInfo):
         kwargs = op.sample_kwargs("cpu", dtype, edges(dtype))[0]
         yield from ((x, (), kwargs) for x in edge_tensors(dtype))
@@ -100,14 +101,14 @@ def edge_arguments(op: OpInfo, dtype: torch.dtype) -> Iterator[Arguments]:
         yield from ((x, (y,), {}) for x, y in edge_pairs(dtype, kind))
         if dtype.is_floating_point and op.supports_rhs_python_scalar:
             yield from ((edge_tensors(dtype)[0], (number,), {}) for number in (0.1, 2, 3))
-    else:  # the edge values with each sample's other arguments
+    else:  # combine the edge values with the other arguments of each sample
         for sample in samples(op, dtype, None):
             if not any(isinstance(t, torch.Tensor) for t in tree_leaves((sample.args, sample.kwargs))):
                 yield from ((x, sample.args, sample.kwargs) for x in edge_tensors(dtype)[:2])
 
 
 def cases(op: OpInfo, dtype: torch.dtype, count: int = SAMPLES) -> Iterator[Case]:
-    """Yield calls of an OpInfo: the first `count` samples, and for elementwise operators edge values."""
+    """Yield the first `count` samples of an OpInfo. For elementwise operators, also yield calls with edge values."""
     name, exact = f"{op_id(op)} {str(dtype)[6:]}", elementwise(op)
     for sample in samples(op, dtype, count):
         yield Case(name, op.op, on_device(op, sample), exact)
@@ -116,7 +117,7 @@ def cases(op: OpInfo, dtype: torch.dtype, count: int = SAMPLES) -> Iterator[Case
 
 
 def eager(case: Case) -> Any:
-    """Run a case in eager mode; return None if it raises or returns no tensors."""
+    """Run a case in eager mode. Return None if it raises an error or returns no tensors."""
     first, args, kwargs = case.arguments
     try:
         seed(1)
@@ -129,14 +130,14 @@ def eager(case: Case) -> Any:
 
 
 def difference(found: Any, wanted: Any, exact: bool) -> str:
-    """Return how compiled results differ from eager ones, or ""."""
+    """Describe how compiled results differ from eager results. Returns "" if they agree."""
     messages = (tensor_difference(have.detach(), want.detach(), exact)
                 for have, want in zip(tree_leaves(found), tree_leaves(wanted), strict=True))  # fmt: skip
     return next(filter(None, messages), "")
 
 
 def tensor_difference(have: torch.Tensor, want: torch.Tensor, exact: bool) -> str:
-    """Return how a tensor differs from an eager one, or ""."""
+    """Describe how a compiled tensor differs from an eager tensor. Returns "" if they agree."""
     if have.dtype != want.dtype or have.shape != want.shape:
         return f"{have.dtype} {tuple(have.shape)}, expected {want.dtype} {tuple(want.shape)}"
     have, want = have.cpu(), want.cpu()
@@ -158,7 +159,7 @@ def tensor_difference(have: torch.Tensor, want: torch.Tensor, exact: bool) -> st
 
 
 def compiled(group: list[Case]) -> list[Any]:
-    """Run cases as one compiled graph."""
+    """Run the cases as one compiled graph."""
     functions = [case.function for case in group]
 
     def run(arguments: list) -> list:
@@ -170,7 +171,7 @@ def compiled(group: list[Case]) -> list[Any]:
 
 
 def compare(group: list[Case]) -> Iterator[tuple[str, str]]:
-    """Yield (name, difference) for the cases of a group that differ. A group whose graph fails is split."""
+    """Yield (name, difference) for each case that differs. If a group's graph fails, the group is split."""
     wanted = [eager(case) for case in group]
     group = [case for case, result in zip(group, wanted, strict=True) if result is not None]
     wanted = [result for result in wanted if result is not None]

@@ -1,4 +1,4 @@
-"""Compile Metal snippets the way kernels are compiled, and call them through the kernel ABI (fixture `msl`)."""
+"""Compile Metal snippets in the same way as mpsx's kernels, and call them through the kernel ABI (fixture `msl`)."""
 
 import ctypes
 import fcntl
@@ -59,8 +59,8 @@ class Library:
         self.records = {r.name.decode(): r for r in records}
 
     def __call__(self, name, *buffers, grid, threadgroup=(), part=None, constants=None):
-        """Run a kernel over `grid` units, or over the range `part` (begin, end) of them. `constants` maps names of
-        function constants to arrays of one value."""
+        """Run a kernel over `grid` units, or only over the units `part` = (begin, end). `constants` maps names of
+        function constants to one-element arrays."""
         grid = (*grid, 1, 1)[:3]
         args = (ctypes.c_void_p * MAX_ARGUMENTS)()
         for i, array in enumerate(buffers):
@@ -77,7 +77,7 @@ class Library:
         ENTRY(self.records[name].entry)(args, launch, begin, end)
 
     def map(self, name, *inputs, dtype=None):
-        """Return out[i] = kernel(inputs[i]…), for a kernel whose buffer 0 is the output."""
+        """Call a kernel whose first buffer is the output, and return the output."""
         out = np.empty(inputs[0].shape, dtype or inputs[0].dtype)
         self(name, out, *(np.ascontiguousarray(x) for x in inputs), grid=(out.size,))
         return out
@@ -110,7 +110,7 @@ def compile_library(folder, source, defines, isa, shards, name, general, include
 
 @pytest.fixture(scope="session")
 def msl(tmp_path_factory):
-    """Return a function that compiles a snippet: msl(source) -> Library. Pytest workers share the results."""
+    """Return a function that compiles a snippet: msl(source) -> Library. Pytest workers share the libraries."""
     try:
         find_compiler()
     except MslError as e:

@@ -1,4 +1,4 @@
-"""Errors raised by kernels: immediately on a synchronous driver, otherwise on the next synchronization."""
+"""Errors raised by kernels. Synchronous drivers raise them immediately, other drivers at the next synchronization."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import mpsx
 
 
 def errors_are_deferred() -> bool:
-    """Return whether the driver raises errors late, when the failing kernel may already have written valid elements."""
+    """Return whether the driver raises errors late, when the kernel may already have written other elements."""
     return mpsx.driver()["asynchronous"]
 
 
 @contextlib.contextmanager
 def raises_after_sync(error: type[Exception] | tuple[type[Exception], ...], match: str) -> Iterator[None]:
-    """Like pytest.raises(), but synchronize with the device before leaving the block."""
+    """Like pytest.raises(), but synchronizes with the device at the end of the block."""
     with pytest.raises(error, match=match):
         yield
         torch.mpsx.synchronize()

@@ -48,7 +48,7 @@ std::vector<Case>& cases();
 struct Register {
   Register(const char* name, std::function<void(const std::string&)> run) { cases().push_back({name, std::move(run)}); }
 };
-// A case that creates a driver itself, or none.
+// A test case that gets no driver. It may create one itself.
 #define BARE_CASE(name)                                  \
   static void name(const std::string& directory);        \
   static const ::test::Register name##_case(#name, name); \

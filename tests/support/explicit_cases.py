@@ -1,4 +1,4 @@
-"""Test calls for the explicit operators, shared by test_explicit_*.py."""
+"""Test calls of the explicit operators, shared by test_explicit_*.py."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ NN = [
     case("scaled_dot_product_attention", F.scaled_dot_product_attention, QUERY[0], KEY[0], VALUE[0], randn(5, 6)),
     case("scaled_dot_product_attention", F.scaled_dot_product_attention, QUERY, KEY[:, :2], VALUE[:, :2],
          enable_gqa=True),
-    # Head dimension above the fused kernel's maximum.
+    # The head dimension exceeds the fused kernel's maximum.
     case("scaled_dot_product_attention", F.scaled_dot_product_attention, *randn(3, 1, 2, 5, 300, seed=6)),
 ]  # fmt: skip
 
@@ -131,7 +131,7 @@ def overload(c: Case) -> torch._ops.OpOverload:
 
 
 def leaves(c: Case, device: str, dtype: torch.dtype = torch.float32, grad: bool = True) -> list[object]:
-    """Return the arguments on a device, as new leaves with the same layout."""
+    """Return the arguments on a device, as new leaves with the same layouts."""
     placed = []
     for k, a in enumerate(c.arguments):
         if isinstance(a, torch.Tensor):

@@ -1,6 +1,7 @@
 """Graphs for torch.compile with Inductor: name -> (function, inputs as shapes or tensors).
 
-A shape is replaced by a normally distributed float32 tensor, created on the CPU from a fixed seed."""
+A shape is replaced by a normally distributed float32 tensor, created on the CPU from a fixed seed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def graph(*inputs):
 
 
 def lambdas(group: str, inputs: tuple, **functions: Callable) -> None:
-    """Register several functions of the same inputs."""
+    """Register several functions with the same inputs."""
     for name, function in functions.items():
         GRAPHS[f"{group}_{name}"] = function, inputs
 

@@ -6,7 +6,7 @@ import torch
 
 
 def difference(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> str:
-    """Return torch.testing's message about two lists of results."""
+    """Compare two lists of results and return torch.testing's message."""
     try:
         for a, b in zip(ours, theirs, strict=True):
             torch.testing.assert_close(a, b.to(a.dtype), equal_nan=True)

@@ -1,4 +1,4 @@
-"""Tensor layouts that backends commonly get wrong."""
+"""Tensor layouts that backends often handle incorrectly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LAYOUTS = ("contiguous", "transposed", "slice", "step", "expanded", "channels_la
 
 
 def make(layout: str, dtype: torch.dtype, *, seed: int = 0, low: float = -3.0, high: float = 3.0) -> torch.Tensor:
-    """Create a CPU tensor in `layout` with values in [low, high] (bool: both), determined by `seed`."""
+    """Create a CPU tensor in the given layout with random values in [low, high], or random bools."""
     generator = torch.Generator().manual_seed(seed)
 
     def values(*shape: int) -> torch.Tensor:
@@ -23,7 +23,7 @@ def make(layout: str, dtype: torch.dtype, *, seed: int = 0, low: float = -3.0, h
         return values(5, 7, 9)
     if layout == "transposed":
         return values(9, 7, 5).permute(2, 1, 0)
-    if layout == "slice":  # a storage offset and gaps between rows
+    if layout == "slice":  # a storage offset, and gaps between the rows
         return values(6, 9, 12)[1:, 1:8, 2:11]
     if layout == "step":
         return values(10, 7, 18)[::2, :, ::2]

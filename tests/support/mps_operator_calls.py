@@ -1,4 +1,4 @@
-"""Test calls for overloads that no OpInfo sample reaches, and a list of overloads that cannot be called on mpsx."""
+"""Test calls for overloads that no OpInfo sample reaches, and overloads that cannot be called on mpsx."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def i(device: Device, *values: int) -> torch.Tensor:
 
 
 def fused(device: Device, lists: int) -> list[list[torch.Tensor]]:
-    """Return lists of parameters, gradients and states."""
+    """Return lists of parameters, gradients and optimizer states."""
     return [[x(device, 5), x(device, 2, 3)] for _ in range(lists)]
 
 
@@ -169,7 +169,7 @@ for direction in ("lshift", "rshift"):
 
 
 def resampled(name: str, spatial: int) -> None:
-    """Register a nearest-neighbor resampling and its gradient."""
+    """Register a nearest-neighbor interpolation and its gradient."""
     forward, backward = getattr(aten, name), getattr(aten, name + "_backward")
     size, more = [1, 2] + [3] * spatial, [4] * spatial
     CALLS[name] = lambda d: forward(x(d, *size), more)
@@ -180,7 +180,7 @@ def resampled(name: str, spatial: int) -> None:
 
 
 def padded(name: str, spatial: int) -> None:
-    """Register a padding and its gradient."""
+    """Register a padding operator and its gradient."""
     forward, backward = getattr(aten, name), getattr(aten, name + "_backward")
     size, padding = [1, 2] + [3] * spatial, [1] * (2 * spatial)
     CALLS[name] = lambda d: forward(x(d, *size), padding)

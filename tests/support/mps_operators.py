@@ -1,13 +1,15 @@
 """Test calls for every operator overload that PyTorch's MPS backend implements.
 
-Each line of mps_operators.txt names an overload and says where its test call comes from:
+Each line of mps_operators.txt names an overload and the source of its test call:
 
     opinfo NAME INDEX              the forward or backward pass of sample INDEX of the OpInfo NAME
     like OVERLOAD NAME INDEX       OVERLOAD's call in sample INDEX of the OpInfo NAME, with its results as out=
     call                           an entry of CALLS in mps_operator_calls.py
     none REASON                    no call
 
-`python tests/support/mps_operators.py` regenerates the file after a change of PyTorch or of the list of overloads."""
+After a change of PyTorch or of the list of overloads, run `python tests/support/mps_operators.py` to regenerate the
+file.
+"""
 
 from __future__ import annotations
 
@@ -26,33 +28,33 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 LIST = Path(__file__).with_name("mps_operators.txt")
-SAMPLES = 3  # per OpInfo
-CANDIDATES = 8  # number of calls whose arguments are tried on an overload's other forms
+SAMPLES = 3  # number per OpInfo
+CANDIDATES = 8  # number of recorded calls to try with an overload's other forms
 
-# An overload, its positional arguments and its keyword arguments.
+# (overload, positional arguments, keyword arguments)
 Call = tuple[OpOverload, tuple, dict]
 Calls = dict[str, Call]
 
 
 def read_list() -> dict[str, str]:
-    """Return the source of a call for each overload name ("add.out")."""
+    """Return a dict that maps overload names such as "add.out" to the sources of their calls."""
     lines = [line for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
     return {name: source for name, _, source in (line.partition("\t") for line in lines)}
 
 
 def overload(name: str) -> OpOverload | None:
-    """Return the overload with this name, or None if this version of PyTorch does not have it."""
+    """Return the overload with this name, or None if this version of PyTorch lacks it."""
     base, _, rest = name.partition(".")
     return getattr(getattr(torch.ops.aten, base, None), rest or "default", None)
 
 
 def name_of(function: OpOverload) -> str:
-    """Return an overload's name, the inverse of `overload`."""
+    """Return the name of an overload. This is the inverse of `overload`."""
     return str(function).removeprefix("aten.").removesuffix(".default")
 
 
 def copied(tree: object, device: str = "cpu") -> object:
-    """Copy tensors to a device, preserving strides, and replace device arguments."""
+    """Copy tensors to a device with the same strides, and replace device arguments."""
 
     def move(value: object) -> object:
         if isinstance(value, torch.Tensor):
@@ -68,7 +70,7 @@ def is_supported_by_mps(t: torch.Tensor) -> bool:
 
 
 class Recorder(TorchDispatchMode):
-    """Record the first call of each overload whose arguments MPS supports."""
+    """Records the first call of each overload whose arguments MPS supports."""
 
     def __init__(self, wanted: Iterable[str]) -> None:
         super().__init__()
@@ -87,14 +89,14 @@ class Recorder(TorchDispatchMode):
 
 
 def differentiate(result: object) -> None:
-    """Run the backward pass of every output that requires a gradient."""
+    """Run the backward pass of every output that requires grad."""
     outputs = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor) and t.requires_grad]
     if outputs:
         torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])
 
 
 def record(name: str, first: int, count: int, wanted: Iterable[str]) -> Iterator[Calls]:
-    """Return the calls to these overloads in samples of the OpInfo, one dictionary per sample."""
+    """Yield one dictionary per sample of the OpInfo, with the calls of the wanted overloads."""
     for op in OPS:
         if op_id(op) != name:
             continue
@@ -108,12 +110,13 @@ def record(name: str, first: int, count: int, wanted: Iterable[str]) -> Iterator
                     with recorder:
                         differentiate(call(op.get_op(), on_cpu(sample)))
                 except (RuntimeError, NotImplementedError):
-                    pass  # the sample has another layout, or the CPU rejects it
+                    pass  # the sample is not strided, or the CPU rejects it
             yield recorder.calls
 
 
 def with_arguments_of(function: OpOverload, c: Call) -> Call | None:
-    """Call `function` with the arguments of another form and results as out=. Returns None if the schemas differ."""
+    """Call `function` with the arguments of a different form, and with its results as out=. Return None if the schemas
+    differ."""
     arguments = c[0]._schema.arguments
     values = {a.name: a.default_value for a in arguments if a.has_default_value()}
     values |= {a.name: value for a, value in zip(arguments, c[1], strict=False)} | c[2]
@@ -129,12 +132,12 @@ def with_arguments_of(function: OpOverload, c: Call) -> Call | None:
 
 
 def call_on_device(c: Call) -> Callable[[], object]:
-    """Return the call with its arguments on the device."""
+    """Return a function that makes the call on the device."""
     return lambda: c[0](*copied(c[1], DEVICE), **copied(c[2], DEVICE))
 
 
 def replay() -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield (name, call) for each overload with a test call."""
+    """Yield (name, call) for each overload that has a test call."""
     by_sample: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
     for name, source in read_list().items():
         kind, *rest = source.split(" ")
@@ -177,7 +180,7 @@ def succeeds(c: Call | None) -> bool:
 
 
 def sources(names: list[str]) -> dict[str, str]:
-    """Search the samples of every OpInfo for calls to these overloads."""
+    """Search the samples of every OpInfo for calls of the given overloads."""
     found: dict[str, list[tuple[str, Call]]] = defaultdict(list)
     wanted = {form for name in names for form in (name, *siblings(name))}
     for op in dict.fromkeys(op_id(op) for op in OPS):
@@ -204,7 +207,7 @@ def sources(names: list[str]) -> dict[str, str]:
 
 
 def main(write: Callable[[str], object]) -> None:
-    """Regenerate the list."""
+    """Regenerate mps_operators.txt."""
     head = [line for line in LIST.read_text().splitlines() if line.startswith("#")]
     write("\n".join(head + [f"{name}\t{source}" for name, source in sources(list(read_list())).items()]) + "\n")
 

@@ -1,4 +1,4 @@
-"""A call of each overload with a sparse COO kernel in PyTorch's MPS backend."""
+"""Calls for each overload that has a sparse COO kernel in PyTorch's MPS backend."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ OPTIONS = {"dtype": torch.float32, "layout": torch.sparse_coo}
 
 
 def coo(device: str, coalesced: bool = True, size: tuple[int, ...] = (2, 3)) -> torch.Tensor:
-    """Return a tensor with three elements between 0 and 1."""
+    """Return a sparse tensor with three elements between 0 and 1."""
     made = torch.sparse_coo_tensor(INDICES, torch.tensor([0.25, 0.5, 0.75]), size)
     return made.coalesce().to(device) if coalesced else made.to(device)
 
 
 def square(device: str) -> torch.Tensor:
-    """Return a 3x3 matrix with three elements."""
+    """Return a sparse 3x3 matrix with three elements."""
     return coo(device, size=(3, 3))
 
 
 def dense(device: str, *size: int) -> torch.Tensor:
-    """Return distinct positive numbers."""
+    """Return a dense tensor of distinct positive numbers."""
     count = torch.Size(size).numel()
     return (torch.arange(1, count + 1, dtype=torch.float32) / count).view(size).to(device)
 
 
 def result(device: str) -> torch.Tensor:
-    """Return an empty 2x3 tensor for out=."""
+    """Return an empty sparse 2x3 tensor for out=."""
     return torch.empty(2, 3, device=device, layout=torch.sparse_coo)
 
 
 def complex_coo(device: str) -> torch.Tensor:
-    """Return a tensor with three complex elements."""
+    """Return a sparse tensor with three complex elements."""
     return torch.sparse_coo_tensor(INDICES, torch.tensor([1 + 2j, 3 - 1j, 0.5j]), (2, 3)).coalesce().to(device)
 
 
@@ -49,17 +49,17 @@ def pairs(device: str) -> torch.Tensor:
 
 
 def broadcast_row(device: str) -> torch.Tensor:
-    """Return a 1x3 row."""
+    """Return a sparse 1x3 row."""
     return torch.sparse_coo_tensor([[0, 0], [0, 2]], [1.0, 2.0], (1, 3)).coalesce().to(device)
 
 
 def stack_of_matrices(device: str) -> torch.Tensor:
-    """Return two 3x3 matrices."""
+    """Return a sparse tensor that contains two 3x3 matrices."""
     return torch.sparse_coo_tensor([[0, 1, 1], [0, 1, 2], [2, 0, 1]], [1.0, 2.0, 3.0], (2, 3, 3)).coalesce().to(device)
 
 
 def softmax_backward(name: str) -> Call:
-    """Return a call of the backward function of a softmax over rows, for a gradient with the sparsity of the output."""
+    """Return a call of a softmax's backward function. The gradient has the same sparsity as the output."""
     forward = getattr(aten, name).default
     backward = getattr(aten, f"{name}_backward_data")
 
@@ -71,7 +71,7 @@ def softmax_backward(name: str) -> Call:
 
 
 def rejected(call: Call) -> Call:
-    """Wrap a call that PyTorch rejects on every device, so that it returns its error message."""
+    """Return a call that returns the error message of `call`, which PyTorch rejects on every device."""
 
     def message(d: str) -> object:
         try:
@@ -129,12 +129,13 @@ CALLS: dict[str, Call] = {
 
 
 def read_list() -> list[str]:
-    """Return the names of the overloads ("add.out")."""
+    """Return the names of the overloads, such as "add.out"."""
     return [line for line in LIST.read_text().splitlines() if not line.startswith("#")]
 
 
 def call_of(name: str) -> Call:
-    """Return the call in CALLS, or one with a sparse tensor for each required tensor and 2 for each required number."""
+    """Return the call in CALLS. If there is none, pass a sparse tensor for each required tensor and 2 for each required
+    number."""
     if name in CALLS:
         return CALLS[name]
     function = overload(name)

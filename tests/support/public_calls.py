@@ -1,7 +1,7 @@
-"""Test calls for every public function in torch, torch.special, torch.fft and torch.nn.functional without an OpInfo.
+"""Test calls for every public function without an OpInfo in torch, torch.special, torch.fft and torch.nn.functional.
 
-test_public_calls.py compares the result of each call on mpsx with the CPU's and checks that every function has a call.
-public_methods.py contains the calls for methods.
+test_public_calls.py compares the result of each call with the CPU's, and checks that every function has a call.
+public_methods.py contains the calls of methods.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ CALLS |= {
 
 
 def gates(m: Inputs, count: int) -> list[torch.Tensor]:
-    """Return weights and biases of a recurrent layer with 3 inputs, 5 hidden units and `count` gates."""
+    """Return the weights and biases of a recurrent layer with 3 inputs, 5 hidden units and `count` gates."""
     return [m.leaf(5 * count, 3), m.leaf(5 * count, 5), m.leaf(5 * count), m.leaf(5 * count)]
 
 

@@ -1,4 +1,4 @@
-"""Inputs for the calls in public_calls.py and public_methods.py: the same values on every device."""
+"""Inputs for the calls in public_calls.py and public_methods.py. Values are the same on every device."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import torch
 
 
 class Inputs:
-    """Create tensors of one device, dtype and layout, and record the leaves whose gradients are compared."""
+    """Creates tensors with one device, dtype and layout, and records the leaves whose gradients are compared."""
 
     def __init__(self, device: str, dtype: torch.dtype = torch.float32, layout: str = "contiguous",
                  exact: bool = False) -> None:  # fmt: skip
-        """With `exact`, tensors are float64 but contain values of `dtype`."""
+        """If `exact` is set, tensors are float64 but contain values of `dtype`."""
         self.device, self.layout = device, layout
         self.dtype, self._rounded = torch.float64 if exact else dtype, dtype
         self.leaves: list[torch.Tensor] = []
         self._generator = torch.Generator().manual_seed(0)
 
     def laid_out(self, values: torch.Tensor) -> torch.Tensor:
-        """Copy to the device in the layout."""
+        """Copy to the device in the chosen layout."""
         x = values.to(self.device, copy=True)
         if self.layout == "transposed" and x.dim() >= 2:
             return x.transpose(-1, -2).contiguous().transpose(-1, -2)
@@ -28,7 +28,7 @@ class Inputs:
         return x
 
     def x(self, *shape: int) -> torch.Tensor:
-        """Return normally distributed numbers. With a non-floating dtype, they are scaled by 8 and truncated."""
+        """Return normally distributed numbers. For integer and bool dtypes, scale them by 8 and truncate."""
         return self.laid_out(self._normal(shape).to(self._rounded).to(self.dtype))
 
     def unit(self, *shape: int) -> torch.Tensor:
@@ -52,7 +52,6 @@ class Inputs:
         return self.index(2, *shape).bool()
 
     def t(self, values: object, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Call torch.tensor on the device."""
         return torch.tensor(values, dtype=dtype, device=self.device)
 
     def _normal(self, shape: tuple[int, ...]) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Test calls for public functions on sparse and quantized tensors. public_calls.py adds them to its table."""
+"""Test calls of public functions for sparse and quantized tensors. public_calls.py adds them to its table."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def saved(m: Inputs) -> object:
     return torch.load(file)
 
 
-# Functions of torch that serialize tensors, or operate on symbolic numbers.
+# Functions that serialize tensors or operate on symbolic numbers.
 CALLS |= {
     "save": saved,
     "load": saved,

@@ -43,7 +43,7 @@ def functions() -> str:
 
 
 def kernels() -> str:
-    """Kernels."""
+    """Return a source that uses the names for kernels."""
     lines = [f"kernel void {name}(device float* x, INDEX) {{ x[i] += {n}; }}\n" for n, name in enumerate(NAMES, 4)]
     return "".join(lines)
 
@@ -53,7 +53,7 @@ SOURCES = {made.__name__: HEAD + made().replace("INDEX", INDEX) for made in (con
 
 
 def expected(source: str) -> Iterator[tuple[str, list[int]]]:
-    """Yield each kernel of a source, and its output for the input 0, 1, 2, 3. Some kernels swap pairs before they add
+    """Yield each kernel in a source, and its output for the input 0, 1, 2, 3. Some kernels swap pairs before they add
     their number."""
     for n, name in enumerate(NAMES, 4):
         for prefix in ("", "shared_", "calls_", "with_", "k_"):

@@ -1,4 +1,4 @@
-"""Sparse tensors, and comparisons with the CPU."""
+"""Create sparse tensors, and compare them with the CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def numbers(sizes: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 def coo(
     *sizes: int, sparse_dim: int = 2, nnz: int = 12, dtype: torch.dtype = torch.float32, coalesced: bool = False
 ) -> torch.Tensor:
-    """Return a sparse CPU tensor, with repeated coordinates unless it is `coalesced`."""
+    """Return a sparse CPU tensor, with repeated coordinates unless `coalesced` is set."""
     indices = torch.stack([torch.randint(0, size, (nnz,)) for size in sizes[:sparse_dim]] or [torch.empty(0)]).long()
     values = numbers((nnz, *sizes[sparse_dim:]), dtype)
     made = torch.sparse_coo_tensor(indices.view(sparse_dim, nnz), values, sizes)
@@ -28,12 +28,12 @@ def coo(
 
 
 def on_device(value: object) -> object:
-    """Move tensors to mpsx and return other values unchanged."""
+    """Move tensors to mpsx, and return other values unchanged."""
     return value.to("mpsx") if isinstance(value, torch.Tensor) else value
 
 
 def check(got: object, want: object) -> None:
-    """Compare tensors, ignoring the order of uncoalesced elements and explicit zeros."""
+    """Compare tensors, ignoring explicit zeros and the order of uncoalesced elements."""
     if not isinstance(want, torch.Tensor):
         assert got == want
         return
@@ -48,7 +48,7 @@ def check(got: object, want: object) -> None:
             assert torch.equal(back.indices(), want.indices())
             torch.testing.assert_close(back.values(), want.values(), equal_nan=True)
         else:
-            dense = torch.promote_types(want.dtype, torch.float32)  # the CPU cannot densify half precision
+            dense = torch.promote_types(want.dtype, torch.float32)  # the CPU cannot convert half precision to dense
             torch.testing.assert_close(back.to(dense).to_dense(), want.to(dense).to_dense(), equal_nan=True)
     else:
         torch.testing.assert_close(got.cpu(), want, equal_nan=True)

@@ -1,4 +1,4 @@
-"""Read the operator tables (metal/**/*.def) to let tests cover new rows automatically."""
+"""Read the operator tables (metal/**/*.def), to let tests cover new entries automatically."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TAGS = {
 
 
 def rows(table: str, macro: str, fields: int) -> list[list[str]]:
-    """Return the first `fields` arguments of every `macro(…)` line of metal/<table>."""
+    """Return the first `fields` arguments of every `macro(…)` line in metal/<table>."""
     text = (METAL / table).read_text()
     found = re.findall(rf"^{macro}\((.*)\)$", text, re.MULTILINE)
     return [[part.strip() for part in line.split(",")[:fields]] for line in found]

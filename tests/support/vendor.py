@@ -1,4 +1,4 @@
-"""Decide whether this process prefers vendor libraries to kernels, and list the tests that this affects."""
+"""Determine whether this process prefers vendor libraries to kernels, and which tests this affects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KERNEL_TESTS = sorted(path for path in (Path(__file__).resolve().parents[1] / "o
 
 
 def is_preferred() -> bool:
-    """Return whether vendor libraries are preferred. Mirrors src/vendor/cpu/vendor.cpp."""
+    """Return whether vendor libraries are preferred, with the same rules as src/vendor/cpu/vendor.cpp."""
     return (os.environ.get("MPSX_VENDOR") or ("on" if mpsx.driver()["name"] == "host" else "off")) == "on"
 
 

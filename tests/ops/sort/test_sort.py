@@ -132,7 +132,7 @@ def test_topk_sizes(size: int) -> None:
 
 @pytest.mark.parametrize("k", [1, 8, 31, 32, 33])
 def test_topk_with_ties(k: int) -> None:
-    """If elements are equal, topk selects the first ones, in order. Rows are sorted, reversed, constant, or contain NaN."""
+    """If elements are equal, topk selects the first ones, in order. Cover sorted and constant rows, and NaN."""
     few = torch.randint(0, 4, (3, 1265), generator=torch.Generator().manual_seed(k))
     steps = torch.arange(1265)[None]
     rows = torch.cat([few, steps, steps.flip(1), torch.full((1, 1265), 9)])

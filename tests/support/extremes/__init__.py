@@ -1,1 +1,1 @@
-"""Operators at the limits of their range: largest values, subnormals, signed zeros, infinities, NaN and poles."""
+"""Operators at the limits of their range: largest values, subnormals, signed zeros, infinities, NaN, and poles."""

@@ -1,7 +1,7 @@
 """Check results at the limits of a dtype's range.
 
-Accept a result that equals PyTorch's on the CPU, or float64's rounded to the dtype. Reject a result that is non-finite
-where both are finite, finite where both are non-finite, or farther away than rounding explains.
+Accept a result that equals the CPU's, or float64's rounded to the dtype. Reject a result that is non-finite where both
+are finite, finite where both are non-finite, or farther away than rounding explains.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Convert = Callable[[torch.Tensor], torch.Tensor]
 class Case:
     """A call and its operands.
 
-    eps: the allowed relative error in units of the dtype's epsilon. reduces: each output element depends on many input
-    elements, so the largest of them determines the error bound.
+    eps: the allowed relative error, in units of the dtype's epsilon.
+    reduces: each output element depends on many input elements. The largest one determines the error bound.
     """
 
     name: str
@@ -38,18 +38,18 @@ class Case:
 
 
 def wide(t: torch.Tensor) -> torch.Tensor:
-    """Convert to float64."""
+    """Convert to double precision."""
     return t.to(torch.complex128 if t.is_complex() else torch.float64)
 
 
 def on(t: torch.Tensor, device: str) -> torch.Tensor:
-    """Copy a tensor to a device, with its strides."""
+    """Copy a tensor to a device and keep its strides."""
     storage = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
     return storage.clone().to(device).as_strided(t.shape, t.stride(), t.storage_offset())
 
 
 def cotangents(outputs: list[torch.Tensor], dtype: torch.dtype, seed: int, convert: Convert) -> list[torch.Tensor]:
-    """Return gradients of the outputs, mostly ordinary values."""
+    """Return gradients of the outputs, mostly with ordinary values."""
     g, real = torch.Generator().manual_seed(seed), dtype if dtype in FLOATS else torch.float32
     made = [picked(real, tuple(t.shape), g, 0.7) for t in outputs]
     made = [torch.complex(w, torch.randn(w.shape, generator=g)) if t.is_complex() else w
@@ -58,7 +58,7 @@ def cotangents(outputs: list[torch.Tensor], dtype: torch.dtype, seed: int, conve
 
 
 def results(case: Case, convert: Convert, convert_gradient: Convert | None = None) -> list[torch.Tensor]:
-    """Return the outputs, then the gradients of the inputs."""
+    """Return the outputs, followed by the gradients of the inputs."""
     inputs = [convert(t.detach()) for t in case.inputs]
     if case.gradient:
         inputs = [t.requires_grad_() for t in inputs]
@@ -74,9 +74,9 @@ def results(case: Case, convert: Convert, convert_gradient: Convert | None = Non
 
 
 def conditions(case: Case, exact: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Return how much float64 results change if each incoming gradient changes by about the dtype's epsilon.
+    """Return by how much float64 results change if each incoming gradient changes by about the dtype's epsilon.
 
-    Where large gradients cancel, no result can be more accurate than that.
+    Where large gradients cancel, no result can be more accurate.
     """
     g = torch.Generator().manual_seed(case.seed)
     eps = torch.finfo(case.dtype).eps
@@ -90,13 +90,14 @@ def conditions(case: Case, exact: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def parts(t: torch.Tensor) -> torch.Tensor:
-    """Return complex numbers as pairs of float64, and others as float64."""
+    """Return complex numbers as pairs of float64 numbers, and other numbers as float64."""
     return torch.view_as_real(t.resolve_conj()).double() if t.is_complex() else t.double()
 
 
 def wrong(case: Case, have: torch.Tensor, cpu: torch.Tensor | None, exact: torch.Tensor,
           condition: torch.Tensor | float = 0.0) -> torch.Tensor:  # fmt: skip
-    """Return a mask of the elements that match neither the CPU nor float64. `condition` comes from conditions()."""
+    """Return a mask of the elements that match neither the CPU nor float64. `condition` is the result of conditions().
+    """
     if not (have.is_floating_point() or have.is_complex()):
         return (have != cpu) & (have != exact)
     f = torch.finfo(have.dtype)

@@ -88,7 +88,6 @@ BINARY_NO_GRADIENT = {
 
 
 def function(name: str) -> Callable:
-    """Look up a function by its name in torch."""
     if name in NAMED:
         return NAMED[name]
     found = torch

@@ -1,4 +1,4 @@
-"""Known differences at the limits of the range: patterns for the output of compare.line(), and the reasons."""
+"""Known differences at the limits of the range: patterns for the output of compare.line(), and reasons."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ REASONS: list[tuple[str, str]] = [
 
 
 def reason(line: str) -> str | None:
-    """Return the reason why a difference is acceptable, or None."""
+    """Return why a difference is acceptable, or None if it is not."""
     return next((why for pattern, why in REASONS if re.search(pattern, line)), None)

@@ -12,7 +12,7 @@ EXPONENTS = {torch.float32: 128, torch.bfloat16: 128, torch.float16: 16}
 
 
 def pool(dtype: torch.dtype) -> torch.Tensor:
-    """Return distinct values of both signs for which naive formulas fail."""
+    """Return distinct positive and negative values for which naive formulas fail."""
     f = torch.finfo(dtype)
     top = EXPONENTS[dtype]
     limits = [f.max, f.max / 2, f.max / 3, f.max * (1 - 4 * f.eps), f.tiny, f.tiny * 1.5, f.smallest_normal / 2]
@@ -35,16 +35,16 @@ def picked(dtype: torch.dtype, shape: tuple[int, ...], g: torch.Generator, ordin
 
 
 def regime(name: str, dtype: torch.dtype, shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
-    """Return a tensor of difficult values of one kind."""
+    """Return a tensor with difficult values of the given kind."""
     f = torch.finfo(dtype)
     normal = torch.randn(shape, generator=g, dtype=torch.float64)
     if name == "ordinary":
         x = normal
-    elif name == "large":  # squares overflow, and sums may
+    elif name == "large":  # squares overflow, and sums may overflow
         x = normal.clamp(-4, 4) * (f.max / 8)
     elif name == "limit":
         x = normal.sign() * f.max
-    elif name == "square":  # squares near the limit
+    elif name == "square":  # squares are near the limit
         x = normal * math.sqrt(f.max)
     elif name == "small":  # squares underflow
         x = normal * math.sqrt(f.tiny) / 4
@@ -52,12 +52,12 @@ def regime(name: str, dtype: torch.dtype, shape: tuple[int, ...], g: torch.Gener
         x = normal * f.tiny
     elif name == "constant":
         x = torch.full(shape, pool(dtype)[torch.randint(len(pool(dtype)), (), generator=g)].item(), dtype=torch.float64)
-    elif name == "one":  # a single special value among ordinary ones
+    elif name == "one":  # one special value among ordinary ones
         x = normal.clone()
         special = pool(dtype)[torch.randint(len(pool(dtype)), (), generator=g)].double()
         if x.numel():
             x.view(-1)[torch.randint(x.numel(), (), generator=g)] = special
-    elif name == "rows":  # a different scale per row
+    elif name == "rows":  # each row has a different scale
         x = normal * torch.exp2(torch.randint(-EXPONENTS[dtype], EXPONENTS[dtype], (*shape[:-1], 1), generator=g))
     elif name == "infinite":
         x = torch.where(torch.rand(shape, generator=g) < 0.2, normal.sign() * INF, normal)
@@ -72,7 +72,7 @@ REGIMES = ("ordinary", "large", "limit", "square", "small", "subnormal", "consta
 
 
 def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """Copy to another layout."""
+    """Copy to the given layout."""
     if layout == "contiguous":
         return x.contiguous()
     if layout == "transposed" and x.dim() > 1:
