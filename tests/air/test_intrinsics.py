@@ -139,8 +139,7 @@ def test_unknown_intrinsics(name):
 
 
 def test_declarations_that_differ_in_address_spaces():
-    """LLVM declares intrinsics separately for each combination of address spaces. The declarations are merged into one.
-    """
+    """LLVM declares an intrinsic once per combination of address spaces. The declarations are merged into one."""
     text = text_of("axpy") + "".join(
         f"declare void @llvm.memcpy.p0.p{space}.i64(ptr, ptr addrspace({space}) captures(none), i64, i1)\n"
         for space in (1, 2)

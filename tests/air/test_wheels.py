@@ -1,5 +1,4 @@
-"""The metallibs in the macOS wheels of torch and mlx-metal. Only in the sweep, because it downloads 160 MB from PyPI.
-"""
+"""Load the metallibs in the macOS wheels of torch and mlx-metal. These sweep tests download 160 MB from PyPI."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The features used by minGPT-ddp and by the T5 example in pytorch/examples. distributed_checks.py runs these checks.
-"""
+"""Features that minGPT-ddp and the T5 example in pytorch/examples use. distributed_checks.py runs these checks."""
 
 from __future__ import annotations
 

@@ -22,8 +22,7 @@ def fresh_state() -> Iterator[None]:
 
 
 class Glue(torch.utils.data.Dataset):
-    """Random sentence pairs. The label is 1 if the second sentence starts with the first token of the first sentence.
-    """
+    """Random sentence pairs. The label is 1 if both sentences start with the same token."""
 
     def __len__(self) -> int:
         return 64

@@ -113,8 +113,7 @@ Gradients = tuple[torch.Tensor | None, ...]
 
 
 def gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
-    """Return the gradients of all outputs with respect to all inputs, or () without differentiable outputs or inputs.
-    """
+    """Return the gradients of all outputs with respect to all inputs, or () if nothing is differentiable."""
     outputs, inputs = leaves_of(op, sample, arguments)
     if not outputs or not inputs:
         return ()

@@ -31,8 +31,7 @@ def committed() -> summary.Summary:
 
 @contextmanager
 def still_runs(name: str, direction: str, dtype: torch.dtype) -> Iterator[Watch]:
-    """Yield a `watch` function for a check. Afterwards, fail if a sample ran in a worse way than the summary records.
-    """
+    """Yield a `watch` function for a check. Then fail if an operator got worse, for instance if it fell back."""
     logs: list[list[str]] = []
 
     @contextmanager

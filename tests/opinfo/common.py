@@ -191,8 +191,7 @@ def in_double(arguments: Arguments) -> Arguments:
 
 
 def error(result: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the largest absolute difference. Equal infinities and pairs of NaNs count as 0, unpaired NaNs as infinite.
-    """
+    """Return the largest absolute difference. For equal infinities and two NaNs, it is 0; for one NaN, infinity."""
     same = torch.isclose(result, exact, rtol=0, atol=0, equal_nan=True)
     return torch.where(same, 0, result - exact).abs().nan_to_num(nan=torch.inf).max().item()
 

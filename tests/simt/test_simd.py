@@ -55,8 +55,7 @@ def prefix(operator, identity, inclusive):
 
 
 def take(source):
-    """Return a function that reads from lane source(lane, width), or from the lane itself if that lane is out of range.
-    """
+    """Return a function that reads from lane source(lane, width), or from its own lane if that is out of range."""
     def f(v, fill, active, lane):
         s = source(lane, len(v))
         return v[s] if 0 <= s < len(v) else v[lane]

@@ -11,8 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 
 def compare(function: Callable[..., Any], *inputs: Any, gradient: bool = True, **tolerance: float) -> None:
-    """Compare results, which may be tuples. If `gradient` is set, also compare the gradients of floating-point inputs.
-    """
+    """Compare results, which may be tuples, and if `gradient` is set, the gradients of floating-point inputs."""
 
     def converted(convert: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
         def leaf(value: Any) -> Any:

@@ -119,8 +119,7 @@ def normalize(encoding: bytes | str) -> str:
 
 
 def pyobjc_signatures(entries: list, owner: str, is_protocol: bool, arguments: int) -> list[tuple[str, ...]]:
-    """Return pyobjc's types for a selector, with "?" for unknown types. pyobjc does not distinguish between protocols.
-    """
+    """Return pyobjc's types for a selector, or "?" if unknown. pyobjc does not distinguish between protocols."""
     found = []
     for name, metadata in entries:
         if name == (owner if not is_protocol else "NSObject"):

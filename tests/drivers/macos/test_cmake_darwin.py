@@ -1,5 +1,4 @@
-"""Configure the macOS branch of the CMake files, which is possible on any machine. A stub of xcrun logs its arguments.
-"""
+"""Configure the CMake files for macOS, which works on any machine. A stub of xcrun logs its arguments."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A pytest plugin that runs a part of the tests: MPSX_TEST_PART=3/12 runs every twelfth test, starting with the fourth.
-"""
+"""A pytest plugin that splits the tests: MPSX_TEST_PART=3/12 runs every twelfth test, starting with the fourth."""
 
 from __future__ import annotations
 

@@ -162,8 +162,7 @@ def test_failed_work_raises(run: Callable[..., str]) -> None:
 
 
 def test_gpu_out_of_memory_raises(run: Callable[..., str]) -> None:
-    """Every wait raises the error, except in an allocation that needs memory, which leaves the error to the next wait.
-    """
+    """Every wait raises the error, except that an allocation that needs memory leaves it to the next wait."""
     run("""
         t = torch.ones(4, device="mpsx")
         torch.mpsx.synchronize()

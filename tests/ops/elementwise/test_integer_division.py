@@ -1,5 +1,4 @@
-"""Compare integer quotients and remainders with Python's. The CPU drivers compute them in floating point, but exactly.
-"""
+"""Compare integer division with Python's. The CPU drivers compute exact results in floating point."""
 
 import math
 

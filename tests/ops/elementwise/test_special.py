@@ -197,8 +197,7 @@ def test_frexp(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", FLOAT)
 def test_ldexp(dtype: torch.dtype, no_fallback: None) -> None:
-    """ldexp is exact even if 2**exponent exceeds the range of the dtype, or if bfloat16 cannot represent the exponent.
-    """
+    """ldexp is exact even if 2**exponent overflows the dtype or bfloat16 cannot represent the exponent."""
     x = torch.tensor([3.0, 1e-30, 2.0**-133, 2.0**-24, 1.5e4, -0.0, float("inf"), float("nan")]).to(dtype)
     for power in (2, -3, 100, 200, 257, 277, -149, -2000, 2**30):
         y = torch.tensor(power)

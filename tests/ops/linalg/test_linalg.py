@@ -191,8 +191,7 @@ def qr_errors(qr: tuple[torch.Tensor, ...], a: torch.Tensor) -> list[float]:
     "size", [*SIZES, (40, 20), (20, 40), (2, 100, 9), (4, 1), *swept((1, 4), (150, 70), (70, 150))]
 )
 def test_qr(size: tuple[int, ...], dtype: torch.dtype) -> None:
-    """Check only properties of Q and R, because MKL does not normalize the phase of R's last row for complex matrices.
-    """
+    """Check only properties of Q and R: for complex matrices, MKL does not normalize the phase of R's last row."""
     a = torch.randn(size, dtype=dtype)
     real = dtype == torch.float32
     for mode in ("reduced", "complete", "r") if real else ():

@@ -18,8 +18,7 @@ DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 
 def layouts(shape: tuple[int, ...], dtype: torch.dtype, choice: random.Random) -> torch.Tensor:
-    """Return random numbers in a random layout: contiguous, transposed, sliced, with gaps, or with a broadcast batch.
-    """
+    """Return random numbers in a random layout: contiguous, transposed, sliced, with gaps, or broadcast."""
     *batch, rows, columns = shape
     kind = choice.choice(["contiguous", "transposed", "sliced", "gapped", "repeated"])
     if kind == "transposed":

@@ -1,5 +1,4 @@
-"""batch_norm and operators that call it: training and evaluation, layouts, mixed dtypes, gradients, running statistics.
-"""
+"""batch_norm and its callers: training and evaluation, layouts, mixed dtypes, gradients, running statistics."""
 
 from __future__ import annotations
 

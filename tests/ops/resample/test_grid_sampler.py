@@ -19,8 +19,7 @@ GRIDS = {2: (2, 4, 19, 2), 3: (2, 2, 3, 19, 3)}
 
 
 def inputs(dims: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return small integers, whose sums are exact, and a grid that extends beyond the image and avoids discontinuities.
-    """
+    """Return small integers, whose sums are exact, and a grid beyond the image that avoids discontinuities."""
     grid = torch.randint(-44, 45, GRIDS[dims]) / 32 + 1 / 256
     return torch.randint(-4, 5, IMAGES[dims]).to(dtype), grid.to(dtype)
 

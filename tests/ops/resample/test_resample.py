@@ -1,5 +1,4 @@
-"""Interpolation, reflection and replication padding, and 3-D average pooling: values, layouts, gradients, and errors.
-"""
+"""Interpolation, reflection and replication padding, 3-D average pooling: values, layouts, gradients, errors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""cumsum, cumprod, logcumsumexp, cummax, cummin: values, layouts, dimensions, special values, out= and in-place forms.
-"""
+"""cumsum, cumprod, logcumsumexp, cummax, cummin: values, layouts, dimensions, special values, out=, in-place."""
 
 from __future__ import annotations
 

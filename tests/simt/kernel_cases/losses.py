@@ -61,7 +61,7 @@ def scores() -> Iterator[Case]:
                 g = values(*((rows,) if reduction == "none" else ()), dtype=dtype, seed=2)
                 yield case(f"cross_entropy {rows} {reduction} {TAGS[dtype]}",
                            loss, F.cross_entropy, reduction, x, target, g)  # fmt: skip
-    # More threadgroups than one threadgroup can reduce.
+    # Enough rows that one threadgroup cannot add up the results of all threadgroups.
     x, target = values(520, 1100), torch.randint(0, 1100, (520,), generator=generator)
     yield case("cross_entropy 520", loss, F.cross_entropy, "mean", x, target, values(seed=2))
 

@@ -96,8 +96,7 @@ def parts(t: torch.Tensor) -> torch.Tensor:
 
 def wrong(case: Case, have: torch.Tensor, cpu: torch.Tensor | None, exact: torch.Tensor,
           condition: torch.Tensor | float = 0.0) -> torch.Tensor:  # fmt: skip
-    """Return a mask of the elements that match neither the CPU nor float64. `condition` is the result of conditions().
-    """
+    """Return a mask of elements that match neither the CPU nor float64. `condition` is the result of conditions()."""
     if not (have.is_floating_point() or have.is_complex()):
         return (have != cpu) & (have != exact)
     f = torch.finfo(have.dtype)

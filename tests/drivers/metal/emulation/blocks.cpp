@@ -7,7 +7,7 @@
 
 namespace {
 
-// From clang's "Block Implementation Specification".
+// Flags from clang's "Block Implementation Specification".
 constexpr int kHasCopyAndDispose = 1 << 25, kIsGlobal = 1 << 28;
 struct Descriptor {
   unsigned long reserved, size;
