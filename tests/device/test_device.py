@@ -275,7 +275,6 @@ def test_device_module_surface() -> None:
 
 
 def run_python(source: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a new process."""
     import os
 
     return subprocess.run(

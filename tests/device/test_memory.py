@@ -225,7 +225,7 @@ def convolved(device: str) -> torch.Tensor:
 
 
 def test_results_of_cpu_libraries_use_the_cache() -> None:
-    """Results of CPU libraries are allocated from the cache and return to it, unlike the memory of CPU tensors."""
+    """Memory for results of CPU libraries comes from the cache and returns to it, unlike memory of CPU tensors."""
     result = convolved("mpsx")
     torch.testing.assert_close(result.cpu(), convolved("cpu"))
     reserved, allocated = torch.mpsx.memory_reserved(), torch.mpsx.memory_allocated()

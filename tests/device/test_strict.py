@@ -20,7 +20,7 @@ CTC = "torch.nn.functional.ctc_loss(x.log_softmax(-1)[:, None], torch.tensor([[1
 
 
 def ctc_loss(x: torch.Tensor) -> torch.Tensor:
-    """Common mistakes in out-of-tree backends. mpsx once made each of them."""
+    """Compute ctc_loss, which MPS does not implement."""
     return F.ctc_loss(x.log_softmax(-1)[:, None], torch.tensor([[1]], device="mps"), (4,), (1,))
 
 

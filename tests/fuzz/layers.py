@@ -1,4 +1,4 @@
-"""Hand-written calls to matmuls, layers, losses and factories."""
+"""Hand-written calls of matmuls, layers, losses and factory functions."""
 
 from __future__ import annotations
 

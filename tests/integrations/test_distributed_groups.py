@@ -1,5 +1,4 @@
-"""Return a function that installs a compiler that hangs in a given step. The function returns the environment
-variables."""
+"""Process groups accept mpsx tensors, and have the same names as without mpsx, however they are created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Well-known models (tools/bench/zoo) train and infer on mpsx as on the CPU, without fallbacks."""
+"""Well-known models (tools/bench/zoo) give the same results on mpsx as on the CPU, without fallbacks."""
 
 from __future__ import annotations
 

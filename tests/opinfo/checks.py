@@ -47,7 +47,7 @@ def cotangents(outputs: Iterable[torch.Tensor], seed: int) -> Tensors:
 
 
 def sharing(arguments: object, results: object) -> list[tuple[list[bool], int, bool]]:
-    """For each result, return which arguments share its storage, its storage offset, and whether it is a view."""
+    """Return for each result which arguments share its storage, its storage offset, and whether it is a view."""
     strided = [t for t in tensors(arguments) if t.layout == torch.strided]
     outputs = [r for r in tensors(results) if r.layout == torch.strided]
     shared = [(r, [storage(r) == storage(a) for a in strided]) for r in outputs]

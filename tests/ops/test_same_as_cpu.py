@@ -1,4 +1,4 @@
-"""Regression tests: calls whose results, dtypes or errors used to differ from the CPU, one expression per line."""
+"""Regression tests: each line is a call whose result, dtype or error used to differ from the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Common mistakes in out-of-tree backends. Each one once caused a failure in mpsx."""
+"""Common mistakes in out-of-tree backends. mpsx once made each of them."""
 
 from __future__ import annotations
 

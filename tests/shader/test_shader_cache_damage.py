@@ -138,7 +138,7 @@ def test_kernels_compiled_one_by_one(folder: Path) -> None:
 
 
 def test_damaged_kernel_library(tmp_path, monkeypatch) -> None:
-    """Damage the library in kernels/ and the object files that it is linked from."""
+    """Damage the library in kernels/ and its object files."""
     from mpsx.shader import kernel_library
 
     metal = tmp_path / "metal"

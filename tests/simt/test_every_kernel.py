@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("simt_library")
 def run_cases(path: Path, *arguments: str, **variables: str) -> dict:
     """Run tests/simt/run_cases.py with the given environment variables and return the results."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MPSX_SIMT_")} | variables
-    environment["MPSX_VENDOR"] = "off"  # on both drivers
+    environment["MPSX_VENDOR"] = "off"  # both drivers run kernels
     command = [sys.executable, str(HERE / "run_cases.py"), str(path), *arguments]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
     assert run.returncode == 0, run.stderr[-4000:]

@@ -102,7 +102,6 @@ def strided() -> Iterator[tuple]:
 
 
 def norm_inputs(rows: int, size: int, dtype: torch.dtype) -> tuple:
-    """Return the inputs of layer_norm's backward pass."""
     x, weight = values(rows, size, dtype=dtype), values(size, dtype=dtype)
     _, mean, rstd = aten.native_layer_norm(x, [size], weight, weight, 1e-5)
     return x.clone(), x, [size], mean, rstd, weight, weight.clone(), [True, True, True]

@@ -18,7 +18,6 @@ def x(device: Device, *shape: int, dtype: torch.dtype = torch.float32) -> torch.
 
 
 def i(device: Device, *values: int) -> torch.Tensor:
-    """Return an index tensor."""
     return torch.tensor(values, device=device)
 
 
@@ -47,7 +46,6 @@ def sgd(form: str, lr: Callable[[Device], object]) -> Callable[[Device], object]
 
 
 def empty(d: Device, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Return an empty tensor for out=."""
     return torch.empty(0, device=d, dtype=dtype)
 
 

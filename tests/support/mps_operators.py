@@ -169,7 +169,6 @@ def siblings(name: str) -> list[str]:
 
 
 def succeeds(c: Call | None) -> bool:
-    """Return whether the call succeeds on the CPU."""
     if c is None:
         return False
     try:

@@ -19,7 +19,6 @@ class Inputs:
         self._generator = torch.Generator().manual_seed(0)
 
     def laid_out(self, values: torch.Tensor) -> torch.Tensor:
-        """Copy to the device in the chosen layout."""
         x = values.to(self.device, copy=True)
         if self.layout == "transposed" and x.dim() >= 2:
             return x.transpose(-1, -2).contiguous().transpose(-1, -2)
@@ -48,7 +47,6 @@ class Inputs:
         return self.laid_out(torch.randint(high, shape, generator=self._generator, dtype=dtype))
 
     def mask(self, *shape: int) -> torch.Tensor:
-        """Return random booleans."""
         return self.index(2, *shape).bool()
 
     def t(self, values: object, dtype: torch.dtype | None = None) -> torch.Tensor:

@@ -32,7 +32,7 @@ RENAMED = [(r"\btorch\.mps\b", "torch.mpsx"), (r"\b_compile_shader\b", "compile_
            (r"torch\.backends\.mps\.is_available\(\)", "True"), (r"\.mps\(\)", ".mpsx()"),
            (r"torch\.backends\.mps\.is_macos13_or_newer\(\d*\)", "True"), (r"MACOS_VERSION (?=[<>])", "15.2 "),
            (r"int\(subprocess.check_output\(.*hw.memsize.*\)\)", "16 << 30"),
-           (r"unittest\.expectedFailure", "(lambda test: test)")]  # mps fails these tests, mpsx does not  # fmt: skip
+           (r"unittest\.expectedFailure", "(lambda test: test)")]  # fail on mps, but pass on mpsx  # fmt: skip
 
 
 def expectations() -> list[tuple[str, str]]:
@@ -86,7 +86,6 @@ def failures(record: Path, stem: str) -> tuple[int, dict[str, str]]:
 
 
 def on_cpu(name: str) -> str:
-    """Return the name of the corresponding CPU test."""
     stem, group, test = name.split("::")
     return f"{stem}::{re.sub('(PRIVATEUSE1|MPSX)$', 'CPU', group)}::{test.replace('_mpsx', '_cpu', 1)}"
 

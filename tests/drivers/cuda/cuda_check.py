@@ -12,7 +12,7 @@ import mpsx
 
 ROOT = Path(__file__).parents[3]
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-# Give each tensor its own allocation, so that compute-sanitizer finds accesses one byte past its end.
+# Give each tensor a separate allocation, to let compute-sanitizer detect accesses one byte past the end.
 SANITIZER = ["env", "MPSX_CUDA_EXACT_BUFFERS=1", "compute-sanitizer", "--show-backtrace=device", "--print-limit=30"]
 
 

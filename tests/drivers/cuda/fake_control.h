@@ -13,7 +13,7 @@ struct Launch {
 };
 
 struct Control {
-  // The simulated machine. Set these before the driver starts.
+  // Properties of the simulated machine, which must be set before the driver starts.
   int version = 13000, devices = 1, major = 9, concurrent = 1;
   int shared_memory = 232448;  // maximum bytes per block
   size_t total = size_t(8) << 30, free = size_t(8) << 30;

@@ -21,7 +21,6 @@ POINTER = ".param .u64 .ptr .align 1 {0}_param_{1}"
 
 
 def entry(symbol: str, *parameters: str) -> str:
-    """Return a PTX entry point."""
     return ENTRY.format(symbol, ",\n\t".join(p.format(symbol, i) for i, p in enumerate((*parameters, GRID))))
 
 

@@ -1,4 +1,4 @@
-// Normal operation of the Metal driver.
+// Launches, batching, waits, memory, and libraries of the Metal driver.
 #include <unistd.h>
 
 #include <algorithm>

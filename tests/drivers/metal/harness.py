@@ -1,4 +1,4 @@
-"""Build the kernels and the test program of the Metal driver, and run it."""
+"""Build and run the Metal driver's test program, and build its kernels."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def left_over() -> list[str]:
             "EmulatedString": 8, "NSArray": 0, "NSDictionary": 0, "EmulatedFunction": None,
             "EmulatedBuffer": torch.mpsx.memory_stats()["segment.all.current"] + 1}  # fmt: skip
     found: list[str] = []
-    for _ in range(200):  # the queue's thread releases the last command buffer with a delay
+    for _ in range(200):  # the queue's thread releases the last command buffer after a delay
         live = {name: emulation.mpsx_emulation_live(name.encode()) for name in most}
         found = [f"{live[name]} {name}, at most {n}" for name, n in most.items() if n is not None and live[name] > n]
         if not found:

@@ -77,7 +77,7 @@ template <typename T, int BM, int BN, int BK, bool transposed>
 instantiate_tile("tile_gemm_f16", tile_gemm, half, 8, 8, 16, false)
 instantiate_tile("tile_gemm_bf16", tile_gemm, bfloat, 8, 8, 16, true)
 
-// Function types.
+// Instantiation through a typedef of a function type.
 #define FC_BASE 100
 constant bool FC_masked [[function_constant(FC_BASE + 0)]];
 constant int FC_count [[function_constant(FC_BASE + 1)]];

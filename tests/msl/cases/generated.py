@@ -39,7 +39,7 @@ def wgsl(run: Run):
     assert got[2:].tolist() == steps
     assert got[1] == sum(s > 5 for s in steps)
     moved = moved.view(particles.dtype)
-    # division by zero returns the dividend
+    # in WGSL, division by zero returns the dividend
     run.close(moved["p"], particles["p"] + 2 * particles["v"] + (particles["t"] * 10 + 3)[:, None].astype(F))
     run.close(moved["v"], -particles["v"])
 

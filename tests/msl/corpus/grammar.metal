@@ -1,4 +1,4 @@
-// Rare parts of the grammar that published kernels use.
+// Rarely used grammar that occurs in published kernels.
 #include <metal_stdlib>
 #include <metal_atomic>
 #include <metal_simdgroup>

@@ -1,4 +1,4 @@
-// Constructs in published kernels that Apple's compiler accepts.
+// Constructs that occur in published kernels and that Apple's compiler accepts.
 #include <metal_stdlib>
 #include <metal_simdgroup_matrix>
 using namespace metal;

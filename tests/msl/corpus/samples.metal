@@ -170,7 +170,7 @@ kernel void histogram(device const uchar4* pixels [[buffer(0)]], device atomic_u
 
 // feature: n-body simulation
 typedef struct {
-  vector_float4 position;  // and mass
+  vector_float4 position;  // w is the mass
   vector_float4 velocity;
 } Body;
 static float3 interaction(const float4 bi, const float4 bj, const float softening) {

@@ -118,19 +118,19 @@ struct Fp2 {
 };
 static inline Fp2 operator+(Fp2 a, Fp2 b) { return Fp2{a.real + b.real, a.imaginary + b.imaginary}; }
 static inline Fp2 operator-(Fp2 a, Fp2 b) { return Fp2{a.real - b.real, a.imaginary - b.imaginary}; }
-static inline Fp2 operator*(Fp2 a, Fp2 b) {  // Karatsuba's three products
+static inline Fp2 operator*(Fp2 a, Fp2 b) {  // Karatsuba multiplication
   const Fp first = a.real * b.real, second = a.imaginary * b.imaginary;
   return Fp2{first - second, (a.real + a.imaginary) * (b.real + b.imaginary) - first - second};
 }
 
 template <typename F>
 struct Affine {
-  F x, y;  // both zero at infinity
+  F x, y;  // (0, 0) is the point at infinity
 };
 
 template <typename F>
 struct Point {
-  F x, y, z;  // z is zero at infinity
+  F x, y, z;  // z = 0 is the point at infinity
   static Point infinity() { return Point{F::one(), F::one(), F::zero()}; }
 };
 

@@ -231,7 +231,7 @@ def test_streams_and_freed_tensors(copies):
 
 @pytest.mark.skipif(mpsx.driver()["name"] != "simt", reason="only the simt driver checks accesses")
 def test_accesses_beyond_a_tensor_are_faults(copies):
-    """Memory checks cover a tensor parameter, through the pointer that it contains."""
+    """Memory checks also apply to the pointer inside a tensor parameter."""
     x = torch.zeros(4, 4).to("mpsx")
     with pytest.raises(RuntimeError, match=r"out-of-bounds (read|write) of 4 bytes"):
         copies.copy(x, torch.zeros(4, 4).to("mpsx"), threads=(4, 100))

@@ -90,7 +90,7 @@ def swiglu_packed_backward(g: torch.Tensor, packed: torch.Tensor) -> torch.Tenso
 def two_operands(
     name: str, function: Callable[..., torch.Tensor], dtypes: tuple[torch.dtype, ...], low: float = -3
 ) -> Iterator[Case]:
-    """Generate cases with dense operands, a scalar as either operand, a broadcast operand, and operands with gaps."""
+    """Binary calls with dense operands, a scalar as either operand, a broadcast operand, and operands with gaps."""
     for dtype in dtypes:
         a, b = matrix(dtype, low), matrix(dtype, low, seed=1)
         if name in ("div", "atan2", "swiglu"):
@@ -212,7 +212,7 @@ def activation_cases() -> Iterator[Case]:
 
 
 def crosses() -> Iterator[Case]:
-    """Generate cross products of contiguous and strided vectors."""
+    """Cross products of contiguous and strided vectors."""
     for dtype in DTYPES["REAL"]:
         x, y = values(50, 3, dtype=dtype), values(50, 3, dtype=dtype, seed=1)
         yield case(f"cross {TAGS[dtype]}", torch.linalg.cross, x, y, reference="same")

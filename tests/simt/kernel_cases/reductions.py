@@ -1,4 +1,4 @@
-"""Reductions along rows, along columns, and split over several threadgroups."""
+"""Reductions along rows, along columns, and split among several threadgroups."""
 
 from __future__ import annotations
 

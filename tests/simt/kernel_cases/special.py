@@ -43,7 +43,7 @@ def gradient_cases() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """Generate cases of unary and binary functions, for dense and strided inputs."""
+    """Unary and binary functions, with dense and strided inputs."""
     yield from gradient_cases()
     for dtype in FLOAT:
         x = values(ROWS, COLUMNS, dtype=dtype, low=-30, high=30)
