@@ -279,7 +279,6 @@ def test_html_page_is_self_contained(tmp_path: Path) -> None:
 
 @pytest.mark.sweep
 def test_command_line(tmp_path: Path) -> None:
-    """Run the tool on the command line."""
     command = [sys.executable, "tools/opmatrix.py", "--only", "softmax", "--output", str(tmp_path), "--check"]
     run = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stdout + run.stderr

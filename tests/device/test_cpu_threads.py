@@ -50,7 +50,7 @@ def test_number_of_busy_threads(threads):
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_every_element_is_processed_once(threads):
-    """The thread count does not divide most sizes. Some tensors have fewer rows than threads."""
+    """Cover sizes that are not multiples of the thread count, and fewer rows than threads."""
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)

@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def RARE(x: torch.Tensor, **out: torch.Tensor) -> torch.Tensor:
-    """Call an operator that will hardly ever get a Metal kernel, because PyTorch implements it only for the CPU."""
+    """Call an operator that is unlikely to get a Metal kernel, because PyTorch implements it only for the CPU."""
     return aten._add_relu.out(x, x, **out) if out else aten._add_relu.Tensor(x, x)
 
 
@@ -143,7 +143,7 @@ def test_counts(silent_fallback: None) -> None:
 
 
 def test_nothing_is_copied(silent_fallback: None) -> None:
-    """An operator that returns its argument, returns a view of it or writes to it uses the original memory."""
+    """An operator that returns or overwrites its argument, or returns a view of it, uses the original memory."""
     x = torch.ones(4, 4, device="mpsx")
     before = x.data_ptr()
     assert RARE(x, out=x) is x

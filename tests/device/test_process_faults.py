@@ -137,8 +137,8 @@ def children(pid: int) -> set[int]:
     return found
 
 
-# A compiler that hangs if it gets a certain option, after it has created the file `compiling`. On NVIDIA GPUs, opening
-# a shader runs the compiler only for the syntax check.
+# A compiler that creates the file `compiling` and then hangs if it is called with a given option. On NVIDIA GPUs,
+# opening a shader runs the compiler only for the syntax check.
 ENDLESS = """#!/bin/sh
 case " $* " in *" {} "*) sleep 0.2; touch "$TMPDIR/compiling"; exec sleep 600 ;; esac
 exec {} "$@"
@@ -272,7 +272,7 @@ def test_memory_stays_flat_with_varying_lengths(seconds: int) -> None:
 
 
 def test_division_by_zero_with_faulthandler() -> None:
-    """faulthandler installs its SIGFPE handler after the driver's. The handler would end the process."""
+    """faulthandler replaces the driver's SIGFPE handler with one that would end the process."""
     code = """
 import faulthandler, torch, mpsx
 x = torch.zeros(2, dtype=torch.int32, device="mpsx") + 0

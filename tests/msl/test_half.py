@@ -82,7 +82,7 @@ def test_every_value_to_float(library, tag):
 
 @pytest.mark.parametrize("tag", TYPES)
 def test_from_float(library, tag):
-    """Convert all values, all midpoints between adjacent values, their neighbors in float, and random floats."""
+    """Convert all values, all midpoints between adjacent values, floats next to the midpoints, and random floats."""
     exact = EVERY.view(TYPES[tag]).float()
     exact = exact[exact.isfinite()].sort().values
     middle = (exact[1:].double() + exact[:-1].double()).div(2).float()

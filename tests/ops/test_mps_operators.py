@@ -41,8 +41,7 @@ def failures() -> list[str]:
 
 
 def test_list() -> None:
-    """PyTorch has all listed overloads, except for a few new ones. There is a reason for each overload that is not
-    called."""
+    """PyTorch has all listed overloads except a few new ones. Overloads without a call have a reason."""
     names = read_list()
     assert sum(overload(name) is None for name in names) <= RECENT * len(names)
     assert not [name for name, source in names.items() if source == "none"]

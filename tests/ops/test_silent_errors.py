@@ -167,7 +167,7 @@ def test_188756_writes_past_31_bits(long_table: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("stride", [2**31 + 3, 2**32 + 5])
 def test_197636_strides_past_31_and_32_bits(stride: int) -> None:
-    """The rows of a view are far apart."""
+    """Use a view whose rows are far apart."""
     size = 2 * stride + 1024
     if size > torch.mpsx.recommended_max_memory():
         pytest.skip("the device recommends less memory than one buffer of that size")

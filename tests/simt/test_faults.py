@@ -207,7 +207,6 @@ def test_limits(driver):
 
 
 def test_correct_kernels(driver):
-    """Correct kernels run without an error and compute the right results."""
     out = floats(driver, 128)
     assert driver.run("correct_barriers", out, grid=2, group=64) == ""
     t = np.arange(64)

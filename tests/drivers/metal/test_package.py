@@ -18,7 +18,7 @@ import mpsx
 
 
 def test_waits_only_for_cpu_access(run: Callable[..., str]) -> None:
-    """An operation waits once if it accesses memory from the CPU, otherwise never."""
+    """An operation waits once if the CPU accesses the memory, and otherwise not at all."""
     run("""
         def nothing(b):
             c = (b * 2).exp().reshape(8, 8).t()[1:]
@@ -162,7 +162,7 @@ def test_failed_work_raises(run: Callable[..., str]) -> None:
 
 
 def test_gpu_out_of_memory_raises(run: Callable[..., str]) -> None:
-    """Every wait raises the error, except that an allocation that needs memory leaves it to the next wait."""
+    """Every wait raises the error. Only an allocation that waits for memory leaves it to the next wait."""
     run("""
         t = torch.ones(4, device="mpsx")
         torch.mpsx.synchronize()

@@ -101,7 +101,7 @@ def test_attention(case: tuple) -> None:
 
 @pytest.mark.parametrize("dtype", FLOAT, ids=str)
 def test_scaled_dot_product_attention(dtype: torch.dtype) -> None:
-    """The kernels are selected by PyTorch's public function."""
+    """PyTorch's public function selects the kernels."""
     q, k, v = (torch.randn(2, h, 20, 16).to(dtype) for h in (4, 2, 2))
     mask = torch.rand(20, 20) < 0.6
     mask[3] = False  # a query without keys, whose result is zero

@@ -77,7 +77,7 @@ def test_result_keeps_the_layout() -> None:
 
 
 def test_batched_positions() -> None:
-    """Angles of shape [B, 1, T, D/2] differ between the sequences, as they do with left padding."""
+    """Use angles that differ between sequences, as with left padding. Their shape is [B, 1, T, D/2]."""
     x = torch.randn(2, 3, 5, 16)
     cos, sin = (torch.stack([t[:5], t[3:8]])[:, None] for t in angles(8, 16))
     result = mpsx.ops.rotary_embedding(x, cos, sin)

@@ -35,7 +35,7 @@ def test_values(p: float) -> None:
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0])
 @pytest.mark.parametrize("points", [31, 32, 33, 64, 65, 97, 200])
 def test_many_points(points: int, p: float) -> None:
-    """The last tile overlaps the previous one, or dimensions are processed one by one."""
+    """Cover last tiles that overlap the previous tile, and dimensions that are processed one at a time."""
     for size in (0, 1, 33, 64, 65):
         x = torch.randint(-20, 20, (size, points)).t() / 8
         torch.testing.assert_close(F.pdist(on_device(x), p).cpu(), F.pdist(x.double(), p).float(), rtol=1e-6, atol=1e-6)
@@ -43,7 +43,7 @@ def test_many_points(points: int, p: float) -> None:
 
 @pytest.mark.parametrize("p", NORMS)
 def test_same_points(p: float) -> None:
-    """Some points are identical, which makes the gradient 0. Others share only some coordinates."""
+    """Cover identical points, whose gradient is 0, and points that share only some coordinates."""
     x = torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 0.0, 5.0]])
     for function in (lambda x: torch.cdist(x, x, p), lambda x: F.pdist(x, p)):
         ours, theirs = on_device(x).requires_grad_(), x.clone().requires_grad_()

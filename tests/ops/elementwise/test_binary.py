@@ -191,7 +191,7 @@ def test_rounding_mode(mode: str | None) -> None:
 
 @pytest.mark.parametrize("dtype", INT)
 def test_shifts(dtype: torch.dtype) -> None:
-    """Some shift amounts are negative or at least as large as the bit width."""
+    """Include negative shift amounts, and amounts of at least the bit width."""
     info = torch.iinfo(dtype)
     values = torch.tensor([info.min, info.max, 0, 1, 5, info.max // 3], dtype=dtype)
     counts = torch.tensor([0, 1, 3, info.bits - 1, info.bits, info.bits + 1, info.min, info.max], dtype=dtype)

@@ -26,7 +26,7 @@ def test_clone_and_contiguous(layout: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
 def test_transposed(dtype: torch.dtype) -> None:
-    """Sizes of several register tiles with an overlapping last tile, and sizes below one tile."""
+    """Cover several register tiles with an overlapping last tile, and sizes below one tile."""
     for height, width in itertools.product((1, 3, 4, 7, 8, 15, 16, 17, 65, 130), (2, 5, 16, 31, 129, 777)):
         for batch in (1, 3):
             x = torch.randint(-128, 128, (batch, height, width + 3), dtype=dtype)[:, :, 1:-2]
@@ -39,7 +39,7 @@ def test_transposed(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("short", [2, 3, 7])
 def test_short_rows(short: int) -> None:
-    """Permute tensors with short rows, as in a pixel shuffle. One shape has more rows than a copy panel."""
+    """Permute tensors with short rows, as in a pixel shuffle. One shape has more rows than fit in a copy panel."""
     for shape in ((9, short), (5, 6, 4, short), (3, 130_001, short), (3, 2, 5, 2, 9, short)):
         x = torch.arange(torch.Size(shape).numel(), dtype=torch.int32).view(shape)
         for order in itertools.islice(itertools.permutations(range(len(shape))), 0, None, 7 if len(shape) > 5 else 1):
@@ -53,7 +53,7 @@ def test_short_rows(short: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
 def test_short_dense_rows(dtype: torch.dtype) -> None:
-    """Rows of 2 to 144 bytes are copied as one or a few wide elements. Some offsets are not aligned to them."""
+    """Copy rows of 2 to 144 bytes as one or a few wide elements, including at unaligned offsets."""
     for row, skipped, padding in itertools.product((2, 3, 4, 6, 8, 12, 16, 18, 32), (0, 1, 4), (0, 1, 8)):
         x = torch.randint(-128, 128, (7, 3, 21, row + skipped + padding), dtype=dtype)
         part = x[..., skipped : skipped + row]
@@ -172,7 +172,7 @@ def test_rsub() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES["INT"])
 def test_linspace_of_integers(dtype: torch.dtype) -> None:
-    """Values must be exact before they are rounded toward zero. PyTorch rounds the step on the CPU and is sometimes off
+    """Values are rounded toward zero from the exact result. PyTorch's CPU kernel rounds the step and is sometimes off
     by one."""
     low, high = (0, 255) if dtype == torch.uint8 else (-128, 127)
     for start, end in ((low, high), (high, low), (3, 5), (low + 1, low + 1), (7, 0)):

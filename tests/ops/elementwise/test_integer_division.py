@@ -50,8 +50,8 @@ OPERATORS = {
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_all_variants_are_exact(name: str, dtype: torch.dtype) -> None:
-    """Operands are dense tensors, strided tensors and scalars. The CPU cannot be the reference, because it crashes on
-    INT_MIN / -1."""
+    """Use dense operands, strided operands and scalars. The CPU cannot be the reference, because it crashes on INT_MIN
+    / -1."""
     function, exact = OPERATORS[name]
     first, second = operands(dtype)
     a, b = wrapped(first, dtype), wrapped(second, dtype)

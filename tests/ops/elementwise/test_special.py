@@ -128,7 +128,7 @@ def test_kernel_ran(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
 def test_ndtri_outside_its_domain(dtype: torch.dtype) -> None:
-    """Kernels process blocks of values. Some blocks here are entirely outside of (0, 1), others are mixed."""
+    """Kernels process blocks of values. Cover blocks entirely outside of (0, 1) and mixed blocks."""
     x = torch.tensor([0.0, 1.0, -1.0, 2.0, -0.0, math.inf, -math.inf, math.nan]) if dtype.is_floating_point else None
     outside = (x if x is not None else torch.tensor([0, 1, -1, 2])).repeat(300).to(dtype)
     result = torch.special.ndtri(outside.to("mpsx")).cpu().float()
@@ -221,7 +221,7 @@ def test_heaviside_of_two_dtypes_raises() -> None:
 
 @pytest.mark.parametrize("name", [name for name in BINARY if "polynomial" not in name and "igamma" not in name])
 def test_scalars(name: str) -> None:
-    """One operand is a Python scalar or a 0-dim CPU tensor."""
+    """Pass a Python scalar or a 0-dim CPU tensor as one of the operands."""
     x = make("transposed", torch.float32, low=1.5, high=4)
     for number in (torch.tensor(2.5), 2.5) if name not in ("logaddexp", "logaddexp2") else (torch.tensor(2.5),):
         for arguments in ((x, number), (number, x)):
@@ -232,7 +232,8 @@ def test_scalars(name: str) -> None:
 
 
 def test_zeta_fast_and_general_paths() -> None:
-    """The host driver has a fast path for blocks of common arguments. Compare both paths."""
+    """The host driver has a fast path for blocks in which all arguments are in a common range. Compare it with the
+    general path."""
     x = torch.tensor([1.0000001, 1.01, 1.5, 2, 3.7, 10, 23, 60, 200, 1e4, math.inf])
     q = torch.tensor([1e-30, 1e-3, 0.5, 0.99, 1, 1.01, 7.5, 33, 1e5, 1e8])
     x, q = (t.flatten() for t in torch.meshgrid(x, q, indexing="ij"))

@@ -17,7 +17,7 @@ def numbers(dtype: torch.dtype, *shape: int) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.bool, torch.complex64], ids=str)
 @pytest.mark.parametrize("offsets", [(0, 0), (1, 1), (0, 3), (5, 0)], ids=str)
 def test_flat(dtype: torch.dtype, offsets: tuple[int, int]) -> None:
-    """The operands start at `offsets`. The elements around the result must not change."""
+    """Use operands that start at `offsets`. The elements around the result must not change."""
     torch.manual_seed(0)
     first, second = offsets
     x, y, c = numbers(dtype, 5000), numbers(dtype, 5000), numbers(torch.bool, 5000)
@@ -48,8 +48,7 @@ def test_flat(dtype: torch.dtype, offsets: tuple[int, int]) -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("columns", [1, 3, 4, 8, 15, 16, 17, 31, 64, 67, 128, 131, 515], ids=str)
 def test_rows(dtype: torch.dtype, columns: int) -> None:
-    """The pitch of the rows is or is not a multiple of the vector size. Rows and columns are broadcast, and one tensor
-    is transposed."""
+    """Use rows whose pitch is or is not a multiple of the vector size, broadcast rows and columns, and a transpose."""
     torch.manual_seed(0)
     for pitch in (columns, columns + 1, columns + 16):
         x, y = numbers(dtype, 7, 2, pitch), numbers(dtype, 7, 2, pitch)
@@ -77,7 +76,7 @@ def test_rows(dtype: torch.dtype, columns: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_foreach_and_dropout(dtype: torch.dtype) -> None:
-    """Some tensors of the lists are unaligned. Dropout must draw the same numbers for any alignment."""
+    """Use lists that contain unaligned tensors. Dropout must draw the same numbers for any alignment."""
     torch.manual_seed(0)
     for offset in (0, 1):
         tensors = [numbers(dtype, n + offset) for n in (1, 3, 64, 129, 8191, 8192, 8209)]

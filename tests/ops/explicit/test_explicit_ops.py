@@ -282,7 +282,7 @@ def test_forward_mode_raises() -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradients_of_lerp_mm_and_cat(device: str) -> None:
-    """Operators that are not exported by mpsx.ops."""
+    """mpsx.ops does not export these operators."""
     calls = {
         "lerp": lambda op, x, y: op(x, y, 0.3),
         "mm": lambda op, x, y: op(x, y.t()),

@@ -113,7 +113,7 @@ def test_many_dimensions() -> None:
 
 
 def test_sizes_of_the_public_functions() -> None:
-    """Padding, trimming, and negative dimensions."""
+    """Test padding, trimming, and negative dimensions."""
     x = complex_numbers(4, 9, 10)
     for n in (1, 7, 16):
         check(lambda x: F.fft(x, n, dim=-2), x)  # noqa: B023
@@ -226,7 +226,7 @@ def test_stft() -> None:
 
 
 def test_repeated_calls() -> None:
-    """The contents of reused scratch memory must not affect results, which must be bitwise equal."""
+    """Results must be bitwise equal, no matter which memory is reused for scratch tensors."""
     for n in (17, 1000, 6000):
         x = complex_numbers(4, n).to("mpsx")
         first = F.fft(x)

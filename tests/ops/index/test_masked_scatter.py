@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.int64, torch.bfloat16, torch.complex64], ids=str)
 def test_sizes(dtype: torch.dtype) -> None:
-    """Small sizes, which a single thread handles, and larger sizes."""
+    """Cover small sizes, which a single thread handles, and larger sizes."""
     for size in (1, 200, 1000, 40000):
         x = torch.randn(size).to(dtype)
         mask, source = torch.rand(size) < 0.4, torch.randn(size).to(dtype)

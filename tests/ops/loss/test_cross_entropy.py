@@ -70,7 +70,7 @@ def test_all_ignored() -> None:
 
 
 def test_logits_of_every_magnitude() -> None:
-    """For large logits, the logarithm of the sum must not be lost in rounding. Masked classes have logit -inf."""
+    """Adding a large logit must not round away the logarithm of the sum. Masked classes have logit -inf."""
     x = torch.randn(8, 300) + torch.tensor([0.0, 1e3, -1e4, 1e6, 3e7, -1e20, 100, 5])[:, None]
     x[:, ::3] = -torch.inf
     compare(x, torch.full((8,), 4), None, reduction="none")

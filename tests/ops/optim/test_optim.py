@@ -98,7 +98,7 @@ def test_against_cpu(optimizer: type[torch.optim.Optimizer], options: dict[str, 
 
 @pytest.mark.parametrize(("optimizer", "options"), [row for row in OPTIMIZERS if row[0] in FUSED])
 def test_fused_accuracy(optimizer: type[torch.optim.Optimizer], options: dict[str, object]) -> None:
-    """Compared with a float64 step, the error is at most 1.5 times that of PyTorch's fused step."""
+    """The error relative to a float64 step is at most 1.5 times that of PyTorch's fused step."""
     exact, _ = train(optimizer, "cpu", torch.float64, torch.float32, **options)
     ours, _ = train(optimizer, "mpsx", **options, fused=True)
     theirs, _ = train(optimizer, "cpu", **options, fused=True)

@@ -29,7 +29,7 @@ def distinct(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torc
 
 @pytest.mark.parametrize("dtype", FLOAT)
 def test_few_wide_windows(dtype: torch.dtype) -> None:
-    """The windows are wide enough for vector loads. Of several maxima the first wins, and of several NaNs the last."""
+    """Use windows wide enough for vector loads. The first of several maxima wins, but the last of several NaNs."""
     x = torch.randint(0, 9, (3, 2, 33, 41)).to(dtype)
     x[0, 0, ::5, ::7] = float("nan")
     x[0, 1] = -float("inf")

@@ -282,7 +282,7 @@ def test_aminmax_of_all_elements(dtype: torch.dtype, count: int) -> None:
 
 @pytest.mark.parametrize("name", OPS)
 def test_few_columns(name: str) -> None:
-    """The host driver reduces several rows of narrow columns at a time. Some row counts leave a remainder."""
+    """The host driver reduces several rows of narrow columns at a time. Cover row counts that leave a remainder."""
     for lines, columns in ((513, 2), (4099, 3), (128, 8), (129, 8), (3001, 7), (77, 31), (100, 32), (40000, 2)):
         x = torch.randn(2, lines, columns, generator=torch.Generator().manual_seed(lines))
         x[0, -1] = 40

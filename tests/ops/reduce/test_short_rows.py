@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.bfloat16, torch.float32, torch.int64])
 def test_broadcast_over_short_rows(dtype: torch.dtype) -> None:
-    """Rows are shorter or slightly longer than a vector, in 2-D and 3-D tensors."""
+    """Cover rows that are shorter or slightly longer than a vector, in 2-D and 3-D tensors."""
     for row in (1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129):
         a, b = (torch.randint(1, 9, shape).to(dtype) for shape in ((300, row), (row,)))
         columns, pair, padded = a[:, :1], a.view(100, 3, row), torch.cat([a, a], 1)[:, 1 : row + 1]

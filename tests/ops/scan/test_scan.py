@@ -91,7 +91,7 @@ def test_many_rows(size: int) -> None:
 
 @pytest.mark.parametrize("rows", [1, 80])
 def test_long_rows_of_extrema(rows: int) -> None:
-    """Rows are ascending or descending, have ties, or are constant except for a NaN or a late extremum."""
+    """Cover ascending rows, descending rows, ties, and constant rows that contain a NaN or a late extremum."""
     steps = torch.arange(200).div(3, rounding_mode="floor")
     for dtype in DTYPES["REAL"]:
         quiet = torch.full((200,), 50)

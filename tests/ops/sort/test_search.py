@@ -40,8 +40,7 @@ def test_nan_and_empty_inputs() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 33, 64, 100])
 def test_searchsorted_matches_the_cpu_on_nan(count: int) -> None:
-    """Some boundaries end in NaNs. The result then depends on the steps of the binary search. Some calls also have a
-    sorter."""
+    """If boundaries end in NaN, the result depends on the steps of the binary search. Some calls also pass a sorter."""
     values = torch.randn(3, 77) * 20
     for dtype in (torch.float32, torch.float16, torch.int64, torch.int8):
         x = values.to(dtype)

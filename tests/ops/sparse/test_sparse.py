@@ -54,7 +54,7 @@ def test_unary_operators(shape: str) -> None:
 
 
 def test_coalesce_rounds_sums_once() -> None:
-    """In bfloat16, 256 + 1 + 1 is 258, or 256 if every addition rounds."""
+    """256 + 1 + 1 is 258 in bfloat16, but 256 if each addition is rounded."""
     x = torch.sparse_coo_tensor([[3, 3, 3]], torch.tensor([256.0, 1.0, 1.0], dtype=torch.bfloat16), (5,))
     assert x.to("mpsx").coalesce().values().item() == 258
 

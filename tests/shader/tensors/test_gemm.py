@@ -92,8 +92,7 @@ def test_split_k(seed):
 
 
 def test_many_tiles():
-    """With more than eight tile rows, the kernel traverses the tiles in groups of eight tile rows. The last group is
-    smaller."""
+    """Use more than eight tile rows, which the kernel traverses in groups of eight. The last group is smaller."""
     lib = mpsx.compile_shader(SOURCE + instance("k0", gemm("half", "half", (16, 32, 1), False, True)))
     for m, n in ((16 * 19 - 5, 70), (16 * 8, 33), (16 * 9, 1)):
         check(lib, ("k0", ""), "half", (16, 32, 1), (False, True), (m, n, 33), (1, 0, 3))

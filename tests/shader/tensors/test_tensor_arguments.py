@@ -108,7 +108,8 @@ def test_strides(copies):
 
 
 def test_indices_and_other_arguments(copies):
-    """Mix tensors with pointers and numbers at explicit buffer indices in any order. The threads exchange data."""
+    """Mix tensors with pointers and numbers at explicit buffer indices in any order. The kernel's threads exchange
+    data."""
     x = torch.arange(40.0).to("mpsx")
     to, step = torch.zeros(80).to("mpsx"), 1 if METAL else 2
     size = torch.zeros(1, dtype=torch.int32).to("mpsx")
