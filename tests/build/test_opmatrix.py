@@ -209,7 +209,7 @@ def test_regressions_and_stale_entries() -> None:
 
 
 def test_committed_summary_is_complete() -> None:
-    """The totals match the README. If the torch version is the recorded one, the cases are complete."""
+    """The totals match the README. With the recorded torch version, the recorded cases match the current ones."""
     committed = summary.load("host")
     assert committed is not None
     assert check("host", {}, [], partial=True) == []

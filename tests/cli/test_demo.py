@@ -48,7 +48,7 @@ def test_losses_equal_those_on_the_cpu(name: str, no_fallback: None) -> None:
 def test_bfloat16_is_close(name: str, no_fallback: None) -> None:
     result = run_race(name, torch.bfloat16)
     assert result.other is not None
-    # The losses follow several optimizer steps in bfloat16, which has 8 significant bits.
+    # The losses are computed after several optimizer steps in bfloat16, which has 8 significant bits.
     torch.testing.assert_close(
         torch.tensor(result.run.losses), torch.tensor(result.other.losses), rtol=2**-6, atol=2**-6
     )

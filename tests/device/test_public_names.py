@@ -35,7 +35,7 @@ _REASONS = {
 }
 LEFT_OUT = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 
-# A check for each function of torch.accelerator. They need not exist in torch.mpsx.
+# Checks for the functions of torch.accelerator, which need not exist in torch.mpsx.
 ACCELERATOR = {
     "current_accelerator": lambda f: f().type == "mpsx",
     "current_device_idx": lambda f: f() == 0,

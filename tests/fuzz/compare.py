@@ -15,7 +15,7 @@ BY_ID = {op_id(op): op for op in OPS}
 # CPU errors that mpsx need not raise, because mpsx may support more than the CPU does.
 UNSUPPORTED = re.compile(r"not implemented|not supported|[Uu]nsupported|does not support|only support|must be|"
                          r"expected scalar type|should have the same|same dtype|not available")  # fmt: skip
-# Operators that may return any of several equal elements -> the position of `dim` in their arguments.
+# Operators that may return any of several equal elements. The values are the positions of `dim` in their arguments.
 TIES = {"topk": 2, "kthvalue": 2, "mode": 1, "median": 1, "nanmedian": 1}
 WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128, torch.float16: torch.float64,
         torch.bfloat16: torch.float64}  # fmt: skip
@@ -41,7 +41,7 @@ class Case:
         return found
 
     def text(self) -> str:
-        """Format the call as one line of Python. The computation of gradients is only noted."""
+        """Format the call as one line of Python. For gradients, " -> grad" is appended."""
         names, made = {}, []
         for leaf in tree_leaves((self.args, self.kwargs)):
             if isinstance(leaf, TensorSpec) and id(leaf.base) not in names:

@@ -1,4 +1,4 @@
-"""The code lines that an integration patches exist in the installed versions of the libraries."""
+"""Every line that an integration patches exists in the installed version of its library."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ WORDS = set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", CODE, flags=re.DOTALL)))
 
 
 def has(text):
-    """Return whether the headers contain `text`. From torch 2.13 on, a missing text is an error."""
+    """Return whether the headers contain `text`. From torch 2.13 on, fail if they do not."""
     found = text in (WORDS if text.isidentifier() else CODE)
     assert found or torch.__version__ < "2.13", f"{text} is not in {FOLDER}"
     return found

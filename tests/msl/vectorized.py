@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 from msl.compiler import find_compiler  # noqa: E402
 from msl.translate import translate  # noqa: E402
 
-# Patterns for names of kernels whose loops may stay scalar -> the reason.
+# Patterns for names of kernels whose loops may stay scalar, with reasons.
 EXCUSED = {
     r"pow_\w+_[iu]\d+": "exponentiation by squaring takes as many steps as the exponent has bits",
     r"nonzero_(scan|fill_\w+)": "each step needs the last",

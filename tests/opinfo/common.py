@@ -53,7 +53,8 @@ RANDOM = {
 BUFFERS_BY_DEVICE_NAME = {"nn.functional.linear_cross_entropy.chunked_none"}
 
 
-# Operators that may return equal elements in any order, unless stable=True -> the position of `dim` in their arguments.
+# Operators that may return equal elements in any order unless stable=True. The values are the positions of `dim` in
+# their arguments.
 TIES = {"sort": 0, "argsort": 0, "msort": None, "topk": 1, "kthvalue": 1}
 
 

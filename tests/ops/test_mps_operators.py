@@ -18,7 +18,7 @@ import mpsx
 import vendor
 
 TESTS = Path(__file__).resolve().parents[1]
-RECORDED = "2.13."  # torch version of the sample numbers in mps_operators.txt
+RECORDED = "2.13."  # torch version whose sample numbers mps_operators.txt contains
 # Fraction of the overloads in torch 2.13 that torch 2.11 may lack.
 RECENT = 0.05
 
@@ -34,7 +34,7 @@ def failures() -> list[str]:
                 run()
             except Exception as error:  # collect all failures
                 found.append(f"{name}: {type(error).__name__}: {str(error).splitlines()[0]}")
-    if not torch.__version__.startswith(RECORDED):  # the samples of OpInfo are different in other versions
+    if not torch.__version__.startswith(RECORDED):  # other versions have different samples
         return found
     due = {name for name, source in read_list().items() if overload(name) is not None and not source.startswith("none")}
     return found + [f"{name}: not reached" for name in sorted(due - called)]

@@ -20,7 +20,7 @@ dtypes = pytest.mark.parametrize("dtype", FLOAT, ids=str)
 
 
 def on_device(x: torch.Tensor) -> torch.Tensor:
-    """Copy to the device with the same strides, between NaNs in the storage."""
+    """Copy to the device with the same strides. The storage around and between the elements contains NaN."""
     if not x.is_floating_point():
         return x.to(DEVICE)
     needed = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True)) + 1

@@ -38,7 +38,7 @@ def wait_until(condition: object, seconds: float = 60) -> bool:
 
 @pytest.fixture
 def hanging_compiler(tmp_path, monkeypatch):
-    """Return a function that installs a compiler that hangs in a given step. It returns the environment variables."""
+    """Return a function that installs a compiler that hangs in a given step and returns the environment variables."""
 
     def make(step: str) -> dict[str, str]:
         compiler = tmp_path / "clang++"

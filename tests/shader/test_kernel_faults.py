@@ -1,5 +1,5 @@
 """A signal inside a kernel (SIGILL, SIGSEGV, SIGBUS, SIGFPE, SIGTRAP, SIGABRT, stack overflow) raises an error that
-names the kernel. Other signals reach the same handlers as in a program without mpsx."""
+names the kernel. Other signals reach the program's own handlers, as they do without mpsx."""
 
 from __future__ import annotations
 

@@ -66,8 +66,8 @@ void delete_shadow(simt::Shadow* s) { delete s; }
 void shadow_begin(simt::Shadow* s) { s->begin_group(); }
 void shadow_barrier(simt::Shadow* s, bool fences) { s->threadgroup_barrier(fences); }
 void shadow_simd_barrier(simt::Shadow* s, unsigned simdgroup, bool fences) { s->simdgroup_barrier(simdgroup, fences); }
-// Performs an access. Returns the fault's code + 16 if a barrier without a fence separates the accesses + 32 times the
-// index of the thread that made the other access.
+// Performs an access. Returns the fault's code, plus 16 if a barrier without a fence separates the accesses, plus 32
+// times the index of the thread that made the other access.
 unsigned shadow_access(simt::Shadow* s, char kind, size_t offset, size_t bytes, unsigned thread) {
   simt::Shadow::Finding f;
   switch (kind) {

@@ -75,7 +75,7 @@ def test_cpu_only_kernels(wide: dict, tmp_path: Path) -> None:
 
 
 def overlaid(path: Path) -> set[str]:
-    """Return the kernels in a file whose code a host overlay replaces (python/mpsx/msl/overlay.py)."""
+    """Return the kernels of a file that use code replaced by a host overlay (python/mpsx/msl/overlay.py)."""
     src, module, _ = load(str(path), [str(ROOT / "metal")], [],
                           find_compiler().preprocessor(), overlays=True)  # fmt: skip
     replaced = {src.texts[d.name] for d in module.unit.all if d.name >= 0

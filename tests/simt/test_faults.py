@@ -44,7 +44,8 @@ def driver(request, native, checked_kernels):
     return Driver(native, checked_kernels(*sorted(FAULTS.glob("*.metal"))), request.param)
 
 
-# Launched with one threadgroup of 64 threads and a buffer of 64 floats: kernel -> (message, threads that it may name).
+# Launched with one threadgroup of 64 threads and a buffer of 64 floats. The values are the message and the threads that
+# it may name.
 ONE_GROUP = {
     "barrier_in_branch": ("threadgroup_barrier is not reached by all threads: 24 of 64", lambda t: t < 40),
     "barrier_after_return": ("threadgroup_barrier is not reached by all threads: 1 of 64 .*thread \\(7, 0, 0\\)",
@@ -110,7 +111,8 @@ def test_threadgroup_arguments(driver):
     check(fault, fault.kernel, "^out-of-bounds write of 4 bytes .*which has 128 bytes", thread=lambda t: t >= 32)
 
 
-# Launched with two threadgroups of 50 threads and buffers of 100 floats: kernel -> (message, threads that it may name).
+# Launched with two threadgroups of 50 threads and buffers of 100 floats. The values are the message and the threads
+# that it may name.
 HUNDRED = {
     "read_past_end": ("^out-of-bounds read of 4 bytes at byte 400 of buffer 1, which has 400 bytes", range(99, 100)),
     "read_before_begin": ("^out-of-bounds read of 4 bytes at byte -4 of buffer 1", range(1)),
@@ -231,7 +233,7 @@ def test_correct_kernels(driver):
 
 T = np.arange(64)
 HALF, LANE = T // 32, T % 32
-# Kernels in correct.metal -> number of threads and expected buffer contents.
+# Kernels in correct.metal, with the number of threads and the expected buffer contents.
 CORRECT = {
     "one_simdgroup_alone": (64, np.where(HALF, 0, 3 * (31 - LANE) + 3)),
     "leave_early": (64, np.where(T % 3 == 1, -1, T * (T - 1) / 2)),

@@ -1,4 +1,5 @@
-"""Kernels move each byte once, with 16 bytes per lane. Compare device-memory traffic with the limits in traffic_cases.
+"""Kernels should move each byte once, with 16 bytes per lane. Compare device-memory traffic with the limits in
+traffic_cases.
 
 The simt driver counts the traffic. traffic_misses.tsv lists operators that exceed a limit, with figures that must not
 get worse. The sweep fails if a listed operator is within its limits. `python tests/simt/test_traffic.py` rewrites the

@@ -6,8 +6,8 @@ import torch
 
 
 def assert_as_accurate(got: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor, times: float = 2.0) -> None:
-    """Require an RMS error of at most `times` the CPU's plus one rounding to the dtype, and at most twice this bound
-    for the maximum error.
+    """Require an RMS error of at most `times` the CPU's plus one rounding to the dtype. The largest error may be twice
+    as large.
 
     With fewer than 32 elements, errors vary too much, so also accept torch.testing's tolerance or four times the bound.
     """

@@ -26,7 +26,7 @@ ELEMENTWISE = {
         "celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish prelu relu relu6 selu "
         "silu softplus softshrink softsign tanhshrink threshold").split()),
 }  # fmt: skip
-# Operators that are not compared -> the reason.
+# Operators that are not compared, with reasons.
 SKIPPED = {
     "nn.functional.linear_cross_entropy": "compiles for minutes",
 }

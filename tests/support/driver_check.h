@@ -48,7 +48,7 @@ std::vector<Case>& cases();
 struct Register {
   Register(const char* name, std::function<void(const std::string&)> run) { cases().push_back({name, std::move(run)}); }
 };
-// A test case that gets no driver. It may create one itself.
+// A test case that is not given a driver. It may create one itself.
 #define BARE_CASE(name)                                  \
   static void name(const std::string& directory);        \
   static const ::test::Register name##_case(#name, name); \

@@ -1,4 +1,4 @@
-"""Test calls of the explicit operators, shared by test_explicit_*.py."""
+"""Test calls of the explicit operators, which the test_explicit_*.py files share."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def stack_of_matrices(device: str) -> torch.Tensor:
 
 
 def softmax_backward(name: str) -> Call:
-    """Return a call of a softmax's backward function. The gradient has the same sparsity as the output."""
+    """Return a call of a softmax's backward function with a gradient that has the output's sparsity."""
     forward = getattr(aten, name).default
     backward = getattr(aten, f"{name}_backward_data")
 

@@ -59,7 +59,7 @@ CASE(events) {
   d.destroy(to);
 }
 
-// Synchronizing a stream also completes events that no kernel precedes.
+// Synchronizing a stream completes its events, even if no kernel was launched before them.
 CASE(synchronize_reaches_events) {
   Device device(directory);
   Event* const event = device.driver->new_event();

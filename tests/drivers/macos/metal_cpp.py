@@ -40,7 +40,7 @@ BLOCK = re.compile(r"using (\w+) = ([\w:&* ]+?)\s*\(\^\)\(([^;]*)\);")
 
 
 class UnknownTypeError(ValueError):
-    """A C++ type has no known encoding."""
+    """Raised if a C++ type has no known encoding."""
 
 
 @dataclass

@@ -113,7 +113,7 @@ def python_functions() -> set[str]:
 @pytest.mark.skipif(platform.system() != "Linux", reason="nm of this system's Python has another format")
 def test_no_symbol_is_unresolved(installed: Path, cross: Cross) -> None:
     exports = {library: set(symbols) for library, symbols in read_exports().items()}
-    exports[FOUNDATION] |= exports[CORE_FOUNDATION] | exports[OBJC]  # Foundation re-exports them
+    exports[FOUNDATION] |= exports[CORE_FOUNDATION] | exports[OBJC]  # Foundation re-exports these symbols
     for path in (cross.torch / "torch" / "lib").glob("*.dylib"):
         library = macho.read(path)
         exports[library.install_name] = library.exports

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.sweep
 
 FLAGS = {
     "thread": ("-fsanitize=thread",),
-    # The check of function types would report messages to nil and the types of GNU's runtime.
+    # The function type check would reject messages to nil and the types of GNU's runtime.
     "undefined": ("-fsanitize=undefined", "-fno-sanitize=function", "-fno-sanitize-recover=all"),
 }
 # Tests that exercise the driver: launches, waits, events, threads, memory and shaders.

@@ -68,7 +68,7 @@ kernel void merkle_pair(device const uint* children [[buffer(0)]], device uint* 
   for (int i = 0; i < 8; ++i) parents[gid * 8 + i] = swapped(state[i]);
 }
 
-// Double-hashes an 80-byte header that ends with the nonce. Keeps the smallest first word of a digest.
+// Double-hashes an 80-byte header that ends with the nonce, and keeps the smallest first word of any digest.
 kernel void search_nonce(device const uint* header [[buffer(0)]], device atomic_uint* best [[buffer(1)]],
                          device uint* firsts [[buffer(2)]], uint gid [[thread_position_in_grid]]) {
   uint state[8], block[16];

@@ -236,7 +236,7 @@ def test_small_constant_exponents(exponent: float) -> None:
         x = bits.view(dtype)
         exact = torch.pow(x.float(), exponent).to(dtype)
         result = torch.pow(x.to("mpsx"), exponent)
-        # The reference is rounded twice, first to float32.
+        # The reference is rounded twice: to float32 and then to the dtype.
         torch.testing.assert_close(result.cpu(), exact, rtol=torch.finfo(dtype).eps, atol=0, equal_nan=True)
         assert torch.equal(result.cpu().signbit() | exact.isnan(), exact.signbit() | exact.isnan())
         out = torch.empty(0, dtype=dtype, device="mpsx")

@@ -61,7 +61,7 @@ def test_values(name: str, layout: str) -> None:
         assert result.device.type == "mpsx"
         assert result.dtype == expected.dtype
         assert result.stride() == expected.stride()
-        # Recurrences lose digits, so results may differ if the roundings do.
+        # Recurrences lose digits, so results depend on how intermediate results are rounded.
         bounds = {"rtol": 2e-5, "atol": 2e-5} if "polynomial" in name and dtype == torch.float32 else {}
         torch.testing.assert_close(result.cpu(), expected, equal_nan=True, **bounds)
 
@@ -77,8 +77,7 @@ def test_accuracy(name: str) -> None:
     def error(result: torch.Tensor) -> float:
         return ((result.cpu().double() - exact).abs() / exact.abs().clamp_min(1)).max().item()
 
-    # Also allow 1.25 times the CPU's error, because rounding of the argument may dominate (oscillations, cancelling
-    # series).
+    # Also allow 1.25 times the CPU's error: rounding of the argument may dominate (oscillations, cancelling series).
     assert error(function_of(name)(x.to("mpsx"))) <= max(1e-6, 1.25 * error(function_of(name)(x)))
 
 

@@ -16,7 +16,7 @@ import mpsx
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
-# Few and many rows, each reduced by one lane, part of a SIMD group, a SIMD group, or a threadgroup.
+# Few and many rows. Each is reduced by one lane, part of a SIMD group, a SIMD group, or a threadgroup.
 SHAPES = [(1, 1), (5, 3), (7, 64), (33, 1000), (3000, 5), (513, 17), (4, 50257), (2, 70001), (70000, 2)]
 
 

@@ -18,7 +18,7 @@ SHAPES = [(6,), (10, 6), (1, 6), (5000, 7), (3, 6, 9), (2, 6, 5, 7), (0, 6), (2,
 
 
 def problem(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return log-probabilities, targets (some are the ignored index -100), and class weights."""
+    """Return log-probabilities, targets (some equal the ignored index -100), and class weights."""
     class_dim = 0 if len(shape) == 1 else 1
     x = torch.randn(shape).log_softmax(class_dim).to(dtype)
     target = torch.randint(0, shape[class_dim], shape[:class_dim] + shape[class_dim + 1 :])

@@ -1,4 +1,4 @@
-"""Compare matmuls with 4-bit weights with float64 matmuls of the dequantized weights."""
+"""Compare 4-bit weight matmuls with float64 matmuls of the dequantized weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run float32 matmuls with both CPU libraries between which MPSX_GEMM selects."""
+"""Run float32 matmuls with each of the two CPU libraries that MPSX_GEMM selects."""
 
 from __future__ import annotations
 

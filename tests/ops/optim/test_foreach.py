@@ -17,7 +17,7 @@ UNARY = [row[0] for row in rows(TABLE, "MPSX_FOREACH_UNARY", 1)]
 SCALED = [row[0] for row in rows(TABLE, "MPSX_FOREACH_SCALED", 1)]
 BINARY = SCALED + [row[0] for row in rows(TABLE, "MPSX_FOREACH_BINARY", 1)]
 POINTWISE = [row[0] for row in rows(TABLE, "MPSX_FOREACH_POINTWISE", 1)]
-# Sizes near chunk boundaries, and more tensors (35) than one launch can bind.
+# Sizes near chunk boundaries. There are more tensors (35) than one launch can bind.
 SIZES = [(), (1,), (0, 3), (7, 5), (8192,), (8193,), (3, 9000), *[(k,) for k in range(2, 30)]]
 
 

@@ -27,7 +27,7 @@ WINDOWS = [
 
 
 def inputs(layout: str, dtype: torch.dtype) -> torch.Tensor:
-    """Return values with many ties, because the index of an equal maximum must match."""
+    """Return values with many ties, to check which of several equal maxima is selected."""
     values = torch.randint(-4 if dtype.is_signed else 0, 5, (2, 7, 13, 70)).to(dtype)
     if layout == "channels_last":
         return values.to(memory_format=torch.channels_last)

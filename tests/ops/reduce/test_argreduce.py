@@ -117,7 +117,7 @@ def test_errors() -> None:
 def test_few_columns(columns: int) -> None:
     generator = torch.Generator().manual_seed(columns)
     for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.uint8):
-        x = torch.randint(0, 9, (2, 3001, columns), generator=generator).to(dtype)  # of many ties, the first one wins
+        x = torch.randint(0, 9, (2, 3001, columns), generator=generator).to(dtype)  # many ties, and the first one wins
         for function in (torch.argmax, torch.argmin):
             assert torch.equal(function(on_device(x), 1).cpu(), function(x, 1))
             assert torch.equal(function(on_device(x)[:, ::3], 1).cpu(), function(x[:, ::3], 1))

@@ -17,7 +17,7 @@ ORDERED = [dtype for dtype in DTYPES["ALL"] if dtype != torch.bool]
 
 
 def distinct(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
-    """Return rows of distinct elements, which make the indices unique."""
+    """Return rows of distinct elements, to make the indices unique."""
     generator = torch.Generator().manual_seed(seed)
     rows = [torch.randperm(shape[-1], generator=generator) for _ in range(torch.Size(shape[:-1]).numel())]
     return (torch.stack(rows).reshape(shape) - shape[-1] // 2).to(dtype)

@@ -33,7 +33,8 @@ void store_fragment(thread const float* from, device T* to, int row, int column,
     if (r < rows && c < columns) to[r * columns + c] = T(from[i]);
   }
 }
-// d += op(a) op(b). d and b consist of two fragments each: side by side in d, and in b stacked if TB is true.
+// d += op(a) op(b). d and b consist of two fragments each. Those of d are side by side. Those of b are stacked if TB is
+// true.
 template <class T, bool TA, bool TB>
 void multiply(thread float* d, thread const T* a, thread const T* b) {
   constexpr auto what = matmul2d_descriptor(16, 32, 16, TA, TB, true, matmul2d_descriptor::mode::multiply_accumulate);

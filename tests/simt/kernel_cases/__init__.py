@@ -1,7 +1,7 @@
 """Operator calls that launch every kernel. Each module covers one family of kernels with a generator `cases()`.
 
-tests/simt/test_every_kernel.py fails if no case launches a kernel. Then add a case to the family's module: a name, a
-function, and its tensors. The function runs on the device and on the CPU.
+tests/simt/test_every_kernel.py fails if no case launches a kernel. In that event, add a case to the family's module: a
+name, a function, and its tensors. The function runs on the device and on the CPU.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from layouts import on_device
 
-# Kernels that no case can launch -> the reason.
+# Kernels that no case can launch, with reasons.
 OUT_OF_REACH: dict[str, str] = {}
 
 
@@ -27,10 +27,10 @@ class Case:
     function: Callable[..., Any]
     inputs: tuple
     # The CPU reference: "exact" calls the function with float64 tensors and rounds once, "same" uses the dtypes of the
-    # inputs, and "none" is for functions without a CPU reference, such as random numbers.
+    # inputs, and "none" means that no CPU reference exists, as for random numbers.
     reference: str
     # A function of the float64 inputs that returns the error bound of each result, in rounding errors of the result's
-    # dtype. If None, the tolerances of torch.testing apply.
+    # dtype. If it is None, the tolerances of torch.testing apply.
     error: Callable[..., list[torch.Tensor]] | None = None
 
 
@@ -64,7 +64,7 @@ def integers(*shape: int, dtype: torch.dtype, low: float = -3, high: float = 3, 
 
 
 def gapped(t: torch.Tensor) -> torch.Tensor:
-    """Return a copy with a gap after every element, in which no dimension is dense."""
+    """Return a copy with a gap after every element."""
     wide = torch.zeros((*t.shape, 2), dtype=t.dtype)
     wide[..., 0] = t
     return wide[..., 0]

@@ -51,8 +51,8 @@ def classes() -> Iterator[Case]:
 
 
 def scores() -> Iterator[Case]:
-    """Rows of logits are reduced by one lane, several lanes or a threadgroup. Some exceed the registers of a
-    threadgroup."""
+    """Rows of logits that are reduced by one lane, several lanes or a threadgroup. Some exceed a threadgroup's
+    registers."""
     generator = torch.Generator().manual_seed(0)
     for dtype in FLOAT:
         for rows, size in ((3000, 3), (67, 40), (3, 3000)):
@@ -61,7 +61,7 @@ def scores() -> Iterator[Case]:
                 g = values(*((rows,) if reduction == "none" else ()), dtype=dtype, seed=2)
                 yield case(f"cross_entropy {rows} {reduction} {TAGS[dtype]}",
                            loss, F.cross_entropy, reduction, x, target, g)  # fmt: skip
-    # Enough rows that one threadgroup cannot add up the results of all threadgroups.
+    # So many rows that one threadgroup cannot add up the results of all threadgroups.
     x, target = values(520, 1100), torch.randint(0, 1100, (520,), generator=generator)
     yield case("cross_entropy 520", loss, F.cross_entropy, "mean", x, target, values(seed=2))
 

@@ -34,7 +34,7 @@ def adaptive_avg_pool(x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, .
 
 
 def max_pool3d(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The windows overlap, and the input is padded."""
+    """Use overlapping windows and padding."""
     return F.max_pool3d(x, (2, 3, 2), (1, 2, 1), (1, 1, 0), return_indices=True)
 
 

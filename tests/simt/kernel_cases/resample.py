@@ -36,7 +36,7 @@ def resampled() -> Iterator[Case]:
 
 
 def searched() -> Iterator[Case]:
-    """The boundaries are shared by all inputs, or each row of inputs has its own boundaries."""
+    """Search boundaries that all inputs share, and boundaries that differ between rows of inputs."""
     for dtype in DTYPES["REAL"]:
         tag = TAGS[dtype]
         rows = values(3, 20, dtype=dtype).sort(1).values
@@ -46,14 +46,14 @@ def searched() -> Iterator[Case]:
 
 
 def grid_sampler(x: torch.Tensor, grid: torch.Tensor, g: torch.Tensor, mode: int) -> tuple[torch.Tensor, ...]:
-    """Return the result and both gradients. The padding mode is reflection."""
+    """Return the result and both gradients, with reflection padding."""
     dims = x.dim() - 2
     forward, backward = getattr(aten, f"grid_sampler_{dims}d"), getattr(aten, f"grid_sampler_{dims}d_backward")
     return forward(x, grid, mode, 2, False), *backward(g, x, grid, mode, 2, False, [True, True])
 
 
 def grids() -> Iterator[Case]:
-    """Coordinates are exact in every dtype."""
+    """Use coordinates that are exact in every dtype."""
     for dtype in FLOAT:
         for dims, mode in ((2, 0), (2, 1), (2, 2), (3, 0), (3, 1)):
             x = integers(2, 5, *(3, 4, 8)[-dims:], dtype=dtype)

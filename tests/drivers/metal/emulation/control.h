@@ -1,4 +1,4 @@
-// The functions with which tests control and inspect the emulation.
+// Functions that let tests control and inspect the emulation.
 #pragma once
 
 #pragma GCC visibility push(default)
