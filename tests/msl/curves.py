@@ -1,4 +1,4 @@
-"""The curve BN254 in Python integers: affine points (None is the point at infinity), and Montgomery form.
+"""Points on the curve BN254 in Python integers: affine coordinates (None is infinity) and Montgomery form.
 
 Parameters: EIP-196 and EIP-197.
 """

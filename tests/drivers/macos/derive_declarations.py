@@ -56,7 +56,7 @@ GRAPHICS = re.compile(
     r"raytracing|vertex|barycentric|pixelformat|primitivemotion|multisample|"
     r"buffermappings"
 )
-# Methods in Apple's documentation that both sources lack.
+# Methods that both sources lack, from Apple's documentation.
 DOCUMENTED = {
     ("NSString", "+", "stringWithUTF8String:"): ("@", "*"),
     ("NSDictionary", "-", "allValues"): ("@",),

@@ -1,4 +1,4 @@
-"""Build and run the Metal driver's test program, and build its kernels."""
+"""Build the Metal driver's test program and its kernels, and run the program."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ struct KernelBinding {
 // Properties of a kernel. reflection() in tools/build/emulated_metal.py extracts them from the source.
 struct KernelFacts {
   std::vector<KernelBinding> bindings;
-  std::set<unsigned> constants, optional_constants;  // indices; optional ones need no value
+  std::set<unsigned> constants, optional_constants;  // indices of used and of optional constants
 };
 
 // The value of a function constant. long4 is the largest type.
