@@ -46,8 +46,8 @@ BUILD_OUTPUTS = ("build", "dist")
 # The only files that may call simd_* functions and barriers.
 COLLECTIVES = ("metal/lib/threadgroup.h", "metal/lib/collective.h")
 
-# Code that is not Metal, and conditions that depend on the driver. Metal does support noinline. An attribute that
-# directly follows * or & would apply to the type instead of the parameter.
+# Code that is not Metal, and conditions that depend on the driver. Metal does support noinline. An attribute directly
+# after * or & would apply to the type instead of the parameter.
 FOREIGN = re.compile(r"MPSX_VECTOR_BYTES|\b__builtin_\w+|\bext_vector_type\b|\bvector_size\b"
                      r"|\b__attribute__(?!\(\(noinline\)\))|[*&]\s*\[\[|^\s*#\s*(?:el)?if.*\bMPSX_(?:HOST|SIMT|CUDA|GENERAL)\b")
 

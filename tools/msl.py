@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Command line of the Metal compiler: translates to C++, flattens sources, lists kernels, … See `python tools/msl.py
---help`."""
+"""Command line of the Metal compiler: translates to C++, flattens sources, lists kernels, and more. See
+`python tools/msl.py --help`."""
 
 import sys
 from pathlib import Path

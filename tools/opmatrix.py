@@ -7,15 +7,14 @@
     python tools/opmatrix.py --check                 fail if an operator lost its kernel, or the summary is stale
     python tools/opmatrix.py --update                rewrite the summary (tools/opmatrix/status) and README.md's totals
 
-Each case runs a test from tests/opinfo, which compares with the CPU, and reads the launch log of the device
-computation. For the direction "backward", it reads the log of the backward pass. A case has the status of its worst
-sample:
+Each case runs a test from tests/opinfo, which compares results with the CPU, and reads the launch log of the forward
+pass or, for the direction "backward", of the backward pass. A case has the status of its worst sample:
 
     fails      differs from the CPU, raises, or crashes
     fallback   an operator without a kernel ran on the CPU
     vendor     no fallback; a CPU library computed something
     native     only Metal kernels ran
-    view       nothing ran: a view, or a query of shape or dtype
+    view       no kernel ran: a view, or a query of shape or dtype
     untested   the CPU rejects every sample, or the operator has no comparable result
 
 Results are written to build/opmatrix: index.html, matrix.json, matrix.csv, and <driver>.jsonl, from which an

@@ -106,8 +106,8 @@ def _hits(name: str, text: str) -> Iterator[tuple[int, str, re.Match[str], str]]
 
 
 def findings(name: str, text: str, used: set[Entry] | None = None) -> Iterator[str]:
-    """Yield the retired names and phrases in a file as `path:line: message`. Record in `used` which entries of
-    ALLOWED apply."""
+    """Yield the retired names and phrases in a file as `path:line: message`. Add the entries of ALLOWED that
+    apply to `used`."""
     allowed = [entry for entry in ALLOWED if entry[0] == name]
     for line, around, m, instead in _hits(name, text):
         entry = next((entry for entry in allowed if re.search(entry[1], around)), None)

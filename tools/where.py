@@ -5,7 +5,8 @@
     python tools/where.py nn.functional.gelu
 
 The search is by name: `softmax` also finds `_softmax`, `native_softmax`, and `_softmax_backward_data`. If the operator
-has been measured (python tools/opmatrix.py --only softmax), the output also lists kernels with other names that it ran.
+has been measured (python tools/opmatrix.py --only softmax), the output also lists kernels that it ran under other
+names.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def is_row_of(operator: str, name: str) -> bool:
 
 def plain_name(operator: str) -> str:
     """Return the name to search for: softmax for nn.functional.softmax, aten::_softmax, and _softmax.out, and
-    linalg_eigh for _linalg_eigh, as warnings name operators."""
+    linalg_eigh for _linalg_eigh, which is how warnings name operators."""
     words = operator.removeprefix("aten::").removeprefix("torch.").split(".")
     name = words[-1] if words[0] in MODULES else words[0]
     return re.sub(r"_(forward|backward)$", "", name.strip("_")) or name

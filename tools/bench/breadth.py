@@ -17,7 +17,7 @@ BREADTH: dict[str, Callable[[torch.Tensor], Run]] = {}
 
 
 def positive(x: torch.Tensor) -> torch.Tensor:
-    """Return positive numbers of x's dtype."""
+    """Return positive numbers with the dtype of x."""
     return x.abs() + 0.5 if x.is_floating_point() else x.abs().clamp(1, 100)
 
 
@@ -168,7 +168,7 @@ for name in ("prod", "logsumexp", "std", "cumsum", "cummax", "sort"):
 for name in ("argmax", "median", "any", "aminmax", "count_nonzero"):
     BREADTH[f"{name}_all"] = lambda x, name=name: partial(getattr(torch, name), x)
 BREADTH["norm1_rows"] = lambda x: partial(torch.linalg.vector_norm, x, 1, -1)
-for name in ("sum", "amax", "argmax", "cumsum", "std"):  # few columns: fewer than vector lanes
+for name in ("sum", "amax", "argmax", "cumsum", "std"):  # fewer columns than vector lanes
     BREADTH[f"{name}_pairs"] = lambda x, name=name: partial(getattr(torch, name), pairs(x), 0)
 BREADTH["mode"] = lambda x: partial(torch.mode, x.round(), -1)
 BREADTH["segment_reduce"] = lambda x: partial(torch.segment_reduce, x, "max", lengths=thirds(x), unsafe=True)

@@ -19,8 +19,8 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "slice": lambda t: F.pad(t, (0, 1))[:, :-1],
 }
 
-# Maps an operator's name to a function that takes a matrix and returns the call to time, and to the layouts in which to
-# pass the matrix.
+# Maps an operator's name to a function that returns the call to time, given a matrix, and to the layouts of the matrix
+# to test.
 
 OPS: dict[str, tuple[Callable[[torch.Tensor], Run], tuple[str, ...]]] = {}
 
@@ -81,7 +81,7 @@ def pool_backward(x: torch.Tensor, pool: Callable[..., torch.Tensor], *window: o
 
 
 def optimizer_step(x: torch.Tensor, **how: bool) -> Run:
-    """Return the step() of AdamW for four parameters with x.numel() elements in total."""
+    """Return AdamW's step() for four parameters with x.numel() elements in total."""
     params = [torch.nn.Parameter(part.clone()) for part in x.reshape(-1).chunk(4)]
     for p in params:
         p.grad = torch.ones_like(p)

@@ -4,7 +4,7 @@
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --only rows --dtypes bf16 --seconds 60
 
 Operators run on 2^27 elements, with many calls per round, to measure GPU time. Each row reports the arithmetic
-throughput in TFLOP/s, or the bandwidth relative to a copy, where each byte of inputs and outputs counts once.
+throughput in TFLOP/s, or the bandwidth relative to a copy, counting each byte of inputs and outputs once.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ Matrix = Callable[[torch.Tensor], Run]
 
 @dataclass(frozen=True)
 class Case:
-    """A benchmark. `make` creates the call to time from a random matrix of `shape`, or from a device if there is no
-    shape."""
+    """A benchmark. `make` creates the call to time. Its argument is a random matrix of `shape` or, without a shape, a
+    device."""
 
     category: str
     name: str
@@ -111,8 +111,8 @@ SORT: Table = {
 
 
 def norm_backward(x: torch.Tensor, norm: Callable[..., torch.Tensor], *, bias: bool = False) -> Run:
-    """Return the backward pass of a row normalization, which computes the gradients of input, weight, and bias (if
-    `bias`)."""
+    """Return the backward pass of a row normalization, which computes the gradients of the input, the weight, and, with
+    `bias`, the bias."""
     leaves = [x.detach().requires_grad_()]
     leaves += [torch.ones_like(x[0]).requires_grad_() for _ in range(1 + bias)]
     y = norm(leaves[0], x.shape[-1:], *leaves[1:])
@@ -128,7 +128,7 @@ def random(device: str, dtype: str, *shape: int) -> torch.Tensor:
 
 
 def matmul(dtype: str, m: int, n: int, k: int, batch: int, transposed: bool, device: str) -> Run:
-    """Return a matmul of a pair of matrices, or a batched matmul."""
+    """Return a matmul, batched if `batch` is greater than 1."""
     a = random(device, dtype, batch, m, k)
     b = random(device, dtype, batch, n, k).mT if transposed else random(device, dtype, batch, k, n)
     return partial(torch.bmm, a, b) if batch > 1 else partial(torch.mm, a[0], b[0])
@@ -218,7 +218,7 @@ def fft_case(make: Matrix, shape: tuple[int, ...], device: str) -> Run:
 
 
 def table_cases(category: str, table: Table, dtype: str, shape: tuple[int, int], layout: str = "") -> Iterator[Case]:
-    """Yield a benchmark for each operator of a table, on a matrix of `shape`."""
+    """Yield a benchmark on a matrix of `shape` for each operator in a table."""
     elements, item = shape[0] * shape[1], DTYPES[dtype].itemsize
     for name, (make, items, more) in table.items():
         to = 0 if name != "to_bf16" else 4 if dtype == "bf16" else 2  # bytes per output element

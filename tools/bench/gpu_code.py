@@ -5,8 +5,9 @@
     python tools/bench/gpu_code.py metal/elementwise/activation.metal 'gelu.*_dense_bf16'
     python tools/bench/gpu_code.py metal/norm/softmax.metal softmax_rows_f16 --code
 
-An H100 issues 528 warp instructions per cycle and moves 1.7 KB per cycle. A kernel with more than 40 instructions per 4
-bytes read or written by a thread is therefore limited by instruction issue, not by memory bandwidth.
+An H100 issues 528 warp instructions per cycle and moves 1.7 KB per cycle. A kernel that executes more than 40
+instructions for every 4 bytes that a thread reads or writes is therefore limited by instruction issue, not by memory
+bandwidth.
 """
 
 from __future__ import annotations

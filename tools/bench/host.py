@@ -5,7 +5,7 @@ baseline. The two processes run short rounds alternately, so that other load on 
 result is the median over the rounds. Before each round both processes sleep until OpenMP's workers stop spinning, and
 an untimed call wakes the workers.
 
-A benchmark whose ratio exceeds BAR is measured again with AGAIN times as many rounds, since some exceed it by chance.
+A benchmark whose ratio exceeds BAR is measured again with AGAIN times as many rounds, because the excess may be noise.
 """
 
 from __future__ import annotations

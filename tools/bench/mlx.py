@@ -4,8 +4,8 @@
     MPSX_DRIVER=cuda python tools/bench/mlx.py ~/mlx --csv mlx.csv
     python tools/bench/mlx.py ~/mlx --small          # on any driver: compare only the results
 
-~/mlx is a checkout of ml-explore/mlx. The fastest of MLX's tile sizes for large GPUs is reported. Times are medians
-over several rounds.
+~/mlx is a checkout of ml-explore/mlx. For MLX, only the fastest of its tile sizes for large GPUs is reported. Times
+are medians over several rounds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Benchmarks of the models in tools/bench/zoo at their published sizes: AdamW training steps, and inference.
+"""Benchmarks of the models in tools/bench/zoo at their published sizes: AdamW training steps and inference.
 
 `peak` measures resident memory in a separate process, and only during the steps: writing to /proc/self/clear_refs
 resets Linux's high-water mark once the model is on its device.

@@ -7,7 +7,7 @@
     python tools/bench/ncu.py all build/ncu [--tsv FILE]       all steps, on the GPU's machine
 
 The cases are in tests/simt/traffic_cases.py, and tools/opmatrix/status/cuda.md summarizes the results on an H100.
-`--cores` is the number of multiprocessors of the GPU, which determines how launchers split work. The predicted and the
+`--cores` is the GPU's number of multiprocessors, which determines how launchers split work. The predicted run and the
 measured run must launch the same kernels.
 """
 

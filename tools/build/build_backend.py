@@ -1,6 +1,6 @@
 """Build backend: scikit-build-core, with torch as an additional build requirement if it is not installed.
 
-An unconditional requirement would make isolated builds download torch (on Linux, with CUDA) a second time.
+An unconditional requirement would make isolated builds download torch again (on Linux, with CUDA).
 """
 
 from __future__ import annotations

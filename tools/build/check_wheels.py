@@ -41,7 +41,7 @@ def problems(wheel: Path) -> list[str]:
 
 
 def main() -> None:
-    """Check all wheels of a folder; exit with status 1 if one has a problem."""
+    """Check all wheels in a folder. Exit with status 1 if one has a problem."""
     wheels = sorted(Path(sys.argv[1]).glob("*.whl"))
     if not wheels:
         sys.exit(f"no wheels in {sys.argv[1]}")

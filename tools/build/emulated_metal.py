@@ -2,7 +2,7 @@
 
 `build_library` creates a shared library that defines make_metal_driver. Preload it (LD_PRELOAD) to enable
 MPSX_DRIVER=metal. `build_program` links a test program instead. Objects are cached by a hash of their inputs, so
-rebuilding unchanged sources, or a copy with a single changed line, is fast.
+a rebuild compiles only sources that have changed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def run(*command: str) -> None:
 
 
 def digest(*parts: str) -> str:
-    """Return a file name derived from a hash of `parts`."""
+    """Return a file name that contains a hash of `parts`."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
 
@@ -92,8 +92,8 @@ def compile_object(source: Path, include: list[str], flags: list[str], context: 
     if flags:
         command += ["-g", "-O1"]  # let sanitizers report lines
     if HOST in source.parents:
-        # Optimize the simt engine, because it runs every thread of a kernel. The regular build already checks its
-        # warnings.
+        # Optimize the simt engine, because it runs every thread of a kernel. Its warnings are already checked in the
+        # regular build.
         command += ["-O1", "-w"]
     name = digest(source.name, source.read_text(), context, " ".join(command))  # independent of paths
     command += [f"-I{folder}" for folder in include]
@@ -159,7 +159,7 @@ def build_program(sources: list[Path], driver: Path = DRIVER, flags: tuple[str, 
 
 
 def reflection(kernels: list[dict]) -> str:
-    """Format the kernels' reflection as tab-separated lines, which kernels.cpp of the emulation reads."""
+    """Format the kernels' reflection as tab-separated lines, which the emulation's kernels.cpp reads."""
     lines = []
     for kernel in kernels:
         for b in kernel["buffers"]:
@@ -175,7 +175,7 @@ def reflection(kernels: list[dict]) -> str:
 
 
 def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
-    """Compile a Metal file to a shared library that replaces a metallib. `keep`: reuse a cached library."""
+    """Compile a Metal file to a shared library that replaces a metallib. If `keep`, reuse a cached library."""
     tools = "".join(p.read_text() for p in (*sorted(TRANSLATOR.rglob("*.py")), Path(__file__)))
     stamp = target.with_suffix(".stamp")
     name = digest(source.read_text(), tools)

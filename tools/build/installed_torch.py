@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def find() -> tuple[str, Path] | None:
-    """Return torch's version, without the local part, and torch's folder."""
+    """Return torch's version, without the local version label, and torch's folder."""
     environment = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     for path in (sys.path, environment):
         for found in importlib.metadata.distributions(name="torch", path=path):

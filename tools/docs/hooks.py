@@ -1,4 +1,4 @@
-"""MkDocs hooks: links to files of the repository, and generated pages."""
+"""MkDocs hooks: link to files in the repository, and add generated pages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-# The marks that generated text replaces.
+# Placeholders in pages, and the functions that generate their replacements.
 GENERATED = {"totals": support.all_totals, "strict-tables": support.strict_tables, "strict": support.strict_rows,
              "schemas": torch_ops.schemas}  # fmt: skip
 
@@ -42,7 +42,7 @@ GENERATED = {"totals": support.all_totals, "strict-tables": support.strict_table
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Insert generated text, and replace links to files outside the documentation.
 
-    They become links to the repository, or plain text if its address is unknown.
+    Such links become links to the repository, or plain text if its address is unknown.
     """
     for mark, text in GENERATED.items():
         if f"<!-- {mark} -->" in markdown:
@@ -54,7 +54,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
             return match[0]
         path = posixpath.normpath(posixpath.join(DOCS, posixpath.dirname(page.file.src_uri), target))
         if path.startswith(DOCS) or not (ROOT / path).exists():
-            return match[0]  # MkDocs reports it if it does not exist
+            return match[0]  # MkDocs reports missing files
         base = config.get("repo_url")
         return f"[{text}]({base}/blob/main/{path}{anchor})" if base else text
 

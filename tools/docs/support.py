@@ -1,4 +1,4 @@
-"""The page on operator support, from the committed measurements of tools/opmatrix/status."""
+"""Generate the page on operator support from the committed measurements in tools/opmatrix/status."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLE = "**[Open the searchable table](matrix.html)** of all operators, dtypes, 
 
 
 def rows() -> Iterator[dict[str, Any]]:
-    """Yield a row of the table for each committed status."""
+    """Yield a table row for each committed status."""
     for driver in DRIVERS:
         committed = summary.load(driver)
         for (op, direction, tag), status in committed.statuses.items() if committed else ():
@@ -78,7 +78,7 @@ def strict_tables() -> str:
 
 
 def strict_rows() -> str:
-    """Return the table of the rows that strict mode does not follow."""
+    """Return the table of entries in PyTorch's lists that strict mode does not follow."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for name, (dtypes, why) in UNLIKE_THE_LISTS.items():
         reasons.setdefault(("all" if dtypes == "*" else dtypes, why), []).append(f"`{name}`")

@@ -1,4 +1,4 @@
-"""The page on torch.ops.mpsx: the schemas of all explicit operators, from the installed package."""
+"""Generate the page on torch.ops.mpsx: the schemas of all explicit operators in the installed package."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def dtypes(op: OpInfo, direction: str) -> set[torch.dtype]:
 
 
 def cases(directions: Iterable[str] = DIRECTIONS, tags: Iterable[str] = (), only: Iterable[str] = ()) -> list[Case]:
-    """Return the cases in the order of op_db. `only` selects operators whose names contain one of its strings."""
+    """Return the cases in the order of op_db. `only` selects operators whose names contain one of the given strings."""
     wanted, parts = set(tags), [part.lower() for part in only]
     return [
         Case(name, direction, tag_of(dtype))

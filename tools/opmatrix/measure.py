@@ -1,4 +1,4 @@
-"""Measure a case: run its OpInfo test, and determine its route from the launch log."""
+"""Measure a case: run its OpInfo test, and derive the case's status from the launch log."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ function writeAddress() {
   history.replaceState(null, "", "#" + new URLSearchParams(defaults));
 }
 
-// Returns the dtypes to show as columns. Rare ones are shown only on request, or if there are no others.
+// Returns the dtypes to show as columns. Rare dtypes are shown only on request, or if no others exist.
 function columns() {
   const all = DATA.dtypes.map((_, column) => column);
   const common = all.filter((column) => !RARE.test(DATA.dtypes[column][0]));
@@ -94,7 +94,7 @@ function drawChart() {
   });
 }
 
-// Returns the dtypes that filters apply to: the selected one, or all that are shown.
+// Returns the dtypes that filters apply to: the selected dtype, or all visible ones.
 function chosenColumns() {
   return state.dtype ? [DATA.dtypes.findIndex(([tag]) => tag === state.dtype)] : columns();
 }

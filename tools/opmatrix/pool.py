@@ -68,7 +68,7 @@ class Worker:
         return self.answer(seconds) and self.answer(seconds)
 
     def end(self) -> str:
-        """End the process and return a description of how it ended."""
+        """End the process, and describe how it ended."""
         for pipe in (self.process.stdin, self.process.stdout):
             # Closing a pipe flushes it, which fails if the other end is closed.
             with contextlib.suppress(OSError):

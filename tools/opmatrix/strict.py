@@ -1,6 +1,7 @@
 """Compare mpsx's strict mode with PyTorch's lists of what its MPS backend does not implement.
 
-The lists are local variables of mps_ops_modifier in torch/testing/_internal/common_mps.py: read them from its source.
+The lists are local variables of mps_ops_modifier in torch/testing/_internal/common_mps.py, so read them from its source
+code.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ def _lists() -> tuple[dict[str, list[torch.dtype] | None], set[str]]:
 
 @functools.cache
 def operators() -> dict[str, OpInfo]:
-    """Return the OpInfos by the names of PyTorch's lists."""
+    """Map the names in PyTorch's lists to OpInfos."""
     return {op.name + op.variant_test_name: op for op in op_db}
 
 
 @functools.cache
 def expected() -> dict[Key, bool]:
-    """Return, for each OpInfo and dtype that PyTorch tests on MPS, whether MPS lacks it. Omits other failures."""
+    """Map each OpInfo and dtype that PyTorch tests on MPS to whether MPS lacks it. Omits tests that fail for other
+    reasons."""
     unimplemented, complex_ops = _lists()
     ops = operators()
     marks = upstream.load_lists().mps_ops_modifier([copy.copy(op) for op in ops.values()])
@@ -63,7 +65,7 @@ def expected() -> dict[Key, bool]:
 
 
 def reason(key: Key) -> str:
-    """Return why strict mode does not follow the lists in a case; "" if it does."""
+    """Return why strict mode does not follow the lists for a case, or "" if it does."""
     dtypes, why = UNLIKE_THE_LISTS.get(key[0], ("", ""))
     return why if dtypes == "*" or str(key[1]).removeprefix("torch.") in dtypes.split() else ""
 
@@ -83,14 +85,14 @@ def rejected(key: Key, count: int | None) -> bool:
 
 
 def compare(keys: Iterable[Key], count: int | None) -> dict[Key, tuple[bool, bool]]:
-    """Return (expected, rejected) for the cases that differ and have no reason."""
+    """Return (expected, rejected) for the cases where they differ for no listed reason."""
     found = {}
     with warnings.catch_warnings(), mpsx.fallback.using_mode("silent"), mpsx.as_mps(strict="report"):
         warnings.simplefilter("ignore")
         for key in keys:
             if not reason(key):
                 wanted = expected()[key]
-                # MPS may lack only some of the calls, so look at all samples of what it lacks.
+                # MPS may reject only some calls, so run all samples if the lists say that it lacks the case.
                 got = rejected(key, None if wanted else count)
                 if got != wanted:
                     found[key] = wanted, got

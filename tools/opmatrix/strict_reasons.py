@@ -1,8 +1,8 @@
-"""Where strict mode differs from PyTorch's lists, and why."""
+"""Differences between strict mode and PyTorch's lists, with reasons."""
 
 from __future__ import annotations
 
-# Rows of PyTorch's lists that strict mode does not follow, with the reason. "*" stands for every dtype.
+# Entries of PyTorch's lists that strict mode does not follow, with the reason. "*" matches every dtype.
 UNLIKE_THE_LISTS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("jiterator_2inputs_2outputs", "jiterator_4inputs_with_extra_args", "jiterator_binary",

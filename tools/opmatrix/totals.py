@@ -28,7 +28,7 @@ def count(statuses: dict[Key, str], direction: str, tags: tuple[str, ...]) -> Co
 
 
 def rows(summary: Summary) -> Iterator[tuple[str, str, Counter[str], Counter[str]]]:
-    """Yield direction, name of the dtype group, our counts, and the counts of PyTorch's MPS backend."""
+    """Yield direction, name of the dtype group, mpsx's counts, and the counts of PyTorch's MPS backend."""
     for direction in DIRECTIONS + MORE_DIRECTIONS:
         for name, tags in GROUPS.items():
             ours = count(summary.statuses, direction, tags)

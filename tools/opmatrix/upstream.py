@@ -1,7 +1,7 @@
 """Operator support of PyTorch's MPS backend, according to the lists in PyTorch's tests.
 
-torch/testing/_internal/common_mps.py marks, per operator and dtype, the tests of test/test_mps.py that are expected to
-fail or are skipped: test_output_match for forward, and test_output_grad_match for backward (in float32 and float16).
+For each operator and dtype, torch/testing/_internal/common_mps.py marks the tests in test/test_mps.py that are skipped
+or expected to fail: test_output_match for forward, and test_output_grad_match for backward (in float32 and float16).
 Without MPS that module defines nothing, so it is loaded with patches that simulate a Mac with a current macOS.
 """
 
@@ -43,7 +43,7 @@ def marked(op: OpInfo, dtype: torch.dtype, test: str) -> str:
     """Return "fails" if the test is expected to fail, "skipped" if it is skipped, and "passes" otherwise."""
 
     def body() -> None:
-        """Receive the marks of the decorators."""
+        """Do nothing. The decorators attach their marks to this function."""
 
     for decorator in op.decorators:
         if isinstance(decorator, DecorateInfo) and decorator.is_active("TestConsistency", test, "mps", dtype, {}):

@@ -9,8 +9,8 @@ from .ir import AirError
 
 
 def disassemble(bitcode: bytes, clang: list[str]) -> str:
-    """Return the IR of a bitcode module. `clang` is the command that runs clang, which reads newer bitcode than an old
-    llvmlite does."""
+    """Return the IR of a bitcode module. `clang` is the command line of clang, which reads newer bitcode than an old
+    llvmlite."""
     with contextlib.suppress(ImportError, RuntimeError):
         from llvmlite import binding
 

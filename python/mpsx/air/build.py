@@ -42,7 +42,7 @@ def lowered_text(parsed: Parsed, mode: str, compiler: str, isa: str) -> str:
 
 
 class KernelBuilder:
-    """Builds the kernels of a metallib. `name` is the file's name in messages."""
+    """Builds the kernels of a metallib. Messages refer to the file as `name`."""
 
     def __init__(self, cache: Cache, target: Target, name: str) -> None:
         self.cache, self.target, self.name = cache, target, name

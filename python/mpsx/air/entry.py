@@ -24,7 +24,7 @@ def abi_version() -> int:
 
 
 def runs_as_loop(kernel: Kernel, lowered: Lowered, mode: str) -> bool:
-    """Return whether threads are independent of their threadgroups, so that they can run as a loop."""
+    """Return whether threads do not depend on their threadgroup, so that they can run as a loop."""
     shared = lowered.threadgroup_types or any(a.space == "threadgroup" for a in kernel.arguments)
     return mode == "auto" and kernel.reads_only_grid and not shared and not lowered.synchronizes
 

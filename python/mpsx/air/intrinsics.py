@@ -1,4 +1,4 @@
-"""AIR's intrinsics in terms of the runtime, src/metal_stdlib/air.
+"""Define AIR's intrinsics as calls to the runtime, src/metal_stdlib/air.
 
 AIR mangles types into names: air.max.s.i32, air.convert.f.v4f32.f.v4f16. The definition of an intrinsic passes each
 component to a scalar function of the runtime, so that vectors never cross the calling convention of C++."""
@@ -39,14 +39,14 @@ def base_name(name: str) -> str:
 
 
 def synchronizes(name: str) -> bool:
-    """Return whether lanes or threads wait for each other in an intrinsic."""
+    """Return whether an intrinsic makes lanes or threads wait for each other."""
     base = base_name(name)
     return base in SYNCHRONIZING or base.startswith(MATRIX)
 
 
 def definition(f: Function) -> tuple[str, set[str]]:
-    """Return the definition of an intrinsic, given its declaration, and declarations of the functions that it calls.
-    Raise AirError if it is unknown."""
+    """Return the definition of a declared intrinsic, and declarations of the functions that the definition calls. Raise
+    AirError for an unknown intrinsic."""
     base = base_name(f.name)
     types = [t for t, _ in f.parameters]
     thunk = Thunk(f.name, f.result, types)
@@ -93,7 +93,7 @@ def length(kind: str) -> int:
 
 
 def tag(kind: str, sign: str) -> str:
-    """Return the runtime's tag of a type."""
+    """Return the tag of a type in the names of runtime functions."""
     scalar = element(kind)
     if scalar in FLOAT_TAGS:
         return FLOAT_TAGS[scalar]
@@ -101,7 +101,7 @@ def tag(kind: str, sign: str) -> str:
 
 
 def passed(scalar: str) -> str:
-    """Return the type that passes a scalar to the runtime."""
+    """Return the type in which a scalar is passed to the runtime."""
     return "i32" if scalar in ("i1", "i8", "i16") else scalar
 
 
@@ -123,17 +123,17 @@ class Thunk:
         return name
 
     def widen(self, scalar: str, value: str, sign: str) -> str:
-        """Return a scalar as it is passed to the runtime."""
+        """Convert a scalar to the type in which it is passed to the runtime."""
         if passed(scalar) == scalar:
             return value
         return self.new(f"{'sext' if sign == 's' and scalar != 'i1' else 'zext'} {scalar} {value} to i32")
 
     def narrow(self, scalar: str, value: str) -> str:
-        """Return a scalar of the runtime as AIR's type."""
+        """Convert a scalar that the runtime returned to AIR's type."""
         return value if passed(scalar) == scalar else self.new(f"trunc i32 {value} to {scalar}")
 
     def call(self, symbol: str, result: str, arguments: list[tuple[str, str]]) -> str:
-        """Call a function of the runtime. Return the name of its value."""
+        """Call a function of the runtime. Return the name of the result."""
         self.declarations.add(f"declare {result} @{symbol}({', '.join(t for t, _ in arguments)}) convergent")
         text = f"call {result} @{symbol}({', '.join(f'{t} {v}' for t, v in arguments)})"
         if result != "void":
@@ -149,7 +149,7 @@ class Thunk:
         return element(kind), self.new(f"extractelement {kind} {value}, i32 {i}")
 
     def components(self, base: str, tags: list[str], result_sign: str, sign: str) -> None:
-        """Return the results of a scalar function for each component of the parameters."""
+        """Return the results of calling a scalar function on each component of the parameters."""
         symbol, whole = "_".join(["mpsx_air", base, *tags]), "poison"
         scalar = element(self.result)
         for i in range(length(self.result)):

@@ -24,7 +24,7 @@ class AirError(ValueError):
 
 @dataclass
 class Function:
-    """A function. `head` is the text before its name; a parameter is a pair of its type and its text."""
+    """A function. `head` is the text before its name. Each parameter is a pair of type and text."""
 
     name: str
     result: str
@@ -121,7 +121,7 @@ def _parameters(text: str) -> str:
 
 
 def string(item: str) -> str:
-    """Return the value of a metadata string, or "" for another item."""
+    """Return the value of a metadata string, or "" if the item is not a string."""
     return item[2:-1] if item.startswith('!"') else ""
 
 

@@ -77,7 +77,7 @@ class Constant:
 
 @dataclass
 class Kernel:
-    """A kernel. `unsupported` says why it cannot run here, or is ""."""
+    """A kernel. `unsupported` says why it cannot run here; "" means that it can."""
 
     name: str
     symbol: str
@@ -88,11 +88,11 @@ class Kernel:
 
     @property
     def reads_only_grid(self) -> bool:
-        """Whether all positions are those of a thread in the grid, which do not depend on threadgroups."""
+        """Whether every position argument is a thread's position in the grid, which does not depend on threadgroups."""
         return all(POSITIONS[a.position].level == GRID for a in self.arguments if a.position)
 
     def describe(self, location: str) -> dict:
-        """Return the description that the bindings use, as in msl/library.py."""
+        """Return the kernel's description for the Python bindings, in the format of msl/library.py."""
         buffers = [a for a in self.arguments if a.index >= 0]
         used = {a.index for a in buffers if a.space != "threadgroup"}
         unused = [i for i in range(max(used, default=0)) if i not in used]  # calls may pass None

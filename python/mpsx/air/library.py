@@ -16,7 +16,7 @@ from .metallib import Function, MetallibError, read
 
 
 def load_metallib(metallib: str | os.PathLike | bytes) -> ShaderLibrary:
-    """Load the kernels of a metallib, a file that Apple's Metal compiler wrote, as attributes of a library:
+    """Load a metallib, the output of Apple's Metal compiler. Its kernels become attributes of the returned library:
 
         lib = mpsx.load_metallib("mlx.metallib")
         lib.v_Expfloat32float32(x, y, x.numel())
@@ -25,9 +25,9 @@ def load_metallib(metallib: str | os.PathLike | bytes) -> ShaderLibrary:
     translated and compiled on first use, with clang (`pip install 'mpsx[shader]'`), and cached. With the package
     llvmlite installed, the first use is faster.
 
-    The drivers host and simt run metallibs; simt checks each launch as it does for source text. Raises RuntimeError
-    with the reason for a kernel that uses textures, ray tracing, function tables, or an unknown intrinsic, when it is
-    looked up; the other kernels of the file stay usable. Raises ValueError if the file is damaged.
+    The drivers host and simt run metallibs; simt checks each launch as it does for source text. Looking up a
+    kernel that uses textures, ray tracing, function tables, or an unknown intrinsic raises RuntimeError with the
+    reason; the other kernels of the file stay usable. Raises ValueError if the file is damaged.
     """
     if isinstance(metallib, (bytes, bytearray, memoryview)):
         return ShaderLibrary(MetallibShader(bytes(metallib), "metallib"))
@@ -56,7 +56,7 @@ class MetallibShader:
         return self.builder.description(self.functions[name])
 
     def kernel(self, name: str, description: dict | None) -> Kernel | None:
-        """Return a kernel, or None if there is none with this name."""
+        """Return a kernel, or None if no kernel has this name."""
         if name not in self.functions:
             return None
         try:

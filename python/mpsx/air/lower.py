@@ -1,9 +1,9 @@
 """Lower AIR to LLVM IR that clang compiles for this machine.
 
-All address spaces become one. Facts that Apple's compiler assumes and that a wrong launch would break (aliasing,
-nonnull pointers, signed overflow) are dropped, and so is permission for fast math, so that results do not depend on the
-optimizer. Threadgroup variables become memory of the engine, and function constants thread-local variables that the
-entry point sets."""
+All address spaces become one. The lowering drops assumptions of Apple's compiler that a wrong launch would violate
+(aliasing, nonnull pointers, signed overflow). It also drops fast-math flags, so that results do not depend on the
+optimizer. The driver allocates threadgroup variables. Function constants become thread-local variables that the entry
+point sets."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Lowering:
                     grew = True
 
     def name_constant(self, variable: str) -> str:
-        """Return the constant with a threadgroup variable's name, for messages."""
+        """Return the definition of a constant string with a threadgroup variable's name, for messages."""
         name = variable.strip('"')
         return f"@mpsx.name.{self.threadgroup[variable][0]} = private constant [{len(name) + 1} x i8] c\"{name}\\00\""
 
@@ -180,9 +180,10 @@ class Lowering:
         return line
 
     def lower_threadgroup(self, body: list[str]) -> list[str]:
-        """Replace threadgroup variables in a function. Return the instructions that get their addresses.
+        """Replace threadgroup variables in a function. Return the instructions that load their
+        addresses.
 
-        Constant expressions with their addresses become instructions in the entry block, too."""
+        Constant expressions that contain such an address also become instructions in the entry block."""
         if not self.threadgroup:
             return []
         used, expressions = set(), {}
@@ -205,7 +206,7 @@ class Lowering:
 
 
 def _hoist(line: str, expressions: dict[str, str]) -> str:
-    """Replace constant expressions that contain threadgroup variables by values, innermost first."""
+    """Replace constant expressions that contain threadgroup variables with values, innermost first."""
     while True:
         for found in EXPRESSION.finditer(line):
             end = _closing(line, found.end() - 1)
@@ -228,7 +229,7 @@ def _closing(text: str, opening: int) -> int:
 
 
 def size_of(kind: str) -> str:
-    """Return the constant expression of a type's size."""
+    """Return a constant expression for the size of a type."""
     return f"ptrtoint (ptr getelementptr ({kind}, ptr null, i32 1) to i32)"
 
 
@@ -237,7 +238,7 @@ def _suffix(sign: str, kind: str) -> str:
 
 
 def _safe_divisor(sign: str, kind: str) -> str:
-    """Return the function that replaces divisors that trap on x86, as metal_stdlib/division.h does."""
+    """Return a function that replaces divisors that trap on x86, like metal_stdlib/division.h."""
     scalar, count = intrinsics.element(kind), intrinsics.length(kind)
 
     def constant(value: int) -> str:

@@ -25,7 +25,7 @@ class MetallibError(ValueError):
 
 @dataclass(frozen=True)
 class Function:
-    """A function of a metallib. Versions are of AIR, Apple's LLVM dialect, and of the Metal language."""
+    """A function of a metallib. Has the versions of AIR, Apple's LLVM dialect, and of the Metal language."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ class Function:
 
 
 def is_metallib(data: bytes) -> bool:
-    """Return whether a file with these first bytes is a metallib."""
+    """Return whether a file that begins with these bytes is a metallib."""
     return data[:4] == MAGIC
 
 

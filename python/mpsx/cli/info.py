@@ -86,7 +86,7 @@ def _kernel_compiler() -> str:
 
 
 def start_error() -> str:
-    """Return the error that prevents the driver from starting; "" if it starts."""
+    """Return the error that prevents the driver from starting, or "" if it starts."""
     try:
         _runtime.driver()
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""`python -m mpsx shader file.metallib`: list the kernels that Apple's compiler wrote, or load them to run one."""
+"""`python -m mpsx shader file.metallib`: list a metallib's kernels, or run one of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def load(arguments: argparse.Namespace) -> object:
 
 
 def print_listing(arguments: argparse.Namespace, library: object, listing: Callable[[list[dict]], str]) -> None:
-    """Print the kernels whose names match --match, with arguments and function constants, and the unsupported ones."""
+    """Print the kernels that match --match, with their arguments and function constants, and the unsupported
+    kernels."""
     from ..air.ir import AirError
 
     shader = library.__dict__["__shader"]

@@ -12,7 +12,7 @@ from ..device import mps_alias
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the options before the program's name."""
+    """Return the parser for the options that precede the program's name."""
     made = argparse.ArgumentParser(
         prog="python -m mpsx run",
         usage="python -m mpsx run [-h] [--strict[=report]] [--json FILE] script.py [arguments]\n"

@@ -1,6 +1,6 @@
 """`python -m mpsx shader file.metal`: check a Metal source file, list its kernels, run one of them.
 
-A metallib, which Apple's compiler wrote, is listed and run in the same way (metallib.py)."""
+It also lists and runs the kernels of a metallib (metallib.py)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _number(text: str) -> float | int:
 
 
 def parse_argument(text: str) -> tuple[torch.Tensor | float | int, str | None]:
-    """Parse an --arg. Return its value and, for a number, the type to pass it as."""
+    """Parse an --arg. Return its value and, for a number, the Metal type to pass."""
     if text.endswith(".npy"):
         import numpy as np
 

@@ -1,4 +1,4 @@
-"""Run the backward pass on the calling thread where kernels run on the CPU.
+"""Run the backward pass on the calling thread if kernels run on the CPU.
 
 PyTorch's autograd engine has one thread per device, except for the CPU. If kernels run on the CPU too, that thread
 opens its own parallel regions, and libgomp keeps a second pool of workers for it. With more workers than cores, every
@@ -22,7 +22,7 @@ class CallingThreadEngine(torch._C._ImperativeEngine):
     """The engine behind `torch.autograd.backward` and `grad`."""
 
     def run_backward(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
-        """Compute gradients, with the arguments of PyTorch's engine."""
+        """Compute gradients, taking the same arguments as PyTorch's engine."""
         if not (_runtime.kernels_run_on_caller() and torch._C._is_multithreading_enabled()):
             return super().run_backward(*args, **kwargs)
         torch._C._set_multithreading_enabled(False)

@@ -156,8 +156,8 @@ def device_memory_used(device: object = None) -> int:
 
 
 def get_per_process_memory_fraction(device: object = None) -> float:
-    """Return the fraction of `recommended_max_memory()` that this process may reserve. Without a limit, it exceeds
-    1."""
+    """Return the fraction of `recommended_max_memory()` that this process may reserve, or a number greater than 1 if
+    no limit is set."""
     return _runtime.memory_limit() / recommended_max_memory()
 
 
@@ -199,12 +199,12 @@ def set_per_process_memory_fraction(fraction: float, device: object = None) -> N
 
 
 def current_allocated_memory() -> int:
-    """Return `memory_allocated()`; this is its name in `torch.mps`."""
+    """Return `memory_allocated()` under the name it has in `torch.mps`."""
     return memory_allocated()
 
 
 def driver_allocated_memory() -> int:
-    """Return `memory_reserved()`; this is its name in `torch.mps`."""
+    """Return `memory_reserved()` under the name it has in `torch.mps`."""
     return memory_reserved()
 
 

@@ -1,4 +1,4 @@
-"""The module `torch.mpsx`: the functions of `torch.mps`, and those of `torch.cuda` that make sense for mpsx."""
+"""The module `torch.mpsx`: the functions of `torch.mps`, plus the functions of `torch.cuda` that apply to mpsx."""
 
 from __future__ import annotations as _annotations
 
@@ -41,7 +41,7 @@ def __getattr__(name: str) -> object:
 
 
 def _convolution_format(image: _torch.Tensor, weight: _torch.Tensor, backend: object) -> _torch.memory_format:
-    """Return the memory format of a convolution's output; mirrors result_format() in src/ops/conv/conv.cpp."""
+    """Return the memory format of a convolution's output. Must match result_format() in src/ops/conv/conv.cpp."""
     from torch._prims_common import suggest_memory_format
 
     if not image.is_mpsx:
@@ -61,7 +61,8 @@ def _has_metal_type(dtype: _torch.dtype) -> bool:
 
 
 def register() -> None:
-    """Install this module as `torch.mpsx`, and add `Tensor.mpsx()`, `Module.mpsx()`, `is_mpsx`, and so on."""
+    """Install this module as `torch.mpsx`, and add `Tensor.mpsx()`, `Module.mpsx()`, `is_mpsx`, and similar
+    attributes."""
     _torch._register_device_module("mpsx", _sys.modules[__name__])
     _torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
@@ -89,7 +90,7 @@ def __dir__() -> list[str]:
 
 
 def is_available() -> bool:
-    """Return whether the device is available. This is always true, because without a GPU kernels run on the CPU."""
+    """Return True: without a GPU, kernels run on the CPU."""
     return True
 
 
@@ -99,7 +100,7 @@ def is_mps() -> bool:
 
 
 def ipc_collect() -> None:
-    """Do nothing; exists for code written for CUDA."""
+    """Do nothing. Exists for code written for CUDA."""
 
 
 def can_device_access_peer(device: object, peer_device: object) -> bool:
@@ -113,7 +114,7 @@ def is_current_stream_capturing() -> bool:
 
 
 def get_arch_list() -> list[str]:
-    """Return an empty list; exists for code written for CUDA."""
+    """Return an empty list. Exists for code written for CUDA."""
     return []
 
 
@@ -123,7 +124,7 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """Start the driver. The first use of the device starts it too."""
+    """Start the driver, if no use of the device has started it yet."""
     _runtime.driver()
 
 
@@ -141,8 +142,8 @@ def _is_in_bad_fork() -> bool:
 def device_count() -> int:
     """Return the number of device indices: 1, or the number of processes that share the device.
 
-    The number of processes is LOCAL_WORLD_SIZE, which torchrun sets, or else the size of the largest torch.distributed
-    group so far. All indices name the same device.
+    torchrun sets LOCAL_WORLD_SIZE to the number of processes. Without it, use the size of the largest torch.distributed
+    group so far. All indices refer to the same device.
     """
     return _runtime.device_count()
 
@@ -184,7 +185,7 @@ class device_of(device):
 
 
 def synchronize(device: object = None) -> None:
-    """Wait for all submitted work, and raise the device's errors."""
+    """Wait for all submitted work, and raise any error that the device reported."""
     _check_device(device)
     _runtime.synchronize()
 
@@ -215,25 +216,25 @@ def get_device_name(device: object = None) -> str:
 
 
 def get_device_capability(device: object = None) -> tuple[int, int]:
-    """Return (0, 0); exists for code written for CUDA."""
+    """Return (0, 0). Exists for code written for CUDA."""
     _check_device(device)
     return (0, 0)
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return True; bfloat16 kernels compute in float32."""
+    """Return True. bfloat16 kernels compute in float32."""
     return True
 
 
 def is_tf32_supported() -> bool:
-    """Return False; float32 matmul never uses TF32."""
+    """Return False. float32 matmul never uses TF32."""
     return False
 
 
 def utilization(device: object = None) -> int:
     """Return the percentage of time that the device was busy since the previous call, or since process start.
 
-    The host and simt drivers report this process's CPU time over all cores. Other drivers have no counter.
+    On the host and simt drivers, this is the process's CPU time over all cores. Other drivers have no counter.
     """
     global _last_utilization
     _check_device(device)

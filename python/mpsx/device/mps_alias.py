@@ -1,7 +1,7 @@
-"""Run programs written for PyTorch's `mps` unmodified: `python -m mpsx run script.py`, or `with mpsx.as_mps(): …`.
+"""Run unmodified programs written for PyTorch's `mps`: `python -m mpsx run script.py`, or `with mpsx.as_mps(): …`.
 
 The device is named mps in `torch.device("mps")`, `torch.mps`, `torch.backends.mps`, and printed tensors; the name mpsx
-still works. The alias applies to the whole process, and under `run` also to child processes.
+still works. The alias applies to the whole process and, under `run`, to its child processes as well.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def leave() -> None:
 
 
 def _clear_availability_caches() -> None:
-    """Clear Lightning's caches of whether mps is available."""
+    """Make Lightning check again whether mps is available."""
     for package in ("lightning.fabric", "lightning_fabric"):
         module = sys.modules.get(f"{package}.accelerators.mps")
         if module is not None:
@@ -75,8 +75,8 @@ def _clear_availability_caches() -> None:
 def as_mps(strict: bool | str = False) -> Iterator[None]:
     """Make `mps` mean mpsx inside the block, in all threads. Objects created outside the block work inside it.
 
-    `strict=True` rejects what PyTorch's MPS rejects, with its exceptions: float64, operators and dtypes without an MPS
-    kernel. `strict="report"` runs everything, and `mpsx.strict.text()` lists what would be rejected.
+    `strict=True` rejects what PyTorch's MPS rejects, with its exceptions: float64, and operators or dtypes without an
+    MPS kernel. `strict="report"` runs everything, and `mpsx.strict.text()` lists what would be rejected.
     """
     from .. import strict as strict_mode
 

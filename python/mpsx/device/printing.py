@@ -1,6 +1,6 @@
 """Print tensors without launching kernels. PyTorch formats numbers with float64 operators, which Metal lacks.
 
-PyTorch moves tensors of some devices to the CPU before it formats them, but that list of devices cannot be extended.
+PyTorch moves tensors of some devices to the CPU before it formats them, but the list of devices is fixed.
 Wrap the formatting function instead, and pass it a CPU view, which copies nothing.
 """
 

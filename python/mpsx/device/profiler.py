@@ -16,7 +16,7 @@ _capturing = False
 
 
 def start(mode: str = "interval", wait_until_completed: bool = False) -> None:
-    """Start timing kernels; `mpsx.profiler.rows()` returns the result. Both modes behave alike."""
+    """Start timing kernels; `mpsx.profiler.rows()` returns the result. Both values of `mode` behave alike."""
     unknown = set(mode.split(",")) - _MODES
     if unknown:
         raise ValueError(f"start: expected the mode 'interval', 'event' or 'interval,event', got {mode!r}")

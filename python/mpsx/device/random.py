@@ -37,7 +37,7 @@ def manual_seed(seed: int) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seed the default generator of the only device. `torch.manual_seed` calls this."""
+    """Call `manual_seed()`, because there is only one device. `torch.manual_seed` calls this function."""
     manual_seed(seed)
 
 
@@ -47,7 +47,7 @@ def seed() -> int:
 
 
 def seed_all() -> None:
-    """Seed the only device with a random number, like `seed()`."""
+    """Call `seed()`, because there is only one device."""
     seed()
 
 

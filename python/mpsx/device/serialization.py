@@ -1,4 +1,4 @@
-"""Support for torch.save and torch.load: the device's name in files, and `map_location`."""
+"""Support torch.save and torch.load, including `map_location`."""
 
 from __future__ import annotations
 

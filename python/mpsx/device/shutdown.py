@@ -3,7 +3,7 @@
 Autograd runs a device's backward pass on a separate thread. After the pass, that thread releases the Python objects
 that it copied from the caller's context. If the interpreter has already shut down, the process aborts with "terminate
 called without an active exception" (pytorch issue 190489). The thread processes its work in order, so run one more tiny
-backward pass, and wait until the thread has released that pass's context variable.
+backward pass, and wait until the thread has released the context variable of that pass.
 """
 
 from __future__ import annotations

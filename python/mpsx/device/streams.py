@@ -21,15 +21,15 @@ class Stream(torch.Stream):
 
 
 class _EventType(type):
-    """A metaclass that makes isinstance(x, Event) true for torch.Events of this device, because PyTorch does not allow
-    subclasses of torch.Event."""
+    """Makes isinstance(x, Event) true for this device's torch.Event objects, because PyTorch does not allow subclasses
+    of torch.Event."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, torch.Event) and value.device.type == _runtime.device_type()
 
 
 class Event(metaclass=_EventType):
-    """A point in a stream's work; with `enable_timing` it records the device's time."""
+    """A point in a stream's work. With `enable_timing`, it also records a timestamp."""
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> torch.Event:
         return torch.Event(device="mpsx", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)

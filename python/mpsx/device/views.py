@@ -1,4 +1,4 @@
-"""Views of one tensor's memory on mpsx and on the CPU or mps. Device memory has a CPU address, so nothing is copied."""
+"""Views that share memory between mpsx and the CPU or mps. Device memory has a CPU address, so nothing is copied."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def cpu_view(tensor: torch.Tensor) -> torch.Tensor:
     """Return a CPU tensor that shares the memory of an mpsx tensor; `tensor.cpu()` copies instead.
 
-    Waits for the device first. Call `torch.mpsx.synchronize()` before reading the results of work submitted later.
-    Not differentiable.
+    Waits for submitted work first. Call `torch.mpsx.synchronize()` before reading the results of later work. Not
+    differentiable.
     """
     return torch.ops.mpsx._cpu_view(tensor.detach())
 
@@ -22,7 +22,7 @@ def cpu_view(tensor: torch.Tensor) -> torch.Tensor:
 def device_view(tensor: torch.Tensor) -> torch.Tensor:
     """Return an mpsx tensor that shares the memory of a CPU tensor; the inverse of `cpu_view`.
 
-    Copies if the driver cannot use the process's memory (see `mpsx.driver()["adopts_memory"]`).
+    Copies the data if the driver cannot use the process's memory (see `mpsx.driver()["adopts_memory"]`).
     """
     return torch.ops.mpsx._device_view(tensor.detach())
 

@@ -12,7 +12,7 @@ from ..integrations.rewrite import line
 def _in_order(future: torch.futures.Future, bucket: torch.distributed.GradBucket) -> torch.futures.Future:
     """Wait for a collective, so that its callback runs immediately. The callback starts other collectives.
 
-    Otherwise gloo's threads run the callbacks of several buckets in a different order in each process.
+    Otherwise, gloo's threads may run the callbacks of different buckets in a different order in each process.
     """
     if bucket.buffer().is_mpsx:
         future.wait()
@@ -40,7 +40,7 @@ def quantization(module: ModuleType) -> None:
 
 
 def power_sgd(module: ModuleType) -> None:
-    """Run, in order, the collectives that callbacks start."""
+    """Run the collectives that callbacks start in the same order in every process."""
     _add_in_order(module)
     for name, future in (("powerSGD_hook", "allreduce_contiguous_uncompressed_tensors_fut"),
                          ("batched_powerSGD_hook", "allreduce_p_fut")):  # fmt: skip

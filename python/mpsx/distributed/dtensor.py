@@ -15,7 +15,7 @@ def _attention(module: ModuleType, query: int, bias: int, sharded: int, count: i
     """Return a strategy that shards fused attention along the batch or the heads.
 
     `query` and `bias` are argument positions; key and value follow the query. The first `sharded` of the operator's
-    `count` results are sharded; its other results are numbers or missing.
+    `count` results are sharded; the others are numbers or None.
     """
     replicate = module.Replicate()
 

@@ -1,8 +1,8 @@
 """Process groups that exchange mpsx tensors over gloo without a copy.
 
 Every group that uses gloo supports both the CPU and mpsx, whether created without arguments, with "gloo", or with
-"cpu:gloo,mpsx:gloo"; "mpsx" is an alias of gloo. All processes on a machine share its device, so `mpsx:1` is the same
-device once a group exists, or if LOCAL_WORLD_SIZE (set by torchrun) gives the number of processes.
+"cpu:gloo,mpsx:gloo"; "mpsx" is an alias of gloo. All processes on a machine share its device, so `mpsx:1` refers to the
+same device. It is valid once a group exists, or if torchrun has set LOCAL_WORLD_SIZE.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def register(c10d: ModuleType) -> None:
     def _new_process_group_helper(*args: object, **options: object) -> object:
         device = options.get("device_id")
         if device is not None and device.type == _runtime.device_type():
-            # Given a device, torch.distributed would split subgroups as for NCCL. gloo creates new groups instead.
+            # With a device id, torch.distributed would split subgroups as for NCCL. gloo creates new groups instead.
             options["device_id"] = None
         result = make_group(*args, **options)
         if isinstance(result[0], c10d.ProcessGroup):

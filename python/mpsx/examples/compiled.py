@@ -21,7 +21,7 @@ class Block(torch.nn.Module):
         self.down = torch.nn.Linear(2 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return a tensor of the shape of `x`."""
+        """Return a tensor with the shape of `x`."""
         y = self.norm(x)
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
 

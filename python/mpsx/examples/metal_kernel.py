@@ -1,4 +1,4 @@
-"""Write an operator in Metal with a gradient: y = x * sigmoid(a * x), one kernel for each direction.
+"""Write a differentiable operator in Metal: y = x * sigmoid(a * x), with a forward and a backward kernel.
 
 `torch.library.custom_op` makes it work with autograd and `torch.compile`.
 """
@@ -33,7 +33,7 @@ library = mpsx.compile_shader(SOURCE)
 @torch.library.custom_op("mpsx_examples::swish", mutates_args=())
 def swish(x: torch.Tensor, a: float) -> torch.Tensor:
     """Return x * sigmoid(a * x) for a float32 tensor on mpsx."""
-    x = x.contiguous()  # a kernel gets only the memory, not the strides
+    x = x.contiguous()  # kernels receive only the memory, not the strides
     y = torch.empty_like(x)
     library.swish_forward(y, x, a)
     return y
@@ -68,7 +68,7 @@ swish.register_autograd(lambda ctx, grad: (swish_backward(grad, *ctx.saved_tenso
 
 
 def main(argv: Sequence[str] | None = None) -> tuple[float, float]:
-    """Fit a curve with the operator; return the first and the last loss."""
+    """Fit a curve with the operator. Return the first and the last loss."""
     options = parse(__doc__, argv)
     rows, steps = (65536, 1000) if options.real else (256, 60)
     steps = options.steps or steps

@@ -1,4 +1,4 @@
-"""The classes that Inductor gets from the device's module: scheduling, wrapper code, device properties."""
+"""The classes that Inductor looks up in the device's module: scheduling, wrapper code, device properties."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Source(NamedTuple):
 
 
 class Kernels:
-    """The kernels of one graph. They are compiled on first use, as a few libraries in parallel."""
+    """The kernels of one graph. The first use compiles all of them, as a few libraries in parallel."""
 
     def __init__(self) -> None:
         self.sources: dict[str, Source] = {}
@@ -129,7 +129,7 @@ class Kernels:
         return kernel if torch.__version__ >= "2.13" else SingleKernelLibrary(kernel)
 
     def compile(self) -> None:
-        """Compile the kernels. The sources determine the names of the libraries in the disk cache."""
+        """Compile the kernels. Library names in the disk cache are hashes of the sources."""
         names = list(self.sources)
         parts = max(-(-len(names) // AT_ONCE), min(os.cpu_count() or 1, len(names) // KERNELS_PER_LIBRARY), 1)
         groups = [names[part::parts] for part in range(parts)]
@@ -142,7 +142,7 @@ class Kernels:
         sources = [self.sources[name] for name in names]
         headers = {header for source in sources if "c10::metal::" in source.text for header in source.headers}
         functions = {function for source in sources for function in source.functions}
-        # Without contraction, Metal rounds products as the eager kernels do.
+        # Without contraction, products are rounded as in the eager kernels.
         text = ["#pragma METAL fp contract(off)\n", "#include <metal_stdlib>\n",
                 *(f"#include <c10/metal/{header}.h>\n" for header in sorted(headers)),
                 tables.source(sorted(functions)), *(source.text for source in sources)]  # fmt: skip

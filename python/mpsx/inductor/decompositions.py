@@ -1,6 +1,6 @@
-"""Decompositions of operators that have an eager kernel, but that PyTorch always decomposes while tracing.
+"""Decompositions for operators that PyTorch always decomposes while tracing, although mpsx has eager kernels for them.
 
-They compute in the order of the rows in activation.def and of glu_gate_backward in ternary.h, so results are the same.
+The order of operations matches activation.def and glu_gate_backward in ternary.h, so results are identical.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A thread reduces a row in strips of LANES elements. If adjacent columns are contiguous in memory but the elements of a
 row are not, every LANES-th thread reduces LANES columns together. Divisions in an index are slow and hide contiguous
-loads, so a loop whose indices would need them becomes nested loops, in kernels with and without a reduction.
+loads, so loops whose indices would need divisions become nested loops, with or without a reduction.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ class LoopKernel(MetalKernel):
         return f"int(metal::min({self.index_dtype}({LANES}), {self.index_dtype}({count})))"
 
     def _columns(self) -> IterationRangesRoot | None:
-        """Return the range of the columns, if one thread should reduce LANES of them."""
+        """Return the range of columns if one thread should reduce LANES of them, or None."""
         trees = [t for t in self.range_trees if not t.is_reduction]
         first, *others = self.stages
         fits = len(trees) == 1 and first.looped and not any(stage.looped for stage in others)
@@ -301,7 +301,7 @@ class LoopKernel(MetalKernel):
 
     @staticmethod
     def _finalize(code: IndentedBuffer, a: Accumulator, combine: bool) -> None:
-        """Combine and finalize the lanes of a row, which leaves the result in every lane."""
+        """Combine and finalize the lanes of a row. Afterwards, every lane holds the result."""
         if combine:
             code.writelines([f"for (int width = {LANES // 2}; width > 0; width /= 2)",
                              "  for (int lane = 0; lane < width; ++lane) {",
@@ -382,8 +382,8 @@ def loop(code: IndentedBuffer, head: str) -> Iterator[None]:
 
 
 def digits_of(tree: IterationRangesRoot, entries: list[IterationRangesEntry]) -> list[tuple[int, int]] | None:
-    """Return the stride and count of each nested loop, innermost first. The loop variables give all entries without
-    divisions.
+    """Return the stride and count of each nested loop, innermost first. Every entry is a function of the loop variables
+    without divisions.
 
     Returns None if sizes are symbolic or do not nest.
     """

@@ -1,7 +1,7 @@
 """Lowerings of ATen operators to the rows of tables.py, for tensors on mpsx.
 
-Inductor's tables of decompositions and lowerings are global. Entries for these operators are wrapped: they apply to
-mpsx if a tensor argument is on mpsx, and otherwise do what they did before.
+Inductor's tables of decompositions and lowerings are global. Wrap the entries for these operators: if a tensor
+argument is on mpsx, use the row, otherwise call the previous entry.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ def run(call: Call) -> Any:
 
 
 def binary_signature(row: Row) -> Callable[..., Call]:
-    """Return the signature of a row that has the arguments of its operator."""
+    """Return the signature of a row whose operands are exactly the operator's arguments."""
     if row.number == "ALPHA":
         return lambda a, b, alpha=1: (row.name, [a, b], [alpha])
     return lambda *operands: (row.name, operands, ())
 
 
 def overloads(row: Row) -> Iterator[OpOverload]:
-    """Yield the overloads of the operator that a row defines: all that have only its operands as arguments."""
+    """Yield the overloads of a row's operator that have no arguments besides the row's operands."""
     packet = getattr(torch.ops.aten, row.name, None)
     for overload in packet.overloads() if packet else ():
         op = getattr(packet, overload)
@@ -105,7 +105,8 @@ def overloads(row: Row) -> Iterator[OpOverload]:
 
 @functools.cache
 def signatures() -> dict[OpOverload, Callable[..., Call]]:
-    """Return what each overload computes: its arguments -> the name of a row, operands, and scalars."""
+    """Map each overload to its signature, a function from the overload's arguments to a row's name, operands, and
+    scalars."""
     found = {}
     for row in rows().values():
         if row.table in ("unary", "binary", "compare", "special"):
@@ -150,7 +151,7 @@ def undecomposed(previous: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _result_dtype(name: str, element: str, scalars: tuple[float, ...], *values: Any) -> torch.dtype:
-    """Return the dtype of a call of mpsx_row."""
+    """Return the result dtype of mpsx_row."""
     row = rows()[name]
     if row.returns_bool:
         return torch.bool
@@ -170,7 +171,7 @@ def _add_operation() -> None:
 
 
 def decomposed(own: Callable[..., Any], previous: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a decomposition that is `own` for mpsx and `previous` for other devices."""
+    """Return a decomposition that calls `own` on mpsx and `previous` on other devices."""
 
     @functools.wraps(previous)
     def decompose(*args: Any, **kwargs: Any) -> Any:
@@ -185,7 +186,7 @@ def _eager(*args: Any, **kwargs: Any) -> Call:
 
 
 def _keep_in_autograd(op: OpOverload) -> None:
-    """Skip a decomposition that PyTorch applies in autograd while it traces."""
+    """Skip a decomposition that PyTorch would apply in autograd during tracing."""
     own = op.py_kernels.get(DispatchKey.Autograd)
     if own is None:
         return
@@ -202,7 +203,7 @@ def _keep_in_autograd(op: OpOverload) -> None:
 
 
 def _random() -> dict[OpOverload, Callable[..., Call]]:
-    """Operators whose decompositions draw other random numbers than their eager kernels."""
+    """Operators whose decompositions draw different random numbers than the eager kernels."""
     return dict.fromkeys((torch.ops.aten.bernoulli.default, torch.ops.aten.bernoulli.p), _eager)
 
 

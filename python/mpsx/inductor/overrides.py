@@ -18,7 +18,8 @@ from .tables import Row, function_name, rows
 METAL_TYPES = {**DTYPE_TO_METAL, torch.uint16: "ushort", torch.uint32: "uint", torch.uint64: "ulong",
                torch.float64: "float"}  # fmt: skip
 NARROW = (torch.uint8, torch.int8, torch.int16)
-# ops.* that have other names than the rows. Multiplications and divisions always round, because contraction is off.
+# Inductor operations whose rows have a different name. Contraction is off, so multiplications and divisions always
+# round.
 ALIASES = {"truediv": "div", "div_rn": "div", "int_truediv": "div", "mul_rn": "mul", "truncdiv": "div_trunc",
            "floordiv": "floor_divide", "mod": "fmod", "and_": "bitwise_and", "or_": "bitwise_or", "xor": "bitwise_xor",
            "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift", "gammainc": "igamma",
@@ -84,7 +85,7 @@ class Overrides(MetalOverrides):
 
     @staticmethod
     def mpsx_row(name: str, element: str, scalars: tuple[float, ...], *values: CSEVariable) -> str:
-        """Call a row for an element type. Only the lowerings of mpsx use this operation."""
+        """Call a row for an element type. Only mpsx's lowerings emit this operation."""
         return call(rows()[name], values, scalars, element)
 
     @staticmethod
@@ -95,8 +96,8 @@ class Overrides(MetalOverrides):
     @staticmethod
     def to_dtype(x: CSEVariable, dtype: torch.dtype, src_dtype: torch.dtype | None = None,
                  use_compute_types: bool = True) -> str:  # fmt: skip
-        """Convert like the eager kernels (convert in metal/elementwise/copy.metal). Half types round, and the value
-        stays a float, because kernels compute in float."""
+        """Convert like the eager kernels (convert in metal/elementwise/copy.metal). A conversion to a half type
+        rounds but still yields a float, because kernels compute in float."""
         source = dtype_of(x)
         if dtype == torch.bool:
             return f"({x} != 0)" if source != torch.bool else f"{x}"

@@ -1,7 +1,8 @@
-"""The arguments of ATen operators whose rows need scalar arguments, or whose row depends on the arguments.
+"""Signatures of ATen operators whose rows need scalar arguments, or whose row depends on the arguments.
 
-A signature takes the operator's arguments and returns the row's name, operands, and scalars, as the launchers in
-src/ops/elementwise do; a list of such calls, if the operator has several results; or None to run the eager kernel.
+A signature is called with the operator's arguments. It returns the row's name, operands, and scalars, like the
+launchers in src/ops/elementwise, or a list of such calls if the operator has several results, or None to run the eager
+kernel.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def _lerp_number(a: Any, b: Any, weight: float) -> Call:
 
 
 def _backward(name: str) -> Callable[..., Call]:
-    """The signature of a backward operator: the gradient, the input, and scalars."""
+    """The signature of a backward operator with a gradient, an input, and scalars."""
     return lambda g, x, *scalars: (name, [g, x], [float(s) for s in scalars])
 
 

@@ -44,7 +44,7 @@ class Row:
 
     @property
     def operator(self) -> str:
-        """The name of the row in Inductor's ops.*: without the namespace special_."""
+        """The name of Inductor's operation for this row: without the prefix special_."""
         return self.name.removeprefix("special_")
 
     @property
@@ -106,12 +106,13 @@ def _row(table: str, macro: str, arguments: list[str]) -> Row | None:
 
 def _function(name: str, operands: str, headers: tuple[str, ...], types: str = "REAL", call: str = "",
               **properties: str | bool) -> Row:  # fmt: skip
-    """Return the row of a function that has kernels of its own. By default, calls the kernels' operator."""
+    """Return the row of a function whose eager kernels are not generated from a table. `call` defaults to its
+    operator."""
     call = call or f"{name}_op::apply<C>({', '.join(operands)}, s)"
     return Row(name, call, tuple(operands), headers, types, table="functions", **properties)
 
 
-# Functions without a table, and the functions of Inductor's ops.* that no operator is named after.
+# Functions that are in no table, and Inductor operations that are not named after an operator.
 FUNCTIONS = [
     *(_function(name, "ab", DIVISION, number="EXACT" if name == "floor_divide" else "ROUNDED")
       for name in ("floor_divide", "div_trunc", "fmod", "remainder", "pow")),

@@ -1,9 +1,8 @@
 """Patches that add mpsx to the device lists of other libraries.
 
-Each library has a module here, except that default_device.py covers the libraries that need only one or two lines.
-PATCHES maps the names of a library's modules to patches, which run after the library imports the module. mpsx itself
-imports no library. On a machine with CUDA, only torch is patched, and other libraries choose CUDA. MPSX_INTEGRATIONS=0
-disables all patches.
+Libraries that need only a line or two are in default_device.py; each of the others has its own file. PATCHES maps names
+of library modules to patches, which run right after the module is imported. mpsx itself never imports a library. On a
+machine with CUDA, only torch is patched, and other libraries use CUDA. MPSX_INTEGRATIONS=0 disables all patches.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def _patches(name: str) -> tuple:
 
 
 def apply(module: ModuleType) -> None:
-    """Patch a module. Warn if a patch fails, for example because the library has another version."""
+    """Patch a module. Warn if a patch fails, for example because the library's version is different."""
     if torch.cuda.is_available() and not module.__name__.startswith("torch."):
         return
     for patch in _patches(module.__name__):

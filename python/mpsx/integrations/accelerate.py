@@ -11,7 +11,7 @@ PATCHES = {
         line("PartialState.set_device", 'device = "cuda"', 'device = "mpsx"'),
     ),
     "accelerate.accelerator": (line("Accelerator.__init__", '"sdaa", "mps")', '"sdaa", "mps", "mpsx")'),),
-    # Report mps as unavailable, so that accelerate uses mpsx on Macs, too.
+    # Report mps as unavailable, so that accelerate uses mpsx on Macs as well.
     "accelerate.utils.imports": (line("is_mps_available", "return is_torch", "return False and is_torch"),),
     "accelerate.utils.memory": (instead_of_cuda("clear_device_cache", condition="is_cuda_available()"),),
     "accelerate.utils.modeling": (

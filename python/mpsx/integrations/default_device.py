@@ -1,4 +1,4 @@
-"""Libraries that choose the default device, CUDA or mps, in one or two lines of code."""
+"""Patches for libraries whose choice of the default device is one or two lines of code."""
 
 from __future__ import annotations
 

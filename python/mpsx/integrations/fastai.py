@@ -1,4 +1,4 @@
-"""fastai: the default device, mixed precision, random state, and loading models to a device index."""
+"""fastai: the default device, mixed precision, random state, and loading models onto a device index."""
 
 from __future__ import annotations
 

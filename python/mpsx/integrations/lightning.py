@@ -1,6 +1,6 @@
 """Lightning's Trainer and Fabric: an accelerator "mpsx", which "auto" and "gpu" choose, and mixed precision.
 
-Lightning comes as one package or as two, and the Trainer and Fabric each have a registry of accelerators.
+Lightning is distributed as one package or two, and the Trainer and Fabric each have an accelerator registry.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _register(module: ModuleType) -> None:
         """Accelerator for the mpsx device, which several processes may share."""
 
         def setup_device(self, device: torch.device) -> None:
-            """Reject other devices, as Lightning's accelerators do."""
+            """Reject other devices, like Lightning's own accelerators."""
             if device.type not in ("mpsx", "mps"):
                 raise ValueError(f"Device should be mpsx, got {device} instead.")
 

@@ -1,4 +1,4 @@
-"""Hugging Face peft: the device to load adapters to."""
+"""Hugging Face peft: the device that adapters are loaded onto."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ def _flex_attention(module: ModuleType) -> None:
 
 
 def _collect_env(module: ModuleType) -> None:
-    """Append `python -m mpsx info` to the output of `python -m torch.utils.collect_env`. Edit the source as well,
-    because `-m` executes the module's code again."""
+    """Append `python -m mpsx info` to the output of `python -m torch.utils.collect_env`. Edit the source
+    as well, because `-m` executes the module's code again."""
     loader = module.__spec__.loader
     last = 'if __name__ == "__main__":'
 

@@ -30,7 +30,7 @@ def _function(module: ModuleType, name: str) -> FunctionType:
 
 
 def _code_in(code: CodeType, name: str) -> CodeType:
-    """Return the code object of the function `name` inside `code`, at any depth, since default arguments may be
+    """Return the code object of the function `name`, searching `code` recursively, because default arguments may be
     functions."""
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     for candidate in inner:
@@ -58,7 +58,8 @@ def _change(function: FunctionType, edit: Callable[[str], str]) -> None:
 
 
 def line(where: str, old: str, new: str) -> Patch:
-    """Replace `old` with `new` in a function. Raise if `old` does not occur exactly once: the library has changed."""
+    """Replace `old` with `new` in a function. Raise if `old` does not occur exactly once, because then the library has
+    changed."""
 
     def patch(module: ModuleType) -> None:
         def edit(source: str) -> str:
@@ -84,7 +85,7 @@ def constant(name: str, value: object, unless: str | None = None) -> Patch:
 
 
 def instead_of_cuda(*names: str, condition: str | None = "torch.cuda.is_available()") -> Patch:
-    """Make functions use mpsx instead of CUDA. Replaces `condition`, their check for CUDA, with True."""
+    """Make functions use mpsx instead of CUDA. `condition` is their check for CUDA; it becomes True."""
 
     def edit(source: str) -> str:
         if condition is not None:

@@ -1,4 +1,4 @@
-"""sentence-transformers: the device of models."""
+"""sentence-transformers: the default device for models."""
 
 from __future__ import annotations
 

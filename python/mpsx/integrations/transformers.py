@@ -6,7 +6,7 @@ from .rewrite import instead_of_cuda, line
 
 PATCHES = {
     "transformers.utils.import_utils": (
-        # Report mps as unavailable, to use mpsx on Macs, too.
+        # Report mps as unavailable, so that transformers uses mpsx on Macs as well.
         line("is_torch_mps_available", "return backend_available", "return False"),
         instead_of_cuda("is_torch_bf16_gpu_available"),
     ),
@@ -25,14 +25,14 @@ PATCHES = {
     "transformers.pipelines.base": (
         instead_of_cuda("Pipeline.__init__", condition="is_torch_cuda_available()"),
     ),
-    # mpsx loads files like the CPU, so it needs no single allocation of the model's size.
+    # Loading files onto mpsx needs no single allocation of the model's size.
     "transformers.modeling_utils": (
         line("caching_allocator_warmup", 'elif device.type == "mps":', 'elif device.type in ("mps", "mpsx"):'),
     ),
     "transformers.integrations.accelerate": (
         instead_of_cuda("get_max_memory"),
     ),
-    # The validator of the `device` argument of image processors.
+    # Validates the `device` argument of image processors.
     "transformers.utils.type_validators": (line("device_validator", '"mps", "meta"', '"mps", "mpsx", "meta"'),),
     "transformers.cache_utils": (
         instead_of_cuda("Cache.update", condition=None),  # offloaded layers

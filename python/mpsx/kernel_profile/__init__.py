@@ -20,7 +20,7 @@ _process_launches: list[Launch] | None = None  # the launches so far, if $MPSX_S
 
 @dataclass
 class KernelProfile:
-    """The launches of a profiled call or block, in order. They are available when the call or block ends."""
+    """The launches of a profiled call or block, in order. They become available when the call or block ends."""
 
     launches: list[Launch] = field(default_factory=list)
 
@@ -33,7 +33,8 @@ class KernelProfile:
         return json.dumps([report.as_dict(launch) for launch in self.launches], indent=1)
 
     def annotated(self, file: str, source: str | None = None) -> str:
-        """Return a file's source annotated with the counts of each line, once per launch that executed part of it."""
+        """Return a file's source annotated with per-line counts, once for each launch that executed part of the
+        file."""
         if source is None:
             from ..shader import kernel_library
 

@@ -1,6 +1,6 @@
 """Compile one kernel with instrumentation, or find it in the disk cache.
 
-The kernel is translated as for the simt driver and optimized as for a GPU. Then instrument.py inserts calls, and clang
+The kernel is translated for the simt driver and optimized as for a GPU. Then instrument.py inserts calls, and clang
 compiles the result without further optimization, so that the calls count what a GPU would execute."""
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def text_of(path: Path, compiler: Compiler) -> str:
 
 
 def source_of(kernel: str, compiler: Compiler) -> Path:
-    """Find the project's file that defines a kernel. Macros assemble kernel names, so search the files whose text or
-    table contains the longest prefix of the name first."""
+    """Find the project's file that defines a kernel. Macros assemble kernel names, so start with the files whose text
+    or .def table contains the longest prefix of the name."""
     words = kernel.split("_")
 
     def unmatched(path: Path) -> int:
@@ -110,7 +110,7 @@ def source_of(kernel: str, compiler: Compiler) -> Path:
 
 
 def facts_of(library: str) -> Facts:
-    """Load the descriptions of the sites and blocks that a library's counts refer to by number."""
+    """Load the descriptions of a library's sites and blocks. Counts refer to them by number."""
     path = Path(library)
     record = shader_cache.Cache(path.parent, 0).read(path.with_suffix(".json").name)
     if record is None:

@@ -1,4 +1,4 @@
-"""Instrument the LLVM IR of a kernel with calls that let the driver count what it executes (profile_abi.h).
+"""Instrument the LLVM IR of a kernel with calls through which the driver counts what it executes (profile_abi.h).
 
 The IR is fully optimized but not vectorized, like the input of a GPU backend."""
 
@@ -26,7 +26,7 @@ ENGINE = "mpsx_matrix_elements"  # emulates a GPU's matrix unit; not instrumente
 
 @dataclass
 class Facts:
-    """The sites and blocks that the driver's counts refer to by number."""
+    """The kernel's memory-access sites and basic blocks. The driver's counts refer to them by number."""
 
     # kind, bytes, positions
     sites: list[tuple[str, int, tuple]] = field(default_factory=list)
@@ -158,7 +158,7 @@ declare void @mpsx_profile_block(i32)
 
 
 def instrument(text: str) -> tuple[str, Facts]:
-    """Return the instrumented module, and the sites and blocks that its calls refer to by number."""
+    """Return the instrumented module, and its sites and blocks."""
     lines = text.split("\n")
     debug, facts, out = DebugLines(lines), Facts(), []
     i = 0

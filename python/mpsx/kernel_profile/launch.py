@@ -1,4 +1,4 @@
-"""Attribution of a profiled launch's counts to the lines of the Metal source."""
+"""Attribute the counts of a profiled launch to the lines of the Metal source."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Traffic:
 
     asked: int = 0  # requested by lanes
     moved: int = 0  # moved in transactions
-    shared: int = 0  # moved, with each sector counted only for the threadgroup that moved it most often
-    distinct: int = 0  # with each byte counted once
+    shared: int = 0  # moved, counting each sector only for the threadgroup that moved it most often
+    distinct: int = 0  # moved, counting each byte once
 
 
 @dataclass

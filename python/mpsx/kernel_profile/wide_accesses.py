@@ -2,7 +2,7 @@
 
 Accesses to adjacent scalars through one pointer in one basic block become one access of up to 16 bytes if the compiler
 can prove that it is aligned and that nothing in between accesses the same memory. LLVM's LoadStoreVectorizer does this
-in the backends for NVIDIA and AMD GPUs, and Apple's compiler behaves alike."""
+in the backends for NVIDIA and AMD GPUs, and Apple's compiler behaves similarly."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ class Pointers:
 
 
 def chains(accesses: list[Access | None], pointers: Pointers) -> list[list[Access]]:
-    """Group the accesses of a basic block that may be merged. None in `accesses` represents a call that may access
-    any memory. Loads move up to the first load of their chain, and stores move down to the last store."""
+    """Group the accesses of a basic block that may be merged. A None in `accesses` is a call that may access any
+    memory. Loads move up to the first load of their chain, and stores move down to the last store."""
     done: list[list[Access]] = []
     open_: list[tuple[list[Access], list[Access]]] = []  # (chain, stores since its first access)
     for access in accesses:

@@ -5,7 +5,8 @@
     with mpsx.as_mps(strict=True): ...               the same for a block of code; or strict="report"
     pytest -p mpsx.strict.pytest_plugin --mps-strict
 
-The lists describe the MPS backend of PyTorch 2.13 (lists.py). A check is a kernel in front of mpsx's own (checks.py).
+The lists describe the MPS backend of PyTorch 2.13 (lists.py). A check is a kernel that runs before mpsx's own
+(checks.py).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def from_environment(environment: Mapping[str, str]) -> None:
 def enter(mode: str = "error") -> None:
     """Check every operator in all threads; `leave` undoes it."""
     if not _entered:
-        # Find mpsx's kernels first, because a check for one key may change the kernel of another.
+        # Look up mpsx's kernels first, because a check for one dispatch key may change the kernel of another.
         found = [(key, name, tuple(checked)) for key in (*lists.LAYOUTS, checks.AUTOGRAD)
                  for name, checked in checks.all_checks(key).items()]  # fmt: skip
         wrap = {True: _checked, False: _with_float64}

@@ -1,4 +1,4 @@
-"""Kernels in front of mpsx's own: they reject a call that MPS rejects, and run the others unchanged."""
+"""Kernels that run before mpsx's own. They reject calls that MPS rejects, and pass on all other calls unchanged."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ Check = Callable[[tuple[object, ...], dict[str, object]], None]
 
 mode = "error"  # or "report"
 _warned: set[str] = set()
-# `busy` is set while mpsx runs an operator, which may call others where MPS has one kernel. `float64` is set while an
-# operator of WITH_FLOAT64 runs.
+# `busy` is set while mpsx runs an operator, which may call operators that MPS implements in a single kernel. `float64`
+# is set while an operator of WITH_FLOAT64 runs.
 local = threading.local()
 
 
@@ -130,7 +130,8 @@ def check_pool_sizes(args: tuple[object, ...], kwargs: dict[str, object]) -> Non
 
 
 def check_singular_values(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    """Reject svdvals: MPS runs torch.linalg.svd on the CPU, but not the operator that computes only the values."""
+    """Reject svdvals. MPS runs torch.linalg.svd on the CPU, but not the operator that computes only the singular
+    values."""
     compute_vectors = kwargs.get("compute_uv", args[2] if len(args) > 2 else True)
     if compute_vectors:
         _run_on_cpu("aten::linalg_svd")
@@ -158,16 +159,16 @@ RULES: dict[str, tuple[Check, ...]] = {
 }
 
 
-# Operators that PyTorch composes of others, but that have a kernel of their own for MPS: check them above autograd.
+# PyTorch decomposes these operators on other devices, but MPS has its own kernels for them: check them above autograd.
 COMPOSED = ("linear", "max_pool1d")
-# Operators that PyTorch composes of others, with a float64 scalar on every device but MPS.
+# PyTorch decomposes these operators and uses a float64 scalar on every device except MPS.
 WITH_FLOAT64 = ("linalg_pinv.atol_rtol_float", "linalg_pinv.atol_rtol_tensor", "linalg_matrix_rank.atol_rtol_float",
                 "linalg_matrix_rank.atol_rtol_tensor")  # fmt: skip
 AUTOGRAD = "AutogradPrivateUse1"
 
 
 def all_checks(key: str) -> dict[str, list[Check]]:
-    """Return the checks of every operator that needs some, for a dispatch key of mpsx."""
+    """Return the checks for each operator that needs any, given one of mpsx's dispatch keys."""
     found: dict[str, list[Check]] = {}
     if key in ("PrivateUse1", AUTOGRAD):
         found = {f"aten::{name}": [] for name in WITH_FLOAT64}

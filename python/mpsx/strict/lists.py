@@ -1,4 +1,4 @@
-"""Lists of the operators that PyTorch 2.13's MPS backend implements, and of the dtypes that some of them lack."""
+"""Lists of the operators that PyTorch 2.13's MPS backend implements, and of dtypes that some of them do not support."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 
 VERSION = "2.13"  # the PyTorch release that the lists describe
 FOLDER = Path(__file__).parent
-# Operators that pass PyTorch's tests on MPS, although no symbol names them.
+# Operators that pass PyTorch's tests on MPS although no symbol names them.
 IMPLEMENTED_TOO = ("linalg_lu_solve", "linalg_lu_solve.out", "narrow_copy")
-# Our dispatch key -> PyTorch's key for MPS and for the CPU. MPS has no kernels for compressed sparse tensors.
+# Dispatch key of mpsx -> dispatch keys of MPS and of the CPU. MPS has no kernels for compressed sparse tensors.
 LAYOUTS = {"PrivateUse1": ("MPS", "CPU"), "SparsePrivateUse1": ("SparseMPS", "SparseCPU"),
            "SparseCsrPrivateUse1": ("SparseCsrMPS", "SparseCsrCPU")}  # fmt: skip
 COMPOSITE = ("CompositeImplicitAutograd", "CompositeExplicitAutograd")
@@ -34,7 +34,7 @@ def implemented(key: str) -> frozenset[str]:
 
 @functools.cache
 def rejected_dtypes() -> dict[str, frozenset[torch.dtype] | None]:
-    """Return the dtypes that MPS lacks by operator; None means all."""
+    """Return the dtypes that each operator lacks on MPS. None means all dtypes."""
     found: dict[str, frozenset[torch.dtype] | None] = {}
     for line in (FOLDER / "mps_dtypes.tsv").read_text().splitlines():
         if not line.startswith("#"):
@@ -44,15 +44,15 @@ def rejected_dtypes() -> dict[str, frozenset[torch.dtype] | None]:
 
 
 def is_composite(name: str) -> bool:
-    """Return whether PyTorch composes an operator of others on every device."""
+    """Return whether PyTorch decomposes an operator into other operators on every device."""
     return any(_has(name, key) for key in COMPOSITE)
 
 
 @functools.cache
 def missing(key: str) -> list[str]:
-    """Return the aten operators that have no kernel for MPS, and that PyTorch does not compose of others.
+    """Return the aten operators that have no kernel for MPS and that PyTorch does not decompose.
 
-    `key` is mpsx's dispatch key, which stands for a layout.
+    `key` is the mpsx dispatch key of a layout.
     """
     mps, cpu = LAYOUTS[key]
     known = implemented(mps)
@@ -82,7 +82,7 @@ def shown_name(name: str) -> str:
 
 @functools.cache
 def operators_with_dtype() -> list[str]:
-    """Return the aten operators that create a tensor of the dtype in their argument `dtype`."""
+    """Return the aten operators that create a tensor of the dtype given by their argument `dtype`."""
     schemas = (schema for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("aten::"))
     with_dtype = (schema for schema in schemas if any(argument.name == "dtype" for argument in schema.arguments))
     names = {f"{schema.name}.{schema.overload_name}".rstrip(".") for schema in with_dtype}

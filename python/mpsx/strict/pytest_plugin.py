@@ -42,7 +42,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Attach what strict mode found to the test's report."""
+    """Attach the rejected calls to the test's report."""
     if item.config.getoption("--mps-strict") != "report":
         return (yield)
     from mpsx import strict
@@ -56,7 +56,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: object) -> None:
-    """List the findings by test."""
+    """List the rejected calls by test."""
     if terminalreporter.config.getoption("--mps-strict") != "report":
         return
     found = [(test.nodeid, dict(test.user_properties)[PROPERTY])

@@ -42,7 +42,7 @@ def add(kind: str, what: str) -> None:
 
 
 def clear() -> None:
-    """Forget what was found."""
+    """Clear the recorded problems."""
     with _lock:
         _found.clear()
 

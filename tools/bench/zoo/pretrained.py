@@ -63,8 +63,7 @@ def whisper(small: bool) -> nn.Module:
 
 
 def text(small: bool) -> Batch:
-    """Create 8 sequences of 128 words, with the second half of one masked as padding. Small: 3 sequences of 12 words.
-    """
+    """Create 8 sequences of 128 words. The second half of one is masked as padding. Small: 3 sequences of 12 words."""
     count, length, words = (3, 12, SMALL_WORDS) if small else (8, 128, 8192)
     mask = torch.ones(count, length, dtype=torch.long)
     mask[1, length // 2 :] = 0
@@ -78,7 +77,7 @@ def images(small: bool) -> Batch:
 
 
 def audio(small: bool) -> Batch:
-    """Create spectrograms of 30 seconds. Small: half a second."""
+    """Create spectrograms of 30 seconds of audio. Small: half a second."""
     return {"input_features": torch.randn(2, 16, 50) if small else torch.randn(2, 80, 3000)}
 
 

@@ -97,7 +97,7 @@ class UNet(nn.Module):
 
 
 def unet(small: bool) -> nn.Module:
-    """Create a U-Net with four levels (small: three) that predicts a class for each pixel."""
+    """Create a U-Net with four levels that predicts a class for each pixel. Small: three levels."""
     return UNet(8 if small else 64, 3 if small else 4, 3 if small else 21)
 
 

@@ -1,4 +1,4 @@
-"""The command line of `python -m mpsx bench`: start the processes, compute speedups, print and write the results."""
+"""The command line of `python -m mpsx bench`: starts the worker processes and prints the speedups."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def devices() -> dict[str, str]:
 
 
 class Progress:
-    """A line on stderr with the number of completed steps, the total, and the running step."""
+    """Prints "step N of M" and the name of the current step on one line of stderr."""
 
     def __init__(self, total: int) -> None:
         self.total, self.done = total, 0
         self.live = sys.stderr.isatty()
 
     def show(self, what: str) -> None:
-        """Count a step."""
+        """Print the next step's number and name."""
         self.done += 1
         if self.live:
             filled = 30 * self.done // self.total
@@ -69,7 +69,7 @@ class Progress:
 
 def measure(model: str, size: str, device: str, threads: int, counts: tuple[int, int],
             progress: Progress) -> dict[str, list[float]]:  # fmt: skip
-    """Run a worker, and return the seconds of each measured step by phase."""
+    """Run a worker. Return, for each phase, the time of every measured step in seconds."""
     command = [sys.executable, str(WORKER), model, size, device, *map(str, (threads, *counts))]
     environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "1" if device == "mpsx" else "0"}
     environment.pop("MPSX_AS_MPS", None)

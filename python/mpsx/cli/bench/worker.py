@@ -1,6 +1,6 @@
-"""Measure one model on one device, in a process of its own. Prints a line of JSON for each step.
+"""Measure one model on one device in a separate process. Prints a line of JSON for each step.
 
-Run as a script, not as a module of mpsx: with TORCH_DEVICE_BACKEND_AUTOLOAD=0, the process never loads mpsx.
+Run it as a script, not as a module of mpsx. With TORCH_DEVICE_BACKEND_AUTOLOAD=0, the process never loads mpsx.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Data for the demo, without downloads: handwritten digits, and the source of Python's standard library."""
+"""Data for the demo that needs no download: handwritten digits, and the source of Python's standard library."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def digits(seed: int) -> Digits:
 
 @dataclass(frozen=True)
 class Text:
-    """A text, encoded as indices into its alphabet."""
+    """A text encoded as indices into its alphabet."""
 
     alphabet: str
     train: torch.Tensor

@@ -1,8 +1,8 @@
 """The demo's two models, in plain PyTorch.
 
-Both use smooth activations (SiLU and GELU, not ReLU). Where the input of a ReLU crosses zero, a difference in the last
-bit changes the gradient, so after a hundred steps two runs differ by a percent on any device. With smooth activations
-the losses on two devices agree to the last digits.
+Both use smooth activations (SiLU and GELU, not ReLU). Near zero, a difference in the last bit of a ReLU's input
+changes the gradient, so after a hundred steps, two runs differ by a percent on any device. With smooth activations, the
+losses on two devices agree to the last digits.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Layer(nn.Module):
         self.down = nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return a tensor of the shape of `x`."""
+        """Return a tensor with the shape of `x`."""
         batch, length, width = x.shape
         qkv = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
@@ -107,8 +107,7 @@ class GPT(nn.Module):
 
     @torch.no_grad()
     def write(self, start: torch.Tensor, count: int, seed: int, temperature: float = 0.7) -> torch.Tensor:
-        """Append `count` characters to a text. The CPU generates the random numbers, so all devices write the same
-        text."""
+        """Append `count` characters to a text. Random numbers come from the CPU, so all devices write the same text."""
         generator = torch.Generator().manual_seed(seed)
         text = start.to(self.position.device).unsqueeze(0)
         for _ in range(count):

@@ -103,8 +103,8 @@ def _draw_difference(axes: Axes, race: Race) -> None:
 
 
 def bars(race: Race) -> list[tuple[str, str, float]]:
-    """Return (name, route, ms per step) for each bar: the slowest rows, the sum of the other rows per route, and time
-    outside kernels."""
+    """Return (name, route, ms per step) for each bar: the slowest kernels and operators, one sum of the others per
+    route, and the time outside kernels."""
     steps = len(race.run.losses)
     result = [(_plain(row.name), row.route, row.seconds / steps * 1e3) for row in race.profile[:BARS]]
     for route in ("native", "vendor", "fallback"):

@@ -1,4 +1,4 @@
-"""A training run, and a race between two runs."""
+"""Train a model on the device and on the CPU, and compare the two runs."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class Run:
 
     @property
     def step_time(self) -> float:
-        """Median time of a step in seconds."""
+        """Median step time in seconds."""
         return statistics.median(self.seconds)
 
 
 @dataclass(frozen=True)
 class Race:
-    """The result of `race`: the run on the device, the run on the CPU if any, and a profile of the device."""
+    """The result of `race`: the run on the device, an optional run on the CPU, and a profile of the device."""
 
     run: Run
     other: Run | None
@@ -70,7 +70,7 @@ class Race:
 
     @property
     def difference(self) -> float:
-        """The largest difference between the two losses of a step."""
+        """The largest difference between the losses of the two runs at any step."""
         assert self.other is not None
         return max(abs(a - b) for a, b in zip(self.run.losses, self.other.losses, strict=True))
 

@@ -1,6 +1,6 @@
 """`python -m mpsx doctor`: check an installation, and write a report to attach to an issue.
 
-Each stage runs in its own process, which turns a crash into a line of the report:
+Each stage runs in its own process, so a crash becomes a line in the report:
 
     environment   installed packages, the driver, the machine
     kernels       load every kernel; on a GPU, build its pipeline

@@ -125,7 +125,7 @@ def cases() -> list[Case]:
 
 
 def run(case: Case, inputs: list[torch.Tensor], device: str, backward: bool) -> list[torch.Tensor]:
-    """Run a case on a device; return the result, and with `backward` the gradients, on the CPU."""
+    """Run a case on a device. Return the result, plus the gradients if `backward` is set, on the CPU."""
     moved = [x.detach().to(device) for x in inputs]
     if backward:
         moved = [x.requires_grad_() if x.is_floating_point() else x for x in moved]
@@ -137,9 +137,10 @@ def run(case: Case, inputs: list[torch.Tensor], device: str, backward: bool) -> 
 
 
 def compare(case: Case, dtype: torch.dtype = torch.float32) -> str:
-    """Raise if device and CPU differ or an operator falls back; return the names of the kernels that ran.
+    """Raise if the device and the CPU disagree or an operator falls back. Return the names of the kernels that ran.
 
-    Compares float16 and bfloat16 results with float32 on the CPU, because CPU and device round differently.
+    Compares float16 and bfloat16 results with float32 results of the CPU, because the CPU rounds half types
+    differently.
     """
     inputs = [x.to(dtype) if x.is_floating_point() else x for x in case.make()]
     backward = case.backward and dtype == torch.float32

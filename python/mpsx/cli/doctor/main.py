@@ -39,7 +39,7 @@ def describe_exit(status: int) -> str:
 
 
 def truncated(lines: list[str]) -> str:
-    """Return the first and last lines of a process's output. A crash prints its reason first."""
+    """Return the first and last lines of a process's output, because a crash prints its reason first."""
     omitted = len(lines) - 100
     if omitted > 0:
         lines = [*lines[:40], f"… {omitted} lines omitted …\n", *lines[-60:]]
@@ -47,7 +47,7 @@ def truncated(lines: list[str]) -> str:
 
 
 def run_stage(stage: str, seconds: float) -> list[Outcome]:
-    """Run a stage, and return its outcomes; a crash or a hang becomes a failed outcome."""
+    """Run a stage, and return its outcomes. Report a crash or a hang as a failed outcome."""
     limit = seconds + 300 if stage == "stress" else LIMITS[stage]
     options = ["--stage", stage, "--seconds", str(seconds)]
     command = [sys.executable, "-X", "faulthandler", "-m", "mpsx", "doctor", *options]
@@ -95,7 +95,7 @@ def show(outcome: Outcome) -> None:
 
 
 def anonymized(text: str) -> str:
-    """Replace the user's home directory by ~."""
+    """Replace the user's home directory with ~."""
     home = str(Path.home())
     return text.replace(home, "~") if len(home) > 1 else text
 

@@ -23,7 +23,7 @@ from .. import info
 from .check import check, note
 from .families import FLOATS, Case, cases, compare
 
-# Bytes that each thread may allocate once, for example for error records.
+# Allowed growth per thread, for one-time allocations such as error records.
 BYTES_PER_THREAD = 4096
 
 
@@ -34,7 +34,8 @@ def expect(condition: object, message: str) -> None:
 
 
 def raises(body: Callable[[], object], *expected: str) -> str:
-    """Check that `body` raises an error whose message contains the expected texts; return its first line."""
+    """Check that `body` raises an error whose message contains every text in `expected`. Return the message's first
+    line."""
     try:
         body()
     except Exception as error:
@@ -254,7 +255,7 @@ def stress(seconds: float) -> None:
 
 
 def random_cases(seconds: float) -> str:
-    """Raise at the first mismatch, or if allocated memory grows; return counts."""
+    """Raise at the first mismatch or if allocated memory grows. Return a summary."""
     usable, end = cases(), time.monotonic() + seconds
     counts, errors, lock = {"runs": 0}, [], threading.Lock()
     gc.collect()
@@ -288,14 +289,14 @@ def random_cases(seconds: float) -> str:
 
 
 def compare_once(case: Case) -> None:
-    """Compare a case with the CPU. Leaves the fallback mode and the launch log alone, because all threads share
+    """Compare a case with the CPU. Does not touch the fallback mode or the launch log, because all threads share
     them."""
     from .families import run
 
     inputs = case.make()
     expected = run(case, inputs, "cpu", case.backward)
     for ours, theirs in zip(run(case, inputs, "mpsx", case.backward), expected, strict=True):
-        # Allow for rounding: sums of random inputs may cancel, and their error depends on the order of summation. The
+        # Allow for rounding: sums of random inputs may cancel, and their error depends on the summation order. The
         # stage "families" checks accuracy on fixed inputs.
         scale = max(1.0, float(theirs.abs().max())) if theirs.numel() and theirs.is_floating_point() else 0.0
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4 * scale)
