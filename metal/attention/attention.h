@@ -17,14 +17,14 @@ struct SimdgroupFragments {
 
 // Tile sizes. A threadgroup computes one rows x columns tile of S = Q K^T at a time. The dK and dV passes compute S^T
 // instead.
-// HEAD_DIM: the zero-padded head dimension. STEPS: how many steps a SIMD group takes to compute a tile's columns.
-// Fragments: the type of fragments, which have 8 rows of 4 * elements columns.
+// HEAD_DIM: the zero-padded head dimension. STEPS: number of steps in which a SIMD group computes a tile's columns.
+// Fragments: fragment type. Each fragment has 8 rows of 4 * elements columns.
 template <typename T, uint HEAD_DIM, uint STEPS = 1, typename Fragments = SimdgroupFragments<T>>
 struct AttentionShape {
   typedef typename Fragments::Operand Operand;
   typedef typename Fragments::Accumulator Accumulator;
   enum : uint {
-    elements = Fragments::elements,  // of a fragment in each lane
+    elements = Fragments::elements,  // fragment elements per lane
     fragment_columns = 4 * elements,
     head_dim = HEAD_DIM,
     stride = HEAD_DIM + 8,  // row stride in threadgroup memory
@@ -41,7 +41,7 @@ struct AttentionShape {
   typedef BlockLoader<T, columns, HEAD_DIM, kAttentionThreads> Loader;
 };
 
-// Selects a query head. `group`: number of query heads that share a head of `data` (GQA).
+// Selects a query head. `group` is the number of query heads that share a head of `data` (GQA).
 struct AttentionHead {
   uint batch, head;
   template <typename T>

@@ -7,7 +7,7 @@
 template <typename T, uint HEAD_DIM, uint STEPS>
 using TensorShape = AttentionShape<T, HEAD_DIM, STEPS, TensorFragments<T>>;
 
-// A step of the backward pass has at least 32 columns, because a matmul2d has 32.
+// Each step of the backward pass computes at least 32 columns, because a matmul2d computes 32.
 #define MPSX_ATTENTION_TENSOR(HEAD_DIM, STEPS, T, TAG)                                           \
   MPSX_KERNEL("attention_tensor_" #HEAD_DIM "_" #TAG, attention<T, TensorShape<T, HEAD_DIM, 1>>) \
   MPSX_KERNEL("attention_tensor_backward_dq_" #HEAD_DIM "_" #TAG,                                \

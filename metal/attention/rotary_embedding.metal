@@ -5,8 +5,8 @@
 #include "lib/index.h"
 #include "lib/types.h"
 
-// P: stride between consecutive pairs: 1 if a pair takes one element from each half of the row, 2 if pairs are
-// interleaved. A: stride between consecutive angles. C: type of the sines and cosines.
+// P: stride between consecutive pairs, which is 1 if a pair consists of one element from each half of the row, and 2 if
+// pairs are interleaved. A: stride between consecutive angles. C: type of the sines and cosines.
 template <typename T, typename C, int P, int A>
 kernel void rotary_embedding(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                              device const C* cosines [[buffer(2)]], device const C* sines [[buffer(3)]],

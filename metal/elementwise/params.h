@@ -10,7 +10,7 @@ constexpr uint32_t transpose_side(uint32_t bytes) { return bytes < 4 ? 4 * kTran
 struct StridedParams {
   uint32_t size[4];
   int64_t stride[4][4];
-  uint32_t vectorized, unused;  // vectorized: whether the rows of a dense kernel are aligned to vectors (lib/vec.h)
+  uint32_t vectorized, unused;  // vectorized: whether a dense kernel's rows are aligned for vector access (lib/vec.h)
 };
 
 // An operator's scalar arguments, both as floats and as integers. A kernel reads the representation that matches its
@@ -18,7 +18,7 @@ struct StridedParams {
 struct ScalarParams {
   float f[4];
   int64_t i[4];
-  uint32_t inlined;  // bit k is set if operand k is not a tensor but the scalar in slot 3
+  uint32_t inlined;  // bit k is set if operand k is the scalar in slot 3 instead of a tensor
   uint32_t unused;
 };
 

@@ -10,8 +10,8 @@ struct where_op {
   template <typename A, typename C>
   static C apply(A condition, C a, C b, Scalars<C>) { return condition ? a : b; }
 };
-// s.a is `value`. Like PyTorch's vectorized kernels, multiply the first factor by it and fuse the product with the sum,
-// since both choices determine which results overflow.
+// s.a is `value`. Like PyTorch's vectorized kernels, multiplies the first factor by s.a and fuses the product with the
+// sum, because both choices determine which results overflow.
 struct addcmul_op {
   template <typename A, typename C>
   static C apply(A x, C a, C b, Scalars<C> s) { return add_fused(C(x), b, multiply(s.a, a)); }

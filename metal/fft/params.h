@@ -10,7 +10,7 @@ enum : uint32_t {
   kFftStages = 11       // maximum number of stages, enough for 2048 points
 };
 
-// Where the first pass gets the elements to transform.
+// How the first pass obtains the elements to transform.
 enum : uint32_t {
   kFftDirect = 0,
   kFftHermitian = 1,  // loads only the first half of a Hermitian-symmetric sequence and mirrors it
@@ -54,6 +54,6 @@ struct FftParams {
   uint32_t chirp;   // number of points in the transform that Bluestein's algorithm computes
   FftInput input;
   FftOutput output;
-  // Consecutive threads process consecutive columns rather than consecutive points of a column.
+  // Whether consecutive threads process consecutive columns instead of consecutive points of a column.
   uint32_t in_across, out_across;
 };

@@ -24,8 +24,8 @@ kernel void flip_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1
   MPSX_VEC_LOOPS(T, T, p.size[0], reverse_vecs, to, from);
 }
 
-// tril and triu of dense matrices: gid = (columns, row, matrix). triu zeroes the columns before `edge`; tril zeroes
-// `edge` and the columns after it.
+// tril and triu of dense matrices: gid = (columns, row, matrix). triu zeroes the columns before `edge`, and tril
+// zeroes the columns from `edge` on.
 template <uint N, typename T>
 inline void keep_triangle(VecLoop<N, true> d, device T* out, device const T* in, uint edge, bool upper) {
   for (; d.more(); d.next()) {

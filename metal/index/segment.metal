@@ -1,5 +1,5 @@
-// Sums the rows of each key in a fixed order. Rows are sorted by key, and the threads at a key's first row compute the
-// sum.
+// Sums rows with equal keys in a fixed order. The rows are sorted by key, and the threads at a key's first row compute
+// its sum.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "lib/vec_loop.h"
@@ -31,8 +31,8 @@ inline void sum_columns(device T* to, device const T* block, device const long* 
   store_vec(to, v);
 }
 
-// group = (block of p.rows_per_group entries of the sorted order, outer block). The first entry of a key sums all rows
-// of that key.
+// group = (block of p.rows_per_group entries of the sorted order, outer block). The first entry with a key sums all
+// rows with that key.
 template <typename T>
 kernel void segment_sum(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                         device const uint* keys [[buffer(2)]], device const long* rows [[buffer(3)]],

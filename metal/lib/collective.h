@@ -1,5 +1,5 @@
-// More collective operations of a threadgroup (tg_) or a SIMD group (sg_), in addition to threadgroup.h: sums over
-// lanes, indices of maxima, moments, prefix sums.
+// Collective operations of a threadgroup (tg_) or a SIMD group (sg_) beyond those in threadgroup.h: sums over lanes,
+// indices of maxima, moments, prefix sums.
 #pragma once
 
 #include "lib/threadgroup.h"

@@ -61,7 +61,7 @@ struct PairLoader {
   Pair scalar(uint i) const { return {float(x[i]), float(y[i])}; }
 };
 
-// Used in place of an auxiliary operand (weight, bias) that a store does not have.
+// Stands for a missing auxiliary operand (weight or bias) in a store.
 struct NoAux {
   struct Raw {};
   template <uint N> Raw load(uint) const { return Raw(); }

@@ -4,8 +4,8 @@
 #include "linalg/field.h"
 
 enum : uint {
-  kMicro = 4,      // a thread updates tiles of 4 x 4 elements
-  kPivots = 8      // columns factored in registers at a time
+  kMicro = 4,  // a thread updates tiles of 4 x 4 elements
+  kPivots = 8  // columns factored in registers at a time
 };
 
 // Four consecutive elements of a column, 16-byte aligned.
@@ -141,7 +141,7 @@ struct PivotBlock {
       }
     }
   }
-  // Solves x L^H = a in place for one row of a.
+  // Solves x L^H = a for one row of the tile, in place: `row` holds a on entry and x on return.
   METAL_FUNC void solve(threadgroup T* row, uint pitch) const {
     T x[kPivots];
     MPSX_UNROLL

@@ -11,17 +11,17 @@ enum : uint32_t {
   kSolveColumns = 32,  // right-hand sides per threadgroup
   kPanel = 32,         // columns of an LU or QR panel
   kPanelThreads = 1024,
-  kSums = 8,           // rows of dot products that a triangular solve accumulates at a time
-  kTileBytes = 16640   // size limit for factoring a matrix in threadgroup memory (64 x 65 floats)
+  kSums = 8,          // rows of dot products that a triangular solve accumulates at a time
+  kTileBytes = 16640  // size limit for factoring a matrix in threadgroup memory (64 x 65 floats)
 };
 
 // Tile sizes of the Cholesky kernels, chosen so that a panel and the staged columns of the previous panel fit in
 // threadgroup memory: (64 + depth) columns of (64 + rows + 4) floats.
 enum : uint32_t {
-  kCholeskyRows = 32,       // rows below the diagonal block per threadgroup; 16 also works
+  kCholeskyRows = 32,  // rows below the diagonal block per threadgroup; 16 also works
   // Columns of the previous panel staged at a time to update the panel; 32 if kCholeskyRows is 16.
   kCholeskyPanelDepth = 16,
-  kCholeskyDepth = 16,      // columns of the previous panel staged at a time to update a tile of the trailing matrix
+  kCholeskyDepth = 16,  // columns of the previous panel staged at a time to update a tile of the trailing matrix
   // One per 4 x 4 tile on or below the diagonal of a 96 x 64 panel (264); 256 if kCholeskyRows is 16.
   kCholeskyThreads = 288
 };

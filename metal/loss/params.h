@@ -25,9 +25,9 @@ struct CrossEntropyParams {
 // Elementwise losses of an input and a target.
 struct PointwiseLossParams {
   uint64_t count;
-  float parameter;      // beta or delta
-  float scale;          // multiplies the sum, or the gradient
-  uint32_t has_weight, vectorized;  // vectorized: all operands are aligned to vectors (lib/vec.h)
+  float parameter;                  // beta or delta
+  float scale;                      // multiplies the sum, or the gradient
+  uint32_t has_weight, vectorized;  // vectorized: all operands are aligned for vector access (lib/vec.h)
 };
 
 // Margin losses of rows with `classes` elements. `scale` is 1 / classes, or 1 / (classes * rows) for the gradient of

@@ -84,7 +84,7 @@ typedef TensorTile<128, 128, 8, false> Tile128x128;
 typedef TensorTile<64, 128, 4, true> Tile64x128;
 typedef TensorTile<64, 64, 2, true> Tile64x64;
 
-// VARIANT: empty, relaxed_ (float32 operands with the digits of TF32), or act_ (with an activation).
+// VARIANT: empty, relaxed_ (float32 operands with TF32 precision), or act_ (with an activation).
 #define MPSX_TENSOR(VARIANT, TILE, T, TAG, ...)                                                                    \
   MPSX_KERNEL("matmul_tensor_" VARIANT #TILE "_nn_" #TAG, matmul_tensor<T, Tile##TILE, false, false, __VA_ARGS__>) \
   MPSX_KERNEL("matmul_tensor_" VARIANT #TILE "_nt_" #TAG, matmul_tensor<T, Tile##TILE, false, true, __VA_ARGS__>)

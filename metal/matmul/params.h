@@ -20,17 +20,17 @@ struct MatmulParams {
   uint32_t activation, has_c, has_scale;
   uint32_t vectorize_a, vectorize_b;  // whether an operand's contiguous 16-byte vectors are aligned
   uint32_t split_k, k_per_split;      // number of K splits, and the K extent of each split
-  uint32_t row_threads, unused;              // threads per output element of gemv (see RowGroup in lib/threadgroup.h)
+  uint32_t row_threads, unused;       // threads per output element of gemv (see RowGroup in lib/threadgroup.h)
 };
 
 // 4-bit weights, two per byte. A row is a sequence of blocks along K. Byte i of a block holds element i in its low half
-// and element i + kInt4Block / 2 in its high half. Each quantization group along K has a scale and a zero. A weight q
-// is dequantized to (q - 8) * scale + zero.
+// and element i + kInt4Block / 2 in its high half. Each quantization group along K has a scale and an offset, `zero`. A
+// weight q is dequantized to (q - 8) * scale + zero.
 enum : uint32_t { kInt4Block = 32 };
 
 struct Int4Params {
   uint32_t M, N, K;
-  uint32_t group;              // quantization group size, a multiple of kInt4Block that divides K
-  int64_t a_row, a_column;     // strides of A
+  uint32_t group;                     // quantization group size, a multiple of kInt4Block that divides K
+  int64_t a_row, a_column;            // strides of A
   uint32_t vectorize_a, row_threads;  // as in MatmulParams
 };

@@ -1,4 +1,4 @@
-// How the batch_norm kernels traverse a batch: by planes or, for channels last, by rows of channels.
+// Traversal of a batch by the batch_norm kernels: by planes or, for channels last, by rows of channels.
 #pragma once
 
 #include "lib/columns.h"
@@ -19,7 +19,8 @@ inline PlaneChunk plane_chunk(constant BatchNormParams& p, uint chunk, uint chan
   return {first, last, uint(min(ulong(p.piece), p.plane - start)), first * step + channel * p.plane + start, step};
 }
 
-// Distributes the images of a chunk over the threadgroup's row groups. `row` is this thread's first image.
+// Distributes the images of a chunk over the threadgroup's row groups. The `row` of the result is this thread's first
+// image.
 inline RowGroup chunk_row_group(constant BatchNormParams& p, PlaneChunk s, GroupThread g) {
   GroupThread first = g;
   first.group = uint3(0);

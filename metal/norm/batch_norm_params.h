@@ -15,11 +15,11 @@ struct BatchNormParams {
   uint64_t elements;     // elements in the whole batch
   uint32_t images, channels;
   uint32_t chunks;
-  uint32_t chunk;          // images per chunk
+  uint32_t chunk;  // images per chunk
   // Number of pieces of a plane and their length; a long plane is split into several pieces, one per chunk.
   uint32_t pieces, piece;
-  uint32_t fold;           // number of short rows that are treated as one wider row (channels last with few channels)
-  // Channels last: chunks per span, the range of rows that share statistics. In batch_norm, a span has all rows.
+  uint32_t fold;  // number of short rows that are treated as one wider row (channels last with few channels)
+  // Channels last: chunks per span. A span is a range of rows that share statistics; in batch_norm, it is the batch.
   uint32_t span_chunks;
   uint64_t span_rows;
   // In group_norm, statistics per span and channels per statistic; otherwise both are 1.

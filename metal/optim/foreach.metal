@@ -1,5 +1,5 @@
 // Instantiates every row of foreach.def, and lerp, zeros and copies. List 0 is the output. p.input is the index of the
-// first input list: 0 for an in-place operator, otherwise 1.
+// first input list: 0 if the operator is in place, otherwise 1.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"

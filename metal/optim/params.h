@@ -3,7 +3,7 @@
 #include "lib/types.h"
 
 // Operators on lists process many tensors per launch. Metal binds at most 31 buffers, and the last one holds these
-// parameters, so a launch with k lists processes at most 30 / k tensors. List l of tensor t is in buffer l * tensors +
+// parameters, so a launch with k lists processes at most 30 / k tensors. Tensor t of list l is in buffer l * tensors +
 // t.
 enum : uint32_t { kListBuffers = 30, kListChunk = 8192 };  // kListChunk: elements per threadgroup
 
@@ -12,8 +12,8 @@ struct ListParams {
   uint32_t end[kListBuffers];    // one past each tensor's last threadgroup
   float scalar[kListBuffers];    // per-tensor scalar argument
   uint32_t tensors;
-  uint32_t input;  // index of the first input list: 0 in place, otherwise 1
-  uint32_t vectorized, unused;  // vectorized: all tensors are aligned to vectors (lib/vec.h)
+  uint32_t input;               // index of the first input list: 0 if the operator is in place, otherwise 1
+  uint32_t vectorized, unused;  // vectorized: all tensors are aligned for vector access (lib/vec.h)
 };
 static_assert(sizeof(ListParams) == 16 * kListBuffers + 16, "kernels and launchers share this layout");
 

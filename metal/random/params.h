@@ -11,11 +11,11 @@ struct RandomParams {
   uint64_t seed;
   uint64_t offset;  // index of the first Philox block
   uint64_t numel;
-  uint64_t range;  // for integers, the number of possible values; 0 means 2^64
-  int64_t base;  // for integers, the smallest value
-  float a, b, c;   // parameters of the distribution, listed in fill.metal
-  uint32_t bound;  // a Bernoulli sample is true if its random word is at most `bound`
-  uint32_t vectorized, unused;  // whether dropout's operands are aligned to vectors (lib/vec.h)
+  uint64_t range;               // for integers, the number of possible values; 0 means 2^64
+  int64_t base;                 // for integers, the smallest value
+  float a, b, c;                // parameters of the distribution, listed in fill.metal
+  uint32_t bound;               // a Bernoulli sample is true if its random word is at most `bound`
+  uint32_t vectorized, unused;  // whether dropout's operands are aligned for vector access (lib/vec.h)
 };
 static_assert(sizeof(RandomParams) == 64, "kernels and launchers share this layout");
 

@@ -24,16 +24,16 @@ struct ReduceParams {
   int64_t line_stride[3];
   uint64_t inner_size;
   int64_t inner_stride, inner_out;
-  uint64_t lines;                       // the product of line_size
-  uint64_t split_lines, split_inner;    // lines and inner elements per split
-  uint64_t outputs;                     // number of outputs; partial results have the layout [split][output]
-  uint32_t splits;                      // 1 if there are no partial results
-  uint32_t both;                        // whether to also store the mean (var) or the value (arg)
-  float count;                          // number of elements per output
-  float p;                              // the exponent of a norm, or the correction of var
-  uint32_t row_threads;                 // threads per row in `rows` kernels (see RowGroup)
-  uint32_t offset;                      // distance of the input from a 16-byte boundary, in elements
-  uint32_t aligned;                     // whether every line and tile is 16-byte aligned, for `columns` kernels
+  uint64_t lines;                     // the product of line_size
+  uint64_t split_lines, split_inner;  // lines and inner elements per split
+  uint64_t outputs;                   // number of outputs; partial results have the layout [split][output]
+  uint32_t splits;                    // 1 if there are no partial results
+  uint32_t both;                      // whether to also store the mean (var) or the value (arg)
+  float count;                        // number of elements per output
+  float p;                            // the exponent of a norm, or the correction of var
+  uint32_t row_threads;               // threads per row in `rows` kernels (see RowGroup)
+  uint32_t offset;                    // distance of the input from a 16-byte boundary, in elements
+  uint32_t aligned;                   // whether every line and tile is 16-byte aligned, for `columns` kernels
   uint32_t unused;
 };
 static_assert(sizeof(ReduceParams) == 208, "one layout for C++ and Metal");

@@ -9,5 +9,5 @@ enum : int32_t { kPadTile = 16, kPadRun = 8 };  // adjacent elements per thread;
 struct PadParams {
   int32_t in[4], out[4], before[4];
   uint32_t reflects;  // reflection if nonzero, otherwise replication
-  uint32_t volumes;  // whether there are more than two dimensions
+  uint32_t volumes;   // whether there are more than two dimensions
 };

@@ -3,15 +3,15 @@
 #include "lib/types.h"
 
 enum : uint32_t {
-  kTiny = 16,       // elements that one thread sorts in registers
+  kTiny = 16,     // elements that one thread sorts in registers
   kRanked = 128,  // rows up to this length are sorted by counting, for each element, how many elements come before it
-  kCounters = 4096,  // total number of digit counters in a threadgroup
+  kCounters = 4096,   // total number of digit counters in a threadgroup
   kCandidates = 512,  // maximum number of elements gathered as candidates for topk
   // Longer rows are sorted by digits of kSortBits bits, in tiles of kSortEach elements per thread.
   kSortBits = 8,
   kSortDigits = 256,
   kSortThreads = 256,  // one thread per digit
-  kSortGroups = 8,  // SIMD groups per threadgroup
+  kSortGroups = 8,     // SIMD groups per threadgroup
   kSortEach = 8,
   kSortTile = 2048
 };
@@ -20,7 +20,7 @@ enum : uint32_t {
 struct SortParams {
   uint32_t size;
   uint32_t order;
-  uint32_t inner;  // columns: stride between elements
+  uint32_t inner;         // columns: stride between elements
   uint32_t shift, tiles;  // for tiled rows, bit position of the digit and number of tiles per row
 };
 
@@ -29,10 +29,10 @@ struct SortParams {
 struct SelectParams {
   uint32_t size;
   uint32_t order;
-  uint32_t count;  // number of elements that topk selects, from 1 to size
-  uint32_t rank;  // zero-based rank for kthvalue; for median and nanmedian, the kernel computes the rank
-  uint32_t which;  // a SelectWhich value
-  uint32_t vectorized;  // whether rows are aligned to vectors (lib/vec.h)
+  uint32_t count;       // number of elements that topk selects, from 1 to size
+  uint32_t rank;        // zero-based rank for kthvalue; for median and nanmedian, the kernel computes the rank
+  uint32_t which;       // a SelectWhich value
+  uint32_t vectorized;  // whether rows are aligned for vector access (lib/vec.h)
 };
 enum SelectWhich : uint32_t { kKth, kMedian, kNanMedian };
 
@@ -42,6 +42,6 @@ struct SearchParams {
   uint32_t values;
   uint32_t size;
   uint32_t row_step;
-  uint32_t right;  // insert after equal boundaries instead of before
+  uint32_t right;      // insert after equal boundaries instead of before
   uint32_t sorted_by;  // whether the sorter tensor gives the order of the boundaries
 };

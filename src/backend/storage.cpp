@@ -16,7 +16,8 @@
 namespace mpsx::backend {
 namespace {
 
-// The context of a device storage's DataPtr: its block (null for adopted CPU memory) and its twin (null until created).
+// The context of a device storage's DataPtr: its block (null for adopted CPU memory), and its twin, a CPU storage over
+// the same memory (null until created).
 struct Twin {
   runtime::Block* block;
   std::atomic<c10::StorageImpl*> cpu;

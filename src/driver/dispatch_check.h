@@ -8,7 +8,7 @@
 namespace mpsx::driver {
 
 constexpr uint32_t kMaxBuffers = 31;
-constexpr size_t kMaxBytesArgument = 4096;      // for setBytes
+constexpr size_t kMaxBytesArgument = 4096;       // for setBytes
 constexpr size_t kMaxThreadgroupMemory = 32768;  // Metal feature set tables: maximum total threadgroup memory
 
 // Metal requires the sizes of [[threadgroup(n)]] arguments to be multiples of 16 bytes.

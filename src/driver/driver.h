@@ -81,11 +81,11 @@ struct Traits {
   uint32_t vector_bytes = 16;      // bytes per thread in a vectorized kernel; 0 means one element per thread
   uint32_t cores = 16;             // GPU cores or CPU threads; a guess if the OS does not report it
   Memory memory = Memory::buffers;
-  bool asynchronous = true;        // the CPU must wait before reading results; false: `dispatch` returns completed work
+  bool asynchronous = true;        // whether `dispatch` may return before the kernel has completed
   bool exact_allocations = false;  // the driver checks bounds to the byte, so each block needs its own buffer
   uint32_t threadgroup_size = 0;   // for tests: threadgroup size for kernels that accept any size, or 0
   TensorTier tensor_tier = TensorTier::absent;
-  bool large_tensor_tiles = false;  // tensor kernels stage operands in memory of their own, so large tiles are fastest
+  bool large_tensor_tiles = false;  // tensor kernels have separate staging memory, so large tiles are fastest
   uint32_t min_tensor_outputs = 0;  // matmuls with fewer outputs are faster on the simdgroup tier
 
   bool uses_process_memory() const { return memory == Memory::process; }

@@ -100,8 +100,8 @@ constexpr uint64_t kept(std::initializer_list<int> indices) {
 }
 
 struct Derivative {
-  const char* op;             // "exp"
-  uint64_t arguments;         // tensors saved for the backward: kept({0})
+  const char* op;      // "exp"
+  uint64_t arguments;  // tensors saved for the backward: kept({0})
   uint64_t results;
   Gradients (*formula)(const BackwardCall&);  // only result 0 is differentiable
   // Optional: reduces the set of saved `arguments`, given which arguments need a gradient.

@@ -1,5 +1,5 @@
-// Which kernels matrix multiplication, convolution and attention use: the simdgroup tier (simdgroup_matrix) or the
-// tensor tier (Metal 4's matmul2d).
+// Selects the kernels for matrix multiplication, convolution and attention: the simdgroup tier (simdgroup_matrix) or
+// the tensor tier (Metal 4's matmul2d).
 #pragma once
 
 #include <cstdint>

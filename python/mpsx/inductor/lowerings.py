@@ -160,7 +160,7 @@ def _result_dtype(name: str, element: str, scalars: tuple[float, ...], *values: 
 
 
 def _add_operation() -> None:
-    """Add mpsx_row to the operations of Inductor's ops handlers."""
+    """Add mpsx_row as an operation to Inductor's ops handlers."""
     DefaultHandler.mpsx_row = DefaultHandler._call_default("mpsx_row")
     DtypePropagationOpsHandler.mpsx_row = staticmethod(_result_dtype)
     try:

@@ -10,7 +10,7 @@ SCOPES = ("DISubprogram", "DILexicalBlock", "DILexicalBlockFile", "DIFile", "DIL
 
 
 class DebugLines:
-    """A reader of a module's debug metadata."""
+    """Reads a module's debug metadata."""
 
     def __init__(self, lines: list[str]) -> None:
         self.nodes: dict[str, tuple[str, dict[str, str]]] = {}

@@ -18,7 +18,7 @@ MPSX_AIR_ATOMIC_ACCESS(s64, long)
 MPSX_AIR_ATOMIC_ACCESS(u64, metal::ulong)
 MPSX_AIR_ATOMIC_ACCESS(f32, float)
 
-// Stores `desired` if *p has the bits of *expected. Returns the old value, and stores it in *expected.
+// Stores `desired` in *p if *p has the same bits as *expected. Returns the old value and stores it in *expected.
 #define MPSX_AIR_COMPARE_EXCHANGE(TAG, T, BITS)                                                                \
   MPSX_AIR mpsx::air_t<T> mpsx_air_atomic_cmpxchg_weak_##TAG(BITS* p, BITS* expected, mpsx::air_t<T> desired) { \
     BITS was = *expected;                                                                                      \

@@ -1,5 +1,5 @@
-// The functions of a kernel library that are not LLVM bitcode: calls into the engine, and conversions that the compiler
-// calls.
+// The parts of a kernel library that are not LLVM bitcode: calls into the engine, and conversion functions that the
+// compiler calls.
 #pragma once
 
 #include "../simt_calls.h"

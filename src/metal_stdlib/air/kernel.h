@@ -12,7 +12,7 @@ static_assert(sizeof(mpsx_function_constant) == 32 && __builtin_offsetof(mpsx_fu
 MPSX_AIR void* mpsx_air_argument(void* const* args, unsigned index) {
   return ((void* const MPSX_UNCHECKED_SPACE*)args)[index];
 }
-// The argument of a parameter that a function constant may disable.
+// Returns the argument of a parameter that a function constant may disable.
 MPSX_AIR void* mpsx_air_optional_argument(void* const* args, unsigned index) {
   return mpsx::address_or_zero<char*>(mpsx_air_argument(args, index));
 }

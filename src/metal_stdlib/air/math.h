@@ -1,7 +1,7 @@
 // Math, integer, and conversion intrinsics of AIR.
 #pragma once
 
-// F is a function of this library, and NAME the intrinsic's name.
+// Defines the intrinsic NAME by calling F, a function of this library.
 #define MPSX_AIR_UNARY(TAG, T, NAME, F)                                    \
   MPSX_AIR mpsx::air_t<T> mpsx_air_##NAME##_##TAG(mpsx::air_t<T> x) {      \
     return mpsx::air_pass<T>(T(F(mpsx::air_get<T>(x))));                   \
@@ -91,7 +91,7 @@ MPSX_AIR_BOTH(signbit)
 #undef MPSX_AIR_BOTH
 MPSX_AIR_FLOATS(MPSX_AIR_BINARY, fast_divide, metal::fast::divide)
 
-// The compiler chooses between a fused and a rounded multiplication. Round both, as the other kernels do.
+// AIR lets the compiler fuse the multiplication and the addition. Round both, like the project's own kernels.
 namespace mpsx {
 template <class T>
 MPSX_FN T air_fmuladd(T x, T y, T z) {
@@ -100,7 +100,7 @@ MPSX_FN T air_fmuladd(T x, T y, T z) {
 }  // namespace mpsx
 MPSX_AIR_FLOATS(MPSX_AIR_TERNARY, fmuladd, mpsx::air_fmuladd)
 
-// Results in memory.
+// Functions that return their second result through a pointer.
 #define MPSX_AIR_TWO(TAG, T, F)                                                                         \
   MPSX_AIR mpsx::air_t<T> mpsx_air_##F##_##TAG(mpsx::air_t<T> x, mpsx::air_t<T>* second) {              \
     T s;                                                                                                \
@@ -141,7 +141,7 @@ MPSX_AIR_INTEGERS(MPSX_AIR_TERNARY, median3, metal::median3)
 MPSX_AIR_INTEGERS(MPSX_AIR_TERNARY, mad_hi, metal::madhi)
 MPSX_AIR_INTEGERS(MPSX_AIR_TERNARY, mad_sat, metal::madsat)
 
-// Conversions. A number out of the range of an integer type saturates, and NaN becomes 0; C++ leaves both undefined.
+// Conversions. Out-of-range numbers saturate, and NaN becomes 0. C++ leaves both cases undefined.
 namespace mpsx {
 template <class To, class From>
 MPSX_FN To air_convert(From x) {
@@ -180,7 +180,7 @@ MPSX_AIR_CONVERT_FROM(s64, long)
 MPSX_AIR_CONVERT_FROM(u64, metal::ulong)
 MPSX_AIR_CONVERT_FROM(u1, bool)
 
-// Dot products add the products in order, as metal::dot does.
+// Dot products add the products in order, like metal::dot.
 #define MPSX_AIR_DOT(TAG, T, ...)                                                                                  \
   MPSX_AIR mpsx::air_t<T> mpsx_air_dot_product_##TAG(mpsx::air_t<T> sum, mpsx::air_t<T> x, mpsx::air_t<T> y) {     \
     return mpsx::air_pass<T>(T(mpsx::air_get<T>(sum) + mpsx::air_get<T>(x) * mpsx::air_get<T>(y)));                \

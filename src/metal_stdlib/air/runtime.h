@@ -1,7 +1,8 @@
-// The runtime of kernels from Apple's metallibs (python/mpsx/air). Defines the intrinsics of AIR, Apple's LLVM dialect,
-// by the functions of this library. Compiled to LLVM bitcode, from which a kernel links what it calls.
+// The runtime for kernels from Apple's metallibs (python/mpsx/air). Implements the intrinsics of AIR, Apple's LLVM
+// dialect, with the functions of this library. Compiled to LLVM bitcode, from which each kernel links only the
+// functions that it calls.
 //
-// A function's name is that of the intrinsic with one tag per type: air.max.s.i32 calls mpsx_air_max_s32. Integers of 8
+// A function is named after its intrinsic, with one tag per type: air.max.s.i32 calls mpsx_air_max_s32. Integers of 8
 // and 16 bits are passed as int or unsigned, so that the calling convention does not depend on extension attributes.
 // Vectors are passed component by component.
 #pragma once
@@ -13,7 +14,7 @@ extern "C" const char mpsx_air_library[];  // names the kernel in messages
 #define MPSX_AIR_SITE mpsx_air_library, 0
 
 namespace mpsx {
-// The type that passes a T between the kernel and this runtime.
+// The type in which a T is passed between the kernel and this runtime.
 template <class T>
 struct air_passed {
   typedef metal::conditional_t<(sizeof(T) >= 8), T, metal::conditional_t<metal::is_signed_v<T>, int, unsigned>> type;

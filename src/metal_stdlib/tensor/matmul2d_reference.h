@@ -1,5 +1,6 @@
-// matmul2d as plain loops: each thread computes the elements that it owns. Sums are float or int, in order of k. As the
-// cuda implementation does for float operands, adds up blocks of 32 k, which loses fewer digits than one long sum.
+// matmul2d as plain loops: each thread computes the elements that it owns. Sums are float or int, in order of k. Like
+// the cuda implementation for float operands, sums blocks of 32 steps of k separately, which loses fewer digits than
+// one long sum.
 #pragma once
 
 namespace mpsx {

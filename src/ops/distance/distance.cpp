@@ -83,7 +83,7 @@ std::optional<Tensor> cdist(const Tensor& x, const Tensor& y, double p, std::opt
   return out;
 }
 
-// DistanceParams documents `pairs`.
+// See DistanceParams for the meaning of `pairs`.
 Tensor launch_backward(const Tensor& grad, const Tensor& a, const Tensor& b, double p, const Tensor& distances,
                        bool pairs) {
   static const KernelSet kernels[] = {KernelSet("distance_bwd_norm_0"), KernelSet("distance_bwd_norm_1"),

@@ -56,7 +56,7 @@ struct Choice {
   SplitK split;
 };
 
-// Returns the tile and split of K for which the core with most tiles takes the least time, in multiply-adds.
+// Returns the tile and the split of K that minimize the time of the busiest core, in multiply-adds.
 std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag tag) {
   // The start and end of a tile take as long as kEndsOfTile steps of K. A partial sum of a split takes as long to write
   // and read as kPartialTime multiply-adds, and the launch of the second kernel as long as kLaunchTime. A float32

@@ -14,7 +14,7 @@ namespace mpsx::ops {
 constexpr uint32_t kChunk = 8192, kChunkThreads = 256, kSharedPlane = 1024, kEach = kChunk / kChunkThreads;
 
 struct PlanePieces {
-  uint32_t count, size;  // number of pieces per plane, and elements per piece
+  uint32_t count, size;                   // number of pieces per plane, and elements per piece
   uint32_t threads, row_threads, planes;  // threads per threadgroup, threads per plane, planes per threadgroup
   explicit PlanePieces(uint64_t plane) {
     const uint64_t wanted = std::max<uint64_t>(1, ceil_div(plane, kChunk));

@@ -173,7 +173,7 @@ class Worker {
   std::vector<LongSlots> long_slots_;
   std::vector<mpsx_thread> threads_;
   std::vector<SimdGroup> simdgroups_;
-  std::vector<unsigned> turns_;  // SIMD groups in execution order
+  std::vector<unsigned> turns_;         // SIMD groups in execution order
   std::vector<const void*> collected_;  // the values that threads pass to a collective operation
   std::array<unsigned, 3> shape_{};
   void* main_ = nullptr;  // stack pointer of the CPU thread itself
