@@ -151,8 +151,8 @@ MPSX_API const char* mpsx_end_label(void);
 MPSX_API const char* mpsx_start_capture(const char* path);
 MPSX_API const char* mpsx_stop_capture(void);
 
-/* Profiles launches on the simt driver (driver/kernel_profile.h). The callback gets the names of the library and the
- * kernel and sets `*found` to the path of the profiled library. On error it returns 0 and sets `*found` to a message. A
+/* Profiles launches on the simt driver (driver/kernel_profile.h). The callback receives the library and kernel names
+ * and sets `*found` to the path of the profiled library. On error it returns 0 and sets `*found` to a message. A
  * NULL callback stops profiling. */
 typedef int (*mpsx_find_profiled)(const char* library, const char* kernel, const char** found);
 MPSX_API const char* mpsx_set_kernel_profile(mpsx_find_profiled find);

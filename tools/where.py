@@ -85,7 +85,7 @@ def observed(name: str) -> dict[str, set[str]]:
 
 
 def kernels(name: str, ran: set[str]) -> Iterator[Found]:
-    """Yield the kernels that ran and those named after the operator, grouped by the function that they instantiate."""
+    """Yield kernels that ran or are named after the operator, grouped by the function that they instantiate."""
     word = re.compile(rf"^{re.escape(name)}(_|$)")
     stems = {TYPE.sub("", kernel) for kernel in ran}
     preprocessor = find_compiler().preprocessor()

@@ -25,7 +25,7 @@ kernel void merge_rows(device long* out [[buffer(0)]], device const long* order 
   while (low < high) {
     const uint middle = low + (high - low) / 2;
     device const T* other = rows + ulong(order[middle]) * p.width;
-    // Keeps the merge stable: among equal rows, those of the first run come first.
+    // Keeps the merge stable: among equal rows, rows of the first run come first.
     const bool before = second ? !row_before(row, other, p.width) : row_before(other, row, p.width);
     if (before)
       low = middle + 1;

@@ -55,7 +55,7 @@ inline Spread spread_over(uint width, GroupThread g) {
   return {row < rows ? row : 0x40000000u, g.index % columns, rows, columns};
 }
 
-// Lane 0 gets the largest key in the SIMD group.
+// Computes the largest key in the SIMD group. Only lane 0 returns it.
 inline Pivot sg_argmax(Pivot v, SimdGroup s) {
   for (uint distance = 1; distance < s.lanes; distance *= 2) {
     const Pivot other = shuffle_down(v, ushort(distance));
@@ -144,10 +144,10 @@ inline void store_tile(device T* to, long row_stride, long column_stride, thread
   copy_tile(matrix_view(to, row_stride, column_stride), matrix_view(from, pitch, 1), rows, columns, row_stride == 1, g);
 }
 
-// Solves a x = b by substitution in place for a tile of right-hand sides, with one barrier per row. Reads the lower or
-// upper triangle of the n x n matrix a. Accumulates the dot products of kSums rows before subtracting them from b,
-// because subtracting one product at a time would round at the magnitude of b each time. `sums` has kSums rows of
-// x_pitch elements. Each thread processes the same elements throughout.
+// Solves a x = b by substitution for a tile of right-hand sides, overwriting b with x. Uses one barrier per row. Reads
+// the lower or upper triangle of the n x n matrix a. Accumulates the dot products of kSums rows before subtracting them
+// from b, because subtracting one product at a time would round at the magnitude of b each time. `sums` has kSums rows
+// of x_pitch elements. Each thread processes the same elements throughout.
 template <typename T>
 inline void solve_tile(threadgroup const T* a, uint a_pitch, threadgroup T* x, uint x_pitch, threadgroup T* sums,
                        uint n, uint columns, bool upper, bool unit, GroupThread g) {

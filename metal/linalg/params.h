@@ -42,7 +42,7 @@ struct CholeskyParams {
   uint32_t unused;
 };
 
-// Parameters for solving op(A) X = B in place in B.
+// Parameters for solving op(A) X = B, which overwrites B with X.
 struct TriangularParams {
   MatrixStrides a, b;
   uint32_t n, columns;

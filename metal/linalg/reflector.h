@@ -53,7 +53,7 @@ struct CompensatedSum<float2> {
   METAL_FUNC float2 value() const { return float2(real.value(), imaginary.value()); }
 };
 
-// Computes the inner product x^H y over elements [first, end). Lane 0 of the SIMD group gets the result.
+// Computes the inner product x^H y over elements [first, end). Only lane 0 of the SIMD group returns the result.
 template <typename T>
 inline T inner_product(device const T* x, device const T* y, long stride, uint first, uint end, SimdGroup s) {
   CompensatedSum<T> sum = {};

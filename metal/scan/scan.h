@@ -2,7 +2,7 @@
 //   State                                     the state after some elements, which shuffle_up() accepts
 //   State identity()                          the state before the first element
 //   void next(thread State& s, C x, uint i)   appends element x with index i
-//   State join(State a, State b)              the state after the elements of a followed by those of b
+//   State join(State a, State b)              the state after the elements of a, then the elements of b
 // An output is a struct with
 //   void write(uint i, thread const State& s) stores the result at element i
 //   Block<N>, store(uint i, Block<N> b)       stores a block of N adjacent results

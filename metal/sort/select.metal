@@ -17,7 +17,7 @@ struct Threshold {
 };
 
 // Finds the element with zero-based rank `rank` in a row. Stops early when no other element has the same prefix. If
-// `stop_at_last`, also stops when the element ranks last among those with the same prefix.
+// `stop_at_last`, also stops when the element ranks last among the elements with the same prefix.
 template <typename T>
 inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, uint order, bool stop_at_last,
                                           threadgroup uint* counts, threadgroup uint* scratch,
@@ -218,8 +218,8 @@ kernel void select_first(device T* values [[buffer(0)]], device long* indices [[
   put_in_order(values, indices, x, p, few, p.count, g);
 }
 
-// kthvalue, median and nanmedian: selects one element per row. Among equal elements, selects the one that a stable sort
-// would put at that rank.
+// kthvalue, median and nanmedian: selects one element per row. Among equal elements, selects the element
+// that a stable sort would put at that rank.
 template <typename T>
 kernel void select_one(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                        device const T* in [[buffer(2)]], constant SelectParams& p [[buffer(3)]],

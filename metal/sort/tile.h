@@ -22,7 +22,7 @@ struct SortTile {
   uint starts[kSortDigits + 1], scratch[kScratch];
 };
 
-// Original indices of the elements: those from the previous pass, or consecutive numbers starting at `first`.
+// Original indices of the elements: taken from the previous pass, or consecutive numbers starting at `first`.
 struct TileOrder {
   device const uint* known;
   uint first;

@@ -14,8 +14,8 @@ MPSX_FN constexpr R safe_divisor(R a, R b) {
   return b == 0 || (R(-1) < R(0) && b == R(-1) && a == smallest) ? R(1) : b;
 }
 
-// python/mpsx/msl/passes/division.py rewrites a / b as a / safe / b, and a /= b as a /= safe = b; likewise for %. These
-// operators guard integer divisions and leave other divisions unchanged.
+// python/mpsx/msl/passes/division.py rewrites a / b as a / safe / b, and a /= b as a /= safe = b. The same applies to
+// %. These operators guard integer divisions and leave other divisions unchanged.
 template <class A>
 struct safe_dividend {
   const A& value;

@@ -6,10 +6,10 @@
 
 namespace mpsx::runtime {
 
-// The driver prefers a tier. MPSX_TIER=simdgroup or tensor forces one. Throws if the variable has another value, or if
-// the driver has no tensor tier.
+// The driver prefers a tier. MPSX_TIER=simdgroup or tensor forces one. Throws if the variable has a different value, or
+// if the driver has no tensor tier.
 bool uses_tensor_tier();
-// Returns whether MPSX_TIER=tensor. Launchers then use the tensor tier for small operands too.
+// Returns whether MPSX_TIER=tensor, which makes launchers use the tensor tier even for small operands.
 bool forces_tensor_tier();
 // Returns whether kernels that stage operands in threadgroup memory use the tensor tier. If large tiles are fastest,
 // they use it only with MPSX_TIER=tensor.

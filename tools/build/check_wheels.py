@@ -18,7 +18,7 @@ SOURCES = (".pyx", ".pxi", ".cpp", ".mm", ".o", ".a")
 
 
 def problems(wheel: Path) -> list[str]:
-    """Return what is wrong with a wheel."""
+    """Return the problems of a wheel."""
     found = []
     if wheel.stat().st_size > LARGEST:
         found.append(f"{wheel.stat().st_size / 1e6:.0f} MB, expected at most {LARGEST / 1e6:.0f}")

@@ -1,4 +1,4 @@
-"""Compare mpsx's strict mode with PyTorch's lists of what its MPS backend does not implement.
+"""Compare mpsx's strict mode with PyTorch's lists of operators and dtypes that its MPS backend does not implement.
 
 The lists are local variables of mps_ops_modifier in torch/testing/_internal/common_mps.py, so read them from its source
 code.

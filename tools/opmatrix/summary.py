@@ -83,7 +83,7 @@ def save(driver: str, summary: Summary) -> None:
 
 
 def summarize(torch: str, records: Iterable[Record], mps: dict[Key, str]) -> Summary:
-    """Summarize measured records, except for those in MORE_DIRECTIONS."""
+    """Summarize measured records. Skip the directions in MORE_DIRECTIONS."""
     statuses = {(r["op"], r["direction"], r["dtype"]): r["status"] for r in records
                 if r["direction"] not in MORE_DIRECTIONS}  # fmt: skip
     return Summary(torch, statuses, mps)

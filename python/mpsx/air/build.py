@@ -57,7 +57,7 @@ class KernelBuilder:
         return self.builder.clang
 
     def description(self, function: Function) -> dict:
-        """Describe a kernel, as msl/library.py does. Raise AirError with the reason if it cannot run here."""
+        """Describe a kernel in the format of msl/library.py. Raise AirError with the reason if it cannot run here."""
         parsed = parse(function, self.clang)
         lowered_text(parsed, "auto", "", "")
         return parsed.kernel.describe(self.name)

@@ -198,7 +198,7 @@ def _dot(thunk: Thunk, types: list[str]) -> None:
 
 
 def _two_results(thunk: Thunk, types: list[str]) -> None:
-    """Define sincos, modf, and frexp, whose second result goes to memory."""
+    """Define sincos, modf, and frexp, which store their second result in memory."""
     base = base_name(thunk.name).removeprefix("fast_")
     scalar, whole = element(types[0]), "poison"
     second = "i32" if base == "frexp" else scalar

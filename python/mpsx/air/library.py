@@ -25,7 +25,7 @@ def load_metallib(metallib: str | os.PathLike | bytes) -> ShaderLibrary:
     translated and compiled on first use, with clang (`pip install 'mpsx[shader]'`), and cached. With the package
     llvmlite installed, the first use is faster.
 
-    The drivers host and simt run metallibs; simt checks each launch as it does for source text. Looking up a
+    The drivers host and simt run metallibs; simt checks each launch, as for kernels from source text. Looking up a
     kernel that uses textures, ray tracing, function tables, or an unknown intrinsic raises RuntimeError with the
     reason; the other kernels of the file stay usable. Raises ValueError if the file is damaged.
     """

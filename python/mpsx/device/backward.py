@@ -1,6 +1,6 @@
 """Run the backward pass on the calling thread if kernels run on the CPU.
 
-PyTorch's autograd engine has one thread per device, except for the CPU. If kernels run on the CPU too, that thread
+PyTorch's autograd engine has one thread per device, except for the CPU. If mpsx's kernels run on the CPU, that thread
 opens its own parallel regions, and libgomp keeps a second pool of workers for it. With more workers than cores, every
 parallel region in the process has to wake its workers from sleep.
 

@@ -1,4 +1,4 @@
-"""Memory functions of `torch.mpsx`, which mirror those of `torch.cuda` and `torch.mps`."""
+"""Memory functions of `torch.mpsx`. They mirror the functions of `torch.cuda` and `torch.mps`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random number functions of `torch.mpsx`, which mirror those of `torch.cuda` and `torch.mps`."""
+"""Random number functions of `torch.mpsx`. They mirror the functions of `torch.cuda` and `torch.mps`."""
 
 from __future__ import annotations
 

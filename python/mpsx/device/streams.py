@@ -1,4 +1,4 @@
-"""Streams and events of `torch.mpsx`, which mirror those of `torch.cuda` and `torch.mps`."""
+"""Streams and events of `torch.mpsx`. Mirrors `torch.cuda` and `torch.mps`."""
 
 from __future__ import annotations
 

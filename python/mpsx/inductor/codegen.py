@@ -102,7 +102,7 @@ class Scheduling(MetalScheduling):
 
 
 class Source(NamedTuple):
-    """The source of a kernel, and what it uses."""
+    """The source of a kernel, with the headers and functions that it uses."""
 
     text: str
     headers: list[str]  # names of c10/metal headers

@@ -144,7 +144,7 @@ class LoopKernel(MetalKernel):
         return self.cse.generate(self.stores, text, dtype=dtype)
 
     def _arg_reduction(self, acc: str, of: str, src_dtype: torch.dtype, value: Any, dtype: torch.dtype) -> CSEVariable:
-        """Emit argmax or argmin. Among equal values, the one with the smallest index wins."""
+        """Emit argmax or argmin. Ties go to the smallest index."""
         at, (root,) = f"{acc}_at", [t for t in self.range_trees if t.is_reduction]
         kind, index = DTYPE_TO_METAL[src_dtype], DTYPE_TO_METAL[dtype]
         position, cast = f"static_cast<{index}>({root.name})", f"static_cast<{kind}>({value})"

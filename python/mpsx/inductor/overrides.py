@@ -60,7 +60,7 @@ def literal(value: Any, kind: str) -> str:
         return "NAN"
     if math.isinf(value):
         return "INFINITY" if value > 0 else "(-INFINITY)"
-    return f"({value!r}f)"  # Inductor knows the double's value: equal code must mean equal doubles
+    return f"({value!r}f)"  # keep the double's digits, because Inductor merges equal code
 
 
 def operand(value: Any, kind: str) -> str:
@@ -109,7 +109,7 @@ class Overrides(MetalOverrides):
 
     @staticmethod
     def where(condition: CSEVariable, a: Any, b: Any) -> str:
-        """Select, in the common type of both values."""
+        """Convert both values to their common type, and select one."""
         dtype = torch.promote_types(dtype_of(a), dtype_of(b))
         kind = "float" if dtype.is_floating_point else METAL_TYPES[dtype]
         return f"({condition} ? {kind}({operand(a, kind)}) : {kind}({operand(b, kind)}))"

@@ -93,7 +93,7 @@ PATCHES = {
         line("conv", "torch._C._conv_determine_backend_memory_format(", "torch.mpsx._convolution_format("),
     ),
     "torch._inductor.compile_fx": (_inductor,),
-    # Metal has no double and no float8: leave operators on such dtypes uncompiled.
+    # Metal has no double and no float8, so leave operators on these dtypes uncompiled.
     "torch._inductor.lowering": (
         line("unsupported_input_tensor", "if t.is_meta:",
              "if t.is_meta or (t.is_mpsx and not torch.mpsx._has_metal_type(t.dtype)):"),

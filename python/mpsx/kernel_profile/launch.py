@@ -135,7 +135,7 @@ class Launch:
 
     @property
     def all_flops(self) -> int:
-        """Floating-point operations, including those of simdgroup_matrix."""
+        """Floating-point operations, including simdgroup_matrix multiplications."""
         return self.flops + self.products * MATMUL_FLOPS
 
     @property

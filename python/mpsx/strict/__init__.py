@@ -1,4 +1,4 @@
-"""Strict mode: reject what PyTorch's MPS backend rejects, to learn without a Mac whether a program would run on one.
+"""Strict mode: reject what PyTorch's MPS backend rejects, to find out without a Mac whether a program runs on one.
 
     python -m mpsx run --strict train.py             stop at the first call that MPS rejects
     python -m mpsx run --strict=report train.py      run to the end, then list all of them

@@ -69,7 +69,7 @@ class HostDriver final : public Driver {
     info_.isa = module_.isa();
     info_.device = info_.isa + " CPU, " + std::to_string(std::thread::hardware_concurrency()) + " cores";
     info_.total_memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
-    if (simt) {  // size and lay out work as on a GPU, to check what a GPU would run
+    if (simt) {  // size and lay out work as on a GPU, to check the launches that a GPU would run
       simt_ = {simt::configured_seed(), true};
       traits_.exact_allocations = true;
       traits_.threadgroup_size = simt::configured_threads();

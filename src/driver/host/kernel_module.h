@@ -18,8 +18,8 @@ struct HostKernel final : Kernel {
   bool is_user_kernel = false;                   // user kernels may run forever, so they are interruptible
 };
 
-// Returns the path of the best library for this CPU among libmpsx_kernels_<isa>.{so,dylib} in a directory, or the one
-// that MPSX_ISA selects. If `simt` is true, returns libmpsx_kernels_simt, which is built for a single ISA.
+// Returns the path of the best library for this CPU among libmpsx_kernels_<isa>.{so,dylib} in a directory, or the
+// library that MPSX_ISA selects. If `simt` is true, returns libmpsx_kernels_simt, which is built for a single ISA.
 std::string find_library(const std::string& directory, bool simt = false);
 
 // A library of translated kernels. The owner must not destroy it while a thread runs its kernels.

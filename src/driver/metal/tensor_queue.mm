@@ -32,8 +32,8 @@ std::string text(const int64_t* values, size_t count) {
   return list;
 }
 
-// Returns the tensor's strides, with packed strides in dimensions of size 1, as Metal requires. PyTorch leaves the
-// strides of those dimensions arbitrary.
+// Returns the tensor's strides, with packed strides in dimensions of size 1, as Metal requires. PyTorch allows
+// any stride in such a dimension.
 std::vector<int64_t> packed_strides(const TensorArgument& t) {
   std::vector<int64_t> strides(t.strides, t.strides + t.rank);
   for (uint32_t d = 0; d < t.rank; ++d)

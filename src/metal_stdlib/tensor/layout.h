@@ -30,7 +30,7 @@ struct grid_layout {
   static constexpr int kCapacity = kThreadRows * kThreadColumns;
   static constexpr int kFamily = 0;
 
-  // A slot is the index of a row or column among those that a thread holds.
+  // A slot numbers the rows or columns that a thread holds.
   static constexpr int row_slot(int i) { return i / kThreadColumns; }
   static constexpr int column_slot(int i) { return i % kThreadColumns; }
   static constexpr int element(int row, int column) { return row * kThreadColumns + column; }

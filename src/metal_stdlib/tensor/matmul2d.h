@@ -167,7 +167,7 @@ class matmul2d {
     static_assert(shape::kStaticK, "matmul2d: a cooperative operand needs a static k");
     return cooperative_tensor_right_input_t<Left, Right, T, C>();
   }
-  // Copies a cooperative tensor with the same extents, such as the destination of another operation, to an operand.
+  // Copies a cooperative tensor, such as the destination of another operation, to an operand with the same extents.
   template <class Left, class Right, class T, class C = int, class S, class E, class L>
   MPSX_FN auto get_left_input_cooperative_tensor(const metal::cooperative_tensor<S, E, L>& source,
                                                  MPSX_CALL_SITE) const {

@@ -9,7 +9,7 @@
 
 namespace mpsx::ops {
 
-// Kernels with 64x64 and 128x128 tiles, and those of the tensor tier with 64x64 tiles.
+// Kernels with 64x64 and 128x128 tiles, and tensor-tier kernels with 64x64 tiles.
 struct TiledKernels {
   explicit TiledKernels(const std::string& stem) : tile64(stem), tile128(stem + "_128"), tensor(stem + "_tensor") {}
   KernelSet tile64, tile128, tensor;

@@ -42,7 +42,7 @@ struct Ends {
   Tensor table;
 };
 
-// Sorts the dimensions by their stride in the input or the output, and merges those that are contiguous in both.
+// Sorts the dimensions by their stride in the input or the output, and merges dimensions that are contiguous in both.
 // Adjacent threads should traverse the first dimension of the result.
 std::vector<Axis> arranged(std::vector<Axis> axes, bool by_output) {
   std::erase_if(axes, [](const Axis& a) { return a.size == 1; });

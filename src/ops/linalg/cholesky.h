@@ -5,7 +5,7 @@
 
 namespace mpsx::ops::linalg {
 
-// Solves A X = b in place in b, given the factor of A. Both tensors are 3-D.
+// Solves A X = B given the factor of A, overwriting `b` with X. Both tensors are 3-D.
 void solve_with_cholesky(const Tensor& factor, const Tensor& b, bool upper);
 
 }  // namespace mpsx::ops::linalg

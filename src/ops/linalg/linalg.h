@@ -43,7 +43,7 @@ int64_t panel_threads(const runtime::KernelEntry& kernel);
 // Computes out = alpha * a @ b + beta * out. `out` may share a storage with a and b but must not overlap them.
 void multiply_add(const Tensor& out, const Tensor& a, const Tensor& b, float alpha, float beta);
 
-// Solves a X = b in place, where a is triangular. If `conjugate` is true, uses conj(a).
+// Solves a X = b for a triangular `a`, overwriting `b` with X. If `conjugate` is true, uses conj(a).
 void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit, bool conjugate);
 
 }  // namespace mpsx::ops::linalg

@@ -73,7 +73,7 @@ void launch_permutation(int64_t* permutation, const int* pivots, uint32_t batch,
   Launch(kernel.get()).pointer(permutation).pointer(pivots).bytes(p).threads(size, batch).work(count).run();
 }
 
-// Solves op(A) X = B in place.
+// Solves op(A) X = B, overwriting B with X.
 void lu_solve(const Tensor& factors, const Tensor& all_pivots, const Tensor& B, at::native::TransposeType transpose) {
   static const KernelSet kernels("lu_solve_block");
   using at::native::TransposeType;

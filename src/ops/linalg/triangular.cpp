@@ -40,7 +40,7 @@ void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit, b
   solve_triangular(part(a, second, second, y.size(1), y.size(1)), y, upper, unit, conjugate);
 }
 
-// Solves op(A) X = B in place in B, or X op(A) = B if `left` is false.
+// Solves op(A) X = B, or X op(A) = B if `left` is false, and overwrites B with X.
 static void triangular_solve(const Tensor& A, const Tensor& B, bool left, bool upper,
                              at::native::TransposeType transpose, bool unitriangular) {
   if (B.numel() == 0) return;

@@ -15,8 +15,8 @@ namespace {
 
 using at::IntArrayRef;
 
-// Returns the distance between windows, (in - size) / (windows - 1). Rounds it to the dtype as PyTorch does, because
-// the window positions depend on the rounding.
+// Returns the distance between windows, (in - size) / (windows - 1). Rounds it to the dtype like PyTorch, because the
+// window positions depend on the rounding.
 double spacing(at::ScalarType type, int64_t in, int64_t size, int64_t windows) {
   const auto ratio = [&]<typename T>(T) { return double(T(float(in - size)) / T(float(windows - 1))); };
   if (type == at::kHalf) return ratio(c10::Half());

@@ -87,7 +87,7 @@ struct Rows {
   Tensor times(const Tensor& dense) const;
 };
 
-// Computes beta * self + alpha * ab in place in `ab`. `self` may broadcast.
+// Computes ab = beta * self + alpha * ab in place. `self` may broadcast.
 Tensor combine(const Tensor& self, const Tensor& ab, const at::Scalar& beta, const at::Scalar& alpha);
 
 }  // namespace mpsx::ops::sparse

@@ -44,7 +44,7 @@ class Monitor {
   virtual void end_group(Worker&) = 0;  // all threads have returned
 };
 
-// One dispatch. `arguments` are the driver's arguments, and `args` are those passed to the kernel's entry point.
+// One dispatch. `arguments` are the driver's arguments, and `args` are the arguments of the kernel's entry point.
 struct Job {
   const mpsx_kernel_record* record = nullptr;
   const Argument* arguments = nullptr;

@@ -2,7 +2,7 @@
 #pragma once
 
 // clang-format off
-// The order matters: headers depend on those above them.
+// The order matters, because headers depend on earlier ones.
 #include "ptx.h"
 #include "layout.h"
 #include "mma.h"
