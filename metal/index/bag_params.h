@@ -8,7 +8,7 @@ struct BagParams {
   int64_t padding;  // an index to ignore, or -1 for none
   uint32_t width;   // elements per row
   uint32_t mode;    // numbered as in torch.nn.functional.embedding_bag: sum, mean, max
-  uint32_t count;   // number of indices, which is where the last bag ends
+  uint32_t count;   // number of indices, and the end of the last bag
   uint32_t bags;
   uint32_t weighted;
 };

@@ -12,7 +12,7 @@
 
 using namespace mpp::tensor_ops;
 
-enum : int { kFragmentRows = 16, kFragmentColumns = 32, kFragmentK = 16 };  // of matmul2d
+enum : int { kFragmentRows = 16, kFragmentColumns = 32, kFragmentK = 16 };  // matmul2d's m, n and k
 
 template <typename T>
 struct Fragment8x16 {

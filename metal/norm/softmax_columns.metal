@@ -49,7 +49,7 @@ kernel void softmax_columns(device O* out [[buffer(0)]], device const T* in [[bu
                                p.aligned, g);
 }
 
-// Adapts a functor for rows to columns.
+// Adapts a row functor to columns.
 template <typename Term>
 struct ColumnTerm {
   float at(Pair v, uint, uint) const { return Term().at(v); }

@@ -33,7 +33,7 @@ inline GridCoordinate reflect(GridCoordinate c, float size, bool align_corners) 
   return {(flipped ? back : forth) + low, flipped != (from_low < 0.0f) ? -c.rate : c.rate};
 }
 
-// Which pixel a NaN coordinate selects with border or reflection padding. PyTorch's 2-D CPU kernels use the first
+// The pixel that a NaN coordinate selects with border or reflection padding. PyTorch's 2-D CPU kernels use the first
 // pixel. Its 3-D kernels use the last pixel in the forward pass and none in the backward pass.
 enum : int { kNanFirst, kNanLast, kNanNone };
 

@@ -76,7 +76,7 @@ MPSX_FN float mpsx_sin_quarters(mpsx_quarters angle, uint64_t shift) {
   const double y = (quarter & 1u) ? c : s;
   return float((quarter & 2u) ? -y : y);
 }
-#ifdef MPSX_CUDA  // branch, because GPUs are slow in double; vectorized code would compute both sides
+#ifdef MPSX_CUDA  // branch to avoid double arithmetic, which is slow on GPUs
 MPSX_FN bool mpsx_branch_small(float x) { return fabs(x) < 0x1p16f; }
 #else
 MPSX_FN bool mpsx_branch_small(float) { return false; }

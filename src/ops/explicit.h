@@ -37,7 +37,7 @@ void check_same_device(const char* op, const Tensors&... tensors) {
 struct Mirror {
   const char* name;      // mpsx::<name>
   const char* target;    // aten::<target>
-  const char* overload;  // of the target operator
+  const char* overload;  // aten::<target>.<overload>
   Accepts accepts;
   const char* own_overload = "";
   // If not null, the operator whose Meta kernel to use, because the target's own Meta kernel computes wrong strides.

@@ -91,8 +91,8 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
   }
 }
 
-// Scatters the gradients of the windows that tile input row `row`. N: their width if it is a compile-time constant,
-// otherwise 0.
+// Scatters the gradients of the windows that tile input row `row`. N: the windows' width if it is a compile-time
+// constant, otherwise 0.
 template <int N, typename T>
 inline void spread_windows(device T* plane, device const T* g, device const long* at, constant Pool2dParams& p,
                            int row) {

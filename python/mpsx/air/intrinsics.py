@@ -110,7 +110,7 @@ class Thunk:
 
     def __init__(self, name: str, result: str, types: list[str]) -> None:
         self.name, self.result, self.types = name, result, types
-        self.count = len(types)  # of parameters that are passed on
+        self.count = len(types)  # number of parameters that are passed on
         self.lines: list[str] = []
         self.declarations: set[str] = set()
         self.temporaries = 0

@@ -30,7 +30,7 @@ class Argument:
     name: str
     type: str  # Metal's name of the type, without pointers
     space: str = ""  # "device", "constant", or "threadgroup"; "" for a position
-    index: int = -1  # of the buffer or threadgroup memory
+    index: int = -1  # buffer or threadgroup memory index
     position: str = ""  # "thread_position_in_grid", …
     is_reference: bool = False
     constant: str = ""  # the function constant that enables the argument

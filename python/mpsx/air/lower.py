@@ -40,7 +40,7 @@ class Lowered:
 
     text: str
     kernel: Function
-    threadgroup_types: list[str]  # of the threadgroup variables
+    threadgroup_types: list[str]  # types of the threadgroup variables
     initializers: list[str]  # functions that set variables from function constants
     synchronizes: bool  # whether threads wait for each other
 

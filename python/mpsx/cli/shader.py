@@ -1,6 +1,6 @@
-"""`python -m mpsx shader file.metal`: check a Metal source file, list its kernels, run one of them.
+"""`python -m mpsx shader file.metal`: check a Metal source file, list its kernels, or run one of them.
 
-It also lists and runs the kernels of a metallib (metallib.py)."""
+The command also lists and runs the kernels of a metallib (metallib.py)."""
 
 from __future__ import annotations
 

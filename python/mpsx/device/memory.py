@@ -199,12 +199,12 @@ def set_per_process_memory_fraction(fraction: float, device: object = None) -> N
 
 
 def current_allocated_memory() -> int:
-    """Return `memory_allocated()` under the name it has in `torch.mps`."""
+    """Return `memory_allocated()`. `torch.mps` uses this name."""
     return memory_allocated()
 
 
 def driver_allocated_memory() -> int:
-    """Return `memory_reserved()` under the name it has in `torch.mps`."""
+    """Return `memory_reserved()`. `torch.mps` uses this name."""
     return memory_reserved()
 
 

@@ -39,7 +39,7 @@ from .overrides import Overrides
 UNSUPPORTED = (torch.float64, torch.complex128)
 ALLOCATION = re.compile(r"empty_strided\((.*), device='mpsx', dtype=(torch\.\w+)\)")
 MAX_BUFFERS = 27  # Metal has 31, and sizes and the error buffer need some
-KERNELS_PER_LIBRARY = 6  # at least, because each library parses the headers again
+KERNELS_PER_LIBRARY = 6  # minimum, because each library parses the headers again
 
 
 class MpsxKernel(MetalKernel):
@@ -114,7 +114,7 @@ class Kernels:
 
     def __init__(self) -> None:
         self.sources: dict[str, Source] = {}
-        self.libraries: dict[str, Any] = {}  # by the name of a kernel
+        self.libraries: dict[str, Any] = {}  # by kernel name
 
     def add(self, name: str, *source: Any) -> Kernel:
         """Add a kernel; `source` has the fields of Source."""

@@ -163,7 +163,8 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
   const bool use_gemm = g.groups == 1 || std::max(size[1], source_given.size(1)) / g.groups > kMaxDirectChannels;
   const bool use_col2im =
       use_gemm && backward && std::any_of(g.stride.begin(), g.stride.end(), [](int64_t s) { return s != 1; });
-  if (format != at::MemoryFormat::Contiguous && (!use_gemm || use_col2im)) {  // these kernels write contiguous rows
+  // The direct and col2im kernels write contiguous rows.
+  if (format != at::MemoryFormat::Contiguous && (!use_gemm || use_col2im)) {
     const Tensor result = apply(size, at::MemoryFormat::Contiguous, source_given, weight_given, bias, g, backward);
     return empty(format).copy_(result);
   }

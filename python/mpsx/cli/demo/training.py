@@ -64,8 +64,8 @@ class Race:
 
     run: Run
     other: Run | None
-    profile: list[profiler.Row]  # of training only
-    fallbacks: list[profiler.Row]  # of training and evaluation
+    profile: list[profiler.Row]  # during training only
+    fallbacks: list[profiler.Row]  # during training and evaluation
     seconds: float
 
     @property
