@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "opmatrix"
 TYPE = re.compile(rf"(_({'|'.join(TAGS)}))+$")
 
-MODULES = ("nn", "linalg", "special", "fft", "masked", "signal", "sparse")  # prefixes of OpInfo names; aten has overloads instead
+MODULES = ("nn", "linalg", "special", "fft", "masked", "signal", "sparse")  # in OpInfo names; aten uses overloads
 
 Found = tuple[str, str]  # path:line, description
 

@@ -23,7 +23,6 @@ inline float entropy(float x) {
   return x > 0.0f || is_nan(x) ? y : (x == 0.0f ? 0.0f : -INFINITY);
 }
 
-// The logarithm of the normal CDF.
 inline float log_normal_cdf(float x) {
   const float t = x * M_SQRT1_2_F;
   const float left = precise::log(erfcx(-t) * 0.5f) - t * t, right = log1p(-erfc(t) * 0.5f);

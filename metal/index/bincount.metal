@@ -3,7 +3,6 @@
 #include "lib/collective.h"
 #include "lib/instantiate.h"
 
-// Increments a counter in threadgroup memory.
 inline void count_one(threadgroup atomic_uint* bin) { atomic_fetch_add_explicit(bin, 1u, memory_order_relaxed); }
 
 // Counts how many of the elements [begin, end) fall in each bin. `bin_of.at(i)` returns at least `bin_count` for

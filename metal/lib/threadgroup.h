@@ -117,7 +117,6 @@ inline RowGroup row_group(uint rows, uint threads, GroupThread g) {
   const uint shift = ctz(threads), groups = g.count >> shift, group = g.index >> shift;
   return {group < groups ? g.group.x * groups + group : rows, g.index & (threads - 1), threads, false};
 }
-// Returns the number of row groups in a threadgroup.
 inline uint row_groups(RowGroup group, GroupThread g) { return group.spans_threadgroup ? 1 : g.count / group.count; }
 // Reduces one value per thread of a row group, and returns the result to every thread in it.
 template <typename Combine, typename T>

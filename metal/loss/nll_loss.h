@@ -45,7 +45,6 @@ struct LossSums {
   }
 };
 
-// Stores the threadgroup's sums.
 inline void store_sums(device float* sums, float2 total, GroupThread g) {
   if (g.index > 0) return;
   sums[2 * g.group.x] = total.x;

@@ -10,7 +10,6 @@
 #include "lib/instantiate.h"
 #include "reduce/loops.h"
 
-// Reduces the elements of a vector.
 template <typename Op>
 struct VectorReduce {
   template <uint N, typename C>

@@ -18,7 +18,6 @@ struct Binding {
   uint32_t index;
   std::string name;
 };
-// A Metal 4 tensor parameter.
 struct TensorBinding : Binding {
   std::string element;         // "half", or empty for a type that has no name in Metal's host API
   std::vector<int64_t> sizes;  // -1 for a dynamic size

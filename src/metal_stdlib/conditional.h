@@ -1,6 +1,6 @@
-// The conditional operator for half and bfloat, which are classes that convert to and from float. C++ therefore finds
-// no common type of half and float. A marked half converts only to float, and integers convert to a marked half. The
-// translator writes (unmark, (c ? (mark, (a)) : (mark, (b)))). Operands of other types, including void, are returned
+// The conditional operator for half and bfloat. They are classes that convert to and from float, so C++ finds no common
+// type of half and float. The translator therefore writes (unmark, (c ? (mark, (a)) : (mark, (b)))). A marked half
+// converts only to float, and integers convert to a marked half. Operands of other types, including void, are returned
 // unchanged.
 #pragma once
 

@@ -5,8 +5,8 @@
 enum : uint { kVarBlock = 8192, kVarStep = 64 };
 
 // Returns the moments of n elements from each of the lines [first, last). The compiler does not vectorize loops over
-// strided elements, so there are no per-lane sums that bound the rounding error. Such loops sum fewer elements at a
-// time instead.
+// strided elements, so they have no per-lane sums that bound the rounding error. They sum fewer elements at a time
+// instead.
 template <bool DENSE, typename T>
 inline Moments block_moments(device const T* x, constant ReduceParams& p, ulong first, ulong last, uint n,
                              float pivot, float scale) {

@@ -149,7 +149,6 @@ struct cooperative_layout {
   typedef L layout;
   typedef C coordinate_type;
 };
-// A cooperative tensor of T with layout L.
 template <class T, class L, class C = int>
 using cooperative = metal::cooperative_tensor<T, typename coordinates<L>::extents_type, cooperative_layout<L, C>>;
 

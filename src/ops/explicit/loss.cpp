@@ -43,7 +43,6 @@ Tensor index_loss(const Rows& rows, const MaybeTensor& weight, int64_t reduction
   return run<"add">(scaled(nll[0].toTensor(), 1.0 - smoothing), scaled(smooth, share), at::Scalar(1));
 }
 
-// Returns the loss for class-probability targets.
 Tensor probability_loss(const Rows& rows, const MaybeTensor& weight, int64_t reduction, double smoothing) {
   Tensor target = rows.target;
   if (smoothing > 0.0) {

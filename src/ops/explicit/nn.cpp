@@ -37,7 +37,6 @@ Gradients mm_derivative(const BackwardCall& c) {
   return gradients;
 }
 
-// Concatenates a list of tensors.
 struct Cat : torch::autograd::Function<Cat> {
   static Tensor forward(torch::autograd::AutogradContext* ctx, at::TensorList tensors, int64_t dim) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;

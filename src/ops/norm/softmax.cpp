@@ -19,7 +19,6 @@ struct SoftmaxKernels {
 };
 Tag second_tag(Tag in, Tag out) { return in == out ? Tag::none : out; }
 
-// Launches a softmax kernel along `dim`.
 void launch(const SoftmaxKernels& kernels, std::initializer_list<Tensor> inputs, const Tensor& result, int64_t dim) {
   const Tag in = tag_of(*inputs.begin()), out = tag_of(result);
   const c10::IntArrayRef shape = result.sizes();

@@ -18,8 +18,8 @@ constexpr uint64_t kWantedGroups = 1024, kSplitElements = 16384;
 // The number of bytes of a row that each thread reads, enough to amortize the fixed cost of a row.
 constexpr uint64_t kReadBytes = 256;
 
-// Chooses the dimension with stride 1 for the inner loop: a reduced dimension (rows) or else a kept one (columns).
-// Returns false if more dimensions or lines remain than the parameters can hold.
+// Chooses the dimension with stride 1 for the inner loop, which may be a reduced dimension (rows) or a kept one
+// (columns). Returns false if more dimensions or lines remain than the parameters can hold.
 bool fill_params(ReducePlan& plan, const Strided<2>& kept, const Strided<1>& reduced) {
   ReduceParams& p = plan.params;
   size_t dense = 0;
