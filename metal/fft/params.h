@@ -1,4 +1,4 @@
-// Shared by metal/fft/pass.metal and its launcher.
+// Parameters of metal/fft/pass.metal, shared with its launcher.
 #pragma once
 
 #include "lib/types.h"

@@ -32,7 +32,7 @@ struct Loader {
 #pragma unroll
     for (uint j = 0; j < kVector; ++j) v[j] = element(raw, j);
   }
-  // Replaces a vector with computed values. Only float elements are large enough to hold them.
+  // Whether the results of a pass can overwrite a vector, which requires float elements.
   enum : bool { kOverwrites = sizeof(T) == 4 };
   static void overwrite(thread Raw& raw, thread const float* v) {
 #pragma unroll

@@ -225,7 +225,7 @@ kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factor
   }
 }
 
-// permutation[i] is the row of A that pivoting moves to row i. gid = (row, batch)
+// Converts pivots (row swaps) to a permutation: permutation[i] is the original index of row i. gid = (row, batch)
 kernel void pivots_to_permutation(device long* permutation [[buffer(0)]], device const int* pivots [[buffer(1)]],
                                   constant PermutationParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {
   permutation[ulong(gid.y) * p.size + gid.x] = source_row(pivots + ulong(gid.y) * p.pivots, p.pivots, 0, gid.x);

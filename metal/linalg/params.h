@@ -1,4 +1,4 @@
-// Shared by the linear algebra kernels and their launchers.
+// Block sizes and parameters of the linear algebra kernels, shared with launchers.
 #pragma once
 
 #include "lib/types.h"

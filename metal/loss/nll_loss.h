@@ -1,4 +1,4 @@
-// Shared by nll_loss and cross_entropy: sample weights and sums of losses.
+// Sample weights and sums of losses, shared by nll_loss and cross_entropy.
 #pragma once
 
 #include "lib/columns.h"

@@ -1,4 +1,4 @@
-// Shared by layer_norm, group_norm and batch_norm.
+// Functors and row statistics shared by layer_norm, group_norm and batch_norm.
 #pragma once
 
 #include "norm/deviation.h"
@@ -18,8 +18,8 @@ struct Normalized {
   float at(float x, Pair parameters) const { return fma((x - mean) * rstd, parameters.a, parameters.b); }
 };
 
-// Estimates the mean of a row of n elements from a sample. Then sums the deviations from the estimate, which correct
-// it, and their squares. If the squares overflow, repeats the pass with scaled values.
+// Estimates the mean of a row of n elements from a sample. Then sums the deviations from the estimate, which yield the
+// exact mean, and their squares. If the squares overflow, repeats the pass with scaled values.
 template <typename T>
 inline Normalized normalized(thread RegisterRow<Loader<T>>& row, float n, float eps, threadgroup float2* scratch,
                              RowGroup group, GroupThread g) {

@@ -1,4 +1,4 @@
-// Shared by layer_norm and rms_norm.
+// Weight and bias of a row, and column sums for their gradients, shared by layer_norm and rms_norm.
 #pragma once
 
 #include "lib/columns.h"

@@ -69,7 +69,7 @@ class Launch {
   Launch& add(driver::Argument a);
   KernelEntry& entry_;
   std::array<driver::Argument, 34> arguments_;
-  std::array<std::atomic<uint64_t>*, 34> last_use_seqs_;  // per block that an argument points to
+  std::array<std::atomic<uint64_t>*, 34> last_use_seqs_;  // one per block that the launch uses
   size_t count_ = 0, uses_ = 0;
   driver::Dispatch dispatch_;
 };

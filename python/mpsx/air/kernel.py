@@ -10,7 +10,7 @@ from .ir import AirError, Module, node, number, string
 
 SPACES = {1: "device", 2: "constant", 3: "threadgroup"}
 BUFFERS = ("air.buffer", "air.indirect_buffer")
-# Kinds of arguments that have no counterpart here -> Metal's name.
+# Unsupported kinds of arguments, with their names in Metal.
 UNSUPPORTED = {
     "air.texture": "texture", "air.sampler": "sampler", "air.visible_function_table": "visible_function_table",
     "air.intersection_function_table": "intersection_function_table", "air.imageblock": "imageblock",

@@ -214,7 +214,7 @@ class Interface(DeviceInterface):
     """The device interface for Dynamo and Inductor."""
 
     class Worker:
-        """The interface in Inductor's compile workers."""
+        """The part of the interface that Inductor's compile workers use."""
 
         @staticmethod
         def get_device_properties(device: torch.types.Device = None) -> NamedTuple:

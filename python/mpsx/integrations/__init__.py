@@ -50,7 +50,7 @@ def _patches(name: str) -> tuple:
 
 
 def apply(module: ModuleType) -> None:
-    """Patch a module. Warn if a patch fails, for example because the library's version is different."""
+    """Patch a module. Warn if a patch fails, for example because it does not fit the library's version."""
     if torch.cuda.is_available() and not module.__name__.startswith("torch."):
         return
     for patch in _patches(module.__name__):

@@ -168,7 +168,7 @@ AUTOGRAD = "AutogradPrivateUse1"
 
 
 def all_checks(key: str) -> dict[str, list[Check]]:
-    """Return the checks for each operator that needs any, given one of mpsx's dispatch keys."""
+    """Return the checks for one of mpsx's dispatch keys, by operator."""
     found: dict[str, list[Check]] = {}
     if key in ("PrivateUse1", AUTOGRAD):
         found = {f"aten::{name}": [] for name in WITH_FLOAT64}

@@ -13,7 +13,7 @@ namespace mpsx::driver::metal {
 
 struct MetalKernel final : ReflectedKernel {
   Owned<id<MTLComputePipelineState>> pipeline;
-  // Set if the source has tensor operations, to build pipelines for other threadgroup sizes.
+  // The device for building more pipelines (pipeline_for). Null unless the source has tensor operations.
   Owned<id<MTLDevice>> device;
   Owned<id<MTLFunction>> function;
 

@@ -66,7 +66,7 @@ void lu_factor(const Tensor& self, const Tensor& all_pivots, const Tensor& info,
   }
 }
 
-// Sets permutation[i] to the index of the row that pivoting moves to row i.
+// Converts pivots (row swaps) to a permutation: permutation[i] is the original index of row i.
 void launch_permutation(int64_t* permutation, const int* pivots, uint32_t batch, uint32_t count, uint32_t size) {
   static const KernelSet kernel("pivots_to_permutation");
   const PermutationParams p{count, size};
