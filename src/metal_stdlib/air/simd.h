@@ -52,8 +52,8 @@ MPSX_AIR_GROUP(simd)
 MPSX_AIR_GROUP(quad)
 MPSX_AIR unsigned mpsx_air_get_simdgroup_size() { return MPSX_SIMD_WIDTH; }
 
-// simdgroup_matrix. AIR represents a matrix as a vector of 64 elements, of which a lane holds the first two. This
-// runtime passes matrices in memory, because the calling convention for vectors depends on the CPU.
+// simdgroup_matrix. AIR represents a matrix as a vector of 64 elements, and a lane holds the first two. This runtime
+// passes matrices in memory, because the calling convention for vectors depends on the CPU.
 namespace mpsx {
 template <class T>
 using air_matrix = metal::simdgroup_matrix<T, 8, 8>;
