@@ -60,8 +60,8 @@ class Worker:
 
 
 def serve(device: str, make: Callable[..., Any]) -> None:
-    """Answer requests until stdin is closed. `make` converts a request to a result, or to a function to time. A
-    request with `count` times that many calls to the latest function."""
+    """Answer requests until stdin is closed. `make` converts a request to a result, or to a function to time. For
+    a request that contains `count`, time that many calls to the latest function instead."""
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # redirect the output of libraries to stderr

@@ -129,7 +129,7 @@ class Thunk:
         return self.new(f"{'sext' if sign == 's' and scalar != 'i1' else 'zext'} {scalar} {value} to i32")
 
     def narrow(self, scalar: str, value: str) -> str:
-        """Convert a scalar that the runtime returned to AIR's type."""
+        """Convert a scalar from the type that the runtime returns to AIR's type."""
         return value if passed(scalar) == scalar else self.new(f"trunc i32 {value} to {scalar}")
 
     def call(self, symbol: str, result: str, arguments: list[tuple[str, str]]) -> str:

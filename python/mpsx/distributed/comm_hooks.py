@@ -40,7 +40,7 @@ def quantization(module: ModuleType) -> None:
 
 
 def power_sgd(module: ModuleType) -> None:
-    """Run the collectives that callbacks start in the same order in every process."""
+    """Make callbacks start their collectives in the same order in every process."""
     _add_in_order(module)
     for name, future in (("powerSGD_hook", "allreduce_contiguous_uncompressed_tensors_fut"),
                          ("batched_powerSGD_hook", "allreduce_p_fut")):  # fmt: skip

@@ -84,14 +84,14 @@ def run(call: Call) -> Any:
 
 
 def binary_signature(row: Row) -> Callable[..., Call]:
-    """Return the signature of a row whose operands are exactly the operator's arguments."""
+    """Return the signature of an operator whose arguments are the row's operands and possibly alpha."""
     if row.number == "ALPHA":
         return lambda a, b, alpha=1: (row.name, [a, b], [alpha])
     return lambda *operands: (row.name, operands, ())
 
 
 def overloads(row: Row) -> Iterator[OpOverload]:
-    """Yield the overloads of a row's operator that have no arguments besides the row's operands."""
+    """Yield the overloads of a row's operator whose arguments are the row's operands and possibly alpha."""
     packet = getattr(torch.ops.aten, row.name, None)
     for overload in packet.overloads() if packet else ():
         op = getattr(packet, overload)

@@ -106,8 +106,8 @@ def _row(table: str, macro: str, arguments: list[str]) -> Row | None:
 
 def _function(name: str, operands: str, headers: tuple[str, ...], types: str = "REAL", call: str = "",
               **properties: str | bool) -> Row:  # fmt: skip
-    """Return the row of a function whose eager kernels are not generated from a table. `call` defaults to its
-    operator."""
+    """Return the row of a function whose eager kernels are not generated from a table. By default, the row calls
+    `<name>_op::apply`."""
     call = call or f"{name}_op::apply<C>({', '.join(operands)}, s)"
     return Row(name, call, tuple(operands), headers, types, table="functions", **properties)
 
