@@ -177,7 +177,7 @@ METAL_FUNC float output_delta(AttentionRows<T> dO, AttentionRows<T> O, uint quer
     MPSX_UNROLL
     for (uint i = 0; i < kVec; ++i) sum += float(x[i]) * float(y[i]);
   }
-  return sum + simd_shuffle_xor(sum, 1);
+  return lane_pair_sum(sum);
 }
 
 // The gradients of attention_kernels.h's attention_backward. As there, the dQ pass runs first.

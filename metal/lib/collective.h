@@ -60,6 +60,8 @@ inline float pair_max(float v, ushort first, ushort second) {
   v = max(v, simd_shuffle_xor(v, first));
   return max(v, simd_shuffle_xor(v, second));
 }
+// Returns the sum of the values of two adjacent lanes.
+inline float lane_pair_sum(float v) { return v + simd_shuffle_xor(v, 1); }
 inline float pair_sum(float v, ushort first, ushort second) {
   v += simd_shuffle_xor(v, first);
   return v + simd_shuffle_xor(v, second);

@@ -47,7 +47,7 @@ BINARY = {
     "bitwise_left_shift": ("", "a << b"), "bitwise_right_shift": ("", "a >> b"), "div_trunc": ("", "a / b"),
 }  # fmt: skip
 BINARY |= {name: (f"c10::metal::{name}_forward(a, b)", "") for name in POLYNOMIALS}
-# The same for functors that compute halfs in float.
+# Functors that compute halfs in float.
 WIDE = {
     "mul": ("c10::metal::mul(a, b)", "c10::metal::mul(a, b)"), "div_true": ("c10::metal::div(a, b)", ""),
     "remainder": ("c10::metal::remainder(a, b)", "c10::metal::remainder(a, b)"),

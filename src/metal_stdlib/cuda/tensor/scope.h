@@ -29,9 +29,10 @@ MPSX_FN void scope_barrier() {
 }
 
 // Returns the address of an operation's threadgroup memory, at the beginning of dynamic shared memory. Rounds it up to
-// 1024 bytes for the 128-byte swizzle, because CUDA aligns dynamic shared memory that follows a kernel's variables to
-// only 16 bytes, even if it is declared with a larger alignment. msl/ptx.py adds the padding. For a SIMD-group scope, each SIMD group has a separate region, sized for the kernel's largest operation. msl/ptx.py replaces these
-// pseudo-instructions and passes the sizes and the number of threads to the driver.
+// 1024 bytes for the 128-byte swizzle: after a kernel's variables, CUDA aligns dynamic shared memory to only 16 bytes,
+// even if it is declared with a larger alignment. For a SIMD-group scope, each SIMD group has a separate region, sized
+// for the kernel's largest operation. msl/ptx.py replaces these pseudo-instructions and passes the sizes, with padding,
+// and the number of threads to the driver.
 template <class Scope, unsigned BYTES>
 MPSX_FN unsigned staging_memory() {
   const unsigned base = unsigned((unsigned long)(__attribute__((address_space(3))) unsigned char*)mpsx_dynamic_memory);
