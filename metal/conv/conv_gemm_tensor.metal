@@ -67,9 +67,8 @@ template <typename T, typename Tile>
 kernel void conv_gemm_tensor(device T* out [[buffer(0)]], device T* left [[buffer(1)]], device T* right [[buffer(2)]],
                              device const T* bias [[buffer(3)]], constant ConvGemmParams& p [[buffer(4)]],
                              device float* partials [[buffer(5)]], uint3 group [[threadgroup_position_in_grid]]) {
-  constexpr auto descriptor =
-      matmul2d_descriptor(int(Tile::BM), int(Tile::BN), static_cast<int>(dynamic_extent), false, true, false,
-                          matmul2d_descriptor::mode::multiply_accumulate);
+  constexpr auto descriptor = matmul2d_descriptor(int(Tile::BM), int(Tile::BN), static_cast<int>(dynamic_extent), false,
+                                                  true, false, matmul2d_descriptor::mode::multiply_accumulate);
   typedef matmul2d<descriptor, execution_simdgroups<Tile::simd_groups>> Multiply;
   const TileOffset tile = raster_tile<Tile>(group.x, p.M, p.N);
   const uint first = group.z * p.steps_per_split, last = min(p.steps, first + p.steps_per_split);
@@ -105,9 +104,9 @@ inline PackedPixel<T> packed_pixel(device const T* source, uint n, constant Conv
   const int y = int(pixel.index[1]) * p.stride[1] + int(plane % p.planes[1]) - p.padding[1];
   const int x = int(pixel.index[2]) * p.stride[2] - p.padding[2];
   const bool inside = n < p.pixels && pixel.image < p.images && uint(z) < p.source[0] && uint(x) < p.source[2];
-  return {source + (inside ? long(pixel.image) * p.image_stride + long(z) * p.source_stride[0] +
-                                 long(x) * p.source_stride[2]
-                           : 0),
+  return {source +
+              (inside ? long(pixel.image) * p.image_stride + long(z) * p.source_stride[0] + long(x) * p.source_stride[2]
+                      : 0),
           y, inside};
 }
 
@@ -167,8 +166,8 @@ typedef TensorTile<64, 128, 4, false> Tile64x128;
 typedef TensorTile<128, 64, 4, false> Tile128x64;
 typedef TensorTile<128, 64, 8, false> Tile128x64f32;  // float32 needs one SIMD group per 16 rows
 
-#define MPSX_CONV_TENSOR_16_BIT(T, TAG)                                                 \
-  MPSX_KERNEL("conv_gemm_tensor_128x256_" #TAG, conv_gemm_tensor<T, Tile128x256>)      \
+#define MPSX_CONV_TENSOR_16_BIT(T, TAG)                                           \
+  MPSX_KERNEL("conv_gemm_tensor_128x256_" #TAG, conv_gemm_tensor<T, Tile128x256>) \
   MPSX_KERNEL("conv_gemm_tensor_128x64_" #TAG, conv_gemm_tensor<T, Tile128x64>)
 #define MPSX_CONV_TENSOR(T, TAG, ...)                                             \
   MPSX_KERNEL("conv_gemm_tensor_128x128_" #TAG, conv_gemm_tensor<T, Tile128x128>) \

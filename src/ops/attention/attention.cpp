@@ -148,14 +148,13 @@ struct AttentionKernels {
 
   AttentionKernel choose(const AttentionParams& p, Tag tag) const {
     const uint32_t head_dim = padded_head_dim(p);
-    if ((tag == Tag::f16 || tag == Tag::bf16) && head_dim <= 128 && runtime::uses_tensor_tier()) {
+    if ((tag == Tag::f16 || tag == Tag::bf16) && head_dim <= 128 && runtime::uses_tensor_tier_for_all()) {
       if (runtime::prefers_large_tensor_tiles() && p.q_len >= kMinTileQueries) {
         constexpr uint32_t kRows = kAttentionTileSimdgroups * kAttentionTileRows;
         return {(head_dim == 64 ? tiles_small : tiles_medium).get(tag), kRows, kRows / kAttentionTileRows * 32};
       }
-      if (runtime::uses_tensor_fragments())
-        return {(head_dim == 64 ? tensor_small : tensor_medium).get(tag), 4 * attention_rows(head_dim),
-                kAttentionThreads};
+      return {(head_dim == 64 ? tensor_small : tensor_medium).get(tag), 4 * attention_rows(head_dim),
+              kAttentionThreads};
     }
     return {(head_dim == 64    ? small
              : head_dim == 128 ? medium

@@ -1,6 +1,8 @@
 // The zero-padded channels-last copy of an input that conv_gemm_tensor.metal reads.
 #pragma once
 
+#include <ATen/ops/empty.h>
+
 #include <array>
 #include <vector>
 

@@ -1,5 +1,6 @@
 #include "ops/conv/tensor_conv.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
 
 #include <limits>
@@ -233,7 +234,7 @@ bool launch_pointwise_weight(const Tensor& out, const Tensor& source, const Tens
 }  // namespace
 
 bool uses_tensor_convolution(const Tensor& t) {
-  return runtime::uses_tensor_tier() && runtime::prefers_large_tensor_tiles() && is_float_tag(tag_of(t));
+  return runtime::uses_tensor_tier_for_all() && runtime::prefers_large_tensor_tiles() && is_float_tag(tag_of(t));
 }
 
 bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, const Tensor& weight_given,
@@ -253,8 +254,8 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
       launch_pointwise(out, source, weight.flatten(1), bias))
     return true;
   bool complete = true;
-  const std::vector<ConvPart> parts = backward ? backward_parts(out, weight, w, complete)
-                                           : std::vector<ConvPart>{{forward_axes(w), out, weight}};
+  const std::vector<ConvPart> parts =
+      backward ? backward_parts(out, weight, w, complete) : std::vector<ConvPart>{{forward_axes(w), out, weight}};
   if (parts.empty()) return false;
   std::vector<ConvAxes> axes;
   for (const ConvPart& part : parts) axes.push_back(part.axes);
@@ -264,7 +265,8 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
     for (size_t i = 0; i < p.steps.size(); ++i) {
       const auto rows = uint64_t(p.grid.windows(p.axes[i])), channels = uint64_t(out.size(1));
       time += choose_conv_tile(channels_last ? rows : channels, channels_last ? channels : rows, uint64_t(p.steps[i].K),
-                               p.steps[i].offsets.size(), size_t(size)).time;
+                               p.steps[i].offsets.size(), size_t(size))
+                  .time;
       time += copy_time(double(parts[i].weight.numel()) * 2 * size);
     }
     return time;

@@ -17,9 +17,10 @@ struct ConvTile {
   double speed, speed_f32;
   uint32_t threads(size_t element_size) const { return element_size == 4 ? M * 2 : M * N <= 128 * 64 ? 128 : 256; }
 };
-inline constexpr ConvTile kConvTiles[] = {
-    {"128x256", 128, 256, 0.98, 0}, {"128x128", 128, 128, 0.76, 0.16}, {"128x64", 128, 64, 0.5, 0.12},
-    {"64x128", 64, 128, 0.55, 0.12}};
+inline constexpr ConvTile kConvTiles[] = {{"128x256", 128, 256, 0.98, 0},
+                                          {"128x128", 128, 128, 0.76, 0.16},
+                                          {"128x64", 128, 64, 0.5, 0.12},
+                                          {"64x128", 64, 128, 0.55, 0.12}};
 constexpr double kMacRate = 2.65e6;  // multiply-adds per core and microsecond: 700 TFLOP/s with 132 cores
 
 inline double conv_cores() { return double(runtime::target_resident_threads()) / 1024; }
@@ -57,8 +58,8 @@ inline uint32_t choose_steps_per_split(uint64_t M, uint64_t N, uint64_t K, uint3
     const auto per_split = uint32_t(ceil_div(steps, splits));
     const ConvTile& t = kConvTiles[choose_conv_tile(M, N, K, per_split, element_size).tile];
     const double waves = std::ceil(double(tile_count(M, N, splits, t.M, t.N)) / conv_cores());
-    const double time = waves * choose_conv_tile(t.M, t.N, K, per_split, element_size).time +
-                        copy_time(double(M * N) * splits * 8);
+    const double time =
+        waves * choose_conv_tile(t.M, t.N, K, per_split, element_size).time + copy_time(double(M * N) * splits * 8);
     if (time < least) least = time, best = per_split;
   }
   return best;

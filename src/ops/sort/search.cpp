@@ -1,6 +1,7 @@
 // searchsorted and bucketize.
 #include <ATen/native/BucketizationUtils.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/result_type.h>
 #include <torch/library.h>
 
 #include "ops/operator.h"

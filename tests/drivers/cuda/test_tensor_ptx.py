@@ -113,6 +113,45 @@ def test_warpgroup_gemm(tmp_path: Path) -> None:
     assert any("serialized" in line for line in messages(unordered, tmp_path / "unordered.ptx")[0])
 
 
+# A cooperative left operand of 64 x 64. `scratch` is a threadgroup variable of the kernel.
+COOPERATIVE = """#include <metal_stdlib>
+#include <metal_tensor>
+#include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
+using namespace metal;
+using namespace mpp::tensor_ops;
+[[max_total_threads_per_threadgroup(128)]]
+kernel void multiply(device half* a, device half* b, device float* c) {
+  threadgroup half tile[64 * 64];
+  SCRATCH
+  matmul2d<matmul2d_descriptor(64, 64, 64), execution_simdgroups<4>> operation;
+  auto left = operation.get_left_input_cooperative_tensor<half, half, float>();
+  left.load(tensor(a, dextents<int, 2>(64, 64), array<int, 2>{1, 64}));
+  auto right = tensor(TILE, extents<int, 64, 64>(), array<int, 2>{1, 64});
+  auto sum = operation.get_destination_cooperative_tensor<decltype(left), decltype(right), float>();
+  operation.run(left, right, sum);
+  sum.store(tensor(c, dextents<int, 2>(64, 64), array<int, 2>{1, 64}));
+}
+"""
+
+
+@pytest.mark.parametrize(("tile", "padding"), [("tile", 1024), ("b", 0)])
+def test_cooperative_left(tile: str, padding: int, tmp_path: Path) -> None:
+    """wgmma reads the left operand from registers. The copy of the right operand is aligned to 1024 bytes, which needs
+    padding after the kernel's threadgroup variables."""
+    fill = "tile[0] = b[0]; threadgroup_barrier(mem_flags::mem_threadgroup);"
+    source = COOPERATIVE.replace("TILE", tile).replace("SCRATCH", fill if padding else "")
+    if not padding:
+        source = source.replace("  threadgroup half tile[64 * 64];\n", "")
+    cache = Cache(tmp_path, 1 << 30)
+    record = Builder(cache, Target("sm_90a", "cuda"), [], "a.metal", source).build(source, "record")
+    library = cache.path(record["library"])
+    (text,) = dict(unpack(library)).values()
+    assert messages(text, tmp_path / "a.ptx") == ([], False)
+    assert "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16" in text
+    (kernel,) = re.findall(rb"^kernel\t.*", Path(library).read_bytes(), re.M)
+    assert kernel.split(b"\t")[-1] == f"{64 * 128 + padding}:0".encode()
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_every_gemm(target: str, tmp_path: Path) -> None:
