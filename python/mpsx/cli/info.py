@@ -20,7 +20,8 @@ VARIABLES = {
     "MPSX_VENDOR": "on or off: use CPU libraries for matmul, convolution and attention (default: on for host only)",
     "MPSX_GEMM": "onednn or mkl: the library for float32 matmul on the CPU (default: onednn for large matrices on CPUs "
                  "with AVX-512 that are not Intel's, otherwise mkl)",
-    "MPSX_TIER": "simdgroup or tensor: the kernels of matmul and attention (default: tensor on an M5 only)",
+    "MPSX_TIER": "simdgroup or tensor: the kernels of matmul, attention and conv (default: tensor on an M5, "
+                 "for matmul on an H100)",
     "MPSX_SIMT_SEED": "simt: seed of the order in which threads run (default: random)",
     "MPSX_SIMT_THREADS": "simt: threads per threadgroup where the launch does not fix them, 1 to 1024",
     "MPSX_SIMT_CORES": "simt: number of GPU cores to lay out work for (default: 16)",
