@@ -134,4 +134,8 @@ def test_tensor_tier(wide: dict, tmp_path: Path) -> None:
     """Kernels of the tensor tier have fixed thread counts. With one core, the shape determines the tile."""
     tensor = {"MPSX_DRIVER": "simt", "MPSX_TIER": "tensor", "MPSX_SIMT_CORES": "1"}
     found = run_cases(tmp_path / "tensor.pt", "--only", TENSOR_TIER, **tensor)
+    small = run_cases(tmp_path / "small.pt", "--only", TENSOR_TIER, MPSX_SIMT_LARGE_TILES="0", **tensor)
+    wrong = mismatches(small, wide)
+    assert not wrong, wrong
+    found["launched"] |= small["launched"]
     check_launches(found, wide, {name for name in found["names"] if TENSOR_KERNEL.match(name)})

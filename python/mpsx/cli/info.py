@@ -24,6 +24,7 @@ VARIABLES = {
                  "for matmul on an H100)",
     "MPSX_SIMT_SEED": "simt: seed of the order in which threads run (default: random)",
     "MPSX_SIMT_THREADS": "simt: threads per threadgroup where the launch does not fix them, 1 to 1024",
+    "MPSX_SIMT_LARGE_TILES": "simt: 0 chooses tensor-tier kernels as on an M5, 1 as on an H100 (default: 1)",
     "MPSX_SIMT_CORES": "simt: number of GPU cores to lay out work for (default: 16)",
     "MPSX_SIMT_PROFILE": "simt: 1 prints a profile of every kernel at exit; a file name writes it there as JSON",
     "MPSX_METAL_EXACT_BUFFERS": "1: one Metal buffer per tensor, for shader validation",

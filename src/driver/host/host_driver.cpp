@@ -75,7 +75,7 @@ class HostDriver final : public Driver {
       traits_.threadgroup_size = simt::configured_threads();
       if (const uint32_t cores = simt::configured_cores()) traits_.cores = cores;
       traits_.tensor_tier = TensorTier::available;
-      traits_.large_tensor_tiles = true;
+      traits_.large_tensor_tiles = simt::configured_large_tiles();
       info_.device += ", MPSX_SIMT_SEED=" + std::to_string(simt_.seed);
     } else {
       traits_.simd_width = 1;

@@ -36,6 +36,7 @@ uint64_t configured_seed() {
 }
 
 uint32_t configured_threads() { return uint32_t(env_number("MPSX_SIMT_THREADS", 1, 1024, 0)); }
+bool configured_large_tiles() { return env_number("MPSX_SIMT_LARGE_TILES", 0, 1, 1) != 0; }
 uint32_t configured_cores() { return uint32_t(env_number("MPSX_SIMT_CORES", 1, 4096, 0)); }
 
 void dispatch(const mpsx_kernel_record& record, void* const* args, const void* const* constants,

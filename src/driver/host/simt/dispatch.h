@@ -16,6 +16,8 @@ struct Options {
 uint64_t configured_seed();
 // Returns MPSX_SIMT_THREADS, the forced threadgroup size, or 0 if it is not set.
 uint32_t configured_threads();
+// Returns MPSX_SIMT_LARGE_TILES: whether to choose kernels as for a GPU where large tiles of matmul2d are fastest.
+bool configured_large_tiles();
 // Returns MPSX_SIMT_CORES, the number of GPU cores to lay out work for, or 0 if it is not set.
 uint32_t configured_cores();
 
