@@ -1,5 +1,5 @@
-// FlashAttention, forward and backward, with matmul2d over a whole threadgroup: for 16-bit elements, on GPUs whose
-// tensor tier is fastest with large tiles.
+// FlashAttention, forward and backward, with a matmul2d that a whole threadgroup computes. Used for 16-bit elements on
+// GPUs where matmul2d is fastest with large tiles.
 #include "attention/attention_kernels.h"
 #include "attention/attention_tiles.h"
 #include "lib/instantiate.h"

@@ -7,7 +7,7 @@
 // Elements per vector: 16 bytes of the larger type.
 template <typename T, typename R = T>
 constexpr constant uint vec_size = 16 / (sizeof(T) > sizeof(R) ? sizeof(T) : sizeof(R));
-// Vectors that a thread loads at once: at most 16 elements, to limit registers and code size.
+// Number of vectors that a thread loads at once. They hold at most 16 elements, to limit registers and code size.
 template <uint N>
 constexpr constant uint batch = N > 8 ? 1 : N > 4 ? 2 : 4;
 

@@ -1,4 +1,4 @@
-// The elements that each threadgroup of a random kernel fills.
+// The part of the output that each threadgroup of a random-number kernel fills.
 #pragma once
 
 #include "lib/random.h"

@@ -147,7 +147,7 @@ kernel void arg_columns(device long* indices [[buffer(0)]], device T* values [[b
   }
 }
 
-// Merges the results of an output's splits.
+// Merges the partial results of each output.
 template <typename T, typename Key>
 kernel void arg_merge(device long* indices [[buffer(0)]], device T* values [[buffer(1)]],
                       device const Indexed<long>* parts [[buffer(2)]], constant ReduceParams& p [[buffer(3)]],

@@ -54,7 +54,7 @@ bool aligned(const Tensors&... t) {
 
 constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
-// Throws unless all tensors are on the device of the first one.
+// Throws unless all tensors are on the same device as the first.
 template <typename... Tensors>
 void check_same_device(std::string_view op, const Tensor& first, const Tensors&... others) {
   for (const Tensor* t : {&others...})

@@ -13,7 +13,7 @@ struct RowLaunch {
   RowShape shape{};
   runtime::LaneGroups lane_groups;
   uint64_t vec_size;  // elements per 16 bytes
-  // Returns whether every row starts and ends at a vector boundary.
+  // Returns whether every row starts and ends on a vector boundary.
   bool whole_vectors() const { return shape.vectorized && shape.offset == 0 && shape.size % vec_size == 0; }
   // `work` is the cost of a row, in elements.
   void run(Launch& launch, uint64_t work) const {

@@ -67,7 +67,7 @@ MemoryStatistics memory_statistics();
 void reset_peak_statistics();
 void reset_accumulated_statistics();
 void empty_cache();
-// Limits the reserved bytes. MPSX_MEMORY_LIMIT sets the initial limit.
+// Limits how many bytes may be reserved. MPSX_MEMORY_LIMIT sets the initial limit.
 void set_memory_limit(size_t bytes);
 size_t memory_limit();
 

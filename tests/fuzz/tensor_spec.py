@@ -81,7 +81,7 @@ def literal(t: torch.Tensor) -> str:
 
 
 def contents(t: torch.Tensor) -> str:
-    """Summarize the values of a tensor that is too large to print, for the patterns in reasons.py."""
+    """Summarize the values of a tensor that is too large to print. The patterns in reasons.py match this summary."""
     if t.dtype.is_floating_point or t.dtype.is_complex:
         largest = t[t.isfinite()].abs().float().amax().item() if t.isfinite().any() else 0.0
         extent = f" up to {largest:.0e}" * (largest >= 1e4)

@@ -115,8 +115,8 @@ def test_traffic(launches: dict[str, dict]) -> None:
     assert launches["contiguous"]["traffic"] == 1 and launches["vectors"]["traffic"] == 1
     assert launches["four_each"]["traffic"] == 4
     assert launches["twice"]["read"] == {"asked": 2048, "moved": 2048, "shared": 2048, "distinct": 1024}
-    # Each of the eight SIMD groups moves the same 32-byte sector. `shared` counts one threadgroup, which moves it
-    # twice.
+    # All eight SIMD groups move the same 32-byte sector. `shared` covers only one threadgroup, which has two SIMD
+    # groups.
     assert launches["one"]["read"] == {"asked": 1024, "moved": 256, "shared": 64, "distinct": 4}
 
 

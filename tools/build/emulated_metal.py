@@ -258,7 +258,7 @@ def link_package(package: Path, site: Path, sources: Path | None = None, library
 
 
 def environment(package: Path, site: Path = OUTPUT / "site", sources: Path | None = None) -> dict[str, str]:
-    """Return the environment variables for running `package` with MPSX_DRIVER=metal on the emulated Metal."""
+    """Return the environment variables for running `package` with MPSX_DRIVER=metal on emulated Metal."""
     library = build_library()
     link_package(package, site, sources)
     return variables(site, [library])

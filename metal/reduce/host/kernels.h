@@ -1,4 +1,4 @@
-// Reduction loops on the host driver, where a threadgroup is one thread.
+// Reduction loops for the host driver, where each threadgroup runs as a single thread.
 #pragma once
 
 // Reduces a block. Each operator needs a separate loop, because the loop hint contains the operator.

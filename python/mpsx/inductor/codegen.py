@@ -58,7 +58,7 @@ class MpsxLoopKernel(loops.LoopKernel, MpsxKernel):
 
 
 def buffers(*nodes: BaseSchedulerNode) -> int:
-    """Return the number of buffers that a kernel of these nodes accesses, without those that only the kernel uses."""
+    """Return the number of buffers that a kernel fused from these nodes accesses, excluding its internal buffers."""
     parts = [part for node in nodes for part in node.get_nodes()]
     inside = {part.get_name() for part in parts}
     results = [result for part in parts for result in part.get_outputs()]

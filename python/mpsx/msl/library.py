@@ -37,7 +37,7 @@ class Library:
 
 
 def translate_library(src, mode, compiler, isa):
-    """Translate a preprocessed Source to C++ that exports mpsx_kernel_table, or in mode cuda to C++ for a PTX library.
+    """Translate a preprocessed Source to C++ that exports mpsx_kernel_table or, in cuda mode, to C++ for a PTX library.
     `mode` is auto, simt, or cuda, as for `msl.py translate`."""
     module = collect_kernels(src)
     lower(src, module, shared=True, general=True)

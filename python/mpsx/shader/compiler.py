@@ -183,7 +183,7 @@ class Builder:
             raise SyntaxError(check.render(sorted(set(found)), check.SourceMap("", texts)))
 
     def flags(self) -> list[str]:
-        """Return the flags of the C++ compiler."""
+        """Return the flags for the C++ compiler."""
         simt = self.target.mode == "simt"
         flags = self.compiler.clang_flags("baseline" if simt else self.target.isa, self.target.mode, general=True)
         return [*flags, *self.tensor_flags(), "-DMPSX_SIMT=1", "-DMPSX_GENERAL=1"]

@@ -125,7 +125,7 @@ class _Build:
             self.compiler: Compiler = toolchain.find_compiler(store)
         except RuntimeError as error:
             raise RuntimeError(f"no kernels for {name} are installed, and none can be compiled: {error}") from None
-        # Call zig's driver, which can select an older PTX version than clang's newest.
+        # Call zig's driver, which can target a PTX version older than clang's newest one.
         self.clang = list(self.compiler.command) if self.on_gpu else self.compiler.clang
         self.flags = self.compiler.flags("cuda") if self.on_gpu else self.compiler.clang_flags(self.isa, self.mode)
         if self.mode == "simt":

@@ -51,8 +51,8 @@ MPSX_FN unsigned active_lanes() {
   return mask;
 }
 
-// One call of a SIMD function. All active lanes must execute every shuffle. Loops therefore iterate over the same
-// source lanes in every lane, and values are selected only after the exchange.
+// A single call to a SIMD function. All active lanes must execute every shuffle, so every lane loops over the same
+// source lanes and selects a value only after the exchange.
 template <class T>
 struct lanes_of {
   static constexpr unsigned kAll = ~0u;

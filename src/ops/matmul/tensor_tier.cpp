@@ -15,9 +15,10 @@ namespace mpsx::ops {
 namespace {
 
 // A tile that kernels are compiled for. `speed` is the rate of multiply-adds in a long loop over K, relative to the
-// fastest tile. Fitted, like the constants of choose_by_time, to the times of 42 shapes (those of GPT-2, BERT and Llama
-// layers, their gradients, and squares) with every tile and split of K on an H100: the choices take 1.03 times as long
-// as the best ones. 64x64 is slow because two SIMD groups are too few for wgmma.
+// fastest tile. The speeds and the constants in choose_by_time were fitted to the times of 42 shapes (layers of GPT-2,
+// BERT and Llama, their gradients, and squares) on an H100, with every tile and every split of K. On average, the
+// chosen kernels take 1.03 times as long as the fastest ones. 64x64 is slow because two SIMD groups are too few for
+// wgmma.
 struct Tile {
   const char* name;
   uint32_t M, N, threads;

@@ -41,7 +41,7 @@ Tensor max_pool1d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, In
   return out;
 }
 
-// torch differentiates max_pool1d through its composite, which a kernel would bypass.
+// Autograd differentiates the composite implementation of max_pool1d, which a kernel would bypass.
 Tensor max_pool1d_autograd(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
                            IntArrayRef dilation, bool ceil_mode) {
   if (is_differentiated(self))

@@ -1,4 +1,4 @@
-"""Fixtures for tests of the Metal driver on the emulated Metal: the toolchain and the test kernels."""
+"""Fixtures for tests of the Metal driver on emulated Metal: the toolchain and the test kernels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def kernels(toolchain: None) -> Path:
 
 @pytest.fixture(scope="session")
 def run(toolchain: None) -> Callable[..., str]:
-    """Return a function that runs code in a separate process on the emulated Metal and returns the output."""
+    """Return a function that runs code in a separate process on emulated Metal and returns the output."""
     try:
         environment = emulated_metal.environment(Path(mpsx.__file__).parent)
     except emulated_metal.Unavailable as e:

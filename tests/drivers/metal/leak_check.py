@@ -1,4 +1,4 @@
-"""A pytest plugin for runs on the emulated Metal, which fails if Metal objects leak."""
+"""A pytest plugin for runs on emulated Metal, which fails if Metal objects leak."""
 
 from __future__ import annotations
 

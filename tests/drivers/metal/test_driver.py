@@ -1,4 +1,4 @@
-"""Compile the Metal driver for Linux, without torch, and test it on the emulated Metal."""
+"""Compile the Metal driver for Linux, without torch, and test it on emulated Metal."""
 
 from __future__ import annotations
 

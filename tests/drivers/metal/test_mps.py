@@ -1,4 +1,4 @@
-"""Exchange tensors with a stand-in for PyTorch's mps device that uses memory of the emulated Metal."""
+"""Exchange tensors with a stand-in for PyTorch's mps device that uses memory of emulated Metal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ x = torch.arange(12.).reshape(3, 4)
 
 @pytest.fixture(scope="module")
 def run(toolchain: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], None]:
-    """Return a function that runs code in a separate process with the emulated Metal and the stand-in for mps."""
+    """Return a function that runs code in a separate process with emulated Metal and the stand-in for mps."""
     try:
         environment = emulated_metal.environment(Path(mpsx.__file__).parent)
     except emulated_metal.Unavailable as e:

@@ -1,6 +1,6 @@
-"""Test the package on the emulated Metal: waits for the GPU, errors, and leaks.
+"""Test the package on emulated Metal: waits for the GPU, errors, and leaks.
 
-`python tools/dev.py run --metal -- python -m pytest tests` runs all other tests on the emulated Metal.
+`python tools/dev.py run --metal -- python -m pytest tests` runs all other tests on emulated Metal.
 """
 
 from __future__ import annotations

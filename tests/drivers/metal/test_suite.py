@@ -1,4 +1,4 @@
-"""Run other tests of the package on the emulated Metal: by default a sample, in the sweep all of them."""
+"""Run other tests of the package on emulated Metal: by default a sample, in the sweep all of them."""
 
 from __future__ import annotations
 

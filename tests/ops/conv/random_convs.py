@@ -17,7 +17,7 @@ import mpsx
 
 
 def compare(choice: random.Random) -> str:
-    """Compare a convolution and its gradients, and return its description."""
+    """Check a random convolution and its gradients, and return a description of the convolution."""
     dims = choice.choice([1, 2, 2, 2, 3])
     limit, transposed = {1: 40, 2: 10, 3: 5}[dims], choice.random() < 0.3
     kernel = [choice.choice([1, 2, 3, 3, 5]) for _ in range(dims)] if choice.random() < 0.8 else [1] * dims

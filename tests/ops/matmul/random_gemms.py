@@ -34,7 +34,7 @@ def layouts(shape: tuple[int, ...], dtype: torch.dtype, choice: random.Random) -
 
 
 def compare(choice: random.Random) -> str:
-    """Compare one random call and return its description."""
+    """Check one random call and return a description of it."""
     dtype = choice.choice(DTYPES)
     m, n, k = (choice.choice([1, 2, 16, 33, 64, 100, 130]) for _ in range(3))
     if choice.random() < 0.15:

@@ -88,6 +88,6 @@ def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
 
 
 def some_layout(t: torch.Tensor, g: torch.Generator) -> torch.Tensor:
-    """Copy to a random layout."""
+    """Return a copy with a random layout."""
     layouts = ("contiguous", "transposed", "step", "channels_last")
     return laid_out(t, layouts[int(torch.randint(4, (), generator=g))])

@@ -1,5 +1,5 @@
-"""Rewrite compiler errors about translated C++ in Metal's terms: with the user's file, line, and column, with Metal's
-names of types, and without the surrounding C++."""
+"""Rewrite compiler errors about translated C++ in Metal's terms: use the user's file, line, and column, use Metal's
+type names, and omit the surrounding C++."""
 
 import os
 import re

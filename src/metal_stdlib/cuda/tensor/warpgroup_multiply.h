@@ -8,7 +8,7 @@ struct warpgroup_shape {
   typedef typename accumulator_layout<D, Scope>::type layout;
   static constexpr int kThreads = scope_size<Scope>::threads;
   static constexpr int kColumns = D.n / layout::kWarpColumns;  // columns per wgmma
-  static constexpr int kSums = kColumns / 2;                   // accumulators per thread and wgmma
+  static constexpr int kSums = kColumns / 2;                   // accumulators per thread per wgmma
   typedef operand_tile<T, D.m, !D.transpose_left, kThreads> left;
   typedef operand_tile<T, D.n, D.transpose_right, kThreads> right;
   static constexpr unsigned kStageBytes = left::kBytes + right::kBytes;
@@ -111,7 +111,7 @@ struct warpgroup_multiplier {
   static MPSX_FN void run_tma(const A& left, const B& right, float (&sums)[kBlocks][kSums], unsigned memory, int thread,
                               int tiles, bool first) {
     const int lane = thread % 32, warp = thread / 32;
-    const unsigned slots = memory + shape::kBarriers + 16 * kStages;  // address of the slots of the two maps
+    const unsigned slots = memory + shape::kBarriers + 16 * kStages;  // shared-memory address of the two map slots
     // Warps 0 and 1 write the maps while warp 2 initializes the barriers.
     unsigned slot = 0;
     if (warp < 2) {
@@ -150,7 +150,7 @@ struct warpgroup_multiplier {
       mbarrier_wait(full(memory, i), parity);
       multiply_tile(sums, memory + i * shape::kStageBytes, thread, !first || t > 0);
       wgmma_wait<1>();
-      if (t > 0) {  // the previous tile has been read
+      if (t > 0) {  // wgmma has read the previous tile
         if (lane == 0) mbarrier_arrive(empty(memory, last));
         if (thread == 0 && t - 1 + kStages < tiles) {
           mbarrier_wait(empty(memory, last), last > i ? parity ^ 1 : parity);

@@ -1,6 +1,6 @@
 // matmul2d of float operands with wgmma. Splits each float into two tf32 numbers, high and low, and computes a product
 // as high * high + high * low + low * high, which has the precision of float ("3xTF32", CUTLASS). Tensor cores truncate
-// sums, so ordinary float instructions add up the sums of tiles that cover 32 steps of k.
+// when they accumulate, so each tile covers only 32 steps of k, and float additions combine the sums of the tiles.
 //
 // Elements of A are loaded from the raw tile in shared memory to registers and split there. Elements of B are split
 // into two tiles in shared memory that are contiguous along k, as wgmma requires.

@@ -1,4 +1,4 @@
-// A stand-in for PyTorch's mps device, for machines without one. Storages are MTLBuffers of the emulated Metal, the
+// A stand-in for PyTorch's mps device, for machines without one. Storages are emulated MTLBuffers, the
 // queue runs work only when a thread waits, and the hooks of torch/mps.h are implemented.
 #include <ATen/detail/MPSHooksInterface.h>
 #include <ATen/ops/as_strided_native.h>
