@@ -16,7 +16,6 @@ using namespace mpp::tensor_ops;
 template <typename T, int M, int N, int K, bool TRANSPOSE>
 [[max_total_threads_per_threadgroup(M * 2)]]
 kernel void multiply(device T* a, device T* b, device float* c, uint index [[thread_index_in_threadgroup]]) {
-  constexpr int kRows = TRANSPOSE ? N : K, kColumns = TRANSPOSE ? K : N;
   threadgroup T tile[N * K];
   threadgroup float scratch[33];
   for (uint i = index; i < N * K; i += M * 2) tile[i] = b[i];
@@ -27,7 +26,8 @@ kernel void multiply(device T* a, device T* b, device float* c, uint index [[thr
   matmul2d<descriptor, execution_simdgroups<M / 16>> operation;
   auto left = operation.template get_left_input_cooperative_tensor<T, T, float>();
   left.load(tensor(a, dextents<int, 2>(K, M), array<int, 2>{1, K}));
-  auto right = tensor(tile, extents<int, kColumns, kRows>(), array<int, 2>{1, kColumns});
+  auto right = tensor(tile, extents<int, TRANSPOSE ? K : N, TRANSPOSE ? N : K>(),
+                      array<int, 2>{1, TRANSPOSE ? K : N});
   auto sum = operation.template get_destination_cooperative_tensor<decltype(left), decltype(right), float>();
   auto result = tensor(c, dextents<int, 2>(N, M), array<int, 2>{1, N});
   sum.load(result);

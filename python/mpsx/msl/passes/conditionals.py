@@ -9,7 +9,8 @@ BEFORE = {"return", "case", "else", "do", "goto", "co_return", "throw"}
 STATEMENTS = {"if", "while", "for", "switch", "constexpr"}
 ASSIGN = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 TEMPLATES = {"vec", "array", "as_type", "static_cast", "reinterpret_cast", "const_cast", "atomic", "matrix",
-             "simdgroup_matrix", "numeric_limits", "packed_vec", "enable_if", "conditional", "is_same", "decay"}
+             "simdgroup_matrix", "numeric_limits", "packed_vec", "enable_if", "conditional", "is_same", "decay",
+             "tensor", "extents", "dextents", "slice", "execution_simdgroups"}
 SMALL = re.compile(r"b?half\d?(x\d)?$|bfloat\w*$|packed_b?half\d$|half\w*$")
 IN_ANGLES = set("<>,*&+-/%()[].~!") | {"::", "==", "!=", "<=", ">="}
 
@@ -32,8 +33,8 @@ def angle_pairs(src, templates):
         if t != "<" or i == 0 or src.kinds[i - 1] != "word" or i in pairs:
             continue
         word = src.texts[i - 1]
-        certain = (word in templates or word in TEMPLATES or word.endswith(("_t", "_v"))
-                   or src.texts[i - 2] == "template")
+        named = word in templates or word in TEMPLATES or src.texts[i - 2] == "template"
+        certain = named or word.endswith(("_t", "_v"))
         is_type = begins_type(src, i)
         stack, j = [], i
         while j < len(src):
@@ -48,7 +49,7 @@ def angle_pairs(src, templates):
             elif inner in "([":
                 j = src.match[j]
             elif (src.kinds[j] == "op" and inner not in IN_ANGLES and not (certain and inner in ("&&", "||"))
-                  and not (is_type and inner in ("?", ":"))):
+                  and not ((named or is_type) and inner in ("?", ":"))):
                 break
             j += 1
         if stack or not (certain or is_type or (j + 1 < len(src) and src.texts[j + 1] in ("(", "::", "{"))):
