@@ -151,7 +151,8 @@ struct AttentionKernels {
     if ((tag == Tag::f16 || tag == Tag::bf16) && head_dim <= 128 && runtime::uses_tensor_tier_for_all()) {
       if (runtime::prefers_large_tensor_tiles() && p.q_len >= kMinTileQueries) {
         constexpr uint32_t kRows = kAttentionTileSimdgroups * kAttentionTileRows;
-        return {(head_dim == 64 ? tiles_small : tiles_medium).get(tag), kRows, kRows / kAttentionTileRows * 32};
+        return {(head_dim == 64 ? tiles_small : tiles_medium).get(tag), kRows,
+                kAttentionTileSimdgroups * kAttentionThreads / 4};
       }
       return {(head_dim == 64 ? tensor_small : tensor_medium).get(tag), 4 * attention_rows(head_dim),
               kAttentionThreads};

@@ -18,7 +18,7 @@ namespace {
 
 int64_t vector_elements(const Tensor& t) { return 16 / int64_t(t.element_size()); }
 
-// How a convolution is computed: the GEMM steps, each of which covers K elements of every window.
+// The GEMM steps of a convolution. Each step covers K elements of every window.
 struct Steps {
   std::vector<int64_t> offsets;  // in pixels
   int64_t K;
@@ -250,7 +250,7 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
   const double size = double(out.element_size());
   const double macs = double(weight.numel()) * double((backward ? source : out)[0][0].numel()) * double(out.size(0));
   const bool forced = runtime::forces_tensor_tier();
-  if (is_pointwise(w) && (forced || pointwise_is_faster(out.size(1), source.size(1), out.numel(), size)) &&
+  if (is_pointwise(w) && (forced || pointwise_is_faster(out.size(1), source.size(1), out.numel())) &&
       launch_pointwise(out, source, weight.flatten(1), bias))
     return true;
   bool complete = true;
@@ -292,7 +292,7 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
   const int64_t O = out.size(0);
   const double macs = double(out.numel()) * double(grad[0][0].numel()) * double(grad.size(0));
   const bool forced = runtime::forces_tensor_tier();
-  if (is_pointwise(w) && (forced || pointwise_is_faster(O, out.size(1), grad.numel(), size)) &&
+  if (is_pointwise(w) && (forced || pointwise_is_faster(O, out.size(1), grad.numel())) &&
       launch_pointwise_weight(out.view({O, -1}), source, grad))
     return true;
   const int64_t vec = vector_elements(grad), padded = int64_t(ceil_div(O, vec)) * vec;

@@ -10,7 +10,7 @@
 namespace mpsx::ops {
 
 // A tile that conv_gemm_tensor.metal is compiled for. `speed` is the rate of multiply-adds relative to the fastest tile
-// of matmul, for 16-bit elements and for float32 (0 if there is no kernel).
+// of matmul. `speed_f32` is the rate for float32, or 0 if the tile has no float32 kernel.
 struct ConvTile {
   const char* name;
   uint32_t M, N;
@@ -78,9 +78,9 @@ inline double weight_gradient_time(int64_t O, int64_t K, double positions, size_
   return 15 + macs * double(steps) / (kMacRate * (element_size == 4 ? 0.13 : 0.55) * conv_cores());
 }
 // A GEMM on the operands themselves needs no copies, so it is faster unless it is small.
-inline bool pointwise_is_faster(int64_t out_channels, int64_t channels, int64_t outputs, double element_size) {
+inline bool pointwise_is_faster(int64_t out_channels, int64_t channels, int64_t outputs) {
   constexpr int64_t kMinChannels = 32, kMinOutputs = 1 << 16;
-  return std::min(out_channels, channels) >= kMinChannels && outputs >= kMinOutputs && element_size > 0;
+  return std::min(out_channels, channels) >= kMinChannels && outputs >= kMinOutputs;
 }
 
 }  // namespace mpsx::ops
