@@ -18,6 +18,7 @@ namespace mpsx::runtime {
 namespace {
 
 constexpr uint64_t kMaxGridAxis = 0xffffffffu;
+constexpr uint32_t kMaxGroupDepth = 64;  // CUDA's limit along z
 
 std::string describe(const driver::Dispatch& d) {
   auto size = [](const driver::Size& s) {
@@ -67,8 +68,9 @@ Launch& Launch::threads(uint64_t x, uint64_t y, uint64_t z) {
   const uint32_t limit = std::min<uint32_t>(entry_.kernel->max_threads, forced ? forced : 256);
   const uint32_t gx = uint32_t(std::clamp<uint64_t>(x, 1, limit));
   const uint32_t gy = uint32_t(std::clamp<uint64_t>(y, 1, std::max<uint32_t>(1, limit / gx)));
+  const uint32_t gz = uint32_t(std::clamp<uint64_t>(z, 1, std::clamp<uint32_t>(limit / (gx * gy), 1, kMaxGroupDepth)));
   dispatch_.grid = {uint32_t(x), uint32_t(y), uint32_t(z)};
-  dispatch_.group = {gx, gy, 1};
+  dispatch_.group = {gx, gy, gz};
   dispatch_.by_threads = true;
   return *this;
 }
