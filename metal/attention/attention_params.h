@@ -5,10 +5,11 @@
 enum : uint32_t {
   kMaxHeadDim = 256,
   kAttentionThreads = 128,  // four SIMD groups
-  // attention_tiles.h
-  kAttentionTileRows = 16,  // rows per SIMD group
-  kAttentionTileSimdgroups = 8,
 };
+// Rows of S (of S^T for dK and dV) that a threadgroup of attention_tiles.h computes, by result.
+enum : uint32_t { kTileRowsO = 128, kTileRowsDQ = 128, kTileRowsDKV = 64, kTileRowsDK = 128, kTileRowsDV = 64 };
+// Each SIMD group computes 16 of these rows.
+inline constexpr uint32_t attention_tile_threads(uint32_t rows) { return rows * 2; }
 // Rows per SIMD group, limited by the registers that the accumulators need.
 inline constexpr uint32_t attention_rows(uint32_t head_dim) { return head_dim <= 128 ? 16 : 8; }
 

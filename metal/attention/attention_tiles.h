@@ -1,11 +1,12 @@
 // Attention in tiles of a whole threadgroup, with Metal 4's matmul2d: Q, the rows of S, P and the accumulators are
-// cooperative tensors, and tiles of K and V are in threadgroup memory. The kernels do not depend on the layout of
+// cooperative tensors, and matmul2d reads K and V from device memory. The kernels do not depend on the layout of
 // cooperative tensors. attention_kernels.h has the version for the fragments of one SIMD group.
 #pragma once
 
 // Apple's headers depend on their order: metal_stdlib, metal_tensor, MetalPerformancePrimitives.
 // clang-format off
 #include "attention/attention.h"
+#include "lib/staged_tiles.h"
 #include <metal_tensor>
 #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
 // clang-format on
@@ -16,30 +17,17 @@ using namespace mpp::tensor_ops;
 // limits register use so that this many threads, from several threadgroups, can be resident at once.
 template <typename T, uint HEAD_DIM, uint ROWS, uint COLUMNS, uint MAX_THREADS>
 struct AttentionTiles {
-  enum : uint {
-    head_dim = HEAD_DIM,
-    rows = ROWS,
-    columns = COLUMNS,
-    simd_groups = ROWS / kAttentionTileRows,
-    threads = kAttentionThreads / 4 * simd_groups,
-    max_threads = MAX_THREADS,
-    vectors = COLUMNS * HEAD_DIM * sizeof(T) / 16,  // of a tile in threadgroup memory
-  };
-  typedef execution_simdgroups<int(simd_groups)> Scope;
-  typedef matmul2d<matmul2d_descriptor(int(ROWS), int(COLUMNS), int(HEAD_DIM), false, true), Scope> Scores;
-  typedef matmul2d<matmul2d_descriptor(int(ROWS), int(HEAD_DIM), int(COLUMNS), false, false, false,
+  enum : uint { head_dim = HEAD_DIM, rows = ROWS, columns = COLUMNS, max_threads = MAX_THREADS };
+  typedef execution_simdgroups<int(attention_tile_threads(ROWS) / 32)> Scope;
+  typedef matmul2d<matmul2d_descriptor(int(rows), int(COLUMNS), int(HEAD_DIM), false, true), Scope> Scores;
+  typedef matmul2d<matmul2d_descriptor(int(rows), int(HEAD_DIM), int(COLUMNS), false, false, false,
                                        matmul2d_descriptor::mode::multiply_accumulate),
                    Scope>
       Accumulate;
-  typedef BlockLoader<T, COLUMNS, HEAD_DIM, threads> Loader;
+  // Two tiles of K (of Q for dK and dV), in buffers 0 and 1, and two of V (dO), in buffers 2 and 3.
+  typedef MPSX_STAGED_TILES<Scope, T, COLUMNS, HEAD_DIM, 4> Stages;
 };
 
-// COLUMNS rows of K, V, Q or dO in threadgroup memory.
-template <typename Tiles, typename T>
-METAL_FUNC auto tile_tensor(threadgroup T* tile) {
-  typedef extents<int, int(Tiles::head_dim), int(Tiles::columns)> Extents;
-  return tensor(tile, Extents(), array<int, 2>{1, int(Tiles::head_dim)});
-}
 // The rows of one head from `row`, in device memory.
 template <typename T>
 METAL_FUNC auto row_tensor(device T* data, long stride, uint row, uint rows, uint dim) {
@@ -83,44 +71,43 @@ METAL_FUNC void scale_rows(thread Matrix& sums, threadgroup const float* row_val
 template <typename T, typename Tiles>
 [[max_total_threads_per_threadgroup(Tiles::max_threads)]]
 kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffer(1)]], device T* Q [[buffer(2)]],
-                            device const T* K [[buffer(3)]], device const T* V [[buffer(4)]],
+                            device T* K [[buffer(3)]], device T* V [[buffer(4)]],
                             device const float* mask [[buffer(5)]], constant AttentionParams& p [[buffer(6)]],
                             MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup uint4 memory[Tiles::vectors];  // a tile of K, then the tile of V
   threadgroup float row_values[Tiles::rows];
-  threadgroup T* tile = (threadgroup T*)memory;
-  const auto B = tile_tensor<Tiles>(tile);
   const AttentionHead h = {g.group.z, g.group.y};
   const uint q_start = tile_start(g.group.x, Tiles::rows, p.q_len, p.causal);
-  const AttentionRows<T> k_rows = rows_of(h.in(K, p.K, p.gqa_factor), p.K.row, p.kv_len, p.head_dim);
-  const AttentionRows<T> v_rows = rows_of(h.in(V, p.V, p.gqa_factor), p.V.row, p.kv_len, p.v_head_dim);
+  device T* const head_K = head_data(K, p.K, h, p.gqa_factor);
+  device T* const head_V = head_data(V, p.V, h, p.gqa_factor);
+  const auto K_rows = row_tensor(head_K, p.K.row, 0, p.kv_len, p.head_dim);
+  const auto V_rows = row_tensor(head_V, p.V.row, 0, p.kv_len, p.v_head_dim);
+  typename Tiles::Stages stages;
+  typedef decltype(stages.tile(0, K_rows)) Rows;
   device const float* head_mask =
       p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
   typename Tiles::Scores scores;
   typename Tiles::Accumulate accumulate;
   auto Q_tile = scores.template get_left_input_cooperative_tensor<T, T, float>();
   Q_tile.load(row_tensor(head_data(Q, p.Q, h, 1), p.Q.row, q_start, p.q_len, p.head_dim));
-  auto S = scores.template get_destination_cooperative_tensor<decltype(Q_tile), decltype(B), float>();
+  auto S = scores.template get_destination_cooperative_tensor<decltype(Q_tile), Rows, float>();
   typedef decltype(accumulate.template get_left_input_cooperative_tensor<T, T, float>()) Probabilities;
-  auto O_sum = accumulate.template get_destination_cooperative_tensor<Probabilities, decltype(B), float>();
-  auto row_max =
-      scores.template get_row_reduction_destination_cooperative_tensor<decltype(Q_tile), decltype(B), float>();
+  auto O_sum = accumulate.template get_destination_cooperative_tensor<Probabilities, Rows, float>();
+  auto row_max = scores.template get_row_reduction_destination_cooperative_tensor<decltype(Q_tile), Rows, float>();
   auto row_sum = row_max, tile_max = row_max, tile_sum = row_max, rescale = row_max;
   MPSX_UNROLL
   for (ushort i = 0; i < row_max.get_capacity(); ++i) row_max[i] = -INFINITY, row_sum[i] = 0.0f;
   MPSX_UNROLL
   for (ushort i = 0; i < O_sum.get_capacity(); ++i) O_sum[i] = 0.0f;
   const uint kv_end = p.causal ? min(p.kv_len, q_start + Tiles::rows) : p.kv_len;
-  typename Tiles::Loader k_loader, v_loader;
-  k_loader.load(k_rows, 0, 0, g.index);
-  k_loader.store(k_rows, tile, Tiles::head_dim, g.index);
-  tg_barrier();
-  for (uint kv_start = 0; kv_start < kv_end; kv_start += Tiles::columns) {
-    scores.run(Q_tile, B, S);
-    // Load the next tiles while S is computed. A matmul2d that follows could wait for the loads.
-    v_loader.load(v_rows, kv_start, 0, g.index);
-    if (kv_start + Tiles::columns < kv_end) k_loader.load(k_rows, kv_start + Tiles::columns, 0, g.index);
+  stages.load(0, K_rows);
+  stages.load(2, V_rows);
+  uint buffer = 0;
+  for (uint kv_start = 0; kv_start < kv_end; kv_start += Tiles::columns, buffer ^= 1) {
+    const int next = int(kv_start + Tiles::columns);
+    stages.template wait<1>();  // for K
+    stages.load(buffer ^ 1, K_rows.slice(0, next));
+    scores.run(Q_tile, stages.tile(buffer, K_rows.slice(0, int(kv_start))), S);
     const bool all_visible = kv_start + Tiles::columns <= (p.causal ? min(p.kv_len, q_start + 1) : p.kv_len);
     mask_scores<true>(S, q_start, kv_start, all_visible, head_mask, p);
     reduce_rows(S, tile_max, reduction_operation::max, -INFINITY);
@@ -142,16 +129,13 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
     for (ushort i = 0; i < row_sum.get_capacity(); ++i) row_sum[i] = row_sum[i] * rescale[i] + tile_sum[i];
     if (p.has_dropout) MPSX_UNROLL
     for (ushort i = 0; i < S.get_capacity(); ++i) S[i] *= dropout_of<true>(S, i, q_start, kv_start, h, p);
-    tg_barrier();  // all SIMD groups have read K
-    v_loader.store(v_rows, tile, Tiles::head_dim, g.index);
-    tg_barrier();
+    stages.template wait<1>();  // for V, and for row_values
+    stages.load(2 + (buffer ^ 1), V_rows.slice(0, next));
     scale_rows(O_sum, row_values);
     const auto P = accumulate.template get_left_input_cooperative_tensor<T, T, float>(S);
-    accumulate.run(P, B, O_sum);
-    tg_barrier();
-    k_loader.store(k_rows, tile, Tiles::head_dim, g.index);
-    tg_barrier();
+    accumulate.run(P, stages.tile(2 + buffer, V_rows.slice(0, int(kv_start))), O_sum);
   }
+  tg_barrier();  // all threads have read row_values
   MPSX_UNROLL
   for (ushort i = 0; i < row_sum.get_capacity(); ++i) {
     const uint row = uint(row_sum.get_multidimensional_index(i)[0]);
@@ -191,20 +175,19 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
                                      MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   enum : uint { kRowsAreQueries = GRAD == kGradQ, kComputesDS = GRAD != kGradV, kComputesDV = GRAD / kGradV };
-  threadgroup uint4 memory[2 * Tiles::vectors];
-  threadgroup float2 stats[kRowsAreQueries ? Tiles::rows : Tiles::columns];  // (lse, delta) of each query
-  threadgroup T* qk_tile = (threadgroup T*)memory;                           // K for dQ, Q for dK and dV
-  threadgroup T* vo_tile = (threadgroup T*)(memory + Tiles::vectors);
-  const auto qk = tile_tensor<Tiles>(qk_tile), vo = tile_tensor<Tiles>(vo_tile);
+  // (lse, delta) of each query: of the rows, or of the columns of two tiles
+  threadgroup float2 stats[kRowsAreQueries ? Tiles::rows : 2 * Tiles::columns];
   const uint rows = kRowsAreQueries ? p.q_len : p.kv_len;
   const uint row = tile_start(g.group.x, Tiles::rows, rows, kRowsAreQueries && p.causal);
   const uint heads = kRowsAreQueries ? 1 : p.gqa_factor;
+  typename Tiles::Stages stages;
+  typedef decltype(stages.tile(0, row_tensor(Q, 0, 0, 0, 0))) Rows;
   typename Tiles::Scores scores;
   typename Tiles::Accumulate accumulate;
   auto qk_rows = scores.template get_left_input_cooperative_tensor<T, T, float>();  // Q for dQ, K for dK and dV
   auto vo_rows = qk_rows;                                                           // dO for dQ, V for dK and dV
   typedef decltype(accumulate.template get_left_input_cooperative_tensor<T, T, float>()) Left;
-  auto dQK_sum = accumulate.template get_destination_cooperative_tensor<Left, decltype(qk), float>();
+  auto dQK_sum = accumulate.template get_destination_cooperative_tensor<Left, Rows, float>();
   auto dV_sum = dQK_sum;
   MPSX_UNROLL
   for (ushort i = 0; i < dQK_sum.get_capacity(); ++i) dQK_sum[i] = 0.0f, dV_sum[i] = 0.0f;
@@ -215,10 +198,12 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
   }
   for (uint q_head = 0; q_head < heads; ++q_head) {  // the query heads that share this KV head
     const AttentionHead h = {g.group.z, g.group.y * heads + q_head};
-    const AttentionRows<T> q_rows = rows_of(h.in(Q, p.Q, 1), p.Q.row, p.q_len, p.head_dim);
-    const AttentionRows<T> k_rows = rows_of(h.in(K, p.K, p.gqa_factor), p.K.row, p.kv_len, p.head_dim);
-    const AttentionRows<T> v_rows = rows_of(h.in(V, p.V, p.gqa_factor), p.V.row, p.kv_len, p.v_head_dim);
-    const AttentionRows<T> do_rows = rows_of(h.in(dO, p.dO, 1), p.dO.row, p.q_len, p.v_head_dim);
+    // The operands with a row per column of S: K and V for dQ, Q and dO for dK and dV.
+    const uint columns = kRowsAreQueries ? p.kv_len : p.q_len;
+    const auto qk = row_tensor(kRowsAreQueries ? head_data(K, p.K, h, p.gqa_factor) : head_data(Q, p.Q, h, 1),
+                               kRowsAreQueries ? p.K.row : p.Q.row, 0, columns, p.head_dim);
+    const auto vo = row_tensor(kRowsAreQueries ? head_data(V, p.V, h, p.gqa_factor) : head_data(dO, p.dO, h, 1),
+                               kRowsAreQueries ? p.V.row : p.dO.row, 0, columns, p.v_head_dim);
     device const float* head_mask =
         p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
     const ulong stats_offset = (ulong(h.batch) * p.q_heads + h.head) * p.q_len;
@@ -226,6 +211,7 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
       qk_rows.load(row_tensor(head_data(Q, p.Q, h, 1), p.Q.row, row, p.q_len, p.head_dim));
       vo_rows.load(row_tensor(head_data(dO, p.dO, h, 1), p.dO.row, row, p.q_len, p.v_head_dim));
       const AttentionRows<T> o_rows = rows_of(h.in(O, p.O, 1), p.O.row, p.q_len, p.v_head_dim);
+      const AttentionRows<T> do_rows = rows_of(h.in(dO, p.dO, 1), p.dO.row, p.q_len, p.v_head_dim);
       const uint local = g.index / 2, query = row + local;
       const float sum = output_delta(do_rows, o_rows, query, g.lane);
       if (g.lane % 2 == 0) {
@@ -236,44 +222,44 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
     // Under a causal mask, skip keys after the tile's queries and queries before the tile's keys.
     const uint begin = !kRowsAreQueries && p.causal ? row / Tiles::columns * Tiles::columns : 0;
     const uint end = !kRowsAreQueries ? p.q_len : p.causal ? min(p.kv_len, row + Tiles::rows) : p.kv_len;
-    typename Tiles::Loader qk_loader, vo_loader;
-    qk_loader.load(kRowsAreQueries ? k_rows : q_rows, begin, 0, g.index);
-    vo_loader.load(kRowsAreQueries ? v_rows : do_rows, begin, 0, g.index);
-    for (uint column = begin; column < end; column += Tiles::columns) {
-      qk_loader.store(q_rows, qk_tile, Tiles::head_dim, g.index);
-      vo_loader.store(q_rows, vo_tile, Tiles::head_dim, g.index);
+    uint buffer = 0;
+    if (!kRowsAreQueries) tg_barrier();  // all threads have finished the previous head
+    stages.load(0, qk.slice(0, int(begin)));
+    stages.load(2, vo.slice(0, int(begin)));
+    for (uint column = begin; column < end; column += Tiles::columns, buffer ^= 1) {
+      threadgroup float2* const tile_stats = kRowsAreQueries ? stats : stats + buffer * Tiles::columns;
       if (!kRowsAreQueries && g.index < Tiles::columns) {
         const uint query = column + g.index;
-        stats[g.index] = query < p.q_len
-                             ? float2(lse_to_subtract(lse[stats_offset + query]), delta[stats_offset + query])
-                             : float2(INFINITY);
+        tile_stats[g.index] = query < p.q_len
+                                  ? float2(lse_to_subtract(lse[stats_offset + query]), delta[stats_offset + query])
+                                  : float2(INFINITY);
       }
-      tg_barrier();
-      auto P = scores.template get_destination_cooperative_tensor<decltype(qk_rows), decltype(qk), float>();
+      stages.template wait<0>();  // for the tiles, and for stats
+      const int next = int(column + Tiles::columns);
+      stages.load(buffer ^ 1, qk.slice(0, next));
+      stages.load(2 + (buffer ^ 1), vo.slice(0, next));
+      auto P = scores.template get_destination_cooperative_tensor<decltype(qk_rows), Rows, float>();
       auto dS = P;
-      scores.run(qk_rows, qk, P);
-      if (kComputesDS) scores.run(vo_rows, vo, dS);  // dP, overwritten by dS
-      if (column + Tiles::columns < end) {
-        qk_loader.load(kRowsAreQueries ? k_rows : q_rows, column + Tiles::columns, 0, g.index);
-        vo_loader.load(kRowsAreQueries ? v_rows : do_rows, column + Tiles::columns, 0, g.index);
-      }
+      const Rows qk_tile = stages.tile(buffer, qk.slice(0, int(column)));
+      const Rows vo_tile = stages.tile(2 + buffer, vo.slice(0, int(column)));
+      scores.run(qk_rows, qk_tile, P);
+      if (kComputesDS) scores.run(vo_rows, vo_tile, dS);  // dP, overwritten by dS
       const uint max_key = kRowsAreQueries ? column + Tiles::columns - 1 : row + Tiles::rows - 1;
       const bool all_visible = column + Tiles::columns <= end && row + Tiles::rows <= rows &&
                                (!p.causal || max_key <= (kRowsAreQueries ? row : column));
       mask_scores<kRowsAreQueries>(P, row, column, all_visible, head_mask, p);
       MPSX_UNROLL
       for (ushort i = 0; i < P.get_capacity(); ++i) {
-        const float2 query_stats = stats[P.get_multidimensional_index(i)[kRowsAreQueries ? 1 : 0]];
+        const float2 query_stats = tile_stats[P.get_multidimensional_index(i)[kRowsAreQueries ? 1 : 0]];
         const float prob = exp_score<T>(P[i] - query_stats.x);
         const float keep = p.has_dropout ? dropout_of<kRowsAreQueries>(P, i, row, column, h, p) : 1.0f;
         if (kComputesDS) dS[i] = score_grad(prob, dS[i] * keep, query_stats.y);
         P[i] = prob * keep;
       }
       if (kComputesDV)
-        accumulate.run(accumulate.template get_left_input_cooperative_tensor<T, T, float>(P), vo, dV_sum);
+        accumulate.run(accumulate.template get_left_input_cooperative_tensor<T, T, float>(P), vo_tile, dV_sum);
       if (kComputesDS)
-        accumulate.run(accumulate.template get_left_input_cooperative_tensor<T, T, float>(dS), qk, dQK_sum);
-      tg_barrier();
+        accumulate.run(accumulate.template get_left_input_cooperative_tensor<T, T, float>(dS), qk_tile, dQK_sum);
     }
   }
   if (kComputesDS) {

@@ -33,7 +33,7 @@ inline bool prefers_tile128(uint64_t M, uint64_t N, uint64_t batch, size_t eleme
 
 // Returns whether kernels that stage operands in threadgroup memory use matmul2d. Only kernels for 16-bit floats can.
 inline bool uses_tensor_fragments(const Tensor& t) {
-  return (t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16) && runtime::uses_tensor_tier_for_all();
+  return (t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16) && runtime::uses_tensor_fragments();
 }
 
 // Split-K: the number of splits and the K extent of each split.

@@ -35,7 +35,7 @@ Tier tier() {
 
 bool uses_tensor_tier() { return tier() != Tier::simdgroup; }
 bool forces_tensor_tier() { return tier() == Tier::forced_tensor; }
-bool uses_tensor_tier_for_all() {
+bool uses_tensor_fragments() {
   return uses_tensor_tier() && (forces_tensor_tier() || !prefers_large_tensor_tiles());
 }
 bool prefers_large_tensor_tiles() { return driver().traits().large_tensor_tiles; }

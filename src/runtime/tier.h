@@ -11,9 +11,9 @@ namespace mpsx::runtime {
 bool uses_tensor_tier();
 // Returns whether MPSX_TIER=tensor, which makes launchers use the tensor tier even for small operands.
 bool forces_tensor_tier();
-// Returns whether attention and convolution use the tensor tier, too. On GPUs where large tiles are fastest, they use
-// it only with MPSX_TIER=tensor, because it has not been tested enough there to be the default.
-bool uses_tensor_tier_for_all();
+// Returns whether kernels that multiply fragments of one SIMD group use matmul2d for it. GPUs that need the largest
+// tiles for speed gain nothing from it, and use it only with MPSX_TIER=tensor.
+bool uses_tensor_fragments();
 // Returns whether the tensor tier is fastest with the largest tiles that a threadgroup can compute.
 bool prefers_large_tensor_tiles();
 // Returns the number of outputs above which the tensor tier is faster for matmul.

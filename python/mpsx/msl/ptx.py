@@ -38,7 +38,7 @@ STAGING = re.compile(r"\tmpsx\.staging (\d+), (\d+);\n")
 SIMDGROUP_STAGING = re.compile(r"mpsx\.simdgroup_staging (%\w+), (\d+);")
 HALF_MEMORY = 113 * 1024  # half the shared memory of a multiprocessor (metal_stdlib/cuda/tensor/warpgroup_multiply.h)
 # The largest operand that register_multiply.h copies. The pipelines of the other operations need more.
-SMALL_STAGING = 64 * 1024
+SMALL_STAGING = 96 * 1024
 # A variable in shared memory, and the padding that aligns the staging memory after it (scope.h).
 SHARED_VARIABLE = re.compile(r"^(?!\.extern).*\.shared ", re.M)
 STAGING_ALIGNMENT = 1024

@@ -39,6 +39,8 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     auto) marks a user's file, which becomes a separate library at global scope. As in Metal, its names then overload
     those of the Metal library, and `::name` finds them."""
     wide, general = mode == "wide", mode == "auto" if general is None else general
+    if mode == "cuda":
+        defines = [*defines, "MPSX_STAGED_TILES=mpsx::staged_tiles"]  # metal/lib/staged_tiles.h
     src, module, files = load(path, include_dirs, defines, preprocessor, root, overlays=wide)
     lower(src, module, shared=not wide, general=general)
     stem = identifier(name or os.path.basename(path))

@@ -134,28 +134,32 @@ struct AttentionKernel {
 };
 
 // Kernels of a pass, by head dimension. `wide_pass` is the pass for head dimensions above 64. The tensor tier has
-// kernels for 16-bit elements and head dimensions up to 128.
+// kernels for 16-bit elements and head dimensions up to 128. `tile_rows` and `wide_tile_rows` are the rows of the
+// kernels in attention_tiles_tensor.metal.
 struct AttentionKernels {
-  explicit AttentionKernels(const std::string& pass = "", const std::string& wide_pass = "")
-      : small("attention" + pass + "_64"),
+  AttentionKernels(const std::string& pass, uint32_t rows, const std::string& wide_pass, uint32_t wide_rows)
+      : tile_rows(rows),
+        wide_tile_rows(wide_rows),
+        small("attention" + pass + "_64"),
         medium("attention" + wide_pass + "_128"),
         large("attention" + wide_pass + "_256"),
         tensor_small("attention_tensor" + pass + "_64"),
         tensor_medium("attention_tensor" + wide_pass + "_128"),
         tiles_small("attention_tensor_tiles" + pass + "_64"),
         tiles_medium("attention_tensor_tiles" + wide_pass + "_128") {}
+  uint32_t tile_rows, wide_tile_rows;
   KernelSet small, medium, large, tensor_small, tensor_medium, tiles_small, tiles_medium;
 
   AttentionKernel choose(const AttentionParams& p, Tag tag) const {
     const uint32_t head_dim = padded_head_dim(p);
-    if ((tag == Tag::f16 || tag == Tag::bf16) && head_dim <= 128 && runtime::uses_tensor_tier_for_all()) {
+    if ((tag == Tag::f16 || tag == Tag::bf16) && head_dim <= 128 && runtime::uses_tensor_tier()) {
       if (runtime::prefers_large_tensor_tiles() && p.q_len >= kMinTileQueries) {
-        constexpr uint32_t kRows = kAttentionTileSimdgroups * kAttentionTileRows;
-        return {(head_dim == 64 ? tiles_small : tiles_medium).get(tag), kRows,
-                kAttentionTileSimdgroups * kAttentionThreads / 4};
+        const uint32_t rows = head_dim == 64 ? tile_rows : wide_tile_rows;
+        return {(head_dim == 64 ? tiles_small : tiles_medium).get(tag), rows, attention_tile_threads(rows)};
       }
-      return {(head_dim == 64 ? tensor_small : tensor_medium).get(tag), 4 * attention_rows(head_dim),
-              kAttentionThreads};
+      if (runtime::uses_tensor_fragments())
+        return {(head_dim == 64 ? tensor_small : tensor_medium).get(tag), 4 * attention_rows(head_dim),
+                kAttentionThreads};
     }
     return {(head_dim == 64    ? small
              : head_dim == 128 ? medium
@@ -182,7 +186,7 @@ void run_tiles(Launch& l, const AttentionKernel& kernel, const AttentionParams& 
 
 SdpaResult launch_attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                             double dropout, bool causal, std::optional<double> scale) {
-  static const AttentionKernels kernels;
+  static const AttentionKernels kernels("", kTileRowsO, "", kTileRowsO);
   Inputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
   const Tensor result = empty_like_query(query, value.size(3));
@@ -207,9 +211,9 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
                                                              const Tensor& key, const Tensor& value,
                                                              const OptionalTensor& mask, const SdpaResult& done,
                                                              double dropout, bool causal, std::optional<double> scale) {
-  static const AttentionKernels dq_kernels("_backward_dq", "_backward_dq");
-  static const AttentionKernels dk_kernels("_backward_dkv", "_backward_dk");
-  static const AttentionKernels dv_kernels("_backward_dkv", "_backward_dv");
+  static const AttentionKernels dq_kernels("_backward_dq", kTileRowsDQ, "_backward_dq", kTileRowsDQ);
+  static const AttentionKernels dk_kernels("_backward_dkv", kTileRowsDKV, "_backward_dk", kTileRowsDK);
+  static const AttentionKernels dv_kernels("_backward_dkv", kTileRowsDKV, "_backward_dv", kTileRowsDV);
   Inputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
   const Tensor grad = aligned_rows(grad_out), out = aligned_rows(done.out), lse = done.lse.contiguous();

@@ -46,14 +46,14 @@ Tensor weight_of_steps(const Tensor& weight, const PixelGrid& grid, const Steps&
     t = weight.permute(steps.whole_rows ? at::IntArrayRef{2, 3, 0, 4, 1} : at::IntArrayRef{2, 3, 4, 0, 1});
   return pad_channels(t, grid.padded_channels).view({int64_t(steps.offsets.size()), weight.size(0), steps.K});
 }
-// The inverse, without the padding.
-Tensor weight_from_steps(const Tensor& t, at::IntArrayRef size, const PixelGrid& grid, const Steps& steps) {
+// Arranges [O, steps, K] as a weight, without the padding.
+Tensor weight_from_steps(const Tensor& t, at::IntArrayRef size, const PixelGrid& grid) {
   const int64_t O = size[0], C = size[1], T = size[2], R = size[3], S = size[4];
   const int64_t channels = grid.fold.taps * grid.channels, padded = grid.padded_channels;
-  if (grid.fold.taps > 1)
-    return t.view({T, O, S, padded}).narrow(3, 0, channels).view({T, O, S, R, C}).permute({1, 4, 0, 3, 2});
-  if (steps.whole_rows) return t.view({T, R, O, S, padded}).narrow(4, 0, C).permute({2, 4, 0, 1, 3});
-  return t.view({T, R, S, O, padded}).narrow(4, 0, C).permute({3, 4, 0, 1, 2});
+  if (grid.fold.taps == 1) return t.view({O, T, R, S, padded}).narrow(4, 0, C).permute({0, 4, 1, 2, 3});
+  // Transpose the channels, which coalesces, before the few taps.
+  const Tensor taps = t.view({O, T, S, padded}).narrow(3, 0, channels).view({O, T, S, R, C});
+  return taps.permute({0, 4, 1, 2, 3}).contiguous().transpose(3, 4);
 }
 
 // Returns whether 32-bit indices suffice.
@@ -234,7 +234,7 @@ bool launch_pointwise_weight(const Tensor& out, const Tensor& source, const Tens
 }  // namespace
 
 bool uses_tensor_convolution(const Tensor& t) {
-  return runtime::uses_tensor_tier_for_all() && runtime::prefers_large_tensor_tiles() && is_float_tag(tag_of(t));
+  return runtime::uses_tensor_tier() && runtime::prefers_large_tensor_tiles() && is_float_tag(tag_of(t));
 }
 
 bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, const Tensor& weight_given,
@@ -271,7 +271,7 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
     }
     return time;
   });
-  if (!plan || (!forced && plan->time > simdgroup_time(macs, size))) return false;
+  if (!plan || (!forced && plan->time > simdgroup_time(macs, source.size(1), size))) return false;
   const Tensor pixels = pack_pixels(source, plan->grid);
   if (!complete && bias.defined())
     out.copy_(bias.view({1, -1, 1, 1, 1}).expand_as(out));
@@ -290,18 +290,18 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
   if (source.numel() == 0) return false;
   const double size = double(out.element_size());
   const int64_t O = out.size(0);
-  const double macs = double(out.numel()) * double(grad[0][0].numel()) * double(grad.size(0));
+  const double positions = double(grad[0][0].numel()) * double(grad.size(0)), macs = double(out.numel()) * positions;
   const bool forced = runtime::forces_tensor_tier();
   if (is_pointwise(w) && (forced || pointwise_is_faster(O, out.size(1), grad.numel())) &&
       launch_pointwise_weight(out.view({O, -1}), source, grad))
     return true;
   const int64_t vec = vector_elements(grad), padded = int64_t(ceil_div(O, vec)) * vec;
   const auto plan = choose_plan(source, {forward_axes(w)}, [&](const Plan& p) {
-    const auto positions = double(p.grid.windows(p.axes[0]));
-    return copy_time((double(grad.numel()) + positions * double(padded)) * size) +
-           weight_gradient_time(O, p.steps[0].K, positions, p.steps[0].offsets.size(), size);
+    const auto windows = double(p.grid.windows(p.axes[0]));
+    return copy_time((double(grad.numel()) + windows * double(padded)) * size) +
+           weight_gradient_time(O, p.steps[0].K, windows, p.steps[0].offsets.size(), size);
   });
-  if (!plan || (!forced && plan->time > simdgroup_weight_time(macs, size))) return false;
+  if (!plan || (!forced && plan->time > simdgroup_weight_time(macs, source.size(1), positions, size))) return false;
   const PixelGrid& grid = plan->grid;
   const Steps& steps = plan->steps[0];
   // The output gradient at the windows, and zero at windows that begin in the padding. Those windows may contain
@@ -312,7 +312,7 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
   const Tensor pixels = pack_pixels(source, grid), dy = pack_pixels(grad, windows);
   const Tensor a = dy.as_strided({O, P}, {1, padded});
   const int64_t count = int64_t(steps.offsets.size());
-  const Tensor sums = at::empty({count, O, steps.K}, out.options().memory_format(std::nullopt));
+  const Tensor sums = at::empty({O, count, steps.K}, out.options().memory_format(std::nullopt));
   for (int64_t first = 0, end; first < count; first = end) {
     // Batches of steps whose offsets are evenly spaced.
     const int64_t step = first + 1 < count ? steps.offsets[size_t(first) + 1] - steps.offsets[size_t(first)] : 0;
@@ -321,9 +321,9 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
     const int64_t start = pixels.storage_offset() + steps.offsets[size_t(first)] * row;
     const Tensor b = pixels.as_strided({end - first, P, steps.K},
                                        {std::max<int64_t>(step, 0) * row, grid.stride[2] * row, 1}, start);
-    gemm(sums.narrow(0, first, end - first), a.expand({end - first, O, P}), b);
+    gemm(sums.narrow(1, first, end - first).transpose(0, 1), a.expand({end - first, O, P}), b);
   }
-  out.copy_(weight_from_steps(sums, out.sizes(), grid, steps));
+  out.copy_(weight_from_steps(sums, out.sizes(), grid));
   return true;
 }
 

@@ -65,12 +65,21 @@ inline uint32_t choose_steps_per_split(uint64_t M, uint64_t N, uint64_t K, uint3
   return best;
 }
 
-// The simdgroup kernels reach about 100 TFLOP/s in 16 bits and 29 in float32, and 60 and 20 for weight gradients.
-inline double simdgroup_time(double macs, double element_size) {
-  return 10 + macs / ((element_size == 4 ? 0.11e6 : 0.38e6) * conv_cores());
+// The simdgroup kernels reach about 100 TFLOP/s in 16 bits and 29 in float32, and 60 and 20 for weight gradients. They
+// pad the source's channels to 16-byte vectors.
+inline double padded_macs(double macs, int64_t channels, double element_size) {
+  const double vec = 16 / element_size;
+  return macs * std::ceil(double(channels) / vec) * vec / double(channels);
 }
-inline double simdgroup_weight_time(double macs, double element_size) {
-  return 15 + macs / ((element_size == 4 ? 0.075e6 : 0.23e6) * conv_cores());
+inline double simdgroup_time(double macs, int64_t channels, double element_size) {
+  return 10 + padded_macs(macs, channels, element_size) / ((element_size == 4 ? 0.11e6 : 0.38e6) * conv_cores());
+}
+// A weight gradient also loads the output gradient's positions.
+inline double simdgroup_weight_time(double macs, int64_t channels, double positions, double element_size) {
+  const bool is_float = element_size == 4;
+  return 15 + (padded_macs(macs, channels, element_size) / (is_float ? 0.075e6 : 0.23e6) +
+               positions * (is_float ? 0.25 : 0.1)) /
+                  conv_cores();
 }
 // A weight gradient is a split-K GEMM of O x positions x K for each step, in tiles of at least 64 x 128.
 inline double weight_gradient_time(int64_t O, int64_t K, double positions, size_t steps, double element_size) {

@@ -16,6 +16,10 @@
 #include "tile.h"
 #include "warpgroup_multiply.h"
 #include "warpgroup_multiply_f32.h"
+#include "right_operand.h"
+#endif
+#include "staged_tiles.h"
+#ifdef MPSX_SM90
 #include "register_multiply.h"
 #endif
 // clang-format on
@@ -87,13 +91,15 @@ MPSX_FN void multiply_in_thread(const A& left, const B& right, C& destination) {
 template <matmul2d_descriptor D, class Scope, class L, class A, class B, class S>
 MPSX_FN void accumulate(const A& left, const B& right, int thread, S (&sums)[L::kCapacity]) {
 #ifdef MPSX_SM90
-  if constexpr (uses_warpgroups<D, Scope, A, B>()) return warpgroup_multiply<D, Scope>(left, right, thread, sums);
-  if constexpr (uses_tf32_warpgroups<D, Scope, A, B>())
-    return tf32_warpgroup_multiply<D, Scope>(left, right, thread, sums);
-  if constexpr (uses_register_warpgroups<D, Scope, A, B>())
-    return register_multiply<D, Scope>(left, right, thread, sums);
+  if constexpr (uses_warpgroups<D, Scope, A, B>())
+    warpgroup_multiply<D, Scope>(left, right, thread, sums);
+  else if constexpr (uses_tf32_warpgroups<D, Scope, A, B>())
+    tf32_warpgroup_multiply<D, Scope>(left, right, thread, sums);
+  else if constexpr (uses_register_warpgroups<D, Scope, A, B>())
+    register_multiply<D, Scope>(left, right, thread, sums);
+  else
 #endif
-  warp_multiply<D, Scope>(left, right, thread, sums);
+    warp_multiply<D, Scope>(left, right, thread, sums);
 }
 
 template <matmul2d_descriptor D, class Scope, class A, class B, class C>
