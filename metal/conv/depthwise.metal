@@ -2,62 +2,63 @@
 #include "conv/im2col.h"
 #include "lib/instantiate.h"
 
-enum : uint { kRowBlock = 256 };  // output positions per threadgroup
+enum : uint {
+  kColumnOutputs = 4,  // outputs per thread of conv_depthwise
+  kTapBlock = 4,       // taps of a row per threadgroup of conv_depthwise_weight
+};
 
-// Returns the first position at or after `low` that this thread computes.
-inline uint first_from(uint low, GroupThread g) {
-  return low <= g.index ? g.index : g.index + (low - g.index + g.count - 1) / g.count * g.count;
-}
-
-// Computes a block of positions in one output row of a channel, tap by tap. BACKWARD: computes the input gradient
-// instead.
+// Each thread computes kColumnOutputs adjacent outputs of one column in registers. BACKWARD: computes the input
+// gradient instead. Grid, in threads: (channels x planes x blocks of rows x columns, images)
 template <typename T, bool BACKWARD>
 kernel void conv_depthwise(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                            device const T* weight [[buffer(2)]], device const T* bias [[buffer(3)]],
-                           constant ConvParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
-  const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float sum[kRowBlock];
-  const ConvWindow w = p.window;
-  const uint blocks = (w.positions[2] + kRowBlock - 1) / kRowBlock, start = g.group.x % blocks * kRowBlock;
-  const uint position = g.group.x / blocks * w.positions[2] + start,
-             count = min(uint(kRowBlock), w.positions[2] - start);
-  const ConvPosition first = position_of(position, w);
-  const uint channel = g.group.y, group = channel / p.M, row = channel % p.M;
+                           constant ConvParams& p [[buffer(4)]], uint2 gid [[thread_position_in_grid]]) {
+  constant ConvWindow& w = p.window;
+  const uint rows = divide(gid.x, p.by[2]), planes = divide(rows, p.by[1]), channel = divide(planes, p.by[0]);
+  const uint column = gid.x - rows * w.positions[2], plane = planes - channel * w.positions[0];
+  const uint first = (rows - planes * ((w.positions[1] + kColumnOutputs - 1) / kColumnOutputs)) * kColumnOutputs;
+  const uint group = channel / p.M, row = channel % p.M;
   device const T* weights = weight + (long(group) * p.matrix.group_stride + long(row) * p.matrix.row_stride);
-  device const T* image = source + (long(first.image) * p.image_stride + long(group) * p.channels * p.channel_stride);
-  const float begin = p.has_bias ? float(bias[channel]) : 0.0f;
-  for (uint i = g.index; i < count; i += g.count) sum[i] = begin;
-  for (uint k = 0; k < p.K; ++k) {
-    const ConvTap tap = tap_of(k, w);
-    const int z = source_index<BACKWARD>(first.index[0], tap.index[0], 0, w);
-    const int y = source_index<BACKWARD>(first.index[1], tap.index[1], 1, w);
-    if (z < 0 || y < 0) continue;
-    const float tap_weight = float(weights[long(k / p.matrix.inner) * p.matrix.outer_stride + k % p.matrix.inner]);
-    device const T* row_data =
-        image + (long(tap.channel) * p.channel_stride + long(z) * p.source_stride[0] + long(y) * p.source_stride[1]);
-    if (BACKWARD && w.stride[2] != 1) {
-      for (uint i = g.index; i < count; i += g.count) {
-        const int x = source_index<BACKWARD>(first.index[2] + i, tap.index[2], 2, w);
-        sum[i] += x >= 0 ? tap_weight * float(row_data[long(x) * p.source_stride[2]]) : 0.0f;
+  device const T* image = source + (long(gid.y) * p.image_stride + long(group) * p.channels * p.channel_stride);
+  float sum[kColumnOutputs];
+  MPSX_UNROLL
+  for (uint j = 0; j < kColumnOutputs; ++j) sum[j] = p.has_bias ? float(bias[channel]) : 0.0f;
+  for (uint c = 0; c < p.channels; ++c) {
+    device const T* tap_weights = weights + long(c) * p.matrix.outer_stride;
+    for (uint tz = 0; tz < w.taps[0]; ++tz) {
+      const int z = source_index<BACKWARD>(plane, tz, 0, p);
+      for (uint ty = 0; ty < w.taps[1]; ++ty, tap_weights += w.taps[2]) {
+        if (z < 0) continue;
+        device const T* from = image + (long(c) * p.channel_stride + long(z) * p.source_stride[0]);
+        device const T* data[kColumnOutputs];
+        bool inside[kColumnOutputs];
+        MPSX_UNROLL
+        for (uint j = 0; j < kColumnOutputs; ++j) {
+          const int y = source_index<BACKWARD>(first + j, ty, 1, p);
+          inside[j] = y >= 0;
+          data[j] = from + long(max(y, 0)) * p.source_stride[1];
+        }
+        for (uint tx = 0; tx < w.taps[2]; ++tx) {
+          const int x = source_index<BACKWARD>(column, tx, 2, p);
+          if (x < 0) continue;
+          const float tap_weight = float(tap_weights[tx]);
+          const long offset = long(x) * p.source_stride[2];
+          MPSX_UNROLL
+          for (uint j = 0; j < kColumnOutputs; ++j)
+            if (inside[j]) sum[j] += tap_weight * float(data[j][offset]);
+        }
       }
-      continue;
-    }
-    const ConvRange r = range_of<BACKWARD>(first.index[2], count, tap.index[2], w);
-    device const T* x = row_data + long(r.start) * p.source_stride[2];
-    const long step = r.step * p.source_stride[2];
-    if (step == 1) {
-      MPSX_VECTORIZE
-      for (uint i = first_from(r.low, g); i < r.high; i += g.count) sum[i] += tap_weight * float(x[i]);
-    } else {
-      for (uint i = first_from(r.low, g); i < r.high; i += g.count) sum[i] += tap_weight * float(x[long(i) * step]);
     }
   }
-  device T* target = out + (long(first.image) * p.out_image + long(channel) * p.out_channel +
-                            long(position % (w.positions[0] * w.positions[1] * w.positions[2])));
-  for (uint i = g.index; i < count; i += g.count) target[i] = T(sum[i]);
+  device T* target = out + (long(gid.y) * p.out_image + long(channel) * p.out_channel +
+                            (long(plane) * w.positions[1] + first) * w.positions[2] + column);
+  MPSX_UNROLL
+  for (uint j = 0; j < kColumnOutputs; ++j)
+    if (first + j < w.positions[1]) target[long(j) * w.positions[2]] = T(sum[j]);
 }
 
-// Computes one element of the weight gradient per threadgroup.
+// Computes the weight gradient of up to kTapBlock taps in a row per threadgroup. The threads cover several rows of the
+// output gradient at once.
 template <typename T>
 kernel void conv_depthwise_weight(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                                   device const T* grad [[buffer(2)]], constant ConvParams& p [[buffer(3)]],
@@ -66,34 +67,46 @@ kernel void conv_depthwise_weight(device T* out [[buffer(0)]], device const T* s
   threadgroup float scratch[kScratch];
   const ConvWindow w = p.window;
   const uint channel = g.group.y, group = channel / p.M, row = channel % p.M;
-  const ConvTap tap = tap_of(g.group.x, w);
+  const uint blocks = (w.taps[2] + kTapBlock - 1) / kTapBlock, tap_row = g.group.x / blocks;
+  const uint first_tap = g.group.x % blocks * kTapBlock, count = min(uint(kTapBlock), w.taps[2] - first_tap);
+  const ConvTap tap = tap_of(tap_row * w.taps[2], w);
   device const T* image = source + (long(group) * p.channels + tap.channel) * p.channel_stride;
   device const T* gradient = grad + (long(group) * p.matrix.group_stride + long(row) * p.matrix.row_stride);
-  const uint rows = p.K / w.positions[2], width = w.positions[2];
-  float sum = 0.0f;
-  for (uint i = 0; i < rows; ++i) {
-    const ConvPosition position = position_of(i * width, w);
+  const uint width = w.positions[2], rows = p.K / width;
+  const uint columns = min(g.count, width), rows_at_once = g.count / columns;
+  const uint thread_row = g.index / columns, thread_column = g.index % columns;
+  float sums[kTapBlock] = {};
+  for (uint i = thread_row; i < rows && thread_row < rows_at_once; i += rows_at_once) {
+    const ConvPosition position = position_of(i * width, p);
     const int z = source_index<false>(position.index[0], tap.index[0], 0, w);
     const int y = source_index<false>(position.index[1], tap.index[1], 1, w);
     if (z < 0 || y < 0) continue;
     device const T* x =
         image + (long(position.image) * p.image_stride + long(z) * p.source_stride[0] + long(y) * p.source_stride[1]);
-    const uint column = i * width;
-    device const T* dy = gradient + (long(column / p.matrix.inner) * p.matrix.outer_stride + column % p.matrix.inner);
-    float partial = 0.0f;
-    const ConvRange r = range_of<false>(0, width, tap.index[2], w);
-    device const T* from = x + long(r.start) * p.source_stride[2];
-    const long step = r.step * p.source_stride[2];
-    MPSX_REDUCE(+ : partial)
-    for (uint j = r.low + g.index; j < r.high; j += g.count) partial += float(dy[j]) * float(from[long(j) * step]);
-    sum += partial;
+    const uint in_image = i * width - position.image * p.matrix.inner;
+    device const T* dy = gradient + (long(position.image) * p.matrix.outer_stride + in_image);
+    MPSX_UNROLL
+    for (uint t = 0; t < kTapBlock; ++t) {
+      if (t >= count) break;
+      float partial = 0.0f;
+      const ConvRange r = range_of<false>(0, width, first_tap + t, w);
+      device const T* from = x + long(r.start) * p.source_stride[2];
+      const long step = r.step * p.source_stride[2];
+      MPSX_REDUCE(+ : partial)
+      for (uint j = r.low + thread_column; j < r.high; j += columns)
+        partial += float(dy[j]) * float(from[long(j) * step]);
+      sums[t] += partial;
+    }
   }
-  sum = tg_sum(sum, scratch, g);
-  if (g.index == 0) out[ulong(channel) * p.N + g.group.x] = T(sum);
+  MPSX_UNROLL
+  for (uint t = 0; t < kTapBlock; ++t) {
+    const float sum = tg_sum(sums[t], scratch, g);
+    if (g.index == 0 && t < count) out[ulong(channel) * p.N + tap_row * w.taps[2] + first_tap + t] = T(sum);
+  }
 }
 
-#define MPSX_DEPTHWISE(T, TAG, ...)                                   \
-  MPSX_KERNEL("conv_depthwise_" #TAG, conv_depthwise<T, false>)       \
+#define MPSX_DEPTHWISE(T, TAG, ...)                                     \
+  MPSX_KERNEL("conv_depthwise_" #TAG, conv_depthwise<T, false>)         \
   MPSX_KERNEL("conv_depthwise_backward_" #TAG, conv_depthwise<T, true>) \
   MPSX_KERNEL("conv_depthwise_weight_" #TAG, conv_depthwise_weight<T>)
 MPSX_FOR_FLOAT(MPSX_DEPTHWISE)

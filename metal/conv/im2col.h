@@ -16,6 +16,21 @@ inline int source_index(uint position, uint tap, uint d, thread const ConvWindow
   return index >= 0 && index < int(w.source[d]) ? index : -1;
 }
 
+inline uint divide(uint n, FastDivmod by) { return (mulhi(n, by.multiplier) + n) >> by.shift; }
+// The same without a division by the stride at run time.
+template <bool BACKWARD>
+inline int source_index(uint position, uint tap, uint d, constant ConvParams& p) {
+  constant ConvWindow& w = p.window;
+  if (!BACKWARD) {
+    const int index = int(position) * w.stride[d] - w.padding[d] + int(tap) * w.dilation[d];
+    return uint(index) < w.source[d] ? index : -1;
+  }
+  const int from = int(position) + w.padding[d] - int(tap) * w.dilation[d];
+  if (from < 0) return -1;
+  const int index = int(divide(uint(from), p.by_stride[d]));
+  return index * w.stride[d] == from && index < int(w.source[d]) ? index : -1;
+}
+
 // The output positions [low, high), relative to `first`, whose source index is in range. Position i reads source index
 // start + i * step. Supports forward windows of any stride and backward windows of stride 1.
 struct ConvRange {
@@ -48,7 +63,6 @@ inline ConvTap tap_of(uint row, ConvWindow w) {
   return {planes / w.taps[0], {planes % w.taps[0], y, z}};
 }
 
-inline uint divide(uint n, FastDivmod by) { return (mulhi(n, by.multiplier) + n) >> by.shift; }
 inline ConvPosition position_of(uint column, constant ConvParams& p) {
   const uint rows = divide(column, p.by[2]), planes = divide(rows, p.by[1]), image = divide(planes, p.by[0]);
   constant uint* size = p.window.positions;

@@ -43,5 +43,6 @@ struct ConvParams {
   uint32_t vectorize_matrix, vec_elements;    // whether weight rows allow 16-byte loads; elements per vector
   uint32_t split_k, k_per_split;              // as in MatmulParams
   FastDivmod by[3], by_image;                 // divide by window.positions and image_positions
+  FastDivmod by_stride[3];                    // divide by window.stride
   uint32_t image_positions, gemms_per_group;  // positions per image; GEMMs per group (1, or 1 per image)
 };

@@ -11,6 +11,7 @@
 #include "ops/conv/col2im.h"
 #include "ops/conv/tensor_conv.h"
 #include "ops/gemm.h"
+#include "runtime/device.h"
 #include "vendor/cpu/convolution.h"
 #include "vendor/cpu/vendor.h"
 
@@ -20,7 +21,7 @@ namespace {
 using at::IntArrayRef;
 using OptionalTensor = std::optional<Tensor>;
 
-constexpr uint32_t kRowBlock = 256;        // must match depthwise.metal
+constexpr uint32_t kColumnOutputs = 4, kTapBlock = 4, kRowBlock = 256;  // must match depthwise.metal and its overlay
 constexpr int64_t kMaxDirectChannels = 4;  // with fewer channels per group, GEMM tiles would be nearly empty
 
 struct Geometry {
@@ -28,9 +29,21 @@ struct Geometry {
   int64_t groups;
 };
 
-const KernelSet& direct_kernels(bool backward) {
+// Launches the direct convolution of groups with few channels.
+void launch_depthwise(const Tensor& out, const Tensor& source, const Tensor& weight, const Tensor& bias, ConvParams p,
+                      bool backward) {
   static const KernelSet forward("conv_depthwise"), gradient("conv_depthwise_backward");
-  return backward ? gradient : forward;
+  const uint32_t* const size = p.window.positions;
+  const auto channels = uint32_t(out.size(1)), row_blocks = uint32_t(ceil_div(size[1], kColumnOutputs));
+  p.by[1] = make_fast_divmod(row_blocks);
+  for (int d = 0; d < 3; ++d) p.by_stride[d] = make_fast_divmod(uint32_t(p.window.stride[d]));
+  Launch l((backward ? gradient : forward).get(tag_of(out)));
+  l.outputs(out).inputs(source, weight).pointer(p.has_bias ? bias.const_data_ptr() : nullptr).bytes(p);
+  if (runtime::driver().traits().one_thread_groups)  // runs the overlay
+    l.threads(p.N / size[2] * ceil_div(size[2], kRowBlock), channels).work(std::min(size[2], kRowBlock) * (p.K + 1));
+  else
+    l.threads(uint64_t(channels) * size[0] * row_blocks * size[2], p.images).work(kColumnOutputs * (p.K + 1));
+  l.run();
 }
 
 bool has_kernel(const Tensor& input, const Tensor& weight) {
@@ -206,11 +219,7 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
   p.matrix.outer_stride = backward ? weight_row : taps;
   p.matrix.group_stride = weight.size(0) / g.groups * weight_row;
   p.matrix.inner = uint32_t(taps);
-  Launch l(direct_kernels(backward).get(tag_of(out)));
-  l.outputs(out).inputs(source, weight).pointer(p.has_bias ? b.const_data_ptr() : nullptr).bytes(p);
-  const uint32_t width = p.window.positions[2], blocks = (width + kRowBlock - 1) / kRowBlock;
-  l.groups({p.N / width * blocks, uint32_t(out.size(1))}, std::min(kRowBlock, runtime::threads_for_row(width * 4)));
-  l.work(uint64_t(std::min(width, kRowBlock)) * (p.K + 1)).run();
+  launch_depthwise(out, source, weight, b, p, backward);
   return out;
 }
 
@@ -279,12 +288,14 @@ Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, con
   }
   const Tensor grad = grad_given.contiguous();
   p.matrix = {positions, grad.size(1) * positions, M * positions, uint32_t(positions)};
+  set_positions(p);
   p.N = p.channels * volume(p.window.taps);
   static const KernelSet kernels("conv_depthwise_weight");
   Launch l(kernels.get(tag_of(out)));
   l.outputs(out).inputs(source, grad).bytes(p);
-  l.groups({p.N, uint32_t(weight.size(0))}, runtime::threads_for_row(p.window.positions[2] * 4));
-  l.work(p.K).run();
+  const uint32_t width = p.window.taps[2], blocks = uint32_t(ceil_div(width, kTapBlock));
+  l.groups({p.N / width * blocks, uint32_t(weight.size(0))}, 512);
+  l.work(uint64_t(p.K) * std::min(width, kTapBlock)).run();
   return out;
 }
 
