@@ -1,8 +1,7 @@
-// Matrix multiplication with 4-bit weights: tiled GEMM, and GEMV for a few rows.
+// Matrix multiplication with 4-bit weights: a tiled GEMM, and dequantization for the tensor tier's GEMM.
 #include "lib/gemm.h"
 #include "lib/instantiate.h"
 #include "lib/vec.h"
-#include "lib/collective.h"
 #include "matmul/params.h"
 
 enum : uint { kHalfBlock = kInt4Block / 2 };
@@ -58,45 +57,21 @@ kernel void matmul_int4(device T* out [[buffer(0)]], device const T* a [[buffer(
   gemm_tile<Shape>(a_loader, b_loader, 0, p.K, epilogue, p.M, p.N, tile, memory, g);
 }
 
-// Computes this thread's part of the dot product between x and a row of packed weights.
+// Dequantizes whole blocks of `rows` rows. gid = (16-byte vector of four weights, row)
 template <typename T>
-inline float int4_dot(device const T* x, device const uchar* packed, Int4Loader<T> weights, uint column,
-                      RowGroup group) {
-  float sum = 0.0f;
-  for (uint block = group.index; block < weights.K / kInt4Block; block += group.count) {
-    const float2 s = weights.scale_of(block, column);
-    const Vec<uchar, kHalfBlock> bytes = load_vec<kHalfBlock>(packed + block * kHalfBlock);
-    const Vec<T, kInt4Block> values = load_vec<kInt4Block>(x + block * kInt4Block);
-    float dot = 0.0f, total = 0.0f;
-#pragma unroll
-    for (uint i = 0; i < kHalfBlock; ++i) {
-      const float first = float(values.v[i]), second = float(values.v[i + kHalfBlock]);
-      dot += first * (float(bytes.v[i] & 15) - 8.0f) + second * (float(bytes.v[i] >> 4) - 8.0f);
-      total += first + second;
-    }
-    sum += s.x * dot + s.y * total;
-  }
-  return sum;
-}
-
-// GEMV: each row group computes one output element. Rows of `a` are contiguous. `a` and the weights are 16-byte
-// aligned.
-template <typename T>
-kernel void gemv_int4(device T* out [[buffer(0)]], device const T* a [[buffer(1)]],
-                      device const uchar* weight [[buffer(2)]], device const T* scales [[buffer(3)]],
-                      constant Int4Params& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
-  const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float scratch[kScratch];
-  const RowGroup group = row_group(p.N, p.row_threads, g);
-  if (group.row >= p.N) return;
+kernel void dequantize_int4(device T* out [[buffer(0)]], device const uchar* weight [[buffer(1)]],
+                            device const T* scales [[buffer(2)]], constant Int4Params& p [[buffer(3)]],
+                            constant uint& first_row [[buffer(4)]], uint2 gid [[thread_position_in_grid]]) {
   const Int4Loader<T> weights = {weight, scales, p.N, p.K, p.group, true};
-  const float partial =
-      int4_dot(a + long(g.group.y) * p.a_row, weight + ulong(group.row) * (p.K / 2), weights, group.row, group);
-  const float sum = rg_reduce<CombineSum>(partial, scratch, group, g);
-  if (group.index == 0) out[ulong(g.group.y) * p.N + group.row] = T(sum);
+  const uint k = gid.x * 4;
+  const uint4 words = weights.load(weights.at(first_row + gid.y), k);
+  Vec<T, 4> values;
+  MPSX_UNROLL
+  for (uint i = 0; i < 4; ++i) values.v[i] = T(as_type<float>(words[i]));
+  store_vec(out + (ulong(gid.y) * p.K + k), values);
 }
 
 #define MPSX_INT4(T, TAG, ...)                     \
   MPSX_KERNEL("matmul_int4_" #TAG, matmul_int4<T>) \
-  MPSX_KERNEL("gemv_int4_" #TAG, gemv_int4<T>)
+  MPSX_KERNEL("dequantize_int4_" #TAG, dequantize_int4<T>)
 MPSX_FOR_FLOAT(MPSX_INT4)

@@ -3,6 +3,7 @@
 #include "lib/types.h"
 
 enum : uint32_t { kGemvColumns = 256 };  // output columns per threadgroup of gemv_t
+enum : uint32_t { kGemvRows = 4 };       // output elements per row group of the kernels in gemv_int.metal
 enum : uint32_t { kActivationNone, kActivationRelu, kActivationGelu, kActivationGeluTanh, kActivationSilu };
 
 // Strides of an operand, in elements.

@@ -24,7 +24,7 @@ from simt_library import ROOT, build_once
 
 HERE = Path(__file__).resolve().parent
 TENSOR_TIER = "tensor tier"  # prefix of the names of its cases
-TENSOR_KERNEL = re.compile(r"(matmul|attention|conv)\w*_tensor_")
+TENSOR_KERNEL = re.compile(r"(matmul|attention|conv)\w*_tensor_|dequantize_int4_")
 # The smallest and the largest threadgroup. The sweep also tests the sizes in between.
 SIZES = (32, *(pytest.param(size, marks=pytest.mark.sweep) for size in (64, 256)), 1024)
 

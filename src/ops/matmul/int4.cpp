@@ -4,14 +4,17 @@
 
 #include "matmul/params.h"
 #include "ops/gemm.h"
+#include "ops/matmul/matmul.h"
 #include "ops/op.h"
 #include "runtime/lane_groups.h"
+#include "runtime/tier.h"
 
 namespace mpsx::ops {
 namespace {
 
 constexpr int64_t kTile = 8, kTileK = 16, kLanes = 32;  // factors in the packed tensor's shape
 constexpr uint32_t kFewRows = 4;
+constexpr uint32_t kMinDequantizedRows = 64;  // with fewer rows, the tiled kernel takes less time than dequantization
 
 // Repacks weights into the blocks that the kernels read. The input has two weights per byte, with the first in the high
 // half. The result has the same shape as on PyTorch's GPU backends: int32 (N / 8, K / (16 inner_tiles), 32, inner_tiles
@@ -34,6 +37,23 @@ Tensor convert_weight(const Tensor& weight, int64_t inner_tiles) {
   const Tensor low = unpacked.select(2, 0).flatten(2), high = unpacked.select(2, 1).flatten(2);
   const Tensor packed = high.bitwise_left_shift(4).bitwise_or_(low);
   return packed.view({N, K / 2}).view(at::kInt).view({N / kTile, K / (kTileK * inner_tiles), kLanes, inner_tiles / 2});
+}
+
+// Multiplies by dequantized parts of the weight that fit in a GPU's L2 cache.
+void multiply_dequantized(const Tensor& out, const Tensor& a, const Tensor& packed, const Tensor& scales,
+                          const Int4Params& p) {
+  static const KernelSet dequantize("dequantize_int4");
+  constexpr int64_t kPartBytes = 24 << 20;
+  const int64_t row_bytes = int64_t(p.K) * int64_t(out.element_size());
+  const int64_t rows = std::min<int64_t>(p.N, std::max<int64_t>(kPartBytes / row_bytes / kTile * kTile, kTile));
+  const Tensor part = at::empty({rows, p.K}, out.options());
+  for (int64_t first = 0; first < p.N; first += rows) {
+    const int64_t count = std::min(rows, p.N - first);
+    Launch l(dequantize.get(tag_of(out)));
+    l.outputs(part).inputs(packed, scales).bytes(p).bytes(uint32_t(first));
+    l.threads(p.K / 4, uint64_t(count)).work(4).run();
+    gemm(out.narrow(1, first, count), a, part.narrow(0, 0, count).t());
+  }
 }
 
 Tensor weight_int4pack_mm(const Tensor& self, const Tensor& weight, int64_t group, const Tensor& scales) {
@@ -77,11 +97,17 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& weight, int64_t grou
   const auto bind = [&](Launch& l) -> Launch& { return l.outputs(out).inputs(a, packed, dense_scales).bytes(p); };
   if (few) {
     auto& kernel = gemv.get(tag_of(self));
-    const auto lane_groups = runtime::lane_groups_for(kernel, uint64_t(p.N) * p.M, p.K / kInt4Block, 1, 4);
+    const auto lane_groups =
+        runtime::lane_groups_for(kernel, ceil_div(p.N, kGemvRows) * p.M, p.K / kInt4Block, 1, kGemvRows);
     p.row_threads = lane_groups.lanes;
     Launch l(kernel);
-    bind(l).groups({uint32_t(ceil_div(p.N, lane_groups.rows_per_threadgroup)), p.M}, lane_groups.threadgroup_size);
-    l.work((p.K / 2 + 16) * lane_groups.rows_per_threadgroup).run();
+    const uint64_t rows = uint64_t(lane_groups.rows_per_threadgroup) * kGemvRows;
+    bind(l).groups({uint32_t(ceil_div(p.N, rows)), p.M}, lane_groups.threadgroup_size);
+    l.work((p.K / 2 + 16) * rows).run();
+    return out;
+  }
+  if (runtime::uses_tensor_tier() && p.M >= kMinDequantizedRows) {
+    multiply_dequantized(out, a, packed, dense_scales, p);
     return out;
   }
   Launch l(tiled.get(tag_of(self)));

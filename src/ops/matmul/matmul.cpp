@@ -79,6 +79,24 @@ void launch_gemv(GemmArgs& args) {
   l.work((p.K + 16) * lane_groups.rows_per_threadgroup).run();
 }
 
+// Launches the GEMV for 8-bit weights that can be loaded in vectors, or returns false for other weights.
+bool launch_gemv_int8(GemmArgs& args) {
+  static const KernelSet kernels("gemv_int8_vectors");
+  constexpr uint64_t kVec = 16;
+  MatmulParams& p = args.p;
+  if (args.b.scalar_type() != at::kChar || !is_float_tag(tag_of(args.out)) || !p.vectorize_a || !p.vectorize_b ||
+      p.a.column != 1 || p.b.row != 1 || p.K % kVec != 0)
+    return false;
+  runtime::KernelEntry& kernel = kernels.get(tag_of(args.out));
+  const auto lane_groups = runtime::lane_groups_for(kernel, ceil_div(p.N, kGemvRows) * p.M, p.K / kVec, 1, kGemvRows);
+  p.row_threads = lane_groups.lanes;
+  const uint64_t rows = uint64_t(lane_groups.rows_per_threadgroup) * kGemvRows;
+  Launch l(kernel);
+  args.bind(l).groups({uint32_t(ceil_div(p.N, rows)), p.M}, lane_groups.threadgroup_size);
+  l.work((p.K + 16) * rows).run();
+  return true;
+}
+
 // Launches a GEMV for contiguous rows of b.
 void launch_gemv_t(GemmArgs& args) {
   const MatmulParams& p = args.p;
@@ -104,10 +122,11 @@ void launch(const MatmulKernels& kernels, Tag from, const Tensor& out, const Ten
   q.vectorize_b = is_vectorizable(args.b.const_data_ptr(), args.b.element_size(), q.b.column, q.b.row, q.b.batch);
   if (is_float_tag(tag_of(out)) && q.M > 1) {
     if (!launch_tensor_tier(args)) launch_tiled(args);
-  } else if (q.b.row == 1 || q.b.column != 1 || q.has_scale)
-    launch_gemv(args);
-  else
+  } else if (q.b.row == 1 || q.b.column != 1 || q.has_scale) {
+    if (!launch_gemv_int8(args)) launch_gemv(args);
+  } else {
     launch_gemv_t(args);
+  }
 }
 
 MatmulParams params_of(const Tensor& out, const Tensor& a, const Tensor& b, const GemmEpilogue& epilogue) {

@@ -33,7 +33,8 @@ def test_values(dtype: torch.dtype, group: int) -> None:
         assert weight.shape == (columns // 8, k // (16 * tiles), 32, tiles // 2)
         with mpsx.profiler.launch_log() as log:
             result = torch._weight_int4pack_mm(x.to("mpsx"), weight, group, scales.to("mpsx"))
-        assert log == [f"kernel:{'gemv' if rows <= 4 else 'matmul'}_int4_{TAGS[dtype]}"]
+        if rows < 64 or log[0] != f"kernel:dequantize_int4_{TAGS[dtype]}":  # which only the tensor tier launches
+            assert log == [f"kernel:{'gemv' if rows <= 4 else 'matmul'}_int4_{TAGS[dtype]}"]
         cpu = torch.mm(x, exact.t().to(dtype))
         assert_as_accurate(result, cpu, torch.mm(x.double(), exact.t()))
         column_major = x.t().contiguous().t()

@@ -50,6 +50,8 @@ def cases() -> Iterator[Case]:
         weight = values(48, 100, dtype=torch.int8, low=-128, high=127)
         for rows in (1, 70):
             yield case(f"_weight_int8pack_mm of {rows} {tag}", int8_matmul, a[:rows, :100], weight, scales)
+            yield case(f"_weight_int8pack_mm of {rows} {tag} in vectors", int8_matmul, a[:rows, :96].contiguous(),
+                       weight[:, :96].contiguous(), scales)
         packed = values(72, 96, dtype=torch.uint8, high=255)
         scales = values(3, 72, 2, dtype=dtype, low=-0.1, high=0.1)
         for rows in (2, 70):

@@ -8,6 +8,7 @@ import torch
 from tables import FLOAT, TAGS
 
 from kernel_cases import Case, case, values
+from kernel_cases.matmul import int4_matmul
 
 NAME = "tensor tier"
 TILES = [(256, 192), (192, 256), (128, 256), (128, 192), (128, 128), (64, 128), (64, 64)]
@@ -46,6 +47,10 @@ def operands(m: int, n: int, k: int, dtype: torch.dtype, transposed: tuple[bool,
 def cases() -> Iterator[Case]:
     for dtype in FLOAT:
         tag = TAGS[dtype]
+        packed = values(72, 96, dtype=torch.uint8, high=255)
+        scales = values(3, 72, 2, dtype=dtype, low=-0.1, high=0.1)
+        x = values(70, 192, dtype=dtype, low=-0.5, high=0.5, seed=5)
+        yield case(f"{NAME}: _weight_int4pack_mm {tag}", int4_matmul, x, packed, scales)
         for m, n in TILES if dtype != torch.float32 else ANY_TYPE:
             for transposed in TRANSPOSITIONS:
                 label = f"{m}x{n} {''.join('nt'[t] for t in transposed)} {tag}"
