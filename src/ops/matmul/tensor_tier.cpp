@@ -64,7 +64,7 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   // multiply-add takes five times as long as a 16-bit one.
   constexpr double kEndsOfTile = 400, kPartialTime = 2200, kLaunchTime = 7e6;
   const double type_speed = tag == Tag::f32 ? 0.2 : 1;
-  constexpr uint32_t kMaxSplits = 64, kMinK = 512, kAlignment = 64;
+  constexpr uint32_t kMaxSplits = 64, kMinK = 512, kAlignment = 64, kMaxWaves = 4;
   const MatmulParams& p = args.p;
   const double cores = double(runtime::target_resident_threads()) / 1024;
   std::optional<Choice> best;
@@ -74,7 +74,7 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
     const Tile& tile = kTiles[i];
     const double tiles = double(tile_count(p.M, p.N, args.batch, tile.M, tile.N));
     for (uint32_t splits = 1; splits <= kMaxSplits; ++splits) {
-      if (splits > 1 && (tiles * (splits - 1) >= cores || p.K < splits * kMinK)) break;
+      if (splits > 1 && (tiles * (splits - 1) >= kMaxWaves * cores || p.K < splits * kMinK)) break;
       const uint32_t k = splits == 1 ? p.K : uint32_t(ceil_div(ceil_div(p.K, splits), kAlignment) * kAlignment);
       double time = std::ceil(tiles * splits / cores) * tile.M * tile.N * (k + kEndsOfTile) / (tile.speed * type_speed);
       if (splits > 1) time += kLaunchTime + kPartialTime * splits * double(args.batch) * p.M * p.N / cores;
@@ -120,7 +120,10 @@ bool launch_tensor_tier(GemmArgs& args) {
   if (args.from != Tag::none || args.a.scalar_type() != args.b.scalar_type() || p.has_scale || !is_float_tag(tag) ||
       !fits_int(p.a) || !fits_int(p.b) || !fits_int(p.out))
     return false;
-  if (!runtime::forces_tensor_tier() && args.batch * p.M * p.N < runtime::min_tensor_outputs()) return false;
+  // Splitting a long K makes up for few outputs.
+  constexpr uint32_t kSplitK = 8192;
+  const uint64_t splits = runtime::prefers_large_tensor_tiles() ? std::max(p.K / kSplitK, 1u) : 1;
+  if (!runtime::forces_tensor_tier() && args.batch * p.M * p.N * splits < runtime::min_tensor_outputs()) return false;
   if (p.out.column != 1 && p.out.row == 1) args.transpose();
   const bool relaxed =
       tag == Tag::f32 && at::globalContext().float32MatmulPrecision() != at::Float32MatmulPrecision::HIGHEST;
