@@ -18,7 +18,7 @@ using namespace mpp::tensor_ops;
 template <typename T, uint HEAD_DIM, uint ROWS, uint COLUMNS, uint MAX_THREADS>
 struct AttentionTiles {
   enum : uint { head_dim = HEAD_DIM, rows = ROWS, columns = COLUMNS, max_threads = MAX_THREADS };
-  typedef execution_simdgroups<int(attention_tile_threads(ROWS) / 32)> Scope;
+  typedef execution_simdgroups<int(ROWS / kTileRowsOfSimdgroup)> Scope;
   typedef matmul2d<matmul2d_descriptor(int(rows), int(COLUMNS), int(HEAD_DIM), false, true), Scope> Scores;
   typedef matmul2d<matmul2d_descriptor(int(rows), int(HEAD_DIM), int(COLUMNS), false, false, false,
                                        matmul2d_descriptor::mode::multiply_accumulate),

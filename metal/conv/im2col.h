@@ -17,7 +17,7 @@ inline int source_index(uint position, uint tap, uint d, thread const ConvWindow
 }
 
 inline uint divide(uint n, FastDivmod by) { return (mulhi(n, by.multiplier) + n) >> by.shift; }
-// The same without a division by the stride at run time.
+// An overload that divides by the stride with by_stride.
 template <bool BACKWARD>
 inline int source_index(uint position, uint tap, uint d, constant ConvParams& p) {
   constant ConvWindow& w = p.window;

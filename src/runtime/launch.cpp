@@ -134,6 +134,8 @@ void Launch::run() {
   if (logging.load(std::memory_order_relaxed)) log_launch(Route::native, entry_.name);
 }
 
+uint32_t elements_per_thread(uint32_t gpu, uint32_t cpu) { return driver().traits().one_thread_groups ? cpu : gpu; }
+
 uint32_t threads_for_row(uint64_t n) {
   const uint64_t wanted = (n + 3) / 4;  // about four elements per thread
   return uint32_t(std::clamp<uint64_t>((wanted + 31) / 32 * 32, 32, 1024));

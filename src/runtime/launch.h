@@ -79,6 +79,9 @@ class Launch {
 constexpr bool is_vector_aligned(uint64_t bits) { return bits % 16 == 0; }
 inline uint64_t address_of(const void* p) { return reinterpret_cast<uintptr_t>(p); }
 
+// Returns how many elements each thread of a kernel processes, if its overlay for CPUs processes `cpu` of them.
+uint32_t elements_per_thread(uint32_t gpu, uint32_t cpu);
+
 // Returns the threadgroup size for rows of `n` elements: a multiple of the SIMD width, at most 1024.
 uint32_t threads_for_row(uint64_t n);
 

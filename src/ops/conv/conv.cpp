@@ -11,7 +11,6 @@
 #include "ops/conv/col2im.h"
 #include "ops/conv/tensor_conv.h"
 #include "ops/gemm.h"
-#include "runtime/device.h"
 #include "vendor/cpu/convolution.h"
 #include "vendor/cpu/vendor.h"
 
@@ -21,7 +20,7 @@ namespace {
 using at::IntArrayRef;
 using OptionalTensor = std::optional<Tensor>;
 
-constexpr uint32_t kColumnOutputs = 4, kTapBlock = 4, kRowBlock = 256;  // must match depthwise.metal and its overlay
+constexpr uint32_t kColumnOutputs = 4, kTapBlock = 4, kRowOutputs = 256;  // must match depthwise.metal and its overlay
 constexpr int64_t kMaxDirectChannels = 4;  // with fewer channels per group, GEMM tiles would be nearly empty
 
 struct Geometry {
@@ -34,15 +33,17 @@ void launch_depthwise(const Tensor& out, const Tensor& source, const Tensor& wei
                       bool backward) {
   static const KernelSet forward("conv_depthwise"), gradient("conv_depthwise_backward");
   const uint32_t* const size = p.window.positions;
-  const auto channels = uint32_t(out.size(1)), row_blocks = uint32_t(ceil_div(size[1], kColumnOutputs));
+  // A thread computes a column of outputs, or part of a row in the overlay.
+  const uint32_t rows = runtime::elements_per_thread(kColumnOutputs, 1);
+  const uint32_t columns = runtime::elements_per_thread(1, kRowOutputs);
+  const auto row_blocks = uint32_t(ceil_div(size[1], rows)), column_blocks = uint32_t(ceil_div(size[2], columns));
   p.by[1] = make_fast_divmod(row_blocks);
+  p.by[2] = make_fast_divmod(column_blocks);
   for (int d = 0; d < 3; ++d) p.by_stride[d] = make_fast_divmod(uint32_t(p.window.stride[d]));
   Launch l((backward ? gradient : forward).get(tag_of(out)));
   l.outputs(out).inputs(source, weight).pointer(p.has_bias ? bias.const_data_ptr() : nullptr).bytes(p);
-  if (runtime::driver().traits().one_thread_groups)  // runs the overlay
-    l.threads(p.N / size[2] * ceil_div(size[2], kRowBlock), channels).work(std::min(size[2], kRowBlock) * (p.K + 1));
-  else
-    l.threads(uint64_t(channels) * size[0] * row_blocks * size[2], p.images).work(kColumnOutputs * (p.K + 1));
+  l.threads(uint64_t(out.size(1)) * size[0] * row_blocks * column_blocks, p.images);
+  l.work(uint64_t(rows) * std::min(columns, size[2]) * (p.K + 1));
   l.run();
 }
 

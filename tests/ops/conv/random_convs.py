@@ -1,4 +1,7 @@
-"""Compare random convolutions of the tensor tier with float64: `python random_convs.py SEED [COUNT]`."""
+"""Compare random convolutions with float64: `python random_convs.py SEED [COUNT]`.
+
+Those without groups use the tensor tier.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,12 @@ def compare(choice: random.Random) -> str:
     size = [max(n, (k - 1) * d + 1) for n, k, d in zip(size, kernel, dilation, strict=True)]
     if transposed:
         padding = [min(p, (k - 1) * d // 2) for p, k, d in zip(padding, kernel, dilation, strict=True)]
-    channels, out_channels = choice.choice([1, 3, 8, 16, 20]), choice.choice([1, 5, 16, 24, 70])
-    case = (transposed, choice.randint(1, 3), channels, out_channels, size, kernel, stride, padding, dilation, 1)
+    groups = choice.choice([1, 1, 1, 1, 2, 3])
+    if groups > 1:  # direct kernels
+        channels, out_channels = groups * choice.choice([1, 1, 2, 4]), groups * choice.choice([1, 1, 2, 3])
+    else:
+        channels, out_channels = choice.choice([1, 3, 8, 16, 20]), choice.choice([1, 5, 16, 24, 70])
+    case = (transposed, choice.randint(1, 3), channels, out_channels, size, kernel, stride, padding, dilation, groups)
     dtype = choice.choice(FLOAT)
     layouts = ["contiguous", "slice"]
     if dims in LAST and min(channels, out_channels) > 1:  # with one channel, both formats have the same strides

@@ -16,7 +16,7 @@ struct right_operand {
                    : matrix_descriptor(memory + unsigned(step) * 2048, kBoxBytes, 1024);
   }
   // All threads of the scope must call this. Elements outside the extents are zero. copy_chunk(to, from, elements)
-  // copies a chunk of which only `elements`, possibly more than 8, or 0 or fewer, are inside.
+  // copies a chunk. Only `elements` of its elements are inside, all of them if `elements` is 8 or more.
   template <class X, class F>
   static MPSX_FN void copy(const X& source, unsigned memory, int thread, F copy_chunk) {
     const int columns = int(source.get_extent(0)), rows = int(source.get_extent(1));
