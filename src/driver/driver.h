@@ -29,12 +29,20 @@ struct Buffer {
   size_t size = 0;
 };
 
+// How a kernel uses the memory of a buffer argument. A kernel may also read memory that it declares as written.
+enum class Access : uint8_t { read, write };
+
 // One kernel argument. Buffers and bytes share one sequence of indices, and threadgroup arguments have a separate one.
+//
+// `access`, `begin` and `end` tell drivers which memory of a buffer the kernel uses, so that they can overlap
+// independent dispatches. The defaults are correct for every kernel.
 struct Argument {
   enum class Kind : uint8_t { buffer, bytes, threadgroup };
   Kind kind;
   const void* data;  // buffer: the handle; bytes: the address; threadgroup: unused
   size_t size;       // buffer: the offset in bytes; bytes: the size (at most 4096); threadgroup: bytes to reserve
+  Access access = Access::write;
+  size_t begin = 0, end = SIZE_MAX;  // the bytes of the buffer that the kernel may access
 };
 
 // A compiled kernel. Drivers derive from this struct, and callers only read these fields.
@@ -53,6 +61,9 @@ struct Dispatch {
   Size group;  // threads per threadgroup
   bool by_threads = true;
   uint64_t work = 1;  // approximate elements per grid unit, a hint for splitting between CPU cores
+  // Whether the kernel also accesses memory through pointers stored in its arguments. Drivers do not overlap it with
+  // other work.
+  bool uses_other_memory = false;
 };
 
 struct Info {

@@ -14,6 +14,7 @@
 namespace mpsx::ops {
 
 using at::Tensor;
+using driver::Access;
 using runtime::KernelSet;
 using runtime::Launch;
 using runtime::Tag;

@@ -54,6 +54,7 @@ struct Location {
   void* handle;
   size_t offset;
   std::atomic<uint64_t>* last_use_seq;  // sequence number of the block's last use; null if the driver does not track it
+  size_t block_begin = 0, block_end = SIZE_MAX;  // the block's offsets in the buffer, if known
 };
 Location locate(const void* p);
 // Returns the sequence number (see Driver::wait_until) of the last work on the block that contains `p`, or 0 if no work

@@ -53,10 +53,10 @@ Launch& Launch::add(driver::Argument a) {
   return *this;
 }
 
-Launch& Launch::pointer(const void* p) {
+Launch& Launch::pointer(const void* p, driver::Access access) {
   const Location l = locate(p);
   if (l.last_use_seq && uses_ < last_use_seqs_.size()) last_use_seqs_[uses_++] = l.last_use_seq;
-  return add({driver::Argument::Kind::buffer, l.handle, l.offset});
+  return add({driver::Argument::Kind::buffer, l.handle, l.offset, access, l.block_begin, l.block_end});
 }
 
 Launch& Launch::threadgroup_memory(size_t bytes) { return add({driver::Argument::Kind::threadgroup, nullptr, bytes}); }
@@ -118,6 +118,7 @@ void Launch::run() {
     driver::Stream* const stream = driver_stream(current_stream());
     std::optional<LaunchTimer> timer;
     if (profiled && asynchronous) timer.emplace(entry_, stream);
+    dispatch_.uses_other_memory = indirect_uses && !indirect_uses->empty();
     const uint64_t seq = driver.dispatch(stream, *entry_.kernel, arguments_.data(), count_, dispatch_);
     if (timer) timer->stop();
     for (size_t i = 0; i < uses_; ++i) atomic_fetch_max(*last_use_seqs_[i], seq);

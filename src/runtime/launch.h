@@ -19,18 +19,22 @@ class Launch {
   explicit Launch(KernelEntry& entry) : entry_(entry) {}
 
   // Adds device memory at any offset, or any process memory if the driver uses it. Null is allowed for an argument that
-  // the kernel does not read, such as an absent bias.
-  Launch& pointer(const void* p);
+  // the kernel does not read, such as an absent bias. Declares that the kernel accesses at most the block that contains
+  // `p`, and that it writes there only if `p` does not point to const. Drivers rely on this to overlap kernels.
+  Launch& pointer(const void* p) { return pointer(p, driver::Access::read); }
+  Launch& pointer(void* p) { return pointer(p, driver::Access::write); }
+  Launch& pointer(std::nullptr_t) { return pointer(nullptr, driver::Access::read); }
+  Launch& pointer(const void* p, driver::Access);
   // Add the memory of tensors that the kernel writes (outputs) or only reads (inputs). An undefined tensor becomes a
   // null pointer.
   template <typename... Tensors>
   Launch& outputs(const Tensors&... tensors) {
-    (pointer(tensors.defined() ? tensors.mutable_data_ptr() : nullptr), ...);
+    (pointer(tensors.defined() ? tensors.mutable_data_ptr() : static_cast<void*>(nullptr)), ...);
     return *this;
   }
   template <typename... Tensors>
   Launch& inputs(const Tensors&... tensors) {
-    (pointer(tensors.defined() ? tensors.const_data_ptr() : nullptr), ...);
+    (pointer(tensors.defined() ? tensors.const_data_ptr() : static_cast<const void*>(nullptr)), ...);
     return *this;
   }
   // Adds a value of at most 4096 bytes, for a parameter such as `constant Params&` or `constant uint&`. The value must

@@ -34,14 +34,13 @@ Location Segments::locate(const void* p) const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   const auto [segment, offset] = find(p);
   TORCH_CHECK(segment, "mpsx: expected device memory as a kernel argument, got CPU memory");
-  const size_t block = offset / segment->block_bytes;
+  const size_t block = offset / segment->block_bytes, begin = block * segment->block_bytes;
+  const size_t bytes = std::min(segment->block_bytes, segment->buffer.size - begin);
   if (segment->accessed_by_cpu[block].load(std::memory_order_relaxed) &&
       segment->accessed_by_cpu[block].exchange(false)) {
-    const size_t begin = block * segment->block_bytes;
-    driver().prefetch(static_cast<char*>(segment->buffer.contents) + begin,
-                      std::min(segment->block_bytes, segment->buffer.size - begin));
+    driver().prefetch(static_cast<char*>(segment->buffer.contents) + begin, bytes);
   }
-  return {segment->buffer.handle, offset, segment->last_use_seq(offset)};
+  return {segment->buffer.handle, offset, segment->last_use_seq(offset), begin, begin + bytes};
 }
 
 uint64_t Segments::last_use_seq(const void* p) const {

@@ -120,7 +120,7 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
     else if (call.arguments[i].tensor)
       launch.bytes(call.arguments[i].data, driver::TensorArgument::kBindingBytes);
     else if (call.arguments[i].bytes == 0)
-      launch.pointer(call.arguments[i].data);
+      launch.pointer(call.arguments[i].data, driver::Access::write);
     else
       launch.bytes(call.arguments[i].data, call.arguments[i].bytes);
   }

@@ -19,12 +19,18 @@ from msl.source import MslError  # noqa: E402
 from msl.translate import translate, write_index  # noqa: E402
 
 BUFFER, BYTES, THREADGROUP = 0, 1, 2
+READ, WRITE = 0, 1
+SIZE_MAX = 2**64 - 1
 FAULT = re.compile(r"(?P<kernel>\w+): (?P<what>.*?)(?:, at (?P<file>[^,]*?):(?P<line>\d+))?, threadgroup "
                    r"\((?P<group>\d+, \d+, \d+)\), thread \((?P<thread>\d+, \d+, \d+)\), seed (?P<seed>\d+)$")
 
 
 class Argument(ctypes.Structure):
-    _fields_ = [("kind", ctypes.c_uint8), ("data", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+    _fields_ = [("kind", ctypes.c_uint8), ("data", ctypes.c_void_p), ("size", ctypes.c_size_t),
+                ("access", ctypes.c_uint8), ("begin", ctypes.c_size_t), ("end", ctypes.c_size_t)]
+
+    def __init__(self, kind, data, size, access=WRITE, begin=0, end=SIZE_MAX):
+        super().__init__(kind, data, size, access, begin, end)
 
 
 class Fault:
@@ -40,15 +46,21 @@ class Fault:
 
 
 class Memory:
-    """A driver buffer with the contents of an array. As a kernel argument, it starts at byte `offset`."""
+    """A driver buffer with the contents of an array. As a kernel argument, it starts at byte `offset`, with the access
+    `declared`."""
 
     def __init__(self, driver, array):
-        self.driver, self.array, self.offset = driver, array, 0
+        self.driver, self.array, self.offset, self.declared = driver, array, 0, (WRITE, 0, SIZE_MAX)
         self.address = driver.native.allocate(driver.handle, array.nbytes)
         ctypes.memmove(self.address, array.ctypes.data, array.nbytes)
 
     def at(self, offset):
         self.offset = offset
+        return self
+
+    def declare(self, access, begin=0, end=SIZE_MAX):
+        """Declare that kernels only read or write, and only bytes [begin, end)."""
+        self.declared = (access, begin, end)
         return self
 
     def get(self):
@@ -83,7 +95,7 @@ class Driver:
         native = (Argument * max(len(arguments), 1))()
         for i, a in enumerate(arguments):
             if isinstance(a, Memory):
-                native[i] = Argument(BUFFER, a.address, a.offset)
+                native[i] = Argument(BUFFER, a.address, a.offset, *a.declared)
             elif isinstance(a, int):
                 native[i] = Argument(THREADGROUP, None, a)
             elif a is None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from simt_library import READ, WRITE, Fault
 
 FAULTS = Path(__file__).parent / "faults"
 
@@ -194,6 +195,29 @@ def test_bounds_of_pointers_in_arguments(driver):
     fault = driver.fault("through_a_table", np.array([out.address, short.address], np.uint64), **over)
     check(fault, fault.kernel, "^out-of-bounds read of 4 bytes", (1, 0, 0), lambda t: t >= 40)
     assert driver.run("through_a_table", np.array([out.address, other.address], np.uint64), **over) == ""
+
+
+def test_declared_access(driver):
+    """A kernel may write only memory that its launcher declares as written."""
+    over = {"grid": 99, "group": 33, "by_threads": True}
+    x, out = driver.memory(np.arange(100, dtype=np.float32)), floats(driver, 100)
+    assert driver.run("read_past_end", out.declare(WRITE), x.declare(READ), **over) == ""
+    assert np.array_equal(out.get()[:99], np.arange(1, 100))
+    fault = Fault(driver.run("read_past_end", out.declare(READ), x, **over))
+    assert re.search("^write of 4 bytes at byte \\d+ of buffer 0, which the launcher declared as read-only", fault.what)
+
+
+def test_declared_range(driver):
+    """A kernel may access only the bytes of a buffer that its launcher declares."""
+    over = {"grid": 50, "group": 50, "by_threads": True}
+    x, out = driver.memory(np.arange(100, dtype=np.float32)), floats(driver, 100)
+    assert driver.run("read_past_end", out.declare(WRITE, 0, 200), x.declare(READ, 4, 204), **over) == ""
+    fault = Fault(driver.run("read_past_end", out.declare(WRITE, 0, 196), x, **over))
+    assert re.search("^out-of-bounds write of 4 bytes at byte 196 of buffer 0, which has 196 bytes", fault.what)
+    fault = Fault(driver.run("read_past_end", out.declare(WRITE), x.declare(READ, 8, 400), **over))
+    assert re.search("^out-of-bounds read of 4 bytes at byte -4 of buffer 1, which has 392 bytes", fault.what)
+    assert driver.run("read_past_end", out.at(200), x.at(200).declare(READ, 204, 400), grid=49, group=49,
+                      by_threads=True) == ""
 
 
 def test_limits(driver):

@@ -107,7 +107,8 @@ Tensor rotate(const Tensor& input, const Tensor& cos, const Tensor& sin, bool in
         offset += int64_t(rest % uint64_t(rows.size[d])) * rows.stride[d][k];
         rest /= uint64_t(rows.size[d]);
       }
-      launch.pointer(static_cast<char*>(operands[k].data_ptr()) + offset * operands[k].element_size());
+      launch.pointer(static_cast<char*>(operands[k].data_ptr()) + offset * operands[k].element_size(),
+                     k ? Access::read : Access::write);
     }
     launch.bytes(p).threads(p.size[0], p.size[1], uint64_t(p.size[2]) * p.size[3]).work(2).run();
   }

@@ -25,7 +25,7 @@ void launch(runtime::KernelEntry& kernel, void* to, const void* from, int64_t to
     Launch launch(kernel);
     const std::array<const void*, 2> first{static_cast<char*>(to) + offsets[0] * to_bytes,
                                            static_cast<const char*>(from) + offsets[1] * from_bytes};
-    launch.pointer(first[0]).pointer(first[1]).bytes(p);
+    launch.pointer(first[0], Access::write).pointer(first[1]).bytes(p);
     over_rows(launch, p, rows ? size_t(std::max(to_bytes, from_bytes)) : 0, first).run();
   });
 }

@@ -203,7 +203,8 @@ void ElementwiseKernels::launch(const Operands& o, Tag tag, ScalarParams& s) con
   o.loops.each(p, 4, [&](const auto& offsets) {
     Launch launch(set.get(tag));
     std::array<const void*, kMaxOperands> rows{};
-    for (size_t k = 0; k < o.count; ++k) launch.pointer(rows[k] = o.data[k] + offsets[k] * o.element[k]);
+    for (size_t k = 0; k < o.count; ++k)
+      launch.pointer(rows[k] = o.data[k] + offsets[k] * o.element[k], k ? Access::read : Access::write);
     launch.bytes(p).bytes(s);
     over_rows(launch, p, &set == &strided_ ? 0 : element, rows).run();
   });

@@ -58,7 +58,7 @@ void launch_fill(const Tensor& self, const Pattern& value) {
   loops.each(p, 4, [&](const auto& offsets) {
     Launch launch((rows ? dense : strided).get(value.tag));
     const std::array<const void*, 1> first{at_element(self, offsets[0])};
-    launch.pointer(first[0]).bytes(value.bytes, sizeof value.bytes).bytes(p);
+    launch.pointer(first[0], Access::write).bytes(value.bytes, sizeof value.bytes).bytes(p);
     over_rows(launch, p, rows ? size_t(self.element_size()) : 0, first).run();
   });
 }

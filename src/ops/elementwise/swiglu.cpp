@@ -46,7 +46,7 @@ Tensor swiglu_meta(const Tensor& input, const MaybeTensor& gate) { return at::em
 
 void launch(at::TensorIteratorBase& iter, Tag tag) {
   static const KernelSet dense("swiglu_backward_dense"), strided("swiglu_backward_strided");
-  constexpr size_t kOperands = 5;
+  constexpr size_t kOperands = 5, kOutputs = 2;
   if (iter.numel() == 0) return;
   if (!iter.can_use_32bit_indexing()) {
     for (auto& part : iter.with_32bit_indexing()) launch(part, tag);
@@ -66,7 +66,8 @@ void launch(at::TensorIteratorBase& iter, Tag tag) {
     Launch dispatch((rows ? dense : strided).get(tag));
     std::array<const void*, kOperands> first;
     for (size_t k = 0; k < kOperands; ++k)
-      dispatch.pointer(first[k] = static_cast<char*>(iter.data_ptr(int(k))) + offsets[k] * bytes);
+      dispatch.pointer(first[k] = static_cast<char*>(iter.data_ptr(int(k))) + offsets[k] * bytes,
+                       k < kOutputs ? Access::write : Access::read);
     dispatch.bytes(p);
     over_rows(dispatch, p, rows ? size_t(bytes) : 0, first).run();
   });

@@ -33,7 +33,7 @@ void amp_foreach_non_finite_check_and_unscale(at::TensorList grads, Tensor& foun
         {at::TensorList(dense)},
         [&](const ListBatch& batch) {
           Launch launch(kernels.get(tag));
-          batch.bind(launch, kListBuffers - 2);
+          batch.bind(launch, 1, kListBuffers - 2);
           launch.inputs(inv_scale).outputs(found_inf);
           batch.over_chunks(launch.bytes(batch.params)).run();
         },

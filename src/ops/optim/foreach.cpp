@@ -60,7 +60,7 @@ void run(const KernelSet& kernels, at::ArrayRef<TensorList> lists, bool in_place
         batch.params.input = in_place ? 0 : 1;
         for (uint32_t t = 0; t < batch.params.tensors; ++t) batch.params.scalar[t] = scalars.get(batch.index[t], type);
         Launch launch(kernel);
-        batch.bind(launch, buffers);
+        batch.bind(launch, 1, buffers);
         if (value) launch.pointer(value->const_data_ptr());
         batch.over_chunks(launch.bytes(batch.params)).run();
       },

@@ -50,10 +50,10 @@ std::vector<Tensor> foreach_norm(at::TensorList self, const at::Scalar& order, s
         std::rotate(batch.pointers.begin(), batch.pointers.begin() + count, batch.pointers.begin() + 2 * count);
         const Tensor partial = at::empty({int64_t(batch.groups())}, self[0].options().dtype(at::kFloat));
         Launch chunk(kernels->chunk.get(tag));
-        batch.bind(chunk, buffers);
+        batch.bind(chunk, 0, buffers);
         batch.over_chunks(chunk.outputs(partial).bytes(batch.params)).run();
         Launch finish(kernels->finish.get(tag));
-        batch.bind(finish, buffers);
+        batch.bind(finish, 1, buffers);
         finish.inputs(partial).bytes(batch.params).groups({count}, 32);
         finish.work(batch.groups() / count).run();
       },

@@ -84,12 +84,15 @@ void run(Step step, const AlignedLists& aligned, const KernelSet& kernels, Optim
   const void* const rate = value(step.rate, kTensorRate);
   const void* const grad_scale = value(step.grad_scale, kGradScale);
   const void* const found_inf = value(step.found_inf, kFoundInf);
+  // Kernels only read the steps, and the gradients unless they unscale them.
+  constexpr uint32_t kGradients = 1u << 1, kSteps = 1u << 4;
+  const uint32_t written = ~((grad_scale ? 0 : kGradients) | (step.steps.empty() ? 0 : kSteps));
   for_each_batch(
       step.lists,
       [&](const ListBatch& batch) {
         const FusedParams all{batch.params, params};
         Launch launch(kernels.get(tag));
-        batch.bind(launch, kOptimizerBuffers);
+        batch.bind(launch, written, kOptimizerBuffers);
         for (const void* p : {rate, grad_scale, found_inf}) launch.pointer(p ? p : batch.pointers[0]);
         batch.over_chunks(launch.bytes(all), 4).run();
       },

@@ -18,9 +18,13 @@ struct ListBatch {
   uint64_t elements = 0;
 
   uint32_t groups() const { return params.end[params.tensors - 1]; }
-  // Binds buffers [0, buffers) of a launch. Unused buffers repeat the first tensor.
-  void bind(Launch& launch, uint32_t buffers = kListBuffers) const {
-    for (uint32_t i = 0; i < buffers; ++i) launch.pointer(pointers[i] ? pointers[i] : pointers[0]);
+  // Binds buffers [0, buffers) of a launch. `written` has a bit for each list that the kernel writes. Unused buffers
+  // repeat the first tensor.
+  void bind(Launch& launch, uint32_t written, uint32_t buffers = kListBuffers) const {
+    for (uint32_t i = 0; i < buffers; ++i) {
+      const bool writes = pointers[i] && (written >> i / params.tensors & 1);
+      launch.pointer(pointers[i] ? pointers[i] : pointers[0], writes ? Access::write : Access::read);
+    }
   }
   // Sets the grid to one threadgroup per chunk. `cost` is the cost of an element relative to an addition.
   Launch& over_chunks(Launch& launch, uint64_t cost = 1) const {

@@ -60,8 +60,8 @@ void MemoryCheck::simdgroup_barrier(Worker&, unsigned simdgroup, const Site& sit
   shadow_->simdgroup_barrier(simdgroup, site.flags & MPSX_MEM_THREADGROUP);
 }
 
-void MemoryCheck::add(const void* begin, size_t size, Kind kind, uint8_t index) {
-  regions_.push_back({reinterpret_cast<uintptr_t>(begin), size, kind, index});
+void MemoryCheck::add(const void* begin, size_t size, Kind kind, uint8_t index, bool writable) {
+  regions_.push_back({reinterpret_cast<uintptr_t>(begin), size, kind, index, writable});
 }
 
 void MemoryCheck::find_memory() {
@@ -73,9 +73,12 @@ void MemoryCheck::find_memory() {
     if (a.kind == Argument::Kind::bytes) {
       add(a.data, a.size, Kind::bytes, index);
     } else if (a.data) {
-      const Extent extent = allocations().find(static_cast<const char*>(a.data) + a.size);
+      const char* const base = static_cast<const char*>(a.data);
+      const Extent extent = allocations().find(base + a.size);
+      const char *begin = extent.begin, *end = begin + extent.size;
+      if (a.end != SIZE_MAX) begin = std::max(begin, base + a.begin), end = std::min(end, base + a.end);
       if (extent.begin)
-        add(extent.begin, extent.size, Kind::buffer, index);
+        add(begin, size_t(end - begin), Kind::buffer, index, a.access == Access::write);
       else
         unknown_ = true;
     }
@@ -95,7 +98,7 @@ void MemoryCheck::find_memory() {
 
 bool MemoryCheck::in_memory(Access access, uintptr_t at, size_t bytes) {
   for (const Region& r : regions_) {
-    if (at - r.begin >= r.size || r.size - (at - r.begin) < bytes) continue;
+    if (!r.holds(at, bytes) || (access == Access::write && !r.writable)) continue;
     previous_region_[size_t(access)] = last_region_[size_t(access)];
     last_region_[size_t(access)] = r;
     return true;
@@ -135,7 +138,7 @@ bool MemoryCheck::in_indirect(uintptr_t at, size_t bytes) {
 }
 
 // Not inlined, to reduce register pressure in check().
-template <MemoryCheck::Access access>
+template <Access access>
 [[gnu::noinline]] void MemoryCheck::check_recent(const void* p, size_t bytes, const void* code) {
   const auto at = reinterpret_cast<uintptr_t>(p);
   const size_t offset = at - last_begin_;
@@ -145,7 +148,7 @@ template <MemoryCheck::Access access>
     if (access == Access::read ? shadow_->try_read(arena_offset, bytes, thread, short_code(code))
                                : shadow_->try_write(arena_offset, bytes, thread, short_code(code)))
       return;
-  } else if (Region& r = previous_region_[size_t(access)]; at - r.begin < r.size && r.size - (at - r.begin) >= bytes) {
+  } else if (Region& r = previous_region_[size_t(access)]; r.holds(at, bytes)) {
     std::swap(r, last_region_[size_t(access)]);
     return;
   }
@@ -245,6 +248,10 @@ std::string MemoryCheck::out_of_bounds(const char* verb, const void* p, size_t b
   const auto distance = [&](const Region& r) {
     return at < r.begin ? r.begin - at : at - std::min(at, r.begin + r.size);
   };
+  for (const Region& r : regions_)
+    if (r.kind == Kind::buffer && !r.writable && r.holds(at, bytes))
+      return format("%s of %s at byte %zu of buffer %u, which the launcher declared as read-only", verb,
+                    bytes_text(bytes).c_str(), size_t(at - r.begin), r.index);
   const Region* best = nullptr;  // the argument closest to the address
   for (const Region& r : regions_)
     if (r.kind <= Kind::indirect && (!best || distance(r) < distance(*best))) best = &r;
@@ -284,10 +291,10 @@ std::string MemoryCheck::wrong(const char* verb, const Shadow::Finding& finding,
 }
 
 void check_read(const void* p, unsigned long bytes, const void* code) {
-  if (auto* c = MemoryCheck::here()) c->check<MemoryCheck::Access::read>(p, bytes, code);
+  if (auto* c = MemoryCheck::here()) c->check<Access::read>(p, bytes, code);
 }
 void check_write(const void* p, unsigned long bytes, const void* code) {
-  if (auto* c = MemoryCheck::here()) c->check<MemoryCheck::Access::write>(p, bytes, code);
+  if (auto* c = MemoryCheck::here()) c->check<Access::write>(p, bytes, code);
 }
 void check_atomic(const void* p, unsigned long bytes, unsigned access, const void* code) {
   if (auto* c = MemoryCheck::here())

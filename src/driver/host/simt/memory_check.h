@@ -1,9 +1,11 @@
-// Detects invalid memory accesses in kernels: out-of-bounds accesses to buffers and threadgroup memory, reads of
-// uninitialized threadgroup memory, and races in threadgroup memory. It does not detect races in device memory.
+// Detects invalid memory accesses in kernels: out-of-bounds accesses to buffers and threadgroup memory, writes to
+// buffers that the launcher declared as read-only, reads of uninitialized threadgroup memory, and races in threadgroup
+// memory. It does not detect races in device memory.
 //
 // Kernels compiled with checks report every access before performing it (metal_stdlib/simt_checks.h). A kernel may
 // access:
-// - its buffers and the entire allocations that contain them, because an argument may be a view
+// - the parts of its buffers that the launcher declared. By default, this is the entire allocation that contains the
+//   buffer, because an argument may be a view
 // - its bytes arguments
 // - buffers that pointers stored in its arguments point to
 // - its threadgroup memory and its thread's stack
@@ -23,8 +25,6 @@ namespace mpsx::driver::host::simt {
 
 class MemoryCheck final : public Monitor {
  public:
-  enum class Access : uint8_t { read, write };
-
   MemoryCheck();
   // Returns the instance of the calling kernel thread, or null if accesses are not checked. Call it only on a kernel
   // thread's stack.
@@ -42,8 +42,7 @@ class MemoryCheck final : public Monitor {
     // Addresses just above this frame are on the kernel's own stack or in the unmapped page above it.
     if (at - reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) < kNear) return;
     if (suspect_) check_suspect();
-    const Region& r = last_region_[size_t(access)];
-    if (at - r.begin < r.size && r.size - (at - r.begin) >= bytes) return;
+    if (last_region_[size_t(access)].holds(at, bytes)) return;
     check_recent<access>(p, bytes, code);
   }
   void check_atomic(const void* p, size_t bytes, bool loads, bool stores, const void* code);
@@ -58,6 +57,8 @@ class MemoryCheck final : public Monitor {
     size_t size = 0;
     Kind kind = Kind::buffer;
     uint8_t index = 0;  // buffer index
+    bool writable = true;
+    bool holds(uintptr_t at, size_t bytes) const { return at - begin < size && size - (at - begin) >= bytes; }
   };
   // A racing write that may be harmless. It is a fault only if it changes the memory, so it is checked after the write.
   struct Suspect {
@@ -72,7 +73,7 @@ class MemoryCheck final : public Monitor {
   };
 
   void find_memory();
-  void add(const void* begin, size_t size, Kind, uint8_t index = 0);
+  void add(const void* begin, size_t size, Kind, uint8_t index = 0, bool writable = true);
   template <Access access>
   void check_recent(const void* p, size_t bytes, const void* code);
   void check_slow(Access, const void* p, size_t bytes, const void* code);
