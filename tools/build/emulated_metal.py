@@ -38,6 +38,8 @@ FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror".sp
 OBJC_FLAGS = """-x objective-c++ -fblocks -fobjc-runtime=gcc -fconstant-string-class=NSConstantString -fobjc-exceptions
     -Wno-objc-root-class -Wno-protocol -Wno-incompatible-pointer-types -Wno-incomplete-implementation""".split()
 
+# CommandStream::dispatch. The linker redirects its callers to the emulation (hazards.mm).
+DISPATCH = "_ZN4mpsx6driver5metal13CommandStream8dispatchERKNS1_11MetalKernelEPKNS0_8ArgumentEmRKNS0_8DispatchE"
 # MTLTensorDataType values of the element types.
 TENSOR_TYPES = {"float": 3, "half": 16, "bfloat": 121, "char": 45, "uchar": 49, "short": 37, "ushort": 41, "int": 29,
                 "uint": 33}  # fmt: skip
@@ -139,7 +141,8 @@ def link(kind: list[str], target: Path, parts: list[Path], flags: list[str]) -> 
     compiler, _, runtime = toolchain()
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_suffix(f".{os.getpid()}.tmp")
-    run(compiler, *kind, *flags, "-o", str(fresh), *map(str, parts), f"-L{runtime}", "-lobjc", "-ldl", "-lpthread")
+    run(compiler, *kind, *flags, f"-Wl,--wrap={DISPATCH}", "-o", str(fresh), *map(str, parts), f"-L{runtime}", "-lobjc",
+        "-ldl", "-lpthread")  # fmt: skip
     fresh.replace(target)
     return target
 

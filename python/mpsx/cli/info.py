@@ -30,6 +30,7 @@ VARIABLES = {
     "MPSX_METAL_EXACT_BUFFERS": "1: one Metal buffer per tensor, for shader validation",
     "MPSX_METAL_DEBUG": "1: one command buffer per kernel, to name the kernel in GPU errors",
     "MPSX_METAL_ARCHIVE": "0: do not cache compiled pipelines on disk",
+    "MPSX_METAL_SERIAL": "1: run kernels one after another, to see whether overlapping them causes an error",
     "MPSX_CUDA_DEVICE": "cuda: index of the GPU (default: 0)",
     "MPSX_CUDA_DEBUG": "1: wait for each kernel, to name the kernel in GPU errors",
     "MPSX_CUDA_THREADS": "cuda: threads per threadgroup where the launch does not fix them, 1 to 1024",

@@ -1,18 +1,24 @@
 // The driver's single command queue. Kernels are encoded into an open command buffer, which is committed when it is
 // full or when a thread waits.
 //
-// MTLDispatchTypeSerial compute encoders run dispatches in order, and hazard tracking orders command buffers, so no
-// fences or barriers are needed. For the same reason, a freed memory block can be reused immediately: its next user
-// comes later in the queue.
+// Each command buffer has one concurrent compute encoder, whose dispatches overlap. Barriers separate conflicting
+// dispatches (hazards.h), and a fence orders the encoders, because the buffers opt out of Metal's hazard tracking. A
+// freed memory block can be reused immediately, because its next user comes later in the queue. Command buffers do not
+// retain the objects they use. The stream keeps released buffers until their batch completes, and all other objects
+// outlive the work.
+//
+// MPSX_METAL_SERIAL=1 uses serial encoders, retained references and Metal's hazard tracking instead.
 #pragma once
 
 #include <deque>
 #include <mutex>
 #include <vector>
 
+#include "driver/metal/hazards.h"
 #include "driver/metal/labels.h"
 #include "driver/metal/memory.h"
 #include "driver/metal/pipelines.h"
+#include "driver/metal/residency.h"
 #include "driver/metal/tensor_queue.h"
 
 namespace mpsx::driver::metal {
@@ -42,6 +48,11 @@ class CommandStream {
   bool idle();              // commits first
   Checkpoint checkpoint();  // commits first
 
+  // Keeps a new buffer resident until release(), which takes ownership of the caller's reference and drops it once
+  // the GPU no longer uses the buffer.
+  void add(id<MTLBuffer>);
+  void release(Owned<id<MTLBuffer>>) noexcept;
+
  private:
   struct Encoded {
     const MetalKernel* kernel;
@@ -52,8 +63,9 @@ class CommandStream {
     uint64_t number = 0;  // 1, 2, 3 … in commit order
     Owned<id<MTLCommandBuffer>> buffer;
     std::vector<Encoded> kernels;
-    uint64_t bytes = 0;  // total size of bound buffers
-    std::shared_ptr<TensorDispatch> tensors;  // the tensor dispatch that the empty command buffer waits for, or null
+    uint64_t bytes = 0;                          // total size of bound buffers
+    std::shared_ptr<TensorDispatch> tensors;     // the tensor dispatch that the empty command buffer waits for, or null
+    std::vector<Owned<id<MTLBuffer>>> released;  // buffers to free once the batch is complete
   };
 
   Owned<id<MTLCommandBuffer>> new_command_buffer();
@@ -69,19 +81,24 @@ class CommandStream {
   void retire_completed();
   void throw_failure();
 
+  const bool serial_;
   const Owned<id<MTLDevice>> device_;
   const Owned<id<MTLCommandQueue>> queue_;
+  const Owned<id<MTLFence>> fence_;           // every encoder waits for it at its start and updates it at its end
   const Owned<id<MTLBuffer>> null_buffer_;    // bound for null arguments
   const Owned<id<MTLSharedEvent>> progress_;  // set by the GPU to the number of the last completed batch
   const size_t threadgroup_limit_;
   const bool synchronous_;  // one command buffer per kernel, so errors name the kernel
 
   std::mutex mutex_;  // guards everything below
+  Residency residency_;
+  Hazards hazards_;      // of the open encoder
+  bool fenced_ = false;  // whether an encoder has updated the fence
   Batch open_;
   Owned<id<MTLComputeCommandEncoder>> encoder_;
-  Label debug_group_;            // the encoder's current debug group
+  Label debug_group_;                          // the encoder's current debug group
   std::unique_ptr<TensorQueue> tensor_queue_;  // null until first used
-  std::deque<Batch> in_flight_;  // committed, may still be running
+  std::deque<Batch> in_flight_;                // committed, may still be running
   uint64_t committed_ = 0;
   Owned<id<MTLCommandBuffer>> last_;  // the last committed command buffer
   std::string failure_;               // message of the first batch that failed since the last synchronize()

@@ -67,14 +67,16 @@ std::string CommandStream::describe_kernels(const std::vector<Encoded>& kernels)
 }
 
 CommandStream::CommandStream(Owned<id<MTLDevice>> device)
-    : device_(std::move(device)),
+    : serial_(is_serial()),
+      device_(std::move(device)),
       queue_(Owned<id<MTLCommandQueue>>::adopt([device_.get() newCommandQueue])),
-      null_buffer_(Owned<id<MTLBuffer>>::adopt([device_.get() newBufferWithLength:16
-                                                                           options:MTLResourceStorageModeShared])),
+      fence_(Owned<id<MTLFence>>::adopt([device_.get() newFence])),
+      null_buffer_(Owned<id<MTLBuffer>>::adopt([device_.get() newBufferWithLength:16 options:buffer_options()])),
       progress_(Owned<id<MTLSharedEvent>>::adopt([device_.get() newSharedEvent])),
       threadgroup_limit_(device_.get().maxThreadgroupMemoryLength),
-      synchronous_(env_flag("MPSX_METAL_DEBUG")) {
-  if (!queue_ || !null_buffer_ || !progress_) throw Error("Metal could not create a command queue");
+      synchronous_(env_flag("MPSX_METAL_DEBUG")),
+      residency_(device_.get(), queue_.get()) {
+  if (!queue_ || !fence_ || !null_buffer_ || !progress_) throw Error("Metal could not create a command queue");
   queue_.get().label = @"mpsx";
 }
 
@@ -90,9 +92,11 @@ void CommandStream::wait_all_nothrow() noexcept {
   retire_completed();
 }
 
-// A command buffer retains bound objects until it completes. commandBuffer blocks if too many are in flight.
+// Blocks if too many command buffers are in flight.
 Owned<id<MTLCommandBuffer>> CommandStream::new_command_buffer() {
-  auto buffer = Owned<id<MTLCommandBuffer>>::retain([queue_.get() commandBuffer]);
+  id<MTLCommandQueue> queue = queue_.get();
+  auto buffer = Owned<id<MTLCommandBuffer>>::retain(serial_ ? [queue commandBuffer]
+                                                            : [queue commandBufferWithUnretainedReferences]);
   if (!buffer) throw Error("Metal could not create a command buffer");
   return buffer;
 }
@@ -100,10 +104,12 @@ Owned<id<MTLCommandBuffer>> CommandStream::new_command_buffer() {
 id<MTLComputeCommandEncoder> CommandStream::encoder() {
   if (encoder_) return encoder_.get();
   auto buffer = new_command_buffer();
-  encoder_ = Owned<id<MTLComputeCommandEncoder>>::retain(
-      [buffer.get() computeCommandEncoderWithDispatchType:MTLDispatchTypeSerial]);
+  const MTLDispatchType type = serial_ ? MTLDispatchTypeSerial : MTLDispatchTypeConcurrent;
+  encoder_ =
+      Owned<id<MTLComputeCommandEncoder>>::retain([buffer.get() computeCommandEncoderWithDispatchType:type]);
   if (!encoder_) throw Error("Metal could not create a command encoder");
-  open_ = {committed_ + 1, std::move(buffer), {}, 0, nullptr};
+  if (fenced_) [encoder_.get() waitForFence:fence_.get()];
+  open_ = {committed_ + 1, std::move(buffer), {}, 0, nullptr, {}};
   open_.kernels.reserve(kBatch);
   NSString* label = to_ns("mpsx " + std::to_string(open_.number));
   open_.buffer.get().label = label;
@@ -164,6 +170,7 @@ uint64_t CommandStream::dispatch(const MetalKernel& kernel, const Argument* argu
         break;
     }
   }
+  if (!serial_ && hazards_.add(arguments, count, dispatch)) [to memoryBarrierWithScope:MTLBarrierScopeBuffers];
   if (dispatch.by_threads)
     [to dispatchThreads:to_metal(dispatch.grid) threadsPerThreadgroup:to_metal(dispatch.group)];
   else
@@ -186,7 +193,7 @@ uint64_t CommandStream::dispatch_tensors(const MetalKernel& kernel, const Argume
                                       committed_);
   [buffer.get() encodeWaitForEvent:work->event.get() value:work->value];
   buffer.get().label = to_ns("mpsx " + std::to_string(committed_ + 1));
-  open_ = {committed_ + 1, std::move(buffer), {{&kernel, label}}, 0, std::move(work)};
+  open_ = {committed_ + 1, std::move(buffer), {{&kernel, label}}, 0, std::move(work), {}};
   submit();
   return committed_;
 }
@@ -202,12 +209,16 @@ bool CommandStream::should_commit() {
 void CommandStream::commit_open() {
   if (!encoder_) return;
   set_debug_group(nullptr);
+  if (!serial_) [encoder_.get() updateFence:fence_.get()];
+  fenced_ = !serial_;
   [encoder_.get() endEncoding];
   encoder_.reset();
+  hazards_.clear();
   submit();
 }
 
 void CommandStream::submit() {
+  residency_.commit();
   [open_.buffer.get() encodeSignalEvent:progress_.get() value:open_.number];
   [open_.buffer.get() commit];
   committed_ = open_.number;
@@ -216,8 +227,9 @@ void CommandStream::submit() {
   open_ = {};
 }
 
-// Removes completed batches and records their errors.
+// Removes completed batches, records their errors, and frees the memory that they kept.
 void CommandStream::retire_completed() {
+  bool removed = false;
   while (!in_flight_.empty() && finished(in_flight_.front().buffer.get())) {
     const Batch& batch = in_flight_.front();
     id<MTLCommandBuffer> buffer = batch.buffer.get();
@@ -228,8 +240,11 @@ void CommandStream::retire_completed() {
       std::lock_guard<std::mutex> lock(failure.mutex);
       if (!failure.message.empty()) record_failure(batch, failure.message, failure.out_of_memory);
     }
+    for (const auto& released : batch.released) residency_.remove(released.get());
+    removed = removed || !batch.released.empty();
     in_flight_.pop_front();
   }
+  if (removed) residency_.commit();
 }
 
 void CommandStream::record_failure(const Batch& batch, const std::string& reason, bool out_of_memory) {
@@ -248,6 +263,22 @@ void CommandStream::throw_failure() {
   if (others) message += "; " + std::to_string(others) + " command buffers after it failed too";
   if (out_of_memory_) throw OutOfMemory(message);
   throw Error(message);
+}
+
+void CommandStream::add(id<MTLBuffer> buffer) {
+  AutoreleasePool pool;
+  std::lock_guard<std::mutex> lock(mutex_);
+  residency_.add(buffer);
+}
+
+void CommandStream::release(Owned<id<MTLBuffer>> buffer) noexcept {
+  AutoreleasePool pool;
+  std::lock_guard<std::mutex> lock(mutex_);
+  retire_completed();
+  if (encoder_ || !in_flight_.empty())
+    return (encoder_ ? open_ : in_flight_.back()).released.push_back(std::move(buffer));
+  residency_.remove(buffer.get());
+  residency_.commit();
 }
 
 void CommandStream::commit() {

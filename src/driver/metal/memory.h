@@ -1,7 +1,5 @@
-// Buffers in memory shared by CPU and GPU.
+// Buffers in memory shared by CPU and GPU. The caller owns a reference to each buffer's handle.
 #pragma once
-
-#include <atomic>
 
 #include "driver/metal/device.h"
 
@@ -12,7 +10,6 @@ class Memory {
   explicit Memory(Owned<id<MTLDevice>> device);
 
   Buffer allocate(size_t bytes);
-  void release(const Buffer&) noexcept;
   // Wraps memory that the driver does not own. The memory must consist of whole pages and outlive the buffer. Returns a
   // null handle on failure.
   Buffer wrap(void* contents, size_t bytes);
@@ -23,6 +20,11 @@ class Memory {
   Owned<id<MTLDevice>> device_;
   size_t page_;
 };
+
+// Whether MPSX_METAL_SERIAL is set (command_stream.h).
+bool is_serial();
+// The options of all buffers.
+MTLResourceOptions buffer_options();
 
 inline id<MTLBuffer> as_buffer(const void* handle) { return (id<MTLBuffer>)const_cast<void*>(handle); }
 

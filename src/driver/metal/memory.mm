@@ -4,7 +4,19 @@
 
 #include <algorithm>
 
+#include "driver/environment.h"
+
 namespace mpsx::driver::metal {
+
+bool is_serial() {
+  static const bool serial = env_flag("MPSX_METAL_SERIAL");
+  return serial;
+}
+
+MTLResourceOptions buffer_options() {
+  const auto tracking = is_serial() ? MTLResourceHazardTrackingModeDefault : MTLResourceHazardTrackingModeUntracked;
+  return MTLResourceOptions(MTLResourceStorageModeShared | tracking);
+}
 
 Memory::Memory(Owned<id<MTLDevice>> device) : device_(std::move(device)), page_(size_t(sysconf(_SC_PAGESIZE))) {}
 
@@ -14,16 +26,9 @@ Buffer Memory::allocate(size_t bytes) {
   if (length > limit)
     throw OutOfMemory("expected at most " + std::to_string(limit) + " bytes for a Metal buffer, got " +
                       std::to_string(bytes));
-  // Default hazard tracking orders dispatches across command buffers.
-  id<MTLBuffer> buffer = [device_.get() newBufferWithLength:length options:MTLResourceStorageModeShared];
+  id<MTLBuffer> buffer = [device_.get() newBufferWithLength:length options:buffer_options()];
   if (!buffer) throw OutOfMemory("Metal cannot allocate " + std::to_string(bytes) + " bytes");
   return {(void*)buffer, [buffer contents], bytes};
-}
-
-void Memory::release(const Buffer& buffer) noexcept {
-  AutoreleasePool pool;
-  // Command buffers retain the buffers they use, so buffers in flight stay alive.
-  [as_buffer(buffer.handle) release];
 }
 
 Buffer Memory::wrap(void* contents, size_t bytes) {
@@ -32,7 +37,7 @@ Buffer Memory::wrap(void* contents, size_t bytes) {
   if (bytes > device_.get().maxBufferLength) return {};
   id<MTLBuffer> buffer = [device_.get() newBufferWithBytesNoCopy:contents
                                                           length:bytes
-                                                         options:MTLResourceStorageModeShared
+                                                         options:buffer_options()
                                                      deallocator:nil];
   if (!buffer) return {};
   return {(void*)buffer, contents, bytes};

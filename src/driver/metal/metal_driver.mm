@@ -72,16 +72,16 @@ class MetalDriver final : public Driver {
   const Traits& traits() const override { return traits_; }
 
   Buffer allocate(size_t bytes) override {
-    return guarded([&] { return memory_.allocate(bytes); });
+    return guarded([&] { return added(memory_.allocate(bytes)); });
   }
   void release(const Buffer& buffer) noexcept override {
-    guarded_nothrow([&] { memory_.release(buffer); });
+    guarded_nothrow([&] { stream_.release(Owned<id<MTLBuffer>>::adopt(as_buffer(buffer.handle))); });
   }
   Buffer wrap(void* contents, size_t bytes) override {
-    return guarded([&] { return memory_.wrap(contents, bytes); });
+    return guarded([&] { return added(memory_.wrap(contents, bytes)); });
   }
   Buffer share(void* handle) override {
-    return guarded([&] { return memory_.share(handle); });
+    return guarded([&] { return added(memory_.share(handle)); });
   }
   size_t free_memory() const override {
     return guarded([&] { return memory_.free_bytes(); });
@@ -170,6 +170,11 @@ class MetalDriver final : public Driver {
   }
 
  private:
+  Buffer added(const Buffer& buffer) {
+    if (buffer.handle) stream_.add(as_buffer(buffer.handle));
+    return buffer;
+  }
+
   const Owned<id<MTLDevice>> device_;
   const Info info_;
   const Traits traits_;

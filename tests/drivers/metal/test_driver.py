@@ -27,6 +27,15 @@ def test_driver(program: Path, kernels: Path) -> None:
     assert set(done.stdout.split()) == CASES
 
 
+def test_serial_encoders(program: Path, kernels: Path) -> None:
+    """MPSX_METAL_SERIAL=1 uses serial encoders, in which barriers are an error, and Metal's hazard tracking."""
+    cases = ["runs_a_kernel", "preserves_order", "orders_command_buffers", "frees_memory_in_use", "times_events",
+             "orders_tensors_with_other_work", "runs_on_many_threads", "detects_accesses_outside_the_declared_range"]
+    done = run_cases(program, kernels, *cases, environment={"MPSX_METAL_SERIAL": "1"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(done.stdout.split()) == set(cases) <= CASES
+
+
 def test_processes_share_the_cache(program: Path, kernels: Path, tmp_path: Path) -> None:
     """Several processes store pipelines at the same time. The archive must be complete at all times, and no temporary
     file may remain."""

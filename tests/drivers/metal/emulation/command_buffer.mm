@@ -33,10 +33,18 @@ void serve(const std::shared_ptr<Line>& line) {
   }
 }
 
-// Unlike hardware, the emulation detects faults in kernels.
+// Runs the dispatches between two barriers in random order, as a GPU may. Unlike hardware, the emulation detects faults
+// in kernels.
 NSError* run_all(std::vector<emulation::Launch>& launches) {
+  std::vector<emulation::Launch*> order;
+  for (auto& launch : launches) order.push_back(&launch);
+  for (size_t begin = 0, end; begin < order.size(); begin = end) {
+    for (end = begin + 1; end < order.size() && order[end]->interval == order[begin]->interval;) ++end;
+    for (size_t i = end - begin; i > 1; --i)
+      std::swap(order[begin + i - 1], order[begin + emulation::random_number() % i]);
+  }
   try {
-    for (auto& launch : launches) launch.run();
+    for (auto* launch : order) launch->run();
     return nil;
   } catch (const mpsx::driver::Error& e) {
     return emulation::error(MTLCommandBufferErrorPageFault, e.what());
@@ -57,7 +65,19 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
 - (void)setLabel:(NSString*)label {
   EMULATION_REQUIRE(label, "a queue's label is nil");
 }
+- (void)addResidencySet:(id<MTLResidencySet>)set {
+  emulation::add_resident(set);
+}
+- (void)removeResidencySet:(id<MTLResidencySet>)set {
+  emulation::remove_resident(set);
+}
 - (id<MTLCommandBuffer>)commandBuffer {
+  return [self commandBufferThatRetains:true];
+}
+- (id<MTLCommandBuffer>)commandBufferWithUnretainedReferences {
+  return [self commandBufferThatRetains:false];
+}
+- (id<MTLCommandBuffer>)commandBufferThatRetains:(bool)retains {
   if (emulation::fails("exception")) throw emulation::Raised();
   if (emulation::fails("queue")) return nil;
   Line& own = **line;
@@ -68,6 +88,7 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   }
   EmulatedCommandBuffer* made = [EmulatedCommandBuffer alloc];
   made->commands = new Commands;
+  made->commands->retains = retains;
   made->line = new std::shared_ptr<Line>(*line);
   made->queue = [self retain];
   return [made autorelease];
@@ -86,6 +107,9 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   delete line;
   [super dealloc];
 }
+@end
+
+@implementation EmulatedFence
 @end
 
 @implementation EmulatedSharedEvent
@@ -125,12 +149,13 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   return commands->end;
 }
 - (id<MTLComputeCommandEncoder>)computeCommandEncoderWithDispatchType:(MTLDispatchType)type {
-  EMULATION_REQUIRE(type == MTLDispatchTypeSerial, "only serial encoders are emulated");
   EMULATION_REQUIRE(self.status < MTLCommandBufferStatusCommitted, "an encoder of a committed command buffer");
   EMULATION_REQUIRE(!commands->encoding, "an encoder while another is open");
   EMULATION_REQUIRE(!commands->signals, "an encoder after a signal is not emulated");
+  EMULATION_REQUIRE(commands->launches.empty(), "only one encoder per command buffer is emulated");
   if (emulation::fails("encoder")) return nil;
   commands->encoding = true;
+  commands->concurrent = type == MTLDispatchTypeConcurrent;
   EmulatedEncoder* made = [EmulatedEncoder alloc];
   made->buffer = [self retain];
   made->encoding = new emulation::Encoding;
@@ -182,6 +207,8 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
     commands->start = emulation::seconds();
   }
   NSError* error = nil;
+  [self touch];
+  (*line)->fences.run(commands->launches, commands->awaited_fences, commands->updated_fences, commands->label);
   if (emulation::fails("device_lost")) (*line)->lost = true;
   if ((*line)->lost)
     error = emulation::error(MTLCommandBufferErrorDeviceRemoved, "Internal Error (0000000e:Internal Error)");
@@ -191,8 +218,9 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   else if (emulation::fails("gpu_memory"))
     error = emulation::error(MTLCommandBufferErrorOutOfMemory,
                              "Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)");
-  else
+  else if (!emulation::fails("execution"))
     error = run_all(commands->launches);
+  [self touch];
   if (!error) [self signal];
   emulation::lag();
   emulation::wait_for_completions();
@@ -205,6 +233,12 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   commands->error = [error retain];
   commands->status = error ? MTLCommandBufferStatusError : MTLCommandBufferStatusCompleted;
   commands->changed.notify_all();
+}
+// Aborts if an object that the command buffer does not retain has been freed.
+- (void)touch {
+  for (id object : commands->unretained) [object retainCount];
+  for (id fence : commands->awaited_fences) [fence retainCount];
+  for (id fence : commands->updated_fences) [fence retainCount];
 }
 // Signals the event once all earlier work is done. The CPU may then access the memory, even before the command buffer
 // completes.

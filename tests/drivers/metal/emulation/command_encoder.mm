@@ -16,7 +16,13 @@ void require_open(EmulatedEncoder* encoder, const char* what) {
   EMULATION_REQUIRE(!encoder->encoding->ended, "%s after endEncoding", what);
 }
 
-void keep(EmulatedEncoder* encoder, id object) { commands_of(encoder).retained.push_back([object retain]); }
+void keep(EmulatedEncoder* encoder, id object) {
+  Commands& commands = commands_of(encoder);
+  if (commands.retains)
+    commands.retained.push_back([object retain]);
+  else
+    commands.unretained.push_back(object);
+}
 
 // Checks that all arguments were bound since the last dispatch. Metal keeps old bindings, but a launcher must not rely
 // on them. mpsx's own launchers, which request no reflection, must also not bind anything else.
@@ -46,6 +52,8 @@ void take_arguments(EmulatedEncoder* encoder, Launch& launch) {
     b.fresh = false;
     launch.buffers.resize(i + 1);
     launch.buffers[i] = std::move(b.argument);
+    emulation::declare(launch.buffers[i], i);
+    launch.untracked |= !b.tracked && launch.buffers[i].value.empty() ? 1u << i : 0u;
     if (b.shared && commands.owned.insert(b.shared).second) b.shared->give_to_gpu();
   }
   launch.threadgroup_bytes = std::move(encoder->encoding->threadgroup_bytes);
@@ -76,7 +84,11 @@ void encode(EmulatedEncoder* encoder, MTLSize grid, MTLSize group, bool by_threa
   for (NSUInteger n : {grid.width, grid.height, grid.depth})
     EMULATION_REQUIRE(n > 0 && n <= 0xffffffffu, "kernel %s: a grid with %lu along an axis", name, n);
   take_arguments(encoder, launch);
-  launch.shape = {size_of(grid), size_of(group), by_threads, 1};
+  launch.shape = {size_of(grid), size_of(group), by_threads, 1, emulation::uses_other_memory()};
+  launch.interval = commands_of(encoder).concurrent ? encoder->encoding->barriers
+                                                    : unsigned(commands_of(encoder).launches.size());
+  emulation::check_barriers(commands_of(encoder).launches, launch);
+  emulation::count_chain(launch);
   keep(encoder, encoder->pipeline);
   commands_of(encoder).launches.push_back(std::move(launch));
   ++emulation::counts().dispatches;
@@ -120,7 +132,10 @@ void encode(EmulatedEncoder* encoder, MTLSize grid, MTLSize group, bool by_threa
                     given->size);
   keep(self, given);
   b.shared = given->shared;
-  b.argument = {given->shared ? given->shared->gpu() : given->memory, offset, {}};
+  b.tracked = given->tracked;
+  b.argument.base = given->shared ? given->shared->gpu() : given->memory;
+  b.argument.offset = offset;
+  b.argument.size = given->size;
   b.fresh = true;
 }
 - (void)setBytes:(const void*)bytes length:(NSUInteger)length atIndex:(NSUInteger)index {
@@ -147,6 +162,25 @@ void encode(EmulatedEncoder* encoder, MTLSize grid, MTLSize group, bool by_threa
 }
 - (void)dispatchThreads:(MTLSize)threads threadsPerThreadgroup:(MTLSize)group {
   encode(self, threads, group, true);
+}
+- (void)memoryBarrierWithScope:(MTLBarrierScope)scope {
+  require_open(self, "memoryBarrierWithScope:");
+  EMULATION_REQUIRE(scope == MTLBarrierScopeBuffers, "a barrier of scope %lu", NSUInteger(scope));
+  EMULATION_REQUIRE(commands_of(self).concurrent, "a barrier in a serial encoder, whose dispatches run in order");
+  ++encoding->barriers;
+  ++emulation::counts().barriers;
+}
+- (void)waitForFence:(id<MTLFence>)fence {
+  require_open(self, "waitForFence:");
+  EMULATION_REQUIRE(fence, "waitForFence: of nil");
+  EMULATION_REQUIRE(commands_of(self).launches.empty() && commands_of(self).updated_fences.empty(),
+                    "only a wait for a fence at the start of an encoder is emulated");
+  commands_of(self).awaited_fences.push_back(fence);
+}
+- (void)updateFence:(id<MTLFence>)fence {
+  require_open(self, "updateFence:");
+  EMULATION_REQUIRE(fence, "updateFence: of nil");
+  commands_of(self).updated_fences.push_back(fence);
 }
 - (void)endEncoding {
   require_open(self, "endEncoding");

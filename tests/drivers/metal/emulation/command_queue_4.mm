@@ -94,7 +94,7 @@ Launch::Buffer argument(Commands4& commands, const Table::Slot& slot, const emul
     EMULATION_REQUIRE(slot.kind == Table::Slot::address, "kernel %s: expected an address, got a tensor", kernel);
     EmulatedBuffer* buffer = resident(commands, slot.value, kernel);
     use(commands, buffer);
-    return {reinterpret_cast<void*>([buffer gpuAddress]), size_t(slot.value - [buffer gpuAddress]), {}};
+    return {reinterpret_cast<void*>([buffer gpuAddress]), size_t(slot.value - [buffer gpuAddress])};
   }
   EMULATION_REQUIRE(slot.kind == Table::Slot::tensor, "kernel %s: expected a tensor at index %u", kernel,
                     binding->index);
@@ -114,7 +114,7 @@ Launch::Buffer argument(Commands4& commands, const Table::Slot& slot, const emul
   commands.used.push_back(tensor);
   use(commands, tensor->buffer);
   const auto* bytes = reinterpret_cast<const unsigned char*>(tensor->value);
-  return {nullptr, 0, {bytes, bytes + sizeof(emulation::TensorValue)}};
+  return {.value = {bytes, bytes + sizeof(emulation::TensorValue)}};
 }
 
 void encode(EmulatedEncoder4* encoder, MTLSize grid, MTLSize group, bool by_threads) {

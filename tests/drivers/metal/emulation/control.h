@@ -12,6 +12,7 @@ void mpsx_emulation_print_live(void);
 // Lets `what` succeed `after` times and then fail `times` times:
 //   allocation, queue, event, encoder, compile, pipeline   the call returns nil
 //   command_buffer                          the command buffer fails without running its kernels
+//   execution                               the command buffer completes without running its kernels, to count work
 //   gpu_memory                              the command buffer fails with an out-of-memory error
 //   device_lost                             this and all later command buffers fail
 //   no_device, old_gpu, old_macos, macos_15, macos_26   change the results of MTLCopyAllDevices and NSProcessInfo
@@ -22,6 +23,7 @@ void mpsx_emulation_print_live(void);
 //                                           archive_exception: writing raises an exception
 //   tensor, tensor_commands                 creating a tensor fails; a Metal 4 command buffer fails
 //   no_metal_4                              the device has no Metal 4 queues
+//   no_residency_sets                       the device has no residency sets, as on macOS 14
 //   no_capture, capture                     capture is not supported; starting a capture fails
 // MPSX_EMULATION_FAIL="what[:after[:times]]" has the same effect.
 void mpsx_emulation_fail(const char* what, int after, int times);
@@ -38,6 +40,12 @@ void* mpsx_emulation_new_buffer(unsigned long bytes);
 void* mpsx_emulation_contents(void* buffer);
 void mpsx_emulation_release(void* buffer);
 
+// Returns the length of the longest chain of dispatches since the last call. Each dispatch in a chain conflicts with
+// the one before it.
+unsigned long mpsx_emulation_longest_chain(void);
+// Returns whether a buffer is in a residency set of a queue.
+int mpsx_emulation_resident(void* buffer);
+
 // Returns the last compiled source. Its first line lists the options, for example "3.1 safe precise".
 const char* mpsx_emulation_compiled(void);
 
@@ -45,6 +53,7 @@ const char* mpsx_emulation_compiled(void);
 unsigned long mpsx_emulation_waits(void);            // waits for incomplete command buffers
 unsigned long mpsx_emulation_command_buffers(void);  // committed
 unsigned long mpsx_emulation_dispatches(void);
+unsigned long mpsx_emulation_barriers(void);
 unsigned long mpsx_emulation_debug_groups(void);
 unsigned long mpsx_emulation_pipelines(void);  // compiled pipelines, including those for archives
 unsigned long mpsx_emulation_captures(void);  // completed captures

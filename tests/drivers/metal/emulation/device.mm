@@ -18,6 +18,10 @@ void set_error(NSError** error, long code, const std::string& text) {
   if (error) *error = emulation::error(code, text);
 }
 
+bool is_shared(MTLResourceOptions options) {
+  return (options & ~NSUInteger(MTLResourceHazardTrackingModeUntracked)) == MTLResourceStorageModeShared;
+}
+
 id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
   EmulatedLibrary* made = [EmulatedLibrary alloc];
   made->image = new std::shared_ptr<KernelImage>(std::move(image));
@@ -146,7 +150,8 @@ std::string& compiled() {
 }
 - (BOOL)respondsToSelector:(SEL)selector {
   const std::string name = sel_getName(selector);
-  if (emulation::fails("no_metal_4") && name == "newMTL4CommandQueue") return NO;
+  if (name == "newMTL4CommandQueue" && emulation::fails("no_metal_4")) return NO;
+  if (name == "newResidencySetWithDescriptor:error:" && emulation::fails("no_residency_sets")) return NO;
   return [super respondsToSelector:selector];
 }
 - (id<MTLCommandQueue>)newCommandQueue {
@@ -169,6 +174,9 @@ std::string& compiled() {
   EMULATION_REQUIRE(descriptor, "newResidencySetWithDescriptor: of nil");
   return emulation::new_residency_set();
 }
+- (id<MTLFence>)newFence {
+  return [EmulatedFence new];
+}
 - (id<MTLSharedEvent>)newSharedEvent {
   if (emulation::fails("event")) return nil;
   EmulatedSharedEvent* made = [EmulatedSharedEvent alloc];
@@ -177,7 +185,7 @@ std::string& compiled() {
 }
 - (id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options {
   EMULATION_REQUIRE(length > 0 && length <= self.maxBufferLength, "a buffer of %lu bytes", length);
-  EMULATION_REQUIRE(options == MTLResourceStorageModeShared, "a buffer with options %lu", options);
+  EMULATION_REQUIRE(is_shared(options), "a buffer with options %lu", options);
   if (emulation::fails("exception")) throw emulation::Raised();
   if (emulation::fails("allocation")) return nil;
   auto* memory = new emulation::SharedMemory(length);
@@ -188,6 +196,7 @@ std::string& compiled() {
   EmulatedBuffer* made = [EmulatedBuffer alloc];
   made->shared = memory;
   made->size = length;
+  made->tracked = !(options & MTLResourceHazardTrackingModeUntracked);
   emulation::add_buffer(made);
   allocated += length;
   return made;
@@ -199,11 +208,12 @@ std::string& compiled() {
   const NSUInteger page = std::min(kApplePage, NSUInteger(sysconf(_SC_PAGESIZE)));
   EMULATION_REQUIRE(pointer && uintptr_t(pointer) % page == 0 && length && length % page == 0,
                     "newBufferWithBytesNoCopy: %p and %lu bytes are not whole pages", pointer, length);
-  EMULATION_REQUIRE(options == MTLResourceStorageModeShared && !deallocator,
+  EMULATION_REQUIRE(is_shared(options) && !deallocator,
                     "newBufferWithBytesNoCopy: unexpected use");
   if (emulation::fails("allocation")) return nil;
   EmulatedBuffer* made = [EmulatedBuffer alloc];
   made->memory = pointer;
+  made->tracked = !(options & MTLResourceHazardTrackingModeUntracked);
   emulation::add_buffer(made);
   emulation::allow(pointer, length);
   made->size = length;

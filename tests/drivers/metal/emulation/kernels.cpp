@@ -106,7 +106,7 @@ void Launch::run() {
   for (size_t i = 0; i < buffers.size(); ++i) {
     Buffer& b = buffers[i];
     if (b.value.empty()) {
-      arguments.push_back({Argument::Kind::buffer, b.base, b.offset});
+      arguments.push_back({Argument::Kind::buffer, b.base, b.offset, b.access, b.begin, b.end});
       args[i] = static_cast<char*>(b.base) + b.offset;
     } else {
       arguments.push_back({Argument::Kind::bytes, b.value.data(), b.value.size()});

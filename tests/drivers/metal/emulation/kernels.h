@@ -57,12 +57,18 @@ struct Launch {
   struct Buffer {
     void* base = nullptr;  // address in the GPU's mapping
     size_t offset = 0;
-    std::vector<unsigned char> value;  // bytes passed to setBytes
+    size_t size = 0;                     // of the buffer
+    std::vector<unsigned char> value{};  // bytes passed to setBytes
+    // Declared by the driver's caller.
+    mpsx::driver::Access access = mpsx::driver::Access::write;
+    size_t begin = 0, end = SIZE_MAX;
   };
   std::vector<Buffer> buffers;
   std::vector<size_t> threadgroup_bytes;
   ConstantValues constants;
   mpsx::driver::Dispatch shape;
+  unsigned untracked = 0;  // bit mask of buffers whose hazards Metal does not track
+  unsigned interval = 0;   // the number of barriers before it in its encoder
 
   // Throws mpsx::driver::Error if the kernel faults.
   void run();

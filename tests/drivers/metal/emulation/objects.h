@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "foundation.h"
+#include "hazards.h"
 #include "kernels.h"
 #include "memory.h"
 #include "validation.h"
@@ -30,7 +31,11 @@ struct Commands {
   std::string label;
   bool encoding = false;  // whether an encoder is open
   std::vector<Launch> launches;
+  bool concurrent = false;  // the encoder's type
+  bool retains = true;      // whether it retains what it uses
   std::vector<id> retained;
+  std::vector<id> unretained;  // used without a reference
+  std::vector<id> awaited_fences, updated_fences;
   std::set<SharedMemory*> owned;
   id signals = nil;  // event to signal at the end, and its value
   uint64_t signal_value = 0;
@@ -46,6 +51,7 @@ struct Line {
   unsigned alive = 0;  // number of command buffers that are neither complete nor freed
   bool closing = false;
   std::atomic<bool> lost{false};  // the device is lost and runs nothing anymore
+  Fences fences;                  // used only by the queue's thread
 };
 // Opens an archive file, or creates an empty archive if `path` is empty. Returns nil and sets the error if the file is
 // invalid.
@@ -73,6 +79,7 @@ constexpr unsigned kMaxCommandBuffers = 64;  // limit for newCommandQueue
 struct Binding {
   Launch::Buffer argument;
   SharedMemory* shared = nullptr;
+  bool tracked = true;
   bool fresh = false;  // set since the last dispatch
 };
 struct Encoding {
@@ -80,7 +87,8 @@ struct Encoding {
   std::vector<size_t> threadgroup_bytes;
   bool ended = false;
   std::string label;
-  unsigned groups = 0;  // number of open debug groups
+  unsigned groups = 0;    // number of open debug groups
+  unsigned barriers = 0;  // number of barriers so far
 };
 
 }  // namespace emulation
@@ -90,6 +98,7 @@ struct Encoding {
   emulation::SharedMemory* shared;  // null if the buffer does not own its memory
   void* memory;
   NSUInteger size;
+  bool tracked;  // whether Metal orders the encoders that use it
 }
 @end
 
@@ -138,6 +147,10 @@ void check_required_threads(EmulatedPipeline* pipeline, MTLSize group, MTLSize g
   std::shared_ptr<emulation::Line>* line;
   std::thread* thread;
 }
+- (id<MTLCommandBuffer>)commandBufferThatRetains:(bool)retains;
+@end
+
+@interface EmulatedFence : NSObject <MTLFence>
 @end
 
 @interface EmulatedSharedEvent : NSObject <MTLSharedEvent> {

@@ -43,6 +43,7 @@ Live& live();
  @public
   std::set<id>* added;
   std::set<id>* committed;
+  std::vector<id>* removed;  // since the last commit
 }
 @end
 

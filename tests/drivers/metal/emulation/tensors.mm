@@ -168,11 +168,19 @@ id<MTLTensor> emulation::make_tensor(id from, MTLTensorDescriptor* descriptor, N
   EMULATION_REQUIRE(allocation, "addAllocation: of nil");
   if (added->insert(allocation).second) [(id)allocation retain];
 }
+- (void)removeAllocation:(id<MTLAllocation>)allocation {
+  EMULATION_REQUIRE(added->erase(allocation), "removeAllocation: of an allocation that is not in the set");
+  removed->push_back(allocation);
+}
 - (void)commit {
   *committed = *added;
+  for (id allocation : *removed) [allocation release];
+  removed->clear();
 }
 - (void)dealloc {
   for (id allocation : *added) [allocation release];
+  for (id allocation : *removed) [allocation release];
+  delete removed;
   delete added;
   delete committed;
   [super dealloc];
@@ -214,5 +222,6 @@ id<MTLResidencySet> emulation::new_residency_set(void) {
   EmulatedResidencySet* made = [EmulatedResidencySet alloc];
   made->added = new std::set<id>;
   made->committed = new std::set<id>;
+  made->removed = new std::vector<id>;
   return made;
 }

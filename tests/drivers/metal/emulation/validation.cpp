@@ -83,6 +83,12 @@ void lag() {
   if (time) usleep(time);
 }
 
+unsigned random_number() {
+  Settings& s = settings();
+  std::lock_guard<std::mutex> lock(s.mutex);
+  return unsigned(s.random());
+}
+
 void wait_for_completions() {
   Settings& s = settings();
   std::unique_lock<std::mutex> lock(s.mutex);
@@ -123,6 +129,7 @@ void mpsx_emulation_hold_completions(int hold) {
 unsigned long mpsx_emulation_waits(void) { return emulation::counts().waits; }
 unsigned long mpsx_emulation_command_buffers(void) { return emulation::counts().command_buffers; }
 unsigned long mpsx_emulation_dispatches(void) { return emulation::counts().dispatches; }
+unsigned long mpsx_emulation_barriers(void) { return emulation::counts().barriers; }
 unsigned long mpsx_emulation_debug_groups(void) { return emulation::counts().debug_groups; }
 unsigned long mpsx_emulation_pipelines(void) { return emulation::counts().pipelines; }
 unsigned long mpsx_emulation_captures(void) { return emulation::counts().captures; }

@@ -18,12 +18,13 @@ bool fails(const char* what);
 
 struct Counts {
   std::atomic<unsigned long> waits{0}, command_buffers{0}, dispatches{0}, debug_groups{0}, captures{0}, pipelines{0};
-  std::atomic<unsigned long> intervals_begun{0}, intervals_ended{0};
+  std::atomic<unsigned long> intervals_begun{0}, intervals_ended{0}, barriers{0};
 };
 Counts& counts();
 
 // Sleeps for a random time, up to the maximum that is set with mpsx_emulation_delay().
 void lag();
+unsigned random_number();
 // Waits while mpsx_emulation_hold_completions(1) is in effect.
 void wait_for_completions();
 

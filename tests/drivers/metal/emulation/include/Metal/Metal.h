@@ -20,7 +20,10 @@ static inline MTLSize MTLSizeMake(NSUInteger width, NSUInteger height, NSUIntege
 
 typedef NS_OPTIONS(NSUInteger, MTLResourceOptions) {
   MTLResourceStorageModeShared = 0,
+  MTLResourceHazardTrackingModeDefault = 0,
+  MTLResourceHazardTrackingModeUntracked = 0x1 << 8,
 };
+typedef NS_OPTIONS(NSUInteger, MTLBarrierScope) { MTLBarrierScopeBuffers = 1 << 0 };
 typedef NS_ENUM(NSUInteger, MTLStorageMode) {
   MTLStorageModeShared = 0,
 };
@@ -157,6 +160,7 @@ typedef struct {
 
 @protocol MTLResidencySet <NSObject>
 - (void)addAllocation:(id<MTLAllocation>)allocation;
+- (void)removeAllocation:(id<MTLAllocation>)allocation;
 - (void)commit;
 @end
 
@@ -231,6 +235,9 @@ typedef struct {
 @property(readwrite, nonatomic) MTLSize requiredThreadsPerThreadgroup;
 @end
 
+@protocol MTLFence <NSObject>
+@end
+
 @protocol MTLComputeCommandEncoder <NSObject>
 @property(nullable, copy, atomic) NSString* label;
 - (void)pushDebugGroup:(NSString*)string;
@@ -241,6 +248,9 @@ typedef struct {
 - (void)setThreadgroupMemoryLength:(NSUInteger)length atIndex:(NSUInteger)index;
 - (void)dispatchThreadgroups:(MTLSize)threadgroupsPerGrid threadsPerThreadgroup:(MTLSize)threadsPerThreadgroup;
 - (void)dispatchThreads:(MTLSize)threadsPerGrid threadsPerThreadgroup:(MTLSize)threadsPerThreadgroup;
+- (void)memoryBarrierWithScope:(MTLBarrierScope)scope;
+- (void)updateFence:(id<MTLFence>)fence;
+- (void)waitForFence:(id<MTLFence>)fence;
 - (void)endEncoding;
 @end
 
@@ -267,6 +277,9 @@ typedef struct {
 @protocol MTLCommandQueue <NSObject>
 @property(nullable, copy, atomic) NSString* label;
 - (nullable id<MTLCommandBuffer>)commandBuffer;
+- (nullable id<MTLCommandBuffer>)commandBufferWithUnretainedReferences;
+- (void)addResidencySet:(id<MTLResidencySet>)residencySet;
+- (void)removeResidencySet:(id<MTLResidencySet>)residencySet;
 @end
 
 @interface MTL4ArgumentTableDescriptor : NSObject MPSX_EMULATED_STATE
@@ -327,6 +340,7 @@ typedef void (^MTL4CommitFeedbackHandler)(id<MTL4CommitFeedback> commitFeedback)
 @property(readonly) uint64_t recommendedMaxWorkingSetSize;
 - (BOOL)supportsFamily:(MTLGPUFamily)gpuFamily;
 - (nullable id<MTLCommandQueue>)newCommandQueue;
+- (nullable id<MTLFence>)newFence;
 - (nullable id<MTLSharedEvent>)newSharedEvent;
 - (nullable id<MTL4CommandQueue>)newMTL4CommandQueue;
 - (nullable id<MTL4CommandAllocator>)newCommandAllocator;
