@@ -43,6 +43,8 @@ BAD = {
     "buffer twice": ("kernel void f(device int* a [[buffer(1)]],\n              device int* b [[buffer(1)]]) {}",
                      "k.metal:2:15", "buffer(1) is used twice"),
     "buffer number": ("kernel void f(device int* a [[buffer(31)]]) {}", "k.metal:1:15", "expected a number below 31"),
+    "too many buffers": (f"kernel void f({', '.join(f'device int* a{i}' for i in range(40))}) {{}}", "k.metal:1:13",
+                         "kernel 'f': expected at most 31 buffers, got 40"),
     "host name twice": ('[[host_name("x")]] kernel void f() {}\n[[host_name("x")]] kernel void g() {}', "k.metal:2:",
                         'host_name("x") is already used, at k.metal:1:'),
     "no host name": ("template <typename T> kernel void f(device T* x) {}\ntemplate kernel void f<int>(device int* x);",

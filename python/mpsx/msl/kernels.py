@@ -176,8 +176,12 @@ class Collector:
                 used.add(p.index)
             for p in mine:
                 if p.index < 0:
-                    p.index = next(n for n in range(MAX_INDEX + 1) if n not in used)
+                    p.index = next(n for n in range(len(mine) + len(used)) if n not in used)
                     used.add(p.index)
+            if max(used, default=0) >= MAX_INDEX:
+                what = "buffers" if kind == "buffer" else "threadgroup arguments"
+                raise self.src.error(kernel.token, f"kernel '{kernel.name}': expected at most {MAX_INDEX} "
+                                     f"{what}, got {len(mine)}")
 
     def kernel(self, d, begin, end):
         """Add a kernel function. The tokens [begin, end) mark it as a kernel."""
