@@ -168,6 +168,9 @@ cdef class Kernel:
                 (<float*>(values + i * SLOT))[0] = <float><double>arg
                 arguments[i].data = values + i * SLOT
                 arguments[i].bytes = 4
+            elif arg_casts is None and type(arg) is int and fits_int64(arg, <int64_t*>(values + i * SLOT)):
+                (<int64_t*>(values + i * SLOT))[1] = 0
+                arguments[i].data, arguments[i].bytes = values + i * SLOT, 8
             elif arg is None and i in self.optional:
                 arguments[i].data, arguments[i].bytes = NULL, 0
             else:
@@ -286,33 +289,11 @@ cdef class Kernel:
         else:
             raise RuntimeError(f"{self.name}: argument {i}: expected a tensor on mpsx, a number or a list of numbers, "
                                f"got {type(many[0]).__name__}" + (" in a list" if many is arg else ""))
-        kind, size = _TYPES[cast or natural]
+        size = _TYPES[cast or natural][1]
         if len(many) * size > MAX_VALUE:
             raise RuntimeError(f"{self.name}: argument {i}: expected a list of at most {MAX_VALUE} bytes, got "
                                f"{len(many)} numbers of {size}; pass a tensor")
-        cdef bytes data = bytes((len(many) * size + SLOT - 1) // SLOT * SLOT)
-        cdef char* to = PyBytes_AS_STRING(data)
-        cdef float f
-        cdef uint64_t n
-        for number in many:
-            try:
-                if kind == "i":
-                    integer = int(number) if isinstance(number, float) else number.__index__()
-                    if not -(1 << 63) <= integer < 1 << 64:
-                        raise OverflowError(f"{integer} needs more than 64 bits")
-                    n = <uint64_t>(integer & 0xffffffffffffffff)
-                    memcpy(to, &n, size)
-                else:
-                    f = <float><double>float(number)
-                    if kind == "f":
-                        memcpy(to, &f, 4)
-                    else:
-                        n = torch.tensor(f, dtype=kind).view(torch.int16).item() & 0xffff
-                        memcpy(to, &n, 2)
-            except (AttributeError, TypeError, ValueError, OverflowError) as error:
-                raise RuntimeError(f"{self.name}: argument {i}: cannot pass {number!r} as {cast or natural}: {error}"
-                                   ) from None
-            to += <int>size
+        cdef bytes data = packed(self.name, i, many, cast or natural)
         kept.append(data)
         argument.data = PyBytes_AS_STRING(data)
         argument.bytes = len(many) * size

@@ -1,4 +1,4 @@
-# The limits, and the parts of src/c_api.h and src/python/tensor.h, that _shader.pyx uses.
+# The limits, the parts of src/c_api.h and src/python/tensor.h, and the conversions that _shader.pyx uses.
 DEF MAX_BUFFERS = 31      # Metal's limit
 DEF MAX_VALUE = 4096      # Metal's limit for setBytes
 DEF SLOT = 16             # bytes per scalar argument; zero-padded, in case a kernel reads a wider type
@@ -67,6 +67,41 @@ cdef extern from "Python.h":
 cdef int check(const char* message) except -1:
     if message != NULL:
         raise (SyntaxError if mpsx_error_kind() == MPSX_SYNTAX_ERROR else RuntimeError)(message.decode())
+
+
+cdef bint fits_int64(object number, int64_t* out):
+    """Store an int, and return whether it has at most 64 bits including its sign."""
+    cdef int overflow
+    out[0] = PyLong_AsLongLongAndOverflow(number, &overflow)
+    return not overflow
+
+
+cdef bytes packed(str kernel, int i, object numbers, str cast):
+    """Return argument `i`, numbers of a type in _TYPES, as bytes padded with zeros."""
+    kind, size = _TYPES[cast]
+    cdef bytes data = bytes((len(numbers) * size + SLOT - 1) // SLOT * SLOT)
+    cdef char* to = PyBytes_AS_STRING(data)
+    cdef float f
+    cdef uint64_t n
+    for number in numbers:
+        try:
+            if kind == "i":
+                integer = int(number) if isinstance(number, float) else number.__index__()
+                if not -(1 << 63) <= integer < 1 << 64:
+                    raise OverflowError(f"{integer} needs more than 64 bits")
+                n = <uint64_t>(integer & 0xffffffffffffffff)
+                memcpy(to, &n, size)
+            else:
+                f = <float><double>float(number)
+                if kind == "f":
+                    memcpy(to, &f, 4)
+                else:
+                    n = torch.tensor(f, dtype=kind).view(torch.int16).item() & 0xffff
+                    memcpy(to, &n, 2)
+        except (AttributeError, TypeError, ValueError, OverflowError) as error:
+            raise RuntimeError(f"{kernel}: argument {i}: cannot pass {number!r} as {cast}: {error}") from None
+        to += <int>size
+    return data
 
 
 def empty_strided_mpsx(tuple size not None, tuple stride not None, object dtype not None):
