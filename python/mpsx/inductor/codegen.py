@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +36,6 @@ from . import loops, lowerings, tables
 from .overrides import Overrides
 
 UNSUPPORTED = (torch.float64, torch.complex128)
-ALLOCATION = re.compile(r"empty_strided\((.*), device='mpsx', dtype=(torch\.\w+)\)")
 MAX_BUFFERS = 27  # Metal has 31, and sizes and the error buffer need some
 KERNELS_PER_LIBRARY = 6  # minimum, because each library parses the headers again
 
@@ -191,9 +189,16 @@ class PythonWrapperCodegen(_PythonWrapperCodegen):
         super().write_header()
         self.header.writeline("from mpsx._shader import empty_strided_mpsx")
 
-    def make_allocation(self, *args: Any, **kwargs: Any) -> str:
-        """Return the allocation of a buffer."""
-        return ALLOCATION.sub(r"empty_strided_mpsx(\1, \2)", super().make_allocation(*args, **kwargs))
+    def make_allocation(self, name: str, device: torch.device, dtype: torch.dtype, shape: Sequence[Any],
+                        stride: Sequence[Any], allocation_shape: Sequence[Any] | None = None,
+                        is_pinned: bool = False) -> str:  # fmt: skip
+        """Return the allocation of a buffer. On mpsx, it does not pass through PyTorch's dispatcher."""
+        if device.type != "mpsx":
+            return super().make_allocation(name, device, dtype, shape, stride, allocation_shape, is_pinned)
+        sizes, strides = self.codegen_python_shape_tuple(shape), self.codegen_python_shape_tuple(stride)
+        allocated = sizes if allocation_shape is None else self.codegen_python_shape_tuple(allocation_shape)
+        view = f".as_strided({sizes}, {strides})" if allocated != sizes else ""
+        return f"{name} = empty_strided_mpsx({allocated}, {strides}, {dtype}){view}"
 
 
 class CppWrapperCodegen(CppWrapperMps):
