@@ -46,6 +46,9 @@ cdef class Kernel:
     cdef dict tensors     # tensors by index: the description parsed from the source, or None if the driver checks it
     cdef bint checks_types  # warn about tensors whose dtypes do not match the parameters
     cdef int seen[MAX_BUFFERS]  # dtype last checked for each argument
+    # Number of adjacent elements per thread. If it is not 1, `threads` counts elements, and the kernel's last buffer is
+    # a uint: the bitwise OR of the addresses of all tensors, which tells how they are aligned.
+    cdef public uint32_t vector_size
     cdef str unusable     # why the kernel cannot be called yet
     cdef mpsx_shader_kernel_info info
 
@@ -122,6 +125,7 @@ cdef class Kernel:
         cdef char values[MAX_BUFFERS * SLOT]
         cdef mpsx_shader_call call
         cdef const char* message
+        cdef uint32_t alignment = 0
         cdef int i = 0, dtype
         cdef bint mismatch = False
         cdef list kept = None
@@ -144,6 +148,7 @@ cdef class Kernel:
             elif (type(arg) is Tensor or type(arg) is Parameter) and mpsx_device_tensor(
                     arg, &arguments[i].data, &dtype):
                 arguments[i].bytes = 0
+                alignment |= <uint32_t><uintptr_t>arguments[i].data
                 if first is None:
                     first = arg
                 if dtype != self.seen[i]:
@@ -160,6 +165,7 @@ cdef class Kernel:
                                                if arg.is_cpu else ""))
                 arguments[i].data = <const void*><uintptr_t>arg.data_ptr()
                 arguments[i].bytes = arg.itemsize if value else 0
+                alignment |= <uint32_t><uintptr_t>arguments[i].data
                 if first is None and not value:
                     first = arg
                 mismatch = self.checks_types
@@ -177,6 +183,10 @@ cdef class Kernel:
                 if kept is None:
                     kept = []
                 self.add_value(&arguments[i], i, arg, arg_casts, kept)
+            i += 1
+        if self.vector_size != 1:
+            arguments[i].threadgroup, arguments[i].tensor, arguments[i].pointers = 0, 0, 0
+            arguments[i].data, arguments[i].bytes = &alignment, sizeof(alignment)
             i += 1
         while i < MAX_BUFFERS and self.description is not None and i in self.optional:
             arguments[i].data, arguments[i].bytes, arguments[i].threadgroup = NULL, 0, 0
@@ -197,6 +207,8 @@ cdef class Kernel:
             axes = 1
         else:
             axes = self.size("threads", threads, call.threads, 1)
+        if self.vector_size != 1:
+            call.threads[0] = (call.threads[0] + self.vector_size - 1) // self.vector_size
         if group_size is None:
             call.group[0], call.group[1], call.group[2] = 0, 0, 0
         else:
@@ -342,7 +354,7 @@ cdef class Shader:
         kernel.shader, kernel.name, kernel.description, kernel.constants = self, name, description, constants or {}
         key = name + "".join([f"|{constant}={value}" for constant, value in
                               sorted(kernel.constants.items(), key=lambda item: str(item[0]))])
-        kernel.optional = range(MAX_BUFFERS)
+        kernel.optional, kernel.vector_size = range(MAX_BUFFERS), 1
         memset(kernel.seen, -1, sizeof(kernel.seen))
         if description is not None:
             kernel.optional = frozenset([b["index"] for b in description["buffers"] if b["optional"]])

@@ -32,11 +32,11 @@ from ..shader.cache import digest
 from ..shader.compiler import AT_ONCE
 from ..shader.kernel_library import SOURCES
 from ..shader.library import load
-from . import loops, lowerings, tables
+from . import loops, lowerings, tables, vectors
 from .overrides import Overrides
 
 UNSUPPORTED = (torch.float64, torch.complex128)
-MAX_BUFFERS = 27  # Metal has 31, and sizes and the error buffer need some
+MAX_BUFFERS = 27  # Metal has 31; sizes, the alignment of the addresses, and the error buffer need some
 KERNELS_PER_LIBRARY = 6  # minimum, because each library parses the headers again
 
 
@@ -49,6 +49,10 @@ class MpsxKernel(MetalKernel):
         super().__init__(*args, **kwargs)
         self.headers = OrderedSet(["utils"])  # per kernel; the base class shares one set
         self.functions: OrderedSet[tuple[str, str, str]] = OrderedSet()  # the rows that it calls (tables.source)
+
+
+class MpsxVectorKernel(vectors.VectorKernel, MpsxKernel):
+    """A kernel for drivers with SIMD groups."""
 
 
 class MpsxLoopKernel(loops.LoopKernel, MpsxKernel):
@@ -70,7 +74,7 @@ class Scheduling(MetalScheduling):
     @property
     def kernel_type(self) -> type[MpsxKernel]:
         """The kernel class for the driver in use."""
-        return MpsxLoopKernel if _runtime.driver()["simd_width"] == 1 else MpsxKernel
+        return MpsxLoopKernel if _runtime.driver()["simd_width"] == 1 else MpsxVectorKernel
 
     def can_fuse_vertical(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
         """Return whether to fuse a node with a user of its results."""
@@ -93,8 +97,9 @@ class Scheduling(MetalScheduling):
         wrapper.src_to_kernel[src_code] = name
         source = src_code.split("'''", 1)[1].rsplit("'''", 1)[0]
         lines = [line for line in source.split("\n") if not line.strip().startswith("#include")]
-        body = "\n".join(lines).replace("kernel void generated_kernel(", f"kernel void {name}(")
-        arguments = f"{name!r}, {body!r}, {sorted(kernel.headers)!r}, {sorted(kernel.functions)!r}"
+        body = "\n".join(lines).replace("generated_kernel", name)
+        vector_size = getattr(kernel, "vector_size", 1)
+        arguments = f"{name!r}, {body!r}, {sorted(kernel.headers)!r}, {sorted(kernel.functions)!r}, {vector_size}"
         wrapper.header.writeline(f"{name} = mpsx_kernels.add({arguments})")
         return name
 
@@ -105,6 +110,7 @@ class Source(NamedTuple):
     text: str
     headers: list[str]  # names of c10/metal headers
     functions: list[tuple[str, str, str]]  # rows (tables.source)
+    vector_size: int  # number of elements per thread
 
 
 class Kernels:
@@ -124,6 +130,7 @@ class Kernels:
         if not self.libraries:
             self.compile()
         kernel = getattr(self.libraries[name], name)
+        kernel.vector_size = self.sources[name].vector_size
         return kernel if torch.__version__ >= "2.13" else SingleKernelLibrary(kernel)
 
     def compile(self) -> None:
@@ -143,6 +150,7 @@ class Kernels:
         # Without contraction, products are rounded as in the eager kernels.
         text = ["#pragma METAL fp contract(off)\n", "#include <metal_stdlib>\n",
                 *(f"#include <c10/metal/{header}.h>\n" for header in sorted(headers)),
+                *(['#include "lib/vec.h"\n'] if any(source.vector_size > 1 for source in sources) else []),
                 tables.source(sorted(functions)), *(source.text for source in sources)]  # fmt: skip
         return load("".join(text), "torch_compile.metal", [str(SOURCES)], strict=False)
 
