@@ -50,6 +50,11 @@ class MpsxKernel(MetalKernel):
         self.headers = OrderedSet(["utils"])  # per kernel; the base class shares one set
         self.functions: OrderedSet[tuple[str, str, str]] = OrderedSet()  # the rows that it calls (tables.source)
 
+    def dtype_to_str(self, dtype: torch.dtype) -> str:
+        """Return a dtype's Metal type. Generated kernels only copy complex numbers; Inductor calls eager kernels for
+        all other operations on them."""
+        return "float2" if dtype == torch.complex64 else super().dtype_to_str(dtype)
+
 
 class MpsxVectorKernel(vectors.VectorKernel, MpsxKernel):
     """A kernel for drivers with SIMD groups."""
