@@ -17,10 +17,10 @@ SAMPLE = (
     "float32:special.log_ndtr,special.erfcx,log1p,cos,digamma,nn.functional.softplus,nn.functional.mish,hypot,fmod,"
     "pow,nn.functional.gelu,nn.functional.softshrink,softmax,cumsum,sort,index_add,scatter_add,var,argmax",
     "float16:exp,nextafter,nn.functional.silu,mul,add,remainder,clamp,sum",
-    "bfloat16:sigmoid,div.floor_rounding,nn.functional.elu",
+    "bfloat16:sigmoid,div.floor_rounding,nn.functional.elu,nn.functional.softsign,int",
     "int64:sign,floor_divide,bitwise_left_shift,gcd,remainder,pow,amax",
-    "bool:logical_xor,bitwise_not,add",
-    "complex64:mul,exp",
+    "bool:logical_xor,bitwise_not,add,float_power",
+    "complex64:mul,exp,as_strided_scatter",
 )
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.bool, torch.complex64)
 
