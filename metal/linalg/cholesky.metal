@@ -1,8 +1,9 @@
-// Blocked Cholesky factorization of the lower triangle of a, which may be transposed.
+// Blocked Cholesky factorization of the lower triangle of a matrix, which may be stored transposed.
 //
-// Step k is one dispatch. Its first threadgroups factor panel k: each applies the update of panel k - 1 to the diagonal
-// block and to some of the rows below it, factors the diagonal block (every threadgroup repeats this work), and solves
-// for its rows. The remaining threadgroups apply the update of panel k - 1 to the trailing matrix right of panel k.
+// Each step is one dispatch with two groups of threadgroups. The first group applies the update from panel k - 1 to
+// panel k and factors panel k. Each of its threadgroups factors the diagonal block redundantly and then solves for its
+// own rows below the block. The second group applies the update from panel k - 1 to the trailing matrix, to the right
+// of panel k.
 #include "lib/instantiate.h"
 #include "linalg/cholesky_tile.h"
 
@@ -22,7 +23,7 @@ inline void factor_panel(device T* matrix, device T* diagonal, device int* info,
   enum : uint { kN = CholeskyTile<T>::n, kPitch = CholeskyTile<T>::panel_pitch };
   threadgroup T* previous = tile + kN * kPitch;
   const uint n = min(uint(kN), p.n - p.offset), padded_n = (n + kPivots - 1) / kPivots * kPivots;
-  // First row below the diagonal block; used only if n == kN.
+  // First row below the diagonal block. Used only if n == kN.
   const uint first = p.offset + n + g.group.x * kCholeskyRows;
   const uint below = first < p.n ? min(uint(kCholeskyRows), p.n - first) : 0;
   const uint rows = n + below, padded_rows = padded_n + (below + kMicro - 1) / kMicro * kMicro;
@@ -79,8 +80,8 @@ inline void update_trailing(device T* matrix, constant CholeskyParams& p, thread
   store_columns(out, p.a, tile, kPitch, rows, columns, g);
 }
 
-// info: the 1-based order of the first leading minor that is not positive, or 0.
-// Grid: (threadgroups for the panel, then threadgroups for the trailing matrix; batch).
+// `info` receives 0, or the 1-based order of the first leading minor that is not positive.
+// Grid: x covers the panel's threadgroups, followed by those of the trailing matrix; y is the batch index.
 template <typename T>
 kernel void cholesky_step(device T* matrices [[buffer(0)]], device T* diagonals [[buffer(1)]],
                           device int* info [[buffer(2)]], constant CholeskyParams& p [[buffer(3)]],

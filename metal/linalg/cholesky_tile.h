@@ -4,7 +4,7 @@
 #include "linalg/field.h"
 
 enum : uint {
-  kMicro = 4,  // a thread updates tiles of 4 x 4 elements
+  kMicro = 4,  // each thread updates tiles of 4 x 4 elements
   kPivots = 8  // columns factored in registers at a time
 };
 
@@ -26,12 +26,12 @@ inline void store_quad(threadgroup float2* to, Quad<float2> x) {
   *(threadgroup float4*)(to + 2) = float4(x.v[2], x.v[3]);
 }
 
-// Enumerates the tiles on or below the diagonal of a rows x columns grid of tiles, where rows >= columns. Pairing
-// column j with column columns - 1 - j gives 2 * rows - columns + 1 such tiles for every pair, so a division recovers
-// the column from the index without a square root.
+// Maps an index to a tile on or below the diagonal of a rows x columns grid of tiles (rows >= columns). Columns j and
+// columns - 1 - j together have 2 * rows - columns + 1 such tiles for every j, so one division finds the pair of
+// columns. No square root is needed.
 struct LowerTile {
   uint row, column;
-  bool exists;  // false where the middle column is paired with itself
+  bool exists;  // false for the duplicate tiles of an unpaired middle column
 };
 inline uint lower_tiles(uint rows, uint columns) { return (columns + 1) / 2 * (2 * rows - columns + 1); }
 inline LowerTile lower_tile(uint index, uint rows, uint columns) {
@@ -79,7 +79,7 @@ inline void rank_update(threadgroup T* c, uint c_pitch, threadgroup const T* a, 
   }
 }
 
-// Pads a tile of rows x columns elements with elements of the identity matrix.
+// Pads a rows x columns tile with elements of the identity matrix.
 template <typename T>
 inline void pad_tile(threadgroup T* tile, uint pitch, uint rows, uint columns, uint padded_rows, uint padded_columns,
                      GroupThread g) {
@@ -89,7 +89,7 @@ inline void pad_tile(threadgroup T* tile, uint pitch, uint rows, uint columns, u
     if (i >= rows || j >= columns) tile[j * pitch + i] = field_number<T>(i == j ? 1.0f : 0.0f, 0.0f);
   }
 }
-// Copy between device memory and a column-major tile.
+// Copies between device memory and a column-major tile.
 template <typename T>
 inline void load_columns(threadgroup T* to, uint pitch, device const T* from, MatrixStrides s, uint rows, uint columns,
                          GroupThread g) {
@@ -101,13 +101,13 @@ inline void store_columns(device T* to, MatrixStrides s, threadgroup const T* fr
   copy_tile(matrix_view(to, s.row, s.column), matrix_view(from, 1, pitch), rows, columns, s.row == 1, g);
 }
 
-// The kPivots x kPivots diagonal block of a panel. Every thread factors a copy in registers, which is faster than one
-// barrier per column.
+// The kPivots x kPivots diagonal block of a panel. Every thread factors its own copy in registers. This is faster than
+// sharing the work, which needs a barrier for every column.
 template <typename T>
 struct PivotBlock {
   T l[kPivots][kPivots];
   float reciprocal[kPivots];  // reciprocals of the diagonal elements
-  uint factored;              // number of columns before the first pivot that is not positive
+  uint factored;              // number of columns factored before the first non-positive pivot
 
   METAL_FUNC void load(threadgroup const T* a, uint pitch) {
     MPSX_UNROLL
@@ -141,7 +141,7 @@ struct PivotBlock {
       }
     }
   }
-  // Solves x L^H = a for one row of the tile, in place: `row` holds a on entry and x on return.
+  // Solves x L^H = a for one row of the tile. Overwrites `row`, which contains a, with x.
   METAL_FUNC void solve(threadgroup T* row, uint pitch) const {
     T x[kPivots];
     MPSX_UNROLL
@@ -167,7 +167,7 @@ struct PivotBlock {
 };
 
 // Factors the first n columns of a tile with `rows` rows. n must be a multiple of kPivots, and `rows` a multiple of 4.
-// Returns the number of columns before the first pivot that is not positive. Ends with a barrier.
+// Returns the number of columns factored before the first non-positive pivot. Ends with a barrier.
 template <typename T>
 inline uint factor_tile(threadgroup T* tile, uint pitch, uint rows, uint n, GroupThread g) {
   for (uint first = 0; first < n; first += kPivots) {

@@ -1,4 +1,4 @@
-// Arithmetic under common names for float and complex numbers (float2), and matrix tiles in threadgroup memory.
+// Arithmetic that works on both float and complex (float2) numbers, and matrix tiles in threadgroup memory.
 #pragma once
 
 #include "lib/collective.h"
@@ -7,7 +7,7 @@
 
 inline float product(float a, float b) { return a * b; }
 inline float2 product(float2 a, float2 b) { return complex_product(a, b); }
-// a b + c
+// Returns a * b + c.
 inline float product_sum(float a, float b, float c) { return fma(a, b, c); }
 inline float2 product_sum(float2 a, float2 b, float2 c) {
   return float2(fma(a.x, b.x, fma(-a.y, b.y, c.x)), fma(a.x, b.y, fma(a.y, b.x, c.y)));
@@ -22,14 +22,14 @@ inline float imaginary_part(float2 a) { return a.y; }
 inline float squared_modulus(float a) { return a * a; }
 inline float squared_modulus(float2 a) { return a.x * a.x + a.y * a.y; }
 typedef Indexed<float, uint> Pivot;
-// |x|, or |re| + |im| like LAPACK's cabs1. Pivoting compares these magnitudes.
+// Returns the magnitude that pivoting compares: |x| if x is real, or |re| + |im| if x is complex (cabs1 in LAPACK).
 inline float pivot_size(float a) { return fabs(a); }
 inline float pivot_size(float2 a) { return fabs(a.x) + fabs(a.y); }
 template <typename T> inline T field_number(float real, float imaginary);
 template <> inline float field_number<float>(float real, float) { return real; }
 template <> inline float2 field_number<float2>(float real, float imaginary) { return float2(real, imaginary); }
 
-// Divides numbers by the same divisor. Multiplies by its reciprocal unless that overflows.
+// Divides numbers by a common divisor. Multiplies by the reciprocal unless the reciprocal would overflow.
 template <typename T>
 struct Divisor {
   T value, reciprocal;
@@ -45,8 +45,8 @@ inline Divisor<T> divisor(T value) {
 template <typename T> struct Block { enum : uint { rows = kFloatBlock }; };
 template <> struct Block<float2> { enum : uint { rows = kComplexBlock }; };
 
-// A thread's (row, column) when the threadgroup is arranged in rows of at most `width` threads. Threads after the last
-// complete row get an out-of-range row and exit early.
+// A thread's (row, column) position when the threadgroup is arranged in rows of at most `width` threads. Leftover
+// threads that do not fill a row get an out-of-range row, so that they exit early.
 struct Spread {
   uint row, column, rows, columns;
 };
@@ -55,7 +55,7 @@ inline Spread spread_over(uint width, GroupThread g) {
   return {row < rows ? row : 0x40000000u, g.index % columns, rows, columns};
 }
 
-// Computes the largest key in the SIMD group. Only lane 0 returns it.
+// Returns the pair with the largest key in the SIMD group. The result is valid only in lane 0.
 inline Pivot sg_argmax(Pivot v, SimdGroup s) {
   for (uint distance = 1; distance < s.lanes; distance *= 2) {
     const Pivot other = shuffle_down(v, ushort(distance));
@@ -89,7 +89,8 @@ inline TileWalk tile_walk(uint rows, uint columns, long row_stride, GroupThread 
   return {column_major, minor_size, column_major ? columns : rows, s, s.column, s.row};
 }
 
-// A matrix in device or threadgroup memory. Rows from `split` on are shifted by `jump` elements. P: the pointer type.
+// A matrix in device or threadgroup memory. Rows `split` and above are shifted by `jump` elements. P is the pointer
+// type.
 template <typename P>
 struct MatrixView {
   P data;
@@ -106,8 +107,9 @@ inline MatrixView<P> matrix_view(P data, long row_stride, long column_stride) {
   return {data, row_stride, column_stride, UINT_MAX, 0};
 }
 
-// Copies a rows x columns tile. Adjacent threads copy elements that are adjacent in device memory. `column_major`
-// describes the layout of device memory. Issues a batch of loads before the first store to overlap their latencies.
+// Copies a rows x columns tile. `column_major` describes the layout in device memory. Adjacent threads copy elements
+// that are adjacent in device memory. Each thread issues a batch of loads before its first store to overlap their
+// latencies.
 template <typename To, typename From>
 inline void copy_tile(MatrixView<To> to, MatrixView<From> from, uint rows, uint columns, bool column_major,
                       GroupThread g) {
@@ -132,7 +134,7 @@ inline void copy_tile(MatrixView<To> to, MatrixView<From> from, uint rows, uint 
     }
   }
 }
-// Copy between a row-major tile in threadgroup memory and device memory.
+// Copies between a row-major tile in threadgroup memory and device memory.
 template <typename T>
 inline void load_tile(threadgroup T* to, uint pitch, device const T* from, long row_stride, long column_stride,
                       uint rows, uint columns, GroupThread g) {
@@ -144,10 +146,10 @@ inline void store_tile(device T* to, long row_stride, long column_stride, thread
   copy_tile(matrix_view(to, row_stride, column_stride), matrix_view(from, pitch, 1), rows, columns, row_stride == 1, g);
 }
 
-// Solves a x = b by substitution for a tile of right-hand sides, overwriting b with x. Uses one barrier per row. Reads
-// the lower or upper triangle of the n x n matrix a. Accumulates the dot products of kSums rows before subtracting them
-// from b, because subtracting one product at a time would round at the magnitude of b each time. `sums` has kSums rows
-// of x_pitch elements. Each thread processes the same elements throughout.
+// Solves a x = b by substitution for a tile of right-hand sides, with one barrier per row. `x` contains b and is
+// overwritten with x. Only the upper or lower triangle of the n x n matrix `a` is read. The dot products of kSums rows
+// are accumulated in `sums` (kSums rows of x_pitch elements) before they are subtracted from b. Subtracting one product
+// at a time would round at the magnitude of b each time. Every step assigns the same elements to a thread.
 template <typename T>
 inline void solve_tile(threadgroup const T* a, uint a_pitch, threadgroup T* x, uint x_pitch, threadgroup T* sums,
                        uint n, uint columns, bool upper, bool unit, GroupThread g) {

@@ -4,9 +4,9 @@
 
 template <typename T> struct LuTile { enum : uint { elements = kTileBytes / sizeof(T) }; };
 
-// Factors a matrix that fits in threadgroup memory, with one threadgroup per matrix. The first SIMD group chooses the
-// pivot and copies the two rows to swap, so that each step needs only two barriers. The multipliers are scaled at the
-// end. info: the 1-based index of the first zero pivot, or 0.
+// Factors a matrix that fits in threadgroup memory, with one threadgroup per matrix. In each step, the first SIMD group
+// finds the pivot and copies the two rows to be swapped, so a step needs only two barriers. The columns of L are
+// divided by their pivots at the end. `info` receives 0, or the 1-based index of the first zero pivot.
 template <typename T>
 kernel void lu_tile(device T* matrices [[buffer(0)]], device int* pivots [[buffer(1)]], device int* info [[buffer(2)]],
                     constant LuParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
@@ -71,7 +71,7 @@ kernel void lu_tile(device T* matrices [[buffer(0)]], device int* pivots [[buffe
 }
 
 // Factors a panel of at most kPanel columns and any number of rows in device memory, with one threadgroup per matrix
-// and one thread per row. While it updates a row, a thread also tracks its candidate for the next pivot.
+// and one thread per row. Each thread also finds the best pivot for the next column among the rows it updates.
 template <typename T>
 kernel void lu_panel(device T* matrices [[buffer(0)]], device int* pivots [[buffer(1)]], device int* info [[buffer(2)]],
                      constant LuParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
@@ -123,7 +123,7 @@ kernel void lu_panel(device T* matrices [[buffer(0)]], device int* pivots [[buff
   if (g.index == 0 && (p.offset == 0 || (singular != 0 && info[batch] == 0))) info[batch] = int(singular);
 }
 
-// Factors a panel in the same way as lu_panel, but keeps it in registers, with at most ROWS rows per thread.
+// Factors a panel like lu_panel, but keeps the panel in registers. Each thread holds at most ROWS rows.
 template <uint ROWS>
 [[max_total_threads_per_threadgroup(kPanelThreads)]]
 kernel void lu_panel_held(device float* matrices [[buffer(0)]], device int* pivots [[buffer(1)]],
@@ -143,8 +143,8 @@ kernel void lu_panel_held(device float* matrices [[buffer(0)]], device int* pivo
   if (g.index == 0 && (p.offset == 0 || (singular != 0 && info[batch] == 0))) info[batch] = int(singular);
 }
 
-// Returns the row of the original matrix that ends up at `row` after each row k in [0, count) is swapped with row
-// pivots[k] - 1 - offset, in order.
+// Returns the original index of the row that ends up at `row` after rows k and pivots[k] - 1 - offset have been swapped
+// for k = 0, ..., count - 1.
 template <typename P>
 inline uint source_row(P pivots, uint count, uint offset, uint row) {
   uint source = row;
@@ -155,8 +155,8 @@ inline uint source_row(P pivots, uint count, uint offset, uint row) {
   return source;
 }
 
-// Applies the panel's row swaps to all columns outside the panel, and solves for the rows of U in the columns to its
-// right. Grid: (tiles of columns, batch).
+// Applies the panel's row swaps to all columns outside the panel, and then computes the panel's rows of U in the
+// columns to its right. Grid: (tiles of columns, batch).
 template <typename T>
 kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [[buffer(1)]],
                     constant LuSwapParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -168,7 +168,7 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
   const bool right = g.group.x >= left_tiles;
   const uint first = right ? p.offset + panel + (g.group.x - left_tiles) * kSolveColumns : g.group.x * kSolveColumns;
   const uint columns = min(uint(kSolveColumns), (right ? p.columns : p.offset) - first);
-  // Starts at the panel's first row.
+  // Address of the panel's first row.
   device T* matrix = matrices + (long(g.group.y) * p.a.batch + long(p.offset) * p.a.row);
   device T* a = matrix + long(first) * p.a.column;
   device const int* panel_pivots = pivots + (long(g.group.y) * p.pivots + p.offset);
@@ -185,7 +185,7 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
   if (right) solve_tile(lower, kPitch, x, kXPitch, sums, panel, columns, false, true, g);
   for (TileWalk w = tile_walk(2 * panel, columns, p.a.row, g); w.more(); w.next()) {
     const uint i = w.row(), j = w.column();
-    // Already stored as one of the first `panel` rows.
+    // Row to[i] is also one of the first `panel` rows and has already been stored.
     if (i >= panel && to[i] < panel) continue;
     a[long(to[i]) * p.a.row + long(j) * p.a.column] = x[i * kXPitch + j];
   }
@@ -216,7 +216,7 @@ kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factor
     x[i * kXPitch + j] = b[long(p.transposed ? i : from[i]) * p.b.row + long(j) * p.b.column];
   }
   tg_barrier();
-  // A transposed solve reads `a` with swapped strides, which makes U the lower triangle.
+  // A transposed solve reads `a` with its row and column strides swapped, which makes U lower triangular.
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, false, !p.transposed, g);
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, true, p.transposed, g);
   for (TileWalk w = tile_walk(n, columns, p.b.row, g); w.more(); w.next()) {

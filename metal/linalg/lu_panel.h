@@ -1,10 +1,10 @@
-// LU factorization of a panel that keeps a few columns of every row in registers at a time.
+// LU factorization of a panel. It processes a few columns at a time, which it keeps in registers.
 #pragma once
 
 #include "linalg/field.h"
 
-// ROWS rows of `columns` columns in a thread's registers, 32 numbers in total. The next column to eliminate comes
-// first.
+// A thread's share of the panel: ROWS rows of `columns` columns, 32 numbers in registers. Column 0 is the next one to
+// be eliminated.
 template <uint ROWS>
 struct HeldRows {
   enum : uint { columns = 32 / ROWS };
@@ -19,7 +19,7 @@ struct HeldRows {
       for (uint j = 0; j < columns; ++j) x[r][j] = i < rows && j < width ? row[long(j) * across] : 0.0f;
     }
   }
-  // Copies row i to threadgroup memory. Only the thread that holds the row stores it.
+  // Copies row i to threadgroup memory. Only the thread that holds row i does anything.
   METAL_FUNC void publish(uint i, threadgroup float* row, GroupThread g) const {
     MPSX_UNROLL
     for (uint r = 0; r < ROWS; ++r) {
@@ -44,8 +44,8 @@ struct LuPanel {
   uint rows, columns, offset;
 };
 
-// Factors columns [first, first + width) of a panel, after applying the updates from the preceding columns. Returns the
-// 1-based index of the first zero pivot, or 0.
+// Applies the updates from all preceding columns to columns [first, first + width) of a panel, and then factors these
+// columns. Returns the 1-based index of the first zero pivot, or 0 if there is none.
 template <uint ROWS>
 inline uint eliminate_held(LuPanel p, uint first, uint width, device int* pivots, threadgroup float* pivot_row,
                            threadgroup float* other_row, threadgroup Pivot* scratch, GroupThread g) {
@@ -83,7 +83,7 @@ inline uint eliminate_held(LuPanel p, uint first, uint width, device int* pivots
     if (g.index == 0) pivots[k] = int(p.offset + row + 1);
     tg_all_barrier();
     panel.replace(row, other_row, g);
-    // Store row k, which is final, from registers. Swap rows k and `row` in the columns that are only in device memory.
+    // Row k is final: store its part in registers to device memory. Elsewhere, swap rows k and `row` in device memory.
     for (uint j = g.index; j < p.columns; j += g.count) {
       device float* upper = p.a + (long(k) * p.down + long(j) * p.across);
       device float* lower = p.a + (long(row) * p.down + long(j) * p.across);

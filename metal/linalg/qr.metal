@@ -1,8 +1,8 @@
-// Blocked Householder QR: factors panels, and computes the triangular factor T for each block of reflectors.
+// Blocked Householder QR: factors panels and computes the triangular factor T of each block of reflectors.
 #include "lib/instantiate.h"
 #include "linalg/reflector.h"
 
-// Computes the norm of elements [first, end) of x without overflow or underflow.
+// Returns the norm of elements [first, end) of x. Intermediate results neither overflow nor underflow.
 template <typename T>
 inline float column_norm(device const T* x, long stride, uint first, uint end, threadgroup float* scratch,
                          GroupThread g) {
@@ -22,9 +22,9 @@ inline float column_norm(device const T* x, long stride, uint first, uint end, t
   return largest * precise::sqrt(tg_sum(sum, scratch, g));
 }
 
-// Factors a panel of at most kPanel columns in device memory, with one threadgroup per matrix and one SIMD group per
-// column. Each reflector is applied to the columns on its right. For the columns on its left, the kernel computes the
-// dot products that block_factor needs to build T.
+// Factors a panel of at most kPanel columns in device memory, with one threadgroup per matrix. Each SIMD group
+// processes one column at a time: it applies the new reflector to a column on the reflector's right, or computes the
+// dot product with a column on its left, from which block_factor builds T.
 template <typename T>
 kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1)]], device T* v [[buffer(2)]],
                      device T* t [[buffer(3)]], constant QrParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
@@ -75,7 +75,7 @@ kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1
   block_factor(factor, gram, tau, reflectors, t + long(batch) * p.t, g);
 }
 
-// Computes T for each block of kPanel reflectors from the stored vectors v. Grid: (blocks, batch).
+// Computes T for each block of kPanel reflectors from the reflector vectors in v. Grid: (blocks, batch).
 template <typename T>
 kernel void reflector_block(device T* t [[buffer(0)]], device const T* v [[buffer(1)]],
                             device const T* taus [[buffer(2)]], constant ReflectorParams& p [[buffer(3)]],

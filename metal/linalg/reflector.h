@@ -1,14 +1,14 @@
-// Householder reflectors, and the triangular factor T for a block of reflectors: Q = I - V T V^H (R. Schreiber, C. Van
-// Loan, "A storage-efficient WY representation for products of Householder transformations").
+// Householder reflectors, and the triangular factor T that combines a block of them into Q = I - V T V^H (R. Schreiber,
+// C. Van Loan, "A storage-efficient WY representation for products of Householder transformations").
 #pragma once
 
 #include "linalg/field.h"
 
 enum : uint { kTPitch = kPanel + 1 };
 
-// Sums products in about twice the precision of float (T. Ogita, S. M. Rump, S. Oishi, "Accurate sum and dot product").
-// In float, the rounding errors of V^H V and of the recurrence for T would make Q less accurate than applying the
-// reflectors one at a time.
+// Sums products with about twice the precision of float (T. Ogita, S. M. Rump, S. Oishi, "Accurate sum and dot
+// product"). With plain float sums in V^H V and in the recurrence for T, Q would be less accurate than when the
+// reflectors are applied one at a time.
 template <typename T> struct CompensatedSum;
 template <>
 struct CompensatedSum<float> {
@@ -53,7 +53,7 @@ struct CompensatedSum<float2> {
   METAL_FUNC float2 value() const { return float2(real.value(), imaginary.value()); }
 };
 
-// Computes the inner product x^H y over elements [first, end). Only lane 0 of the SIMD group returns the result.
+// Computes the inner product x^H y over elements [first, end). The result is valid only in lane 0 of the SIMD group.
 template <typename T>
 inline T inner_product(device const T* x, device const T* y, long stride, uint first, uint end, SimdGroup s) {
   CompensatedSum<T> sum = {};
@@ -66,7 +66,7 @@ inline T inner_product(device const T* x, device const T* y, long stride, uint f
   return sum.value();
 }
 
-// Computes T column by column: T[i][j] = -tau[j] * sum over i <= l < j of T[i][l] * gram[l][j], with gram = V^H V.
+// Computes T column by column: T[i][j] = -tau[j] * sum of T[i][l] * gram[l][j] over i <= l < j, where gram = V^H V.
 template <typename T>
 inline void block_factor(threadgroup T* t, threadgroup const T* gram, threadgroup const T* tau, uint columns,
                          device T* out, GroupThread g) {
@@ -82,7 +82,8 @@ inline void block_factor(threadgroup T* t, threadgroup const T* gram, threadgrou
     out[e / columns * kPanel + e % columns] = t[e / columns * kTPitch + e % columns];
 }
 
-// tau and beta as in LAPACK's larfg: H = I - tau v v^H with H^H (alpha, x) = (beta, 0), v = (1, x / (alpha - beta)).
+// Computes tau and beta like LAPACK's larfg: with v = (1, x / (alpha - beta)) and H = I - tau v v^H, H^H (alpha, x) is
+// (beta, 0).
 template <typename T>
 struct Reflector {
   T tau, scale;

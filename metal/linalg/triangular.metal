@@ -1,4 +1,4 @@
-// Solves triangular systems with matrices that fit in one block.
+// Solves triangular systems whose matrix fits in one block.
 #include "lib/instantiate.h"
 #include "linalg/field.h"
 

@@ -12,9 +12,8 @@ namespace {
 
 uint32_t tiles_of(int64_t size, int64_t tile) { return uint32_t(ceil_div(uint64_t(size), uint64_t(tile))); }
 
-// Factors one panel at a time. While one threadgroup factors the diagonal block, the panel's other threadgroups still
-// read that block, so the factor is written to scratch memory. The last block has no rows below it and is factored in
-// place.
+// Factors one panel at a time. The factor of a diagonal block goes to scratch memory, because several threadgroups read
+// the block while one of them writes the factor. Only the last block, which has no rows below it, is factored in place.
 void cholesky(const Tensor& self, const Tensor& info, bool upper) {
   static const KernelSet kernels("cholesky_step");
   if (self.numel() == 0) return;
@@ -45,7 +44,7 @@ void cholesky(const Tensor& self, const Tensor& info, bool upper) {
       .copy_(column_major ? diagonals.mT() : diagonals);
 }
 
-// Overwrites the Cholesky factor in `result` with the inverse of the factored matrix.
+// Overwrites the Cholesky factor in `result` with the inverse of the matrix that was factored.
 Tensor& cholesky_inverse(Tensor& result, Tensor& info, bool upper) {
   info.zero_();
   if (result.numel() == 0) return result;
@@ -59,7 +58,7 @@ Tensor& cholesky_inverse(Tensor& result, Tensor& info, bool upper) {
 }  // namespace
 
 void solve_with_cholesky(const Tensor& factor, const Tensor& b, bool upper) {
-  // A = L L^H or A = U^H U. Pass L^H or U^H as a transposed view, to be conjugated by the solver.
+  // A = L L^H, or U^H U if `upper`. Pass L^H or U^H as a transposed view and let the solver conjugate it.
   if (upper) {
     solve_triangular(transposed(factor), b, false, false, true);
     solve_triangular(factor, b, true, false, false);

@@ -54,7 +54,7 @@ int64_t panel_threads(const runtime::KernelEntry& kernel) {
 void multiply_add(const Tensor& out, const Tensor& a, const Tensor& b, float alpha, float beta) {
   if (out.numel() == 0) return;
   if (out.is_complex()) return gemm(out, a, b, {alpha, beta, out});
-  // The matmul kernels write row-major results, so compute a column-major result as its transpose.
+  // The matmul kernels write row-major results, so compute the transpose of a column-major result.
   if (out.stride(1) == 1 && out.stride(2) != 1)
     return multiply_add(transposed(out), transposed(b), transposed(a), alpha, beta);
   MatmulParams p{};

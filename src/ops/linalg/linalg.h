@@ -7,7 +7,8 @@
 
 namespace mpsx::ops::linalg {
 
-// Returns whether the kernels support the dtype. PyTorch passes lazily conjugated tensors to some of these operators.
+// Returns whether the kernels support the dtype. Unlike is_plain(), accepts lazily conjugated tensors, because PyTorch
+// passes them to some of these operators.
 inline bool has_kernel(const Tensor& t) {
   return t.layout() == at::kStrided && t.device().type() == at::kPrivateUse1 &&
          (t.scalar_type() == at::kFloat || t.scalar_type() == at::kComplexFloat);
@@ -26,7 +27,6 @@ Tensor written_matrices(const char* op, const Tensor& t);
 // Returns the rows x columns submatrix that starts at (row, column).
 Tensor part(const Tensor& t, int64_t row, int64_t column, int64_t rows, int64_t columns);
 Tensor transposed(const Tensor& t);
-// Returns the conjugate transpose.
 Tensor adjoint(const Tensor& t);
 
 inline MatrixStrides strides_of(const Tensor& t) { return {t.stride(1), t.stride(2), t.stride(0)}; }
@@ -40,10 +40,10 @@ inline uint32_t checked_size(const char* op, int64_t n) {
 // Returns the threadgroup size that the driver uses when kPanelThreads are requested.
 int64_t panel_threads(const runtime::KernelEntry& kernel);
 
-// Computes out = alpha * a @ b + beta * out. `out` may share a storage with a and b but must not overlap them.
+// Computes out = alpha * a @ b + beta * out. `out` may share its storage with a and b but must not overlap them.
 void multiply_add(const Tensor& out, const Tensor& a, const Tensor& b, float alpha, float beta);
 
-// Solves a X = b for a triangular `a`, overwriting `b` with X. If `conjugate` is true, uses conj(a).
+// Solves a X = b for a triangular matrix `a`, overwriting `b` with X. Uses conj(a) if `conjugate` is true.
 void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit, bool conjugate);
 
 }  // namespace mpsx::ops::linalg

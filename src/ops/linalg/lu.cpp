@@ -15,7 +15,7 @@ namespace {
 
 Launch& bind(Launch& launch, const Tensor& a, const Tensor& pivots) { return launch.outputs(a, pivots); }
 
-// Factors columns [first, first + columns), starting at row `first`.
+// Factors the panel with columns [first, first + columns) and rows `first` and below.
 void factor_panel(const KernelSet& kernels, const Tensor& a, const Tensor& pivots, const Tensor& info, int64_t first,
                   int64_t columns, uint32_t threads) {
   const Tensor panel = part(a, first, first, a.size(1) - first, columns);
@@ -25,7 +25,7 @@ void factor_panel(const KernelSet& kernels, const Tensor& a, const Tensor& pivot
   launch.groups({uint32_t(a.size(0))}, threads).work(uint64_t(p.rows) * columns * columns / 2 + 1).run();
 }
 
-// Returns the kernel for panels of `rows` rows. The kernels for few rows keep the panel in registers.
+// Returns the kernel for panels with `rows` rows. If there are few rows, the kernel keeps the panel in registers.
 const KernelSet& panel_kernels(const Tensor& a, int64_t rows) {
   static const KernelSet any("lu_panel"), two("lu_panel_2"), four("lu_panel_4"), eight("lu_panel_8");
   if (a.is_complex()) return any;
@@ -115,8 +115,7 @@ void lu_solve(const Tensor& factors, const Tensor& all_pivots, const Tensor& B, 
   }
 }
 
-// The iterator holds one permutation per matrix, initialized to the identity, and the matrix's pivots. Both are
-// contiguous.
+// For each matrix, the iterator holds a permutation, initialized to the identity, and the pivots. Both are contiguous.
 void unpack_pivots(at::TensorIterator& iterator, int64_t count, int64_t size) {
   if (iterator.numel() == 0 || size == 0) return;
   launch_permutation(static_cast<int64_t*>(iterator.data_ptr(0)), static_cast<const int*>(iterator.data_ptr(1)),

@@ -14,12 +14,12 @@ namespace {
 Tensor empty_columns(int64_t batch, int64_t rows, int64_t columns, const Tensor& like) {
   return at::empty_strided({batch, rows, columns}, {rows * columns, 1, rows}, like.options());
 }
-// Allocates the T factors for `blocks` blocks of reflectors in each matrix.
+// Allocates the T factors of `blocks` blocks of reflectors for each matrix.
 Tensor empty_factors(int64_t batch, int64_t blocks, const Tensor& like) {
   return at::empty({batch, blocks * kPanel, kPanel}, like.options().memory_format(std::nullopt));
 }
 
-// Computes c -= V T V^H c. Pass T^H to apply the conjugate transpose.
+// Computes c -= V T V^H c, that is, multiplies c by Q. To multiply by Q^H, pass T^H.
 void apply_block(const Tensor& v, const Tensor& t, const Tensor& c) {
   const Tensor w = empty_columns(c.size(0), v.size(2), c.size(2), c);
   const Tensor tw = empty_columns(c.size(0), v.size(2), c.size(2), c);
@@ -28,7 +28,7 @@ void apply_block(const Tensor& v, const Tensor& t, const Tensor& c) {
   multiply_add(c, v, tw, -1, 1);
 }
 
-// Computes the reflectors of a panel. v and t are undefined if only tau and R are needed.
+// Computes the reflectors of a panel. Pass undefined v and t if only tau and R are needed.
 void factor_panel(const Tensor& a, const Tensor& tau, int64_t first, int64_t columns, const Tensor& v,
                   const Tensor& t) {
   static const KernelSet kernels("qr_panel");
@@ -43,7 +43,7 @@ void factor_panel(const Tensor& a, const Tensor& tau, int64_t first, int64_t col
   launch.work(uint64_t(rows) * uint64_t(columns) * uint64_t(columns) * 2 + 1).run();
 }
 
-// Like LAPACK's geqrf, overwrites self with R and the reflectors of Q.
+// Overwrites self with R and the reflectors of Q, like LAPACK's geqrf.
 void geqrf(const Tensor& self, const Tensor& all_tau) {
   if (self.numel() == 0) return;
   const Tensor a = written_matrices("geqrf", self);
@@ -63,8 +63,8 @@ void geqrf(const Tensor& self, const Tensor& all_tau) {
   }
 }
 
-// Like LAPACK's orgqr, overwrites the reflectors with Q. Applies the blocks to the identity, last block first, because
-// a block's reflectors leave the columns before it unchanged.
+// Overwrites the reflectors with Q, like LAPACK's orgqr. Applies the blocks of reflectors to the identity, from last to
+// first. A block then changes none of the columns to its left, so they can be skipped.
 Tensor& orgqr(Tensor& result, const Tensor& all_tau) {
   static const KernelSet kernels("reflector_block");
   if (result.numel() == 0) return result;

@@ -1,5 +1,5 @@
-// Registers torch.linalg's operators. PyTorch's own implementations check arguments, allocate results and call these
-// launchers through dispatch stubs. On the host driver, LAPACK handles the operators directly.
+// Registers the operators of torch.linalg. PyTorch's own implementations check the arguments, allocate the results, and
+// call these launchers through dispatch stubs. On the host driver, LAPACK runs the operators directly.
 #include <ATen/native/LinearAlgebraUtils.h>
 #include <ATen/ops/_linalg_det_native.h>
 #include <ATen/ops/_linalg_slogdet_native.h>
@@ -34,7 +34,7 @@ using linalg::has_kernel;
 using linalg::have_kernels;
 namespace native = at::native;
 
-// Runs PyTorch's structured implementation. Its meta function determines how the results are allocated or resized.
+// Runs PyTorch's structured implementation. Its meta function allocates or resizes the results.
 template <typename Native, typename... Outs, typename... Arguments>
 bool run(std::tuple<Outs&...> outs, const Arguments&... arguments) {
   return std::apply(
@@ -92,7 +92,7 @@ bool triangular_solve(const Tensor& self, const Tensor& A, bool upper, bool tran
          run<native::structured_triangular_solve_out>(std::tie(X, M), self, A, upper, transpose, unitriangular);
 }
 
-// The following operators are not structured.
+// The operators below are not structured.
 bool solve_triangular(const Tensor& self, const Tensor& B, bool upper, bool left, bool unitriangular, Tensor& out) {
   if (!have_kernels(self, B)) return false;
   if (out.defined())
@@ -133,7 +133,7 @@ bool geqrf(const Tensor& self, Tensor& a, Tensor& tau) {
     std::tie(a, tau) = native::geqrf(self);
   return true;
 }
-// PyTorch has already broadcast the batch dimensions of self and A.
+// PyTorch has already broadcast the batch dimensions of self and A against each other.
 bool cholesky_solve(const Tensor& self, const Tensor& A, bool upper, Tensor& out) {
   if (!have_kernels(self, A)) return false;
   Tensor result = at::empty_strided(self.sizes(), native::batched_matrix_contiguous_strides(self.sizes(), true),
@@ -144,8 +144,8 @@ bool cholesky_solve(const Tensor& self, const Tensor& A, bool upper, Tensor& out
   return return_or_copy("_cholesky_solve_helper", result, out);
 }
 
-// LAPACK supports neither integers nor 16-bit floats. Let the CPU operator throw its own error, regardless of the
-// fallback mode.
+// LAPACK supports neither integers nor 16-bit floats. For these, runs the CPU operator so that it raises its own error,
+// even if the CPU fallback is disabled.
 class WithCpuRefusal final : public c10::OperatorKernel {
  public:
   WithCpuRefusal(runtime::RouteEntry& route, c10::KernelFunction kernel) : route_(route), kernel_(std::move(kernel)) {}
@@ -164,7 +164,7 @@ class WithCpuRefusal final : public c10::OperatorKernel {
   c10::KernelFunction kernel_;
 };
 
-// Registers operators whose first argument is a matrix.
+// Registers operators whose first argument is a matrix, with the CPU's errors for unsupported dtypes.
 class Library {
  public:
   explicit Library(torch::Library& m) : library_(m, vendor::kLapack) {}

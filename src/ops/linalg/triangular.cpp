@@ -24,14 +24,14 @@ void solve_block(const Tensor& a, const Tensor& b, bool upper, bool unit, bool c
 
 }  // namespace
 
-// Solves by recursive halving, which rounds each row of b once per level instead of once per block.
+// Solves by recursive halving: each row of b is rounded once per recursion level, not once per block.
 void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit, bool conjugate) {
   if (b.numel() == 0) return;
   checked_size("solve_triangular", std::max(b.size(1), b.size(2)));
   const int64_t n = b.size(1), columns = b.size(2), block = block_rows(b);
   if (n <= block) return solve_block(a, b, upper, unit, conjugate);
   const int64_t half = (n / block + 1) / 2 * block, rest = n - half;
-  const int64_t first = upper ? half : 0, second = half - first;  // start rows of the two halves, in solving order
+  const int64_t first = upper ? half : 0, second = half - first;  // the half solved first starts at `first`
   const Tensor x = part(b, first, 0, upper ? rest : half, columns);
   const Tensor y = part(b, second, 0, upper ? half : rest, columns);
   const Tensor factor = part(a, second, first, y.size(1), x.size(1));
@@ -40,13 +40,13 @@ void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit, b
   solve_triangular(part(a, second, second, y.size(1), y.size(1)), y, upper, unit, conjugate);
 }
 
-// Solves op(A) X = B, or X op(A) = B if `left` is false, and overwrites B with X.
+// Solves op(A) X = B if `left` is true, or X op(A) = B otherwise, and overwrites B with X.
 static void triangular_solve(const Tensor& A, const Tensor& B, bool left, bool upper,
                              at::native::TransposeType transpose, bool unitriangular) {
   if (B.numel() == 0) return;
   using at::native::TransposeType;
   Tensor a = matrices(A), b = written_matrices("triangular_solve", B);
-  // As in BLAS, interpret the memory as column-major, regardless of the strides.
+  // Like BLAS, treat the matrix as column-major.
   if (a.stride(1) != 1) a = transposed(a);
   const bool transposes = transpose != TransposeType::NoTranspose;
   // Rewrite X op(A) = B as op(A)^T X^T = B^T.
