@@ -1,9 +1,9 @@
-// Kernels for torch.amp.GradScaler: unscale gradients, detect infinities and NaN, and update the scale.
+// Kernels for torch.amp.GradScaler: unscale gradients, detect infinities and NaNs, and update the scale.
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
 #include "optim/lists.h"
 
-// Buffer 28 contains 1 / scale. Buffer 29 is set to 1.0f if any element is infinite or NaN.
+// Buffer 28 holds 1 / scale. Buffer 29 is set to 1.0f if any element is infinite or NaN.
 template <typename T>
 kernel void amp_unscale(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_LIST_POSITION) {
   const ListChunk chunk = list_chunk(p, group);
@@ -16,7 +16,7 @@ kernel void amp_unscale(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]]
     bad |= uint(is_infinite(value) || is_nan(value));
     x[i] = T(factor == 1.0f ? value : value * factor);
   }
-  // Several threads may store, but all store the same bits.
+  // Several threads may store here, but they all store the same value.
   if (bad != 0u)
     atomic_store_explicit(reinterpret_cast<device atomic_uint*>(b29), as_type<uint>(1.0f), memory_order_relaxed);
 }

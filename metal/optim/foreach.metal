@@ -1,5 +1,5 @@
-// Instantiates every row of foreach.def, and lerp, zeros and copies. List 0 is the output. p.input is the index of the
-// first input list: 0 if the operator is in place, otherwise 1.
+// Instantiates the kernels for every row of foreach.def, and kernels for lerp, zero and copy. List 0 is the output.
+// p.input is the index of the first input list: 0 if the operator is in place, otherwise 1.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
@@ -22,7 +22,7 @@ kernel void foreach_unary(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)
   MPSX_GROUP_VEC_LOOPS(T, chunk.count, unary<Op>, out, x);
 }
 
-// Loop for scalars y and s, which are the same for all elements.
+// Processes a chunk whose scalars y and s are the same for all elements.
 template <typename Op, uint N, typename T>
 inline void scalar(VecLoop<N, false> d, device T* out, device const T* x, float y, float s) {
   MPSX_VECTORIZE
@@ -40,7 +40,7 @@ kernel void foreach_scalar(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30
   const float y = p.scalar[chunk.tensor];
   MPSX_GROUP_VEC_LOOPS(T, chunk.count, scalar<Op>, out, x, y, 1.0f);
 }
-// The second operand is a single value on the device, in buffer 29.
+// The second operand is a one-element tensor, bound to buffer 29.
 template <typename T, typename Op>
 kernel void foreach_value(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_LIST_POSITION) {
   const ListChunk chunk = list_chunk(p, group);
@@ -93,7 +93,7 @@ kernel void foreach_pointwise(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer
   MPSX_GROUP_VEC_LOOPS(T, chunk.count, pointwise<Op>, out, x, y, z, s);
 }
 
-// Interpolates from the nearer end, so a weight of 1 yields exactly y. Uses fma, like PyTorch.
+// Interpolates from the nearer endpoint, so that a weight of 1 yields exactly y. Uses fma like PyTorch.
 inline float interpolate(float x, float y, float weight) {
   return fabs(weight) < 0.5f ? fma(weight, y - x, x) : fma(weight - 1.0f, y - x, y);
 }

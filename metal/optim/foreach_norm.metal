@@ -1,5 +1,5 @@
-// Norms of a list of tensors. Each threadgroup reduces a chunk to one value in buffer 29. A second launch then reduces
-// the values of each tensor in order. List 0 holds the results, one element each, and list 1 holds the tensors.
+// Norms of the tensors in a list. First, each threadgroup reduces a chunk to one value in buffer 29. Then a second
+// launch reduces each tensor's values in a fixed order. List 0 holds the one-element results, and list 1 the tensors.
 #include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "lib/float_order.h"

@@ -8,7 +8,7 @@ inline bool has(constant OptimizerParams& s, uint flag) { return (s.flags & flag
 inline float learning_rate(constant OptimizerParams& s, device const uchar* rate) {
   return has(s, kTensorRate) ? *reinterpret_cast<device const float*>(rate) : s.rate;
 }
-// Returns whether to skip the step because torch.amp.GradScaler found infinite gradients.
+// Returns whether to skip the step because torch.amp.GradScaler found infinite or NaN gradients.
 inline bool skipped(constant OptimizerParams& s, device const uchar* found_inf) {
   return has(s, kFoundInf) && *reinterpret_cast<device const float*>(found_inf) == 1.0f;
 }
@@ -16,17 +16,17 @@ inline float grad_scale(constant OptimizerParams& s, device const uchar* scale) 
   return has(s, kGradScale) ? *reinterpret_cast<device const float*>(scale) : 1.0f;
 }
 
-// Values that all elements share in an Adam step (D. Kingma, J. Ba, arXiv:1412.6980, algorithm 1; decoupled weight
-// decay: I. Loshchilov, F. Hutter, arXiv:1711.05101).
+// Per-step constants of Adam (D. Kingma, J. Ba, arXiv:1412.6980, algorithm 1) and AdamW (decoupled weight decay: I.
+// Loshchilov, F. Hutter, arXiv:1711.05101).
 struct AdamStep {
   float one_minus_beta1, beta2, one_minus_beta2, eps;
   float step_size, correction2;  // step_size = rate / (1 - beta1^t); correction2 = sqrt(1 - beta2^t)
-  float decay, shrink;           // decay times the parameter is added to the gradient; shrink multiplies the parameter
+  float decay, shrink;           // decay: gradient += decay * parameter; shrink: parameter *= shrink
   float scale, sign;
 };
 
-// Computes 1 - beta^t with expm1 from the logarithm of beta. In the first steps, subtracting beta^t from 1 in float
-// would lose most digits.
+// Computes 1 - beta^t as -expm1(t * log(beta)). In the first steps, subtracting beta^t from 1 in float would lose most
+// of the significant digits.
 inline AdamStep adam_step(constant OptimizerParams& s, float t, float rate, float scale, bool decoupled) {
   AdamStep a;
   a.one_minus_beta1 = s.one_minus_beta1;
@@ -57,7 +57,7 @@ inline AdamState adam_update(AdamState x, float grad, AdamStep a, bool amsgrad) 
   return x;
 }
 
-// Stores the unscaled gradients, like PyTorch.
+// Like PyTorch, also stores the unscaled gradients.
 template <uint N, typename T>
 inline void unscale(VecLoop<N, false> d, device T* grad, float scale) {
   MPSX_VECTORIZE
@@ -92,7 +92,7 @@ inline void adam(VecLoop<N, false> d, device T* param, device const T* grad, dev
   }
 }
 
-// Lists: parameters, gradients, exp_avgs, exp_avg_sqs, steps and, with `Amsgrad`, max_exp_avg_sqs.
+// Lists: parameters, gradients, exp_avgs, exp_avg_sqs, steps, and max_exp_avg_sqs if `Amsgrad` is true.
 template <typename T, bool Decoupled, bool Amsgrad>
 kernel void fused_adam(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)]], MPSX_LIST_POSITION) {
   constant ListParams& p = all.lists;
@@ -112,14 +112,13 @@ kernel void fused_adam(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)
   MPSX_GROUP_VEC_LOOPS(T, chunk.count, adam<Amsgrad>, param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, a);
 }
 
-// Values that all elements share in an SGD step. The first step initializes the momentum buffer to the gradient,
-// regardless of dampening.
+// Per-step constants of SGD. The first step initializes the momentum buffer to the gradient, regardless of dampening.
 struct SgdStep {
   float rate, sign, momentum, decay, keep, take;
   bool first;
 };
 
-// MOMENTUM: 0 (none), 1, or 2 (Nesterov).
+// MOMENTUM is 0 (none), 1 (classical) or 2 (Nesterov).
 template <int MOMENTUM, uint N, typename T>
 inline void sgd(VecLoop<N, false> d, device T* param, device const T* grad, device T* buffer, SgdStep s) {
   MPSX_VECTORIZE
@@ -131,7 +130,7 @@ inline void sgd(VecLoop<N, false> d, device T* param, device const T* grad, devi
       const float value = float(x.at[i]);
       float g = fma(value, s.decay, float(gradient.at[i]) * s.sign);
       if (MOMENTUM) {
-        const float before = s.first ? 0.0f : float(b.at[i]);  // uninitialized in the first step
+        const float before = s.first ? 0.0f : float(b.at[i]);  // the buffer is uninitialized in the first step
         const float next = fma(before, s.keep, g * s.take);
         b.at[i] = T(next);
         g = MOMENTUM == 2 ? fma(next, s.momentum, g) : next;
@@ -143,8 +142,8 @@ inline void sgd(VecLoop<N, false> d, device T* param, device const T* grad, devi
   }
 }
 
-// Lists: parameters, gradients and, with `Momentum`, momentum buffers (I. Sutskever et al., ICML 2013, in PyTorch's
-// formulation).
+// Lists: parameters, gradients, and momentum buffers if `Momentum` is true (I. Sutskever et al., ICML 2013, in
+// PyTorch's formulation).
 template <typename T, bool Momentum, bool Nesterov>
 kernel void fused_sgd(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)]], MPSX_LIST_POSITION) {
   constant ListParams& p = all.lists;

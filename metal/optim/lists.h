@@ -1,7 +1,7 @@
-// Kernels over lists of tensors: declarations of their buffers, and the chunk that a threadgroup processes.
+// Kernels over lists of tensors: declares their buffers and finds the chunk that each threadgroup processes.
 //
-// Metal has no portable way to pass an array of pointers (argument buffers differ between GPU families). A kernel
-// declares 30 named buffers instead and selects one by an index that is uniform across the threadgroup.
+// Metal has no portable way to pass an array of pointers (argument buffers differ between GPU families). So a kernel
+// declares 30 named buffers and selects one by an index that is the same in the whole threadgroup.
 #pragma once
 
 #include "lib/vec_loop.h"
@@ -22,12 +22,13 @@
   b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, b12, b13, b14, b15, b16, b17, b18, b19, b20, b21, b22, b23, b24, \
       b25, b26, b27, b28, b29
 
-// The remaining kernel parameters.
+// The parameters of a list kernel after its buffers.
 #define MPSX_LIST_POSITION                                                               \
   uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]], \
       uint tpt [[threads_per_threadgroup]]
 
-// MPSX_LIST: the threadgroup's chunk of list `l`. MPSX_LIST_VALUE: the tensor's value, if `l` is a list of scalars.
+// MPSX_LIST points to the threadgroup's chunk of its tensor in list `l`. MPSX_LIST_VALUE is the tensor's value in a
+// list `l` of one-element tensors.
 #define MPSX_LIST(T, l) \
   (reinterpret_cast<device T*>(pick_buffer((l)*p.tensors + chunk.tensor, MPSX_LIST_NAMES)) + chunk.start)
 #define MPSX_LIST_VALUE(T, l) (*reinterpret_cast<device T*>(pick_buffer((l)*p.tensors + chunk.tensor, MPSX_LIST_NAMES)))
@@ -53,7 +54,7 @@ inline device uchar* pick_buffer(uint index, device uchar* b0, device uchar* b1,
 
 struct ListChunk {
   uint tensor;
-  uint count;  // elements
+  uint count;  // number of elements
   ulong start;
 };
 

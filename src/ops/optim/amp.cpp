@@ -1,4 +1,4 @@
-// Operators of torch.amp.GradScaler, which unscale gradients and update the scale on the device.
+// Operators that torch.amp.GradScaler uses to unscale gradients and update the scale on the device.
 #include <torch/library.h>
 
 #include "ops/optim/lists.h"
@@ -18,14 +18,14 @@ void amp_foreach_non_finite_check_and_unscale(at::TensorList grads, Tensor& foun
   if (grads.empty()) return;
   check_scalar(op, "found_inf", found_inf);
   check_scalar(op, "inv_scale", inv_scale);
-  for (size_t begin = 0; begin < grads.size();) {  // each batch has one dtype
+  for (size_t begin = 0; begin < grads.size();) {  // each iteration processes a run of tensors with the same dtype
     const Tag tag = tag_of(grads[begin]);
     size_t end = begin;
     for (; end < grads.size() && tag_of(grads[end]) == tag; ++end)
       TORCH_CHECK(is_plain(grads[end]) && is_float_tag(tag), op, ": expected dense floating-point gradients on ",
                   found_inf.device(), ", got ", grads[end].scalar_type(), " on ", grads[end].device());
     const at::TensorList run = grads.slice(begin, end - begin);
-    // Copy gradients that are not dense, and unscale the dense copy.
+    // Copy gradients that are not dense and unscale the copies.
     std::vector<Tensor> dense(run.begin(), run.end());
     for (Tensor& t : dense)
       if (!t.is_non_overlapping_and_dense()) t = t.contiguous();

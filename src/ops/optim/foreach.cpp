@@ -1,6 +1,6 @@
-// Operators on lists of tensors (torch._foreach_*), which torch.optim uses by default on this device. For
-// floating-point tensors with equal layouts, the operators in metal/optim/foreach.def run as list kernels. Everything
-// else uses PyTorch's own composites, tensor by tensor.
+// Operators on lists of tensors (torch._foreach_*), which torch.optim uses by default on this device. Lists of
+// floating-point tensors with equal layouts use the list kernels generated from metal/optim/foreach.def. All other
+// lists use PyTorch's composite implementations, which process one tensor at a time.
 #include <ATen/CompositeExplicitAutogradFunctions.h>
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/empty_like.h>
@@ -16,10 +16,10 @@ using at::TensorList;
 using ScalarList = at::ArrayRef<Scalar>;
 using Tensors = std::vector<Tensor>;
 
-// Scalar arguments for the kernels: one for all tensors, or one per tensor.
+// The scalar arguments of an operator: one for all tensors, or one per tensor.
 class Scalars {
  public:
-  // If `rounds` is true, rounds the scalars to the tensors' dtype first, as the CPU kernels of some operators do.
+  // If `rounds` is true, first rounds the scalars to the tensors' dtype, like some of PyTorch's CPU kernels.
   Scalars(const Scalar& one, bool rounds = false) : one_(one), rounds_(rounds) {}
   Scalars(ScalarList many, bool rounds = false) : one_(0), many_(many), rounds_(rounds) {}
   float get(size_t tensor, at::ScalarType type) const {
@@ -47,8 +47,8 @@ Tensors empty_like(TensorList like) {
   return out;
 }
 
-// `lists` contains the output, followed by the inputs. If the operator is in place, the output is also the first input
-// and is listed only once. If `value` is given, it is bound to buffer 29.
+// Runs a kernel on `lists`: the output followed by the inputs. If the operator is in place, the first input is also the
+// output and is listed only once. `value`, if given, is bound to buffer 29.
 void run(const KernelSet& kernels, at::ArrayRef<TensorList> lists, bool in_place, const Scalars& scalars,
          const Tensor* value = nullptr) {
   const uint32_t buffers = value ? kListBuffers - 1 : kListBuffers;
@@ -67,8 +67,8 @@ void run(const KernelSet& kernels, at::ArrayRef<TensorList> lists, bool in_place
       buffers);
 }
 
-// run_new returns the results in a new list, or nullopt if list kernels do not support the arguments. run_in_place
-// writes the results to the first input.
+// run_new returns the results as a new list, and run_in_place writes them to the first input. If the list kernels do
+// not support the arguments, they return nullopt or false.
 template <typename... Lists>
 std::optional<Tensors> run_new(const KernelSet& kernels, const Scalars& scalars, const Tensor* value, TensorList self,
                                Lists... others) {
@@ -86,7 +86,7 @@ bool run_in_place(const KernelSet& kernels, const Scalars& scalars, const Tensor
   return true;
 }
 
-// Defines the kernels and composite forms of an operator from its table row.
+// Defines the name and the composite implementations of an operator in the table.
 #define MPSX_FOREACH_OP(NAME)                                      \
   struct NAME##_op {                                               \
     static constexpr const char* name = "_foreach_" #NAME;         \
@@ -162,7 +162,7 @@ struct WithScalars {
   }
 };
 
-// `Alpha` is empty or the Scalar that multiplies the second operand.
+// `Alpha` is empty, or the Scalar that multiplies the second operand.
 template <typename Op, typename... Alpha>
 struct WithList {
   static Tensors call(TensorList self, TensorList other, const Alpha&... alpha) {
@@ -179,8 +179,8 @@ struct WithList {
   static Scalars alpha_of(const Scalar& alpha) { return {alpha, rounds<Op>}; }
 };
 
-// The second operand is a one-element tensor. On the CPU it becomes a scalar. On the device, the kernel reads it from a
-// buffer.
+// The second operand is a one-element tensor. A CPU tensor is converted to a scalar; a device tensor is read by the
+// kernel.
 template <typename Op, typename... Alpha>
 struct WithTensor {
   static bool on_device(TensorList self, const Tensor& other) {
@@ -229,7 +229,7 @@ struct Pointwise {
   }
 };
 
-// The weight of lerp is one scalar, one scalar per tensor, or a third list.
+// The weight of lerp is one scalar, one scalar per tensor, or a third list of tensors.
 Tensors lerp_list(TensorList self, TensorList end, TensorList weight) {
   at::native::check_foreach_api_restrictions(self, end, weight);
   if (auto out = run_new(kernels<lerp_op, Form::list>(), Scalar(), nullptr, self, end, weight)) return *out;

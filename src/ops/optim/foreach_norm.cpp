@@ -1,5 +1,5 @@
-// torch._foreach_norm, which gradient clipping uses. Launches kernels for the 1, 2 and infinity norms of floating-point
-// tensors.
+// Implements torch._foreach_norm, which gradient clipping uses. Kernels exist for the 1, 2 and infinity norms of
+// floating-point tensors.
 #include <ATen/CompositeExplicitAutogradFunctions.h>
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/empty.h>
@@ -44,7 +44,7 @@ std::vector<Tensor> foreach_norm(at::TensorList self, const at::Scalar& order, s
   for_each_batch(
       {self, out},
       [&](ListBatch& batch) {
-        // The inputs are the first list, because for_each_batch takes the sizes from it. The kernels expect the results
+        // for_each_batch needs the inputs as the first list, to determine the sizes, but the kernels expect the results
         // first.
         const uint32_t count = batch.params.tensors;
         std::rotate(batch.pointers.begin(), batch.pointers.begin() + count, batch.pointers.begin() + 2 * count);

@@ -13,7 +13,7 @@ namespace {
 using at::TensorList;
 using OptionalTensor = std::optional<Tensor>;
 
-// The lists of one optimizer step: parameters, gradients and states. Step counts are a separate list.
+// Arguments of one optimizer step. `lists` holds the parameters, the gradients and the states, except the step counts.
 struct Step {
   const char* op;
   c10::SmallVector<TensorList, 6> lists;
@@ -24,8 +24,8 @@ struct Step {
 bool is_scalar_f32(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kFloat && t.numel() == 1; }
 bool is_scalar_f32(const OptionalTensor& t) { return !t || !t->defined() || is_scalar_f32(*t); }
 
-// Kernels update dense memory. Copies tensors whose layout differs from their parameter's layout or whose parameter is
-// not dense.
+// The kernels require dense tensors with equal layouts. Makes copies where a parameter is not dense, or where a
+// gradient or state has a different layout than its parameter.
 class AlignedLists {
  public:
   explicit AlignedLists(Step& step) : originals_(step.lists), copies_(originals_.size()) {
@@ -40,8 +40,8 @@ class AlignedLists {
     for (size_t l = 0; l < copies_.size(); ++l)
       if (!copies_[l].empty()) step.lists[l] = copies_[l];
   }
-  // Copies the results back. A step changes gradients only if it has a gradient scale, so `gradients` says whether to
-  // copy them back as well.
+  // Copies the results back. `gradients` says whether the step has changed the gradients, which happens only with a
+  // gradient scale.
   void write_back(bool gradients) const {
     for (size_t l = 0; l < copies_.size(); ++l)
       for (size_t i = 0; i < copies_[l].size() && (l != 1 || gradients); ++i)
@@ -59,10 +59,10 @@ class AlignedLists {
   }
 
   c10::SmallVector<TensorList, 6> originals_;
-  std::vector<std::vector<Tensor>> copies_;  // a list is empty if none of its tensors were copied
+  std::vector<std::vector<Tensor>> copies_;  // a list stays empty if none of its tensors are copied
 };
 
-// Checks the lists' lengths and returns whether the kernels support their tensors.
+// Checks that the lists have equal lengths, and returns whether the kernels support their tensors.
 bool is_native(const Step& step) {
   const size_t count = step.lists[0].size();
   for (const TensorList list : step.lists)

@@ -1,5 +1,5 @@
-// Launches kernels over lists of tensors (metal/optim/lists.h). Each launch processes as many tensors as it has
-// buffers, divided into chunks. A hundred small tensors cost only a few launches, and a large tensor still uses every
+// Launches kernels over lists of tensors (metal/optim/lists.h). Each launch processes as many tensors as fit into its
+// buffers, split into chunks. So a hundred small tensors take only a few launches, and a large tensor still uses every
 // core.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace mpsx::ops {
 
-// The tensors of one launch.
+// The tensors processed by one launch.
 struct ListBatch {
   ListParams params{};
-  std::array<size_t, kListBuffers> index;  // position of each tensor in the lists
+  std::array<size_t, kListBuffers> index;  // each tensor's index in the lists
   std::array<const void*, kListBuffers> pointers{};
   uint64_t elements = 0;
 
@@ -26,15 +26,15 @@ struct ListBatch {
       launch.pointer(pointers[i] ? pointers[i] : pointers[0], writes ? Access::write : Access::read);
     }
   }
-  // Sets the grid to one threadgroup per chunk. `cost` is the cost of an element relative to an addition.
+  // Uses one threadgroup per chunk. `cost` is the cost of processing an element, relative to an addition.
   Launch& over_chunks(Launch& launch, uint64_t cost = 1) const {
     return launch.groups({groups()}).work(std::max<uint64_t>(1, elements * cost / groups()));
   }
 };
 
-// Calls launch(batch) for batches of the lists. All nonempty lists must have the same length, and corresponding tensors
-// must be dense with equal layouts. The first list determines the sizes, and its empty tensors are skipped. `buffers`
-// is the number of kernel buffers available to the lists.
+// Splits the lists into batches and calls launch(batch) for each. Corresponding tensors must be dense and have equal
+// layouts. The sizes are taken from the first list, and its empty tensors are skipped. `buffers` is the number of
+// kernel buffers available to the lists.
 template <typename F>
 void for_each_batch(at::ArrayRef<at::TensorList> lists, F&& launch, uint32_t buffers = kListBuffers) {
   const uint32_t capacity = buffers / uint32_t(lists.size());
