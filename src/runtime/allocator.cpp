@@ -1,7 +1,7 @@
-// Suballocates small blocks from 1 MiB segments, with one size class per segment. Each larger block gets its own driver
+// Suballocates small blocks from 1 MiB segments, each with blocks of one size class. A larger block gets its own driver
 // buffer or, above 1 MiB on drivers that use process memory, a range of an arena. Freed blocks go to the free list of
-// their size class, and rounding up to a size class wastes at most 12.5% of a block. Arena ranges have any size and are
-// coalesced when freed.
+// their size class, and rounding up to a size class wastes at most 12.5%. Arena ranges have any size and are coalesced
+// when freed.
 #include "runtime/allocator.h"
 
 #include <c10/util/Exception.h>
@@ -24,15 +24,15 @@
 namespace mpsx::runtime {
 namespace {
 
-constexpr size_t kMaxSmallBlock = size_t(64) << 10;  // each larger block has its own driver buffer
+constexpr size_t kMaxSmallBlock = size_t(64) << 10;  // larger blocks are not suballocated from segments
 constexpr size_t kSegment = size_t(1) << 20;
 constexpr size_t kPage = size_t(16) << 10;  // Apple silicon page size
 constexpr size_t kClasses = 512;
-// CPU programs expect freed memory to return to the OS. On drivers that use process memory, each new allocation
-// therefore trims the cache to this size, or to 9/8 of the peak usage minus current usage if that is more.
+// CPU programs expect freed memory to return to the OS. So on drivers that use process memory, each new allocation
+// trims the cache to kMinCached or, if that is more, to 9/8 of the peak usage minus the current usage.
 constexpr size_t kMinCached = size_t(32) << 20;
-constexpr size_t kMinArenaBlock = size_t(1) << 20;  // larger blocks use the arena, if the driver uses process memory
-constexpr size_t kSpan = size_t(1) << 30;           // bytes of address space
+constexpr size_t kMinArenaBlock = size_t(1) << 20;  // larger blocks use the arena if the driver uses process memory
+constexpr size_t kSpan = size_t(1) << 30;           // address space reserved at a time, in bytes
 
 class Allocator {
  public:
@@ -155,7 +155,7 @@ class Allocator {
     return block;
   }
 
-  // Splits a new segment into blocks of one class and returns the first.
+  // Splits a new segment into blocks of one size class. Returns the first block.
   Block* split_new_segment(const SizeClass& c, size_t requested) {
     const driver::Buffer buffer = reserve(kSegment, c.bytes, requested);
     auto& list = free_[c.index];
@@ -174,7 +174,7 @@ class Allocator {
     return make_block(reserve(bytes, bytes, requested), 0, c.bytes);
   }
 
-  // Returns how many bytes may stay cached once `bytes` more are allocated.
+  // Returns how many bytes may stay in the cache when `bytes` more have been allocated.
   size_t max_cached(size_t bytes) const {
     const uint64_t ceiling = peak_allocated_ + peak_allocated_ / 8, now = stats_.allocated + bytes;
     return std::max(kMinCached, size_t(ceiling > now ? ceiling - now : 0));
@@ -220,7 +220,7 @@ class Allocator {
     }
   }
 
-  // Updates the statistics after the arena's resident size has changed from `before` bytes.
+  // Updates the statistics after a change of the arena's resident size, which was `before` bytes.
   void update_reserved(size_t before) {
     stats_.reserved += arena_.resident_bytes() - before;
     stats_.reserved_peak = std::max(stats_.reserved_peak, stats_.reserved);
@@ -259,7 +259,7 @@ class Allocator {
       }
       if (attempt == 1) out_of_memory(requested, reason);
       ++stats_.retries;
-      // Wait for the device, which may still be using cached blocks. The next throwing wait reports errors.
+      // Wait for the device, which may still be using cached blocks. A later wait reports errors of its pending work.
       driver().wait_until_nothrow(UINT64_MAX);
       release_cached();
     }
@@ -279,7 +279,7 @@ class Allocator {
     return text;
   }
 
-  // Releases large free blocks, largest first, until at most `bound` bytes are cached.
+  // Releases free large blocks, starting with the largest, until at most `bound` bytes are cached.
   void trim(size_t bound) {
     if (const size_t cached = stats_.reserved - stats_.allocated; cached > bound) trim_arena(cached - bound);
     for (size_t i = kClasses; i-- > 0 && stats_.reserved - stats_.allocated > bound;) {
@@ -293,7 +293,7 @@ class Allocator {
     }
   }
 
-  // Releases every segment that has no block in use.
+  // Releases every segment without a block in use.
   void release_cached() {
     std::map<const void*, size_t> free_bytes;  // indexed by segment
     for (auto& list : free_)
@@ -348,17 +348,17 @@ class Allocator {
   }
 
   std::mutex mutex_;
-  std::vector<Block*> free_[kClasses];  // free blocks by size class
+  std::vector<Block*> free_[kClasses];  // free blocks of each size class
   Arena arena_;
   Segments segments_;
   MemoryStatistics stats_;
-  uint64_t peak_allocated_ = 0;  // since the cache was last emptied
+  uint64_t peak_allocated_ = 0;  // peak since the cache was last emptied
   size_t limit_ = 0, low_ = 0;
   bool uses_process_memory_ = false;
-  bool exact_ = false;  // one driver buffer per block and no caching, so the driver can check bounds
+  bool exact_ = false;  // each block has its own driver buffer and is never cached, so the driver can check bounds
 };
 
-// Never destroyed, because tensors may outlive static objects.
+// The allocator is never destroyed, because tensors may outlive static objects.
 Allocator& allocator() {
   static Allocator* a = new Allocator;
   return *a;
@@ -375,8 +375,8 @@ Block* allocate_host_resident(size_t bytes) { return allocator().allocate_host_r
 void retain(Block* block) noexcept { block->references.fetch_add(1, std::memory_order_relaxed); }
 void release(Block* block) noexcept {
   if (block->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (is_bad_fork()) return;  // another thread may have held the lock when the process forked
-  // The owner cannot see our pending work on its memory, so wait for that work before releasing the memory.
+  if (is_bad_fork()) return;  // another thread may have held the lock at the time of the fork
+  // The owner does not know about our pending work on its memory, so wait for that work before releasing the memory.
   if (block->owner) wait_for_use_nothrow(block->data);
   block->data ? allocator().free(block) : delete block;
 }

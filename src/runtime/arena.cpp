@@ -36,7 +36,7 @@ void* Arena::allocate(size_t bytes) {
 
 void Arena::free(void* range, size_t bytes) {
   char* begin = static_cast<char*>(range);
-  // Two spans may be adjacent by chance, but a free range never crosses a span boundary.
+  // Two spans may happen to be adjacent, but a free range must not cross the boundary between them.
   if (const auto next = free_.find(begin + bytes); next != free_.end() && !spans_.contains(next->first)) {
     bytes += next->second;
     erase(next);
@@ -79,9 +79,9 @@ void Arena::trim(size_t bytes, driver::Driver& driver) {
     char* const base = static_cast<char*>(span.buffer.contents);
     const size_t offset = size_t(begin - base);
     const size_t first = (offset + kUnit - 1) / kUnit;
-    // A span may end in a partial unit.
+    // The last unit of a span may be incomplete.
     const size_t last = offset + size == span.buffer.size ? span.resident.size() : (offset + size) / kUnit;
-    // Discard from the end, because allocate() uses the start of a range first.
+    // Discard pages from the end of the range, because allocate() uses the start of a range first.
     for (size_t end = last; end > first && resident_bytes_ > target;) {
       size_t start = end;
       while (start > first && span.resident[start - 1] && resident_bytes_ > target) {

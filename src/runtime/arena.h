@@ -1,5 +1,5 @@
-// Suballocates large blocks of process memory from contiguous spans. Freed ranges can be reused at other sizes, and
-// unused pages return to the OS individually.
+// Suballocates large blocks of process memory from contiguous spans. A freed range can be reused for blocks of other
+// sizes, and its pages can return to the OS before the rest of the span.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace mpsx::runtime {
 
-// A best-fit allocator over spans that the driver reserves and the OS backs with pages on first access. allocate()
-// splits the smallest free range that is large enough. free() coalesces a range with adjacent free ranges. Not
+// A best-fit allocator. The driver reserves its spans, and the OS backs them with pages on first access. allocate()
+// splits the smallest free range that is large enough, and free() coalesces a range with adjacent free ranges. Not
 // thread-safe. All sizes are in bytes and multiples of the page size.
 class Arena {
  public:
@@ -22,22 +22,22 @@ class Arena {
   void free(void* range, size_t bytes);
 
   void add(const driver::Buffer& span);
-  // Removes all unused spans and returns them.
+  // Removes all spans without allocated blocks and returns them.
   std::vector<driver::Buffer> remove_empty();
 
   // Returns up to `bytes` of unused pages to the OS, starting with the largest free ranges.
   void trim(size_t bytes, driver::Driver& driver);
-  // Returns the total size of the pages that have been used and not since returned to the OS.
+  // Returns how many bytes of pages have been used and not yet returned to the OS.
   size_t resident_bytes() const { return resident_bytes_; }
   size_t spans() const { return spans_.size(); }
 
  private:
-  // The granularity for counting and returning pages: one x86 huge page.
+  // Pages are counted and returned to the OS in units of this size: one x86 huge page.
   static constexpr size_t kUnit = size_t(2) << 20;
 
   struct Span {
     driver::Buffer buffer;
-    std::vector<bool> resident;  // indexed by unit
+    std::vector<bool> resident;  // one flag per unit
   };
 
   Span& span_containing(const char* p);

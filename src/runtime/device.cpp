@@ -19,7 +19,7 @@ struct State {
   std::atomic<driver::Driver*> driver{nullptr};
   bool forked = false;
 };
-// Never destroyed, because tensors may outlive static objects.
+// The state is never destroyed, because tensors may outlive static objects.
 State& state() {
   static State* s = new State;
   return *s;
@@ -56,7 +56,8 @@ driver::Driver& driver() {
   State& s = state();
   if (auto* d = s.driver.load(std::memory_order_acquire)) return *d;
   TORCH_CHECK(s.find_libraries, "mpsx: the device was used before the package was imported");
-  // Call find_libraries without holding our lock: it runs Python, and a thread waiting for the lock may hold the GIL.
+  // Call find_libraries without holding our lock: it runs Python, and a thread that waits for the lock may hold the
+  // GIL.
   check_not_forked();
   const std::string directory = s.find_libraries();
   std::lock_guard<std::mutex> lock(s.mutex);
@@ -66,7 +67,8 @@ driver::Driver& driver() {
     } catch (const driver::Error& e) {
       TORCH_CHECK(false, "mpsx: ", e.what());
     }
-    // Reset the driver in a forked child, so the child's next call to driver() reaches check_not_forked() and throws.
+    // Clear the driver in a forked child, so that the child's next call to driver() reaches check_not_forked(), which
+    // throws.
     pthread_atfork(nullptr, nullptr, [] {
       state().forked = true;
       state().driver.store(nullptr, std::memory_order_release);

@@ -23,18 +23,18 @@ struct Slot {
   const char* op;
   ErrorRecord* record;
 };
-// All error records. Asynchronous drivers check them after every wait, which is cheap because each thread has only one
-// record per operator.
+// All error records. On an asynchronous driver, every wait checks all of them. That is cheap, because a thread has only
+// one record per operator.
 struct RecordRegistry {
   std::mutex mutex;
   std::deque<Slot> all;
-  std::vector<Slot> unused;  // records of threads that have ended
+  std::vector<Slot> unused;  // records of ended threads
 };
 RecordRegistry& record_registry() {
   static RecordRegistry* r = new RecordRegistry;
   return *r;
 }
-// The calling thread's records. When the thread ends, other threads reuse them.
+// The calling thread's records. After the thread ends, other threads reuse them.
 struct ThreadSlots {
   std::vector<Slot> slots;
   ~ThreadSlots() {
@@ -46,7 +46,7 @@ struct ThreadSlots {
 thread_local ThreadSlots thread_slots;
 thread_local const Slot* last = nullptr;
 
-// Out-of-range indices raise IndexError, except in these operators, which raise RuntimeError like their CPU kernels.
+// Out-of-range indices raise IndexError, except in these operators, whose CPU kernels raise RuntimeError.
 bool is_runtime_error(std::string_view op) {
   for (const char* name : {"gather", "scatter", "index_add", "embedding_bag", "multi_margin", "multilabel_margin"})
     if (op.starts_with(name)) return true;
@@ -79,7 +79,7 @@ void* device_error_record(const char* op) {
       last = &s;
       return s.record;
     }
-  if (own.capacity() == 0) own.reserve(256);  // never reallocate, because `last` points into it
+  if (own.capacity() == 0) own.reserve(256);  // must never reallocate, because `last` points into it
   TORCH_CHECK(own.size() < own.capacity(), op, ": too many operators report device errors");
   RecordRegistry& r = record_registry();
   {
@@ -93,7 +93,7 @@ void* device_error_record(const char* op) {
     }
   }
   Block* block = allocate_host_resident(sizeof(ErrorRecord));
-  prepare_cpu_access(block->data);  // a kernel launched by the block's previous owner may still be using it
+  prepare_cpu_access(block->data);  // the block's previous owner may have launched a kernel that still uses it
   auto* record = new (block->data) ErrorRecord{};
   own.push_back({op, record});
   last = &own.back();
@@ -116,14 +116,14 @@ void check_device_errors_after_synchronize() {
   if (!driver_started() || !driver().traits().asynchronous) return;
   RecordRegistry& r = record_registry();
   std::lock_guard<std::mutex> lock(r.mutex);
-  // Keep other threads from launching kernels while reading the records.
+  // Prevent other threads from launching kernels while this thread reads the records.
   const LaunchPause pause;
   const Slot* found = nullptr;
   for (const Slot& slot : r.all) {
     volatile uint32_t* state = driver().is_complete(last_use_seq(slot.record)) ? &slot.record->state : nullptr;
     if (!state || *state == 0) continue;
-    // Several kernels may report the same bad index. Throw the first report and clear the others, so that no later wait
-    // throws them.
+    // Several kernels may report the same bad index. Throw the first report and clear the others, or a later wait would
+    // throw them.
     if (found) *state = 0;
     if (!found) found = &slot;
   }

@@ -5,13 +5,14 @@
 
 namespace mpsx::runtime {
 
-// Threads claim the record with an atomic exchange of `state`, so only the first one reports.
+// A thread claims the record by an atomic exchange of `state`, so only the first thread reports its error.
 struct ErrorRecord {
   enum : uint32_t { kNone, kIndex, kOutsideUnit, kWeights };
   uint32_t state;
-  // kIndex: indexed dimension; kOutsideUnit: 0 for input, 1 for target; kWeights: 1 if an element is invalid
+  // kIndex: the indexed dimension. kOutsideUnit: 0 for the input, 1 for the target. kWeights: 1 if an element is
+  // invalid.
   uint32_t dimension;
-  int64_t index;  // as passed by the user
+  int64_t index;  // the index that the user passed
   int64_t size;   // size of the indexed dimension
 };
 static_assert(sizeof(ErrorRecord) == 24);

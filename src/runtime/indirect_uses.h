@@ -1,4 +1,4 @@
-// Tracks memory that a kernel accesses through pointers stored in its arguments.
+// Tracks memory that kernels access through pointers stored in their arguments.
 #pragma once
 
 #include <atomic>
@@ -7,8 +7,8 @@
 
 namespace mpsx::runtime {
 
-// While this object exists, every launch of the calling thread marks the added blocks as used. The CPU then waits for
-// the launch before it accesses them.
+// While this object exists, each launch on the calling thread marks the added blocks as used, so the CPU waits for the
+// launch before it accesses them.
 class IndirectUses {
  public:
   IndirectUses();

@@ -14,7 +14,7 @@ namespace {
 
 struct Registry {
   std::mutex mutex;
-  std::deque<KernelEntry> entries;  // a deque keeps addresses stable
+  std::deque<KernelEntry> entries;  // a deque, because addresses of entries must not change
   std::unordered_map<std::string, KernelEntry*> by_name;
   std::unordered_multimap<std::string, KernelEntry*> retired;
 };

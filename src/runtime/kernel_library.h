@@ -1,4 +1,4 @@
-// Looks up kernels by name the first time, and by array index after that.
+// Looks up a kernel by name the first time, and by array index from then on.
 #pragma once
 
 #include <array>
@@ -10,19 +10,20 @@
 
 namespace mpsx::runtime {
 
-// A kernel and its launch statistics. Never destroyed.
+// A kernel and its launch statistics. Entries are never destroyed.
 struct KernelEntry {
   const driver::Kernel* kernel;
   std::string name;
   std::atomic<uint64_t> launches{0};
-  std::atomic<uint64_t> nanoseconds{0};  // only updated while profiling; see profile.h
+  std::atomic<uint64_t> nanoseconds{0};  // updated only while profiling; see profile.h
 };
 
-// Throws an error naming the kernel if the library does not contain it.
+// Returns the kernel of that name. Throws an error that contains the name if the library has no such kernel.
 KernelEntry& find_kernel(const std::string& name);
 KernelEntry* find_kernel_or_null(const std::string& name);
 
-// All instantiations of a kernel, named `stem`, `stem_<in>` or `stem_<in>_<out>`. Declare it `static const`.
+// All instantiations of the kernel `stem`, named `stem`, `stem_<in>` or `stem_<in>_<out>`. Declare a set `static
+// const`.
 class KernelSet {
  public:
   explicit KernelSet(std::string stem) : stem_(std::move(stem)) {}

@@ -8,13 +8,13 @@
 namespace mpsx::runtime {
 namespace {
 
-// The number of adjacent threads whose 16-byte loads coalesce into 128 bytes.
+// Number of adjacent threads whose 16-byte loads coalesce into one access of 128 bytes.
 constexpr uint64_t kCoalescing = 8;
 constexpr uint64_t kSimdGroup = 32, kSharedThreadgroup = 128, kMaxLanes = 1024;
-// With fewer rows than this, a GPU is not fully occupied, so give each row one thread per 16-byte vector.
+// Fewer rows than this do not fully occupy a GPU, so each row gets one thread per 16-byte vector.
 constexpr uint64_t kFewRows = 512;
 
-// With a SIMD width of 1, a row of up to this many elements stays in the L1 cache.
+// With a SIMD width of 1, a row of at most this many elements stays in the L1 cache.
 constexpr uint64_t kCachedRow = 4096;
 
 }  // namespace
@@ -25,7 +25,7 @@ LaneGroups lane_groups_for(const KernelEntry& kernel, uint64_t rows, uint64_t si
   const uint64_t per_thread = rows < kFewRows ? vec_size : per_thread_elements,
                  threads = (size + per_thread - 1) / per_thread;
   LaneGroups g{};
-  if (threads <= kSimdGroup) {  // use the fewest lanes whose loads still coalesce, to amortize the cost per row
+  if (threads <= kSimdGroup) {  // to amortize the cost per row, use the fewest lanes whose loads still coalesce
     g.lanes = uint32_t(std::bit_ceil(std::max(threads, std::min(kCoalescing, (vectors + 3) / 4))));
     g.threadgroup_size = kSharedThreadgroup;
   } else {
@@ -34,7 +34,7 @@ LaneGroups lane_groups_for(const KernelEntry& kernel, uint64_t rows, uint64_t si
   }
   const uint32_t forced = driver().traits().threadgroup_size;
   g.threadgroup_size = std::clamp<uint32_t>(forced ? forced : g.threadgroup_size, 1, kernel.kernel->max_threads);
-  // row_group() in metal/lib/threadgroup.h makes the same decision.
+  // Keep this condition in sync with row_group() in metal/lib/threadgroup.h.
   const bool spans_threadgroup = g.lanes > kernel.kernel->simd_width || g.lanes > g.threadgroup_size;
   g.rows_per_threadgroup = spans_threadgroup ? 1 : g.threadgroup_size / g.lanes;
   g.threadgroups = uint32_t((rows + g.rows_per_threadgroup - 1) / g.rows_per_threadgroup);

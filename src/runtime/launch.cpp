@@ -28,7 +28,7 @@ std::string describe(const driver::Dispatch& d) {
          size(d.group);
 }
 
-// Two threads may use the same block at once, so keep the larger sequence number.
+// Threads may launch work on the same block concurrently, so keep the largest sequence number.
 void atomic_fetch_max(std::atomic<uint64_t>& last_use_seq, uint64_t seq) {
   uint64_t seen = last_use_seq.load(std::memory_order_relaxed);
   while (seen < seq && !last_use_seq.compare_exchange_weak(seen, seq, std::memory_order_release)) {
@@ -43,7 +43,7 @@ IndirectUses::IndirectUses() { indirect_uses = &last_use_seqs_; }
 IndirectUses::~IndirectUses() { indirect_uses = nullptr; }
 
 std::mutex& launch_mutex() {
-  static auto* mutex = new std::mutex;  // never destroyed, because threads may launch while the process exits
+  static auto* mutex = new std::mutex;  // never destroyed, because threads may launch kernels while the process exits
   return *mutex;
 }
 
@@ -78,9 +78,9 @@ Launch& Launch::threads(uint64_t x, uint64_t y, uint64_t z) {
 Launch& Launch::over(uint64_t n, size_t element_size, uint64_t y, uint64_t z) {
   const uint64_t bytes = driver().traits().vector_bytes;
   if (bytes == 0) return threads(n, y, z);
-  constexpr uint64_t per_thread = 4;  // vectors, or elements if element_size is 0
+  constexpr uint64_t per_thread = 4;  // in vectors, or in elements if element_size is 0
   const uint64_t width = element_size ? bytes / element_size : 1, vectors = (n + width - 1) / width;
-  const uint64_t min_threads = element_size ? 4 : 32;  // for short rows
+  const uint64_t min_threads = element_size ? 4 : 32;  // minimum for short rows
   return threads(std::max((vectors + per_thread - 1) / per_thread, std::min(vectors, min_threads)), y, z);
 }
 

@@ -19,11 +19,11 @@ struct Times {
   std::vector<Timed> pending;
 };
 Times& times() {
-  static auto* t = new Times;  // never destroyed, because threads may launch while the process exits
+  static auto* t = new Times;  // never destroyed, because threads may launch kernels while the process exits
   return *t;
 }
 
-constexpr size_t kMaxPending = 4096;  // launches
+constexpr size_t kMaxPending = 4096;  // number of launches
 
 driver::Event* acquire_event() {
   Times& t = times();

@@ -1,4 +1,4 @@
-// Measures device times of launches, with an event before and after each launch.
+// Measures the device time of each launch between two events, one before and one after the launch.
 #pragma once
 
 #include "driver/driver.h"
@@ -10,7 +10,7 @@ namespace mpsx::runtime {
 class LaunchTimer {
  public:
   LaunchTimer(KernelEntry&, driver::Stream*);
-  void stop();  // call after the launch, or the launch is not counted
+  void stop();  // call this after the launch; otherwise the launch is not counted
   ~LaunchTimer();
   LaunchTimer(const LaunchTimer&) = delete;
 
@@ -20,7 +20,7 @@ class LaunchTimer {
   driver::Event* from_;
 };
 
-// Waits for the timed launches and adds their times to the kernel entries.
+// Waits for the timed launches and adds their device times to the kernel entries.
 void collect_launch_times();
 void discard_launch_times();
 

@@ -1,5 +1,5 @@
-// Counts which kernels and operators ran and, on request, records their times and order. The op-support matrix and the
-// demo use this data.
+// Counts which kernels and operators have run. On request, also records their times and order. The op-support matrix
+// and the demo use this data.
 #pragma once
 
 #include <atomic>
@@ -11,20 +11,20 @@ namespace mpsx::runtime {
 
 enum class Route : uint8_t { native, vendor, fallback };
 
-// Counts calls to an operator that ran on the CPU, through the vendor or the fallback route.
+// Counts the calls of an operator that run on the CPU, either in a vendor library or as a fallback.
 struct RouteEntry {
   std::string name;  // "aten::mm"
   Route route;
-  std::string library;  // for the vendor route: "oneDNN/MKL through ATen"
+  std::string library;  // for vendor calls, such as "oneDNN/MKL through ATen"
   std::atomic<uint64_t> calls{0};
-  std::atomic<uint64_t> nanoseconds{0};  // fallback: always measured; vendor: only while profiling
+  std::atomic<uint64_t> nanoseconds{0};  // always measured for fallbacks, but only while profiling for vendor calls
 };
 RouteEntry& route_entry(const std::string& op, Route route, const std::string& library = "");
 
-extern std::atomic<bool> profiling;  // costs two clock reads per launch
+extern std::atomic<bool> profiling;  // while true, each launch costs two more clock reads
 void set_profiling(bool on);
 
-// A snapshot, with one row per kernel or operator called.
+// A row of a snapshot, which has one row for each kernel or operator that was called.
 struct ProfileRow {
   std::string name;
   Route route;
@@ -34,7 +34,7 @@ struct ProfileRow {
 std::vector<ProfileRow> profile_rows();
 void reset_profile();
 
-// While a log is open, records the names of kernels and operators in execution order. Logs do not nest.
+// Starts a log that records the names of kernels and operators in execution order. Logs cannot be nested.
 void open_launch_log();
 std::vector<std::string> close_launch_log();  // "kernel:softmax_f32", "vendor:aten::mm", "fallback:aten::eig"
 extern std::atomic<bool> logging;

@@ -1,4 +1,4 @@
-// Maps addresses to driver buffers and tracks when each block was last used.
+// Maps addresses to driver buffers and tracks the last use of each block.
 #pragma once
 
 #include <atomic>
@@ -13,20 +13,20 @@
 
 namespace mpsx::runtime {
 
-// Thread-safe map from addresses to buffers.
+// A thread-safe map from addresses to buffers.
 class Segments {
  public:
-  // Adds a buffer that is split into blocks of `block_bytes`. If the buffer is already known, increments its owner
-  // count.
+  // Adds a buffer that is split into blocks of `block_bytes` bytes. If the map already contains the buffer, increments
+  // its owner count.
   void add(const driver::Buffer& buffer, size_t block_bytes);
-  // Decrements the owner count and removes the buffer when it reaches 0.
+  // Decrements the buffer's owner count and removes the buffer when the count reaches 0.
   void remove(const driver::Buffer& buffer);
 
-  // Throws if no buffer contains the address.
+  // Returns the buffer and the offset of an address. Throws if no buffer contains the address.
   Location locate(const void* p) const;
   // Returns 0 if no buffer contains the address.
   uint64_t last_use_seq(const void* p) const;
-  // Records that the CPU is about to access the block. The next locate() prefetches it for the kernel.
+  // Records that the CPU is about to access the block, so that the next locate() prefetches it for the kernel.
   void note_cpu_access(const void* p) const;
 
  private:
@@ -41,8 +41,8 @@ class Segments {
     driver::Buffer buffer;
     size_t block_bytes;
     std::unique_ptr<std::atomic<uint64_t>[]> last_use_seqs;
-    std::unique_ptr<std::atomic<bool>[]> accessed_by_cpu;  // since a kernel last used the block
-    uint32_t owners = 1;  // counts the cache and each block that shares another library's buffer
+    std::unique_ptr<std::atomic<bool>[]> accessed_by_cpu;  // set until a kernel uses the block again
+    uint32_t owners = 1;  // the cache and each block that shares another library's buffer count as owners
   };
 
   // The caller must hold mutex_.

@@ -18,7 +18,7 @@ namespace mpsx::runtime {
 namespace {
 
 constexpr int kMaxBuffers = 31;  // Metal's limit
-// The assumed work per thread if threadgroups have a single thread. Such threads usually loop over a row.
+// The work assumed per thread if threadgroups have a single thread, which usually loops over a row.
 constexpr uint64_t kWorkOfSingleThread = 1024;
 
 driver::TensorArgument with_handle(const ShaderArgument& argument) {
@@ -47,7 +47,7 @@ Shader::~Shader() {
   const bool started = driver_started();  // false in a forked child
   try {
     if (started) synchronize();
-  } catch (const std::exception& error) {  // an error from earlier work, which a destructor cannot rethrow
+  } catch (const std::exception& error) {  // earlier work failed, and a destructor cannot rethrow its error
     TORCH_WARN("mpsx: ", error.what());
   }
   for (const auto& [key, entry] : entries_) {
@@ -98,12 +98,12 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
   TORCH_CHECK(call.error_buffer < kMaxBuffers, kernel.name, ": expected error_buf_idx below ", kMaxBuffers, ", got ",
               call.error_buffer);
   Launch launch(kernel);
-  size_t given = 0;  // number of buffers; threadgroup memory follows them
+  size_t given = 0;  // number of buffers; threadgroup memory arguments follow them
   while (given < call.count && !call.arguments[given].threadgroup) ++given;
   const size_t count = std::max(given, size_t(call.error_buffer + 1));
   void* const messages = call.error_buffer < 0 ? nullptr : shader_error_buffer(kernel);
   const bool by_handle = driver().traits().memory == driver::Memory::buffers;
-  std::vector<driver::TensorArgument> tensors;  // copies of the tensor arguments with handles and offsets filled in
+  std::vector<driver::TensorArgument> tensors;  // copies of the tensor arguments that also contain handles and offsets
   if (by_handle)
     tensors.reserve(size_t(std::count_if(call.arguments, call.arguments + given, [](auto& a) { return a.tensor; })));
   IndirectUses indirect;

@@ -14,7 +14,7 @@
 namespace mpsx::runtime {
 namespace {
 
-// Mirrors c10::metal::ErrorMessages, whose header compiles only as Metal.
+// Copy of c10::metal::ErrorMessages, whose header compiles only as Metal.
 constexpr size_t kMaxMessages = 30;
 struct ErrorMessage {
   char file[128];
@@ -30,13 +30,13 @@ static_assert(sizeof(ErrorMessage) == 512 && sizeof(ErrorMessages) == 4 + 512 * 
 
 ErrorMessages* new_error_messages() {
   Block* block = allocate_host_resident(sizeof(ErrorMessages));
-  prepare_cpu_access(block->data);  // a kernel launched by the block's previous owner may still be using it
+  prepare_cpu_access(block->data);  // the block's previous owner may have launched a kernel that still uses it
   return new (block->data) ErrorMessages{};
 }
 
 std::string text(const char* field, size_t size) { return std::string(field, strnlen(field, size)); }
 
-// Throws the first message, and clears the buffer.
+// Clears the buffer and throws the first message.
 void check_messages(const std::string& kernel, ErrorMessages& found) {
   const unsigned count = found.count;
   if (count == 0) return;
@@ -48,16 +48,16 @@ void check_messages(const std::string& kernel, ErrorMessages& found) {
   throw ShaderError({__func__, __FILE__, uint32_t(__LINE__)}, 0, what);
 }
 
-// A kernel's buffer on an asynchronous driver.
+// The buffer of one kernel on an asynchronous driver.
 struct Slot {
   ErrorMessages* messages;
   std::string kernel;
-  bool launched = false;  // since the last check
+  bool launched = false;  // whether the kernel was launched since the last check
 };
 struct SlotRegistry {
   std::mutex mutex;
   std::unordered_map<const KernelEntry*, Slot> slots;
-  std::vector<Slot*> launched;  // elements of an unordered_map have stable addresses
+  std::vector<Slot*> launched;  // pointers stay valid, because elements of an unordered_map never move
   std::vector<ErrorMessages*> unused;
 };
 SlotRegistry& slot_registry() {
@@ -69,10 +69,10 @@ SlotRegistry& slot_registry() {
 
 void* shader_error_buffer(const KernelEntry& kernel) {
   if (!driver().traits().asynchronous) {
-    // One buffer per thread, so the call that launched a kernel also raises its errors.
+    // Each thread has its own buffer, so errors are raised by the call that launched the kernel.
     static thread_local ErrorMessages* messages = nullptr;
     if (!messages) messages = new_error_messages();
-    messages->count = 0;  // a launch that failed may have left messages
+    messages->count = 0;  // a failed launch may have left messages
     return messages;
   }
   SlotRegistry& r = slot_registry();
@@ -80,7 +80,7 @@ void* shader_error_buffer(const KernelEntry& kernel) {
   const auto found = r.slots.find(&kernel);
   if (found != r.slots.end()) return found->second.messages;
   if (r.unused.empty()) {
-    lock.unlock();  // the allocation may wait for the device, and then checks all buffers
+    lock.unlock();  // the allocation may wait for the device, which checks all buffers and needs the lock
     ErrorMessages* messages = new_error_messages();
     lock.lock();
     r.unused.push_back(messages);

@@ -1,6 +1,6 @@
-// Errors that kernels report through TORCH_REPORT_ERROR (c10/metal/error.h). As in device_error.h, the CPU throws an
-// error once the work is complete: immediately on a synchronous driver, or at the next synchronization on an
-// asynchronous one.
+// Errors that kernels report through TORCH_REPORT_ERROR (c10/metal/error.h). Like those in device_error.h, they are
+// thrown when the work is complete: immediately on a synchronous driver, and at the next synchronization on an
+// asynchronous driver.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -13,16 +13,16 @@ class ShaderError : public c10::AcceleratorError {
   using c10::AcceleratorError::AcceleratorError;
 };
 
-// Returns the ErrorMessages buffer for the next launch of a kernel.
+// Returns the ErrorMessages buffer to pass to the kernel's next launch.
 void* shader_error_buffer(const KernelEntry& kernel);
 
-// Call this after the launch. Throws the errors in the buffer on a synchronous driver.
+// Call this after the launch. On a synchronous driver, throws the errors in the buffer.
 void check_shader_errors(const KernelEntry& kernel, void* buffer);
 
-// Throws the first error that a complete launch reported. device_error.cpp calls this during a LaunchPause.
+// Throws the first error that a completed launch has reported. device_error.cpp calls this during a LaunchPause.
 void check_shader_errors_during_pause();
 
-// Reuses the buffer of a kernel that will not run again.
+// Makes the buffer of a kernel that will not run again available to other kernels.
 void release_shader_error_buffer(const KernelEntry& kernel);
 
 }  // namespace mpsx::runtime

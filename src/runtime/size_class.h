@@ -11,7 +11,7 @@ constexpr size_t kMinimum = 64;  // one cache line
 struct SizeClass {
   size_t index, bytes;
 };
-// Returns the smallest size class that fits `bytes`. Each power of two is divided into eight classes.
+// Returns the smallest size class that fits `bytes`. There are eight classes between consecutive powers of two.
 inline SizeClass size_class(size_t bytes) {
   if (bytes <= kMinimum) return {0, kMinimum};
   const unsigned log = unsigned(std::bit_width(bytes - 1)) - 1;  // 2^log < bytes <= 2^(log+1)

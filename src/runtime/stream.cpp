@@ -13,7 +13,7 @@
 namespace mpsx::runtime {
 namespace {
 
-constexpr size_t kPool = 32;  // same size as PyTorch's CUDA stream pools
+constexpr size_t kPool = 32;  // as many as in PyTorch's CUDA stream pools
 thread_local StreamId current = 0;
 std::atomic<uint64_t> next{0};
 std::mutex mutex;

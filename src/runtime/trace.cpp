@@ -96,7 +96,7 @@ void TraceScope::end() noexcept {
     Trace& t = trace();
     std::lock_guard<std::mutex> lock(t.mutex);
     t.entries.push_back(std::move(entry));
-  } catch (const std::exception&) {  // the failed launch throws its own error
+  } catch (const std::exception&) {  // if the launch failed, it throws its own error
   }
 }
 

@@ -1,4 +1,4 @@
-// Records every launch with its times, for torch.profiler.
+// Records every launch with its start and end times, for torch.profiler.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace mpsx::runtime {
 struct TraceEvent {
   std::string name;
   int64_t begin, end;    // nanoseconds since the epoch
-  uint64_t correlation;  // id of the torch operator that launched it, or 0
+  uint64_t correlation;  // id of the PyTorch operator that launched the kernel, or 0
   int64_t stream;
 };
 
@@ -20,12 +20,12 @@ std::vector<TraceEvent> stop_trace();  // waits for the device
 
 extern std::atomic<bool> tracing;
 
-// Push and pop the profiler's ids of the operators that the calling thread is executing.
+// Maintain a stack of the profiler's ids for the operators that the calling thread is executing.
 void push_correlation(uint64_t id);
 void pop_correlation();
 
-// Traces the scope's work on this thread's current stream. On an asynchronous driver, uses the device's clock. `name`
-// must outlive the scope.
+// Traces what this thread's current stream executes during the scope, by the device's clock on an asynchronous driver.
+// `name` must outlive the scope.
 class TraceScope {
  public:
   explicit TraceScope(const std::string& name) {

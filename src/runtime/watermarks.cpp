@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kHigh = "PYTORCH_MPS_HIGH_WATERMARK_RATIO";
 constexpr const char* kLow = "PYTORCH_MPS_LOW_WATERMARK_RATIO";
-// PyTorch's defaults for a GPU that shares the CPU's memory (aten/src/ATen/mps/MPSAllocator.h).
+// PyTorch's defaults for a GPU that shares memory with the CPU (aten/src/ATen/mps/MPSAllocator.h).
 constexpr double kDefaultHigh = 1.7, kDefaultLow = 1.4;
 constexpr double kMaxRatio = 2;
 
