@@ -1,5 +1,5 @@
-// Building blocks shared by the attention forward and backward kernels. Each SIMD group keeps its rows of one operand
-// in registers and streams tiles of the other operand through threadgroup memory.
+// Building blocks of the attention kernels, forward and backward. Each SIMD group keeps its rows of one operand in
+// registers and streams tiles of the other operand through threadgroup memory.
 #pragma once
 
 #include "attention/attention_params.h"
@@ -7,7 +7,7 @@
 #include "lib/math.h"
 #include "lib/random.h"
 
-// The simdgroup tier's fragments: 8 x 8 elements of an operand (or of S, P and the accumulators), two per lane.
+// Fragments on the simdgroup tier: 8 x 8 elements of an operand, of S or P, or of the accumulators, two per lane.
 template <typename T>
 struct SimdgroupFragments {
   typedef simdgroup_matrix<T, 8, 8> Operand;
@@ -15,16 +15,15 @@ struct SimdgroupFragments {
   enum : uint { elements = 2 };
 };
 
-// Tile sizes. A threadgroup computes one rows x columns tile of S = Q K^T at a time. The dK and dV passes compute S^T
-// instead.
+// Tile sizes. A threadgroup computes one rows x columns tile of S = Q K^T at a time, or of S^T in the dK and dV passes.
 // HEAD_DIM: the zero-padded head dimension. STEPS: number of steps in which a SIMD group computes a tile's columns.
-// Fragments: fragment type. Each fragment has 8 rows of 4 * elements columns.
+// Fragments: the fragment types. Each fragment has 8 rows of 4 * elements columns.
 template <typename T, uint HEAD_DIM, uint STEPS = 1, typename Fragments = SimdgroupFragments<T>>
 struct AttentionShape {
   typedef typename Fragments::Operand Operand;
   typedef typename Fragments::Accumulator Accumulator;
   enum : uint {
-    elements = Fragments::elements,  // fragment elements per lane
+    elements = Fragments::elements,  // elements of a fragment per lane
     fragment_columns = 4 * elements,
     head_dim = HEAD_DIM,
     stride = HEAD_DIM + 8,  // row stride in threadgroup memory
@@ -33,7 +32,7 @@ struct AttentionShape {
     columns = 8192 / (HEAD_DIM * sizeof(T)),
     column_step = columns / STEPS < 16 ? columns : columns / STEPS,
     memory = 2 * columns * stride * sizeof(T) / 16,     // two tiles, in uint4
-    passes = (rows + 2 * columns - 1) / (2 * columns),  // number of times `memory` is filled to load all rows
+    passes = (rows + 2 * columns - 1) / (2 * columns),  // how often `memory` must be refilled to load all rows
     row_fragments = simdgroup_rows / 8,
     column_fragments = column_step / fragment_columns,
     dim_fragments = HEAD_DIM / fragment_columns,
@@ -41,7 +40,7 @@ struct AttentionShape {
   typedef BlockLoader<T, columns, HEAD_DIM, kAttentionThreads> Loader;
 };
 
-// Selects a query head. `group` is the number of query heads that share a head of `data` (GQA).
+// Selects one query head. `group` is the number of query heads that share a head of `data` (GQA).
 struct AttentionHead {
   uint batch, head;
   template <typename T>
@@ -49,7 +48,7 @@ struct AttentionHead {
     return data + (long(batch) * s.batch + long(head / group) * s.head);
   }
 };
-// Loads the rows of one attention head for BlockLoader. The launcher guarantees that rows are 16-byte aligned and
+// Provides the rows of one attention head to BlockLoader. The launcher guarantees that rows are 16-byte aligned and
 // padded to a multiple of 16 bytes.
 template <typename T>
 struct AttentionRows {
@@ -62,7 +61,7 @@ struct AttentionRows {
   METAL_FUNC uint4 load(Cursor row, uint k) const {
     const bool in_range = row < rows && k < dim;
     const uint4 r = *(device const uint4*)(data + (long(min(row, rows - 1)) * stride + (k < dim ? k : 0)));
-    return in_range ? r : uint4(0);  // Select after the load; a branch would delay the next load.
+    return in_range ? r : uint4(0);  // Select after the load, because a branch would delay the next load.
   }
 };
 template <typename T>
@@ -78,11 +77,11 @@ METAL_FUNC void clear_fragment(thread simdgroup_float8x8& acc) {
   acc = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
 }
 
-// Loads the threadgroup's rows, starting at `row`, into fragments. Each SIMD group loads a disjoint set of rows.
+// Loads the threadgroup's rows, which start at `row`, into fragments. Each SIMD group loads different rows.
 template <typename Shape, typename T>
 METAL_FUNC void load_fragments(thread typename Shape::Operand (&to)[Shape::row_fragments][Shape::dim_fragments],
                                AttentionRows<T> rows, uint row, threadgroup uint4* memory, GroupThread g) {
-  // Rows and SIMD groups per pass.
+  // Rows and SIMD groups that are loaded per pass.
   enum : uint { kRows = Shape::rows / Shape::passes, kSimdgroups = 4 / Shape::passes };
   threadgroup T* staged = (threadgroup T*)memory;
   const uint simdgroup = g.index / g.width;
@@ -125,7 +124,7 @@ METAL_FUNC void compute_scores(thread simdgroup_float8x8 (&S)[Shape::row_fragmen
   }
 }
 
-// acc += P B, for example O += P V. P is first rounded to the element type.
+// acc += P B, for example O += P V, where P is first rounded to the element type.
 template <typename Shape, typename T>
 METAL_FUNC void accumulate(thread simdgroup_float8x8 (&acc)[Shape::row_fragments][Shape::dim_fragments],
                            thread const simdgroup_float8x8 (&P)[Shape::row_fragments][Shape::column_fragments],
@@ -154,7 +153,7 @@ METAL_FUNC void clear(thread typename Shape::Accumulator (&acc)[Shape::row_fragm
     for (uint e = 0; e < Shape::dim_fragments; ++e) clear_fragment(acc[i][e]);
 }
 
-// Multiplies this lane's accumulators by their row's scale and stores the elements within the rows x dim bounds.
+// Scales each row of this lane's accumulators and stores the elements that are within the rows x dim bounds.
 template <typename Shape, typename T>
 METAL_FUNC void store_rows(device T* to, long stride,
                            thread typename Shape::Accumulator (&acc)[Shape::row_fragments][Shape::dim_fragments],
@@ -181,13 +180,13 @@ inline float masked_score(float qk, uint query, uint key, device const float* ma
   return qk * p.scale + attn_bias;
 }
 
-// exp(x) for x <= 0. fast::exp2 is precise enough for 16-bit probabilities.
+// Returns exp(x) for x <= 0. fast::exp2 is precise enough for 16-bit probabilities.
 template <typename T>
 inline float exp_score(float x) {
   return sizeof(T) == 2 ? fast::exp2(x * M_LOG2E_F) : exp_nonpositive(x);
 }
 
-// Returns the factor that dropout applies to a probability: 0 or 1 / (1 - p). Philox regenerates it in every pass.
+// Returns the factor by which dropout multiplies a probability: 0 or 1 / (1 - p). Each pass regenerates it with Philox.
 inline float dropout_scale(uint query, uint key, AttentionHead h, constant AttentionParams& p) {
   const ulong row = (ulong(h.batch) * p.q_heads + h.head) * p.q_len + query;
   const PhiloxBlock r = philox(p.seed, p.philox_offset + row * ((p.kv_len + 3) / 4) + key / 4);

@@ -1,12 +1,13 @@
-// FlashAttention, forward and backward, with simdgroup_matrix.
+// FlashAttention, forward and backward, using simdgroup_matrix.
 #include "attention/attention_kernels.h"
 #include "lib/instantiate.h"
 
-// Compute 16-bit tiles in two steps to keep S and the accumulators in registers. Use a single step for float, to load
-// fragments less often.
+// Compute 16-bit tiles in two steps, so that S and the accumulators fit in registers. Compute float tiles in a single
+// step, so that fragments are loaded less often.
 template <typename T, uint HEAD_DIM>
 using BackwardShape = AttentionShape<T, HEAD_DIM, 4 / sizeof(T)>;
-// Up to head dimension 64, the dK and dV accumulators both fit in the registers of one kernel.
+// Up to head dimension 64, one kernel computes both dK and dV, because their accumulators fit in its registers
+// together.
 #define MPSX_ATTENTION_FORWARD_DQ(HEAD_DIM, T, TAG)                                       \
   MPSX_KERNEL("attention_" #HEAD_DIM "_" #TAG, attention<T, AttentionShape<T, HEAD_DIM>>) \
   MPSX_KERNEL("attention_backward_dq_" #HEAD_DIM "_" #TAG, attention_backward<T, BackwardShape<T, HEAD_DIM>, kGradQ>)

@@ -1,6 +1,7 @@
-// The attention kernels, forward and backward: O = softmax(Q K^T * scale + mask) V, tile by tile, without storing S or
-// P. T. Dao et al., "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness" (2022). Shape selects
-// the type of fragments, which determines the tier: simdgroup_matrix (attention.h) or matmul2d (attention_tensor.h).
+// The attention kernels, forward and backward. They compute O = softmax(Q K^T * scale + mask) V tile by tile, without
+// storing S or P (T. Dao et al., "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness", 2022).
+// Shape selects the fragment type, which determines the tier: simdgroup_matrix (attention.h) or matmul2d
+// (attention_tensor.h).
 #pragma once
 
 #include "attention/attention.h"
@@ -10,10 +11,10 @@
 inline uint tile_start(uint group, uint tile_rows, uint count, bool last_first) {
   return (last_first ? (count + tile_rows - 1) / tile_rows - 1 - group : group) * tile_rows;
 }
-// Row reductions of a fragment. Four lanes share a row (see thread_elements()).
+// Reduce a row of a fragment. Four lanes share each row (see thread_elements()).
 inline float reduce_row_max(float v) { return pair_max(v, 1, 8); }
 inline float reduce_row_sum(float v) { return pair_sum(v, 1, 8); }
-// The row and the first column of this lane's elements in a fragment.
+// Return the row and the first column of this lane's elements within a fragment.
 inline uint element_row(uint lane) { return (lane / 4 & 4) + lane / 2 % 4; }
 template <typename Shape>
 inline uint element_column(uint lane) {
@@ -122,15 +123,15 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
                     element_column<Shape>(g.lane), p.v_head_dim);
 }
 
-// The gradients that a pass computes. The dQ pass computes S, with one query per row. The dK and dV passes compute S^T.
+// Which gradients a pass computes. The dQ pass computes S, whose rows are queries. The dK and dV passes compute S^T.
 enum : uint { kGradQ = 1, kGradK = 2, kGradV = 4 };
 
-// Returns the lse to use in P = exp(S - lse). For a query that attends to no key it is +inf, which makes P = 0.
+// Returns the value that P = exp(S - lse) subtracts. It is +inf if the query attends to no key, so that P is 0.
 inline float lse_to_subtract(float lse) { return lse == -INFINITY ? INFINITY : lse; }
-// dS = P (dP - delta)
+// Returns dS = P (dP - delta).
 inline float score_grad(float P, float dP, float delta) { return P == 0.0f ? 0.0f : P * (dP - delta); }
 
-// The dQ pass runs first: it stores delta = rowsum(dO * O), which the other passes read.
+// The dQ pass runs first. It stores delta = rowsum(dO * O), which the other passes read.
 template <typename T, typename Shape, uint GRAD>
 [[max_total_threads_per_threadgroup(kAttentionThreads)]]
 kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffer(1)]],

@@ -19,10 +19,10 @@ enum : uint32_t {
 inline constexpr uint32_t attention_tile_threads(uint32_t rows) {
   return rows / kTileRowsOfSimdgroup * (kAttentionThreads / 4);
 }
-// Rows per SIMD group, limited by the registers that the accumulators need.
+// Rows per SIMD group. The registers that the accumulators need limit this number.
 inline constexpr uint32_t attention_rows(uint32_t head_dim) { return head_dim <= 128 ? 16 : 8; }
 
-// Strides of a [batch, heads, length, head_dim] tensor, in elements. head_dim is contiguous, and inputs are 16-byte
+// Strides of a [batch, heads, length, head_dim] tensor, in elements. head_dim is contiguous. Inputs are 16-byte
 // aligned.
 struct AttentionStrides {
   int64_t batch, head, row;
@@ -31,7 +31,7 @@ struct AttentionStrides {
 struct AttentionParams {
   AttentionStrides Q, K, V, O, dO, dQK, dV;  // dQK: dQ or dK, whichever the pass computes
   int64_t mask_batch, mask_head, mask_row, mask_column;
-  uint64_t seed, philox_offset;  // dropout uses one Philox block for four consecutive keys
+  uint64_t seed, philox_offset;  // one Philox block covers four consecutive keys
   uint32_t q_len, kv_len, head_dim, v_head_dim;
   uint32_t q_heads, gqa_factor;  // gqa_factor: query heads per KV head
   uint32_t causal, has_mask, has_dropout, keep_bound;

@@ -1,4 +1,5 @@
-// Multiplies attention's fragments with Metal 4's matmul2d. Rows belong to the same lanes as on the simdgroup tier.
+// Multiplies attention's fragments with Metal 4's matmul2d. Each lane holds elements of the same rows as on the
+// simdgroup tier.
 #pragma once
 
 #include "attention/attention.h"
@@ -35,7 +36,7 @@ METAL_FUNC void compute_scores(thread Fragment8x16<float> (&S)[Shape::row_fragme
   }
 }
 
-// acc += P B, for example O += P V. P is first rounded to the element type.
+// acc += P B, for example O += P V, where P is first rounded to the element type.
 template <typename Shape, typename T>
 METAL_FUNC void accumulate(thread Fragment8x16<float> (&acc)[Shape::row_fragments][Shape::dim_fragments],
                            thread const Fragment8x16<float> (&P)[Shape::row_fragments][Shape::column_fragments],

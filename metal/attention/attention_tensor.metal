@@ -1,5 +1,5 @@
-// FlashAttention, forward and backward, with Metal 4's matmul2d: the tensor tier of attention.metal for 16-bit
-// elements.
+// The tensor tier of attention.metal for 16-bit elements: FlashAttention, forward and backward, using Metal 4's
+// matmul2d.
 #include "attention/attention_kernels.h"
 #include "attention/attention_tensor.h"
 #include "lib/instantiate.h"
@@ -7,7 +7,7 @@
 template <typename T, uint HEAD_DIM, uint STEPS>
 using TensorShape = AttentionShape<T, HEAD_DIM, STEPS, TensorFragments<T>>;
 
-// Each step of the backward pass computes at least 32 columns, because a matmul2d computes 32.
+// Each step of the backward pass computes at least 32 columns, the number that one matmul2d computes.
 #define MPSX_ATTENTION_TENSOR(HEAD_DIM, STEPS, T, TAG)                                           \
   MPSX_KERNEL("attention_tensor_" #HEAD_DIM "_" #TAG, attention<T, TensorShape<T, HEAD_DIM, 1>>) \
   MPSX_KERNEL("attention_tensor_backward_dq_" #HEAD_DIM "_" #TAG,                                \

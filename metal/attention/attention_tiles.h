@@ -3,7 +3,7 @@
 // cooperative tensors. attention_kernels.h has the version for the fragments of one SIMD group.
 #pragma once
 
-// Apple's headers depend on their order: metal_stdlib, metal_tensor, MetalPerformancePrimitives.
+// Apple's headers must be included in this order: metal_stdlib, metal_tensor, MetalPerformancePrimitives.
 // clang-format off
 #include "attention/attention.h"
 #include "lib/staged_tiles.h"
@@ -13,8 +13,8 @@
 
 using namespace mpp::tensor_ops;
 
-// A threadgroup computes ROWS x COLUMNS tiles of S = A B^T. HEAD_DIM: the zero-padded head dimension. MAX_THREADS
-// limits register use so that this many threads, from several threadgroups, can be resident at once.
+// A threadgroup computes ROWS x COLUMNS tiles of S = A B^T. HEAD_DIM is the zero-padded head dimension. MAX_THREADS
+// limits register use so that this many threads, from several threadgroups, can be resident at the same time.
 template <typename T, uint HEAD_DIM, uint ROWS, uint COLUMNS, uint MAX_THREADS>
 struct AttentionTiles {
   enum : uint { head_dim = HEAD_DIM, rows = ROWS, columns = COLUMNS, max_threads = MAX_THREADS };
@@ -28,7 +28,7 @@ struct AttentionTiles {
   typedef MPSX_STAGED_TILES<Scope, T, COLUMNS, HEAD_DIM, 4> Stages;
 };
 
-// The rows of one head from `row`, in device memory.
+// The rows of one head in device memory, starting at `row`.
 template <typename T>
 METAL_FUNC auto row_tensor(device T* data, long stride, uint row, uint rows, uint dim) {
   return tensor(data, dextents<int, 2>(int(dim), int(rows)), array<int, 2>{1, int(stride)}).slice(0, int(row));
@@ -38,7 +38,7 @@ METAL_FUNC device T* head_data(device T* data, AttentionStrides s, AttentionHead
   return data + (long(h.batch) * s.batch + long(h.head / group) * s.head);
 }
 
-// Scales S. Unless all of its elements are visible, also adds the mask, and sets invisible elements to -inf.
+// Scales S. Unless all elements are visible, also adds the mask and sets invisible elements to -inf.
 template <bool ROWS_ARE_QUERIES, typename Matrix>
 METAL_FUNC void mask_scores(thread Matrix& S, uint row, uint column, bool all_visible, device const float* mask,
                             constant AttentionParams& p) {
@@ -61,7 +61,7 @@ METAL_FUNC float dropout_of(thread const Matrix& S, ushort i, uint row, uint col
   const uint r = row + uint(at[1]), c = column + uint(at[0]);
   return dropout_scale(ROWS_ARE_QUERIES ? r : c, ROWS_ARE_QUERIES ? c : r, h, p);
 }
-// Multiplies each row of the accumulators by its value.
+// Multiplies each row of the accumulators by the row's value in `row_values`.
 template <typename Matrix>
 METAL_FUNC void scale_rows(thread Matrix& sums, threadgroup const float* row_values) {
   MPSX_UNROLL
@@ -114,7 +114,7 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
     MPSX_UNROLL
     for (ushort i = 0; i < row_max.get_capacity(); ++i) {
       const float new_max = max(row_max[i], tile_max[i]);
-      // tile_max becomes the value to subtract. max() ignores NaN scores, but exp() propagates them.
+      // Turn tile_max into the value to subtract. max() ignores NaN scores, but exp() propagates them.
       tile_max[i] = new_max == -INFINITY ? 0.0f : new_max;
       rescale[i] = exp_score<T>(row_max[i] - tile_max[i]);
       row_max[i] = new_max;
@@ -150,7 +150,7 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
   O_sum.store(row_tensor(head_data(O, p.O, h, 1), p.O.row, q_start, p.q_len, p.v_head_dim));
 }
 
-// Returns rowsum(dO * O) of one query. Two adjacent lanes add up the halves of a row.
+// Returns rowsum(dO * O) of one query. Two adjacent lanes each sum half of the row.
 template <typename T>
 METAL_FUNC float output_delta(AttentionRows<T> dO, AttentionRows<T> O, uint query, uint lane) {
   enum : uint { kVec = 16 / sizeof(T) };
@@ -164,7 +164,7 @@ METAL_FUNC float output_delta(AttentionRows<T> dO, AttentionRows<T> O, uint quer
   return lane_pair_sum(sum);
 }
 
-// The gradients of attention_kernels.h's attention_backward. As there, the dQ pass runs first.
+// Computes the same gradients as attention_backward in attention_kernels.h. Here, too, the dQ pass runs first.
 template <typename T, typename Tiles, uint GRAD>
 [[max_total_threads_per_threadgroup(Tiles::max_threads)]]
 kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [[buffer(1)]],

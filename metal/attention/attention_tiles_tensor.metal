@@ -1,10 +1,10 @@
-// FlashAttention, forward and backward, with a matmul2d that a whole threadgroup computes. Used for 16-bit elements on
+// FlashAttention, forward and backward, using a matmul2d that a whole threadgroup computes. Used for 16-bit elements on
 // GPUs where matmul2d is fastest with large tiles.
 #include "attention/attention_kernels.h"
 #include "attention/attention_tiles.h"
 #include "lib/instantiate.h"
 
-// The numbers of columns and of resident threads that were fastest on an H100, for 2048 queries and keys.
+// The fastest numbers of columns and resident threads on an H100 for 2048 queries and keys.
 template <typename T>
 using Tiles64 = AttentionTiles<T, 64, kTileRowsO, 64, 512>;
 template <typename T>

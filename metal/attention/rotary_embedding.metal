@@ -1,12 +1,13 @@
-// Rotary position embedding: rotates each pair (a, b) of a row by the angle of its position, which yields (a cos - b
-// sin, b cos + a sin). J. Su et al., arXiv:2104.09864, equation 34.
+// Rotary position embedding: rotates each pair (a, b) of a row by an angle that depends on its position. The result is
+// (a cos - b sin, b cos + a sin). J. Su et al., arXiv:2104.09864, equation 34.
 #include "attention/params.h"
 #include "lib/instantiate.h"
 #include "lib/index.h"
 #include "lib/types.h"
 
-// P: stride between consecutive pairs, which is 1 if a pair consists of one element from each half of the row, and 2 if
-// pairs are interleaved. A: stride between consecutive angles. C: type of the sines and cosines.
+// P: stride between consecutive pairs. It is 1 if pairs combine an element of the row's first half with one of the
+// second half, and 2 if pairs are interleaved. A: stride between the angles of consecutive pairs. C: type of the sines
+// and cosines.
 template <typename T, typename C, int P, int A>
 kernel void rotary_embedding(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                              device const C* cosines [[buffer(2)]], device const C* sines [[buffer(3)]],

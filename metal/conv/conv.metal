@@ -15,7 +15,7 @@ kernel void conv_taps(device ConvTapOffset* out [[buffer(0)]], constant ConvPara
   out[gid] = to;
 }
 
-// Sums the partial results of the K splits. gid = (column, row, batch)
+// Sums the partial results of the K splits. gid = (column, row, batch).
 template <typename T, bool CHANNELS_LAST>
 kernel void conv_split_k_reduce(device T* out [[buffer(0)]], device const T* bias [[buffer(1)]],
                                 constant ConvParams& p [[buffer(2)]], device float* partials [[buffer(3)]],
@@ -28,8 +28,8 @@ kernel void conv_split_k_reduce(device T* out [[buffer(0)]], device const T* bia
   conv_epilogue<CHANNELS_LAST>(out, bias, partials, p, gid.z).store_output(gid.y, gid.x, sum);
 }
 
-// The windows that cover an element along one dimension, from `first` to `last`. `top` is the element's index in the
-// padded input.
+// The range of windows, `first` to `last`, that cover an element along one dimension. `top` is the element's index in
+// the padded input.
 struct ConvWindows {
   int top, first, last;
 };
@@ -37,7 +37,7 @@ inline ConvWindows windows_covering(uint index, uint d, constant ConvWindow& w) 
   const int top = int(index) + w.padding[d], below = top - (int(w.taps[d]) - 1) * w.dilation[d];
   return {top, below > 0 ? (below + w.stride[d] - 1) / w.stride[d] : 0, min(top / w.stride[d], int(w.source[d]) - 1)};
 }
-// Returns which tap of a window covers the element, or -1 if the dilated window skips it.
+// Returns which tap of the window covers the element, or -1 if the element is between the taps of a dilated window.
 inline int tap_at(ConvWindows c, int window, uint d, constant ConvWindow& w) {
   const int distance = c.top - window * w.stride[d];
   if (w.dilation[d] == 1) return distance;
@@ -75,7 +75,7 @@ kernel void col2im(device T* out [[buffer(0)]], device const float* columns [[bu
   out[long(position.image) * p.out_image + long(gid.y) * p.out_channel + long(inside)] = T(sum);
 }
 
-// gid = (element, group)
+// Sums the partial weight gradients of the K splits. gid = (element, group).
 template <typename T>
 kernel void conv_weight_split_k_reduce(device T* out [[buffer(0)]], device const float* partials [[buffer(1)]],
                                        constant ConvParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {

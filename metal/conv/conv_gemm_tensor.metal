@@ -1,9 +1,9 @@
-// Convolution as a GEMM of matmul2d on a copy of the input with padded rows, without im2col.
+// Convolution without im2col, as matmul2d GEMMs that read a channels-last copy of the input with padded rows.
 //
-// In a channels-last copy whose rows are padded, the S taps of a row of the kernel are S * C contiguous elements, and
-// the windows of consecutive outputs begin stride * C elements apart. So the windows of all outputs are a matrix with
-// overlapping rows, and the convolution is the sum of one GEMM per row of the kernel, each at a different offset. Rows
-// and images share their padding. Some rows of the matrix begin in the padding, and their results are not stored.
+// In this copy, the S taps of one kernel row are S * C contiguous elements, and the windows of consecutive outputs
+// start stride * C elements apart. The windows of all outputs therefore form a matrix with overlapping rows, and the
+// convolution is the sum of one GEMM per kernel row, each at a different offset. Adjacent rows and adjacent images
+// share their padding. Matrix rows that start in the padding produce results that are not stored.
 #include "conv/gemm_params.h"
 #include "conv/im2col.h"
 #include "lib/instantiate.h"
@@ -18,7 +18,7 @@ inline ConvPixel pixel_of(uint n, constant ConvGrid& grid) {
   return {image, {planes - image * grid.pitch[0], rows - planes * grid.pitch[1], n - rows * grid.pitch[2]}};
 }
 
-// Stores the elements of a tile at their pixels, or the partial sums of some steps.
+// Stores a tile's elements at their pixels, or the tile's partial sums if the steps are split.
 template <typename T>
 struct ConvTensorEpilogue {
   device T* out;
@@ -33,7 +33,7 @@ struct ConvTensorEpilogue {
       const auto at = sum.get_multidimensional_index(i);
       const uint row = tile.m + uint(at[1]), column = tile.n + uint(at[0]);
       const uint channel = PIXELS_LEFT ? column : row;
-      const ConvPixel pixel = pixel_of(PIXELS_LEFT ? row : column, p.grid);  // beyond the last image at the end
+      const ConvPixel pixel = pixel_of(PIXELS_LEFT ? row : column, p.grid);  // past the last image in the last tile
       const bool inside = channel < (PIXELS_LEFT ? p.N : p.M) && pixel.image < p.images &&
                           pixel.index[0] < p.positions[0] && pixel.index[1] < p.positions[1] &&
                           pixel.index[2] < p.positions[2];
@@ -55,13 +55,13 @@ struct ConvTensorEpilogue {
   }
 };
 
-// Returns the rows of an operand from `first` on. They are K long and may overlap.
+// Returns the rows of an operand, starting at `first`. Each row has K elements and may overlap the next one.
 template <typename T>
 METAL_FUNC auto operand_rows(device T* data, constant ConvGemmOperand& operand, uint K, uint rows, uint first) {
   return tensor(data, dextents<int, 2>(int(K), int(rows)), array<int, 2>{1, int(operand.pitch)}).slice(0, int(first));
 }
 
-// Grid: (tiles, 1, splits of the steps)
+// Grid: (tiles, 1, splits of the steps).
 template <typename T, typename Tile>
 [[max_total_threads_per_threadgroup(Tile::threads)]]
 kernel void conv_gemm_tensor(device T* out [[buffer(0)]], device T* left [[buffer(1)]], device T* right [[buffer(2)]],
@@ -89,7 +89,8 @@ kernel void conv_gemm_tensor(device T* out [[buffer(0)]], device T* left [[buffe
   epilogue.store(sum, tile);
 }
 
-// The source of a pixel in the packed grid. The row is that of the first of the folded taps.
+// Where a pixel of the packed grid comes from. If several taps are folded into the pixel, `row` is that of the first
+// tap.
 template <typename T>
 struct PackedPixel {
   device const T* data;
@@ -110,7 +111,7 @@ inline PackedPixel<T> packed_pixel(device const T* source, uint n, constant Conv
           y, inside};
 }
 
-// Packs a tensor with any strides. A threadgroup transposes a tile in its memory.
+// Packs a tensor with arbitrary strides. Each threadgroup transposes a tile in threadgroup memory.
 template <typename T>
 kernel void conv_pack_tensor(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                              constant ConvPackParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -148,7 +149,7 @@ kernel void conv_pack_tensor(device T* out [[buffer(0)]], device const T* source
   }
 }
 
-// Packs a tensor whose channels are contiguous. Each thread copies a vector.
+// Packs a tensor whose channels are contiguous. Each thread copies one 16-byte vector.
 template <typename T>
 kernel void conv_pack_vectors_tensor(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                                      constant ConvPackParams& p [[buffer(2)]], uint gid [[thread_position_in_grid]]) {

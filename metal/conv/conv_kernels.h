@@ -5,7 +5,7 @@
 #include "conv/im2col.h"
 #include "lib/instantiate.h"
 
-// CHANNELS_LAST: whether the GEMM is transposed, to coalesce stores to a channels-last output.
+// CHANNELS_LAST: transpose the GEMM, so that stores to a channels-last output coalesce.
 template <typename T, typename O, bool CHANNELS_LAST>
 struct ConvEpilogue {
   device O* out;
@@ -27,7 +27,7 @@ struct ConvEpilogue {
   }
 };
 
-// `batch` indexes groups, or (group, image) pairs if each image has its own GEMM.
+// `batch` is the index of a group or, if each image has its own GEMM, of a (group, image) pair.
 template <bool CHANNELS_LAST, typename T, typename O>
 METAL_FUNC ConvEpilogue<T, O, CHANNELS_LAST> conv_epilogue(device O* out, device const T* bias, device float* partials,
                                                            constant ConvParams& p, uint batch) {
@@ -53,7 +53,7 @@ METAL_FUNC void conv_gemm(device O* out, Operand source, device const T* weight,
     gemm_tile<Shape>(matrix, source, k_begin, k_end, epilogue, p.M, p.N, tile, memory, g);
 }
 
-// Computes the output of a convolution, or its input gradient if the stride is 1.
+// Computes the output of a convolution, or the input gradient of a convolution with stride 1.
 template <typename T, typename Shape, bool CHANNELS_LAST>
 [[max_total_threads_per_threadgroup(Shape::max_threads)]]
 kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
@@ -66,7 +66,7 @@ kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)
   conv_gemm<Shape, CHANNELS_LAST>(out, loader, weight, bias, partials, p, memory, g);
 }
 
-// 1x1 convolution with stride 1: one GEMM per image, where N is the number of positions per image.
+// A 1x1 convolution with stride 1. Each image has its own GEMM, where N is the number of positions per image.
 template <typename T, typename O, typename Shape, bool CHANNELS_LAST>
 [[max_total_threads_per_threadgroup(Shape::max_threads)]]
 kernel void conv_pointwise(device O* out [[buffer(0)]], device const T* source [[buffer(1)]],
@@ -82,7 +82,7 @@ kernel void conv_pointwise(device O* out [[buffer(0)]], device const T* source [
   conv_gemm<Shape, CHANNELS_LAST>(out, loader, weight, bias, partials, p, memory, g);
 }
 
-// Stores the weight gradient, or the partial sums of one K split for conv_weight_split_k_reduce.
+// Stores the weight gradient, or a K split's partial sums for conv_weight_split_k_reduce.
 template <typename T>
 struct ConvWeightEpilogue {
   device T* out;
@@ -100,8 +100,8 @@ struct ConvWeightEpilogue {
   }
 };
 
-// Weight gradient: output gradient x im2col(source)^T, where K runs over the positions of all images.
-// POINTWISE: a 1x1 convolution with stride 1, whose positions are contiguous.
+// Computes the weight gradient: output gradient x im2col(source)^T, where K covers the positions of all images.
+// POINTWISE: the convolution is 1x1 with stride 1, so positions are contiguous.
 template <typename T, typename Shape, bool POINTWISE>
 [[max_total_threads_per_threadgroup(Shape::max_threads)]]
 kernel void conv_weight(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],

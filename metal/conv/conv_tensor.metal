@@ -1,4 +1,4 @@
-// Convolution as implicit GEMM with Metal 4's matmul2d: the tensor tier of conv.metal for 16-bit elements.
+// The tensor tier of conv.metal for 16-bit elements: convolution as implicit GEMM, using Metal 4's matmul2d.
 #include "conv/conv_kernels.h"
 #include "lib/tensor_fragments.h"
 

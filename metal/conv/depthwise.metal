@@ -1,4 +1,4 @@
-// Direct convolution for groups with few channels, which would leave GEMM tiles nearly empty.
+// Direct convolution for groups with few channels. Such groups would leave GEMM tiles nearly empty.
 #include "conv/im2col.h"
 #include "lib/instantiate.h"
 

@@ -31,8 +31,8 @@ inline int source_index(uint position, uint tap, uint d, constant ConvParams& p)
   return index * w.stride[d] == from && index < int(w.source[d]) ? index : -1;
 }
 
-// The output positions [low, high), relative to `first`, whose source index is in range. Position i reads source index
-// start + i * step. Supports forward windows of any stride and backward windows of stride 1.
+// The range [low, high) of output positions, relative to `first`, whose source index is in range. Position i reads
+// source index start + i * step. Supports forward windows of any stride and backward windows of stride 1.
 struct ConvRange {
   int start, step;
   uint low, high;
@@ -69,15 +69,15 @@ inline ConvPosition position_of(uint column, constant ConvParams& p) {
   return {image, {planes - image * size[0], rows - planes * size[1], column - rows * size[2]}};
 }
 
-// Cursor over the source for one output position or one (tap, channel) pair.
+// Points to the source elements of one output position or of one (tap, channel) pair.
 template <typename T>
 struct Im2colCursor {
   device const T* data;
   int index[3];  // source index, which may be out of range
 };
 
-// Loads im2col(source), with positions along M or N and (tap, channel) along K. Reads the offset table that conv_taps
-// fills.
+// Loads im2col(source), with positions along M or N and (tap, channel) along K. Uses the table of offsets that
+// conv_taps fills.
 template <typename T>
 struct Im2colLoader {
   typedef Im2colCursor<T> Cursor;
@@ -143,8 +143,8 @@ struct Im2colTransposedLoader {
   }
 };
 
-// Loads an operand of a pointwise convolution. K runs over the positions of all images, which are contiguous and
-// 16-byte aligned.
+// Loads an operand of a pointwise convolution. K covers the positions of all images, which are contiguous and 16-byte
+// aligned.
 template <typename T>
 struct PointwiseLoader {
   typedef uint Cursor;

@@ -2,7 +2,7 @@
 
 #include "lib/types.h"
 
-// Geometry of a convolution with three spatial dimensions. Missing dimensions have size 1.
+// The geometry of a convolution with three spatial dimensions. Missing dimensions have size 1.
 struct ConvWindow {
   uint32_t source[3];     // spatial size of the tensor that the kernel reads
   uint32_t positions[3];  // spatial size of the tensor that the kernel computes
@@ -10,7 +10,7 @@ struct ConvWindow {
   int32_t stride[3], padding[3], dilation[3];
 };
 
-// An operand viewed as a matrix. Column c is at offset c / inner * outer_stride + c % inner.
+// An operand viewed as a matrix whose column c starts at offset c / inner * outer_stride + c % inner.
 struct ConvMatrix {
   int64_t row_stride, outer_stride, group_stride;
   uint32_t inner;
@@ -22,16 +22,16 @@ struct FastDivmod {
   uint32_t multiplier, shift;
 };
 
-// Offset of a 16-byte vector of channels at one tap, relative to the window's first element.
+// The offset of a 16-byte vector of channels at one tap, relative to the first element of the window.
 struct ConvTapOffset {
   int64_t offset;  // in elements
   int32_t index[3];
   uint32_t unused;
 };
 
-// Implicit GEMM, per group: output = weight x im2col(source). The rows of im2col are (tap, channel) and its columns are
-// (image, position). The weight gradient is output gradient x im2col(source)^T. The tiled kernels require contiguous
-// source channels, zero-padded to `padded_channels` per group.
+// Parameters of an implicit GEMM, which computes output = weight x im2col(source) for each group. The rows of im2col
+// are (tap, channel) pairs, and its columns are (image, position) pairs. The weight gradient is output gradient x
+// im2col(source)^T. The tiled kernels require contiguous source channels, zero-padded to `padded_channels` per group.
 struct ConvParams {
   ConvWindow window;
   ConvMatrix matrix;
@@ -44,5 +44,5 @@ struct ConvParams {
   uint32_t split_k, k_per_split;              // as in MatmulParams
   FastDivmod by[3], by_image;                 // divide by window.positions and image_positions
   FastDivmod by_stride[3];                    // divide by window.stride
-  uint32_t image_positions, gemms_per_group;  // positions per image; GEMMs per group (1, or 1 per image)
+  uint32_t image_positions, gemms_per_group;  // gemms_per_group: 1, or 1 per image
 };

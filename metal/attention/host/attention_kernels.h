@@ -1,10 +1,10 @@
-// Attention on the host driver, where a threadgroup is one thread. Computes one row of S at a time, in blocks of
+// Attention on the host driver, where each threadgroup is a single thread. Computes S one row at a time, in blocks of
 // columns.
 #pragma once
 
 enum : uint { kWideBlock = 64 };
 
-// Computes the dot products dots[c] = dot(row, rows[c]) for c < count.
+// Computes dots[c] = dot(row, rows[c]) for c < count.
 template <typename T>
 inline void wide_dots(device const T* row, device const T* rows, long stride, uint count, uint dim,
                       thread float* dots) {
@@ -16,7 +16,7 @@ inline void wide_dots(device const T* row, device const T* rows, long stride, ui
     dots[c] = sum;
   }
 }
-// acc += sum over c of weights[c] * rows[c], for example O += P V.
+// acc += sum of weights[c] * rows[c] over c, for example O += P V.
 template <typename T>
 inline void wide_accumulate(thread float* acc, thread const float* weights, device const T* rows, long stride,
                             uint count, uint dim) {
@@ -103,8 +103,8 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
                   &row_delta);
         delta[stats_offset + row] = row_delta;
       }
-      // For dQ, the row is a query (Q, dO) and the columns are keys (K, V). For dK and dV, the row is a key and the
-      // columns are queries.
+      // In the dQ pass, the row is a query (Q, dO) and the columns are keys (K, V). In the dK and dV passes, the row is
+      // a key and the columns are queries.
       device const T* qk_row = kRowsAreQueries ? q_rows + long(row) * p.Q.row : k_rows + long(row) * p.K.row;
       device const T* vo_row = kRowsAreQueries ? do_rows + long(row) * p.dO.row : v_rows + long(row) * p.V.row;
       device const T* qk_columns = kRowsAreQueries ? k_rows : q_rows;

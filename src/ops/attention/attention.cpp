@@ -1,5 +1,6 @@
-// scaled_dot_product_attention. torch calls _fused_sdp_choice, as an operator and as a stub, to ask whether this device
-// has a fused kernel, and then calls the "overrideable" operators. Without them, torch silently uses the math path.
+// Implements scaled_dot_product_attention. PyTorch calls _fused_sdp_choice, both as an operator and as a stub, to ask
+// whether this device has a fused kernel, and then calls the "overrideable" operators. Without them, it silently uses
+// the math path.
 #include "vendor/cpu/attention.h"
 
 #include <ATen/Context.h>
@@ -54,13 +55,13 @@ bool has_kernel(const Tensor& query, const Tensor& key, const Tensor& value, con
   const bool sizes = query.size(0) == key.size(0) && key.size(0) == value.size(0) && key.size(2) == value.size(2) &&
                      query.size(3) == key.size(3) && query.size(2) < INT32_MAX && key.size(2) < INT32_MAX;
   if (!heads || !sizes || dropout < 0 || dropout >= 1) return false;
-  // A mask's gradient needs dS, which the kernels do not store.
+  // The gradient of a mask needs dS, which the kernels do not store.
   return !has_mask(mask) || (is_plain(*mask) && !mask->requires_grad() && broadcasts_to_scores(*mask, query, key) &&
                              (mask->scalar_type() == at::kBool || has_float_kernel(*mask)));
 }
 
-// Returns rows that kernels can read 16 bytes at a time: `t` itself if it is aligned, otherwise a copy padded with
-// zeros.
+// Returns rows that kernels can read 16 bytes at a time. This is `t` itself if it is aligned, or else a copy padded
+// with zeros.
 Tensor aligned_rows(const Tensor& t) {
   const int64_t vec = 16 / int64_t(t.element_size()), size = t.size(3);
   bool is_aligned = t.stride(3) == 1 && size % vec == 0 && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0;
@@ -127,7 +128,7 @@ Inputs prepare(const Tensor& query, const Tensor& key, const Tensor& value, cons
   return in;
 }
 
-// A kernel, its threads, and the rows of S (or of S^T, in the dK and dV passes) that each threadgroup computes.
+// A kernel with its threadgroup size and the number of rows of S (S^T in the dK and dV passes) per threadgroup.
 struct AttentionKernel {
   runtime::KernelEntry& entry;
   uint32_t rows, threads;

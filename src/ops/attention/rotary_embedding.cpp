@@ -1,4 +1,4 @@
-// Rotary position embedding. Its backward pass runs the same kernel with negated angles.
+// Rotary position embedding. The backward pass runs the same kernel with negated angles.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty_like.h>
 
@@ -9,7 +9,7 @@
 namespace mpsx::ops {
 namespace {
 
-// Expects one angle in cos and sin per pair (last dimension D / 2) or per element (last dimension D, as in
+// Checks that cos and sin contain one angle per pair (last dimension D / 2) or one per element (last dimension D, as in
 // Transformers).
 void check(const Tensor& input, const Tensor& cos, const Tensor& sin) {
   TORCH_CHECK(input.dim() > 0 && input.sym_size(-1) % 2 == 0,
@@ -31,7 +31,7 @@ void check(const Tensor& input, const Tensor& cos, const Tensor& sin) {
               cos.scalar_type());
 }
 
-// Keeps the input's memory order if its rows are dense, so that attention does not need to copy a transposed view.
+// Keeps the input's memory order if its rows are dense, so that attention does not have to copy a transposed view.
 Tensor result_like(const Tensor& input) {
   const bool keeps = input.is_non_overlapping_and_dense() && (input.sym_size(-1) <= 1 || input.sym_stride(-1) == 1);
   return at::empty_like(input, keeps ? at::MemoryFormat::Preserve : at::MemoryFormat::Contiguous);
@@ -139,7 +139,7 @@ Tensor rotate_half(const Tensor& x, bool interleaved) {
   return run<"cat">(std::vector<Tensor>{run<"neg">(x.narrow_symint(-1, half, half)), x.narrow_symint(-1, 0, half)},
                     int64_t(-1));
 }
-// Returns the gradient with respect to the angles: per element, or summed over the two elements of each pair.
+// Returns the gradient of the angles: one per element, or the sum over the two elements of each pair.
 Tensor angle_gradient(const Tensor& by_element, const Tensor& angles, bool interleaved) {
   const c10::SymInt size = by_element.sym_size(-1);
   if (angles.sym_size(-1) == size) return by_element;

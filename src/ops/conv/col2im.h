@@ -7,13 +7,13 @@
 
 namespace mpsx::ops {
 
-// Computes columns of shape [images, M * taps, positions] in float32 with a GEMM, then sums overlapping windows
+// Computes columns of shape [images, M * taps, positions] in float32 with a GEMM and then sums the overlapping windows
 // (col2im).
 inline void launch_col2im(const Tensor& out, const Tensor& source, const Tensor& weight, const Tensor& bias,
                           ConvParams p, uint32_t groups) {
   static const TiledKernels gemm_kernels("conv_col");
   static const KernelSet col2im_kernels("col2im");
-  constexpr int64_t kMaxColumns = int64_t(1) << 23;  // elements per batch of images, to fit in a large cache
+  constexpr int64_t kMaxColumns = int64_t(1) << 23;  // elements per batch of images; fits in a large cache
   const int64_t positions = volume(p.window.source), images = out.size(0);
   const int64_t rows = int64_t(p.M) * volume(p.window.taps), all_rows = groups * rows;
   const int64_t batch_images = std::clamp<int64_t>(kMaxColumns / (all_rows * positions), 1, images);

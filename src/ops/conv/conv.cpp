@@ -1,4 +1,4 @@
-// Convolutions. PyTorch dispatches out-of-tree devices to the "overrideable" operators, which have no CPU kernel.
+// Convolutions. On out-of-tree devices, PyTorch calls the "overrideable" operators, which have no CPU kernel.
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
@@ -52,8 +52,8 @@ bool has_kernel(const Tensor& input, const Tensor& weight) {
          input.dim() >= 3 && input.dim() <= 5;
 }
 
-// Returns the window that slides over `source` to produce a tensor of size `positions`. Its taps are the weight's
-// spatial dimensions.
+// Returns the window that slides over `source` to produce a tensor of size `positions`. The window's taps are the
+// weight's spatial dimensions.
 ConvWindow window_of(const Tensor& source, IntArrayRef positions, const Tensor& weight, const Geometry& g) {
   ConvWindow w;
   const int64_t spatial = source.dim() - 2, missing = 3 - spatial;
@@ -86,7 +86,8 @@ void set_positions(ConvParams& p) {
 
 int64_t taps_of(const Tensor& weight) { return c10::multiply_integers(weight.sizes().slice(2)); }
 
-// Makes rows contiguous to coalesce loads. This does not pay off for a 1x1 kernel, which reads each element only once.
+// Makes rows contiguous, so that loads coalesce. For a 1x1 kernel this does not pay off, because each element is read
+// only once.
 Tensor contiguous_rows(const Tensor& source, const Tensor& weight) {
   return source.stride(-1) == 1 || taps_of(weight) == 1 ? source : source.contiguous();
 }
@@ -109,12 +110,12 @@ bool is_pointwise(const ConvParams& p) {
   return pointwise;
 }
 
-// For each group, multiplies the weight of shape [groups, M, taps, channels] by im2col(source) in an implicit GEMM.
+// For each group, multiplies the weight, of shape [groups, M, taps, channels], by im2col(source) in an implicit GEMM.
 void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const Tensor& weight_given, const Tensor& bias,
                           ConvParams p, uint32_t groups, bool backward) {
   const size_t size = out.element_size();
   ConvWindow& w = p.window;
-  // With stride 1, the backward pass is a forward convolution with reversed taps.
+  // If the stride is 1, the backward pass is a forward convolution with reversed taps.
   for (int d = 0; backward && d < 3; ++d) w.padding[d] = -w.padding[d], w.dilation[d] = -w.dilation[d];
   const bool pointwise =
       is_pointwise(p) && p.channels * p.channel_stride * int64_t(size) % 16 == 0 &&
@@ -130,14 +131,14 @@ void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const T
   if (pointwise) p.N /= p.images;
   p.gemms_per_group = pointwise ? p.images : 1;
   const uint64_t batch = uint64_t(groups) * p.gemms_per_group;
-  const bool channels_last = out.stride(1) == 1;  // compute the transposed GEMM for channels last
+  const bool channels_last = out.stride(1) == 1;  // if so, compute the transposed GEMM
   const uint64_t M = channels_last ? p.N : p.M, N = channels_last ? p.M : p.N;
   const bool tile128 = conv_prefers_tile128(out, M, N, batch);
   const SplitK split = tile128 ? SplitK{1, p.K} : choose_split_k(gemm_threads(M, N, batch), p.K);
   p.split_k = split.splits;
   p.k_per_split = split.k_per_split;
   static const TiledKernels kernels[2][2] = {
-      // indexed by [pointwise][channels_last]
+      // Indexed by [pointwise][channels_last].
       {TiledKernels("conv"), TiledKernels("conv_channels_last")},
       {TiledKernels("conv_pointwise"), TiledKernels("conv_pointwise_channels_last")}};
   const auto bias_data = [&] { return p.has_bias ? bias.const_data_ptr() : nullptr; };
@@ -165,7 +166,7 @@ void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const T
 }
 
 // Convolves `source` with a weight of shape [O, C / groups, ...]. If `backward` is true, computes the transposed
-// convolution instead, which is the gradient with respect to the convolution's input.
+// convolution instead, which is the input gradient of the convolution.
 Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_given, const Tensor& weight_given,
              const OptionalTensor& bias, const Geometry& g, bool backward) {
   const auto empty = [&](at::MemoryFormat as) { return at::empty(size, source_given.options().memory_format(as)); };
@@ -186,7 +187,7 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
   if (out.numel() == 0) return out;
   const Tensor source = use_gemm ? source_given : contiguous_rows(source_given, weight_given);
   const int64_t M = out.size(1) / g.groups, channels = source.size(1) / g.groups;
-  // Do not use the weight's strides, because the stride of a dimension of size 1 is arbitrary.
+  // Do not use the weight's strides, because a dimension of size 1 may have any stride.
   const int64_t taps = taps_of(weight_given), weight_row = weight_given.size(1) * taps;
   ConvParams p{};
   p.window = window_of(source, out.sizes(), weight_given, g);
@@ -215,7 +216,7 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
     return out;
   }
   const Tensor weight = weight_given.contiguous();
-  // The matrix is the group's part of the weight, with shape [M, channels * taps].
+  // The matrix is one group's part of the weight, of shape [M, channels * taps].
   p.matrix.row_stride = backward ? taps : weight_row;
   p.matrix.outer_stride = backward ? weight_row : taps;
   p.matrix.group_stride = weight.size(0) / g.groups * weight_row;
@@ -224,7 +225,7 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
   return out;
 }
 
-// Launches an implicit GEMM of the output gradient with im2col(source)^T, where K spans the positions of all images.
+// Launches an implicit GEMM of the output gradient and im2col(source)^T, where K covers the positions of all images.
 void launch_weight_gemm(const Tensor& out, const Tensor& source_given, const Tensor& grad_given, ConvParams p,
                         uint32_t groups) {
   const size_t size = out.element_size();
@@ -266,7 +267,7 @@ void launch_weight_gemm(const Tensor& out, const Tensor& source_given, const Ten
   }
 }
 
-// Computes the gradient of a weight of shape [O, C / groups, ...] from the input `source` and the output gradient.
+// Computes the gradient of a weight of shape [O, C / groups, ...] from the input, `source`, and the output gradient.
 Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, const Tensor& weight, const Geometry& g) {
   if (weight.numel() == 0 || grad_given.numel() == 0) return at::zeros(weight.sizes(), weight.options());
   const Tensor out = at::empty(weight.sizes(), weight.options().memory_format(at::MemoryFormat::Contiguous));
@@ -300,8 +301,8 @@ Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, con
   return out;
 }
 
-// Returns channels last if the input or the weight is channels last, like oneDNN. python/mpsx/device/module.py
-// duplicates this logic for fake tensors.
+// Like oneDNN, returns channels last if the input or the weight is channels last. Keep this in sync with
+// python/mpsx/device/module.py, which does the same for fake tensors.
 at::MemoryFormat result_format(const Tensor& input, const Tensor& weight) {
   if (input.dim() == 4)
     for (const Tensor* t : {&input, &weight})
@@ -350,8 +351,8 @@ std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& grad_given, const Ten
                                                          stride, padding, dilation, transposed, output_padding, groups,
                                                          mask);
   const Geometry g{stride, padding, dilation, groups};
-  // Both gradients read the output gradient in channels-last format, so convert it once. The tensor tier packs it
-  // instead.
+  // Both gradients read the output gradient in channels-last format, so convert it only once. The tensor tier does not
+  // need this, because it packs the gradient itself.
   const bool shared = mask[0] && mask[1] && grad_given.dim() == 4 && taps_of(weight) > 1 && groups == 1 &&
                       !uses_tensor_convolution(grad_given);
   const Tensor grad = shared ? grad_given.contiguous(at::MemoryFormat::ChannelsLast) : grad_given;

@@ -9,7 +9,7 @@
 
 namespace mpsx::ops {
 
-// Kernels with 64x64 and 128x128 tiles, and tensor-tier kernels with 64x64 tiles.
+// The kernels with 64x64 and 128x128 tiles, and the kernels of the tensor tier with 64x64 tiles.
 struct TiledKernels {
   explicit TiledKernels(const std::string& stem) : tile64(stem), tile128(stem + "_128"), tensor(stem + "_tensor") {}
   KernelSet tile64, tile128, tensor;
@@ -30,7 +30,7 @@ inline FastDivmod make_fast_divmod(uint32_t n) {
   return {uint32_t((((uint64_t(1) << shift) - n) << 32) / n + 1), shift};
 }
 
-// Pads the last dimension with zeros to `padded_channels`. Returns `t` itself if kernels can read it directly.
+// Pads the last dimension with zeros to `padded_channels`. Returns `t` itself if the kernels can read it directly.
 inline Tensor pad_channels(const Tensor& t, int64_t padded_channels) {
   const int64_t channels = t.size(-1);
   if (channels == padded_channels && t.is_contiguous() &&
@@ -43,7 +43,7 @@ inline Tensor pad_channels(const Tensor& t, int64_t padded_channels) {
   out.narrow(-1, 0, channels).copy_(t);
   return out;
 }
-// Makes the channels of [images, channels, ...] contiguous, and pads each group to whole vectors.
+// Makes the channels of an [images, channels, ...] tensor contiguous, and pads each group to whole vectors.
 inline Tensor to_channels_last(const Tensor& t, int64_t groups) {
   const int64_t channels = t.size(1) / groups;
   return pad_channels(t.movedim(1, -1).unflatten(-1, {groups, channels}), round_up_to_vector(channels, t))

@@ -1,4 +1,4 @@
-// Splits convolutions into parts of stride 1 or with windows that move by the stride, with nonnegative taps.
+// Expresses a forward or transposed convolution as parts that conv_gemm_tensor.metal can compute.
 #pragma once
 
 #include <numeric>
@@ -8,7 +8,7 @@
 
 namespace mpsx::ops {
 
-// Adds spatial dimensions of size 1 in front of those of [images, channels, ...].
+// Inserts spatial dimensions of size 1 after [images, channels] until there are three.
 inline Tensor with_three_dims(Tensor t) {
   while (t.dim() < 5) t = t.unsqueeze(2);
   return t;
@@ -20,7 +20,8 @@ inline Tensor with_reversed_taps(const Tensor& weight) {
   return dims.empty() ? weight : weight.flip(dims);
 }
 
-// A convolution with nonnegative taps that writes one strided part of the output. The weight is [O, C, 3 dimensions].
+// A convolution that writes one strided part of the output. Its taps are nonnegative. The weight is [O, C, 3
+// dimensions].
 struct ConvPart {
   ConvAxes axes;
   Tensor out, weight;
@@ -35,8 +36,8 @@ inline ConvAxes forward_axes(const ConvWindow& w) {
   return {forward_axis(w, 0), forward_axis(w, 1), forward_axis(w, 2)};
 }
 
-// One dimension of a transposed convolution for the outputs `phase`, `phase` + stride, ... They read the taps from
-// `first` down in steps of `step`.
+// One dimension of the part of a transposed convolution that computes outputs `phase`, `phase` + stride, and so on. It
+// uses the taps `first`, `first` - step, and so on.
 struct ConvPhase {
   ConvAxis axis;
   int64_t phase, first, step;
@@ -64,8 +65,8 @@ inline std::vector<ConvPhase> backward_phases(const ConvWindow& w, int d) {
   return phases;
 }
 
-// Splits a transposed convolution by the outputs' index modulo the stride, which are convolutions of stride 1. Clears
-// `complete` if some outputs read no input.
+// Splits a transposed convolution into convolutions of stride 1, one for each value of the outputs' indices modulo the
+// stride. Sets `complete` to false if some outputs read no input.
 inline std::vector<ConvPart> backward_parts(const Tensor& out, const Tensor& weight, const ConvWindow& w,
                                             bool& complete) {
   const std::vector<ConvPhase> z = backward_phases(w, 0), y = backward_phases(w, 1), x = backward_phases(w, 2);

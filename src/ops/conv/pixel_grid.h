@@ -1,4 +1,4 @@
-// The zero-padded channels-last copy of an input that conv_gemm_tensor.metal reads.
+// The zero-padded channels-last copy of the input that conv_gemm_tensor.metal reads.
 #pragma once
 
 #include <ATen/ops/empty.h>
@@ -11,37 +11,37 @@
 
 namespace mpsx::ops {
 
-// One spatial dimension of a convolution. Output i reads input i * stride + tap - padding for each tap. Taps are
-// nonnegative and ascending.
+// One spatial dimension of a convolution. For each tap, output i reads input i * stride + tap - padding. Taps are
+// nonnegative and in ascending order.
 struct ConvAxis {
   int64_t source, padding, positions, stride;
   std::vector<int64_t> taps;
 };
 using ConvAxes = std::array<ConvAxis, 3>;
 
-// Several rows of taps whose channels are combined in one pixel. `padding`, `stride` and `dilation` are those of rows.
+// Several rows of taps whose channels are combined into one pixel. `padding`, `stride` and `dilation` apply to rows.
 struct ConvFold {
   int64_t taps = 1, padding = 0, stride = 1, dilation = 0;
 };
 
-// The extents of a packed copy. Along the first two dimensions, rows are split into planes by their index modulo the
+// The dimensions of a packed copy. Along the first two dimensions, rows are split into planes by their index modulo the
 // stride.
 struct PixelGrid {
   int64_t images, channels, padded_channels;
   int64_t padding[3], stride[3];
-  int64_t pitch[3];  // outputs along each dimension, including those whose windows begin in the padding
+  int64_t pitch[3];  // outputs along each dimension, including windows that start in the padding
   int64_t plane;     // pixels per plane
   ConvFold fold;
 
   int64_t row_pixels() const { return pitch[2] * stride[2]; }
   int64_t planes() const { return stride[0] * stride[1]; }
   int64_t pixels() const { return planes() * plane; }
-  // Returns the number of windows up to the last output.
+  // Returns the number of windows up to and including that of the last output.
   int64_t windows(const ConvAxes& axes) const {
     return (((images - 1) * pitch[0] + axes[0].positions - 1) * pitch[1] + axes[1].positions - 1) * pitch[2] +
            axes[2].positions;
   }
-  // Returns the offset of a tap in pixels.
+  // Returns the offset, in pixels, at which a window reads the tap (z, y, x).
   int64_t offset(int64_t z, int64_t y, int64_t x) const {
     const int64_t rows = z / stride[0] * pitch[1] + y / stride[1];
     return (z % stride[0] * stride[1] + y % stride[1]) * plane + rows * row_pixels() + x;
@@ -53,9 +53,9 @@ struct PixelGrid {
   }
 };
 
-// Returns a grid for all `axes`, which differ only in their positions and taps. A row's padding on the right is the
-// next row's padding on the left, and likewise for planes and images. With `fold`, the copy combines the rows of all
-// taps.
+// Returns a grid that fits all `axes`, which may differ only in their positions and taps. A row's right padding is also
+// the left padding of the next row, and likewise for planes and images. If `fold` has several taps, the copy combines
+// their rows.
 inline PixelGrid make_pixel_grid(int64_t images, int64_t channels, int64_t vec, const std::vector<ConvAxes>& all,
                                  const ConvFold& fold) {
   PixelGrid grid{};
@@ -86,7 +86,7 @@ inline PixelGrid make_pixel_grid(int64_t images, int64_t channels, int64_t vec, 
   return grid;
 }
 
-// Returns whether a tensor of [images, channels, 3 dimensions] already has the grid's layout.
+// Returns whether a tensor of shape [images, channels, 3 dimensions] already has the grid's layout.
 inline bool has_grid_layout(const Tensor& t, const PixelGrid& grid) {
   bool same = grid.fold.taps == 1 && grid.planes() == 1 && grid.padded_channels == grid.channels &&
               grid.pixels() * grid.channels == t.numel() && t.permute({0, 2, 3, 4, 1}).is_contiguous() &&
@@ -95,7 +95,8 @@ inline bool has_grid_layout(const Tensor& t, const PixelGrid& grid) {
   return same;
 }
 
-// Copies a tensor of [images, channels, 3 dimensions] to the grid. Returns the tensor itself if it has the layout.
+// Copies a tensor of shape [images, channels, 3 dimensions] to the grid. Returns the tensor itself if it already has
+// the grid's layout.
 inline Tensor pack_pixels(const Tensor& t, const PixelGrid& grid) {
   static const KernelSet tiled("conv_pack_tensor"), vectors("conv_pack_vectors_tensor");
   if (has_grid_layout(t, grid)) return t;

@@ -18,11 +18,11 @@ namespace {
 
 int64_t vector_elements(const Tensor& t) { return 16 / int64_t(t.element_size()); }
 
-// The GEMM steps of a convolution. Each step covers K elements of every window.
+// The GEMM steps of a convolution. Each step multiplies K elements of every window.
 struct Steps {
-  std::vector<int64_t> offsets;  // in pixels
+  std::vector<int64_t> offsets;  // offset of each step, in pixels
   int64_t K;
-  bool whole_rows;  // whether a step covers a row of taps, which must be contiguous
+  bool whole_rows;  // whether a step covers a whole row of taps, which must be contiguous
 };
 Steps make_steps(const PixelGrid& grid, const ConvAxes& axes) {
   const std::vector<int64_t>& x = axes[2].taps;
@@ -37,7 +37,7 @@ Steps make_steps(const PixelGrid& grid, const ConvAxes& axes) {
   return steps;
 }
 
-// Arranges a weight of [O, C, 3 dimensions] as [step, O, K].
+// Rearranges a weight of shape [O, C, 3 dimensions] to [step, O, K].
 Tensor weight_of_steps(const Tensor& weight, const PixelGrid& grid, const Steps& steps) {
   Tensor t;
   if (grid.fold.taps > 1)
@@ -56,14 +56,14 @@ Tensor weight_from_steps(const Tensor& t, at::IntArrayRef size, const PixelGrid&
   return taps.permute({0, 4, 1, 2, 3}).contiguous().transpose(3, 4);
 }
 
-// Returns whether 32-bit indices suffice.
+// Returns whether 32-bit indices and the parameters' table of steps suffice.
 bool fits(const PixelGrid& grid, const Steps& steps) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   return grid.pixels() <= kMost / (grid.padded_channels / 4 + 1) && steps.K <= kMost &&
          steps.offsets.size() <= kMaxConvSteps;
 }
 
-// A packed layout for some parts, and the time that all of their GEMMs would take.
+// A packed layout that some parts of a convolution share, and the estimated time of the copy and of the parts' GEMMs.
 struct Plan {
   PixelGrid grid;
   std::vector<ConvAxes> axes;
@@ -71,7 +71,7 @@ struct Plan {
   double time = 0;
 };
 
-// `fold`: whether to combine the rows of taps, which makes long rows of few channels.
+// If `fold` is true, combines the rows of taps into longer rows, for inputs with few channels.
 std::optional<Plan> make_plan(const Tensor& source, std::vector<ConvAxes> axes, bool fold) {
   Plan plan;
   ConvFold folded;
@@ -93,7 +93,7 @@ std::optional<Plan> make_plan(const Tensor& source, std::vector<ConvAxes> axes, 
   return plan;
 }
 
-// Returns the faster of the plans with and without folded rows. `time` is that of the GEMMs of a plan.
+// Returns the faster of the plans with and without folded rows. `time` returns the time that a plan's GEMMs take.
 template <typename Time>
 std::optional<Plan> choose_plan(const Tensor& source, const std::vector<ConvAxes>& axes, Time time) {
   std::optional<Plan> best;
@@ -159,7 +159,7 @@ void launch_part(const ConvPart& part, const ConvAxes& axes, const PixelGrid& gr
   launch_conv_gemm(p, part.out, p.pixels_left ? pixels : weight, p.pixels_left ? weight : pixels, bias, Tensor());
 }
 
-// Reads only every stride-th pixel along dimensions with a single tap, which makes the stride 1.
+// Along each dimension with a single tap, takes every stride-th pixel of the source, so that the stride becomes 1.
 Tensor subsample(Tensor source, ConvWindow& w) {
   for (int d = 0; d < 3; ++d) {
     if (w.taps[d] != 1 || w.stride[d] == 1 || w.padding[d] != 0) continue;
@@ -177,19 +177,22 @@ bool is_pointwise(const ConvWindow& w) {
 }
 
 bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0; }
-// Returns [positions, channels] of a tensor whose channels are contiguous vectors, or an undefined tensor.
+// Returns a [positions, channels] view if the tensor's channels are contiguous, aligned and whole vectors, or else an
+// undefined tensor.
 Tensor rows_of_pixels(const Tensor& t) {
   const Tensor last = t.permute({0, 2, 3, 4, 1});
   const bool whole = last.is_contiguous() && t.size(1) % vector_elements(t) == 0 && is_aligned(t);
   return whole ? last.view({-1, t.size(1)}) : Tensor();
 }
-// Returns [images, channels, positions] of a tensor whose positions are contiguous vectors, or an undefined tensor.
+// Returns an [images, channels, positions] view if the tensor's positions are contiguous, aligned and whole vectors, or
+// else an undefined tensor.
 Tensor rows_of_channels(const Tensor& t) {
   const bool whole = t.is_contiguous() && t[0][0].numel() % vector_elements(t) == 0 && is_aligned(t);
   return whole ? t.view({t.size(0), t.size(1), -1}) : Tensor();
 }
 
-// A convolution with one tap is a GEMM on the operands themselves, if their layouts allow it. `weight` is [O, C].
+// Computes a convolution with one tap as a GEMM on the operands themselves, if their layouts allow it. `weight` is [O,
+// C].
 bool launch_pointwise(const Tensor& out, const Tensor& source, const Tensor& weight, const Tensor& bias) {
   GemmEpilogue epilogue;
   epilogue.beta = bias.defined() ? 1 : 0;
@@ -205,7 +208,7 @@ bool launch_pointwise(const Tensor& out, const Tensor& source, const Tensor& wei
   return true;
 }
 
-// Weight gradient of a convolution with one tap. `out` is [O, C].
+// Computes the weight gradient of a convolution with one tap. `out` is [O, C].
 bool launch_pointwise_weight(const Tensor& out, const Tensor& source, const Tensor& grad) {
   if (const Tensor x = rows_of_pixels(source), dy = rows_of_pixels(grad); x.defined() && dy.defined()) {
     gemm(out, dy.t(), x);
@@ -213,7 +216,7 @@ bool launch_pointwise_weight(const Tensor& out, const Tensor& source, const Tens
   }
   const Tensor x = rows_of_channels(source), dy = rows_of_channels(grad);
   if (!x.defined() || !dy.defined()) return false;
-  // A step of the GEMM covers an image.
+  // Each step of the GEMM covers one image.
   ConvGemmParams p{};
   p.M = uint32_t(dy.size(1));
   p.N = uint32_t(x.size(1));
@@ -304,8 +307,8 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
   if (!plan || (!forced && plan->time > simdgroup_weight_time(macs, source.size(1), positions, size))) return false;
   const PixelGrid& grid = plan->grid;
   const Steps& steps = plan->steps[0];
-  // The output gradient at the windows, and zero at windows that begin in the padding. Those windows may contain
-  // infinities and NaN, which then make all taps of the gradient NaN.
+  // The output gradient of every window, or zero for windows that start in the padding. If such a window contains an
+  // infinity or a NaN, all taps of the weight gradient become NaN.
   PixelGrid windows{grid.images, O, padded, {}, {1, 1, 1}, {grid.pitch[0], grid.pitch[1], grid.pitch[2]}, 0, {}};
   windows.plane = grid.images * grid.pitch[0] * grid.pitch[1] * grid.pitch[2];
   const int64_t P = grid.windows(plan->axes[0]), row = grid.padded_channels;
@@ -314,7 +317,7 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
   const int64_t count = int64_t(steps.offsets.size());
   const Tensor sums = at::empty({O, count, steps.K}, out.options().memory_format(std::nullopt));
   for (int64_t first = 0, end; first < count; first = end) {
-    // Batches of steps whose offsets are evenly spaced.
+    // Batch consecutive steps whose offsets are evenly spaced.
     const int64_t step = first + 1 < count ? steps.offsets[size_t(first) + 1] - steps.offsets[size_t(first)] : 0;
     end = first + 1;
     while (step > 0 && end < count && steps.offsets[size_t(end)] - steps.offsets[size_t(end) - 1] == step) ++end;

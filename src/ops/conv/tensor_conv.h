@@ -1,16 +1,17 @@
-// Convolutions on the tensor tier, as GEMMs of metal/conv/conv_gemm_tensor.metal and of matmul.
+// Convolutions on the tensor tier, as GEMMs in metal/conv/conv_gemm_tensor.metal or in matmul.
 #pragma once
 
 #include "ops/conv/layout.h"
 
 namespace mpsx::ops {
 
-// Returns whether the driver runs convolutions of the tensor's type on the tensor tier. GPUs with small tiles use the
-// fragments of conv_tensor.metal instead.
+// Returns whether the driver runs convolutions of the tensor's dtype on the tensor tier. GPUs that are fastest with
+// small tiles use the fragments in conv_tensor.metal instead.
 bool uses_tensor_convolution(const Tensor& t);
 
-// Compute a convolution without groups, its input gradient if `backward`, or its weight gradient. `window` slides over
-// `source`. Return false, and launch nothing, if the tensor tier does not support the operands or would be slower.
+// Compute a convolution without groups (its input gradient if `backward` is true), or its weight gradient. `window`
+// slides over `source`. If the tensor tier does not support the operands or would be slower, they launch nothing and
+// return false.
 bool tensor_convolution(const Tensor& out, const Tensor& source, const Tensor& weight, const Tensor& bias,
                         const ConvWindow& window, bool backward);
 bool tensor_weight_gradient(const Tensor& out, const Tensor& source, const Tensor& grad, const ConvWindow& window);

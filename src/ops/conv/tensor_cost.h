@@ -1,5 +1,5 @@
-// Estimates of the time that convolutions take on the tensor tier and on the simdgroup tier. The constants are those of
-// an H100, in microseconds of one of its cores.
+// Estimates how long convolutions take on the tensor tier and on the simdgroup tier, in microseconds. The constants
+// were measured on an H100 and are scaled by the number of cores.
 #pragma once
 
 #include <cmath>
@@ -9,8 +9,8 @@
 
 namespace mpsx::ops {
 
-// A tile that conv_gemm_tensor.metal is compiled for. `speed` is the rate of multiply-adds relative to the fastest tile
-// of matmul. `speed_f32` is the rate for float32, or 0 if the tile has no float32 kernel.
+// A tile size for which conv_gemm_tensor.metal has a kernel. `speed` is the kernel's rate of multiply-adds relative to
+// matmul's fastest tile. `speed_f32` is the same for float32, or 0 if the tile has no float32 kernel.
 struct ConvTile {
   const char* name;
   uint32_t M, N;
@@ -24,15 +24,16 @@ inline constexpr ConvTile kConvTiles[] = {{"128x256", 128, 256, 0.98, 0},
 constexpr double kMacRate = 2.65e6;  // multiply-adds per core and microsecond: 700 TFLOP/s with 132 cores
 
 inline double conv_cores() { return double(runtime::target_resident_threads()) / 1024; }
-// Returns the time of a kernel that reads and writes this many bytes in total, at 2.2 TB/s.
+// Returns how long a kernel takes that reads and writes this many bytes in total, at 2.2 TB/s on 132 cores.
 inline double copy_time(double bytes) { return 3 + bytes / (17e3 * conv_cores()); }
 
 struct ConvTileChoice {
   size_t tile = 0;
   double time = std::numeric_limits<double>::infinity();
 };
-// Returns the tile for which the core with most tiles takes the least time. Each step of the GEMM fills and drains the
-// pipeline of loads again (kStartOfStep). Two threadgroups with small tiles share a core and overlap these times.
+// Returns the tile size with the least total time, which the core with the most tiles determines. Each GEMM step fills
+// and drains the pipeline of loads again (kStartOfStep). Two threadgroups with small tiles can share a core, which
+// overlaps these times.
 inline ConvTileChoice choose_conv_tile(uint64_t M, uint64_t N, uint64_t K, uint64_t steps, size_t element_size) {
   constexpr double kStartOfStep = 1.5, kEndOfTile = 2, kLaunch = 3;
   const uint64_t k_tile = 128 / element_size;
@@ -50,7 +51,7 @@ inline ConvTileChoice choose_conv_tile(uint64_t M, uint64_t N, uint64_t K, uint6
   return best;
 }
 
-// Returns how many steps a threadgroup computes, so that all cores have work.
+// Returns how many steps each threadgroup computes. Splitting the steps gives all cores work.
 inline uint32_t choose_steps_per_split(uint64_t M, uint64_t N, uint64_t K, uint32_t steps, size_t element_size) {
   uint32_t best = steps;
   double least = std::numeric_limits<double>::infinity();
@@ -81,7 +82,7 @@ inline double simdgroup_weight_time(double macs, int64_t channels, double positi
                positions * (is_float ? 0.25 : 0.1)) /
                   conv_cores();
 }
-// A weight gradient is a split-K GEMM of O x positions x K for each step, in tiles of at least 64 x 128.
+// Each step of a weight gradient is a split-K GEMM of O x positions x K, in tiles of at least 64 x 128.
 inline double weight_gradient_time(int64_t O, int64_t K, double positions, size_t steps, double element_size) {
   const double macs = double(ceil_div(uint64_t(O), 64) * 64) * double(ceil_div(uint64_t(K), 128) * 128) * positions;
   return 15 + macs * double(steps) / (kMacRate * (element_size == 4 ? 0.13 : 0.55) * conv_cores());
