@@ -1,4 +1,4 @@
-// <metal_array>: array<T, N>, an aggregate (MSL specification 3.2, section 2.13).
+// <metal_array>: array<T, N>, an aggregate type (MSL specification 3.2, section 2.13).
 #pragma once
 
 namespace metal {

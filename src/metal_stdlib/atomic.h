@@ -1,4 +1,4 @@
-// <metal_atomic>: relaxed atomic operations. Floating-point operations are compare-and-exchange loops.
+// <metal_atomic>: relaxed atomic operations. Floating-point operations use compare-and-exchange loops.
 #pragma once
 
 namespace metal {
@@ -22,7 +22,7 @@ typedef atomic<long> atomic_long;
 typedef atomic<float> atomic_float;
 typedef atomic<bool> atomic_bool;
 
-// The type T of A, which is atomic<T> or volatile atomic<T>. Metal accepts pointers to both.
+// The value type of A, which is atomic<T> or volatile atomic<T>. Metal accepts pointers to both.
 template <class A>
 using mpsx_atomic_value = remove_cv_t<remove_reference_t<decltype(declval<A&>().value)>>;
 template <class A, class T = mpsx_atomic_value<A>>

@@ -1,16 +1,16 @@
-// Compiler-dependent definitions, and C++ library names that Metal provides.
+// Compiler-dependent definitions, and the names from the C++ library that Metal provides.
 #pragma once
 
-// In users' kernels compiled by clang, half is clang's built-in type. Its conversions are built in, as in Metal, which
-// matters for overload resolution. In the project's kernels, and with g++, half is a class (half.h). bfloat is always a
-// class, because few processors support it.
+// When clang compiles users' kernels, half is clang's built-in type. Its conversions are then built in, as in Metal,
+// which matters for overload resolution. In the project's kernels and with g++, half is a class (half.h). bfloat is
+// always a class, because few processors support it.
 #if defined(MPSX_GENERAL) && defined(__clang__)
 #define MPSX_BUILTIN_HALF 1
 #else
 #define MPSX_BUILTIN_HALF 0
 #endif
-// Repeats a statement for each i < n without a loop, where n is at most 4. Thousands of loops would slow down
-// compilers.
+// Repeats a statement for each i < n, where n is at most 4, without a loop. Thousands of loops would make compilation
+// slow.
 #define MPSX_EACH(n, ...)                                        \
   {                                                              \
     {                                                            \
@@ -41,18 +41,18 @@
 #define MPSX_PRAGMA(x) _Pragma(#x)
 #define MPSX_VECTORIZE_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #define MPSX_FEW_LOOP _Pragma("clang loop vectorize(disable) unroll(disable)")
-#if defined(MPSX_SIMT) && !defined(MPSX_CUDA)  // every access is a call, so unrolling would make the code too large
+#if defined(MPSX_SIMT) && !defined(MPSX_CUDA)  // each access is a call, so unrolling would make the code too large
 #define MPSX_UNROLL_LOOP
 #else
 #define MPSX_UNROLL_LOOP _Pragma("unroll")
 #endif
-// Users' functions must be inlined into the loops over threads, whatever their size, or the loops are not vectorized.
-// Internal linkage avoids compiling functions that no kernel calls.
+// Users' functions must be inlined into the loops over threads, whatever their size. Otherwise the loops are not
+// vectorized. With internal linkage, functions that no kernel calls are not compiled.
 #define MPSX_INLINE_BEGIN                                                                                    \
   _Pragma("clang attribute push(__attribute__((always_inline)), apply_to = function)")                       \
   _Pragma("clang attribute push(__attribute__((internal_linkage)), apply_to = any(function, record, variable(is_global)))")
 #define MPSX_ATTRIBUTE_END _Pragma("clang attribute pop")
-#ifdef MPSX_SIMT  // any function may synchronize, so its calls must not be duplicated, merged or moved into a branch
+#ifdef MPSX_SIMT  // any function may contain a barrier, so its calls must not be duplicated, merged or made conditional
 #define MPSX_CONVERGENT_BEGIN _Pragma("clang attribute push(__attribute__((convergent, nomerge)), apply_to = function)")
 #define MPSX_USER_CODE_BEGIN MPSX_INLINE_BEGIN MPSX_CONVERGENT_BEGIN
 #define MPSX_USER_CODE_END MPSX_ATTRIBUTE_END MPSX_ATTRIBUTE_END MPSX_ATTRIBUTE_END
@@ -189,7 +189,7 @@ MPSX_FN constexpr To as_type(const From& from) {
   static_assert(sizeof(To) == sizeof(From), "as_type: the sizes differ");
   if constexpr (__is_trivially_copyable(To) && __is_trivially_copyable(From)) {
     return __builtin_bit_cast(To, from);
-  } else {  // vectors, and half if it has an explicit copy assignment
+  } else {  // vectors, and half where it has an explicit copy assignment
     To to(0);
     __builtin_memcpy(static_cast<void*>(&to), &from, sizeof to);
     return to;

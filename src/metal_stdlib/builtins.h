@@ -1,5 +1,5 @@
-// Builtin functions of Apple's compiler that existing kernels call directly. In many of them, the last argument selects
-// fast math. They are macros so that SIMD functions report the line of the user's call.
+// Builtin functions of Apple's compiler that existing kernels call directly. The last argument of many of them selects
+// fast math. They are macros so that SIMD functions can report the line of the user's call.
 #pragma once
 
 #define __metal_abs(x) ::metal::abs(x)
@@ -58,7 +58,7 @@
 #define __metal_tanpi(x, ...) ::metal::tanpi(x)
 #define __metal_trunc(x, ...) ::metal::trunc(x)
 
-// Converts a float to an integer the way an integer parameter would.
+// Converts a float to an integer like an implicit conversion to an integer parameter.
 namespace metal {
 template <class T>
 MPSX_FN constexpr auto mpsx_integer(T x) {
@@ -117,9 +117,9 @@ struct remove_addrspace {
 template <class T>
 using remove_addrspace_t = T;
 
-// The limits of a vector are its components' limits. They need a type other than vec, because constant expressions can
-// access the components of a vec only by index, and `constexpr float x = numeric_limits<float2>::infinity().x` must
-// compile.
+// The limits of a vector are the limits of its components. The functions cannot return vec, because a constant
+// expression can access the components of a vec only by index, and `constexpr float x =
+// numeric_limits<float2>::infinity().x` must compile.
 template <class T, int N>
 struct mpsx_same_components {
   T x, y, z, w;

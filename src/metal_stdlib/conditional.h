@@ -1,7 +1,7 @@
-// The conditional operator for half and bfloat. They are classes that convert to and from float, so C++ finds no common
-// type of half and float. The translator therefore writes (unmark, (c ? (mark, (a)) : (mark, (b)))). A marked half
-// converts only to float, and integers convert to a marked half. Operands of other types, including void, are returned
-// unchanged.
+// The conditional operator for half and bfloat. Both are classes that convert to and from float, so C++ finds no common
+// type for operands of type half and float. The translator therefore writes (unmark, (c ? (mark, (a)) : (mark, (b)))).
+// Marking wraps a half in a type that converts only to float (or back to half) and that integers convert to. It does
+// not change operands of other types, including void.
 #pragma once
 
 namespace mpsx {
@@ -12,7 +12,7 @@ struct marked_half {
   MPSX_FN constexpr marked_half(const H& v) : value(v) {}
   template <class I, metal::enable_if_t<metal::is_integral_v<I> || __is_enum(I), int> = 0>
   MPSX_FN constexpr marked_half(I v) : value(H(v)) {}
-  // A template, because a plain conversion to float would also convert to other arithmetic types.
+  // This must be a template. A plain conversion to float would allow further conversions, to other arithmetic types.
   template <class F, metal::enable_if_t<metal::is_same_v<F, float> || metal::is_same_v<F, H>, int> = 0>
   MPSX_FN constexpr operator F() const {
     return F(value);

@@ -1,10 +1,10 @@
-// Integer division that does not trap, vectorized by computing in floating point.
+// Integer division that does not trap. It computes in floating point, so that loops vectorize.
 #pragma once
 
 namespace mpsx {
 
-// Quotients and remainders that do not trap, unlike x86 division. Division by zero yields the dividend and a remainder
-// of 0. Dividing the smallest integer by -1 wraps around.
+// Returns a divisor for a / b and a % b that does not trap, unlike x86 division. For b = 0, the quotient is a and the
+// remainder is 0. Dividing the smallest integer by -1 wraps around.
 template <class R>
 MPSX_FN constexpr R safe_divisor(R a, R b) {
 #ifdef MPSX_CUDA  // GPUs do not trap
@@ -14,8 +14,8 @@ MPSX_FN constexpr R safe_divisor(R a, R b) {
   return b == 0 || (R(-1) < R(0) && b == R(-1) && a == smallest) ? R(1) : b;
 }
 
-// python/mpsx/msl/passes/division.py rewrites a / b as a / safe / b, and a /= b as a /= safe = b. The same applies to
-// %. These operators guard integer divisions and leave other divisions unchanged.
+// python/mpsx/msl/passes/division.py rewrites a / b as a / safe / b, and a /= b as a /= safe = b (likewise for %). The
+// operators below guard integer divisions. They do not change other divisions.
 template <class A>
 struct safe_dividend {
   const A& value;
@@ -57,8 +57,8 @@ MPSX_SAFE_DIVISION(/)
 MPSX_SAFE_DIVISION(%)
 #undef MPSX_SAFE_DIVISION
 
-// If a float type with p bits represents both operands exactly, the quotient is never rounded up to the next integer:
-// it is at least 1/b below that integer, and rounding adds at most a/b 2^-p.
+// F(a) / F(b) is never rounded up to the next integer if a float type F with p bits of precision represents a and b
+// exactly: the exact quotient is at least 1/b below that integer, and rounding adds at most a/b 2^-p.
 template <typename C>
 struct division_float {
   typedef float type;
@@ -68,7 +68,7 @@ struct division_float<int> {
   typedef double type;
 };
 
-// Computes a = q b + r, where q is rounded toward zero, for integers of at most 32 bits and b != 0. INT_MIN / -1 wraps
+// Computes a = q b + r for integers of at most 32 bits and b != 0, with q rounded toward zero. INT_MIN / -1 wraps
 // around.
 template <typename C>
 MPSX_FN void divide(C a, C b, C& q, C& r) {
@@ -79,9 +79,9 @@ MPSX_FN void divide(C a, C b, C& q, C& r) {
   r = C(unsigned(a) - unsigned(whole) * unsigned(d));
 }
 
-// A double cannot represent all 64-bit integers, so divide in two steps: first a, then the remainder of that division.
-// Multiples of 2^64 cancel. The magnitude of the second remainder is at most about |b|/2, but its sign may be wrong, so
-// correct it at the end.
+// A double cannot represent every 64-bit integer, so divide in two steps: first divide a, then divide the remainder of
+// that step. Multiples of 2^64 cancel out. After the second step, the remainder is at most about |b|/2 in magnitude but
+// may have the wrong sign, so correct it at the end.
 MPSX_FN void divide(long a, long b, long& q, long& r) {
   typedef unsigned long U;
   const double inverse = 1.0 / double(b), most = 9223372036854774784.0;  // most: the largest double below 2^63
@@ -91,7 +91,7 @@ MPSX_FN void divide(long a, long b, long& q, long& r) {
   const U d = U(b), q1 = U(long(__builtin_rint(first))), left = U(a) - q1 * d;
   const U q2 = U(long(__builtin_rint(double(long(left)) * inverse))), rest = left - q2 * d;
   const U wrong = rest != 0 && (long(rest) < 0) != (a < 0) ? ~U(0) : U(0);
-  const U over = (long(rest) < 0) == (b < 0) ? U(0) : ~U(0);  // 0: correct by b; all ones: correct by -b
+  const U over = (long(rest) < 0) == (b < 0) ? U(0) : ~U(0);  // correct by b if 0, or by -b if all bits are set
   q = long(q1 + q2 + (wrong & (over | 1)));
   r = long(rest - (wrong & ((d ^ over) - over)));
 }

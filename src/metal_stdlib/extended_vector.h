@@ -1,4 +1,4 @@
-// <metal_extended_vector>: vec<T, 8> and vec<T, 16>, whose components are accessed only by index.
+// <metal_extended_vector>: vec<T, 8> and vec<T, 16>. Their components can be accessed only by index.
 #pragma once
 
 namespace metal {

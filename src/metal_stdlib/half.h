@@ -1,9 +1,9 @@
-// half and bfloat: 16-bit types that, like Metal's, compute in float and round after every operation.
+// half and bfloat: 16-bit types that, as in Metal, compute in float and round after every operation.
 #pragma once
 
 namespace metal {
-// Conversions by integer arithmetic, for constant expressions and for processors without conversion instructions. They
-// round to nearest even and preserve NaN.
+// Conversions that use integer arithmetic, for constant expressions and for processors without conversion instructions.
+// They round to nearest even and preserve NaN.
 MPSX_FN constexpr float mpsx_half_to_float_bits(uint16_t h) {
   const uint32_t magnitude = uint32_t(h & 0x7fffu) << 13;
   // Multiplying by 2^112 changes the exponent bias from 15 to 127 and normalizes subnormals.
@@ -14,7 +14,7 @@ MPSX_FN constexpr float mpsx_half_to_float_bits(uint16_t h) {
 MPSX_FN constexpr uint16_t mpsx_float_to_half_bits(float f) {
   const uint32_t u = as_type<uint32_t>(f), sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
   const uint32_t normal = (a - (112u << 23) + 0xfffu + ((a >> 13) & 1u)) >> 13;
-  // Below 2^-14, adding 0.5 in float rounds at the right bit. Larger values use `normal`.
+  // Below 2^-14, adding 0.5 in float rounds at the right bit. For larger values, `normal` is used.
   const uint32_t small = as_type<uint32_t>(as_type<float>(a < 0x38800000u ? a : 0u) + 0.5f) - 0x3f000000u;
   uint32_t r = a < 0x38800000u ? small : normal;
   r = a >= 0x477ff000u ? 0x7c00u : r;
@@ -48,8 +48,8 @@ MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
   return uint16_t(f != f ? (u >> 16) | 0x40u : rounded);
 }
 
-// gcc does not vectorize the implicit copy assignment, so define it. In clang, a defaulted one is vectorized and
-// remains trivial.
+// Define copy assignment for gcc, which does not vectorize the implicit one. clang vectorizes a defaulted copy
+// assignment, and the type remains trivial.
 #if defined(__clang__)
 #define MPSX_COPY(TYPE)                          \
   constexpr TYPE& operator=(const TYPE&) = default;
@@ -60,8 +60,8 @@ MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
     return *this;                                          \
   }
 #endif
-// A user-defined class that converts to a number also converts to bfloat, as it would to a built-in type, unless it
-// defines a conversion to bfloat.
+// A user-defined class that converts to a number must also convert to bfloat, as it would to a built-in type, unless it
+// defines its own conversion to bfloat.
 #ifdef MPSX_GENERAL
 template <class C, class T, class = void>
 constexpr bool mpsx_has_conversion = false;
@@ -124,8 +124,8 @@ MPSX_FN constexpr half::half(bfloat b) : bits(mpsx_float_to_half(float(b))) {}
 #endif
 MPSX_FN constexpr bfloat::bfloat(half h) : bits(mpsx_float_to_bfloat(float(h))) {}
 
-// Operations on two halves, or on a half and an integer, yield half. Operations with float use the built-in operators
-// and yield float.
+// Operations on two halves, or on a half and an integer, yield half. Operations on a half and a float use the built-in
+// operators and yield float.
 #define MPSX_MINIFLOAT_BINARY(TYPE, OP)                                                                 \
   MPSX_FN constexpr TYPE operator OP(TYPE a, TYPE b) { return TYPE(float(a) OP float(b)); }             \
   template <class I, class = enable_if_t<is_integral_v<I>>>                                             \

@@ -8,11 +8,11 @@ MPSX_FN constexpr uint64_t mpsx_bits(T x) {
 }
 typedef __int128 mpsx_int128;
 typedef unsigned __int128 mpsx_uint128;
-// An integer type that represents every product of two T.
+// An integer type that can represent the product of any two T.
 template <class T>
 using mpsx_wider = conditional_t<sizeof(T) == 8, conditional_t<is_signed_v<T>, mpsx_int128, mpsx_uint128>,
                                  conditional_t<is_signed_v<T>, long, ulong>>;
-// Enables a function for Metal's integer types. Overload resolution does not apply implicit conversions.
+// Enables a function only for Metal's integer types. Overload resolution does not apply implicit conversions.
 template <class T>
 using mpsx_if_integer = enable_if_t<is_integral_v<T> && !is_same_v<T, bool>, T>;
 

@@ -1,8 +1,8 @@
-// Building blocks of entry points: argument unpacking, and iteration over the threads or threadgroups of a dispatch.
+// Building blocks of entry points: they unpack arguments and iterate over the threads or threadgroups of a dispatch.
 #pragma once
 
 namespace mpsx {
-// Provides the parameter types of a kernel.
+// The parameter types of a kernel.
 template <class F>
 struct signature;
 template <class... P>
@@ -17,7 +17,7 @@ struct signature<void(P...)> {
   using at = typename pick<I, P...>::type;
 };
 
-// Converts a buffer address to parameter type P, a pointer or reference.
+// Converts a buffer address to the parameter type P, which is a pointer or a reference.
 template <class P>
 struct argument;
 template <class T>
@@ -32,7 +32,7 @@ template <class P>
 MPSX_FN P address(void* p) {
   return argument<metal::remove_cv_t<P>>::from(p);
 }
-// Passes a constant argument by value, which lets the compiler assume that no store changes it.
+// Passes a constant argument by value, so the compiler may assume that no store changes it.
 template <class P>
 MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value(void* p) {
   return argument<P>::from(p);
@@ -45,18 +45,18 @@ MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value_or_zero(void* 
   return p ? argument<P>::from(p) : V();
 }
 
-// Returns the address of an argument, or the address of zeros if a function constant disables the argument. A kernel
-// may read it before the condition that guards it. On a GPU such a read does not fault, so it must not fault here
-// either.
+// Returns the address of an argument or, if a function constant disables the argument, the address of zeros. The
+// compiler may move a read of the argument before the condition that guards it. That does not fault on a GPU, so it
+// must not fault here.
 template <class P>
 MPSX_FN P address_or_zero(void* p) {
   alignas(64) static unsigned char zero[4096];
   return argument<metal::remove_cv_t<P>>::from(p ? p : zero);
 }
 
-// The values of the running kernel's function constants. They are per thread, because other threads may run the same
-// kernel with other values (on a GPU, each set of values has its own module). The engine owns this memory, so accesses
-// are not checked.
+// The function constants of the running kernel. They are thread-local, because other threads may be running the kernel
+// with different values. (On a GPU, each set of values has its own module.) The engine owns this memory, so accesses to
+// it are not checked.
 #ifndef MPSX_UNCHECKED_SPACE
 #define MPSX_UNCHECKED_SPACE
 #endif
@@ -87,7 +87,7 @@ constexpr const char* scalar_name() {
 #undef MPSX_NAME
 }
 
-// Converts a position to the kernel's parameter type: ushort or uint, scalar or a vector of 2 or 3.
+// Converts a position to the type of the kernel's parameter: ushort or uint, as a scalar or as a vector of 2 or 3.
 template <class P>
 MPSX_FN P position(unsigned x, unsigned y, unsigned z) {
   typedef typename metal::mpsx_vector<P>::scalar S;
@@ -99,8 +99,8 @@ MPSX_FN P position(unsigned x, unsigned y, unsigned z) {
     return P(x);
 }
 
-// Splits threads or threadgroups [begin, end) of a grid into runs along x. Divides only once, because grids may have
-// short rows.
+// Splits threads or threadgroups [begin, end) of a grid into runs along x. It divides only once, not for each run,
+// because runs may be short.
 struct runs {
   unsigned nx, ny, nz, x0, x1, y, z;
   unsigned long long at, end;

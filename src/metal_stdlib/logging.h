@@ -6,7 +6,7 @@
 #else
 #  define MPSX_C_NAME(NAME) #  NAME
 #endif
-// C library functions, declared under other names to avoid collisions with kernels.
+// C library functions, declared under different names to avoid collisions with kernels.
 extern "C" int mpsx_snprintf(char*, size_t, const char*, ...) __asm__(MPSX_C_NAME(snprintf));
 extern "C" long mpsx_write(int, const void*, size_t) __asm__(MPSX_C_NAME(write));
 #undef MPSX_C_NAME
@@ -20,7 +20,7 @@ enum os_log_type {
   OS_LOG_TYPE_FAULT = 0x11
 };
 
-// A message argument: up to four numbers, or a pointer.
+// An argument of a log message: up to four numbers, or a pointer.
 struct mpsx_logged {
   enum kind_t { INTEGER, FLOAT, POINTER } kind;
   int count;
@@ -44,7 +44,7 @@ struct mpsx_logged {
   }
 };
 
-// Formats a message, truncated to the size of the buffer.
+// Formats a message. Truncates it to the size of the buffer.
 struct mpsx_log_line {
   char text[1024];
   int size;
@@ -62,8 +62,8 @@ struct mpsx_log_line {
     size += n < 0 ? 0 : n < room ? n : room - 1;
   }
 
-  // Supports printf's conversions, with v2, v3 or v4 before the length for vectors, and the length hl for 32-bit
-  // components (MSL specification 3.2, section 6.19).
+  // Supports the conversions of printf. For vectors, v2, v3 or v4 precedes the length modifier. The length modifier hl
+  // means 32-bit components (MSL specification 3.2, section 6.19).
   inline void format(const char* f, const mpsx_logged* value, const mpsx_logged* end) {
     for (; *f; ++f) {
       if (*f != '%' || f[1] == '%') {
@@ -109,7 +109,8 @@ struct mpsx_log_line {
   }
 };
 
-// Implements a logger's `log(f, x…)`. Calls write once per message, so that lines from several threads do not mix.
+// Implements a logger's `log(f, x…)`. Calls write only once per message, so that messages from different threads do not
+// mix.
 inline __attribute__((noinline)) void mpsx_log(const char* subsystem, const char* category, const char* type,
                                                const char* f, const mpsx_logged* values, int count) {
   mpsx_log_line line;

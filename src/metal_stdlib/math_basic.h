@@ -1,10 +1,10 @@
-// Rounding, sign and exponent functions for float, most of which take only a few instructions.
+// Rounding, sign and exponent functions for float. Most of them compile to only a few instructions.
 #pragma once
 
 namespace metal {
 #if !defined(__FMA__) && defined(__x86_64__)
-// fma on processors without an fma instruction. The product is exact in double, and the sum is rounded to odd, which
-// makes the final rounding to float correct.
+// fma for processors without an fma instruction. The product is exact in double. The sum is rounded to odd, so that the
+// final rounding to float is correct.
 MPSX_FN float fma(float a, float b, float c) {
   const double p = double(a) * double(b), d = double(c), s = p + d;
   const double t = s - p, error = (p - (s - t)) + (d - t);
@@ -37,7 +37,7 @@ MPSX_FN float ceil(float x) { return __builtin_ceilf(x); }
 MPSX_FN float trunc(float x) { return __builtin_truncf(x); }
 MPSX_FN float rint(float x) { return __builtin_rintf(x); }
 #else
-// Adding 2^23 rounds x to an integer. Larger numbers have no fraction.
+// Adding 2^23 rounds x to an integer. Larger numbers are already integers.
 MPSX_FN float rint(float x) {
   const float magic = copysign(0x1p23f, x), r = copysign((x + magic) - magic, x);
   return fabs(x) < 0x1p23f ? r : x;
@@ -55,7 +55,7 @@ MPSX_FN float ceil(float x) {
   return copysign(r < x ? r + 1.0f : r, x);
 }
 #endif
-// Rounds halfway cases away from zero.
+// Rounds to nearest, with halfway cases away from zero.
 MPSX_FN float round(float x) {
   const float t = trunc(x);
   return copysign(fabs(x - t) >= 0.5f ? t + copysign(1.0f, x) : t, x);
@@ -68,7 +68,8 @@ MPSX_FN float modf(float x, float& whole) {
   whole = trunc(x);
   return copysign(isinf(x) ? 0.0f : x - whole, x);
 }
-// C's fmax, which ignores NaN. clang vectorizes its builtin even in reductions; gcc vectorizes only the comparison.
+// Implements C's fmax, which ignores NaN. clang vectorizes its builtin, even in reductions. gcc vectorizes only the
+// comparison.
 #if defined(__clang__)
 MPSX_FN float fmax(float a, float b) { return __builtin_fmaxf(a, b); }
 MPSX_FN float fmin(float a, float b) { return __builtin_fminf(a, b); }
@@ -81,7 +82,7 @@ MPSX_FN float fmax3(float a, float b, float c) { return fmax(fmax(a, b), c); }
 MPSX_FN float fmin3(float a, float b, float c) { return fmin(fmin(a, b), c); }
 MPSX_FN float fmedian3(float a, float b, float c) { return fmax(fmin(a, b), fmin(fmax(a, b), c)); }
 MPSX_FN float divide(float a, float b) { return a / b; }
-// fast::divide: accurate to 2 ulp without a branch, for normal numbers b below 2^126.
+// fast::divide without a branch. Accurate to 2 ulp if b is a normal number below 2^126.
 MPSX_FN float mpsx_fast_divide(float a, float b) {
 #ifdef MPSX_CUDA
   return __nvvm_div_approx_ftz_f(a, b);
@@ -113,14 +114,14 @@ MPSX_FN float nextafter(float x, float y) {
   if (x == 0.0f) return copysign(__FLT_DENORM_MIN__, y);
   return as_type<float>(as_type<uint>(x) + ((x < y) == (x > 0.0f) ? 1u : ~0u));
 }
-// Reduces r >= 0 modulo d by subtracting multiples of d * 2^SHIFT, then of d * 2^(SHIFT - bits), …, and finally of d.
-// The multiples are rounded to nearest, so r may become negative by up to about half of the last subtrahend. The
-// products with d are exact.
+// Reduces r >= 0 modulo d. Subtracts multiples of d * 2^SHIFT, then of d * 2^(SHIFT - bits), and so on, and finally of
+// d. The multipliers are rounded to nearest, so r may become negative, by up to about half of what was subtracted last.
+// All products with d are exact.
 #if defined(__FMA__) || !defined(__x86_64__)
 constexpr int mpsx_quotient_bits = 47;
 MPSX_FN double mpsx_nearest_whole(double n) { return __builtin_rint(n); }
 MPSX_FN double mpsx_take_off(double r, double n, double d) { return __builtin_fma(-n, d, r); }
-// Computes product - x y exactly, where `product` is the rounded product of a float and a double.
+// Returns product - x y, computed exactly. `product` is the rounded product of a float x and a double y.
 MPSX_FN double mpsx_product_excess(double product, double x, double y) { return mpsx_take_off(product, x, y); }
 #else
 constexpr int mpsx_quotient_bits = 28;
@@ -140,8 +141,8 @@ MPSX_FN double mpsx_divide_off(double r, double d, double inverse) {
   else
     return rest;
 }
-// Exact fmod by long division. A quotient has up to 277 bits, many of which are computed in each step, in double and
-// without branches.
+// Exact fmod by long division. The quotient can have up to 277 bits. Each step computes many of them in double, without
+// branches.
 MPSX_FN float fmod(float x, float y) {
   const double d = double(fabs(y));
   const double rest = mpsx_divide_off<277 / mpsx_quotient_bits * mpsx_quotient_bits>(double(fabs(x)), d, 1.0 / d);

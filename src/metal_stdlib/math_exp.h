@@ -1,9 +1,9 @@
-// Exponentials, logarithms and pow for float, without branches so that loops vectorize.
+// Exponentials, logarithms and pow for float. They have no branches, so that loops vectorize.
 #pragma once
 
 namespace metal {
-// exp(r) for |r| <= ln(2)/2. Uses an instruction on GPUs (relative error below 2^-22), and elsewhere a minimax
-// polynomial (relative error below 2^-28).
+// Returns exp(r) for |r| <= ln(2)/2. On GPUs, this is one instruction (relative error below 2^-22). Elsewhere, it is a
+// minimax polynomial (relative error below 2^-28).
 MPSX_FN float mpsx_exp_reduced(float r) {
 #ifdef MPSX_CUDA
   return __nvvm_ex2_approx_ftz_f(r * M_LOG2E_F);
@@ -16,21 +16,21 @@ MPSX_FN float mpsx_exp_reduced(float r) {
   return fma(p * r, r, r) + 1.0f;
 #endif
 }
-// Clamps x to [low, high] and preserves NaN. Takes one instruction per bound, unlike fmin and fmax.
+// Clamps x to [low, high] but preserves NaN. This takes one instruction per bound, unlike fmin and fmax.
 MPSX_FN float mpsx_bound(float x, float low, float high) {
   const float c = low > x ? low : x;
   return high < c ? high : c;
 }
-// The integer nearest to y, both as a float and in the low bits of `bits`, without a conversion instruction. y may be
-// NaN.
+// The integer nearest to y, as a float and in the low bits of `bits`, computed without a conversion instruction. y may
+// be NaN.
 struct mpsx_nearest { float value; uint bits; };
 MPSX_FN mpsx_nearest mpsx_round(float y) {
   const float shifted = y + 0x1.8p23f;
   return {shifted - 0x1.8p23f, as_type<uint>(shifted)};
 }
-// x * 2^(n + shift) for |n + shift| < 252. The power is applied in two multiplications, so that overflow and subnormal
-// results are rounded only once. `vanishes` makes the result zero. Underflow would have the same effect, but is
-// many times slower (masked softmax rows).
+// Returns x * 2^(n + shift) for |n + shift| < 252. Applies the power of two in two multiplications, so that overflowing
+// and subnormal results are rounded only once. If `vanishes`, returns zero. Letting the result underflow would also
+// give zero but would be many times slower, for example in masked softmax rows.
 MPSX_FN float mpsx_scale_by(float x, mpsx_nearest n, int shift, bool vanishes) {
   const uint bits = n.bits + uint(shift), first = (bits << 22) & 0xff800000u, second = (bits << 23) - first;
   return x * as_type<float>(first + 0x3f800000u) * as_type<float>(vanishes ? 0u : second + 0x3f800000u);
@@ -41,7 +41,7 @@ MPSX_FN float mpsx_exp_shifted(float x, int shift) {
   const float r = fma(n.value, 0x1.05c61p-29f, fma(n.value, -0x1.62e43p-1f, c));  // ln(2) is split into two constants
   return mpsx_scale_by(mpsx_exp_reduced(r), n, shift, x < -104.0f);
 }
-// exp(x) for |x| <= 87, where the result is a normal number.
+// Returns exp(x) for |x| <= 87, where the result is a normal number.
 MPSX_FN float mpsx_exp_normal(float x) {
   const mpsx_nearest n = mpsx_round(x * M_LOG2E_F);
   const float r = fma(n.value, 0x1.05c61p-29f, fma(n.value, -0x1.62e43p-1f, x));
@@ -61,14 +61,14 @@ MPSX_FN float exp10(float x) {
 }
 
 struct mpsx_split { float fraction, exponent; };
-// Splits positive x into (1 + fraction) * 2^exponent, with 1 + fraction in [sqrt(1/2), sqrt(2)).
+// Splits x > 0 into (1 + fraction) * 2^exponent, where 1 + fraction is in [sqrt(1/2), sqrt(2)).
 MPSX_FN mpsx_split mpsx_log_split(float x) {
   const bool small = x < __FLT_MIN__;
   const uint bits = as_type<uint>(small ? x * 0x1p24f : x) - 0x3f3504f3u;  // subtract the bits of sqrt(1/2)
   const int e = int(bits) >> 23;
   return {as_type<float>((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f, float(small ? e - 24 : e)};
 }
-// log(1 + f) - f. Coefficients: Cephes, logf.c.
+// Returns log(1 + f) - f. The coefficients are from Cephes (logf.c).
 MPSX_FN float mpsx_log_tail(float f) {
   float p = 7.0376836292e-2f;
   p = fma(p, f, -1.1514610310e-1f);
@@ -94,7 +94,8 @@ MPSX_FN float log(float x) {
   const float low = fma(s.exponent, -2.12194440e-4f, mpsx_log_tail(s.fraction));
   return mpsx_log_ends(x, fma(s.exponent, 0.693359375f, s.fraction + low));
 }
-// Multiplies the leading term and its tail separately by log2(e) - 1 (or log10(e)) to preserve the digits of the tail.
+// Multiply the leading term and its tail separately by log2(e) - 1 (or by log10(e)), to preserve the digits of the
+// tail.
 MPSX_FN float log2(float x) {
   const mpsx_split s = mpsx_log_split(x);
   const float tail = mpsx_log_tail(s.fraction);
@@ -108,7 +109,7 @@ MPSX_FN float log10(float x) {
   const float fraction = fma(s.fraction, M_LOG10E_F, fma(s.fraction, -0x1.5b235ep-27f, low));
   return mpsx_log_ends(x, fma(s.exponent, 0x1.344p-2f, fraction));  // 0x1.344p-2 is the high part of log10(2)
 }
-// log(1 + x) for x >= about -1/2, with a first-order correction for rounding 1 + x.
+// Returns log(1 + x) for x above about -1/2. A first-order term corrects the rounding error of 1 + x.
 MPSX_FN float mpsx_log1p(float x) {
   const float u = 1.0f + x, d = u - 1.0f;
   const float error = u > 2.0f ? 1.0f - (u - x) : x - d;
@@ -117,8 +118,8 @@ MPSX_FN float mpsx_log1p(float x) {
 }
 
 struct mpsx_pair { float high, low; };
-// log2(x) for positive finite x, as a pair of floats with an error of about 2^-34: log(m) = 2 atanh(q), where q = (m -
-// 1) / (m + 1).
+// Returns log2(x) for positive finite x as a pair of floats with an error of about 2^-34. Uses log(m) = 2 atanh(q),
+// where q = (m - 1) / (m + 1).
 MPSX_FN mpsx_pair mpsx_log2_pair(float x) {
   const mpsx_split s = mpsx_log_split(x);
   const float f = s.fraction, d = f + 2.0f, d_low = f - (d - 2.0f);

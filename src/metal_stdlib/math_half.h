@@ -1,4 +1,4 @@
-// half and bfloat versions of the float functions, computed in float and rounded once.
+// The float functions for half and bfloat. They compute in float and round once.
 #pragma once
 
 #define MPSX_UNARY_MATH(M)                                                                                  \
@@ -11,8 +11,8 @@
 #define MPSX_TEST_MATH(M) M(isfinite) M(isinf) M(isnan) M(isnormal) M(signbit)
 
 namespace metal {
-// Selects half or bfloat if every argument has that type or is an integer, and void otherwise. The functions for these
-// types are templates, so overloads for bfloat that a kernel defines in namespace metal take precedence.
+// Is half or bfloat if every argument has that type or an integer type, and void otherwise. The functions for half and
+// bfloat are templates, so a kernel's own overloads for bfloat in namespace metal take precedence.
 template <class T>
 constexpr bool mpsx_is_small = is_same_v<T, half> || is_same_v<T, bfloat>;
 template <class... A>
@@ -31,7 +31,7 @@ template <class... A>
 using mpsx_if_small = enable_if_t<mpsx_is_small<typename mpsx_small<A...>::type>, typename mpsx_small<A...>::type>;
 template <class H>
 using mpsx_of_small = enable_if_t<mpsx_is_small<H>, bool>;
-// The type of a result. Metal defines the functions for half but not for bfloat, which converts to float.
+// The result type of a function. Metal defines the functions for half but not for bfloat, which it converts to float.
 #ifdef MPSX_METAL_OVERLOADS
 template <class... A>
 using mpsx_small_result = conditional_t<is_same_v<mpsx_if_small<A...>, bfloat>, float, mpsx_if_small<A...>>;
@@ -40,7 +40,7 @@ template <class... A>
 using mpsx_small_result = mpsx_if_small<A...>;
 #endif
 
-// A call with an integer argument is ambiguous, as in Metal.
+// A call with an integer argument is ambiguous, as it is in Metal.
 #define MPSX_UNARY(F)                                                      \
   template <class H>                                                       \
   MPSX_FN mpsx_small_result<H> F(H x) {                                    \
@@ -68,7 +68,7 @@ MPSX_BINARY_MATH(MPSX_BINARY)
 MPSX_BINARY(divide)
 MPSX_TERNARY_MATH(MPSX_TERNARY)
 MPSX_TEST_MATH(MPSX_TEST)
-// The float next to a half rounds back to it.
+// The float next to x rounds to x again, so step the bits of the half instead.
 MPSX_FN half nextafter(half x, half y) {
   if (isnan(x) || isnan(y)) return half(float(x) + float(y));
   if (float(x) == float(y)) return y;

@@ -1,5 +1,5 @@
-// Trigonometric and hyperbolic functions for float, without branches in vectorized code. Polynomials are from Cephes
-// (sinf.c, tanf.c, asinf.c, atanf.c, sinhf.c, tanhf.c).
+// Trigonometric and hyperbolic functions for float, with no branches in code that is vectorized. The polynomials are
+// from Cephes (sinf.c, tanf.c, asinf.c, atanf.c, sinhf.c, tanhf.c).
 #pragma once
 
 namespace metal {
@@ -7,7 +7,7 @@ struct mpsx_angle {
   float r, low;  // the angle is the sum r + low
   int quadrant;
 };
-// x - quadrant * pi/2, where pi/2 is split into three constants. Accurate to one ulp for |x| up to 1e5.
+// Returns x - quadrant * pi/2, where pi/2 is split into three constants. Accurate to one ulp for |x| up to 1e5.
 MPSX_FN mpsx_angle mpsx_reduce_small(float x) {
   const float n = rint(x * M_2_PI_F);
   const float near = fma(n, -0x1.921fb6p+0f, x), more = n * 0x1.777a5cp-25f, r = near + more, part = r - near;
@@ -43,14 +43,14 @@ MPSX_FN float mpsx_tan_angle(mpsx_angle a) {
   const float y = a.r + fma(p * z, a.r, a.low);
   return (a.quadrant & 1) ? -1.0f / y : y;
 }
-// An angle in quarter turns: the nearest integer (only its last bits are valid) and the remainder.
+// An angle in quarter turns: the nearest integer, whose last bits alone are valid, and the remainder.
 struct mpsx_quarters {
   double rest;
   uint64_t whole;
 };
-// Payne-Hanek reduction for any x. Skips the leading digits of 2/pi, whose products with x are whole turns.
+// Payne-Hanek reduction of any x. It skips the leading digits of 2/pi, because their products with x are whole turns.
 MPSX_FN mpsx_quarters mpsx_reduce(float x) {
-  constexpr double round = 0x1.8p52;  // adding this rounds to an integer, which is then in the low bits
+  constexpr double round = 0x1.8p52;  // adding this rounds to an integer and leaves it in the low bits
   const double y = double(x);
   const int64_t size = int64_t(as_type<uint64_t>(y) & ~(1ull << 63));
   const bool a = size >= as_type<int64_t>(0x1p51), b = size >= as_type<int64_t>(0x1p77),
@@ -96,8 +96,8 @@ MPSX_FN float tan(float x) {
   const float r = float(angle), y = mpsx_tan_angle({r, float(angle - double(r)), int(q.whole & 3u)});
   return x == 0.0f ? x : y;
 }
-// Metal specifies the fast functions only for |x| <= pi. These are accurate up to |x| = 1e5 and skip the reduction in
-// double.
+// Metal specifies the fast functions only for |x| <= pi. These are accurate for |x| up to 1e5 and skip the argument
+// reduction in double.
 namespace fast {
 MPSX_FN float sin(float x) { return mpsx_sin_quadrant(mpsx_reduce_small(x), 0); }
 MPSX_FN float cos(float x) { return mpsx_sin_quadrant(mpsx_reduce_small(x), 1); }
@@ -127,7 +127,7 @@ MPSX_FN float tanpi(float x) {
   return isfinite(x) ? y : NAN;
 }
 
-// asin(x) - x for 0 <= x <= 1/2, given x and its square.
+// Returns asin(x) - x for 0 <= x <= 1/2. z is the square of x.
 MPSX_FN float mpsx_asin_tail(float x, float z) {
   float p = 4.2163199048e-2f;
   p = fma(p, z, 2.4181311049e-2f);
@@ -136,8 +136,8 @@ MPSX_FN float mpsx_asin_tail(float x, float z) {
   p = fma(p, z, 1.6666752422e-1f);
   return p * z * x;
 }
-// asin(a) for a in [0, 1]: directly for small a, otherwise as pi/2 - 2 asin(sqrt((1 - a) / 2)), corrected for the
-// rounding error of the square root.
+// asin(a) for a in [0, 1]. Small a are computed directly, and others as pi/2 - 2 asin(sqrt((1 - a) / 2)), corrected for
+// the rounding error of the square root.
 struct mpsx_asin_parts {
   float x, tail;
   bool large;
@@ -160,7 +160,7 @@ MPSX_FN float acos(float x) {
   const float steep = x < 0.0f ? fma(-2.0f, s.x, M_PI_F) - fma(2.0f, s.tail, 0x1.777a5cp-24f) : twice;
   return s.large ? steep : M_PI_2_F - (copysign(s.x + s.tail, x) + 0x1.777a5cp-25f);
 }
-// atan(t) - t for 0 <= t <= 1, as a minimax polynomial in t^2 with a relative error below 2^-26.
+// Returns atan(t) - t for 0 <= t <= 1, using a minimax polynomial in t^2 with a relative error below 2^-26.
 MPSX_FN float mpsx_atan_tail(float t) {
   const float z = t * t;
   float p = 0.0029745432548224926f;
@@ -185,10 +185,10 @@ MPSX_FN float atan2(float y, float x) {
   const bool steep = b > a;
   const float small = steep ? a : b, large = steep ? b : a;
   const float t = isinf(small) ? 1.0f : large == 0.0f ? 0.0f : small / large;
-  // e is the effect of the quotient's rounding error, computed only if the quotient is a normal number.
+  // e corrects for the rounding error of the quotient. It is computed only if the quotient is a normal number.
   const bool exact = small > 0x1p-100f && large < 0x1p100f;
   const float tail = mpsx_atan_tail(t), e = exact ? fma(-t, large, small) / large * (1.0f / fma(t, t, 1.0f)) : 0.0f;
-  // With r = t + tail + e, the angle is r or pi/2 - r. In the left half plane, subtract this from pi.
+  // With r = t + tail + e, the angle is r or pi/2 - r. In the left half-plane, it is pi minus that.
   const float low = tail + e;
   const float up = (M_PI_2_F - t) - (low + 0x1.777a5cp-25f), left_up = (M_PI_2_F + t) + (low - 0x1.777a5cp-25f);
   const float flat = t + low, left = (M_PI_F - t) - (low + 0x1.777a5cp-24f);

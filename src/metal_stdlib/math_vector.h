@@ -1,4 +1,4 @@
-// Component-wise math functions for calls with at least one vector operand. A scalar operand applies to every
+// Component-wise math functions for calls with at least one vector operand. Scalar operands are applied to every
 // component.
 #pragma once
 
@@ -6,7 +6,8 @@ namespace metal {
 template <class A, class B, class C>
 constexpr bool mpsx_any_vector3 = (mpsx_is_vector<A> || mpsx_is_vector<B> || mpsx_is_vector<C>)&&mpsx_is_operand<A>&&
     mpsx_is_operand<B>&& mpsx_is_operand<C>;
-// Applies f(a, b, c) to every component, converted to the component type of V. R: component type of the result.
+// Applies f(a, b, c) to every component, with the operands converted to V's component type. R is the component type of
+// the result.
 template <class V, class R, class F, class... A>
 MPSX_FN constexpr auto mpsx_each(F f, const A&... a) {
   typedef typename mpsx_vector<V>::scalar S;

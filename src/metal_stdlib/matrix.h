@@ -8,7 +8,7 @@ struct matrix {
   column columns[C];
 
   matrix() = default;
-  // Creates a diagonal matrix.
+  // Creates a matrix with `diagonal` on the diagonal and zeros elsewhere.
   template <class A, class = enable_if_t<is_arithmetic_v<A>>>
   MPSX_FN explicit constexpr matrix(A diagonal) : columns{} {
     MPSX_EACH(C, if constexpr (i < R) columns[i].s[i] = T(diagonal))
@@ -81,7 +81,7 @@ template <class T, int C, int R, class A, class = enable_if_t<is_arithmetic_v<A>
 MPSX_FN constexpr matrix<T, C, R> operator*(A a, const matrix<T, C, R>& b) {
   return b * a;
 }
-// Adds the products in column order and rounds after each product.
+// Sums the products in column order. Each product is rounded before it is added.
 template <class T, int C, int R, class V, class = enable_if_t<mpsx_vector<V>::size == C>, class = mpsx_plain<V>>
 MPSX_FN constexpr vec<T, R> operator*(const matrix<T, C, R>& a, const V& v) {
   vec<T, R> r = a.columns[0] * v.get(0);

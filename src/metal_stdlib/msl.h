@@ -1,11 +1,11 @@
 // The Metal standard library for translated kernels. It is freestanding: it includes no system headers and calls only
-// memcpy and similar C library functions. Translated code is placed inside namespace metal, so its names take
-// precedence.
+// memcpy and similar functions of the C library. Translated code is placed inside namespace metal, so the names it
+// declares take precedence.
 #pragma once
 
 #include "kernel_abi.h"
 #include "base.h"
-// Checked libraries omit debug info for these headers, so that errors in inlined functions report the line of the
+// In checked libraries, these headers have no debug info, so that errors in inlined functions report the line of the
 // user's call.
 #if defined(MPSX_SIMT) && defined(__clang__)
 MPSX_CONVERGENT_BEGIN
@@ -40,7 +40,7 @@ MPSX_CONVERGENT_BEGIN
 #else
 #include "simd.h"
 #endif
-// tensor descriptors are template arguments, so shaders that use tensors are compiled as C++23
+// Tensor descriptors are template arguments, so shaders that use tensors are compiled as C++23.
 #if __cplusplus > 202002L
 #include "tensor/extents.h"
 #include "tensor/tensor.h"

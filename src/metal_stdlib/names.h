@@ -1,4 +1,4 @@
-// Types that Metal provides without `using namespace metal`, for translated code at global scope.
+// Types that Metal provides even without `using namespace metal`, for translated code at global scope.
 #pragma once
 
 #include "builtins.h"
@@ -52,7 +52,7 @@ template <class X>
 struct vec_elements {
   static constexpr int value = mpsx_vector<X>::size;
 };
-// Whether the SIMD functions support type X.
+// Whether the SIMD-group functions support type X.
 template <class X, class T = typename mpsx_vector<X>::scalar>
 struct __is_valid_simdgroup_type : bool_constant<is_arithmetic_v<T> && !is_same_v<T, bool> && sizeof(T) <= 4> {};
 // Implements `uint4 v = {a, b};`, which sets the remaining components to zero.

@@ -1,6 +1,6 @@
 // Namespaces precise and fast (MSL specification 3.2, section 6.5). Both contain the functions of namespace metal,
-// except for those that have a faster version in math_trig.h. Metal defines their math functions for float only, so a
-// half or bfloat converts.
+// except the ones with a faster version in math_trig.h. Metal defines the math functions in these namespaces only for
+// float, so half and bfloat arguments are converted.
 #pragma once
 
 namespace metal {

@@ -1,4 +1,4 @@
-// Barriers and SIMD-group functions for threadgroups of one thread and SIMD groups of one lane.
+// Barriers and SIMD-group functions for threadgroups with one thread and SIMD groups with one lane.
 #pragma once
 
 namespace metal {
@@ -58,8 +58,8 @@ class simd_vote {
 MPSX_FN simd_vote simd_ballot(bool v) { return simd_vote(v); }
 MPSX_FN simd_vote simd_active_threads_mask() { return simd_vote(1); }
 
-// Returns the value read from another lane, although no other lane exists. Test builds return bits that invalidate any
-// result, so a kernel that relies on 32 lanes fails visibly.
+// Returns the value to use for a read from a different lane, although no such lane exists. In test builds, its bits
+// spoil any result, so that a kernel that relies on 32 lanes visibly fails.
 template <class T>
 MPSX_FN T mpsx_other_lane(T v, bool self) {
 #ifdef MPSX_POISON_SHUFFLES
@@ -88,7 +88,7 @@ template <class T>
 MPSX_FN T simd_shuffle_rotate_up(T v, ushort) {
   return v;
 }
-// No other lanes exist, so shuffles from them return `fill`.
+// Shuffles return `fill` for a different lane, because no such lane exists.
 #define MPSX_FILL(F)                                                        \
   template <class T>                                                        \
   MPSX_FN T F(T v, T fill, ushort delta, ushort = 1) {                      \
@@ -100,7 +100,7 @@ MPSX_FILL(quad_shuffle_and_fill_down)
 MPSX_FILL(quad_shuffle_and_fill_up)
 #undef MPSX_FILL
 
-// A quad group also consists of one thread.
+// Quad groups also consist of one thread.
 #define MPSX_QUAD(F)                                                        \
   template <class... A>                                                     \
   MPSX_FN auto quad_##F(const A&... a) -> decltype(simd_##F(a...)) {        \

@@ -1,10 +1,11 @@
 // Barriers, SIMD groups and threadgroup memory for SIMT kernels, implemented as calls into the engine
-// (src/driver/host/simt). Translation units with MPSX_SIMT include this file instead of simd.h.
+// (src/driver/host/simt). If MPSX_SIMT is defined, this file is included instead of simd.h.
 #pragma once
 
-// Pointer to the engine's functions, set when the library is loaded. Kernels call them through functions in another
-// file (simt_calls.h). The compiler must neither duplicate nor merge these calls, because their return address
-// identifies the call site. In clang they are convergent; gcc needs compiler flags (python/mpsx/msl/compiler.py).
+// The engine's functions. Loading the library sets this pointer. Kernels call them through functions in a separate file
+// (simt_calls.h). The compiler must neither duplicate nor merge these calls, because their return address identifies
+// the call site. clang provides the attribute `convergent` for this. gcc needs compiler flags
+// (python/mpsx/msl/compiler.py).
 extern "C" {
 extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
 #if defined(__clang__)
@@ -14,7 +15,7 @@ extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt
 #endif
 MPSX_CALL void mpsx_simt_threadgroup_barrier(unsigned flags, const char* file, int line);
 MPSX_CALL void mpsx_simt_simdgroup_barrier(unsigned flags, const char* file, int line);
-// Pass values of up to 16 bytes in registers, and longer values by address.
+// Values of up to 16 bytes are passed in registers, and larger values by address.
 MPSX_CALL mpsx_exchanged mpsx_simt_exchange(unsigned long long low, unsigned long long high, unsigned bytes,
                                             const char* function, const char* file, int line);
 MPSX_CALL mpsx_exchanged mpsx_simt_exchange_long(const void* value, unsigned bytes, const char* function,
@@ -39,13 +40,13 @@ MPSX_FN V& threadgroup_variable(const char* name) {
   return *static_cast<V*>(mpsx_simt_threadgroup_variable(KEY, sizeof(V), name));
 }
 
-// Accesses to the engine's memory use a separate address space, which clang does not instrument.
+// The engine's memory is accessed through a separate address space, which clang does not instrument.
 #if defined(__clang__)
 #define MPSX_UNCHECKED_SPACE __attribute__((address_space(1)))
 #else
 #define MPSX_UNCHECKED_SPACE
 #endif
-// Declares the arguments of the entry point for one thread.
+// Declares the arguments of an entry point that runs one thread.
 #define MPSX_SIMT_ENTRY                                                                                   \
   void* const MPSX_UNCHECKED_SPACE* const mpsx_args = (void* const MPSX_UNCHECKED_SPACE*)mpsx_plain_args; \
   const MPSX_UNCHECKED_SPACE mpsx_launch* const mpsx_this_launch =                                        \
@@ -72,7 +73,7 @@ MPSX_FN void unchecked_store(void* to, const T& from) {
   for (unsigned i = 0; i < sizeof(T) / sizeof(W); ++i) ((MPSX_UNCHECKED_SPACE W*)to)[i] = words[i];
 }
 
-// One call of a SIMD function, with the values that the active lanes pass.
+// One call of a SIMD-group function, with the value that each active lane passes.
 template <class T>
 struct lanes_of {
   mpsx_lanes* all;
@@ -98,7 +99,7 @@ struct lanes_of {
     unchecked_load(r, ((void* const MPSX_UNCHECKED_SPACE*)all->value)[i]);
     return r;
   }
-  // Returns the value of lane `source`. Reading an inactive lane is an error.
+  // Returns the value of lane `source`. It is an error if that lane is inactive.
   MPSX_FN T take(unsigned source) const {
     if (source < MPSX_SIMD_WIDTH && (active >> source & 1u)) return get(source);
     T nothing(mine);
@@ -110,7 +111,7 @@ struct lanes_of {
   MPSX_FN T take(unsigned source, const T& outside) const {
     return source >= MPSX_SIMD_WIDTH ? outside : take(source);
   }
-  // Computes a value in the first lane only, and returns it to every lane.
+  // Computes a value only in the first lane and returns it in every lane.
   template <class R, class F>
   MPSX_FN R shared(F compute) const {
     static_assert(sizeof(R) <= MPSX_MAX_EXCHANGE_BYTES, "a SIMD function of this type");
@@ -124,7 +125,7 @@ struct lanes_of {
     unchecked_load(result, all->memo);
     return result;
   }
-  // Reduces the lanes of `mask` in order. The result is undefined for an empty mask.
+  // Reduces the lanes of `mask` in order. The result is undefined if the mask is empty.
   template <class F>
   MPSX_FN T fold(unsigned mask, F f) const {
     if (!mask) return mine;
@@ -148,7 +149,7 @@ struct lanes_of {
   }
 };
 
-// Maps the type of a swizzle to its vector type, and other types to themselves.
+// Maps a swizzle type to the corresponding vector type, and any other type to itself.
 template <class X, bool = metal::mpsx_is_vector<X>>
 struct lane_value {
   typedef metal::mpsx_plain<X> type;

@@ -1,15 +1,15 @@
-// Functions through which kernels call the engine. Compiled once per library, separately from the kernels.
+// The functions through which kernels call the engine. They are compiled once per library, separately from the kernels.
 #pragma once
 
 #include "kernel_abi.h"
 
-// Excludes these functions from the instrumentation of checked libraries.
+// Excludes the functions in this file from the instrumentation of checked libraries.
 #if defined(__clang__)
 #define MPSX_UNCHECKED disable_sanitizer_instrumentation
 #else
 #define MPSX_UNCHECKED no_sanitize("thread", "bounds")
 #endif
-// If clang could see their bodies, it would infer that these functions are not convergent.
+// If clang could see the bodies of these functions, it would infer that they are not convergent.
 #if defined(__clang__) && defined(MPSX_SIMT)
 #define MPSX_OPAQUE noinline, optnone
 #else
@@ -30,7 +30,7 @@ MPSX_CALL float __extendhfsf2(_Float16 h) {
   const unsigned magnitude = (bits & 0x7fffu) << 13;
   float f;
   __builtin_memcpy(&f, &magnitude, 4);
-  f *= 0x1p112f;  // changes the exponent bias from 15 to 127 and normalizes subnormals
+  f *= 0x1p112f;  // change the exponent bias from 15 to 127 and normalize subnormals
   unsigned word;
   __builtin_memcpy(&word, &f, 4);
   word = ((bits & 0x7c00u) == 0x7c00u ? magnitude | 0x7f800000u : word) | (bits & 0x8000u) << 16;
@@ -72,7 +72,7 @@ MPSX_CALL mpsx_exchanged mpsx_simt_exchange(unsigned long long low, unsigned lon
   const unsigned long long value[2] = {low, high};
   unsigned lane;
   mpsx_lanes* const all = mpsx_simt->exchange(value, bytes, &lane, &site);
-  // Return by value, because storing the members separately would stall store forwarding.
+  // Return the struct in registers. Storing its members to memory one by one would stall store forwarding.
   return {all, all->active, lane};
 }
 MPSX_CALL mpsx_exchanged mpsx_simt_exchange_long(const void* value, unsigned bytes, const char* function,
@@ -80,7 +80,7 @@ MPSX_CALL mpsx_exchanged mpsx_simt_exchange_long(const void* value, unsigned byt
   const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
   unsigned lane;
   mpsx_lanes* const all = mpsx_simt->exchange(value, bytes, &lane, &site);
-  // Return by value, because storing the members separately would stall store forwarding.
+  // Return the struct in registers. Storing its members to memory one by one would stall store forwarding.
   return {all, all->active, lane};
 }
 MPSX_CALL int mpsx_simt_inactive_lane(unsigned source, const char* function, const char* file, int line) {

@@ -1,7 +1,7 @@
-// Implements the instrumentation callbacks of kernels compiled with -fsanitize=thread,array-bounds, and forwards them
-// to the driver's checker. Compiled once per library, separately from the kernels. No sanitizer runtime is linked.
+// Implements the callbacks of -fsanitize=thread,array-bounds for kernels compiled with checks. They call the driver's
+// checker. They are compiled once per library, separately from the kernels. No sanitizer runtime is linked.
 //
-// The names and semantics match LLVM's ThreadSanitizer (compiler-rt, tsan_interface.h and
+// Their names and semantics are the same as in LLVM's ThreadSanitizer (compiler-rt, tsan_interface.h and
 // tsan_interface_atomic.h) and UndefinedBehaviorSanitizer (ubsan_handlers.h). gcc uses the same interfaces.
 #pragma once
 
@@ -44,7 +44,7 @@ MPSX_CHECK void* __tsan_memset(void* p, int byte, unsigned long n) {
   return __builtin_memset(p, byte, n);
 }
 
-// The callback for an atomic access must also perform the access. Always use sequential consistency.
+// The callback for an atomic access must also perform the access. It always uses sequential consistency.
 #define MPSX_BOTH (MPSX_ATOMIC_LOADS | MPSX_ATOMIC_STORES)
 #define MPSX_REPORT(T, p, ACCESS) mpsx_simt->atomic(const_cast<const T*>(p), sizeof(T), ACCESS, MPSX_CODE)
 #define MPSX_UPDATE(BITS, T, NAME)                                                   \
@@ -90,9 +90,9 @@ MPSX_ATOMICS(64, unsigned long)
 MPSX_CHECK void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 MPSX_CHECK void __tsan_atomic_signal_fence(int) {}
 
-// Callbacks for out-of-range indices of arrays with a static size.
+// Callbacks for out-of-range indices into arrays of static size.
 struct mpsx_ubsan_type {
-  // For integers, bit 0 of info is 1 for signed types, and the other bits are log2 of the width.
+  // For an integer type, bit 0 of `info` is set if the type is signed, and the other bits are log2 of its width.
   unsigned short kind, info;
   char name[1];
 };
@@ -101,7 +101,8 @@ struct mpsx_ubsan_bounds {
   unsigned line, column;
   const mpsx_ubsan_type *array, *index;
 };
-// Whether `type` is an array of one element. WGSL and SPIR-V compilers declare arrays of unknown size that way.
+// Returns whether `type` is an array of one element, which is how WGSL and SPIR-V compilers declare arrays of unknown
+// size.
 MPSX_CHECK bool mpsx_is_unbounded_array(const char* type) {
   for (; *type; ++type)
     if (type[0] == '[' && type[1] == '1' && type[2] == ']' && type[3] == '\'') return true;

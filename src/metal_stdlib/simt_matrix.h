@@ -1,6 +1,6 @@
-// <metal_simdgroup_matrix>: 8x8 matrices shared by the 32 lanes of a SIMD group (MSL specification 3.2, section 6.7).
-// A lane holds two adjacent elements of a row, in the layout of Apple's GPUs: row = (lane / 4 & 4) + lane / 2 % 4,
-// column = (lane / 4 & 2) * 2 + lane % 2 * 2. Kernels that use thread_elements() rely on this layout.
+// <metal_simdgroup_matrix>: 8x8 matrices distributed over the 32 lanes of a SIMD group (MSL specification 3.2, section
+// 6.7). Each lane holds two adjacent elements of a row. The layout is that of Apple's GPUs: row = (lane / 4 & 4) + lane
+// / 2 % 4, column = (lane / 4 & 2) * 2 + lane % 2 * 2. Kernels that use thread_elements() rely on it.
 #pragma once
 
 namespace metal {
@@ -9,7 +9,7 @@ struct mpsx_element_position {
   explicit MPSX_FN mpsx_element_position(uint lane)
       : row((lane / 4 & 4) + lane / 2 % 4), column((lane / 4 & 2) * 2 + lane % 2 * 2) {}
 };
-// Returns the lane that holds an element. The element's index in that lane is column & 1.
+// Returns the lane that holds the element at (row, column). The element's index in that lane is column & 1.
 MPSX_FN constexpr uint mpsx_element_lane(uint row, uint column) {
   return ((row & 4) | (column >> 2) << 1 | (row >> 1 & 1)) * 4 + ((row & 1) << 1 | (column >> 1 & 1));
 }
@@ -20,7 +20,7 @@ struct simdgroup_matrix {
   typedef vec<T, 2> storage_type;
   storage_type t;
   simdgroup_matrix() = default;
-  // Creates a diagonal matrix.
+  // Creates a matrix with `diagonal` on the diagonal and zeros elsewhere.
   explicit MPSX_FN simdgroup_matrix(T diagonal, MPSX_CALL_SITE) : t(T(0)) {
     if (diagonal == T(0)) return;
     uint lane;
@@ -46,12 +46,12 @@ MPSX_FN simdgroup_matrix<T, C, R> make_diagonal_simdgroup_matrix(T value, MPSX_C
   return simdgroup_matrix<T, C, R>(value, mpsx_file, mpsx_line);
 }
 
-// Returns the memory offset of this lane's element k. `transpose` swaps rows and columns within the block.
+// Returns the offset in memory of this lane's element k. `transpose` swaps rows and columns within the 8x8 block.
 MPSX_FN ulong mpsx_element_offset(mpsx_element_position at, uint k, ulong row_elements, ulong2 origin, bool transpose) {
   const uint row = transpose ? at.column + k : at.row, column = transpose ? at.row : at.column + k;
   return (origin.y + row) * row_elements + origin.x + column;
 }
-// Don't inline loads, stores and multiplications, because kernels unroll loops with hundreds of calls.
+// Loads, stores and multiplications are not inlined, because kernels unroll loops that contain hundreds of them.
 template <class T, class P, int C, int R>
 __attribute__((noinline)) static void simdgroup_load(simdgroup_matrix<T, C, R>& m, const P* source,
                                                      ulong row_elements = 8, ulong2 origin = ulong2(0),
@@ -76,7 +76,7 @@ struct mpsx_operands {
   vec<A, 2> a;
   vec<B, 2> b;
 };
-// Computes this lane's two elements of a * b + start. Accumulates in float, in the order of a's columns.
+// Computes this lane's two elements of a * b + start. Accumulates in float, over the columns of a from first to last.
 template <class A, class B>
 __attribute__((noinline)) static float2 mpsx_matrix_elements(vec<A, 2> a, vec<B, 2> b, float2 start, const char* name,
                                                           const char* mpsx_file, int mpsx_line) {

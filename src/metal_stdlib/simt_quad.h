@@ -1,4 +1,5 @@
-// Quad-group functions. A quad group is four adjacent lanes of a SIMD group (MSL specification 3.2, section 6.9.3).
+// Quad-group functions. A quad group consists of four adjacent lanes of a SIMD group (MSL specification 3.2, section
+// 6.9.3).
 #pragma once
 
 namespace metal {
@@ -51,8 +52,8 @@ class quad_vote {
  private:
   vote_t v_;
 };
-// Returns the votes of the quad's active lanes in bits 0 to 3. Sets `lanes` to the mask of active lanes and `me` to
-// this lane's index in the quad.
+// Returns the votes of the quad group's active lanes in bits 0 to 3. Sets `lanes` to the mask of active lanes, and `me`
+// to this lane's index in the quad group.
 MPSX_FN uint mpsx_quad_ballot(bool v, const char* name, const char* mpsx_file, int mpsx_line, uint& lanes, uint& me) {
   MPSX_QUAD_LANES(bool, v, name)
   lanes = active >> first;
@@ -88,7 +89,8 @@ MPSX_FN mpsx::lane_value_t<T> quad_broadcast_first(const T& v, MPSX_CALL_SITE) {
   MPSX_QUAD_LANES(T, v, "quad_broadcast_first")
   return g.get(uint(__builtin_ctz(active)));
 }
-// `s` is the SIMD-group lane that corresponds to quad lane SOURCE, or an invalid lane if the quad has no such lane.
+// `s` is the lane in the SIMD group that corresponds to lane SOURCE of the quad group. It is invalid if the quad group
+// has no such lane.
 #define MPSX_QUAD_TAKE(NAME, SOURCE, RESULT)                                           \
   template <class T>                                                                   \
   MPSX_FN mpsx::lane_value_t<T> quad_##NAME(const T& v, ushort n, MPSX_CALL_SITE) {        \

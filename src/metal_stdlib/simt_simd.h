@@ -7,7 +7,7 @@ namespace metal {
   const V mpsx_mine(v);                                \
   const mpsx::lanes_of<V> g(mpsx_mine, NAME, mpsx_file, mpsx_line);
 
-// Reductions, which return the same result to all active lanes.
+// Reductions, which return the same result in all active lanes.
 #define MPSX_SIMD_FOLD(NAME, EXPRESSION)                                                          \
   template <class T>                                                                              \
   MPSX_FN mpsx::lane_value_t<T> simd_##NAME(const T& v, MPSX_CALL_SITE) {                             \
@@ -23,7 +23,7 @@ MPSX_SIMD_FOLD(or, a | b)
 MPSX_SIMD_FOLD(xor, a ^ b)
 #undef MPSX_SIMD_FOLD
 
-// Prefix scans over the active lanes before this lane and (if inclusive) this lane.
+// Prefix scans over the active lanes before this lane, including this lane if the scan is inclusive.
 #define MPSX_SIMD_PREFIX(NAME, IDENTITY, OPERATOR)                                                     \
   template <class T>                                                                                   \
   MPSX_FN mpsx::lane_value_t<T> simd_prefix_inclusive_##NAME(const T& v, MPSX_CALL_SITE) {                 \
@@ -100,8 +100,8 @@ MPSX_SIMD_TAKE(shuffle_rotate_down, (g.lane + n) % MPSX_SIMD_WIDTH, g.take(s))
 MPSX_SIMD_TAKE(shuffle_rotate_up, (g.lane - n) % MPSX_SIMD_WIDTH, g.take(s))
 #undef MPSX_SIMD_TAKE
 
-// A lane's data and the fill value that it provides to lanes whose source is out of range. Fill values come from the
-// other end of the SIMD group.
+// A lane's data, and the fill value that it provides to a lane whose source is out of range. Such a lane takes its fill
+// value from the opposite end of the SIMD group.
 template <class V>
 struct mpsx_filled {
   V data, fill;

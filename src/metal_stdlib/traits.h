@@ -137,7 +137,7 @@ MPSX_ADD(underlying_type, __underlying_type(T))
 template <class T>
 T&& declval() noexcept;
 
-// Each trait is a constant with suffix _v and a struct of the same name that wraps it.
+// Defines a struct that wraps the constant of the same name with the suffix _v.
 #define MPSX_TRAIT(NAME) \
   template <class T>     \
   struct NAME : bool_constant<NAME##_v<T>> {};
@@ -280,7 +280,7 @@ struct is_assignable : bool_constant<is_assignable_v<T, A>> {};
 template <class From, class To>
 struct is_base_of : bool_constant<is_base_of_v<From, To>> {};
 
-// The common type of T... by the rules of the arithmetic operators.
+// The common type of T... under the rules for arithmetic operators.
 template <class... T>
 struct common_type;
 template <class T>

@@ -8,16 +8,16 @@ template <class T, int N>
 struct vec;
 template <class T, int N>
 struct packed_vec;
-// A swizzle overlays the components of a vector and behaves like a vector of components I. STORED: number of components
-// in memory.
+// A swizzle overlays the components of a vector and behaves like a vector of the components with indices I. STORED is
+// the number of components in memory.
 template <class T, int STORED, int... I>
 struct mpsx_swizzle;
 
-// A subscript that selects several components. Swizzles in constant expressions use it.
+// A subscript that selects several components, for swizzles in constant expressions.
 template <int... I>
 struct mpsx_components {};
 
-// Traits of vectors and swizzles: the plain vector type, the component type and the number of components.
+// Traits of vectors and swizzles: vector type, component type and number of components.
 template <class X>
 struct mpsx_vector {
   static constexpr bool is = false;
@@ -62,7 +62,7 @@ struct mpsx_swizzle {
     return s[index[i]];
   }
   MPSX_FN constexpr operator vec<T, size>() const { return vec<T, size>(s[I]...); }
-  // The translator adds this call to every swizzle that is read, to convert it to a vector.
+  // Converts a swizzle to a vector. The translator adds a call of this operator wherever a swizzle is read.
   MPSX_FN constexpr vec<T, size> operator()() const { return vec<T, size>(s[I]...); }
   MPSX_FN constexpr T operator[](int i) const { return get(i); }
   MPSX_FN constexpr mpsx_swizzle& operator=(const vec<T, size>& v) {
@@ -73,8 +73,8 @@ struct mpsx_swizzle {
   MPSX_FN constexpr mpsx_swizzle& operator=(const mpsx_swizzle& o) { return *this = vec<T, size>(o); }
 };
 
-// Any scalar converts implicitly to a vector (MSL specification 3.2, section 2.11). Conversions between vectors with
-// different component types are explicit.
+// A scalar of any type converts implicitly to a vector (MSL specification 3.2, section 2.11). Conversions between
+// vectors with different component types are explicit.
 #define MPSX_VECTOR_COMMON(TYPE, N)                                                                        \
   TYPE() = default;                                                                                        \
   MPSX_FN constexpr TYPE(T a) : s{} { fill(a); }                                                           \
@@ -108,7 +108,7 @@ struct mpsx_swizzle {
   MPSX_FN constexpr vec<T, int(sizeof...(I))> operator[](mpsx_components<I...>) const {                    \
     return vec<T, int(sizeof...(I))>(s[I]...);                                                             \
   }
-// Define copy assignment, because the swizzle members delete the implicit one, and gcc would not vectorize it.
+// Define copy assignment, because the swizzle members delete the implicit one. gcc would not vectorize a defaulted one.
 #define MPSX_VECTOR_COPY(TYPE, N)                    \
   constexpr TYPE(const TYPE&) = default;             \
   MPSX_FN constexpr TYPE& operator=(const TYPE& o) { \
@@ -116,7 +116,7 @@ struct mpsx_swizzle {
     return *this;                                    \
   }
 #if defined(MPSX_SIMT) && defined(__clang__)
-// Copies with a single memory access, like a GPU. This is faster, and profiles then count one access.
+// Copies with a single memory access, as on a GPU. This is faster, and a profile then counts one access.
 template <unsigned long BYTES>
 struct mpsx_whole {};
 template <>
@@ -176,7 +176,7 @@ MPSX_VECTOR(vec, 3, 4, alignas(4 * sizeof(T)), MPSX_ALIGNED_COPY, x MPSX_COMMA y
 MPSX_VECTOR(vec, 4, 4, alignas(4 * sizeof(T)), MPSX_ALIGNED_COPY, x MPSX_COMMA y MPSX_COMMA z MPSX_COMMA w,
             r MPSX_COMMA g MPSX_COMMA b MPSX_COMMA a)
 };
-// A packed vector has the alignment of its components, and converts implicitly to and from a vector.
+// A packed vector is aligned like its components. It converts implicitly to and from a vector.
 #define MPSX_PACKED(N)                                                        \
   MPSX_FN constexpr packed_vec(const vec<T, N>& v) : s{} {                    \
     MPSX_EACH(N, s[i] = v.s[i])                                               \

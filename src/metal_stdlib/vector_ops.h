@@ -14,7 +14,7 @@ template <class A, class B>
 using mpsx_common = typename mpsx_vector_of<A, B>::type;
 template <class X>
 constexpr bool mpsx_is_operand = mpsx_is_vector<X> || is_arithmetic_v<X> || __is_enum(X);
-// Whether at least one operand is a vector and both are vectors or scalars.
+// Whether at least one operand is a vector, and the other is a vector or a scalar.
 template <class A, class B>
 constexpr bool mpsx_any_vector = (mpsx_is_vector<A> && mpsx_is_operand<B>) || (mpsx_is_vector<B> && mpsx_is_operand<A>);
 template <class V, class X>
@@ -73,7 +73,7 @@ MPSX_VECTOR_COMPARE(&&)
 MPSX_VECTOR_COMPARE(||)
 #undef MPSX_VECTOR_COMPARE
 
-// Applies f to every component. R: component type of the result.
+// Applies f to every component. R is the component type of the result.
 template <class R, class F, class A, class... B>
 MPSX_FN constexpr auto mpsx_map(F f, const A& a, const B&... b) {
   constexpr int size = mpsx_vector<A>::size;

@@ -1,4 +1,4 @@
-// Atomic intrinsics of AIR. All are relaxed; the memory order, the scope, and the volatile flag have no effect.
+// AIR's atomic intrinsics. All operations are relaxed: the memory order, the scope and the volatile flag are ignored.
 #pragma once
 
 #define MPSX_AIR_ATOMIC_ACCESS(TAG, T, ...)                                                              \
@@ -18,7 +18,7 @@ MPSX_AIR_ATOMIC_ACCESS(s64, long)
 MPSX_AIR_ATOMIC_ACCESS(u64, metal::ulong)
 MPSX_AIR_ATOMIC_ACCESS(f32, float)
 
-// Stores `desired` in *p if *p has the same bits as *expected. Returns the old value and stores it in *expected.
+// If *p has the same bits as *expected, stores `desired` in *p. Stores the old value of *p in *expected and returns it.
 #define MPSX_AIR_COMPARE_EXCHANGE(TAG, T, BITS)                                                                \
   MPSX_AIR mpsx::air_t<T> mpsx_air_atomic_cmpxchg_weak_##TAG(BITS* p, BITS* expected, mpsx::air_t<T> desired) { \
     BITS was = *expected;                                                                                      \

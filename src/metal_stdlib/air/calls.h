@@ -1,5 +1,5 @@
-// The parts of a kernel library that are not LLVM bitcode: calls into the engine, and conversion functions that the
-// compiler calls.
+// The parts of a kernel library that are compiled to machine code, not to LLVM bitcode: calls into the engine, and
+// conversion functions that the compiler calls.
 #pragma once
 
 #include "../simt_calls.h"

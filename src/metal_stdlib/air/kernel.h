@@ -1,7 +1,7 @@
-// Arguments and positions of kernels from metallibs. The entry point of a kernel is LLVM IR that calls these functions.
+// Arguments and positions for kernels from metallibs. A kernel's entry point is LLVM IR that calls these functions.
 #pragma once
 
-// The entry point builds the kernel record in LLVM IR (python/mpsx/air/entry.py), which repeats this layout.
+// python/mpsx/air/entry.py repeats this layout, because the entry point builds the kernel record in LLVM IR.
 static_assert(sizeof(mpsx_kernel_record) == 64 && __builtin_offsetof(mpsx_kernel_record, constant_count) == 56,
               "change air/entry.py along with mpsx_kernel_record");
 static_assert(sizeof(mpsx_kernel_table_t) == 40 && __builtin_offsetof(mpsx_kernel_table_t, isa) == 32,
@@ -12,12 +12,12 @@ static_assert(sizeof(mpsx_function_constant) == 32 && __builtin_offsetof(mpsx_fu
 MPSX_AIR void* mpsx_air_argument(void* const* args, unsigned index) {
   return ((void* const MPSX_UNCHECKED_SPACE*)args)[index];
 }
-// Returns the argument of a parameter that a function constant may disable.
+// Returns the argument for a parameter that a function constant may disable.
 MPSX_AIR void* mpsx_air_optional_argument(void* const* args, unsigned index) {
   return mpsx::address_or_zero<char*>(mpsx_air_argument(args, index));
 }
 MPSX_AIR void mpsx_air_set_constants(const mpsx_launch* launch) { mpsx::set_constants(launch); }
-// Copies the value of a function constant, which is 0 if undefined.
+// Copies the value of a function constant, or zeros if it is undefined.
 MPSX_AIR void mpsx_air_constant(unsigned number, void* to, unsigned bytes) {
   const auto* from = mpsx::constant_defined(int(number))
                          ? (const MPSX_UNCHECKED_SPACE unsigned char*)mpsx::constants[number] : nullptr;
@@ -59,7 +59,8 @@ MPSX_AIR_POSITION(dispatch_quadgroups_per_threadgroup, (MPSX_AIR_DISPATCHED + 3)
 #undef MPSX_AIR_DISPATCHED
 #undef MPSX_AIR_POSITION
 
-// Kernels that only read their position in the grid run as a loop. The kernel's module defines mpsx_air_thread.
+// A kernel that reads only its position in the grid runs in a loop over threads. The kernel's module defines
+// mpsx_air_thread.
 MPSX_AIR unsigned mpsx_air_grid_size_of(const mpsx_launch* launch, unsigned d) { return launch->threads[d]; }
 extern "C" void mpsx_air_thread(void* const* args, const mpsx_launch* launch, unsigned x, unsigned y, unsigned z);
 MPSX_AIR void mpsx_air_loop(void* const* args, const mpsx_launch* launch, unsigned long long begin,

@@ -1,4 +1,4 @@
-// Math, integer, and conversion intrinsics of AIR.
+// AIR's math, integer and conversion intrinsics.
 #pragma once
 
 // Defines the intrinsic NAME by calling F, a function of this library.
@@ -91,7 +91,8 @@ MPSX_AIR_BOTH(signbit)
 #undef MPSX_AIR_BOTH
 MPSX_AIR_FLOATS(MPSX_AIR_BINARY, fast_divide, metal::fast::divide)
 
-// AIR lets the compiler fuse the multiplication and the addition. Round both, like the project's own kernels.
+// AIR allows the compiler to fuse the multiplication and the addition. Round each of them, like the project's own
+// kernels.
 namespace mpsx {
 template <class T>
 MPSX_FN T air_fmuladd(T x, T y, T z) {
@@ -100,7 +101,7 @@ MPSX_FN T air_fmuladd(T x, T y, T z) {
 }  // namespace mpsx
 MPSX_AIR_FLOATS(MPSX_AIR_TERNARY, fmuladd, mpsx::air_fmuladd)
 
-// Functions that return their second result through a pointer.
+// Functions with a second result, which they return through a pointer.
 #define MPSX_AIR_TWO(TAG, T, F)                                                                         \
   MPSX_AIR mpsx::air_t<T> mpsx_air_##F##_##TAG(mpsx::air_t<T> x, mpsx::air_t<T>* second) {              \
     T s;                                                                                                \
@@ -141,7 +142,7 @@ MPSX_AIR_INTEGERS(MPSX_AIR_TERNARY, median3, metal::median3)
 MPSX_AIR_INTEGERS(MPSX_AIR_TERNARY, mad_hi, metal::madhi)
 MPSX_AIR_INTEGERS(MPSX_AIR_TERNARY, mad_sat, metal::madsat)
 
-// Conversions. Out-of-range numbers saturate, and NaN becomes 0. C++ leaves both cases undefined.
+// Conversions. Out-of-range numbers saturate and NaN becomes 0. In C++, both cases are undefined.
 namespace mpsx {
 template <class To, class From>
 MPSX_FN To air_convert(From x) {

@@ -1,8 +1,8 @@
-// The runtime for kernels from Apple's metallibs (python/mpsx/air). Implements the intrinsics of AIR, Apple's LLVM
-// dialect, with the functions of this library. Compiled to LLVM bitcode, from which each kernel links only the
+// The runtime for kernels from Apple's metallibs (python/mpsx/air). Implements the intrinsics of AIR, Apple's dialect
+// of LLVM IR, using the functions of this library. It is compiled to LLVM bitcode, and each kernel links only the
 // functions that it calls.
 //
-// A function is named after its intrinsic, with one tag per type: air.max.s.i32 calls mpsx_air_max_s32. Integers of 8
+// A function is named after its intrinsic and has one tag per type: air.max.s.i32 calls mpsx_air_max_s32. Integers of 8
 // and 16 bits are passed as int or unsigned, so that the calling convention does not depend on extension attributes.
 // Vectors are passed component by component.
 #pragma once
@@ -10,11 +10,11 @@
 #include "../msl.h"
 
 #define MPSX_AIR extern "C" __attribute__((always_inline))
-extern "C" const char mpsx_air_library[];  // names the kernel in messages
+extern "C" const char mpsx_air_library[];  // the kernel's name, for messages
 #define MPSX_AIR_SITE mpsx_air_library, 0
 
 namespace mpsx {
-// The type in which a T is passed between the kernel and this runtime.
+// The type that represents a T in calls between the kernel and this runtime.
 template <class T>
 struct air_passed {
   typedef metal::conditional_t<(sizeof(T) >= 8), T, metal::conditional_t<metal::is_signed_v<T>, int, unsigned>> type;
@@ -59,7 +59,7 @@ MPSX_FN T air_get(air_t<T> x) {
 }
 }  // namespace mpsx
 
-// M(tag, type, ...) for the types of AIR.
+// These macros call M(tag, type, ...) for each type of a kind that AIR uses.
 #define MPSX_AIR_FLOATS(M, ...) M(f32, float, __VA_ARGS__) M(f16, metal::half, __VA_ARGS__) M(bf16, metal::bfloat, __VA_ARGS__)
 #define MPSX_AIR_INTEGERS(M, ...)                                                                               \
   M(s8, metal::int8_t, __VA_ARGS__) M(u8, metal::uchar, __VA_ARGS__) M(s16, short, __VA_ARGS__)                 \

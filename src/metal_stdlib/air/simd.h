@@ -1,4 +1,4 @@
-// Intrinsics of AIR for SIMD groups, quad groups, barriers, and simdgroup_matrix.
+// AIR's intrinsics for SIMD groups, quad groups, barriers and simdgroup_matrix.
 #pragma once
 
 MPSX_AIR void mpsx_air_wg_barrier(unsigned flags) { mpsx_simt_threadgroup_barrier(flags, MPSX_AIR_SITE); }
@@ -52,12 +52,12 @@ MPSX_AIR_GROUP(simd)
 MPSX_AIR_GROUP(quad)
 MPSX_AIR unsigned mpsx_air_get_simdgroup_size() { return MPSX_SIMD_WIDTH; }
 
-// simdgroup_matrix. AIR represents a matrix as a vector of 64 elements, and a lane holds the first two. This runtime
-// passes matrices in memory, because the calling convention for vectors depends on the CPU.
+// simdgroup_matrix. In AIR, a matrix is a vector of 64 elements. A lane uses only the first two. This runtime passes
+// matrices in memory, because the calling convention for vectors depends on the CPU.
 namespace mpsx {
 template <class T>
 using air_matrix = metal::simdgroup_matrix<T, 8, 8>;
-// The memory offset of this lane's element k. The matrix has a stride per column and one per row.
+// Returns the offset in memory of this lane's element k. The matrix has one stride for columns and one for rows.
 MPSX_FN unsigned long air_offset(metal::uint lane, unsigned k, unsigned long start, unsigned long column_stride,
                                  unsigned long row_stride) {
   const metal::mpsx_element_position at(lane);

@@ -1,16 +1,17 @@
 // Building blocks of the entry points that msl/codegen/cuda.py generates.
 #pragma once
 
-// The last parameter of every entry point. A grid that exceeds CUDA's limits is split into several launches.
+// The last parameter of every entry point. It describes a launch. A grid that exceeds CUDA's limits is split into
+// several.
 struct mpsx_cuda_grid {
   unsigned threads[3], groups[3];  // size of the whole grid in threads and in threadgroups
   unsigned group[3];               // dispatched threads per threadgroup
-  unsigned first[3];               // first threadgroup of this launch
+  unsigned first[3];               // position of this launch's first threadgroup
 };
 
 namespace mpsx {
-// Passes a `constant T&` by value, since the GPU reads kernel parameters through its constant cache. Larger arguments
-// are passed by address.
+// Arguments of type `constant T&` are passed by value up to this size, because the GPU reads kernel parameters through
+// its constant cache. Larger arguments are passed by address.
 constexpr unsigned long kInlineBytes = 1024;
 template <unsigned long SIZE, unsigned long ALIGNMENT>
 struct alignas(ALIGNMENT) inline_bytes {
@@ -31,9 +32,9 @@ MPSX_FN void* argument_address(const inline_bytes<SIZE, ALIGNMENT>& value) {
 }
 MPSX_FN void* dynamic_memory(unsigned offset) { return (void*)(mpsx_dynamic_memory + offset); }
 
-// Sets the thread's position (kernel_abi.h). Blocks are one-dimensional and as large as a full threadgroup, so that the
-// threads and SIMD groups of smaller threadgroups at the end of the grid are numbered as in Metal. Returns false for
-// the surplus threads of such blocks.
+// Sets the thread's position (kernel_abi.h). Blocks are one-dimensional and always as large as a full threadgroup. This
+// way, threads and SIMD groups are numbered as in Metal even in the smaller threadgroups at the end of the grid.
+// Returns false for the surplus threads of such a block.
 MPSX_FN bool set_position(const mpsx_cuda_grid& grid, mpsx_launch& launch, mpsx_threadgroup& group,
                           mpsx_thread& thread) {
   const unsigned block[3] = {unsigned(__nvvm_read_ptx_sreg_ctaid_x()), unsigned(__nvvm_read_ptx_sreg_ctaid_y()),

@@ -1,6 +1,7 @@
-// <metal_simdgroup_matrix> on tensor cores. The 32 lanes of a warp share an 8x8 matrix. Each lane holds two adjacent
-// elements of a row in the layout of mma.sync fragments (PTX ISA, "Matrix Fragments for mma.m16n8k8"): row lane / 4 and
-// columns from lane % 4 * 2. lanes.h renumbers the lanes to match the thread_elements() of Apple's GPUs.
+// <metal_simdgroup_matrix> on tensor cores. An 8x8 matrix is distributed over the 32 lanes of a warp. Each lane holds
+// two adjacent elements of a row, in row lane / 4 and from column lane % 4 * 2. This is the layout of mma.sync
+// fragments (PTX ISA, "Matrix Fragments for mma.m16n8k8"). lanes.h renumbers the lanes, so that the elements match
+// thread_elements() on Apple's GPUs.
 #pragma once
 
 namespace metal {
@@ -10,17 +11,17 @@ struct mpsx_element_position {
   explicit MPSX_FN mpsx_element_position(uint lane) : row(lane / 4), column(lane % 4 * 2) {}
 };
 
-// Tensor cores expect operand B transposed, so a matrix is loaded from memory in both orientations. The compiler
+// Tensor cores expect operand B to be transposed, so a matrix is loaded from memory in both orientations. The compiler
 // removes unused loads.
 template <class T, int C, int R>
 struct simdgroup_matrix {
   static_assert(C == 8 && R == 8, "simdgroup_matrix has 8 columns and 8 rows");
   typedef vec<T, 2> storage_type;
   storage_type t;
-  storage_type transposed;  // this lane's elements of the transposed matrix, valid if `both`
+  storage_type transposed;  // this lane's elements of the transposed matrix; valid if `both`
   bool both = false;
   simdgroup_matrix() = default;
-  // Creates a diagonal matrix.
+  // Creates a matrix with `diagonal` on the diagonal and zeros elsewhere.
   explicit MPSX_FN simdgroup_matrix(T diagonal) : t(T(0)) {
     const mpsx_element_position at(mpsx_warp_lane());
     for (uint k = 0; k < 2; ++k) t[int(k)] = at.row == at.column + k ? diagonal : T(0);
@@ -46,7 +47,7 @@ MPSX_FN simdgroup_matrix<T, C, R> make_diagonal_simdgroup_matrix(T value) {
   return simdgroup_matrix<T, C, R>(value);
 }
 
-// Returns the memory offset of this lane's element k. `transpose` swaps rows and columns within the block.
+// Returns the offset in memory of this lane's element k. `transpose` swaps rows and columns within the 8x8 block.
 MPSX_FN ulong mpsx_element_offset(mpsx_element_position at, uint k, ulong row_elements, ulong2 origin, bool transpose) {
   const uint row = transpose ? at.column + k : at.row, column = transpose ? at.row : at.column + k;
   return (origin.y + row) * row_elements + origin.x + column;
@@ -77,20 +78,20 @@ MPSX_FN uint mpsx_transposed(uint fragment) {
   return r;
 }
 MPSX_FN uint mpsx_pair(uint low, uint high) { return (low & 0xffffu) | high << 16; }
-// Packs two half or bfloat elements of a fragment into a word.
+// Packs two half or bfloat elements of a fragment into one word.
 template <class T>
 MPSX_FN uint mpsx_word(const vec<T, 2>& v) {
   return mpsx_pair(as_type<ushort>(T(v[0])), as_type<ushort>(T(v[1])));
 }
-// Transposes a fragment of floats: first the low 16 bits of its elements, then the high 16 bits.
+// Transposes a fragment of floats: first the low 16 bits of each element, then the high 16 bits.
 MPSX_FN float2 mpsx_transposed(float2 v) {
   const uint x = as_type<uint>(float(v[0])), y = as_type<uint>(float(v[1]));
   const uint low = mpsx_transposed(mpsx_pair(x, y)), high = mpsx_transposed(mpsx_pair(x >> 16, y >> 16));
   return float2(as_type<float>(mpsx_pair(low, high)), as_type<float>(mpsx_pair(low >> 16, high >> 16)));
 }
 
-// Computes a * b + c for one 8x8 block with a pseudo-instruction. python/mpsx/msl/tensor_cores.py merges several of
-// these into an mma.sync with M=16 and K=16 or K=8.
+// Computes a * b + c for one 8x8 block, using a pseudo-instruction. python/mpsx/msl/tensor_cores.py merges several of
+// these into one mma.sync with M = 16 and K = 16 or 8.
 #define MPSX_MMA(TYPE)                                             \
   MPSX_FN float2 mpsx_mma_##TYPE(uint a, uint b, float2 c) {       \
     float x, y;                                                    \
@@ -111,9 +112,9 @@ MPSX_FN float2 mpsx_mma_tf32(float2 a, float2 b, float2 c) {
   return float2(x, y);
 }
 
-// Splits a float into two parts with 11 significant bits each, the precision of tf32. `crossed` is the high part that
-// is multiplied by the low part of the other operand. `low` and `crossed` are zero for NaN, infinity and values whose
-// rounding overflows, because infinity times zero would yield NaN.
+// Splits a float into parts with 11 significant bits each, the precision of tf32. `crossed` is the part that is
+// multiplied by the low part of the other operand. It equals the high part, except for NaN, infinity, and values whose
+// rounding overflows. For those, `low` and `crossed` are zero, because infinity times zero would yield NaN.
 struct mpsx_split_float {
   float high, low, crossed;
   explicit MPSX_FN mpsx_split_float(float v) {
@@ -124,8 +125,8 @@ struct mpsx_split_float {
     low = as_type<float>(as_type<uint>(finite ? v - rounded : 0.0f) + 0x1000u);
   }
 };
-// Multiplies with float32 accuracy using three tf32 products. The sum is added to c separately, because tensor cores
-// truncate sums.
+// Multiplies with the accuracy of float32, using three tf32 products. Their sum is added to c separately, because
+// tensor cores truncate when they add.
 MPSX_FN float2 mpsx_mma_float(float2 a, float2 b, float2 c) {
   const mpsx_split_float a0(a[0]), a1(a[1]), b0(b[0]), b1(b[1]);
   float2 sum = mpsx_mma_tf32(float2(a0.low, a1.low), float2(b0.crossed, b1.crossed), float2(0.0f));

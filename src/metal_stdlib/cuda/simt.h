@@ -1,5 +1,5 @@
-// Barriers, SIMD groups and threadgroup memory on NVIDIA GPUs, where a SIMD group is a warp. Translation units with
-// MPSX_CUDA include this file instead of ../simt.h.
+// Barriers, SIMD groups and threadgroup memory on NVIDIA GPUs, where a SIMD group is a warp. If MPSX_CUDA is defined,
+// this file is included instead of ../simt.h.
 #pragma once
 
 #define MPSX_INLINE __attribute__((always_inline))
@@ -12,16 +12,16 @@
   const mpsx_threadgroup* const mpsx_this_group = mpsx_this_thread->group;                \
   (void)mpsx_args, (void)mpsx_this_launch, (void)mpsx_this_thread, (void)mpsx_this_group;
 
-// Dynamic shared memory: memory for tensor operations, followed by memory for [[threadgroup(n)]] arguments. The launch
-// sets its size.
+// Dynamic shared memory. It holds the memory for tensor operations, followed by the memory of [[threadgroup(n)]]
+// arguments. Its size is set at launch.
 extern "C" __attribute__((address_space(3), aligned(16))) unsigned char mpsx_dynamic_memory[];
 
 namespace mpsx {
-// Returns the memory of the file's threadgroup variable KEY. It is uninitialized, as in Metal.
+// Returns the memory of the threadgroup variable that the source file numbers KEY. As in Metal, it is uninitialized.
 template <class V, unsigned KEY>
 MPSX_FN V& threadgroup_variable(const char*) {
   static __attribute__((address_space(3), loader_uninitialized, aligned(16))) unsigned char memory[sizeof(V)];
-  // Hide the constant address from LLVM, which would lose its alignment and then not merge adjacent accesses.
+  // Hide the constant address from LLVM. Otherwise LLVM would lose its alignment and fail to merge adjacent accesses.
   unsigned zero;
   __asm__("mov.u32 %0, 0;" : "=r"(zero));
   return *(V*)__builtin_assume_aligned((unsigned char*)memory + zero, 16);
@@ -39,16 +39,16 @@ enum class mem_flags {
   mem_threadgroup_imageblock = 8
 };
 MPSX_FN constexpr mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a) | int(b)); }
-// bar.sync orders all memory accesses of the threadgroup's threads, so it implements every flag.
+// bar.sync orders all memory accesses of the threadgroup, so it satisfies every flag.
 MPSX_FN void threadgroup_barrier(mem_flags) { __syncthreads(); }
 MPSX_FN void threadgroup_barrier(mem_flags, thread_scope) { __syncthreads(); }
-// All lanes that have not exited must call this.
+// Every lane that has not exited must call this.
 MPSX_FN void simdgroup_barrier(mem_flags) { __nvvm_bar_warp_sync(~0u); }
 MPSX_FN void simdgroup_barrier(mem_flags, thread_scope) { __nvvm_bar_warp_sync(~0u); }
 MPSX_FN void atomic_thread_fence(mem_flags, memory_order, thread_scope = thread_scope_device) { __nvvm_membar_gl(); }
 }  // namespace metal
 
-// matrix.h and simt_quad.h use definitions of simt_simd.h.
+// matrix.h and simt_quad.h use definitions from simt_simd.h.
 #include "../simt_simd.h"
 #include "../simt_quad.h"
 #include "matrix.h"

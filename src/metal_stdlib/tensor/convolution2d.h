@@ -1,10 +1,10 @@
-// mpp::tensor_ops::convolution2d (Metal Performance Primitives, macOS 26), as an implicit GEMM. Each row of A is the
-// window of one output position, and K is the number of window taps times the number of input channels.
+// mpp::tensor_ops::convolution2d (Metal Performance Primitives, macOS 26), implemented as an implicit GEMM. Each row of
+// A is the window of one output position, and K is the number of taps times the number of input channels.
 #pragma once
 
 namespace mpsx {
-// Sizes in the order of the extents: channels, width, height, batch. Used because a template argument cannot contain a
-// vector.
+// Sizes in the order of the extents: channels, width, height, batch. This is not a vector type, because template
+// arguments cannot contain vectors.
 struct convolution_size {
   int x, y, z, w;
   constexpr convolution_size(metal::int4 v) : x(v.get(0)), y(v.get(1)), z(v.get(2)), w(v.get(3)) {}
@@ -24,11 +24,11 @@ namespace tensor_ops {
 enum class convolution2d_activation_layout { nhwc };
 enum class convolution2d_weights_layout { hwio };
 
-// Extents, beginning with extent 0: activation (channels, width, height, batch), weights (output channels, channels,
-// kernel width, kernel height), destination (output channels, width, height, batch).
+// The extents, starting with extent 0, are: activation (channels, width, height, batch), weights (output channels,
+// channels, kernel width, kernel height), destination (output channels, width, height, batch).
 struct convolution2d_descriptor {
   enum class mode { multiply, multiply_accumulate };
-  // A source channel count of -1 means the activation's extent.
+  // If the source's channel count is -1, the activation's extent is used.
   mpsx::convolution_size destination_dimensions, source_dimensions;
   mpsx::window_size kernel_dimensions;
   convolution2d_activation_layout activation_layout;
@@ -65,7 +65,7 @@ template <convolution2d_descriptor D>
 struct convolution_shape {
   static constexpr int kOutputs = D.destination_dimensions.x, kWidth = D.destination_dimensions.y,
                        kHeight = D.destination_dimensions.z, kBatch = D.destination_dimensions.w;
-  // 0 if known only at run time
+  // The number of input channels, or 0 if it is known only at run time.
   static constexpr int kChannels = D.source_dimensions.x > 0 ? D.source_dimensions.x : 0;
   static constexpr int kTaps = D.kernel_dimensions.x * D.kernel_dimensions.y;
   static constexpr bool kAccumulates = D.conv2d_mode == convolution2d_descriptor::mode::multiply_accumulate;
@@ -97,8 +97,8 @@ struct coordinates<convolution_layout<D, Scope>> {
   }
 };
 
-// Whether k runs over the channels of all taps, which fills the K tiles if there are few channels. Otherwise k runs
-// over the channels of one tap at a time, which saves a division per element.
+// Whether k covers the channels of all taps, which fills the K tiles even if there are few channels. Otherwise, k
+// covers the channels of one tap at a time, which saves a division per element.
 template <convolution2d_descriptor D>
 constexpr bool joins_taps = convolution_shape<D>::kChannels > 0 && convolution_shape<D>::kChannels % 16 != 0 &&
                             convolution_shape<D>::kChannels < 64;
@@ -112,7 +112,7 @@ MPSX_FN tap_channel split_k(int tap, int k) {
   return {tap, k};
 }
 
-// Reads the window of an output position (a row of A). Elements outside the activation are zero.
+// Reads the window of one output position (a row of A). Elements outside the activation are zero.
 template <convolution2d_descriptor D, class X>
 struct window_reader {
   typedef convolution_shape<D> shape;
@@ -135,7 +135,7 @@ struct window_reader {
  private:
   MPSX_FN long at(int i, size_t d) const { return long(i) * long(source.get_stride(d)); }
 };
-// Reads the weight for index k and an output channel.
+// Reads the weight at index k for one output channel.
 template <convolution2d_descriptor D, class X>
 struct weights_reader {
   typedef convolution_shape<D> shape;
@@ -193,7 +193,7 @@ __attribute__((noinline)) static
   const int thread = scope_thread<Scope>();
   const int channels = shape::kChannels > 0 ? shape::kChannels : int(activation.get_extent(0));
 #ifdef MPSX_CUDA
-  staging_memory<Scope, 0>();  // reports the number of threads to the driver
+  staging_memory<Scope, 0>();  // tells the driver the number of threads
 #else
   const peers<Scope> all(nullptr, nullptr, "convolution2d::run", file, line);
 #endif
@@ -238,8 +238,8 @@ class convolution2d {
   template <class Activation, class Weights, class T, class C = int, class... A>
   using cooperative_tensor_destination_t = mpsx::cooperative<T, mpsx_destination, C>;
 
-  // Shifts all windows by (x, y). The center of an unshifted window, rounded up, is at the output position times the
-  // stride.
+  // Shifts all windows by (x, y). Without a shift, the center of a window, rounded up, is at the output position times
+  // the stride.
   MPSX_FN void set_offsets(metal::int2 offset) { offset_ = offset; }
 
   template <class Activation, class Weights, class T, class C = int, class... A>
@@ -247,7 +247,7 @@ class convolution2d {
     return mpsx::cooperative<T, mpsx_destination, C>();
   }
 
-  // Every thread of the scope must call this. Reads outside a tensor's extents return zero, and writes outside them are
+  // All threads of the scope must call this. Reads outside a tensor's extents return zero, and writes outside them are
   // skipped.
   template <class Activation, class Weights, class Destination, class... A>
   MPSX_FN void run(const Activation& activation, const Weights& weights, Destination&& destination,

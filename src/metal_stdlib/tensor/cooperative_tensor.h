@@ -3,7 +3,7 @@
 #pragma once
 
 namespace mpsx {
-// Coordinates of a cooperative tensor's elements. Coordinate 0 is the column.
+// The coordinates of a cooperative tensor's elements. Coordinate 0 is the column.
 template <class L>
 struct coordinates {
   static constexpr size_t kRank = 2;
@@ -18,7 +18,7 @@ struct coordinates<reduced_layout<L, OF_ROWS>> {
   typedef metal::extents<int, size_t(reduced_layout<L, OF_ROWS>::kSize)> extents_type;
   static MPSX_FN int at(int thread, int i, size_t) { return reduced_layout<L, OF_ROWS>::position(thread, i); }
 };
-// Stores all elements of a layout to a tensor. Specializations set `exists` to override the generic loop.
+// Stores all elements of a layout to a tensor. A specialization that sets `exists` replaces the generic loop.
 template <class L>
 struct matrix_store {
   static constexpr bool exists = false;
@@ -45,7 +45,7 @@ class cooperative_tensor {
   typedef mpsx::coordinates<mpsx_layout> mpsx_coordinates;
   static constexpr size_t mpsx_rank = mpsx_coordinates::kRank;
 
-  // Visits all elements that a thread holds, including invalid ones.
+  // Iterates over all elements that a thread holds, including invalid ones.
   class iterator {
    public:
     MPSX_FN iterator(cooperative_tensor* tensor, int i) : tensor_(tensor), i_(i) {}
@@ -74,14 +74,15 @@ class cooperative_tensor {
 
   static constexpr size_t get_rank() { return mpsx_rank; }
   static constexpr ushort get_capacity() { return ushort(mpsx_layout::kCapacity); }
-  // Returns whether this thread's element i is inside the tensor.
+  // Returns whether element i of this thread is inside the tensor.
   MPSX_FN bool is_valid_element(int i) const {
     for (size_t d = 0; d < mpsx_rank; ++d)
       if (coordinate(i, d) >= int(Extents::static_extent(d))) return false;
     return true;
   }
   MPSX_FN bool get_mask(int i) const { return is_valid_element(i); }
-  // Returns the coordinates of element i, with the fastest varying first: (column, row) for a matrix.
+  // Returns the coordinates of element i, starting with the one that varies fastest. For a matrix, this is (column,
+  // row).
   MPSX_FN array<index_type, mpsx_rank> get_multidimensional_index(int i) const {
     array<index_type, mpsx_rank> index;
     for (size_t d = 0; d < mpsx_rank; ++d) index[d] = index_type(coordinate(i, d));
@@ -95,15 +96,15 @@ class cooperative_tensor {
   MPSX_FN iterator end() { return iterator(this, mpsx_layout::kCapacity); }
   MPSX_FN iterator get_iterator(int i) { return iterator(this, i); }
 
-  // For tensors with one value per row (or column): returns an iterator to the value for the row (or column) that
-  // `other` refers to. Requires mpp::tensor_ops::is_iterator_compatible.
+  // For a tensor with one value per row (or column), returns an iterator to the value of the row (or column) that
+  // `other` points to. Requires mpp::tensor_ops::is_iterator_compatible.
   template <class I>
   MPSX_FN iterator map_iterator(const I& other) {
     return iterator(this, mpsx_layout::kOfRows ? I::mpsx_source::row_slot(other.mpsx_index())
                                                : I::mpsx_source::column_slot(other.mpsx_index()));
   }
 
-  // Copies only elements that are within the extents of both tensors.
+  // Copies only the elements that are within the extents of both tensors.
   template <class E, class S, class D, class... T>
   MPSX_FN void load(const tensor<E, S, D, T...>& source) {
     visit(source, [&](int i, auto& element) __attribute__((always_inline)) { elements_[i] = ElementType(element); });
@@ -139,7 +140,7 @@ class cooperative_tensor {
       if (inside) f(i, tensor[at]);
     }
   }
-  ElementType elements_[mpsx_layout::kCapacity] = {};  // zero-initialized
+  ElementType elements_[mpsx_layout::kCapacity] = {};
 };
 }  // namespace metal
 

@@ -13,14 +13,14 @@ class extents {
 
   static constexpr size_t rank() { return sizeof...(E); }
   static constexpr size_t rank_dynamic() { return (size_t(0) + ... + size_t(E == dynamic_extent)); }
-  // Returns dynamic_extent if the size of dimension d is only known at run time.
+  // Returns the size of dimension d, or dynamic_extent if it is known only at run time.
   static constexpr size_t static_extent(size_t d) {
     constexpr size_t sizes[] = {E..., 0};
     return sizes[d];
   }
 
   MPSX_FN constexpr extents() : size_{} { set_static(); }
-  // Accepts the sizes of all dimensions, or of only the dynamic dimensions.
+  // Accepts either the sizes of all dimensions or only those of the dynamic dimensions.
   template <class... I, class = enable_if_t<sizeof...(I) != 0 && (is_integral_v<I> && ...) &&
                                             (sizeof...(I) == rank() || sizeof...(I) == rank_dynamic())>>
   MPSX_FN constexpr extents(I... sizes) : size_{} {

@@ -1,24 +1,24 @@
-// Layouts distribute the kRows x kColumns elements of a matrix over the threads of a scope. A thread's element i is the
-// matrix element at element_row(thread, i) and element_column(thread, i).
+// A layout distributes the kRows x kColumns elements of a matrix over the threads of a scope. A thread's element i is
+// in row element_row(thread, i) and column element_column(thread, i) of the matrix.
 #pragma once
 
 namespace mpsx {
-// Returns the number of rows in the grid of threads: the largest power of two that is at most `rows` and at most
-// threads / 4.
+// Returns the number of rows in the grid of threads: the largest power of two that exceeds neither `rows` nor threads /
+// 4.
 constexpr int row_threads(int rows, int threads) {
   int found = 1;
   while (found * 2 <= rows && found * 2 <= threads / 4) found *= 2;
   return threads < 4 ? 1 : found;
 }
-// permuted() permutes [0, n) depending on a seed, and unpermuted() is its inverse. Seed 0 is the identity.
+// permuted() is a permutation of [0, n) that depends on a seed. unpermuted() is its inverse. Seed 0 is the identity.
 MPSX_FN int swapped(int i, int n) { return (i | 1) < n ? i ^ 1 : i; }
 MPSX_FN int reflected(int i, int n, unsigned seed) { return int((seed + unsigned(n - i)) % unsigned(n)); }
 MPSX_FN int permuted(int i, int n, unsigned seed) { return seed ? reflected(swapped(i, n), n, seed) : i; }
 MPSX_FN int unpermuted(int i, int n, unsigned seed) { return seed ? swapped(reflected(i, n, seed), n) : i; }
 
-// Threads form a grid, and each thread holds the elements at the intersections of its rows and columns. Metal does not
-// specify the layout, so tests permute it by a seed. A thread's rows do not depend on the permutation of the columns,
-// as map_iterator requires.
+// The threads form a grid. Each thread holds the elements at which its rows and columns intersect. Metal does not
+// specify the layout, so tests permute the rows and columns by a seed. The permutation of the columns does not affect
+// which rows a thread holds, as map_iterator requires.
 template <int ROWS, int COLUMNS, class Scope>
 struct grid_layout {
   typedef Scope scope;
@@ -30,11 +30,11 @@ struct grid_layout {
   static constexpr int kCapacity = kThreadRows * kThreadColumns;
   static constexpr int kFamily = 0;
 
-  // A slot numbers the rows or columns that a thread holds.
+  // Slots number the rows (or columns) that a thread holds.
   static constexpr int row_slot(int i) { return i / kThreadColumns; }
   static constexpr int column_slot(int i) { return i % kThreadColumns; }
   static constexpr int element(int row, int column) { return row * kThreadColumns + column; }
-  // Returns the row of a slot. If the row is outside the matrix, the slot's elements are invalid.
+  // Returns the row in a slot. If the row is outside the matrix, the elements in that slot are invalid.
   static MPSX_FN int slot_row(int thread, int slot) {
     const int at = thread / kGridColumns + slot * kGridRows;
     return at < ROWS ? permuted(at, ROWS, layout_seed()) : at;
@@ -51,9 +51,9 @@ struct grid_layout {
   }
 };
 
-// 16x16 fragments in one SIMD group, side by side for 16x32 and stacked for 32x16. Uses the layout of Apple's M5, which
-// MLX's kernels rely on (mlx/backend/metal/kernels/steel/gemm/nax.h): lane l holds four adjacent columns of rows r and
-// r + 8, where r = (l / 4 & 4) + l / 2 % 4 and the first column is 4 * ((l / 4 & 2) + l % 2).
+// 16x16 fragments in one SIMD group, side by side for 16x32 matrices and stacked for 32x16. The layout is that of
+// Apple's M5, and MLX's kernels rely on it (mlx/backend/metal/kernels/steel/gemm/nax.h). Lane l holds four adjacent
+// columns, starting at 4 * ((l / 4 & 2) + l % 2), of rows r and r + 8, where r = (l / 4 & 4) + l / 2 % 4.
 template <int ROWS, int COLUMNS>
 struct fragment_layout {
   typedef metal::execution_simdgroup scope;
@@ -86,7 +86,8 @@ MPSX_FN int element_column(int thread, int i) {
   return L::slot_column(thread, L::column_slot(i));
 }
 
-// One value per row (or column) of layout L. Every thread that holds an element of a row has a copy of the row's value.
+// A layout with one value per row (or column) of layout L. Every thread with an element of a row holds a copy of its
+// value.
 template <class L, bool OF_ROWS>
 struct reduced_layout {
   typedef L source;
@@ -98,8 +99,8 @@ struct reduced_layout {
   }
 };
 
-// Returns whether corresponding slots of A and B refer to the same row (or column) on every thread. Layouts with
-// different kFamily order their slots differently.
+// Returns whether a slot refers to the same row (or column) in A and B, on every thread. Layouts with different kFamily
+// number their slots differently.
 template <class A, class B, bool OF_ROWS>
 constexpr bool same_slots() {
   if constexpr (A::kThreads != B::kThreads || A::kFamily != B::kFamily) return false;

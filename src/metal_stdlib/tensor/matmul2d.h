@@ -7,11 +7,11 @@ namespace tensor_ops {
 template <class T>
 inline constexpr T dynamic_length_v = static_cast<T>(metal::dynamic_extent);
 
-// Computes an m x n tile of C (M x N) = A (M x K) B (K x N). Extents, beginning with extent 0: A has (K, M), or (M, K)
-// if transposed. B has (N, K), or (K, N) if transposed. C has (N, M).
+// Computes an m x n tile of C = A B, where A is M x K, B is K x N, and C is M x N. The extents, starting with extent 0,
+// are (K, M) for A, (N, K) for B, and (N, M) for C. If A or B is transposed, its extents are (M, K) or (K, N).
 struct matmul2d_descriptor {
   enum class mode { multiply, multiply_accumulate };
-  int m, n, k;  // for k, dynamic_extent or 0 means the K of the operands
+  int m, n, k;  // if k is dynamic_extent or 0, K is taken from the operands
   bool transpose_left, transpose_right, relaxed_precision;
   mode matmul_mode;
   constexpr matmul2d_descriptor(int rows, int columns, int depth = static_cast<int>(metal::dynamic_extent),
@@ -62,32 +62,33 @@ template <class T>
 constexpr bool is_matmul_float =
     metal::is_same_v<T, float> || metal::is_same_v<T, metal::half> || metal::is_same_v<T, metal::bfloat>;
 
-// Whether matmul2d supports the element types. If C is floating point, A and B may be floating point or 8-bit integers.
-// If C is int, A and B must be 8-bit integers.
+// Whether matmul2d supports the element types. For a floating-point C, A and B may be floating-point types or 8-bit
+// integers. For an int C, A and B must be 8-bit integers.
 template <class A, class B, class C>
 constexpr bool is_supported_matmul = (is_matmul_float<A> || is_int8<A>) && (is_matmul_float<B> || is_int8<B>) &&
                                      (is_matmul_float<C> || (metal::is_same_v<C, int> && is_int8<A> && is_int8<B>));
 
-// The rows and columns of an operation's matrices as stored in memory.
+// The numbers of rows and columns of an operation's matrices, as they are stored in memory.
 template <matmul2d_descriptor D>
 struct matmul_shape {
   static constexpr bool kStaticK = D.k > 0;
   static constexpr int kK = kStaticK ? D.k : 0;
   static constexpr int kLeftRows = D.transpose_left ? kK : D.m, kLeftColumns = D.transpose_left ? D.m : kK;
   static constexpr int kRightRows = D.transpose_right ? D.n : kK, kRightColumns = D.transpose_right ? kK : D.n;
-  // Whether the operands are fragments of one SIMD group, whose layout kernels rely on (fragment_layout).
+  // Whether the operands are fragments of a single SIMD group. Kernels rely on the layout of such fragments
+  // (fragment_layout).
   template <class Scope>
   static constexpr bool is_fragment =
       scope_size<Scope>::simdgroups == 1 && kSimdThreads > 1 && D.m == 16 && D.n == 32 && D.k == 16;
 };
 
-// The layout of a matrix in the registers of a scope's threads. Each driver defines it.
+// The layout of a matrix in the registers of a scope's threads. Each driver defines it differently.
 template <bool FRAGMENT, int ROWS, int COLUMNS, class Scope>
 struct matrix_layout;
 template <matmul2d_descriptor D, class Scope>
 struct destination_layout : matrix_layout<matmul_shape<D>::template is_fragment<Scope>, D.m, D.n, Scope> {};
 
-// Returns K, the extent of a tensor operand along k.
+// Returns K, which is an extent of the tensor operands.
 template <matmul2d_descriptor D, class A, class B>
 MPSX_FN int depth_of(const A& left, const B& right) {
   if constexpr (matmul_shape<D>::kStaticK) return D.k;
@@ -125,8 +126,8 @@ class matmul2d {
   static constexpr matmul2d_descriptor descriptor = Descriptor;
   typedef Scope scope;
   typedef typename mpsx::matrix_layout<kFragment, Descriptor.m, Descriptor.n, Scope>::type mpsx_destination;
-  // Kernels copy a destination element by element to an operand with the same extents, so both must use the same
-  // layout.
+  // A destination and an operand with equal extents must have the same layout, because kernels copy one to the other
+  // element by element.
   typedef typename mpsx::matrix_layout<kFragment, shape::kLeftRows, shape::kLeftColumns, Scope>::type mpsx_left;
   typedef typename mpsx::matrix_layout<kFragment, shape::kRightRows, shape::kRightColumns, Scope>::type mpsx_right;
 
@@ -143,7 +144,7 @@ class matmul2d {
   using cooperative_tensor_column_reduction_destination_t =
       mpsx::cooperative<T, mpsx::reduced_layout<mpsx_destination, false>, C>;
 
-  // Left and Right are the types of the operands that will be passed to run().
+  // Left and Right are the types of the operands that run() will receive.
   template <class Left, class Right, class T, class C = int, class... A>
   MPSX_FN auto get_destination_cooperative_tensor() const {
     return mpsx::cooperative<T, mpsx_destination, C>();
@@ -156,7 +157,7 @@ class matmul2d {
   MPSX_FN auto get_column_reduction_destination_cooperative_tensor() const {
     return mpsx::cooperative<T, mpsx::reduced_layout<mpsx_destination, false>, C>();
   }
-  // Left, Right and T are element types. The tensor has the extents of the operand in memory, so k must be static.
+  // Left, Right and T are element types. The tensor has the same extents as the operand in memory, so k must be static.
   template <class Left, class Right, class T, class C = int, class... A>
   MPSX_FN auto get_left_input_cooperative_tensor() const {
     static_assert(shape::kStaticK, "matmul2d: a cooperative operand needs a static k");
@@ -167,7 +168,7 @@ class matmul2d {
     static_assert(shape::kStaticK, "matmul2d: a cooperative operand needs a static k");
     return cooperative_tensor_right_input_t<Left, Right, T, C>();
   }
-  // Copies a cooperative tensor, such as the destination of another operation, to an operand with the same extents.
+  // Copies a cooperative tensor, such as the destination of a different operation, to an operand with the same extents.
   template <class Left, class Right, class T, class C = int, class S, class E, class L>
   MPSX_FN auto get_left_input_cooperative_tensor(const metal::cooperative_tensor<S, E, L>& source,
                                                  MPSX_CALL_SITE) const {
@@ -191,8 +192,8 @@ class matmul2d {
     return S::mpsx_layout::kRows == shape::kRightRows && S::mpsx_layout::kColumns == shape::kRightColumns;
   }
 
-  // Every thread of the scope must call this. Operands are tensors, or cooperative tensors of this operation. Reads
-  // outside a tensor's extents return zero, and writes outside them are skipped.
+  // All threads of the scope must call this. Each operand is a tensor or a cooperative tensor created for this
+  // operation. Reads outside a tensor's extents return zero, and writes outside them are skipped.
   template <class Left, class Right, class Destination, class... A>
   MPSX_FN void run(const Left& left, const Right& right, Destination&& destination, MPSX_CALL_SITE) const {
     typedef metal::remove_cvref_t<Destination> C;
@@ -231,7 +232,7 @@ MPSX_FN void reduce_columns(const metal::cooperative_tensor<T, SE, SL>& source,
                             T identity = reduction_operation_identity<T>::sum_identity, MPSX_CALL_SITE) {
   mpsx::reduce_matrix<false>(source, destination, operation, identity, mpsx_file, mpsx_line);
 }
-// Whether destination.map_iterator accepts an iterator of `source`.
+// Whether destination.map_iterator() accepts iterators of `source`.
 template <class S, class D, class SE, class DE, class SL, class DL>
 MPSX_FN constexpr bool is_iterator_compatible(const metal::cooperative_tensor<S, SE, SL>&,
                                               const metal::cooperative_tensor<D, DE, DL>&) {

@@ -1,6 +1,6 @@
-// matmul2d as plain loops: each thread computes the elements that it owns. Sums are float or int, in order of k. Like
-// the cuda implementation for float operands, sums blocks of 32 steps of k separately, which loses fewer digits than
-// one long sum.
+// matmul2d as plain loops. Each thread computes the elements that it holds. Sums are float or int and run over k in
+// order. Blocks of 32 steps of k are summed separately, as in the CUDA implementation for float operands. This loses
+// fewer digits than one long sum.
 #pragma once
 
 namespace mpsx {
@@ -12,7 +12,8 @@ template <int ROWS, int COLUMNS, class Scope>
 struct matrix_layout<true, ROWS, COLUMNS, Scope> {
   typedef fragment_layout<ROWS, COLUMNS> type;
 };
-// Reads an operand by row and column in memory. OPERAND is its index in `peers`. Elements outside the extents are 0.
+// Reads an operand by row and column in memory. OPERAND is the operand's index in `peers`. Elements outside the extents
+// are 0.
 template <class Scope, class X, int OPERAND, bool = is_tensor_v<X>>
 class matrix_reader {
  public:
@@ -76,7 +77,7 @@ MPSX_FN void accumulate_blocks(const A& left, const B& right, int thread, int de
   }
 }
 
-// Not inlined, because kernels unroll loops around run(), and every copy would contain this function.
+// This is not inlined, because kernels unroll loops that call run(), and every copy would contain this function.
 template <matmul2d_descriptor D, class Scope, class A, class B, class C>
 __attribute__((noinline)) static void multiply(const A& left, const B& right, C& destination, const char* file,
                                                int line) {

@@ -1,8 +1,9 @@
-// The threads of an operation's scope on the CPU drivers, and their access to each other's registers.
+// The threads of an operation's scope on the CPU drivers, and how they access each other's registers.
 #pragma once
 
 namespace mpsx {
-// The first row, and the group of four columns, that a lane holds in a 16x16 fragment; and the inverse mapping.
+// Return the first row and the group of four columns that a lane holds in a 16x16 fragment. fragment_lane() is the
+// inverse.
 MPSX_FN int fragment_row(int lane) { return (lane / 4 & 4) + lane / 2 % 4; }
 MPSX_FN int fragment_column_group(int lane) { return (lane / 4 & 2) + lane % 2; }
 MPSX_FN int fragment_lane(int row, int group) {
@@ -20,8 +21,8 @@ MPSX_FN int scope_thread() {
 MPSX_FN unsigned layout_seed() { return mpsx_simt_layout_seed(); }
 
 // Gives the threads of a scope access to each other's element arrays. The constructor waits until every thread of the
-// scope has called it. It reports a fault if a thread never does, or if the dispatch has a different number of SIMD
-// groups than the scope. Threads must not change their arrays until all of them have destroyed their `peers`.
+// scope has called it. It reports a fault if some thread never does, or if the dispatch does not have as many SIMD
+// groups as the scope. A thread must not change its arrays until all threads have destroyed their `peers`.
 template <class Scope>
 class peers {
  public:
@@ -41,7 +42,7 @@ class peers {
     else if constexpr (scope_size<Scope>::simdgroups > 1)
       mpsx_simt_collective(nullptr, scope_size<Scope>::simdgroups, site_.function, site_.file, site_.line);
   }
-  // Returns element i of another thread's first (object = 0) or second (object = 1) array.
+  // Returns element i of a thread's first (object = 0) or second (object = 1) array.
   template <class T>
   MPSX_FN T get(int thread, int object, int i) const {
     const void* of = mine_;
@@ -67,7 +68,7 @@ class peers {
   const void* all_[scope_size<Scope>::simdgroups == 1 ? MPSX_SIMD_WIDTH : 1] = {};
 };
 #else
-// With one thread per threadgroup, that thread executes the operations of every scope by itself.
+// If threadgroups have one thread, this thread executes the operations of every scope on its own.
 template <class Scope>
 MPSX_FN int scope_thread() {
   return 0;

@@ -3,7 +3,7 @@
 #pragma once
 
 namespace mpsx {
-// The translator replaces `threadgroup T` in a tensor's type with threadgroup_space<T> and drops other address spaces.
+// The translator replaces `threadgroup T` in a tensor's type by threadgroup_space<T> and omits other address spaces.
 template <class T>
 struct threadgroup_space {};
 template <class T>
@@ -18,7 +18,7 @@ struct element_space<threadgroup_space<T>> {
 };
 
 constexpr unsigned kMaxTensorRank = 8;
-// The data that the host binds to a tensor_handle parameter (python/mpsx/_shader.pyx).
+// The binding of a parameter of type tensor_handle, as the host passes it (python/mpsx/_shader.pyx).
 struct tensor_binding {
   void* data;
   long size[kMaxTensorRank], stride[kMaxTensorRank];
@@ -45,7 +45,7 @@ class tensor {
   static constexpr size_t get_static_extent(size_t d) { return Extents::static_extent(d); }
 
   tensor() = default;
-  // Creates a packed tensor, where the stride of a dimension is the product of the preceding extents.
+  // Creates a packed tensor. Each dimension's stride is the product of the preceding extents.
   MPSX_FN tensor(element_type* data, const Extents& size) : data_(data), size_(size) {
     index_type stride = 1;
     for (size_t d = 0; d < get_rank(); ++d) {
@@ -58,7 +58,7 @@ class tensor {
       : data_(data), size_(size) {
     for (size_t d = 0; d < get_rank(); ++d) stride_[d] = index_type(strides[d]);
   }
-  // Converts a tensor with different static extents or a different descriptor.
+  // Converts a tensor that has different static extents or a different descriptor.
   template <class E, class F, class D, class... G>
   MPSX_FN tensor(const tensor<E, F, D, G...>& other) : data_(other.mpsx_data()), size_(other.mpsx_extents()) {
     for (size_t d = 0; d < get_rank(); ++d) stride_[d] = index_type(other.get_stride(d));
@@ -77,7 +77,7 @@ class tensor {
   MPSX_FN element_type* mpsx_data() const { return data_; }
   MPSX_FN const Extents& mpsx_extents() const { return size_; }
 
-  // Returns the element at these indices, which must be within the extents.
+  // Returns the element at the given indices, which must be within the extents.
   template <class... I, class = enable_if_t<sizeof...(I) == Extents::rank()>>
   MPSX_FN element_type& operator[](I... i) const {
     const long index[] = {long(i)...};
@@ -90,8 +90,8 @@ class tensor {
     return data_[offset(index)];
   }
 
-  // Returns the part of the tensor that starts at `begin`. slice<E...> sets its extents, which must be in bounds. An
-  // extent of dynamic_extent keeps the rest of the dimension.
+  // Returns the part of the tensor that starts at `begin`. slice<E...> also sets its extents, which must be within
+  // bounds. An extent of dynamic_extent keeps the rest of the dimension.
   template <size_t... E, class... I, class = enable_if_t<sizeof...(I) == Extents::rank()>>
   MPSX_FN auto slice(I... begin) const {
     typedef conditional_t<is_same_v<Descriptor, tensor_handle>, tensor_offset, Descriptor> D;
@@ -126,7 +126,7 @@ tensor(T*, const extents<I, E...>&) -> tensor<T, extents<I, E...>, tensor_inline
 template <class T, class I, size_t... E, class J, size_t N>
 tensor(T*, const extents<I, E...>&, const array<J, N>&) -> tensor<T, extents<I, E...>, tensor_inline>;
 
-// Execution scopes: the sets of threads that execute an operation together.
+// Execution scopes: sets of threads that execute an operation together.
 struct execution_thread {};
 struct execution_simdgroup {};
 template <int N>
@@ -145,7 +145,7 @@ struct is_tensor<metal::tensor<E, S, D, T...>> {
 template <class X>
 constexpr bool is_tensor_v = is_tensor<metal::remove_cv_t<X>>::value;
 
-// Thread and SIMD group counts of a scope. In wide mode, a threadgroup has one thread.
+// The number of threads and SIMD groups in a scope. In wide mode, a threadgroup has one thread.
 #if defined(MPSX_SIMT) || defined(MPSX_CUDA)
 constexpr int kSimdThreads = MPSX_SIMD_WIDTH;
 #else

@@ -1,4 +1,4 @@
-// Communication between threads: reductions and layout conversions.
+// Communication between threads, for reductions and layout conversions.
 #pragma once
 
 namespace mpsx {
@@ -10,8 +10,9 @@ MPSX_FN T shuffled_xor(T v, int mask) {
     return metal::as_type<T>(metal::ushort(shuffle_xor(unsigned(metal::as_type<metal::ushort>(v)), mask)));
 }
 
-// The lanes and warps that share a row (or column): a mask of the bits in which their lane indices differ, and the
-// number of warps. The primary template describes layouts of one warp. Layouts of one thread do not use it.
+// Describes which threads hold elements of the same row (or column): a mask of the bits in which their lane indices
+// differ, and the number of warps. The primary template is for layouts of a single warp. Layouts of a single thread do
+// not use it.
 template <class L>
 struct sharing {
   static constexpr int kRowLanes = 3, kColumnLanes = 28, kWarpRows = 1, kWarpColumns = 1;
@@ -48,7 +49,7 @@ MPSX_FN void reduce_matrix(const S& source, D& destination, mpp::tensor_ops::red
     destination[slot] = result;
   }
   if constexpr (kWarps > 1) {
-    // Combine the partial results of all warps for each row or column.
+    // Combine the partial results of the warps for each row (or column).
     constexpr unsigned kBytes = unsigned(R::kSize * kWarps * int(sizeof(T)));
     T* const partial = (T*)(MPSX_SHARED T*)(unsigned long)staging_memory<Scope, kBytes>();
     const int warp = OF_ROWS ? L::warp_column(thread) : L::warp_row(thread);
@@ -70,7 +71,7 @@ MPSX_FN void reduce_matrix(const S& source, D& destination, mpp::tensor_ops::red
   }
 }
 
-// Rounds two numbers to 16 bits with one instruction. LLVM would convert them one by one, at a quarter of the speed.
+// Rounds two numbers to 16 bits with one instruction. LLVM would convert each one separately, four times as slowly.
 template <class D>
 MPSX_FN void round_pair(float a, float b, D& x, D& y) {
   unsigned words;
@@ -82,7 +83,7 @@ MPSX_FN void round_pair(float a, float b, D& x, D& y) {
   y = metal::as_type<D>(metal::ushort(words >> 16));
 }
 
-// Converts a matrix to a different layout. Uses threadgroup memory if elements move between threads.
+// Converts a matrix to a different layout, through threadgroup memory if elements move between threads.
 template <class Scope, class A, class B, class S, class D>
 MPSX_FN void exchange_elements(const S* source, D* destination) {
   static_assert(A::kRows == B::kRows && A::kColumns == B::kColumns,

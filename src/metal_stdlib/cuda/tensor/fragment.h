@@ -1,15 +1,16 @@
-// Implements the 16 x 32 x 16 matmul2d of one SIMD group with mma.sync. Kernels rely on its fragment layout
-// (fragment_layout in tensor/layout.h).
+// Implements the 16 x 32 x 16 matmul2d of a single SIMD group with mma.sync. Kernels rely on the fragment layout of its
+// operands (fragment_layout in tensor/layout.h).
 //
-// A lane holds rows r(g) and r(g) + 8 of a 16x16 fragment, and columns 4 q to 4 q + 3 of each, where g = lane / 4, q =
-// lane % 4, and r(g) = 0, 1, 4, 5, 2, 3, 6, 7 (scope.h). mma.sync expects rows g and g + 8, and pairs of columns from 2
-// q and from 2 q + 8. Since the order of k does not affect the result, the pairs from 4 q and 4 q + 2 are used instead.
-// To keep the columns of the result in fragment order, lanes whose indices differ by 16 exchange rows of B along n.
+// A lane holds rows r(g) and r(g) + 8 of a 16x16 fragment and, in each row, columns 4q to 4q + 3. Here g = lane / 4, q
+// = lane % 4, and r(g) = 0, 1, 4, 5, 2, 3, 6, 7 for g = 0 to 7 (scope.h). mma.sync expects rows g and g + 8 and, in
+// each row, the pairs of columns that start at 2q and 2q + 8. The pairs that start at 4q and 4q + 2 are used instead,
+// because the order of k does not affect the result. Along n, the order does matter, so lanes whose indices differ by
+// 16 exchange rows of B.
 #pragma once
 
 namespace mpsx {
-// Each word holds two 16-bit elements: columns from 4 q and from 4 q + 2 of row r(g), then the same columns of row r(g)
-// + 8.
+// Four words with two 16-bit elements each: the columns from 4q and from 4q + 2 of row r(g), and then the same columns
+// of row r(g) + 8.
 struct fragment16 {
   unsigned word[4];
 };
@@ -23,7 +24,7 @@ MPSX_FN fragment16 pack_fragment(const T* elements) {
   return f;
 }
 // exchange_rows() moves rows 0, 1, 4, 5, 8, 9, 12, 13 to words 0 and 1, in the order of g, and rows 2, 3, 6, 7, 10, 11,
-// 14, 15 to words 2 and 3. restore_rows() is the inverse.
+// 14, 15 to words 2 and 3. restore_rows() does the inverse.
 #ifndef MPSX_THREAD_ELEMENTS
 MPSX_FN fragment16 exchange_rows(const fragment16& f) {
   const bool high = unsigned(__nvvm_read_ptx_sreg_tid_x()) & 16u;
@@ -31,8 +32,8 @@ MPSX_FN fragment16 exchange_rows(const fragment16& f) {
   return high ? fragment16{{x, y, f.word[2], f.word[3]}} : fragment16{{f.word[0], f.word[1], x, y}};
 }
 MPSX_FN fragment16 restore_rows(const fragment16& f) { return exchange_rows(f); }
-#else  // r(g) == g
-// Stores two words of lane 4 g + q in `row`: words 2 and 3 if `second`, otherwise words 0 and 1.
+#else  // here r(g) == g
+// Copies two words of lane 4g + q to `row`: words 2 and 3 if `second`, otherwise words 0 and 1.
 MPSX_FN void take_row(const fragment16& f, unsigned g, bool second, unsigned (&row)[2]) {
   const int source = int(g * 4 + unsigned(__nvvm_read_ptx_sreg_tid_x()) % 4u);
 #  pragma unroll
@@ -55,7 +56,7 @@ MPSX_FN fragment16 restore_rows(const fragment16& f) {
   return {{x[0], x[1], y[0], y[1]}};
 }
 #endif
-// Returns the transposed fragment, with rows in the order of exchange_rows().
+// Returns the transposed fragment, whose rows are in the order that exchange_rows() produces.
 MPSX_FN fragment16 transpose_rows(const fragment16& f) {
   const fragment16 r = exchange_rows(f);
   return {{metal::mpsx_transposed(r.word[0]), metal::mpsx_transposed(r.word[2]), metal::mpsx_transposed(r.word[1]),
@@ -73,7 +74,7 @@ MPSX_FN void multiply_fragments(const T (&left)[8], const T (&right)[16], S (&su
     const fragment16 f = pack_fragment(right + half * 8);
     const fragment16 b = D.transpose_right ? exchange_rows(f) : transpose_rows(f);
 #pragma unroll
-    for (int pair = 0; pair < 2; ++pair) {  // columns 4 q + 2 * pair and 4 q + 2 * pair + 1
+    for (int pair = 0; pair < 2; ++pair) {  // columns 4q + 2 * pair and 4q + 2 * pair + 1
       float* const d = sums + half * 8 + pair * 2;
       float block[4] = {d[0], d[1], d[4], d[5]};
       const unsigned columns[2] = {b.word[pair * 2], b.word[pair * 2 + 1]};
@@ -83,7 +84,7 @@ MPSX_FN void multiply_fragments(const T (&left)[8], const T (&right)[16], S (&su
   }
 }
 
-// Copies this lane's elements of an operand from a cooperative tensor, or loads them from a tensor.
+// Gets this lane's elements of an operand, either from a cooperative tensor or by loading them from a tensor in memory.
 template <class L, class X, class T>
 MPSX_FN void load_fragment(const X& source, int lane, T (&elements)[L::kCapacity]) {
   if constexpr (is_tensor_v<X>) {

@@ -2,15 +2,16 @@
 #pragma once
 
 namespace mpsx {
-// Warps form a grid of WARP_ROWS x WARP_COLUMNS. Each warp accumulates 16 x 8 blocks that are 16 WARP_ROWS rows apart
-// and adjacent along columns. In a block, a lane holds rows lane / 4 and lane / 4 + 8, and two adjacent columns of
-// each. If WARP_ROWS is a multiple of 4, the blocks of four warps form the accumulator of one wgmma instruction.
+// The warps form a grid of WARP_ROWS x WARP_COLUMNS. Each warp accumulates blocks of 16 rows and 8 columns. Its blocks
+// are 16 * WARP_ROWS rows apart but adjacent in the direction of columns. In each block, a lane holds two adjacent
+// columns of rows lane / 4 and lane / 4 + 8. If WARP_ROWS is a multiple of 4, the blocks of four warps form the
+// accumulator of one wgmma instruction.
 template <int ROWS, int COLUMNS, class Scope, int WARP_ROWS, int WARP_COLUMNS>
 struct mma_layout {
   typedef Scope scope;
   static constexpr int kRows = ROWS, kColumns = COLUMNS, kThreads = scope_size<Scope>::threads;
   static constexpr int kWarpRows = WARP_ROWS, kWarpColumns = WARP_COLUMNS;
-  static constexpr int kBlockRows = (ROWS + 16 * WARP_ROWS - 1) / (16 * WARP_ROWS);  // rows of blocks per warp
+  static constexpr int kBlockRows = (ROWS + 16 * WARP_ROWS - 1) / (16 * WARP_ROWS);  // blocks per warp, vertically
   static constexpr int kBlockColumns = (COLUMNS + 8 * WARP_COLUMNS - 1) / (8 * WARP_COLUMNS);
   static constexpr int kThreadRows = kBlockRows * 2, kThreadColumns = kBlockColumns * 2;
   static constexpr int kCapacity = kThreadRows * kThreadColumns;
@@ -31,7 +32,8 @@ struct mma_layout {
   }
 };
 
-// Returns the number of rows in the grid of warps: as many as possible with at least 16 matrix rows for each.
+// Returns the number of rows in the grid of warps. It is as large as possible with at least 16 matrix rows per row of
+// warps.
 constexpr int warp_rows(int rows, int warps) {
   int found = 1;
   for (int n = 2; n <= warps; ++n)

@@ -1,8 +1,8 @@
-// matmul2d on NVIDIA GPUs. Selects instructions according to the operands and the scope.
+// matmul2d on NVIDIA GPUs. The operands and the scope determine which instructions it uses.
 #pragma once
 
 // clang-format off
-// The order matters, because headers depend on earlier ones.
+// The order matters, because these headers depend on the ones before them.
 #include "ptx.h"
 #include "layout.h"
 #include "mma.h"
@@ -25,8 +25,8 @@
 // clang-format on
 
 namespace mpsx {
-// Calls f(i, element) for each accumulator i and the corresponding element of `destination`. Skips accumulators outside
-// a tensor's extents.
+// For each accumulator i, calls f(i, element) with the corresponding element of `destination`. If the destination is a
+// tensor, skips accumulators outside its extents.
 template <class L, class C, class F>
 MPSX_FN void visit_destination(C& destination, int thread, F f) {
 #pragma unroll
@@ -43,7 +43,7 @@ MPSX_FN void visit_destination(C& destination, int thread, F f) {
     }
   }
 }
-// Initializes accumulators to the destination's elements if the operation accumulates, and to zero otherwise.
+// Initializes the accumulators: to the destination's elements if the operation accumulates, and to zero otherwise.
 template <matmul2d_descriptor D, class L, class S, class C>
 MPSX_FN void load_destination(C& destination, int thread, S (&sums)[L::kCapacity]) {
 #pragma unroll
@@ -62,7 +62,7 @@ MPSX_FN void store_destination(C& destination, int thread, const S (&sums)[L::kC
                          [&](int i, auto& element) __attribute__((always_inline)) { element = T(sums[i]); });
 }
 
-// matmul2d in a single thread (execution_thread).
+// matmul2d on a single thread (execution_thread).
 template <matmul2d_descriptor D, class A, class B, class C>
 MPSX_FN void multiply_in_thread(const A& left, const B& right, C& destination) {
   typedef grid_layout<D.m, D.n, metal::execution_thread> L;
@@ -87,7 +87,7 @@ MPSX_FN void multiply_in_thread(const A& left, const B& right, C& destination) {
   store_destination<L>(destination, 0, sums);
 }
 
-// Multiplies with wgmma if it supports the operands and the scope, otherwise with mma.sync.
+// Multiplies with wgmma if it supports the operands and the scope, and with mma.sync otherwise.
 template <matmul2d_descriptor D, class Scope, class L, class A, class B, class S>
 MPSX_FN void accumulate(const A& left, const B& right, int thread, S (&sums)[L::kCapacity]) {
 #ifdef MPSX_SM90
@@ -110,7 +110,7 @@ MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*
   if constexpr (metal::is_same_v<Scope, metal::execution_thread>) {
     multiply_in_thread<D>(left, right, destination);
   } else {
-    staging_memory<Scope, 0>();  // reports the number of threads to the driver
+    staging_memory<Scope, 0>();  // tells the driver the number of threads
     const int thread = scope_thread<Scope>();
     typedef accumulator_of<A, B> S;
     if constexpr (matmul_shape<D>::template is_fragment<Scope> && metal::is_same_v<TA, TB> &&
@@ -124,7 +124,7 @@ MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*
       multiply_fragments<D>(a, b, sums);
       store_destination<L>(destination, thread, sums);
     } else if constexpr (metal::is_same_v<S, int> && !metal::is_same_v<element_of_t<C>, int>) {
-      // Sum integers exactly in int, then add the sums to the float destination.
+      // Sum integers exactly, as ints, before adding the sums to the float destination.
       typedef typename accumulator_layout<D, Scope>::type M;
       int sums[M::kCapacity] = {};
       accumulate<D, Scope, M>(left, right, thread, sums);
@@ -139,7 +139,7 @@ MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*
       load_destination<D, L>(destination, thread, sums);
       accumulate<D, Scope, L>(left, right, thread, sums);
       store_destination<L>(destination, thread, sums);
-    } else {  // mma.sync needs a layout other than the destination's
+    } else {  // mma.sync needs a different layout than the destination
       typedef typename accumulator_layout<D, Scope>::type M;
       S old[L::kCapacity], sums[M::kCapacity];
       load_destination<D, L>(destination, thread, old);

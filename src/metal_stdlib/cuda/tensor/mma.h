@@ -1,8 +1,8 @@
-// mma.sync: converts operands of any element type to fragments for the m16n8 tensor core instructions.
+// mma.sync: converts operands of any element type to fragments for the tensor core instructions of shape m16n8.
 #pragma once
 
 namespace mpsx {
-// Operand types of the tensor core instructions. A fragment's word has kElements elements.
+// The operand types of the tensor core instructions. Each word of a fragment contains kElements elements.
 struct f16_operands {
   typedef float accumulator;
   static constexpr int kElements = 2;
@@ -40,8 +40,8 @@ constexpr bool is_half_type = metal::is_same_v<T, metal::half>;
 template <class T>
 constexpr bool is_bfloat_type = metal::is_same_v<T, metal::bfloat>;
 
-// The narrowest operand type that represents the elements of both A and B exactly. half and bfloat represent 8-bit
-// integers exactly, and tf32 represents every type except float exactly.
+// The narrowest operand type that represents the elements of both A and B exactly. half and bfloat represent all 8-bit
+// integers exactly, and tf32 represents all types except float exactly.
 template <class A, class B>
 MPSX_FN constexpr auto operands_for() {
   if constexpr (is_int8<A> && is_int8<B>)
@@ -96,8 +96,8 @@ struct fragment_words<tf32_operands, T, N> {
   unsigned word[N] = {}, low[N] = {}, crossed[N] = {};
   MPSX_FN void set(int w, int, T v) {
     if constexpr (is_float_type<T>) {
-      // Infinity times a low part of zero would yield NaN, so the low parts of the other operand are multiplied by
-      // `crossed`, which is zero for infinity. Truncate instead of rounding where rounding would overflow.
+      // The low parts of the other operand are multiplied by `crossed`, which is zero if v is infinite, because
+      // infinity times a low part of zero would yield NaN. If rounding would overflow, truncate instead.
       const bool finite = metal::isfinite(v);
       const float rounded = float_of((bits_of(v) + 0x1000u) & 0xffffe000u);
       const float high = !finite || metal::isfinite(rounded) ? rounded : float_of(bits_of(v) & 0xffffe000u);
@@ -111,13 +111,13 @@ struct fragment_words<tf32_operands, T, N> {
   }
 };
 
-// d += a b. RELAXED: rounds float operands to tf32.
+// Computes d += a b. If RELAXED, rounds float operands to tf32.
 template <bool RELAXED, class Operands, class A, class B, class S>
 MPSX_FN void multiply_block(Operands operands, S (&d)[4], const fragment_words<Operands, A, 4>& a,
                             const fragment_words<Operands, B, 2>& b) {
   if constexpr (metal::is_same_v<Operands, tf32_operands>) {
-    // Tensor cores truncate sums, so add the block's sum to d in float. Accumulate the small products of low parts
-    // first.
+    // Tensor cores truncate when they add, so add the block's sum to d in float. Accumulate the products with low parts
+    // first, because they are small.
     float sum[4] = {};
     if constexpr (!RELAXED && is_float_type<A>) mma(operands, sum, a.low, b.crossed);
     if constexpr (!RELAXED && is_float_type<B>) mma(operands, sum, a.crossed, b.low);

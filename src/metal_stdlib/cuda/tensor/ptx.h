@@ -14,7 +14,7 @@ MPSX_FN unsigned shuffle_xor(unsigned v, int mask) {
   return unsigned(__nvvm_shfl_sync_bfly_i32(~0u, int(v), mask, 31));
 }
 
-// Shared memory
+// Shared memory.
 MPSX_FN void store_shared(unsigned to, word4 v) {
   __asm__ volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                    : "memory");
@@ -48,7 +48,7 @@ MPSX_FN void copy_async_wait() {
 }
 
 #ifdef MPSX_SM90
-// mbarriers
+// mbarriers.
 MPSX_FN void mbarrier_init(unsigned barrier, unsigned arrivals) {
   __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
@@ -69,17 +69,17 @@ MPSX_FN void mbarrier_wait(unsigned barrier, unsigned parity) {
       : "memory");
 }
 MPSX_FN void fence_mbarrier_init() { __asm__ volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-// Makes earlier writes to shared memory visible to TMA and wgmma.
+// Makes preceding writes to shared memory visible to TMA and wgmma.
 MPSX_FN void fence_async_proxy() { __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// wgmma
+// wgmma.
 MPSX_FN void wgmma_fence() { __asm__ volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 MPSX_FN void wgmma_commit() { __asm__ volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int PENDING>
 MPSX_FN void wgmma_wait() {
   __asm__ volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
-// Returns a matrix descriptor with the 128-byte swizzle. Offsets are in bytes (PTX ISA, "Matrix Descriptor").
+// Returns a matrix descriptor for data with the 128-byte swizzle. Offsets are in bytes (PTX ISA, "Matrix Descriptor").
 MPSX_FN unsigned long matrix_descriptor(unsigned address, unsigned leading_offset, unsigned stride_offset) {
   return (unsigned long)((address & 0x3ffff) >> 4) | (unsigned long)(leading_offset >> 4) << 16 |
          (unsigned long)(stride_offset >> 4) << 32 | 1ul << 62;

@@ -1,9 +1,10 @@
-// matmul2d of 16-bit operands with wgmma, where the left operand is a cooperative tensor. wgmma reads it from
-// registers, and the right operand, a tensor in any memory, from a copy in shared memory.
+// matmul2d of 16-bit operands with wgmma, where the left operand is a cooperative tensor. wgmma reads the left operand
+// from registers and the right operand, a tensor in any memory, from a copy in shared memory.
 #pragma once
 
 namespace mpsx {
-// Whether wgmma supports the operation: complete warpgroups, each with its own rows, and a static k.
+// Whether wgmma supports the operation: the scope must consist of complete warpgroups, each with its own rows, and k
+// must be static.
 template <matmul2d_descriptor D, class Scope, class A, class B>
 constexpr bool uses_register_warpgroups() {
   if constexpr (scope_size<Scope>::simdgroups == 0 || scope_size<Scope>::simdgroups % 4 != 0 || is_tensor_v<A> ||
@@ -38,12 +39,12 @@ MPSX_FN void register_multiply(const A& left, const B& right, int thread, float 
   for (int step = 0; step < kSteps; ++step)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int at = step * 8 + i * 2;  // a cooperative operand has the order of wgmma's fragments (layout.h)
+      const int at = step * 8 + i * 2;  // a cooperative operand has the element order of wgmma's fragments (layout.h)
       a[step][i] = unsigned(metal::as_type<metal::ushort>(T(left[at]))) |
                    unsigned(metal::as_type<metal::ushort>(T(left[at + 1]))) << 16;
     }
   if constexpr (!kIsStaged) scope_barrier<Scope>();
-  // The fence orders earlier writes to registers before wgmma, so LLVM must not move any of them below it.
+  // LLVM must not move writes to registers below the fence, which orders them before wgmma.
   wgmma_hold(sums);
 #pragma unroll
   for (int step = 0; step < kSteps; ++step)

@@ -1,5 +1,5 @@
-// The threads that execute a tensor operation on NVIDIA GPUs. Uses hardware thread indices, because layouts match
-// tensor core fragments.
+// The threads that execute a tensor operation on NVIDIA GPUs. Threads have their hardware indices here, because layouts
+// match tensor core fragments.
 #pragma once
 
 namespace mpsx {
@@ -10,8 +10,8 @@ MPSX_FN int scope_thread() {
   return int(scope_size<Scope>::simdgroups == 1 ? thread & 31u : thread);
 }
 MPSX_FN unsigned layout_seed() { return 0; }
-// The row, and the group of four columns, that a lane holds in a 16x16 fragment (tensor/layout.h). lanes.h permutes the
-// lane indices that kernels see to match this layout.
+// Return the row and the group of four columns that a lane holds in a 16x16 fragment (tensor/layout.h). lanes.h
+// permutes the lane indices that kernels see to match this layout.
 #ifdef MPSX_THREAD_ELEMENTS
 MPSX_FN int fragment_row(int lane) { return lane / 4; }
 MPSX_FN int fragment_lane(int row, int group) { return row * 4 + group; }
@@ -21,18 +21,18 @@ MPSX_FN int fragment_lane(int row, int group) { return (row & 1) << 2 | (row & 4
 #endif
 MPSX_FN int fragment_column_group(int lane) { return lane % 4; }
 
-// Barrier for the threads of the scope, which also orders their accesses to threadgroup memory.
+// A barrier for the threads of the scope that also orders their accesses to threadgroup memory.
 template <class Scope>
 MPSX_FN void scope_barrier() {
   if constexpr (scope_size<Scope>::simdgroups == 1) __nvvm_bar_warp_sync(~0u);
   if constexpr (scope_size<Scope>::simdgroups > 1) __syncthreads();
 }
 
-// Returns the address of an operation's threadgroup memory, at the beginning of dynamic shared memory. Rounds it up to
-// 1024 bytes for the 128-byte swizzle: after a kernel's variables, CUDA aligns dynamic shared memory to only 16 bytes,
-// even if it is declared with a larger alignment. For a SIMD-group scope, each SIMD group has a separate region, sized
-// for the kernel's largest operation. msl/ptx.py replaces these pseudo-instructions and passes the sizes, with padding,
-// and the number of threads to the driver.
+// Returns the address of an operation's threadgroup memory, which is at the beginning of dynamic shared memory. In a
+// SIMD-group scope, each SIMD group has its own region, as large as the kernel's largest operation needs. The address
+// is rounded up to 1024 bytes for the 128-byte swizzle, because CUDA aligns dynamic shared memory to only 16 bytes if
+// it follows a kernel's variables, even if a larger alignment is declared. msl/ptx.py replaces these
+// pseudo-instructions. It passes the sizes, with padding, and the number of threads to the driver.
 template <class Scope, unsigned BYTES>
 MPSX_FN unsigned staging_memory() {
   const unsigned base = unsigned((unsigned long)(__attribute__((address_space(3))) unsigned char*)mpsx_dynamic_memory);

@@ -1,4 +1,4 @@
-// Stores accumulators to memory, in 16-byte vectors where the destination is aligned and otherwise element by element.
+// Stores accumulators to memory, in 16-byte vectors if the destination is aligned and element by element otherwise.
 #pragma once
 
 namespace mpsx {
@@ -11,8 +11,8 @@ MPSX_FN unsigned packed_pair(float a, float b) {
     __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
   return word;
 }
-// Transposes words between the four lanes of a row. On entry, each lane holds two adjacent columns of four blocks. On
-// return, lane q holds all eight columns of block q.
+// Transposes words between the four lanes that share a row. Before, each lane holds two adjacent columns of four
+// blocks. Afterwards, lane q holds all eight columns of block q.
 MPSX_FN void transpose_quad(unsigned (&w)[4], int q) {
   unsigned x = shuffle_xor(q & 1 ? w[0] : w[1], 1), y = shuffle_xor(q & 1 ? w[2] : w[3], 1);
   if (q & 1)
@@ -74,7 +74,7 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
       for (int block = 0; block < L::kBlockColumns; ++block) {
         const int column = first + block * 8 + quad * 2;
         const T a = elements[L::element(slot, block * 2)], b = elements[L::element(slot, block * 2 + 1)];
-        if constexpr (sizeof(V) == 4) {  // four lanes together fill 32 bytes of a row
+        if constexpr (sizeof(V) == 4) {  // four lanes together store 32 bytes of a row
           if (aligned && column + 2 <= columns) {
             store_pair(line + column, V(a), V(b));
             continue;
@@ -93,7 +93,7 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
     typedef unsigned word2 __attribute__((ext_vector_type(2)));
     *reinterpret_cast<word2*>(to) = word2{__builtin_bit_cast(unsigned, a), __builtin_bit_cast(unsigned, b)};
   }
-  // The tensor may be in threadgroup memory, so store to a generic address.
+  // The tensor may be in threadgroup memory, so use a generic address.
   static MPSX_FN void store_global(void* to, word4 v) { *static_cast<word4*>(to) = v; }
 };
 }  // namespace mpsx

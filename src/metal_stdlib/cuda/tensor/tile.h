@@ -3,19 +3,19 @@
 #pragma once
 
 namespace mpsx {
-// A tile of W rows of A (or columns of B) by 64 steps of k, loaded from device memory. A tile row is 64 elements along
-// the operand's contiguous dimension. With K_MAJOR, the tile has W rows, each with 64 steps of k. Otherwise it consists
-// of W / 64 boxes, each with 64 rows, one per step of k.
+// A tile with W rows of A (or columns of B) and 64 steps of k, loaded from device memory. Each row of the tile has 64
+// elements along the operand's contiguous dimension. If K_MAJOR, this dimension is k, and the tile has W rows.
+// Otherwise, the tile consists of W / 64 boxes with 64 rows each, one for every step of k.
 template <class T, int W, bool K_MAJOR, int THREADS>
 struct operand_tile {
-  static constexpr int kWidth = (W + 63) / 64 * 64;  // rounded up to complete boxes
+  static constexpr int kWidth = (W + 63) / 64 * 64;  // W rounded up to complete boxes
   static constexpr int kBoxes = K_MAJOR ? 1 : kWidth / 64, kRows = K_MAJOR ? W : 64;
   static constexpr unsigned kBytes = unsigned(kBoxes * kRows) * 128;
-  // Advances a matrix descriptor by 16 steps of k when added to it.
+  // Added to a matrix descriptor, this advances it by 16 steps of k.
   static constexpr unsigned long kNextK = K_MAJOR ? 2 : 128;
 
-  // Returns a matrix descriptor that starts at row (or column) `at` of the tile. `at` is a multiple of 8, or of 64 if
-  // not K_MAJOR.
+  // Returns a matrix descriptor that starts at row (or column) `at` of the tile. `at` must be a multiple of 8 if
+  // K_MAJOR, and of 64 otherwise.
   static MPSX_FN unsigned long descriptor(unsigned tile, int at) {
     return K_MAJOR ? matrix_descriptor(tile + unsigned(at) * 128, 16, 1024)
                    : matrix_descriptor(tile + unsigned(at) / 64 * 8192, 8192, 1024);
@@ -39,16 +39,15 @@ struct operand_tile {
     }
   }
 
-  // These functions load a tile of a tensor with any alignment in two steps. For each row of 64 elements, copy_rows()
-  // copies the aligned 16-byte chunks that overlap the row, at most nine, to `raw` memory with 144-byte rows.
-  // shift_rows() then moves the elements to the tile. A thread processes chunk thread % 8 of kCopies rows that are
-  // kStep rows apart.
+  // The functions below load a tile from a tensor with any alignment. First, copy_rows() copies the aligned 16-byte
+  // chunks that contain a row of 64 elements, at most nine, to a 144-byte row in `raw` memory. Then, shift_rows() moves
+  // the elements to the tile. Each thread processes chunk thread % 8 of kCopies rows, which are kStep rows apart.
   static constexpr unsigned kRawRow = 144, kRawBytes = unsigned(kBoxes * kRows) * kRawRow;
   static constexpr int kStep = THREADS / 8, kTotalRows = kBoxes * kRows, kCopies = (kTotalRows + kStep - 1) / kStep;
   static_assert(kStep % 8 == 0, "all chunks of a thread have the same swizzle");
 
-  // Returns the address of row r of the tile that starts at k. Sets `count` to the number of elements within the
-  // extents.
+  // Returns the address of row r of the tile that starts at step k. Sets `count` to the number of elements from there
+  // to the end of the tensor's row, or to 0 for a row outside the tensor.
   template <class X>
   static MPSX_FN unsigned long row_address(const X& source, int r, int k, int& count) {
     const int x = K_MAJOR ? k : r / 64 * 64, y = K_MAJOR ? r : k + r % 64;
@@ -109,7 +108,7 @@ struct operand_tile {
     __asm__("shf.r.wrap.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(low), "r"(high), "r"(bits));
     return word;
   }
-  // Loads eight elements that are not contiguous or that are in threadgroup memory.
+  // Loads eight elements that are not contiguous or are in threadgroup memory.
   template <class X>
   static MPSX_FN void gather(const X& source, unsigned long row, int first, int count, unsigned to) {
 #pragma unroll 1

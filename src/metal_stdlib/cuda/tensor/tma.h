@@ -1,11 +1,11 @@
-// Hopper's Tensor Memory Accelerator (TMA): builds tensor maps in the kernel and loads 2-D boxes.
+// Hopper's Tensor Memory Accelerator (TMA): builds tensor maps in the kernel and loads two-dimensional boxes.
 #pragma once
 
 namespace mpsx {
-// Element types of tensor maps, with the codes of tensormap.replace .elemtype (PTX ISA).
+// The element types of tensor maps, numbered like tensormap.replace .elemtype (PTX ISA).
 enum class map_type { uint8 = 0, float16 = 6, float32 = 7, bfloat16 = 10 };
 
-// A matrix to describe with a tensor map. Extents are in elements, innermost first. The stride is in bytes.
+// A matrix for which to build a tensor map. Extents are in elements, innermost first. The stride is in bytes.
 struct matrix_map {
   const void* base;
   map_type type;
@@ -22,8 +22,8 @@ struct matrix_map {
   __asm__ volatile("tensormap.replace.tile." FIELD ".shared::cta.b1024.b32 [%0], " VALUE ";" ::"r"(memory) : "memory")
 
 // Builds a tensor map in shared memory at `memory` (128 bytes, 128-byte aligned) and copies it to device memory at
-// `target`. All lanes of a warp must call this. Loads through the map use the 128-byte swizzle and return zeros outside
-// the extents.
+// `target`. All lanes of a warp must call this. Loads through the map use the 128-byte swizzle and return zeros for
+// elements outside the extents.
 MPSX_FN void write_map(unsigned memory, void* target, const matrix_map& map) {
   const unsigned lane = unsigned(__nvvm_read_ptx_sreg_tid_x()) & 31u;
   store_shared(memory + lane * 4, 0u);
@@ -55,18 +55,18 @@ MPSX_FN void write_map(unsigned memory, void* target, const matrix_map& map) {
 }
 #undef MPSX_REPLACE
 #undef MPSX_REPLACE_CONSTANT
-// Returns whether TMA can read a tensor. Its rows must be 16-byte aligned, and it must not be empty.
+// Returns whether TMA can read the tensor. The rows must be 16-byte aligned, and the tensor must not be empty.
 template <class X>
 MPSX_FN bool tma_can_read(const X& source) {
   const unsigned long pitch = (unsigned long)(source.get_stride(1)) * sizeof(typename X::value_type);
   return ((unsigned long)source.mpsx_data() | pitch) % 16 == 0 && source.get_stride(0) == 1 &&
          source.get_extent(0) > 0 && source.get_extent(1) > 0 && source.get_stride(1) > 0;
 }
-// Makes a map written by other warps visible to subsequent loads.
+// Makes a map that a different warp has written visible to subsequent loads.
 MPSX_FN void acquire_map(const void* map) {
   __asm__ volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }
-// Starts loading the box at (x, y) of a map. The mbarrier counts the arriving bytes.
+// Starts loading the box at (x, y) of the map's matrix. The mbarrier counts the bytes that have arrived.
 MPSX_FN void load_box(unsigned to, const void* map, int x, int y, unsigned barrier) {
   __asm__ volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
@@ -75,10 +75,10 @@ MPSX_FN void load_box(unsigned to, const void* map, int x, int y, unsigned barri
       : "memory");
 }
 
-// Device memory for the tensor maps of running threadgroups. TMA reads maps from device memory, and a map must not
-// change until its loads are complete. Each threadgroup therefore claims one of its multiprocessor's slots while it
-// runs an operation. A multiprocessor never runs more threadgroups than it has slots, because each one uses at least 32
-// KiB of the 228 KiB of shared memory.
+// Device memory for the tensor maps of running threadgroups. A threadgroup claims one of its multiprocessor's slots
+// while it runs an operation, because TMA reads maps from device memory and a map must not change until its loads are
+// complete. A multiprocessor never runs more threadgroups than it has slots, because each of them uses at least 32 KiB
+// of the 228 KiB of shared memory.
 constexpr unsigned kMapProcessors = 256, kMapSlots = 8, kMapBytes = 256;
 static MPSX_GLOBAL
     __attribute__((loader_uninitialized, aligned(128))) char map_memory[kMapProcessors * kMapSlots * kMapBytes];

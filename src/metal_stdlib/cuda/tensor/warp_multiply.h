@@ -1,10 +1,10 @@
-// matmul2d with mma.sync. Reads operands element by element and therefore supports every type, extent and address
-// space. Where the GPU supports wgmma, scopes of complete warpgroups with operands in device memory use
-// warpgroup_multiply.h instead.
+// matmul2d with mma.sync. It reads operands element by element, so it supports every type, extent and address space. If
+// the GPU supports wgmma, scopes of complete warpgroups whose operands are in device memory use warpgroup_multiply.h
+// instead.
 #pragma once
 
 namespace mpsx {
-// Reads a tensor element by its row and column in memory. Elements outside the extents are zero.
+// Reads a tensor element by element, by row and column in memory. Elements outside the extents are zero.
 template <class X>
 struct tensor_reader {
   typedef typename X::value_type value_type;
@@ -16,7 +16,7 @@ struct tensor_reader {
                   : value_type(0);
   }
 };
-// Reads a cooperative tensor from a copy in threadgroup memory.
+// Reads a cooperative tensor from its copy in threadgroup memory.
 template <class T, int ROWS, int COLUMNS>
 struct staged_reader {
   typedef T value_type;
@@ -26,7 +26,7 @@ struct staged_reader {
   }
 };
 
-// Returns the size in bytes of an operand's copy in threadgroup memory, or 0 if the operand is read directly.
+// Returns the size in bytes of an operand's copy in threadgroup memory, or 0 if no copy is needed.
 template <class X>
 constexpr unsigned operand_bytes() {
   if constexpr (is_tensor_v<X>)
@@ -35,7 +35,7 @@ constexpr unsigned operand_bytes() {
     return unsigned(X::mpsx_layout::kRows * X::mpsx_layout::kColumns * int(sizeof(typename X::element_type)) + 15) /
            16 * 16;
 }
-// Returns a reader for an operand. All threads of the scope must call this and then synchronize before they read.
+// Returns a reader for an operand. All threads of the scope must call this and must then synchronize before they read.
 template <class X>
 MPSX_FN auto make_reader(const X& source, int thread, unsigned memory) {
   if constexpr (is_tensor_v<X>) {
@@ -108,7 +108,7 @@ MPSX_FN void warp_multiply(const A& left, const B& right, int thread, S (&sums)[
   unsigned memory = 0;
   if constexpr (kBytes != 0) {
     memory = staging_memory<Scope, kBytes>();
-    scope_barrier<Scope>();  // wait, because other operations may still use this memory
+    scope_barrier<Scope>();  // wait, because a different operation may still be using this memory
   }
   const auto a = make_reader(left, thread, memory);
   const auto b = make_reader(right, thread, memory + operand_bytes<A>());

@@ -1,8 +1,8 @@
-// matmul2d of 16-bit operands in device memory with wgmma. TMA prefetches tiles that cover 64 steps of k.
+// matmul2d of 16-bit operands in device memory, using wgmma. TMA prefetches tiles that cover 64 steps of k.
 #pragma once
 
 namespace mpsx {
-// How an operation is divided among warpgroups, and the layout of its shared memory.
+// How an operation is divided among warpgroups and how it uses shared memory.
 template <matmul2d_descriptor D, class Scope, class T>
 struct warpgroup_shape {
   typedef typename accumulator_layout<D, Scope>::type layout;
@@ -14,22 +14,22 @@ struct warpgroup_shape {
   static constexpr unsigned kStageBytes = left::kBytes + right::kBytes;
   static constexpr unsigned kRawBytes = left::kRawBytes + right::kRawBytes;
   // With small tiles, a threadgroup uses only half of a multiprocessor's shared memory, so that a second threadgroup
-  // can run while the first one starts or ends. 1024 bytes are reserved for barriers.
+  // can run while the first one starts or finishes. 1024 bytes are reserved for barriers.
   static constexpr unsigned kHalf = 113 * 1024, kWhole = 226 * 1024;
   static constexpr bool kShared = D.m * D.n <= 128 * 128 && kStageBytes * 3 < kHalf - 1024;
   static constexpr int kFitting = int(((kShared ? kHalf : kWhole) - 1024) / kStageBytes);
   static constexpr int kStages = kFitting > 6 ? 6 : kFitting;
-  // Without TMA, use two tiles and as many buffers of raw rows as fit, one or two.
+  // Without TMA, use two tiles and one buffer of raw rows, or two buffers if they fit.
   static constexpr int kRaws = 2 * (kStageBytes + kRawBytes) <= (kShared ? kHalf : kWhole) ? 2 : 1;
   static constexpr unsigned kMaps = kStages * kStageBytes, kBarriers = kMaps + 256,
                             kTmaBytes = kBarriers + 16 * unsigned(kStages) + 16,
                             kCopyBytes = 2 * kStageBytes + unsigned(kRaws) * kRawBytes,
                             kBytes = kTmaBytes > kCopyBytes ? kTmaBytes : kCopyBytes;
-  // Whether only one threadgroup fits on a multiprocessor, in which case it need not claim a map slot.
+  // Whether only one threadgroup fits on a multiprocessor. If so, it does not have to claim a slot for its tensor maps.
   static constexpr bool kOwnsProcessor = kBytes > kHalf + 1024;
 };
 
-// Whether the scope consists of warpgroups, and both operands are tensors in device memory.
+// Whether the scope consists of complete warpgroups, and both operands are tensors in device memory.
 template <class Scope, class A, class B>
 constexpr bool has_warpgroup_operands() {
   if constexpr (scope_size<Scope>::simdgroups == 0 || scope_size<Scope>::simdgroups % 4 != 0 || !is_tensor_v<A> ||
@@ -39,7 +39,7 @@ constexpr bool has_warpgroup_operands() {
     return !A::mpsx_in_threadgroup && !B::mpsx_in_threadgroup;
 }
 
-// Whether wgmma supports the operation's types and tile.
+// Whether wgmma supports the element types and the tile size of the operation.
 template <matmul2d_descriptor D, class Scope, class A, class B>
 constexpr bool uses_warpgroups() {
   if constexpr (!has_warpgroup_operands<Scope, A, B>()) {
@@ -69,7 +69,7 @@ struct warpgroup_multiplier {
     return memory + shape::kBarriers + (unsigned(kStages) + stage) * 8;
   }
 
-  // Starts sums += A B for one tile. The caller must wait for wgmma to finish.
+  // Starts computing sums += A B for one tile. The caller must wait for wgmma to finish.
   static MPSX_FN void multiply_tile(float (&sums)[kBlocks][kSums], unsigned stage, int thread, int add) {
     const int row = thread / 128 % (L::kWarpRows / 4) * 64, column = L::warp_column(thread) * shape::kColumns;
     const unsigned long b = right_tile::descriptor(stage + left_tile::kBytes, column);
@@ -100,19 +100,19 @@ struct warpgroup_multiplier {
     right_tile::load(stage + left_tile::kBytes, right_map, tile * 64, barrier);
   }
 
-  // Returns the slot for a threadgroup's maps. Claims a slot unless the threadgroup has the multiprocessor to itself.
+  // Returns a slot for the threadgroup's maps. Claims it unless the threadgroup has the multiprocessor to itself.
   static MPSX_FN unsigned take_slot() {
     if constexpr (shape::kOwnsProcessor) return unsigned(__nvvm_read_ptx_sreg_smid()) % kMapProcessors * kMapSlots;
     return claim_map_slot();
   }
 
-  // Multiplies tiles that thread 0 loads with TMA. If `first`, the accumulators start at zero.
+  // Multiplies tiles that TMA loads at the request of thread 0. If `first`, the accumulators start at zero.
   template <class A, class B>
   static MPSX_FN void run_tma(const A& left, const B& right, float (&sums)[kBlocks][kSums], unsigned memory, int thread,
                               int tiles, bool first) {
     const int lane = thread % 32, warp = thread / 32;
-    const unsigned slots = memory + shape::kBarriers + 16 * kStages;  // shared-memory address of the two map slots
-    // Warps 0 and 1 write the maps while warp 2 initializes the barriers.
+    const unsigned slots = memory + shape::kBarriers + 16 * kStages;  // where the two map slots are stored
+    // Warps 0 and 1 write the maps. Meanwhile, warp 2 initializes the barriers.
     unsigned slot = 0;
     if (warp < 2) {
       if (lane == 0) slot = take_slot();
@@ -144,13 +144,13 @@ struct warpgroup_multiplier {
         for (int t = 0; t < kStages && t < tiles; ++t) load_stage(memory, left_map, right_map, unsigned(t), t);
       __nvvm_bar_warp_sync(~0u);
     }
-    unsigned i = 0, last = 0, parity = 0;  // stage of this tile, stage of the previous tile, parity of the mbarriers
+    unsigned i = 0, last = 0, parity = 0;  // stage of this and of the previous tile; parity of the mbarriers
 #pragma unroll 1
     for (int t = 0; t < tiles; ++t) {
       mbarrier_wait(full(memory, i), parity);
       multiply_tile(sums, memory + i * shape::kStageBytes, thread, !first || t > 0);
       wgmma_wait<1>();
-      if (t > 0) {  // wgmma has read the previous tile
+      if (t > 0) {  // wgmma has finished reading the previous tile
         if (lane == 0) mbarrier_arrive(empty(memory, last));
         if (thread == 0 && t - 1 + kStages < tiles) {
           mbarrier_wait(empty(memory, last), last > i ? parity ^ 1 : parity);
@@ -170,7 +170,7 @@ struct warpgroup_multiplier {
         mbarrier_invalidate(full(memory, i)), mbarrier_invalidate(empty(memory, i));
   }
 
-  // Multiplies tiles that all threads load by copying. Unlike TMA, this supports rows of any alignment.
+  // Multiplies tiles that all threads copy. Unlike TMA, this supports rows of any alignment.
   template <class A, class B>
   static MPSX_FN void run_copies(const A& left, const B& right, float (&sums)[kBlocks][kSums], unsigned memory,
                                  int thread, int tiles, bool first) {
@@ -218,7 +218,7 @@ MPSX_FN void warpgroup_multiply(const A& left, const B& right, int thread, float
   typedef warpgroup_multiplier<D, Scope, T> M;
   static_assert(M::kBlocks * M::kSums == N, "one accumulator per element");
   const unsigned memory = staging_memory<Scope, M::shape::kBytes>();
-  // Copy the accumulators of each wgmma to a local array, which LLVM keeps in registers.
+  // Copy each wgmma's accumulators to a local array, which LLVM keeps in registers.
   float block[M::kBlocks][M::kSums];
 #pragma unroll
   for (int m = 0; m < M::kBlocks; ++m)

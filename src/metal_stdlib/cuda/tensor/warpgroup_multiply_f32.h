@@ -1,14 +1,14 @@
-// matmul2d of float operands with wgmma. Splits each float into two tf32 numbers, high and low, and computes a product
-// as high * high + high * low + low * high, which has the precision of float ("3xTF32", CUTLASS). Tensor cores truncate
-// when they accumulate, so each tile covers only 32 steps of k, and float additions combine the sums of the tiles.
+// matmul2d of float operands with wgmma. Splits each float into two tf32 numbers, high and low, and computes high *
+// high + high * low + low * high, which has the precision of a float product ("3xTF32" in CUTLASS). Tensor cores
+// truncate when they accumulate, so a tile covers only 32 steps of k, and the sums of the tiles are added in float.
 //
-// Elements of A are loaded from the raw tile in shared memory to registers and split there. Elements of B are split
-// into two tiles in shared memory that are contiguous along k, as wgmma requires.
+// Elements of A are loaded from a raw tile in shared memory and split in registers. Elements of B are split into two
+// tiles in shared memory that are contiguous along k, as wgmma requires.
 #pragma once
 
 namespace mpsx {
-// `high` has the 11 significant bits that tensor cores read. Adding half of the last of these bits to `low` rounds it,
-// since tensor cores truncate.
+// Sets `high` to v rounded to the 11 significant bits that tensor cores read, and `low` to the rest. Tensor cores
+// truncate `low`, so half of its last used bit is added to round it.
 MPSX_FN void split_tf32(unsigned v, unsigned& high, unsigned& low) {
   high = (v + 0x1000u) & 0xffffe000u;
   low = bits_of(float_of(v) - float_of(high)) + 0x1000u;
@@ -26,7 +26,7 @@ struct tf32_multiplier {
   static constexpr unsigned kSplitTiles = kStages * kStageBytes, kMaps = kSplitTiles + kSplits * 2 * kRightBytes,
                             kBarriers = kMaps + 256, kBytes = kBarriers + 8 * (kStages + 2 * kSplits) + 16;
   static constexpr bool kOwnsProcessor = kBytes > 114 * 1024;
-  static constexpr int kChunks = kN * 8 / kThreads;  // 16-byte chunks that each thread splits
+  static constexpr int kChunks = kN * 8 / kThreads;  // number of 16-byte chunks that each thread splits
 
   static MPSX_FN unsigned full(unsigned memory, unsigned tile) { return memory + kBarriers + tile % kStages * 8; }
   static MPSX_FN unsigned ready(unsigned memory, unsigned tile) {
@@ -40,8 +40,8 @@ struct tf32_multiplier {
     return memory + kSplitTiles + tile % kSplits * 2 * kRightBytes;
   }
 
-  // A raw tile has rows of 32 floats along the operand's contiguous dimension. If that dimension is k, the tile has W
-  // rows. If it is m or n, the tile has W / 32 boxes, each with 32 rows, one per step of k.
+  // Each row of a raw tile has 32 floats along the operand's contiguous dimension. If that dimension is k, the tile has
+  // W rows. If it is m or n, the tile has W / 32 boxes with 32 rows each, one for every step of k.
   template <bool K_MAJOR, int W, class X>
   static MPSX_FN matrix_map map(const X& source) {
     return {source.mpsx_data(),
@@ -59,12 +59,12 @@ struct tf32_multiplier {
       for (int b = 0; b < W / 32; ++b) load_box(to + unsigned(b) * 4096, map, b * 32, k, barrier);
     }
   }
-  // Fills a raw tile from a tensor with any strides. Each thread copies single floats.
+  // Fills a raw tile from a tensor with any strides. Each thread copies one float at a time.
   template <bool K_MAJOR, int W, class X>
   static MPSX_FN void copy(unsigned to, const X& source, int k, int thread, bool is_shared) {
 #pragma unroll 4
     for (int i = thread; i < W * 32; i += kThreads) {
-      const int row = i / 32, c = i % 32;  // row and column in the boxes of the raw tile
+      const int row = i / 32, c = i % 32;  // row of the boxes in the raw tile, and column in that row
       const int x = K_MAJOR ? k + c : row / 32 * 32 + c, y = K_MAJOR ? row : k + row % 32;
       const bool inside = x < int(source.get_extent(0)) && y < int(source.get_extent(1));
       const float* const from =
@@ -79,7 +79,7 @@ struct tf32_multiplier {
     }
   }
 
-  // Splits 16-byte chunks [FIRST, LAST) of this thread's part of B.
+  // Splits 16-byte chunks [FIRST, LAST) of the part of B that this thread processes.
   template <int FIRST, int LAST>
   static MPSX_FN void split_right(unsigned raw, unsigned to, int thread) {
 #pragma unroll
@@ -90,7 +90,7 @@ struct tf32_multiplier {
         const unsigned x = unsigned(thread + i * kThreads);
         n = x / 8, c = x % 8;
         v = load_shared4(raw + n * 128 + ((c ^ (n & 7)) << 4));
-      } else {  // a warp transposes a block of 32 columns by 4 steps of k
+      } else {  // each warp transposes a block of 32 columns and 4 steps of k
         const unsigned x = unsigned(thread / 32 + i * kWarps), lane = unsigned(thread) & 31u;
         n = x / 8 * 32 + lane, c = x % 8;
         const unsigned from = raw + x / 8 * 4096 + c * 512 + lane % 4 * 4;
@@ -123,8 +123,8 @@ struct tf32_multiplier {
       }
   }
 
-  // Prepares one third of a tile. The caller interleaves the three parts with wgmma instructions, because a warp stalls
-  // when the tensor core's queue is full.
+  // Prepares one third of a tile. The caller alternates the three parts with wgmma instructions, because a warp stalls
+  // while the tensor core's queue is full.
   template <int PART>
   static MPSX_FN void prepare(unsigned memory, unsigned tile, int thread, unsigned (&high)[4][4],
                               unsigned (&low)[4][4]) {
@@ -254,8 +254,8 @@ struct tf32_multiplier {
   }
 };
 
-// Splitting an infinity produces NaN, so recomputes every NaN in the result from the original floats. `start` contains
-// the initial values of the accumulators.
+// Recomputes every NaN in the result from the original floats, because splitting an infinity produces NaN. `start`
+// contains the initial values of the accumulators.
 template <matmul2d_descriptor D, class L, class A, class B>
 MPSX_FN void recompute_nan(const A& left, const B& right, int thread, int depth, const float (&start)[L::kCapacity],
                            float (&sums)[L::kCapacity]) {
@@ -277,13 +277,13 @@ MPSX_FN void recompute_nan(const A& left, const B& right, int thread, int depth,
     for (int k = 0; k < depth; ++k)
       sum = __builtin_fmaf(D.transpose_left ? a.get(k, row) : a.get(row, k),
                            D.transpose_right ? b.get(column, k) : b.get(k, column), sum);
-#pragma unroll  // indexing with a variable would put the array in local memory
+#pragma unroll  // a variable index would put the array in local memory
     for (int i = 0; i < L::kCapacity; ++i) sums[i] = i == n ? sum : sums[i];
   }
 }
 
-// Whether this implementation supports the operation: the scope must consist of complete warpgroups, and a thread must
-// have enough registers for two copies of its accumulators.
+// Whether this implementation supports the operation. The scope must consist of complete warpgroups, and each thread
+// must have enough registers for two copies of its accumulators.
 template <matmul2d_descriptor D, class Scope, class A, class B>
 constexpr bool uses_tf32_warpgroups() {
   if constexpr (!has_warpgroup_operands<Scope, A, B>()) {

@@ -1,6 +1,6 @@
-// wgmma.mma_async for 64 x N tiles: d += a b, or d = a b if `add` is 0. b is a matrix descriptor, and a is a matrix
-// descriptor or the four registers of a fragment. TRANSPOSE_A and TRANSPOSE_B are 1 for operands that are contiguous
-// along m or n.
+// wgmma.mma_async for 64 x N tiles. Computes d += a b, or d = a b if `add` is 0. a is a matrix descriptor or the four
+// registers of a fragment, and b is a matrix descriptor. TRANSPOSE_A and TRANSPOSE_B are 1 if the operand is contiguous
+// along m or n, respectively.
 #pragma once
 
 namespace mpsx {
@@ -22,7 +22,7 @@ namespace mpsx {
 #define MPSX_R112 MPSX_R96 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111"
 #define MPSX_R128 MPSX_R112 ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
-// R: number of accumulator registers, N / 2. X0, X1, … are the indices of the remaining asm operands.
+// R is the number of accumulator registers, N / 2. X0, X1, … are the indices of the asm operands after them.
 #define MPSX_WGMMA(NAME, TYPE, K, N, R, X0, X1, X2, X3, X4)                                                          \
   template <int TRANSPOSE_A, int TRANSPOSE_B>                                                                        \
   MPSX_FN void wgmma_##NAME(float (&d)[R], unsigned long a, unsigned long b, int add) {                              \
@@ -40,7 +40,7 @@ namespace mpsx {
                      : MPSX_D##R("f", 0)                                                                       \
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(TRANSPOSE_B));        \
   }
-// tf32 operands must be contiguous along k, so these have no transposed variants.
+// tf32 operands must be contiguous along k, so they have no transposed variants.
 #define MPSX_WGMMA_TF32(N, R, X0, X1, X2, X3, X4, X5)                                                        \
   MPSX_FN void wgmma_tf32(float (&d)[R], const unsigned (&a)[4], unsigned long b, int add) {                 \
     __asm__ volatile("\t{\n.reg .pred p;\nsetp.ne.b32 p, %" #X5 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
@@ -49,7 +49,7 @@ namespace mpsx {
                      : MPSX_D##R("f", 0)                                                                     \
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));                        \
   }
-// Prevents LLVM from reading accumulators before the preceding wgmma_wait().
+// Keeps LLVM from reading accumulators before the preceding wgmma_wait().
 #define MPSX_WGMMA_HOLD(R) \
   MPSX_FN void wgmma_hold(float (&d)[R]) { __asm__ volatile("" : MPSX_D##R("f", 0)::"memory"); }
 #define MPSX_WGMMA_SIZE(N, R, X0, X1, X2, X3, X4, X5, X6)                     \
@@ -67,8 +67,8 @@ MPSX_WGMMA_SIZE(160, 80, 80, 81, 82, 83, 84, 85, 86)
 MPSX_WGMMA_SIZE(192, 96, 96, 97, 98, 99, 100, 101, 102)
 MPSX_WGMMA_SIZE(224, 112, 112, 113, 114, 115, 116, 117, 118)
 MPSX_WGMMA_SIZE(256, 128, 128, 129, 130, 131, 132, 133, 134)
-// wgmma reads the registers of an operand until wgmma_wait() returns. Call keep_operand() afterwards, because LLVM
-// could otherwise reuse the registers for the fragments of the next tile.
+// wgmma reads the registers of an operand until wgmma_wait() returns. Call keep_operand() after that, because LLVM
+// might otherwise reuse the registers earlier, for the fragments of the next tile.
 MPSX_FN void keep_operand(const unsigned (&a)[4]) {
   __asm__ volatile("" ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]) : "memory");
 }
