@@ -3,9 +3,9 @@
 #include "lib/arithmetic.h"
 #include "distance/params.h"
 
-// A norm. part(d) is the contribution of one coordinate difference d, and whole(sum) is the distance. The gradient with
-// respect to d is factor * slope, where factor depends only on the pair of points. `weight` is the gradient with
-// respect to the distance.
+// A norm. part(d, p) is what a coordinate difference d contributes to the sum, and whole(sum, p) is the distance. The
+// gradient of d is factor() * slope(), where factor() depends only on the pair of points. `weight` is the gradient of
+// the distance.
 struct norm_0 {
   static float part(float d, float) { return is_nan(d) ? d : (d != 0.0f ? 1.0f : 0.0f); }
   static float whole(float sum, float) { return sum; }
@@ -39,7 +39,7 @@ struct norm_inf {
   }
 };
 
-// Sums Norm::part over all coordinates.
+// Returns the sum of Norm::part over all coordinates.
 template <typename Norm>
 inline float sum_of(device const float* a, device const float* b, uint n, float p) {
   float sum = 0.0f;
@@ -64,7 +64,7 @@ kernel void distance(device float* out [[buffer(0)]], device const float* a [[bu
       Norm::whole(sum_of<Norm>(a + row * p.size, b + (ulong(gid.z) * p.others + gid.x) * p.size, p.size, p.p), p.p);
 }
 
-// Returns the index of the distance between points i < j in pdist's output.
+// Returns the index of the pair (i, j), with i < j, in the output of pdist.
 inline ulong pair_index(ulong i, ulong j, ulong n) { return n * i - i * (i + 1) / 2 + j - i - 1; }
 
 // Computes each pair once. gid = (second point j, first point i).
@@ -83,9 +83,9 @@ inline void gradient_of(device float* to, device const float* grad, device const
                         device const float* distances, constant DistanceParams& p, ulong row, uint point) {
   float sum[N];
   for (uint i = 0; i < N; ++i) sum[i] = 0.0f;
-  ulong at = p.pairs ? point - 1 : row * p.others;  // pdist: index of the pair (0, point)
+  ulong at = p.pairs ? point - 1 : row * p.others;  // for pdist, the index of the pair (0, point)
   for (uint j = 0; j < p.others; ++j) {
-    if (p.pairs && j == point) {  // a point has no distance to itself
+    if (p.pairs && j == point) {  // skip the point itself
       at = pair_index(point, point + 1, p.rows);
       continue;
     }
@@ -97,7 +97,7 @@ inline void gradient_of(device float* to, device const float* grad, device const
   for (uint i = 0; i < N; ++i) to[i] = sum[i];
 }
 
-// Gradient with respect to a. gid = (tile of coordinates, point, batch).
+// Computes the gradient of a. gid = (tile of coordinates, point, batch).
 template <typename Norm>
 kernel void distance_bwd(device float* grad_a [[buffer(0)]], device const float* grad [[buffer(1)]],
                          device const float* a [[buffer(2)]], device const float* b [[buffer(3)]],

@@ -4,9 +4,9 @@
 
 enum : uint32_t { kDistanceTile = 8 };  // gradient coordinates that each thread computes
 
-// Distances between `rows` points and `others` points, with `size` coordinates each.
+// Distances between `rows` points and `others` points. Every point has `size` coordinates.
 struct DistanceParams {
   uint32_t rows, others, size;
   float p;
-  uint32_t pairs;  // in the gradient kernel, whether all points are from a single set (pdist)
+  uint32_t pairs;  // for the gradient kernel: whether all points are from one set (pdist)
 };

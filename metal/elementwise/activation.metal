@@ -1,4 +1,4 @@
-// Instantiates every kernel of activation.def.
+// Instantiates the kernels in activation.def.
 #include "elementwise/activation.h"
 #include "elementwise/kernels.h"
 

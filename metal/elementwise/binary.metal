@@ -1,10 +1,10 @@
-// Instantiates every operator of binary.def.
+// Instantiates the operators in binary.def.
 #include "elementwise/fused.h"
 #include "elementwise/kernels.h"
 #include "elementwise/shift.h"
 
-// renorm: scales an element x of a vector to limit the vector's norm to s.a. PyTorch adds 1e-7 to avoid dividing by
-// zero.
+// renorm: scales x, an element of a vector, so that the vector's norm does not exceed s.a. PyTorch adds 1e-7 to avoid a
+// division by zero.
 struct shortened_op {
   template <typename C>
   static C apply(C x, C norm, Scalars<C> s) { return norm > s.a ? x * (s.a / (norm + C(1e-7f))) : x; }

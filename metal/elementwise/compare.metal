@@ -1,5 +1,5 @@
-// Instantiates every operator of compare.def. A broadcast left column needs no kernel: the launcher swaps the operands
-// and uses the mirrored operator.
+// Instantiates the operators in compare.def. There is no kernel for a broadcast left operand column, because the
+// launcher swaps the operands and uses the mirrored operator.
 #include "elementwise/kernels.h"
 
 #define MPSX_COMPARE(NAME, OVERLOADS, MIRROR, ...)                                             \

@@ -1,4 +1,4 @@
-// Instantiates every operator of complex.def for dense and strided operands.
+// Instantiates the operators in complex.def for dense and strided operands.
 #include "elementwise/complex.h"
 #include "elementwise/kernels.h"
 
@@ -34,7 +34,7 @@
   MPSX_TERNARY_KERNELS(float2, c64, NAME)
 #include "elementwise/complex.def"
 
-// Build complex numbers from two floats: real and imaginary parts (complex), or modulus and angle (polar).
+// Build a complex number from two floats: real and imaginary parts (complex), or absolute value and angle (polar).
 struct complex_op {
   template <typename C>
   static float2 apply(C a, C b, Scalars<C>) { return float2(a, b); }

@@ -1,9 +1,9 @@
-// prod and cumprod of complex numbers, one thread per row or column.
+// prod and cumprod of complex numbers. Each thread processes one row or column.
 #include "elementwise/complex.h"
 #include "elementwise/complex_params.h"
 #include "lib/instantiate.h"
 
-// gid = (row or column, plane). RUNNING: stores every prefix product (cumprod).
+// gid = (row or column, plane). If RUNNING, stores every prefix product (cumprod).
 template <bool RUNNING>
 kernel void complex_products(device float2* out [[buffer(0)]], device const float2* x [[buffer(1)]],
                              constant ComplexProductParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {

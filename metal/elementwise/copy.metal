@@ -1,4 +1,4 @@
-// Copies and casts. A copy without a cast moves raw bits, so its kernels are named by element size (i8 i16 i32 i64).
+// Copies and casts. Copies without a cast move raw bits, so their kernels are named by element size (i8 i16 i32 i64).
 // Casts are named by both types.
 #include "elementwise/params.h"
 #include "lib/compute.h"
@@ -7,7 +7,7 @@
 #include "lib/instantiate.h"
 #include "lib/vec_loop.h"
 
-// Matches PyTorch's casts: nonzero numbers become true, and floats are converted to narrow integers via int.
+// Casts like PyTorch: nonzero numbers become true, and floats are converted to narrow integers via int.
 template <typename R, typename C>
 struct convert {
   static R from(C x) { return R(x); }
@@ -56,7 +56,7 @@ template <uint N, typename T>
 inline void copy(VecLoop<N, true> d, device T* out, long to, device const T* x, long from) {
   for (; d.more(); d.next()) store_vecs(d, out, to, load_vecs(d, x, from));
 }
-// S: stride of the input along x, 1 or 0 (broadcast). The output has stride 1.
+// S is the stride of the input along x: 1, or 0 if the input is broadcast. The output has stride 1.
 template <typename T, uint S>
 kernel void copy_rows(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                       constant StridedParams& p [[buffer(2)]], MPSX_GRID_PARAMETERS) {
@@ -70,8 +70,9 @@ kernel void copy_strided(device T* out [[buffer(0)]], device const T* x [[buffer
   copy(MPSX_SCALAR_LOOP, out + row_offset(p, 0, gid), p.stride[0][0], x + row_offset(p, 1, gid), p.stride[1][0]);
 }
 
-// Transposing copy: the output is contiguous along x, the input along y. A threadgroup moves a square tile through
-// threadgroup memory to coalesce both loads and stores. Tile rows are padded to avoid bank conflicts.
+// Transposing copy: the output is contiguous along x and the input along y. Each threadgroup moves a square tile
+// through threadgroup memory, so that both loads and stores coalesce. The rows of the tile are padded to avoid bank
+// conflicts.
 template <typename T>
 kernel void copy_transposed(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                             constant StridedParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {

@@ -1,4 +1,4 @@
-// Cross products. Each thread computes a whole vector, because the output may alias an operand.
+// Cross products. A thread computes all components of a vector, because the output may alias an operand.
 #include "elementwise/complex.h"
 #include "elementwise/cross_params.h"
 #include "lib/arithmetic.h"

@@ -1,4 +1,4 @@
-// Division with rounding, remainders and powers. The launcher checks that integer divisors are nonzero.
+// Division with rounding, remainder and power. The launcher checks that integer divisors are nonzero.
 #pragma once
 
 #include "elementwise/integer_division.h"
@@ -8,7 +8,8 @@
 struct floor_divide_op {
   template <typename C>
   static C apply(C a, C b, Scalars<C>) { return floor_quotient(a, b); }
-  // Python's floor division, computed from the exact remainder: floor_divide(a, b) * b + remainder(a, b) == a.
+  // Python's floor division. It is computed from the exact remainder, so that floor_divide(a, b) * b + remainder(a, b)
+  // == a.
   static float from_remainder(float a, float b, float r) {
     float d = (a - r) / b;
     d = r != 0.0f && (b < 0.0f) != (r < 0.0f) ? d - 1.0f : d;
@@ -44,7 +45,7 @@ struct remainder_op {
 template <>
 inline float remainder_op::apply<float>(float a, float b, Scalars<float>) { return from_remainder(b, fmod(a, b)); }
 
-// Integer powers by repeated squaring, with wraparound. A negative exponent yields 0 unless the base is 1 or -1.
+// Integer powers by repeated squaring. Overflow wraps around. A negative exponent yields 0 unless the base is 1 or -1.
 struct pow_op {
   template <typename C>
   static C apply(C a, C b, Scalars<C>) {
@@ -61,7 +62,7 @@ struct pow_op {
 template <>
 inline float pow_op::apply<float>(float a, float b, Scalars<float>) { return precise::pow(a, b); }
 
-// Powers that PyTorch's CPU kernels compute by multiplication. half and bfloat results are rounded once.
+// Powers that PyTorch's CPU kernels compute with multiplications. half and bfloat results are rounded only once.
 struct square_op {
   template <typename C>
   static C apply(C x, Scalars<C>) { return multiply(x, x); }

@@ -29,7 +29,7 @@ FILL(short, i16)
 FILL(int, i32)
 FILL(long, i64)
 
-// start + i * step. The step is stored as the sum of two floats to keep long sequences accurate.
+// Computes start + i * step. The step is the sum of two floats, so that long sequences stay accurate.
 template <typename T>
 kernel void arange_float(device T* out [[buffer(0)]], constant SequenceParams& p [[buffer(1)]],
                          uint i [[thread_position_in_grid]]) {
@@ -62,7 +62,7 @@ MPSX_KERNEL("linspace_f32", linspace<float>)
 MPSX_KERNEL("linspace_f16", linspace<half>)
 MPSX_KERNEL("linspace_bf16", linspace<bfloat>)
 
-// Integer division truncates the exact quotient.
+// For integers, the exact quotient is truncated.
 template <typename T>
 kernel void linspace_integer(device T* out [[buffer(0)]], constant IntegerLinspaceParams& p [[buffer(1)]],
                              uint i [[thread_position_in_grid]]) {

@@ -1,5 +1,5 @@
-// Add or subtract a scaled operand, like PyTorch's vectorized kernels. Floats use fma, because the product may overflow
-// even if the result does not.
+// Addition and subtraction of a scaled operand. Like PyTorch's vectorized kernels, they use fma for floats, because the
+// product may overflow even if the result does not.
 #pragma once
 
 #include "lib/arithmetic.h"

@@ -1,9 +1,9 @@
-// Integer quotients and remainders. The launcher reports zero divisors; the kernel divides by 1 instead.
+// Integer quotients and remainders. The launcher reports zero divisors. The kernel divides by 1 in that case.
 #pragma once
 
 #include "lib/arithmetic.h"
 
-// Computes q and r with a = q b + r, where q is rounded toward zero. INT_MIN / -1 overflows, so negate a for b = -1.
+// Computes a = q b + r, with q rounded toward zero. INT_MIN / -1 overflows, so for b = -1, a is negated instead.
 template <typename C>
 inline void divide(C a, C b, thread C& q, thread C& r) {
   const bool negated = b == C(-1) && C(-1) < C(0);
@@ -24,7 +24,7 @@ inline C rest(C a, C b) {
   divide(a, b, q, r);
   return r;
 }
-// Floor division: the remainder has the divisor's sign.
+// Floor division, whose remainder has the divisor's sign.
 template <typename C>
 inline C floor_quotient(C a, C b) {
   C q, r;

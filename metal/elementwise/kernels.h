@@ -6,8 +6,8 @@
 //   rows_10, rows_01  like dense, but one input is a broadcast column (stride 0 along x)
 //   strided           any strides; each thread computes a few elements, interleaved with other threads' elements
 //
-// y and z index the outer dimensions (see row_offset). A scalar operand has no memory: the launcher passes another
-// operand's pointer, and the kernel loads from it unconditionally, then selects the scalar.
+// y and z index the outer dimensions (see row_offset). A scalar operand has no memory, so the launcher passes a
+// different operand's pointer instead. The kernel always loads from it and then selects the scalar.
 #pragma once
 
 #include "elementwise/scalars.h"
@@ -15,7 +15,7 @@
 #include "lib/index.h"
 #include "lib/vec_loop.h"
 
-// A float that the element type represents exactly. Its conversion to bfloat keeps the upper 16 bits without rounding.
+// A float that the element type represents exactly. Converting it to bfloat keeps the upper 16 bits, without rounding.
 struct Exact {
   float value;
 };
@@ -35,7 +35,7 @@ inline R to_element(Y y) { return R(y); }
 template <typename R>
 inline R to_element(Exact y) { return from_exact<R>::of(y.value); }
 
-// Returns an operand's value: the inlined number or the loaded element.
+// Returns the value of an operand: `number` if the operand is inlined, otherwise the loaded element.
 template <typename C>
 inline C operand(bool inlined, C number, C loaded) { return inlined ? number : loaded; }
 
@@ -81,7 +81,7 @@ inline void binary(VecLoop<N, true> d, device R* out, long to, device const T* a
     store_vecs(d, out, to, y);
   }
 }
-// SA, SB: strides of the inputs along x, 0 or 1. They differ only if neither input is a scalar.
+// SA and SB are the strides of the inputs along x: 0 or 1. They differ only if neither input is a scalar.
 template <typename T, typename R, typename Op, uint SA, uint SB>
 kernel void binary_rows(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
                         device const T* b [[buffer(2)]], constant StridedParams& p [[buffer(3)]],
@@ -99,7 +99,7 @@ kernel void binary_strided(device R* out [[buffer(0)]], device const T* a [[buff
              p.stride[1][0], b + row_offset(p, 2, gid), p.stride[2][0], s, s.inlined);
 }
 
-// Elementwise loop over three inputs. The first may have a different type, such as the bool condition of where().
+// Elementwise loop over three inputs. The first input may have a different type, such as the bool condition of where().
 template <typename Op, uint N, typename A, typename T>
 inline void ternary(VecLoop<N, true> d, device T* out, long to, device const A* a, long from_a, device const T* b,
                     long from_b, device const T* c, long from_c, constant ScalarParams& s) {
@@ -142,11 +142,11 @@ kernel void ternary_strided(device T* out [[buffer(0)]], device const A* a [[buf
 #define MPSX_UNARY_KERNELS(T, TAG, NAME, RESULT)                                                \
   MPSX_KERNEL(#NAME "_dense_" #TAG, unary_dense<T, MPSX_RESULT_##RESULT(T), NAME##_op>)         \
   MPSX_KERNEL(#NAME "_strided_" #TAG, unary_strided<T, MPSX_RESULT_##RESULT(T), NAME##_op>)
-// For operators without kernels for broadcast columns.
+// For operators that have no kernels for broadcast columns.
 #define MPSX_PLAIN_BINARY_KERNELS(T, TAG, NAME, R)                       \
   MPSX_KERNEL(#NAME "_dense_" #TAG, binary_rows<T, R, NAME##_op, 1, 1>)  \
   MPSX_KERNEL(#NAME "_strided_" #TAG, binary_strided<T, R, NAME##_op>)
-// A commutative operator needs a kernel only for a broadcast right column.
+// A commutative operator needs a broadcast kernel only for the right operand.
 #define MPSX_BINARY_KERNELS_SWAPS(T, TAG, NAME, RESULT)                       \
   MPSX_PLAIN_BINARY_KERNELS(T, TAG, NAME, MPSX_RESULT_##RESULT(T))            \
   MPSX_KERNEL(#NAME "_rows_10_" #TAG, binary_rows<T, MPSX_RESULT_##RESULT(T), NAME##_op, 1, 0>)

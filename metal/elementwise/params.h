@@ -2,7 +2,7 @@
 
 #include "lib/types.h"
 
-// Side of the square tile of a transposing copy, for elements of at least 4 bytes.
+// Side length of the square tiles in a transposing copy, for elements of at least 4 bytes.
 enum : uint32_t { kTransposeTile = 32 };
 constexpr uint32_t transpose_side(uint32_t bytes) { return bytes < 4 ? 4 * kTransposeTile / bytes : kTransposeTile; }
 
@@ -13,30 +13,30 @@ struct StridedParams {
   uint32_t vectorized, unused;  // vectorized: whether a dense kernel's rows are aligned for vector access (lib/vec.h)
 };
 
-// An operator's scalar arguments, both as floats and as integers. A kernel reads the representation that matches its
-// compute type.
+// The scalar arguments of an operator, both as floats and as integers. A kernel reads the ones that match its compute
+// type.
 struct ScalarParams {
   float f[4];
   int64_t i[4];
-  uint32_t inlined;  // bit k is set if operand k is the scalar in slot 3 instead of a tensor
+  uint32_t inlined;  // bit k: operand k is not a tensor but the scalar in slot 3
   uint32_t unused;
 };
 
-// start + i * step for i = first, first + 1, …
+// The sequence start + i * step for i = first, first + 1, …
 struct SequenceParams {
   float start, step, step_low;
   uint32_t first;
   int64_t int_start, int_step;
 };
 
-// `count` values from start to end, for i = first, first + 1, … Each half of the sequence is computed from the nearer
-// end, so both ends are exact.
+// `count` values from start to end, computed for i = first, first + 1, … Each half of the sequence is computed from the
+// nearer endpoint, so both endpoints are exact.
 struct LinspaceParams {
   float start, end, step, step_low;
   uint32_t first, count;
 };
 
-// Integer linspace: trunc((start + i * step) / parts) for i < count.
+// linspace for integers: trunc((start + i * step) / parts) for i < count.
 struct IntegerLinspaceParams {
   int64_t start, step, parts;
 };

@@ -1,4 +1,4 @@
-// Rounding to integers. Integers are returned unchanged.
+// Rounding to integers. Integer types are returned unchanged.
 #pragma once
 
 #include "lib/types.h"

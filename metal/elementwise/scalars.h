@@ -1,4 +1,4 @@
-// The scalar arguments of elementwise operators, in the compute type.
+// The scalar arguments of an elementwise operator, converted to the compute type.
 #pragma once
 
 #include "elementwise/params.h"
@@ -6,7 +6,7 @@
 
 template <typename C>
 struct Scalars {
-  C a, b, c;  // c: the value of an inlined operand
+  C a, b, c;  // c: value of an inlined operand
 };
 template <typename C>
 inline Scalars<C> scalars(constant ScalarParams& s) {
@@ -17,7 +17,7 @@ inline Scalars<float> scalars<float>(constant ScalarParams& s) {
   return {s.f[0], s.f[1], s.f[3]};
 }
 
-// Clamps x between two scalar arguments. NaN in x stays NaN, and a NaN bound makes every result NaN.
+// Clamps x to two scalar bounds. A NaN in x is preserved, and a NaN bound makes every result NaN.
 template <typename C>
 inline C between(C x, C low, C high) {
   const C raised = x < low ? low : x, y = raised > high ? high : raised;

@@ -1,10 +1,11 @@
-// Shifts of integers.
+// Integer shifts.
 #pragma once
 
 #include "lib/arithmetic.h"
 
-// Shifting by at least the bit width yields 0, and a negative count is treated as a large one. Shift in two steps: LLVM
-// would merge a single shift and its comparison into an NVIDIA shift that reads only 32 bits of a 64-bit count.
+// Shifting by at least the bit width yields 0, and negative counts are treated as large ones. Values are shifted in two
+// steps. LLVM would merge a single shift and its comparison into an NVIDIA instruction that reads only 32 bits of a
+// 64-bit count.
 template <typename T>
 inline T shift_left(T a, T b) {
   const bool inside = b >= T(0) && b < T(8 * sizeof(T));

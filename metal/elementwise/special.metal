@@ -1,4 +1,4 @@
-// Instantiates every function of special.def. Functions with branches are not inlined: their loops do not vectorize
+// Instantiates the functions in special.def. Functions with branches are not inlined: their loops do not vectorize
 // anyway, and inlining would compile each function once per kernel.
 #include "elementwise/kernels.h"
 #include "elementwise/special.h"
@@ -47,7 +47,7 @@ struct polygamma_op {
 };
 MPSX_FOR_FLOAT(MPSX_UNARY_KERNELS, polygamma, SAME)
 
-// Gradients of samples with respect to the distribution's parameters.
+// The gradients of samples in the parameters of their distribution.
 __attribute__((noinline)) float gamma_gradient_of(float alpha, float x) { return gamma_gradient(alpha, x); }
 struct standard_gamma_grad_op {
   template <typename C>

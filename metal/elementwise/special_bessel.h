@@ -1,6 +1,6 @@
-// Bessel functions of order 0 and 1, and the Airy function Ai. The coefficients are from S. L. Moshier, Cephes
-// Mathematical Library (j0.c, j1.c, i0.c, i1.c, k0.c, k1.c, airy.c), which PyTorch also uses (ATen/native/Math.h). For
-// x > 8, the series of I0 and I1 omit the coefficients that are below float precision.
+// Bessel functions of orders 0 and 1, and the Airy function Ai. The coefficients are from S. L. Moshier, Cephes
+// Mathematical Library (j0.c, j1.c, i0.c, i1.c, k0.c, k1.c, airy.c), like those in PyTorch (ATen/native/Math.h). The
+// series of I0 and I1 for x > 8 omit coefficients below float precision.
 #pragma once
 
 #include "elementwise/special_series.h"
@@ -76,7 +76,7 @@ constant float kK1Large[] = {
     2.72062619f};
 constant float kTwoOverPi = 0.636619772f, kSqrtTwoOverPi = 0.797884561f;
 
-// Hankel's asymptotic form for x > 5: the first kind (J) is sqrt(2 / (pi x)) (P cos(x - phase) - Q sin(x - phase)), and
+// Hankel's asymptotic form for x > 5. The first kind (J) is sqrt(2 / (pi x)) (P cos(x - phase) - Q sin(x - phase)), and
 // the second kind (Y) is sqrt(2 / (pi x)) (P sin(x - phase) + Q cos(x - phase)).
 struct Hankel {
   float p, q, scale;
@@ -134,8 +134,8 @@ inline float spherical_bessel_j0(float x) {
   return 1.0f + z * (-1.0f / 6 + z * (1.0f / 120 + z * (-1.0f / 5040 + z * (1.0f / 362880))));
 }
 
-// I0 and I1, divided by exp(|x|) if `scaled`. Up to |x| = 8, sum the power series (https://dlmf.nist.gov/10.25.E2),
-// whose terms all have the same sign and do not cancel.
+// I0 and I1, divided by exp(|x|) if `scaled`. For |x| up to 8, they sum the power series
+// (https://dlmf.nist.gov/10.25.E2), whose terms all have the same sign, so nothing cancels.
 inline float bessel_i0(float x, bool scaled) {
   const float a = fabs(x), power = precise::exp(scaled ? -a : a);
   const float small = polynomial(a * a * 0.25f, kI0Small, 16) * (scaled ? power : 1.0f);
@@ -205,7 +205,7 @@ inline float airy_ai(float x) {
     return kOneOverSqrtPi * polynomial(z, kAiryNumerator, 8) / polynomial(z, kAiryDenominator, 8) /
            (2.0f * precise::sqrt(root) * precise::exp(zeta));
   }
-  // Maclaurin series for the two solutions of Airy's equation that Ai combines.
+  // Ai combines two solutions of Airy's equation. These are their Maclaurin series.
   const float cube = x * x * x;
   float f = 1.0f, g = x, term_f = 1.0f, term_g = x;
   for (float k = 2.0f; k < 60.0f && fabs(term_f) > 1e-9f * fabs(f); k += 3.0f) {

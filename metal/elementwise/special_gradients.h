@@ -1,6 +1,6 @@
-// Derivatives of gamma and Dirichlet samples with respect to the distribution's parameters: -(d cdf / d alpha) / pdf.
-// The approximations and coefficients are PyTorch's (F. Obermeyer, ATen/native/Distributions.h), rearranged to avoid
-// cancellation and float overflow.
+// Derivatives of gamma and Dirichlet samples with respect to the parameters of the distribution: -(d cdf / d alpha) /
+// pdf. The approximations and coefficients are those of PyTorch (F. Obermeyer, ATen/native/Distributions.h). They are
+// rearranged to avoid cancellation and float overflow.
 #pragma once
 
 #include "elementwise/special_gamma.h"
@@ -12,7 +12,7 @@ constant float kGammaGradient[3][8] = {
     {0.040121004f, -0.0065914022f, -0.0026286047f, -0.0013441777f, 0.017050642f, -0.0021309326f, 0.00085092367f,
      -1.5247877e-07f}};
 
-// Uses a Taylor series for small x, Rice's saddle point expansion for large alpha, and otherwise a rational function.
+// Uses a Taylor series for small x, Rice's saddle point expansion for large alpha, and a rational function otherwise.
 inline float gamma_gradient(float alpha, float x) {
   if (x < 0.8f) {
     float term = 1.0f, first = 1.0f / alpha, second = first * first;
@@ -47,7 +47,7 @@ inline float gamma_gradient(float alpha, float x) {
   return precise::exp(above / below);
 }
 
-// psi(x + more) - psi(x), for nonnegative arguments.
+// Returns digamma(x + more) - digamma(x) for nonnegative arguments.
 inline float digamma_step(float x, float more) {
   float sum = 0.0f;
   for (; x < 10.0f; x += 1.0f) sum += more / (x * (x + more));
@@ -56,9 +56,9 @@ inline float digamma_step(float x, float more) {
   return sum - (q * polynomial(q, kDigamma, 7) - p * polynomial(p, kDigamma, 7));
 }
 
-// Gradients of a Beta(alpha, beta) sample near 0, with respect to alpha and beta.
+// Gradients of a Beta(alpha, beta) sample close to 0, with respect to alpha and beta.
 inline float beta_gradient_alpha(float x, float alpha, float beta) {
-  const float factor = -digamma_step(alpha + 1.0f, beta - 1.0f) - precise::log(x);  // psi(a + 1) = psi(a) + 1 / a
+  const float factor = -digamma_step(alpha + 1.0f, beta - 1.0f) - precise::log(x);  // as psi(a + 1) = psi(a) + 1 / a
   float term = 1.0f, sum = factor / alpha;
   for (float i = 1.0f; i <= 10.0f; i += 1.0f) {
     term *= (i - beta) * x / i;
@@ -82,14 +82,14 @@ inline float beta_gradient_beta(float x, float alpha, float beta) {
 }
 
 inline float stirling_series(float x) { return 1.0f + (1.0f / 12 + 1.0f / (288.0f * x)) / x; }
-// Rice's saddle point expansion for large alpha and beta, where d = x - alpha / total.
+// Rice's saddle point expansion for large alpha and beta. d is x - alpha / total.
 inline float beta_gradient_large(float x, float alpha, float beta) {
   const float total = alpha + beta, mean = alpha / total, other = beta / total;
   const float spread = precise::sqrt(alpha * beta / (total + 1.0f)) / total;
   const float d = x - mean;
   if (fabs(d) <= 0.1f * spread) {
     const float r = alpha / beta, i = 1.0f / beta, y = 1.0f - x;
-    // This is the polynomial divided by beta^5: each power of alpha absorbs one factor of beta.
+    // The polynomial divided by beta^5. Each power of alpha is divided by a power of beta.
     const float sum = 47.0f * x * i + r * ((43.0f * i + 20.0f * (16.0f * i + 27.0f) * x) +
                       r * ((177.0f * i + 540.0f - 270.0f * x * i) + r * ((453.0f * i + 1620.0f * y - 455.0f * x * i) +
                       r * 8.0f * y * (135.0f - 11.0f * i))));
@@ -128,7 +128,7 @@ constant float kBetaGradient[2][3][3][4] = {
       {0.001925008108f, -0.002869809258f, 0.0008000589141f, -6.063713228e-05f},
       {-0.0003477407336f, 6.959756487e-05f, 1.097287507e-05f, -1.650964693e-06f}}}};
 
-// The gradient divided by 1 - x. total = alpha + beta.
+// Returns the gradient divided by 1 - x. total is alpha + beta.
 inline float dirichlet_gradient(float x, float alpha, float total) {
   const float beta = total - alpha, boundary = total * x * (1.0f - x);
   if (x <= 0.5f && boundary < 2.5f) return beta_gradient_alpha(x, alpha, beta);

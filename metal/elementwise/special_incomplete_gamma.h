@@ -1,13 +1,15 @@
 // The regularized incomplete gamma functions P (lower) and Q = 1 - P (upper).
 //
-// Sources: NIST Digital Library of Mathematical Functions, chapter 8 (equation numbers below). The choice between
-// equations follows N. M. Temme, "A set of algorithms for the incomplete gamma functions" (1994), and Cephes' igam.
+// The equations are numbered as in chapter 8 of the NIST Digital Library of Mathematical Functions (DLMF). Which
+// equation is used where follows N. M. Temme, "A set of algorithms for the incomplete gamma functions" (1994), and igam
+// in Cephes.
 #pragma once
 
 #include "elementwise/special_gamma.h"
 #include "lib/log1p.h"
 
-// x^a e^-x / Gamma(a + 1). For a >= 4, uses Stirling's series with the large terms cancelled analytically.
+// Returns x^a e^-x / Gamma(a + 1). For a >= 4, uses Stirling's series, in which the large terms are canceled
+// analytically.
 inline float gamma_density(float a, float x) {
   if (a < 4.0f) {
     const float l = a < 2.5f ? log_gamma_1p(a) : log_gamma_1p(a - 2.0f) + precise::log(a * (a - 1.0f));
@@ -19,7 +21,7 @@ inline float gamma_density(float a, float x) {
   return precise::exp(a * exponent - rest) * precise::rsqrt(2.0f * M_PI_F * a);
 }
 
-// P by its power series, equation 8.11.4 of the DLMF.
+// Computes P by its power series (DLMF equation 8.11.4).
 inline float gamma_p_series(float a, float x) {
   float sum = 1.0f, term = 1.0f;
   for (uint i = 1; i < 500; ++i) {
@@ -29,7 +31,7 @@ inline float gamma_p_series(float a, float x) {
   }
   return sum * gamma_density(a, x);
 }
-// Q by its power series for small x, equation 8.7.3 of the DLMF. expm1 avoids subtracting terms close to 1 from 1.
+// Computes Q by its power series for small x (DLMF equation 8.7.3). expm1 avoids subtracting terms close to 1 from 1.
 inline float gamma_q_series(float a, float x) {
   float sum = 0.0f, power = 1.0f;
   for (uint n = 1; n < 100; ++n) {
@@ -41,7 +43,7 @@ inline float gamma_q_series(float a, float x) {
   const float exponent = a * precise::log(x) - log_gamma_1p(a);
   return -expm1(exponent) - a * precise::exp(exponent) * sum;
 }
-// Q by its continued fraction, equation 8.9.2 of the DLMF, evaluated by W. J. Lentz's method ("Generating Bessel
+// Computes Q by its continued fraction (DLMF equation 8.9.2), evaluated with W. J. Lentz's method ("Generating Bessel
 // functions in Mie scattering calculations", 1976).
 inline float gamma_q_fraction(float a, float x) {
   float b = x + 1.0f - a, c = INFINITY, d = 1.0f / b, fraction = d;
@@ -57,15 +59,15 @@ inline float gamma_q_fraction(float a, float x) {
   return a * gamma_density(a, x) * fraction;
 }
 
-// Temme's uniform expansion for large a and x close to a, equations 8.12.3 and 8.12.4 of the DLMF. Coefficients of C_0,
-// C_1 and C_2 in powers of eta, highest power first.
+// Temme's uniform expansion for large a and x close to a (DLMF equations 8.12.3 and 8.12.4). These are the coefficients
+// of C_0, C_1 and C_2 in powers of eta, highest power first.
 constant float kTemme0[] = {-2.18544851e-06f, 3.91926318e-05f,  -0.000178755144f, 0.000352733686f,
                             0.00115740741f,   -0.0148148148f, 0.0833333333f,    -0.333333333f};
 constant float kTemme1[] = {-4.01877572e-07f, 0.000205761317f, -0.000990226337f,
                             0.0026455026f,    -0.00347222222f, -0.00185185185f};
 constant float kTemme2[] = {2.00938786e-06f, 0.00077160494f, -0.00268132716f, 0.00413359788f};
 
-// Returns Q if sign is 1, P if it is -1.
+// Returns Q if sign is 1, and P if sign is -1.
 inline float gamma_uniform(float a, float x, float sign) {
   const float s = (x - a) / a, half_square = -log1p_less(s);
   const float eta = copysign(precise::sqrt(2.0f * half_square), s);
@@ -76,7 +78,7 @@ inline float gamma_uniform(float a, float x, float sign) {
 
 inline bool near_large(float a, float x) { return a > 20.0f && fabs(x - a) < 0.3f * a; }
 
-// Returns true if an argument is invalid or at an end of its range. *lower is then the value of P: 0, 1 or NaN.
+// Returns true if an argument is invalid or at an end of its range, and sets *lower to P, which is 0, 1 or NaN.
 inline bool at_an_end(float a, float x, thread float* lower) {
   *lower = NAN;
   if (a < 0.0f || x < 0.0f) return true;

@@ -3,8 +3,8 @@
 
 #include "elementwise/special_series.h"
 
-// exp(x^2) erfc(x) (1 + 2 x) for x >= 0, as a polynomial in (x - 2) / (x + 2) interpolated at Chebyshev nodes with 40
-// digits. The form is from M. M. Shepherd and J. G. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc
+// exp(x^2) erfc(x) (1 + 2 x) for x >= 0, as a polynomial in (x - 2) / (x + 2), interpolated at Chebyshev nodes with 40
+// digits. This form is from M. M. Shepherd and J. G. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc
 // x".
 constant float kErfcx[] = {
     -5.88233747e-07f, -1.88227569e-05f, -1.81971715e-05f, 0.000124543418f, 0.000218740676f, -0.000434387898f,
@@ -29,9 +29,9 @@ inline float log_normal_cdf(float x) {
   return x < -1.0f ? left : right;
 }
 
-// The inverse of erf: y times a polynomial in log(1 - y^2), with separate coefficients for |y| <= 0.9989 and for the
-// tail. The form is from M. Giles, "Approximating the erfinv function" (2010). Coefficients: N. Juffa, "erfinvf"
-// (StackOverflow 27229371).
+// The inverse of erf is y times a polynomial in log(1 - y^2), with separate coefficients for |y| <= 0.9989 and for the
+// tail. This form is from M. Giles, "Approximating the erfinv function" (2010), and the coefficients are from N. Juffa,
+// "erfinvf" (StackOverflow 27229371).
 constant float kErfInverseMiddle[] = {
     5.43877832e-9f, 1.43285448e-7f, 1.22774793e-6f, 1.12963626e-7f, -5.61530760e-5f, -1.47697632e-4f,
     2.31468678e-3f, 1.15392581e-2f, -2.32015476e-1f, 8.86226892e-1f};
@@ -48,7 +48,7 @@ inline float erf_inverse(float y) {
   return fabs(y) == 1.0f ? copysign(INFINITY, y) : x;
 }
 
-// Coefficients of the normal quantile: S. L. Moshier, Cephes Mathematical Library, ndtri.c.
+// Coefficients of the normal quantile, from S. L. Moshier, Cephes Mathematical Library, ndtri.c.
 constant float kNormalMiddleP[] = {
     -59.9633501f, 98.0010754f, -56.6762857f, 13.9312609f, -1.23916584f};
 constant float kNormalMiddleQ[] = {
@@ -67,8 +67,8 @@ constant float kNormalFarQ[] = {
     1.0f, 6.02427039f, 3.67983564f, 1.37702099f, 0.216236994f, 0.0134204006f, 0.000328014465f, 2.89247865e-06f,
     6.79019408e-09f};
 
-// The inverse of the normal CDF. Evaluates the polynomials of both the middle and the tails, then selects one pair and
-// divides once.
+// The inverse of the normal CDF. To divide only once, it evaluates the polynomials for both the middle and the tails
+// and then selects one pair.
 inline float normal_quantile(float y) {
   constexpr float kTail = 0.135335283f;  // exp(-2)
   const bool upper = y > 1.0f - kTail;

@@ -1,9 +1,9 @@
-// Orthogonal polynomials by recurrence. The degree is passed as a float and truncated to an integer.
+// Orthogonal polynomials, computed by recurrence. The degree is passed as a float and truncated to an integer.
 #pragma once
 
 #include "elementwise/special_series.h"
 
-// All Chebyshev polynomials share a recurrence and differ only in the polynomial of degree 1.
+// All Chebyshev polynomials have the same recurrence and differ only in the polynomial of degree 1.
 inline float chebyshev_recurrence(float x, float first, long n) {
   float before = 1.0f, last = first;
   for (long k = 2; k <= n && !isnan(last); ++k) {
@@ -58,7 +58,7 @@ inline float chebyshev_w(float x, float degree) {
   return n == 0 ? 1.0f : chebyshev_recurrence(x, x + x + 1.0f, n);
 }
 
-// Hermite polynomials by H(k + 1) = 2 x H(k) - 2 k H(k - 1), or He(k + 1) = x He(k) - k He(k - 1).
+// Hermite polynomials: H(k + 1) = 2 x H(k) - 2 k H(k - 1), or He(k + 1) = x He(k) - k He(k - 1).
 inline float hermite(float x, float degree, bool physicists) {
   if (isnan(degree) || isinf(degree)) return 0.0f;
   const long n = long(degree);

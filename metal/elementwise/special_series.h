@@ -1,4 +1,4 @@
-// Polynomials and Chebyshev series used by the special functions.
+// Polynomials and Chebyshev series for the special functions.
 #pragma once
 
 #include "lib/arithmetic.h"
@@ -10,7 +10,7 @@ inline float polynomial(float x, constant float* c, uint n) {
   for (uint i = 1; i < n; ++i) sum = fma(sum, x, c[i]);
   return sum;
 }
-// Evaluates a polynomial with an additional leading term x^n.
+// Evaluates a polynomial that also has the leading term x^n.
 inline float monic(float x, constant float* c, uint n) {
   float sum = x + c[0];
   for (uint i = 1; i < n; ++i) sum = fma(sum, x, c[i]);
@@ -26,5 +26,5 @@ inline float chebyshev(float x, constant float* c, uint n) {
   }
   return 0.5f * (b0 - b2);
 }
-// sin(pi x), with exact argument reduction.
+// Returns sin(pi x). The argument reduction is exact.
 inline float sin_pi(float x) { return precise::sinpi(x); }

@@ -16,7 +16,7 @@ inline float silu_and_slope(float gate, thread float& slope) {
   return gate * y;
 }
 
-// STRIDED: reads strides from p.stride, in the order of the operands in SwigluParams. Otherwise all strides are 1.
+// If STRIDED, the strides are in p.stride, in the order of the operands in SwigluParams. Otherwise all strides are 1.
 template <bool STRIDED, uint N, typename T>
 inline void swiglu_gradients(VecLoop<N, true> d, device T* grad_x, device T* grad_gate, device const T* grad,
                             device const T* x, device const T* gate, constant SwigluParams& p) {

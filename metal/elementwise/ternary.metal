@@ -1,4 +1,4 @@
-// Instantiates the kernels of ternary.h.
+// Instantiates the kernels in ternary.h.
 #include "elementwise/kernels.h"
 #include "elementwise/ternary.h"
 

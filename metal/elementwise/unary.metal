@@ -1,4 +1,4 @@
-// Instantiates every operator of unary.def.
+// Instantiates the operators in unary.def.
 #include "elementwise/kernels.h"
 #include "elementwise/rounding.h"
 #include "lib/arithmetic.h"

@@ -1,11 +1,11 @@
-// Twiddle factors and butterflies, which are small DFTs in registers.
+// Twiddle factors, and butterflies: small DFTs in registers.
 #pragma once
 
 #include "lib/complex.h"
 
-// exp(-2 pi i k / n) for k < n <= 2^29. Integer arithmetic splits the angle exactly into `quarter` quarter turns and a
-// remainder of y quarter turns with |y| <= 1/2. The Taylor polynomials then have errors of about half a unit in the
-// last place.
+// Returns exp(-2 pi i k / n) for k < n <= 2^29. Integer arithmetic splits the angle exactly into `quarter` quarter
+// turns and a remainder of y quarter turns, with |y| <= 1/2. The Taylor polynomials then have errors of about half a
+// unit in the last place.
 inline float2 root_of_unity(uint k, uint n) {
   const float whole = float(n);
   const uint quarter = uint(rint(float(k) * (4.0f / whole)));
@@ -42,7 +42,7 @@ template <> struct FirstRoot<7> { enum : uint { index = 3 }; };
 template <> struct FirstRoot<11> { enum : uint { index = 6 }; };
 template <> struct FirstRoot<13> { enum : uint { index = 11 }; };
 
-// Butterfly for an odd prime radix R. Sums and differences of points k and R - k halve the multiplications.
+// Butterfly for an odd prime radix R. Sums and differences of points k and R - k halve the number of multiplications.
 template <uint R>
 struct Butterfly {
   static METAL_FUNC void transform(thread float2* v) {

@@ -1,10 +1,10 @@
 // One pass of an FFT by Stockham's algorithm (C. Van Loan, "Computational Frameworks for the Fast Fourier Transform",
-// 1.7). Let n = L R S, where R is the size of this pass and L is the product of the sizes of earlier passes. For each
-// k < L and s < S, the pass loads a column of R elements at k + L s + r L S, multiplies element r by
-// exp(-2 pi i r k / (L R)), computes the DFT, and stores element r at k + L R s + r L.
+// 1.7). Let n = L R S, where R is the size of this pass and L is the product of the sizes of the passes before it. For
+// each k < L and s < S, the pass loads a column of R elements at k + L s + r L S, multiplies element r by exp(-2 pi i r
+// k / (L R)), computes the DFT, and stores element r at k + L R s + r L.
 //
-// Within a threadgroup, the DFT of a column uses the same algorithm, with one step per radix, in threadgroup memory.
-// The first step reads device memory and the last step writes it.
+// A threadgroup computes the DFT of a column by the same algorithm in threadgroup memory, with one step per radix. The
+// first step reads device memory, and the last step writes it.
 #include "fft/butterfly.h"
 #include "fft/params.h"
 #include "lib/collective.h"
@@ -15,7 +15,7 @@ inline float2 complex_element(float x) { return float2(x, 0.0f); }
 inline void store_element(device float2* out, float2 x) { *out = x; }
 inline void store_element(device float* out, float2 x) { *out = x.x; }
 
-// exp(-pi i k^2 / n). Integer arithmetic reduces the angle exactly.
+// Returns exp(-pi i k^2 / n). Integer arithmetic reduces the angle exactly.
 inline float2 chirp(uint k, uint n) { return root_of_unity(uint(ulong(k) * k % (2u * n)), 2u * n); }
 
 struct FftColumn {
@@ -29,7 +29,7 @@ struct FftTile {
   device const I* in;
   device const float2* table;
   constant FftParams& p;
-  uint first, columns;  // the columns that this threadgroup transforms
+  uint first, columns;  // range of columns that this threadgroup transforms
 
   METAL_FUNC FftColumn column(uint c) const {
     uint rest = first + c;
@@ -81,8 +81,8 @@ struct FftTile {
     store_element(out + (column.out + long(r) * p.out_step), x * p.output.scale);
   }
 
-  // Runs one radix-R step. `before` is the product of the radices of the preceding steps. Reads from `from` and writes
-  // to `to`, except that the first step reads from device memory and the last step writes to it.
+  // Executes one step of radix R. `before` is the product of the preceding radices. The step reads from `from` and
+  // writes to `to`, except that the first step reads device memory and the last step writes it.
   template <uint R>
   METAL_FUNC void step(threadgroup float2* to, threadgroup const float2* from, uint before, GroupThread g) const {
     const uint each = p.size / R, total = each * columns;

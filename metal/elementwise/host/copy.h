@@ -1,4 +1,4 @@
-// Transposing copy on the host driver: one thread moves a tile, using vectorized loops along the contiguous dimensions.
+// Transposing copy on the host driver. A thread moves a tile, with vectorized loops along the contiguous dimensions.
 template <typename T>
 kernel void copy_transposed(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                             constant StridedParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {

@@ -1,5 +1,5 @@
-// A broadcast column has one value per row. Compilers do not vectorize a load whose stride may be 0. For such a column,
-// load an output element (stride 1) instead and discard it.
+// A broadcast column has one value per row. Compilers do not vectorize a load whose stride might be 0. So for such a
+// column, an output element (stride 1) is loaded instead and then ignored.
 template <typename A, typename T, typename Op>
 kernel void ternary_dense(device T* out [[buffer(0)]], device const A* a [[buffer(1)]],
                           device const T* b [[buffer(2)]], device const T* c [[buffer(3)]],
