@@ -5,8 +5,8 @@
 
 inline void count_one(threadgroup atomic_uint* bin) { atomic_fetch_add_explicit(bin, 1u, memory_order_relaxed); }
 
-// Counts how many of the elements [begin, end) fall in each bin. `bin_of.at(i)` returns at least `bin_count` for
-// elements without a bin. If all bins fit in threadgroup memory, counts there first and then adds the totals to `bins`
+// Counts how many of the elements [begin, end) are in each bin. `bin_of.at(i)` returns `bin_count` or more for an
+// element in no bin. If all bins fit in threadgroup memory, counts there first and then adds the totals to `bins`
 // atomically.
 template <typename BinOf>
 inline void count_bins(device atomic_uint* bins, uint bin_count, uint begin, uint end, BinOf bin_of,
@@ -43,7 +43,7 @@ kernel void bincount(device atomic_uint* bins [[buffer(0)]], device const long* 
              g);
 }
 
-// Divides [low, high] into equal bins. NaN and values outside the range have no bin.
+// Divides [low, high] into equal bins. NaN and values outside the range are in no bin.
 template <typename T>
 struct HistcBin {
   device const T* in;

@@ -1,4 +1,4 @@
-// embedding_bag: sums, means or maxima of table rows per bag.
+// embedding_bag: the sum, mean or maximum of the table rows in each bag.
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
 #include "index/bag_params.h"
@@ -6,8 +6,8 @@
 
 constexpr constant uint kBagColumns = 4;  // adjacent columns per thread
 
-// One threadgroup per bag. `maxima`: the table row of each maximum, for mode max. `sizes`: the number of non-padding
-// rows per bag.
+// One threadgroup per bag. For mode max, `maxima` receives the table row of each maximum. `sizes` receives the number
+// of rows in each bag, without padding.
 template <typename T>
 kernel void embedding_bag(device T* out [[buffer(0)]], device long* sizes [[buffer(1)]],
                           device long* maxima [[buffer(2)]], device const T* table [[buffer(3)]],

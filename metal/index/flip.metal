@@ -1,10 +1,10 @@
-// flip, tril and triu. The kernels copy raw bits, so they are named by element size.
+// flip, tril and triu. These kernels copy raw bits, so they are named by element size.
 #include "index/params.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"
 #include "lib/vec_loop.h"
 
-// Reverses rows: the output is contiguous along x, and the input has stride -1.
+// Reverses rows. Along x, the output is contiguous and the input has stride -1.
 template <uint N, typename T>
 inline void reverse_vecs(VecLoop<N, true> d, device T* out, device const T* in) {
   for (; d.more(); d.next()) {
@@ -24,8 +24,8 @@ kernel void flip_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1
   MPSX_VEC_LOOPS(T, T, p.size[0], reverse_vecs, to, from);
 }
 
-// tril and triu of dense matrices: gid = (columns, row, matrix). triu zeroes the columns before `edge`, and tril
-// zeroes the columns from `edge` on.
+// tril and triu of dense matrices. triu zeros the columns before `edge`, and tril zeros the columns from `edge` on. gid
+// = (columns, row, matrix).
 template <uint N, typename T>
 inline void keep_triangle(VecLoop<N, true> d, device T* out, device const T* in, uint edge, bool upper) {
   for (; d.more(); d.next()) {
@@ -39,7 +39,7 @@ kernel void triangle(device T* out [[buffer(0)]], device const T* in [[buffer(1)
                      constant TriangleParams& p [[buffer(2)]], MPSX_GRID_PARAMETERS) {
   const ulong row = (ulong(gid.z) * p.rows + gid.y) * p.columns;
   const bool upper = p.upper != 0;
-  // The first column that tril zeroes or that triu keeps.
+  // The first column that tril zeros or that triu keeps.
   const uint edge = uint(clamp(long(gid.y) + p.diagonal + (upper ? 0 : 1), 0L, long(p.columns)));
   MPSX_VEC_LOOPS(T, T, p.columns, keep_triangle, out + row, in + row, edge, upper);
 }

@@ -1,4 +1,4 @@
-// gather, and the kernel that combines several index tensors into one flat index. The kernels copy raw bits, so they
+// gather, and a kernel that combines several index tensors into one flat index. These kernels copy raw bits, so they
 // are named by element size.
 #include "lib/instantiate.h"
 #include "index/check.h"

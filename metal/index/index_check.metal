@@ -1,4 +1,4 @@
-// Validates a whole index tensor before other kernels read it, so those kernels need no bounds checks.
+// Validates an index tensor before other kernels read it, so that they need no bounds checks.
 #include "index/check.h"
 #include "index/params.h"
 

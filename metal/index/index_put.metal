@@ -1,9 +1,9 @@
-// Writes rows at validated indices. The kernels copy raw bits, so they are named by element size.
+// Writes rows at validated indices. These kernels copy raw bits, so they are named by element size.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
 
-// out[o][index[k]][:] = in[o][k][:]. One threadgroup per row: group = (index, outer).
+// Computes out[o][index[k]][:] = in[o][k][:], with one threadgroup per row. group = (index, outer).
 template <typename T>
 kernel void index_put_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                            device const long* index [[buffer(2)]], constant RowsParams& p [[buffer(3)]],

@@ -1,5 +1,5 @@
-// Selects rows by index: index_select, embedding, and indexing by tensors. The kernels copy raw bits, so they are named
-// by element size.
+// Selects rows by index, for index_select, embedding, and indexing with tensors. These kernels copy raw bits, so they
+// are named by element size.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
@@ -30,7 +30,7 @@ kernel void index_rows(device T* out [[buffer(0)]], device const T* in [[buffer(
   }
 }
 
-// Selects single elements instead of rows, with a validated index. gid = (index, outer).
+// Selects single elements instead of rows. The index has been validated. gid = (index, outer).
 template <typename T>
 kernel void index_elements(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                            device const long* index [[buffer(2)]], constant RowsParams& p [[buffer(3)]],

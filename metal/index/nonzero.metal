@@ -1,5 +1,5 @@
-// nonzero in three passes: count the nonzero elements of each chunk, scan the counts into start offsets, then write
-// the indices of each chunk.
+// nonzero in three passes: count the nonzero elements of each chunk, turn the counts into start offsets with a prefix
+// sum, then write the indices of each chunk.
 #include "index/params.h"
 #include "lib/collective.h"
 #include "lib/instantiate.h"
@@ -16,7 +16,7 @@ kernel void nonzero_count(device long* counts [[buffer(0)]], device const T* in 
   counts[chunk] = long(found);
 }
 
-// Exclusive prefix sum of the counts, by one threadgroup. Stores the total in counts[chunks].
+// Computes the exclusive prefix sum of the counts in one threadgroup. Stores the total in counts[chunks].
 kernel void nonzero_scan(device long* counts [[buffer(0)]], constant uint& chunks [[buffer(1)]],
                          MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
@@ -34,7 +34,7 @@ kernel void nonzero_scan(device long* counts [[buffer(0)]], constant uint& chunk
   if (g.index == 0) counts[chunks] = before;
 }
 
-// out[d][k] is the coordinate in dimension d of the k-th nonzero element.
+// Stores in out[d][k] the coordinate of the k-th nonzero element in dimension d.
 template <typename T>
 kernel void nonzero_fill(device long* out [[buffer(0)]], device const long* starts [[buffer(1)]],
                          device const T* in [[buffer(2)]], constant NonzeroParams& p [[buffer(3)]],

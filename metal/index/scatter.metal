@@ -1,5 +1,5 @@
-// scatter: each thread processes complete rows along the indexed dimension in order. If several values are written to
-// the same element, the last one wins. Sums are deterministic.
+// scatter. Each thread processes whole rows along the indexed dimension, in order. If several values are written to the
+// same element, the last one wins. Sums are deterministic.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
@@ -17,11 +17,11 @@ struct scatter_add {
 struct scatter_prod {
   template <typename T> static T apply(T old, T value) { return multiply(old, value); }
 };
-// Converts a float that was widened from half or bfloat back to its original type, without rounding.
+// Converts a float back to the half or bfloat that it was converted from. No rounding is needed.
 inline half narrowed(float x, half) { return half(x); }
 inline bfloat narrowed(float x, bfloat) { return as_type<bfloat>(ushort(as_type<uint>(x) >> 16)); }
-// Propagates NaN by addition. With a select instead, clang would evaluate both comparisons and either branch or use
-// slow masked stores on CPUs without mask registers.
+// NaN propagates through the addition. With a select instead, on CPUs without mask registers, clang would evaluate both
+// comparisons and then either branch or use slow masked stores.
 struct scatter_amax {
   template <typename T> static T apply(T old, T value) { return propagating_max(old, value); }
   static float apply(float old, float value) { return is_nan(old) ? old + value : (old > value ? old : value); }
@@ -35,14 +35,14 @@ struct scatter_amin {
   static bfloat apply(bfloat old, bfloat value) { return narrowed(apply(float(old), float(value)), old); }
 };
 
-// Combines an element of self with a source value.
+// Combines an element of self with a value of the source.
 template <typename Op, typename T>
 inline void put(device T* element, T value) {
   *element = Op::apply(*element, value);
 }
 
-// Processes rows [begin, end) of a threadgroup. Thread `tid` processes every `threads`-th row. VALUE: the source is a
-// single value.
+// Processes rows [begin, end) of a threadgroup. Thread `tid` processes every `threads`-th row. VALUE means that the
+// source is a single value.
 template <typename Op, bool VALUE, typename T>
 inline void scatter_lines(device T* to, device const long* at, device const T* from, constant ScatterParams& p,
                           uint begin, uint end, uint tid, uint threads) {
@@ -57,7 +57,7 @@ inline void scatter_lines(device T* to, device const long* at, device const T* f
   }
 }
 
-// group = (block of p.rows_per_group rows along x, y, z), where x, y and z are the dimensions that are not indexed.
+// x, y and z are the dimensions that are not indexed. group = (block of p.rows_per_group rows along x, y, z).
 template <typename T, typename Op, bool VALUE>
 kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buffer(1)]],
                     device const T* source [[buffer(2)]], constant ScatterParams& p [[buffer(3)]],
@@ -68,8 +68,8 @@ kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buf
                            VALUE ? source : source + row_offset(p, 2, group), p, begin, end, tid, threads.x);
 }
 
-// Adds one value per lane of a SIMD group to elements of a row. Lanes that add to the same element do so in lane order.
-// `bits`: number of bits in an element index.
+// Adds one value per lane of a SIMD group to elements of a row. If several lanes add to the same element, they do so in
+// lane order. `bits` is the number of bits in an element index.
 inline void add_in_order(threadgroup float* row, uint element, float value, bool valid, uint bits, uint lane) {
   uint peers = lanes_with(valid);
   for (uint b = 0; b < bits; ++b) {
@@ -84,8 +84,8 @@ inline void add_in_order(threadgroup float* row, uint element, float value, bool
   }
 }
 
-// Sums along the indexed dimension. One SIMD group computes each row in threadgroup memory. group = (block of
-// p.rows_per_group rows along x, y, z), where x, y and z are the dimensions that are not indexed.
+// Sums along the indexed dimension. One SIMD group computes each row, in threadgroup memory. x, y and z are the
+// dimensions that are not indexed. group = (block of p.rows_per_group rows along x, y, z).
 template <typename T>
 kernel void scatter_add_rows(device T* self [[buffer(0)]], device const long* index [[buffer(1)]],
                              device const T* source [[buffer(2)]], constant ScatterParams& p [[buffer(3)]],
@@ -137,7 +137,7 @@ SET(int, i32)
 SET(long, i64)
 
 #define REDUCE(T, TAG, NAME) MPSX_KERNEL("scatter_" #NAME "_" #TAG, scatter<T, scatter_##NAME, false>)
-// For sums and products, the launcher converts half types to float32.
+// For sums and products of half types, the launcher converts to float32.
 #define ACCUMULATE(NAME) REDUCE(float, f32, NAME) MPSX_FOR_INT(REDUCE, NAME)
 ACCUMULATE(add)
 REDUCE(bool, bool, add)

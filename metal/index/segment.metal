@@ -1,5 +1,5 @@
-// Sums rows with equal keys in a fixed order. The rows are sorted by key, and the threads at a key's first row compute
-// its sum.
+// Sums rows with equal keys in a fixed order. The rows are sorted by key. The threads assigned to the first row with a
+// key compute the sum for that key.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "lib/vec_loop.h"
@@ -10,11 +10,11 @@ template <typename C> inline C sum_of(C a, C b) { return add_scaled(a, b, C(1));
 template <typename C> inline C share(C sum, uint) { return sum; }
 inline float share(float sum, uint count) { return sum / float(count); }
 
-// Consecutive columns that a thread sums at a time.
+// Number of consecutive columns that a thread sums at a time.
 template <typename T>
 constexpr constant uint sum_vec_size = 16 / sizeof(T);
 
-// Sums N consecutive columns over rows [first, end) of the sorted order.
+// Sums N consecutive columns over rows [first, end) in sorted order.
 template <uint N, typename T>
 inline void sum_columns(device T* to, device const T* block, device const long* rows, uint first, uint end,
                         constant SegmentParams& p) {
@@ -31,8 +31,8 @@ inline void sum_columns(device T* to, device const T* block, device const long* 
   store_vec(to, v);
 }
 
-// group = (block of p.rows_per_group entries of the sorted order, outer block). The first entry with a key sums all
-// rows with that key.
+// The threads of the first entry with a key sum all rows with that key. group = (block of p.rows_per_group entries in
+// sorted order, outer block).
 template <typename T>
 kernel void segment_sum(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                         device const uint* keys [[buffer(2)]], device const long* rows [[buffer(3)]],

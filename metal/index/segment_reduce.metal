@@ -1,4 +1,4 @@
-// segment_reduce: each thread reduces a few adjacent columns of one segment, in order.
+// segment_reduce. Each thread reduces a few adjacent columns of one segment, in order.
 #include "lib/instantiate.h"
 #include "index/params.h"
 #include "lib/arithmetic.h"
@@ -17,8 +17,8 @@ struct segment_min {
   static float apply(float a, float b) { return propagating_min(a, b); }
 };
 
-// Segment k of `count` consists of the elements [offsets[k], offsets[k + 1]) of a row of `size` elements with `inner`
-// columns each. gid = (block of columns, segment, row), or (segment, 0, row) if there is one column.
+// A row has `size` elements with `inner` columns each. Segment k of `count` consists of elements [offsets[k], offsets[k
+// + 1]) of the row. gid = (block of columns, segment, row), or (segment, 0, row) if there is only one column.
 template <typename T, typename Op>
 kernel void segment_reduce(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                            device const long* offsets [[buffer(2)]], constant SegmentReduceParams& p [[buffer(3)]],

@@ -1,10 +1,10 @@
-// Finds runs of equal adjacent elements in three passes: count the runs that begin in each chunk, scan the counts
-// into start offsets (nonzero_scan), then write each chunk's runs.
+// Finds runs of equal adjacent elements in three passes: count the runs that start in each chunk, turn the counts into
+// start offsets with a prefix sum (nonzero_scan), then write the runs of each chunk.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "index/params.h"
 
-// Returns whether a run of equal elements begins at i. NaN differs from itself, so each NaN is its own run.
+// Returns whether a run of equal elements starts at i. A NaN differs from itself, so each NaN is a separate run.
 template <typename T>
 inline bool begins(device const T* in, ulong i) {
   return i == 0 || !(in[i] == in[i - 1]);
@@ -23,9 +23,9 @@ kernel void unique_count(device long* counts [[buffer(0)]], device const T* in [
   counts[chunk] = long(found);
 }
 
-// values[r] is the element of run r. If p.lengths is set, firsts[r] is the index of its first element, followed by the
-// total number of elements. If p.inverse is set, inverse[order[i]] (or inverse[i] for unsorted input) is the run of
-// element i.
+// values[r] is the element of run r. If p.lengths is set, firsts[r] is the index of the run's first element, and the
+// entry after the last run is the total number of elements. If p.inverse is set, inverse[order[i]] (inverse[i] if the
+// input was not sorted) is the run that contains element i.
 template <typename T>
 kernel void unique_fill(device T* values [[buffer(0)]], device long* firsts [[buffer(1)]],
                         device long* inverse [[buffer(2)]], device const long* starts [[buffer(3)]],

@@ -1,8 +1,8 @@
-// Sorts rows lexicographically by merging sorted runs until a single run is left. Used by unique along a dimension.
+// Sorts rows lexicographically by merging sorted runs until a single run remains. Used by unique along a dimension.
 #include "lib/instantiate.h"
 #include "index/rows_params.h"
 
-// Returns whether row a comes before row b.
+// Returns whether row a sorts before row b.
 template <typename T>
 inline bool row_before(device const T* a, device const T* b, uint width) {
   for (uint i = 0; i < width; ++i) {
@@ -12,7 +12,7 @@ inline bool row_before(device const T* a, device const T* b, uint width) {
   return false;
 }
 
-// Merges pairs of runs, one thread per row: a binary search in the paired run yields the row's position.
+// Merges pairs of runs, with one thread per row. A binary search in the paired run yields the row's position.
 template <typename T>
 kernel void merge_rows(device long* out [[buffer(0)]], device const long* order [[buffer(1)]],
                        device const T* rows [[buffer(2)]], constant RowOrderParams& p [[buffer(3)]],
@@ -25,7 +25,7 @@ kernel void merge_rows(device long* out [[buffer(0)]], device const long* order 
   while (low < high) {
     const uint middle = low + (high - low) / 2;
     device const T* other = rows + ulong(order[middle]) * p.width;
-    // Keeps the merge stable: among equal rows, rows of the first run come first.
+    // The merge must be stable: among equal rows, the rows of the first run come first.
     const bool before = second ? !row_before(row, other, p.width) : row_before(other, row, p.width);
     if (before)
       low = middle + 1;

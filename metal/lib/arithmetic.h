@@ -1,10 +1,10 @@
-// Arithmetic with PyTorch's semantics for every element type: integers wrap around, extrema propagate NaN, and bool
-// arithmetic is logical.
+// Arithmetic with PyTorch's semantics for every element type: integers wrap around, minima and maxima propagate NaN,
+// and bool arithmetic is logical.
 #pragma once
 
 #include "lib/types.h"
 
-// Integer arithmetic uses unsigned types to wrap around, since signed overflow is undefined in C++.
+// Integer arithmetic uses unsigned types so that it wraps around, because signed overflow is undefined in C++.
 template <typename T> struct unsigned_of { typedef T type; };
 template <> struct unsigned_of<char> { typedef uint type; };
 template <> struct unsigned_of<uchar> { typedef uint type; };
@@ -21,7 +21,7 @@ inline float multiply(float a, float b) { return a * b; }
 template <typename T> inline T add_scaled(T a, T b, T alpha) {
   return T(unsigned_of_t<T>(a) + unsigned_of_t<T>(b) * unsigned_of_t<T>(alpha));
 }
-// Don't use fma, because PyTorch rounds the product. alpha is nearly always 1.
+// Do not use fma, because PyTorch rounds the product. It matters little: alpha is nearly always 1.
 inline float add_scaled(float a, float b, float alpha) { return a + alpha * b; }
 inline bool add_scaled(bool a, bool b, bool alpha) { return a || (b && alpha); }
 template <typename T> inline T subtract_scaled(T a, T b, T alpha) {
@@ -62,7 +62,7 @@ template <typename T> inline T or_bits(T a, T b) { return T(a | b); }
 template <typename T> inline T xor_bits(T a, T b) { return T(a ^ b); }
 inline bool xor_bits(bool a, bool b) { return a != b; }
 
-// sqrt(a^2 + b^2). Scaling by the larger magnitude keeps the squares from overflowing or underflowing.
+// Returns sqrt(a^2 + b^2). Dividing by the larger magnitude first keeps the squares from overflowing or underflowing.
 inline float hypotenuse(float a, float b) {
   const float x = fabs(a), y = fabs(b), big = max(x, y), small = min(x, y);
   const float ratio = big > 0.0f ? small / big : 0.0f;

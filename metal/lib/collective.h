@@ -1,5 +1,5 @@
-// Collective operations of a threadgroup (tg_) or a SIMD group (sg_) beyond those in threadgroup.h: sums over lanes,
-// indices of maxima, moments, prefix sums.
+// Collective operations of a threadgroup (tg_) or a SIMD group (sg_) that threadgroup.h does not have: sums over lanes,
+// indices of maxima, moments, and prefix sums.
 #pragma once
 
 #include "lib/threadgroup.h"
@@ -17,7 +17,7 @@ inline SimdGroup sg_position(GroupThread g) {
 inline float sg_sum(float v) { return simd_sum(v); }
 inline float2 sg_sum(float2 v) { return float2(simd_sum(v.x), simd_sum(v.y)); }
 
-// A value and its index. Ties go to the lower index.
+// A value and its index. If values are equal, the lower index wins.
 template <typename K, typename I = long>
 struct Indexed {
   K key;
@@ -31,12 +31,12 @@ template <typename K, typename I>
 inline Indexed<K, I> shuffle_xor(Indexed<K, I> v, ushort by) {
   return {shuffle_xor(v.key, by), shuffle_xor(v.index, by)};
 }
-// Moments of a set of values: count, mean and sum of squared deviations.
+// The count, the mean, and the sum of squared deviations of a set of values.
 struct Moments {
   float count, mean, m2;
 };
 
-// Bit mask of the SIMD group's lanes where `v` is true.
+// Returns a bit mask of the SIMD group's lanes in which `v` is true.
 inline uint lanes_with(bool v) { return uint(simd_vote::vote_t(simd_ballot(v))); }
 
 struct CombineArgMax {
@@ -45,8 +45,8 @@ struct CombineArgMax {
     return b.key > a.key || (b.key == a.key && b.index < a.index) ? b : a;
   }
 };
-// T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample
-// variances".
+// Merges two sets of moments (T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for
+// computing sample variances").
 struct CombineMoments {
   static Moments apply(Moments a, Moments b) {
     const float count = a.count + b.count, delta = b.mean - a.mean;
@@ -55,12 +55,12 @@ struct CombineMoments {
   }
 };
 
-// Reduces over the four lanes whose indices differ only in the bits `first` and `second`.
+// Reduces over the four lanes whose indices differ only in the two given bits.
 inline float pair_max(float v, ushort first, ushort second) {
   v = max(v, simd_shuffle_xor(v, first));
   return max(v, simd_shuffle_xor(v, second));
 }
-// Returns the sum of the values of two adjacent lanes.
+// Returns the sum over this lane and the adjacent lane of its pair.
 inline float lane_pair_sum(float v) { return v + simd_shuffle_xor(v, 1); }
 inline float pair_sum(float v, ushort first, ushort second) {
   v += simd_shuffle_xor(v, first);
@@ -74,7 +74,7 @@ inline bool tg_any(bool v, threadgroup uint* scratch, GroupThread g) {
   return tg_max(uint(v), scratch, g) != 0u;
 }
 
-// Returns the exclusive prefix sum in thread order, and sets `total` to the sum over all threads.
+// Returns the exclusive prefix sum in thread order. Sets `total` to the sum over all threads.
 template <typename T>
 inline T tg_prefix_sum(T v, thread T& total, threadgroup T* scratch, GroupThread g) {
   if (g.count == 1) {
@@ -83,7 +83,7 @@ inline T tg_prefix_sum(T v, thread T& total, threadgroup T* scratch, GroupThread
   }
   const uint simdgroup = g.index / g.width, simdgroups = (g.count + g.width - 1) / g.width;
   const uint active = min(g.width, g.count - simdgroup * g.width);
-  T sum = v;  // the SIMD group's inclusive prefix sum
+  T sum = v;  // inclusive prefix sum within the SIMD group
   for (uint distance = 1; distance < g.width; distance *= 2) {
     const T other = simd_shuffle_up(sum, ushort(distance));
     if (g.lane >= distance) sum += other;

@@ -1,5 +1,5 @@
-// Reduces the columns of a matrix with one threadgroup. Computes Q reductions per column in one pass, such as a sum and
-// a sum of squares; q is the index of a reduction. A matrix must provide row(i), and a row must provide:
+// Reduces the columns of a matrix in one threadgroup. Computes Q reductions per column in one pass, such as a sum and a
+// sum of squares, numbered q = 0 to Q - 1. A matrix must have a function row(i), and a row must have:
 //   Raw<N>, load<N>(c)      N adjacent elements starting at column c, as stored in memory
 //   value<N>(raw, c, j, q)  the operand of reduction q at column c + j
 //   scalar(c, q)            the operand of reduction q at column c
@@ -8,14 +8,14 @@
 #include "lib/collective.h"
 #include "lib/vec.h"
 
-// Rows to load before using the first one, threads per tile, and columns per tile.
+// Number of rows to load before using the first one, threads per tile, and columns per tile.
 enum : uint { kUnroll = 4, kColumnThreads = 256, kColumnTile = 256 };
 
-// Adjacent columns loaded as one vector.
+// Number of adjacent columns that are loaded as one vector.
 template <typename T>
 constexpr constant uint column_vector = sizeof(T) == 1 ? 8 : 16 / sizeof(T);
 
-// The identity element of a reduction, and the result for an empty input.
+// The initial value of a reduction, which is also the result for an empty input.
 template <typename Combine, typename A> struct Init;
 template <typename A> struct Init<CombineSum, A> {
   static A value() { return A{}; }
@@ -36,8 +36,8 @@ template <> struct Init<CombineMoments, Moments> {
   static Moments value() { return {0.0f, 0.0f, 0.0f}; }
 };
 
-// Adds a block's result to the running total. Float sums are compensated (D. E. Knuth, TwoSum) to keep the error
-// independent of the number of blocks.
+// Adds the result of a block to the running total. Float sums are compensated (TwoSum by D. E. Knuth), so that the
+// error does not grow with the number of blocks.
 template <typename Combine> struct Accumulator {
   template <typename A>
   static void accumulate(thread A& total, thread A&, A block) { total = Combine::apply(total, block); }
@@ -61,8 +61,8 @@ template <> struct Accumulator<CombineSum> {
 
 inline ulong min64(ulong a, ulong b) { return a < b ? a : b; }
 
-// Each thread reduces N adjacent columns, and adjacent threads cover adjacent columns. If there are more threads than
-// columns, several threads reduce different rows of the same columns and combine their results at the end.
+// Each thread reduces N adjacent columns, and adjacent threads reduce adjacent columns. If there are more threads than
+// needed, several threads reduce different rows of the same columns and combine their results at the end.
 template <typename Combine, uint N, uint Q, typename A, typename Matrix>
 inline void column_reduce_vectors(threadgroup A* result, threadgroup A* scratch, Matrix matrix, ulong first, ulong last,
                                   uint n, GroupThread g) {
@@ -116,8 +116,8 @@ inline void column_reduce_vectors(threadgroup A* result, threadgroup A* scratch,
   }
 }
 
-// Reduces rows [first, last) of n columns, and stores reduction q < Q of a column in result[q * kColumnTile + column].
-// `aligned`: rows can be loaded in vectors of N elements. `scratch` has kColumnThreads * N elements.
+// Reduces rows [first, last) of n columns and stores reduction q of each column in result[q * kColumnTile + column].
+// `aligned` means that rows can be loaded in vectors of N elements. `scratch` has kColumnThreads * N elements.
 template <typename Combine, uint N, uint Q, typename A, typename Matrix>
 inline void column_reduce(threadgroup A* result, threadgroup A* scratch, Matrix matrix, ulong first, ulong last, uint n,
                           bool aligned, GroupThread g) {
@@ -144,7 +144,7 @@ inline void column_store_vectors(device O* out, ulong pitch, Matrix matrix, ulon
     }
   }
 }
-// Stores value(raw, c, j, 0) of each element in rows [first, last) to out[row * pitch + column].
+// Stores value(raw, c, j, 0) for each element in rows [first, last) in out[row * pitch + column].
 template <uint N, typename O, typename Matrix>
 inline void column_store(device O* out, ulong pitch, Matrix matrix, ulong first, ulong last, uint n, bool aligned,
                          GroupThread g) {
@@ -154,8 +154,8 @@ inline void column_store(device O* out, ulong pitch, Matrix matrix, ulong first,
     column_store_vectors<1>(out, pitch, matrix, first, last, n, g);
 }
 
-// A pair of matrices with the same shape, possibly the same matrix twice. f.at(values, column, q) maps a pair of
-// elements to the operand of reduction q.
+// A pair of matrices with the same shape, which may be the same matrix. f.at(values, column, q) computes the operand of
+// reduction q from two corresponding elements.
 template <typename T, typename F>
 struct PairRow {
   template <uint N>
@@ -182,7 +182,7 @@ struct PairMatrix {
   Row row(ulong i) const { return {a + i * pitch, b + i * pitch, f}; }
 };
 
-// Rows of partial results, whose accumulators are `pitch` elements apart. They are read one column at a time.
+// Rows of partial results, which are read one column at a time. Rows are `pitch` accumulators apart.
 template <typename A>
 struct PartialRow {
   template <uint> using Raw = A;

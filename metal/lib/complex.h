@@ -8,13 +8,13 @@ inline float2 times_i(float2 z) { return float2(-z.y, z.x); }
 inline float2 over_i(float2 z) { return float2(z.y, -z.x); }
 inline float2 complex_product(float2 a, float2 b) { return float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
 
-// Scales one component of a divisor. As in PyTorch, dividing by a number with a single infinite component turns that
-// component into ±1 and the other into 0, while two infinite components yield NaN.
+// Scales one component of a divisor. As in PyTorch, if exactly one component of the divisor is infinite, that component
+// becomes ±1 and the other one 0. Two infinite components yield NaN.
 inline float direction_of(float part, float scale) {
   return isinf(part) && isinf(scale) ? copysign(1.0f, part) : part / scale;
 }
-// Divides both operands by the larger component of b, whose square could overflow. If a / scale would overflow, divides
-// the quotient by the scale instead. For b = 0, divides each component of a by zero.
+// Divides both operands by the larger component of b, because its square could overflow. If a / scale would overflow,
+// divides the quotient by the scale instead. If b is 0, divides each component of a by zero.
 inline float2 complex_quotient(float2 a, float2 b) {
   const float scale = fmax(fabs(b.x), fabs(b.y));
   const bool two = isinf(b.x) && isinf(b.y);
@@ -33,8 +33,8 @@ inline float modulus(float2 z) {
   return isinf(a) || isinf(b) ? INFINITY : usual;
 }
 
-// exp(z) / over. A component of exp(z) can be finite even if exp(z.x) overflows, because its sine or cosine factor may
-// be as small as the smallest float.
+// Returns exp(z) / over. A component of exp(z) can be finite even if exp(z.x) overflows, because its sine or cosine
+// factor may be as small as the smallest float.
 inline float2 complex_exp_over(float2 z, thread float& over) {
   const bool large = z.x > 88.0f;
   const float scale = precise::exp(large ? z.x - 110.0f : z.x);
@@ -54,9 +54,9 @@ inline float2 complex_expm1(float2 z) {
   const float part = expm1(z.x), s = precise::sin(0.5f * z.y), lost = 2.0f * s * s;  // 1 - cos(z.y)
   return float2(part - lost * (part + 1.0f), (part + 1.0f) * precise::sin(z.y));
 }
-// log(sqrt(x^2 + y^2)). Near a modulus of 1, computes log1p of the difference from 1, because the logarithm of the
-// rounded modulus would lose digits. Rescales very large and very small arguments, whose modulus would overflow or be
-// subnormal.
+// Returns log(sqrt(x^2 + y^2)). Near a modulus of 1, computes log1p of the difference from 1, because the logarithm of
+// the rounded modulus would lose digits. Rescales very large and very small arguments, because their modulus would
+// overflow or be subnormal.
 inline float log_modulus(float x, float y) {
   const float a = fmax(fabs(x), fabs(y)), b = fmin(fabs(x), fabs(y));
   const bool number = x == x && y == y, large = a > 0x1p126f, small = a < 0x1p-100f;
@@ -76,7 +76,7 @@ inline float sum_error(float a, float b, float sum) {
   const float part = sum - a;
   return (a - (sum - part)) + (b - part);
 }
-// log_modulus as the sum of two floats. Computes |z|^2 = 2^n t with t near 1 in extended precision.
+// Returns log_modulus as the sum of two floats. Computes |z|^2 = 2^n t, where t is near 1, in extended precision.
 inline float2 long_log_modulus(float2 z) {
   const float larger = fmax(fabs(z.x), fabs(z.y)), smaller = fmin(fabs(z.x), fabs(z.y));
   int k = 0;
@@ -89,12 +89,12 @@ inline float2 long_log_modulus(float2 z) {
   const float sum = whole + l;
   return 0.5f * float2(sum, sum_error(whole, l, sum) + float(n) * 1.42860677e-6f);
 }
-// The angle of z as the sum of two floats: an offset of at most pi/4 plus a multiple of pi/2, which is itself split
-// into two floats.
+// Returns the angle of z as the sum of two floats. The angle is an offset of at most pi/4 plus a multiple of pi/2. The
+// multiple is split into two floats.
 inline float2 long_angle(float2 z) {
   const float x = fabs(z.x), y = fabs(z.y), larger = fmax(x, y), smaller = fmin(x, y);
   const float t = smaller / larger, lost = fma(-t, larger, smaller) / larger / fma(t, t, 1.0f), near = precise::atan(t);
-  const bool steep = y > x, left = z.x < 0.0f;  // the angle is measured from the nearer axis, then offset by pi/2 or pi
+  const bool steep = y > x, left = z.x < 0.0f;  // the angle is measured from the nearest axis
   const float quarters = steep ? 1.0f : (left ? 2.0f : 0.0f), sign = steep == left ? 1.0f : -1.0f;
   const float whole = quarters * 1.57079637f, sum = whole + sign * near;
   const float rest = sum_error(whole, sign * near, sum) + sign * lost - quarters * 4.37113883e-8f;
@@ -104,7 +104,7 @@ inline float2 complex_power(float2 a, float2 b) {
   if (b.x == 0.0f && b.y == 0.0f) return float2(1.0f, 0.0f);
   if (a.x == 0.0f && a.y == 0.0f)
     return b.x > 0.0f ? float2(0.0f) : float2(b.x < 0.0f ? INFINITY : NAN, NAN);
-  // exp(b log a). The rounding error of b log a grows with its magnitude, so compute that error and correct the result.
+  // Compute exp(b log a). The rounding error of b log a grows with its magnitude, so track it and correct the result.
   const bool ordinary = isfinite(a.x) && isfinite(a.y);
   const float2 modulus = ordinary ? long_log_modulus(a) : float2(log_modulus(a.x, a.y), 0.0f);
   const float2 angle = ordinary ? long_angle(a) : float2(precise::atan2(a.y, a.x), 0.0f);
@@ -118,8 +118,8 @@ inline float2 complex_power(float2 a, float2 b) {
   return (isfinite(full.x) && isfinite(full.y) ? full : power) * over;
 }
 
-// The functions from here to atanh follow W. Kahan, "Branch cuts for complex elementary functions, or Much ado about
-// nothing's sign bit". At infinities they follow Annex G of the C standard.
+// The functions from here to atanh are based on W. Kahan, "Branch cuts for complex elementary functions, or Much ado
+// about nothing's sign bit". At infinities, they comply with Annex G of the C standard.
 inline bool is_infinite(float2 z) { return isinf(z.x) || isinf(z.y); }
 inline float2 complex_sqrt(float2 z) {
   if (z.x == 0.0f && z.y == 0.0f) return float2(0.0f, z.y);
@@ -167,8 +167,8 @@ inline float2 complex_atanh(float2 z) {
                 0.5f * precise::atan2(2.0f * z.y, rest * (1.0f + x) - square));
 }
 
-// For large or NaN x, computes sinh and cosh as exp(|x| + iy) / 2 up to signs. A component may be finite even if exp(x)
-// overflows.
+// If x is large or NaN, computes sinh and cosh as exp(|x| + iy) / 2, except for signs. A component may be finite even
+// if exp(x) overflows.
 inline float2 complex_sinh(float2 z) {
   if (!(fabs(z.x) <= 80.0f)) {
     float over;
@@ -188,7 +188,8 @@ inline float2 complex_cosh(float2 z) {
   const float imaginary = z.x == 0.0f && !isfinite(z.y) ? 0.0f : precise::sinh(z.x) * precise::sin(z.y);
   return float2(precise::cosh(z.x) * precise::cos(z.y), imaginary);
 }
-// tanh(z) = (sinh(x) cosh(x) + i sin(y) cos(y)) / (sinh(x)^2 + cos(y)^2). For |x| > 10 the real part rounds to ±1.
+// Computes tanh(z) = (sinh(x) cosh(x) + i sin(y) cos(y)) / (sinh(x)^2 + cos(y)^2). For |x| > 10, the real part rounds
+// to ±1.
 inline float2 complex_tanh(float2 z) {
   if (z.x == 0.0f && !isfinite(z.y)) return float2(z.x, NAN);
   if (isnan(z.x) && z.y == 0.0f) return z;
@@ -204,7 +205,7 @@ inline float2 complex_sinc(float2 z) {
   const float2 x = z * M_PI_F;
   return z.x == 0.0f && z.y == 0.0f ? float2(1.0f, 0.0f) : complex_quotient(over_i(complex_sinh(times_i(x))), x);
 }
-// log(exp(a) + exp(b)). Factors out the operand with the larger real part.
+// Returns log(exp(a) + exp(b)). Factors out the exponential of the operand with the larger real part.
 inline float2 complex_log_add(float2 a, float2 b) {
   const bool swapped = a.x < b.x;
   const float2 larger = swapped ? b : a, smaller = swapped ? a : b;

@@ -3,8 +3,8 @@
 
 #include "lib/arithmetic.h"
 
-// `ordered_max` and `ordered_min` map NaN to the largest integer, and `ordered_min` reverses the order. An integer
-// maximum therefore computes either extremum and propagates NaN.
+// `ordered_max` and `ordered_min` map NaN to the largest integer, and `ordered_min` reverses the order. As a result,
+// the maximum of the integers yields the maximum or minimum of the floats and propagates NaN.
 inline int float_order(float x) {
   const int bits = as_type<int>(x);
   return bits ^ ((bits >> 31) & 0x7fffffff);

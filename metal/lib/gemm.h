@@ -1,8 +1,8 @@
-// GEMM of one BM x BN tile, generic over the loaders of the operands A (M x K) and B (K x N).
+// GEMM of one BM x BN tile. Loader classes provide the operands A (M x K) and B (K x N).
 //
-// An operand must provide `Cursor at(uint mn)`, called once per row of A or column of B, and `uint4 load(Cursor, uint
-// k)`, which returns a 16-byte vector, along K if `k_contiguous` and otherwise along M or N. Out-of-range elements are
-// zero.
+// A loader must have two functions. `Cursor at(uint mn)` is called once per row of A or column of B. `uint4
+// load(Cursor, uint k)` returns a 16-byte vector, which extends along K if `k_contiguous` and along M or N otherwise.
+// Out-of-range elements are zero.
 #pragma once
 
 #include "lib/collective.h"
@@ -10,9 +10,10 @@
 
 struct SimdgroupTier {};
 
-// A BM x BN tile of T, computed by WM x WN SIMD groups. Each SIMD group owns an SM x SN subtile.
-// MAX_THREADS limits register use so that this many threads, from several threadgroups, can be resident at once.
-// Tier: how a SIMD group multiplies, see GemmAccumulators.
+// A BM x BN tile of T, computed by WARPS_M x WARPS_N SIMD groups. Each SIMD group computes an SM x SN subtile.
+// MAX_THREADS limits register use so that this many threads, from several threadgroups, can be resident at the same
+// time.
+// Tier selects how a SIMD group multiplies (see GemmAccumulators).
 template <typename T, uint M, uint N, uint WARPS_M, uint WARPS_N, uint MAX_THREADS, typename Tier = SimdgroupTier>
 struct GemmShape {
   typedef T type;
@@ -27,7 +28,7 @@ struct GemmShape {
     threads = kTile64Threads / 4 * WARPS_M * WARPS_N,
     max_threads = MAX_THREADS,
     vec = 16 / sizeof(T),
-    stride = BK + 8,  // padded so that the eight rows of a fragment use different banks of threadgroup memory
+    stride = BK + 8,  // padded, so that the eight rows of a fragment are in different banks of threadgroup memory
     memory = (M + N) * stride / vec,  // in uint4
   };
 };
@@ -36,7 +37,7 @@ using Tile64 = GemmShape<T, kTile64, kTile64, 2, 2, (sizeof(T) == 4 ? 3 : 1) * k
 template <typename T>
 using Tile128 = GemmShape<T, kTile128, kTile128, 2, 4, 2 * kTile128Threads>;
 
-// The (row, column) of a tile's first element in the output.
+// The position (row, column) of a tile's first element in the output.
 struct TileOffset {
   uint m, n;
 };
@@ -45,18 +46,18 @@ inline uint bits_of(float x) { return as_type<uint>(x); }
 inline uint bits_of(half x) { return as_type<ushort>(x); }
 inline uint bits_of(bfloat x) { return as_type<ushort>(x); }
 
-// Loads a strided matrix of T, converted to the tile's element type S.
+// Loads a strided matrix of T and converts it to the tile's element type S.
 template <typename T, typename S = T>
 struct MatrixLoader {
   struct Cursor {
     device const T* data;
-    uint remaining;  // rows or columns from this position to the end
+    uint remaining;  // number of rows or columns from this position to the end
   };
   device const T* data;
   long mn_stride, k_stride;
   uint mn_size, k_size;
   bool vectorized;    // whether contiguous 16-byte vectors are aligned
-  bool k_contiguous;  // whether K is contiguous; also true if neither dimension is
+  bool k_contiguous;  // whether elements are contiguous along K, or along neither dimension
 
   METAL_FUNC Cursor at(uint mn) const { return {data + long(mn) * mn_stride, mn < mn_size ? mn_size - mn : 0}; }
   METAL_FUNC uint4 load(Cursor cursor, uint k) const {
@@ -83,20 +84,20 @@ METAL_FUNC auto matrix_loader(device const T* data, long mn_stride, long k_strid
       data, mn_stride, k_stride, mn_size, k_size, vectorized && is_same_v<T, staged>, k_stride == 1 || mn_stride != 1};
 }
 
-// Copies an MN x BK block of an operand from device memory through registers to threadgroup memory, with K contiguous.
-// Each thread moves kVectors vectors.
+// Copies an MN x BK block of an operand from device memory through registers to threadgroup memory, where it is
+// contiguous along K. Each thread copies kVectors vectors.
 template <typename T, uint MN, uint BK, uint THREADS>
 struct BlockLoader {
   enum : uint {
     kVec = 16 / sizeof(T),
     kVectors = MN * BK / kVec / THREADS,
-    kPerWord = 4 / sizeof(T),  // elements per 32-bit word, the unit of the transpose when K is not contiguous
+    kPerWord = 4 / sizeof(T),  // elements per 32-bit word, the unit of the transpose if K is not contiguous
     kVectorsPerRow = BK / kVec,
     kWordsPerRow = BK / kPerWord,
   };
   uint4 staged[kVectors];
 
-  // Returns the (mn, k) position of this thread's vector i in the block.
+  // Returns the position (mn, k) in the block of this thread's vector i.
   METAL_FUNC static uint2 position(bool k_contiguous, uint i, uint index) {
     const uint vector = index + i * THREADS, word = index + i / kPerWord * THREADS;
     if (k_contiguous) return uint2(vector / kVectorsPerRow, vector % kVectorsPerRow * kVec);
@@ -147,19 +148,20 @@ struct BlockLoader {
   }
 };
 
-// The SM x SN outputs of a SIMD group, in registers.
-//   multiply(a, b, lane)              multiplies one BK block of each operand, stored in threadgroup memory along K
+// The SM x SN output elements of a SIMD group, in registers.
+//   multiply(a, b, lane)              multiplies a BK block of both operands, stored in threadgroup memory along K
 //   add_partials()                    adds the sums since the last call to the totals (float only)
 //   store_rows(i, out, stride, lane)  stores rows 8 i to 8 i + 7 in threadgroup memory
 template <typename Shape, typename Tier = typename Shape::tier>
 struct GemmAccumulators;
 
-// Loops over fragments must be unrolled, because registers cannot be indexed.
+// Loops over fragments must be unrolled, because registers cannot be indexed dynamically.
 template <typename Shape>
 struct GemmAccumulators<Shape, SimdgroupTier> {
   typedef typename Shape::type T;
   enum : uint { TM = Shape::SM / 8, TN = Shape::SN / 8 };
-  // For float, accumulate in two levels to bound the error: sums over 64 elements of K, then the sum of these sums.
+  // For float, accumulate in two levels to bound the error: sum over 64 elements of K at a time, then add up these
+  // sums.
   enum : uint { kTwoLevels = sizeof(T) == 4 };
   simdgroup_float8x8 acc[TM][TN], partial[TM][TN];
 
@@ -199,7 +201,7 @@ struct GemmAccumulators<Shape, SimdgroupTier> {
   }
 };
 
-// Computes one tile over K in [k_begin, k_end) and calls epilogue.store(m, n, acc) for each element within M x N.
+// Computes one tile over K in [k_begin, k_end). Calls epilogue.store(m, n, acc) for each element within M x N.
 template <typename Shape, typename A, typename B, typename Epilogue>
 METAL_FUNC void gemm_tile(A a, B b, uint k_begin, uint k_end, Epilogue epilogue, uint M, uint N, TileOffset tile,
                           threadgroup uint4* memory, GroupThread g) {
@@ -235,7 +237,7 @@ METAL_FUNC void gemm_tile(A a, B b, uint k_begin, uint k_end, Epilogue epilogue,
     if (Accumulators::kTwoLevels && (next >= k_end || (next - k_begin) % kPartialK == 0)) acc.add_partials();
     tg_barrier();
   }
-  // Store eight rows at a time through threadgroup memory to coalesce the epilogue's accesses.
+  // Store eight rows at a time through threadgroup memory, so that the epilogue's accesses coalesce.
   enum : uint { kOutStride = Shape::SN + 8 };
   threadgroup float* out = (threadgroup float*)memory + simdgroup * 8 * kOutStride;
 #pragma unroll

@@ -4,9 +4,9 @@
 #include "lib/types.h"
 
 enum : uint32_t {
-  kTile64 = 64,  // BM and BN of the kernels with four SIMD groups
+  kTile64 = 64,  // BM and BN of kernels with four SIMD groups
   kTile64Threads = 128,
-  kTile128 = 128,  // BM and BN of the kernels with eight SIMD groups, for 16-bit elements
+  kTile128 = 128,  // BM and BN of kernels with eight SIMD groups, for 16-bit elements
   kTile128Threads = 256,
-  kTileKBytes = 64,  // K extent of the A and B tiles in threadgroup memory, in bytes
+  kTileKBytes = 64,  // K extent of the tiles of A and B in threadgroup memory, in bytes
 };

@@ -1,4 +1,4 @@
-// Macros that instantiate kernels for groups of element types. X(T, tag, ...) is a macro of the including file.
+// Macros that instantiate kernels for sets of element types. The including file defines the macro X(T, tag, ...).
 #pragma once
 
 #define MPSX_FOR_FLOAT(X, ...) X(float, f32, __VA_ARGS__) X(half, f16, __VA_ARGS__) X(bfloat, bf16, __VA_ARGS__)

@@ -1,10 +1,10 @@
-// Branch-free functions that the Metal standard library lacks.
+// Functions that the Metal standard library lacks, without branches.
 #pragma once
 
 #include "lib/exp.h"
 
-// exp(x) - 1 without cancellation, as 2^k (exp(r) - 1) + (2^k - 1) with x = k ln 2 + r and |r| <= ln 2 / 2. The Taylor
-// polynomial of degree 8 has a remainder below 2^-28. ln 2 is split into two constants (Cody and Waite).
+// Computes exp(x) - 1 without cancellation, as 2^k (exp(r) - 1) + (2^k - 1) with x = k ln 2 + r and |r| <= ln 2 / 2.
+// The remainder of the Taylor polynomial of degree 8 is below 2^-28. ln 2 is split into two constants (Cody and Waite).
 inline float expm1(float x) {
   const float k = rint(x * 1.44269504088896341f);
   const float r = fma(k, 2.12194440e-4f, fma(k, -0.693359375f, x));
@@ -22,7 +22,8 @@ inline float expm1(float x) {
   return x != x ? x : copysign(value, x);
 }
 
-// log(1 + x) with W. Kahan's correction: for u = 1 + x rounded, log(u) * x / (u - 1) cancels the rounding error of u.
+// Computes log(1 + x) with W. Kahan's correction: if u is 1 + x rounded, log(u) * x / (u - 1) cancels the rounding
+// error of u.
 inline float log1p(float x) {
   const float u = 1.0f + x, d = u - 1.0f;
   const float corrected = precise::log(u) * (x / d);
@@ -32,17 +33,17 @@ inline float log1p(float x) {
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + precise::exp(-x)); }
 
-// sigmoid(-x), computed from an exponential that cannot overflow.
+// Returns sigmoid(-x). The exponential in it cannot overflow.
 inline float falling_sigmoid(float x) {
   const float e = exp_nonpositive(-fabs(x));
   return (x < 0.0f ? 1.0f : e) / (1.0f + e);
 }
 
-// erf for |x| <= 0.927734375: an odd polynomial of degree 11.
+// Returns erf(x) for |x| <= 0.927734375, an odd polynomial of degree 11.
 inline float erf_small(float x) {
   const float s = x * x;
-  // Minimax polynomial of erf(x)/x in x^2 on [0, 1]. Source: N. Juffa, "erff" (StackOverflow 35148198), max error 1
-  // ulp.
+  // Minimax polynomial of erf(x)/x in x^2 on [0, 1], from N. Juffa, "erff" (StackOverflow 35148198). The maximum error
+  // is 1 ulp.
   float r = -5.96761703e-4f;
   r = fma(r, s, 4.99119423e-3f);
   r = fma(r, s, -2.67681349e-2f);
@@ -51,7 +52,7 @@ inline float erf_small(float x) {
   r = fma(r, s, 1.28379166e-1f);
   return fma(r, x, x);
 }
-inline float erf_large(float x) {  // same source as erf_small; for |x| > 0.927734375
+inline float erf_large(float x) {  // for |x| > 0.927734375; from the same source as erf_small
   const float t = fabs(x), s = x * x;
   float r = fma(-1.72853470e-5f, t, 3.83197126e-4f);
   const float u = fma(-3.88396438e-3f, t, 2.42546219e-2f);
@@ -64,9 +65,9 @@ inline float erf_large(float x) {  // same source as erf_small; for |x| > 0.9277
 }
 inline float erf(float x) { return fabs(x) > 0.927734375f ? erf_large(x) : erf_small(x); }
 
-// erfc as t exp(p(t) - x^2) with t = 1 / (1 + |x| / 2). The coefficients are the Chebyshev fit of Numerical Recipes (W.
-// H. Press et al., erfcc, relative error below 1.2e-7). x^2 is split into two floats, since exp would amplify its
-// rounding error.
+// Computes erfc as t exp(p(t) - x^2), where t = 1 / (1 + |x| / 2). The coefficients are the Chebyshev fit from
+// Numerical Recipes (W. H. Press et al., erfcc, relative error below 1.2e-7). x^2 is split into two floats, because exp
+// would amplify its rounding error.
 inline float erfc(float x) {
   const float z = fabs(x), t = 1.0f / fma(0.5f, z, 1.0f);
   float p = 0.17087277f;

@@ -1,7 +1,7 @@
-// Random numbers: the counter-based generator Philox4x32-10, and distributions built on it.
+// Random numbers: the counter-based generator Philox4x32-10, and distributions that use it.
 //
-// A counter-based generator has no state: block `counter` of the sequence for a seed is a pure function of both. An
-// element's value therefore does not depend on the grid, the SIMD width or the number of threads.
+// A counter-based generator has no state: each block of its sequence is a pure function of the seed and the block's
+// index, `counter`. An element's value therefore does not depend on the grid, the SIMD width or the number of threads.
 #pragma once
 
 #include "lib/types.h"
@@ -10,8 +10,8 @@ struct PhiloxBlock {
   uint x, y, z, w;
 };
 
-// J. Salmon, M. Moraes, R. Dror, D. Shaw: "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), section 3.3, with
-// its multipliers and Weyl constants.
+// The multipliers and Weyl constants are from J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy
+// as 1, 2, 3" (SC 2011), section 3.3.
 inline PhiloxBlock philox4x32(uint c0, uint c1, uint c2, uint c3, uint k0, uint k1) {
 #pragma unroll
   for (uint round = 0; round < 10; ++round) {
@@ -31,13 +31,14 @@ inline PhiloxBlock philox(ulong seed, ulong counter) {
   return philox4x32(uint(counter), uint(counter >> 32), 0u, 0u, uint(seed), uint(seed >> 32));
 }
 
-// Uniform in [0, 1), with 24 bits.
+// Returns a uniform number in [0, 1) with 24 random bits.
 inline float uniform_unit(uint bits) { return float(int(bits >> 8)) * 0x1p-24f; }
 
-// Uniform in (0, 1], with 32 bits. Small values keep full precision, which the tail of -log(u) needs.
+// Returns a uniform number in (0, 1] with 32 random bits. Small values keep full precision, which -log(u) needs in its
+// tail.
 inline float uniform_positive(uint bits) { return fma(float(bits), 0x1p-32f, 0x1p-33f); }
 
-// Uniform integer in [0, range). Taking the high half of a product avoids a division.
+// Returns a uniform integer in [0, range). Takes the high half of a product, which is faster than a remainder.
 inline uint uniform_below(uint bits, uint range) { return uint((ulong(bits) * range) >> 32); }
 
 inline ulong uniform_below(ulong bits, ulong range) {
@@ -46,7 +47,7 @@ inline ulong uniform_below(ulong bits, ulong range) {
   return b * d + (middle >> 32) + ((a * d + (middle & 0xffffffffu)) >> 32);
 }
 
-// Branch-free natural logarithm of a positive, normal number. The polynomial is from Cephes' logf (S. Moshier).
+// Natural logarithm of a positive normal number, without branches. The polynomial is from logf in Cephes (S. Moshier).
 inline float random_log(float x) {
   const uint bits = as_type<uint>(x) - 0x3f3504f3u;  // exponent and mantissa are relative to sqrt(1/2)
   const float e = float(int(bits) >> 23);
@@ -68,8 +69,8 @@ struct SinCos {
   float sin, cos;
 };
 
-// Sine and cosine of 2 pi turn / 2^32. Integer arithmetic exactly reduces the angle to at most an eighth of a turn. The
-// polynomials are from Cephes' sinf and cosf.
+// Sine and cosine of 2 pi turn / 2^32. Integer arithmetic reduces the angle exactly to at most an eighth of a turn. The
+// polynomials are from sinf and cosf in Cephes.
 inline SinCos random_sincos(uint turn) {
   const uint quadrant = (turn + 0x20000000u) >> 30;
   const float x = float(int(turn - (quadrant << 30))) * 1.4629180792671596e-9f;
@@ -87,7 +88,7 @@ struct NormalPair {
   float first, second;
 };
 
-// Box-Muller transform (G. Box, M. Muller, 1958): two standard normal numbers from two random words.
+// Box-Muller transform (G. Box, M. Muller, 1958): computes two standard normal numbers from two random words.
 inline NormalPair box_muller(uint radius_bits, uint angle_bits) {
   const float radius = precise::sqrt(-2.0f * random_log(uniform_positive(radius_bits)));
   const SinCos angle = random_sincos(angle_bits);

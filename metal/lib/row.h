@@ -1,8 +1,8 @@
 // A row distributed over the registers of a row group's threads. Adjacent threads load adjacent 16-byte vectors, which
-// stay in the element type. A row that fits in registers is read once, regardless of the number of passes over it. A
-// longer row is loaded in batches: passes alternate in direction, and each one starts with the batch that the previous
-// pass left in registers. Every pass rereads the elements before the first aligned vector (the prologue) and after the
-// last one (the tail).
+// are kept in the element type. A row that fits in registers is loaded once, however many passes the kernel makes over
+// it. A longer row is loaded in batches. The passes over it alternate in direction, so each pass starts with the batch
+// that the previous pass left in registers. The elements before the first aligned vector (the prologue) and after the
+// last one (the tail) are loaded in every pass.
 //
 //   const RowGroup group = row_group(p.rows, p.row_threads, g);
 //   if (group.row >= p.rows) return;
@@ -11,19 +11,19 @@
 //   const float sum = rg_reduce<CombineSum>(row.sum(Identity()), scratch, group, g);
 //   row.store(y, NoAux(), Subtract{sum});
 //
-// A loader reads a vector and converts its elements. A functor's at() maps one element.
+// A loader reads a vector and converts its elements. at() of a functor maps one element.
 #pragma once
 
 #include "lib/row_params.h"
 #include "lib/threadgroup.h"
 #include "lib/vec.h"
 
-// Loads the elements of one array, converted to float.
+// Loads the elements of one array and converts them to float.
 template <typename T>
 struct Loader {
   enum : uint { kVector = 16 / sizeof(T) };
   typedef float Value;
-  typedef uint4 Raw;  // as words, since compilers would put each half in a separate register
+  typedef uint4 Raw;  // words, because compilers would put each half in a separate register
   device const T* x;
   static Raw fill(uint word) { return uint4(word); }
   Raw load(uint i) const { return load_words<16>(x + i); }
@@ -32,7 +32,7 @@ struct Loader {
 #pragma unroll
     for (uint j = 0; j < kVector; ++j) v[j] = element(raw, j);
   }
-  // Whether the results of a pass can overwrite a vector, which requires float elements.
+  // Whether a pass can overwrite a vector with its results. This requires float elements.
   enum : bool { kOverwrites = sizeof(T) == 4 };
   static void overwrite(thread Raw& raw, thread const float* v) {
 #pragma unroll
@@ -61,7 +61,7 @@ struct PairLoader {
   Pair scalar(uint i) const { return {float(x[i]), float(y[i])}; }
 };
 
-// Stands for a missing auxiliary operand (weight or bias) in a store.
+// Takes the place of a missing auxiliary operand (weight or bias) in a store.
 struct NoAux {
   struct Raw {};
   template <uint N> Raw load(uint) const { return Raw(); }
@@ -88,13 +88,13 @@ struct RegisterRow {
   typedef typename In::Raw Raw;
   enum : uint { kVector = In::kVector, kVectors = kRegisterBytes / sizeof(Raw) };
   In in;
-  uint prologue, vectors, scalars;  // elements in the prologue; vectors; elements in the prologue and tail together
-  uint index, count;                // this thread's index in the row group, and the number of threads in it
+  uint prologue, vectors, scalars;  // elements in the prologue; vectors; elements in the prologue and the tail
+  uint index, count;                // this thread's index in the row group; threads in the row group
   uint batch, last;                 // index of the batch in registers; index of the last batch
   bool forward;
   Raw raw[kVectors];
 
-  // Starts a row of `size` elements that begins `offset` elements after a 16-byte boundary.
+  // Opens a row of `size` elements that starts `offset` elements after a 16-byte boundary.
   void open(In from, uint offset, uint size, bool vectorized, RowGroup group) {
     in = from;
     prologue = vectorized ? min((kVector - offset % kVector) % kVector, size) : 0;
@@ -109,15 +109,16 @@ struct RegisterRow {
     open(from, s.offset + group.row * s.size, s.size, s.vectorized != 0, group);
   }
 
-  // For this thread's vector k: the vector's index in the row, and the offset of its first element.
+  // The index of this thread's vector k in the row, and the offset of its first element.
   uint number(uint k) const { return (batch * kVectors + k) * count + index; }
   uint offset(uint k) const { return prologue + number(k) * kVector; }
-  // Offset in the row of element e of the prologue and tail.
+  // The offset in the row of element e of the prologue and tail.
   uint scalar_offset(uint e) const { return e < prologue ? e : e + vectors * kVector; }
   void values(thread V* v, uint k) const { in.unpack(v, raw[k], offset(k)); }
 
-  // Issues all loads before the first use. Fills vectors past the end with a value that the compiler cannot predict.
-  // With a constant, compilers would move the work on a vector into the branch that loads it and stall there.
+  // Issues all loads before the first use. Vectors past the end are filled with a value that the compiler cannot
+  // predict. If it were a constant, the compiler would move the work on each vector into the branch that loads it, and
+  // stall there.
   void load_batch() {
 #pragma unroll
     for (uint k = 0; k < kVectors; ++k) {
@@ -125,7 +126,7 @@ struct RegisterRow {
       if (number(k) < vectors) raw[k] = in.load(offset(k));
     }
   }
-  // Loads the next batch of the pass. After the last batch, reverses the direction and returns false.
+  // Loads the next batch of the pass. At the end of a pass, reverses the direction and returns false.
   bool next_batch() {
     if (batch == (forward ? last : 0)) {
       forward = !forward;
@@ -136,7 +137,7 @@ struct RegisterRow {
     return true;
   }
 
-  // Returns the maximum of this thread's values, ignoring NaN.
+  // Returns the maximum of this thread's values. Ignores NaN.
   float thread_max() {
     float row_max = -INFINITY;
     do {
@@ -153,7 +154,7 @@ struct RegisterRow {
     return row_max;
   }
 
-  // Returns the sums of f and of g over this thread's values.
+  // Returns the sum of f and the sum of g over this thread's values.
   template <typename F, typename G>
   float2 sums(F f, G g) {
     float2 sum = float2(0.0f);
@@ -177,8 +178,8 @@ struct RegisterRow {
   }
   template <typename F>
   float sum(F f) { return sums(f, Zero()).x; }
-  // Returns the sum of f over this thread's values. In the batch that stays in registers, replaces the values with the
-  // results, for store_scaled.
+  // Returns the sum of f over this thread's values. In the batch that stays in registers, the results replace the
+  // values, for use by store_scaled.
   template <typename F>
   float map_sum(F f) {
     float sum = 0.0f;
@@ -223,7 +224,7 @@ struct RegisterRow {
       y[i] = O(f.at(in.scalar(i), aux.scalar(i)));
     }
   }
-  // Stores y = f(value) * scale. Must follow map_sum(f).
+  // Stores y = f(value) * scale. Call map_sum(f) first.
   template <typename O, typename F>
   void store_scaled(device O* y, F f, float scale) {
     if (In::kOverwrites)

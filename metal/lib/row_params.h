@@ -2,16 +2,16 @@
 
 #include "lib/types.h"
 
-// How many bytes of a row (or pair of rows) each thread keeps in registers, and the largest threadgroup size at which
-// every thread has that many registers.
+// Bytes of a row (or of a pair of rows) that each thread keeps in registers, and the largest threadgroup size that
+// leaves each thread enough registers for them.
 enum : uint32_t { kRegisterBytes = 128, kRowThreads = 1024 };
-// Elements of a matrix row that each thread multiplies in gemv.
+// Number of elements of a matrix row that each thread multiplies in gemv.
 enum : uint32_t { kRegisterElements = 32 };
 
-// Contiguous rows and their distribution over threads. src/ops/rows.h fills it in.
+// Contiguous rows, and how they are distributed over threads. src/ops/rows.h fills this in.
 struct RowShape {
   uint32_t rows, size;
-  uint32_t row_threads;  // threads per row: a power-of-two part of a SIMD group, or a whole threadgroup
-  uint32_t offset;       // elements between a 16-byte boundary and the first row
-  uint32_t vectorized;   // whether the rows of all operands have the same offset from a 16-byte boundary
+  uint32_t row_threads;  // threads per row: either a power of two within a SIMD group, or a whole threadgroup
+  uint32_t offset;       // elements from a 16-byte boundary to the first row
+  uint32_t vectorized;   // whether the rows of all operands start at the same offset from a 16-byte boundary
 };

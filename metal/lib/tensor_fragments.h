@@ -1,9 +1,9 @@
-// Fragments for Metal 4's matmul2d, when one SIMD group multiplies 16 x 32 x 16. Kernels of the tensor tier use them if
-// they stage operands in threadgroup memory. In a 16 x 16 fragment, a lane holds four adjacent columns of rows r and
-// r + 8 (docs/tensors.md). A Fragment8x16 is the upper or the lower half.
+// Fragments of Metal 4's matmul2d, for a 16 x 32 x 16 multiplication by one SIMD group. Kernels on the tensor tier use
+// them if they stage operands in threadgroup memory. In a 16 x 16 fragment, a lane holds four adjacent columns of rows
+// r and r + 8 (docs/tensors.md). A Fragment8x16 is its upper or lower half.
 #pragma once
 
-// Apple's headers depend on their order: metal_stdlib, metal_tensor, MetalPerformancePrimitives.
+// Apple's headers must be included in this order: metal_stdlib, metal_tensor, MetalPerformancePrimitives.
 // clang-format off
 #include "lib/gemm.h"
 #include <metal_tensor>
@@ -19,7 +19,7 @@ struct Fragment8x16 {
   vec<T, 4> elements;
   METAL_FUNC thread vec<T, 4>& thread_elements() { return elements; }
 };
-// Offset of a lane's elements in a fragment in threadgroup memory.
+// Returns the offset of a lane's elements within a fragment in threadgroup memory.
 inline uint fragment_offset(uint lane, uint stride) {
   return ((lane / 4 & 4) + lane / 2 % 4) * stride + ((lane / 4 & 2) + lane % 2) * 4;
 }
@@ -29,8 +29,8 @@ METAL_FUNC void load_fragment(thread Fragment8x16<T>& to, threadgroup const T* f
 }
 METAL_FUNC void clear_fragment(thread Fragment8x16<float>& sum) { sum.elements = float4(0.0f); }
 
-// Adds A B to the sums. A is 16 x 16, and B is 16 x 32, or stored as 32 x 16 if TRANSPOSE_B. The fragments of each
-// matrix are sorted by 16 x 16 block, upper half first.
+// Adds A B to the sums. A is 16 x 16. B is 16 x 32, or stored as 32 x 16 if TRANSPOSE_B. The fragments of a matrix are
+// ordered by 16 x 16 block, with the upper half of each block first.
 template <bool TRANSPOSE_B, typename T>
 METAL_FUNC void multiply_fragments(thread Fragment8x16<float>& sum0, thread Fragment8x16<float>& sum1,
                                    thread Fragment8x16<float>& sum2, thread Fragment8x16<float>& sum3,

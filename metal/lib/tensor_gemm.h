@@ -1,7 +1,7 @@
-// Tensor-tier GEMM: a threadgroup computes one tile of C = op(A) op(B) with Metal 4's matmul2d.
+// GEMM on the tensor tier. Each threadgroup computes one tile of C = op(A) op(B) with Metal 4's matmul2d.
 #pragma once
 
-// Apple's headers depend on their order: metal_stdlib, metal_tensor, MetalPerformancePrimitives.
+// Apple's headers must be included in this order: metal_stdlib, metal_tensor, MetalPerformancePrimitives.
 // clang-format off
 #include "lib/gemm.h"
 #include <metal_tensor>
@@ -10,8 +10,8 @@
 
 using namespace mpp::tensor_ops;
 
-// A BM x BN tile, computed by SIMD_GROUPS SIMD groups. With STATIC_INTERIOR, tiles inside the matrices have static
-// extents, which saves Apple GPUs the bounds checks (2 to 25% on an M5, metalBLAS).
+// A BM x BN tile that SIMD_GROUPS SIMD groups compute. With STATIC_INTERIOR, tiles in the interior of the matrices have
+// static extents, which saves the bounds checks on Apple GPUs (2 to 25% on an M5, metalBLAS).
 template <uint M, uint N, uint SIMD_GROUPS, bool STATIC_INTERIOR>
 struct TensorTile {
   enum : uint { BM = M, BN = N, threads = kTile64Threads / 4 * SIMD_GROUPS };
@@ -19,8 +19,8 @@ struct TensorTile {
   static constant constexpr bool static_interior = STATIC_INTERIOR;
 };
 
-// Returns the tile of threadgroup `index`. Consecutive threadgroups compute eight rows of tiles, column by column, so
-// that their operands stay in the cache.
+// Returns the tile that threadgroup `index` computes. Consecutive threadgroups go through eight rows of tiles at a
+// time, column by column, so that their operands stay in the cache.
 template <typename Tile>
 inline TileOffset raster_tile(uint index, uint M, uint N) {
   enum : uint { kRows = 8 };
@@ -30,8 +30,8 @@ inline TileOffset raster_tile(uint index, uint M, uint N) {
   return {(first + i % height) * Tile::BM, i / height * Tile::BN};
 }
 
-// Replaces each element x of a tile, a cooperative tensor, with f.apply(row, column, x). The row and
-// column are positions in the matrix, possibly beyond its end.
+// Replaces each element x of a tile, which is a cooperative tensor, with f.apply(row, column, x). The row and column
+// are positions in the matrix and may be past its end.
 template <typename Sum, typename F>
 METAL_FUNC void transform_tile(thread Sum& sum, TileOffset tile, thread const F& f) {
   MPSX_UNROLL
@@ -41,7 +41,7 @@ METAL_FUNC void transform_tile(thread Sum& sum, TileOffset tile, thread const F&
   }
 }
 
-// Multiplies two slices that begin at a tile's rows and columns, and passes the sums to epilogue.store(sums, tile).
+// Multiplies two slices that start at a tile's rows and columns, and passes the sums to epilogue.store(sums, tile).
 template <typename Multiply, typename Left, typename Right, typename Epilogue>
 METAL_FUNC void multiply_slices(Left left, Right right, TileOffset tile, thread const Epilogue& epilogue) {
   Multiply multiply;
@@ -50,7 +50,7 @@ METAL_FUNC void multiply_slices(Left left, Right right, TileOffset tile, thread 
   epilogue.store(sum, tile);
 }
 
-// An operand of a GEMM, with K from `k_begin` to `k_end`. `pitch` is the stride of its non-contiguous dimension.
+// An operand of a GEMM, limited to K from `k_begin` to `k_end`. `pitch` is the stride of its non-contiguous dimension.
 template <typename T>
 struct TensorOperand {
   device T* data;

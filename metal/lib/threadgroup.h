@@ -1,6 +1,7 @@
-// Barriers and reductions of a threadgroup (tg_), or of a row group (rg_), the threads that share a row. Only this file
-// and lib/collective.h call barriers and simd_* functions. Both files work with any number of threads and any SIMD
-// width, including 1. With one thread per threadgroup (on CPUs) they compile to nothing.
+// Barriers and reductions of a threadgroup (tg_), or of the threads that share a row, which are called a row group
+// (rg_). Only this file and lib/collective.h call barriers and simd_* functions. Both files work with any number of
+// threads and any SIMD width, including 1. If threadgroups have one thread, as on CPUs, barriers and reductions compile
+// to nothing.
 //
 //   kernel void row_sum(device float* out [[buffer(0)]], device const float* x [[buffer(1)]],
 //                       constant uint& n [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -29,7 +30,7 @@ struct GroupThread {
       uint mpsx_width [[threads_per_simdgroup]]
 #define MPSX_GROUP_THREAD {mpsx_group, mpsx_index, mpsx_threads.x, mpsx_lane, mpsx_width}
 
-// Elements of threadgroup memory that a reduction needs.
+// Size of the threadgroup memory that a reduction needs, in elements.
 enum : uint { kScratch = 32 };
 
 // Barriers for accesses to threadgroup memory, device memory, or both.
@@ -43,7 +44,7 @@ struct Pair {
   float a, b;
 };
 
-// simd_shuffle_* for every type. The result is unspecified if the source lane does not exist.
+// simd_shuffle_* for every type. If the source lane does not exist, the result is unspecified.
 #define MPSX_SHUFFLE(NAME)                                                              \
   template <typename T> inline T NAME(T v, ushort by) { return simd_##NAME(v, by); }    \
   inline bool NAME(bool v, ushort by) { return simd_##NAME(uint(v), by) != 0u; }        \
@@ -57,7 +58,7 @@ MPSX_SHUFFLE(shuffle_up)
 MPSX_SHUFFLE(shuffle_xor)
 #undef MPSX_SHUFFLE
 
-// Combine two partial results. CombineMax and CombineMin propagate NaN.
+// Functors that combine two partial results. CombineMax and CombineMin propagate NaN.
 struct CombineSum {
   template <typename T> static T apply(T a, T b) { return a + b; }
 };
@@ -71,8 +72,8 @@ struct CombineMin {
   template <typename T> static T apply(T a, T b) { return propagating_min(a, b); }
 };
 
-// Reduces one value per thread of the threadgroup and returns the result to every thread. The order of operations
-// depends only on the threadgroup's shape. All threads must call it. `scratch` can be reused immediately.
+// Reduces one value per thread of the threadgroup and returns the result in every thread. The order of operations
+// depends only on the threadgroup's shape. All threads must call this. `scratch` can be reused immediately afterwards.
 template <typename Combine, typename T>
 inline T tg_reduce(T v, threadgroup T* scratch, GroupThread g) {
   if (g.count == 1) return v;
@@ -105,20 +106,20 @@ template <typename T> inline T tg_min(T v, threadgroup T* scratch, GroupThread g
   return tg_reduce<CombineMin>(v, scratch, g);
 }
 
-// The threads that process a row: the entire threadgroup, or a power-of-two part of a SIMD group.
+// The threads that process a row: a whole threadgroup, or a power-of-two part of a SIMD group.
 struct RowGroup {
-  uint row, index, count;  // the group's row, this thread's index in the group, and the number of its threads
+  uint row, index, count;  // the row; this thread's index in the group; number of threads in the group
   bool spans_threadgroup;
 };
-// Divides the threadgroup into groups of `threads` threads. Threads beyond the last complete group get the out-of-range
-// row `rows`.
+// Divides the threadgroup into groups of `threads` threads. Leftover threads that do not fill a group get the row
+// `rows`, which is out of range.
 inline RowGroup row_group(uint rows, uint threads, GroupThread g) {
   if (threads > g.width || threads > g.count) return {g.group.x, g.index, g.count, true};
   const uint shift = ctz(threads), groups = g.count >> shift, group = g.index >> shift;
   return {group < groups ? g.group.x * groups + group : rows, g.index & (threads - 1), threads, false};
 }
 inline uint row_groups(RowGroup group, GroupThread g) { return group.spans_threadgroup ? 1 : g.count / group.count; }
-// Reduces one value per thread of a row group, and returns the result to every thread in it.
+// Reduces one value per thread of a row group and returns the result in each of its threads.
 template <typename Combine, typename T>
 inline T rg_reduce(T v, threadgroup T* scratch, RowGroup group, GroupThread g) {
   if (group.spans_threadgroup) return tg_reduce<Combine>(v, scratch, g);

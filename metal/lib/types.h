@@ -8,7 +8,8 @@ using namespace metal;
 #include <cstdint>
 #endif
 
-// Loop hints. The MSL translator predefines the hints that it supports. Apple's compiler acts only on MPSX_UNROLL.
+// Loop hints. The MSL translator predefines the hints that it supports. Apple's compiler ignores all except
+// MPSX_UNROLL.
 //   MPSX_REDUCE(+ : sum, count)   the next loop only accumulates into these variables
 //   MPSX_VECTORIZE                the iterations of the next loop are independent
 //   MPSX_FEW                      the next loop has too few iterations to vectorize

@@ -1,17 +1,17 @@
-// Accesses to 16-byte vectors. A thread loads a few vectors before it stores any, to overlap their latencies. Adjacent
-// threads access adjacent vectors.
+// Accesses to memory in 16-byte vectors. Adjacent threads access adjacent vectors. Each thread loads a few vectors
+// before it stores any, to overlap their latencies.
 #pragma once
 
 #include "lib/types.h"
 
-// N adjacent elements, moved in one or a few accesses. They are aligned to their total size, up to 16 bytes.
+// N adjacent elements that are moved in one or a few accesses. They are aligned to their total size, up to 16 bytes.
 template <typename T, uint N>
 struct Vec {
   T v[N];
 };
 
-// Extracts elements from 16 bytes loaded as words, because compilers may split an array of halves into smaller
-// accesses.
+// Extracts elements from 16 bytes that were loaded as words. Compilers may split the load of an array of halves into
+// smaller accesses.
 template <typename T, uint SIZE>
 struct VecWords {};
 template <typename T>
@@ -49,7 +49,7 @@ template <uint BYTES>
 inline uint4 load_words(device const void* p) {
   if (BYTES == 16) return *(device const uint4*)p;
   if (BYTES == 8) {
-    const uint2 words = *(device const uint2*)p;  // a local copy keeps this a single access
+    const uint2 words = *(device const uint2*)p;  // with a local copy, this remains a single access
     return uint4(words, 0u, 0u);
   }
   if (BYTES == 4) return uint4(*(device const uint*)p, 0u, 0u, 0u);

@@ -1,4 +1,4 @@
-// Checks indices in a vectorized loop, and locates the invalid index only if that loop detects one.
+// Checks all indices in a vectorized loop. Only if that loop detects an invalid index does a second loop locate it.
 kernel void index_check(device const long* index [[buffer(0)]], constant CheckParams& p [[buffer(1)]],
                         device ErrorRecord* errors [[buffer(2)]], uint tid [[thread_position_in_grid]],
                         uint threads [[threads_per_grid]]) {

@@ -1,14 +1,14 @@
-// On the host driver a threadgroup is one thread, which interleaves adjacent rows to use whole cache lines.
+// On the host driver, a threadgroup is one thread. It alternates between adjacent rows, to use whole cache lines.
 
 template <typename Op, bool VALUE, typename T>
 inline void scatter_lines(device T* to, device const long* at, device const T* from, constant ScatterParams& p,
                           uint begin, uint end, uint, uint) {
-  // Read the count once, since the compiler must assume that writes to self alias the parameters.
+  // Read the count only once. The compiler must assume that writes to self may change the parameters.
   const uint count = p.count;
   const long size = p.dim_size, self_step = p.step[0], index_step = p.step[1], source_step = p.step[2];
   const long self_pitch = p.stride[0][0], index_pitch = p.stride[1][0], source_pitch = p.stride[2][0];
   const bool negative = p.negative != 0;
-  if (index_pitch == 0 && end - begin > 1) {  // index_add, index_copy and index_fill use the same index for all rows
+  if (index_pitch == 0 && end - begin > 1) {  // all rows use the same index: index_add, index_copy, index_fill
     for (uint k = 0; k < count; ++k) {
       device T* row = to + known_index(at[long(k) * index_step], size, negative) * self_step;
       device const T* own = VALUE ? from : from + long(k) * source_step;
@@ -21,7 +21,7 @@ inline void scatter_lines(device T* to, device const long* at, device const T* f
     }
     return;
   }
-  const bool along = index_step == 1;  // process one row at a time if the index of a row is contiguous
+  const bool along = index_step == 1;  // if the index of a row is contiguous, process one row at a time
   for (uint a = along ? begin : 0; a < (along ? end : count); ++a)
     for (uint b = along ? 0 : begin; b < (along ? count : end); ++b) {
       const long i = along ? a : b, k = along ? b : a;
@@ -30,7 +30,7 @@ inline void scatter_lines(device T* to, device const long* at, device const T* f
     }
 }
 
-// The host driver's single lane adds in order, so lanes need no coordination.
+// The host driver has a single lane, so no coordination is needed to add in order.
 template <typename T>
 kernel void scatter_add_rows(device T* self [[buffer(0)]], device const long* index [[buffer(1)]],
                              device const T* source [[buffer(2)]], constant ScatterParams& p [[buffer(3)]],

@@ -1,4 +1,4 @@
-// Columns per iteration: 64 bytes, since CPU vectors are longer than 16 bytes.
+// Process 64 bytes of columns per iteration, because CPU vectors are longer than 16 bytes.
 template <typename T>
 constexpr constant uint sum_vec_size = 64 / sizeof(T);
 

@@ -1,12 +1,12 @@
 // Column reductions on the host driver, where a threadgroup is one thread. Processes four rows at a time, vectorized
-// over columns. If fewer than four rows are left, loads the last row repeatedly but counts it once.
+// over columns. If fewer than four rows remain, the last row is loaded repeatedly but counted once.
 #pragma once
 
 enum : uint { kRowBlock = 32 };
 
-// Don't inline reduce_column and reduce_tile_columns, because many kernels of a file share their instantiations.
+// Do not inline reduce_column and reduce_tile_columns, because many kernels of a file share their instantiations.
 
-// Reduces one column with four independent accumulators. Used when there are too few columns to vectorize over.
+// Reduces one column with four independent accumulators, for matrices with too few columns to vectorize over columns.
 template <typename Combine, typename A, typename Matrix>
 __attribute__((noinline)) static A reduce_column(Matrix matrix, ulong first, ulong last, uint c, uint q) {
   A total = Init<Combine, A>::value(), low = A{};

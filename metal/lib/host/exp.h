@@ -1,4 +1,5 @@
-// exp(x) for x <= 0. Returns 0 below -87 to avoid subnormal results. Uses the same polynomial as metal_stdlib's exp.
+// Returns exp(x) for x <= 0. Below -87, returns 0 to avoid subnormal results. Uses the polynomial of metal_stdlib's
+// exp.
 inline float exp_nonpositive(float x) {
   const float bounded = -87.0f > x ? -87.0f : x;  // NaN is not clamped
   const float shifted = fma(bounded, 1.44269504088896341f, 12582912.0f), k = shifted - 12582912.0f;

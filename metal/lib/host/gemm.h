@@ -1,11 +1,12 @@
-// Computes a GEMM tile on the host driver, where a threadgroup is one thread, with 4 x 32 accumulators in registers.
+// Computes a tile of a GEMM on the host driver, where a threadgroup is one thread, with 4 x 32 accumulators in
+// registers.
 #pragma once
 
-// A threadgroup of one thread has no SIMD group matrices.
+// A placeholder, because a threadgroup of one thread has no SIMD-group matrices.
 template <typename Shape>
 struct GemmAccumulators<Shape, SimdgroupTier> {};
 
-// Declared but not defined: only kernels with real SIMD groups use simdgroup_matrix.
+// simdgroup_matrix is declared but not defined, because only kernels with real SIMD groups use it.
 template <typename T, int C, int R>
 struct simdgroup_matrix {
   vec<T, 2> thread_elements();
@@ -14,7 +15,7 @@ typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 template <typename T, int C, int R>
 simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T value);
 
-// Values of compiler vector types stay in registers; float arrays would not.
+// The compiler keeps values of its vector types in registers, unlike arrays of floats.
 typedef float WideLanes __attribute__((vector_size(64), aligned(4)));
 enum : uint { kWideM = 4, kWideN = 32, kWideK = 64 };
 
@@ -39,7 +40,7 @@ inline void wide_gemm_block(threadgroup const float* a, uint a_stride, threadgro
   }
 }
 
-// Converts a block of an operand to float. The result is row-major: (mn, k), or (k, mn) if transposed.
+// Converts a block of an operand to float. The result is stored by rows, as (mn, k), or as (k, mn) if transposed.
 template <typename T, typename Operand>
 inline void stage_block(Operand operand, uint mn_begin, uint mn_count, uint k_begin, uint k_count, bool transposed,
                         thread float* to, uint stride) {

@@ -1,5 +1,5 @@
-// Rows on the host driver, where a threadgroup is one thread. Every pass rereads the row, which stays in the L1 cache.
-// Sums use blocks of 8192 elements to limit the rounding error of long rows.
+// Rows on the host driver, where a threadgroup is one thread. Every pass reads the row again, which stays in the L1
+// cache. Sums are computed in blocks of 8192 elements to limit the rounding error of long rows.
 #pragma once
 
 #include "lib/float_order.h"
@@ -19,7 +19,7 @@ struct RegisterRow {
   void open(In from, uint, uint size, bool, RowGroup) { in = from, n = size; }
   void open(In from, constant RowShape& s, RowGroup) { in = from, n = s.size; }
 
-  // Ignores NaN, like the GPU version. The sum over the row propagates NaN.
+  // Like the GPU version, ignores NaN. NaN propagates through the sum over the row instead.
   float thread_max() const {
     const In from = in;
     const uint count = n;
@@ -72,7 +72,7 @@ struct RegisterRow {
     MPSX_VECTORIZE
     for (uint i = 0; i < n; ++i) y[i] = O(f.at(from.scalar(i), aux.template of<KIND>(i)));
   }
-  // Instantiates one loop per combination of optional operands.
+  // Has a separate loop for each combination of optional operands.
   template <typename O, typename Aux, typename F>
   auto store_all(device O* y, Aux aux, F f, int) const -> decltype(aux.kind(), void()) {
     switch (aux.kind()) {

@@ -1,4 +1,4 @@
-// On the host driver a vector has one element, and the compiler vectorizes the surrounding loop.
+// On the host driver, a vector has one element, and the compiler vectorizes the loop around it.
 #pragma once
 
 template <uint N, typename T>

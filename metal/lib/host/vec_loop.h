@@ -1,15 +1,14 @@
-// On the host driver a vector has one element, and the compiler vectorizes the surrounding loop.
+// On the host driver, a vector has one element, and the compiler vectorizes the loop around it.
 template <typename T, typename R = T>
 constexpr constant uint vec_size = 1;
 template <uint N>
 constexpr constant uint batch = 1;
 
-// A grid has one thread per element, so each thread processes a single element. A threadgroup has one thread, which
-// processes all elements.
+// A grid has one thread per element, so each of its threads processes one element. A threadgroup has one thread, which
+// processes all of its elements.
 template <uint N, bool GRID>
 struct VecLoop {
-  // Use 8-byte members, since a struct of 16 bytes would be passed in two registers, which hides the induction
-  // variable.
+  // Use 8-byte members. A struct of 16 bytes would be passed in two registers, which would hide the induction variable.
   ulong at, step, end;
   bool fresh;
   VecLoop(uint index, uint threads, uint begin, uint past)
@@ -23,8 +22,8 @@ struct VecLoop {
   uint position(uint) const { return uint(at); }
 };
 
-// Loads a complex number as two floats. A loop that loads both at once would not be vectorized, and complex
-// multiplication would take 4.7 times as long as in torch.
+// Loads a complex number as two floats. If both were loaded at once, the loop would not be vectorized, and a complex
+// multiplication would take 4.7 times as long as in PyTorch.
 template <typename T>
 struct ScalarAccess {
   static T load(device const T* x, ulong i) { return x[i]; }
