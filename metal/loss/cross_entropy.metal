@@ -1,16 +1,17 @@
-// cross_entropy for rows of logits and class indices: nll_loss of log_softmax, without storing the log-probabilities.
+// cross_entropy of rows of logits and class indices. This is nll_loss of log_softmax, without storing
+// log-probabilities.
 #include "lib/exp.h"
 #include "lib/instantiate.h"
 #include "lib/row.h"
 #include "loss/nll_loss.h"
 
-// exp with the precision of half, which is enough for a sum of many terms.
+// exp with the precision of half, which is enough for the terms of a long sum.
 struct HalfExp {
   float at(float x) const { return exp_nonpositive_as<half>(x); }
 };
 
-// Returns this thread's maximum m (at least -FLT_MAX, ignoring NaN) and its sum of exp(x - m) in one pass, rescaling
-// the sum at each new maximum.
+// Returns this thread's maximum m (at least -FLT_MAX, ignoring NaN) and its sum of exp(x - m). Needs only one pass,
+// because it rescales the sum at each new maximum.
 template <typename T>
 inline float2 online_softmax(thread RegisterRow<Loader<T>>& row) {
   enum : uint { kVector = RegisterRow<Loader<T>>::kVector, kVectors = RegisterRow<Loader<T>>::kVectors };
@@ -39,9 +40,9 @@ inline float2 online_softmax(thread RegisterRow<Loader<T>>& row) {
   return float2(row_max, sum);
 }
 
-// Stores the row maximum and the logarithm of the row's sum separately, since adding them would lose digits of the
-// smaller one. `losses` receives one loss per row or, if the loss is reduced, the sums of losses and weights per
-// threadgroup.
+// Stores the row maximum and the logarithm of the row's sum separately, because their sum would lose digits of the
+// smaller one. `losses` receives one loss per row or, if the loss is reduced, each threadgroup's sums of losses and
+// weights.
 template <typename T>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float* norms [[buffer(1)]],
@@ -58,7 +59,7 @@ kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float*
     row.open({in + ulong(group.row) * p.shape.size}, p.shape, group);
     float target_logit = 0.0f;
     long offset = -1;
-    if (group.index == 0) {  // issue this load together with the row's loads
+    if (group.index == 0) {  // issue this load together with the loads of the row
       own.y = sample_weight(offset, group.row, target, weight, p.loss, errors);
       if (offset >= 0) target_logit = float(in[offset]);
     }
@@ -77,7 +78,7 @@ kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float*
   store_sums(losses, group.spans_threadgroup ? own : tg_sum(own, sums, g), g);
 }
 
-// The gradient (softmax(x) - is_target) * scale.
+// Computes the gradient (softmax(x) - is_target) * scale.
 template <typename T>
 struct CrossEntropyGradient {
   float row_max, log_sum, scale;
@@ -85,7 +86,7 @@ struct CrossEntropyGradient {
     return (exp_nonpositive_as<T>(x - row_max - log_sum) - is_target) * scale;
   }
 };
-// Is 1 at the target and 0 elsewhere.
+// Returns 1 at the target and 0 elsewhere.
 struct IsTarget {
   uint target;
   struct Raw {
@@ -114,9 +115,9 @@ kernel void cross_entropy_bwd(device T* grad_in [[buffer(0)]], device const floa
   long offset;
   float scale = sample_weight(offset, group.row, target, weight, p.loss, errors);
   scale *= grad_out[p.loss.reduced ? 0 : group.row];
-  if (offset < 0) scale = 0.0f;  // skip the division: the total weight is 0 if all samples are ignored
+  if (offset < 0) scale = 0.0f;  // if all samples are ignored, the total weight is 0
   else if (p.loss.mean) scale /= total_weight[0];
-  // Read the target again instead of keeping `offset` in a register, because the row needs all registers.
+  // Load the target again, because the row needs all registers and `offset` would take one of them.
   row.store(grad_in + start, IsTarget{uint(target[group.row])},
             CrossEntropyGradient<T>{norms[2 * ulong(group.row)], norms[2 * ulong(group.row) + 1], scale});
 }

@@ -1,10 +1,10 @@
-// ctc_loss: A. Graves, S. Fernandez, F. Gomez, J. Schmidhuber, "Connectionist temporal classification" (ICML 2006). The
+// ctc_loss (A. Graves, S. Fernandez, F. Gomez, J. Schmidhuber, "Connectionist temporal classification", ICML 2006). The
 // states of a target are its labels, with a blank before each label and after the last one.
 #include "lib/collective.h"
 #include "loss/ctc_params.h"
 
 struct CtcSequence {
-  uint length, states;  // number of input steps, and number of states of the target
+  uint length, states;  // number of input steps; number of states of the target
   device const long* target;
   long stride;
   long blank, classes;
@@ -12,13 +12,13 @@ struct CtcSequence {
   CtcSequence(device const long* table, device const long* targets, uint b, constant CtcParams& p)
       : length(uint(table[4 * b])), states(2 * uint(table[4 * b + 1]) + 1), target(targets + table[4 * b + 2]),
         stride(table[4 * b + 3]), blank(p.blank), classes(p.classes) {}
-  // Returns the label of a state. An invalid label, which has already been reported, is treated as a blank.
+  // Returns the label of a state. Treats an invalid label as a blank, because it has already been reported.
   long label(uint state) const {
     if (state % 2 == 0) return blank;
     const long l = target[long(state / 2) * stride];
     return l >= 0 && l < classes ? l : blank;
   }
-  // Returns whether a path may skip the blank between two states, which requires different labels.
+  // Returns whether a path may skip the blank between two states. This requires that their labels differ.
   bool skips(uint from, uint to) const { return label(from) != label(to); }
 };
 
@@ -34,7 +34,7 @@ inline float log_add(float a, float b, float c) {
 }
 
 // alpha is the log-probability of all paths that reach a state at a step. beta is the log-probability of all paths from
-// the state to the end. One threadgroup per sequence, since each step depends on all states of the previous step.
+// there to the end. There is one threadgroup per sequence, because a step depends on all states of the previous step.
 kernel void ctc_alpha(device float* loss [[buffer(0)]], device float* alpha [[buffer(1)]],
                       device const float* log_probs [[buffer(2)]], device const long* targets [[buffer(3)]],
                       device const long* table [[buffer(4)]], constant CtcParams& p [[buffer(5)]],
@@ -94,8 +94,8 @@ kernel void ctc_beta(device float* beta [[buffer(0)]], device const float* log_p
   }
 }
 
-// Computes the gradient of each class from the states with that label, one thread per step and sequence: gid = (step,
-// sequence). `grad` is contiguous.
+// Computes each class's gradient from the states with that label. `grad` is contiguous. There is one thread per step
+// and sequence: gid = (step, sequence).
 kernel void ctc_grad(device float* grad [[buffer(0)]], device const float* grad_out [[buffer(1)]],
                      device const float* loss [[buffer(2)]], device const float* alpha [[buffer(3)]],
                      device const float* beta [[buffer(4)]], device const float* log_probs [[buffer(5)]],

@@ -2,8 +2,8 @@
 
 #include "lib/types.h"
 
-// Connectionist temporal classification. `steps` and `states` (2 * longest target + 1) are the dimensions of the alpha
-// and beta buffers. The table has one row per sequence: input length, target length, target offset, target stride.
+// Parameters of ctc_loss. The alpha and beta buffers have dimensions `steps` and `states` (2 * longest target + 1). The
+// table has one row per sequence: input length, target length, target offset, target stride.
 struct CtcParams {
   uint32_t batch, classes, steps, states;
   int64_t blank;

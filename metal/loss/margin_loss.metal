@@ -1,17 +1,17 @@
-// multi_margin_loss and multilabel_margin_loss, and their gradients: one threadgroup per row of classes.
+// multi_margin_loss, multilabel_margin_loss, and their gradients. There is one threadgroup per row of classes.
 #include "lib/collective.h"
 #include "lib/error.h"
 #include "lib/instantiate.h"
 #include "loss/params.h"
 
-// Returns a class's margin violation, max(0, margin - x[target] + x[class]), where `above` is margin - x[target]. NaN
-// (inf - inf) yields 0.
+// Returns by how much a class violates the margin: max(0, margin - x[target] + x[class]). `above` is margin -
+// x[target]. A NaN, from inf - inf, yields 0.
 inline float gap_of(float x, float above) {
   const float gap = above + x;
   return gap > 0.0f ? gap : 0.0f;
 }
 
-// rows[r] receives the loss of row r.
+// Stores the loss of row r in rows[r].
 template <typename T>
 kernel void multi_margin(device T* rows [[buffer(0)]], device const T* in [[buffer(1)]],
                          device const long* target [[buffer(2)]], device const T* weight [[buffer(3)]],
@@ -21,7 +21,7 @@ kernel void multi_margin(device T* rows [[buffer(0)]], device const T* in [[buff
   threadgroup float scratch[kScratch];
   device const T* x = in + ulong(g.group.x) * p.classes;
   const long named = checked_index(target[g.group.x], long(p.classes), false, 0, errors);
-  if (named < 0) return;  // the whole threadgroup returns
+  if (named < 0) return;  // all threads of the threadgroup return
   const uint at = uint(named);
   const float above = p.margin - float(x[at]);
   float sum = 0.0f;
@@ -32,7 +32,7 @@ kernel void multi_margin(device T* rows [[buffer(0)]], device const T* in [[buff
   }
   sum = tg_sum(sum, scratch, g);
   const float scale = p.has_weight ? float(weight[at]) * p.scale : p.scale;
-  // Yields 0 even for an infinite weight, where 0 * weight would be NaN.
+  // The result is 0 even if the weight is infinite, where 0 * weight would be NaN.
   if (g.index == 0) rows[g.group.x] = T(sum > 0.0f ? sum * scale : 0.0f);
 }
 
@@ -63,7 +63,7 @@ kernel void multi_margin_bwd(device T* grad_in [[buffer(0)]], device const T* gr
   if (g.index == 0) to[at] = T(sum > 0.0f ? -sum * scale : 0.0f);
 }
 
-// Returns the number of targets in a row. The first -1 ends the list.
+// Returns the number of targets in a row. The list of targets ends at the first -1.
 inline uint label_count(device const long* target, uint classes, threadgroup uint* scratch, GroupThread g) {
   uint count = classes;
   for (uint i = g.index; i < count; i += g.count)
@@ -71,8 +71,8 @@ inline uint label_count(device const long* target, uint classes, threadgroup uin
   return tg_min(count, scratch, g);
 }
 
-// rows[r] receives the sum of max(0, 1 - x[t] + x[c]) over all targets t and non-target classes c. is_target receives 1
-// for targets and 0 for other classes.
+// Stores in rows[r] the sum of max(0, 1 - x[t] + x[c]) over all targets t and non-target classes c. Sets is_target to 1
+// for targets and to 0 for other classes.
 template <typename T>
 kernel void multilabel_margin(device T* rows [[buffer(0)]], device T* is_target [[buffer(1)]],
                               device const T* in [[buffer(2)]], device const long* targets [[buffer(3)]],
@@ -110,8 +110,8 @@ kernel void multilabel_margin(device T* rows [[buffer(0)]], device T* is_target 
   if (g.index == 0) rows[g.group.x] = T(sum * p.scale);
 }
 
-// For a non-target class, the gradient is the number of targets whose margin it violates. For a target, it is minus the
-// number of classes that violate its margin, times the number of occurrences of the target.
+// The gradient of a non-target class is the number of targets whose margin it violates. The gradient of a target is
+// minus the number of classes that violate its margin, times the number of times that the target occurs.
 template <typename T>
 kernel void multilabel_margin_bwd(device T* grad_in [[buffer(0)]], device const T* grad [[buffer(1)]],
                                   device const T* is_target [[buffer(2)]], device const T* in [[buffer(3)]],

@@ -1,4 +1,4 @@
-// Sample weights and sums of losses, shared by nll_loss and cross_entropy.
+// The weights of samples, and sums of losses, for nll_loss and cross_entropy.
 #pragma once
 
 #include "lib/columns.h"
@@ -6,8 +6,8 @@
 #include "lib/error.h"
 #include "loss/params.h"
 
-// Returns the weight of sample `s`, and sets `offset` to its input element. An ignored sample has weight 0 and offset
-// -1.
+// Returns the weight of sample `s`. Sets `offset` to the offset of its input element. For an ignored sample, the weight
+// is 0 and the offset -1.
 template <typename T>
 inline float sample_weight(thread long& offset, uint s, device const long* target, device const T* weight,
                            constant NllParams& p, device ErrorRecord* errors) {
@@ -27,7 +27,7 @@ inline float sample_weight(thread long& offset, uint s, device const long* targe
   return p.has_weight ? float(weight[t]) : 1.0f;
 }
 
-// Compensated sums of losses and their weights.
+// Compensated sums of losses and of their weights.
 struct LossSums {
   typedef Accumulator<CombineSum> Sum;
   float loss, loss_low, weight, weight_low;
@@ -35,11 +35,11 @@ struct LossSums {
     Sum::accumulate(loss, loss_low, more_loss);
     Sum::accumulate(weight, weight_low, more_weight);
   }
-  // Adds the (loss, weight) pairs that this thread is responsible for.
+  // Adds this thread's share of the (loss, weight) pairs.
   void add_pairs(device const float* pairs, uint begin, uint end, GroupThread g) {
     for (uint i = begin + g.index; i < end; i += g.count) add(pairs[2 * i], pairs[2 * i + 1]);
   }
-  // Returns the sums over the threadgroup to every thread.
+  // Returns the sums over the threadgroup, in every thread.
   float2 total(threadgroup float2* scratch, GroupThread g) const {
     return tg_sum(float2(Sum::finalize(loss, loss_low), Sum::finalize(weight, weight_low)), scratch, g);
   }

@@ -12,7 +12,7 @@ kernel void nll_loss(device T* out [[buffer(0)]], device const T* in [[buffer(1)
   out[s] = offset < 0 ? T(0.0f) : T(-w * float(in[offset]));
 }
 
-// Sums the losses and weights of the samples that a threadgroup processes.
+// Sums the losses and weights of the samples that each threadgroup processes.
 template <typename T>
 kernel void nll_loss_sums(device float* sums [[buffer(0)]], device const T* in [[buffer(1)]],
                           device const long* target [[buffer(2)]], device const T* weight [[buffer(3)]],
@@ -30,7 +30,7 @@ kernel void nll_loss_sums(device float* sums [[buffer(0)]], device const T* in [
   store_sums(sums, own.total(scratch, g), g);
 }
 
-// Merges kNllSamples (loss, weight) pairs per threadgroup. Used when there are too many pairs for a single threadgroup.
+// Merges kNllSamples (loss, weight) pairs per threadgroup, if there are too many pairs for a single threadgroup.
 kernel void nll_loss_merge(device float* sums [[buffer(0)]], device const float* in [[buffer(1)]],
                            constant uint& count [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
@@ -41,7 +41,7 @@ kernel void nll_loss_merge(device float* sums [[buffer(0)]], device const float*
   store_sums(sums, own.total(scratch, g), g);
 }
 
-// Reduces the sums of all threadgroups in one threadgroup and stores the loss.
+// Reduces the sums of all threadgroups and stores the loss. Runs in one threadgroup.
 template <typename T, typename W>
 kernel void nll_loss_finish(device T* out [[buffer(0)]], device W* total_weight [[buffer(1)]],
                             device const float* in [[buffer(2)]], constant uint& count [[buffer(3)]],
@@ -56,7 +56,7 @@ kernel void nll_loss_finish(device T* out [[buffer(0)]], device W* total_weight 
   total_weight[0] = W(total.y);
 }
 
-// Writes only the target's element of each sample. The launcher has zeroed grad_in.
+// Writes only the element at each sample's target. The launcher has already zeroed grad_in.
 template <typename T>
 kernel void nll_loss_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                          device const long* target [[buffer(2)]], device const T* weight [[buffer(3)]],

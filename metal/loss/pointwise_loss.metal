@@ -1,5 +1,5 @@
-// Elementwise losses of an input and a target (mse, smooth_l1, huber, binary cross-entropy), with their sums and
-// gradients. Sums use tiles of a fixed size to make the result independent of the launch.
+// Elementwise losses between an input and a target (mse, smooth_l1, huber, binary cross-entropy), their sums, and their
+// gradients. Sums use tiles of a fixed size, so that the result does not depend on the launch.
 #include "lib/compute.h"
 #include "lib/error.h"
 #include "lib/instantiate.h"
@@ -32,13 +32,13 @@ struct huber {
   }
 };
 struct binary_cross_entropy {
-  // Clamps a logarithm to at least -100, like PyTorch. Propagates NaN.
+  // Clamps a logarithm to at least -100, as PyTorch does. Propagates NaN.
   static float bounded(float v) { return v < -100.0f ? -100.0f : v; }
   static float loss(float x, float t, float) {
     return (t - 1.0f) * bounded(log_one_minus(x)) - t * bounded(log(x));
   }
   static float slope(float x, float t, float) { return (x - t) / max((1.0f - x) * x, 1e-12f); }
-  // log(1 - x), accurate for small x: log(u) * x / (1 - u), where u is 1 - x rounded (Kahan).
+  // Returns log(1 - x). To be accurate for small x, computes log(u) * x / (1 - u), where u is 1 - x rounded (Kahan).
   static float log_one_minus(float x) {
     const float u = 1.0f - x;
     return u == 1.0f ? -x : (u <= 0.0f ? log(u) : log(u) * (x / (1.0f - u)));
@@ -67,7 +67,7 @@ kernel void pointwise_loss(device T* out [[buffer(0)]], device const T* x [[buff
 
 constexpr constant ulong kLossTile = 8192;  // must match kTile in src/ops/loss/pointwise_loss.cpp
 
-// Reports an element outside [0, 1]. Uses the same tiles as pointwise_loss_sum.
+// Reports elements outside [0, 1]. Uses the same tiles as pointwise_loss_sum.
 template <typename T>
 kernel void unit_check(device const T* x [[buffer(0)]], constant PointwiseLossParams& p [[buffer(1)]],
                        constant uint& operand [[buffer(2)]], device ErrorRecord* errors [[buffer(3)]],
@@ -122,7 +122,7 @@ kernel void loss_total(device T* out [[buffer(0)]], device const float* sums [[b
   if (g.index == 0) out[0] = T(sum * p.scale);
 }
 
-// STEP: stride of grad_out, which is 0 if all elements share one gradient and 1 otherwise.
+// STEP is the stride of grad_out: 0 if all elements share one gradient, otherwise 1.
 template <typename Op, uint STEP, uint N, typename T>
 inline void gradients(VecLoop<N, true> d, device T* grad_in, device const T* grad_out, device const T* x,
                       device const T* target, device const T* weight, constant PointwiseLossParams& p) {
@@ -133,7 +133,7 @@ inline void gradients(VecLoop<N, true> d, device T* grad_in, device const T* gra
     if (weighted) w = load_vecs(d, weight, 1);
     MPSX_UNROLL for (uint i = 0; i < y.count; ++i) {
       const float slope = Op::slope(float(a.at[i]), float(b.at[i]), p.parameter);
-      // Scale before multiplying by the output gradient, to overflow for the same inputs as PyTorch.
+      // Scale before multiplying by the output gradient, so that the same inputs overflow as in PyTorch.
       y.at[i] = T(p.scale * slope * float(g.at[i]) * (weighted ? float(w.at[i]) : 1.0f));
     }
     store_vecs(d, grad_in, 1, y);

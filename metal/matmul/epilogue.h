@@ -5,7 +5,8 @@
 #include "lib/math.h"
 #include "matmul/params.h"
 
-// Accumulator type: the unsigned type for integers, which wrap around, and float for floating-point types.
+// The accumulator type is float for floating-point types. For integers, it is the unsigned type, so that sums wrap
+// around.
 template <typename T>
 struct accumulator {
   typedef unsigned_of_t<T> type;
@@ -37,7 +38,7 @@ inline float apply_activation(float x, uint activation) {
     default: return x;
   }
 }
-// Don't inline: the epilogue is unrolled over fragments.
+// Do not inline this, because the epilogue is unrolled over fragments.
 __attribute__((noinline)) static float activate(float x, uint activation) { return apply_activation(x, activation); }
 
 inline float apply_alpha(float acc, constant MatmulParams& p) { return p.alpha * acc; }
@@ -58,7 +59,7 @@ inline S apply_activation(S x, constant MatmulParams&) {
   return x;
 }
 
-// O: element type of the output, c and the scales.
+// O is the element type of the output, of c and of the scales.
 template <typename O>
 struct MatmulEpilogue {
   device O* out;

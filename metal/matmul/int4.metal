@@ -6,7 +6,7 @@
 
 enum : uint { kHalfBlock = kInt4Block / 2 };
 
-// Loads the weights as operand B (K x N), dequantized to float.
+// Loads the weights as operand B (K x N) and dequantizes them to float.
 template <typename T>
 struct Int4Loader {
   typedef uint Cursor;
@@ -20,7 +20,7 @@ struct Int4Loader {
     return float2(float(s[0]), float(s[1]));
   }
   Cursor at(uint column) const { return column; }
-  // Loads four weights from the low or the high halves of four bytes.
+  // Loads four weights, which are the low or the high halves of four bytes.
   uint4 load(Cursor cursor, uint k) const {
     const uint column = min(cursor, N - 1), block = min(k, K - 1) / kInt4Block, i0 = k % kInt4Block;
     device const uchar* bytes = data + (ulong(column) * (K / 2) + block * kHalfBlock + i0 % kHalfBlock);

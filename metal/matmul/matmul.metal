@@ -1,4 +1,4 @@
-// Matrix multiplication: tiled GEMM for floating-point matrices, GEMV for vectors and integers.
+// Matrix multiplication: tiled GEMM for floating-point matrices, and GEMV for vectors and integers.
 #include "lib/columns.h"
 #include "lib/instantiate.h"
 #include "lib/collective.h"
@@ -38,7 +38,7 @@ kernel void matmul(device O* out [[buffer(0)]], device const A* a [[buffer(1)]],
   gemm_tile<Shape>(a_loader, b_loader, k_begin, k_end, epilogue, p.M, p.N, tile, memory, g);
 }
 
-// Sums the partial results of the K splits. gid = (column, row, batch)
+// Sums the partial results of the K splits. gid = (column, row, batch).
 template <typename O>
 kernel void matmul_split_k_reduce(device O* out [[buffer(0)]], device const O* c [[buffer(1)]],
                                   device const O* scale [[buffer(2)]], constant MatmulParams& p [[buffer(3)]],
@@ -50,9 +50,9 @@ kernel void matmul_split_k_reduce(device O* out [[buffer(0)]], device const O* c
   matmul_epilogue(out, c, scale, p, gid.z).store(gid.y, gid.x, sum);
 }
 
-enum : uint { kDotChunk = 8192 };  // elements per partial sum of a dot product, to bound the error
+enum : uint { kDotChunk = 8192 };  // elements per partial sum of a dot product; bounds the error
 
-// Returns this thread's part of the dot product of two contiguous vectors. `vectorized`: both are 16-byte aligned.
+// Returns this thread's share of the dot product of two contiguous vectors. `vectorized`: both are 16-byte aligned.
 template <typename S, typename A, typename B>
 inline S thread_dot(device const A* x, device const B* y, uint count, bool vectorized, RowGroup group) {
   enum : uint { kVec = 16 / sizeof(B) };
@@ -67,7 +67,7 @@ inline S thread_dot(device const A* x, device const B* y, uint count, bool vecto
 #pragma unroll
     for (uint k = 0; k < kUnroll; ++k) {
       if (first + k * group.count >= vectors) continue;
-      const Vec<A, kVec> other = load_vec<kVec>(x + (first + k * group.count) * kVec);  // cached
+      const Vec<A, kVec> other = load_vec<kVec>(x + (first + k * group.count) * kVec);  // this load hits the cache
 #pragma unroll
       for (uint j = 0; j < kVec; ++j) part += S(other.v[j]) * S(raw[k].v[j]);
     }
@@ -77,7 +77,7 @@ inline S thread_dot(device const A* x, device const B* y, uint count, bool vecto
   return sum;
 }
 
-// GEMV for a matrix b with contiguous columns. Each row group computes one output element as a dot product.
+// GEMV for a matrix b whose columns are contiguous. Each row group computes one output element as a dot product.
 template <typename A, typename B, typename O>
 kernel void gemv(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], device const B* b [[buffer(2)]],
                  device const O* c [[buffer(3)]], device const O* scale [[buffer(4)]],
@@ -126,8 +126,8 @@ struct ScaledRows {
   Row row(ulong k) const { return {b + long(k) * b_step, S(a[long(k) * a_step])}; }
 };
 
-// GEMV for a matrix b with contiguous rows. Each threadgroup computes kGemvColumns columns of one output row, over one
-// K split.
+// GEMV for a matrix b whose rows are contiguous. Each threadgroup computes kGemvColumns columns of one output row, over
+// one K split.
 template <typename A, typename B, typename O>
 kernel void gemv_t(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], device const B* b [[buffer(2)]],
                    device const O* c [[buffer(3)]], device const O* scale [[buffer(4)]],

@@ -1,4 +1,4 @@
-// Matrix multiplication with Metal 4's matmul2d: the tensor tier of matmul.metal.
+// The tensor tier of matmul.metal: matrix multiplication with Metal 4's matmul2d.
 #include "lib/instantiate.h"
 #include "lib/tensor_gemm.h"
 #include "matmul/epilogue.h"
@@ -7,8 +7,8 @@ struct ScaleTile {
   float alpha;
   float apply(uint, uint, float x) const { return alpha * x; }
 };
-// Adds beta * c. Elements beyond the end of the matrix add c's last row or column instead of a bounds check, because
-// they are never stored. BROADCAST_ROW: all rows of c are the same.
+// Adds beta * c. Elements past the end of the matrix add c's last row or column, which is cheaper than a bounds check
+// and has no effect, because they are never stored. BROADCAST_ROW: all rows of c are the same.
 template <typename O, bool BROADCAST_ROW>
 struct AddMatrix {
   device const O* c;
@@ -57,7 +57,7 @@ struct TensorEpilogue {
   }
 };
 
-// Grid: (tiles, 1, batch * splits of K)
+// Grid: (tiles, 1, batch * splits of K).
 template <typename T, typename Tile, bool TRANSPOSE_A, bool TRANSPOSE_B, bool RELAXED, bool ACTIVATE>
 [[max_total_threads_per_threadgroup(Tile::threads)]]
 kernel void matmul_tensor(device T* out [[buffer(0)]], device T* a [[buffer(1)]], device T* b [[buffer(2)]],

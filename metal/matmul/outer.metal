@@ -1,11 +1,11 @@
-// Outer product (addr): beta * c + alpha * a b^T. For K = 1, GEMM tiling would cost more than the arithmetic.
+// Outer product (addr): beta * c + alpha * a b^T. With K = 1, the tiling of a GEMM would cost more than the arithmetic.
 #include "lib/compute.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"
 #include "matmul/params.h"
 
-// gid = (column, row). S: stride of b, c and out along a row, 1 or kAnyStride. The kernel always reads c, because a
-// conditional load would prevent vectorization. Without beta, the launcher passes `out` as c.
+// S is the stride along a row of b, c and out: 1 or kAnyStride. The kernel always reads c, because a conditional load
+// would prevent vectorization. If there is no beta, the launcher passes `out` as c. gid = (column, row).
 template <typename T, int S>
 kernel void outer(device T* out [[buffer(0)]], device const T* a [[buffer(1)]], device const T* b [[buffer(2)]],
                   device const T* c [[buffer(3)]], constant MatmulParams& p [[buffer(4)]],

@@ -14,19 +14,19 @@ struct MatmulStrides {
 // Batched matmul: out = activation(alpha * a b * scale + beta * c).
 struct MatmulParams {
   MatmulStrides a, b, c, out;  // a: M x K, b: K x N
-  int64_t scale;               // stride between per-column scales
+  int64_t scale;               // stride of the per-column scales
   int64_t alpha_int, beta_int;
   float alpha, beta;
   uint32_t M, N, K;
   uint32_t activation, has_c, has_scale;
-  uint32_t vectorize_a, vectorize_b;  // whether an operand's contiguous 16-byte vectors are aligned
+  uint32_t vectorize_a, vectorize_b;  // whether the operand's 16-byte vectors are contiguous and aligned
   uint32_t split_k, k_per_split;      // number of K splits, and the K extent of each split
   uint32_t row_threads, unused;       // threads per output element of gemv (see RowGroup in lib/threadgroup.h)
 };
 
-// 4-bit weights, two per byte. A row is a sequence of blocks along K. Byte i of a block holds element i in its low half
-// and element i + kInt4Block / 2 in its high half. Each quantization group along K has a scale and an offset, `zero`. A
-// weight q is dequantized to (q - 8) * scale + zero.
+// 4-bit weights, stored two per byte. Each row is a sequence of blocks along K. Byte i of a block contains element i in
+// its low half and element i + kInt4Block / 2 in its high half. Each quantization group along K has a scale and an
+// offset, `zero`. A weight q is dequantized to (q - 8) * scale + zero.
 enum : uint32_t { kInt4Block = 32 };
 
 struct Int4Params {

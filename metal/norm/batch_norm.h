@@ -1,4 +1,4 @@
-// Traversal of a batch by the batch_norm kernels: by planes or, for channels last, by rows of channels.
+// How the batch_norm kernels traverse a batch: by planes or, in channels-last format, by rows of channels.
 #pragma once
 
 #include "lib/columns.h"
@@ -19,8 +19,8 @@ inline PlaneChunk plane_chunk(constant BatchNormParams& p, uint chunk, uint chan
   return {first, last, uint(min(ulong(p.piece), p.plane - start)), first * step + channel * p.plane + start, step};
 }
 
-// Distributes the images of a chunk over the threadgroup's row groups. The `row` of the result is this thread's first
-// image.
+// Distributes the images of a chunk over the threadgroup's row groups. Sets `row` to the first image that this thread
+// processes.
 inline RowGroup chunk_row_group(constant BatchNormParams& p, PlaneChunk s, GroupThread g) {
   GroupThread first = g;
   first.group = uint3(0);
@@ -28,13 +28,13 @@ inline RowGroup chunk_row_group(constant BatchNormParams& p, PlaneChunk s, Group
   group.row = min(s.first + group.row, s.last);
   return group;
 }
-// Distance of an image's first element from a 16-byte boundary, in elements, modulo 2^32.
+// Returns how many elements an image's first element is past a 16-byte boundary, modulo 2^32.
 inline uint image_offset(constant BatchNormParams& p, PlaneChunk s, uint image) {
   return p.planes.offset + uint(s.offset + (image - s.first) * s.step);
 }
 
-// Channels last: a threadgroup processes a tile of columns over a chunk of rows. The last row of the batch may be
-// incomplete and contain only the first `tail` columns of the tile.
+// In channels-last format, a threadgroup processes a tile of columns over a chunk of rows. The last row of the batch
+// may be incomplete and contain only the first `tail` columns of the tile.
 struct ColumnTile {
   uint column, count, rows, tail, span, spans;
   ulong offset, width;
@@ -49,23 +49,23 @@ inline ColumnTile column_tile(constant BatchNormParams& p, uint2 index) {
   return {column, count, rows, tail, span, p.chunks / p.span_chunks, row * width + column, width};
 }
 
-// Returns whether to fold the mean in (x - mean) * scale + bias into the bias, which PyTorch always does. x - mean can
-// overflow near the largest float, and infinities must yield NaN as in PyTorch.
+// Returns whether to fold the mean in (x - mean) * scale + bias into the bias. PyTorch always does this. Here it is
+// needed if x - mean may overflow, and if infinities must yield NaN as in PyTorch.
 inline bool must_fold(float mean, float scale) { return !(fabs(mean) < 0x1p100f && fabs(scale) <= FLT_MAX); }
 
-// Returns the index at which a column's partial result is stored.
+// Returns the index of a partial result of a column.
 inline ulong slot_of(constant BatchNormParams& p, uint column, uint chunk, uint quantity) {
   const uint f = column / p.channels, c = column - f * p.channels;
   return (ulong(quantity) * p.channels + c) * p.chunks * p.fold + ulong(chunk) * p.fold + f;
 }
 
 enum : uint { kColumnVector = 4 };
-// Adapts a tile of two arrays to the matrix interface of columns.h.
+// Makes two arrays available as a matrix that columns.h can reduce. f computes the operands from a pair of elements.
 template <typename T, typename F>
 inline PairMatrix<T, F> tile_matrix(device const T* a, device const T* b, ColumnTile t, F f) {
   return {a + t.offset, b + t.offset, t.width, f};
 }
-// Computes Q sums per column of a tile (see columns.h) and stores them in result[q * kColumnTile + column].
+// Computes Q sums for each column of a tile (see columns.h) and stores them in result[q * kColumnTile + column].
 template <uint Q, typename Matrix>
 inline void reduce_tile(threadgroup float* result, threadgroup float* scratch, Matrix matrix, ColumnTile t,
                         constant BatchNormParams& p, GroupThread g) {
@@ -79,7 +79,7 @@ inline void store_tile(device T* out, Matrix matrix, ColumnTile t, constant Batc
   column_store<kColumnVector>(to, t.width, matrix, 0, t.rows, t.count, p.aligned, g);
   for (uint c = g.index; c < t.tail; c += g.count) to[t.rows * t.width + c] = T(matrix.row(t.rows).scalar(c, 0));
 }
-// Copies the K coefficients of each column of a tile from [K][span][width] to [K][kColumnTile].
+// Copies K coefficients for each column of a tile from [K][span][width] to [K][kColumnTile].
 template <uint K>
 inline void load_coefficients(threadgroup float* to, device const float* coefficients, ColumnTile t, GroupThread g) {
   device const float* from = coefficients + (t.span * t.width + t.column);

@@ -1,9 +1,10 @@
-// batch_norm forward: merges the statistics that batch_norm_stats.metal computes into each channel's mean and variance,
+// batch_norm forward. Merges the statistics from batch_norm_stats.metal into the mean and variance of each channel, and
 // then normalizes the batch.
 #include "norm/batch_norm.h"
 
-// One threadgroup per channel. Merges the statistics of the channel's chunks (or uses the running statistics), updates
-// the running statistics, and stores three coefficients per column for (x - mean) * scale + bias. W: parameter type.
+// Merges the statistics of a channel's chunks (or uses the running statistics), updates the running statistics, and
+// stores three coefficients per column for (x - mean) * scale + bias. There is one threadgroup per channel. W:
+// parameter type.
 template <typename W>
 kernel void batch_norm_finish(device float* coefficients [[buffer(0)]], device W* save_mean [[buffer(1)]],
                               device W* save_invstd [[buffer(2)]], device W* running_mean [[buffer(3)]],
@@ -67,7 +68,7 @@ struct ScaleShift {
   float mean, scale, bias;
   float at(float x, float) const { return fma(x - mean, scale, bias); }
 };
-// One row group per plane.
+// Each row group processes one plane.
 template <typename T>
 kernel void batch_norm_scale(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                              device const float* coefficients [[buffer(2)]], constant BatchNormParams& p [[buffer(3)]],

@@ -1,6 +1,6 @@
-// batch_norm backward: sums the output gradient, and the output gradient times the centered input, over each channel.
-// Then computes the gradients of weight, bias and input. T: element type of the batch. W: type of weight, statistics
-// and their gradients.
+// batch_norm backward. Sums, for each channel, the output gradient and the output gradient times the centered input.
+// Then computes the gradients of the weight, the bias and the input. T: element type of the batch. W: type of the
+// weight, the statistics and their gradients.
 #include "norm/batch_norm.h"
 
 template <typename T, typename W>
@@ -27,7 +27,7 @@ kernel void batch_norm_bwd_sums(device float* partial [[buffer(0)]], device cons
   to[ulong(p.channels) * p.chunks] = sums.y;
 }
 
-// q = 0: the output gradient. q = 1: the output gradient times the centered input.
+// q = 0 is the output gradient. q = 1 is the output gradient times the centered input.
 struct ColumnGradientSums {
   threadgroup const float* mean;
   float at(Pair v, uint c, uint q) const { return q == 0 ? v.a : v.a * (v.b - mean[c]); }
@@ -49,9 +49,9 @@ kernel void batch_norm_bwd_sums_last(device float* partial [[buffer(0)]], device
   }
 }
 
-// One threadgroup per channel. `spread` is the saved 1 / sqrt(var + eps) in training, and the running variance in
-// evaluation. Stores five coefficients per column. The input gradient is dy * scale - shift - (x - mean) * rstd *
-// slope.
+// Stores five coefficients per column. The input gradient is dy * scale - shift - (x - mean) * rstd * slope. `spread`
+// is the saved 1 / sqrt(var + eps) in training and the running variance in evaluation. There is one threadgroup per
+// channel.
 template <typename W>
 kernel void batch_norm_bwd_finish(device float* coefficients [[buffer(0)]], device W* grad_weight [[buffer(1)]],
                                   device W* grad_bias [[buffer(2)]], device const float* partial [[buffer(3)]],
@@ -89,9 +89,9 @@ kernel void batch_norm_bwd_finish(device float* coefficients [[buffer(0)]], devi
   }
 }
 
-// In evaluation the statistics are constants, so only the term dy * scale remains. Don't fuse dy * scale - shift, which
-// must be exactly 0 for a single element. rstd and slope are multiplied separately, because their product may
-// underflow.
+// In evaluation the statistics are constants, so only the term dy * scale remains. dy * scale - shift must not be
+// fused, because it must be exactly 0 if there is a single element. rstd and slope are multiplied separately, because
+// their product may underflow.
 struct InputGradient {
   float mean, scale, shift, rstd, slope;
   bool train;
@@ -99,7 +99,7 @@ struct InputGradient {
     return train ? (v.a * scale - shift) - (v.b - mean) * rstd * slope : v.a * scale;
   }
 };
-// One row group per plane.
+// Each row group processes one plane.
 template <typename T>
 kernel void batch_norm_bwd_input(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                  device const T* in [[buffer(2)]], device const float* coefficients [[buffer(3)]],

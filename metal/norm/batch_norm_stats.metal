@@ -1,10 +1,10 @@
-// batch_norm forward: computes the statistics of each channel's chunks, for batch_norm_finish to merge.
+// batch_norm forward: computes the statistics of the chunks of each channel. batch_norm_finish merges them.
 #include "norm/batch_norm.h"
 
-// One threadgroup per chunk and channel. Each row group processes one image at a time. The kernel estimates the mean
-// from a sample. The sums of the deviations from this estimate and of their squares then yield the exact mean and the
-// variance. If the squares overflow, a slower pass recomputes the sums from scaled values. The kernel stores the root
-// mean square deviation, which is in range even if the sum of squares is not.
+// Each row group processes one image at a time. The kernel estimates the mean from a sample. It then sums the
+// deviations from this estimate and their squares, and computes the exact mean and the variance from these sums. If the
+// squares overflow, a slower pass recomputes the sums from scaled values. The kernel stores the root mean square
+// deviation, which is in range even if the sum of squares is not. There is one threadgroup per chunk and channel.
 template <typename T>
 kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                              constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -24,7 +24,7 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
   samples = tg_reduce<CombineSum>(samples, scratch, g);
   float center = samples.x / samples.y / kSampleScale, scale = 1.0f;
   for (uint n = group.row; n < s.last; n += groups) {
-    if (s.last - s.first > groups)  // if there is only one image, it is still in registers
+    if (s.last - s.first > groups)  // a single image is still in registers
       row.open({x + (n - s.first) * s.step}, image_offset(p, s, n), s.length, p.planes.vectorized != 0, group);
     sums += row.sums(Deviation{center, 1.0f}, SquaredDeviation{center, 1.0f});
   }
@@ -50,7 +50,7 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
   to[2 * quantity] = precise::sqrt(propagating_max(fma(-sums.x, off, sums.y), 0.0f) / count) / scale;
 }
 
-// q = 0: deviation from the column's mean. q = 1: its square.
+// q = 0 is the deviation from the column's mean, and q = 1 is its square.
 struct ColumnDeviation {
   threadgroup const float* mean;
   float at(Pair x, uint c, uint q) const {
@@ -58,8 +58,8 @@ struct ColumnDeviation {
     return q == 0 ? d : d * d;
   }
 };
-// Computes the mean and root mean square deviation of n elements of a column in one thread, from values scaled to
-// prevent squares from overflowing.
+// Computes the mean and the root mean square deviation of n elements of a column in one thread. The values are scaled
+// so that their squares do not overflow.
 template <typename T>
 inline float2 column_moments_scaled(device const T* x, ulong pitch, uint n) {
   float sum = 0.0f, squares = 0.0f;
@@ -73,7 +73,7 @@ inline float2 column_moments_scaled(device const T* x, ulong pitch, uint n) {
   }
   return float2(mean, precise::sqrt(squares / float(n))) / kSquareScale;
 }
-// Statistics of a channels-last batch. group = (tile of columns, chunk of rows)
+// Computes the statistics of a channels-last batch. group = (tile of columns, chunk of rows).
 template <typename T>
 kernel void batch_norm_stats_last(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                                   constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {

@@ -1,9 +1,9 @@
-// Estimates the mean of each row from a sample and computes deviations from this estimate, the center.
+// Estimates the mean of each row from a sample, and computes deviations from this estimate, which is called the center.
 #pragma once
 
 #include "lib/row.h"
 
-// Deviation of scale * x from the center. The scale keeps squares in the range of float.
+// The deviation of scale * x from the center. The scale keeps the squares in float range.
 struct Deviation {
   float center, scale;
   float at(float x) const { return fma(x, scale, -center); }
@@ -15,11 +15,13 @@ struct SquaredDeviation {
     return d * d;
   }
 };
-// kSampleScale keeps sums of samples from overflowing; kSquareScale does the same for squares of large values.
+// kSampleScale keeps the sums of samples from overflowing, and kSquareScale keeps the squares of large values from
+// overflowing.
 constant float kSampleScale = 0x1p-32f, kSquareScale = 0x1p-96f;
 
-// Returns the sum of a few of this thread's values, times kSampleScale, and their count. The center is the mean over
-// the samples of all threads. With k out of n values sampled, the sum of squares loses at most log2(n / k) bits.
+// Returns the sum of a few of this thread's values, times kSampleScale, and the number of these values. The center is
+// the mean of the values that all threads sample. If k out of n values are sampled, the sum of squares loses at most
+// log2(n / k) bits.
 template <typename T>
 inline float2 sample(thread const RegisterRow<Loader<T>>& row) {
   enum : uint { kVector = Loader<T>::kVector };

@@ -1,8 +1,8 @@
 // Computes all gradients of a row norm in one pass over memory. A row must consist of full vectors and fit in the
-// registers of a row group. A threadgroup processes a range of rows, one row per row group at a time. Each thread
-// processes the same columns of every row: it prefetches its part of the next row, and accumulates the gradients of
-// weight and bias in registers. Partial sums are stored in parts[gradient][threadgroup][column], where gradient is 0
-// for weight and 1 for bias. Without CENTERED, the norm has no mean and no bias.
+// registers of a row group. A threadgroup processes a range of rows, with one row per row group at a time. Each thread
+// processes the same columns of every row. It prefetches its part of the next row and accumulates the gradients of the
+// weight and the bias in registers. Partial sums are stored in parts[gradient][threadgroup][column], where gradient is
+// 0 for the weight and 1 for the bias. Without CENTERED, the norm has neither a mean nor a bias.
 #pragma once
 
 #include "norm/row_norm.h"
@@ -31,10 +31,10 @@ inline void fused_gradients(device T* out, device float* parts, PairLoader<T> in
     const Vec<W, kVector> weights = load_vec<kVector>(weight + column[k]);
     next[k] = PairLoader<T>{in.x + ulong(row) * n, in.y + ulong(row) * n}.load(column[k]);
 #pragma unroll
-    for (uint j = 0; j < kVector; ++j)  // a weight of 0 excludes vectors past the end from the row's sums
+    for (uint j = 0; j < kVector; ++j)  // a weight of 0 excludes vectors past the end from the sums
       w[k][j] = valid[k] ? float(weights.v[j]) : 0.0f, sum_w[k][j] = sum_b[k][j] = 0.0f;
   }
-  for (uint base = first; base < end; base += groups) {  // every row group has the same trip count
+  for (uint base = first; base < end; base += groups) {  // every row group has the same number of iterations
     typename PairLoader<T>::Raw raw[kVectors];
     const float mean = next_mean, rstd = next_rstd;
     const bool in_range = base + group_index < end;
@@ -76,7 +76,7 @@ inline void fused_gradients(device T* out, device float* parts, PairLoader<T> in
       if (valid[k]) store_vec(to + column[k], dx);
     }
   }
-  // The row groups add their sums one after another.
+  // The row groups take turns adding their sums.
 #pragma unroll
   for (uint q = 0; q < kQuantities; ++q) {
     device float* sums = parts + (ulong(q) * p.splits + g.group.x) * n;

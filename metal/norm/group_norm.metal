@@ -1,9 +1,9 @@
-// group_norm forward and backward. The channels of one group in one image are contiguous and form a row. T: element
-// type of the batch. W: type of weight, bias, statistics and their gradients.
+// group_norm, forward and backward. The channels of one group in one image are contiguous and form a row. T: element
+// type of the batch. W: type of the weight, the bias, the statistics and their gradients.
 #include "norm/batch_norm.h"
 #include "norm/normalized.h"
 
-// Weight and bias of a group's channels. A vector may cover elements of two consecutive channels.
+// The weight and bias of a group's channels. A vector may contain elements of two consecutive channels.
 template <typename W>
 struct ChannelParameters {
   device const W* weight;
@@ -13,7 +13,7 @@ struct ChannelParameters {
   template <uint N>
   struct Raw {
     Pair first, second;
-    uint left;  // elements of the vector that are in the first channel
+    uint left;  // number of the vector's elements in the first channel
   };
   Pair of_channel(uint c) const { return {has_weight ? float(weight[c]) : 1.0f, has_bias ? float(bias[c]) : 0.0f}; }
   template <uint N>
@@ -30,7 +30,7 @@ struct ChannelParameters {
   Pair scalar(uint i) const { return of_channel(i / plane); }
 };
 
-// One row group per channel group and image.
+// Each row group processes one channel group of one image.
 template <typename T, typename W>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]], device W* rstds [[buffer(2)]],
@@ -51,8 +51,8 @@ kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]
             ChannelParameters<W>{weight + first, bias + first, p.has_weight != 0, p.has_bias != 0, p.plane}, f);
 }
 
-// One row group per plane. partial[0][plane] receives the sum of the output gradient, and partial[1][plane] the sum of
-// the output gradient times the centered input.
+// Stores the sum of the output gradient in partial[0][plane] and the sum of the output gradient times the centered
+// input in partial[1][plane]. Each row group processes one plane.
 template <typename T, typename W>
 kernel void group_norm_bwd_sums(device float* partial [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                 device const T* in [[buffer(2)]], device const W* means [[buffer(3)]],
@@ -71,7 +71,7 @@ kernel void group_norm_bwd_sums(device float* partial [[buffer(0)]], device cons
   partial[ulong(p.planes.rows) + group.row] = sums.y;
 }
 
-// Weight and bias gradients: sums over images, in order.
+// Computes the gradients of the weight and the bias, summing over images in order.
 template <typename W>
 kernel void group_norm_bwd_params(device W* grad_weight [[buffer(0)]], device W* grad_bias [[buffer(1)]],
                                   device const float* sums [[buffer(2)]], constant GroupNormParams& p [[buffer(3)]],

@@ -1,11 +1,12 @@
-// group_norm on top of the batch_norm kernels, which read and write the batch. The kernels here merge the statistics of
-// an image's channels into statistics per channel group. W: type of weight, bias, statistics and their gradients.
+// group_norm with the help of the batch_norm kernels, which read and write the batch. The kernels in this file merge
+// the statistics of an image's channels into statistics of channel groups. W: type of the weight, the bias, the
+// statistics and their gradients.
 #include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "lib/types.h"
 #include "norm/batch_norm.h"
 
-// Stores three coefficients per image and channel, for (x - mean) * scale + bias. group = (channel group, image)
+// Stores three coefficients per image and channel for (x - mean) * scale + bias. group = (channel group, image).
 template <typename W>
 kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W* out_means [[buffer(1)]],
                               device W* out_rstds [[buffer(2)]], device const float* partial [[buffer(3)]],
@@ -21,7 +22,7 @@ kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W
   device const float* roots = means + quantity;
   const float count = float(p.plane * p.group_channels), base = is_infinite(means[0]) ? 0.0f : means[0];
   float mean = 0.0f, m2 = 0.0f, scale = 1.0f;
-  for (;; scale = kSquareScale) {  // repeats with scaled values if the squares overflow
+  for (;; scale = kSquareScale) {  // if the squares overflow, repeat with scaled values
     float sum = 0.0f;
     m2 = 0.0f;
     for (uint k = g.index; k < p.group_channels * slots; k += g.count) {
@@ -55,9 +56,9 @@ kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W
   }
 }
 
-// sums[0][image][channel] receives the sum of the gradient, and sums[1] the sum of the gradient times the normalized
-// input. Stores five coefficients per image and channel. The input gradient is dy * scale - shift - (x - mean) * rstd *
-// slope. group = (channel group, image)
+// Stores the sum of the gradient in sums[0][image][channel] and the sum of the gradient times the normalized input in
+// sums[1][image][channel]. Also stores five coefficients per image and channel. The input gradient is dy * scale -
+// shift - (x - mean) * rstd * slope. group = (channel group, image).
 template <typename W>
 kernel void group_norm_bwd_finish(device float* coefficients [[buffer(0)]], device float* sums [[buffer(1)]],
                                   device const float* partial [[buffer(2)]], device const W* means [[buffer(3)]],

@@ -1,4 +1,4 @@
-// layer_norm over rows, and its gradients. S: type of mean and rstd. W: type of weight and bias.
+// layer_norm over rows, and its gradients. S: type of the mean and rstd. W: type of the weight and bias.
 #include "norm/fused_gradients.h"
 #include "norm/normalized.h"
 
@@ -20,7 +20,7 @@ kernel void layer_norm(device T* out [[buffer(0)]], device S* means [[buffer(1)]
   row.store(out + start, Parameters<W>{weight, bias, p.has_weight != 0, p.has_bias != 0}, f);
 }
 
-// With u = dy * weight and z = (x - mean) * rstd:  dx = rstd * (u - mean(u) - z * mean(u * z)).
+// dx = rstd * (u - mean(u) - z * mean(u * z)), where u = dy * weight and z = (x - mean) * rstd.
 struct NormGradient {
   float mean, rstd, shift, slope;
   float at(thread const Pair& v, float) const { return rstd * (v.a - shift - (v.b - mean) * slope); }
@@ -44,7 +44,7 @@ kernel void layer_norm_backward(device T* out [[buffer(0)]], device const T* gra
   row.store(out + start, NoAux(), NormGradient{mean, rstd, sums.x, sums.y * rstd * rstd});
 }
 
-// dweight is the sum of dy * z over rows, and dbias is the sum of dy. Each threadgroup reduces a range of rows over a
+// dweight is the sum of dy * z over all rows, and dbias is the sum of dy. Each threadgroup sums a range of rows in a
 // tile of columns and stores partial sums in parts[2][split][column].
 template <typename T, typename S>
 kernel void layer_norm_backward_weight(device float* parts [[buffer(0)]], device const T* grad [[buffer(1)]],

@@ -1,4 +1,4 @@
-// Sums the partial gradients parts[gradient][split][column] over the splits, for weight, bias, or both.
+// Sums the partial gradients parts[gradient][split][column] over the splits, for the weight, the bias, or both.
 #include "norm/row_norm.h"
 
 template <typename W>

@@ -1,9 +1,9 @@
-// Functors and row statistics shared by layer_norm, group_norm and batch_norm.
+// Functors and row statistics that layer_norm, group_norm and batch_norm share.
 #pragma once
 
 #include "norm/deviation.h"
 
-// Functors over (gradient, input) pairs.
+// Functors for pairs of an output gradient and an input.
 struct Gradient {
   float at(thread const Pair& v) const { return v.a; }
 };
@@ -18,7 +18,7 @@ struct Normalized {
   float at(float x, Pair parameters) const { return fma((x - mean) * rstd, parameters.a, parameters.b); }
 };
 
-// Estimates the mean of a row of n elements from a sample. Then sums the deviations from the estimate, which yield the
+// Estimates the mean of a row of n elements from a sample. Then sums the deviations from the estimate, which yields the
 // exact mean, and their squares. If the squares overflow, repeats the pass with scaled values.
 template <typename T>
 inline Normalized normalized(thread RegisterRow<Loader<T>>& row, float n, float eps, threadgroup float2* scratch,

@@ -19,7 +19,7 @@ kernel void rms_norm(device T* out [[buffer(0)]], device float* rstds [[buffer(1
   RegisterRow<Loader<T>> row;
   row.open({in + start}, p.shape, group);
   float rstd = 0.0f;
-  for (float scale = 1.0f;; scale = kSquareScale) {  // repeats with scaled values if the squares overflow
+  for (float scale = 1.0f;; scale = kSquareScale) {  // if the squares overflow, repeat with scaled values
     const float squares = rg_reduce<CombineSum>(row.sum(SquaredDeviation{0.0f, scale}), scratch, group, g);
     rstd = scale / precise::sqrt(squares / float(p.shape.size) + p.eps * scale * scale);
     if (squares <= FLT_MAX || scale < 1.0f) break;
@@ -28,7 +28,7 @@ kernel void rms_norm(device T* out [[buffer(0)]], device float* rstds [[buffer(1
   row.store(out + start, Parameters<W>{weight, weight, p.has_weight != 0, false}, RmsEpilogue{rstd});
 }
 
-// With u = dy * weight:  dx = rstd * (u - x * rstd^2 * mean(u * x)).
+// dx = rstd * (u - x * rstd^2 * mean(u * x)), where u = dy * weight.
 struct GradientTimesInput {
   float at(thread const Pair& v) const { return v.a * v.b; }
 };
@@ -53,7 +53,7 @@ kernel void rms_norm_backward(device T* out [[buffer(0)]], device const T* grad 
   row.store(out + start, NoAux(), RmsGradient{rstd, dot / float(p.shape.size) * rstd * rstd});
 }
 
-// dweight is the sum of dy * x * rstd over rows. Stores partial sums in parts[split][column].
+// dweight is the sum of dy * x * rstd over all rows. The kernel stores partial sums in parts[split][column].
 template <typename T>
 kernel void rms_norm_backward_weight(device float* parts [[buffer(0)]], device const T* grad [[buffer(1)]],
                                      device const T* in [[buffer(2)]], device const float* rstds [[buffer(3)]],

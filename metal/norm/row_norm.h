@@ -1,4 +1,4 @@
-// Weight and bias of a row, and column sums for their gradients, shared by layer_norm and rms_norm.
+// The weight and bias of a row, and the column sums for their gradients. Used by layer_norm and rms_norm.
 #pragma once
 
 #include "lib/columns.h"
@@ -6,7 +6,7 @@
 #include "lib/row.h"
 #include "norm/params.h"
 
-// Weight and bias of a row's elements. A missing weight is treated as 1, and a missing bias as 0.
+// The weights and biases for the elements of a row. A missing weight is treated as 1, and a missing bias as 0.
 template <typename W>
 struct Parameters {
   device const W* weight;
@@ -30,7 +30,7 @@ struct Parameters {
   Pair scalar(uint i) const { return {has_weight ? float(weight[i]) : 1.0f, has_bias ? float(bias[i]) : 0.0f}; }
 };
 
-// Loads pairs of (output gradient * weight, input).
+// Loads pairs (output gradient * weight, input).
 template <typename T, typename W>
 struct GradientLoader {
   enum : uint { kVector = 16 / sizeof(T) };
@@ -56,7 +56,8 @@ struct GradientLoader {
   }
 };
 
-// A row of a matrix whose column sums are the gradients of weight (q = 0) and bias (q = 1). `means` may be null.
+// A row of a matrix whose column sums are the gradients of the weight (q = 0) and the bias (q = 1). `means` may be
+// null.
 template <typename T>
 struct GradientRow {
   template <uint N>
@@ -87,7 +88,7 @@ struct GradientMatrix {
 
 enum : uint { kGradientVector = 4 };  // columns per vector load
 
-// Sums Q gradients over a range of rows for a tile of columns. Stores the partial sums in
+// Sums Q gradients over a range of rows, for a tile of columns. Stores the partial sums in
 // parts[gradient][split][column].
 template <uint Q, typename Matrix>
 inline void weight_gradient(device float* parts, Matrix matrix, threadgroup float* result, threadgroup float* scratch,

@@ -1,10 +1,10 @@
-// Functors for the gradients of softmax and log_softmax. They map pairs (dy, y).
+// Functors for the gradients of softmax and log_softmax. Their operands are pairs (dy, y).
 #pragma once
 
 #include "lib/exp.h"
 #include "lib/threadgroup.h"
 
-// softmax: dx = y * (dy - sum(dy * y)).
+// For softmax, dx = y * (dy - sum(dy * y)).
 struct GradTimesResult {
   float at(thread const Pair& v) const { return v.a * v.b; }
 };
@@ -12,8 +12,8 @@ struct SoftmaxGradient {
   float sum;
   float at(thread const Pair& v, float) const { return v.b * (v.a - sum); }
 };
-// log_softmax: dx = dy - exp(y) * sum(dy). The sum is computed from scaled terms, because it may overflow even if dx
-// does not.
+// For log_softmax, dx = dy - exp(y) * sum(dy). The terms of the sum are scaled, because it may overflow even if dx does
+// not.
 constant float kSumScale = 0x1p-16f;
 struct ScaledGrad {
   float at(thread const Pair& v) const { return v.a * kSumScale; }

@@ -3,15 +3,15 @@
 #include "lib/row.h"
 #include "norm/softmax.h"
 
-// exp(x - row_max) with the precision of O.
+// Returns exp(x - row_max) with the precision of O.
 template <typename O>
 struct ExpSubMax {
   float row_max;
   float at(float x) const { return exp_nonpositive_as<O>(x - row_max); }
 };
 
-// T: input type. O: output type. As in PyTorch, a row that contains a NaN or only -inf yields NaN: the maximum ignores
-// NaN, but the sum propagates it.
+// T is the input type, and O the output type. As in PyTorch, a row that contains a NaN or only -inf yields NaN: the
+// maximum ignores NaN, but the sum propagates it.
 template <typename T, typename O>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void softmax_rows(device O* out [[buffer(0)]], device const T* in [[buffer(1)]],
@@ -48,8 +48,8 @@ kernel void log_softmax_rows(device O* out [[buffer(0)]], device const T* in [[b
   row.store(out + start, NoAux(), LogSoftmaxEpilogue{row_max, precise::log(row_sum)});
 }
 
-// Y: type of the result and of its gradient. O: type of the input gradient. Term maps a pair to a term of the row's
-// sum, and Gradient computes dx from that sum.
+// Y is the type of the result and its gradient, and O the type of the input gradient. Term maps a pair to a term of the
+// row's sum. Gradient computes dx from that sum.
 template <typename Y, typename O, typename Term, typename Gradient>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void softmax_backward_rows(device O* out [[buffer(0)]], device const Y* grad [[buffer(1)]],
@@ -66,7 +66,7 @@ kernel void softmax_backward_rows(device O* out [[buffer(0)]], device const Y* g
   row.store(out + start, NoAux(), Gradient{sum});
 }
 
-// T: type of the input. O: type of the result. The backward kernels read type O and write type T.
+// T is the type of the input, and O the type of the result. The backward kernels read type O and write type T.
 #define MPSX_SOFTMAX(TAGS, GRADIENT_TAGS, T, O)                               \
   MPSX_KERNEL("softmax_rows_" TAGS, softmax_rows<T, O>)                       \
   MPSX_KERNEL("log_softmax_rows_" TAGS, log_softmax_rows<T, O>)               \

@@ -4,8 +4,8 @@
 #include "norm/params.h"
 #include "norm/softmax.h"
 
-// Applies softmax along dimension `size` of [outer, size, inner]. A threadgroup processes p.block adjacent columns and
-// reads them once per pass.
+// Applies softmax along the `size` dimension of a tensor [outer, size, inner]. A threadgroup processes p.block adjacent
+// columns and reads them once per pass.
 enum : uint { kSoftmaxVector = 4 };
 inline ulong tile_start(constant SoftmaxParams& p, uint3 group) {
   return ulong(group.y) * p.size * p.inner + group.x * p.block;
@@ -24,7 +24,7 @@ struct ColumnExpSubMax {
 template <bool LOG>
 struct ColumnEpilogue {
   threadgroup const float* column_max;
-  threadgroup const float* norm;  // log(sum) for log_softmax, 1 / sum for softmax
+  threadgroup const float* norm;  // log(sum) for log_softmax; 1 / sum for softmax
   float at(Pair x, uint c, uint) const {
     const float d = x.a - column_max[c];
     return LOG ? d - norm[c] : exp_nonpositive(d) * norm[c];
@@ -49,7 +49,7 @@ kernel void softmax_columns(device O* out [[buffer(0)]], device const T* in [[bu
                                p.aligned, g);
 }
 
-// Adapts a row functor to columns.
+// Applies a functor for rows to columns.
 template <typename Term>
 struct ColumnTerm {
   float at(Pair v, uint, uint) const { return Term().at(v); }
@@ -75,7 +75,7 @@ kernel void softmax_backward_columns(device O* out [[buffer(0)]], device const Y
                                p.size, n, p.aligned, g);
 }
 
-// T: type of the input. O: type of the result. The backward kernels read type O and write type T.
+// T is the type of the input, and O the type of the result. The backward kernels read type O and write type T.
 #define MPSX_SOFTMAX(TAGS, GRADIENT_TAGS, T, O)                                      \
   MPSX_KERNEL("softmax_columns_" TAGS, softmax_columns<T, O, false>)                 \
   MPSX_KERNEL("log_softmax_columns_" TAGS, softmax_columns<T, O, true>)              \

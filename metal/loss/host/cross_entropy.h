@@ -1,5 +1,5 @@
-// Cross entropy on the host driver. Uses two passes over a row instead of one, because the compiler can vectorize both
-// loops.
+// Cross entropy on the host driver. Makes two passes over a row instead of one, because then the compiler can vectorize
+// both loops.
 #pragma once
 
 struct HalfExpSubMax {

@@ -1,6 +1,6 @@
 // Sums over short planes on the host driver, where a threadgroup is one thread. Accumulates 16 sums in parallel and
-// adds them up once, at the end of the chunk. In the demo's ResNet, a call takes 45 us with this overlay and 70 us
-// without it.
+// adds them up only once, at the end of the chunk. A call in the demo's ResNet takes 45 us this way, and 70 us without
+// this overlay.
 #pragma once
 
 template <typename T, typename W>

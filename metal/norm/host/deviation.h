@@ -1,4 +1,4 @@
-// Samples all elements of the row, which then stays in the L1 cache for the next pass.
+// Samples all elements of the row. They then stay in the L1 cache for the next pass.
 #pragma once
 
 template <typename T>

@@ -1,5 +1,5 @@
-// Weight and bias on the host driver, where a threadgroup is one thread. Each combination of present and absent
-// parameters has a separate loop, since the compiler does not unswitch a vectorized loop of this size.
+// Weight and bias on the host driver, where a threadgroup is one thread. There is a separate loop for each combination
+// of present and absent parameters, because the compiler does not unswitch a vectorized loop of this size.
 #pragma once
 
 template <typename W>
