@@ -1,5 +1,6 @@
 // avg_pool2d, avg_pool3d and their adaptive forms, for small windows. Large windows and gradients use kernels that
-// average along one dimension at a time (metal/resample). int64 always uses this kernel, which rounds toward zero.
+// average along one dimension at a time (metal/resample). int64 always uses the kernels in this file, which round
+// toward zero.
 #include "lib/instantiate.h"
 #include "pool/window.h"
 
@@ -29,7 +30,7 @@ struct AdaptiveBoxes {
 template <typename T> struct sum_of { typedef float type; };
 template <> struct sum_of<long> { typedef long type; };
 
-// gid = (output column, output row, plane)
+// gid = (output column, output row, plane).
 template <typename T, typename Boxes>
 kernel void avg_pool(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                      constant AvgPoolParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
@@ -63,7 +64,7 @@ inline void average_channels(int c, device T* to, device const T* image, Boxes w
   for (int j = 0; j < N; ++j) to[c + j] = T(sum[j] / divisor);
 }
 
-// channels_last: one threadgroup per output pixel. group = (column, row, image)
+// For channels_last, with one threadgroup per output pixel. group = (column, row, image).
 template <typename T, typename Boxes>
 kernel void avg_pool_last(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                           constant AvgPoolParams& p [[buffer(2)]], uint3 group [[threadgroup_position_in_grid]],

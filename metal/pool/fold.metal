@@ -1,11 +1,11 @@
 // im2col, its transpose col2im, and the gradient of Tensor.unfold, which sums over the windows that contain an element.
-// im2col copies raw bits, so its kernels are named by element size.
+// The im2col kernels copy raw bits, so they are named by element size.
 #include "lib/instantiate.h"
 #include "lib/compute.h"
 #include "pool/window.h"
 #include "pool/window_params.h"
 
-// Windows along one dimension of a plane. Dilation only increases their extent.
+// The windows along one dimension of a plane. Dilation increases only the length that a window covers.
 inline RegularWindow fold_rows(constant FoldParams& p) {
   return RegularWindow(p.height, p.windows_h, (p.kernel_h - 1) * p.dilation_h + 1, p.stride_h, p.pad_h);
 }
@@ -13,8 +13,8 @@ inline RegularWindow fold_columns(constant FoldParams& p) {
   return RegularWindow(p.width, p.windows_w, (p.kernel_w - 1) * p.dilation_w + 1, p.stride_w, p.pad_w);
 }
 
-// One threadgroup per row of a plane: group = (row, plane). `columns` has one plane per kernel tap, with an element per
-// window.
+// One threadgroup per row of a plane. `columns` has one plane per tap of the kernel, with one element per window. group
+// = (row, plane).
 template <typename T>
 kernel void fold(device T* out [[buffer(0)]], device const T* columns [[buffer(1)]],
                  constant FoldParams& p [[buffer(2)]], uint3 group [[threadgroup_position_in_grid]],
@@ -40,8 +40,8 @@ kernel void fold(device T* out [[buffer(0)]], device const T* columns [[buffer(1
   }
 }
 
-// Gradient of Tensor.unfold. The windows of a row may overlap or leave gaps. Each window's elements are contiguous in
-// `windows`. gid = (element of a row, row).
+// Computes the gradient of Tensor.unfold. The windows of a row may overlap or leave gaps. The elements of each window
+// are contiguous in `windows`. gid = (element of a row, row).
 template <typename T>
 kernel void unfold_bwd(device T* out [[buffer(0)]], device const T* windows [[buffer(1)]],
                        constant FoldParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {
@@ -54,7 +54,7 @@ kernel void unfold_bwd(device T* out [[buffer(0)]], device const T* windows [[bu
   out[ulong(gid.y) * ulong(p.width) + gid.x] = T(sum);
 }
 
-// Copies one kernel tap of one window. gid = (window in a row, row of windows, tap of a plane).
+// Copies one tap of one window. gid = (window in a row, row of windows, tap of a plane).
 template <typename T>
 kernel void im2col(device T* out [[buffer(0)]], device const T* in [[buffer(1)]], constant FoldParams& p [[buffer(2)]],
                    uint3 gid [[thread_position_in_grid]]) {

@@ -1,5 +1,5 @@
-// max_pool2d with indices. In the backward pass, each input element sums, in order, the gradients of the windows in
-// which it is the maximum.
+// max_pool2d with indices. In the backward pass, each input element sums the gradients of the windows whose maximum it
+// is, in order.
 #include "lib/instantiate.h"
 #include "pool/maximum.h"
 #include "pool/window.h"
@@ -11,7 +11,7 @@ struct PoolRows {
       : y0(first_inside(start, p.dilation_h)), y1(min(start + (p.kernel_h - 1) * p.dilation_h + 1, p.in_h)) {}
 };
 
-// Computes the maximum and its index for the window at column `ox`.
+// Finds the maximum and its index for the window at column `ox`.
 template <typename T>
 inline void max_window(device T* out, device long* indices, device const T* x, constant Pool2dParams& p, PoolRows rows,
                        int ox) {
@@ -27,7 +27,7 @@ inline void max_window(device T* out, device long* indices, device const T* x, c
   indices[ox] = where;
 }
 
-// A threadgroup computes rows of an output plane, a few at a time. group = (block of rows, plane)
+// A threadgroup computes rows of an output plane, a few at a time. group = (block of rows, plane).
 template <typename T>
 kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffer(1)]],
                        device const T* in [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -44,7 +44,7 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
   }
 }
 
-// Computes the maxima of one window for N channels, starting at channel c.
+// Finds the maxima of one window for N channels, starting at channel c.
 template <int N, typename T>
 inline void window_last(int c, device T* out, device long* indices, device const T* x, constant Pool2dParams& p,
                         PoolRows rows, int start) {
@@ -69,7 +69,7 @@ inline void window_last(int c, device T* out, device long* indices, device const
   for (int j = 0; j < N; ++j) indices[c + j] = where[j];
 }
 
-// channels_last: one threadgroup per output pixel. group = (column, row, image)
+// For channels_last, with one threadgroup per output pixel. group = (column, row, image).
 template <typename T>
 kernel void max_pool2d_last(device T* out [[buffer(0)]], device long* indices [[buffer(1)]],
                             device const T* in [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -82,12 +82,12 @@ kernel void max_pool2d_last(device T* out [[buffer(0)]], device long* indices [[
   MPSX_EACH_CHANNEL_TILE(window_last, out + pixel, indices + pixel, x, p, rows, start)
 }
 
-// Returns the windows that may contain an input index along one dimension.
+// Returns the windows that may contain an input element along one dimension.
 inline RegularWindow reach(int in, int out, int size, int stride, int pad, int dilation) {
   return RegularWindow(in, out, (size - 1) * dilation + 1, stride, pad);
 }
 
-// One threadgroup per row of an input plane. group = (row, plane)
+// One threadgroup per row of an input plane. group = (row, plane).
 template <typename T>
 kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                            device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -113,7 +113,7 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
   }
 }
 
-// Computes the gradient of a pixel for N channels as a sum over windows [y0, y1) x [x0, x1).
+// Computes a pixel's gradient for N channels, as a sum over windows [y0, y1) x [x0, x1).
 template <int N, typename T>
 inline void gather_last(int c, device T* to, device const T* g, device const long* at, constant Pool2dParams& p, int y0,
                         int y1, int x0, int x1, long here) {
@@ -131,7 +131,7 @@ inline void gather_last(int c, device T* to, device const T* g, device const lon
   for (int j = 0; j < N; ++j) to[c + j] = T(sum[j]);
 }
 
-// One threadgroup per input pixel. group = (column, row, image)
+// One threadgroup per input pixel. group = (column, row, image).
 template <typename T>
 kernel void max_pool2d_bwd_last(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                 device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -147,8 +147,9 @@ kernel void max_pool2d_bwd_last(device T* grad_in [[buffer(0)]], device const T*
   MPSX_EACH_CHANNEL_TILE(gather_last, to, grad_out + image, indices + image, p, y0, y1, x0, x1, here)
 }
 
-// For windows that do not overlap: every input element is in at most one window, so each window writes its elements.
-// The launcher zeroes the elements after the last window. One threadgroup per row of windows. group = (row, plane)
+// Backward pass for windows that do not overlap. Every input element is in at most one window, so each window writes
+// the gradients of its elements. The launcher zeros the elements after the last window. There is one threadgroup per
+// row of windows. group = (row, plane).
 template <typename T>
 kernel void max_pool2d_bwd_tiled(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                  device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -186,7 +187,7 @@ inline void spread_last(int c, device T* to, device const T* g, device const lon
     }
 }
 
-// One threadgroup per window. group = (column, row, image)
+// One threadgroup per window. group = (column, row, image).
 template <typename T>
 kernel void max_pool2d_bwd_last_tiled(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                       device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],

@@ -4,11 +4,11 @@
 #include "pool/maximum.h"
 #include "pool/window.h"
 
-// Propagates NaN by addition, which lets clang compile each comparison to a select without branches.
+// NaN propagates through an addition, so clang can compile each comparison to a select without branches.
 template <typename C> inline C larger(C a, C b) { return propagating_max(a, b); }
 inline float larger(float a, float b) { return is_nan(a) ? a + b : (a > b ? a : b); }
 
-// Returns the maximum of the elements first, first + step, … before `end`.
+// Returns the maximum of elements first, first + step, and so on, up to but not including `end`.
 template <typename C, typename T>
 inline C largest(device const T* x, int first, int end, int step, int /* count */) {
   C best = C(x[first]);
@@ -17,7 +17,7 @@ inline C largest(device const T* x, int first, int end, int step, int /* count *
   return best;
 }
 
-// gid = (window, row). If a window contains NaN, the result is NaN. With dilation, a window may contain only padding.
+// If a window contains NaN, the result is NaN. With dilation, a window may contain only padding. gid = (window, row).
 template <typename T>
 kernel void max_pool1d(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                        constant Pool1dParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {

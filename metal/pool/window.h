@@ -1,11 +1,11 @@
-// Pooling windows along one dimension.
+// The windows of a pooling operation along one dimension.
 #pragma once
 
 #include "lib/compute.h"
 #include "pool/params.h"
 
-// Distributes tiles of N channels over the threads of a threadgroup: calls FUNCTION<N>(c, …) for each complete tile
-// that starts at channel c, and FUNCTION<1>(c, …) for each channel of an incomplete tile.
+// Distributes tiles of N channels over the threads of a threadgroup. Calls FUNCTION<N>(c, …) for each complete tile,
+// where c is its first channel, and FUNCTION<1>(c, …) for each channel c of an incomplete tile.
 #define MPSX_EACH_CHANNEL_TILE(FUNCTION, ...)                                                                \
   for (int c = int(tid) * kChannelTile; c < p.channels; c += int(threads.x) * kChannelTile) {                \
     if (c + kChannelTile <= p.channels) {                                                                    \
@@ -17,7 +17,7 @@
 
 inline int ceil_div(int a, int b) { return a >= 0 ? (a + b - 1) / b : -((-a) / b); }
 
-// Returns the first tap that is inside the input, for a window that starts at `start`.
+// Returns the position of the first tap inside the input, for a window that starts at `start`.
 inline int first_inside(int start, int dilation) {
   return start >= 0 ? start : start + (-start + dilation - 1) / dilation * dilation;
 }
@@ -28,9 +28,9 @@ struct RegularWindow {
   RegularWindow(int i, int o, int k, int s, int p) : in(i), out(o), kernel_size(k), stride(s), pad(p) {}
   int begin(int o) const { return max(o * stride - pad, 0); }
   int end(int o) const { return min(o * stride - pad + kernel_size, in); }
-  // Number of elements inside the padded input, for count_include_pad.
+  // Returns the number of elements inside the padded input, for count_include_pad.
   int padded(int o) const { return min(o * stride - pad + kernel_size, in + pad) - (o * stride - pad); }
-  // Windows [first, last) contain input i.
+  // Return the range [first, last) of windows that contain input element i.
   int first(int i) const { return max(ceil_div(i + pad - kernel_size + 1, stride), 0); }
   int last(int i) const { return min((i + pad) / stride + 1, out); }
 };
@@ -39,8 +39,8 @@ struct RegularWindow {
 struct AdaptiveWindow {
   int in, out;
   AdaptiveWindow(int i, int o) : in(i), out(o) {}
-  // Returns (k * n + up) / parts for 0 <= k <= parts and up < parts. With n = whole * parts + rest, this equals k *
-  // whole + (k * rest + up) / parts, which needs slow 64-bit division only if `parts` is large.
+  // Returns (k * n + up) / parts for 0 <= k <= parts and up < parts. For n = whole * parts + rest, this equals k *
+  // whole + (k * rest + up) / parts. That form needs a slow 64-bit division only if `parts` is large.
   static int share(int k, int n, int parts, uint up) {
     const uint whole = uint(n) / uint(parts), rest = uint(n) - whole * uint(parts);
     const uint part = parts < 65536 ? (uint(k) * rest + up) / uint(parts) : uint((ulong(k) * rest + up) / uint(parts));

@@ -2,15 +2,15 @@
 
 #include "lib/types.h"
 
-// Max pooling over windows in up to three dimensions. A table lists the start of every window in each dimension,
-// outermost dimension first, followed by the ends in the same order. `table`: stride between the tables of consecutive
-// planes, or 0 if all planes share one table.
+// Max pooling over windows in up to three dimensions. A table lists the starts of all windows in each dimension,
+// outermost dimension first, followed by the ends in the same order. `table` is the stride between the tables of
+// consecutive planes, or 0 if all planes share one table.
 struct WindowPoolParams {
   int32_t in[3], out[3], dilation[3];
   int32_t table;
 };
 
-// Elements per input plane and per output plane.
+// Numbers of elements per input plane and per output plane.
 struct WindowPlaneParams {
   int32_t in, out;
 };

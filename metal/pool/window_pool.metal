@@ -1,4 +1,4 @@
-// Max pooling over arbitrary windows: max_pool3d, and adaptive and fractional pooling in two and three dimensions.
+// Max pooling over arbitrary windows: max_pool3d, and adaptive and fractional max pooling in two and three dimensions.
 #include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "lib/error.h"
@@ -6,8 +6,8 @@
 #include "pool/window.h"
 #include "pool/window_params.h"
 
-// One threadgroup per row of an output plane. group = (row, plane). NaN compares greater than any number, and the last
-// of several NaNs is kept.
+// NaN is treated as greater than any number. If there are several NaNs, the last one is kept. There is one threadgroup
+// per row of an output plane. group = (row, plane).
 template <typename T>
 kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffer(1)]],
                        device const T* in [[buffer(2)]], device const int* tables [[buffer(3)]],
@@ -35,8 +35,8 @@ kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffe
   }
 }
 
-// Gradient for disjoint windows: moves each window's gradient to the index of its maximum and zeroes all other
-// elements. One threadgroup per plane. The kernels copy raw bits, so they are named by element size.
+// Gradient for disjoint windows: stores each window's gradient at the index of its maximum and zeros all other
+// elements. There is one threadgroup per plane. These kernels copy raw bits, so they are named by element size.
 template <typename T>
 kernel void window_max_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                            device const long* indices [[buffer(2)]], constant WindowPlaneParams& p [[buffer(3)]],

@@ -16,14 +16,14 @@ inline RandomChunk random_chunk(constant RandomParams& p, uint group) {
   return {start, p.offset + ulong(group) * kRandomBlocks, p.numel - start};
 }
 
-// Four values from one Philox block.
+// The four values generated from one Philox block.
 template <typename T>
 struct Quad {
   T x, y, z, w;
 };
 
-// Stores the four values of a block at elements j, j + kRandomBlocks, j + 2 * kRandomBlocks and j + 3 * kRandomBlocks
-// of a chunk.
+// Stores a block's four values at elements j, j + kRandomBlocks, j + 2 * kRandomBlocks and j + 3 * kRandomBlocks of a
+// chunk.
 template <typename T, typename U>
 inline void store(device T* out, uint j, Quad<U> v) {
   out[j] = T(v.x);

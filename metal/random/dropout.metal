@@ -1,10 +1,10 @@
-// Dropout: generates, stores and applies the mask in one pass.
+// Dropout. The mask is generated, stored and applied in one pass.
 #include "lib/instantiate.h"
 #include "lib/vec_loop.h"
 #include "random/chunk.h"
 
-// Processes full chunks. A thread computes as many consecutive Philox blocks as a vector has elements. Word k of these
-// blocks yields one vector in quarter k of the chunk.
+// Processes full chunks. Each thread computes as many consecutive Philox blocks as a vector has elements. Words k of
+// these blocks yield one vector in quarter k of the chunk.
 template <uint N, typename T>
 inline void dropout_vecs(VecLoop<N, false> d, device T* out, device bool* mask, device const T* x, ulong seed,
                           ulong block, uint bound, float scale) {
@@ -28,7 +28,7 @@ inline void dropout_vecs(VecLoop<N, false> d, device T* out, device bool* mask, 
   }
 }
 
-// Keeps an element if its random word is at most p.bound, and multiplies it by p.a.
+// Keeps an element if its random word is at most p.bound. Kept elements are multiplied by p.a.
 template <typename T>
 kernel void dropout(device T* out [[buffer(0)]], device bool* mask [[buffer(1)]], device const T* in [[buffer(2)]],
                     constant RandomParams& p [[buffer(3)]], uint group [[threadgroup_position_in_grid]],

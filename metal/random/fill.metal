@@ -1,9 +1,10 @@
-// Random fills: one kernel template, and one functor per distribution that converts a Philox block to four values.
+// Random fills. There is one kernel template and, for each distribution, a functor that converts a Philox block to four
+// values.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "random/chunk.h"
 
-// a: from. b: to - from. c: the largest value below `to`, which rounding must not exceed.
+// a is `from`, b is `to` - `from`, and c is the largest value below `to`, because rounding must not exceed it.
 struct Uniform {
   static float one(uint bits, constant RandomParams& p) { return min(fma(uniform_unit(bits), p.b, p.a), p.c); }
   static Quad<float> draw(PhiloxBlock r, constant RandomParams& p) {
@@ -11,7 +12,7 @@ struct Uniform {
   }
 };
 
-// a: mean. b: standard deviation.
+// a is the mean, and b is the standard deviation.
 struct Normal {
   static Quad<float> draw(PhiloxBlock r, constant RandomParams& p) {
     const NormalPair m = box_muller(r.x, r.y), n = box_muller(r.z, r.w);
@@ -26,7 +27,7 @@ struct LogNormal {
   }
 };
 
-// a: 1 / lambda. Samples are never 0, because callers divide by them (the exponential trick of multinomial).
+// a is 1 / lambda. Samples are never 0, because callers divide by them (the exponential trick of multinomial).
 struct Exponential {
   static float one(uint bits, constant RandomParams& p) {
     return max(-random_log(uniform_positive(bits)), 0x1p-24f) * p.a;
@@ -36,8 +37,8 @@ struct Exponential {
   }
 };
 
-// a: median. b: sigma. Computes tan(pi (u - 1/2)) = -cos(pi u) / sin(pi u) at the midpoint of one of 2^31 intervals of
-// u.
+// a is the median, and b is sigma. Computes tan(pi (u - 1/2)) as -cos(pi u) / sin(pi u), where u is the midpoint of one
+// of 2^31 intervals.
 struct Cauchy {
   static float one(uint bits, constant RandomParams& p) {
     const SinCos half_turn = random_sincos((bits >> 1) | 1u);
@@ -48,7 +49,7 @@ struct Cauchy {
   }
 };
 
-// a: 1 / log(1 - p). Samples are the number of trials up to and including the first success.
+// a is 1 / log(1 - p). A sample is the number of trials up to and including the first success.
 struct Geometric {
   static float one(uint bits, constant RandomParams& p) {
     return max(ceil(random_log(uniform_positive(bits)) * p.a), 1.0f);
@@ -64,7 +65,7 @@ struct Bernoulli {
   }
 };
 
-// Integers from a range of at most 2^32 values, one per random word.
+// Integers from a range of at most 2^32 values. Each one uses one random word.
 struct Integer {
   static int one(uint bits, constant RandomParams& p) { return int(uint(p.base) + uniform_below(bits, uint(p.range))); }
   static Quad<int> draw(PhiloxBlock r, constant RandomParams& p) {
@@ -105,8 +106,8 @@ kernel void random_wide(device T* out [[buffer(0)]], constant RandomParams& p [[
   }
 }
 
-// Returns whether a random word is below a probability. The product is limited to keep the conversion to uint defined.
-// A probability of 1 always yields true.
+// Returns whether a random word is below a probability. The product is limited, because otherwise its conversion to
+// uint might be undefined. If the probability is 1, the result is always true.
 inline int happens(uint bits, float probability) {
   return int(bits < uint(min(probability * 4294967296.0f, 4294967040.0f))) | int(probability >= 1.0f);
 }
@@ -130,7 +131,7 @@ kernel void bernoulli_tensor(device T* out [[buffer(0)]], device const float* pr
     const uint left = uint(chunk.left), blocks = min(left, uint(kRandomBlocks));
     for (uint j = tid; j < blocks; j += tpt) {
       const PhiloxBlock r = philox(p.seed, chunk.block + j);
-      const uint last = left - 1;  // clamp reads past the end; their results are not stored
+      const uint last = left - 1;  // clamp reads past the end, whose results are not stored
       store(o, j,
             Quad<int>{happens(r.x, q[j]), happens(r.y, q[min(j + kRandomBlocks, last)]),
                       happens(r.z, q[min(j + 2 * kRandomBlocks, last)]),
@@ -151,7 +152,7 @@ MPSX_FOR_ALL(MPSX_FILL, "random_bernoulli", Bernoulli)
 MPSX_FOR_ALL(MPSX_FILL, "random_integer", Integer)
 
 #define MPSX_WIDE(T, tag, ...) MPSX_KERNEL("random_wide_" #tag, random_wide<T>)
-MPSX_WIDE(float, f32)  // half cannot represent the range
+MPSX_WIDE(float, f32)  // half cannot represent the whole range
 MPSX_WIDE(bfloat, bf16)
 MPSX_WIDE(long, i64)
 MPSX_WIDE(int, i32)

@@ -1,12 +1,12 @@
-// Draws column indices with replacement, with probabilities proportional to the weights of a row.
+// Draws column indices with replacement. Probabilities are proportional to the weights in a row.
 #include "lib/collective.h"
 #include "lib/error.h"
 #include "lib/instantiate.h"
 #include "lib/random.h"
 #include "random/params.h"
 
-// One threadgroup per row. Sums each block of weights and scans these sums. For each sample, first finds the block and
-// then the column within it.
+// Sums the weights of each block and computes the prefix sums of these sums. For each sample, first finds the block and
+// then the column in the block. There is one threadgroup per row.
 template <typename T>
 kernel void multinomial(device long* out [[buffer(0)]], device const T* weights [[buffer(1)]],
                         constant MultinomialParams& p [[buffer(2)]], device ErrorRecord* errors [[buffer(3)]],
@@ -51,7 +51,7 @@ kernel void multinomial(device long* out [[buffer(0)]], device const T* weights 
     const ulong sample_index = ulong(g.group.x) * p.samples + s, counter = p.offset + sample_index;
     const PhiloxBlock bits = philox4x32(uint(counter), uint(counter >> 32), 0u, 0u, uint(p.seed), uint(p.seed >> 32));
     const float wanted = uniform_unit(bits.x) * total;
-    uint b = 0, above = last;  // find the first block that ends above the target; rounding may leave none
+    uint b = 0, above = last;  // find the first block that ends above the target; with rounding, there may be none
     while (b < above) {
       const uint middle = (b + above) / 2;
       if (ends[middle] > wanted) above = middle;
@@ -63,7 +63,7 @@ kernel void multinomial(device long* out [[buffer(0)]], device const T* weights 
     for (uint i = column; i < end && sum <= wanted; ++i) {
       const float w = float(row[i]);
       sum += w;
-      column = w > 0.0f ? i : column;  // never draw a column of weight 0
+      column = w > 0.0f ? i : column;  // never draw a column with weight 0
     }
     out[sample_index] = column;
   }

@@ -1,22 +1,22 @@
-// Random permutations without sorting.
+// Random permutations, generated without sorting.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "random/chunk.h"
 
-// The finalizer of MurmurHash3 by A. Appleby (public domain).
+// The finalizer of A. Appleby's MurmurHash3 (public domain).
 inline uint mix(uint x) {
   x = (x ^ (x >> 16)) * 0x85ebca6bu;
   x = (x ^ (x >> 13)) * 0xc2b2ae35u;
   return x ^ (x >> 16);
 }
 
-// A Feistel network permutes the numbers below 2^bits for any round function. Cycle walking repeats it until the result
-// is below n, which yields a permutation of the numbers below n (J. Black, P. Rogaway, CT-RSA 2002). Each thread
-// computes its element independently. R. Mitchell et al., "Bandwidth-optimal random shuffling for GPUs" (2021), found
-// that 24 rounds suffice.
+// A Feistel network is a permutation of the numbers below 2^bits, whatever its round function. It is applied repeatedly
+// until the result is below n ("cycle walking"), which yields a permutation of the numbers below n (J. Black, P.
+// Rogaway, CT-RSA 2002). Each thread computes its element independently. 24 rounds suffice (R. Mitchell et al.,
+// "Bandwidth-optimal random shuffling for GPUs", 2021).
 struct FeistelKeys {
   uint key[kFeistelRounds];
-  uint swap;  // the network generates only even permutations, so swap 0 and 1 half of the time to add odd ones
+  uint swap;  // the network generates only even permutations; swapping 0 and 1 half of the time adds odd ones
 };
 
 inline FeistelKeys feistel_keys(constant PermutationParams& p) {
@@ -32,7 +32,7 @@ inline FeistelKeys feistel_keys(constant PermutationParams& p) {
   return keys;
 }
 
-// The low and the high half of a number.
+// The low half and the high half of a number.
 struct FeistelHalves {
   uint low, high;
 };
@@ -46,7 +46,7 @@ inline FeistelHalves feistel(FeistelHalves x, FeistelHalves masks, thread const 
   return x;
 }
 
-// Permutes the numbers start, start + 1, … Walks each number's cycle until it reaches a value below p.numel.
+// Permutes the numbers start, start + 1, and so on. Walks the cycle of each number until the value is below p.numel.
 template <typename T>
 inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves masks, thread const FeistelKeys& keys,
                           constant PermutationParams& p, uint index, uint threads) {

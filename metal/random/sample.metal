@@ -5,7 +5,7 @@
 #include "lib/random.h"
 #include "random/params.h"
 
-// The stream of random numbers of one element.
+// The sequence of random numbers for one element.
 struct Draws {
   ulong seed, counter;
   uint step;
@@ -18,7 +18,7 @@ struct Draws {
 inline Draws draws_of(constant SampleParams& p, uint i) { return {p.seed, p.offset + i, 0u}; }
 
 constant float kMinNormal = 1.17549435e-38f;
-enum : uint { kMaxDraws = 10000 };  // all draws are rejected only if a parameter is NaN
+enum : uint { kMaxDraws = 10000 };  // all draws can be rejected only if a parameter is NaN
 
 // G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables" (2000). Section 6 covers alpha < 1.
 inline float gamma_sample(float alpha, Draws draws) {
@@ -44,8 +44,9 @@ kernel void sample_gamma_f32(device float* out [[buffer(0)]], device const float
   out[i] = gamma_sample(alpha[i], draws_of(p, i));
 }
 
-// Terms of count probabilities, computed without cancellation (C. Loader, "Fast and accurate computation of binomial
-// probabilities", 2000): log_deviance is log(mean^k e^(k - mean) / k^k), and log_factorial_part is log(k! e^k / k^k).
+// Terms of log-probabilities of counts, computed without cancellation (C. Loader, "Fast and accurate computation of
+// binomial probabilities", 2000). log_deviance is log(mean^k e^(k - mean) / k^k), and log_factorial_part is log(k! e^k
+// / k^k).
 inline float log_deviance(float k, float mean) { return k > 0.0f ? k * log1p_less((mean - k) / k) : -mean; }
 inline float log_factorial_part(float k) {
   if (k == 0.0f) return 0.0f;
@@ -54,8 +55,8 @@ inline float log_factorial_part(float k) {
   return rest + 0.5f * precise::log(2.0f * M_PI_F * k);
 }
 
-// For means of 10 or more, algorithm PTRS of W. Hörmann, "The transformed rejection method for generating Poisson
-// random variables" (1993). For smaller means, D. Knuth's product of uniform numbers.
+// For means of 10 or more, uses algorithm PTRS from W. Hörmann, "The transformed rejection method for generating
+// Poisson random variables" (1993). For smaller means, multiplies uniform numbers (D. Knuth).
 inline float poisson_sample(float mean, Draws draws) {
   if (!(mean > 0.0f)) return mean == 0.0f ? 0.0f : NAN;
   if (mean < 10.0f) {
@@ -92,14 +93,14 @@ kernel void sample_poisson(device T* out [[buffer(0)]], device const T* mean [[b
 #define SAMPLE_POISSON(T, TAG, ...) MPSX_KERNEL("sample_poisson_" #TAG, sample_poisson<T>)
 MPSX_FOR_FLOAT(SAMPLE_POISSON)
 
-// Log-probability of k successes in n trials.
+// Returns the log-probability of k successes in n trials.
 inline float log_binomial(float n, float k, float p, float q) {
   return log_deviance(k, n * p) + log_deviance(n - k, n * q) + log_factorial_part(n) - log_factorial_part(k) -
          log_factorial_part(n - k);
 }
-// For p <= 1/2. W. Hörmann's algorithm BTRS, the simpler form of BTRD ("The generation of binomial random variates",
-// 1993). For means below 10, counts the trials up to each success (L. Devroye, "Non-uniform random variate generation",
-// 1986, X.4.3).
+// Returns a binomial sample for p <= 1/2. For means below 10, counts the trials up to each success (L. Devroye, "Non-uniform
+// random variate generation", 1986, X.4.3). For larger means, uses W. Hörmann's algorithm BTRS, the simpler form of
+// BTRD ("The generation of binomial random variates", 1993).
 inline float few_of(float n, float p, Draws draws) {
   const float mean = n * p, q = 1.0f - p;
   if (mean < 10.0f) {

@@ -1,5 +1,5 @@
-// Minimum and maximum of all elements in one pass. If any element is NaN, both results are NaN. For many elements, each
-// threadgroup reduces a part, and a second launch reduces the partial results.
+// Minimum and maximum of all elements, in one pass. If any element is NaN, both results are NaN. If there are many
+// elements, each threadgroup reduces some of them, and a second launch reduces the partial results.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "reduce/keys.h"

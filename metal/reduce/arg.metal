@@ -1,18 +1,18 @@
-// Extrema and their indices: argmax, argmin, and max and min along a dimension. A NaN is the extremum of its row. Among
-// equal elements, the index of the first is returned.
+// Extrema and their indices: argmax, argmin, and max and min along a dimension. If a row contains a NaN, the NaN is its
+// extremum. If several elements are equal, the index of the first one is returned.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "reduce/keys.h"
 #include "reduce/loops.h"
 
-// -0 and 0 compare equal, so they must map to the same key.
+// -0 and 0 compare equal, so they must have the same key.
 template <typename Key, typename C> inline key_of_t<C> arg_key(C x) { return Key::of(x, 0.0f); }
 template <typename Key> inline int arg_key(float x) { return Key::of(x + 0.0f, 0.0f); }
 template <typename Key, uint N, typename C> inline key_of_t<C> best_arg_key(thread const C* v) {
   return best_key<Key, N>(v);
 }
 template <typename Key, uint N> inline int best_arg_key(thread const float* v) {
-  const int key = best_key<Key, N>(v);  // may be the key of -0 rather than 0
+  const int key = best_key<Key, N>(v);  // may be the key of -0, not of 0
   return key == INT_MAX ? key : arg_key<Key>(Key::template Decode<float>::value(key));
 }
 
@@ -20,8 +20,9 @@ template <typename K, typename I> struct Init<CombineArgMax, Indexed<K, I>> {
   static Indexed<K, I> value() { return {lowest_key<K>::value(), numeric_limits<I>::max()}; }
 };
 
-// Finds the best key among this thread's part of n contiguous elements. In the prologue and tail, returns the index of
-// the element. Otherwise returns the index of the first element in its vector; find_in_vector then locates the element.
+// Finds the best key in this thread's share of n contiguous elements. For an element in the prologue or tail, returns
+// the element's index. Otherwise, returns the index of the first element in its vector, from which find_in_vector finds
+// the element.
 template <typename Key, typename T, typename K>
 inline Indexed<K, uint> best_contiguous(device const T* x, uint offset, uint n, RowGroup group) {
   typedef compute_t<T> C;
@@ -44,7 +45,7 @@ inline Indexed<K, uint> best_contiguous(device const T* x, uint offset, uint n, 
   }
   return best;
 }
-// Returns the index of the first element with the best key in the vector that best_contiguous found.
+// Returns the index of the first element with the best key, given the vector that best_contiguous found.
 template <typename Key, typename T, typename K>
 inline uint find_in_vector(device const T* x, uint offset, Indexed<K, uint> best, uint n) {
   RowReader<T> reader(x, offset, n, RowGroup{0, 0, 1, true});
@@ -56,7 +57,7 @@ inline uint find_in_vector(device const T* x, uint offset, Indexed<K, uint> best
     found = arg_key<Key>(compute_t<T>(reader.value(0, j))) == best.key ? j : found;
   return best.index + found;
 }
-// Finds the best key among this thread's part of n strided elements.
+// Finds the best key in this thread's share of n strided elements.
 template <typename Key, typename T, typename K>
 inline Indexed<K, uint> best_strided(device const T* x, long stride, uint n, RowGroup group) {
   Indexed<K, uint> best = {lowest_key<K>::value(), UINT_MAX};
@@ -65,7 +66,7 @@ inline Indexed<K, uint> best_strided(device const T* x, long stride, uint n, Row
   return best;
 }
 
-// Each row group searches one row, or one split of a row.
+// Each row group searches one row or, if rows are split, one split of a row.
 template <typename T, typename Key>
 kernel void arg_rows(device long* indices [[buffer(0)]], device T* values [[buffer(1)]],
                      device Indexed<long>* parts [[buffer(2)]], device const T* x [[buffer(3)]],
@@ -96,13 +97,13 @@ kernel void arg_rows(device long* indices [[buffer(0)]], device T* values [[buff
   if (p.both) values[r.output] = x[r.input + best.index * p.inner_stride];
 }
 
-// An index type of the same size as the key, to avoid padding in accumulators.
+// An index type of the same size as the key, so that accumulators need no padding.
 template <typename K> struct index_type { typedef uint type; };
 template <> struct index_type<long> { typedef ulong type; };
 template <typename K> using index_type_t = typename index_type<K>::type;
 
-// Adapts the input to the matrix interface of columns.h. Row numbers are relative to the first row that the threadgroup
-// reads.
+// Provides the input as a matrix that columns.h can reduce. Row numbers are relative to the first row that the
+// threadgroup reads.
 template <typename T, typename Key>
 struct IndexedRow {
   typedef key_of_t<compute_t<T>> K;

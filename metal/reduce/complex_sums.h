@@ -1,4 +1,4 @@
-// Sums of complex numbers. The real and imaginary parts are compensated separately.
+// Sums of complex numbers. The real and the imaginary part are each compensated.
 #pragma once
 
 #include "lib/columns.h"

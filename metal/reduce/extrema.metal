@@ -1,7 +1,7 @@
-// Reductions of reduce.def that return an element, a bool or a count.
+// The reductions in reduce.def that return an element, a bool or a count.
 #include "reduce/reduction.h"
 
-// Reduces a vector of floats first, then converts the extremum to a key.
+// First reduces a vector of floats, then converts only the extremum to a key.
 template <typename Key>
 struct KeyReduce {
   template <uint N> static int of(thread const float* v, float) { return best_key<Key, N>(v); }

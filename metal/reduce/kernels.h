@@ -21,7 +21,7 @@ struct VectorReduce {
   }
 };
 
-// Accumulates this thread's part of n contiguous elements.
+// Accumulates this thread's share of n contiguous elements.
 template <typename Op, typename T>
 inline void accumulate_contiguous(device const T* x, uint offset, uint n, float p, RowGroup group,
                                   thread typename Op::Acc& total, thread typename Op::Acc& low) {
@@ -44,7 +44,7 @@ inline void accumulate_contiguous(device const T* x, uint offset, uint n, float 
   for (uint e = reader.index; e < reader.scalars; e += reader.count)
     Accumulator<Combine>::accumulate(total, low, Op::map(C(x[reader.scalar_offset(e)]), p));
 }
-// Accumulates this thread's part of n strided elements.
+// Accumulates this thread's share of n strided elements.
 template <typename Op, typename T>
 inline void accumulate_strided(device const T* x, long stride, ulong n, float p, RowGroup group,
                                thread typename Op::Acc& total, thread typename Op::Acc& low) {
@@ -58,7 +58,7 @@ inline void accumulate_strided(device const T* x, long stride, ulong n, float p,
   }
 }
 
-// Each row group reduces one row, or one split of a row.
+// Each row group reduces one row or, if rows are split, one split of a row.
 template <typename T, typename O, typename Op>
 kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* parts [[buffer(1)]],
                         device const T* x [[buffer(2)]], constant ReduceParams& p [[buffer(3)]],
@@ -86,7 +86,7 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
     out[r.output] = O(Op::finish(v, p));
 }
 
-// Adapts the input to the matrix interface of columns.h.
+// Provides the input as a matrix that columns.h can reduce.
 template <typename T, typename Op>
 struct InputRow {
   typedef typename Op::Acc A;
@@ -118,7 +118,7 @@ kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc*
   const uint n = uint(r.end - r.begin);
   const InputMatrix<T, Op> matrix = {x + (r.input + long(r.begin)), &p};
   column_reduce<Combine, column_vector<T>, 1>(result, scratch, matrix, r.first, r.last, n, p.aligned, g);
-  // Use two loops: with both stores in the same loop, CPU compilers emit masked stores.
+  // Use two loops. If both stores were in the same loop, CPU compilers would emit masked stores.
   if (p.splits > 1) {
     for (uint c = g.index; c < n; c += g.count)
       parts[ulong(g.group.y) * p.outputs + ulong(r.output + long(r.begin + c) * p.inner_out)] = result[c];
@@ -128,7 +128,7 @@ kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc*
   }
 }
 
-// Merges the partial results of an output's splits.
+// Merges the partial results of all splits of an output.
 template <typename T, typename O, typename Op>
 kernel void reduce_merge(device O* out [[buffer(0)]], device const typename Op::Acc* parts [[buffer(1)]],
                          constant ReduceParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {

@@ -1,4 +1,4 @@
-// An extremum is computed as the maximum of integer keys that sort like the elements (see ordered_max in
+// Extrema are computed as the maximum of integer keys that sort in the same order as the elements (see ordered_max in
 // lib/float_order.h).
 #pragma once
 

@@ -1,18 +1,18 @@
-// Maps each threadgroup of a reduction to its output and to the elements that it reads.
+// Determines which output and which elements each threadgroup of a reduction processes.
 #pragma once
 
 #include "lib/columns.h"
 #include "reduce/params.h"
 
-// Elements [begin, end) of lines [first, last), reduced by one threadgroup or row group.
+// The elements that one threadgroup or row group reduces: elements [begin, end) of each of the lines [first, last).
 struct ReduceRange {
-  long input, output;  // offsets of the first element to read and of the result
+  long input, output;  // offsets of the first input element and of the result
   ulong first, last, begin, end;
 };
 
 inline ReduceRange reduce_kept(constant ReduceParams& p, uint kept) {
   ReduceRange r = {0, 0, 0, p.lines, 0, p.inner_size};
-  // Avoid divisions, which cost more than a short row.
+  // Skip the divisions if possible, because they cost more than reducing a short row.
   if (p.kept_size[1] == 1 && p.kept_size[2] == 1 && p.kept_size[3] == 1) {
     r.input = long(kept) * p.kept_stride[0];
     r.output = long(kept) * p.kept_out[0];
@@ -27,10 +27,10 @@ inline ReduceRange reduce_kept(constant ReduceParams& p, uint kept) {
   return r;
 }
 
-// Reads this thread's part of n contiguous elements, in batches of kUnroll 16-byte vectors. All loads of a batch are
-// issued before the first use. The first element is `offset` elements after a 16-byte boundary. Elements before the
-// first aligned vector (the prologue) and after the last one (the tail) are read one at a time. 32 bits suffice for n:
-// longer rows are always split, since only a few of them fit in memory.
+// Reads this thread's share of n contiguous elements, in batches of kUnroll 16-byte vectors. Issues all loads of a
+// batch before the first use. The first element is `offset` elements after a 16-byte boundary. Elements before the
+// first aligned vector (the prologue) and after the last one (the tail) are read one at a time. n is a 32-bit number,
+// because longer rows are always split: memory holds only a few of them.
 //
 //   RowReader<T> reader(x, offset, n, group);
 //   for (; reader.load_batch(); reader.advance())
@@ -48,7 +48,7 @@ struct RowReader {
   uint number(uint k) const { return first + k * count; }
   uint offset(uint k) const { return prologue + number(k) * kVector; }
   bool valid(uint k) const { return number(k) < vectors; }
-  // Offset in the row of element e of the prologue and tail.
+  // Returns the offset in the row of element e of the prologue and tail.
   uint scalar_offset(uint e) const { return e < prologue ? e : e + vectors * kVector; }
   T value(uint k, uint j) const { return VecWords<T, sizeof(T)>::get(raw[k], j); }
   uint4 load(uint i) const { return load_words<16>(x + i); }
@@ -65,7 +65,7 @@ struct RowReader {
   void advance() { first += kUnroll * count; }
 };
 
-// Returns the elements that split `split` of output `output` reduces.
+// Returns the elements of output `output` that split `split` reduces.
 inline ReduceRange reduce_row_range(constant ReduceParams& p, uint output, uint split) {
   ReduceRange r = reduce_kept(p, output);
   if (p.splits == 1) return r;
@@ -78,7 +78,8 @@ inline ReduceRange reduce_row_range(constant ReduceParams& p, uint output, uint 
   return r;
 }
 
-// Returns the elements that threadgroup (tile of columns, split, kept index) reduces. `begin` and `end` are columns.
+// Returns the elements that threadgroup (tile of columns, split, kept index) reduces. Here, `begin` and `end` are
+// columns.
 inline ReduceRange reduce_column_range(constant ReduceParams& p, uint3 group) {
   ReduceRange r = reduce_kept(p, group.z);
   r.first = min64(ulong(group.y) * p.split_lines, p.lines);

@@ -1,13 +1,13 @@
-// Instantiates kernels for the rows of reduce.def. A single file with all kernels would take too long to compile. Each
-// file that includes this one therefore defines MPSX_KERNELS_<types>_<result> for the combinations that it
-// instantiates, and the remaining macros are empty.
+// Instantiates the kernels for the rows of reduce.def. To keep compile times short, they are spread over several files.
+// Each file that includes this one defines MPSX_KERNELS_<types>_<result> for the combinations that it instantiates. The
+// other macros are empty.
 #pragma once
 
 #include "lib/math.h"
 #include "reduce/kernels.h"
 #include "reduce/keys.h"
 
-// Integer sums wrap around, so their accumulator is unsigned.
+// Integer sums wrap around, so their accumulators are unsigned.
 template <typename C> struct value_sum { typedef ulong type; };
 template <> struct value_sum<float> { typedef float type; };
 template <typename C> using accumulator_VALUE = typename value_sum<C>::type;

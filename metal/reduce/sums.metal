@@ -1,4 +1,4 @@
-// Reductions of reduce.def that return a sum or a norm. Sums of integers are long.
+// The reductions in reduce.def that return a sum or a norm. Sums of integers have type long.
 #include "reduce/reduction.h"
 
 #define MPSX_KERNELS_FLOAT_SUM(NAME) MPSX_FOR_FLOAT(MPSX_RESULT_IS_T, NAME) MPSX_RESULT_WIDENS(NAME)

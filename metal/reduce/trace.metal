@@ -1,4 +1,4 @@
-// Sum of a matrix diagonal.
+// The sum of a matrix diagonal.
 #include "lib/collective.h"
 #include "lib/compute.h"
 #include "lib/instantiate.h"

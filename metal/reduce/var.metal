@@ -1,27 +1,28 @@
 // Variance, standard deviation and mean. Rows are read once. Columns are reduced in blocks of rows: each block is
-// centered on its mean, then the moments of the blocks are combined. This reads memory once and the cache twice.
+// centered on its own mean, and then the moments of the blocks are combined. This reads memory once and the cache
+// twice.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "reduce/loops.h"
 
 enum : uint { kVarLines = 32, kVarMean = 1, kVarRoot = 2 };  // kVarMean and kVarRoot are bits of p.both
 
-// All moments describe scale * x - pivot. The pivot is an element of the input, which keeps precision if the mean
-// is far from zero. The parts of a split reduction store their mean at scale 1, where its distance from a huge pivot
-// could overflow. Such pivots are replaced by 0.
+// All moments are moments of scale * x - pivot. The pivot is an element of the input, which keeps precision if the mean
+// is far from zero. If the pivot is huge, it is replaced by 0 in split reductions: their parts store the mean at scale
+// 1, and its distance from the pivot could overflow.
 inline float pivot_of(float x, constant ReduceParams& p) {
   return is_nan(x) || is_infinite(x) || (p.splits > 1 && fabs(x) > 0x1p126f) ? 0.0f : x;
 }
 
-// Returns a scale at which the sum of squares neither overflows nor underflows, chosen from the sum at scale 1. A sum
-// of fewer than 2^32 squares overflows only if a deviation exceeds 2^47. If the sum is below 2^-80, all elements are
-// within 2^-40 of the pivot and differ from it only if the pivot itself is small.
+// Returns a scale for which the sum of squares neither overflows nor underflows, given the sum at scale 1. A sum of
+// fewer than 2^32 squares overflows only if a deviation exceeds 2^47. If the sum is below 2^-80, all elements are
+// within 2^-40 of the pivot, so they can differ from it only if the pivot is small.
 inline float moment_scale(float m2, float pivot) {
   const bool vanishes = m2 < 0x1p-80f && fabs(pivot) < 0x1p-16f;
   return vanishes ? 0x1p96f : (m2 <= FLT_MAX ? 1.0f : 0x1p-96f);
 }
 
-// Reciprocal of a power of two without a division.
+// Returns the reciprocal of a power of two, without a division.
 inline float inverse_power(float scale) { return as_type<float>(0x7F000000u - as_type<uint>(scale)); }
 
 template <typename T>
@@ -32,18 +33,18 @@ inline void var_finish(device T* var, device T* mean, long o, Moments m, float p
   if (p.both & kVarMean) mean[o] = T((m.mean + pivot) * back);
 }
 
-// Result of one part of a split reduction. Its m2 field holds the root mean square, which is always in range.
+// Returns the result of one part of a split reduction. Its m2 field is the root mean square, which is always in range.
 inline Moments var_part(Moments m, float scale) {
   const float back = inverse_power(scale);
   return {m.count, m.mean * back, precise::sqrt(m.m2 / max(m.count, 1.0f)) * back};
 }
 
-// The `size` elements from each of the lines [first, last) that one row group reduces. 32-bit counts and a precomputed
-// address save registers, since the slice stays live until the moments are known to be in range.
+// The elements that one row group reduces: `size` elements from each of the lines [first, last). 32-bit counts and a
+// precomputed address save registers, because the slice is needed until the moments are known to be in range.
 template <typename T>
 struct RowSlice {
   device const T* x;  // first element of line 0
-  uint offset;        // distance of x from a 16-byte boundary, in elements modulo 2^32
+  uint offset;        // number of elements from a 16-byte boundary to x, modulo 2^32
   uint size, first, last;
 };
 template <typename T>
@@ -51,8 +52,8 @@ inline RowSlice<T> row_slice(device const T* x, constant ReduceParams& p, Reduce
   const long start = r.input + long(r.begin) * p.inner_stride;
   return {x + start, uint(start) + p.offset, uint(r.end - r.begin), uint(r.first), uint(r.last)};
 }
-// line_offset() without 64-bit divisions, which are function calls on GPUs and occupy uniform registers in divergent
-// loops.
+// line_offset() without 64-bit divisions. On GPUs these are function calls, and in divergent loops they occupy uniform
+// registers.
 inline long short_line_offset(constant ReduceParams& p, uint line) {
   if (p.line_size[1] == 1 && p.line_size[2] == 1) return long(line) * p.line_stride[0];
   const uint rest = line / p.line_size[0], i = line - rest * p.line_size[0];
@@ -60,9 +61,9 @@ inline long short_line_offset(constant ReduceParams& p, uint line) {
   return long(i) * p.line_stride[0] + long(j) * p.line_stride[1] + long(k) * p.line_stride[2];
 }
 
-// Computes the moments of x - pivot. Each thread sums deviations from a shift and their squares. The shift is the mean
-// of the thread's first vector, or its first element. If these k elements are outliers among the thread's n elements,
-// the squares lose log2(n / k) bits.
+// Computes the moments of x - pivot. Each thread sums the deviations from a shift and their squares. The shift is the
+// mean of the thread's first vector, or its first element. If these k elements are outliers among the thread's n
+// elements, the sum of squares loses log2(n / k) bits.
 template <typename T>
 inline Moments row_moments(RowSlice<T> s, constant ReduceParams& p, float pivot, threadgroup float* scratch,
                            RowGroup group, GroupThread g) {
@@ -111,8 +112,8 @@ inline Moments row_moments(RowSlice<T> s, constant ReduceParams& p, float pivot,
   return {total, mean, rg_reduce<CombineSum>(m2, scratch, group, g)};
 }
 
-// Computes the moments of scale * x - pivot for the rare rows whose moments overflow or underflow at scale 1. One pass
-// computes the mean and a second pass the squares. Both process one element at a time to use few registers.
+// Computes the moments of scale * x - pivot for the rare rows whose moments overflow or underflow at scale 1. The first
+// pass computes the mean and the second one the squares. To use few registers, both process one element at a time.
 template <typename T>
 inline Moments row_moments_at_scale(RowSlice<T> s, constant ReduceParams& p, float pivot, float scale,
                                     threadgroup float* scratch, RowGroup group, GroupThread g) {
@@ -146,8 +147,8 @@ kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], 
   const RowGroup group = row_group(uint(p.outputs), p.row_threads, g);
   if (group.row >= p.outputs) return;
   const ReduceRange r = reduce_row_range(p, group.row, g.group.y);
-  // Take the pivot from the middle of the row: the first elements are often atypical, and the error of the mean grows
-  // with its distance from the pivot.
+  // Use an element from the middle of the row as the pivot. The first elements are often atypical, and the error of the
+  // mean grows with its distance from the pivot.
   const float pivot = pivot_of(float(x[r.input + long(p.inner_size / 2) * p.inner_stride]), p);
   const RowSlice<T> slice = row_slice(x, p, r);
   Moments total = row_moments(slice, p, pivot, scratch, group, g);
@@ -162,7 +163,7 @@ kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], 
   if (g.group.y == 0) parts[ulong(p.splits) * p.outputs + ulong(r.output)].mean = pivot;
 }
 
-// Computes the moments of this thread's columns, with a separate scale and pivot per column.
+// Computes the moments of this thread's columns, with a separate scale and pivot for each column.
 template <bool SCALED, typename T>
 inline void column_moments(threadgroup Moments* total, threadgroup float* block_mean, threadgroup float* block_m2,
                            threadgroup const float* pivot, threadgroup const float* scale, device const T* x,
@@ -223,7 +224,7 @@ kernel void var_columns(device T* var [[buffer(0)]], device T* mean [[buffer(1)]
   }
 }
 
-// Adapts the results of var_part to the matrix interface of columns.h, with one scale per column.
+// Provides the results of var_part as a matrix that columns.h can reduce, with one scale per column.
 struct ScaledPartRow {
   template <uint> using Raw = Moments;
   device const Moments* x;
@@ -244,7 +245,7 @@ struct ScaledParts {
   Row row(ulong i) const { return {x + i * pitch, scale}; }
 };
 
-// Merges the parts of an output's splits. The pivots are stored after the parts.
+// Merges the parts of an output. The pivots are stored after the parts.
 template <typename T>
 kernel void var_merge(device T* var [[buffer(0)]], device T* mean [[buffer(1)]],
                       device const Moments* parts [[buffer(2)]], constant ReduceParams& p [[buffer(3)]],

@@ -1,10 +1,10 @@
-// max_pool2d on the host driver, where each thread computes complete rows. The forward pass computes eight adjacent
-// windows at a time. The backward pass visits each window once and adds its gradient at the maximum, instead of
-// searching the windows that contain each element.
+// max_pool2d on the host driver, where each thread computes whole rows. The forward pass computes eight adjacent
+// windows at a time. The backward pass visits each window once and adds its gradient at the maximum. It does not search
+// the windows that contain each element.
 #pragma once
 
-// Computes eight adjacent windows, starting at column `ox`, that are completely inside the row. S: their stride if it
-// is a compile-time constant, otherwise 0.
+// Computes eight adjacent windows, starting at column `ox`. They must be completely inside the row. S is their stride
+// if it is known at compile time, and 0 otherwise.
 template <int S, typename T>
 inline void pool_eight_windows(device T* out, device long* indices, device const T* x, constant Pool2dParams& p,
                           PoolRows rows, int ox) {
@@ -57,8 +57,8 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
   }
 }
 
-// Adds each window's gradient at the index of its maximum. A thread processes several rows, so it reads a window once
-// or twice instead of once for every row that the window covers.
+// Adds each window's gradient at the index of its maximum. Because a thread processes several rows, it reads a window
+// only once or twice, not once for every row that the window covers.
 template <typename T>
 kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                            device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -76,7 +76,7 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
   device const T* g = grad_out + plane;
   device const long* at = indices + plane;
   device T* to = grad_in + (ulong(group.y) * ulong(p.in_h) + group.x) * ulong(p.in_w);
-  for (int ix = 0; ix < p.in_w; ix += kMaxChunk) {  // more than one iteration only if the threadgroup has a single row
+  for (int ix = 0; ix < p.in_w; ix += kMaxChunk) {  // needs several iterations only if the threadgroup has a single row
     const int width = min(int(kMaxChunk), p.in_w - ix), count = lines * width, here = iy * p.in_w + ix;
     const int x0 = columns.first(ix), x1 = columns.last(ix + width - 1);
     C sum[kMaxChunk];
@@ -91,8 +91,8 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
   }
 }
 
-// Scatters the gradients of the windows that tile input row `row`. N: the windows' width if it is a compile-time
-// constant, otherwise 0.
+// Scatters the gradients of the windows that tile input row `row`. N is the windows' width if it is known at compile
+// time, and 0 otherwise.
 template <int N, typename T>
 inline void spread_windows(device T* plane, device const T* g, device const long* at, constant Pool2dParams& p,
                            int row) {

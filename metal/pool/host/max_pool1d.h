@@ -1,4 +1,4 @@
-// Handles windows of at most two elements without a loop, which allows vectorization over adjacent windows.
+// Handles windows with at most two elements without a loop, so that the compiler vectorizes over adjacent windows.
 #pragma once
 
 template <typename C, typename T>

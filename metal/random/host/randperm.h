@@ -1,5 +1,5 @@
-// Vectorizes over elements, which all need the same number of rounds. The elements whose cycle walk must continue are
-// compacted for the next iteration.
+// Vectorized over elements, because all elements need the same number of rounds. Elements that must walk further are
+// moved together for the next iteration.
 
 template <typename T>
 inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves masks, thread const FeistelKeys& keys,
@@ -22,7 +22,7 @@ inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves 
     uint walking = 0;
     for (uint i = 0; i < left; ++i) {
       const ulong x = ulong(high[i]) << p.low_bits | low[i];
-      out[position[i]] = T(x < 2 ? x ^ keys.swap : x);  // overwritten later if the walk continues
+      out[position[i]] = T(x < 2 ? x ^ keys.swap : x);  // overwritten later if the element walks further
       low[walking] = low[i];
       high[walking] = high[i];
       position[walking] = position[i];

@@ -1,4 +1,4 @@
-// Uses separate loops for minimum and maximum, since compilers do not vectorize a loop with two reductions.
+// Uses separate loops for the minimum and the maximum, because compilers do not vectorize a loop with two reductions.
 template <typename T>
 kernel void aminmax(device T* low [[buffer(0)]], device T* high [[buffer(1)]], device const T* in [[buffer(2)]],
                     constant AminmaxParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {

@@ -1,5 +1,5 @@
-// Row extrema with indices on the host driver, where a threadgroup is one thread. One loop finds the best key
-// and a second loop finds its index: the compiler vectorizes these loops separately, but not a combined loop.
+// Extrema of rows and their indices on the host driver, where a threadgroup is one thread. One loop finds the best key
+// and a second loop finds its index. The compiler vectorizes two separate loops, but not a combined one.
 #pragma once
 
 template <typename Key, typename T, typename K>

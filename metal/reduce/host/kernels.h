@@ -1,7 +1,7 @@
-// Reduction loops for the host driver, where each threadgroup runs as a single thread.
+// Reduction loops for the host driver, where a threadgroup is one thread.
 #pragma once
 
-// Reduces a block. Each operator needs a separate loop, because the loop hint contains the operator.
+// Reduces a block. There is a separate loop for each operator, because the loop hint contains the operator.
 template <typename Combine, typename Op, typename T> struct RowLoop;
 #define MPSX_ROW_LOOP(COMBINE, CLAUSE, STEP)                              \
   template <typename Op, typename T>                                      \
@@ -21,7 +21,7 @@ MPSX_ROW_LOOP(CombineSum, + : s, s += v)
 MPSX_ROW_LOOP(CombineProduct, * : s, s *= v)
 MPSX_ROW_LOOP(CombineMax, max : s, s = s < v ? v : s)
 
-// Complex reductions are always sums. Loading complex numbers as floats lets the compiler vectorize the loop.
+// Complex reductions are always sums. Complex numbers are loaded as floats, so that the compiler vectorizes the loop.
 template <typename Combine, typename Op>
 struct RowLoop<Combine, Op, float2> {
   static float2 dense(device const float2* x, uint n, float) {
@@ -44,7 +44,7 @@ inline void accumulate_contiguous(device const T* x, uint, uint n, float p, RowG
                                      RowLoop<Combine, Op, T>::dense(x + b, uint(min64(n - b, kReduceBlock)), p));
 }
 
-// The compiler does not vectorize over strided elements, so reduce them like the rows of a single column.
+// The compiler does not vectorize over strided elements, so they are reduced like the rows of a matrix with one column.
 template <typename Op, typename T>
 struct StridedElements {
   struct Row {

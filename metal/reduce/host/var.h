@@ -1,12 +1,12 @@
-// Variance of rows on the host driver, where a threadgroup is one thread. Processes rows in blocks that fit in the L1
-// cache. Centers each block on its mean, then combines the moments of the blocks.
+// Variance of rows on the host driver, where a threadgroup is one thread. Rows are processed in blocks that fit in the
+// L1 cache. Each block is centered on its own mean, and then the moments of the blocks are combined.
 #pragma once
 
 enum : uint { kVarBlock = 8192, kVarStep = 64 };
 
 // Returns the moments of n elements from each of the lines [first, last). The compiler does not vectorize loops over
-// strided elements, so they have no per-lane sums that bound the rounding error. They sum fewer elements at a time
-// instead.
+// strided elements, so there are no separate sums per vector lane that would bound the rounding error. Instead, these
+// loops sum fewer elements at a time.
 template <bool DENSE, typename T>
 inline Moments block_moments(device const T* x, constant ReduceParams& p, ulong first, ulong last, uint n,
                              float pivot, float scale) {
