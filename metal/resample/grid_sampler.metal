@@ -1,15 +1,16 @@
 // grid_sampler_2d and grid_sampler_3d, and their gradients. An output pixel is a weighted sum of input pixels. The
-// weights are separable, and a thread computes them once for all channels.
+// weights are separable, so a thread computes them per dimension and reuses them for all channels.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "resample/grid_params.h"
 
-// The taps of an output pixel along one dimension. `offset`: element offset in the plane, negative if out of range.
+// The taps of an output pixel along one dimension. `offset` is the element's offset in the plane. It is negative if the
+// tap is out of range.
 template <int TAPS>
 struct GridAxis {
   int offset[TAPS];
   float weight[TAPS];
-  float slope[TAPS];  // derivative of the weight with respect to the grid
+  float slope[TAPS];  // derivative of the weight with respect to the grid coordinate
 };
 
 inline int offset_of(float x, float size, int step) {
@@ -18,13 +19,13 @@ inline int offset_of(float x, float size, int step) {
   return inside ? offset : -1;
 }
 
-// A coordinate and its derivative with respect to the grid.
+// A coordinate and its derivative with respect to the grid coordinate.
 struct GridCoordinate {
   float x, rate;
 };
 
-// Reflects a coordinate at the edges of the image, or at the centers of the edge pixels if align_corners. The sign of
-// `rate` flips where the reflected coordinate decreases.
+// Reflects a coordinate at the edges of the image or, if align_corners, at the centers of the edge pixels. Where the
+// reflected coordinate decreases, `rate` changes its sign.
 inline GridCoordinate reflect(GridCoordinate c, float size, bool align_corners) {
   const float low = align_corners ? 0.0f : -0.5f, period = 2.0f * (align_corners ? size - 1.0f : size);
   const float from_low = c.x - low, distance = fabs(from_low);
@@ -33,8 +34,8 @@ inline GridCoordinate reflect(GridCoordinate c, float size, bool align_corners) 
   return {(flipped ? back : forth) + low, flipped != (from_low < 0.0f) ? -c.rate : c.rate};
 }
 
-// The pixel that a NaN coordinate selects with border or reflection padding. PyTorch's 2-D CPU kernels use the first
-// pixel. Its 3-D kernels use the last pixel in the forward pass and none in the backward pass.
+// Which pixel a NaN coordinate selects with border or reflection padding. PyTorch's 2-D CPU kernels select the first
+// pixel. Its 3-D kernels select the last pixel in the forward pass and no pixel in the backward pass.
 enum : int { kNanFirst, kNanLast, kNanNone };
 
 template <int NAN_RULE>
@@ -49,7 +50,8 @@ inline GridCoordinate pad(GridCoordinate c, float size, constant GridSamplerPara
   return p.padding == kGridZeros ? c : clip<NAN_RULE>(c, size);
 }
 
-// Cubic convolution kernel of R. Keys, "Cubic convolution interpolation for digital image processing", with a = -3/4.
+// The cubic convolution kernel from R. Keys, "Cubic convolution interpolation for digital image processing", with a =
+// -3/4.
 constexpr constant float kA = -0.75f;
 inline float cubic_near(float s) { return fma(fma(kA + 2.0f, s, -(kA + 3.0f)) * s, s, 1.0f); }
 inline float cubic_far(float s) { return fma(fma(fma(kA, s, -5.0f * kA), s, 8.0f * kA), s, -4.0f * kA); }
@@ -90,8 +92,8 @@ inline void set_taps(thread GridAxis<4>& axis, GridCoordinate c, float size, int
   }
 }
 
-// All taps of an output pixel in D = 2 or 3 dimensions, with TAPS per dimension. Loops over taps are unrolled to keep
-// the taps in registers.
+// All taps of an output pixel in D = 2 or 3 dimensions, with TAPS taps per dimension. Loops over taps are unrolled so
+// that the taps stay in registers.
 template <int D, int TAPS, int NAN_RULE>
 struct GridTaps {
   enum : int { count = TAPS * TAPS * (D == 3 ? TAPS : 1) };
@@ -122,19 +124,19 @@ struct GridTaps {
       }
     }
   }
-  // Returns the input pixel at tap t, multiplied by `factor`. Outside the image, PyTorch's 2-D CPU kernels multiply 0
-  // by the factor, which may be NaN. Its 3-D kernels skip the tap.
+  // Returns the input pixel at tap t, multiplied by `factor`. If the tap is outside the image, PyTorch's 2-D CPU
+  // kernels multiply 0 by the factor, which may be NaN. Its 3-D kernels skip the tap.
   template <typename T>
   float term(device const T* x, int t, float factor) const {
     const bool inside = offset[t] >= 0;
     const float value = inside ? float(x[offset[t]]) : 0.0f;
     return D == 2 || inside ? value * factor : 0.0f;
   }
-  // Index of tap t along dimension d.
+  // Returns the index of tap t along dimension d.
   static int digit(int t, int d) { return (d == 0 ? t : (d == 1 ? t / TAPS : t / (TAPS * TAPS))) % TAPS; }
 };
 
-// gid = (pixel, unused, image)
+// gid = (pixel, unused, image).
 template <typename T, int D, int TAPS>
 kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                          device const T* grid [[buffer(2)]], constant GridSamplerParams& p [[buffer(3)]],
@@ -154,8 +156,8 @@ kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffe
   }
 }
 
-// Adds to the input gradient, which the launcher has zeroed. A thread sums over all pixels of a few planes, in order.
-// gid = (block of channels, image)
+// Adds to the input gradient, which the launcher has zeroed. Each thread sums over all pixels of a few planes, in
+// order. gid = (block of channels, image).
 template <typename T, int D, int TAPS>
 kernel void grid_sampler_bwd_input(device float* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                    device const T* grid [[buffer(2)]], constant GridSamplerParams& p [[buffer(3)]],
@@ -174,14 +176,14 @@ kernel void grid_sampler_bwd_input(device float* grad_in [[buffer(0)]], device c
   }
 }
 
-// Computes the grid gradient. gid = (pixel, unused, image)
+// Computes the gradient of the grid. gid = (pixel, unused, image).
 template <typename T, int D, int TAPS>
 kernel void grid_sampler_bwd_grid(device T* grad_grid [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                   device const T* in [[buffer(2)]], device const T* grid [[buffer(3)]],
                                   constant GridSamplerParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
   const ulong pixel = ulong(gid.z) * p.pixels + gid.x;
   const GridTaps<D, TAPS, D == 2 ? kNanFirst : kNanNone> taps(grid + pixel * D, p);
-  float dot[taps.count];  // for each tap, the output gradient times the input pixel, summed over channels
+  float dot[taps.count];  // for each tap: sum over channels of output gradient * input pixel
 #pragma unroll
   for (int t = 0; t < taps.count; ++t) dot[t] = 0.0f;
   for (uint c = 0; c < p.channels; ++c) {
@@ -206,7 +208,7 @@ kernel void grid_sampler_bwd_grid(device T* grad_grid [[buffer(0)]], device cons
   }
 }
 
-// In nearest mode the grid has no gradient.
+// In nearest mode, the gradient of the grid is zero and needs no kernel.
 #define GRID_SAMPLER(T, TAG, D, MODE, TAPS)                                                                \
   MPSX_KERNEL("grid_sampler_" #D "d_" #MODE "_" #TAG, grid_sampler<T, D, TAPS>)                            \
   MPSX_KERNEL("grid_sampler_" #D "d_" #MODE "_bwd_input_" #TAG, grid_sampler_bwd_input<T, D, TAPS>)

@@ -1,11 +1,11 @@
-// Reflection and replication padding along up to three dimensions. The kernels copy raw bits, so they are named by
+// Reflection and replication padding along up to three dimensions. These kernels copy raw bits, so they are named by
 // element size.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "resample/pad_params.h"
 
-// Returns the input index of output element o along a dimension with `size` input elements, which follow `before`
-// elements of padding.
+// Returns the index of the input element that output element o copies, along a dimension with `before` elements of
+// padding in front of `size` input elements.
 inline int source_index(int o, int before, int size, bool reflects) {
   const int last = size - 1;
   int i = o - before;
@@ -16,7 +16,7 @@ inline int source_index(int o, uint d, constant PadParams& p) {
   return source_index(o, p.before[d], p.in[d], p.reflects != 0);
 }
 
-// gid = (tile of a row, row, outer dimensions)
+// gid = (tile of a row, row, outer dimensions).
 template <typename T>
 kernel void pad(device T* out [[buffer(0)]], device const T* in [[buffer(1)]], constant PadParams& p [[buffer(2)]],
                 uint3 gid [[thread_position_in_grid]]) {
@@ -29,7 +29,7 @@ kernel void pad(device T* out [[buffer(0)]], device const T* in [[buffer(1)]], c
   }
   device const T* from = in + (plane * p.in[1] + source_index(int(gid.y), 1, p)) * ulong(p.in[0]);
   device T* to = out + (ulong(gid.z) * p.out[1] + gid.y) * ulong(p.out[0]);
-  // Read the parameters once, since the compiler must assume that writes to `out` may alias them.
+  // Read the parameters only once, because the compiler must assume that writes to `out` may change them.
   const int before = p.before[0], size = p.in[0];
   const bool reflects = p.reflects != 0;
   const int first = int(gid.x) * kPadTile, end = min(first + kPadTile, p.out[0]);

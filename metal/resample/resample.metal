@@ -1,17 +1,17 @@
-// Resamples one dimension for interpolation, padding or average pooling, or for their backward passes. All of them are
-// linear: along each dimension an output element is a weighted sum of a few input elements
-// (src/ops/resample/resample.h), accumulated in float in tap order.
+// Resamples one dimension, for interpolation, padding, average pooling, or one of their backward passes. In all of
+// these, an output element is a weighted sum of a few input elements along each dimension
+// (src/ops/resample/resample.h). The sum is accumulated in float, in the order of the taps.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "resample/params.h"
 
-// Converts a sum to the result type. Results of type uchar are rounded to nearest, with ties up.
+// Converts a sum to the result type. For uchar, rounds to nearest, with ties up.
 template <typename R>
 inline R result_of(float sum) { return R(sum); }
 template <>
 inline uchar result_of<uchar>(float sum) { return uchar(clamp(floor(sum + 0.5f), 0.0f, 255.0f)); }
 
-// Resamples N adjacent elements, which share their taps. `from` points to the column of the first element.
+// Resamples N adjacent elements, which have the same taps. `from` points to the column of the first element.
 template <uint N, typename T, typename R>
 inline void resample_columns(device R* to, device const T* from, device const int* indices, device const float* weights,
                              int begin, int end, uint inner) {
@@ -26,7 +26,7 @@ inline void resample_columns(device R* to, device const T* from, device const in
   for (uint i = 0; i < N; ++i) to[i] = result_of<R>(sum[i]);
 }
 
-// For dimensions other than the innermost. gid = (tile of the inner dimensions, element, outer dimensions)
+// For dimensions other than the innermost. gid = (tile of the inner dimensions, element, outer dimensions).
 template <typename T, typename R>
 kernel void resample_planes(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
                             device const int* starts [[buffer(2)]], device const int* indices [[buffer(3)]],
@@ -54,8 +54,8 @@ kernel void resample_rows(device R* out [[buffer(0)]], device const T* x [[buffe
   out[ulong(gid.y) * p.out + gid.x] = result_of<R>(sum);
 }
 
-// resample_rows with K taps for every element. The first taps of all elements are stored before the second taps, to
-// coalesce loads.
+// resample_rows for the case that every element has K taps. The first taps of all elements are stored before all second
+// taps, and so on, so that loads coalesce.
 template <typename T, typename R, uint K>
 kernel void resample_even_rows(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
                                device const int* indices [[buffer(2)]], device const float* weights [[buffer(3)]],
@@ -67,7 +67,7 @@ kernel void resample_even_rows(device R* out [[buffer(0)]], device const T* x [[
   out[ulong(gid.y) * p.out + gid.x] = result_of<R>(sum);
 }
 
-// Intermediate results between dimensions are float for half types, and uchar for uchar.
+// Between dimensions, the intermediate results are float for half types and uchar for uchar.
 #define RESAMPLE(T, R, TAGS)                                            \
   MPSX_KERNEL("resample_planes_" TAGS, resample_planes<T, R>)           \
   MPSX_KERNEL("resample_rows_" TAGS, resample_rows<T, R>)               \

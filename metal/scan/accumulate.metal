@@ -1,9 +1,9 @@
 // cumsum, cumprod and logcumsumexp.
 #include "scan/scan.h"
 
-// Floats accumulate as the unevaluated sum of two floats, to match the CPU's accumulation in double. The rounding
-// errors of sums are computed with D. E. Knuth's method (TAOCP volume 2, 4.2.2), and the rounding errors of products
-// with T. J. Dekker's method ("A floating-point technique for extending the available precision", 1971).
+// Floats accumulate as the unevaluated sum of two floats, because the CPU accumulates in double. The rounding error of
+// a sum is computed with D. E. Knuth's method (TAOCP volume 2, 4.2.2), and the rounding error of a product with T. J.
+// Dekker's method ("A floating-point technique for extending the available precision", 1971).
 struct DoubleFloat {
   float high, low;
 };
@@ -35,13 +35,14 @@ struct Sum {
   static State join(State a, State b) { return add_scaled(a, b, C(1)); }
   static C value(thread const State& s) { return s; }
 };
-// A sum near the limit of float may become small again by cancellation. On the CPU it stays in range, because the CPU
-// adds in double, or sequentially. A scan on the GPU adds partial sums, so it switches to a smaller scale when a term
-// or sum exceeds kLargeSum.
+// A sum that exceeds the range of float may come back into range by cancellation. On the CPU it never overflows,
+// because the CPU adds in double, or sequentially. On the GPU, a scan adds partial sums. So it switches to a smaller
+// scale if a term or sum exceeds kLargeSum.
 constant float kLargeSum = 0x1p118f, kSumScale = 0x1p-64f;
 inline float unscaled_sum(float sum, float scale) { return scale == 1.0f ? sum : sum / kSumScale; }
 
-// Sums blocks of elements in plain float before adding them to the compensated sum, to shorten the dependency chain.
+// Sums each block of elements in plain float before adding it to the compensated sum. This shortens the dependency
+// chain.
 template <>
 struct Sum<float> {
   enum : uint { kBlock = 8 };
@@ -124,8 +125,8 @@ struct Product {
   static State join(State a, State b) { return multiply(a, b); }
   static C value(thread const State& s) { return s; }
 };
-// Partial products may leave the range of float even if the running product does not. They are stored as (high + low) *
-// 2^(64 * exponent), with |high| near 1 unless it is 0, infinite or NaN.
+// Partial products may exceed the range of float even if the running product does not. They are stored as (high + low)
+// * 2^(64 * exponent), with |high| near 1 unless it is 0, infinite or NaN.
 struct WideProduct {
   DoubleFloat part;
   int exponent;
@@ -140,7 +141,7 @@ inline WideProduct normalized(DoubleFloat v, int exponent) {
 }
 inline float value_of(float v, int exponent) { return exponent == 0 ? v : ldexp(v, 64 * clamp(exponent, -5, 5)); }
 
-// The low part holds only a rounding error, so the pair need not be normalized.
+// The low part only holds a rounding error, so the pair need not be normalized.
 template <>
 struct Product<float> {
   typedef WideProduct State;
@@ -173,8 +174,8 @@ template <> struct ProductOf<half> { typedef FloatProduct type; };
 template <> struct ProductOf<bfloat> { typedef FloatProduct type; };
 
 constexpr constant float kMaxExcess = 1.0f;
-// A reference exponent within kMaxExcess of the maximum, and the sum of exp(x - reference). Changing the reference
-// rounds the sum, so a slowly rising sequence should not change it at every element.
+// A reference exponent that is within kMaxExcess of the maximum, and the sum of exp(x - reference). Changing the
+// reference rounds the sum, so the reference should not change at every element of a slowly rising sequence.
 struct LogSumExp {
   struct State {
     float reference;
@@ -184,11 +185,11 @@ struct LogSumExp {
     }
   };
   static State identity() { return {-INFINITY, {0.0f, 0.0f}}; }
-  // Adds an element. Selects instead of branching, to evaluate only one exponential.
+  // Adds an element. Uses selects instead of branches, so that only one exponential is evaluated.
   static void next(thread State& s, float x, uint) {
     const bool later = !(x <= s.reference + kMaxExcess);  // also true if either is NaN, which then persists
     const float d = later ? s.reference - x : x - s.reference;
-    const float scale = x == s.reference ? 1.0f : precise::exp(d);  // for x == reference, d may be inf - inf
+    const float scale = x == s.reference ? 1.0f : precise::exp(d);  // if x == reference, d may be inf - inf
     multiply_by(s.sum, later ? scale : 1.0f, 0.0f);
     add_to(s.sum, later ? 1.0f : scale, 0.0f);
     s.reference = later ? x : s.reference;

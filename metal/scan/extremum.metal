@@ -1,7 +1,7 @@
-// cummax and cummin: the running extremum and its index. Ties go to the last element, and NaN propagates.
+// cummax and cummin: the running extremum and its index. Among equal elements, the last one counts. NaN propagates.
 #include "scan/scan.h"
 
-// An index type of the same size as the value, to avoid padding.
+// An index type of the same size as the value, so that no padding is needed.
 template <typename C> struct index_of { typedef uint type; };
 template <> struct index_of<long> { typedef ulong type; };
 template <typename C>

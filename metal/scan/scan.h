@@ -8,8 +8,9 @@
 //   Block<N>, store(uint i, Block<N> b)       stores a block of N adjacent results
 //   at(offset)                                the output starting at an offset
 //
-// If there are too few rows or columns to keep a GPU busy, they are split into chunks. A first launch computes the
-// state at the end of each chunk. A second launch (p.writes) starts each chunk from the states of the preceding chunks.
+// If there are too few rows or columns to keep a GPU busy, they are split into chunks, with one threadgroup per chunk.
+// A first launch computes the state at the end of each chunk. A second launch (p.writes) starts each chunk from the
+// combined states of the chunks before it.
 #pragma once
 
 #include "lib/collective.h"
@@ -18,7 +19,7 @@
 #include "lib/vec.h"
 #include "scan/params.h"
 
-// Exclusive scan of the threads' states. Sets `all` to the state after all threads.
+// Computes the exclusive scan of the threads' states. Sets `all` to the state after all threads.
 template <typename S, typename State>
 inline State scan_threads(State mine, thread State& all, threadgroup State* scratch, GroupThread g) {
   const uint simdgroup = g.index / g.width, simdgroups = (g.count + g.width - 1) / g.width;
@@ -46,7 +47,7 @@ inline State scan_threads(State mine, thread State& all, threadgroup State* scra
   return g.lane == 0 ? before : S::join(before, below);
 }
 
-// Returns the state before a chunk by joining the end states of the `count` chunks before it.
+// Returns the state at the start of a chunk by joining the end states of the `count` chunks before it.
 template <typename S, typename State>
 inline State state_before(device const State* states, uint count, threadgroup State* scratch, GroupThread g) {
   State all = S::identity();
@@ -58,7 +59,7 @@ inline State state_before(device const State* states, uint count, threadgroup St
   return all;
 }
 
-// Adjacent elements that a thread scans at once, enough to amortize the cost of the scan over threads.
+// Number of adjacent elements that a thread scans at a time. It amortizes the cost of the scan over threads.
 template <typename T>
 constexpr constant uint scan_each = sizeof(T) * kScanEach > kScanBytes ? kScanBytes / sizeof(T) : kScanEach;
 

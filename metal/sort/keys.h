@@ -1,4 +1,4 @@
-// Unsigned integer keys that sort like the elements. NaN comes last, and -0 equals 0.
+// Unsigned integer keys that sort in the same order as the elements. NaN comes last, and -0 and 0 have the same key.
 #pragma once
 
 #include "lib/types.h"
@@ -50,7 +50,7 @@ template <> struct sort_key<bool> {
 };
 template <typename T> using sort_key_t = typename sort_key<T>::type;
 
-// Returns the key of x for ascending (order = 0) or descending (order = ~0) order.
+// Returns the key of x, for ascending order if `order` is 0 and for descending order if it is ~0.
 template <typename T>
 inline sort_key_t<T> key_in_order(T x, uint order) {
   return sort_key_t<T>(sort_key<T>::of(x) ^ sort_key_t<T>(order ? ~ulong(0) : ulong(0)));

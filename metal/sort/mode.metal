@@ -1,10 +1,10 @@
-// mode: the most frequent value of a row (the smallest if several are tied) and its last index. NaN equals no value. If
-// no value repeats and the unsorted row begins with NaN, the result is NaN, as on the CPU, which sorts as if NaN
-// equaled every value.
+// mode: the most frequent value of a row (the smallest one if several are equally frequent) and the index of its last
+// occurrence. NaN does not equal any value. If no value repeats and the unsorted row starts with NaN, the result is
+// NaN. This matches the CPU, which sorts as if NaN equaled every value.
 #include "lib/collective.h"
 #include "lib/instantiate.h"
 
-// Returns the index of the first element equal to element `n` of a sorted row.
+// Returns the index of the first element that equals element `n` of a sorted row.
 template <typename T>
 inline uint begin_of_run(device const T* x, uint n) {
   const T value = x[n];
@@ -20,7 +20,7 @@ inline uint begin_of_run(device const T* x, uint n) {
   return low;
 }
 
-// One threadgroup per row. Rows are sorted. `order` holds the original indices of the elements.
+// Each threadgroup processes one row, which is sorted. `order` holds the original indices of the elements.
 template <typename T>
 kernel void mode(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                  device const T* sorted [[buffer(2)]], device const long* order [[buffer(3)]],

@@ -1,5 +1,5 @@
-// Digit counters of a threadgroup. Thread t counts the digits of adjacent elements in counts[digit * threads + t]. A
-// prefix sum over all counters yields each thread's output positions.
+// A threadgroup's digit counters. Thread t counts the digits of adjacent elements in counts[digit * threads + t]. From
+// a prefix sum over all counters, each thread gets the output positions of its elements.
 #pragma once
 
 #include "lib/collective.h"
@@ -8,14 +8,14 @@
 
 inline uint bits_of(ulong x) { return x ? 64 - uint(clz(x)) : 0u; }
 
-// Returns the number of bits per digit, limited by the number of counters. With one thread per threadgroup, it is 8.
+// Returns the number of bits per digit, which the number of counters limits. With one thread per threadgroup, it is 8.
 inline uint digit_bits(GroupThread g) {
   uint bits = 8;
   while (bits > 1 && (g.count << bits) > kCounters) --bits;
   return bits;
 }
 
-// The smallest and the largest key of a row.
+// The smallest and largest keys of a row.
 template <typename K>
 struct Span {
   K min_key, max_key;
@@ -56,7 +56,7 @@ inline void clear_counts(threadgroup uint* counts, uint digits, GroupThread g) {
   for (uint d = 0; d < digits; ++d) counts[d * g.count + g.index] = 0;
 }
 
-// Exclusive prefix sum over the counters.
+// Computes the exclusive prefix sum over the counters.
 inline void sum_counts(threadgroup uint* counts, uint digits, threadgroup uint* scratch, GroupThread g) {
   tg_barrier();
   const uint first = g.index * digits;
@@ -71,7 +71,7 @@ inline void sum_counts(threadgroup uint* counts, uint digits, threadgroup uint* 
   tg_barrier();
 }
 
-// Returns how many of `n` elements have a digit less than `digit`. Requires the prefix sums of sum_counts.
+// Returns how many of `n` elements have a digit below `digit`, given the prefix sums from sum_counts.
 inline uint before_digit(threadgroup const uint* counts, uint digit, uint digits, uint n, GroupThread g) {
   return digit < digits ? counts[digit * g.count] : n;
 }

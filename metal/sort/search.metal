@@ -1,9 +1,9 @@
-// searchsorted and bucketize: the insertion index of each value among sorted boundaries.
+// searchsorted and bucketize: where to insert each value among sorted boundaries.
 #include "lib/instantiate.h"
 #include "sort/params.h"
 
-// gid = (value, row). Every search takes the same number of steps to avoid data-dependent branches. Searches from the
-// left and from the right use different comparisons, but both insert NaN at the end.
+// Every search takes the same number of steps, which avoids data-dependent branches. Searches from the left and from
+// the right use different comparisons, but both insert NaN at the end. gid = (value, row).
 template <typename T>
 kernel void search(device long* out [[buffer(0)]], device const T* values [[buffer(1)]],
                    device const T* boundaries [[buffer(2)]], device const long* sorter [[buffer(3)]],
@@ -18,7 +18,7 @@ kernel void search(device long* out [[buffer(0)]], device const T* values [[buff
     const uint middle = low + (high - low) / 2, at = min(middle, last);
     const T boundary = from[p.sorted_by ? uint(order[at]) : at];
     const bool beyond = p.right ? boundary > value : boundary >= value, open = low < high;
-    high = beyond ? middle : high;  // unchanged once low has reached high
+    high = beyond ? middle : high;  // has no effect once low has reached high
     low = open & !beyond ? middle + 1 : low;
   }
   out[position] = long(low);

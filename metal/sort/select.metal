@@ -1,11 +1,11 @@
-// Selects elements of rows by rank without sorting: determines the key with that rank digit by digit, most significant
-// digit first.
+// Selects elements of rows by rank, without sorting. Determines the key of that rank digit by digit, starting with the
+// most significant digit.
 #include "lib/instantiate.h"
 #include "lib/vec_loop.h"
 #include "sort/radix.h"
 
-// The known digits of the selected key. `prefix` is key - min_key without the last `shift` bits, and `before` is the
-// number of elements with a smaller prefix.
+// The digits of the selected key that are known so far. `prefix` is key - min_key without its last `shift` bits.
+// `before` is the number of elements with a smaller prefix.
 template <typename K>
 struct Threshold {
   K min_key, prefix;
@@ -16,8 +16,8 @@ struct Threshold {
   K of(K key) const { return shift < sizeof(K) * 8 ? K(K(key - min_key) >> shift) : K(0); }
 };
 
-// Finds the element with zero-based rank `rank` in a row. Stops early when no other element has the same prefix. If
-// `stop_at_last`, also stops when the element ranks last among the elements with the same prefix.
+// Finds the element of zero-based rank `rank` in a row. Stops as soon as no other element has the same prefix. If
+// `stop_at_last`, also stops if the element has the highest rank among the elements with its prefix.
 template <typename T>
 inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, uint order, bool stop_at_last,
                                           threadgroup uint* counts, threadgroup uint* scratch,
@@ -37,7 +37,7 @@ inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, 
       counts[(uint(K(key - t.min_key) >> shift) & (digits - 1)) * g.count + g.index] += matches;
     }
     sum_counts(counts, digits, scratch, g);
-    uint low = 0, high = digits;  // find the last digit with at most `rank - before` elements before it
+    uint low = 0, high = digits;  // find the last digit with at most `rank - before` elements below it
     while (high - low > 1) {
       const uint middle = (low + high) / 2;
       if (before_digit(counts, middle, digits, t.left, g) <= rank - t.before)
@@ -55,7 +55,7 @@ inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, 
   return t;
 }
 
-// Returns the number of elements in a short row that come before element i.
+// Returns how many elements of a short row come before element i.
 template <typename T>
 inline uint rank_of(device const T* x, uint i, uint n, uint order) {
   const sort_key_t<T> key = key_in_order(x[i], order);
@@ -82,7 +82,7 @@ inline bool select_few(device T* values, device long* indices, device const T* x
   return true;
 }
 
-// Elements of a row that topk may select.
+// The elements of a row that topk might select.
 template <typename K>
 struct Candidates {
   K keys[kCandidates];
@@ -90,7 +90,7 @@ struct Candidates {
   atomic_uint count;
 };
 
-// Computes the smallest key among a thread's elements.
+// Returns the smallest key among this thread's elements.
 template <uint N, typename T>
 inline void first_key(VecLoop<N, false> d, device const T* x, uint order, thread sort_key_t<T>& min_key) {
   for (; d.more(); d.next()) {
@@ -108,7 +108,7 @@ inline void gather_candidates(VecLoop<N, false> d, device const T* x, uint order
     const VecBatch<T, N> v = load_vecs(d, x, 1);
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i) {
       const sort_key_t<T> key = key_in_order(v.at[i], order);
-      // Skip vectors past the end of the row, which repeat the batch's first vector.
+      // Skip vectors past the end of the row, which are copies of the batch's first vector.
       if (key > bound || (i >= N && d.vec_offset(i / N) == d.at)) continue;
       const uint slot = atomic_fetch_add_explicit(&to.count, 1u, memory_order_relaxed);
       if (slot < kCandidates) to.keys[slot] = key, to.indices[slot] = d.position(i);
@@ -116,7 +116,7 @@ inline void gather_candidates(VecLoop<N, false> d, device const T* x, uint order
   }
 }
 
-// Returns the number of candidates, out of `n`, that come before the given one. Ties are broken by index.
+// Returns how many of the `n` candidates come before the given one. Equal candidates are ordered by index.
 template <typename K>
 inline uint rank_among(threadgroup const K* keys, threadgroup const uint* indices, uint n, K key, uint element_index) {
   uint rank = 0;
@@ -124,8 +124,8 @@ inline uint rank_among(threadgroup const K* keys, threadgroup const uint* indice
   return rank;
 }
 
-// Bounds the selection by the p.count-th smallest of the threads' first keys, and gathers all elements up to this
-// bound. Returns false if there are too many candidates or too few threads.
+// Finds an upper bound of the selected keys: the p.count-th smallest of the threads' smallest keys. Gathers all
+// elements up to this bound. Returns false if there are too many candidates or too few threads.
 template <typename T>
 inline bool find_candidates(device const T* x, constant SelectParams& p, threadgroup Candidates<sort_key_t<T>>& to,
                             threadgroup sort_key_t<T>* chosen, GroupThread g) {
@@ -150,7 +150,7 @@ inline bool find_candidates(device const T* x, constant SelectParams& p, threadg
   return atomic_load_explicit(&to.count, memory_order_relaxed) <= kCandidates;
 }
 
-// Stores the first p.count of the `n` candidates in order.
+// Stores the first p.count of `n` candidates in order.
 template <typename T>
 inline void put_in_order(device T* values, device long* indices, device const T* x, constant SelectParams& p,
                          threadgroup const Candidates<sort_key_t<T>>& from, uint n, GroupThread g) {
@@ -164,8 +164,8 @@ inline void put_in_order(device T* values, device long* indices, device const T*
   }
 }
 
-// topk: stores the elements before the selected one, then elements equal to it until p.count are stored. A small
-// selection is stored in order, a large one in any order.
+// topk. Stores the elements before the selected one, and then as many elements equal to it as are needed to store
+// p.count. A small selection is stored in order, a large one in any order.
 template <typename T>
 kernel void select_first(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                          device const T* in [[buffer(2)]], constant SelectParams& p [[buffer(3)]],
@@ -218,8 +218,8 @@ kernel void select_first(device T* values [[buffer(0)]], device long* indices [[
   put_in_order(values, indices, x, p, few, p.count, g);
 }
 
-// kthvalue, median and nanmedian: selects one element per row. Among equal elements, selects the element
-// that a stable sort would put at that rank.
+// kthvalue, median and nanmedian: selects one element per row. Among equal elements, selects the one that a stable sort
+// would put at that rank.
 template <typename T>
 kernel void select_one(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                        device const T* in [[buffer(2)]], constant SelectParams& p [[buffer(3)]],
@@ -237,7 +237,7 @@ kernel void select_one(device T* values [[buffer(0)]], device long* indices [[bu
     MPSX_REDUCE(+ : valid)
     for (uint i = g.index; i < n; i += g.count) valid += x[i] == x[i] ? 1u : 0u;
     valid = tg_sum(valid, scratch, g);
-    // The median of a row with NaN is NaN, which sorts last. nanmedian ignores NaN.
+    // If a row contains NaN, its median is NaN, because NaN sorts last. nanmedian ignores NaN.
     rank = valid == n ? (n - 1) / 2 : p.which == kMedian || valid == 0 ? valid : (valid - 1) / 2;
   }
   if (n <= kRanked) {

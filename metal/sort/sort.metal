@@ -1,8 +1,8 @@
-// Stable sorts of rows that also return indices: short rows are sorted by rank, longer rows by LSD radix sort.
+// Stable sorts of rows that also return indices. Short rows are sorted by rank, and longer rows by LSD radix sort.
 #include "lib/instantiate.h"
 #include "sort/tile.h"
 
-// Stores each element at its rank, the number of elements that come before it.
+// Stores each element at its rank, which is the number of elements that come before it.
 template <typename T>
 inline void sort_by_rank(device T* values, device long* indices, device const T* x, uint n, uint order,
                          threadgroup sort_key_t<T>* keys, GroupThread g) {
@@ -21,7 +21,7 @@ inline void sort_by_rank(device T* values, device long* indices, device const T*
   }
 }
 
-// Insertion sort in one thread, of up to kTiny elements that are `step` apart.
+// Insertion sort of at most kTiny elements in one thread. The elements are `step` apart.
 template <typename T>
 inline void sort_tiny(device T* values, device long* indices, device const T* x, uint n, ulong step, uint order) {
   typedef sort_key_t<T> K;
@@ -44,7 +44,7 @@ inline void sort_tiny(device T* values, device long* indices, device const T* x,
   }
 }
 
-// Sorts tiny columns of a dense block (outer, size, inner). gid = (column, outer)
+// Sorts tiny columns of a dense block (outer, size, inner). gid = (column, outer).
 template <typename T>
 kernel void sort_columns(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                          device const T* in [[buffer(2)]], constant SortParams& p [[buffer(3)]],
@@ -53,8 +53,8 @@ kernel void sort_columns(device T* values [[buffer(0)]], device long* indices [[
   sort_tiny(values + begin, indices + begin, in + begin, p.size, p.inner, p.order);
 }
 
-// Sorts rows that fit in threadgroup memory. Only the host driver uses the buffers `keys` and `order`, to sort longer
-// rows.
+// Sorts rows that fit in threadgroup memory. The buffers `keys` and `order` are for longer rows, which only the host
+// driver sorts with this kernel.
 template <typename T>
 kernel void sort_rows(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                       device sort_key_t<T>* keys [[buffer(2)]], device uint* order [[buffer(3)]],
@@ -81,8 +81,8 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* indices [[buf
   }
 }
 
-// Longer rows are sorted one digit at a time. Threadgroup (x, y) processes tile x of row y. The first launch counts
-// digits in counts[row][digit][tile].
+// Longer rows are sorted one digit at a time. Threadgroup (x, y) processes tile x of row y. The first launch for a
+// digit counts it in counts[row][digit][tile].
 template <typename T>
 [[max_total_threads_per_threadgroup(kSortThreads)]]
 kernel void sort_count(device uint* counts [[buffer(0)]], device const T* in [[buffer(1)]],
@@ -102,9 +102,9 @@ kernel void sort_count(device uint* counts [[buffer(0)]], device const T* in [[b
         atomic_load_explicit(found + d, memory_order_relaxed);
 }
 
-// The last launch sorts each tile by the digit and moves its runs of equal digits to their final positions. `ends`:
-// inclusive prefix sums of the counts. The first digit's pass creates the indices, and the last digit's pass stores
-// them.
+// The last launch for a digit sorts each tile by the digit and moves its runs of equal digits to their final positions.
+// `ends` holds the inclusive prefix sums of the counts. The pass for the first digit creates the indices, and the pass
+// for the last digit stores them.
 template <typename T>
 [[max_total_threads_per_threadgroup(kSortThreads)]]
 kernel void sort_scatter(device T* values [[buffer(0)]], device uint* order [[buffer(1)]],

@@ -1,5 +1,5 @@
 // Stable sort of a tile by one digit, in a threadgroup of kSortThreads threads. Each SIMD group processes kSortEach
-// consecutive vectors of elements. Elements are ordered by digit, then by SIMD group, vector and lane.
+// consecutive vectors of elements. Elements with the same digit stay ordered by SIMD group, vector and lane.
 #pragma once
 
 #include "lib/collective.h"
@@ -18,11 +18,11 @@ struct SortTile {
     sort_key_t<T> keys[kRanked];  // for sort_by_rank
   };
   uint order[kSortTile];
-  ushort counts[kSortGroups * kSortDigits];  // counts per SIMD group, later their exclusive sums over SIMD groups
+  ushort counts[kSortGroups * kSortDigits];  // per SIMD group; later their exclusive sums over SIMD groups
   uint starts[kSortDigits + 1], scratch[kScratch];
 };
 
-// Original indices of the elements: taken from the previous pass, or consecutive numbers starting at `first`.
+// The original indices of the elements: those from the previous pass, or consecutive numbers from `first`.
 struct TileOrder {
   device const uint* known;
   uint first;
@@ -51,7 +51,7 @@ struct SortItems {
     }
     tg_barrier();
   }
-  // Sorts n elements within the tile, and sets tile.starts to the start of each digit.
+  // Sorts n elements within the tile. Sets tile.starts to the start of each digit.
   void sort(threadgroup SortTile<T>& tile, SortDigit digit, uint n, GroupThread g) {
     threadgroup ushort* own = tile.counts + g.index / g.width * kSortDigits;
     for (uint d = g.lane; d < kSortDigits; d += g.width) own[d] = 0;
@@ -72,7 +72,7 @@ struct SortItems {
       sg_barrier();
     }
     tg_barrier();
-    uint all = 0, total;  // counts of digit g.index
+    uint all = 0, total;  // total count of digit g.index
     for (uint s = 0; s < kSortGroups; ++s) {
       const uint here = tile.counts[s * kSortDigits + g.index];
       tile.counts[s * kSortDigits + g.index] = ushort(all);

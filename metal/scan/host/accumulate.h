@@ -1,4 +1,4 @@
-// On a CPU, double is as fast as float and several times faster than a pair of floats.
+// On a CPU, double is as fast as float, and several times faster than a pair of floats.
 typedef float Double __attribute__((mode(DF)));  // Metal has no double
 
 template <>
@@ -17,7 +17,7 @@ struct Product<float> {
   static State join(State a, State b) { return a * b; }
   static float value(thread const State& s) { return float(s); }
 };
-// Sequential sums and products in float match PyTorch's CPU results.
+// Sequential sums and products in float give the same results as PyTorch on the CPU.
 struct BfloatSum {
   typedef float State;
   static State identity() { return 0.0f; }

@@ -1,4 +1,4 @@
-// The extremum rarely changes, so a well-predicted branch removes the dependency on the previous comparison.
+// The extremum rarely changes. A well-predicted branch removes the dependency on the previous comparison.
 
 template <typename C, typename Order>
 struct Extremum {

@@ -1,5 +1,5 @@
-// Scans on the host driver, where a threadgroup is one thread. Reads each element of a row once, and scans columns row
-// by row. Rows and columns are not split into chunks.
+// Scans on the host driver, where a threadgroup is one thread. Each element of a row is read once, and columns are
+// scanned row by row. Rows and columns are not split into chunks.
 
 template <typename S, typename T, typename Out>
 inline void scan_rows(device const T* in, Out out, constant ScanParams& p, device typename S::State*,

@@ -1,4 +1,4 @@
-// A single thread keeps the selected elements sorted and compares each new element with the last one.
+// A single thread keeps the selected elements sorted and compares each new element with the last one of them.
 template <typename T>
 inline bool select_few(device T* values, device long* indices, device const T* x, constant SelectParams& p,
                        GroupThread) {

@@ -1,5 +1,5 @@
 // Sorts rows of any length on the host driver, where a threadgroup is one thread. Alternates between two buffers of
-// keys and indices. Subtracting the smallest key reduces the number of digits to sort by.
+// keys and indices. Subtracts the smallest key, because that may leave fewer digits to sort by.
 #include "sort/radix.h"
 
 template <typename T>
