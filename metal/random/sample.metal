@@ -98,9 +98,9 @@ inline float log_binomial(float n, float k, float p, float q) {
   return log_deviance(k, n * p) + log_deviance(n - k, n * q) + log_factorial_part(n) - log_factorial_part(k) -
          log_factorial_part(n - k);
 }
-// Returns a binomial sample for p <= 1/2. For means below 10, counts the trials up to each success (L. Devroye, "Non-uniform
-// random variate generation", 1986, X.4.3). For larger means, uses W. Hörmann's algorithm BTRS, the simpler form of
-// BTRD ("The generation of binomial random variates", 1993).
+// Returns a binomial sample for p <= 1/2. For means below 10, counts the trials up to each success (L. Devroye,
+// "Non-uniform random variate generation", 1986, X.4.3). For larger means, uses W. Hörmann's algorithm BTRS, the
+// simpler form of BTRD ("The generation of binomial random variates", 1993).
 inline float few_of(float n, float p, Draws draws) {
   const float mean = n * p, q = 1.0f - p;
   if (mean < 10.0f) {
