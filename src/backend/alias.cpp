@@ -7,7 +7,7 @@
 namespace mpsx::backend {
 namespace {
 
-// For up to this many tensors, a linear search is faster than a hash table.
+// Up to this many tensors, a linear search is faster than a hash table.
 constexpr size_t kMaxLinearSearch = 12;
 
 bool is_plain(const at::Tensor& t) { return t.layout() == c10::kStrided && !t.is_quantized() && !t.is_nested(); }
@@ -18,7 +18,8 @@ const c10::StorageImpl* storage_of(const at::Tensor& t) {
 
 bool has_storage(const at::Tensor& t) { return t.layout() == c10::kStrided; }
 
-// Returns a view of `storage` on `device` with the metadata of `like`, including its conj, neg and inference bits.
+// Returns a view of `storage` on `device` with the metadata of `like`, including the conjugate, negative and inference
+// bits.
 at::Tensor with_storage(const at::Tensor& like, StoragePtr storage, c10::Device device) {
   auto* from = like.unsafeGetTensorImpl();
   auto made = c10::make_intrusive<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(std::move(storage)),
@@ -58,7 +59,7 @@ void CpuAliases::add(at::Tensor device, at::Tensor cpu, bool written) {
 at::Tensor CpuAliases::cpu(at::Tensor t, bool written) {
   if (!t.defined()) return t;
   if (!is_mpsx(t.device())) {
-    const bool scalar = t.dim() == 0 && !written;  // a scalar may be on any device
+    const bool scalar = t.dim() == 0 && !written;  // scalars may be on any device
     if (!scalar && t.device().is_cpu() && !cpu_argument_.defined()) cpu_argument_ = t;
     return t;
   }
@@ -142,7 +143,7 @@ void CpuAliases::write_back(Pair& pair) {
       device->storage_offset() != cpu->storage_offset())
     device->set_sizes_and_strides(cpu->sizes(), cpu->strides(), cpu->storage_offset());
   if (C10_UNLIKELY(device->dtype() != cpu->dtype())) device->set_storage_and_dtype(device->storage(), cpu->dtype());
-  // linalg_lu_solve.out toggles the conj bit of its output.
+  // linalg_lu_solve.out flips the conjugate bit of its output.
   if (C10_UNLIKELY(pair.device.is_conj() != pair.cpu.is_conj())) pair.device._set_conj(pair.cpu.is_conj());
   if (C10_UNLIKELY(pair.device.is_neg() != pair.cpu.is_neg())) pair.device._set_neg(pair.cpu.is_neg());
 }

@@ -1,12 +1,11 @@
-// CPU aliases of device tensors, and device views of CPU tensors, for the duration of one operator call:
+// CPU aliases of device tensors, and device views of CPU tensors, which are valid for one operator call:
 //
 //   CpuAliases aliases;
 //   at::Tensor result = at::mm(aliases.cpu(a), aliases.cpu(b));   // CPU tensors over the same memory
 //   return aliases.device(result);                                // a device tensor over the same memory
 //
-// Aliasing preserves identity in both directions: each tensor has one alias, tensors that share a storage have aliases
-// that share a storage, and if a result is an argument or a view of one, device() returns that argument or a view of
-// it.
+// Identity is preserved in both directions. Each tensor has one alias. Tensors that share a storage have aliases that
+// share a storage. If a result is an argument or a view of an argument, device() returns that argument or a view of it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,18 +25,19 @@ class CpuAliases {
   CpuAliases(const CpuAliases&) = delete;
   CpuAliases& operator=(const CpuAliases&) = delete;
 
-  // Returns the CPU alias of a device tensor. Returns any other tensor unchanged. Set `written` if the operator may
-  // change the tensor itself (resize it, replace its storage or flip its conj bit). Call write_back() afterwards.
+  // Returns the CPU alias of a device tensor, and any other tensor unchanged. Set `written` if the operator may change
+  // the tensor itself, that is, resize it, replace its storage or flip its conjugate bit. If so, call write_back()
+  // afterwards.
   at::Tensor cpu(at::Tensor t, bool written = false);
   std::optional<at::Tensor> cpu(const std::optional<at::Tensor>& t);
 
   // Returns a device view of a CPU tensor that an operator returned.
   at::Tensor device(const at::Tensor& t);
 
-  // Copies the metadata of written aliases to their device tensors.
+  // Copies the metadata of aliases that were written to their device tensors.
   void write_back();
 
-  // Throws if the call mixes device tensors with CPU tensors that are not scalars. CPU kernels cannot detect this.
+  // Throws if a call mixes device tensors with CPU tensors other than scalars. CPU kernels cannot detect this.
   void check_same_device(std::string_view op) const;
 
   bool has_device_tensor() const { return !pairs_.empty(); }
@@ -66,14 +66,14 @@ class CpuAliases {
 
   c10::SmallVector<Pair, 6> pairs_;
   c10::SmallVector<Adopted, 2> adopted_;
-  // Maps both tensors of each pair, and the CPU storage, to the pair's index in pairs_. Filled only for long tensor
-  // lists.
+  // Maps both tensors of each pair, and the CPU storage, to the index of the pair in pairs_. Used only for long lists
+  // of tensors.
   std::unordered_map<const void*, uint32_t> index_;
-  at::Tensor cpu_argument_;  // a CPU argument that is not a scalar
+  at::Tensor cpu_argument_;  // a CPU tensor among the arguments that is not a scalar
   uint64_t bytes_ = 0;
 };
 
-// Returns an alias that may outlive the call, for mpsx.cpu_view().
+// Returns an alias that may outlive the call. mpsx.cpu_view() uses this.
 at::Tensor cpu_view(const at::Tensor& device);
 at::Tensor device_view(const at::Tensor& cpu);
 

@@ -1,5 +1,5 @@
-// Aliases sparse, compressed sparse, nested and quantized tensors: rebuilds the container for the other device and
-// aliases the tensors or storage inside it.
+// Aliases sparse, compressed sparse, nested and quantized tensors. Rebuilds the container for the other device, and
+// aliases the tensors or the storage inside it.
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseCsrTensorUtils.h>
@@ -30,9 +30,9 @@ void fill_coo(SparseTensorImpl* to, SparseTensorImpl* from, const at::Tensor& in
   to->set_coalesced(from->coalesced());
 }
 
-// The new container needs the source's autograd keys: AutogradNestedTensor is not in any backend's key set, and
-// inference mode is a property of the tensor, not of the calling thread. Sparse constructors derive the keys from the
-// thread's inference mode, so make_coo and make_compressed set that mode first.
+// The new container needs the autograd keys of its source: AutogradNestedTensor is not in any backend's key set, and
+// inference mode is a property of the tensor, not of the calling thread. The constructors of sparse tensors derive the
+// keys from the thread's inference mode, so make_coo and make_compressed set that mode first.
 at::Tensor make_coo(const at::Tensor& from, DispatchKey key, const at::Tensor& indices, const at::Tensor& values) {
   const c10::InferenceMode mode(from.is_inference());
   auto made = c10::make_intrusive<SparseTensorImpl>(DispatchKeySet(key), from.dtype());
@@ -100,7 +100,7 @@ at::Tensor CpuAliases::view_layout(const at::Tensor& t) {
 }
 
 void CpuAliases::write_back_layout(Pair& pair) {
-  // Copy the tensors first: device() may add pairs, which would invalidate `pair`.
+  // Copy the tensors before calling device(), which may add pairs and thereby invalidate `pair`.
   const at::Tensor to = pair.device, from = pair.cpu;
   if (from.is_sparse()) {
     fill_coo(coo(to), coo(from), device(coo(from)->indices()), device(coo(from)->values()));

@@ -36,7 +36,7 @@ struct Allocator final : c10::DeviceAllocator {
   bool initialized() override { return true; }
   void emptyCache(c10::MempoolId_t) override { runtime::empty_cache(); }
 
-  // The allocator reuses freed blocks without waiting for other streams, so wait for the given stream now.
+  // The allocator reuses freed blocks without waiting for other streams, so wait for this stream now.
   void recordStream(const c10::DataPtr&, c10::Stream stream) override { runtime::synchronize(stream.id()); }
 
   DeviceStats getDeviceStats(c10::DeviceIndex) override {

@@ -1,4 +1,4 @@
-// The device's c10 allocator, which uses the runtime's caching allocator.
+// The c10 allocator of the device. It uses the runtime's caching allocator.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>

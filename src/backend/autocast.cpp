@@ -1,4 +1,4 @@
-// Autocast with PyTorch's own operator lists.
+// Autocast, based on PyTorch's own lists of operators.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 

@@ -1,4 +1,4 @@
-// Helpers for boxed operator calls.
+// Helpers for calling operators with boxed arguments.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -25,8 +25,8 @@ struct PopResult<std::tuple<Types...>> {
   }
 };
 
-// Pushes the arguments onto a stack and calls `run`, which replaces them with the results. Returns the results as one
-// value, a tuple or void.
+// Pushes the arguments onto a stack and calls `run`, which replaces them with the results. Returns the results as a
+// single value, a tuple or void.
 template <typename Result, typename Run, typename... Arguments>
 Result call_boxed(const Run& run, const Arguments&... arguments) {
   torch::jit::Stack stack;

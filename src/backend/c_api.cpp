@@ -26,7 +26,7 @@ namespace {
 
 thread_local int error_kind = MPSX_ERROR;
 
-// Runs `body` and turns any exception into an error message.
+// Runs `body` and converts any exception to an error message.
 template <typename F>
 const char* guarded(F&& body) noexcept {
   static thread_local std::string message;
@@ -78,7 +78,7 @@ struct mpsx_list {
 
 namespace {
 
-// Creates a list from the rows that `fill` adds.
+// Creates a list that contains the rows added by `fill`.
 template <typename F>
 const char* make_list(mpsx_list** out, F&& fill) {
   return guarded([&] {

@@ -1,5 +1,5 @@
-// Runs gloo's collectives on device tensors, for torch.distributed. The CPU can access device memory, so gloo operates
-// on CPU tensors over the same memory.
+// Runs gloo's collectives on device tensors, for torch.distributed. gloo operates on CPU tensors over the same memory,
+// because the CPU can access device memory.
 #include <torch/library.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ Tensors flat(const TensorLists& all) {
   return result;
 }
 
-// Wraps gloo's Work object to return device tensors as results.
+// Wraps gloo's Work object, so that it returns device tensors as results.
 class DeviceWork final : public Work {
  public:
   DeviceWork(Ptr<Work> inner, Tensors results)
@@ -106,7 +106,7 @@ class DeviceBackend final : public c10d::Backend {
     if (!tensors.empty() && tensors[0].is_sparse()) return allreduce_sparse(tensors, options);
     return call<&Backend::allreduce>(tensors, options);
   }
-  // gloo allocates new indices and values for the sum. write_back() moves them into the device tensors.
+  // gloo allocates new indices and values for the sum. write_back() transfers them to the device tensors.
   Ptr<Work> allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     CpuAliases aliases;
     Tensors cpu;
@@ -170,14 +170,14 @@ class DeviceBackend final : public c10d::Backend {
     if (!inner) return nullptr;  // this rank is not in the new group
     return c10::make_intrusive<DeviceBackend>(std::move(inner));
   }
-  // When the CPU backend is split or merged, it uses the same store as our backend. The prefix keeps it from reading
-  // our backend's addresses.
+  // If the CPU backend is split or merged, it uses the same store as our backend. The prefix keeps it from reading the
+  // addresses that our backend has stored.
   static Ptr<c10d::Store> prefixed_store(const Ptr<c10d::Store>& store) {
     return c10::make_intrusive<c10d::PrefixStore>("mpsx/", store);
   }
 
-  // Call a method of gloo's backend on CPU aliases. call() is for methods that work in place, move() for methods with
-  // separate inputs and outputs.
+  // Call a method of gloo's backend on CPU aliases. Use call() for methods that work in place, and move() for methods
+  // with separate inputs and outputs.
   template <auto METHOD, typename... Rest>
   Ptr<Work> call(Tensors& tensors, Rest&... rest) {
     Tensors cpu = on_cpu(tensors);
@@ -193,8 +193,8 @@ class DeviceBackend final : public c10d::Backend {
   Ptr<Backend> inner_;
 };
 
-// If the group has a backend for the device or the CPU, sets up backends for both. PyTorch may ask any of a group's
-// backends for the group's name, so copy the name.
+// If the group has a backend for the device or for the CPU, sets up backends for both. PyTorch may ask any of the
+// group's backends for the group's name, so the name is copied.
 void add_collectives(const Ptr<c10d::ProcessGroup>& group) {
   const auto types = group->getDeviceTypes();
   const auto has = [&](c10::DeviceType wanted) {
@@ -212,12 +212,12 @@ void add_collectives(const Ptr<c10d::ProcessGroup>& group) {
   group->setBackend(kDeviceType, c10d::ProcessGroup::BackendType::CUSTOM, Ptr<c10d::Backend>(std::move(ours)));
 }
 
-// Boxed, because torch cannot infer a schema that contains another library's class.
+// The function is boxed, because PyTorch cannot infer a schema that contains a class of another library.
 void add_collectives_boxed(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   add_collectives(torch::jit::pop(*stack).toCustomClass<c10d::ProcessGroup>());
 }
 
-// PyTorch dispatches only dense PrivateUse1 tensors to the group's backend, so redispatch sparse tensors as dense ones.
+// PyTorch dispatches only dense PrivateUse1 tensors to the group's backend. Redispatch sparse tensors like dense ones.
 void allreduce_sparse_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), stack);
 }

@@ -11,13 +11,13 @@
 namespace mpsx::backend {
 namespace {
 
-// Leave smaller blocks to malloc, which does not map and unmap each one.
+// Smaller blocks come from malloc, which does not map and unmap each of them.
 constexpr size_t kMinBytes = size_t(64) << 10;
 
 thread_local int depth = 0;
 
-// Maps addresses to blocks. oneDNN frees by address alone (c10::Allocator::raw_deallocate), so the DataPtr cannot hold
-// the block.
+// Maps addresses to blocks. The DataPtr cannot hold the block, because oneDNN frees memory by address alone
+// (c10::Allocator::raw_deallocate).
 struct Blocks {
   std::mutex mutex;
   std::unordered_map<void*, runtime::Block*> by_address;
@@ -28,7 +28,7 @@ Blocks& blocks() {
   return *b;
 }
 
-// Removes the block at an address and returns it, or returns null.
+// Removes the block at an address and returns it. Returns null if there is none.
 runtime::Block* extract_block(void* p) {
   auto& b = blocks();
   std::lock_guard lock(b.mutex);
@@ -66,9 +66,8 @@ class GuardedAllocator final : public c10::Allocator {
   c10::Allocator* fallback_;
 };
 
-// Installs the allocator. It stays installed until the process exits, because tensors refer to their allocator. Does
-// nothing if another library has installed an allocator, or if the driver does not use process memory or checks every
-// allocation.
+// Installs the allocator for the rest of the process, because tensors refer to their allocator. Does nothing if another
+// library has installed an allocator, or if the driver does not use process memory or checks every allocation.
 bool install() {
   const auto& traits = runtime::driver().traits();
   auto* current = c10::GetCPUAllocator();

@@ -15,7 +15,7 @@ namespace {
 
 using torch::autograd::Engine;
 
-// While alive, backward passes run only on the calling thread, as after set_multithreading_enabled(False).
+// While this object exists, backward passes run only on the calling thread, as after set_multithreading_enabled(False).
 class CallingThreadGuard {
  public:
   CallingThreadGuard() : before_(state().get_multithreading_enabled()) { state().set_multithreading_enabled(false); }
@@ -28,8 +28,9 @@ class CallingThreadGuard {
   bool before_;
 };
 
-// The default engine for C++ code such as at::Tensor::backward and extensions. Delegates to Python's engine. Python
-// code calls Python's engine directly, so python/mpsx/device/backward.py turns off multithreading there.
+// The default engine for backward passes started from C++, for example by at::Tensor::backward or extensions. It
+// delegates to Python's engine. Python code calls that engine directly, so python/mpsx/device/backward.py turns off
+// multithreading for it.
 class CallingThreadEngine final : public Engine {
  public:
   explicit CallingThreadEngine(Engine& engine) : engine_(engine) { start_device_threads(); }
@@ -53,7 +54,7 @@ class CallingThreadEngine final : public Engine {
   Engine& engine_;
 };
 
-CallingThreadEngine* calling_thread_engine = nullptr;  // never destroyed: threads may use it while the process exits
+CallingThreadEngine* calling_thread_engine = nullptr;  // never destroyed, because threads may use it at process exit
 
 }  // namespace
 

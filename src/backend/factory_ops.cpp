@@ -1,4 +1,4 @@
-// Factory functions: empty and empty_strided.
+// The factory functions empty and empty_strided.
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/TensorFactories.h>
@@ -19,7 +19,7 @@ void check_factory(const char* op, std::optional<c10::Device> device, std::optio
               *device);
 }
 
-// Fills new memory in deterministic mode, like the CPU's factory functions.
+// In deterministic mode, fills new memory, like the CPU's factory functions.
 at::Tensor filled_if_deterministic(at::Tensor t) {
   auto& context = at::globalContext();
   if (C10_LIKELY(!context.deterministicAlgorithms() || !context.deterministicFillUninitializedMemory())) return t;

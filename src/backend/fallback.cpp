@@ -20,10 +20,10 @@ namespace {
 using torch::jit::IValue;
 using torch::jit::Stack;
 
-// Replaces mpsx tensors, devices and generators on the stack with their CPU counterparts.
+// Replaces the mpsx tensors, devices and generators on the stack with their CPU counterparts.
 struct Arguments {
   CpuAliases aliases;
-  std::optional<c10::Device> device;  // device argument of a factory function
+  std::optional<c10::Device> device;  // the device argument of a factory function
   std::optional<c10::Device> other_generator_device;
 
   void to_cpu(IValue& value, OperatorInfo::Argument facts) {
@@ -70,7 +70,8 @@ struct Arguments {
     }
   }
 
-  // An explicit device argument determines the results' device. Without one, the tensor arguments do.
+  // If there is a device argument, it determines the device of the results. Otherwise, the tensor arguments determine
+  // it.
   bool results_on_device() const { return device ? is_mpsx(*device) : aliases.has_device_tensor(); }
 };
 
@@ -80,7 +81,7 @@ void check_devices(const OperatorInfo& facts, const Arguments& arguments) {
   if (!facts.accepts_mixed_devices) arguments.aliases.check_same_device(facts.name);
 }
 
-// Warns about the fallback or rejects it, depending on fallback_mode.
+// Warns about the fallback, or rejects it, depending on fallback_mode.
 void apply_policy(const c10::OperatorHandle& op, OperatorInfo& facts, c10::DispatchKey cpu_key) {
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu_key), facts.name,
                               ": no kernel for mpsx, and none for ", cpu_key, " to fall back to");
@@ -130,11 +131,10 @@ Handles& handles() {
   return *h;
 }
 
-// Operators that have no CPU kernel, or only an out= kernel, but must still fall back instead of using their composite
-// kernel.
+// Operators that have no CPU kernel, or only an out= kernel, but must use the fallback and not their composite kernel.
 constexpr std::string_view kNotComposite[] = {
-    "aten::mode.values",  // rejects unknown devices
-    // These composite kernels access their arguments' memory directly.
+    "aten::mode.values",  // its composite kernel rejects unknown devices
+    // The composite kernels of these operators access the memory of their arguments directly.
     "aten::_grid_sampler_2d_cpu_fallback",
     "aten::_grid_sampler_2d_cpu_fallback_backward",
     "aten::_reshape_from_tensor",
@@ -153,7 +153,7 @@ constexpr std::string_view kNotComposite[] = {
     "aten::fbgemm_pack_gemm_matrix_fp16",
     "aten::fbgemm_pack_quantized_matrix",
     "aten::fbgemm_pack_quantized_matrix.KN",
-    // These composite kernels resize their result and warn about it.
+    // The composite kernels of these operators resize their result and warn about it.
     "aten::mse_loss",
     "aten::smooth_l1_loss",
 };
@@ -164,8 +164,8 @@ void register_operator(c10::Dispatcher& dispatcher, const c10::OperatorName& nam
       name, device_key, c10::KernelFunction::makeFromBoxedFunction<&kernel<cpu_key>>(), std::nullopt, nullptr, "mpsx"));
 }
 
-// Registers the fallback under a key. Also registers it for every operator that would otherwise use its composite
-// kernel even though the CPU has a kernel for this layout (native_layer_norm, silu_backward, all sparse operators …).
+// Registers the fallback under a dispatch key. Also registers it for every operator whose composite kernel would run
+// although the CPU has a kernel for this layout (native_layer_norm, silu_backward, all sparse operators …).
 template <c10::DispatchKey device_key, c10::DispatchKey cpu_key>
 void register_key(bool composites_only) {
   auto& dispatcher = c10::Dispatcher::singleton();
@@ -207,7 +207,7 @@ void register_fallback() {
     const auto dot = std::min(name.find('.'), name.size());
     const c10::OperatorName op{std::string(name.substr(0, dot)),
                                std::string(name.substr(std::min(dot + 1, name.size())))};
-    const auto handle = dispatcher.findSchema(op);  // null if this torch version does not have the operator
+    const auto handle = dispatcher.findSchema(op);  // null if this PyTorch version lacks the operator
     if (handle && !handle->hasKernelForDispatchKey(DispatchKey::PrivateUse1))
       register_operator<DispatchKey::PrivateUse1, DispatchKey::CPU>(dispatcher, op);
   }

@@ -12,7 +12,7 @@ std::atomic<FallbackMode> fallback_mode{FallbackMode::warn};
 namespace {
 
 std::atomic<WarnCallback> warn_callback{nullptr};
-// The default handler, which prints to stderr. While it is installed, torch's Python bindings do not collect warnings.
+// The default handler prints to stderr. While it is installed, PyTorch's Python bindings do not collect warnings.
 c10::WarningHandler* const base_handler = c10::WarningUtils::get_warning_handler();
 
 }  // namespace
@@ -33,8 +33,8 @@ void warn_fallback(const std::string& op) {
       if (warned) return;
     }
   }
-  // Without a file name, torch's Python handler reports the calling Python line. Other handlers need a file name to
-  // print.
+  // PyTorch's Python handler reports the line of Python code that called the operator, but only if the warning has no
+  // file name. Other handlers need a file name.
   const bool python = std::string_view(typeid(*handler).name()).find("PyWarning") != std::string_view::npos;
   c10::warn(c10::Warning(c10::UserWarning(), {"fallback", python ? nullptr : "mpsx", 0}, message, /*verbatim=*/false));
 }

@@ -11,7 +11,7 @@
 
 namespace mpsx::backend {
 
-// State shared by generators that graphsafe_get_state links.
+// The state that generators linked by graphsafe_get_state share.
 struct Generator::State {
   uint64_t seed = c10::default_rng_seed_val;
   uint64_t offset = 0;
@@ -19,9 +19,9 @@ struct Generator::State {
 
 namespace {
 
-// As on CUDA, the state consists of the seed and the offset. DTensor and other parts of PyTorch access both.
+// As on CUDA, the state consists of the seed and the offset. DTensor and other parts of PyTorch access both of them.
 constexpr int64_t kStateBytes = 2 * sizeof(uint64_t);
-// Older versions of mpsx append the state of a CPU generator. Ignore it.
+// Older versions of mpsx appended the state of a CPU generator, which is ignored.
 constexpr int64_t kOldStateBytes = 5072;
 // As on CUDA, offsets are multiples of 4. DTensor relies on this.
 constexpr uint64_t kOffsetAlignment = 4;
@@ -107,8 +107,8 @@ PhiloxState next_philox(const std::optional<at::Generator>& generator, uint64_t 
 
 at::Generator cpu_generator(const at::Generator& mpsx) {
   const PhiloxState state = next_philox(mpsx, 1);
-  // Multiplying by an odd number (2^64 divided by the golden ratio) maps every offset to a different seed, and offset 0
-  // to the user's seed.
+  // Multiplying by an odd number (2^64 divided by the golden ratio) maps every offset to a different seed. Offset 0
+  // maps to the user's seed.
   return at::detail::createCPUGenerator(state.seed + state.offset * 0x9E3779B97F4A7C15u);
 }
 

@@ -1,5 +1,5 @@
-// The random number generator. Our kernels use its Philox counter, which also seeds a CPU generator for each operator
-// that falls back. All random numbers depend only on the seed and the offset.
+// The random number generator. Our kernels use its Philox counter. An operator that falls back uses a CPU generator
+// that is seeded with this counter. All random numbers depend only on the seed and the offset.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -15,7 +15,8 @@ struct PhiloxState {
   uint64_t offset;  // in 128-bit Philox blocks
 };
 
-// Reserves `increment` Philox blocks and returns the state before them. Uses the default generator if none is given.
+// Reserves `increment` Philox blocks and returns the state from before. Without a generator, uses the default
+// generator.
 PhiloxState next_philox(const std::optional<at::Generator>& generator, uint64_t increment);
 
 class Generator final : public c10::GeneratorImpl {
@@ -45,8 +46,8 @@ class Generator final : public c10::GeneratorImpl {
 const at::Generator& default_generator();
 at::Generator new_generator();
 
-// Returns a CPU generator for one operator call, seeded with the next offset of an mpsx generator. Right after
-// manual_seed, it draws the same numbers as the CPU's default generator.
+// Returns a CPU generator for one operator call. It is seeded with the next offset of an mpsx generator. Directly after
+// manual_seed, it generates the same numbers as the CPU's default generator.
 at::Generator cpu_generator(const at::Generator& mpsx);
 
 }  // namespace mpsx::backend

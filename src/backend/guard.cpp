@@ -1,4 +1,4 @@
-// The device guard: current device, current stream and events.
+// The device guard, which manages the current device, the current stream and events.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "backend/device.h"
@@ -34,7 +34,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void uncheckedSetDevice(c10::Device) const noexcept override {}
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 
-  // Report all capabilities, because dtypes that Apple GPUs lack work through the fallback.
+  // Report all capabilities, because the fallback supports dtypes that Apple GPUs lack.
   c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
 
   c10::Stream getStream(c10::Device) const override { return stream_of(runtime::current_stream()); }

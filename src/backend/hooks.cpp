@@ -1,4 +1,4 @@
-// The hooks that torch calls for an out-of-tree accelerator.
+// The hooks that PyTorch calls for an out-of-tree accelerator.
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
 #include "backend/device.h"

@@ -1,6 +1,6 @@
-// Two c10 functions parse and print device names using a fixed list, where "mps" comes before any out-of-tree device.
-// Torch's libraries call them through the dynamic linker's tables, so we replace the table entries with our own
-// functions when the alias is first enabled.
+// Two c10 functions parse and print device names. They use a fixed list, in which "mps" comes before any out-of-tree
+// device. PyTorch's libraries call them through the dynamic linker's tables. When the alias is first enabled, these
+// table entries are replaced with our own functions.
 #include "backend/mps_alias.h"
 
 #include <c10/core/Device.h>
@@ -24,8 +24,8 @@ namespace {
 
 std::atomic<bool> named_mps{false};
 
-// Replaces c10::Device(const std::string&). While the alias is on, c10 itself only accepts "privateuseone" as the
-// device's name.
+// Replaces c10::Device(const std::string&). While the alias is enabled, c10 itself accepts only "privateuseone" as the
+// name of the device.
 void construct(c10::Device* device, const std::string& text) {
   const size_t end = std::min(text.find(':'), text.size());
   const std::string_view type = std::string_view(text).substr(0, end);
@@ -33,7 +33,7 @@ void construct(c10::Device* device, const std::string& text) {
   new (device) c10::Device(ours ? "privateuseone" + text.substr(end) : text);
 }
 
-// Replaces c10::get_privateuse1_backend(bool), which c10 also calls to print a device type.
+// Replaces c10::get_privateuse1_backend(bool), which c10 also calls to print device types.
 std::string backend_name(bool lower_case) {
   if (!has_mps_alias()) return c10::get_privateuse1_backend(lower_case);
   return lower_case ? "mps" : "MPS";
@@ -57,7 +57,7 @@ void write(void** slot, void* function) {
   *slot = function;
 }
 
-// Replaces the functions in one relocation table of a shared object and returns the number of entries replaced.
+// Replaces the functions in one relocation table of a shared object. Returns the number of replaced entries.
 int replace_in(ElfW(Addr) base, const ElfW(Rela) * table, size_t bytes, const ElfW(Sym) * symbols, const char* names) {
   int found = 0;
   for (const auto* entry = table; entry < table + bytes / sizeof *table; ++entry) {

@@ -27,13 +27,13 @@ void check(const char* op, const at::Tensor& t, c10::DeviceType type) {
               t.layout() == at::kStrided ? "" : c10::str(" of layout ", t.layout()));
 }
 
-// Returns a device tensor over an mps tensor's memory. The caller must wait for PyTorch's work on `t` first.
+// Returns a device tensor over the memory of an mps tensor. The caller must first wait for PyTorch's work on `t`.
 at::Tensor view_of_mps(const char* op, const at::Tensor& t) {
   check(op, t, c10::kMPS);
   const c10::Storage& theirs = t.storage();
   c10::DataPtr data;
   try {
-    // An mps tensor's data pointer is its MTLBuffer, and its storage offset is the position in that buffer.
+    // The data pointer of an mps tensor is its MTLBuffer, and its storage offset is a position in that buffer.
     data = theirs.data() ? shared_data(const_cast<void*>(theirs.data()), std::make_shared<c10::Storage>(theirs))
                          : allocate_data(0);
   } catch (const driver::Error& e) {
@@ -43,16 +43,16 @@ at::Tensor view_of_mps(const char* op, const at::Tensor& t) {
   return with_storage(std::move(ours), t, t.storage_offset(), c10::DispatchKey::PrivateUse1);
 }
 
-// Waits for mps before releasing our memory, because PyTorch does not report when its queue has finished using it.
+// Waits for mps before releasing our memory, because PyTorch does not report when its queue no longer uses it.
 void wait_and_release(void* context) {
   try {
     torch::mps::synchronize();
-  } catch (const std::exception&) {  // synchronize can fail at process exit
+  } catch (const std::exception&) {  // synchronization can fail at process exit
   }
   delete static_cast<c10::Storage*>(context);
 }
 
-// Returns an mps tensor over a device tensor's memory. The caller must wait for our work on `t` first.
+// Returns an mps tensor over the memory of a device tensor. The caller must first wait for our work on `t`.
 at::Tensor view_for_mps(const at::Tensor& t) {
   check("to_mps", t, kDeviceType);
   const c10::Storage& ours = t.storage();

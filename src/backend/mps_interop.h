@@ -1,5 +1,5 @@
 // Shares tensors with PyTorch's own mps device. Both devices use MTLBuffers, so each can use the other's tensors
-// without a copy. Each device has its own queue, so every conversion waits.
+// without a copy. But each has its own queue, so every conversion must wait.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,13 +8,13 @@
 
 namespace mpsx::backend {
 
-// Return a tensor on the other device that shares the given tensor's memory. Both functions first wait for the source
-// device's work.
+// Return a tensor on the other device over the memory of the given tensor. Both first wait for the given tensor's
+// device.
 at::Tensor from_mps(const at::Tensor& t);
 at::Tensor to_mps(const at::Tensor& t);
 
-// Converts the arguments and results of one operator call, waiting only once. For a tensor that came from mps, to_mps()
-// returns the original tensor. For any other tensor, it returns a new mps tensor.
+// Converts the arguments and results of one operator call. Waits only once. If a tensor came from mps, to_mps() returns
+// the original mps tensor. Otherwise, it returns a new one.
 class MpsArguments {
  public:
   MpsArguments();

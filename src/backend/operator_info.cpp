@@ -12,8 +12,8 @@
 namespace mpsx::backend {
 namespace {
 
-// Returns whether an operator with `device_check: NoCheck` accepts CPU tensors of any size, such as CPU indices,
-// lengths, nested sizes, and scalars passed as CPU tensors.
+// Returns whether an operator with `device_check: NoCheck` accepts CPU tensors of any size, for example CPU indices,
+// lengths, nested sizes, or scalars passed as CPU tensors.
 bool mixes_devices(const c10::OperatorName& op) {
   static const std::unordered_set<std::string_view> names = {"aten::index",
                                                              "aten::index_put",
@@ -82,8 +82,8 @@ OperatorInfo& look_up(const c10::OperatorHandle& op) {
 }  // namespace
 
 OperatorInfo& operator_info(const c10::OperatorHandle& op) {
-  // Also compare the address of the arguments, because a new schema may be allocated at the address of a schema from an
-  // unloaded library.
+  // The address of the arguments must also match, because a new schema may be allocated at the address of a schema from
+  // an unloaded library.
   struct Cached {
     const void* schema = nullptr;
     const void* arguments = nullptr;

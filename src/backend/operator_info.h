@@ -1,4 +1,4 @@
-// Properties of an operator that the fallback needs. Computed once per operator.
+// Properties of an operator that the fallback needs. They are computed once per operator.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -19,15 +19,15 @@ struct OperatorInfo {
   std::string name;  // "aten::mm" or "aten::add.out"
   std::vector<Argument> arguments;
   bool writes = false;                 // whether the operator writes any argument
-  bool accepts_mixed_devices = false;  // accepts CPU tensors alongside device tensors
+  bool accepts_mixed_devices = false;  // whether CPU tensors are accepted alongside device tensors
   runtime::RouteEntry* fallback = nullptr;
-  std::atomic<uint64_t> bytes{0};  // total passed to the CPU
+  std::atomic<uint64_t> bytes{0};  // total number of bytes passed to the CPU
   std::atomic<bool> warned{false};
 };
 
 OperatorInfo& operator_info(const c10::OperatorHandle& op);
 
-// A snapshot of the fallback counts of one operator.
+// A snapshot of one operator's fallback counts.
 struct FallbackCounts {
   std::string name;
   uint64_t calls, nanoseconds, bytes;

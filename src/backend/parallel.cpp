@@ -10,10 +10,10 @@
 #include <atomic>
 #include <exception>
 
-// at::parallel_for is a template that runs in parallel only in files compiled with OpenMP. clang would link such a file
-// against LLVM's OpenMP runtime, although torch has already loaded GNU's. So call GOMP_parallel instead: libgomp's
-// entry point for code compiled by GCC, which LLVM's and Intel's libomp also export for compatibility. The declarations
-// are weak, because torch may be built without OpenMP and then has only one thread.
+// The template at::parallel_for runs in parallel only in files compiled with OpenMP. clang would link such a file
+// against LLVM's OpenMP runtime, although PyTorch has already loaded GNU's. So GOMP_parallel is called instead. It is
+// the entry point of libgomp for code compiled by GCC, and LLVM's and Intel's libomp also export it for compatibility.
+// The declarations are weak, because PyTorch may have been built without OpenMP. It then has only one thread.
 extern "C" {
 __attribute__((weak)) void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags);
 __attribute__((weak)) int omp_get_num_threads();
@@ -29,7 +29,7 @@ struct Work {
   std::atomic_flag failed = ATOMIC_FLAG_INIT;
   std::exception_ptr error = nullptr;
 
-  // Runs thread `index`'s part of the range. The range is split among `count` threads, as in at::parallel_for.
+  // Runs thread `index`'s part of the range, which is split among `count` threads as in at::parallel_for.
   void run_part(uint64_t index, uint64_t count) noexcept {
     const uint64_t parts = std::min(count, (total + grain - 1) / grain);
     const uint64_t length = (total + parts - 1) / parts, begin = index * length;

@@ -102,7 +102,7 @@ bool is_pinned(const void* p) {
       if (reinterpret_cast<uintptr_t>(p) < it->first + std::max<size_t>(it->second, 1)) return true;
     }
   }
-  // If torch is built with CUDA, torch.empty(pin_memory=True) uses CUDA's pinned memory.
+  // If PyTorch was built with CUDA, torch.empty(pin_memory=True) uses CUDA's pinned memory.
   return at::globalContext().hasCUDA() && at::detail::getCUDAHooks().isPinnedPtr(p);
 }
 

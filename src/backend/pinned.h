@@ -1,5 +1,5 @@
-// Pinned host memory. Unified memory does not need page pinning, so this only records which ranges were allocated as
-// pinned, to make is_pinned() return true for them. DataLoader(pin_memory=True) relies on this.
+// Pinned host memory. Unified memory does not need page pinning. This allocator only records which ranges were
+// allocated as pinned, so that is_pinned() returns true for them. DataLoader(pin_memory=True) relies on this.
 #pragma once
 
 #include <cstddef>

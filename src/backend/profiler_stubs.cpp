@@ -1,4 +1,4 @@
-// Measures how long operators run on the device, using the driver's events, for torch.profiler.
+// Measures the device time of operators with the driver's events, for torch.profiler.
 #include <torch/csrc/profiler/stubs/base.h>
 
 #include <chrono>

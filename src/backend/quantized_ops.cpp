@@ -1,4 +1,4 @@
-// Operators on quantized tensors that torch dispatches to the device instead of to its quantized CPU kernels.
+// Operators on quantized tensors that PyTorch dispatches to the device and not to its quantized CPU kernels.
 #include <ATen/ops/copy_native.h>
 #include <torch/library.h>
 
@@ -7,7 +7,7 @@
 namespace mpsx::backend {
 namespace {
 
-// copy_ calls this if either tensor is on this device. Gives `to` the quantizer of `self`.
+// Called by copy_ if either tensor is on this device. Gives `to` the quantizer of `self`.
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_blocking) {
   CpuAliases aliases;
   at::Tensor target = aliases.cpu(to, /*written=*/true);

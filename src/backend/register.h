@@ -1,4 +1,4 @@
-// Registers the device's components with torch, in the order of register.cpp.
+// Registers the components of the device with PyTorch, in the order of register.cpp.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@ void register_hooks();
 void register_fallback();
 void register_profiler_stubs();
 
-// Registers all components, once per process, after the library's static initializers have registered the launchers.
-// Passes `find_libraries` to runtime::configure.
+// Registers all components once per process. Call this after the library's static initializers have registered the
+// launchers. `find_libraries` is passed to runtime::configure.
 void initialize(std::function<std::string()> find_libraries);
 
 }  // namespace mpsx::backend

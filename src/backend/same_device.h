@@ -11,7 +11,7 @@
 
 namespace mpsx::backend {
 
-// Collects the devices of tensors. Only zero-dimensional tensors may be on a device other than ours.
+// Collects the devices of tensors. Tensors on devices other than ours are allowed only if they are zero-dimensional.
 class SameDevice {
  public:
   void add(const at::Tensor& t) {
@@ -22,7 +22,7 @@ class SameDevice {
       other_ = t.device();
     }
   }
-  // Throws if tensors on our device and on a different device were added.
+  // Throws if tensors on our device and tensors on a different device were added.
   void check(std::string_view op) const {
     TORCH_CHECK(!ours_ || !other_, "Expected all tensors to be on the same device, but found at least two devices, ",
                 this_device(), " and ", *other_, "! (when checking arguments of ", op, ")");

@@ -1,5 +1,5 @@
-// Allows `parameter.data = tensor` between the CPU and mpsx. Without this, `model.to("mpsx")` would create new
-// parameters, which breaks tied weights and optimizers created before the move. Torch's own check
+// Allows `parameter.data = tensor` between the CPU and mpsx. Otherwise, `model.to("mpsx")` would create new parameters,
+// which breaks tied weights and optimizers created before the move. PyTorch's own check
 // (TensorImpl::has_compatible_shallow_copy_type) accepts only in-tree backends, but the operator can be overridden.
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>

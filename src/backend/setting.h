@@ -1,4 +1,4 @@
-// Reads environment variables that have one of two values.
+// Reads an environment variable that has one of two values.
 #pragma once
 
 #include <c10/util/Exception.h>

@@ -12,8 +12,8 @@ namespace {
 
 std::atomic<int> group_size{1};
 
-// Returns the number of processes that the launcher started on this machine, or 0 if unknown. torchrun sets
-// LOCAL_WORLD_SIZE before the program starts, so the number is known before any group exists.
+// Returns how many processes the launcher has started on this machine, or 0 if unknown. torchrun sets LOCAL_WORLD_SIZE
+// before the program starts, so this number is known before any group exists.
 int local_world_size() {
   const char* text = std::getenv("LOCAL_WORLD_SIZE");
   int count = 0;

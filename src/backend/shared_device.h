@@ -1,4 +1,4 @@
-// Device indices in torch.distributed programs. Each process uses its own index, and all indices refer to the same
+// Device indices in torch.distributed programs. Each process uses a different index, but all indices refer to the same
 // device.
 #pragma once
 
@@ -6,14 +6,14 @@
 
 namespace mpsx::backend {
 
-// Makes all device indices below `processes`, the size of a process group, valid.
+// Makes all device indices below `processes` valid. `processes` is the size of a process group.
 void share_device(int processes);
 
-// Returns LOCAL_WORLD_SIZE, the number of processes on this machine, if a launcher such as torchrun sets it. Otherwise
-// returns the size of the largest process group, or 1 if there is no group.
+// Returns LOCAL_WORLD_SIZE, the number of processes on this machine, if a launcher such as torchrun has set it.
+// Otherwise, returns the size of the largest process group, or 1 if there is no group.
 int device_count();
 
-// Returns whether the index is valid: below device_count() or below the size of a process group.
+// Returns whether the index is below device_count() or below the size of a process group.
 bool is_device_index(int index);
 
 }  // namespace mpsx::backend

@@ -1,6 +1,6 @@
-// Sparse operators that torch implements for all devices in terms of indices and values. Its sparse CPU kernels also
-// work for our tensors, because the operators that they call run on the device. Operators with CPU-only implementations
-// are in src/ops/sparse/ or fall back.
+// Sparse operators that PyTorch implements for all devices by operating on indices and values. Its sparse CPU kernels
+// also work for our tensors, because the operators that they call run on the device. Operators with CPU-only
+// implementations are in src/ops/sparse/ or fall back.
 #include <torch/library.h>
 
 #include <string_view>
@@ -14,8 +14,8 @@ namespace {
 using c10::DispatchKey;
 using torch::jit::Stack;
 
-// On other backends, torch's generated code checks the devices. Without this check, the kernels would silently mix
-// devices.
+// On other backends, PyTorch's generated code checks the devices. Without this check, the kernels would silently accept
+// tensors on different devices.
 void check_devices(const OperatorInfo& facts, const Stack& stack) {
   SameDevice devices;
   for (size_t i = stack.size() - facts.arguments.size(); i < stack.size(); ++i) {
@@ -34,7 +34,7 @@ void call_cpu_kernel(const c10::OperatorHandle& op, Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
 }
 
-// Operators that also have in-place and out= variants. Every name ends with a space.
+// Operators that also have in-place and out= variants. A space follows every name.
 constexpr std::string_view kUnary =
     "abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac log1p neg rad2deg round sgn sign sin sinh "
     "sqrt tan tanh trunc ";

@@ -16,16 +16,16 @@
 namespace mpsx::backend {
 namespace {
 
-// The context of a device storage's DataPtr: its block (null for adopted CPU memory), and its twin, a CPU storage over
-// the same memory (null until created).
+// The context of a device storage's DataPtr. Contains the storage's block (null for adopted CPU memory) and its twin, a
+// CPU storage over the same memory (null until it is created).
 struct Twin {
   runtime::Block* block;
   std::atomic<c10::StorageImpl*> cpu;
-  driver::Buffer wrapped{};   // adopted memory registered with the driver
-  size_t external_bytes = 0;  // size of adopted memory that the allocator does not own
+  driver::Buffer wrapped{};   // adopted memory that is registered with the driver
+  size_t external_bytes = 0;  // size of adopted memory that our allocator does not own
 };
 
-// Reports an allocation (`sign` 1) or a release (`sign` -1) to torch.profiler(profile_memory=True).
+// Reports an allocation (`sign` is 1) or a release (`sign` is -1) to torch.profiler(profile_memory=True).
 void report_memory(const runtime::Block* block, int sign) {
   if (C10_LIKELY(!c10::memoryProfilingEnabled()) || !block) return;
   const auto memory = runtime::memory_statistics();
@@ -50,14 +50,14 @@ c10::DataPtr block_on_cpu(runtime::Block* block) {
   return {block->data, block, &release_block, c10::Device(c10::kCPU)};
 }
 
-// Allocates a block that the CPU may write immediately. Waits if the device is still using a cached block.
+// Allocates a block that the CPU may write immediately. If the device is still using a cached block, waits for it.
 runtime::Block* allocate_for_cpu(size_t bytes) {
   runtime::Block* block = runtime::allocate(bytes);
   if (bytes) runtime::prepare_cpu_access(block->data);
   return block;
 }
 
-// The allocator of CPU twins. CPU kernels call it to resize an output. The context is null for zero bytes.
+// The allocator of CPU twins. CPU kernels call it to resize an output. For zero bytes, the context is null.
 struct TwinAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override { return block_on_cpu(allocate_for_cpu(bytes)); }
   void copy_data(void* to, const void* from, size_t bytes) const override {
@@ -75,7 +75,7 @@ Twin* twin_of(const c10::StorageImpl* device) {
   return data.get_deleter() == &delete_twin ? static_cast<Twin*>(data.get_context()) : nullptr;
 }
 
-// Returns the DataPtr of a device storage over a CPU storage's memory.
+// Returns the DataPtr of a device storage that uses the memory of a CPU storage.
 c10::DataPtr adopted_data(StoragePtr cpu) {
   void* p = cpu->mutable_data();
   auto& driver = runtime::driver();
@@ -125,7 +125,7 @@ StoragePtr cpu_twin(c10::StorageImpl* device) {
     if (c10::impl::cow::is_cow_data_ptr(device->data_ptr())) device->mutable_data();
     twin = twin_of(device);
   }
-  runtime::prepare_cpu_access(device->data());  // also for from_blob storages, which torch.save creates
+  runtime::prepare_cpu_access(device->data());  // from_blob storages, which torch.save creates, also need this
   if (C10_UNLIKELY(!twin)) return borrowed(device);
   auto* cpu = twin->cpu.load(std::memory_order_acquire);
   if (!cpu) {

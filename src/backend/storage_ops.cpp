@@ -1,4 +1,4 @@
-// Operators that change a tensor's storage or size in place (resize_, set_), and record_stream.
+// Operators that change the storage or size of a tensor in place (resize_, set_), and record_stream.
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
@@ -12,7 +12,7 @@
 namespace mpsx::backend {
 namespace {
 
-// Grows the storage to fit the tensor's sizes and strides.
+// Grows the storage so that it fits the tensor's sizes and strides.
 void reserve(c10::TensorImpl* tensor) {
   if (tensor->numel() == 0) return;
   const size_t needed = at::detail::computeStorageNbytes(tensor->sizes(), tensor->strides(), tensor->dtype().itemsize(),
@@ -82,7 +82,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("record_stream", record_stream);
 }
 
-// Register set_ for quantized tensors as well, because the fallback would pass a device storage to the CPU kernel.
+// Also register set_ for quantized tensors. The fallback would pass a device storage to the CPU kernel.
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) { m.impl("set_.source_Storage_storage_offset", set_storage_offset); }
 
 }  // namespace

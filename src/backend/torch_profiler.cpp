@@ -1,5 +1,5 @@
-// Records the device's track for torch.profiler. Links each kernel, and each CPU library call that replaces a kernel,
-// to its operator.
+// Records the device's track in torch.profiler. Links each kernel, and each CPU library call in place of a kernel, to
+// its operator.
 #if __has_include(<torch/csrc/profiler/standalone/privateuse1_profiler.h>)  // since torch 2.13
 #  define USE_KINETO
 #  define KINETO_NAMESPACE libkineto

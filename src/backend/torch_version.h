@@ -1,4 +1,4 @@
-// All differences between the torch versions that mpsx supports (2.11 to 2.15). No other file checks the torch version.
+// All differences between the PyTorch versions that mpsx supports (2.11 to 2.15). No other file checks the version.
 #pragma once
 
 #include <torch/version.h>
@@ -7,14 +7,14 @@
 #  error "mpsx builds against torch 2.11 to 2.15"
 #endif
 
-// Up to torch 2.12, MetaBase's virtual functions take the output's dimension names as the last parameter.
+// Up to PyTorch 2.12, MetaBase's virtual functions have the output's dimension names as their last parameter.
 #if TORCH_VERSION_MINOR < 13
 #  define MPSX_DIMNAMES , at::DimnameList
 #else
 #  define MPSX_DIMNAMES
 #endif
 
-// DeviceGuardImplInterface::isStreamCapturing was added in torch 2.13.
+// PyTorch 2.13 added DeviceGuardImplInterface::isStreamCapturing.
 #if TORCH_VERSION_MINOR >= 13
 #  define MPSX_SINCE_2_13(...) __VA_ARGS__
 #else

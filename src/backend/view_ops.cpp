@@ -1,4 +1,4 @@
-// Operators that only change sizes, strides and storages. Torch's own implementations work on any device.
+// Operators that only change sizes, strides or storages. PyTorch's own implementations of these work on any device.
 #include <ATen/native/TensorShape.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
