@@ -1,4 +1,4 @@
-// The on-disk cache of compiled kernels. python/mpsx/shader/cache.py documents its location and which folders are
+// The on-disk cache of compiled kernels. python/mpsx/shader/cache.py documents where it is and which folders are
 // trusted.
 #pragma once
 
@@ -42,7 +42,7 @@ inline void warn_once(const std::string& folder, const std::string& reason) {
   std::fprintf(stderr, "mpsx: not caching compiled kernels in %s, because %s\n", folder.c_str(), reason.c_str());
 }
 
-// Creates the folder if necessary. Returns whether it exists and only this user can write to it.
+// Creates the folder if necessary. Returns whether the folder exists and only this user can write to it.
 inline bool is_trusted(const std::string& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return false;
   struct stat facts{};
@@ -58,9 +58,9 @@ inline bool is_trusted(const std::string& folder) {
 
 }  // namespace cache_detail
 
-// Returns the path of a folder in the cache. Creates it if necessary, accessible only to this user. The process loads
-// code from the cache, so if another user owns the folder or can write to it, warns once and returns an empty string.
-// Any other failure also returns an empty string.
+// Returns the path of a folder in the cache. Creates the folder if necessary, accessible only to this user. The process
+// loads code from the cache. So if a different user owns the folder or can write to it, warns once and returns an empty
+// string. Any other failure also returns an empty string.
 inline std::string cache_folder(const std::string& part) {
   const std::string base = cache_detail::base_folder(), folder = base + "/" + part;
   if (base.empty()) return "";
@@ -71,7 +71,7 @@ inline std::string cache_folder(const std::string& part) {
   return cache_detail::is_trusted(folder) && access(folder.c_str(), W_OK) == 0 ? folder : "";
 }
 
-// A non-cryptographic hash that detects corruption. It hashes eight bytes at a time, because archives are large.
+// A non-cryptographic hash that detects corruption. It processes eight bytes at a time, because archives are large.
 inline uint64_t content_hash(std::string_view data, uint64_t h = 0xcbf29ce484222325u) {
   constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;
   const auto add = [&h](uint64_t word) {
@@ -94,8 +94,8 @@ inline std::string to_hex(uint64_t value) {
   return text;
 }
 
-// Creates a temporary file in a cache folder, for the caller to write and rename. Returns an empty name on failure.
-// Also deletes stale temporary files left behind by killed processes.
+// Creates a temporary file in a cache folder. The caller writes and then renames it. Returns an empty name on failure.
+// Also deletes stale temporary files that killed processes have left behind.
 inline std::string temporary_file(const std::string& folder) {
   if (DIR* const open = opendir(folder.c_str())) {
     while (const dirent* entry = readdir(open)) {

@@ -9,12 +9,12 @@ namespace mpsx::driver {
 
 constexpr uint32_t kMaxBuffers = 31;
 constexpr size_t kMaxBytesArgument = 4096;       // for setBytes
-constexpr size_t kMaxThreadgroupMemory = 32768;  // Metal feature set tables: maximum total threadgroup memory
+constexpr size_t kMaxThreadgroupMemory = 32768;  // maximum in total, from Metal's feature set tables
 
-// Metal requires the sizes of [[threadgroup(n)]] arguments to be multiples of 16 bytes.
+// In Metal, the size of a [[threadgroup(n)]] argument must be a multiple of 16 bytes.
 constexpr size_t round_up_threadgroup_memory(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-// Throws Error if Metal would reject the dispatch: checks the number of buffers, the sizes of arguments passed by
+// Throws Error if Metal would reject the dispatch. Checks the number of buffers, the sizes of arguments passed by
 // value, the threadgroup memory, the threadgroup size and the grid. Returns the number of buffers.
 inline size_t check_dispatch(const Kernel& kernel, const Argument* arguments, size_t count, const Dispatch& dispatch,
                              size_t max_threadgroup_memory = kMaxThreadgroupMemory) {

@@ -1,4 +1,4 @@
-// Helpers to read environment variables.
+// Reads environment variables.
 #pragma once
 
 #include <cerrno>
@@ -15,14 +15,14 @@ inline std::string env_string(const char* name) {
   return value ? value : "";
 }
 
-// Returns whether the variable is set to anything but "0" or an empty string.
+// Returns whether the variable is set to a value other than "0" or an empty string.
 inline bool env_flag(const char* name) {
   const std::string value = env_string(name);
   return !value.empty() && value != "0";
 }
 
-// Returns the variable's value, or `unset` if it is unset or empty. Throws Error unless it is a number from `low` to
-// `high`.
+// Returns the value of the variable, or `unset` if it is unset or empty. Throws Error unless the value is a number
+// between `low` and `high`.
 inline uint64_t env_number(const char* name, uint64_t low, uint64_t high, uint64_t unset) {
   const std::string text = env_string(name);
   if (text.empty()) return unset;

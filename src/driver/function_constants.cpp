@@ -43,8 +43,8 @@ size_t size_of(std::string_view type) {
   return type == "bool" || type == "char" || type == "uchar" ? 1 : 2;
 }
 
-// Parses all of `text` as a number of type `type` and stores it in `to`. Returns false if it is not a number or is out
-// of range.
+// Parses the whole `text` as a number of type `type` and stores it in `to`. Returns false if it is not a number or is
+// out of range.
 bool parse(const std::string& text, std::string_view type, unsigned char* to) {
   if (text.empty() || std::isspace(static_cast<unsigned char>(text.front()))) return false;
   char* end = nullptr;
@@ -70,7 +70,7 @@ bool parse(const std::string& text, std::string_view type, unsigned char* to) {
     if (value > limit || value < -limit - 1) return false;
     bits = uint64_t(value);
   }
-  std::memcpy(to, &bits, size);  // little-endian
+  std::memcpy(to, &bits, size);  // numbers are little-endian
   return *end == 0 && errno == 0;
 }
 

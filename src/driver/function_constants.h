@@ -1,4 +1,4 @@
-// Parses the values of a kernel's function constants from its key, such as "axpy|has_bias=1|shape=4,8".
+// Parses the values of a kernel's function constants, which are part of its key ("axpy|has_bias=1|shape=4,8").
 #pragma once
 
 #include <array>
@@ -17,26 +17,27 @@ struct FunctionConstant {
   uint32_t components;
 };
 
-// Returns the type as Metal spells it, such as "int2".
+// Returns the name of the type in Metal, for example "int2".
 std::string type_text(const FunctionConstant&);
 
-// The values of a kernel's function constants. A key refers to a constant by its name or index, and separates the
-// components of a vector with commas.
+// The values of a kernel's function constants. In the key, a constant is identified by its name or index, and the
+// components of a vector are separated by commas.
 class FunctionConstants {
  public:
-  // `kernel` is the kernel's name, for messages, and `text` is the rest of the key. Throws an Error that names the
-  // constant and what was expected.
+  // `kernel` is the name of the kernel, for error messages, and `text` is the rest of the key. Throws an Error that
+  // names the constant and what was expected.
   FunctionConstants(std::string kernel, std::vector<FunctionConstant> declared, std::string_view text);
   FunctionConstants(const FunctionConstants&) = delete;
   FunctionConstants& operator=(const FunctionConstants&) = delete;
 
-  // Pointers to the values, in declaration order and in little-endian format. Null for a constant without a value.
+  // Returns pointers to the values in declaration order, or null for constants without a value. Values are
+  // little-endian.
   const void* const* addresses() const { return addresses_.data(); }
   const std::vector<FunctionConstant>& declared() const { return declared_; }
 
  private:
   struct Value {
-    alignas(32) std::array<unsigned char, 32> bytes{};  // the largest type is long4
+    alignas(32) std::array<unsigned char, 32> bytes{};  // long4 is the largest type
   };
   const std::string kernel_;
   const std::vector<FunctionConstant> declared_;

@@ -1,4 +1,4 @@
-// Kernel profiling on the simt driver: counts the memory accesses, calls and executed blocks of each launch.
+// Kernel profiling on the simt driver. Counts the memory accesses, calls and executed blocks of each launch.
 #pragma once
 
 #include <functional>
@@ -7,18 +7,18 @@
 
 namespace mpsx::driver {
 
-// Returns the path of a library that contains a version of `kernel` (from `library`) compiled for profiling. Compiles
-// it if necessary (python/mpsx/kernel_profile). Throws Error on failure.
+// Returns the path of a library that contains `kernel`, from `library`, compiled for profiling. Compiles it if
+// necessary (python/mpsx/kernel_profile). Throws Error on failure.
 using FindProfiled = std::function<std::string(const std::string& library, const std::string& kernel)>;
 
-// Starts profiling every launch. A null function stops profiling.
+// Starts to profile all launches. If `find` is null, stops profiling.
 void set_kernel_profile(FindProfiled find);
 
-// A profiled launch. `counts` is JSON (src/driver/host/simt/launch_counts.h).
+// A profiled launch. `counts` is a JSON text (src/driver/host/simt/launch_counts.h).
 struct ProfiledLaunch {
   std::string kernel, counts;
 };
-// Returns the launches recorded since the last call and removes them.
+// Returns the launches that were recorded since the last call, and forgets them.
 std::vector<ProfiledLaunch> take_profiled_launches();
 
 }  // namespace mpsx::driver

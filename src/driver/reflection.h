@@ -8,7 +8,7 @@
 
 namespace mpsx::driver {
 
-// Thrown with the compiler's message if Metal source does not compile.
+// Metal source does not compile. The error contains the compiler's message.
 class SyntaxError : public Error {
   using Error::Error;
 };
@@ -19,14 +19,14 @@ struct Binding {
   std::string name;
 };
 struct TensorBinding : Binding {
-  std::string element;         // "half", or empty for a type that has no name in Metal's host API
+  std::string element;         // "half", for example; empty if Metal's host API has no name for the type
   std::vector<int64_t> sizes;  // -1 for a dynamic size
 };
 
-// A kernel with argument reflection from the compiler.
+// A kernel with information from the compiler about its arguments.
 struct ReflectedKernel : Kernel {
-  bool reflected = false;                      // whether the arguments are known
-  std::vector<Binding> buffers, threadgroups;  // in use, sorted by index
+  bool reflected = false;                      // whether this information is available
+  std::vector<Binding> buffers, threadgroups;  // arguments in use, sorted by index
   std::vector<TensorBinding> tensors;
 };
 

@@ -34,7 +34,7 @@ void Api::check(CUresult result, const char* what) const {
 }
 
 const Api& api() {
-  static const Api* found = new Api(open_library());  // if this throws, the next call retries
+  static const Api* found = new Api(open_library());  // if this throws, the next call tries again
   return *found;
 }
 

@@ -1,5 +1,5 @@
-// The part of the CUDA driver API that mpsx uses, loaded from libcuda.so.1, which comes with every NVIDIA driver.
-// Building and running mpsx does not require the CUDA toolkit.
+// The part of the CUDA driver API that mpsx uses. It is loaded from libcuda.so.1, which is part of every NVIDIA driver.
+// Neither building nor running mpsx requires the CUDA toolkit.
 //
 // Types, values and signatures are from "CUDA Driver API", NVIDIA.
 #pragma once
@@ -99,13 +99,13 @@ struct Api {
   MPSX_CUDA_FUNCTIONS(MPSX_MEMBER)
 #undef MPSX_MEMBER
 
-  // Returns a description like "out of memory (CUDA_ERROR_OUT_OF_MEMORY)".
+  // Returns a description such as "out of memory (CUDA_ERROR_OUT_OF_MEMORY)".
   std::string describe(CUresult) const;
-  // Throws OutOfMemory or Error, prefixed with `what`, unless the result is CUDA_SUCCESS.
+  // Throws OutOfMemory or Error, with `what` as a prefix, unless the result is CUDA_SUCCESS.
   void check(CUresult, const char* what) const;
 };
 
-// Opens the library on the first call and never closes it. Throws Error with the reason on failure.
+// Opens the library on the first call, and never closes it. Throws Error with the reason if that fails.
 const Api& api();
 
 }  // namespace mpsx::driver::cuda

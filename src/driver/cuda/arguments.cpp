@@ -27,7 +27,7 @@ void check(const CudaKernel& kernel, const Argument* arguments, size_t count, co
                 std::to_string(buffers));
 }
 
-// Copies a struct and zeroes its trailing bytes, which launchers may omit.
+// Copies a struct and zeros the bytes at its end, which launchers may omit.
 void* Parameters::padded(const void* data, size_t given, size_t wanted) {
   auto& copy = copies_.emplace_back(new char[wanted]());
   if (given) std::memcpy(copy.get(), data, given);

@@ -1,4 +1,4 @@
-// Converts dispatch arguments to kernel parameters.
+// Converts the arguments of a dispatch to kernel parameters.
 #pragma once
 
 #include <array>
@@ -13,14 +13,14 @@ struct Grid {
   uint32_t threads[3], groups[3], group[3], first[3];
 };
 
-// A ring buffer in pinned memory for arguments that a kernel takes by address. The GPU reads them directly.
+// A ring buffer in pinned memory for arguments that kernels read through a pointer. The GPU reads them directly.
 class UploadRing {
  public:
   explicit UploadRing(const Device&);
   ~UploadRing();
   UploadRing(const UploadRing&) = delete;
   UploadRing& operator=(const UploadRing&) = delete;
-  // Returns null if the ring is full. Call reset() once all submitted work has completed.
+  // Returns null if the ring is full. Call reset() when all submitted work has completed.
   const void* put(const void* data, size_t bytes);
   void reset() { used_ = 0; }
 
@@ -31,7 +31,7 @@ class UploadRing {
   size_t used_ = 0;
 };
 
-// Throws Error if Metal would reject the dispatch or if the kernel expects more buffers.
+// Throws Error if Metal would reject the dispatch, or if the kernel expects more buffers than are given.
 void check(const CudaKernel&, const Argument* arguments, size_t count, const Dispatch&);
 
 class Parameters {
@@ -84,7 +84,7 @@ Parameters::Parameters(const CudaKernel& kernel, const Argument* arguments, size
       const bool in_memory = a.kind == Argument::Kind::buffer;
       const void* address = a.data && in_memory ? static_cast<const char*>(a.data) + a.size : a.data;
       if (p.kind == Parameter::Kind::value) {
-        // Earlier kernels may still be writing the buffer.
+        // Earlier kernels may still be writing to the buffer.
         if (in_memory && address) wait();
         values_[count_] = !address                         ? padded(nullptr, 0, p.bytes)
                           : in_memory || a.size >= p.bytes ? const_cast<void*>(address)

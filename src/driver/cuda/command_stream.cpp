@@ -7,7 +7,7 @@
 namespace mpsx::driver::cuda {
 namespace {
 
-constexpr uint64_t kCheckpointInterval = 64;  // dispatches
+constexpr uint64_t kCheckpointInterval = 64;  // number of dispatches
 constexpr uint32_t kMaxGroups[3] = {0x7fffffffu, 65535, 65535};
 
 CUstream new_stream(const Device& device) {
@@ -46,7 +46,7 @@ uint64_t CommandStream::dispatch(const CudaKernel& kernel, const Argument* argum
   return seq;
 }
 
-// CUDA allows fewer threadgroups along y and z than Metal, so split larger grids into several launches.
+// CUDA allows fewer threadgroups than Metal along y and z, so larger grids are split into several launches.
 void CommandStream::launch(const CudaKernel& kernel, Parameters& parameters, const Dispatch& dispatch) {
   const uint64_t shared = uint64_t(parameters.threadgroup_bytes()) + kernel.static_threadgroup_bytes;
   if (shared > uint64_t(device_.shared_memory))
@@ -100,7 +100,7 @@ void CommandStream::retire(uint64_t seq) {
   completed_ = seq;
 }
 
-// Returns a list like "softmax_f32, add_f32 x3".
+// Returns a list such as "softmax_f32, add_f32 x3".
 std::string CommandStream::list() const {
   std::string text;
   for (size_t i = 0, n; i < in_flight_.size(); i += n) {
@@ -110,7 +110,7 @@ std::string CommandStream::list() const {
   return text;
 }
 
-// CUDA may report a kernel error from any later call, and the error makes the process's context unusable.
+// Any later call may report a kernel's error, which also makes the process's CUDA context unusable.
 void CommandStream::record_failure(CUresult result) {
   if (result == CUDA_SUCCESS || !failure_.empty()) return;
   failure_ = "the GPU failed: " + device_.api.describe(result);
@@ -123,7 +123,7 @@ void CommandStream::throw_failure() {
   if (!failure_.empty()) throw Error(failure_);
 }
 
-// Waits for the whole stream, not just the last kernel, because events may follow that kernel.
+// Waits for the whole stream, not only for the last kernel, because events may come after that kernel.
 void CommandStream::synchronize() {
   device_.bind();
   uint64_t seq = 0;
@@ -131,7 +131,7 @@ void CommandStream::synchronize() {
     std::lock_guard<std::mutex> lock(mutex_);
     seq = last_;
   }
-  // Wait without holding the lock, so other threads can dispatch.
+  // Wait without holding the lock, so that other threads can dispatch.
   const CUresult result = device_.api.cuStreamSynchronize(stream_);
   std::lock_guard<std::mutex> lock(mutex_);
   record_failure(result);
@@ -158,7 +158,7 @@ void CommandStream::wait_until_nothrow(uint64_t seq) noexcept {
         if (!awaited.event && m.seq >= seq) awaited = m;
       if (!awaited.event) awaited = checkpoint();
     }
-    // Wait without holding the lock, so other threads can dispatch.
+    // Wait without holding the lock, so that other threads can dispatch.
     const CUresult result = device_.api.cuEventSynchronize(awaited.event.get());
     std::lock_guard<std::mutex> lock(mutex_);
     record_failure(result);

@@ -1,7 +1,7 @@
-// The driver's single CUDA stream. It numbers dispatches consecutively.
+// The driver's only CUDA stream. Its dispatches are numbered consecutively.
 //
-// As on Metal, all streams share this one, so freed memory can be reused immediately, regardless of which stream used
-// it last.
+// As on Metal, all streams share this one. Freed memory can therefore be reused immediately, regardless of which stream
+// used it last.
 #pragma once
 
 #include <deque>
@@ -18,14 +18,14 @@ class CommandStream {
   CUstream get() const { return stream_; }
 
   uint64_t dispatch(const CudaKernel&, const Argument* arguments, size_t count, const Dispatch&);
-  void synchronize();                              // throws Error if any work failed
+  void synchronize();                              // throws Error if any work has failed
   void wait_until(uint64_t seq);                   // throws like synchronize()
-  void wait_until_nothrow(uint64_t seq) noexcept;  // leaves errors for the next throwing call
+  void wait_until_nothrow(uint64_t seq) noexcept;  // leaves errors to the next call that throws
   bool is_complete(uint64_t seq);
   bool idle();
 
  private:
-  // An event recorded after all work up to `seq`, shared with the threads that wait for it.
+  // An event that is recorded after all work up to `seq`. The threads that wait for it share it.
   struct Checkpoint {
     uint64_t seq;
     std::shared_ptr<CUevent_st> event;
@@ -41,14 +41,14 @@ class CommandStream {
 
   const Device& device_;
   const CUstream stream_;
-  const bool synchronous_;  // wait for each kernel, so errors name it
+  const bool synchronous_;  // wait for every kernel, so that errors name it
 
   std::mutex mutex_;  // guards everything below
   UploadRing upload_;
   uint64_t last_ = 0, completed_ = 0;        // sequence numbers
-  std::deque<Checkpoint> checkpoints_;       // may not have completed
+  std::deque<Checkpoint> checkpoints_;       // checkpoints that may not have been reached yet
   std::deque<const CudaKernel*> in_flight_;  // kernels dispatched after `completed_`
-  std::string failure_;                      // message of the first fatal error, or empty
+  std::string failure_;                      // message of the first fatal error; empty if there is none
 };
 
 }  // namespace mpsx::driver::cuda

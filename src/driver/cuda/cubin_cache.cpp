@@ -11,7 +11,7 @@
 namespace mpsx::driver::cuda {
 namespace {
 
-// Returns the checksum stored at the end of each file. It covers the file's name and contents.
+// Returns the checksum of a file's name and contents, which is stored at the end of the file.
 std::string checksum(std::string_view cubin, const std::string& name) {
   return to_hex(content_hash(cubin, content_hash(name)));
 }

@@ -1,4 +1,5 @@
-// An on-disk cache of compiled kernels. NVIDIA's driver takes tens of milliseconds to compile each kernel.
+// An on-disk cache of compiled kernels. It exists because NVIDIA's driver takes tens of milliseconds to compile a
+// kernel.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,11 @@
 namespace mpsx::driver::cuda {
 
 // Stores files in the cache folder (driver/cache_folder.h), with one subfolder per GPU architecture and driver version.
-// MPSX_CUDA_CACHE=0 disables the cache. After any file error, the kernel is recompiled.
+// MPSX_CUDA_CACHE=0 disables the cache. If reading or writing a file fails, the kernel is recompiled.
 class CubinCache {
  public:
   explicit CubinCache(const Device&);
-  // Returns the cached machine code of a kernel in a PTX unit, or an empty string.
+  // Returns the cached machine code of a kernel in a PTX unit, or an empty string if it is not cached.
   std::string find(std::string_view unit, const std::string& symbol) const;
   void store(std::string_view unit, const std::string& symbol, std::string_view cubin) const;
 

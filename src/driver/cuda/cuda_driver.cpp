@@ -8,7 +8,7 @@ namespace mpsx::driver {
 namespace cuda {
 namespace {
 
-// Returns whether each tensor gets its own device-memory allocation, which lets compute-sanitizer check its bounds.
+// Returns whether each tensor has its own allocation in device memory, so that compute-sanitizer can check its bounds.
 bool exact_buffers() { return env_flag("MPSX_CUDA_EXACT_BUFFERS"); }
 
 Stream* as_stream(CommandStream* stream) { return reinterpret_cast<Stream*>(stream); }
@@ -30,8 +30,8 @@ class CudaDriver final : public Driver {
     traits_.cores = uint32_t(device_.processors);
     traits_.threadgroup_size = uint32_t(env_number("MPSX_CUDA_THREADS", 1, 1024, 0));
     traits_.exact_allocations = exact_buffers();
-    // Measured on an H100: with wgmma, the tensor tier takes a fifth (16 bit) to a half (float32) of the simdgroup
-    // tier's time. Without wgmma it was not measured.
+    // On an H100, with wgmma, the tensor tier takes between a fifth (16 bits) and half (float32) of the simdgroup
+    // tier's time. It has not been measured without wgmma.
     traits_.tensor_tier = device_.target() == "sm_90a" ? TensorTier::preferred : TensorTier::available;
     traits_.large_tensor_tiles = true;
     traits_.min_tensor_outputs = 16 * 1024;
@@ -78,7 +78,7 @@ class CudaDriver final : public Driver {
                     const Dispatch& dispatch) override {
     return stream_.dispatch(static_cast<const CudaKernel&>(kernel), arguments, count, dispatch);
   }
-  void commit(Stream*) override {}  // no-op: launches are submitted immediately
+  void commit(Stream*) override {}  // launches are submitted immediately
   void synchronize(Stream*) override { stream_.synchronize(); }
   bool idle(Stream*) override { return stream_.idle(); }
   void wait_until(uint64_t seq) override { stream_.wait_until(seq); }
@@ -91,7 +91,7 @@ class CudaDriver final : public Driver {
     delete &of(event);
   }
   void record(Event* event, Stream*) override { of(event).record(stream_.get()); }
-  void wait(Event*, Stream*) override {}  // no-op: the single stream runs in order
+  void wait(Event*, Stream*) override {}  // there is only one stream, and it runs in order
   bool query(Event* event) override { return of(event).query(); }
   void synchronize(Event* event) override { of(event).synchronize(); }
   double elapsed_ms(Event* from, Event* to) override { return CudaEvent::elapsed_ms(of(from), of(to)); }
@@ -100,7 +100,7 @@ class CudaDriver final : public Driver {
   void bind_nothrow() noexcept {
     try {
       device_.bind();
-    } catch (const Error&) {  // CUDA has already shut down
+    } catch (const Error&) {  // CUDA has already been shut down
     }
   }
 

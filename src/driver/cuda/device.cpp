@@ -5,8 +5,8 @@
 namespace mpsx::driver::cuda {
 namespace {
 
-constexpr int kMinDriver = 12000;  // first version that supports PTX 8.0
-constexpr int kMinMajor = 8;       // Ampere, the first with bfloat16 tensor cores
+constexpr int kMinDriver = 12000;  // the first version that supports PTX 8.0
+constexpr int kMinMajor = 8;       // Ampere, the first generation with bfloat16 tensor cores
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -51,7 +51,7 @@ int Device::attribute(int which) const {
   return value;
 }
 
-// Binding once per thread is enough, because nothing else in the process makes another context current.
+// The context must be bound only once per thread, because nothing else in the process makes another context current.
 void Device::bind() const {
   static thread_local CUcontext bound = nullptr;
   if (bound == context_) return;

@@ -5,13 +5,13 @@
 
 namespace mpsx::driver::cuda {
 
-// The GPU selected by MPSX_CUDA_DEVICE (default 0) and its primary context, which torch's CUDA backend also uses.
+// The GPU that MPSX_CUDA_DEVICE selects (default 0), and its primary context, which PyTorch's CUDA backend also uses.
 class Device {
  public:
-  // Throws Error with the reason if no usable GPU is found. Creates the context only if `open` is true.
+  // Throws Error with the reason if there is no usable GPU. Creates the context only if `open` is true.
   explicit Device(bool open = true);
 
-  // Makes the context current on the calling thread. Most API calls require this.
+  // Makes the context current on the calling thread, which most API calls require.
   void bind() const;
 
   const Api& api;
@@ -24,8 +24,8 @@ class Device {
   size_t total_memory = 0;
 
   std::string architecture() const { return "sm_" + std::to_string(major * 10 + minor); }
-  // Returns the PTX target to load. On Hopper, this is "sm_90a" rather than "sm_90", for kernels that use Hopper-only
-  // instructions. ptxas before CUDA 12.5 expects the strides of a tensor map in different units (CUTLASS,
+  // Returns the PTX target to load. On Hopper, this is "sm_90a", for kernels that use Hopper-only instructions. But
+  // before CUDA 12.5, ptxas expects different units for the strides of a tensor map (CUTLASS,
   // cute/arch/copy_sm90_desc.hpp), so older drivers use the portable target.
   std::string target() const {
     return architecture() + (major == 9 && minor == 0 && driver_version >= 12050 ? "a" : "");

@@ -1,4 +1,4 @@
-// CUDA events. Each marks a position in the stream and records the GPU's clock there.
+// CUDA events. An event marks a position in the stream and records the GPU's clock there.
 #pragma once
 
 #include "driver/cuda/device.h"

@@ -24,8 +24,8 @@ class Link {
   CUlinkState state_ = nullptr;
 };
 
-// Returns the bytes of threadgroup memory that a kernel uses. The module also declares the variables of the file's
-// other kernels, so count only variables that occur again after their declaration.
+// Returns how many bytes of threadgroup memory a kernel uses. The module also declares the variables of the file's
+// other kernels. So only variables that occur again after their declaration are counted.
 size_t threadgroup_bytes(std::string_view module) {
   size_t bytes = 0;
   for (size_t at = 0; (at = module.find(".shared .align ", at)) != module.npos;) {
@@ -116,12 +116,12 @@ std::string Kernels::compile(const PtxKernel& kernel) {
   return std::string(static_cast<const char*>(code), size);
 }
 
-// Launches the module's mpsx_set_constants kernel, which sets the function constants and evaluates constants derived
-// from them.
+// Launches the module's mpsx_set_constants kernel. It sets the function constants and evaluates all constants that
+// depend on them.
 void Kernels::set_constants(Loaded& loaded, const PtxKernel& kernel, std::string_view text) {
   const Api& api = device_.api;
   const FunctionConstants values(kernel.name, kernel.unit->constants, text);
-  const size_t count = values.declared().size(), stride = 32;  // the size of the largest type, long4
+  const size_t count = values.declared().size(), stride = 32;  // 32 bytes is the size of the largest type, long4
   const size_t table = (count * sizeof(void*) + stride - 1) / stride * stride;
   api.check(api.cuMemHostAlloc(&loaded.constants, table + count * stride,
                                CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),

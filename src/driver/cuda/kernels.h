@@ -1,4 +1,4 @@
-// Looks up kernels by key and compiles them on first use. Each combination of kernel and function constants gets its
+// Looks up kernels by key and compiles them on first use. Each combination of a kernel and function constants has its
 // own module.
 #pragma once
 
@@ -15,9 +15,10 @@ namespace mpsx::driver::cuda {
 struct CudaKernel final : Kernel {
   CUfunction function = nullptr;
   std::vector<Parameter> parameters;
-  uint32_t buffers = 0, threadgroups = 0;       // highest index of each kind, plus one
+  uint32_t buffers = 0, threadgroups = 0;       // highest index of each kind plus one
   uint32_t staging = 0, simdgroup_staging = 0;  // copied from PtxKernel
-  // Returns the size of the staging area for a threadgroup's tensor operations, at the start of dynamic shared memory.
+  // Returns the size of the memory that stages a threadgroup's tensor operations, at the start of dynamic shared
+  // memory.
   uint32_t staging_bytes(uint32_t threads) const {
     return std::max(staging, simdgroup_staging * ((threads + simd_width - 1) / simd_width));
   }
@@ -38,7 +39,7 @@ class Kernels final : public Library {
     const Api& api;
     CudaKernel kernel;
     CUmodule module = nullptr;
-    void* constants = nullptr;  // function constant values, in pinned memory
+    void* constants = nullptr;  // values of the function constants, in pinned memory
   };
   const CudaKernel* get(std::string_view key);
   std::string compile(const PtxKernel&);

@@ -5,7 +5,7 @@
 namespace mpsx::driver::cuda {
 namespace {
 
-// Memory to leave free for the contexts, code and kernel stacks of this process and others.
+// Memory to leave unused, for the contexts, code and kernel stacks of this process and of other processes.
 constexpr size_t kReserve = size_t(512) << 20;
 
 size_t saturating_sub(size_t a, size_t b) { return a > b ? a - b : 0; }
@@ -23,8 +23,8 @@ Buffer ManagedMemory::allocate(size_t bytes) {
   const size_t size = std::max<size_t>(bytes, 1);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    // CUDA reports two kinds of our pages as free: pages that have migrated to the CPU, and pages that have not been
-    // touched yet. So also subtract earlier allocations from the memory available at startup.
+    // CUDA also reports our pages as free if they have migrated to the CPU or have not been touched yet. So also limit
+    // the memory to what was available at startup minus our earlier allocations.
     const size_t room = std::min(saturating_sub(available_, allocated_), free_bytes());
     if (size > room)
       throw OutOfMemory("the GPU has " + std::to_string(room) + " bytes available, " + std::to_string(size) +
@@ -69,7 +69,7 @@ void ManagedMemory::release(const Buffer& buffer) noexcept {
     std::lock_guard<std::mutex> lock(mutex_);
     if (pinned_.erase(buffer.handle)) return void(device_.api.cuMemFreeHost(buffer.handle));
   }
-  // cuMemFree waits for the GPU. It fails at process exit if CUDA has already shut down.
+  // cuMemFree waits for the GPU. At process exit, it fails if CUDA has already been shut down.
   if (device_.api.cuMemFree(reinterpret_cast<CUdeviceptr>(buffer.handle)) != CUDA_SUCCESS) return;
   std::lock_guard<std::mutex> lock(mutex_);
   allocated_ -= std::max<size_t>(buffer.size, 1);
@@ -81,7 +81,7 @@ size_t ManagedMemory::free_bytes() const {
   return saturating_sub(free, kReserve);
 }
 
-// This is only a hint. If it fails, pages migrate on first access.
+// This is only a hint. If it fails, pages migrate on their first access.
 void ManagedMemory::prefetch(const void* address, size_t bytes) noexcept {
   if (!exact_) device_.api.cuMemPrefetchAsync(reinterpret_cast<CUdeviceptr>(address), bytes, device_.number, stream_);
 }

@@ -15,8 +15,8 @@
 namespace mpsx::driver::cuda {
 namespace {
 
-// Decompresses with the system's zlib, which every Linux distribution installs and manylinux wheels may depend on
-// (libz.so.1). Loading it at run time avoids a build dependency.
+// Decompresses with the system's zlib (libz.so.1), which is installed on every Linux distribution and which manylinux
+// wheels may depend on. It is loaded at run time to avoid a build dependency.
 std::string decompress(std::string_view packed, size_t size) {
   using Uncompress = int(unsigned char* to, unsigned long* to_size, const unsigned char* from, unsigned long from_size);
   static Uncompress* const uncompress = [] {
@@ -52,8 +52,8 @@ size_t number(std::string_view word) {
   return value;
 }
 
-// Parses a parameter description such as "p0" (pointer), "v2:12:4" (value: index, bytes, alignment) or "t0"
-// (threadgroup memory).
+// Parses the description of a parameter: "p0" is a pointer, "v2:12:4" a value (index, bytes, alignment), and "t0"
+// threadgroup memory.
 Parameter parameter(std::string_view word) {
   const auto fields = split(word.substr(1), ':');
   using Kind = Parameter::Kind;
@@ -89,7 +89,7 @@ void PtxLibrary::read(std::string_view data, const std::string& target) {
   const size_t head = data.find("\nend\n");
   if (data.rfind("mpsx-ptx 2\n", 0) != 0 || head == data.npos) throw Error("unknown format");
   size_t at = head + 5;
-  // Whether this GPU can run the unit's code, and whether the code was compiled for exactly `target`.
+  // Whether this GPU can run the unit's code, and whether that code was compiled for exactly `target`.
   bool usable = false, preferred = false;
   for (const std::string_view line : split(data.substr(0, head), '\n')) {
     const auto words = split(line, '\t');

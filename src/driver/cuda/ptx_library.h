@@ -1,4 +1,4 @@
-// Reads the PTX library that python/mpsx/msl/ptx.py writes and documents: an index of kernels and their code.
+// Reads the PTX library, an index of kernels and their code. python/mpsx/msl/ptx.py writes and documents it.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@
 
 namespace mpsx::driver::cuda {
 
-// A parameter of an entry point. The grid follows as the last parameter.
+// A parameter of an entry point. After all of these, the grid is passed as the last parameter.
 struct Parameter {
   enum class Kind : uint8_t { pointer, value, threadgroup } kind;
-  uint32_t index;      // index of the buffer or threadgroup argument
-  uint32_t bytes = 0;  // size of a by-value parameter
+  uint32_t index;      // index of the buffer or of the threadgroup argument
+  uint32_t bytes = 0;  // size of a parameter passed by value
 };
 
 struct PtxUnit {
@@ -28,16 +28,16 @@ struct PtxKernel {
   std::string name, symbol;
   std::vector<Parameter> parameters;
   const PtxUnit* unit = nullptr;
-  size_t offset = 0, size = 0;  // in the unit
+  size_t offset = 0, size = 0;  // position in the unit
   // Bytes of dynamic shared memory that tensor operations need, per threadgroup and per SIMD group. A launch reserves
-  // the larger of the two totals.
+  // whichever results in the larger total.
   uint32_t staging = 0, simdgroup_staging = 0;
 };
 
 class PtxLibrary {
  public:
-  // `target` is the GPU's PTX target, such as "sm_90a". Prefers code compiled for `target` over portable code. Throws
-  // Error on failure.
+  // `target` is the PTX target of the GPU, for example "sm_90a". Code compiled for `target` is preferred over portable
+  // code. Throws Error on failure.
   PtxLibrary(const std::string& path, const std::string& target);
   ~PtxLibrary();
   PtxLibrary(const PtxLibrary&) = delete;
@@ -57,7 +57,7 @@ class PtxLibrary {
   std::string compiler_;
   std::vector<std::unique_ptr<PtxUnit>> units_;
   std::unordered_map<std::string, PtxKernel> kernels_;
-  const PtxUnit* last_ = nullptr;  // the unit in text_, cached because kernels of one unit are often compiled together
+  const PtxUnit* last_ = nullptr;  // the unit in text_; kernels of one unit are often compiled together
   std::string text_;
 };
 

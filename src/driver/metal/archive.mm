@@ -17,7 +17,7 @@
 namespace mpsx::driver::metal {
 namespace {
 
-// All live archives. An exit handler saves them, because the process may exit without destroying them.
+// All existing archives. An exit handler saves them, because the process may exit without destroying them.
 struct Archives {
   std::mutex mutex;
   std::set<PipelineArchive*> all;
@@ -35,20 +35,20 @@ void save_all() {
 
 constexpr const char* kSuffix = ".binarchive";
 
-// Returns the file name suffix, which contains a hash of the file's contents.
+// Returns the suffix of the archive's file name, which contains a hash of the file at `path`.
 std::string suffix_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string data((std::istreambuf_iterator<char>(file)), {});
   return "." + to_hex(content_hash(data)) + kSuffix;
 }
 
-// Removes the file at the end of the scope, even if Metal throws.
+// Removes the file at the end of the scope, even if Metal throws an exception.
 struct TemporaryFile {
   std::string path;
   ~TemporaryFile() { unlink(path.c_str()); }
 };
 
-// Returns the archive's files and their modification times.
+// Returns the files of the archive and their modification times.
 std::map<std::string, std::filesystem::file_time_type> files_of(const std::string& folder, const std::string& name) {
   std::map<std::string, std::filesystem::file_time_type> found;
   std::error_code error;
@@ -58,7 +58,7 @@ std::map<std::string, std::filesystem::file_time_type> files_of(const std::strin
   return found;
 }
 
-// Hashes everything that a pipeline depends on: the kernels, the GPU, and the macOS version, because macOS contains the
+// Hashes everything that a pipeline depends on: the kernels, the GPU, and the version of macOS, which includes the
 // compiler.
 std::string name_of(id<MTLDevice> device, const std::string& library) {
   struct stat file {};
@@ -98,7 +98,7 @@ PipelineArchive::~PipelineArchive() {
   if (!is_forked()) save();
 }
 
-// Returns the newest intact file and deletes damaged ones.
+// Returns the newest intact file. Deletes damaged files.
 std::string PipelineArchive::find() const {
   std::string newest;
   std::filesystem::file_time_type last;
@@ -118,7 +118,7 @@ void PipelineArchive::open() {
   archive_ = Owned<id<MTLBinaryArchive>>::adopt([device_.get() newBinaryArchiveWithDescriptor:descriptor.get()
                                                                                          error:&error]);
   if (archive_ || !descriptor.get().url) return;
-  // A different version of macOS wrote this archive, so start over.
+  // A different macOS version has written this archive, so start over.
   unlink(path.c_str());
   descriptor.get().url = nil;
   archive_ = Owned<id<MTLBinaryArchive>>::adopt([device_.get() newBinaryArchiveWithDescriptor:descriptor.get()
@@ -163,7 +163,7 @@ Owned<id<MTLComputePipelineState>> PipelineArchive::make(id<MTLFunction> functio
 void PipelineArchive::save() noexcept {
   try {
     write();
-  } catch (...) {  // catches C++ and Objective-C exceptions
+  } catch (...) {  // both C++ and Objective-C exceptions
   }
 }
 
@@ -172,7 +172,7 @@ void PipelineArchive::write() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!changed_) return;
   changed_ = false;
-  // Write to a temporary file and rename it, so readers see either the old file or the new one.
+  // Write to a temporary file and rename it, so that readers see either the old or the new file.
   const TemporaryFile fresh{temporary_file(folder_)};
   NSError* error = nil;
   if (fresh.path.empty()) return;
@@ -180,7 +180,7 @@ void PipelineArchive::write() {
   if (![archive_.get() serializeToURL:[NSURL fileURLWithPath:to_ns(fresh.path)] error:&error]) return;
   const std::string path = folder_ + "/" + name_ + suffix_of(fresh.path);
   if (std::rename(fresh.path.c_str(), path.c_str()) != 0) return;
-  // If several processes save at the same time, keep the newest file.
+  // If several processes have saved at the same time, keep the newest file.
   const auto files = files_of(folder_, name_);
   const auto mine = files.find(path);
   for (const auto& other : files)

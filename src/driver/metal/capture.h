@@ -5,7 +5,7 @@
 
 namespace mpsx::driver::metal {
 
-// Throws Error if capture is not available or already running.
+// Throws Error if capture is not available or is already running.
 void start_capture(id<MTLDevice> device, const std::string& path);
 void stop_capture();
 

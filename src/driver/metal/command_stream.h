@@ -1,5 +1,5 @@
-// The driver's single command queue. Kernels are encoded into an open command buffer, which is committed when it is
-// full or when a thread waits.
+// The driver's only command queue. Kernels are encoded into an open command buffer, which is committed when it is full
+// or when a thread waits.
 //
 // Each command buffer has one concurrent compute encoder, whose dispatches overlap. Barriers separate conflicting
 // dispatches (hazards.h), and a fence orders the encoders, because the buffers opt out of Metal's hazard tracking. A
@@ -23,12 +23,12 @@
 
 namespace mpsx::driver::metal {
 
-// A position in the stream. The work before it is complete when `progress` has reached `batch`.
+// A position in the stream. The work before it is complete when `progress` reaches `batch`.
 struct Checkpoint {
   uint64_t batch = 0;  // the last committed batch; 0 before any work
   Owned<id<MTLSharedEvent>> progress;
   Owned<id<MTLCommandBuffer>> last;  // the command buffer of `batch`
-  double recorded_at = 0;            // host clock in seconds; GPU times use the same clock
+  double recorded_at = 0;            // in seconds on the host's clock, which GPU times also use
 };
 
 class CommandStream {
@@ -36,12 +36,12 @@ class CommandStream {
   explicit CommandStream(Owned<id<MTLDevice>> device);
   ~CommandStream();  // waits for the GPU
 
-  // Returns the dispatch's sequence number, which is the number of the batch that contains it.
+  // Returns the sequence number of the dispatch, which is the number of the batch that contains it.
   uint64_t dispatch(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&);
   void commit();
-  void synchronize();                // throws Error or OutOfMemory if work has failed since the last call
-  void wait_all_nothrow() noexcept;  // waits, and leaves errors to synchronize()
-  // Like synchronize() and wait_all_nothrow(), but only for batches up to `batch`.
+  void synchronize();                // throws Error or OutOfMemory if any work has failed since the last call
+  void wait_all_nothrow() noexcept;  // waits, but leaves errors to synchronize()
+  // Like synchronize() and wait_all_nothrow(), but wait only for batches up to `batch`.
   void wait_until(uint64_t batch);
   void wait_until_nothrow(uint64_t batch) noexcept;
   bool is_complete(uint64_t batch);
@@ -60,7 +60,7 @@ class CommandStream {
     bool operator==(const Encoded& other) const { return kernel == other.kernel && label == other.label; }
   };
   struct Batch {
-    uint64_t number = 0;  // 1, 2, 3 … in commit order
+    uint64_t number = 0;  // 1, 2, 3 … in the order of commits
     Owned<id<MTLCommandBuffer>> buffer;
     std::vector<Encoded> kernels;
     uint64_t bytes = 0;                          // total size of bound buffers
@@ -85,10 +85,10 @@ class CommandStream {
   const Owned<id<MTLDevice>> device_;
   const Owned<id<MTLCommandQueue>> queue_;
   const Owned<id<MTLFence>> fence_;           // every encoder waits for it at its start and updates it at its end
-  const Owned<id<MTLBuffer>> null_buffer_;    // bound for null arguments
-  const Owned<id<MTLSharedEvent>> progress_;  // set by the GPU to the number of the last completed batch
+  const Owned<id<MTLBuffer>> null_buffer_;    // bound in place of null arguments
+  const Owned<id<MTLSharedEvent>> progress_;  // the GPU sets it to the number of the last completed batch
   const size_t threadgroup_limit_;
-  const bool synchronous_;  // one command buffer per kernel, so errors name the kernel
+  const bool synchronous_;  // one command buffer per kernel, so that errors name the kernel
 
   std::mutex mutex_;  // guards everything below
   Residency residency_;
@@ -101,9 +101,9 @@ class CommandStream {
   std::deque<Batch> in_flight_;                // committed, may still be running
   uint64_t committed_ = 0;
   Owned<id<MTLCommandBuffer>> last_;  // the last committed command buffer
-  std::string failure_;               // message of the first batch that failed since the last synchronize()
+  std::string failure_;               // message of the first failed batch since the last synchronize()
   bool out_of_memory_ = false;        // whether that batch ran out of memory
-  uint64_t failures_ = 0;             // batches that failed since the last synchronize()
+  uint64_t failures_ = 0;             // number of failed batches since the last synchronize()
 };
 
 }  // namespace mpsx::driver::metal

@@ -8,12 +8,12 @@
 namespace mpsx::driver::metal {
 namespace {
 
-// Commit a command buffer after this many kernels or bytes of bound buffers, or after kFirstBatch kernels if the GPU is
-// idle.
+// A command buffer is committed after kBatch kernels or this many bytes of bound buffers, or after kFirstBatch kernels
+// if the GPU is idle.
 constexpr size_t kBatch = 64, kFirstBatch = 8;
 constexpr uint64_t kBatchBytes = uint64_t(1) << 30;
 
-// Returns the current time in seconds on the clock that Metal uses for GPUStartTime and GPUEndTime. On macOS, this is
+// Returns the current time in seconds, on the clock that Metal uses for GPUStartTime and GPUEndTime. On macOS, this is
 // mach_absolute_time.
 double host_time() {
 #ifdef CLOCK_UPTIME_RAW
@@ -30,7 +30,7 @@ MTLSize to_metal(const Size& size) { return MTLSizeMake(size.x, size.y, size.z);
 
 bool finished(id<MTLCommandBuffer> buffer) { return buffer.status >= MTLCommandBufferStatusCompleted; }
 
-// Checks that the caller bound every argument of a user's kernel.
+// Checks that the caller has bound every argument of a user's kernel.
 void check_bindings(const MetalKernel& kernel, const Argument* arguments, size_t count, size_t buffers) {
   const auto missing = [&](const Binding& b, const char* kind) {
     return "missing argument " + b.name + " [[" + kind + "(" + std::to_string(b.index) + ")]]";
@@ -55,7 +55,7 @@ void check_bindings(const MetalKernel& kernel, const Argument* arguments, size_t
 
 }  // namespace
 
-// Returns a description like "softmax_f32, add_f32 x3 in forward/attention".
+// Returns a description such as "softmax_f32, add_f32 x3 in forward/attention".
 std::string CommandStream::describe_kernels(const std::vector<Encoded>& kernels) {
   std::string text;
   for (size_t i = 0, n; i < kernels.size(); i += n) {
@@ -117,7 +117,7 @@ id<MTLComputeCommandEncoder> CommandStream::encoder() {
   return encoder_.get();
 }
 
-// Groups the encoder's next dispatches under `label` in debugging tools.
+// Groups the encoder's next dispatches under `label`, for debugging tools.
 void CommandStream::set_debug_group(const Label& label) {
   if (label == debug_group_) return;
   if (debug_group_) [encoder_.get() popDebugGroup];
@@ -127,7 +127,7 @@ void CommandStream::set_debug_group(const Label& label) {
   [encoder_.get() pushDebugGroup:name ? name : @"(label is not UTF-8)"];
 }
 
-// Throws Error for everything that would otherwise make Metal abort the process.
+// Throws Error in all cases that would otherwise make Metal abort the process.
 void CommandStream::check(const MetalKernel& kernel, const Argument* arguments, size_t count,
                           const Dispatch& dispatch) const {
   const size_t buffers = check_dispatch(kernel, arguments, count, dispatch, threadgroup_limit_);
@@ -181,8 +181,8 @@ uint64_t CommandStream::dispatch(const MetalKernel& kernel, const Argument* argu
   return number;
 }
 
-// Tensor dispatches run in a separate queue. Commits an empty command buffer that waits for the dispatch, so that later
-// work in this queue runs after it.
+// Tensor dispatches run in a separate queue. An empty command buffer that waits for the dispatch is committed to this
+// queue, so that later work in this queue runs after the dispatch.
 uint64_t CommandStream::dispatch_tensors(const MetalKernel& kernel, const Argument* arguments, size_t count,
                                          const Dispatch& dispatch) {
   commit_open();
@@ -252,7 +252,7 @@ void CommandStream::record_failure(const Batch& batch, const std::string& reason
   failure_ = "the GPU failed in " + to_string(batch.buffer.get().label) + ": " + reason + "; " +
              (batch.kernels.size() == 1 ? "kernel " : "among the kernels ") + describe_kernels(batch.kernels);
   if (!synchronous_ && batch.kernels.size() > 1) failure_ += " (MPSX_METAL_DEBUG=1 runs them one at a time)";
-  // Allocations succeed while address space is left. Memory runs out only when the GPU makes buffers resident.
+  // Allocation succeeds as long as there is address space. Memory runs out only when the GPU makes buffers resident.
   out_of_memory_ = out_of_memory;
 }
 
@@ -295,7 +295,7 @@ void CommandStream::synchronize() {
     commit_open();
     for (const Batch& batch : in_flight_) waited.push_back(batch.buffer);
   }
-  // Wait without holding the lock, so other threads can keep encoding.
+  // Wait without holding the lock, so that other threads can continue to encode.
   for (const auto& buffer : waited) [buffer.get() waitUntilCompleted];
   std::lock_guard<std::mutex> lock(mutex_);
   retire_completed();
@@ -311,7 +311,7 @@ void CommandStream::wait_until_nothrow(uint64_t batch) noexcept {
     for (const Batch& b : in_flight_)
       if (b.number <= batch) waited = b.buffer;
   }
-  // Batches complete in order, so wait only for the last one, without holding the lock.
+  // Batches complete in order, so wait only for the last one. Do not hold the lock while waiting.
   if (waited) [waited.get() waitUntilCompleted];
   std::lock_guard<std::mutex> lock(mutex_);
   retire_completed();
@@ -333,7 +333,7 @@ bool CommandStream::is_complete(uint64_t batch) {
 bool CommandStream::idle() {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
-  commit_open();  // a caller that polls is waiting for this work
+  commit_open();  // the caller may be polling, and this work would never start
   retire_completed();
   return in_flight_.empty();
 }

@@ -1,4 +1,4 @@
-// Selects the GPU and reports its properties.
+// Selects the GPU and returns its properties.
 #pragma once
 
 #import <Metal/Metal.h>
@@ -7,19 +7,20 @@
 
 namespace mpsx::driver::metal {
 
-// Returns the Mac's GPU, or null if Metal is not available. Throws Error if the GPU cannot run our kernels or if macOS
-// does not support their Metal version.
+// Returns the Mac's GPU, or null if Metal is not available. Throws Error if the GPU cannot run our kernels, or if macOS
+// does not support their version of Metal.
 Owned<id<MTLDevice>> find_device();
 
 Info describe_device(id<MTLDevice> device);
 Traits describe_traits(id<MTLDevice>);
 
-// Newer than the headers of SDKs before macOS 26.
+// SDKs before macOS 26 do not declare this.
 inline constexpr auto kFamilyMetal4 = MTLGPUFamily(5002);  // MTLGPUFamilyMetal4
 
-// Returns whether the process was forked after the driver started. Metal's GPU connection does not survive a fork.
+// Returns whether this process was forked after the driver started. Metal's connection to the GPU does not survive a
+// fork.
 bool is_forked();
-void check_not_forked();  // throws Error in a forked process; call before any Metal call
+void check_not_forked();  // throws Error in a forked process; call this before any call to Metal
 void install_fork_handler();
 
 }  // namespace mpsx::driver::metal

@@ -9,7 +9,7 @@
 namespace mpsx::driver::metal {
 namespace {
 
-// MSL 3.1, which introduces bfloat, requires macOS 14, and so do PyTorch's wheels.
+// MSL 3.1, the first version with bfloat, requires macOS 14, and so do PyTorch's wheels.
 constexpr NSInteger kOldestMacOS = 14;
 
 std::atomic<bool> forked{false};
@@ -23,7 +23,7 @@ void check_macos() {
 }
 
 // Returns the highest Apple GPU family that the device supports, or 0 if it cannot run our kernels. Apple<n> has the
-// value 1000+n, so the loop also tests families newer than the SDK's headers.
+// value 1000 + n, so the loop also tests families that are newer than the SDK's headers.
 int apple_family(id<MTLDevice> device) {
   constexpr int kFirst = MTLGPUFamilyApple7 - 1000, kLast = 19;
   for (int n = kLast; n >= kFirst; --n)
@@ -35,7 +35,7 @@ int apple_family(id<MTLDevice> device) {
 
 Owned<id<MTLDevice>> find_device() {
   AutoreleasePool pool;
-  // MTLCreateSystemDefaultDevice returns nil in a process that does not link CoreGraphics.
+  // In a process that does not link CoreGraphics, MTLCreateSystemDefaultDevice returns nil.
   const auto devices = Owned<NSArray<id<MTLDevice>>*>::adopt(MTLCopyAllDevices());
   std::string others;
   for (NSUInteger i = 0; i < devices.get().count; ++i) {
@@ -64,15 +64,15 @@ Info describe_device(id<MTLDevice> device) {
 
 Traits describe_traits(id<MTLDevice> device) {
   AutoreleasePool pool;
-  Traits traits;  // defaults; Metal does not report the number of GPU cores
-  // MLX and llama.cpp use tensor operations from macOS 26.2 on. Only the M5 generation (Apple10) has matrix units for
-  // them. Both tiers are equally fast there for about 400 rows of 2048 columns (metalBLAS, M5 Max).
+  Traits traits;  // all defaults, because Metal does not report the number of GPU cores
+  // Like MLX and llama.cpp, use tensor operations from macOS 26.2 on. Only the M5 generation (Apple10) has matrix units
+  // for them. On an M5 Max, both tiers are equally fast for about 400 rows of 2048 columns (metalBLAS).
   const NSOperatingSystemVersion macos = NSProcessInfo.processInfo.operatingSystemVersion;
   const bool recent = macos.majorVersion > 26 || (macos.majorVersion == 26 && macos.minorVersion >= 2);
   if (recent && [device supportsFamily:kFamilyMetal4])
     traits.tensor_tier = apple_family(device) >= 10 ? TensorTier::preferred : TensorTier::available;
   traits.min_tensor_outputs = 400 * 2048;
-  // With one buffer per tensor, Metal's shader validation catches every out-of-bounds access.
+  // If each tensor has its own buffer, Metal's shader validation detects every out-of-bounds access.
   traits.exact_allocations = env_flag("MPSX_METAL_EXACT_BUFFERS");
   return traits;
 }

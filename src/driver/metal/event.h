@@ -1,6 +1,6 @@
-// Events mark checkpoints in the stream and report the GPU's time there. The GPU signals a shared event at each
-// checkpoint, so a query takes no lock and does not wait. The time of an event is the time at which the GPU finished
-// the preceding command buffer.
+// An event marks a checkpoint in the stream and reports the GPU's time there. The GPU signals a shared event at each
+// checkpoint, so query() neither takes a lock nor waits. The time of an event is when the GPU finished the command
+// buffer before it.
 #pragma once
 
 #include "driver/metal/command_stream.h"
@@ -10,9 +10,9 @@ namespace mpsx::driver::metal {
 class MetalEvent {
  public:
   void record(CommandStream&);
-  bool query() const;  // also true if the event was never recorded
+  bool query() const;  // true if the event was never recorded
   void synchronize() const;
-  // Throws Error if either event was not recorded or is not complete.
+  // Throws Error if one of the events was not recorded or has not completed.
   static double elapsed_ms(const MetalEvent& from, const MetalEvent& to);
 
  private:

@@ -24,14 +24,14 @@ bool MetalEvent::query() const {
   return checkpoint.last.get().status >= MTLCommandBufferStatusCompleted;
 }
 
-// Waits for the command buffer, not for the signal, because a failed command buffer never signals.
+// Waits for the command buffer and not for the signal, because a failed command buffer never signals.
 void MetalEvent::synchronize() const {
   AutoreleasePool pool;
   const Checkpoint checkpoint = this->checkpoint();
   if (checkpoint.last) [checkpoint.last.get() waitUntilCompleted];
 }
 
-// Returns when the GPU completed the work before the event, or when the event was recorded if that was later.
+// Returns the time at which the work before the event completed, or at which the event was recorded if that was later.
 double MetalEvent::completion_time() const {
   AutoreleasePool pool;
   {
@@ -41,7 +41,7 @@ double MetalEvent::completion_time() const {
   if (!query()) throw Error("elapsed_time: expected both events to be complete; synchronize them first");
   const Checkpoint checkpoint = this->checkpoint();
   if (!checkpoint.last) return checkpoint.recorded_at;
-  [checkpoint.last.get() waitUntilCompleted];  // the signal can arrive before GPUEndTime is set
+  [checkpoint.last.get() waitUntilCompleted];  // the signal may arrive before GPUEndTime is set
   return std::max(checkpoint.last.get().GPUEndTime, checkpoint.recorded_at);
 }
 

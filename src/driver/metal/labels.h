@@ -1,4 +1,4 @@
-// Labels for regions of work, shown in profiling tools, captures and errors.
+// Labels for sections of work, which appear in profiling tools, captures and errors.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@ namespace mpsx::driver::metal {
 
 using Label = std::shared_ptr<const std::string>;
 
-// Returns the calling thread's open labels, outermost first, such as "forward/attention". Null if no label is open.
+// Returns the open labels of the calling thread, outermost first, for example "forward/attention". Null if there are
+// none.
 Label current_label();
 void begin_label(const std::string& name);
 void end_label() noexcept;

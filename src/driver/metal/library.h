@@ -12,13 +12,13 @@
 
 namespace mpsx::driver::metal {
 
-// Splits a key like "layer_norm_f32|bias=1|rows=4" into the function's name and its constants.
+// Splits a key such as "layer_norm_f32|bias=1|rows=4" into the name of the function and its constants.
 struct FunctionKey {
   explicit FunctionKey(std::string_view key);
   std::string name, constants;  // "layer_norm_f32", "bias=1|rows=4"
 };
 
-// Compilation options of a source.
+// The options for compiling a source.
 struct Language {
   MTLLanguageVersion version;
   bool fast_math;
@@ -26,18 +26,18 @@ struct Language {
 
 class FunctionLibrary {
  public:
-  // Loads mpsx.metallib from the directory, or mpsx.metal if the directory has no metallib. With `tensors`, loads
-  // mpsx_tensor.metallib or mpsx_tensor.metal.
+  // Loads mpsx.metallib from the directory, or mpsx.metal if it contains no metallib. If `tensors` is true, loads
+  // mpsx_tensor.metallib or mpsx_tensor.metal instead.
   FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& directory, bool tensors = false);
   // Compiles a user's source text immediately, with the same options as torch.mps.compile_shader. Throws Error with the
-  // compiler's message.
+  // message of the compiler.
   FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& name, const std::string& text);
 
-  // Returns null if the function does not exist. Throws Error for missing or invalid constant values.
+  // Returns null if there is no such function. Throws Error if the value of a constant is missing or invalid.
   Owned<id<MTLFunction>> function(const FunctionKey& key);
   std::vector<std::string> names() const;              // sorted
-  const std::string& path() const { return path_; }    // the library file; empty for source text
-  bool uses_tensors() const { return uses_tensors_; }  // whether its functions may have tensor operations
+  const std::string& path() const { return path_; }    // the library's file; empty if there is source text instead
+  bool uses_tensors() const { return uses_tensors_; }  // whether its functions may use tensor operations
 
  private:
   id<MTLLibrary> library_of(const std::string& function);
@@ -50,10 +50,10 @@ class FunctionLibrary {
   std::mutex mutex_;
   Owned<id<MTLLibrary>> library_;
   std::vector<SourceUnit> units_;
-  std::vector<Owned<id<MTLLibrary>>> compiled_;         // parallel to units_; null until first used
+  std::vector<Owned<id<MTLLibrary>>> compiled_;         // for each of units_; null until first used
   std::unordered_map<std::string, size_t> unit_index_;  // by function name
   std::vector<std::string> names_;
-  // All function constants of a user's shader, by index. Filled on first use.
+  // All function constants in a user's shader, by index. Filled on first use.
   std::map<uint32_t, FunctionConstant> constants_;
 };
 

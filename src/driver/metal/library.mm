@@ -10,15 +10,15 @@
 namespace mpsx::driver::metal {
 namespace {
 
-// Newer than the headers of SDKs before macOS 26.
+// SDKs before macOS 26 do not declare this.
 constexpr auto kMetal4 = MTLLanguageVersion(4 << 16);
 
-// Compilation options of the project's own kernels.
+// The options for compiling the project's own kernels.
 constexpr Language kKernelLanguage{MTLLanguageVersion3_1, false}, kTensorLanguage{kMetal4, false};
 
-// Compile users' shaders the way PyTorch does (MetalShaderLibrary::compileLibrary): with the newest language version
-// that macOS supports, and with fast math if the environment variable asks for it. Versions newer than the SDK's
-// headers are given by number.
+// Users' shaders are compiled as PyTorch does (MetalShaderLibrary::compileLibrary): with the newest language version
+// that macOS supports, and with fast math if the environment variable requests it. Versions that are newer than the
+// SDK's headers are given by number.
 Language user_language() {
   const NSInteger macos = NSProcessInfo.processInfo.operatingSystemVersion.majorVersion;
   const char* fast = std::getenv("PYTORCH_MPS_FAST_MATH");
@@ -37,7 +37,7 @@ bool mentions_tensors(std::string_view text) {
   return false;
 }
 
-// Returns a message explaining why a source with tensors may not compile on this system, or an empty string if the
+// Returns a message that explains why a source with tensors may not compile on this system, or an empty string if the
 // system supports tensors.
 std::string tensors_missing(id<MTLDevice> device) {
   const NSOperatingSystemVersion macos = NSProcessInfo.processInfo.operatingSystemVersion;
@@ -56,7 +56,7 @@ std::vector<std::string> sorted_names(id<MTLLibrary> library) {
   return names;
 }
 
-// The scalar types of function constants. In MTLDataType, each scalar type is followed by its vectors of 2, 3 and 4
+// The scalar types of function constants. In MTLDataType, a scalar type is followed by its vectors of 2, 3 and 4
 // components (MTLDataTypeInt2 is MTLDataTypeInt + 1).
 constexpr struct {
   MTLDataType type;
@@ -88,8 +88,8 @@ std::vector<MTLFunctionConstant*> declared_constants(id<MTLFunction> function) {
   return constants;
 }
 
-// Converts the constant values in a key to Metal's type. `declared` lists the library's constants and `used` the
-// function's. Throws Error if a required value is missing.
+// Converts the values of the constants in a key to Metal's type. `declared` contains the constants of the library, and
+// `used` those of the function. Throws Error if a required value is missing.
 Owned<MTLFunctionConstantValues*> constant_values(const FunctionKey& key, const std::vector<FunctionConstant>& declared,
                                                   const std::vector<MTLFunctionConstant*>& used) {
   const FunctionConstants given(key.name, declared, key.constants);
@@ -160,7 +160,8 @@ Owned<id<MTLLibrary>> FunctionLibrary::compile(const SourceUnit& unit, const Lan
 #pragma clang diagnostic ignored "-Wdeprecated-declarations"
   options.get().fastMathEnabled = language.fast_math;
 #pragma clang diagnostic pop
-// macOS 15 splits fastMathEnabled into two options. Setting fastMathEnabled may leave the second one fast, so set both.
+// In macOS 15, fastMathEnabled was split into two options. Setting fastMathEnabled may leave the second option at fast,
+// so set both.
 #if !defined(__MAC_OS_X_VERSION_MAX_ALLOWED) || __MAC_OS_X_VERSION_MAX_ALLOWED >= 150000
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wunguarded-availability-new"
@@ -192,7 +193,7 @@ id<MTLLibrary> FunctionLibrary::library_of(const std::string& function) {
   return library.get();
 }
 
-// Returns the constants that a key may name. For a user's shader, these are the constants of all its functions.
+// Returns the constants that a key may contain. For a user's shader, these are the constants of all its functions.
 std::vector<FunctionConstant> FunctionLibrary::known_constants(const std::vector<MTLFunctionConstant*>& used) {
   std::map<uint32_t, FunctionConstant> all;
   const auto add = [&](const std::vector<MTLFunctionConstant*>& constants) {
@@ -215,7 +216,7 @@ std::vector<FunctionConstant> FunctionLibrary::known_constants(const std::vector
 Owned<id<MTLFunction>> FunctionLibrary::function(const FunctionKey& key) {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
-  // Looking up an unknown name in Metal is slow and may write to the log.
+  // Do not look up unknown names in Metal, because that is slow and may write to the log.
   if (!std::binary_search(names_.begin(), names_.end(), key.name)) return {};
   id<MTLLibrary> library = library_of(key.name);
   auto plain = Owned<id<MTLFunction>>::adopt([library newFunctionWithName:to_ns(key.name)]);

@@ -10,8 +10,8 @@ class Memory {
   explicit Memory(Owned<id<MTLDevice>> device);
 
   Buffer allocate(size_t bytes);
-  // Wraps memory that the driver does not own. The memory must consist of whole pages and outlive the buffer. Returns a
-  // null handle on failure.
+  // Wraps memory that the driver does not own. It must consist of whole pages and outlive the buffer. On failure,
+  // returns a null handle.
   Buffer wrap(void* contents, size_t bytes);
   Buffer share(void* handle);
   size_t free_bytes() const;

@@ -10,13 +10,13 @@ namespace mpsx::driver {
 namespace metal {
 namespace {
 
-// Casts between the opaque stream and event types and their implementations.
+// Convert between the opaque types for streams and events and their implementations.
 Stream* as_stream(CommandStream* stream) { return reinterpret_cast<Stream*>(stream); }
 CommandStream& of(Stream* stream) { return *reinterpret_cast<CommandStream*>(stream); }
 Event* as_event(MetalEvent* event) { return reinterpret_cast<Event*>(event); }
 MetalEvent& of(Event* event) { return *reinterpret_cast<MetalEvent*>(event); }
 
-// Every call into Metal goes through guarded() or guarded_nothrow(). In a forked process, guarded() throws, and
+// Every call into Metal must use guarded() or guarded_nothrow(). In a forked process, guarded() throws, and
 // guarded_nothrow() does nothing and leaves the memory to the OS.
 template <typename F>
 auto guarded(F&& f) {
@@ -32,13 +32,13 @@ void guarded_nothrow(F&& f) noexcept {
   }
 }
 
-// Kernels compiled at run time from Metal source.
+// Kernels that are compiled at run time from Metal source.
 class ShaderLibrary final : public Library {
  public:
   ShaderLibrary(const Owned<id<MTLDevice>>& device, CommandStream& stream, const LibrarySource& source)
       : functions_(device, source.name, source.text), pipelines_(device, functions_, true), stream_(stream) {}
   ~ShaderLibrary() override {
-    guarded_nothrow([&] { stream_.wait_all_nothrow(); });  // kernels must outlive work in flight
+    guarded_nothrow([&] { stream_.wait_all_nothrow(); });  // work in flight may use the kernels
   }
 
   const Kernel* kernel(std::string_view key) const override {
@@ -105,7 +105,7 @@ class MetalDriver final : public Driver {
     return guarded([&] { return std::make_unique<ShaderLibrary>(device_, stream_, source); });
   }
 
-  // All streams share one queue. More queues would not speed up a GPU, and with a single queue, freed memory can be
+  // All streams share one queue. More queues would not make a GPU faster. With a single queue, freed memory can be
   // reused immediately, regardless of which stream used it last.
   Stream* default_stream() override { return as_stream(&stream_); }
   Stream* new_stream() override { return as_stream(&stream_); }
@@ -143,7 +143,7 @@ class MetalDriver final : public Driver {
   void record(Event* event, Stream* stream) override {
     guarded([&] { of(event).record(of(stream)); });
   }
-  void wait(Event*, Stream*) override {}  // no-op: in the single queue, recorded work already precedes later dispatches
+  void wait(Event*, Stream*) override {}  // recorded work already comes before later dispatches
   bool query(Event* event) override {
     return guarded([&] { return of(event).query(); });
   }
@@ -158,7 +158,7 @@ class MetalDriver final : public Driver {
   void end_label() noexcept override { metal::end_label(); }
   void start_capture(const std::string& path) override {
     guarded([&] {
-      stream_.commit();  // keep earlier work out of the capture
+      stream_.commit();  // do not capture earlier work
       metal::start_capture(device_.get(), path);
     });
   }

@@ -1,5 +1,5 @@
-// Manages Objective-C objects without ARC. The caller owns and must release any object returned by new…, alloc or copy.
-// The current autorelease pool owns every other object.
+// Manages Objective-C objects without ARC. The caller of new…, alloc or copy owns the returned object and must release
+// it. All other objects belong to the current autorelease pool.
 #pragma once
 
 #import <Foundation/Foundation.h>
@@ -13,7 +13,7 @@
 
 namespace mpsx::driver::metal {
 
-// Drains autoreleased objects at the end of the scope. Every entry point of the driver opens a pool, because the
+// Releases autoreleased objects at the end of the scope. Every entry point of the driver creates a pool, because the
 // calling threads have none. Unlike @autoreleasepool, this class is exception-safe.
 class AutoreleasePool {
  public:
@@ -31,7 +31,7 @@ template <typename T>
 class Owned {
  public:
   Owned() = default;
-  static Owned adopt(T object) { return Owned(object); }  // takes ownership of an object returned by new… or alloc
+  static Owned adopt(T object) { return Owned(object); }  // takes ownership of the result of new… or alloc
   static Owned retain(T object) { return Owned([object retain]); }
   Owned(const Owned& other) : object_([other.object_ retain]) {}
   Owned(Owned&& other) noexcept : object_(std::exchange(other.object_, nil)) {}
@@ -50,7 +50,7 @@ class Owned {
   T object_ = nil;
 };
 
-// Returns an autoreleased string, or nil if the text is not UTF-8.
+// Returns an autoreleased string, or nil if the text is not valid UTF-8.
 inline NSString* to_ns(std::string_view text) { return [NSString stringWithUTF8String:std::string(text).c_str()]; }
 
 inline std::string to_string(NSString* text) {
@@ -63,7 +63,7 @@ inline std::string describe(NSError* error) {
   return to_string(error.localizedDescription) + " (code " + std::to_string(error.code) + ")";
 }
 
-// Describes the Objective-C exception being handled.
+// Returns a description of the Objective-C exception that is being handled.
 inline std::string describe_raised() {
 #ifdef __APPLE__
   @try {
@@ -76,7 +76,7 @@ inline std::string describe_raised() {
 #endif
 }
 
-// Calls `f` and rethrows any NSException as Error, which the driver's callers expect.
+// Calls `f`. If it throws an NSException, rethrows it as Error, which the driver's callers expect.
 template <typename F>
 auto translating_exceptions(F&& f) {
   try {

@@ -1,4 +1,4 @@
-// Caches one ready-to-run kernel (pipeline state) per key.
+// Caches one kernel that is ready to run (a pipeline state) per key.
 #pragma once
 
 #include <array>
@@ -13,12 +13,12 @@ namespace mpsx::driver::metal {
 
 struct MetalKernel final : ReflectedKernel {
   Owned<id<MTLComputePipelineState>> pipeline;
-  // The device for building more pipelines (pipeline_for). Null unless the source has tensor operations.
+  // The device on which pipeline_for() builds more pipelines. Null unless the source uses tensor operations.
   Owned<id<MTLDevice>> device;
   Owned<id<MTLFunction>> function;
 
-  // Returns the pipeline to dispatch. A kernel with cooperative tensors should be compiled for a fixed threadgroup size
-  // (requiredThreadsPerThreadgroup, since macOS 26), so each size in use gets its own pipeline.
+  // Returns the pipeline to dispatch. Kernels with cooperative tensors should be compiled for a fixed threadgroup size
+  // (requiredThreadsPerThreadgroup, since macOS 26), so there is one pipeline for each size in use.
   id<MTLComputePipelineState> pipeline_for(const Dispatch&) const;
 
  private:
@@ -28,7 +28,8 @@ struct MetalKernel final : ReflectedKernel {
 
 class Pipelines {
  public:
-  // `reflect` requests argument reflection. The project's own launchers do not need it.
+  // If `reflect` is true, asks the compiler for information about arguments. The project's own launchers do not need
+  // it.
   Pipelines(const Owned<id<MTLDevice>>& device, FunctionLibrary& functions, bool reflect = false)
       : device_(device), archive_(device, functions.path()), functions_(functions), reflect_(reflect) {}
 
@@ -41,7 +42,7 @@ class Pipelines {
   FunctionLibrary& functions_;
   const bool reflect_;
   std::mutex mutex_;
-  std::unordered_map<std::string, std::unique_ptr<MetalKernel>> kernels_;  // null for keys known not to exist
+  std::unordered_map<std::string, std::unique_ptr<MetalKernel>> kernels_;  // null if there is no kernel with this key
 };
 
 }  // namespace mpsx::driver::metal

@@ -8,7 +8,7 @@ namespace {
 // MTLBindingTypeTensor, which SDKs before macOS 26 do not declare.
 constexpr MTLBindingType kTensorBinding = MTLBindingType(37);
 
-// Element types of tensors (MTLTensorDataType).
+// The element types of tensors (MTLTensorDataType).
 constexpr struct {
   NSInteger type;
   const char* name;
@@ -32,7 +32,7 @@ TensorBinding describe_tensor(const Binding& binding, id<MTLBinding> reflected) 
   return tensor;
 }
 
-// Records the required bindings. Reflection omits buffers that a function constant disables.
+// Stores the required bindings. Reflection does not list buffers that a function constant disables.
 void set_bindings(MetalKernel& kernel, MTLComputePipelineReflection* reflection) {
   NSArray<id<MTLBinding>>* bindings = reflection.bindings;
   for (NSUInteger i = 0; i < bindings.count; ++i) {
@@ -49,7 +49,7 @@ void set_bindings(MetalKernel& kernel, MTLComputePipelineReflection* reflection)
   kernel.reflected = true;
 }
 
-// Compiles a pipeline that requires threadgroups of size `group`. Returns null if Metal cannot compile it.
+// Compiles a pipeline for threadgroups of exactly size `group`. Returns null if Metal cannot compile it.
 Owned<id<MTLComputePipelineState>> make_required(id<MTLDevice> device, id<MTLFunction> function, const Size& group) {
   auto descriptor = Owned<MTLComputePipelineDescriptor*>::adopt([[MTLComputePipelineDescriptor alloc] init]);
 #if !defined(__MAC_OS_X_VERSION_MAX_ALLOWED) || __MAC_OS_X_VERSION_MAX_ALLOWED >= 260000

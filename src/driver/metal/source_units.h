@@ -1,5 +1,5 @@
-// mpsx.metal contains the sources of all kernels, for Macs without Apple's offline compiler. It is a sequence of
-// self-contained Metal sources, called units. Each unit is compiled separately, when one of its kernels is first used:
+// mpsx.metal contains the source of all kernels, for Macs without Apple's offline compiler. It is a sequence of
+// self-contained Metal sources, which are called units. A unit is compiled when one of its kernels is first used:
 //
 //   //mpsx:unit metal/norm/softmax.metal
 //   //mpsx:kernels softmax_f32 softmax_f16 …
@@ -17,7 +17,7 @@ struct SourceUnit {
   std::vector<std::string> kernels;
 };
 
-// Throws Error that names the file if its format is invalid.
+// If the format of the file is invalid, throws an Error that names the file.
 std::vector<SourceUnit> read_source_units(const std::string& path);
 std::vector<SourceUnit> parse_source_units(std::string_view text, const std::string& path);
 

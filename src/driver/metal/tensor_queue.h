@@ -1,8 +1,8 @@
-// Dispatches kernels that have MTLTensor arguments.
+// Dispatches kernels with MTLTensor arguments.
 //
-// Metal binds tensors only through an MTL4ArgumentTable, so these kernels need a Metal 4 command queue (macOS 26). The
-// queue neither retains resources nor tracks hazards. Each dispatch waits for earlier work in its stream, and later
-// work in the stream waits for the dispatch (command_stream.h).
+// Metal can bind tensors only through an MTL4ArgumentTable, so these kernels need a Metal 4 command queue (macOS 26).
+// This queue neither retains resources nor tracks hazards. Each dispatch waits for the earlier work in its stream, and
+// later work in the stream waits for the dispatch (command_stream.h).
 #pragma once
 
 #include <memory>
@@ -15,9 +15,9 @@
 
 namespace mpsx::driver::metal {
 
-// A committed dispatch and the objects that it keeps alive.
+// A committed dispatch, and the objects that it keeps alive.
 struct TensorDispatch {
-  Owned<id<MTLSharedEvent>> event;  // reaches `value` once the dispatch has completed or failed
+  Owned<id<MTLSharedEvent>> event;  // reaches `value` when the dispatch has completed or failed
   uint64_t value = 0;
   std::vector<Owned<id>> kept;
 
@@ -34,8 +34,8 @@ class TensorQueue {
   // Throws Error if this system does not support Metal 4.
   explicit TensorQueue(Owned<id<MTLDevice>> device);
 
-  // Throws Error for a tensor that Metal does not support. Binds `null_buffer` in place of null arguments. The dispatch
-  // starts once `event` has reached `after`.
+  // Throws Error if Metal does not support one of the tensors. Binds `null_buffer` in place of null arguments. The
+  // dispatch starts when `event` reaches `after`.
   std::shared_ptr<TensorDispatch> dispatch(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&,
                                            const Label&, id<MTLBuffer> null_buffer, id<MTLSharedEvent> event,
                                            uint64_t after);
@@ -47,7 +47,8 @@ class TensorQueue {
   uint64_t last_ = 0;
 };
 
-// Throws an Error that names the parameter unless the arguments match the kernel's tensors and Metal supports them.
+// Throws an Error that names the parameter if an argument does not match the kernel's tensor or if Metal does not
+// support it.
 void check_tensors(const MetalKernel&, const Argument* arguments, size_t count);
 
 }  // namespace mpsx::driver::metal

@@ -17,7 +17,7 @@
 namespace mpsx::driver::metal {
 namespace {
 
-// Returns the argument bound to buffer `index`, or null.
+// Returns the argument bound to buffer `index`, or null if there is none.
 const Argument* buffer_argument(const Argument* arguments, size_t count, size_t index) {
   for (size_t i = 0, k = 0; i < count; ++i)
     if (arguments[i].kind != Argument::Kind::threadgroup && k++ == index) return &arguments[i];
@@ -32,8 +32,8 @@ std::string text(const int64_t* values, size_t count) {
   return list;
 }
 
-// Returns the tensor's strides, with packed strides in dimensions of size 1, as Metal requires. PyTorch allows
-// any stride in such a dimension.
+// Returns the strides of the tensor. In dimensions of size 1, where PyTorch allows any stride, returns packed strides,
+// as Metal requires.
 std::vector<int64_t> packed_strides(const TensorArgument& t) {
   std::vector<int64_t> strides(t.strides, t.strides + t.rank);
   for (uint32_t d = 0; d < t.rank; ++d)
@@ -41,7 +41,7 @@ std::vector<int64_t> packed_strides(const TensorArgument& t) {
   return strides;
 }
 
-// Returns whether the tensor meets MTLTensorDescriptor's requirements for a tensor in a buffer.
+// Returns whether the tensor meets the requirements of MTLTensorDescriptor for tensors in buffers.
 bool are_supported(const TensorArgument& t, const std::vector<int64_t>& strides) {
   for (uint32_t d = 0; d < t.rank; ++d)
     if (t.sizes[d] < 1 || strides[d] < (d ? strides[d - 1] * t.sizes[d - 1] : 1)) return false;
@@ -76,7 +76,7 @@ void check_tensors(const MetalKernel& kernel, const Argument* arguments, size_t 
 #ifdef MPSX_METAL_4
 namespace {
 
-// Creates an object of a class that older systems do not have. Looks up the class by name to avoid linking to it.
+// Creates an object of a class that older systems lack. The class is looked up by name, to avoid linking to it.
 template <typename T>
 Owned<T> make(const char* name) {
   return Owned<T>::adopt([[objc_getClass(name) alloc] init]);
@@ -97,7 +97,7 @@ Owned<MTLTensorExtents*> extents(const int64_t* values, uint32_t rank) {
   return Owned<MTLTensorExtents*>::adopt([[objc_getClass("MTLTensorExtents") alloc] initWithRank:rank values:numbers]);
 }
 
-// The bindings of one dispatch: an argument table, and a residency set of all memory that the kernel can access.
+// The bindings of one dispatch: an argument table, and a residency set with all memory that the kernel can access.
 class Bindings {
  public:
   Bindings(id<MTLDevice> device, const MetalKernel& kernel, size_t buffers, TensorDispatch& work)
@@ -146,7 +146,7 @@ class Bindings {
     [residency_ commit];
     return residency_;
   }
-  // Takes ownership of a new object. Throws Error if it is null.
+  // Takes ownership of a new object. Throws Error if the object is null.
   template <typename T>
   T keep(T object, const std::string& what, NSError* error) {
     if (!object) throw Error(kernel_.name + ": Metal cannot create " + what + ": " + describe(error));
@@ -195,8 +195,8 @@ std::shared_ptr<TensorDispatch> TensorQueue::dispatch(const MetalKernel& kernel,
       bindings.buffer(a.data ? as_buffer(a.data) : null_buffer, a.data ? a.size : 0, index);
     ++index;
   }
-  // Use an allocator per command buffer, because an allocator may be reset only after the GPU has finished. A Metal 4
-  // queue does not limit how many command buffers it has.
+  // Each command buffer has its own allocator, because an allocator may be reset only after the GPU has finished. A
+  // Metal 4 queue does not limit the number of command buffers.
   id<MTL4CommandAllocator> allocator = bindings.keep([device_.get() newCommandAllocator], "a command allocator", nil);
   id<MTL4CommandBuffer> commands = bindings.keep([device_.get() newCommandBuffer], "a command buffer", nil);
   [commands beginCommandBufferWithAllocator:allocator];
@@ -227,7 +227,8 @@ std::shared_ptr<TensorDispatch> TensorQueue::dispatch(const MetalKernel& kernel,
   const auto failure = work->failure;
   const auto done = done_;
   const uint64_t value = work->value;
-  // The CPU signals the event after it has stored any error, so the event is also signaled for failed dispatches.
+  // The CPU signals the event after it has stored the error, if any. So the event is also signaled if the dispatch
+  // fails.
   [options.get() addFeedbackHandler:^(id<MTL4CommitFeedback> feedback) {
     AutoreleasePool pool;
     if (NSError* error = feedback.error) {
