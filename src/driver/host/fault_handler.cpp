@@ -21,21 +21,22 @@ namespace mpsx::driver::host {
 namespace {
 
 constexpr size_t kSignalStack = 64 << 10;
-constexpr uintptr_t kStackOverflowSlack = 64 << 10;  // faults up to this far below the stack are stack overflows
+constexpr uintptr_t kStackOverflowSlack = 64 << 10;  // faults this close below the stack are stack overflows
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
 constexpr int kSignalCount = sizeof kSignals / sizeof *kSignals;
 constexpr int kMaxPrevious = 8;
 
-// The handlers installed before ours, oldest first. Our handler calls the one at `newest` first. A handler installed
-// after ours (such as faulthandler.enable()) may call ours, which then forwards to the next older one.
+// The handlers that were installed before ours, oldest first. Our handler first calls the one at `newest`. A handler
+// that was installed after ours (for example by faulthandler.enable()) may call ours in turn, which then calls the next
+// older one.
 struct PreviousHandlers {
   struct sigaction actions[kMaxPrevious];
   std::atomic<int> count{0}, newest{-1};
 };
 PreviousHandlers previous_handlers[kSignalCount];
 
-// Threads that are executing a previous handler. This cannot be thread_local, because a handler must not allocate, and
-// the first access to a dlopened library's thread_local variable allocates.
+// The threads that are executing a previous handler. This is not thread_local, because the first access to a
+// thread_local variable of a dlopened library allocates memory, which a handler must not do.
 struct Forwarding {
   std::atomic<uintptr_t> thread{0};
   uintptr_t frame = 0;
@@ -43,8 +44,8 @@ struct Forwarding {
 };
 Forwarding forwarding_threads[64];
 
-// Holds the kernel that each thread is running. Unlike a thread_local variable, a pthread key can be read without
-// allocating.
+// The kernel that each thread is running. Reading a pthread key does not allocate memory, unlike reading a thread_local
+// variable.
 pthread_key_t running_key;
 std::once_flag running_key_made;
 
@@ -57,7 +58,7 @@ int index_of(int signal) {
 }
 
 // Returns whether the thread raised the signal itself, by executing an instruction or by calling abort(). A signal from
-// another thread or process can arrive during a kernel but is not the kernel's fault.
+// a different thread or process may arrive during a kernel, but the kernel did not cause it.
 bool is_raised_here(const siginfo_t& info, void* context) {
 #ifdef SI_TKILL
   if (info.si_code > 0) return true;
@@ -76,7 +77,7 @@ void take_default_action(int signal, const siginfo_t& info) {
   struct sigaction plain = {};
   plain.sa_handler = SIG_DFL;
   sigaction(signal, &plain, nullptr);
-  if (!is_synchronous(info)) raise(signal);  // if synchronous, re-executing the instruction ends the process
+  if (!is_synchronous(info)) raise(signal);  // otherwise, executing the instruction again ends the process
 }
 
 void call_handler(struct sigaction& action, int signal, siginfo_t* info, void* context) {
@@ -93,8 +94,8 @@ void forward_to_previous(int signal, siginfo_t* info, void* context) {
   Forwarding* mine = nullptr;
   for (Forwarding& p : forwarding_threads)
     if (p.thread == self) mine = &p;
-  // A previous handler may have exited with longjmp, leaving its entry stale. A signal raised inside a previous handler
-  // arrives with a deeper stack frame.
+  // If a previous handler has exited with longjmp, its entry is stale. A signal raised inside a previous handler would
+  // have a deeper stack frame.
   if (mine && frame >= mine->frame) mine->depth = 0;
   for (Forwarding& p : forwarding_threads) {
     uintptr_t unused = 0;
@@ -177,7 +178,7 @@ SignalStack::~SignalStack() {
   if (!memory_) return;
   stack_t have = {};
   if (sigaltstack(nullptr, &have) != 0 || have.ss_sp != memory_.get()) {
-    (void)memory_.release();  // another library may have saved this stack, so leak it
+    (void)memory_.release();  // a different library may have saved this stack, so leak it
     return;
   }
   stack_t none = {};

@@ -1,5 +1,5 @@
-// Turns faults in kernels (invalid instructions, bad pointers, stack overflows, abort) into errors that name the
-// kernel. Forwards all other faults to the previously installed handlers.
+// Converts faults in kernels (invalid instructions, bad pointers, stack overflows, abort) to errors that name the
+// kernel. Forwards all other faults to the handlers that were installed before.
 #pragma once
 
 #include <setjmp.h>
@@ -14,22 +14,22 @@ namespace simt {
 class Worker;
 }
 
-// The function and stack with which a thread resumes when a signal handler returns.
+// The function and the stack with which a thread continues when a signal handler returns.
 struct ResumePoint {
   void (*function)();
   void* stack;
 };
-// Modifies a signal handler's context to make the thread resume at the given point.
+// Changes the context of a signal handler so that the thread resumes at the given point.
 void resume_at(void* context, const ResumePoint&);
 
 struct Fault {
   int signal = 0;
   const void* address = nullptr;  // faulting address
-  bool on_stack = false;          // the address is within or just below the kernel's part of the thread's stack
+  bool on_stack = false;          // whether the address is in, or just below, the kernel's part of the thread's stack
 };
 std::string describe(const Fault&);
 
-// Marks the calling thread as running a kernel while this object is alive. If the kernel runs on the thread's own
+// While this object exists, the calling thread is marked as running a kernel. If the kernel runs on the thread's own
 // stack, a fault or an interrupt jumps to `back` with one of the values below. `back` is null for a simt::Worker, which
 // runs kernel threads on its own stacks.
 class RunningKernel {
@@ -46,8 +46,8 @@ class RunningKernel {
   Fault fault;
 };
 
-// Provides an alternate signal stack for the calling thread unless it already has one. Signal handlers need it when a
-// kernel has overflowed the thread's own stack.
+// Provides an alternate signal stack for the calling thread if it does not have one. Signal handlers need this when a
+// kernel has overflowed the thread's stack.
 class SignalStack {
  public:
   SignalStack();
@@ -59,11 +59,13 @@ class SignalStack {
   std::unique_ptr<char[]> memory_;
 };
 
-// Installs the signal handlers. Call again after loading a library, because another handler may have replaced ours.
+// Installs the signal handlers. Call this again after loading a library, because a different handler may have replaced
+// ours.
 void install_fault_handlers();
 
-// Runs a kernel on the calling thread's stack. Throws Error if it faults, or if it is interruptible and the user
-// pressed Ctrl-C twice. `since` is interrupt_count() before the launch, or null for a kernel that is not interruptible.
+// Runs a kernel on the calling thread's stack. Throws Error if the kernel faults, or if the user has pressed Ctrl-C
+// twice and the kernel is interruptible. `since` is interrupt_count() before the launch, or null if the kernel is not
+// interruptible.
 void run_guarded(const char* name, const unsigned* since, const std::function<void()>& kernel);
 
 }  // namespace mpsx::driver::host

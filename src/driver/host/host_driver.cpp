@@ -1,4 +1,4 @@
-// The host driver runs Metal kernels, translated to C++, on the CPU's cores inside `dispatch`. In wide mode each
+// The host driver. It runs Metal kernels, translated to C++, on the CPU's cores inside `dispatch`. In wide mode, each
 // threadgroup is one thread. SIMT kernels run all threads of each threadgroup (simt/).
 #ifdef __APPLE__
 #  include <mach/mach.h>
@@ -34,9 +34,9 @@ struct Event {
 namespace host {
 namespace {
 
-// With fewer elements, a second core does not pay off. Equals torch's at::internal::GRAIN_SIZE.
+// With fewer elements than this, a second core does not pay off. This is also the value of at::internal::GRAIN_SIZE.
 constexpr uint64_t kGrainElements = 32768;
-constexpr size_t kAlignment = 64;  // a cache line, and a 512-bit vector
+constexpr size_t kAlignment = 64;  // size of a cache line and of a 512-bit vector
 constexpr size_t kHugePage = size_t(2) << 20;
 
 #ifdef __linux__
@@ -45,8 +45,8 @@ size_t mapped_size(size_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-// Maps memory aligned to huge pages and asks the OS to back it with them. First accesses then take a third of the time,
-// and releasing the memory returns all of it to the OS.
+// Maps memory that is aligned to huge pages, and asks the OS to use huge pages for it. This cuts the time of first
+// accesses to a third. Releasing the memory returns all of it to the OS.
 void* map_huge(size_t bytes) {
   const size_t size = mapped_size(bytes), whole = size + kHugePage;
   void* const mapped = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -69,7 +69,7 @@ class HostDriver final : public Driver {
     info_.isa = module_.isa();
     info_.device = info_.isa + " CPU, " + std::to_string(std::thread::hardware_concurrency()) + " cores";
     info_.total_memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
-    if (simt) {  // size and lay out work as on a GPU, to check the launches that a GPU would run
+    if (simt) {  // size and lay out work as on a GPU, to check the same launches
       simt_ = {simt::configured_seed(), true};
       traits_.exact_allocations = true;
       traits_.threadgroup_size = simt::configured_threads();
@@ -139,7 +139,7 @@ class HostDriver final : public Driver {
   }
 
   Stream* default_stream() override { return &stream_; }
-  Stream* new_stream() override { return &stream_; }  // dispatch returns completed work, so one stream is enough
+  Stream* new_stream() override { return &stream_; }  // work is complete when dispatch returns, so one stream is enough
   void commit(Stream*) override {}
   void synchronize(Stream*) override {}
   bool idle(Stream*) override { return true; }
@@ -250,7 +250,7 @@ std::unique_ptr<Driver> make_simt_driver(const std::string& library_directory, P
 }
 
 #ifndef __APPLE__
-// Exported to let a preloaded library replace it (tools/build/emulated_metal.py).
+// This is exported, so that a preloaded library can replace it (tools/build/emulated_metal.py).
 __attribute__((visibility("default"))) std::unique_ptr<Driver> make_metal_driver(const std::string&) { return nullptr; }
 #endif
 

@@ -14,8 +14,8 @@
 namespace mpsx::driver::host {
 namespace {
 
-// One slot per thread that runs kernels. Slots are reused after their thread ends, but never freed, because a signal
-// handler may be reading them.
+// There is one slot for each thread that runs kernels. When a thread ends, its slot is reused. Slots are never freed,
+// because a signal handler may be reading them.
 struct Slot {
   std::atomic<bool> in_use{true};
   std::atomic<Interruptible*> running{nullptr};
@@ -57,7 +57,8 @@ void forward(const struct sigaction& previous, int signal, siginfo_t* info, void
 
 bool should_end(const Slot& s) { return s.running && is_interrupted(s.since); }
 
-// Does nothing while the kernel is inside a library function such as sin(). In that case the next Ctrl-C can end it.
+// Does nothing while the kernel is in a library function such as sin(). In that case, the next Ctrl-C can end the
+// kernel.
 void end_kernel(void* context) {
   if (!should_end(own.slot)) return;
   if (!is_kernel_code(program_counter(context))) return;
@@ -66,7 +67,7 @@ void end_kernel(void* context) {
     siglongjmp(*running->back, RunningKernel::kInterrupt);
 }
 
-// The OS picks which thread receives SIGINT, so signal the other threads that run a kernel.
+// The OS chooses the thread that receives SIGINT, so forward the signal to the other threads that run a kernel.
 void on_interrupt(int signal, siginfo_t* info, void* context) {
   ++count;
   for (Slot* s = slots; s; s = s->next)

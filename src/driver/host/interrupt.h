@@ -1,20 +1,20 @@
-// Lets Ctrl-C end a user's kernel that runs forever. The first SIGINT during a launch goes to the previous handler,
-// such as Python's, which raises KeyboardInterrupt after the launch. The second one interrupts the kernel. Supported
-// only on Linux on x86-64.
+// Lets Ctrl-C end a user's kernel that runs forever. The first SIGINT during a launch is passed to the previous handler
+// (for example Python's, which raises KeyboardInterrupt after the launch). The second one interrupts the kernel. This
+// is supported only on Linux on x86-64.
 #pragma once
 
 #include <setjmp.h>
 
 namespace mpsx::driver::host {
 
-// Installs the signal handlers. Call again after loading a library, because Python may have replaced them.
+// Installs the signal handlers. Call this again after loading a library, because Python may have replaced them.
 void install_interrupt_handlers();
-unsigned interrupt_count();  // number of SIGINTs so far
+unsigned interrupt_count();  // number of SIGINTs received so far
 inline bool is_interrupted(unsigned since) { return interrupt_count() - since >= 2; }
 
-// Marks the calling thread as running an interruptible kernel while this object is alive. `since` is interrupt_count()
-// at the start. `back` is the jump target of a kernel on the thread's own stack (RunningKernel), or null for a
-// simt::Worker.
+// While this object exists, the calling thread is marked as running an interruptible kernel. `since` is
+// interrupt_count() at the start. `back` is where to jump if the kernel runs on the thread's own stack (RunningKernel),
+// and null for a simt::Worker.
 class Interruptible {
  public:
   explicit Interruptible(unsigned since, sigjmp_buf* back = nullptr);

@@ -9,14 +9,14 @@
 namespace mpsx::driver::host {
 namespace {
 
-// An address range. Never freed, because a signal handler may be reading it. When its library closes, the range becomes
-// empty and can be reused.
+// A range of addresses. Ranges are never freed, because a signal handler may be reading them. When the library is
+// closed, its range becomes empty and can be reused.
 struct Range {
   std::atomic<uintptr_t> begin, end;
   Range* next;
 };
 std::atomic<Range*> ranges{nullptr};
-std::mutex mutex;  // held while changing the list
+std::mutex mutex;  // held while the list changes
 
 }  // namespace
 

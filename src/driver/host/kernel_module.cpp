@@ -20,7 +20,7 @@ constexpr const char* kSuffix = ".dylib";
 constexpr const char* kSuffix = ".so";
 #endif
 
-// Returns the instruction sets that this CPU supports, best first.
+// Returns the instruction sets that this CPU supports, from best to worst.
 std::vector<std::string> supported_isas() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -92,8 +92,8 @@ void KernelModule::open(const std::string& path) {
     kernel.name = record->name;
     kernel.record = record;
     kernel.is_user_kernel = is_user_library_;
-    // Threadgroups have one thread in wide mode. A kernel that is launched by threads works with any threadgroup shape
-    // and cannot observe the SIMD width, so report Metal's usual width.
+    // In wide mode, threadgroups have one thread. But a kernel that is launched by threads works with any threadgroup
+    // shape and cannot observe the SIMD width, so report Metal's usual width for it.
     kernel.simd_width = record->unit == MPSX_UNIT_GROUPS ? 1 : MPSX_SIMD_WIDTH;
     kernel.max_threads = record->unit == MPSX_UNIT_GROUPS ? 1 : record->max_threads;
     kernel.static_threadgroup_bytes = record->static_threadgroup_bytes;
@@ -107,7 +107,7 @@ const Kernel* KernelModule::kernel(std::string_view key) const {
   return key.find('|') == key.npos ? nullptr : specialized(key);
 }
 
-// Returns the kernel specialized with the function constants in `key`.
+// Returns the kernel for the function constants in `key`.
 const Kernel* KernelModule::specialized(std::string_view key) const {
   const size_t bar = key.find('|');
   const auto plain = kernels_.find(key.substr(0, bar));

@@ -15,14 +15,14 @@ namespace mpsx::driver::host {
 struct HostKernel final : Kernel {
   const mpsx_kernel_record* record = nullptr;
   std::unique_ptr<FunctionConstants> constants;  // null if no constant has a value
-  bool is_user_kernel = false;                   // user kernels may run forever, so they are interruptible
+  bool is_user_kernel = false;                   // whether it is a user's kernel, which must be interruptible
 };
 
-// Returns the path of the best library for this CPU among libmpsx_kernels_<isa>.{so,dylib} in a directory, or the
-// library that MPSX_ISA selects. If `simt` is true, returns libmpsx_kernels_simt, which is built for a single ISA.
+// Returns the path of the library to load from a directory: the best libmpsx_kernels_<isa>.{so,dylib} for this CPU, or
+// the one that MPSX_ISA selects. If `simt` is true, returns libmpsx_kernels_simt, which is built for a single ISA.
 std::string find_library(const std::string& directory, bool simt = false);
 
-// A library of translated kernels. The owner must not destroy it while a thread runs its kernels.
+// A library of translated kernels. It must not be destroyed while a thread runs its kernels.
 class KernelModule final : public Library {
  public:
   explicit KernelModule(const std::string& path, bool is_user_kernel = false) : is_user_library_(is_user_kernel) {

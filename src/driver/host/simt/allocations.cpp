@@ -12,7 +12,7 @@ namespace mpsx::driver::host::simt {
 namespace {
 
 constexpr size_t kRedZone = size_t(256) << 10;
-constexpr size_t kMaxFilled = size_t(4) << 20;  // poisoning the start of large allocations is enough
+constexpr size_t kMaxFilled = size_t(4) << 20;  // filling the start of a large allocation with NaN is enough
 
 size_t mapped(size_t bytes) {
   const auto page = size_t(sysconf(_SC_PAGESIZE));
@@ -61,7 +61,7 @@ Extent Allocations::find(const void* address) const {
   const char* const p = static_cast<const char*>(address);
   std::shared_lock<std::shared_mutex> lock(mutex_);
   Extent best;
-  bool inside = false;  // whether `best` contains p rather than ending at it
+  bool inside = false;  // whether `best` contains p, rather than ending at p
   for (auto it = entries_.upper_bound(p); it != entries_.begin();) {
     const auto& [begin, entry] = *--it;
     const auto distance = size_t(p - begin);
@@ -70,7 +70,7 @@ Extent Allocations::find(const void* address) const {
       best = {begin, entry.size};
       inside = holds;
     }
-    if (entry.owned || distance > largest_external_) break;  // no earlier entry extends this far
+    if (entry.owned || distance > largest_external_) break;  // no earlier entry reaches this far
   }
   return best;
 }

@@ -1,4 +1,4 @@
-// Tracks the exact bounds of the memory that kernels may access: driver allocations and wrapped external memory.
+// Tracks the exact bounds of memory that kernels may access: the driver's allocations and wrapped external memory.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@ struct Extent {
 
 class Allocations {
  public:
-  // Allocates exactly `bytes`, with red zones on both sides so that a slightly out-of-bounds index does not hit another
-  // allocation. Fills the memory with 0xff bytes (NaN in every float format), because kernels must not rely on zeros.
-  // Returns null if out of memory.
+  // Allocates exactly `bytes` bytes. Red zones on both sides ensure that a slightly out-of-bounds index does not hit a
+  // different allocation. The memory is filled with 0xff bytes (NaN in every float format), because kernels must not
+  // rely on zeros. Returns null if out of memory.
   void* allocate(size_t bytes);
-  // Adds external memory. The same memory may be added more than once, and regions may overlap.
+  // Adds external memory. The same memory may be added several times, and regions may overlap.
   void add(const void* memory, size_t bytes);
   // Frees allocated memory, or unregisters external memory.
   void release(const void* memory, size_t bytes) noexcept;
-  // Returns the largest known region that contains an address or, failing that, ends at it.
+  // Returns the largest known region that contains an address. If there is none, returns one that ends at the address.
   Extent find(const void* address) const;
 
  private:
@@ -32,10 +32,10 @@ class Allocations {
   };
   mutable std::shared_mutex mutex_;
   std::multimap<const char*, Entry> entries_;
-  size_t largest_external_ = 0;  // size of the largest external region ever added
+  size_t largest_external_ = 0;  // size of the largest external region that was ever added
 };
 
-// The allocations of this process. All drivers share them, because an address does not identify its driver.
+// The allocations of this process. All drivers share them, because an address does not tell which driver it belongs to.
 Allocations& allocations();
 
 }  // namespace mpsx::driver::host::simt

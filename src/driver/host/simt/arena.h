@@ -1,4 +1,4 @@
-// Threadgroup memory for the threadgroup that a CPU thread is running.
+// Threadgroup memory of the threadgroup that a CPU thread is running.
 #pragma once
 
 #include <cstddef>
@@ -7,26 +7,26 @@
 
 namespace mpsx::driver::host::simt {
 
-// Keeps variables and [[threadgroup(n)]] arguments in one block, separated by gaps that catch out-of-bounds accesses.
-// Their offsets stay fixed during a dispatch.
+// Holds variables and [[threadgroup(n)]] arguments in one block, with gaps between them to catch out-of-bounds
+// accesses. Their offsets do not change during a dispatch.
 class Arena {
  public:
   static constexpr size_t kGap = 256, kAlignment = 128;
   static constexpr size_t kCapacity = size_t(1) << 20;  // much larger than Metal's limit on threadgroup memory
 
   struct Variable {
-    const char* name;  // null until created
+    const char* name;  // null until the variable is created
     size_t offset, bytes;
   };
 
   void reset();  // removes all variables
-  // Returns the memory of variable `key`. The first use allocates it and sets `made`. Returns null if the arena is
+  // Returns the memory of variable `key`. On first use, allocates it and sets `made`. Returns null if the arena is
   // full.
   void* variable(unsigned key, size_t bytes, const char* name, bool* made = nullptr);
 
   char* begin() const { return memory_.get(); }
-  size_t used() const { return used_; }    // bytes from begin(), including gaps
-  size_t bytes() const { return bytes_; }  // total size of the variables, as Metal counts it
+  size_t used() const { return used_; }    // bytes from begin(), including the gaps
+  size_t bytes() const { return bytes_; }  // total size of the variables, which Metal limits
   const std::vector<Variable>& variables() const { return variables_; }
 
  private:

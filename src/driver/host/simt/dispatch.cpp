@@ -16,9 +16,9 @@
 namespace mpsx::driver::host::simt {
 namespace {
 
-constexpr uint64_t kGrainThreads = 256;  // with fewer threads, a second CPU core does not pay off
+constexpr uint64_t kGrainThreads = 256;  // with fewer threads, a second core does not pay off
 
-// Throws Error if the dispatch exceeds Metal's limits.
+// Throws Error if the dispatch exceeds a limit of Metal.
 void check_limits(const mpsx_kernel_record& record, const Argument* arguments, size_t count, const Dispatch& d) {
   Kernel kernel;
   kernel.name = record.name;

@@ -1,4 +1,5 @@
-// Runs the threadgroups of a dispatch one after another: sets up their shape, shuffles their lanes and starts them.
+// Runs the threadgroups of a dispatch one after another. For each of them, sets up its shape, shuffles its lanes and
+// starts them.
 #include "driver/host/simt/engine.h"
 
 #include <algorithm>
@@ -13,10 +14,11 @@ namespace {
 
 constexpr unsigned kWidth = MPSX_SIMD_WIDTH;
 
-// Avoid the initial-exec TLS model: libraries loaded at run time share a small TLS reserve, which torch exhausts.
+// Avoid the initial-exec TLS model. Libraries that are loaded at run time share a small TLS reserve, and PyTorch
+// exhausts it.
 thread_local Worker* running = nullptr;
 
-// SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", 2014).
+// The generator SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", 2014).
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -79,7 +81,7 @@ void Worker::prepare(Job& job) {
   stacks_.reserve((job.record->fibers ? threads : 1) + 1, this);
 }
 
-// Sets up the threads of a threadgroup of size group_.size.
+// Sets up the threads of a threadgroup whose size is group_.size.
 void Worker::set_shape() {
   const unsigned* size = group_.size;
   shape_ = {size[0], size[1], size[2]};
@@ -101,7 +103,8 @@ void Worker::set_shape() {
   turns_.resize(group_.simdgroups);
 }
 
-// Shuffles this threadgroup's SIMD groups and lanes. The order depends only on the seed and the threadgroup.
+// Shuffles the SIMD groups of this threadgroup, and their lanes. The order depends only on the seed and the
+// threadgroup.
 void Worker::shuffle(uint64_t group) {
   Random random(job_->seed + group * 0xd1342543de82ef95u);
   std::iota(turns_.begin(), turns_.end(), 0u);
@@ -136,8 +139,8 @@ void Worker::run_group(uint64_t index) {
 }
 
 void Worker::run_as_loop() {
-  // Threads never wait for each other in this mode, so all of them run on one stack. Use a separate stack rather than
-  // the CPU thread's, so that a fault can abandon it.
+  // In this mode, threads never wait for each other, so they all run on one stack. It is separate from the CPU thread's
+  // stack, so that a fault can abandon it.
   mpsx_simt_start(&main_, stacks_.top(0), &Worker::loop_main);
 }
 
@@ -155,7 +158,7 @@ void Worker::loop_main() {
   w.leave();
 }
 
-// Makes the running thread continue in fault_main, on a spare stack.
+// Makes the running thread continue in fault_main, on the spare stack.
 bool Worker::divert(const Fault& found, ResumePoint& resume_point) noexcept {
   if (!in_kernel_) return false;
   fault_ = found;
@@ -187,7 +190,7 @@ void Worker::report(std::string&& what, const char* file, int line, const mpsx_t
 
 void Worker::abandon(std::string&& what, const char* file, int line, const mpsx_thread& thread) {
   report(std::move(what), file, line, thread);
-  what = std::string();  // free the string here, because leave() does not unwind this stack
+  what = std::string();  // free the string, because leave() does not unwind this stack
   leave();
 }
 

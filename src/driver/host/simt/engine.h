@@ -1,13 +1,14 @@
 // Runs the threads of threadgroups. Each thread is a fiber, and all fibers of a threadgroup run on one CPU thread.
 //
-// SIMD groups run one after another, and so do the lanes of each, in an order shuffled by a seed. A thread runs until
-// it returns or waits for other threads. A lane that calls a SIMD function waits until every lane of its SIMD group
-// waits or has returned. The lanes waiting at the same call are then the active lanes. If lanes wait at different
-// calls, the lanes at the call that comes first in the code continue. Lanes that left a branch or loop early thus wait
-// for the others.
+// SIMD groups run one after another, and so do the lanes of each SIMD group. A seed shuffles their order. A thread runs
+// until it returns or waits for other threads. A lane that calls a SIMD function waits until every lane of its SIMD
+// group is waiting or has returned. The lanes that wait at the same call are then the active lanes. If lanes wait at
+// different calls, the lanes at the call that comes first in the code continue. Lanes that left a branch or loop early
+// thus wait for the other lanes.
 //
-// A fault, detected by the engine or by a Monitor, ends its dispatch: the Job records the first fault, other CPU
-// threads stop after their current threadgroup, the fibers' stacks are abandoned, and the dispatching thread throws.
+// The engine or a Monitor may detect a fault, which ends the dispatch. The Job records the first fault, other CPU
+// threads stop after their current threadgroup, the stacks of the fibers are abandoned, and the dispatching thread
+// throws.
 #pragma once
 
 #include <array>
@@ -31,7 +32,7 @@ using Site = mpsx_site;
 class Worker;
 
 // Observes the threads of a threadgroup, for example to check their memory accesses. Each CPU thread has its own
-// monitor.
+// Monitor.
 class Monitor {
  public:
   virtual ~Monitor() = default;
@@ -44,7 +45,7 @@ class Monitor {
   virtual void end_group(Worker&) = 0;  // all threads have returned
 };
 
-// One dispatch. `arguments` are the driver's arguments, and `args` are the arguments of the kernel's entry point.
+// One dispatch. `arguments` are passed to the driver, and `args` to the kernel's entry point.
 struct Job {
   const mpsx_kernel_record* record = nullptr;
   const Argument* arguments = nullptr;
@@ -52,14 +53,14 @@ struct Job {
   void* args[MPSX_MAX_ARGUMENTS] = {};
   mpsx_launch launch = {};
   uint64_t seed = 0;    // 0 runs lanes and SIMD groups in order
-  bool strict = false;  // report undefined behavior as a fault; otherwise do what hardware does
+  bool strict = false;  // report undefined behavior as a fault, rather than do what hardware does
   bool interruptible = false;
   unsigned interrupts = 0;                                 // interrupt_count() before the dispatch
   std::function<std::unique_ptr<Monitor>()> make_monitor;  // null to run without a monitor
 
   std::atomic<bool> failed{false};
   std::mutex mutex;
-  std::string message;  // describes the first fault
+  std::string message;  // description of the first fault
 };
 
 // Runs threadgroups [begin, end) of a job on the calling CPU thread. Records faults in the job.
@@ -68,10 +69,10 @@ void run_groups(Job&, uint64_t begin, uint64_t end);
 // The functions that the engine provides to kernels.
 extern const mpsx_simt_services kServices;
 
-// The state of one CPU thread, which runs one job at a time.
+// The state of a CPU thread, which runs one job at a time.
 class Worker {
  public:
-  // Returns the worker that is running a threadgroup on this CPU thread, or null.
+  // Returns the worker that is running a threadgroup on this CPU thread, or null if there is none.
   static Worker* active() noexcept;
 
   const Job& job() const { return *job_; }
@@ -82,27 +83,27 @@ class Worker {
   Arena& arena() { return arena_; }
   const Stacks& stacks() const { return stacks_; }
   Monitor* monitor() { return monitor_.get(); }
-  // Interrupts the kernel from a signal handler: sets the point where the thread resumes, which ends the dispatch.
-  // Returns false if the thread is not in a kernel.
+  // Interrupts the kernel from a signal handler, which ends the dispatch: sets the point at which the thread resumes.
+  // Returns false if the thread is not running a kernel.
   static bool interrupt(ResumePoint&) noexcept;
   // Like interrupt(), but for a fault. Returns false if the kernel did not cause the fault.
   bool divert(const Fault&, ResumePoint&) noexcept;
-  // Returns the caller's worker. The caller must run on the stack of one of the worker's kernel threads. Cheaper than
-  // active().
+  // Returns the worker of the caller, which must run on the stack of one of the worker's kernel threads. This is
+  // cheaper than active().
   static Worker* here() noexcept { return static_cast<Worker*>(Stacks::owner()); }
   // Returns whether `p` is on the running thread's stack.
   bool on_own_stack(const void* p) const { return stacks_.holds(fibers_ ? lane_->index : 0, p); }
-  // Returns whether `p` points into memory that the engine shares with kernels, other than this object and its Job.
+  // Returns whether `p` points to memory that the engine shares with kernels. Does not check this object and its Job.
   bool is_shared(const void* p) const;
 
-  // Returns the site to report for a fault whose code has no source line, or null. The site is on the running thread's
+  // Returns the site to report if the code at a fault has no source line, or null. The site is on the running thread's
   // stack.
   const Site* fault_site() const { return fault_site_; }
 
-  // Ends the dispatch with a fault in the running thread. Must be called from within a kernel.
+  // Ends the dispatch with a fault in the running thread. Only a kernel may call this.
   [[noreturn]] void fault(std::string what, const char* file, int line);
   [[noreturn]] void fault(std::string what, const Site& site) { fault(std::move(what), site.file, site.line); }
-  // Ends the dispatch with a fault in another thread of the threadgroup.
+  // Ends the dispatch with a fault in a different thread of the threadgroup.
   [[noreturn]] void fault_of(unsigned thread, std::string&& what, const char* file, int line);
 
   Worker() = default;
@@ -113,12 +114,12 @@ class Worker {
   friend void run_groups(Job&, uint64_t, uint64_t);
   friend struct Services;
 
-  // Every fiber switch accesses a Lane, so it occupies one cache line.
+  // A Lane occupies exactly one cache line, because every fiber switch accesses it.
   struct alignas(64) Lane {
     void* sp;             // null until the thread starts
-    const void* address;  // address of the call where the lane waits
-    const Site* site;     // site of the call where the lane waits; stored on the lane's stack
-    uint32_t index;       // thread index
+    const void* address;  // address of the call at which the lane waits
+    const Site* site;     // site of that call, stored on the lane's stack
+    uint32_t index;       // which slot to write next; other lanes may still be reading the other one
     uint8_t parity;       // the slot to write next; other lanes may still be reading the other slot
     bool is_long;         // whether the last value was too large for a slot
     alignas(16) unsigned char slots[2][16];
@@ -128,10 +129,10 @@ class Worker {
     alignas(16) unsigned char slots[2][MPSX_MAX_EXCHANGE_BYTES];
   };
   struct SimdGroup {
-    unsigned first, count;                            // the SIMD group's lanes are lanes_[first, first + count)
-    uint32_t ready;                                   // mask of the positions in `order` whose lanes can run
+    unsigned first, count;                            // lanes_[first, first + count) are the lanes of this SIMD group
+    uint32_t ready;                                   // mask of the positions in `order` of lanes that can run
     uint32_t in_simd_function, at_simdgroup_barrier;  // masks of waiting lanes
-    uint32_t at_barrier, done;  // masks of lanes waiting at a threadgroup_barrier and of lanes that have returned
+    uint32_t at_barrier, done;  // masks of lanes at a threadgroup_barrier and of lanes that have returned
     std::array<uint8_t, 32> order, position;  // the lane at each position, and the position of each lane
     mpsx_lanes lanes;
   };
@@ -166,7 +167,7 @@ class Worker {
   SignalStack signal_stack_;
   bool in_kernel_ = false;  // whether a kernel is running
   bool fibers_ = false;     // whether the kernel's threads wait for each other
-  Fault fault_;             // the fault that ended the thread; an interrupt has no signal number
+  Fault fault_;             // the fault that ended the thread; signal 0 means an interrupt
   mpsx_threadgroup group_ = {};
   void* args_[MPSX_MAX_ARGUMENTS] = {};
   std::vector<Lane> lanes_;
@@ -174,18 +175,18 @@ class Worker {
   std::vector<mpsx_thread> threads_;
   std::vector<SimdGroup> simdgroups_;
   std::vector<unsigned> turns_;         // SIMD groups in execution order
-  std::vector<const void*> collected_;  // the values that threads pass to a collective operation
+  std::vector<const void*> collected_;  // values that threads pass to a collective operation
   std::array<unsigned, 3> shape_{};
-  void* main_ = nullptr;  // stack pointer of the CPU thread itself
+  void* main_ = nullptr;  // stack pointer of the CPU thread
   Lane* lane_ = nullptr;  // the running lane
   SimdGroup* simd_ = nullptr;
   const Site* fault_site_ = nullptr;
   size_t turn_ = 0;
-  unsigned count_ = 0, done_ = 0, at_barrier_ = 0;  // numbers of threads: total, returned, at the barrier
+  unsigned count_ = 0, done_ = 0, at_barrier_ = 0;  // numbers of threads: in total, returned, at the barrier
   Lane* first_ = nullptr;                           // the first lane to reach the barrier
 };
 
-// Returns the next lane that can run. At least one lane must be ready.
+// Returns the next lane that can run. At least one lane must be able to run.
 inline Worker::Lane& Worker::next_lane() {
   SimdGroup& g = *simd_;
   const auto position = unsigned(__builtin_ctz(g.ready));

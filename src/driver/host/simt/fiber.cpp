@@ -8,9 +8,9 @@
 #include "driver/driver.h"
 
 #if defined(__x86_64__)
-// Saves the callee-saved registers (System V ABI, 3.2.1). Kernels do not change the floating-point control words, so
-// they are not saved. Switching ends with a return instead of a jump. Fibers wait at the same call depth, so the CPU's
-// return address prediction stays correct.
+// Saves the registers that the callee must preserve (System V ABI, 3.2.1), except the floating-point control words,
+// which kernels do not change. A switch ends with a return instruction, not a jump. Because fibers wait at the same
+// call depth, the CPU predicts its target correctly.
 asm(R"(
 .text
 .p2align 4
@@ -46,7 +46,7 @@ mpsx_simt_start:
   jmpq *%rdx
 )");
 #elif defined(__aarch64__)
-// Callee-saved registers are x19 to x30 and the low halves of v8 to v15 (AAPCS64, 6.1.1 and 6.1.2).
+// The callee must preserve x19 to x30 and the low halves of v8 to v15 (AAPCS64, 6.1.1 and 6.1.2).
 #  define MPSX_SAVE                  \
     "  stp x29, x30, [sp, #-160]!\n" \
     "  stp x19, x20, [sp, #16]\n"    \
@@ -100,7 +100,7 @@ void Stacks::reserve(size_t count, void* owner) {
   if (count <= count_) return;
   unmap();
   guard_ = size_t(sysconf(_SC_PAGESIZE));
-  // Map one extra stack to allow for alignment and a guard page after the last stack.
+  // Map one more stack than needed, for alignment and for a guard page after the last stack.
   void* p =
       mmap(nullptr, (count + 1) * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) throw OutOfMemory("no memory for the stacks of " + std::to_string(count) + " threads");
@@ -115,9 +115,9 @@ void Stacks::reserve(size_t count, void* owner) {
 }
 
 void* Stacks::top(size_t i) const noexcept {
-  const size_t color = i * 5 % 64 * 64;  // spread the stacks over 64 cache sets of 64 bytes
+  const size_t color = i * 5 % 64 * 64;  // distributes the stacks over 64 cache sets of 64 bytes
 #if defined(__x86_64__)
-  constexpr size_t kReturnAddress = 8;  // at function entry, the stack pointer is 8 bytes off 16-byte alignment
+  constexpr size_t kReturnAddress = 8;  // at function entry, the stack pointer is 8 bytes off alignment
 #else
   constexpr size_t kReturnAddress = 0;
 #endif

@@ -35,7 +35,7 @@ void direction(std::string& out, const char* name, const DirectionCounts& d) {
   out.append(", \"shared\": ").append(std::to_string(d.shared)).append("}, ");
 }
 
-// Starts the next row of a JSON list.
+// Starts the next row in a JSON list.
 void row(std::string& out) { out += out.back() == '[' ? "[" : ", ["; }
 
 }  // namespace

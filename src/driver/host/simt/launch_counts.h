@@ -1,4 +1,4 @@
-// The counters of one launch and their JSON format.
+// The counters of one launch, and their JSON format.
 #pragma once
 
 #include <array>
@@ -18,15 +18,15 @@ inline constexpr size_t kSpaces = 3;
 
 struct LaunchCounts {
   struct Block {
-    uint64_t steps = 0;  // executions by a SIMD group with at least one active lane
-    uint64_t lanes = 0;  // executions summed over lanes
+    uint64_t steps = 0;  // executions by a SIMD group with any active lanes
+    uint64_t lanes = 0;  // sum of executions over the lanes
   };
   struct Call {
     uint64_t times = 0, lanes = 0;
   };
   using Location = std::tuple<std::string, std::string, int>;  // function, file, line
 
-  std::vector<std::array<AccessCounts, kSpaces>> sites;  // indexed by site number in the kernel's library
+  std::vector<std::array<AccessCounts, kSpaces>> sites;  // indexed by the number of the site in the kernel's library
   std::vector<Block> blocks;
   std::map<Location, Call> calls;  // calls to barriers and SIMD functions
   DeviceMemory memory;

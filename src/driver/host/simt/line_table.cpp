@@ -1,5 +1,5 @@
-// "System V Application Binary Interface", chapter 4, specifies ELF. "DWARF Debugging Information Format, version 4",
-// section 6.2, specifies line tables.
+// The ELF format is specified in chapter 4 of "System V Application Binary Interface", and line tables in section 6.2
+// of "DWARF Debugging Information Format, version 4".
 #include "driver/host/simt/line_table.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace mpsx::driver::host::simt {
 
-// A bounds-checked reader of numbers and strings.
+// Reads numbers and strings, with bounds checks.
 class Reader {
  public:
   Reader(const char* begin, const char* end) : at_(begin), end_(end) {}
@@ -75,7 +75,7 @@ class Reader {
 namespace {
 
 #ifdef __linux__
-// Returns a section's contents, or an empty view if the file does not have it.
+// Returns the contents of a section, or an empty view if the file does not have the section.
 std::string_view section(const std::string& file, std::string_view wanted) {
   Elf64_Ehdr header;
   if (file.size() < sizeof header) return {};
@@ -101,14 +101,14 @@ std::string_view section(const std::string& file, std::string_view wanted) {
 }
 #endif
 
-// Returns whether the file is part of our C++ implementation of the Metal standard library.
+// Returns whether the file is part of our Metal standard library in C++.
 bool is_library(std::string_view directory, std::string_view name) {
   return directory.ends_with("metal_stdlib") && name.ends_with(".h");
 }
 
 }  // namespace
 
-// Executes one unit's line number program.
+// Executes the line number program of one unit.
 class LineTable::Program {
  public:
   Program(LineTable& table, Reader unit) : table_(table), unit_(unit) {}
@@ -138,7 +138,7 @@ class LineTable::Program {
       const uint64_t directory = header.unsigned_leb();
       header.unsigned_leb(), header.unsigned_leb();  // modification time, file size
       const std::string& d = directories[directory < directories.size() ? directory : 0];
-      if (name.front() == '<' || is_library(d, name)) {  // such as "<entries>"
+      if (name.front() == '<' || is_library(d, name)) {  // for example "<entries>"
         files_.push_back(name.front() == '<' ? kNone : kLibrary);
         continue;
       }
@@ -207,7 +207,7 @@ LineTable::LineTable(const std::string& path) {
     if (length >= 0xfffffff0u) break;  // 64-bit DWARF, which compilers do not emit by default
     Program(*this, units.take(length)).run();
   }
-  // If one sequence ends where the next one starts, sort the end first.
+  // If a sequence starts where the previous one ends, the end must come first.
   std::stable_sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
     return a.address != b.address ? a.address<b.address : (a.file == kNone)>(b.file == kNone);
   });
@@ -221,7 +221,7 @@ SourceLine LineTable::find(uint64_t address) const {
       std::upper_bound(rows_.begin(), rows_.end(), address, [](uint64_t a, const Row& r) { return a < r.address; });
   if (row == rows_.begin()) return {};
   --row;
-  // The compiler assigns line 0 to code merged from several lines. Use the preceding line instead.
+  // Code merged from several lines has line 0. Use the line before it.
   while ((row->file == kLibrary || row->line == 0) && row != rows_.begin() && std::prev(row)->file != kNone) --row;
   if (row->file >= kLibrary || row->line == 0) return {};
   return {files_[row->file].c_str(), int(row->line)};

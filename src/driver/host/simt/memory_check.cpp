@@ -8,9 +8,9 @@
 namespace mpsx::driver::host::simt {
 namespace {
 
-constexpr size_t kMaxConstantBytes = 32;  // every value reserves the size of a long4
+constexpr size_t kMaxConstantBytes = 32;  // each value occupies as much memory as a long4
 
-// Reused across dispatches, because it is large and needs no clearing.
+// Reused for all dispatches of this thread, because it is large and need not be cleared.
 Shadow& shadow_of_this_thread() {
   thread_local Shadow shadow(Arena::kCapacity);
   return shadow;
@@ -25,7 +25,7 @@ std::string format(const char* pattern, A... a) {
 
 std::string bytes_text(size_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
 
-// Returns an address within the call instruction that precedes a return address.
+// Returns an address inside the call instruction before a return address.
 const void* call_before(const void* return_address) { return static_cast<const char*>(return_address) - 1; }
 
 }  // namespace
@@ -85,8 +85,8 @@ void MemoryCheck::find_memory() {
     ++index;
   }
   add(&job, sizeof job, Kind::engine);
-  // Before version 20, clang also instruments reads of function constants (MPSX_UNCHECKED_SPACE in
-  // metal_stdlib/launch.h).
+  // Before version 20, clang also instruments reads of function constants, despite MPSX_UNCHECKED_SPACE
+  // (metal_stdlib/launch.h).
   if (const void* const* constants = job.launch.constants) {
     add(constants, std::max(job.record->constant_count, 1u) * sizeof *constants, Kind::engine);
     for (unsigned i = 0; i < job.record->constant_count; ++i)
@@ -106,7 +106,7 @@ bool MemoryCheck::in_memory(Access access, uintptr_t at, size_t bytes) {
   return worker_->is_shared(reinterpret_cast<const void*>(at)) || in_indirect(at, bytes) || in_thread_local(at, bytes);
 }
 
-// Returns whether the access hits a thread_local variable of the kernel's library, such as a function constant.
+// Returns whether the access is to a thread_local variable of the kernel's library, for example a function constant.
 bool MemoryCheck::in_thread_local(uintptr_t at, size_t bytes) {
   if (!library_.thread_begin) {
     library_ = image_of(library_.begin);
@@ -116,10 +116,10 @@ bool MemoryCheck::in_thread_local(uintptr_t at, size_t bytes) {
          library_.thread_size - (at - reinterpret_cast<uintptr_t>(library_.thread_begin)) >= bytes;
 }
 
-// Returns whether the access hits an allocation that a pointer stored in an argument points to, as in argument buffers
-// and buffer tables.
+// Returns whether the access is to an allocation that is reached through a pointer in an argument. Argument buffers and
+// buffer tables contain such pointers.
 bool MemoryCheck::in_indirect(uintptr_t at, size_t bytes) {
-  constexpr size_t kMaxSearched = size_t(64) << 10;  // pointer tables usually start within this many bytes
+  constexpr size_t kMaxSearched = size_t(64) << 10;  // tables of pointers usually start within this many bytes
   const Extent to = allocations().find(reinterpret_cast<const void*>(at));
   const auto begin = reinterpret_cast<uintptr_t>(to.begin);
   if (!to.begin || at - begin >= to.size || to.size - (at - begin) < bytes) return false;
@@ -195,8 +195,8 @@ void MemoryCheck::check_atomic(const void* p, size_t bytes, bool loads, bool sto
   count_spins(p, bytes, thread, code);
 }
 
-// A fiber runs until it waits at a barrier or in a SIMD function, and a GPU may schedule threads the same way. A loop
-// that polls for another thread's write may therefore never end.
+// A fiber runs until it waits at a barrier or in a SIMD function. A GPU may schedule threads in the same way. A loop
+// that polls for a write by a different thread might therefore never end.
 void MemoryCheck::count_spins(const void* p, size_t bytes, unsigned thread, const void* code) {
   uint64_t value = 0;
   std::memcpy(&value, p, std::min(bytes, sizeof value));
@@ -252,7 +252,7 @@ std::string MemoryCheck::out_of_bounds(const char* verb, const void* p, size_t b
     if (r.kind == Kind::buffer && !r.writable && r.holds(at, bytes))
       return format("%s of %s at byte %zu of buffer %u, which the launcher declared as read-only", verb,
                     bytes_text(bytes).c_str(), size_t(at - r.begin), r.index);
-  const Region* best = nullptr;  // the argument closest to the address
+  const Region* best = nullptr;  // the argument whose memory is closest to the address
   for (const Region& r : regions_)
     if (r.kind <= Kind::indirect && (!best || distance(r) < distance(*best))) best = &r;
   const std::string what = "out-of-bounds " + std::string(verb) + " of " + bytes_text(bytes);
@@ -281,7 +281,7 @@ std::string MemoryCheck::wrong(const char* verb, const Shadow::Finding& finding,
     return "uninitialised memory: " + access + ", which no thread of the threadgroup has written";
   const SourceLine other = finding.code ? source_line(call_before(library_.begin + (finding.code - 1))) : SourceLine{};
   const unsigned* p = worker_->thread(finding.thread).local;
-  // If several threads accessed the memory, only the last one is known, and it may be this thread.
+  // If several threads have accessed the memory, only the last one is known, and it may be this thread.
   std::string what = "race: " + access + ", which " +
                      (finding.thread == thread ? "other threads" : format("thread (%u, %u, %u)", p[0], p[1], p[2])) +
                      (finding.fault == Fault::write_after_read ? " read" : " wrote");
@@ -301,7 +301,7 @@ void check_atomic(const void* p, unsigned long bytes, unsigned access, const voi
     c->check_atomic(p, bytes, access & MPSX_ATOMIC_LOADS, access & MPSX_ATOMIC_STORES, code);
 }
 
-// Returns the type that the user wrote: threadgroup variables have typedefs, "'mpsx_tg_0' (aka 'float[32]')".
+// Returns the type as the user wrote it. Threadgroup variables have typedefs: "'mpsx_tg_0' (aka 'float[32]')".
 std::string written_type(const std::string& type) {
   const size_t aka = type.find("(aka ");
   if (type.find("mpsx_tg_") == type.npos || aka == type.npos) return type;

@@ -26,8 +26,8 @@ namespace mpsx::driver::host::simt {
 class MemoryCheck final : public Monitor {
  public:
   MemoryCheck();
-  // Returns the instance of the calling kernel thread, or null if accesses are not checked. Call it only on a kernel
-  // thread's stack.
+  // Returns the instance for the calling kernel thread, or null if accesses are not checked. The caller must be on a
+  // kernel thread's stack.
   static MemoryCheck* here() noexcept { return static_cast<MemoryCheck*>(Worker::here()->monitor()); }
   void begin_group(Worker&) override;
   void end_group(Worker&) override;
@@ -39,7 +39,7 @@ class MemoryCheck final : public Monitor {
   template <Access access>
   void check(const void* p, size_t bytes, const void* code) {
     const auto at = reinterpret_cast<uintptr_t>(p);
-    // Addresses just above this frame are on the kernel's own stack or in the unmapped page above it.
+    // An address just above this frame is on the kernel's own stack or in the unmapped page above it.
     if (at - reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) < kNear) return;
     if (suspect_) check_suspect();
     if (last_region_[size_t(access)].holds(at, bytes)) return;
@@ -49,14 +49,15 @@ class MemoryCheck final : public Monitor {
 
  private:
   static constexpr uintptr_t kNear = 4096;
-  // A thread that gets the same result from this many consecutive atomic accesses must be waiting for another thread.
+  // If this many consecutive atomic accesses of a thread have the same result, it must be waiting for a different
+  // thread.
   static constexpr uint32_t kMaxSpins = uint32_t(1) << 22;
   enum class Kind : uint8_t { buffer, bytes, indirect, engine, library };
   struct Region {
     uintptr_t begin = 0;
     size_t size = 0;
     Kind kind = Kind::buffer;
-    uint8_t index = 0;  // buffer index
+    uint8_t index = 0;  // index of the buffer
     bool writable = true;
     bool holds(uintptr_t at, size_t bytes) const { return at - begin < size && size - (at - begin) >= bytes; }
   };
@@ -86,26 +87,26 @@ class MemoryCheck final : public Monitor {
   void check_suspect();
   void count_spins(const void* p, size_t bytes, unsigned thread, const void* code);
 
-  // Describe a fault. These functions are separate from fail(), which never returns and so never destroys local
-  // objects.
+  // Return descriptions of faults. They are separate from fail(), because fail() never returns and thus never destroys
+  // its local objects.
   std::string out_of_bounds(const char* verb, const void* p, size_t bytes) const;
   std::string out_of_variable(const char* verb, size_t offset, size_t bytes) const;
   std::string wrong(const char* verb, const Shadow::Finding&, size_t bytes, unsigned thread) const;
   [[noreturn]] void fail(std::string&& what, const void* code, unsigned thread) {
     fail(std::move(what), code, thread, site());
   }
-  // `site` is the source line to report if `code` has no line information.
+  // `site` is the source line to report if there is no line information for `code`.
   [[noreturn]] void fail(std::string&& what, const void* code, unsigned thread, const SourceLine& site);
   SourceLine site() const {
     const Site* s = worker_->fault_site();
     return s ? SourceLine{s->file, s->line} : SourceLine{};
   }
-  // Encodes a code address in 32 bits, as its offset in the library plus one.
+  // Encodes a code address in 32 bits: its offset in the library plus one.
   uint32_t short_code(const void* code) const { return uint32_t(static_cast<const char*>(code) - library_.begin) + 1; }
   const Arena::Variable* nearest_variable(size_t offset) const;
 
   Region last_region_[2], previous_region_[2];  // indexed by Access
-  // The last atomic access and the number of consecutive repetitions with the same result.
+  // The last atomic access, and how many times in a row it was repeated with the same result.
   struct Spin {
     const void* p = nullptr;
     uint64_t value = 0;
@@ -113,11 +114,11 @@ class MemoryCheck final : public Monitor {
     uint32_t times = 0;
   } spin_;
   bool suspect_ = false;
-  bool unknown_ = false;  // a buffer has unknown bounds, which disables bounds checks
+  bool unknown_ = false;  // whether a buffer has unknown bounds; bounds are then not checked
   Worker* worker_ = nullptr;
   uintptr_t arena_begin_ = 0;
   size_t arena_size_ = 0;
-  uintptr_t last_begin_ = 0;  // the most recently accessed variable
+  uintptr_t last_begin_ = 0;  // the variable accessed last
   size_t last_size_ = 0;
   Shadow* shadow_;
   std::vector<Region> regions_;

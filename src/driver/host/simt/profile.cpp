@@ -7,7 +7,7 @@
 namespace mpsx::driver::host::simt {
 namespace {
 
-// Calls `body` with the index of every lane in the mask.
+// Calls `body` with the index of each lane in the mask.
 template <typename F>
 void each_lane(uint32_t mask, F&& body) {
   for (; mask; mask &= mask - 1) body(unsigned(__builtin_ctz(mask)));
@@ -67,7 +67,7 @@ void Profile::count_call(const Site& site, unsigned lanes) {
   call.lanes += lanes;
 }
 
-// Returns the index of the running lane. If a different SIMD group has started to run, merges the logs first.
+// Returns the index of the running lane. If a different SIMD group has started to run, first merges the logs.
 unsigned Profile::enter() {
   const unsigned thread = worker_->thread_index(), simdgroup = thread / MPSX_SIMD_WIDTH;
   if (simdgroup != simdgroup_) {
@@ -145,7 +145,7 @@ void Profile::join_accesses(uint32_t mask) {
   each_lane(mask, [&](unsigned lane) { logs_[lane].sites.clear(), logs_[lane].addresses.clear(); });
 }
 
-// Merges the logs of lanes that diverged, by matching the n-th execution of each instruction.
+// Merges the logs of lanes that have diverged. Matches the n-th executions of each instruction.
 void Profile::join_diverged(uint32_t mask) {
   std::vector<Access> all;
   std::vector<uint32_t> occurrences(table_.site_count);
@@ -175,7 +175,7 @@ void Profile::count(unsigned site, const uintptr_t* addresses, unsigned lanes) {
   if (addresses[0] - arena < Arena::kCapacity)
     return count_banks(addresses, lanes, facts.bytes, counts[size_t(Space::threadgroup)]);
   DeviceMemory& memory = counts_.memory;
-  if (!memory.holds(addresses[0])) {  // memory reached through a pointer in an argument, or outside any buffer
+  if (!memory.holds(addresses[0])) {  // memory reached through a pointer in an argument, or outside all buffers
     const Extent extent = allocations().find(reinterpret_cast<const void*>(addresses[0]));
     const auto begin = reinterpret_cast<uintptr_t>(extent.begin);
     if (!extent.begin || addresses[0] - begin >= extent.size) {

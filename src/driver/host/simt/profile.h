@@ -1,8 +1,9 @@
-// Counts the memory accesses, calls and executed blocks of a launch (LaunchCounts), for kernels compiled for profiling.
+// Counts the memory accesses, calls and executed blocks of a launch (LaunchCounts). The kernel must be compiled for
+// profiling.
 //
-// The lanes of a SIMD group run one after another, so each lane logs its accesses. The logs are merged where the lanes
-// converge: in a SIMD function, at a barrier, or at the end. Across all lanes, the n-th executions of an instruction
-// since the last convergence point form one request of the SIMD group.
+// Because the lanes of a SIMD group run one after another, each lane logs its accesses. The logs are merged where the
+// lanes converge: in a SIMD function, at a barrier, or at the end. Over all lanes, the n-th executions of an
+// instruction since the last convergence point form one request of the SIMD group.
 #pragma once
 
 #include <array>
@@ -32,14 +33,14 @@ class Profile final : public Monitor {
 
  private:
   struct Access {
-    uint32_t site, occurrence;  // occurrence: how often the lane has executed the site before
+    uint32_t site, occurrence;  // occurrence: how many times the lane has executed the site before
     uintptr_t address;
   };
   struct LaneLog {
     std::vector<uint32_t> sites;
     std::vector<uintptr_t> addresses;
   };
-  static constexpr size_t kMaxLogged = size_t(1) << 26;  // accesses of a SIMD group between two convergence points
+  static constexpr size_t kMaxLogged = size_t(1) << 26;  // maximum number of accesses between two convergence points
 
   void find_memory();
   unsigned enter();
@@ -54,10 +55,10 @@ class Profile final : public Monitor {
   LaunchCounts& counts_;
   Worker* worker_ = nullptr;
   uint32_t group_ = 0;
-  unsigned simdgroup_ = 0;  // the SIMD group that the logs belong to
+  unsigned simdgroup_ = 0;  // the SIMD group whose accesses are in the logs
   std::array<LaneLog, MPSX_SIMD_WIDTH> logs_;
   std::vector<std::array<uint32_t, MPSX_SIMD_WIDTH>> executed_;  // indexed by block
-  std::vector<uint32_t> blocks_;                                 // blocks with nonzero counts in executed_
+  std::vector<uint32_t> blocks_;                                 // blocks that have counts in executed_
 };
 
 extern const mpsx_profile_calls kProfileCalls;

@@ -26,11 +26,11 @@ struct State {
   std::vector<ProfiledLaunch> launches;
 };
 State& state() {
-  static auto* s = new State;  // never destroyed, because threads may launch while the process exits
+  static auto* s = new State;  // never destroyed, because threads may launch kernels while the process exits
   return *s;
 }
 
-// Loads a kernel from its library. The library stays loaded.
+// Loads a kernel from a library, which stays loaded.
 ProfiledKernel open(const std::string& path, const char* kernel) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) throw Error("cannot load the profiled kernel " + path + ": " + dlerror());
@@ -59,7 +59,7 @@ const ProfiledKernel* profiled_kernel(const mpsx_kernel_record& record) {
     find = s.find;
   }
   if (!find) return nullptr;
-  // Do not hold the lock while calling `find`, which runs Python: a thread waiting for the lock may hold the GIL.
+  // Call `find` without holding the lock: it runs Python, and a thread that waits for the lock may hold the GIL.
   const std::string path = (*find)(image_of(reinterpret_cast<const void*>(record.thread_entry)).path, record.name);
   std::lock_guard<std::mutex> lock(s.mutex);
   return &s.kernels.emplace(&record, open(path, record.name)).first->second;

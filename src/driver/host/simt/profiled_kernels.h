@@ -1,4 +1,4 @@
-// Kernels compiled for profiling and the counts of their launches.
+// Kernels compiled for profiling, and the counts of their launches.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct ProfiledKernel {
   std::string library;
 };
 
-// Returns the profiled version of a kernel, or null if profiling is off. Throws Error on failure.
+// Returns the version of a kernel that is compiled for profiling, or null if profiling is off. Throws Error on failure.
 const ProfiledKernel* profiled_kernel(const mpsx_kernel_record& record);
 
 // Stores the counts of a launch for take_profiled_launches().

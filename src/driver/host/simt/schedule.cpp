@@ -1,4 +1,4 @@
-// The scheduler: selects the next fiber of a threadgroup, and resumes waiting lanes when no lane can run.
+// The scheduler. Selects the next fiber of a threadgroup to run, and resumes waiting lanes when no lane can run.
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
@@ -69,7 +69,8 @@ void Worker::release(SimdGroup& g, uint32_t lanes) {
   for (; lanes; lanes &= lanes - 1) g.ready |= 1u << g.position[lowest(lanes)];
 }
 
-// Finds the lanes whose SIMD function call comes first in the code, publishes their values and returns their mask.
+// Finds the lanes at the SIMD function call that comes first in the code. Publishes their values and returns their
+// mask.
 uint32_t Worker::collect_converged(SimdGroup& g) {
   Lane* const lanes = &lanes_[g.first];
   const void* first = lanes[lowest(g.in_simd_function)].address;
@@ -87,7 +88,7 @@ uint32_t Worker::collect_converged(SimdGroup& g) {
 }
 
 // Called when no lane of the SIMD group can run. Resumes the lanes that have converged in a SIMD function or at a
-// simdgroup_barrier. Returns false if none have.
+// simdgroup_barrier. Returns false if there are none.
 bool Worker::resume_lanes(SimdGroup& g) {
   if (g.in_simd_function) {
     const uint32_t met = collect_converged(g);
@@ -128,7 +129,7 @@ bool Worker::next_simdgroup() {
   return true;
 }
 
-// Called when every thread has returned or waits at the threadgroup barrier.
+// Called when every thread has returned or is waiting at the threadgroup barrier.
 void Worker::finish_threadgroup_barrier() {
   if (!at_barrier_) {
     if (monitor_) monitor_->end_group(*this);
@@ -158,8 +159,8 @@ void Worker::wait_at_threadgroup_barrier(const Site& site) {
   Lane& me = *lane_;
   me.site = &site;
   me.address = site.address;
-  // SIMD groups may meet at different instantiations of one barrier, for example if each calls a generic lambda
-  // instantiated for its tile. All lanes of one SIMD group must be at the same instantiation.
+  // SIMD groups may wait at different instantiations of a barrier, for example if each of them calls a generic lambda
+  // that is instantiated for its tile. But all lanes of a SIMD group must be at the same instantiation.
   const Lane* peer = simd_->at_barrier ? &lanes_[simd_->first + lowest(simd_->at_barrier)] : nullptr;
   simd_->at_barrier |= 1u << me.index % MPSX_SIMD_WIDTH;
   if (!at_barrier_++) first_ = &me;

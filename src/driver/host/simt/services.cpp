@@ -1,4 +1,4 @@
-// Functions that the engine provides to kernels.
+// The functions that the engine provides to kernels.
 #include <cstdio>
 #include <cstring>
 
@@ -29,7 +29,7 @@ struct Services {
     me.is_long = bytes > sizeof me.slots[0];
     if (me.is_long) {
       std::memcpy(w->long_slots_[me.index].slots[me.parity], value, bytes);
-    } else {  // copy as two words, like the kernel's stores, so store forwarding works
+    } else {  // copy two words, like the kernel's stores, so that store forwarding works
       const auto* words = static_cast<const uint64_t*>(value);
       auto* slot = reinterpret_cast<uint64_t*>(me.slots[me.parity]);
       slot[0] = words[0];
@@ -44,7 +44,7 @@ struct Services {
     return &g.lanes;
   }
 
-  // Handles a SIMD group of one lane.
+  // Handles SIMD groups with a single lane.
   static mpsx_lanes* exchange_single(const void* value, unsigned bytes, unsigned* lane) {
     thread_local mpsx_lanes lanes;
     thread_local unsigned char slot[MPSX_MAX_EXCHANGE_BYTES];
@@ -61,7 +61,7 @@ struct Services {
     if (is_single_thread(w) || !w->job_->strict) return 0;
     const mpsx_thread& t = w->thread();
     const Worker::SimdGroup& g = *w->simd_;
-    // Reading past the end of a partial SIMD group is not a fault: Metal leaves the value undefined, and PyTorch's
+    // Reading past the end of a partial SIMD group is not a fault. In Metal the value is undefined, and PyTorch's
     // 64-bit reductions (c10/metal/reduction_utils.h) rely on it being 0.
     if (source >= g.count) return 0;
     const bool done = g.done >> source & 1u;

@@ -25,8 +25,8 @@ void Shadow::tick() {
   if (++now_ == kTimes - 1) renumber();
 }
 
-// Called when the time counter overflows. Treats all earlier writes as ordered before the last barrier, so races across
-// this point go undetected.
+// Called when the time counter overflows. Treats all earlier writes as if they came before the last barrier, so races
+// across this point are not detected.
 void Shadow::renumber() {
   for (Cell& c : cells_) c = {current(c.writer) ? 1u << kTimeShift | thread(c.writer) : 0, 0};
   group_start_ = 1;
@@ -41,8 +41,8 @@ Shadow::Finding Shadow::found(Fault fault, size_t offset, uint32_t mark, bool by
           time(mark) < last_barrier_ || time(mark) < simd_last_barrier_[other / MPSX_SIMD_WIDTH]};
 }
 
-// Copying a struct also copies its padding, which is never written, so a few unwritten bytes in a larger value are not
-// a fault. The last 8 of 16 bytes may be the end of a float3 copied in two parts.
+// Copying a struct also copies its padding, which is never written. So a few unwritten bytes in a larger value are not
+// a fault. The last 8 of 16 bytes may be the end of a float3 that is copied in two parts.
 bool Shadow::partly_uninitialised(size_t offset, size_t bytes, size_t* first) const {
   const bool end_of_three = bytes == 8 && offset % 16 == 8;
   const size_t unit = bytes > 8 || end_of_three ? std::min<size_t>(bytes, 16) : std::max<size_t>(bytes / 2, 1);

@@ -1,7 +1,9 @@
-// Shadow memory of a threadgroup. Records for each byte whether it was written and which threads accessed it last.
+// Shadow memory of a threadgroup. For each byte, records whether it has been written and which threads accessed it
+// last.
 //
-// Two accesses by different threads race if at least one is a write, unless they are separated by a threadgroup barrier
-// or, for two threads of the same SIMD group, by a simdgroup barrier. Atomic accesses do not race with each other.
+// Two accesses by different threads race if at least one of them is a write and no barrier separates them. The barrier
+// must be a threadgroup barrier or, for threads of the same SIMD group, a simdgroup barrier. Atomic accesses do not
+// race with each other.
 #pragma once
 
 #include <array>
@@ -20,7 +22,7 @@ class Shadow {
     Fault fault = Fault::none;
     size_t offset = 0;      // first affected byte
     unsigned thread = 0;    // the other thread
-    uint32_t code = 0;      // code address of the other thread's access
+    uint32_t code = 0;      // code address of that thread's access
     bool unfenced = false;  // a barrier separates the accesses but lacks mem_threadgroup
     explicit operator bool() const { return fault != Fault::none; }
   };
@@ -28,13 +30,13 @@ class Shadow {
   explicit Shadow(size_t bytes) : cells_(bytes), codes_((bytes + 3) / 4) {}
 
   void begin_group();
-  // `fences` is true if the barrier orders accesses to threadgroup memory (mem_flags::mem_threadgroup).
+  // `fences` says whether the barrier orders accesses to threadgroup memory (mem_flags::mem_threadgroup).
   void threadgroup_barrier(bool fences);
   void simdgroup_barrier(unsigned simdgroup, bool fences);
 
-  // Each function records the access, even if it is faulty. If a later access conflicts with it, the report gives
-  // `code` as its code address. try_read and try_write are fast paths that return false without side effects in
-  // uncommon cases.
+  // Each function records the access, even if it is a fault. If a later access conflicts with this one, the report uses
+  // `code` as the code address of this one. try_read and try_write are fast paths for common cases. In other cases,
+  // they change nothing and return false.
   bool try_read(size_t offset, size_t bytes, unsigned thread, uint32_t code);
   bool try_write(size_t offset, size_t bytes, unsigned thread, uint32_t code);
   Finding read(size_t offset, size_t bytes, unsigned thread, uint32_t code);
@@ -42,9 +44,9 @@ class Shadow {
   Finding atomic(size_t offset, size_t bytes, unsigned thread, uint32_t code, bool loads, bool stores);
 
  private:
-  // A mark encodes an access: its time, its thread, and its Sharers. 0 means no access. Sharers says whether one
-  // thread, several threads of one SIMD group, or threads of several SIMD groups share the mark. For atomic writes,
-  // kAtomic is added to Sharers.
+  // A mark encodes an access: its time, its thread, and a Sharers value. 0 means no access. Sharers says whether the
+  // mark applies to one thread, to several threads of one SIMD group, or to threads of several SIMD groups. For atomic
+  // writes, kAtomic is added to it.
   enum Sharers : uint32_t { kOne, kSimdgroup, kSeveral };
   static constexpr uint32_t kThreadBits = 10, kSharersBits = 2, kTimeShift = kThreadBits + kSharersBits;
   static constexpr uint32_t kThreadMask = (1u << kThreadBits) - 1, kTimes = 1u << (32 - kTimeShift);
@@ -79,15 +81,15 @@ class Shadow {
   void renumber();
 
   std::vector<Cell> cells_;
-  std::vector<Code> codes_;    // one per four bytes
-  uint32_t now_ = 0;           // counts barriers and threadgroups
-  uint32_t group_start_ = 1;   // older accesses belong to an earlier threadgroup
-  uint32_t last_fence_ = 1;    // older accesses are ordered before everything that follows
-  uint32_t last_barrier_ = 1;  // the last threadgroup barrier of any kind
+  std::vector<Code> codes_;    // one for each four bytes
+  uint32_t now_ = 0;           // time, which counts barriers and threadgroups
+  uint32_t group_start_ = 1;   // older accesses are from a previous threadgroup
+  uint32_t last_fence_ = 1;    // older accesses come before everything from now on
+  uint32_t last_barrier_ = 1;  // time of the last threadgroup barrier of any kind
   std::array<uint32_t, 32> simd_last_fence_{}, simd_last_barrier_{};  // per SIMD group
 };
 
-// Returns whether the access `mark` is ordered before the next access by `thread`.
+// Returns whether an access with this mark is ordered before the next access by `thread`.
 inline bool Shadow::ordered(uint32_t mark, unsigned thread_, Sharers sharers_) const {
   if (time(mark) < last_fence_) return true;
   if (sharers_ == kOne && thread(mark) == thread_) return true;
@@ -99,7 +101,7 @@ inline bool Shadow::writer_ordered(uint32_t mark, unsigned thread_) const {
   return ordered(mark, thread_, sharers(mark) == kPlain ? kOne : Sharers(sharers(mark) - kAtomic));
 }
 
-// Merges `thread` into the set of threads that share `mark`.
+// Returns the Sharers value after adding `thread` to the threads that share `mark`.
 inline uint32_t Shadow::merged_sharers(uint32_t mark, unsigned thread_, Sharers sharers_) const {
   return sharers_ == kSeveral || thread(mark) / MPSX_SIMD_WIDTH != thread_ / MPSX_SIMD_WIDTH ? kSeveral : kSimdgroup;
 }

@@ -9,7 +9,7 @@ namespace {
 constexpr unsigned kMaxLanes = 32;
 using Units = std::array<uintptr_t, kMaxLanes * 4>;
 
-// Collects the distinct `unit`-byte units that the accesses touch, in sorted order. Returns their number.
+// Collects the distinct units of `unit` bytes that the accesses touch, in sorted order. Returns the number of units.
 unsigned units_of(const uintptr_t* addresses, unsigned lanes, unsigned bytes, unsigned unit, Units& units) {
   unsigned count = 0;
   for (unsigned i = 0; i < lanes; ++i)
@@ -19,7 +19,7 @@ unsigned units_of(const uintptr_t* addresses, unsigned lanes, unsigned bytes, un
   return unsigned(std::unique(units.begin(), units.begin() + count) - units.begin());
 }
 
-// Returns the number of bytes that at least one lane requests.
+// Returns how many bytes are requested by at least one lane.
 uint64_t distinct_bytes(const uintptr_t* addresses, unsigned lanes, unsigned bytes) {
   std::array<uintptr_t, kMaxLanes> sorted;
   std::copy(addresses, addresses + lanes, sorted.begin());
