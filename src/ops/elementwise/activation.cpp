@@ -1,4 +1,4 @@
-// Launchers for activation.def: operators with scalar arguments, and backward passes of unary operators.
+// Launchers for activation.def: operators with scalar arguments, and the backward passes of unary operators.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/where.h>
@@ -25,14 +25,15 @@ ScalarParams scalars3(const at::Scalar& a = 0, const at::Scalar& b = 0, const at
   return p;
 }
 
-// Returns the kernels named KERNEL, which have one or two inputs.
+// Returns the kernels of the operator KERNEL, which have one or two inputs.
 template <OperatorName KERNEL, int inputs>
 const ElementwiseKernels& kernels() {
   static const ElementwiseKernels k(KERNEL.text, inputs);
   return k;
 }
 
-// Runs a forward kernel and returns true if one supports `x`. As on the CPU, `out` must have the dtype of `x`.
+// Runs a forward kernel and returns true, if there is one for `x`. As on the CPU, `out` must have the same dtype as
+// `x`.
 template <OperatorName KERNEL>
 bool forward(const Tensor& x, const ScalarParams& s, Tensor& out, bool overlaps = false) {
   if (!has_float_kernel(x)) return false;
@@ -44,7 +45,7 @@ bool forward(const Tensor& x, const ScalarParams& s, Tensor& out, bool overlaps 
   return true;
 }
 
-// Runs a backward kernel on the gradient and the forward pass's input or output.
+// Runs a backward kernel on the output gradient and the input or output of the forward pass.
 template <OperatorName KERNEL>
 bool backward(const Tensor& grad, const Tensor& x, const ScalarParams& s, Tensor& grad_input) {
   if (!has_float_kernel(x) || !is_plain(grad) || grad.scalar_type() != x.scalar_type() ||
@@ -108,7 +109,7 @@ bool elu_backward(const Tensor& grad, const Scalar& alpha, const Scalar& scale, 
 
 bool is_integral(const Tensor& t) { return is_plain(t) && at::isIntegralType(t.scalar_type(), /*includeBool=*/false); }
 
-// Throws if a half type cannot represent a threshold or fill value.
+// Throws if a threshold or fill value is out of range for a half type.
 void check_limit(const Tensor& self, const Scalar& limit) {
   if (has_float_kernel(self)) check_holds(self.scalar_type(), limit);
 }
@@ -136,7 +137,7 @@ bool softplus_backward(const Tensor& grad, const Tensor& self, const Scalar& bet
 
 bool threshold(const Tensor& self, const Scalar& at, const Scalar& value, Tensor& out) {
   check_limit(self, value);
-  // threshold is idempotent, so an expanded self is safe.
+  // An expanded self is safe, because threshold is idempotent.
   if (!is_integral(self)) {
     return accepts(out, self.scalar_type()) && forward<"threshold">(self, scalars3(at, value), out, true);
   }
@@ -187,12 +188,12 @@ bool logit_backward(const Tensor& grad, const Tensor& self, std::optional<double
                      : backward<"logit_backward">(grad, self, logit_range(eps), grad_input);
 }
 
-// Replaces NaN and infinities, by default with 0 and the largest finite values of the dtype.
+// Replaces NaN and infinities. By default, they become 0 and the largest finite values of the dtype.
 bool nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<double> high, std::optional<double> low,
                 Tensor& out) {
   const at::ScalarType type = self.scalar_type();
   TORCH_CHECK(accepts(out, type), "nan_to_num: dtype of out: ", out.scalar_type(), " should be same as input: ", type);
-  // For integers, the CPU copies the input and resizes an out= tensor to contiguous strides.
+  // For integers, the CPU copies the input and gives an out= tensor that it resizes contiguous strides.
   if (is_plain(self) && at::isIntegralType(type, true))
     return return_or_copy("nan_to_num", out.defined() ? self.contiguous() : self.clone(), out);
   const double max_finite = type == at::kHalf       ? 65504.0
@@ -203,14 +204,14 @@ bool nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<dou
   return forward<"nan_to_num">(self, p, out);
 }
 
-// Rounds to multiples of 10^-decimals by scaling with an exact power of ten.
+// Rounds to multiples of 10^-decimals. Scales by an exact power of ten.
 bool round_decimals(const Tensor& self, int64_t decimals, Tensor& out) {
   ScalarParams p{};
   p.f[0] = float(std::pow(10.0, double(std::abs(decimals))));  // infinite beyond 38 decimals, as in PyTorch
   return decimals < 0 ? forward<"round_tens">(self, p, out) : forward<"round_decimals">(self, p, out);
 }
 
-// The derivatives of sigmoid and tanh use the output y.
+// The derivatives of sigmoid and tanh are computed from the output y.
 bool sigmoid_backward(const Tensor& grad, const Tensor& y, Tensor& grad_input) {
   if (is_plain_complex(y) && is_plain_complex(grad))
     return return_or_copy("sigmoid_backward", grad * ((1 - y) * y).conj(), grad_input);
@@ -222,7 +223,7 @@ bool tanh_backward(const Tensor& grad, const Tensor& y, Tensor& grad_input) {
   return backward<"tanh_result_backward">(grad, y, {}, grad_input);
 }
 
-// The CPU kernel saves `buffer` for its backward pass. Our kernels do not use it.
+// The CPU kernel saves `buffer` for its backward pass. Our kernels do not need it.
 bool log_sigmoid_forward(const Tensor& self, Tensor& output, Tensor& buffer) {
   if (!has_float_kernel(self)) return false;
   allocate_or_resize(output, self.sizes(), self.options());  // contiguous for any input, as on the CPU

@@ -1,4 +1,4 @@
-// Launches and registers every operator in binary.def and the binary operators in special.def.
+// Launches and registers the operators in binary.def and the binary operators in special.def.
 #include "ops/elementwise/binary.h"
 
 #include <ATen/ExpandUtils.h>
@@ -39,8 +39,9 @@ bool run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::Sca
   const bool fits = accepts(out, row.promotion == Promotion::COMPARISON ? at::kBool : type);
   TORCH_CHECK(fits || row.promotion != Promotion::SAME, row.name,
               " is not yet implemented for ", out.is_complex() ? "complex tensors." : "tensors with different dtypes.");
-  // If the output is also an operand, its shape must not change, even if the iterator works on a cast copy of that
-  // operand. This happens in x.ldexp_(y), which is mul.out(x, 2^y, out=x), and in comparisons of bools with numbers.
+  // If the output is also an operand, its shape must not change, even if the iterator works on a copy of that operand
+  // with a different dtype. This happens in x.ldexp_(y), which is mul.out(x, 2^y, out=x), and if bools are compared
+  // with numbers.
   const bool copied = (out.is_same(a) || out.is_same(b)) && !(fits && out.scalar_type() == type);
   TORCH_CHECK(!copied || out.sizes() == at::IntArrayRef(at::infer_size_dimvector(a.sizes(), b.sizes())),
               "output with shape ", out.sizes(), " doesn't match the broadcast shape ",
@@ -107,7 +108,7 @@ void register_binary(torch::Library& m) {
     op<name, &binary<I>>(m);
 }
 
-// Python's shift expressions (`a << b`, `a <<= b`) dispatch to __lshift__, __ilshift__ and so on.
+// Python's shift expressions (`a << b`, `a <<= b`) call __lshift__, __ilshift__ and so on.
 template <typename Other>
 Tensor shift_left(const Tensor& a, const Other& b) { return a.bitwise_left_shift(b); }
 template <typename Other>

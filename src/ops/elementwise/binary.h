@@ -1,4 +1,4 @@
-// Launches the binary operators in the tables (binary.def, compare.def, special.def), and the binary operators that
+// Launches the binary operators in the tables (binary.def, compare.def, special.def), and binary operators that must
 // inspect their arguments first.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace mpsx::ops {
 
-// COMMON uses the operands' common dtype. FLOATING also converts integers to float. COMPARISON uses the common dtype
-// and returns bool. SAME requires both operands to have the same dtype.
+// COMMON uses the common dtype of the operands. FLOATING also converts integers to float. COMPARISON uses the common
+// dtype and returns bool. SAME requires that both operands have the same dtype.
 enum class Promotion : uint8_t { COMMON, FLOATING, COMPARISON, SAME };
 
 struct BinaryRow {
@@ -21,10 +21,10 @@ struct BinaryRow {
   ElementwiseKernels kernels() const { return ElementwiseKernels(name, 2, order, number); }
 };
 
-// Returns the dtype to compute in, or Undefined if no kernel supports it or the devices do not match.
+// Returns the dtype for the computation, or Undefined if no kernel supports it or the devices do not match.
 at::ScalarType binary_compute_type(const BinaryRow&, const ElementwiseKernels&, const Tensor& a, const Tensor& b);
 
-// Writes to `out`, or to a new tensor if it is undefined. Returns false if `out` and the result have different dtypes.
+// Writes to `out`, or to a new tensor if `out` is undefined. Returns false if the result's dtype is not that of `out`.
 bool run_binary(const BinaryRow&, const ElementwiseKernels&, at::ScalarType compute_type, const Tensor& a,
                 const Tensor& b, const ScalarParams&, Tensor& out);
 

@@ -1,4 +1,4 @@
-// clamp, clamp_min and clamp_max, with numbers or tensors as bounds.
+// clamp, clamp_min and clamp_max, where bounds are numbers or tensors.
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <torch/library.h>
@@ -22,14 +22,14 @@ at::ScalarType clamp_type(const Tensor& self, const Tensor& low, const Tensor& h
     state = at::native::update_result_type_state(*t, state);
   }
   const auto type = at::native::result_type(state);
-  // A single tensor bound may be bool. The CPU rejects bools if a bound is a number or if both bounds are given.
+  // If there is a single bound and it is a tensor, it may be bool. In all other cases, the CPU rejects bools.
   const Tensor& bound = low.defined() ? low : high;
   const bool one_of_bools = type == at::kBool && low.defined() != high.defined() &&
                             !bound.unsafeGetTensorImpl()->is_wrapped_number();
   return covers(Types::REAL, tag_of(type)) || one_of_bools ? type : at::ScalarType::Undefined;
 }
 
-// Clamps to two numbers, which are rounded to the tensor's dtype as in the CPU kernels.
+// Clamps to two numbers, which are first rounded to the tensor's dtype, as in the CPU kernels.
 bool between_numbers(at::ScalarType type, const Tensor& self, const Scalar& low, const Scalar& high, Tensor& out) {
   static const ElementwiseKernels kernels("clamp_numbers", 1);
   if (!accepts(out, type)) return false;
@@ -48,7 +48,7 @@ bool between_numbers(at::ScalarType type, const Tensor& self, const Scalar& low,
 constexpr BinaryRow kMaximum{"maximum", "", Types::ALL, Promotion::COMMON, ElementwiseKernels::Order::SWAPS};
 constexpr BinaryRow kMinimum{"minimum", "", Types::ALL, Promotion::COMMON, ElementwiseKernels::Order::SWAPS};
 
-// Computes min(max(self, low), high), where either bound may be absent. As in PyTorch, NaN in a bound propagates.
+// Computes min(max(self, low), high). Either bound may be absent. As in PyTorch, a NaN in a bound propagates.
 bool between(at::ScalarType type, const Tensor& self, const Tensor& low, const Tensor& high, Tensor& out) {
   static const ElementwiseKernels both("clamp", 3), maximum = kMaximum.kernels(), minimum = kMinimum.kernels();
   TORCH_CHECK(low.defined() || high.defined(), "clamp: At least one of 'min' or 'max' must not be None");

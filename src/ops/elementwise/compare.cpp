@@ -1,4 +1,4 @@
-// Launches and registers every operator in compare.def, for tensors and numbers.
+// Launches and registers the operators in compare.def, for tensors and numbers.
 #include <torch/library.h>
 
 #include <string_view>
@@ -12,7 +12,7 @@ namespace {
 struct CompareRow {
   const char* name;
   const char* mirror;
-  bool scalars;  // has overloads "Tensor" and "Scalar" instead of a single unnamed one
+  bool scalars;  // has the overloads "Tensor" and "Scalar", not a single unnamed one
 };
 constexpr bool SCALAR = true, TENSOR = false;
 #define MPSX_COMPARE(NAME, OVERLOADS, MIRROR, ...) CompareRow{#NAME, #MIRROR, OVERLOADS},

@@ -19,23 +19,23 @@
 namespace mpsx::ops {
 namespace {
 
-// Casts `x` to `type` if `type` is complex64 and kernels support the dtype of `x`. Otherwise returns an undefined
+// Casts `x` to `type` if `type` is complex64 and kernels support the dtype of `x`. Otherwise, returns an undefined
 // tensor.
 Tensor as_complex(const Tensor& x, at::ScalarType type) {
   if (type != at::kComplexFloat || !is_plain(x) || tag_of(x) == Tag::none) return Tensor();
   return x.to(type);
 }
 
-// Returns whether one thread should multiply a whole row or column, because rows are short or numerous.
+// Returns whether each thread should multiply a whole row or column, because rows are short or there are many of them.
 bool fits_one_thread(const Blocks& b) {
   constexpr int64_t kShort = 256, kMany = 4096;
   return b.size <= kShort || b.outer * b.inner >= kMany;
 }
 
-// Computes the products along the rows or columns of contiguous z, or all prefix products.
+// Computes the products of the rows or columns of a contiguous z, or all of their prefix products.
 void launch_prod(const KernelSet& kernels, const Tensor& out, const Tensor& z, const Blocks& b) {
   if (out.numel() == 0) return;
-  // Treat rows as columns with different strides.
+  // Process rows as if they were columns with different strides.
   const bool rows = b.inner == 1;
   const int64_t count = rows ? b.outer : b.inner;
   const uint32_t size = grid_size("prod", b.size), lines = grid_size("prod", count);
@@ -49,7 +49,7 @@ void launch_prod(const KernelSet& kernels, const Tensor& out, const Tensor& z, c
       .run();
 }
 
-// Builds complex numbers from two real tensors. TensorIterator resizes `out`.
+// Builds complex numbers from two real tensors. TensorIterator resizes `out` if necessary.
 void run_complex(const ElementwiseKernels& kernels, const Tensor& a, const Tensor& b, Tensor& out) {
   if (!out.defined()) out = at::empty({0}, a.options().dtype(at::toComplexType(a.scalar_type())));
   at::TensorIterator iter = at::TensorIteratorConfig()
@@ -62,7 +62,7 @@ void run_complex(const ElementwiseKernels& kernels, const Tensor& a, const Tenso
   kernels.run(iter, tag_of(a), {});
 }
 
-// Error messages match torch's.
+// The error messages are the same as PyTorch's.
 bool check_real_imaginary(const Tensor& a, const Tensor& b, const Tensor& out) {
   const auto real = [](const Tensor& t) {
     return t.scalar_type() == at::kHalf || t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble;
@@ -110,8 +110,8 @@ Tensor complex_cumsum(const Tensor& x, int64_t dim, at::ScalarType type) {
   return at::view_as_complex(at::view_as_real(z).cumsum(d).contiguous());
 }
 
-// Computes prefix products in log2(size) steps. Each step multiplies every element by the prefix product that ends
-// `prefix` elements earlier.
+// Computes prefix products in log2(size) steps. Each step multiplies every element by the element that is `prefix`
+// positions before it.
 Tensor complex_cumprod(const Tensor& x, int64_t dim, at::ScalarType type) {
   const Tensor z = as_complex(x, type);
   const int64_t d = at::maybe_wrap_dim(dim, x.dim());
@@ -132,7 +132,7 @@ Tensor complex_cumprod(const Tensor& x, int64_t dim, at::ScalarType type) {
   return product;
 }
 
-// Repeatedly multiplies the first half by the second half until one element is left.
+// Multiplies the first half by the second half until a single element is left.
 Tensor complex_prod(const Tensor& x, std::optional<int64_t> dim, bool keepdim, at::ScalarType type) {
   Tensor z = as_complex(x, type);
   if (!z.defined()) return z;

@@ -17,7 +17,7 @@
 namespace mpsx::ops {
 namespace {
 
-// Launches a copy kernel. `to_bytes` and `from_bytes` are element sizes.
+// Launches a copy kernel. `to_bytes` and `from_bytes` are the element sizes.
 void launch(runtime::KernelEntry& kernel, void* to, const void* from, int64_t to_bytes, int64_t from_bytes,
             const Strided<2>& loops, bool rows) {
   StridedParams p{};
@@ -50,7 +50,7 @@ bool cast_on_device(const Tensor& target, const Tensor& source, const Strided<2>
   static const KernelSet dense("cast_dense"), strided("cast_strided");
   const Tag from = tag_of(source), to = tag_of(target);
   if (from == Tag::none || to == Tag::none || !strided.has(from, to)) return false;
-  if (loops.inner(0) == 1 && loops.inner(1) == 0) {  // cast one element per row, then copy it along the row
+  if (loops.inner(0) == 1 && loops.inner(1) == 0) {  // cast one element per row, and then copy it along the row
     Strided<2> once, along;
     for (size_t d = 0; d < loops.rank(); ++d) {
       if (d > 0) once.push(loops.sizes[d], {loops.strides[0][d], loops.strides[1][d]});
@@ -108,9 +108,9 @@ bool copied_on_device(const Tensor& to, const Tensor& from) {
   return copy_on_device(to, from);
 }
 
-// Copies between CPU and device memory with the driver's copy, because CPU accesses to managed memory would migrate its
-// pages. If layouts or dtypes differ, copies a dense version of the source across and converts it on the target's
-// device.
+// Copies between CPU and device memory. Uses the driver's copy, because CPU accesses would migrate pages of managed
+// memory. If the layouts or dtypes differ, first copies a dense version of the source and then converts it on the
+// target's device.
 bool copy_across_devices(const Tensor& to, const Tensor& from) {
   if (runtime::driver().traits().memory != driver::Memory::managed) return false;
   const bool down = to.is_cpu() && from.device().type() == at::kPrivateUse1;
@@ -130,7 +130,7 @@ bool copy_across_devices(const Tensor& to, const Tensor& from) {
   return true;
 }
 
-// Overrides copy_ in addition to _copy_from, because torch's copy_ resolves conj bits with clone(), which would
+// copy_ must be overridden in addition to _copy_from. PyTorch's copy_ resolves conjugate bits with clone(), which would
 // recurse.
 Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   // Forward-mode AD creates ZeroTensors, which have no memory.
@@ -154,7 +154,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
   return copy_from(self, to, /*non_blocking=*/false);
 }
 
-// Reads a scalar without creating a CPU alias, because training loops read their loss in every step.
+// Reads a scalar without creating a CPU alias, because training loops read the loss in every step.
 at::Scalar local_scalar(const Tensor& self) {
   if (!self.has_storage() || self.is_conj() || self.is_neg() || self._is_zerotensor()) {
     backend::CpuAliases aliases;

@@ -13,8 +13,8 @@ namespace {
 
 bool has_cross_kernel(const Tensor& t) { return is_plain(t) && (tag_of(t) < Tag::b8 || tag_of(t) == Tag::c64); }
 
-// Operands are contiguous and have the same shape. If the components of each vector are adjacent, all vectors form a
-// single row. Otherwise each index of the preceding dimensions is a row.
+// The operands must be contiguous and have the same shape. If the components of a vector are adjacent, all vectors form
+// a single row. Otherwise, there is one row for each index of the preceding dimensions.
 void launch_cross(const Tensor& out, const Tensor& a, const Tensor& b, int64_t dim) {
   static const KernelSet kernels("cross");
   const Blocks blocks(out.sizes(), dim);

@@ -1,4 +1,4 @@
-// Rounding division, remainders and powers, which inspect their arguments before launching.
+// Division with rounding, remainders and powers. These operators inspect their arguments before they launch a kernel.
 #include <ATen/ops/all.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones_like.h>
@@ -29,10 +29,10 @@ const ElementwiseKernels& kernels() {
   return k;
 }
 
-// Throws on integer division by zero, like the CPU, because the kernel would trap.
+// Like the CPU, throws if an integer is divided by zero. The kernel would trap.
 void check_divisor(at::ScalarType type, const Tensor& b) {
   if (!at::isIntegralType(type, true) || b.numel() == 0) return;
-  // Check the divisor in the computation dtype, because 256 becomes 0 in uint8.
+  // Check the divisor in the dtype of the computation, because 256 becomes 0 in uint8.
   const Tensor as_used = b.device().is_cpu() ? b.to(type) : b;
   TORCH_CHECK(at::isFloatingType(b.scalar_type()) || as_used.all().item<bool>(), "ZeroDivisionError");
 }
@@ -59,7 +59,7 @@ bool div_mode(const Tensor& a, const Tensor& b, std::optional<std::string_view> 
 
 // ---- pow
 
-// Returns whether PyTorch's CPU kernel computes this power exactly, where pow() would round.
+// Returns whether PyTorch's CPU kernel computes this power exactly, in a case where pow() would round.
 bool is_small(at::ScalarType type, const Scalar& exponent) {
   if (exponent.isComplex()) return false;
   const double e = exponent.toDouble();
@@ -98,7 +98,7 @@ bool pow_number(const Tensor& a, const Scalar& exponent, Tensor& out) {
   return arithmetic<kPow>(a, b, out);
 }
 
-// As on the CPU, a new output is contiguous regardless of the exponent's layout.
+// As on the CPU, a new output is contiguous, whatever the layout of the exponent.
 bool pow_of_number(const Scalar& base, const Tensor& exponent, Tensor& out) {
   const Tensor a = wrapped_number(base);
   const auto type = binary_compute_type(kPow, kernels<kPow>(), a, exponent);

@@ -16,14 +16,15 @@ namespace {
 constexpr size_t kMaxOperands = 4;
 constexpr int64_t kMinTransposed = 1 << 15;  // with fewer elements, a separate launch does not pay off
 
-// Saturates out-of-range numbers. This matters only for bool, because check_holds rejects them for other integer types.
+// Saturates out-of-range numbers. This only matters for bool, because check_holds rejects them for all other integer
+// types.
 int64_t to_integer(double x) {
   constexpr double limit = 0x1p63;
   if (x >= -limit && x < limit) return int64_t(x);
   return x > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
 }
 
-// Stores the imaginary part in slots that no complex operator uses (metal/elementwise/complex.h).
+// Stores the imaginary part in slots that complex operators do not otherwise use (metal/elementwise/complex.h).
 void set_scalar(ScalarParams& p, int k, const at::Scalar& s) {
   const auto z = s.isComplex() ? s.toComplexDouble() : c10::complex<double>(s.toDouble());
   p.f[k] = float(z.real());  // overflows to infinity, as on the CPU
@@ -44,7 +45,7 @@ Tensor wrapped_number(const at::Scalar& s) {
 }
 
 void check_holds(at::ScalarType type, const at::Scalar& s) {
-  if (at::isComplexType(type)) return;  // complex types can represent any number
+  if (at::isComplexType(type)) return;  // complex types can represent all numbers
   AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, type, "check_holds", [&] { (void)s.to<scalar_t>(); });
 }
 
@@ -56,12 +57,12 @@ ScalarParams scalar_params(const at::Scalar& a, const at::Scalar& b, Tag type) {
   return p;
 }
 
-// The operands of a launch, with the output first. Inputs may be swapped.
+// The operands of a launch, starting with the output. Inputs may be swapped.
 struct ElementwiseKernels::Operands {
   Strided<kMaxOperands> loops;
   size_t count = 0;
   std::array<char*, kMaxOperands> data{};
-  std::array<int64_t, kMaxOperands> element{};  // in bytes
+  std::array<int64_t, kMaxOperands> element{};  // element sizes in bytes
   std::array<bool, kMaxOperands> inlined{};
 
   void swap_inputs() {
@@ -70,8 +71,8 @@ struct ElementwiseKernels::Operands {
     std::swap(inlined[1], inlined[2]);
     std::swap(loops.strides[1], loops.strides[2]);
   }
-  // Kernels load from an inlined operand's pointer even though they use the inlined value instead, so make the pointer
-  // valid by copying another operand's.
+  // Kernels always load from an operand's pointer, even if they then use an inlined value. So the pointer must be
+  // valid: use that of a different operand.
   void set_inlined_pointers() {
     for (size_t k = 1; k < count; ++k) {
       if (!inlined[k]) continue;
@@ -82,7 +83,7 @@ struct ElementwiseKernels::Operands {
     }
   }
   bool steps(size_t k, int64_t stride) const { return loops.inner(k) == stride; }
-  // Returns the dimensions from `first` on, coalesced again where possible.
+  // Returns the dimensions from `first` on, coalesced again if possible.
   Strided<kMaxOperands> dimensions(size_t first) const {
     Strided<kMaxOperands> result;
     for (size_t d = first; d < loops.rank(); ++d) {
@@ -92,8 +93,8 @@ struct ElementwiseKernels::Operands {
     }
     return result;
   }
-  // Copies an input that is strided along the output's rows into the output's order. A tiled transpose costs less than
-  // reading one memory sector per element. Returns the copy, or an undefined tensor if no copy is needed.
+  // Copies an input that is strided along the output's rows to the order of the output. A tiled transpose is cheaper
+  // than reading one memory sector per element. Returns the copy, or an undefined tensor if no copy is needed.
   Tensor transpose(size_t k, const at::TensorOptions& options) {
     Tensor rows;
     if (!steps(0, 1) || loops.inner(k) <= 1) return rows;
@@ -115,7 +116,7 @@ struct ElementwiseKernels::Operands {
     loops = dimensions(0);
     return rows;
   }
-  // Returns whether every input is constant along x but the output is not.
+  // Returns whether all inputs are constant along x but the output is not.
   bool repeats_along_x() const {
     for (size_t k = 1; k < count; ++k)
       if (!steps(k, 0)) return false;
@@ -160,7 +161,7 @@ void ElementwiseKernels::run(at::TensorIteratorBase& iter, Tag tag, ScalarParams
     for (size_t k = 0; k < o.count; ++k) strides[k] = iter.strides(int(k))[size_t(d)] / o.element[k];
     o.loops.push(iter.shape()[size_t(d)], strides);
   }
-  std::array<Tensor, kMaxOperands> rows;  // keep the copies alive until the launch
+  std::array<Tensor, kMaxOperands> rows;  // keeps the copies alive until the launch
   for (size_t k = 1; k < o.count; ++k)
     if (!o.inlined[k]) rows[k] = o.transpose(k, iter.tensor_base(int(k)).options());
   const ElementwiseKernels* kernels = this;
@@ -188,7 +189,7 @@ const KernelSet& ElementwiseKernels::variant(const Operands& o, Tag tag) const {
 }
 
 void ElementwiseKernels::launch(const Operands& o, Tag tag, ScalarParams& s) const {
-  if (o.repeats_along_x()) {  // compute one element per row, then copy it along the row
+  if (o.repeats_along_x()) {  // compute one element per row, and then copy it along the row
     Operands once = o;
     Strided<2> along;
     for (size_t d = 0; d < o.loops.rank(); ++d)

@@ -1,4 +1,4 @@
-// Implements equal and _assert_async, which synchronize with the CPU.
+// equal and _assert_async, which synchronize with the CPU.
 #include <ATen/ops/eq.h>
 #include <ATen/ops/is_nonzero_native.h>
 #include <torch/library.h>

@@ -19,9 +19,9 @@
 namespace mpsx::ops {
 namespace {
 
-// A fill value, as the bytes of one element.
+// A fill value, stored as the bytes of one element.
 struct Pattern {
-  Tag tag = Tag::none;  // integer type of the same size
+  Tag tag = Tag::none;  // the integer type of the same size
   alignas(8) unsigned char bytes[8] = {};
 };
 template <typename T>
@@ -31,7 +31,7 @@ Pattern pattern(Tag tag, T value) {
   std::memcpy(p.bytes, &value, sizeof(T));
   return p;
 }
-// If a half type overflows, throws if `checked` is true and stores infinity otherwise.
+// If the value overflows a half type, throws if `checked` is true. Otherwise, stores infinity.
 Pattern pattern(at::ScalarType type, const at::Scalar& s, bool checked) {
   switch (type) {
     case at::kFloat: return pattern(Tag::i32, s.to<float>());
@@ -64,7 +64,7 @@ void launch_fill(const Tensor& self, const Pattern& value) {
 }
 
 bool fill_number(Tensor& self, const at::Scalar& value) {
-  // For `x[i] = 1e5` and `where(c, x, 1e5)`, torch first fills a 0-dim tensor with the number, which must not throw.
+  // For `x[i] = 1e5` and `where(c, x, 1e5)`, PyTorch first fills a 0-dim tensor with the number. That must not throw.
   const bool checked = self.dim() > 0 || value.isComplex();
   const Pattern p = is_plain(self) ? pattern(self.scalar_type(), value, checked) : Pattern{};
   if (p.tag == Tag::none) return false;
@@ -86,7 +86,7 @@ bool zero(Tensor& self) {
   return true;
 }
 
-// Creates ZeroTensors, which have no memory. Autograd uses them for zero gradients.
+// Creates ZeroTensors, which have no memory. Autograd uses them for gradients that are zero.
 Tensor efficient_zeros(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
                        std::optional<at::Device> device, std::optional<bool>) {
   at::native::ZeroTensorAllocator allocator(c10::device_or_default(device));
@@ -95,7 +95,7 @@ Tensor efficient_zeros(at::IntArrayRef size, std::optional<at::ScalarType> dtype
   return at::detail::empty_generic(size, &allocator, keys, c10::dtype_or_default(dtype), std::nullopt);
 }
 
-// Fills `out` with a sequence. Sets `p.first` to the index at which each launch starts.
+// Fills `out` with a sequence. For every launch, sets `p.first` to the index of its first element.
 template <typename Params>
 void launch_sequence(const KernelSet& kernels, const Tensor& out, Params& p) {
   constexpr int64_t kMaxChunk = int64_t(1) << 30;
@@ -119,14 +119,15 @@ bool has_arange(const Tensor& out) {
   return is_plain(out) && tag_of(out) != Tag::none && arange_kernels().has(tag_of(out));
 }
 
-// Throws unless the number of steps of size `d` from `a` to `b` fits in an int64.
+// Throws if the number of steps of size `d` from `a` to `b` does not fit in an int64.
 void check_steps(double a, double b, double d) {
   TORCH_CHECK((b - a) / d < double(std::numeric_limits<int64_t>::max()), "invalid size, possible overflow?");
 }
 
 bool arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
   if (!has_arange(out)) return false;
-  // As on the CPU, integer sequences are computed with integers. Only int64 also uses integers to compute the length.
+  // As on the CPU, integer sequences are computed in integer arithmetic. Their length is computed in integer arithmetic
+  // only for int64.
   const bool whole = at::isIntegralType(out.scalar_type(), false);
   const bool integral = out.scalar_type() == at::kLong ||
                         (!whole && start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false));
@@ -165,7 +166,7 @@ bool arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& st
   return true;
 }
 
-// Unlike arange, includes both ends.
+// Unlike arange, range includes both ends.
 bool range(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
   if (!has_arange(out)) return false;
   const double a = start.toDouble(), b = end.toDouble(), d = step.toDouble();
@@ -188,7 +189,7 @@ bool range(const at::Scalar& start, const at::Scalar& end, const at::Scalar& ste
   return true;
 }
 
-// Returns whether integer_linspace, which truncates exact quotients, supports the arguments.
+// Returns whether the kernel integer_linspace, which truncates exact quotients, supports the arguments.
 bool has_integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, const Tensor& out) {
   if (!is_plain(out) || !at::isIntegralType(out.scalar_type(), false) || start.isComplex() || end.isComplex())
     return false;
@@ -198,7 +199,7 @@ bool has_integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_
 void integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, Tensor& out) {
   check_holds(out.scalar_type(), start);
   check_holds(out.scalar_type(), end);
-  // For an unsigned output, a negative start or end wraps around first, as in PyTorch's conversions.
+  // If the output is unsigned, a negative start or end first wraps around, as in PyTorch's conversions.
   const auto as_element = [&](const at::Scalar& s) {
     return out.scalar_type() == at::kByte ? int64_t(uint8_t(s.to<int64_t>())) : s.to<int64_t>();
   };

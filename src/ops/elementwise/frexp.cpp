@@ -1,4 +1,4 @@
-// Implements frexp with one kernel per output.
+// frexp, with one kernel for each output.
 #include <torch/library.h>
 
 #include "ops/elementwise/elementwise.h"
@@ -23,7 +23,7 @@ bool frexp(const Tensor& self, Tensor& mantissa, Tensor& exponent) {
   TORCH_CHECK(accepts(mantissa, self.scalar_type()), "torch.frexp() expects mantissa to have dtype ",
               self.scalar_type(), " but got ", mantissa.scalar_type());
   if (!has_float_kernel(self)) return false;
-  part(exponents, self, at::kInt, exponent);  // run first, because the mantissa may overwrite self
+  part(exponents, self, at::kInt, exponent);  // this comes first, because the mantissa may overwrite self
   part(mantissas, self, self.scalar_type(), mantissa);
   return true;
 }

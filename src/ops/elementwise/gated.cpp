@@ -1,5 +1,5 @@
-// Activations with two tensor operands: glu (the two halves of its input), prelu (input and weight), and rrelu (input
-// and noise).
+// Activations with two tensor operands: glu (both halves of its input), prelu (input and weight), and rrelu (input and
+// noise).
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/leaky_relu.h>
@@ -23,7 +23,7 @@ Tensor gate(const ElementwiseKernels& kernels, const Tensor& first, const Tensor
   return iter.output();
 }
 
-// The two halves of a tensor along a dimension.
+// Both halves of a tensor along a dimension.
 struct GluHalves {
   int64_t dim, size;
 
@@ -49,7 +49,7 @@ bool glu(const Tensor& self, int64_t dim, Tensor& out) {
   if (!out.defined()) out = result;
   return true;
 }
-// For y = a * sigmoid(b): dy/da = sigmoid(b) and dy/db = a * sigmoid'(b).
+// If y = a * sigmoid(b), then dy/da = sigmoid(b) and dy/db = a * sigmoid'(b).
 bool glu_backward(const Tensor& grad, const Tensor& self, int64_t dim, Tensor& grad_input) {
   static const ElementwiseKernels of_second("glu_gate_backward", 3);
   if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||
@@ -81,7 +81,7 @@ std::optional<Pair> prelu_backward(const Tensor& grad, const Tensor& self, const
   return Pair{at::where(positive, grad, at::mul(grad, weight)), at::mul(grad, self).masked_fill_(positive, 0)};
 }
 
-// Multiplies each negative element by a random slope, which `noise` saves for the backward pass.
+// Multiplies each negative element by a random slope. `noise` saves the slopes for the backward pass.
 bool rrelu(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
            std::optional<at::Generator> generator, Tensor& out) {
   if (!has_float_kernel(self) || !is_plain(noise)) return false;

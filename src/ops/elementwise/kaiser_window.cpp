@@ -1,5 +1,5 @@
-// Implements kaiser_window. torch's operator writes the sample positions and calls the device's DispatchStub to compute
-// the window.
+// kaiser_window. PyTorch's operator writes the positions of the samples and then calls the device's DispatchStub to
+// compute the window.
 #include <ATen/TensorIterator.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/UnaryOps.h>

@@ -1,4 +1,4 @@
-// Implements ldexp, which multiplies numbers by powers of two.
+// ldexp, which multiplies numbers by powers of two.
 #include <ATen/ops/mul.h>
 #include <ATen/ops/pow.h>
 #include <torch/library.h>
@@ -10,15 +10,15 @@ namespace {
 
 constexpr BinaryRow kLdexp{"ldexp", "Tensor", Types::FLOAT, Promotion::COMMON, ElementwiseKernels::Order::FIXED};
 
-// Computes in float32, because the power of two may exceed the range of the output's dtype.
+// Computes in float32, because the power of two may be out of range for the output's dtype.
 bool ldexp(const Tensor& self, const Tensor& other, Tensor& out) {
   static const ElementwiseKernels kernels = kLdexp.kernels();
   const at::ScalarType type = self.scalar_type();
   const bool whole = at::isFloatingType(type) && at::isIntegralType(other.scalar_type(), true);
   if (!whole) {
-    if (other.dim() == 0 && other.scalar_type() != type) return false;  // the CPU promotes `other` to double here
+    if (other.dim() == 0 && other.scalar_type() != type) return false;  // here, the CPU promotes `other` to double
     const at::Scalar two = self.is_complex() ? at::Scalar(c10::complex<double>(2.0)) : at::Scalar(2.0);
-    const Tensor power = at::pow(two, other);  // PyTorch uses this formula unless self is float and other integral
+    const Tensor power = at::pow(two, other);  // PyTorch's formula, except if self is float and other is integral
     if (out.defined())
       at::mul_out(out, self, power);
     else
@@ -26,7 +26,7 @@ bool ldexp(const Tensor& self, const Tensor& other, Tensor& out) {
     return true;
   }
   if (!is_float_tag(tag_of(type))) return false;
-  // The CPU's powers of two are contiguous for float32 and have the exponent's strides for 16-bit types.
+  // On the CPU, powers of two are contiguous for float32 and have the strides of the exponent for 16-bit types.
   const auto format = type == at::kFloat ? at::MemoryFormat::Contiguous : at::MemoryFormat::Preserve;
   const Tensor x = self.to(at::kFloat), exponent = other.to(at::kFloat, false, false, format);
   if (binary_compute_type(kLdexp, kernels, x, exponent) == at::ScalarType::Undefined) return false;

@@ -1,4 +1,4 @@
-// polygamma, a unary function with an order argument, and the out= form of mvlgamma.
+// polygamma, a unary function with an additional order argument, and the out= form of mvlgamma.
 #include <ATen/ops/mvlgamma.h>
 #include <torch/library.h>
 

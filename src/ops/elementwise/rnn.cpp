@@ -1,5 +1,5 @@
-// The fused cells that torch calls for nn.LSTM and nn.GRU on accelerators, built from elementwise kernels. The formulas
-// follow aten/src/ATen/native/cuda/RNN.cu.
+// The fused cells that PyTorch calls for nn.LSTM and nn.GRU on accelerators, composed from elementwise kernels. The
+// formulas are the ones in aten/src/ATen/native/cuda/RNN.cu.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/addcmul.h>
 #include <ATen/ops/cat.h>
@@ -44,7 +44,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward(const MaybeTensor& grad_hy, con
   return {grad_gates, gc * f, has_bias ? grad_gates.sum(0) : Tensor()};
 }
 
-// The workspace holds the reset, update and new gates, hx, and the hidden part of the new gate.
+// The workspace holds the reset, update and new gates, hx, and the hidden state's contribution to the new gate.
 std::tuple<Tensor, Tensor> gru(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx,
                                const MaybeTensor& input_bias, const MaybeTensor& hidden_bias) {
   backend::check_same_device("_thnn_fused_gru_cell", {&input_gates, &hidden_gates, &hx});

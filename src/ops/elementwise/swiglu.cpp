@@ -1,4 +1,4 @@
-// SwiGLU forward and backward, each in one pass over memory.
+// SwiGLU, forward and backward. Each makes a single pass over memory.
 #include <ATen/ops/empty_like.h>
 
 #include "elementwise/swiglu_params.h"
@@ -15,8 +15,8 @@ struct Halves {
   Tensor x, gate;
 };
 
-// Returns the values and the gate: two separate tensors, or the halves of `input` along the last dimension (as in
-// torch.nn.functional.glu).
+// Returns the values and the gate. They are two separate tensors, or the halves of `input` along the last dimension (as
+// in torch.nn.functional.glu).
 Halves halves(const Tensor& input, const MaybeTensor& gate) {
   if (gate && gate->defined()) {
     TORCH_CHECK(input.scalar_type() == gate->scalar_type(), "swiglu: expected input and gate of the same type, got ",
@@ -97,7 +97,7 @@ std::tuple<Tensor, Tensor> swiglu_backward_meta(const Tensor&, const Tensor& inp
   return {at::empty_like(input), at::empty_like(gate)};
 }
 
-// Returns both gradients, concatenated like the input.
+// Returns both gradients, concatenated in the same way as the input.
 Tensor swiglu_packed_backward(const Tensor& grad, const Tensor& input) {
   Tensor gradient = at::empty_like(input);
   run_backward(grad, halves(input, std::nullopt), halves(gradient, std::nullopt));

@@ -40,7 +40,7 @@ bool is_operand(const Tensor& t) { return is_plain(t) || (t.device().is_cpu() &&
 
 namespace {
 
-// Selects `a` where `condition` is true and `b` elsewhere. `condition` must be bool.
+// Selects from `a` where `condition` is true, and from `b` elsewhere. `condition` must be bool.
 bool select(at::ScalarType type, const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out) {
   static const ElementwiseKernels kernels("where", 3);
   if (type != at::kComplexFloat) return run_ternary(kernels, type, condition, a, b, ScalarParams{}, out, true);
@@ -57,7 +57,7 @@ bool where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& ou
   return tag_of(type) != Tag::none && select(type, condition, a, b, out);
 }
 
-// As on the CPU, a new output is contiguous regardless of self's layout.
+// As on the CPU, a new output is contiguous, whatever the layout of self.
 bool fill_masked(const Tensor& self, const Tensor& mask, const Tensor& value, Tensor& out) {
   const bool in_place = out.is_same(self);
   if (value.device().is_cpu() && self.scalar_type() == at::kBool && value.scalar_type() != at::kBool)

@@ -1,4 +1,4 @@
-// Launches and registers every operator in unary.def and the unary operators in special.def.
+// Launches and registers the operators in unary.def and the unary operators in special.def.
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -35,7 +35,7 @@ consteval size_t unary_row(std::string_view name) {
   return i;
 }
 
-// Operators with real outputs for complex inputs: abs and angle.
+// Operators whose output is real even if the input is complex: abs and angle.
 struct ComplexRow {
   std::string_view name, result;
 };
@@ -72,12 +72,13 @@ bool run_unary(const Tensor& self, Tensor& out) {
     constexpr std::string_view name = row.name;
     constexpr bool is_sign_test = name == "isposinf" || name == "isneginf" || name == "signbit";
     TORCH_CHECK(!is_sign_test, name, " does not support non-boolean outputs.");
-    // Operators that map integers to integers support only the input's dtype as output.
+    // Operators from integers to integers only support outputs of the input's dtype.
     const bool casts = (row.types == Types::FLOAT && name != "frac") || row.result == Result::BOOL || real;
     TORCH_CHECK(casts, "Found dtype ", out.scalar_type(), " but expected ", result);
     return false;
   }
-  // Unlike TensorIterator, the CPU resizes the real output of a complex input to contiguous strides.
+  // If the input is complex and the output real, the CPU resizes the output to contiguous strides, unlike
+  // TensorIterator.
   if (real && out.defined()) allocate_or_resize(out, self.sizes(), out.options());
   const auto input = to_common(self, type);
   auto config = at::TensorIteratorConfig();
@@ -93,15 +94,15 @@ template <size_t I>
 bool unary(const Tensor& self, Tensor& out) {
   return run_unary<I>(self, out);
 }
-// As on the CPU, the angle of complex numbers is contiguous regardless of the input's layout.
+// As on the CPU, the angles of complex numbers are contiguous, whatever the layout of the input.
 template <>
 bool unary<unary_row("angle")>(const Tensor& self, Tensor& out) {
   if (is_plain(self) && self.scalar_type() == at::kComplexFloat && !out.defined())
     out = at::empty(self.sizes(), self.options().dtype(at::kFloat));
   return run_unary<unary_row("angle")>(self, out);
 }
-// torch.amp.GradScaler inverts its scale in float64, for which we have no kernels. Invert single elements on the CPU
-// here.
+// torch.amp.GradScaler inverts its scale in float64, for which there are no kernels. Invert single elements here, on
+// the CPU.
 template <>
 bool unary<unary_row("reciprocal")>(const Tensor& self, Tensor& out) {
   if (self.scalar_type() != at::kDouble || self.numel() != 1 || !is_plain(self))

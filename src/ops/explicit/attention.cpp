@@ -1,5 +1,5 @@
-// torch.ops.mpsx.scaled_dot_product_attention. Uses the fused kernel if it supports the arguments. Otherwise, composes
-// matmul and softmax from explicit operators.
+// torch.ops.mpsx.scaled_dot_product_attention. Uses the fused kernel if it supports the arguments. Otherwise, it is
+// composed from explicit operators for matmul and softmax.
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable_backward.h>
 #include <ATen/ops/dropout.h>
@@ -25,7 +25,7 @@ std::tuple<Tensor, Tensor> fused(const Tensor& query, const Tensor& key, const T
   return {std::get<0>(all), std::get<1>(all).contiguous()};
 }
 
-// The output follows the query's dimension order.
+// The output has the dimension order of the query.
 std::tuple<Tensor, Tensor> fused_meta(const Tensor& query, const Tensor&, const Tensor&, const MaybeTensor&, bool,
                                       std::optional<double>) {
   const c10::SymInt sizes[] = {query.sym_size(0), query.sym_size(1), query.sym_size(2)};
@@ -57,7 +57,7 @@ Gradients fused_derivative(const BackwardCall& c) {
   return {{0, all[0].toTensor()}, {1, all[1].toTensor()}, {2, all[2].toTensor()}};
 }
 
-// Derivative of a @ b with broadcast leading dimensions, for tensors with at least two dimensions.
+// The derivative of a @ b, whose leading dimensions are broadcast. Both tensors have at least two dimensions.
 Gradients matmul_derivative(const BackwardCall& c) {
   Gradients gradients;
   if (c.needs(0)) gradients.emplace_back(0, run<"matmul">(c.grad(), c.tensor(1).transpose(-2, -1)));
@@ -91,15 +91,16 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value, const Ma
               query.sym_sizes(), ", ", key.sym_sizes(), " and ", value.sym_sizes());
 }
 
-// Converts a bool mask, where true lets a query attend, to an additive mask with minus infinity at false.
+// Converts a bool mask, in which true means that a query may attend to a key, to an additive mask with minus infinity
+// for false.
 MaybeTensor as_bias(const MaybeTensor& mask, const Tensor& query) {
   if (!mask || !mask->defined() || mask->scalar_type() != at::kBool) return mask;
   const Tensor zeros = at::zeros_symint(mask->sym_sizes(), query.options().requires_grad(false));
   return run<"masked_fill">(zeros, run<"logical_not">(*mask), at::Scalar(-INFINITY));
 }
 
-// Returns whether the fused kernel supports the arguments: [batch, head, length, head_dim] with a single head_dim,
-// dense rows and no dropout.
+// Returns whether the fused kernel supports the arguments. They must have shape [batch, head, length, head_dim], the
+// same head_dim and dense rows, and there must be no dropout.
 bool serves(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& mask, double dropout) {
   if (dropout > 0 || query.dim() != 4 || key.dim() != 4 || value.dim() != 4) return false;
   if (mask && mask->defined() && (mask->requires_grad() || (mask->dim() != 2 && mask->dim() != 4))) return false;

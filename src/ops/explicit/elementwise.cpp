@@ -1,4 +1,5 @@
-// The elementwise operators in torch.ops.mpsx: every row of the operator tables, and operators with extra arguments.
+// The elementwise operators in torch.ops.mpsx: every row of the operator tables, and operators with additional
+// arguments.
 #include "ops/explicit.h"
 
 namespace mpsx::ops::explicit_ops {
@@ -36,7 +37,7 @@ constexpr Mirror kElementwise[] = {
     {"hardsigmoid", "hardsigmoid", "", Accepts::FLOATS},
     {"softplus", "softplus", "", Accepts::FLOATS},
     {"mish", "mish", "", Accepts::FLOATS},
-    // Derivatives use the operators below.
+    // The following operators are used by derivatives.
     {"gelu_backward", "gelu_backward", "", Accepts::FLOATS},
     {"silu_backward", "silu_backward", "", Accepts::FLOATS},
     {"leaky_relu_backward", "leaky_relu_backward", "", Accepts::FLOATS},
@@ -50,7 +51,8 @@ constexpr Mirror kElementwise[] = {
     {"sum_to_size", "sum_to_size", "", Accepts::FLOATS},
 };
 
-// Wraps a tensor so that arithmetic on it calls explicit operators. This lets formulas use mathematical notation.
+// Wraps a tensor, so that arithmetic on it calls explicit operators. Formulas can then be written in mathematical
+// notation.
 struct V {
   Tensor t;
 };
@@ -69,7 +71,7 @@ V f(const V& x, const Rest&... rest) {
   return {run<Name>(x.t, rest...)};
 }
 V zero_like(const V& x) { return x * 0.0; }
-// Returns x, or zero where `condition` is true.
+// Returns zero where `condition` is true, and x elsewhere.
 V zero_where(const V& condition, const V& x) { return {run<"masked_fill">(x.t, condition.t, at::Scalar(0))}; }
 V is_zero(const V& x) { return {run<"eq.Scalar">(x.t, at::Scalar(0))}; }
 V either(const V& a, const V& b) { return {run<"logical_or">(a.t, b.t)}; }
@@ -77,7 +79,8 @@ V either(const V& a, const V& b) { return {run<"logical_or">(a.t, b.t)}; }
 constexpr double kLn2 = 0.693147180559945309;
 constexpr double kTwoOverSqrtPi = 1.128379167095512574;
 
-// SAVED names the tensors that the formula needs besides the gradient g: the input x, the result y, both, or neither.
+// SAVED lists the tensors that the formula needs in addition to the gradient g: the input x, the result y, both, or
+// neither.
 #define SAVED_X kept({0}), 0
 #define SAVED_Y 0, kept({0})
 #define SAVED_XY kept({0}), kept({0})
@@ -88,7 +91,8 @@ constexpr double kTwoOverSqrtPi = 1.128379167095512574;
      [[maybe_unused]] const V x{c.tensor(0)}, y{c.result()};                                    \
      return {{0, (__VA_ARGS__).t}};                                                             \
    }},
-// For operators with operands a and b. A and B are the expressions for their gradients, each evaluated only if needed.
+// For operators with operands a and b. A and B are the expressions for their gradients. Each is evaluated only if
+// needed.
 #define BINARY(NAME, SAVED, A, B)                                                               \
   {#NAME, SAVED_##SAVED, [](const BackwardCall& c) -> Gradients {                               \
      const V g{c.grad()};                                                                       \
@@ -104,7 +108,7 @@ constexpr double kTwoOverSqrtPi = 1.128379167095512574;
 V scaled(const V& g, const IValue& alpha) {
   return alpha.toScalar().equal(1) ? g : g * alpha.toScalar();
 }
-// Returns the gradient where `wins`, zero where `loses`, and half the gradient at ties, like PyTorch.
+// Like PyTorch, returns the gradient where `wins`, zero where `loses`, and half of the gradient where there is a tie.
 V share(const V& g, const V& wins, const V& loses) {
   return {run<"where">(wins.t, g.t, zero_where(loses, g * 0.5).t)};
 }
@@ -114,7 +118,7 @@ V sign_change(const V& g, const V& magnitude, const V& result) {
 V power_slope(const V& g, const V& base, const V& exponent) {
   return zero_where(is_zero(exponent), g * (exponent * f<"pow">(base, (exponent - 1.0).t)));
 }
-// Returns the gradient of base^e with respect to e, which is zero where base is 0 and e >= 0.
+// Returns the gradient of base^e with respect to e. It is zero where base is 0 and e >= 0.
 V exponent_slope(const V& g, const V& base, const V& exponent, const V& y) {
   const V flat{run<"logical_and">(is_zero(base).t, f<"ge.Scalar">(exponent, at::Scalar(0)).t)};
   return zero_where(flat, g * (y * f<"log">(base)));
@@ -126,8 +130,8 @@ Gradients scalar_power(const BackwardCall& c) {
   return {{0, (g * (f<"pow.Scalar">(x, at::Scalar(exponent.toDouble() - 1.0)) * exponent)).t}};
 }
 
-// Operators in unary.def that have no row here use aten's derivative (aten_gradient), which recomputes the forward
-// pass.
+// Operators in unary.def without a row in this table use aten's derivative (aten_gradient), which recomputes the
+// forward pass.
 constexpr Derivative kDerivatives[] = {
     UNARY(neg, NOTHING, -g)
     UNARY(abs, X, g * f<"sign">(x))
@@ -268,11 +272,11 @@ constexpr const char* kUnary[] = {
 
 TORCH_LIBRARY_FRAGMENT(mpsx, m) {
   for (Mirror mirror : kElementwise) {
-    // PyTorch's Meta kernel for copysign loses the dimension order. atan2's Meta kernel keeps it and promotes dtypes in
-    // the same way.
+    // PyTorch's Meta kernel for copysign does not preserve the dimension order. The one for atan2 does and promotes
+    // dtypes in the same way.
     if (std::string_view(mirror.name) == "copysign") mirror.meta = "atan2";
     mirror_aten(m, mirror);
-    // As in aten, an operator that accepts a scalar as its second operand has a separate overload for it.
+    // As in aten, there is a separate overload if the second operand may be a scalar.
     const Mirror with_number{mirror.name, mirror.target, "Scalar", mirror.accepts, "Scalar"};
     if (std::string_view(mirror.overload) == "Tensor" && exists_in_aten(with_number)) mirror_aten(m, with_number);
   }

@@ -20,14 +20,15 @@ Tensor sum_of(const Tensor& t) { return run<"sum">(t, std::vector<int64_t>{}, fa
 Tensor sum_over_classes(const Tensor& t) { return run<"sum">(t, std::vector<int64_t>{-1}, false, IValue()); }
 Tensor scaled(const Tensor& t, double factor) { return factor == 1.0 ? t : run<"mul.Scalar">(t, at::Scalar(factor)); }
 
-// Log probabilities and targets, with the class dimension moved last.
+// Log-probabilities and targets. The class dimension is the last one.
 struct Rows {
   Tensor log_probabilities, target;
   c10::SymInt classes;
 };
 
-// Returns the loss for class-index targets. Label smoothing mixes in the mean loss over all classes, averaged over the
-// rows that are not ignored (C. Szegedy et al., arXiv:1512.00567, section 7). The weighting follows PyTorch.
+// Returns the loss for targets that are class indices. Label smoothing adds a share of the loss averaged over all
+// classes and over the rows that are not ignored (C. Szegedy et al., arXiv:1512.00567, section 7). The weights are
+// applied as in PyTorch.
 Tensor index_loss(const Rows& rows, const MaybeTensor& weight, int64_t reduction, const c10::SymInt& ignored,
                   double smoothing) {
   const Stack nll = run_all<"nll_loss">(rows.log_probabilities, rows.target, weight, reduction, ignored);

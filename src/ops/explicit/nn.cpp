@@ -15,7 +15,7 @@ Gradients softmax_derivative(const BackwardCall& c) {
   return {{0, run<Backward>(c.grad(), y, c.argument(1), int64_t(y.scalar_type()))}};
 }
 
-// Derivative of y = x W^T + b, where the leading dimensions of x are flattened into rows.
+// The derivative of y = x W^T + b. The leading dimensions of x are flattened into rows.
 Gradients linear_derivative(const BackwardCall& c) {
   const Tensor &g = c.grad(), x = c.tensor(0), weight = c.tensor(1);
   Gradients gradients;
@@ -42,7 +42,7 @@ struct Cat : torch::autograd::Function<Cat> {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const Tensor result = run<"cat">(tensors.vec(), dim);
     std::vector<int64_t> sizes;
-    // cat skips empty 1-D tensors.
+    // cat ignores empty 1-D tensors.
     for (const Tensor& t : tensors) sizes.push_back(t.dim() == 1 && t.numel() == 0 ? 0 : t.size(dim));
     ctx->saved_data["sizes"] = sizes;
     ctx->saved_data["dim"] = dim;

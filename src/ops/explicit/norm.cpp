@@ -1,5 +1,5 @@
-// The operators layer_norm, rms_norm and group_norm in torch.ops.mpsx, built from operators that also return the
-// statistics needed for the backward pass.
+// The operators layer_norm, rms_norm and group_norm in torch.ops.mpsx. They use operators that also return the
+// statistics that the backward pass needs.
 #include "ops/explicit.h"
 
 namespace mpsx::ops::explicit_ops {

@@ -1,4 +1,4 @@
-// Launches the kernels in metal/index/bincount.metal: bincount and histc.
+// bincount and histc. The kernels are in metal/index/bincount.metal.
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/floor_divide.h>
 #include <ATen/ops/ones.h>
@@ -29,7 +29,7 @@ Tensor count_bins(const KernelSet& kernels, Tag tag, const Tensor& x, const Hist
   return bins;
 }
 
-// Counts the occurrences of each nonnegative integer, or sums their weights.
+// Counts how often each nonnegative integer occurs, or sums the weights of its occurrences.
 std::optional<Tensor> bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_t minlength) {
   static const KernelSet kernels("bincount");
   const bool weighted = weights && weights->defined() && weights->numel() > 0;
@@ -54,17 +54,17 @@ std::optional<Tensor> bincount(const Tensor& self, const std::optional<Tensor>& 
   return at::zeros({bins}, each.options()).scatter_add_(0, self.to(at::kLong), each);
 }
 
-// Counts integers in `bins` equal parts of [low, high] without rounding, like CUDA. PyTorch's CPU kernel does not
-// support integers.
+// Counts integers in `bins` equal parts of [low, high] without rounding errors, like CUDA. PyTorch's CPU kernel does
+// not support integers.
 Tensor integer_histc(const Tensor& self, int64_t bins, int64_t low, int64_t high) {
   static const KernelSet kernels("bincount");
   const Tensor x = self.to(at::kLong).contiguous();
   const Tensor part = x.sub(low).mul_(bins).floor_divide_(high - low).clamp_max_(bins - 1);
-  part.masked_fill_(x.lt(low).logical_or_(x.gt(high)), bins);  // the kernel ignores bin `bins`
+  part.masked_fill_(x.lt(low).logical_or_(x.gt(high)), bins);  // the kernel ignores bin number `bins`
   return count_bins(kernels, Tag::none, part, {uint32_t(self.numel()), uint32_t(bins), 0, 0});
 }
 
-// Counts the elements in `bins` equal parts of [low, high] and ignores elements outside that range.
+// Counts the elements in each of `bins` equal parts of [low, high]. Ignores elements outside this range.
 bool histc(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& high, Tensor& out) {
   static const KernelSet kernels("histc");
   const bool whole = is_plain(self) && at::isIntegralType(self.scalar_type(), false);

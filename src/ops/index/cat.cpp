@@ -1,4 +1,4 @@
-// Implements cat, which stack also calls, by copying each input into a slice of the output.
+// cat, which stack also calls. Copies each input to a slice of the output.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/cat_meta.h>
 #include <ATen/ops/empty.h>
@@ -15,10 +15,10 @@
 namespace mpsx::ops {
 namespace {
 
-// PyTorch skips empty 1-D inputs, regardless of the other inputs' shapes.
+// PyTorch ignores empty 1-D inputs, whatever the shapes of the other inputs.
 bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 
-// Copies one input to `offset` along `dim` of the output.
+// Copies one input to the output, at `offset` along `dim`.
 void put(const Tensor& out, const Tensor& in, int64_t dim, int64_t offset) {
   if (in.scalar_type() == out.scalar_type() && is_bitwise_copyable(in) && is_bitwise_copyable(out))
     return copy_strided(at_element(out, offset * out.stride(dim)), in.const_data_ptr(), out.element_size(),
@@ -37,8 +37,8 @@ void fill(const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
   }
 }
 
-// Returns the output sizes if the tensors differ only in `dim`. PyTorch's own checks would cost more than a small copy.
-// Returns nullopt for four or more dimensions, because then those checks also choose a memory format.
+// Returns the sizes of the output if the tensors differ only in dimension `dim`. PyTorch's own checks would cost more
+// than a small copy. But for four or more dimensions, they also choose a memory format, so returns nullopt.
 std::optional<at::DimVector> plain_sizes(const at::ITensorListRef& tensors, int64_t& dim) {
   if (tensors.size() == 0) return std::nullopt;
   const Tensor& first = tensors.front();
@@ -69,7 +69,7 @@ bool cat(const at::ITensorListRef& tensors, int64_t dim, Tensor& out) {
       return true;
     }
   }
-  for (const Tensor& t : tensors)  // the check below reports tensors on other devices
+  for (const Tensor& t : tensors)  // PyTorch's checks below report tensors on other devices
     if (t.device().type() == at::kPrivateUse1 && !is_plain(t)) return false;
   const auto materialized = tensors.materialize();
   for (const Tensor& t : materialized) check_same_device("cat", materialized[0].get(), t);

@@ -1,4 +1,4 @@
-// Implements embedding_bag. Its backward pass runs embedding's backward pass with one gradient row per index.
+// embedding_bag. Its backward pass runs the backward pass of embedding, with one gradient row per index.
 #include <ATen/ops/_embedding_bag_sparse_backward.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding_dense_backward.h>
@@ -67,8 +67,8 @@ std::optional<Four> embedding_bag(const Tensor& weight, const Tensor& indices_, 
   TORCH_CHECK(indices.size(0) <= int64_t(UINT32_MAX) && width <= int64_t(UINT32_MAX) && bags < int64_t(UINT32_MAX) &&
                   table.size(0) <= INT32_MAX,
               "embedding_bag: expected sizes below 2^31");
-  // For each index, the bag that contains it: the last bag that starts at or before the index. The backward pass needs
-  // this.
+  // For every index, the bag that contains it, which is the last bag that does not start after the index. The backward
+  // pass needs this.
   Tensor bag_of = at::empty({0}, indices.options());
   if (!FORWARD_ONLY && bags == 0) bag_of = at::zeros(indices.sizes(), indices.options());
   if (!FORWARD_ONLY && bags > 0) {
@@ -103,7 +103,7 @@ std::optional<Tensor> dense_backward(const Tensor& grad, const Tensor& indices, 
     const Tensor of_bags = at::mul(grad, sizes.gt(0).unsqueeze(1));  // an empty bag has no maximum
     return at::zeros({rows, grad.size(1)}, grad.options()).scatter_add_(0, maxima.to(at::kLong), of_bags);
   }
-  // Compute in float until the end, to round half types only once.
+  // Compute in float and convert only at the end, so that half types are rounded only once.
   Tensor rows_of = grad.to(at::kFloat);
   if (mode == kMean) rows_of = rows_of.div(sizes.clamp_min(1).unsqueeze(1));
   rows_of = rows_of.index_select(0, bag_of);

@@ -20,7 +20,7 @@ std::optional<Tensor> flip(const Tensor& self, at::IntArrayRef dims) {
   const auto flipped = at::dim_list_to_bitset(dims, self.dim());
   const Tensor out = at::empty_like(self, at::MemoryFormat::Preserve);
   if (out.numel() == 0) return out;
-  // Read the input backwards, using negative strides.
+  // Read the input backward by using negative strides.
   at::DimVector strides(self.strides().begin(), self.strides().end());
   int64_t start = 0;
   for (int64_t d = 0; d < self.dim(); ++d) {

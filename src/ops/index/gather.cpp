@@ -15,7 +15,7 @@
 namespace mpsx::ops {
 namespace {
 
-// Returns whether the index is expanded along all dimensions except `dim`, so that it selects whole rows.
+// Returns whether the index is expanded along all dimensions but `dim`, and therefore selects whole rows.
 bool selects_rows(const Tensor& index, int64_t dim) {
   if (index.dim() < 2 || index.numel() == 0) return false;
   int64_t row = 1;
@@ -27,7 +27,7 @@ bool selects_rows(const Tensor& index, int64_t dim) {
   return row > 1;
 }
 
-// `out` must be dense and have the index's shape.
+// `out` must be dense and have the shape of the index.
 void gather_into(const Tensor& out, const Tensor& self, int64_t dim, const Tensor& indices) {
   static const KernelSet kernel("gather");
   if (self.dim() == indices.dim() && out.is_contiguous() && selects_rows(indices, dim)) {
@@ -48,7 +48,7 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t dim, const Tenso
     p.dim_stride = strides[size_t(dim)];
     strides[size_t(dim)] = 0;
   }
-  strides.resize(size_t(index.dim()), 0);  // broadcast a 0-dim self
+  strides.resize(size_t(index.dim()), 0);  // broadcasts a 0-dim self
   const Strided<3> loops(index.sizes(), {out.strides(), strides, index.strides()});
   loops.each(p, 4, [&](const auto& offsets) {
     Launch(kernel.get(bits_tag(self)))

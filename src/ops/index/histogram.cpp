@@ -1,4 +1,4 @@
-// Implements histogram and histogramdd: finds each point's bin by searching the bin edges, then counts the point.
+// histogram and histogramdd. They find the bin of each point by searching the bin edges, and then count the point.
 #include <ATen/ops/diff.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/ones.h>
@@ -23,7 +23,7 @@ bool has_kernels(const Tensor& self, const OptionalTensor& weight) {
   return plain && !(weight && weight->defined() && !(is_plain(*weight) && weight->scalar_type() == at::kFloat));
 }
 
-// The points of a histogram, with one coordinate per dimension and optional weights.
+// The points of a histogram. They have one coordinate per dimension and, optionally, weights.
 struct Points {
   const char* op;
   Tensor rows;    // (points, dimensions)
@@ -38,7 +38,7 @@ struct Points {
     TORCH_CHECK(w->sizes() == expected, op, ": expected weight tensor of shape ", expected, ", got ", w->sizes());
     weight = w->reshape({-1});
   }
-  // Returns equally spaced edges over a range, which defaults to the range of the points.
+  // Returns equally spaced edges over a range. The default is the range of the points.
   std::vector<Tensor> edges(IntArrayRef bins, const OptionalRange& range) const {
     const auto count = rows.size(1);
     TORCH_CHECK(int64_t(bins.size()) == count,
@@ -70,7 +70,7 @@ struct Points {
     TORCH_CHECK(int64_t(edges.size()) == rows.size(1), op, ": expected ", rows.size(1),
                 " sequences of bin edges for a ", rows.size(1), "-dimensional histogram but got ", edges.size());
     std::vector<int64_t> shape;
-    Tensor bin_index, inside;  // per point: flat bin index, and whether it is in range
+    Tensor bin_index, inside;  // for each point, its flat bin index and whether it is in range
     for (size_t d = 0; d < edges.size(); ++d) {
       const Tensor e = edges[d].contiguous(), x = rows.select(1, int64_t(d)).contiguous();
       TORCH_CHECK(e.dim() == 1 && e.numel() >= 2 && e.scalar_type() == rows.scalar_type(), op,
@@ -88,7 +88,7 @@ struct Points {
     const int64_t bins = c10::multiply_integers(shape);
     const Tensor point_weights = weight.defined() ? weight : at::ones({}, rows.options()).expand({rows.size(0)});
     Tensor result = at::zeros({bins + 1}, rows.options());
-    // Count out-of-range points in an extra bin.
+    // Count points that are out of range in an additional bin.
     result.scatter_add_(0, bin_index.masked_fill_(inside.logical_not(), bins), point_weights);
     result = result.slice(0, 0, bins).view(shape).contiguous();
     if (!density) return result;

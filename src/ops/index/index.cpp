@@ -1,4 +1,4 @@
-// Indexes by tensors (index.Tensor, index_put): combines all index tensors into one flat index, then moves rows.
+// Indexing with tensors (index.Tensor, index_put). Combines all index tensors into one flat index and then moves rows.
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -30,23 +30,23 @@ std::string shapes(const std::vector<Tensor>& tensors) {
   return text.str();
 }
 
-// Plans self[indices] as a selection of rows from self viewed as (outer, size, row). `size` spans all indexed
-// dimensions.
+// Expresses self[indices] as a selection of rows from self viewed as (outer, size, row). `size` is the product of the
+// sizes of all indexed dimensions.
 struct Plan {
-  Tensor self;                  // permuted so that the indexed dimensions are adjacent
-  std::vector<Tensor> indices;  // one per dimension; undefined for a full slice
+  Tensor self;                  // permuted to make the indexed dimensions adjacent
+  std::vector<Tensor> indices;  // one for each dimension; undefined for a full slice
   size_t first = 0;             // the first indexed dimension
-  at::DimVector broadcast;      // the broadcast shape of the indices
-  Tensor index;                 // contiguous flat indices, already checked to be in range
+  at::DimVector broadcast;      // shape of the indices after broadcasting
+  Tensor index;                 // contiguous flat indices, checked to be in range
   int64_t outer = 1, size = 1, row = 1;
-  bool negative = false;  // indices may be negative
+  bool negative = false;  // whether indices may be negative
   at::DimVector shape;    // shape of the output
 
   Plan(const char* op, const Tensor& tensor, const Indices& given);
   Tensor result() const;
 };
 
-// Allocates an output whose dimension order follows self and the indices, as TensorIterator would.
+// Allocates an output whose dimension order depends on self and the indices in the same way as in TensorIterator.
 Tensor Plan::result() const {
   const auto dense = [](const Tensor& t) { return !t.defined() || t.is_contiguous(); };
   if (dense(self) && std::all_of(indices.begin(), indices.end(), dense)) return at::empty(shape, self.options());
@@ -167,7 +167,7 @@ bool can_put(const Tensor& self, bool accumulate) {
   return is_bitwise_copyable(self) && (!accumulate || tag_of(self) != Tag::none);
 }
 
-// Fills the elements selected by a single mask over the leading dimensions.
+// Fills the elements that a single mask over the leading dimensions selects.
 bool fill_by_mask(Tensor& self, const Indices& indices, const Tensor& value) {
   if (value.numel() != 1 || indices.size() != 1) return false;
   const std::optional<Tensor> first = indices.get(0);
@@ -202,7 +202,7 @@ bool index_put(Tensor& self, const Indices& indices, const Tensor& value, bool a
   if (!any_index(self, indices) || !can_put(self, accumulate)) return false;
   TORCH_CHECK(value.device() == self.device() || (value.device().is_cpu() && value.dim() == 0),
               "expected values to be on ", self.device(), " like self, got ", value.device());
-  if (at::has_internal_overlap(self) == at::MemOverlap::Yes) return false;  // deprecated, but the CPU only warns
+  if (at::has_internal_overlap(self) == at::MemOverlap::Yes) return false;  // deprecated; the CPU only warns
   if (!accumulate && fill_by_mask(self, indices, value)) return true;
   at::assert_no_overlap(self, value);
   for (const std::optional<Tensor>& index : indices)
@@ -220,7 +220,7 @@ bool index_put(Tensor& self, const Indices& indices, const Tensor& value, bool a
   if (accumulate) {
     add_rows(target, 1, plan.index, source, plan.negative);
   } else if (at::globalContext().deterministicAlgorithms()) {
-    // Write in index order, so that the last of several values for one element wins.
+    // Write in the order of the index. If an element receives several values, the last one then wins.
     scatter_along(Scatter::set, {target, expand_index(plan.index, target, 1), source}, 1, plan.negative);
   } else {
     put_rows(target, plan, source);

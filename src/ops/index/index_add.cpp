@@ -1,4 +1,4 @@
-// Implements index_add, index_copy and index_fill, which apply one index to all slices along a dimension.
+// index_add, index_copy and index_fill. They apply the same index to all slices along a dimension.
 #include "ops/index/index_add.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -26,13 +26,13 @@ namespace mpsx::ops {
 
 void add_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, bool negative) {
   if (index.numel() == 0 || source.numel() == 0) return;
-  if (self.is_complex()) {  // view as real, with a last dimension of 2
+  if (self.is_complex()) {  // view as real numbers, with a last dimension of 2
     const auto halves = [](const Tensor& t) { return at::view_as_real(t.dim() == 0 ? t.unsqueeze(0) : t); };
     return add_rows(halves(self), dim, index, halves(source), negative);
   }
   const int64_t size = self.dim() ? self.size(dim) : 1, lines = self.numel() / std::max<int64_t>(size, 1);
-  // Round half types only once: either sum by segments, or accumulate in a float copy of self, which may be larger than
-  // the source.
+  // Half types must be rounded only once. Either sum by segments, or accumulate in a float copy of self, which may be
+  // larger than the source.
   const bool half = self.scalar_type() == at::kHalf || self.scalar_type() == at::kBFloat16;
   const bool by_segments = self.is_contiguous() && fits_segments(index.numel(), size) &&
                            (should_sort_index(lines) || (half && self.numel() > source.numel()));
@@ -65,7 +65,7 @@ bool can_add(const Tensor& self) {
   return is_plain(self) && tag != Tag::none;
 }
 
-// Computes source * alpha. Like the CPU kernel, casts alpha to the source's dtype.
+// Returns source * alpha. Like the CPU kernel, first casts alpha to the dtype of the source.
 Tensor scaled(const Tensor& source, const at::Scalar& alpha) {
   const at::ScalarType type = source.scalar_type();
   check_holds(type, alpha);
@@ -99,7 +99,7 @@ bool index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tens
   if (where.numel() > 0 && result.dim() == 0) {
     result.copy_(source.reshape(-1).select(0, -1));  // a 0-dim self has one element
   } else if (where.numel() > 0) {
-    // A 1-dim self accepts a 0-dim source.
+    // If self is 1-dim, the source may be 0-dim.
     const Tensor from = source.dim() == result.dim() ? source : source.reshape(expand_index(where, result, d).sizes());
     scatter_along(Scatter::set, {result, expand_index(where, result, d), from}, d, false);
   }

@@ -11,7 +11,8 @@ namespace {
 
 using at::Scalar;
 
-// Compares with every test element if there are only a few. Otherwise sorts the test elements and searches them.
+// If there are only a few test elements, compares with each of them. Otherwise, sorts them and searches for each
+// element.
 bool isin(const Tensor& elements, const Tensor& tests, bool assume_unique, bool invert, Tensor& out) {
   constexpr int64_t kFew = 8;
   const bool sortable = elements.scalar_type() == tests.scalar_type() && elements.scalar_type() != at::kBool;
@@ -25,7 +26,7 @@ bool isin(const Tensor& elements, const Tensor& tests, bool assume_unique, bool 
     const Tensor found = elements.unsqueeze(-1).eq(tests.flatten()).any(-1);
     result.copy_(invert ? found.logical_not() : found);
   } else {
-    // Sort NaN to the front, so that the search never ends on one. NaN compares unequal to every element.
+    // NaN compares unequal to everything. Sort NaN to the front, so that the search never ends on one.
     const Tensor sorted = at::isFloatingType(tests.scalar_type())
                               ? std::get<0>(tests.flatten().neg().sort()).neg().flip(0)
                               : std::get<0>(tests.flatten().sort());

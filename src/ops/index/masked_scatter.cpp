@@ -13,7 +13,7 @@
 namespace mpsx::ops {
 namespace {
 
-// Writes consecutive elements of `source` to the positions where `mask` is true.
+// Writes consecutive elements of `source` to the positions at which `mask` is true.
 bool masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
   TORCH_CHECK(self.scalar_type() == source.scalar_type(),
               "masked_scatter: expected self and source to have same dtypes but got ", self.scalar_type(), " and ",

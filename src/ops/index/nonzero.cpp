@@ -1,5 +1,5 @@
-// nonzero, masked_select and operators built on nonzero. The output size depends on the data, so the CPU waits for a
-// count.
+// nonzero, masked_select, and operators that use nonzero. The size of the output depends on the data, so the CPU waits
+// for a count.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/cat.h>
@@ -17,7 +17,7 @@
 namespace mpsx::ops {
 namespace {
 
-constexpr int64_t kMaxDims = 16;  // size[] of NonzeroParams
+constexpr int64_t kMaxDims = 16;  // size of the array `size` in NonzeroParams
 constexpr int64_t kMinChunk = 1024, kMaxChunks = 65536;
 
 bool has_kernel(const Tensor& self) {
@@ -25,8 +25,8 @@ bool has_kernel(const Tensor& self) {
   return is_plain(self) && tag != Tag::none && tag != Tag::c64 && self.dim() <= kMaxDims;
 }
 
-// Counts the nonzero elements and calls `make` to allocate the output for that many elements. Then writes `dims`
-// coordinates per element, or flat indices if dims is 1.
+// Counts the nonzero elements and calls `make` to allocate an output for this many elements. Then writes `dims`
+// coordinates for each element, or flat indices if dims is 1.
 template <typename Make>
 void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
   static const KernelSet count("nonzero_count"), scan("nonzero_scan"), fill("nonzero_fill");
@@ -54,7 +54,7 @@ void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
   Launch(fill.get(tag)).pointer(out).inputs(starts, in).bytes(p).threads(chunks).work(p.chunk).run();
 }
 
-// As on the CPU, stores the output dimension by dimension, because indexing reads one dimension at a time.
+// As on the CPU, stores the output one dimension after another, because indexing reads one dimension at a time.
 bool nonzero(const Tensor& self, Tensor& out) {
   if (self.scalar_type() == at::kComplexFloat && is_plain(self)) return nonzero(self.ne(0), out);
   if (!has_kernel(self)) return false;
@@ -111,7 +111,7 @@ bool nonzero_static(const Tensor& numbers, int64_t size, int64_t fill, Tensor& o
   return return_or_copy("nonzero_static", at::cat({found, rest}), out);
 }
 
-// Returns the coordinates of the elements in a triangle.
+// Returns the coordinates of the elements in a triangle of a matrix.
 template <bool LOWER>
 Tensor triangle_indices(int64_t rows, int64_t columns, int64_t offset, std::optional<at::ScalarType> type,
                         std::optional<at::Layout> layout, std::optional<at::Device> device,

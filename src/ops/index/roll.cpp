@@ -1,4 +1,4 @@
-// Implements roll with two copies per dimension.
+// roll, with two copies per dimension.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
@@ -23,7 +23,7 @@ std::optional<Tensor> roll(const Tensor& self, c10::SymIntArrayRef shifts, at::I
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t dim = at::maybe_wrap_dim(dims[i], from.dim());
     const int64_t size = from.size(dim), shift = size == 0 ? 0 : ((shifts[i].expect_int() % size) + size) % size;
-    // Use the memory format that at::cat of the two parts would return. If the shift is 0, one part is empty.
+    // The output has the memory format that at::cat of the two parts would have. If the shift is 0, one part is empty.
     const auto format = shift == 0 ? at::MemoryFormat::Contiguous : from.suggest_memory_format();
     const Tensor to = at::empty_like(from, format);
     if (from.numel() > 0) {

@@ -28,8 +28,8 @@
 namespace mpsx::ops {
 namespace {
 
-constexpr int64_t kLongRow = 1024;  // with fewer elements, sorting the index does not pay off
-constexpr uint32_t kLanes = 32;     // SIMD width; shorter rows would leave lanes idle
+constexpr int64_t kLongRow = 1024;  // for shorter rows, sorting the index does not pay off
+constexpr uint32_t kLanes = 32;     // SIMD width; for shorter rows, lanes would be idle
 
 const KernelSet& kernels(Scatter op, bool value) {
   static const KernelSet set("scatter_set"), fill("scatter_fill"), add("scatter_add"), prod("scatter_prod"),
@@ -43,14 +43,14 @@ const KernelSet& kernels(Scatter op, bool value) {
   }
 }
 
-// Returns whether to compute a long scatter_add into one dense row as a segment sum.
+// Returns whether to compute a long scatter_add to a single dense row as a segment sum.
 bool supports_segments(Scatter op, const ScatterOperands& o) {
   return op == Scatter::add && o.self.dim() == 1 && o.index.numel() > kLongRow && o.self.is_contiguous() &&
          o.source.is_contiguous() && o.index.is_contiguous() && o.source.numel() == o.index.numel() &&
          fits_segments(o.index.numel(), o.self.numel()) && should_sort_index(1);
 }
 
-// Plans the loops over the rows along `dim` and over the elements of each row.
+// Plans the loops over rows, which extend along `dim`, and over the elements of each row.
 Strided<3> plan(ScatterParams& p, const ScatterOperands& o, int64_t dim) {
   at::DimVector sizes, strides[3];
   const Tensor* operands[3] = {&o.self, &o.index, &o.source};
@@ -65,14 +65,14 @@ Strided<3> plan(ScatterParams& p, const ScatterOperands& o, int64_t dim) {
   return {sizes, {strides[0], strides[1], strides[2]}};
 }
 
-// Returns whether SIMD groups should sum contiguous long rows in threadgroup memory.
+// Returns whether SIMD groups should sum long contiguous rows in threadgroup memory.
 bool supports_rows(Scatter op, const ScatterOperands& o, const ScatterParams& p) {
-  constexpr int64_t kMaxSelfPerSource = 8;  // maximum size ratio, because the kernel copies all of self
+  constexpr int64_t kMaxSelfPerSource = 8;  // maximum ratio of the sizes, because the kernel copies all of self
   return op == Scatter::add && is_float_tag(tag_of(o.self)) && p.step[0] == 1 && p.step[1] == 1 && p.count >= kLanes &&
          p.dim_size <= std::min<int64_t>(kScatterSums, kMaxSelfPerSource * p.count);
 }
 
-// Launches threadgroups that process p.rows_per_group rows each.
+// Launches threadgroups that each process p.rows_per_group rows.
 void launch_rows(runtime::KernelEntry& kernel, const ScatterOperands& o, ScatterParams p, const Strided<3>& loops,
                  uint32_t threads) {
   loops.each(p, 3, [&](const auto& offsets) {
@@ -91,7 +91,7 @@ void launch_rows(runtime::KernelEntry& kernel, const ScatterOperands& o, Scatter
 
 bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negative) {
   if (o.index.numel() == 0 || o.self.numel() == 0) return true;
-  if (op == Scatter::add && o.self.is_complex()) {  // view as real, with a last dimension of 2
+  if (op == Scatter::add && o.self.is_complex()) {  // view as real numbers, with a last dimension of 2
     const auto halves = [](const Tensor& t) { return at::view_as_real(t.dim() == 0 ? t.unsqueeze(0) : t); };
     const Tensor index = o.index.dim() == 0 ? o.index.unsqueeze(0) : o.index;
     c10::DimVector both(index.sizes());
@@ -120,7 +120,7 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   const bool half = o.self.scalar_type() == at::kHalf || o.self.scalar_type() == at::kBFloat16;
   const bool wide_sums = (op == Scatter::add || op == Scatter::prod) && half;
   if (wide_sums) {
-    // An element may receive many contributions, so accumulate in float and round once.
+    // An element may receive many values, so accumulate in float and round only once.
     ScatterOperands wide = o;
     wide.self = o.self.to(at::kFloat);
     wide.source = o.source.to(at::kFloat);
@@ -128,7 +128,7 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
     o.self.copy_(wide.self);
     return true;
   }
-  // For bools, compute the product, maximum or minimum of the bytes 0 and 1.
+  // For bool tensors, compute the product, maximum or minimum of bytes that are 0 or 1.
   const bool bytes = o.self.scalar_type() == at::kBool && op != Scatter::add;
   const Tag tag = op == Scatter::set ? bits_tag(o.self) : (bytes ? Tag::u8 : tag_of(o.self));
   if (tag == Tag::none || !set.has(tag)) return false;
@@ -139,7 +139,7 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
 
 namespace {
 
-// Copies self to the output unless they are the same tensor, then scatters.
+// Copies self to the output, unless they are the same tensor, and then scatters.
 template <typename Outputs>
 bool run(const char* name, Outputs& outputs, Scatter op, const Tensor& self, int64_t dim, const Tensor& indices,
          const Tensor& source, bool value, Tensor& out) {
@@ -160,7 +160,7 @@ bool supported(Scatter op, const Tensor& self) {
 }
 
 Tensor value_tensor(const Tensor& self, const at::Scalar& value) { return at::full({}, value, self.options()); }
-// Converts a scalar value to a tensor. Throws if the dtype cannot represent it.
+// Converts a scalar value to a tensor. Throws if the dtype cannot represent the value.
 Tensor checked_value(const Tensor& self, const at::Scalar& value) {
   check_holds(self.scalar_type(), value);
   return value_tensor(self, value);
@@ -186,11 +186,11 @@ Scatter op_of(at::native::ReductionType type) {
     case at::native::ReductionType::PROD: return Scatter::prod;
     case at::native::ReductionType::MAX: return Scatter::amax;
     case at::native::ReductionType::MIN: return Scatter::amin;
-    default: return Scatter::add;  // for a mean, compute the sum first
+    default: return Scatter::add;  // a mean is computed from a sum
   }
 }
 
-// Returns the operation for scatter's `reduce` argument, which is "add" or "multiply".
+// Returns the operation for the `reduce` argument of scatter, which is "add" or "multiply".
 Scatter op_of(std::string_view reduce) { return reduce == "multiply" ? Scatter::prod : Scatter::add; }
 
 bool scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce,
@@ -217,7 +217,7 @@ bool scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Ten
   return run("scatter_add", outputs, Scatter::add, self, dim, index, src, false, out);
 }
 
-// Returns the initial value of the elements if the reduction does not include `self`.
+// Returns the initial value of elements in a reduction that does not include `self`.
 at::Scalar identity(Scatter op, at::ScalarType type) {
   if (op == Scatter::add) return 0;
   if (op == Scatter::prod) return 1;
@@ -234,13 +234,13 @@ at::Scalar identity(Scatter op, at::ScalarType type) {
   }
 }
 
-// Divides sums by their counts. A count of 0 is treated as 1.
+// Divides sums by counts. A count of 0 is treated as 1.
 void finalize_means(const Tensor& sum, const Tensor& counts) {
   counts.clamp_min_(1);
   sum.copy_(at::isIntegralType(sum.scalar_type(), true) ? at::div(sum, counts, "floor") : at::div(sum, counts));
 }
 
-// Divides each element by the number of times it was indexed.
+// Divides each element by the number of times that it was indexed.
 void divide_by_counts(const Tensor& sum, int64_t dim, const Tensor& index, bool include_self) {
   const auto type = at::isIntegralType(sum.scalar_type(), true) ? at::kLong : at::kFloat;
   const Tensor counts = at::full(sum.sizes(), include_self ? 1 : 0, sum.options().dtype(type));
@@ -269,7 +269,7 @@ bool scatter_reduce_two(const Tensor& self, int64_t dim, const Tensor& index, co
   return outputs.return_or_copy(out);
 }
 
-// Reduces like scatter_reduce, with the same index for all rows.
+// Reduces like scatter_reduce, but with the same index for all rows.
 bool index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
                   bool include_self, Tensor& out) {
   const Scatter op = op_of(at::native::get_operator_enum(reduce, true));

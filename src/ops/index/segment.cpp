@@ -15,16 +15,16 @@
 namespace mpsx::ops {
 namespace {
 
-constexpr uint64_t kGroupBytes = 1024;  // bytes of rows per threadgroup
+constexpr uint64_t kGroupBytes = 1024;  // bytes of rows that each threadgroup sums
 
 struct Order {
   Tensor keys, rows;
 };
 
-// Sorts an index stably by value. Wraps values into range first, because a kernel may run before an out-of-range index
-// is reported.
+// Sorts an index stably by value. First wraps values into range, because the kernel may run before an out-of-range
+// index is reported.
 Order order_by(const Tensor& index, int64_t size) {
-  // The sort takes one pass per byte of the key, so use the narrowest type.
+  // Use the narrowest type, because the sort makes one pass per byte of the key.
   const auto type = size <= 1 << 7 ? at::kChar : size <= 1 << 15 ? at::kShort : at::kInt;
   const auto [keys, rows] = at::sort(at::remainder(index.flatten(), size).to(type), /*stable=*/true, 0, false);
   return {keys.to(at::kInt), rows};

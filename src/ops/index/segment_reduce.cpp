@@ -1,4 +1,4 @@
-// segment_reduce, forward and backward. The backward pass looks up each element's segment in the offsets.
+// segment_reduce, forward and backward. The backward pass finds the segment of each element in the offsets.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReductionType.h>
 #include <ATen/ops/arange.h>
@@ -49,7 +49,7 @@ double identity(ReductionType type) {
   }
 }
 
-// The segment bounds, for `data` viewed as (outer, segmented dimension, inner).
+// The bounds of the segments. `data` is viewed as (outer, segmented dimension, inner).
 struct Offsets {
   int64_t axis, outer = 1, size, inner = 1, count = 0;
   Tensor offsets;  // (outer, count + 1)
@@ -72,11 +72,11 @@ struct Offsets {
       at::cumsum_out(ends, rows, 1);
     }
   }
-  // Returns the segment lengths, with shape (outer, count, 1).
+  // Returns the lengths of the segments, with shape (outer, count, 1).
   Tensor lengths() const { return offsets.slice(1, 1).sub(offsets.slice(1, 0, -1)).unsqueeze(2); }
 };
 
-// Maps each element to its segment. Elements outside all segments belong to an extra last segment.
+// Assigns each element to its segment. Elements outside all segments are assigned to an additional last segment.
 struct Segments : Offsets {
   Tensor segment;  // (outer, size, inner)
 
@@ -93,7 +93,7 @@ struct Segments : Offsets {
     result.scatter_reduce_(1, segment, elements, scatter_name(type), true);
     return result;
   }
-  // Broadcasts one number per segment to the segment's elements, and 0 to elements outside all segments.
+  // Broadcasts one number per segment to the elements of that segment, and 0 to elements outside all segments.
   Tensor broadcast_to_elements(const Tensor& numbers) const {
     const Tensor with_extra = at::cat({numbers, at::zeros({outer, 1, numbers.size(2)}, numbers.options())}, 1);
     return with_extra.expand({outer, count + 1, inner}).gather(1, segment);
@@ -147,7 +147,7 @@ std::optional<Tensor> segment_reduce(const Tensor& data, std::string_view reduce
   return out;
 }
 
-// Returns, for each element, the product of the other elements in its segment.
+// Returns, for each element, the product of all other elements in its segment.
 Tensor product_of_others(const Segments& s, const Tensor& x, const Tensor& product, double start) {
   const Tensor zero = x.eq(0), nan = x.isnan();
   const Tensor rest = s.reduce(at::where(zero.logical_or(nan), 1.0, x), ReductionType::PROD, start);
@@ -180,7 +180,7 @@ std::optional<Tensor> segment_reduce_backward(const Tensor& grad, const Tensor& 
   } else if (type == ReductionType::MAX || type == ReductionType::MIN) {
     const Tensor found = x.eq(numbers(output)).logical_or_(x.isnan()).logical_and_(inside);
     const Tensor ties = s.reduce(found.to(at::kFloat), ReductionType::SUM, 0).gather(1, s.segment);
-    // Like the CPU kernel, split only positive gradients among tied elements.
+    // Like the CPU kernel, divide the gradient among tied elements only if it is positive.
     result = at::where(found, at::where(g.gt(0), g.div(ties), g), 0.0);
   } else if (type == ReductionType::PROD) {
     result = g.mul(product_of_others(s, x, numbers(output), initial ? initial->toDouble() : 1));

@@ -1,5 +1,5 @@
-// Implements unique and unique_consecutive over all elements by finding runs of equal adjacent elements. unique_dim
-// shares this code.
+// unique and unique_consecutive over all elements, which find runs of equal adjacent elements. unique_dim shares this
+// code.
 #include "ops/index/unique.h"
 
 #include <ATen/WrapDimUtils.h>
@@ -20,11 +20,11 @@ namespace {
 
 constexpr int64_t kMinRunChunk = 1024, kMaxRunChunks = 65536;
 
-// Runs of equal adjacent elements in a dense vector. `order` holds the elements' original indices if the vector was
-// sorted, and is undefined otherwise.
+// Runs of equal adjacent elements in a dense vector. If the vector was sorted, `order` holds the original indices of
+// the elements. Otherwise it is undefined.
 struct FlatRuns {
-  Tensor values;   // first element of each run
-  Tensor inverse;  // index of the run that contains each element; empty if not requested
+  Tensor values;   // the first element of each run
+  Tensor inverse;  // for each element, the index of its run; empty if not requested
   Tensor lengths;  // empty if not requested
 
   FlatRuns(const Tensor& x, const Tensor& order, bool with_inverse, bool with_lengths) {

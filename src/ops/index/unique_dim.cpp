@@ -1,4 +1,4 @@
-// Implements unique along a dimension by sorting the rows, which makes equal rows adjacent.
+// unique along a dimension. Sorts the rows, so that equal rows are adjacent.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -11,7 +11,7 @@
 namespace mpsx::ops {
 namespace {
 
-// Returns the order that sorts dense rows stably.
+// Returns the permutation that sorts the rows of a dense matrix. The sort is stable.
 Tensor order_of_rows(const Tensor& rows) {
   static const KernelSet kernels("merge_rows");
   TORCH_CHECK(rows.size(0) <= INT32_MAX && rows.size(1) <= int64_t(UINT32_MAX),
