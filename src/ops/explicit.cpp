@@ -61,7 +61,7 @@ void check(const c10::OperatorHandle& op, Accepts accepts, const Stack& stack) {
   }
 }
 
-// The kernel for this device and for Meta. Checks the arguments, then calls the operator.
+// The kernel for this device and for Meta. It checks the arguments and then calls the operator.
 class Checked final : public c10::OperatorKernel {
  public:
   Checked(Accepts accepts, c10::KernelFunction kernel) : accepts_(accepts), kernel_(std::move(kernel)) {}
@@ -81,7 +81,7 @@ class Checked final : public c10::OperatorKernel {
   std::optional<c10::OperatorHandle> target_;
 };
 
-// Replaces each tensor t in a value, or in a list of tensors, with change(t).
+// Replaces every tensor t in a value or in a list of tensors with change(t).
 template <typename Change>
 void change_tensors(IValue& value, const Change& change) {
   if (value.isTensor()) {
@@ -95,7 +95,8 @@ void change_tensors(IValue& value, const Change& change) {
   }
 }
 
-// Copies written arguments back. Required on drivers that cannot address process memory, where the views are copies.
+// Copies written views back to the original arguments. Needed on drivers that cannot address process memory, because
+// the views are copies there.
 void write_back(const c10::FunctionSchema& schema, const std::vector<IValue>& originals,
                 const std::vector<IValue>& views, backend::CpuAliases& aliases) {
   for (size_t i = 0; i < originals.size(); ++i) {
@@ -108,7 +109,7 @@ void write_back(const c10::FunctionSchema& schema, const std::vector<IValue>& or
   }
 }
 
-// The CPU kernel of every explicit operator. Runs the mpsx kernel on mpsx views of the arguments.
+// The CPU kernel of every explicit operator. It runs the mpsx kernel on mpsx views of the arguments.
 void run_on_views(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const auto& schema = op.schema();
   const size_t count = schema.arguments().size(), first = stack->size() - count;
@@ -130,7 +131,7 @@ void run_on_views(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* sta
   }
 }
 
-// The kernel for tensors on PyTorch's mps device. Runs the mpsx kernel on mpsx tensors that share their memory.
+// The kernel for tensors on PyTorch's mps device. It runs the mpsx kernel on mpsx tensors over the same memory.
 void run_on_mps(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const auto& schema = op.schema();
   const size_t count = schema.arguments().size(), first = stack->size() - count;
@@ -143,7 +144,7 @@ void run_on_mps(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack
     change_tensors((*stack)[i], [&](const Tensor& t) { return arguments.to_mps(t); });
 }
 
-// The kernel for every other backend. Throws an error that names the supported devices.
+// The kernel for all other backends. It throws an error that lists the supported devices.
 void reject(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   check_devices(op.schema().name(), torch::jit::last(*stack, op.schema().arguments().size()));
   TORCH_CHECK(false, op.schema().name(), ": expected tensors on mpsx, mps or cpu");

@@ -1,4 +1,5 @@
-// Autograd for the explicit operators: one boxed kernel and one graph node, each parameterized by a Derivative.
+// Autograd for the explicit operators. There is one boxed kernel and one graph node, both parameterized by a
+// Derivative.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
@@ -16,7 +17,7 @@ namespace {
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-// Newer torch versions hold nodes by intrusive_ptr, and older ones by shared_ptr.
+// PyTorch holds nodes by intrusive_ptr in newer versions and by shared_ptr in older ones.
 template <typename T>
 auto make_node() {
   if constexpr (std::is_base_of_v<c10::intrusive_ptr_target, T>)
@@ -38,7 +39,7 @@ Tensor fitted(Tensor gradient, const Shape& shape) {
 struct ExplicitBackward final : torch::autograd::Node {
   const Derivative* derivative = nullptr;
   uint64_t kept_arguments = 0;
-  std::vector<IValue> arguments;  // tensors replaced by None
+  std::vector<IValue> arguments;  // with None in place of tensors
   std::vector<Shape> shapes;      // shapes of the tensor arguments
   std::vector<SavedVariable> saved_arguments, saved_results;
   size_t result_count = 0;
@@ -154,8 +155,8 @@ void add_derivative(torch::Library& m, const Derivative& derivative) {
                                             std::make_unique<AutogradKernel>(derivative))));
 }
 
-// Autograd for operators that write their arguments: throws if an argument requires a gradient, and bumps version
-// counters. Unlike torch's own kernel for in-place operators, handles tensors in lists.
+// Autograd for operators that write their arguments. Throws if an argument requires a gradient, and bumps version
+// counters. Unlike PyTorch's own kernel for in-place operators, this also handles tensors in lists.
 void write_in_place(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   std::vector<Tensor> written;
   const auto& arguments = op.schema().arguments();

@@ -1,4 +1,4 @@
-// Launch configuration of tiled GEMM kernels (metal/lib/gemm.h).
+// Launch configurations of the tiled GEMM kernels (metal/lib/gemm.h).
 #pragma once
 
 #include <algorithm>
@@ -24,23 +24,23 @@ inline uint64_t tile_count(uint64_t M, uint64_t N, uint64_t batch, uint32_t tile
 inline uint64_t gemm_threads(uint64_t M, uint64_t N, uint64_t batch) {
   return tile_count(M, N, batch, kTile64, kTile64) * kTile64Threads;
 }
-// Returns whether 128x128 tiles would fill the device. Only kernels for 16-bit elements have such tiles.
+// Returns whether 128x128 tiles would fill the device. Only the kernels for 16-bit elements have such tiles.
 inline bool prefers_tile128(uint64_t M, uint64_t N, uint64_t batch, size_t element_size) {
   return element_size == 2 && std::min(M, N) >= kTile128 &&
          tile_count(M, N, batch, kTile128, kTile128) * kTile128Threads * 2 >=
              uint64_t(runtime::target_resident_threads());
 }
 
-// Returns whether kernels that stage operands in threadgroup memory use matmul2d. Only kernels for 16-bit floats can.
+// Returns whether kernels that stage operands in threadgroup memory use matmul2d. Only the ones for 16-bit floats can.
 inline bool uses_tensor_fragments(const Tensor& t) {
   return (t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16) && runtime::uses_tensor_fragments();
 }
 
-// Split-K: the number of splits and the K extent of each split.
+// How K is split: the number of splits, and the K extent of each split.
 struct SplitK {
   uint32_t splits, k_per_split;
 };
-// Splits K if the unsplit grid of `threads` would not fill the device. Each split has at least min_k elements.
+// Splits K if a grid of `threads` threads would not fill the device. Each split has at least min_k elements.
 inline SplitK choose_split_k(uint64_t threads, uint32_t K, uint32_t min_k = 256) {
   constexpr uint32_t kMaxSplits = 32, kAlignment = kTileKBytes;  // a multiple of BK for every type
   const uint64_t wanted = uint64_t(runtime::target_resident_threads()) / 2 / threads;
@@ -50,13 +50,13 @@ inline SplitK choose_split_k(uint64_t threads, uint32_t K, uint32_t min_k = 256)
   return {uint32_t(ceil_div(K, k_per_split)), k_per_split};
 }
 
-// Rounds a number of elements of `t` up to whole 16-byte vectors.
+// Returns `elements`, rounded up to whole 16-byte vectors of `t`'s dtype.
 inline int64_t round_up_to_vector(int64_t elements, const Tensor& t) {
   const int64_t vec = 16 / int64_t(t.element_size());
   return ceil_div(elements, vec) * vec;
 }
 
-// Returns whether kernels can load an operand in 16-byte vectors, either along K or along its other dimension (M or N).
+// Returns whether kernels can load an operand in 16-byte vectors along K or along its other dimension (M or N).
 inline bool is_vectorizable(const void* data, size_t element_size, int64_t mn_stride, int64_t k_stride,
                             int64_t batch_stride = 0) {
   const int64_t size = int64_t(element_size), pitch = k_stride == 1 ? mn_stride : k_stride;

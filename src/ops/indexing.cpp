@@ -42,7 +42,7 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
         .run();
     return;
   }
-  constexpr uint32_t kGroupBytes = 4096;  // per threadgroup
+  constexpr uint32_t kGroupBytes = 4096;  // bytes to copy per threadgroup
   const auto bytes = uint64_t(in.element_size()), row_bytes = uint64_t(row) * bytes;
   p.vectorized =
       aligned(out, in) && runtime::is_vector_aligned(row_bytes | uint64_t(p.pitch) * bytes | uint64_t(p.outer) * bytes);
@@ -59,7 +59,7 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
   runtime::check_device_errors();
 }
 
-// Returns whether each slice along the first dimension is dense.
+// Returns whether every slice along the first dimension is dense.
 static bool has_dense_rows(const Tensor& t) {
   int64_t step = 1;
   for (int64_t d = t.dim() - 1; d > 0; --d) {
@@ -70,7 +70,7 @@ static bool has_dense_rows(const Tensor& t) {
 }
 
 void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
-  // If the tensor is expanded along a dimension other than `dim`, select only once and expand the result.
+  // If the tensor is expanded along a dimension other than `dim`, select only once and then expand the result.
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (d == dim || self.stride(d) != 0 || self.size(d) < 2 || out.numel() == 0) continue;
     at::DimVector sizes(out.sizes().begin(), out.sizes().end());
@@ -80,7 +80,7 @@ void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int
     out.copy_(once.expand(out.sizes()));
     return;
   }
-  // The kernel copies rows with any row stride as long as each row is dense.
+  // The kernel supports any row stride, but each row must be dense.
   const bool rows = dim == 0 && has_dense_rows(self);
   const Tensor in = rows ? self : self.contiguous();
   const Blocks blocks(in.sizes(), dim);

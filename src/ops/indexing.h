@@ -1,4 +1,4 @@
-// Helpers shared by indexing operators.
+// Helpers that indexing operators share.
 #pragma once
 
 #include <ATen/TensorUtils.h>
@@ -9,7 +9,7 @@
 
 namespace mpsx::ops {
 
-// Returns the tag of kernels that only move elements, by element size: i8, i16, i32 or i64.
+// Returns the tag for kernels that only move elements. It depends on the element size: i8, i16, i32 or i64.
 constexpr Tag bits_tag(int64_t bytes) {
   switch (bytes) {
     case 1: return Tag::i8;
@@ -24,7 +24,7 @@ inline Tag bits_tag(const Tensor& t) { return bits_tag(t.element_size()); }
 
 inline bool is_bitwise_copyable(const Tensor& t) { return is_plain(t) && bits_tag(t) != Tag::none; }
 
-// Converts an index to contiguous int64, which kernels expect.
+// Converts an index to a contiguous int64 tensor, as the kernels expect.
 inline Tensor dense_index(const Tensor& index) {
   return index.scalar_type() == at::kLong && index.is_contiguous() ? index : index.to(at::kLong).contiguous();
 }
@@ -42,16 +42,16 @@ struct Blocks {
   }
 };
 
-// Throws if an element of a contiguous index is out of range. On asynchronous drivers, the error surfaces later. If
+// Throws if an element of a contiguous index is out of range. On asynchronous drivers, the error is thrown later. If
 // `negative` is true, negative indices count from the end.
 void check_index(const char* op, const Tensor& index, int64_t size, int64_t dimension, bool negative);
 
-// Computes out[o][k][:] = in[o][index[k]][:]. `out` is dense. The caller sets every field of `p` except count and row.
-// `checked` means that the index has already passed check_index.
+// Computes out[o][k][:] = in[o][index[k]][:]. `out` must be dense. The caller sets all fields of `p` except count and
+// row. `checked` means that check_index has already checked the index.
 void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, const Tensor& index, int64_t outer,
                        int64_t row, RowsParams p, bool checked = false);
 
-// Selects rows of `self` along `dim` into `out`, which must be contiguous and have the result's shape and dtype.
+// Selects rows of `self` along `dim`. `out` must be contiguous and have the shape and dtype of the result.
 void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index);
 
 }  // namespace mpsx::ops

@@ -1,5 +1,4 @@
-// A small table that a single launch reads. It is copied to the device unless the driver reads process memory
-// synchronously.
+// A small table that one launch reads. It is copied to the device unless the driver reads process memory synchronously.
 #pragma once
 
 #include <ATen/ops/from_blob.h>
@@ -14,7 +13,7 @@ namespace mpsx::ops {
 class LaunchTable {
  public:
   LaunchTable() = default;
-  // `like` is any tensor on the device.
+  // `like` may be any tensor on the device.
   LaunchTable(std::vector<int32_t> values, const Tensor& like) : values_(std::move(values)) {
     const auto& driver = runtime::driver().traits();
     if (!driver.uses_process_memory() || driver.asynchronous)

@@ -7,7 +7,7 @@
 
 namespace mpsx::ops {
 
-// Like self.narrow(dim, start, length) for a plain tensor, but bypasses the dispatcher and does not check the range.
+// Like self.narrow(dim, start, length), but bypasses the dispatcher and does not check the range. `self` must be plain.
 inline Tensor narrowed(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
   at::DimVector sizes(self.sizes().begin(), self.sizes().end());
   sizes[size_t(dim)] = length;

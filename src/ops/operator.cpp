@@ -15,7 +15,7 @@ c10::OperatorName aten_name(std::string_view name) {
 
 using Schemas = std::vector<const c10::FunctionSchema*>;
 
-// Returns all aten schemas, by name without the overload.
+// Returns all aten schemas, grouped by name without the overload.
 const std::unordered_map<std::string, Schemas>& aten_schemas() {
   static const auto all = [] {
     std::unordered_map<std::string, Schemas> schemas;

@@ -1,15 +1,16 @@
-// Registers an operator from a single launcher:
+// Registers all forms of an operator, given a single launcher:
 //
 //   bool gelu(const Tensor& self, std::string_view approximate, Tensor& out);
 //   ...
 //   op<"gelu", &gelu>(m);  // registers gelu, gelu_ and gelu.out, if torch defines them
 //
-// A launcher takes the operator's arguments, followed by its outputs (ops/output.h). If it has no kernel for the
-// arguments, it returns false before writing anything. The registration then retries with an undefined output, if one
-// was provided, and copies the result. If that also returns false, the operator falls back to the CPU.
+// The arguments of a launcher are the operator's arguments, followed by the outputs (ops/output.h). If the launcher has
+// no kernel for the arguments, it must return false before it writes anything. If an output was given, the registration
+// then tries again with an undefined output and copies the result. If the launcher returns false again, the operator
+// falls back to the CPU.
 //
-// For an operator without an out= form, the launcher returns an optional result, where nullopt means no kernel. For an
-// operator that only writes its arguments (`Tensor& self` first, or lists), the launcher returns a bool.
+// If an operator has no out= form, its launcher returns an optional result, where nullopt means that there is no
+// kernel. If an operator only writes its arguments (`Tensor& self` first, or lists), its launcher returns a bool.
 #pragma once
 
 #include <torch/library.h>
@@ -29,7 +30,7 @@
 
 namespace mpsx::ops {
 
-// An operator's name as a template argument, such as "relu" or "add.Tensor".
+// The name of an operator as a template argument, such as "relu" or "add.Tensor".
 struct OperatorName {
   char text[64] = {};
   consteval OperatorName(const char* name, const char* overload = "") {
@@ -40,20 +41,21 @@ struct OperatorName {
   }
 };
 
-// The names of an operator's forms, found by their signatures. A name is empty if torch does not define the form.
-// Excludes in-place and out= forms that torch composes from other operators, because a kernel would bypass autograd.
+// The names of an operator's forms, which are identified by their signatures. A name is empty if PyTorch does not
+// define the form. In-place and out= forms that PyTorch composes from other operators are excluded, because a kernel
+// would bypass autograd.
 struct OperatorForms {
-  // The returned object is never destroyed, so `name` must have static storage duration.
+  // `name` must have static storage duration, because the returned object is never destroyed.
   static const OperatorForms& of(const char* name);
 
   const char* name;
   std::string functional, in_place, out;
-  bool is_composite;  // whether the functional form is a composite
+  bool is_composite;  // whether PyTorch composes the functional form from other operators
 };
 
 namespace detail {
 
-// Registers an aten kernel for this device. torch checks that its signature matches the CPU kernel's.
+// Registers an aten kernel for this device. PyTorch checks that its signature matches that of the CPU kernel.
 void register_kernel(const char* name, c10::KernelFunction kernel, c10::impl::CppSignature signature);
 
 template <typename F>
@@ -97,9 +99,8 @@ struct ResultTypes<std::index_sequence<I...>> {
   using References = std::conditional_t<sizeof...(I) == 1, Tensor&, std::tuple<TensorRefAt<I>...>>;
 };
 
-// The kernels that the dispatcher calls. They store the launcher as a value instead of taking it as a template
-// argument, so torch's kernel wrappers are compiled only once per signature. `About` is the operator's forms or its
-// name.
+// The kernels that the dispatcher calls. The launcher is a stored value and not a template argument, so PyTorch's
+// kernel wrappers are compiled only once per signature. `About` is the operator's forms or its name.
 template <typename F, typename About>
 struct Kernel : c10::OperatorKernel {
   Kernel(F launcher_, About about_) : launcher(launcher_), about(about_) {}
@@ -142,7 +143,7 @@ struct Out<F, std::tuple<A...>, std::index_sequence<R...>> final : Kernel<F, con
   }
 };
 
-// The in-place form of a launcher with one output and a tensor as its first argument.
+// The in-place form of a launcher whose first argument is a tensor and which has one output.
 template <typename F, typename Arguments = ArgumentsOf<Signature<F>>>
 struct InPlace;
 template <typename F, typename... A>
@@ -181,7 +182,7 @@ struct ArgumentWriter<F, std::tuple<A...>> final : Kernel<F, const char*> {
   }
 };
 
-// An operator that has only an out= form.
+// An operator that only has an out= form.
 template <typename F, typename Parameters = typename Signature<F>::Parameters>
 struct OutWriter;
 template <typename F, typename... A>
@@ -212,7 +213,7 @@ template <typename R, typename K, typename... P>
 c10::impl::CppSignature signature_of(R (K::*)(P...) const) {
   return c10::impl::CppSignature::make<R(P...)>();
 }
-// Replaces torch::Library::impl, which instantiates types for every kernel and would double compile time.
+// Used in place of torch::Library::impl, which instantiates types for every kernel and would double the compile time.
 template <typename K, typename F, typename About>
 c10::KernelFunction make_kernel(F launcher, About about) {
   return c10::KernelFunction::makeFromUnboxedFunctor<false, K>(
@@ -241,7 +242,7 @@ void register_op(const char* name, F launcher) {
 
 }  // namespace detail
 
-// Returns a single form of a launcher, for code that registers forms individually (vendor::Library).
+// Returns a single form of a launcher, for code that registers each form separately (vendor::Library).
 template <typename F>
 c10::KernelFunction functional_form(const char* name, F launcher) {
   return detail::make_kernel<detail::Functional<F>>(launcher, &OperatorForms::of(name));
@@ -260,7 +261,7 @@ void op(torch::Library&) {
   detail::register_op(NAME.text, F);
 }
 
-// Like op, but also replaces a functional form that torch composes from other operators (silu_backward). The kernel
+// Like op, but also replaces a functional form that PyTorch composes from other operators (silu_backward). The kernel
 // bypasses the autograd of that composite.
 template <OperatorName NAME, auto F>
 void op_over_composite(torch::Library& m) {
@@ -268,7 +269,7 @@ void op_over_composite(torch::Library& m) {
   op<NAME, F>(m);
 }
 
-// For operators that have a kernel only in their out= form (arange.start_out).
+// For operators that have a kernel only for their out= form (arange.start_out).
 template <OperatorName NAME, auto F>
 void out_op(torch::Library&) {
   detail::register_kernel<detail::OutWriter<decltype(F)>>(NAME.text, F, NAME.text);

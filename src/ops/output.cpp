@@ -55,7 +55,7 @@ bool return_or_copy(const char* op, const Tensor& result, Tensor& out) {
   } else if (!out.is_same(result)) {
     check_cast(op, result, out);
     TORCH_CHECK(out.device() == result.device(), op, ": expected out on ", result.device(), ", got ", out.device());
-    // Like at::TensorIterator, give a resized output the result's strides.
+    // Like at::TensorIterator, give a resized output the strides of the result.
     if (at::native::resize_output(out, result.sizes()) && result.is_non_overlapping_and_dense())
       out.as_strided_(result.sizes(), result.strides());
     out.copy_(result);

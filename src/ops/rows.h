@@ -12,10 +12,10 @@ namespace mpsx::ops {
 struct RowLaunch {
   RowShape shape{};
   runtime::LaneGroups lane_groups;
-  uint64_t vec_size;  // elements per 16 bytes
+  uint64_t vec_size;  // number of elements in 16 bytes
   // Returns whether every row starts and ends on a vector boundary.
   bool whole_vectors() const { return shape.vectorized && shape.offset == 0 && shape.size % vec_size == 0; }
-  // `work` is the cost of a row, in elements.
+  // `work` is the cost of processing a row, in elements.
   void run(Launch& launch, uint64_t work) const {
     launch.groups({lane_groups.threadgroups}, lane_groups.threadgroup_size)
         .work(work * lane_groups.rows_per_threadgroup)
@@ -23,10 +23,10 @@ struct RowLaunch {
   }
 };
 
-// Plans the launch of a kernel over `rows` rows of `size` elements. The kernel reads all `inputs` at once, along with
-// `others` of the same shape. Each thread keeps `per_thread_elements` elements of each input in registers, by default
-// as many as fit in kRegisterBytes for all inputs together. Pass runtime::kLaneGroupThreads as `max_lanes` for a kernel
-// that reads each row only once.
+// Plans the launch of a kernel over `rows` rows of `size` elements. The kernel reads all `inputs` at the same time, and
+// also `others`, which have the same shape. Each thread keeps `per_thread_elements` elements of each input in
+// registers. By default, this is as many as fit in kRegisterBytes for all inputs together. For a kernel that reads each
+// row only once, pass runtime::kLaneGroupThreads as `max_lanes`.
 inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, uint64_t size,
                             std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> others,
                             uint64_t per_thread_elements = 0, uint32_t max_lanes = kRowThreads) {
@@ -46,7 +46,7 @@ inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, u
   return r;
 }
 
-// Returns whether the rows of these tensors are 16-byte aligned.
+// Returns whether the rows of the tensors are 16-byte aligned.
 inline bool rows_aligned(uint64_t size, std::initializer_list<Tensor> tensors) {
   for (const Tensor& t : tensors)
     if (!aligned(t) || !runtime::is_vector_aligned(size * t.element_size())) return false;

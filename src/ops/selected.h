@@ -7,13 +7,13 @@
 
 namespace mpsx::ops {
 
-// Throws if an output partially overlaps x.
+// Throws if x and an output partially overlap.
 inline void assert_no_partial_overlap(const Tensor& x, const Tensor& first, const Tensor& second) {
   for (const Tensor* out : {&first, &second})
     if (out->defined()) at::assert_no_partial_overlap(*out, x);
 }
 
-// Throws PyTorch's error if the outputs' dtypes are not x's dtype and int64, or if an output overlaps x.
+// Throws PyTorch's error unless the outputs have x's dtype and int64, respectively, and do not overlap x.
 inline void check_selected(const char* name, const Tensor& x, const Tensor& values, const Tensor& indices) {
   const at::ScalarType type = x.scalar_type();
   TORCH_CHECK(accepts(values, type), name, ": expected scalar type ", type, " but got ", values.scalar_type(),

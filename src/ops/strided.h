@@ -1,6 +1,6 @@
 // Plans loops over strided operands, for elementwise operators, copies, concatenation, reductions, gathers and
-// scatters. Stores dimensions innermost first and coalesces them where every operand allows it. Kernels loop over a few
-// dimensions, and each index of the remaining ones is a separate launch.
+// scatters. Dimensions are stored innermost first, and coalesced if the strides of every operand allow it. A kernel
+// loops over a few dimensions. There is a separate launch for each index of the others.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,19 +13,20 @@ namespace mpsx::ops {
 template <size_t N>
 struct Strided {
   using Offsets = std::array<int64_t, N>;
-  // Maximum elements along x in one launch. Coalescing stops below 2^31, to let kernels count in 32 bits.
+  // Maximum number of elements along x in one launch. Coalescing stops below 2^31, so that kernels can count in 32
+  // bits.
   static constexpr int64_t kMaxRow = int64_t(1) << 30, kMaxCoalesced = int64_t(1) << 31;
 
   at::DimVector sizes;                   // innermost first; empty for a single element
   std::array<at::DimVector, N> strides;  // in elements
 
   Strided() = default;
-  // Takes sizes and strides in tensor order, outermost first.
+  // Sizes and strides are given in tensor order, outermost first.
   Strided(at::IntArrayRef size, const std::array<at::IntArrayRef, N>& stride) {
     for (size_t d = size.size(); d-- > 0;) push(size[d], at(stride, d));
   }
-  // Orders the dimensions by the strides of operand 0, for loops that may run in any order. Dimensions that operand 0
-  // is broadcast along become outermost.
+  // Orders the dimensions by the strides of operand 0, for loops that may run in any order. Dimensions along which
+  // operand 0 is broadcast come outermost.
   static Strided ordered(at::IntArrayRef size, const std::array<at::IntArrayRef, N>& stride) {
     at::DimVector order;
     for (size_t d = 0; d < size.size(); ++d) order.push_back(int64_t(d));
@@ -51,10 +52,10 @@ struct Strided {
 
   size_t rank() const { return sizes.size(); }
   int64_t size(size_t d) const { return d < rank() ? sizes[d] : 1; }
-  // Returns the stride of operand k along the innermost dimension, or 1 for a single element.
+  // Returns the stride of operand k along the innermost dimension, or 1 if there is only one element.
   int64_t inner(size_t k) const { return rank() ? strides[k][0] : 1; }
 
-  // Writes the innermost `count` dimensions into the four-element arrays of a parameter struct.
+  // Writes the innermost `count` dimensions to the four-element arrays of a parameter struct.
   template <typename Params>
   void write(Params& to, size_t count) const {
     for (size_t d = 0; d < 4; ++d) {
@@ -66,8 +67,8 @@ struct Strided {
     }
   }
 
-  // Calls body(offsets) for every launch, with one element offset per operand. Writes the innermost `count` dimensions
-  // to `to`.
+  // Calls body(offsets) for every launch, where offsets has one element offset per operand. Writes the innermost
+  // `count` dimensions to `to`.
   template <typename Params, typename Body>
   void each(Params& to, size_t count, const Body& body) const {
     write(to, count);

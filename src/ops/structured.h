@@ -1,5 +1,5 @@
-// Runs a structured operator's own checks (at::meta) without PyTorch's code generation. Shapes, dtypes, strides and
-// error messages match PyTorch's CPU kernels.
+// Runs the checks of a structured operator (at::meta) without PyTorch's code generation. Shapes, dtypes, strides and
+// error messages are the same as for PyTorch's CPU kernels.
 #pragma once
 
 #include <ATen/TensorMeta.h>
@@ -13,7 +13,7 @@
 namespace mpsx::ops {
 
 // `Meta` is at::meta::structured_<op>. Kernels write to `result(i)`, which has the strides that the meta function
-// requests. return_or_copy() returns it, or copies it if an out= tensor has different strides.
+// requests. return_or_copy() returns it or, if an out= tensor has different strides, copies it.
 template <typename Meta, size_t N = 1>
 class Structured final : public Meta {
  public:
@@ -29,13 +29,13 @@ class Structured final : public Meta {
                               at::TensorOptions options MPSX_DIMNAMES) override {
     set(size_t(i), sizes, strides, options);
   }
-  // Meta functions that inherit another operator's checks call this to read their outputs.
+  // Meta functions that inherit the checks of a different operator call this to read their outputs.
   const Tensor& maybe_get_output(int64_t i) override {
     return result_[size_t(i)].defined() ? result_[size_t(i)] : given_[size_t(i)];
   }
 
   const Tensor& result(size_t i = 0) const { return result_[i]; }
-  // Returns the results through the launcher's output arguments. Always returns true.
+  // Returns the results through the output arguments of the launcher. Always returns true.
   template <typename... Outs>
   bool return_or_copy(Outs&... outs) const {
     static_assert(sizeof...(Outs) == N);

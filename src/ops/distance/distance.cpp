@@ -1,4 +1,4 @@
-// cdist and pdist, and their gradients.
+// cdist, pdist, and their gradients.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_euclidean_dist.h>
 #include <ATen/ops/empty.h>
@@ -24,10 +24,10 @@ uint32_t length(int64_t n) {
   TORCH_CHECK(n <= int64_t(UINT32_MAX), "cdist: expected sizes below 2^32, got ", n);
   return uint32_t(n);
 }
-// Returns the cost of one coordinate difference, relative to an addition.
+// Returns the cost of processing one coordinate difference, relative to an addition.
 uint64_t cost(double p) { return norm_of(p) == kAny ? 16 : 1; }
 
-// Two batches of points. As in PyTorch, their batch dimensions are broadcast.
+// Two batches of points. Their batch dimensions are broadcast, as in PyTorch.
 struct Points {
   std::vector<int64_t> batch;
   Tensor a, b;  // (batch, points, coordinates), dense
@@ -65,7 +65,7 @@ std::optional<Tensor> cdist(const Tensor& x, const Tensor& y, double p, std::opt
   TORCH_CHECK(mode >= 0 && mode <= 2, "possible modes: 0, 1, 2, but was: ", mode);
   const Points points(x, y);
   const int64_t rows = x.size(-2), others = y.size(-2), size = x.size(-1);
-  // Like PyTorch, use a matmul for many points.
+  // For more points than this, use a matmul, like PyTorch.
   constexpr int64_t kMany = 25;
   if (p == 2 && size > 0 && (mode == 1 || (mode == 0 && (rows > kMany || others > kMany))) && rows > 0 && others > 0)
     return points.a.numel() == 0 ? points.empty(rows, others)
@@ -83,7 +83,7 @@ std::optional<Tensor> cdist(const Tensor& x, const Tensor& y, double p, std::opt
   return out;
 }
 
-// See DistanceParams for the meaning of `pairs`.
+// `pairs` has the same meaning as in DistanceParams.
 Tensor launch_backward(const Tensor& grad, const Tensor& a, const Tensor& b, double p, const Tensor& distances,
                        bool pairs) {
   static const KernelSet kernels[] = {KernelSet("distance_bwd_norm_0"), KernelSet("distance_bwd_norm_1"),

@@ -7,12 +7,12 @@
 namespace mpsx::ops::fft {
 namespace {
 
-// Maximum size of each pass in a multi-pass transform. It lets a threadgroup hold eight adjacent columns and access
-// rows of 64 bytes.
+// Maximum size of a pass if there are several passes. It allows a threadgroup to hold eight adjacent columns, so that
+// it accesses 64 bytes per row.
 constexpr int64_t kMaxOfSeveral = kFftTile / 8;
 
-// Factors n into `count` factors of similar magnitude, each at most kMaxOfSeveral, and appends them to `sizes`. Returns
-// false if there is no such factorization.
+// Splits n into `count` factors of similar size, each at most kMaxOfSeveral, and appends them to `sizes`. Returns false
+// if that is not possible.
 bool split(int64_t n, int count, std::vector<uint32_t>& sizes) {
   if (count == 1) {
     if (n > kMaxOfSeveral) return false;

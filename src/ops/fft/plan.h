@@ -6,14 +6,14 @@
 
 namespace mpsx::ops::fft {
 
-// Returns the pass sizes for an n-point transform. Their product is n. Returns an empty vector if n has a prime factor
-// above 13, for which the kernels have no radix.
+// Returns the sizes of the passes of an n-point transform. Their product is n. Returns an empty vector if n has a prime
+// factor above 13, because the kernels have no such radix.
 std::vector<uint32_t> pass_sizes(int64_t n);
 
-// Returns the radix of each stage in a pass.
+// Returns the radix of every stage in a pass.
 std::vector<uint32_t> radices(uint32_t size);
 
-// Returns the convolution length that Bluestein's algorithm uses for an n-point transform.
+// Returns the length of the convolution that Bluestein's algorithm uses for an n-point transform.
 int64_t convolution_size(int64_t n);
 
 }  // namespace mpsx::ops::fft

@@ -1,5 +1,5 @@
-// Registers Fourier transforms, which are computed one dimension at a time. On the host driver, MKL or PocketFFT
-// handles these operators directly.
+// Registers the Fourier transforms. They are computed one dimension at a time. On the host driver, MKL or PocketFFT
+// runs these operators directly.
 #include <ATen/Context.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
@@ -45,9 +45,9 @@ int64_t points_of(at::IntArrayRef sizes, at::IntArrayRef dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t(1), [&](int64_t n, int64_t d) { return n * sizes[d]; });
 }
 
-// Allocates an output with the strides that PyTorch's CPU and meta kernels use in builds with MKL (_exec_fft in
-// aten/src/ATen/native/mkl/SpectralOps.cpp): transformed dimensions innermost, and the batch dimensions ordered by
-// their strides.
+// Allocates an output with the strides that PyTorch's CPU and meta kernels use if PyTorch is built with MKL (_exec_fft
+// in aten/src/ATen/native/mkl/SpectralOps.cpp). The transformed dimensions are innermost, and the batch dimensions are
+// ordered by their strides.
 Tensor make_output(const Tensor& self, at::IntArrayRef sizes, at::IntArrayRef dims, at::ScalarType type) {
   Dims order(self.dim());
   std::iota(order.begin(), order.end(), int64_t(0));
@@ -68,7 +68,7 @@ void sort_by_stride(const Tensor& self, Dims& dims, size_t count) {
   std::sort(dims.begin(), dims.begin() + count, [&](int64_t a, int64_t b) { return self.stride(a) > self.stride(b); });
 }
 
-// Transforms dimensions `dims` of `in`, last dimension first, and writes to `out`, which has the same shape.
+// Transforms dimensions `dims` of `in`, starting with the last one. Writes to `out`, which has the same shape.
 void transform_all(const Tensor& in, const Tensor& out, at::IntArrayRef dims, bool inverse, double scale) {
   const Tensor* from = &in;
   for (size_t i = dims.size(); i-- > 0;) {
@@ -84,7 +84,7 @@ Tensor c2c(const Tensor& self, Dims dims, bool inverse, double scale) {
   return result;
 }
 
-// As on the CPU, an empty `out` becomes contiguous, regardless of the strides of `result`.
+// As on the CPU, an empty `out` becomes contiguous, whatever the strides of `result`.
 bool write(const char* op, const Tensor& result, Tensor& out) {
   if (out.defined()) at::native::resize_output(out, result.sizes());
   return return_or_copy(op, result, out);

@@ -12,16 +12,16 @@
 namespace mpsx::ops::fft {
 namespace {
 
-// Indices of twiddle factors range up to twice the transform's length and must fit in 32 bits.
+// The indices of twiddle factors, which are at most twice the length of the transform, must fit in 32 bits.
 constexpr int64_t kMaxLength = int64_t(1) << 28;
 
-// A dimension along which the columns of a pass are laid out.
+// One of the dimensions that index the columns of a pass.
 struct Axis {
   int64_t size, in_stride, out_stride;
   uint32_t phase;
 };
 
-// A buffer that holds a batch of transforms, with one stride per batch dimension and the stride between points.
+// A buffer with a batch of transforms. It has one stride per batch dimension and a stride between points.
 struct Lines {
   Tensor tensor;  // undefined if the pass reads no input
   std::vector<int64_t> strides;
@@ -34,7 +34,7 @@ struct Lines {
 
 constexpr FftOutput kUnscaled{1, 0, 0, 0, 0};
 
-// Extra steps in the first and last pass of a transform. FftParams documents them.
+// Extra work in the first and last pass of a transform. See FftParams.
 struct Ends {
   FftInput input{};
   FftOutput output = kUnscaled;
@@ -43,7 +43,7 @@ struct Ends {
 };
 
 // Sorts the dimensions by their stride in the input or the output, and merges dimensions that are contiguous in both.
-// Adjacent threads should traverse the first dimension of the result.
+// Adjacent threads should process adjacent indices of the first resulting dimension.
 std::vector<Axis> arranged(std::vector<Axis> axes, bool by_output) {
   std::erase_if(axes, [](const Axis& a) { return a.size == 1; });
   std::stable_sort(axes.begin(), axes.end(), [&](const Axis& a, const Axis& b) {
@@ -64,7 +64,7 @@ std::vector<Axis> arranged(std::vector<Axis> axes, bool by_output) {
   return result;
 }
 
-// Launches a pass. Grids and columns have 32-bit indices, so larger batches are split in half.
+// Launches one pass. Grid positions and columns are 32-bit numbers, so larger batches are split in half.
 void launch(const KernelSet& kernels, const Lines& in, const Lines& out, const Tensor& table, FftParams p,
             std::vector<Axis> axes, int64_t in_offset, int64_t out_offset) {
   int64_t columns = 1;
@@ -102,8 +102,8 @@ void launch(const KernelSet& kernels, const Lines& in, const Lines& out, const T
       .run();
 }
 
-// Launches one pass with `size` points of a `length`-point transform. `before` is the product of the sizes of earlier
-// passes.
+// Launches one pass of `size` points, which is part of a transform of `length` points. `before` is the product of the
+// sizes of the passes before it.
 void pass(const Lines& in, const Lines& out, at::IntArrayRef batch, int64_t length, int64_t before, int64_t size,
           const Ends& ends) {
   static const KernelSet large("fft_pass"), small("fft_pass_small");
@@ -139,14 +139,15 @@ void pass(const Lines& in, const Lines& out, at::IntArrayRef batch, int64_t leng
 
   int64_t columns = 1;
   for (const Axis& a : axes) columns *= a.size;
-  // Pad the pitch to start columns in different banks of threadgroup memory. Eight columns are enough for coalescing.
+  // Pad the pitch, so that columns start in different banks of threadgroup memory. Eight columns suffice for
+  // coalescing.
   const int64_t pitch = size | 1, tile = 8 * pitch <= kFftSmallTile ? kFftSmallTile : kFftTile;
   p.columns_per_group = uint32_t(std::clamp<int64_t>(tile / pitch, 1, columns));
   p.pitch = uint32_t(p.columns_per_group == 1 ? size : pitch);
   launch(tile == kFftSmallTile ? small : large, in, out, ends.table, p, std::move(axes), 0, 0);
 }
 
-// Allocates `length` points per transform, ordering the dimensions as in `like`.
+// Allocates `length` points for each transform, with the dimensions in the same order as in `like`.
 Lines scratch(const Lines& like, at::IntArrayRef batch, int64_t length) {
   Lines result{{}, std::vector<int64_t>(batch.size()), 1};
   std::vector<size_t> order(batch.size() + 1);
@@ -184,7 +185,7 @@ void run_passes(const Lines& in, const Lines& out, at::IntArrayRef batch, int64_
 }
 
 // L. Bluestein, "A linear filtering approach to the computation of the discrete Fourier transform". With c(k) = exp(-pi
-// i k^2 / n), the transform of x is c(k) times the convolution of c x with conj(c).
+// i k^2 / n), the transform of x is c(k) times the convolution of c x and conj(c).
 void run_bluestein(const Lines& in, const Lines& out, at::IntArrayRef batch, const Transform& t, uint32_t out_limit) {
   const int64_t size = convolution_size(t.length);
   const std::vector<uint32_t> sizes = pass_sizes(size);
@@ -221,7 +222,7 @@ void transform(const Tensor& in, const Tensor& out, int64_t dim, const Transform
   TORCH_CHECK(t.length <= kMaxLength, "fft: expected a length of at most 2^28, got ", t.length);
   if (out.numel() == 0) return;
   if (out.dim() > int64_t(kFftAxes) - 1) {
-    // A pass supports only a few dimensions, so flatten the batch dimensions.
+    // A pass supports only a few batch dimensions, so flatten them.
     const Tensor rows = in.movedim(dim, -1), lines = rows.reshape({-1, rows.size(-1)});
     const Tensor result = at::empty({lines.size(0), out.size(dim)}, out.options());
     transform(lines, result, 1, t);

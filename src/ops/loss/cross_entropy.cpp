@@ -1,6 +1,6 @@
-// Fused cross_entropy for rows of scores with class-index targets. torch composes cross_entropy from log_softmax and
-// nll_loss, which write, read and save the log-probabilities. This file computes the loss in one kernel. Unsupported
-// arguments use torch's composite.
+// Fused cross_entropy for rows of scores and targets that are class indices. PyTorch composes cross_entropy from
+// log_softmax and nll_loss, which write, read and save the log-probabilities. Here, one kernel computes the loss. For
+// unsupported arguments, PyTorch's composite is used.
 #include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Reduction.h>
@@ -19,7 +19,7 @@ namespace {
 
 using MaybeTensor = std::optional<Tensor>;
 
-// A row-wise cross_entropy problem with its kernel parameters.
+// The operands of a row-wise cross_entropy, and the kernel parameters.
 struct Problem {
   Tensor in, target, weight;  // contiguous; weight is float or undefined
   CrossEntropyParams params{};
@@ -57,7 +57,7 @@ void check(const Tensor& input, const Tensor& target, const MaybeTensor& weight)
               "cross_entropy_loss: expected a weight of ", input.sym_size(1), " classes");
 }
 
-// The loss, the statistics of each row for the backward pass, and the sum of the rows' weights.
+// The loss, the statistics of each row that the backward pass needs, and the sum of the rows' weights.
 using Results = std::tuple<Tensor, Tensor, Tensor>;
 
 Results forward(const Tensor& input, const Tensor& target, const MaybeTensor& weight, int64_t reduction,
@@ -70,7 +70,7 @@ Results forward(const Tensor& input, const Tensor& target, const MaybeTensor& we
   const Tensor norms = at::empty({input.size(0), 2}, floats), total_weight = at::empty({}, floats);
   const Tensor losses =
       reduced ? at::empty({int64_t(q.rows.lane_groups.threadgroups), 2}, floats) : at::empty({input.size(0)}, floats);
-  if (input.size(0) > 0) {  // launch even without classes, to report that every target is out of range
+  if (input.size(0) > 0) {  // launch even if there are no classes, to report that targets are out of range
     Launch l(kernels.get(tag_of(input)));
     l.outputs(losses, norms).inputs(q.in, q.target, q.weight).bytes(q.params);
     q.rows.run(l.pointer(runtime::device_error_record("nll_loss")), uint64_t(input.size(1)) * 4);
@@ -124,7 +124,7 @@ using explicit_ops::BackwardCall;
 using explicit_ops::Gradients;
 using explicit_ops::kept;
 
-// Double backward differentiates through torch's composite implementation.
+// The double backward pass differentiates PyTorch's composite implementation.
 Gradients derivative(const BackwardCall& c) {
   if (!at::GradMode::is_enabled())
     return {
@@ -138,7 +138,8 @@ Gradients derivative(const BackwardCall& c) {
   return {{0, torch::autograd::grad({loss}, {x}, {c.grad()}, std::nullopt, true)[0]}};
 }
 
-// Returns whether the kernels support the arguments. torch.func wrappers and tensor subclasses need torch's composite.
+// Returns whether the kernels support the arguments. torch.func wrappers and tensor subclasses need PyTorch's
+// composite.
 bool fuses(const Tensor& input, const Tensor& target, const MaybeTensor& weight, double smoothing) {
   const bool weighted = weight && weight->defined();
   for (const Tensor* t : {&input, &target, weighted ? &*weight : &input})
@@ -154,7 +155,7 @@ bool fuses(const Tensor& input, const Tensor& target, const MaybeTensor& weight,
 
 Tensor cross_entropy_loss(const Tensor& input, const Tensor& target, const MaybeTensor& weight, int64_t reduction,
                           c10::SymInt ignore_index, double smoothing) {
-  // Under autocast, half inputs produce float32, as in log_softmax.
+  // As in log_softmax, half inputs produce float32 under autocast.
   const bool autocast = at::autocast::is_autocast_enabled(at::kPrivateUse1);
   const bool one_type = autocast || !weight || !weight->defined() || weight->scalar_type() == input.scalar_type();
   if (!one_type || !fuses(input, target, weight, smoothing))

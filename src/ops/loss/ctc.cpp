@@ -22,7 +22,7 @@ bool has_ctc_kernels(const Tensor& log_probs, const Tensor& targets) {
          (targets.scalar_type() == at::kLong || targets.scalar_type() == at::kInt);
 }
 
-// The arguments of ctc_loss in the form that kernels read. The constructor validates them and raises PyTorch's error
+// The arguments of ctc_loss in the format that kernels read. The constructor validates them and raises PyTorch's error
 // messages.
 struct Ctc {
   CtcParams p{};
@@ -56,7 +56,7 @@ struct Ctc {
                 max_input, " (while checking arguments for ctc_loss_cpu)");
     TORCH_CHECK(steps < INT32_MAX && 2 * longest + 1 < INT32_MAX, "ctc_loss: expected lengths below 2^30");
     table = at::from_blob(rows.data(), {batch, 4}, at::kLong).to(log_probs.device());
-    if (given.dim() == 2) {  // padding after a target may have any value
+    if (given.dim() == 2) {  // the padding after a target may have any value
       const Tensor used = at::arange(targets.size(1), targets.options()).lt(table.slice(1, 1, 2));
       targets = targets.mul(used);
     }
@@ -71,7 +71,7 @@ struct Ctc {
          log_probs.stride(2),
          0};
   }
-  // Runs a recursion kernel over the time steps and writes `out`.
+  // Runs a kernel that iterates over the time steps, and writes `out`.
   void recur(const KernelSet& kernels, std::initializer_list<Tensor> out, const Tensor& log_probs) const {
     Launch l(kernels.get());
     for (const Tensor& t : out) l.outputs(t);

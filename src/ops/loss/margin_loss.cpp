@@ -1,4 +1,4 @@
-// multi_margin_loss and multilabel_margin_loss, with their gradients.
+// multi_margin_loss, multilabel_margin_loss, and their gradients.
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -31,9 +31,9 @@ void check_shapes(const char* name, const Tensor& self, bool fits, const Tensor&
   TORCH_CHECK(fits, name, ": inconsistent target size: ", target.sizes(), " for input of size: ", self.sizes());
 }
 
-// Dense rows of classes with their kernel parameters.
+// Dense rows of classes, and the kernel parameters.
 struct MarginProblem {
-  Tensor x, target, weight;  // an undefined weight means weights of 1
+  Tensor x, target, weight;  // if weight is undefined, all weights are 1
   uint32_t rows;
   MarginParams params{};
 
@@ -46,7 +46,7 @@ struct MarginProblem {
     params.margin = 1;
     params.scale = float(1.0 / double(params.classes));
   }
-  // Returns a contiguous gradient for the kernel and sets the parameters that depend on the reduction.
+  // Returns a contiguous output gradient for the kernel, and sets the parameters that depend on the reduction.
   Tensor gradient(const Tensor& grad, int64_t reduction) {
     params.reduced = reduction != at::Reduction::None;
     if (reduction == at::Reduction::Mean) params.scale = float(1.0 / (double(params.classes) * double(rows)));

@@ -1,4 +1,5 @@
-// nll_loss and nll_loss2d, with their backward passes. cross_entropy uses them if the fused kernels do not apply.
+// nll_loss and nll_loss2d, with their backward passes. cross_entropy uses them if the fused kernels do not support its
+// arguments.
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/nll_loss_backward_meta.h>

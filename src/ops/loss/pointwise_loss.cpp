@@ -1,4 +1,4 @@
-// mse_loss, smooth_l1_loss, huber_loss and binary_cross_entropy, with their gradients.
+// mse_loss, smooth_l1_loss, huber_loss, binary_cross_entropy, and their gradients.
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Reduction.h>
@@ -53,13 +53,13 @@ bool has_kernel(const Tensor& x, const Tensor& target, const MaybeTensor& weight
          (!weight || !weight->defined() || same_kind(x, *weight));
 }
 
-// Returns `t` in the memory layout of `like`, copying it if necessary.
+// Returns `t` in the memory layout of `like`. Copies it if necessary.
 Tensor empty_with_layout(const Tensor& t, const Tensor& like) {
   if (t.sizes() == like.sizes() && t.strides() == like.strides()) return t;
   return at::empty_like(like).copy_(t);
 }
 
-// Dense operands, broadcast to one shape and stored in the first operand's dimension order.
+// Dense operands, broadcast to a common shape and stored in the dimension order of the first operand.
 struct Operands {
   Tensor x, target, weight;  // weight may be undefined
   PointwiseLossParams params{};
@@ -89,8 +89,8 @@ void pieces(uint64_t count, const Body& body) {
   for (uint64_t begin = 0; begin < count; begin += kMaxDense) body(begin, std::min(kMaxDense, count - begin));
 }
 
-// Returns the first operand in the memory layout of the output. torch's iterator chooses that layout. If `alone` is
-// true, it depends only on the first operand.
+// Returns the first operand in the memory layout of the output, which PyTorch's iterator chooses. If `alone` is true,
+// the layout depends only on the first operand.
 Tensor as_result(const Tensor& a, const Tensor& b, bool alone) {
   if ((alone || a.is_non_overlapping_and_dense()) && at::is_expandable_to(b.sizes(), a.sizes()))
     return a.is_non_overlapping_and_dense() ? a : a.clone();
@@ -168,7 +168,7 @@ void check_unit(const char* op, const Tensor& operand, uint32_t which) {
   runtime::check_device_errors();
 }
 
-// Computes the gradient with respect to `input`, multiplied by `factor`.
+// Computes the gradient of `input`, multiplied by `factor`.
 Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor& input, const Tensor& target,
                 const MaybeTensor& weight, int64_t reduction, double parameter, float factor = 1.0f) {
   Operands o(input, target, weight, parameter);

@@ -1,4 +1,4 @@
-// The arguments that the launchers of a GEMM share.
+// The arguments that all launchers of a GEMM share.
 #pragma once
 
 #include <ATen/ops/empty.h>
@@ -19,7 +19,7 @@ struct MatmulKernels {
   KernelSet tiled, gemv, gemv_t;
 };
 
-// The operands and parameters of a GEMM. `from` is the type of a and b if it differs from the output's type.
+// The operands and parameters of a GEMM. `from` is the type of a and b if it is not the type of the output.
 struct GemmArgs {
   const MatmulKernels& kernels;
   Tag from;
@@ -34,7 +34,7 @@ struct GemmArgs {
   const void* c_data() const { return p.has_c ? c.const_data_ptr() : nullptr; }
   const void* scale_data() const { return p.has_scale ? scale.const_data_ptr() : nullptr; }
 
-  // Turns C = A B into its transpose, Cᵀ = Bᵀ Aᵀ.
+  // Replaces C = A B by its transpose, Cᵀ = Bᵀ Aᵀ.
   void transpose() {
     std::swap(a, b);
     std::swap(p.a, p.b);
@@ -42,7 +42,7 @@ struct GemmArgs {
     std::swap(p.vectorize_a, p.vectorize_b);
     for (MatmulStrides* s : {&p.a, &p.b, &p.c, &p.out}) std::swap(s->row, s->column);
   }
-  // Sets the split-K parameters. Allocates the partial sums if K is split.
+  // Sets the split-K parameters. If K is split, allocates the partial sums.
   Tensor set_split_k(SplitK split) {
     p.split_k = split.splits;
     p.k_per_split = split.k_per_split;

@@ -1,4 +1,4 @@
-// Implements dot, vdot and addmv as GEMVs, and addr as an outer product. mv and outer call them.
+// dot, vdot and addmv, which are GEMVs, and addr, which is an outer product. mv and outer call them.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/stack.h>
@@ -47,7 +47,7 @@ bool addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scala
       (result.is_alias_of(self) && !result.is_same(self))) {
     gemm(result.unsqueeze(1), mat, vec.unsqueeze(1), {alpha, beta, self.expand(result.sizes()).unsqueeze(1)});
   } else {
-    // Compute the output column as a row: the vector times the transposed matrix.
+    // Compute the output column as a row: multiply the vector by the transposed matrix.
     MatmulParams p = gemv_params(result, vec.size(0), alpha, beta);
     p.N = uint32_t(length(result.size(0)));
     p.a = {0, vec.stride(0), 0};
@@ -106,8 +106,8 @@ bool addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scal
   const bool integral = !alpha.isFloatingPoint() && !beta.isFloatingPoint();
   if (!same || !all_have_matmul_kernels(self, vec1, vec2) || vec1.dim() != 1 || vec2.dim() != 1 ||
       !(integral || is_float_tag(tag_of(self)))) {
-    // Do not call math_addr_out, because it calls addr through the dispatcher. Promote first, because math_addr
-    // multiplies in the operands' own types.
+    // Do not call math_addr_out, because it calls addr through the dispatcher. Promote the operands first, because
+    // math_addr multiplies them in their own types.
     const auto type = c10::promoteTypes(self.scalar_type(), c10::promoteTypes(vec1.scalar_type(), vec2.scalar_type()));
     const Tensor result = at::native::math_addr(self.to(type), vec1.to(type), vec2.to(type), beta, alpha);
     TORCH_CHECK(!out.is_same(self) || out.sizes() == result.sizes(), "addr: expected self of the result's shape ",
@@ -143,13 +143,13 @@ bool addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scal
   return true;
 }
 
-// Returns whether argument I of the last N arguments on the stack has only a few elements.
+// Returns whether argument I, of the last N arguments on the stack, has only a few elements.
 template <size_t N, size_t I>
 bool is_small_vector(const torch::jit::Stack& stack) {
   const Tensor& t = torch::jit::last(stack, N)[I].toTensor();
   return has_matmul_kernel(t) && !t.is_complex() && t.numel() <= kSmallGemmMacs;
 }
-// Returns whether the outer product of arguments 1 and 2 of the last N arguments on the stack is small.
+// Returns whether the outer product of arguments 1 and 2, of the last N arguments on the stack, is small.
 template <size_t N>
 bool is_small_outer(const torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, N);

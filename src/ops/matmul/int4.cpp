@@ -16,9 +16,9 @@ constexpr int64_t kTile = 8, kTileK = 16, kLanes = 32;  // factors in the packed
 constexpr uint32_t kFewRows = 4;
 constexpr uint32_t kMinDequantizedRows = 64;  // with fewer rows, the tiled kernel takes less time than dequantization
 
-// Repacks weights into the blocks that the kernels read. The input has two weights per byte, with the first in the high
-// half. The result has the same shape as on PyTorch's GPU backends: int32 (N / 8, K / (16 inner_tiles), 32, inner_tiles
-// / 2).
+// Repacks weights to the blocks that the kernels read. The input has two weights per byte, with the first one in the
+// high half. The result is int32 and has the same shape as on PyTorch's GPU backends: (N / 8, K / (16 inner_tiles), 32,
+// inner_tiles / 2).
 Tensor convert_weight(const Tensor& weight, int64_t inner_tiles) {
   TORCH_CHECK(weight.dim() == 2, "_convert_weight_to_int4pack: expected a weight of two dimensions, got ",
               weight.sizes());
@@ -30,7 +30,7 @@ Tensor convert_weight(const Tensor& weight, int64_t inner_tiles) {
   TORCH_CHECK(N % kTile == 0 && K % (kTileK * inner_tiles) == 0, "_convert_weight_to_int4pack: expected a multiple of ",
               kTile, " rows of a multiple of ", kTileK * inner_tiles, " weights, got ", N, " of ", K);
   const Tensor halves = weight.contiguous().view({N, K / kInt4Block, 2, kInt4Block / 4});
-  // Unpack one weight per element. Dimensions: row, block, half of a block, byte, half of a byte.
+  // Unpack to one weight per element. The dimensions are row, block, half of a block, byte, and half of a byte.
   const Tensor unpacked = at::empty({N, K / kInt4Block, 2, kInt4Block / 4, 2}, weight.options());
   unpacked.select(-1, 0).copy_(halves.bitwise_right_shift(4));
   unpacked.select(-1, 1).copy_(halves.bitwise_and(15));

@@ -29,8 +29,8 @@ const MatmulKernels& plain_kernels() {
   return k;
 }
 
-// Copies an operand that kernels cannot load in 16-byte vectors, if enough tiles read it to pay for the copy. `tiled`
-// is the output size along the other operand: N for a, M for b.
+// Copies an operand that kernels cannot load in 16-byte vectors, if enough tiles read it for the copy to pay off.
+// `tiled` is the size of the output along the other operand: N for a, M for b.
 void align(Tensor& operand, MatmulStrides& strides, uint32_t& vectorized, uint64_t tiled) {
   constexpr uint64_t kManyTiles = 8;
   const bool repeats = operand.dim() == 3 && operand.size(0) > 1 && operand.stride(0) == 0;
@@ -50,7 +50,7 @@ void launch_tiled(GemmArgs& args) {
   static const KernelSet tile128_kernels("matmul_128");
   MatmulParams& p = args.p;
   const bool one_type = args.a.scalar_type() == args.b.scalar_type();
-  if (one_type) {  // mixed types are converted per element
+  if (one_type) {  // mixed types are converted element by element
     align(args.a, p.a, p.vectorize_a, p.N);
     align(args.b, p.b, p.vectorize_b, p.M);
   }
@@ -63,7 +63,8 @@ void launch_tiled(GemmArgs& args) {
   args.reduce_split_k(partials);
 }
 
-// Launches a GEMV for contiguous columns of b. Each output element is the dot product of two contiguous vectors.
+// Launches a GEMV for a matrix b whose columns are contiguous. Each output element is a dot product of contiguous
+// vectors.
 void launch_gemv(GemmArgs& args) {
   MatmulParams& p = args.p;
   runtime::KernelEntry& kernel = args.of(args.kernels.gemv);
@@ -97,7 +98,7 @@ bool launch_gemv_int8(GemmArgs& args) {
   return true;
 }
 
-// Launches a GEMV for contiguous rows of b.
+// Launches a GEMV for a matrix b whose rows are contiguous.
 void launch_gemv_t(GemmArgs& args) {
   const MatmulParams& p = args.p;
   const uint64_t blocks = ceil_div(p.N, kGemvColumns), threads = blocks * p.M * args.batch * kGemvColumns;
@@ -155,8 +156,8 @@ bool matmul(const Tensor& self, const Tensor& mat2, Tensor& out) {
   return outputs.return_or_copy(out);
 }
 
-// Runs the GEMM of an addmm-like operator. Its meta function has allocated the output and checked everything but the
-// dtypes.
+// Runs the GEMM of an operator such as addmm. Its meta function has allocated the output and checked everything except
+// the dtypes.
 template <typename Outputs>
 bool addmm_into(const Outputs& outputs, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                 const Scalar& alpha, Tensor& out, uint32_t activation = kActivationNone) {
@@ -183,7 +184,7 @@ bool addmm_activation(const Tensor& self, const Tensor& mat1, const Tensor& mat2
   return addmm_into(outputs, self, mat1, mat2, beta, alpha, out, use_gelu ? kActivationGelu : kActivationRelu);
 }
 
-// Computes addbmm as a single GEMM by folding the batch into K.
+// Computes addbmm as a single GEMM, in which the batch is folded into K.
 bool addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha,
             Tensor& out) {
   if (!all_have_matmul_kernels(self, batch1, batch2)) return false;
@@ -205,7 +206,7 @@ bool addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, cons
   gemm(result, batch1.permute({1, 0, 2}).reshape({M, K}), batch2.reshape({K, N}), {alpha, beta, c});
   if (!out.defined())
     out = result;
-  else if (fresh)  // as on the CPU, the in-place form may resize self
+  else if (fresh)  // as on the CPU, an in-place call may resize self
     out.resize_(c.sizes()).copy_(result);
   return true;
 }
@@ -225,7 +226,7 @@ bool int_mm(const Tensor& self, const Tensor& mat2, Tensor& out) {
   return true;
 }
 
-// The weight is N x K int8 with one scale per row.
+// The weight is an N x K int8 matrix with one scale per row.
 std::optional<Tensor> weight_int8pack_mm(const Tensor& self, const Tensor& weight, const Tensor& scales) {
   static const MatmulKernels kernels{KernelSet("matmul_int8"), KernelSet("gemv_int8"), KernelSet("gemv_int8")};
   TORCH_CHECK(is_float_tag(tag_of(self)) && self.dim() == 2,
@@ -245,8 +246,8 @@ std::optional<Tensor> weight_int8pack_mm(const Tensor& self, const Tensor& weigh
   return out;
 }
 
-// Computes four real GEMMs of the real and imaginary parts. Makes the parts dense, because contiguous sums are more
-// accurate.
+// Computes four real GEMMs from the real and imaginary parts. The parts are made dense, because sums over contiguous
+// elements are more accurate.
 void complex_gemm(const Tensor& out, const Tensor& a, const Tensor& b, const GemmEpilogue& epilogue) {
   const auto real_and_imaginary = [](const Tensor& t) {
     const Tensor parts = at::view_as_real(t);
@@ -290,7 +291,7 @@ void launch_gemm(const Tensor& out, const Tensor& a, const Tensor& b, const Tens
 void gemm(const Tensor& out, const Tensor& a, const Tensor& b, const GemmEpilogue& epilogue) {
   if (out.is_complex()) return complex_gemm(out, a, b, epilogue);
   const MatmulParams p = params_of(out, a, b, epilogue);
-  // Compute into a temporary if the output overlaps an operand, or overlaps c with different strides.
+  // If the output overlaps an operand, or overlaps c with different strides, compute into a temporary tensor.
   const bool no_overlap =
       !out.is_alias_of(a) && !out.is_alias_of(b) &&
       (!p.has_c || !out.is_alias_of(epilogue.c) ||
@@ -306,7 +307,7 @@ void gemm(const Tensor& out, const Tensor& a, const Tensor& b, const GemmEpilogu
   launch(plain_kernels(), Tag::none, out, a, b, epilogue.c, Tensor(), q);
 }
 
-// Returns whether mm with arguments (self, mat2, out) is small.
+// Returns whether mm is small, given its arguments (self, mat2, out) on the stack.
 static bool is_small_gemm(const torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, 3);
   const Tensor &a = arguments[0].toTensor(), &b = arguments[1].toTensor();
@@ -325,8 +326,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
       .impl("addbmm_", in_place_form("addbmm", &addbmm))
       .impl("_int_mm", functional_form("_int_mm", &int_mm))
       .impl("_int_mm.out", out_form("_int_mm", &int_mm));
-  // Never use the CPU library here: PyTorch 2.13's CPU kernel reads past the end of rows whose length is not a multiple
-  // of 16.
+  // Do not use the CPU library here. In PyTorch 2.13, its kernel reads past the end of rows if their length is not a
+  // multiple of 16.
   op<"_weight_int8pack_mm", &weight_int8pack_mm>(m);
 }
 

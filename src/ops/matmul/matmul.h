@@ -1,4 +1,4 @@
-// GEMMs on dense matrices, batches and vectors, for use in launchers.
+// GEMMs of dense matrices, batches and vectors. Launchers use these.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace mpsx::ops {
 
-// The epilogue of a GEMM: activation(alpha * a @ b + beta * c).
+// The epilogue of a GEMM, which computes activation(alpha * a @ b + beta * c).
 struct GemmEpilogue {
   at::Scalar alpha = 1, beta = 0;
-  Tensor c;  // expanded to the output's shape; not read if beta is 0
+  Tensor c;  // expanded to the shape of the output; not read if beta is 0
   uint32_t activation = kActivationNone;
 };
 
@@ -36,13 +36,13 @@ inline void check_self_dtype(const Tensor& self, const Tensor& a) {
               " and ", a.dtype());
 }
 
-// Up to this many multiply-adds, the CPU library's call overhead dominates.
+// Up to this many multiply-adds, the call overhead of the CPU library dominates.
 inline constexpr int64_t kSmallGemmMacs = 4096;
 
-// Sets alpha and beta in `p` as float or int64, depending on the type of `out`.
+// Sets alpha and beta in `p`, as float or int64 depending on the type of `out`.
 void set_alpha_beta(MatmulParams& p, const Tensor& out, const at::Scalar& alpha, const at::Scalar& beta);
 
-// Launches the GEMM that `p` describes. `out` must not overlap the inputs.
+// Launches the GEMM that `p` describes. `out` must not overlap an input.
 void launch_gemm(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c, const MatmulParams& p);
 
 // Computes out = a @ b for matrices or batches with any strides. All operands must have the same dtype, and `out` must

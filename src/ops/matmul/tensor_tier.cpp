@@ -14,10 +14,10 @@
 namespace mpsx::ops {
 namespace {
 
-// A tile that kernels are compiled for. `speed` is the rate of multiply-adds in a long loop over K, relative to the
-// fastest tile. The speeds and the constants in choose_by_time were fitted to the times of 42 shapes (layers of GPT-2,
-// BERT and Llama, their gradients, and squares) on an H100, with every tile and every split of K. On average, the
-// chosen kernels take 1.03 times as long as the fastest ones. 64x64 is slow because two SIMD groups are too few for
+// A tile size for which there are kernels. `speed` is the rate of multiply-adds in a long loop over K, relative to the
+// fastest tile. The speeds, and the constants in choose_by_time, were fitted on an H100 to the times of 42 shapes
+// (layers of GPT-2, BERT and Llama, their gradients, and squares), for every tile and every split of K. On average, the
+// chosen kernel takes 1.03 times as long as the fastest one. 64x64 is slow because its two SIMD groups are too few for
 // wgmma.
 struct Tile {
   const char* name;
@@ -57,11 +57,12 @@ struct Choice {
   SplitK split;
 };
 
-// Returns the tile and the split of K that minimize the time of the busiest core, in multiply-adds.
+// Returns the tile and the split of K for which the busiest core takes the least time. Times are counted in
+// multiply-adds.
 std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag tag) {
-  // The start and end of a tile take as long as kEndsOfTile steps of K. A partial sum of a split takes as long to write
-  // and read as kPartialTime multiply-adds, and the launch of the second kernel as long as kLaunchTime. A float32
-  // multiply-add takes five times as long as a 16-bit one.
+  // The start and the end of a tile take as long as kEndsOfTile steps of K. Writing and reading a partial sum of a
+  // split takes as long as kPartialTime multiply-adds, and launching the second kernel as long as kLaunchTime. A
+  // multiply-add takes five times as long in float32 as in 16 bits.
   constexpr double kEndsOfTile = 400, kPartialTime = 2200, kLaunchTime = 7e6;
   const double type_speed = tag == Tag::f32 ? 0.2 : 1;
   constexpr uint32_t kMaxSplits = 64, kMinK = 512, kAlignment = 64, kMaxWaves = 4;
@@ -85,7 +86,7 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   return best;
 }
 
-// For GPUs where small tiles are fastest, as metalBLAS measured on an M5 Pro.
+// For GPUs where small tiles are fastest. metalBLAS measured this on an M5 Pro.
 std::optional<Choice> choose_small_tile(const GemmArgs& args, const Form& form, Tag tag) {
   constexpr uint32_t kLongK = 8192;
   constexpr uint64_t kLargeOutput = 6144 * 6144;
@@ -101,7 +102,7 @@ bool fits_int(const MatmulStrides& s) {
   return std::max(s.row, s.column) <= kMost && std::min(s.row, s.column) >= 0;
 }
 
-// Returns whether the matrix is stored transposed. Copies it if neither of its dimensions is contiguous.
+// Returns whether the matrix is stored transposed. If neither of its dimensions is contiguous, copies it.
 bool make_loadable(Tensor& operand, MatmulStrides& s, uint32_t columns, uint32_t rows) {
   if (s.column == 1 || (columns == 1 && s.row != 1)) return false;
   if (s.row == 1 || rows == 1) return true;

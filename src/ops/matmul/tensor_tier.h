@@ -6,7 +6,7 @@
 namespace mpsx::ops {
 
 // Launches a kernel of the tensor tier if the tier is in use (runtime/tier.h) and has a kernel for the operands.
-// Otherwise launches nothing and returns false.
+// Otherwise, launches nothing and returns false.
 bool launch_tensor_tier(GemmArgs& args);
 
 }  // namespace mpsx::ops

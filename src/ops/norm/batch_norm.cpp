@@ -1,5 +1,6 @@
-// batch_norm and its backward pass over (images, channels, …). Computes statistics per chunk, merges them in a fixed
-// order, then scales in one pass. On a PrivateUse1 device, F.batch_norm and instance_norm call native_batch_norm.
+// batch_norm over (images, channels, …), and its backward pass. Computes statistics for each chunk, merges them in a
+// fixed order, and then normalizes in one pass. On a PrivateUse1 device, F.batch_norm and instance_norm call
+// native_batch_norm.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -17,12 +18,12 @@ namespace {
 using Optional = std::optional<Tensor>;
 using Result = std::tuple<Tensor, Tensor, Tensor>;
 
-// With fewer than kWidth channels, several positions are folded into one row of at least kWidth elements.
+// If there are fewer than kWidth channels, several positions are folded into one row of at least kWidth elements.
 constexpr uint32_t kVector = 8, kWidth = 64;
 
 Tensor value_or_none(const Optional& t) { return t.has_value() ? *t : Tensor(); }
 
-// The batch's dimensions, its memory format, and its partition into chunks.
+// The dimensions and the memory format of a batch, and its partition into chunks.
 struct Plan {
   BatchNormParams p{};
   at::MemoryFormat format;
@@ -42,10 +43,10 @@ struct Plan {
   }
 
   uint64_t width() const { return uint64_t(p.channels) * p.fold; }
-  // Returns the number of partial results per statistic: one per chunk and column.
+  // Returns the number of partial results per statistic. There is one for each chunk and column.
   int64_t slots() const { return int64_t(width() * p.chunks); }
-  // over_chunks() launches a kernel that reads the whole batch, and over_planes() launches one that also writes it. All
-  // tensors must have the batch's shape.
+  // over_chunks() launches a kernel that only reads the whole batch, and over_planes() one that also writes it. All
+  // tensors must have the shape of the batch.
   void over_chunks(runtime::KernelEntry& kernel, Launch& launch, std::initializer_list<Tensor> tensors) {
     if (last) return over_tiles(launch, tensors);
     p.planes = planes(kernel, tensors, {}).shape;
@@ -99,7 +100,7 @@ struct Plan {
   }
 };
 
-// Checks weight, bias and statistics, and returns their type: the input's type, or float for a half input.
+// Checks the weight, the bias and the statistics. Returns their type: that of the input, or float for a half input.
 at::ScalarType parameter_type(const char* op, const Tensor& input,
                               std::initializer_list<std::pair<const char*, const Tensor*>> parameters) {
   auto type = input.scalar_type();
@@ -207,7 +208,7 @@ bool legit_no_stats(const Tensor& input, const Optional& weight, const Optional&
                      save_invstd);
 }
 
-// The variant for torch.export and torch.compile also returns cuDNN's reserve tensor, which we leave empty.
+// The variant for torch.export and torch.compile also returns cuDNN's reserve tensor. It is empty here.
 bool empty_reserve(const char* op, const Tensor& input, Tensor& reserve) {
   return return_or_copy(op, at::empty({0}, input.options().dtype(at::kByte)), reserve);
 }

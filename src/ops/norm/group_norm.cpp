@@ -1,5 +1,5 @@
-// group_norm and its backward pass. F.group_norm calls native_group_norm, which has a composite kernel. The
-// registration below overrides it.
+// group_norm and its backward pass. F.group_norm calls native_group_norm. PyTorch has a composite kernel for it, which
+// the registration below overrides.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -42,14 +42,14 @@ void check_parameter(const char* op, const char* name, const Tensor& input, cons
   TORCH_CHECK(t.numel() == size, op, ": expected ", name, " of ", size, " elements, got ", t.numel());
 }
 
-// Returns the input's type, or float if a half input has float parameters.
+// Returns the type of the input, or float if the input is half and the parameters are float.
 at::ScalarType wider_type(const Tensor& input, const Tensor& first, const Tensor& second) {
   const bool wide = (first.defined() ? first : second.defined() ? second : input).scalar_type() == at::kFloat;
   return wide ? at::kFloat : input.scalar_type();
 }
 
-// group_norm runs batch_norm's kernels to read and write the batch, and metal/norm/group_norm_finish.metal in between.
-// In channels-last layout, an image is a range of rows. Otherwise, each plane of each image is treated as a separate
+// group_norm uses batch_norm's kernels to read and write the batch, with metal/norm/group_norm_finish.metal in between.
+// In channels-last layout, an image is a range of rows. Otherwise, every plane of every image is treated as a separate
 // channel.
 bool channels_last(const Tensor& input) {
   return input.suggest_memory_format() != at::MemoryFormat::Contiguous && input.numel() > 0;
@@ -70,9 +70,9 @@ BatchNormParams group_params(const GroupNormParams& p) {
 }
 
 struct Batch {
-  BatchNormParams r;  // for the kernels that run per group
+  BatchNormParams r;  // parameters of kernels with one threadgroup per channel group
   bool last;
-  uint64_t slots, width;  // number of partial results per statistic, and number of coefficients
+  uint64_t slots, width;  // partial results per statistic; number of coefficients
 
   Batch(const GroupNormParams& p, const Tensor& x, uint64_t pieces) : r(group_params(p)), last(channels_last(x)) {
     r.span_rows = p.plane;
@@ -108,7 +108,7 @@ struct Batch {
   }
 };
 
-// Computes statistics in chunks. Each chunk is a whole plane or a piece of one.
+// Computes statistics in chunks. A chunk is a whole plane or a part of one.
 void forward_by_chunks(const GroupNormParams& p, const Tensor& x, const Tensor& out, const Tensor& mean,
                        const Tensor& rstd, const Tensor& weight, const Tensor& bias) {
   static const KernelSet stats("batch_norm_stats"), stats_last("batch_norm_stats_last"), finish("group_norm_finish"),

@@ -16,7 +16,7 @@ using Three = std::tuple<Tensor, Tensor, Tensor>;
 
 Tensor or_none(const OptionalTensor& t) { return t.value_or(Tensor()); }
 
-// Returns whether kernels accept these parameters: both must have the input's type, or both must be float.
+// Returns whether kernels support these parameters. Both must have the type of the input, or both must be float.
 bool fits(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (!is_plain(x) || !is_float_tag(tag_of(x))) return false;
   for (const Tensor& t : {weight, bias})
@@ -54,7 +54,7 @@ std::optional<Three> layer_norm(const Tensor& input, IntArrayRef shape, const Op
   return Three(y, mean, rstd);
 }
 
-// Computes the gradients of weight and bias from partial sums [2][split][column].
+// Computes the gradients of the weight and the bias from partial sums of shape [2][split][column].
 std::pair<Tensor, Tensor> merge_gradients(const Tensor& parts, const RowNormParams& p, IntArrayRef shape,
                                           const at::TensorOptions& options, std::array<bool, 3> mask) {
   std::pair<Tensor, Tensor> gradients;

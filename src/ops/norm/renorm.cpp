@@ -24,13 +24,13 @@ namespace {
 using at::Scalar;
 using Pair = std::tuple<Tensor, Tensor>;
 
-// Returns factors that scale vectors with these norms down to at most `max_norm`.
+// Returns factors that scale down vectors with these norms to a norm of at most `max_norm`.
 Tensor clip_factor(const Tensor& norms, double max_norm) {
-  constexpr double kEpsilon = 1e-7;  // same value as PyTorch, avoids division by zero
+  constexpr double kEpsilon = 1e-7;  // PyTorch's value; avoids a division by zero
   return at::where(norms > max_norm, max_norm / (norms + kEpsilon), at::ones({}, norms.options()));
 }
 
-// Clips the float32 vectors of x, whose norms are `norm`. Writes to `out` or allocates it.
+// Clips the norms of the float32 vectors of x, which are in `norm`. Writes to `out`, or allocates it.
 Tensor clip_norm(const Tensor& x, const Tensor& norm, double max_norm, const Tensor& out) {
   static const ElementwiseKernels kernels("shortened", 2);
   at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(x).add_const_input(norm).build();
@@ -65,7 +65,7 @@ bool renorm(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& max_
   return outputs.return_or_copy(out);
 }
 
-// With autograd, compose renorm from differentiable operators, because torch's own derivative computes in float64.
+// If autograd is needed, compose renorm from differentiable operators, because PyTorch's own derivative uses float64.
 Tensor renorm_autograd(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& max_norm) {
   if (!is_differentiated(self)) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -98,7 +98,7 @@ std::optional<Pair> weight_norm_backward(const Tensor& grad, const Tensor& v, co
   return Pair(grad_v.to(v.scalar_type()), along.to(g.scalar_type()));
 }
 
-// Scales down, in place, each looked-up row of `self` whose norm exceeds `max_norm`.
+// Scales down the rows of `self` that are looked up and whose norm exceeds `max_norm`, in place.
 bool embedding_renorm(Tensor& self, const Tensor& indices, double max_norm, double p) {
   if (!has_float_kernel(self) || self.dim() != 2 || !is_plain(indices)) return false;
   if (indices.numel() == 0) return true;

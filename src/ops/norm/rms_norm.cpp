@@ -15,7 +15,8 @@ using at::IntArrayRef;
 using OptionalTensor = std::optional<Tensor>;
 using Two = std::tuple<Tensor, Tensor>;
 
-// Returns the number of rows and their size. Throws unless the last dimensions of `x` and the weight match `shape`.
+// Returns the number of rows and their size. Throws if the last dimensions of `x` or the shape of the weight are not
+// `shape`.
 std::pair<int64_t, int64_t> check(const Tensor& x, IntArrayRef shape, const Tensor& weight) {
   const auto axis = x.dim() - int64_t(shape.size());
   TORCH_CHECK(!shape.empty(), "rms_norm: expected normalized_shape to have at least one dimension, got none");
@@ -32,14 +33,14 @@ std::pair<int64_t, int64_t> check(const Tensor& x, IntArrayRef shape, const Tens
   return {c10::multiply_integers(x.sizes().slice(0, size_t(axis))), c10::multiply_integers(shape)};
 }
 
-// PyTorch's default is the epsilon of the computation type.
+// PyTorch's default is the epsilon of the type in which it computes.
 constexpr double kDefaultEps = std::numeric_limits<float>::epsilon();
 
 Tag weight_tag(const Tensor& x, const Tensor& weight) {
   return weight.defined() ? parameter_tag(x.scalar_type(), weight.scalar_type()) : Tag::none;
 }
 
-// Returns false for float types without kernels (float64), which composed() handles.
+// Returns false for floating-point types without kernels (float64), which composed() handles.
 bool has_kernel(const Tensor& x) { return is_float_tag(tag_of(x)) || !x.is_floating_point(); }
 
 std::vector<int64_t> last_dims(IntArrayRef shape) {

@@ -1,4 +1,4 @@
-// Helpers shared by layer_norm and rms_norm: rows, element types and the partition of weight gradients.
+// Helpers that layer_norm and rms_norm share: rows, element types and the partition of weight gradients.
 #pragma once
 
 #include <ATen/ops/empty.h>
@@ -11,7 +11,8 @@
 
 namespace mpsx::ops {
 
-// Returns the second tag in a kernel's name: f32 for half inputs with float parameters, otherwise none.
+// Returns the second tag in the name of a kernel: f32 if the input is half and the parameters are float, otherwise
+// none.
 inline Tag parameter_tag(at::ScalarType input, at::ScalarType parameters) {
   return input == parameters ? Tag::none : Tag::f32;
 }
@@ -28,7 +29,7 @@ inline RowNormParams row_norm_params(int64_t rows, int64_t size, double eps) {
   return p;
 }
 
-// Disables vector loads unless weight and bias have the same alignment as the rows.
+// Disables vector loads unless the weight and the bias are aligned like the rows.
 inline RowLaunch share_rows_beside(std::initializer_list<Tensor> parameters, RowLaunch launch) {
   for (const Tensor& t : parameters)
     if (t.defined() && (reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 != 0 || !launch.whole_vectors()))
@@ -44,12 +45,12 @@ inline void split_rows(RowNormParams& p) {
   p.splits = (p.shape.rows + p.rows_per_split - 1) / p.rows_per_split;
 }
 
-// Fused gradients (metal/norm/fused_gradients.h) need many rows, because each threadgroup must process enough rows to
-// make the cost of its partial sums negligible.
+// Fused gradients (metal/norm/fused_gradients.h) need many rows. Each threadgroup must process enough rows to make the
+// cost of its partial sums negligible.
 constexpr uint64_t kFusedRows = 2048, kFusedRange = 64, kFusedGroups = 2048;
 
-// Plans the launch and sets the partition in `p`. Returns nullopt if there are too few rows or they do not fit in
-// registers.
+// Plans the launch, and sets the partition in `p`. Returns nullopt if there are too few rows, or if a row does not fit
+// in registers.
 inline std::optional<RowLaunch> share_fused(const runtime::KernelEntry& kernel, RowNormParams& p, const Tensor& dy,
                                             const Tensor& x, const Tensor& dx, const Tensor& weight) {
   const uint64_t rows = p.shape.rows, size = p.shape.size;
@@ -66,7 +67,7 @@ inline uint64_t fused_work(const RowNormParams& p, const RowLaunch& launch) {
   return uint64_t(p.rows_per_split) * p.shape.size * 4 / launch.lane_groups.rows_per_threadgroup;
 }
 
-// Launches a kernel over column tiles and row splits.
+// Launches a kernel over tiles of columns and splits of rows.
 inline void launch_splits(Launch& launch, const RowNormParams& p) {
   launch.bytes(p)
       .groups({(p.shape.size + kNormColumns - 1) / kNormColumns, p.splits}, kNormColumns)
@@ -74,7 +75,8 @@ inline void launch_splits(Launch& launch, const RowNormParams& p) {
       .run();
 }
 
-// Sums partial gradients [gradient][split][column], with the weight's gradient first. Either output may be undefined.
+// Sums partial gradients [gradient][split][column], where the weight's gradient is the first one. Either output may be
+// undefined.
 inline void merge_splits(const Tensor& weight, const Tensor& bias, const Tensor& parts, const RowNormParams& p) {
   static const KernelSet kernels("norm_merge");
   const Tensor &first = weight.defined() ? weight : bias, &second = bias.defined() ? bias : weight;

@@ -40,7 +40,7 @@ void launch(const SoftmaxKernels& kernels, std::initializer_list<Tensor> inputs,
     rows.run(l.bytes(rows.shape), size * 4);  // exp costs as much as several simple operations
     return;
   }
-  // Use narrower blocks if a block would not stay in the cache between passes.
+  // If a block would not stay in the cache between passes, use narrower blocks.
   while (p.block > 32 && size * p.block > 65536) p.block /= 2;
   Launch l(kernels.columns.get(in, second_tag(in, out)));
   bind(l);
@@ -71,7 +71,7 @@ bool softmax(const Tensor& input, int64_t dim, bool half_to_float, Tensor& out) 
   return return_or_copy(NAME.text, y, out);
 }
 
-// Kernels exist for gradients of the input's type and for float gradients of half inputs.
+// The kernels support gradients of the input's type, and float gradients of half inputs.
 template <OperatorName NAME>
 bool softmax_backward(const Tensor& grad, const Tensor& result, int64_t dim, at::ScalarType type, Tensor& grad_input) {
   static const SoftmaxKernels kernels(NAME.text + std::string("_backward"));

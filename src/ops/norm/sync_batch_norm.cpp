@@ -1,4 +1,4 @@
-// The operators of SyncBatchNorm, which combines the statistics of several processes. PyTorch has no CPU kernels for
+// The operators that SyncBatchNorm uses to combine the statistics of several processes. PyTorch has no CPU kernels for
 // them.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
@@ -21,7 +21,7 @@ std::vector<int64_t> reduced_dims(const Tensor& input) {
   return dims;
 }
 
-// Converts a vector of per-channel values to float and reshapes it to broadcast to the input.
+// Converts a vector with one value per channel to float, and reshapes it so that it broadcasts to the input.
 Tensor per_channel(const Tensor& values, const Tensor& input) {
   std::vector<int64_t> shape(size_t(input.dim()), 1);
   shape[1] = values.numel();
@@ -70,7 +70,7 @@ Tensor& normalize_out(const Tensor& input, const Maybe& weight, const Maybe& bia
   return out.copy_(normalize(input, weight, bias, mean, invstd, eps));
 }
 
-// Returns the sums of dY and dY * (X - mean), and the gradients of weight and bias derived from them.
+// Returns the sums of dY and dY * (X - mean), and the gradients of the weight and the bias that follow from them.
 std::tuple<Tensor, Tensor, Tensor, Tensor> backward_reduce(const Tensor& grad_out, const Tensor& input,
                                                            const Tensor& mean, const Tensor& invstd,
                                                            const Maybe& weight, bool input_grad, bool weight_grad,

@@ -1,5 +1,5 @@
-// avg_pool2d, avg_pool3d, their adaptive forms and backward passes. PyTorch's 1-D operators call the 2-D ones. Small
-// windows are averaged in a single pass. Large windows, and all backward passes, are averaged along one dimension at a
+// avg_pool2d, avg_pool3d, their adaptive forms and their backward passes. PyTorch's 1-D operators call the 2-D ones.
+// Small windows are averaged in a single pass. Large windows, and all backward passes, average along one dimension at a
 // time, because the weights are separable.
 #include <ATen/native/AdaptivePooling.h>
 #include <ATen/ops/avg_pool2d_backward_meta.h>
@@ -21,7 +21,7 @@ namespace {
 using at::IntArrayRef;
 using Divisor = std::optional<int64_t>;
 
-constexpr int64_t kSmallBox = 64;  // elements; larger windows are averaged along one dimension at a time
+constexpr int64_t kSmallBox = 64;  // in elements; larger windows are averaged along one dimension at a time
 
 bool averages(const Tensor& t) { return has_float_kernel(t); }
 bool averages_integers(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kLong; }
@@ -38,8 +38,8 @@ struct AvgPool {
   int64_t step(size_t d) const { return window_argument(stride, d, size(d)); }
   int64_t pad(size_t d) const { return window_argument(padding, d, 0); }
 
-  // The range of inputs that one output averages along a dimension. The divisor of a multi-dimensional window is the
-  // product of the divisors along its dimensions.
+  // The range of inputs that an output element averages along a dimension. The divisor of a multi-dimensional window is
+  // the product of the divisors along its dimensions.
   struct Window {
     int64_t first, last;
     double divisor;
@@ -55,7 +55,7 @@ struct AvgPool {
     return {first, last, double(count_include_pad ? end - start : last - first)};
   }
 
-  // Returns one resampling step per dimension, for the forward or backward pass.
+  // Returns one resampling step for each dimension, for the forward or the backward pass.
   std::vector<Resampling> steps(IntArrayRef in, IntArrayRef out, bool backward) const {
     std::vector<Resampling> result;
     for (size_t d = 0; d < dims; ++d) {
@@ -98,7 +98,7 @@ struct AvgPool {
 
 Tensor batched(const Tensor& t, size_t dims) { return size_t(t.dim()) == dims + 1 ? t.unsqueeze(0) : t; }
 
-// Writes to `result`, which is dense in its suggested memory format.
+// Writes to `result`, which must be dense in its suggested memory format.
 void average(const AvgPool& pool, const Tensor& self, const Tensor& result) {
   static const KernelSet regular("avg_pool"), regular_last("avg_pool_last"), adaptive("adaptive_avg_pool"),
       adaptive_last("adaptive_avg_pool_last");
@@ -155,7 +155,7 @@ bool avg_pool_backward(const Tensor& grad, const Tensor& self, IntArrayRef kerne
   return outputs.return_or_copy(grad_input);
 }
 
-// As on the CPU, outputs of 3-D pooling are contiguous.
+// As on the CPU, the outputs of 3-D pooling are contiguous.
 template <size_t D>
 at::MemoryFormat adaptive_format(const Tensor& self) {
   return D == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
@@ -180,8 +180,8 @@ bool adaptive_avg_pool(const Tensor& self, IntArrayRef size, Tensor& out) {
     n = size[d];
   }
   const Tensor result = at::empty(sizes, self.options().memory_format(adaptive_format<D>(self)));
-  // If the output size divides the input size, all windows have the same size and do not overlap, so use the kernels
-  // for a fixed window size.
+  // If the size of the input is a multiple of the output's, all windows have the same size and do not overlap. Use the
+  // kernels for a fixed window size.
   c10::DimVector window;
   for (size_t d = 0; d < D && size[d] > 0; ++d) {
     const int64_t in = self.size(self.dim() - int64_t(D - d));

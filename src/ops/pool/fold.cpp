@@ -23,7 +23,7 @@ int32_t narrow(int64_t n) {
   return int32_t(n);
 }
 
-// Returns the window parameters for planes of size `size`.
+// Returns the parameters of the windows for planes of size `size`.
 FoldParams fold_params(IntArrayRef size, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
                        IntArrayRef stride) {
   const auto windows = [&](size_t d) {
@@ -34,7 +34,7 @@ FoldParams fold_params(IntArrayRef size, IntArrayRef kernel, IntArrayRef dilatio
           narrow(padding[0]), narrow(padding[1]), narrow(stride[0]),   narrow(stride[1])};
 }
 
-// Sums the overlapping windows in `columns` into the planes of `out`. Both tensors are dense.
+// Sums the overlapping windows in `columns` to obtain the planes of `out`. Both tensors must be dense.
 void fold(const Tensor& out, const Tensor& columns, int64_t planes, const FoldParams& p) {
   static const KernelSet kernels("fold");
   if (out.numel() == 0) return;
@@ -102,11 +102,11 @@ bool col2im(const Tensor& self, IntArrayRef size, IntArrayRef kernel, IntArrayRe
   return true;
 }
 
-// Dimension `dim` of `grad` indexes the windows, and an extra last dimension indexes the elements of a window.
+// Dimension `dim` of `grad` is the index of the window. An additional last dimension is the index within the window.
 std::optional<Tensor> unfold_backward(const Tensor& grad, IntArrayRef sizes, int64_t dim, int64_t size, int64_t step) {
   const bool complex = grad.scalar_type() == at::kComplexFloat && is_plain(grad);
   if (!has_float_kernel(grad) && !complex) return std::nullopt;
-  if (sizes.empty()) return grad.sum();  // a 0-dim tensor has a single window of at most one element
+  if (sizes.empty()) return grad.sum();  // a 0-dim tensor has one window with at most one element
   if (complex)
     return at::complex(at::unfold_backward(at::real(grad), sizes, dim, size, step),
                        at::unfold_backward(at::imag(grad), sizes, dim, size, step));

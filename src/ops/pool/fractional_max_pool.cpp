@@ -1,5 +1,5 @@
-// Fractional max pooling, which uses random windows for each plane, and max_unpool, which scatters values to the
-// indices that max pooling returned.
+// Fractional max pooling, which uses different random windows for each plane, and max_unpool, which scatters values to
+// the indices that max pooling has returned.
 #include <ATen/native/FractionalMaxPooling.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -15,8 +15,8 @@ namespace {
 
 using at::IntArrayRef;
 
-// Returns the distance between windows, (in - size) / (windows - 1). Rounds it to the dtype like PyTorch, because the
-// window positions depend on the rounding.
+// Returns the distance between windows, (in - size) / (windows - 1). Like PyTorch, rounds it to the dtype, because this
+// affects the positions of the windows.
 double spacing(at::ScalarType type, int64_t in, int64_t size, int64_t windows) {
   const auto ratio = [&]<typename T>(T) { return double(T(float(in - size)) / T(float(windows - 1))); };
   if (type == at::kHalf) return ratio(c10::Half());
@@ -24,7 +24,7 @@ double spacing(at::ScalarType type, int64_t in, int64_t size, int64_t windows) {
   return ratio(float());
 }
 
-// Returns the start of each window along one dimension, for every plane. `samples` has one number per plane.
+// Returns the starts of the windows along one dimension, for every plane. `samples` has one number per plane.
 Tensor starts(const Tensor& samples, int64_t in, int64_t size, int64_t windows) {
   const Tensor last = at::full({samples.size(0), 1}, in - size, samples.options().dtype(at::kInt));
   if (windows <= 1) return windows == 1 ? last : last.slice(1, 0, 0);
@@ -41,7 +41,7 @@ void check_drawn(const Tensor& self, const Tensor& samples, size_t dims) {
     at::native::fractional_max_pool_check_shape<3>(self, samples);
 }
 
-// Checks the arguments and returns the output's shape.
+// Checks the arguments and returns the shape of the output.
 template <size_t D>
 c10::DimVector shape_of(const Tensor& self, IntArrayRef kernel, IntArrayRef size) {
   static const std::string name = "fractional_max_pool" + std::to_string(D) + "d";
@@ -55,7 +55,7 @@ c10::DimVector shape_of(const Tensor& self, IntArrayRef kernel, IntArrayRef size
                 "(): Expected input to have non-zero size for non-batch dimensions, but got ", self.sizes());
   for (size_t d = 0; d < D; ++d) {
     int64_t& n = sizes[sizes.size() - D + d];
-    // PyTorch requires one more element in 3-D.
+    // For 3-D pooling, PyTorch requires one more element.
     TORCH_CHECK(size[d] > 0 && kernel[d] > 0 && size[d] + kernel[d] - 1 + (D == 3) <= n, name, "(): pool size ",
                 kernel[d], " too large relative to input size ", n, " for ", size[d], " windows");
     n = size[d];
@@ -76,12 +76,12 @@ bool fractional(const Tensor& self, IntArrayRef kernel, IntArrayRef size, const 
   const int64_t images = self.dim() == int64_t(D) + 2 ? self.size(0) : 1;
   const Tensor drawn = samples.slice(0, 0, images).reshape({-1, int64_t(D)});
   std::vector<Tensor> begins, ends;
-  if (D == 2) {  // the third dimension is a single window
+  if (D == 2) {  // the third dimension has a single window
     begins.push_back(at::zeros({drawn.size(0), 1}, drawn.options().dtype(at::kInt)));
     ends.push_back(begins[0].add(1));
   }
   for (size_t d = 0; d < D; ++d) {
-    const int64_t sample = D == 2 ? 1 - int64_t(d) : int64_t(d);  // 2-D samples start with the innermost dimension
+    const int64_t sample = D == 2 ? 1 - int64_t(d) : int64_t(d);  // in 2-D, samples start with the innermost dimension
     begins.push_back(starts(drawn.slice(1, sample, sample + 1), w.p.in[3 - D + d], kernel[d], w.p.out[3 - D + d]));
     ends.push_back(begins.back().add(kernel[d]));
   }

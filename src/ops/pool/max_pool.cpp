@@ -14,7 +14,7 @@ namespace {
 
 using at::IntArrayRef;
 
-constexpr int64_t kRowsThreads = 256;  // threads per threadgroup; fewer would require too many threadgroups
+constexpr int64_t kRowsThreads = 256;  // threads per threadgroup; a smaller number would need too many threadgroups
 
 void set_window(Pool2dParams& p, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation) {
   p.kernel_h = pool_size(first_of(kernel));
@@ -53,7 +53,7 @@ bool max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntA
   return outputs.return_or_copy(out, indices);
 }
 
-// Returns whether the windows do not overlap, so that each input element is in at most one window.
+// Returns whether the windows do not overlap, so that every input element is in at most one window.
 bool tile(const Pool2dParams& p) {
   const auto tiles = [](int32_t size, int32_t step, int32_t pad, int32_t gap, int32_t out, int32_t in) {
     return size == step && pad == 0 && gap == 1 && out <= in / step;
@@ -78,7 +78,7 @@ bool max_pool2d_backward(const Tensor& grad_output, const Tensor& self, IntArray
     set_window(p, kernel, stride, padding, dilation);
     const bool tiled = tile(p);
     if (tiled && (p.out_h * p.stride_h < p.in_h || p.out_w * p.stride_w < p.in_w)) result.zero_();
-    // The grid covers the output if the windows tile the input, and the input otherwise.
+    // The grid covers the output if windows do not overlap, and the input otherwise.
     const int32_t h = tiled ? p.out_h : p.in_h, w = tiled ? p.out_w : p.in_w;
     const uint64_t taps = tiled ? uint64_t(p.kernel_h) * uint64_t(p.kernel_w) : 2;
     Launch((tiled ? (layout.last ? last_tiled : planes_tiled) : (layout.last ? last : planes)).get(tag_of(self)))

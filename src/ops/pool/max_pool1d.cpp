@@ -1,5 +1,5 @@
-// Implements max_pool1d for calls that do not need autograd. As on the CPU, it computes no indices. With autograd,
-// max_pool1d is PyTorch's composite, which calls max_pool1d_with_indices.
+// max_pool1d for calls without autograd. As on the CPU, it does not compute indices. With autograd, max_pool1d is
+// PyTorch's composite, which calls max_pool1d_with_indices.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/MaxPooling.h>
 #include <ATen/ops/empty.h>
@@ -41,7 +41,7 @@ Tensor max_pool1d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, In
   return out;
 }
 
-// Autograd differentiates the composite implementation of max_pool1d, which a kernel would bypass.
+// Autograd differentiates the composite implementation of max_pool1d. A kernel would bypass it.
 Tensor max_pool1d_autograd(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
                            IntArrayRef dilation, bool ceil_mode) {
   if (is_differentiated(self))

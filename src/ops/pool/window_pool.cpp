@@ -19,7 +19,7 @@ namespace mpsx::ops {
 
 void allocate_or_resize_pooled(Tensor& out, at::IntArrayRef sizes, const at::TensorOptions& options,
                                at::MemoryFormat format) {
-  if (format == at::MemoryFormat::ChannelsLast3d && sizes.size() == 4)  // an unbatched volume
+  if (format == at::MemoryFormat::ChannelsLast3d && sizes.size() == 4)  // a volume without a batch dimension
     allocate_or_resize(out, sizes, options, c10::get_channels_last_strides_3d(sizes));
   else
     allocate_or_resize(out, sizes, options.memory_format(format));
@@ -137,7 +137,7 @@ struct Pool3d {
   }
 };
 
-// Returns the memory format of a batched or unbatched volume.
+// Returns the memory format of a volume with or without a batch dimension.
 at::MemoryFormat volume_format(const Tensor& self) {
   if (self.dim() == 5) return self.suggest_memory_format();
   const bool last = !self.is_contiguous() && self.unsqueeze(0).is_contiguous(at::MemoryFormat::ChannelsLast3d);
@@ -167,7 +167,8 @@ bool max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef ker
                             self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
   bool disjoint = true;
   for (size_t d = 0; d < 3; ++d) disjoint = disjoint && pool.stride[d] > (pool.kernel[d] - 1) * pool.dilation[d];
-  // A window may contain only padding. The index of its maximum is then out of range, and its gradient is dropped.
+  // Whether a window may contain only padding. The index of its maximum is then out of range, and its gradient is
+  // dropped.
   bool may_be_all_padding = false;
   for (size_t d = 0; d < 3; ++d)
     may_be_all_padding = may_be_all_padding || (pool.padding[d] > 0 && pool.dilation[d] > 1);

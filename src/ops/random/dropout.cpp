@@ -1,4 +1,4 @@
-// Dropout. In training mode, at::dropout (nn.Dropout) calls native_dropout on PrivateUse1 devices.
+// Dropout. On PrivateUse1 devices, at::dropout (nn.Dropout) calls native_dropout in training mode.
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/ones_like.h>
@@ -13,7 +13,7 @@ namespace {
 
 using Result = std::tuple<Tensor, Tensor>;
 
-// Returns the number of threads per chunk: one per 16-byte vector in a quarter of the chunk.
+// Returns the number of threads per chunk, which is one per 16-byte vector in a quarter of the chunk.
 uint32_t vec_threads(const Tensor& t) { return kRandomBlocks * uint32_t(t.element_size()) / 16; }
 
 std::optional<Result> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
@@ -47,7 +47,7 @@ std::optional<Tensor> native_dropout_backward(const Tensor& grad, const Tensor& 
   if (is_plain(grad) && at::isIntegralType(grad.scalar_type(), true))
     return grad.mul(mask.to(grad.options()).mul(scale));
   if (!has_float_kernel(grad)) return std::nullopt;
-  // The output has the strides of g, as on the CPU.
+  // As on the CPU, the output has the strides of g.
   const Tensor g = grad.is_non_overlapping_and_dense() ? grad : grad.mul(at::ones_like(mask));
   Tensor m = mask;
   if (m.strides() != g.strides()) m = at::empty_strided(g.sizes(), g.strides(), mask.options()).copy_(mask);

@@ -1,6 +1,7 @@
-// Implements multinomial. One kernel sums and searches the weights. It draws a single sample, or any number of samples
-// with replacement. In all other cases, the weights are divided by exponential random numbers and the largest quotients
-// are selected or, to draw many samples with replacement, the prefix sums are searched.
+// multinomial. If rows are not too long, one kernel sums and searches the weights. It draws a single sample, or several
+// samples with replacement. Otherwise, several samples with replacement are drawn by searching the prefix sums of the
+// weights. All other samples are drawn by dividing the weights by exponential random numbers and selecting the largest
+// quotients.
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
@@ -22,10 +23,10 @@ using Generator = std::optional<at::Generator>;
 
 constexpr int64_t kMinBlock = 64;
 
-// Returns the number of columns per block of the kernel, or 0 if prefix sums of all elements are faster.
+// Returns how many columns a block of the kernel should have, or 0 if prefix sums of all elements are faster.
 int64_t block_of(int64_t columns, int64_t samples) {
   const int64_t block = std::max(kMinBlock, (columns + kMultinomialBlocks - 1) / kMultinomialBlocks);
-  if (block > 4 * kMinBlock) return 0;  // each block is read by one thread
+  if (block > 4 * kMinBlock) return 0;  // a single thread reads each block
   return samples * block <= 4 * columns + (1 << 16) ? block : 0;
 }
 
@@ -53,11 +54,11 @@ void draw_by_blocks(const Tensor& weights, int64_t block, int64_t samples, const
   runtime::wait_for_device_errors();
 }
 
-// Draws samples for each row of float weights. Each row has a positive weight.
+// Draws samples for each row of float weights. Every row must have a positive weight.
 Tensor draw(const Tensor& weights, int64_t samples, bool replacement, const Generator& generator) {
   if (!replacement || samples == 1) {
-    // argmax(weight / exponential) selects each element with a probability proportional to its weight. The runners-up
-    // are further draws without replacement.
+    // argmax(weight / exponential) selects each element with a probability proportional to its weight. The next largest
+    // quotients are further draws without replacement.
     Tensor order = at::empty_like(weights).exponential_(1, generator);
     at::div_out(order, weights, order);
     return samples == 1 ? order.argmax(-1, true) : std::get<1>(order.topk(samples, -1));
@@ -65,9 +66,9 @@ Tensor draw(const Tensor& weights, int64_t samples, bool replacement, const Gene
   const Tensor sums = weights.cumsum(-1);
   std::vector<int64_t> shape(weights.sizes().vec());
   shape.back() = samples;
-  // Elements with zero weight are never drawn, because random numbers are below 1 and the search skips equal sums.
+  // An element of weight zero is never drawn, because random numbers are below 1 and the search skips equal sums.
   const Tensor wanted = at::empty(shape, weights.options()).uniform_(0, 1, generator).mul_(sums.slice(-1, -1));
-  // Rounding may produce the total itself, so clamp to the last element with nonzero weight.
+  // With rounding, the random number may equal the total. So clamp to the last element with a nonzero weight.
   const Tensor last = at::searchsorted(sums, sums.slice(-1, -1).contiguous());
   return at::searchsorted(sums, wanted, false, true).minimum(last);
 }
@@ -90,8 +91,8 @@ bool multinomial(const Tensor& self, int64_t samples, bool replacement, Generato
     return return_or_copy("multinomial", result, out);
   }
   const Tensor weights = self.to(at::kFloat).contiguous();
-  // Launch all reductions before waiting for the first result. If any weight is NaN, both extrema are NaN and fail
-  // every comparison.
+  // Launch all reductions before waiting for the first result. If a weight is NaN, both extrema are NaN and fail every
+  // comparison.
   const auto [least, most] = at::aminmax(weights);
   const Tensor sum = weights.sum(-1), smallest = sum.dim() == 0 ? sum : sum.amin();
   TORCH_CHECK(least.item<float>() >= 0 && most.item<float>() < INFINITY,

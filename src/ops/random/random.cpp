@@ -1,4 +1,4 @@
-// Random fills. PyTorch's own templates check the arguments (ATen/native/DistributionTemplates.h). The distributions
+// Random fills. PyTorch's own templates (ATen/native/DistributionTemplates.h) check the arguments. The distributions
 // are functors in metal/random/fill.metal.
 #include "ops/random/random.h"
 
@@ -40,11 +40,11 @@ namespace templates = at::native::templates;
 
 bool is_native(const Tensor& self) { return is_plain(self) && tag_of(self) < Tag::c64; }
 bool is_native_float(const Tensor& self) { return is_plain(self) && is_float_tag(tag_of(self)); }
-// Returns whether kernels can fill the tensor. Complex tensors qualify, because PyTorch fills their real and imaginary
-// parts as a float tensor.
+// Returns whether kernels can fill the tensor. This includes complex tensors, because PyTorch fills their real and
+// imaginary parts as a float tensor.
 bool has_native_halves(const Tensor& self) { return is_native_float(self) || is_plain_complex(self); }
 
-// Calls launch(memory) with self's memory if it is dense, or with the memory of a dense copy.
+// If self is dense, calls launch(memory) with its memory. Otherwise, uses the memory of a dense copy.
 template <typename F>
 void into_dense(const Tensor& self, F&& launch) {
   if (self.is_non_overlapping_and_dense()) return launch(self.mutable_data_ptr());
@@ -68,7 +68,7 @@ RandomParams float_params(const Generator& generator, const Tensor& self, double
   return params;
 }
 
-// Returns the largest value of T below `to`, but at least `from`. Rounds both bounds to T first.
+// Returns the largest value of T below `to`, but at least `from`. Both bounds are first rounded to T.
 template <typename T>
 double greatest_below(double from, double to) {
   using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
@@ -167,11 +167,11 @@ struct BernoulliTensorFill {
   }
 };
 
-// Fills with integers in [base, base + range). A range of 0 means 2^64.
+// Fills a tensor with integers in [base, base + range). A range of 0 means 2^64.
 void fill_integers(const Tensor& self, uint64_t range, int64_t base, const Generator& generator) {
   static const KernelSet narrow("random_integer"), wide("random_wide");
-  // One 32-bit random word is enough if every value fits in an int and the range is a power of two or much smaller than
-  // 2^32.
+  // A single 32-bit random word suffices if all values fit in an int and the range is a power of two or much smaller
+  // than 2^32.
   const bool power_of_two = (range & (range - 1)) == 0;
   const bool fits = range != 0 && (range < (uint64_t(1) << 28) || (power_of_two && range <= (uint64_t(1) << 31))) &&
                     base >= std::numeric_limits<int32_t>::min() &&
@@ -193,8 +193,8 @@ struct RandomFromToFill {
   }
 };
 
-// random_ without bounds draws any nonnegative value of an integer type, or any integer that a float type represents
-// exactly.
+// Without bounds, random_ draws any nonnegative value of an integer type, or any integer that a floating-point type
+// represents exactly.
 template <typename>
 struct RandomFill {
   void operator()(at::TensorIteratorBase& iter, const Generator& generator) const {
@@ -210,7 +210,7 @@ struct RandomFill {
   static at::ScalarType promoted(at::ScalarType type) { return type == at::kBool ? at::kByte : type; }
 };
 
-// Runs one of PyTorch's templates if kernels support the element type.
+// Runs one of PyTorch's templates if there are kernels for the element type.
 template <auto HAS_KERNEL, auto TEMPLATE, typename... Arguments>
 bool fill_in_place(Tensor& self, Arguments... arguments) {
   if (!HAS_KERNEL(self)) return false;
@@ -218,7 +218,7 @@ bool fill_in_place(Tensor& self, Arguments... arguments) {
   return true;
 }
 
-bool has_cauchy(const Tensor& self) {  // lets integers through to the template, which rejects them
+bool has_cauchy(const Tensor& self) {  // integers must reach the template, which rejects them
   return is_native_float(self) || !at::isFloatingType(self.scalar_type());
 }
 bool has_geometric(const Tensor& self) { return is_native(self) && self.scalar_type() != at::kBool; }
@@ -241,7 +241,7 @@ bool random_to(Tensor& self, int64_t to, Generator generator) {
       self, int64_t(0), std::optional<int64_t>(to), std::move(generator));
 }
 
-// Implements normal with a tensor for the mean, the standard deviation, or both.
+// normal, where the mean, the standard deviation, or both are tensors.
 template <typename Mean, typename Std>
 bool normal(Mean mean, Std std, Generator generator, Tensor& out) {
   if constexpr (std::is_same_v<Mean, double>) {

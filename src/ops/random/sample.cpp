@@ -1,5 +1,5 @@
-// Launches the kernels in metal/random/sample.metal, and computes the gradients of samples with respect to distribution
-// parameters.
+// Launches the kernels in metal/random/sample.metal, and computes the gradients of samples with respect to the
+// parameters of the distribution.
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
@@ -18,7 +18,7 @@ using Generator = std::optional<at::Generator>;
 
 bool has_sampler(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kFloat; }
 
-// Draws one sample per element of `first`. As on the CPU, the result is contiguous.
+// Draws one sample for each element of `first`. As on the CPU, the result is contiguous.
 Tensor sample(const char* op, runtime::KernelEntry& kernel, const Tensor& first, const Tensor& second,
               const Generator& generator) {
   const Tensor a = first.contiguous(), b = second.defined() ? second.expand(first.sizes()).contiguous() : Tensor();
@@ -30,7 +30,7 @@ Tensor sample(const char* op, runtime::KernelEntry& kernel, const Tensor& first,
   Launch launch(kernel);
   launch.outputs(out).inputs(a);
   if (b.defined()) launch.inputs(b);
-  constexpr uint64_t kCost = 100;  // cost of a sample relative to an addition
+  constexpr uint64_t kCost = 100;  // cost of a sample, relative to an addition
   launch.bytes(SampleParams{state.seed, state.offset}).threads(count).work(kCost).run();
   return out;
 }
@@ -41,7 +41,7 @@ std::optional<Tensor> gamma_samples(const Tensor& self, Generator generator) {
   return sample("_standard_gamma", kernels.get(Tag::f32), self, Tensor(), generator);
 }
 
-// Normalizes gamma samples to sum to 1 in each row. Excludes 0 and 1, where densities can be infinite.
+// Normalizes gamma samples so that each row sums to 1. Excludes 0 and 1, where densities can be infinite.
 std::optional<Tensor> dirichlet(const Tensor& self, Generator generator) {
   if (!has_sampler(self)) return std::nullopt;
   const Tensor parts = *gamma_samples(self, std::move(generator));

@@ -1,4 +1,4 @@
-// Implements aminmax in one pass over all elements. Along a dimension, it calls amin and amax.
+// aminmax. All elements are reduced in a single pass. Along a dimension, amin and amax are called.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>

@@ -15,11 +15,11 @@ using OptionalDim = std::optional<int64_t>;
 void run(const ReduceKernels& kernels, const Tensor& indices, const Tensor& values, const Tensor& x, DimMask mask) {
   ReducePlan plan = plan_reduction(x, mask, ReduceOrder::kept);
   plan.params.both = values.defined();
-  const Tensor parts = reduce_parts(plan, 2 * sizeof(int64_t));  // a key of at most 64 bits, and the index
+  const Tensor parts = reduce_parts(plan, 2 * sizeof(int64_t));  // a key of at most 64 bits, and an index
   run_plan(kernels, plan, {indices, values}, parts, tag_of(x));
 }
 
-// Implements argmax or argmin (NAME) over all elements or along a dimension.
+// argmax or argmin (NAME), over all elements or along a dimension.
 template <OperatorName NAME>
 const ReduceKernels& arg_kernels() {
   static const ReduceKernels kernels(NAME.text);
@@ -43,7 +43,7 @@ bool arg(const Tensor& x, OptionalDim dim, bool keepdim, Tensor& out) {
   return return_or_copy(NAME.text, result, out);
 }
 
-// Implements max or min (NAME) along a dimension, with indices.
+// max or min (NAME) along a dimension, with indices.
 template <OperatorName NAME, OperatorName ARG>
 bool extremum_and_index(const Tensor& x, int64_t given, bool keepdim, Tensor& values, Tensor& indices) {
   if (!has_number_kernel(x)) return false;

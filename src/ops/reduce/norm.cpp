@@ -1,4 +1,4 @@
-// linalg.vector_norm and norm, using the norms in metal/reduce/reduce.def.
+// linalg.vector_norm and norm. The kernels are the norms in metal/reduce/reduce.def.
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/abs.h>
 #include <torch/library.h>
@@ -35,7 +35,7 @@ bool norm_fits(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, Scalar
   return true;
 }
 
-// Returns whether each result has only one input element. Its norm is the absolute value, which cannot overflow.
+// Returns whether every result has a single input element. Its norm is the absolute value, which cannot overflow.
 bool is_single(const Tensor& x, const DimMask& mask) {
   for (int64_t d = 0; d < x.dim(); ++d)
     if (mask[size_t(d)] && x.size(d) != 1) return false;

@@ -62,7 +62,7 @@ void check_out(const char* op, const Tensor& out, ScalarType type) {
   TORCH_CHECK(accepts(out, type), op, ": expected out of type ", type, ", got ", out.scalar_type());
 }
 
-// Computes the sum or mean of complex numbers. `empty` is the result of an empty reduction. Returns false if no kernel
+// Computes sums or means of complex numbers. `empty` is the result of an empty reduction. Returns false if no kernel
 // supports the input.
 bool sum_complex(const ReduceKernels& kernels, const Tensor& x, DimMask mask, bool keepdim, ScalarType type,
                  const at::Scalar& empty, Tensor& out) {
@@ -110,7 +110,7 @@ bool prod_dim(const Tensor& x, int64_t dim, bool keepdim, OptionalType dtype, Te
   return product(x, dim, keepdim, dtype, out);
 }
 
-// Implements amax and amin, and max and min over all elements.
+// amax and amin along dimensions, and max and min over all elements.
 template <OperatorName NAME>
 bool extremum(const Tensor& x, IntArrayRef dim, bool keepdim, Tensor& out) {
   if (!has_number_kernel(x)) return false;
@@ -144,7 +144,7 @@ template <OperatorName NAME>
 bool logical_along(const Tensor& x, int64_t dim, bool keepdim, Tensor& out) {
   return logical<NAME>(x, dim, keepdim, out);
 }
-// An empty list of dimensions reduces no dimensions.
+// An empty list of dimensions means that no dimension is reduced.
 template <OperatorName NAME>
 bool logical_dims(const Tensor& z, OptionalIntArrayRef dim, bool keepdim, Tensor& out) {
   if (!dim || !dim->empty()) return logical<NAME>(z, dim, keepdim, out);

@@ -12,14 +12,14 @@
 namespace mpsx::ops {
 namespace {
 
-// The number of threadgroups that keeps a GPU busy, and the minimum number of elements per threadgroup. Both are
-// constants, so results do not depend on the number of cores.
+// The number of threadgroups that keep a GPU busy, and the minimum number of elements per threadgroup. Both are
+// constants, so that results do not depend on the number of cores.
 constexpr uint64_t kWantedGroups = 1024, kSplitElements = 16384;
-// The number of bytes of a row that each thread reads, enough to amortize the fixed cost of a row.
+// Bytes of a row that each thread reads, to amortize the fixed cost of a row.
 constexpr uint64_t kReadBytes = 256;
 
-// Chooses the dimension with stride 1 for the inner loop, which may be a reduced dimension (rows) or a kept one
-// (columns). Returns false if more dimensions or lines remain than the parameters can hold.
+// Uses the dimension with stride 1 for the inner loop. It may be reduced (rows) or kept (columns). Returns false if
+// there are more dimensions or lines than the parameters support.
 bool fill_params(ReducePlan& plan, const Strided<2>& kept, const Strided<1>& reduced) {
   ReduceParams& p = plan.params;
   size_t dense = 0;
@@ -49,7 +49,7 @@ bool fill_params(ReducePlan& plan, const Strided<2>& kept, const Strided<1>& red
   return true;
 }
 
-// Splits long reductions with few results to occupy every CPU core or the whole GPU.
+// Splits long reductions with few results, so that they occupy every CPU core or the whole GPU.
 void split(ReducePlan& plan) {
   ReduceParams& p = plan.params;
   p.split_lines = p.lines, p.split_inner = p.inner_size, p.splits = 1;
@@ -68,7 +68,7 @@ void split(ReducePlan& plan) {
   }
 }
 
-// Finds the alignment of the 16-byte vectors that kernels load.
+// Determines the alignment of the 16-byte vectors that kernels load.
 void find_alignment(ReducePlan& plan) {
   ReduceParams& p = plan.params;
   const uint64_t bytes = plan.input.element_size(), vec_size = std::max<uint64_t>(1, 16 / bytes);
@@ -88,7 +88,7 @@ uint64_t ReducePlan::work() const {
 ReducePlan plan_reduction(const Tensor& x, DimMask mask, ReduceOrder order) {
   ReducePlan plan;
   plan.input = x;
-  Strided<2> kept;  // strides of the input and the result
+  Strided<2> kept;  // strides of the input and of the result
   at::DimVector sizes, strides;
   int64_t out = 1, count = 1;
   for (int64_t d = x.dim() - 1; d >= 0; --d) {

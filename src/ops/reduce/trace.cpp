@@ -1,4 +1,4 @@
-// Launches trace.
+// trace.
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 

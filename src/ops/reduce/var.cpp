@@ -15,8 +15,8 @@ using Two = std::tuple<Tensor, Tensor>;
 
 enum : uint32_t { kMean = 1, kRoot = 2 };  // must match kVarMean and kVarRoot in the kernels
 
-// Stores the variance in `var`, or the standard deviation if `flags` contains kRoot. Stores the mean in `mean` if it is
-// defined.
+// Stores the variance in `var` or, if `flags` contains kRoot, the standard deviation. If `mean` is defined, stores the
+// mean there.
 void run(const Tensor& x, DimMask mask, const Correction& correction, uint32_t flags, const Tensor& var,
          const Tensor& mean) {
   static const ReduceKernels kernels("var");
@@ -28,11 +28,11 @@ void run(const Tensor& x, DimMask mask, const Correction& correction, uint32_t f
   ReducePlan plan = plan_reduction(x, mask);
   plan.params.both = flags | (mean.defined() ? uint32_t(kMean) : 0);
   plan.params.p = correction.value_or(1).to<float>();
-  const Tensor parts = reduce_parts(plan, 3 * sizeof(float), 1);  // the extra row holds the pivots
+  const Tensor parts = reduce_parts(plan, 3 * sizeof(float), 1);  // the pivots are in the extra row
   run_plan(kernels, plan, {var, mean}, parts, tag_of(x));
 }
 
-// Like PyTorch, warns if reducing `count` elements to `results` values leaves no degrees of freedom.
+// Like PyTorch, warns if there are no degrees of freedom when `count` elements are reduced to `results` values.
 void check_freedom(const char* name, int64_t count, int64_t results, const Correction& correction) {
   const int64_t each = results == 0 ? 0 : count / results;
   if (double(each) - correction.value_or(1).toDouble() <= 0)

@@ -1,4 +1,4 @@
-// Implements channel_shuffle with one strided copy.
+// channel_shuffle, with a single strided copy.
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 

@@ -1,4 +1,4 @@
-// grid_sampler_2d and grid_sampler_3d with their gradients. PyTorch's grid_sample calls them.
+// grid_sampler_2d, grid_sampler_3d, and their gradients. PyTorch's grid_sample calls them.
 #include <ATen/native/GridSamplerUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -34,7 +34,7 @@ uint64_t taps(const GridSamplerParams& p, int64_t dims) {
   return dims == 2 ? each * each : each * each * each;
 }
 
-// Launches one thread per grid pixel. Each thread processes all channels.
+// Launches one thread per pixel of the grid. Each thread processes all channels.
 void over_pixels(Launch& launch, const GridSamplerParams& p, int64_t images, int64_t dims) {
   launch.bytes(p).threads(p.pixels, 1, uint64_t(images)).work(16 + taps(p, dims) * p.channels).run();
 }

@@ -18,7 +18,7 @@ namespace {
 
 using at::IntArrayRef;
 
-// Returns the output's sizes. `padding` starts with the last dimension.
+// Returns the sizes of the output. `padding` starts with the last dimension.
 c10::DimVector padded(const char* op, const Tensor& self, IntArrayRef padding, bool reflects) {
   c10::DimVector sizes(self.sizes());
   for (size_t d = 0; d < padding.size() / 2; ++d) {
@@ -36,8 +36,8 @@ c10::DimVector padded(const char* op, const Tensor& self, IntArrayRef padding, b
   return sizes;
 }
 
-// The structured operators lose the memory format, but PyTorch's CPU kernels preserve it, and so do these meta
-// functions.
+// The structured operators do not preserve the memory format, but PyTorch's CPU kernels do. So these meta functions do
+// as well.
 template <int D, bool kReflects>
 struct ForwardMeta : at::impl::MetaBase {
   void meta(const Tensor& self, IntArrayRef padding) {
@@ -55,8 +55,8 @@ struct BackwardMeta : at::impl::MetaBase {
   }
 };
 
-// Plans the backward pass, which sums the gradients of all outputs that an input element was copied to. Cropped
-// elements have no such outputs.
+// Plans the backward pass. For each input element, it sums the gradients of all outputs that are copies of it. A
+// cropped element has no copies.
 std::vector<Resampling> plan(const Tensor& self, IntArrayRef padding, bool reflects) {
   std::vector<Resampling> steps;
   for (size_t d = 0; d < padding.size() / 2; ++d) {
@@ -74,7 +74,7 @@ std::vector<Resampling> plan(const Tensor& self, IntArrayRef padding, bool refle
   return steps;
 }
 
-// Returns whether padding kernels support the dtype. They write a dense `out` in its suggested memory format.
+// Returns whether there are padding kernels for the dtype. They write a dense `out` in its suggested memory format.
 bool has_pad_kernel(const Tensor& t) { return is_bitwise_copyable(t) && tag_of(t) != Tag::none; }
 
 void pad(const Tensor& self, IntArrayRef padding, bool reflects, const Tensor& out) {
@@ -88,8 +88,8 @@ void pad(const Tensor& self, IntArrayRef padding, bool reflects, const Tensor& o
     TORCH_CHECK(n <= INT32_MAX, "padding: expected rows of fewer than 2^31 elements, got ", n);
     return int32_t(n);
   };
-  // List the dimensions in memory order, innermost first. With channels_last, dimension 1 comes first and may also be
-  // padded.
+  // List the dimensions in memory order, innermost first. With channels_last, dimension 1 comes first and may be padded
+  // too.
   c10::DimVector order;
   if (format != at::MemoryFormat::Contiguous) order.push_back(1);
   for (int64_t dim = self.dim(); dim-- > 0;)

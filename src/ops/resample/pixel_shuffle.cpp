@@ -1,5 +1,6 @@
-// Implements pixel_shuffle and pixel_unshuffle with strided copies between views, one per column of the r x r square. A
-// single copy would have more dimensions than kernels support and would need a launch per image and channel.
+// pixel_shuffle and pixel_unshuffle, with strided copies between views. There is one copy for each column of the r x r
+// square. A single copy would have more dimensions than kernels support, and would need a launch for each image and
+// channel.
 #include <ATen/native/PixelShuffle.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
@@ -11,8 +12,7 @@
 namespace mpsx::ops {
 namespace {
 
-// Return views of `small` (…, c r r, h, w) and `large` (…, c, h r, w r) as (…, c, r, h, w), for one column of the
-// square.
+// Return (…, c, r, h, w) views of `small` (…, c r r, h, w) and `large` (…, c, h r, w r), for one column of the square.
 Tensor small_view(const Tensor& small, int64_t r, int64_t column) {
   at::DimVector sizes(small.sizes().begin(), small.sizes().end() - 3),
       strides(small.strides().begin(), small.strides().end() - 3);

@@ -17,7 +17,7 @@ uint32_t length(int64_t n) {
   return uint32_t(n);
 }
 
-// Packs starts, indices and weights into one table.
+// Packs the starts, indices and weights into a single table.
 LaunchTable table_of(const Taps& taps, const Tensor& like) {
   static_assert(sizeof(float) == sizeof(int32_t));
   const size_t count = taps.indices().size();
@@ -28,8 +28,8 @@ LaunchTable table_of(const Taps& taps, const Tensor& like) {
   return {std::move(table), like};
 }
 
-// Packs indices and weights if all elements have the same number of taps: first the first tap of every element, then
-// the second tap, and so on.
+// Packs the indices and weights in the case that all elements have the same number of taps: the first tap of every
+// element, then the second tap of every element, and so on.
 LaunchTable even_table_of(const Taps& taps, const Tensor& like) {
   const size_t count = taps.indices().size(), out = size_t(taps.out()), each = count / out;
   std::vector<int32_t> table(2 * count);
@@ -41,7 +41,8 @@ LaunchTable even_table_of(const Taps& taps, const Tensor& like) {
   return {std::move(table), like};
 }
 
-// The products of the sizes before and after dimension `dim` in memory order. channels_last stores dimension 1 last.
+// The products of the sizes before and after dimension `dim` in memory order. In channels_last format, dimension 1 is
+// stored last.
 struct Extent {
   int64_t outer = 1, inner = 1;
   Extent(at::IntArrayRef sizes, int64_t dim, bool channels_last) {
@@ -161,9 +162,9 @@ void resample(const Tensor& in, std::vector<Resampling> steps, const Tensor& out
   }
   const auto format = out.suggest_memory_format();
   const bool channels_last = format != at::MemoryFormat::Contiguous;
-  // Run shrinking steps first, from the outermost dimension inwards. Run growing steps last, starting with the
-  // innermost dimension, whose row kernel is slower. uint8 is rounded after each step, so use the order of PyTorch's
-  // CPU kernels.
+  // First run the steps that shrink a dimension, from the outermost dimension to the innermost. Then run the steps that
+  // grow one, starting with the innermost dimension, because its row kernel is slower. uint8 values are rounded after
+  // each step, so use the same order as PyTorch's CPU kernels.
   const bool bytes = in.scalar_type() == at::kByte;
   std::stable_sort(steps.begin(), steps.end(), [bytes](const Resampling& a, const Resampling& b) {
     if (bytes) return a.dim > b.dim;

@@ -1,5 +1,5 @@
 // Interpolation, padding and average pooling, with their backward passes. Each output element is a weighted sum of a
-// few input elements along each dimension. This code computes the taps of each dimension once.
+// few input elements along each dimension. The taps of a dimension are computed once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace mpsx::ops {
 
-// The taps along a dimension: the indices and weights of the input elements that each output element reads.
+// The taps along a dimension: for every output element, the indices and weights of the input elements that it reads.
 class Taps {
  public:
   explicit Taps(int64_t in) : in_(in), starts_{0} {}
@@ -28,14 +28,15 @@ class Taps {
   const std::vector<int32_t>& indices() const { return indices_; }
   const std::vector<float>& weights() const { return weights_; }
 
-  // Returns the number of taps per element if it is the same for all elements, or 0.
+  // Returns the number of taps per element, or 0 if it is not the same for all elements.
   int64_t each() const;
-  // Returns whether every output element equals the input element with the same index.
+  // Returns whether every output element is equal to the input element at the same index.
   bool identity() const;
-  // Rounds weights like PyTorch's CPU kernels for uint8 (ATen/native/cpu/UpSampleKernel.cpp): to multiples of 2^-n,
-  // where n is chosen to let the largest weight fit in 15 bits.
+  // Rounds the weights like PyTorch's CPU kernels for uint8 (ATen/native/cpu/UpSampleKernel.cpp): to multiples of 2^-n,
+  // where n is chosen so that the largest weight fits in 15 bits.
   void round_for_bytes();
-  // Returns the taps of the backward pass: for each input element, the outputs that it contributes to, in order.
+  // Returns the taps of the backward pass. For every input element, they are the output elements that read it, in
+  // order.
   Taps transposed() const;
 
  private:
@@ -47,13 +48,13 @@ class Taps {
 struct Resampling {
   int64_t dim;
   Taps taps;
-  // If `backward` is true, uses the transposed taps.
+  // Uses the transposed taps if `backward` is true.
   Resampling(int64_t d, Taps t, bool backward) : dim(d), taps(backward ? t.transposed() : std::move(t)) {}
 };
 
 inline bool has_resample_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 
-// Writes to `out`, which has the dtype of `in` (possibly uint8) and is dense in its suggested memory format.
+// Writes to `out`. It must have the dtype of `in` (possibly uint8) and be dense in its suggested memory format.
 void resample(const Tensor& in, std::vector<Resampling> steps, const Tensor& out);
 
 }  // namespace mpsx::ops

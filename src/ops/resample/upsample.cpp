@@ -1,4 +1,4 @@
-// Interpolation: nearest, nearest-exact, linear, bilinear, trilinear, bicubic, with and without antialiasing.
+// Interpolation: nearest, nearest-exact, linear, bilinear, trilinear and bicubic, with and without antialiasing.
 #include <ATen/native/UpSample.h>
 #include <ATen/ops/_upsample_bicubic2d_aa_backward_meta.h>
 #include <ATen/ops/_upsample_bicubic2d_aa_meta.h>
@@ -38,8 +38,8 @@ namespace {
 using at::IntArrayRef;
 using Scale = std::optional<double>;
 
-// ---- Taps. Source indices follow PyTorch (ATen/native/UpSample.h). They are bit-exact for nearest. The other modes
-// match PyTorch's float64 kernels, which its float32 kernels approximate.
+// ---- Taps. Source indices are computed as in PyTorch (ATen/native/UpSample.h). For nearest, they are bit-exact. The
+// other modes match PyTorch's float64 kernels, which its float32 kernels approximate.
 
 template <auto kPlace>
 struct Copied {
@@ -87,7 +87,7 @@ struct Cubic {
   }
 };
 
-// With antialiasing, a filter is as wide as the input range that an output element covers, as in PIL and PyTorch.
+// With antialiasing, as in PIL and PyTorch, the filter is as wide as the range of inputs that an output element covers.
 template <typename Filter>
 struct Smooth {
   static Taps taps(int64_t in, int64_t out, bool align_corners, Scale scale) {
@@ -127,7 +127,7 @@ struct Keys {  // R. G. Keys, "Cubic convolution interpolation for digital image
 
 // ---- Operators
 
-// Plans resampling of the last D dimensions, each with its own scale.
+// Plans the resampling of the last D dimensions. Each dimension has its own scale.
 template <typename Kind, size_t D, typename... Align>
 std::vector<Resampling> plan(IntArrayRef in, IntArrayRef out, const std::array<Scale, D>& scales, bool transposed,
                              Align... align) {
@@ -139,14 +139,14 @@ std::vector<Resampling> plan(IntArrayRef in, IntArrayRef out, const std::array<S
   return steps;
 }
 
-// An operator defined by its taps and its checks. `Align` is bool for operators with align_corners.
+// An operator, defined by its taps and its checks. `Align` is bool if the operator has an align_corners argument.
 template <typename Kind, typename Forward, typename Backward, typename Align, typename... Scales>
 struct Upsample;
 template <typename Kind, typename Forward, typename Backward, typename... Align, typename... Scales>
 struct Upsample<Kind, Forward, Backward, std::tuple<Align...>, Scales...> {
   static constexpr size_t kDims = sizeof...(Scales);
 
-  // Returns whether kernels support the dtype: float types, and uint8 for 2-D or nearest modes.
+  // Returns whether kernels support the dtype: floating-point types, and uint8 for 2-D or nearest modes.
   static bool has_kernel(const Tensor& t) {
     const bool bytes = is_plain(t) && t.scalar_type() == at::kByte && (kDims == 2 || sizeof...(Align) == 0);
     return bytes || has_resample_kernel(t);

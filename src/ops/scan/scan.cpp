@@ -24,7 +24,7 @@ struct ScanKernels {
   KernelSet rows, columns;
 };
 
-// Scans dimension `dim` of `x`, which must be contiguous and not empty, into results with the same layout.
+// Scans dimension `dim` of `x`. `x` must be contiguous and not empty, and the results must have the same layout.
 void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t dim,
           std::initializer_list<Tensor> results) {
   constexpr uint32_t kThreads = 256, kManyRows = 512, kMinChunk = 4096;
@@ -37,7 +37,7 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
               ": expected sizes below 2^32 - 1, got ", shape);
   const bool rows = inner == 1;
   const uint64_t blocks = ceil_div(inner, kScanColumns), groups = rows ? outer : blocks * outer;
-  // Chunks of columns may be short, because the only overhead of a chunk is storing one state.
+  // Chunks of columns may be short, because each chunk adds only the cost of storing one state.
   const uint64_t max_chunks = size / (rows ? kMinChunk : kMinChunk / 64);
   const uint64_t chunks_wanted =
       std::min(uint64_t(runtime::target_resident_threads()) / (groups * kThreads), max_chunks);
@@ -58,7 +58,7 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
     if (rows) {
       const uint32_t threads = uint32_t(ceil_div(ceil_div(p.chunk, each), 32) * 32);
       const uint32_t limit = p.chunks > 1 || outer >= kManyRows ? kThreads : 4 * kThreads;
-      // Each element depends on the previous one, so it costs about as much as four independent elements.
+      // Each element depends on the previous one, so it costs as much as about four independent elements.
       launch.groups({uint32_t(outer), p.chunks}, std::min(threads, limit)).work(uint64_t(p.chunk) * 4).run();
     } else {
       launch.groups({uint32_t(blocks), uint32_t(outer), p.chunks}, kScanColumns);
@@ -73,7 +73,7 @@ void accumulate(const char* name, const ScanKernels& kernels, const Tensor& x, i
   scan(name, kernels, in, at::maybe_wrap_dim(dim, x.dim()), {out});
 }
 
-// Implements cumsum and cumprod. Integers accumulate in int64 unless the result has a different type.
+// cumsum and cumprod. Integers accumulate in int64 unless the result has a different type.
 template <OperatorName NAME, typename Meta, auto OF_COMPLEX>
 bool accumulation(const Tensor& x, int64_t dim, Type type, Tensor& out) {
   static const ScanKernels kernels(NAME.text);
@@ -102,7 +102,7 @@ bool logcumsumexp(const Tensor& x, int64_t dim, Tensor& out) {
   return return_or_copy("logcumsumexp", result, out);
 }
 
-// Implements cummax and cummin.
+// cummax and cummin.
 template <OperatorName NAME>
 bool extremum(const Tensor& x, Tensor& values, Tensor& indices, int64_t dim) {
   static const ScanKernels kernels(NAME.text);

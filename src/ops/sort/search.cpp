@@ -19,7 +19,7 @@ uint32_t length(int64_t n) {
   return uint32_t(n);
 }
 
-// All operands must be contiguous and have the same dtype. `out` is int64 with the shape of `values`.
+// All operands must be contiguous and have the same dtype. `out` is an int64 tensor with the shape of `values`.
 void search(const Tensor& boundaries, const Tensor& values, bool right, const Tensor& sorter, const Tensor& out) {
   static const KernelSet kernels("search");
   if (values.numel() == 0) return;
@@ -37,7 +37,7 @@ void search(const Tensor& boundaries, const Tensor& values, bool right, const Te
       .run();
 }
 
-// Converts operands to the dtypes and layouts that kernels expect. Returns false if no kernel supports the dtype.
+// Converts operands to the dtypes and layouts that the kernels expect. Returns false if no kernel supports the dtype.
 bool prepare(Tensor& boundaries, Tensor& values, Tensor& sorter) {
   const at::ScalarType type =
       boundaries.scalar_type() == values.scalar_type() ? boundaries.scalar_type() : at::result_type(boundaries, values);

@@ -21,7 +21,7 @@ namespace {
 
 // Moves dimension `dim` to the end. Returns `t` itself if it is already last.
 Tensor with_last(const Tensor& t, int64_t dim) { return dim == -1 || dim == t.dim() - 1 ? t : t.movedim(dim, -1); }
-// Moves `dim` to the end and makes the rows contiguous.
+// Moves dimension `dim` to the end and makes the rows contiguous.
 Tensor as_rows(const Tensor& x, int64_t dim) { return x.dim() == 0 ? x.reshape({1}) : with_last(x, dim).contiguous(); }
 struct Rows {
   uint64_t size, count;
@@ -31,7 +31,7 @@ Rows rows_of(const char* name, const Tensor& rows) {
   TORCH_CHECK(size < UINT32_MAX && count < UINT32_MAX, name, ": expected sizes below 2^32 - 1, got ", rows.sizes());
   return {size, count};
 }
-// Returns `out` if kernels can write it row by row, otherwise a new tensor of the same shape.
+// Returns `out` if kernels can write it row by row. Otherwise, returns a new tensor of the same shape.
 Tensor row_target(const Tensor& out, int64_t dim) {
   if (out.dim() == 0) return out.reshape({1});
   const Tensor moved = with_last(out, dim);
@@ -41,14 +41,14 @@ void put_back(const Tensor& rows, const Tensor& out, int64_t dim) {
   if (out.dim() > 0 && rows.data_ptr() != out.data_ptr()) out.movedim(dim, -1).copy_(rows);
 }
 
-// Returns the work per row: elements times passes, with one pass per byte of a key.
+// Returns the work per row: the number of elements times the number of passes. There is one pass per byte of the key.
 uint64_t row_work(const Tensor& rows) { return uint64_t(rows.size(-1)) * uint64_t(rows.element_size()) * 4; }
 
 // ---- sort
 
-constexpr uint64_t kScratchElements = uint64_t(1) << 26;  // sort rows in batches of about this size
+constexpr uint64_t kScratchElements = uint64_t(1) << 26;  // rows are sorted in batches of about this many elements
 
-// Sorts rows longer than a threadgroup's tile. Each digit takes three launches: count, scan, scatter.
+// Sorts rows that are longer than a threadgroup's tile. Each digit takes three launches: count, scan, scatter.
 void sort_long_rows(const Tensor& x, const Tensor& values, const Tensor& indices, bool descending) {
   static const KernelSet count("sort_count"), scatter("sort_scatter");
   const auto [size, rows] = rows_of("sort", x);
@@ -57,11 +57,11 @@ void sort_long_rows(const Tensor& x, const Tensor& values, const Tensor& indices
   const auto whole = x.options().dtype(at::kInt);
   const Tensor counts = at::empty({int64_t(rows), int64_t(kSortDigits) * p.tiles}, whole);
   Tensor ends = at::empty_like(counts);
-  // Passes alternate between these buffers.
+  // The passes alternate between two buffers.
   Tensor keys[2], order[2];
   for (uint32_t i = 0; i < std::min(digits - 1, 2u); ++i)
     keys[i] = at::empty_like(x), order[i] = at::empty(x.sizes(), whole);
-  Tensor from = x, from_order = counts;  // placeholder, because the first pass reads no order
+  Tensor from = x, from_order = counts;  // a placeholder, because the first pass does not read the order
   for (uint32_t pass = 0; pass < digits; ++pass, p.shift += kSortBits) {
     const bool last = pass + 1 == digits;
     const driver::Size grid{p.tiles, uint32_t(rows)};
@@ -109,8 +109,8 @@ void sort_rows(const Tensor& x, const Tensor& values, const Tensor& indices, boo
   }
 }
 
-// Sorts short columns with one thread per column, without transposing. Returns false if the columns are long or not
-// dense.
+// Sorts short columns without transposing them, with one thread per column. Returns false if the columns are long or
+// not dense.
 bool sort_columns(const Tensor& x, int64_t dim, bool descending, const Tensor& values, const Tensor& indices) {
   static const KernelSet kernels("sort_columns");
   if (x.dim() == 0 || x.size(dim) > int64_t(kTiny) || !x.is_contiguous() || !values.is_contiguous() ||
@@ -167,7 +167,7 @@ void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool s
              const Tensor& indices) {
   static const KernelSet kernels("select_first");
   if (values.numel() == 0) return;
-  if (x.dim() == 0) {  // as on the CPU, returns the element even for k = 0
+  if (x.dim() == 0) {  // as on the CPU, returns the element even if k is 0
     values.copy_(x);
     indices.zero_();
     return;
@@ -200,7 +200,7 @@ bool topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted, Te
 
 // ---- kthvalue, median, nanmedian
 
-// Selects one element per row. The outputs must be contiguous.
+// Selects one element of each row. The outputs must be contiguous.
 void select(const char* name, const Tensor& rows, SelectWhich which, int64_t rank, const Tensor& values,
             const Tensor& indices) {
   static const KernelSet kernels("select_one");

@@ -29,7 +29,7 @@ Tensor& add_dense_sparse(const Tensor& dense, const Tensor& other, const Scalar&
   return return_or_copy("add", sum, out), out;
 }
 
-// Adds two sparse tensors by concatenating their elements. If both operands are coalesced, coalesces the result.
+// Adds two sparse tensors by concatenating their elements. Coalesces the result if both operands are coalesced.
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
   check_same_device("aten::add.out", {&self, &other, &out});
   if (!has_kernels(self) || !has_kernels(other))
@@ -57,7 +57,7 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
 
 Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   check_same_device("aten::mul.out", {&self, &other, &out});
-  // For a dense tensor or a number, torch's own code composes dense operators.
+  // If an operand is dense or a number, PyTorch's own code composes dense operators.
   if (!self.is_sparse() || !other.is_sparse() || self.dim() == 0 || other.dim() == 0)
     return at::native::mul_out_sparse_cpu(self, other, out);
   if (!has_kernels(self) || !has_kernels(other) || self.sizes() != other.sizes() ||
@@ -78,7 +78,7 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   const auto products = [&](const Tensor& values, const Tensor& position) {
     return at::mul(values.to(type), in._values().index_select(0, position).to(type));
   };
-  if (!ordered)  // like torch, keep elements of one operand even where the other has none
+  if (!ordered)  // like PyTorch, keep elements of one operand that the other one lacks
     return move_to_out(
         out, make_sparse(from._indices().clone(), lookup.zero_unless_found(products(from._values(), lookup.position)),
                          self.sizes(), false));
@@ -87,7 +87,7 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   return move_to_out(out, make_sparse(from._indices().index_select(1, both), values, self.sizes(), true));
 }
 
-// Returns the values of `self` at the coordinates of `mask`, or zeros where `self` has none.
+// Returns the values of `self` at the coordinates of `mask`, or zeros where `self` has no element.
 Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
   check_same_device("aten::sparse_mask", {&self, &mask});
   TORCH_CHECK(mask.is_sparse(), "sparse_mask: expected a sparse mask, got one of layout ", mask.layout());
@@ -111,8 +111,8 @@ Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
   return make_sparse(indices, values, mask.sizes(), mask.is_coalesced());
 }
 
-// Returns the values of `self` at its own coordinates, or zeros where `mask` has none. If `accumulate` is true,
-// multiplies each value by the number of times that `mask` contains its coordinates.
+// Returns the values of `self` at its own coordinates, or zeros where `mask` has no element. If `accumulate` is true,
+// multiplies each value by the number of times that its coordinates occur in `mask`.
 Tensor sparse_mask_projection(const Tensor& self, const Tensor& mask, bool accumulate) {
   check_same_device("aten::_sparse_mask_projection", {&self, &mask});
   TORCH_CHECK(self.is_sparse() && mask.is_sparse(), "_sparse_mask_projection: expected sparse tensors, got layouts ",

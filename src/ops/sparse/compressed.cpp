@@ -1,4 +1,4 @@
-// Converts between sparse CSR and COO indices, and multiplies sparse CSR tensors by dense matrices.
+// Converts between the indices of sparse CSR and COO tensors, and multiplies sparse CSR tensors by dense matrices.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_sparse_csr_tensor_unsafe.h>
 #include <ATen/ops/arange.h>
@@ -19,7 +19,7 @@ namespace {
 using at::Scalar;
 constexpr auto kCompressed = c10::DispatchKey::SparseCsrCPU;
 
-// Returns the start of each row, given sorted row numbers.
+// Returns the start of every row, given sorted row numbers.
 Tensor& row_starts_out(const Tensor& self, int64_t size, bool out_int32, Tensor& out) {
   TORCH_CHECK(self.dim() <= 1, "Input is supposed to be a vector, but got ", self.dim(), " dimensional tensor.");
   const Tensor rows = self.reshape({-1}).contiguous();
@@ -83,8 +83,8 @@ Tensor& compressed_vector_product_out(const Tensor& self, const Tensor& mat, con
   return finish_addmm(self, rows_of("addmv", mat).times(vec.unsqueeze(1)).squeeze(1), beta, alpha, out);
 }
 
-// Computes the dense matmul only at the specified elements of `self`. This is the gradient of a matmul with respect to
-// a compressed matrix.
+// Computes a dense matmul only at the specified elements of `self`. This is the gradient of a matmul with a compressed
+// matrix, with respect to that matrix.
 Tensor sampled_matmul(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                       const Scalar& alpha) {
   check_same_device("aten::sparse_sampled_addmm", {&self, &mat1, &mat2});

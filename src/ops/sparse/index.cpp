@@ -1,4 +1,4 @@
-// Selection from sparse tensors, and gradients that use selection.
+// Selects elements of sparse tensors, and computes gradients that need such a selection.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/ops/arange.h>
@@ -13,7 +13,8 @@
 namespace mpsx::ops::sparse {
 namespace {
 
-// For each of `keys`, counts its occurrences in `sorted` and finds the first one. All keys must be below `range`.
+// For each of `keys`, the number of its occurrences in `sorted`, and the position of the first one. All keys must be
+// below `range`.
 struct Occurrences {
   Tensor first, times;
   Occurrences(const Tensor& sorted, const Tensor& keys, int64_t range) {
@@ -42,7 +43,7 @@ Tensor index_select(const Tensor& self, int64_t dim_, const Tensor& index_) {
   const Tensor indices = self._indices(), values = self._values();
   if (dim >= sparse_dim)
     return make_sparse(indices.clone(), values.index_select(dim - sparse_dim + 1, index), sizes, false);
-  // Repeat each element as often as the index contains it.
+  // Repeat each element as many times as the index selects it.
   const auto [sorted, by] = at::sort(index, /*stable=*/true, 0, false);
   const Occurrences named(sorted, indices[dim].contiguous(), size);
   const Ranges ranges(named.first, named.times);
@@ -51,8 +52,8 @@ Tensor index_select(const Tensor& self, int64_t dim_, const Tensor& index_) {
   return make_sparse(coordinates, values.index_select(0, ranges.range), sizes, false);
 }
 
-// The gradient of a sum over some dimensions. Each element receives the gradient of the sum that it contributed to, or
-// zero if that gradient is not stored.
+// The gradient of a sum over some dimensions. Each element receives the gradient of the sum that includes it, or zero
+// if that gradient is not stored.
 Tensor sum_backward(const Tensor& grad_, const Tensor& input_, IntArrayRef dims) {
   check_same_device("aten::_sparse_sum_backward", {&grad_, &input_});
   const Tensor input = input_.coalesce(), indices = input._indices();

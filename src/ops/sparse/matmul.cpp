@@ -42,7 +42,7 @@ Rows Rows::of(const char* op, const Tensor& row_, const Tensor& column, const Te
 Tensor Rows::lengths() const { return starts.slice(0, 1) - starts.slice(0, 0, -1); }
 Tensor Rows::row() const { return at::repeat_interleave(lengths()); }
 
-// Each output row is a weighted sum of rows of `dense`, as in an embedding bag.
+// Each row of the output is a weighted sum of rows of `dense`, as in an embedding bag.
 Tensor Rows::times(const Tensor& dense) const {
   if (values.numel() == 0 || dense.size(1) == 0 || count == 0)
     return at::zeros({count, dense.size(1)}, dense.options());
@@ -84,7 +84,7 @@ Tensor sparse_matmul(const char* op, const Tensor& sparse, const Tensor& dense) 
       .times(dense);
 }
 
-// The nonempty rows of a sparse-dense matmul and their indices.
+// The nonempty rows of a matmul of a sparse and a dense matrix, with their indices.
 struct NonemptyRows {
   Tensor row, values;
   NonemptyRows(const char* op, const Tensor& sparse_, const Tensor& dense) {
@@ -126,7 +126,7 @@ Tensor& addmm_in_place(Tensor& self, const Tensor& mat1, const Tensor& mat2, con
   return addmm_out(self, mat1, mat2, beta, alpha, self);
 }
 
-// Multiplies a batch of sparse matrices by `mat2` as one block-diagonal matrix.
+// Multiplies a batch of sparse matrices by `mat2`, as one block-diagonal matrix.
 Tensor bmm(const Tensor& self, const Tensor& mat2) {
   check_same_device("aten::bmm", {&self, &mat2});
   if (!has_kernels(mat2)) return on_cpu<Tensor>("aten::bmm", "", self, mat2);
@@ -171,7 +171,7 @@ Tensor& sparse_sum_out(const Tensor& self, const Tensor& mat1, const Tensor& mat
   if (!has_kernels(mat2)) return on_cpu<Tensor>("aten::sspaddmm", "out", self, mat1, mat2, beta, alpha, out), out;
   const NonemptyRows rows("sspaddmm", mat1, mat2);
   const int64_t height = mat1.size(0), width = mat2.size(1), count = rows.row.numel();
-  // smm() passes its empty output as `self`, so skip the size check for it.
+  // smm() passes its empty output as `self`. Skip the size check in this case.
   const bool is_empty_self = self._nnz() == 0 && self.is_same(out);
   TORCH_CHECK(is_empty_self || (self.dim() == 2 && self.size(0) == height && self.size(1) == width),
               "sspaddmm: Argument #1: Expected size ", height, "x", width, ", got ", self.sizes());
@@ -186,7 +186,7 @@ Tensor& sparse_sum_out(const Tensor& self, const Tensor& mat1, const Tensor& mat
   return move_to_out(out, make_sparse(indices, values, {height, width}, false));
 }
 
-// Multiplies each element of `self` by the row of `other` that it selects, then sums duplicates.
+// Multiplies each element of `self` by the row of `other` that its column selects, and then sums duplicates.
 Tensor sparse_sparse_matmul(const Tensor& self, const Tensor& other) {
   check_same_device("aten::_sparse_sparse_matmul", {&self, &other});
   if (!has_kernels(self)) return on_cpu<Tensor>("aten::_sparse_sparse_matmul", "", self, other);
@@ -204,7 +204,7 @@ Tensor sparse_sparse_matmul(const Tensor& self, const Tensor& other) {
   const Rows b =
       Rows::of("sparse_matmul", j[0], j[1], other._values(), other.size(0), other.size(1), other.is_coalesced());
   const Tensor first = b.starts.index_select(0, i[1]), lengths = b.lengths().index_select(0, i[1]);
-  // The k-th pair of an element of `self` uses the k-th element of the selected row of `other`.
+  // The k-th pair for an element of `self` contains the k-th element of the selected row of `other`.
   const Ranges pairs(first, lengths);
   const Tensor values = a._values().index_select(0, pairs.range).mul_(b.values.index_select(0, pairs.number));
   const Tensor indices = at::empty({2, pairs.range.numel()}, i.options());

@@ -16,9 +16,9 @@
 namespace mpsx::ops::sparse {
 namespace {
 
-// A pool contains the elements that differ only along one sparse dimension.
+// A pool is a set of elements that differ only along one sparse dimension.
 struct Pools {
-  static constexpr int64_t kFewPools = 2;  // maximum pools per element before empty pools are removed
+  static constexpr int64_t kFewPools = 2;  // with more pools per element, empty ones are removed
   Tensor of;
   int64_t count;
   Pools(const Tensor& sparse, int64_t dim) {

@@ -1,4 +1,4 @@
-// Implements coalesce and the helpers that the sparse operators share.
+// coalesce, and helpers that the sparse operators share.
 #include "ops/sparse/sparse.h"
 
 #include <ATen/native/DispatchStub.h>
@@ -136,7 +136,7 @@ Tensor Lookup::rows(const Tensor& values) const {
 
 namespace {
 
-// Sums the elements of each group in order. Half types accumulate in float and are rounded once.
+// Sums the elements of each group in order. Half types accumulate in float and are rounded only once.
 Tensor sum_groups(const Tensor& values_, const Grouped& groups) {
   at::DimVector sizes(values_.sizes());
   sizes[0] = groups.count;
@@ -168,7 +168,7 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { m.impl("_coalesce", &coalesce);
 
 }  // namespace mpsx::ops::sparse
 
-// torch's conversions of compressed tensors call this stub, but none of its installed headers declares it.
+// PyTorch's conversions of compressed tensors call this stub, but none of its installed headers declares it.
 namespace at::native {
 
 using FlattenIndices = Tensor (*)(const Tensor&, IntArrayRef);
