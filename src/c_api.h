@@ -31,10 +31,10 @@ MPSX_API int mpsx_error_kind(void);
 /* Finds the folder of kernel libraries and builds them if necessary. On error, returns 0 and sets `*found` to an error
  * message. */
 typedef int (*mpsx_find_libraries)(const char** found);
-/* Registers the device with torch. The driver calls `find` when it starts. */
+/* Registers the device with PyTorch. The driver calls `find` when it starts. */
 MPSX_API const char* mpsx_initialize(mpsx_find_libraries find);
 
-/* Starts the driver and describes it. The strings stay valid until the process exits. */
+/* Starts the driver and returns its properties. The strings stay valid until the process exits. */
 typedef struct {
   const char *name, *device, *compiler, *isa;
   uint64_t total_memory, free_memory;
@@ -43,17 +43,17 @@ typedef struct {
 } mpsx_driver_info;
 MPSX_API const char* mpsx_driver(mpsx_driver_info* out);
 MPSX_API int mpsx_driver_started(void);
-/* Returns whether kernels run on the thread that launches them. Returns 0 until the driver starts. */
+/* Returns whether kernels run on the thread that launches them. Returns 0 if the driver has not started. */
 MPSX_API int mpsx_kernels_run_on_caller(void);
-/* Returns the reason why the cuda driver is unavailable, or an empty string. */
+/* Returns the reason why the cuda driver is not available, or an empty string if it is. */
 MPSX_API const char* mpsx_cuda_unavailable_reason(void);
 
-/* Makes "mps" an alias of the device, to let programs written for PyTorch's own mps device use it. */
+/* Makes "mps" an alias of the device, so that programs written for PyTorch's own mps device use this one. */
 MPSX_API const char* mpsx_set_mps_alias(int on);
 MPSX_API int mpsx_has_mps_alias(void);
 
-/* Returns whether `index` is a valid device index. Valid are 0 and, for processes that share the device in
- * torch.distributed, the index of each process. */
+/* Returns whether `index` is a valid device index. 0 is valid. If processes share the device in torch.distributed, the
+ * index of each process is also valid. */
 MPSX_API int mpsx_is_device_index(int index);
 /* Returns the number of valid device indices on this machine. */
 MPSX_API int mpsx_device_count(void);
@@ -61,7 +61,7 @@ MPSX_API int mpsx_device_count(void);
 MPSX_API const char* mpsx_synchronize(void);
 MPSX_API const char* mpsx_check_not_forked(void);
 
-/* Memory statistics, in bytes unless they count events. */
+/* Memory statistics, in bytes except for the counts of events. */
 typedef struct {
   uint64_t allocated, allocated_peak, reserved, reserved_peak, allocated_total, freed_total;
   uint64_t allocations, frees, active_blocks, active_blocks_peak, segments, segments_peak, retries, out_of_memory;
@@ -73,16 +73,16 @@ MPSX_API const char* mpsx_reset_accumulated_memory(void);
 MPSX_API const char* mpsx_set_memory_limit(uint64_t bytes);
 MPSX_API const char* mpsx_memory_limit(uint64_t* bytes);
 
-/* The fallback mode is 0 (warn), 1 (silent) or 2 (error). The callback raises a Python warning. It returns 1 on
- * success, 0 if it could not warn, and -1 with an error message (valid until the next callback) if a warning filter
- * turned the warning into an exception. */
+/* The fallback mode is 0 (warn), 1 (silent) or 2 (error). The callback raises a Python warning. It returns 1 on success
+ * and 0 if it could not warn. If a warning filter turned the warning into an exception, it returns -1 and an error
+ * message, which is valid until the next callback. */
 typedef int (*mpsx_warn_callback)(const char* message, const char** error);
 MPSX_API void mpsx_set_fallback_mode(int mode);
 MPSX_API int mpsx_fallback_mode(void);
 MPSX_API void mpsx_set_warn_callback(mpsx_warn_callback callback);
 MPSX_API void mpsx_reset_fallback(void);
 
-/* Lists are snapshots that the caller frees. `route` is 0 (native), 1 (vendor) or 2 (fallback). */
+/* A list is a snapshot, which the caller must free. `route` is 0 (native), 1 (vendor) or 2 (fallback). */
 typedef struct mpsx_list mpsx_list;
 typedef struct {
   const char *name, *library;
@@ -102,8 +102,8 @@ MPSX_API size_t mpsx_list_length(const mpsx_list*);
 MPSX_API mpsx_row mpsx_list_row(const mpsx_list*, size_t index);
 MPSX_API void mpsx_list_free(mpsx_list*);
 
-/* Kernels compiled at run time. `path` is a compiled library (host driver) or NULL. `text` is Metal source or NULL. A
- * shader owns its kernels. */
+/* Kernels compiled at run time. `path` is a compiled library (host driver) or NULL, and `text` is Metal source or NULL.
+ * A shader owns its kernels. */
 typedef struct mpsx_shader mpsx_shader;
 typedef struct mpsx_shader_kernel mpsx_shader_kernel;
 typedef struct {
@@ -117,49 +117,49 @@ typedef struct {
   const void* data;
   int64_t sizes[8], strides[8]; /* in elements */
   uint32_t rank;
-  const char* element; /* the type, as Metal spells it */
+  const char* element; /* the element type in Metal */
   const void* handle;  /* unused here */
   size_t offset;       /* unused here */
 } mpsx_shader_tensor;
 typedef struct {
   const void* data;
-  size_t bytes;    /* 0: `data` is device memory; otherwise `data` is a value of this size */
-  int threadgroup; /* 1: allocates `bytes` of threadgroup memory; `data` is unused */
-  int tensor;      /* 1: `data` is an mpsx_shader_tensor */
+  size_t bytes;    /* 0 if `data` is device memory; otherwise `data` is a value of this size */
+  int threadgroup; /* if 1, allocates `bytes` of threadgroup memory and ignores `data` */
+  int tensor;      /* if 1, `data` is an mpsx_shader_tensor */
   size_t pointers; /* number of device pointers at the start of a value */
 } mpsx_shader_argument;
 typedef struct {
   const mpsx_shader_argument* arguments;
   size_t count;
   uint64_t threads[3];
-  uint64_t group[3]; /* all zeros let the runtime choose */
-  int error_buffer;  /* buffer index of the kernel's ErrorMessages, or -1 */
+  uint64_t group[3]; /* if all are 0, the runtime chooses */
+  int error_buffer;  /* buffer index of the kernel's ErrorMessages; -1 if it has none */
 } mpsx_shader_call;
 MPSX_API const char* mpsx_shader_load(const char* name, const char* path, const char* text, mpsx_shader** out);
 MPSX_API void mpsx_shader_free(mpsx_shader*);
 MPSX_API const char* mpsx_shader_kernels(mpsx_shader*, mpsx_list** out);
-/* `name` may end with function constants (see driver.h). Sets `out` to NULL if the kernel does not exist. */
+/* `name` may end with function constants (see driver.h). Sets `out` to NULL if there is no such kernel. */
 MPSX_API const char* mpsx_shader_find(mpsx_shader*, const char* name, mpsx_shader_kernel** out,
                                       mpsx_shader_kernel_info* info);
-/* Errors that the kernel reports (TORCH_REPORT_ERROR) have the kind MPSX_ACCELERATOR_ERROR. Asynchronous drivers report
- * them at a later synchronization. */
+/* Errors that the kernel reports (TORCH_REPORT_ERROR) are of kind MPSX_ACCELERATOR_ERROR. On an asynchronous driver,
+ * they are reported at a later synchronization. */
 MPSX_API const char* mpsx_shader_run(mpsx_shader_kernel*, const mpsx_shader_call*);
 
-/* Labels regions of the calling thread's work, and captures GPU work to a file. */
+/* Label sections of the calling thread's work, and capture GPU work to a file. */
 MPSX_API const char* mpsx_begin_label(const char* name);
 MPSX_API const char* mpsx_end_label(void);
 MPSX_API const char* mpsx_start_capture(const char* path);
 MPSX_API const char* mpsx_stop_capture(void);
 
-/* Profiles launches on the simt driver (driver/kernel_profile.h). The callback receives the library and kernel names
- * and sets `*found` to the path of the profiled library. On error it returns 0 and sets `*found` to a message. A
- * NULL callback stops profiling. */
+/* Profiles launches on the simt driver (driver/kernel_profile.h). The callback receives the names of the library and
+ * the kernel, and sets `*found` to the path of the library compiled for profiling. On error, it returns 0 and sets
+ * `*found` to a message. If the callback is NULL, profiling stops. */
 typedef int (*mpsx_find_profiled)(const char* library, const char* kernel, const char** found);
 MPSX_API const char* mpsx_set_kernel_profile(mpsx_find_profiled find);
-/* In each row, `name` is the kernel and `library` holds its counts as JSON. */
+/* In each row, `name` is the kernel, and `library` contains its counts as JSON. */
 MPSX_API const char* mpsx_take_profiled_launches(mpsx_list** out);
 
-/* Profiling: records which kernels and operators ran. */
+/* Profiling, which records the kernels and operators that have run. */
 MPSX_API void mpsx_set_profiling(int on);
 MPSX_API int mpsx_profiling(void);
 MPSX_API void mpsx_reset_profile(void);

@@ -10,7 +10,7 @@ int mpsx_device_tensor(PyObject* object, const void** data, int* dtype) {
   if (!tensor.is_privateuseone()) return 0;
   try {
     *data = tensor.data_ptr();
-  } catch (const std::exception&) {  // the caller asks Python, which raises this error
+  } catch (const std::exception&) {  // the caller then calls Python, which raises this error
     return 0;
   }
   *dtype = int(tensor.scalar_type());

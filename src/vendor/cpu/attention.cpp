@@ -15,7 +15,7 @@ constexpr const char* kFlash = "ATen flash attention";
 
 bool accepts_attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
                        double dropout, bool causal, std::optional<double> scale, bool grouped) {
-  // This CPU function reads only shapes and dtypes, so it also accepts fake tensors.
+  // This CPU function only reads shapes and dtypes, so it also accepts fake tensors.
   const int64_t chosen = at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout, causal, scale, grouped);
   return chosen == static_cast<int64_t>(sdp::SDPBackend::flash_attention);
 }

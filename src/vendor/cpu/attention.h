@@ -1,4 +1,4 @@
-// scaled_dot_product_attention with ATen's flash attention for CPUs.
+// scaled_dot_product_attention, using ATen's flash attention for CPUs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@ bool accepts_attention(const at::Tensor& query, const at::Tensor& key, const at:
                        const std::optional<at::Tensor>& mask, double dropout, bool causal, std::optional<double> scale,
                        bool grouped);
 
-// Returns the output and the logsumexp, which the backward pass needs.
+// Returns the output, and the logsumexp that the backward pass needs.
 std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                              const std::optional<at::Tensor>& mask, double dropout, bool causal,
                                              std::optional<double> scale);

@@ -10,8 +10,8 @@ using at::Tensor;
 
 constexpr const char* kOneDnn = "oneDNN through ATen";
 
-// oneDNN's half-precision kernels read past the end of rows if a dimension is both strided and dilated. With oneDNN
-// 3.12 on CPUs with AVX512-FP16 and AMX, results are NaN or completely wrong. The float32 kernels are correct.
+// oneDNN's half-precision kernels read past the end of rows if a dimension is both strided and dilated. On CPUs with
+// AVX512-FP16 and AMX, with oneDNN 3.12, results are NaN or completely wrong. The float32 kernels are correct.
 bool needs_float(const Tensor& input, IntArrayRef stride, IntArrayRef dilation, bool transposed) {
   if (transposed || !c10::isReducedFloatingType(input.scalar_type())) return false;
   for (size_t d = 0; d < stride.size() && d < dilation.size(); ++d)

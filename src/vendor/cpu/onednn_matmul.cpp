@@ -10,8 +10,8 @@
 
 #include "backend/setting.h"
 
-// ATen's wrapper around oneDNN's matmul. ATen uses it for half precision but not for float32. libtorch_cpu exports it
-// without declaring it in a header. The declaration is weak, because a later torch may not export it.
+// ATen's wrapper for oneDNN's matmul. ATen uses it for half precision but not for float32. libtorch_cpu exports it, but
+// no header declares it. The declaration is weak, because a later PyTorch may not export it.
 #ifdef __linux__
 namespace at::native {
 __attribute__((weak)) void mkldnn_matmul(const Tensor& a, const Tensor& b, const Tensor& result, float beta,
@@ -22,12 +22,12 @@ __attribute__((weak)) void mkldnn_matmul(const Tensor& a, const Tensor& b, const
 namespace mpsx::vendor {
 namespace {
 
-// Below this many multiply-adds, rows or columns, MKL is just as fast. oneDNN compiles a kernel for each new shape,
-// which takes milliseconds and up to 1 MiB, and caches 1,024 of them. That is too expensive for small matmuls of
-// varying shapes.
+// With fewer multiply-adds, rows or columns than this, MKL is just as fast. For each new shape, oneDNN compiles a
+// kernel, which takes milliseconds and up to 1 MiB of memory, and it caches 1,024 of them. That is too expensive for
+// small matmuls of varying shapes.
 constexpr int64_t kMinMacs = int64_t(1) << 26, kMinDim = 4;
 
-// Computes result = alpha * a @ b + beta * result. Null if not available.
+// Computes result = alpha * a @ b + beta * result. The pointer is null if the function is not available.
 using Multiply = void (*)(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta, float alpha);
 Multiply multiply() {
 #ifdef __linux__
@@ -55,7 +55,7 @@ bool is_faster_than_mkl() {
 #endif
 }
 
-// Throws if MPSX_GEMM is invalid or requests oneDNN on a CPU that does not support it.
+// Throws if MPSX_GEMM is invalid, or if it requests oneDNN on a CPU that does not support it.
 bool is_enabled() {
   static const bool enabled = [] {
     const bool onednn = backend::setting("MPSX_GEMM", "onednn", "mkl").value_or(is_faster_than_mkl());
@@ -94,7 +94,7 @@ bool matmul(torch::jit::Stack& stack) {
   return true;
 }
 
-// out = beta * self + alpha * a @ b
+// Computes out = beta * self + alpha * a @ b.
 bool addmm(torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, 6);
   const at::Tensor &self = arguments[0].toTensor(), &a = arguments[1].toTensor(), &b = arguments[2].toTensor(),

@@ -1,4 +1,4 @@
-// Operators that CPU libraries implement and our kernels do not.
+// Operators that CPU libraries implement and for which we have no kernels.
 #include "vendor/cpu/vendor.h"
 
 namespace mpsx::vendor {

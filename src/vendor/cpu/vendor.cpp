@@ -19,7 +19,7 @@ RouteEntry& route_of(const std::string& op, const char* library) {
   return runtime::route_entry(op, runtime::Route::vendor, library);
 }
 
-// The boxed kernel of an operator. Chooses between the library, our kernel and the fallback.
+// The boxed kernel of an operator. It chooses between the library, our kernel and the fallback.
 class Kernel final : public c10::OperatorKernel {
  public:
   Kernel(RouteEntry& route, c10::KernelFunction ours, Library::Condition* prefer_kernel, CpuKernel* onednn)

@@ -1,7 +1,7 @@
 // Operators that CPU libraries (oneDNN, MKL and PocketFFT, through ATen) run faster than our kernels on the host
-// driver, or for which we have no kernel. Like the fallback, they run on the tensors' own memory, but they are counted
-// separately and do not warn. On every other driver, and with MPSX_VENDOR=off, our kernels run, and operators without
-// one use the fallback.
+// driver, or for which we have no kernel. Like the fallback, they run on the memory of the tensors, but they are
+// counted separately and do not warn. On all other drivers, and with MPSX_VENDOR=off, our kernels run, and operators
+// without a kernel use the fallback.
 #pragma once
 
 #include <torch/library.h>
@@ -16,14 +16,14 @@ inline constexpr const char* kLapack = "LAPACK through ATen";
 inline constexpr const char* kFft = "MKL/PocketFFT through ATen";
 inline constexpr const char* kGemm = "oneDNN/MKL through ATen";
 
-// Returns whether to use CPU libraries. MPSX_VENDOR is "on" or "off" and defaults to on for the host driver only. Read
-// once per process.
+// Returns whether to use CPU libraries. MPSX_VENDOR can be "on" or "off". It defaults to "on" for the host driver and
+// to "off" for all other drivers. It is read once per process.
 bool preferred();
 
 // Registers operators that `library` implements.
 class Library {
  public:
-  // A predicate on a call's arguments, which are at the top of the stack.
+  // A predicate on the arguments of a call, which are at the top of the stack.
   using Condition = bool(const torch::jit::Stack& stack);
 
   Library(torch::Library& m, const char* library) : m_(m), library_(library) {}
@@ -42,7 +42,7 @@ class Library {
 // A CPU operator that a launcher calls with device tensors.
 class Operator {
  public:
-  // `counted_as` is the operator's name in the statistics.
+  // `counted_as` is the name of the operator in the statistics.
   Operator(const char* name, const char* library, const char* counted_as);
 
   template <typename Result, typename... Arguments>
