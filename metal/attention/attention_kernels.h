@@ -123,7 +123,7 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
                     element_column<Shape>(g.lane), p.v_head_dim);
 }
 
-// Which gradients a pass computes. The dQ pass computes S, whose rows are queries. The dK and dV passes compute S^T.
+// The gradients that a pass computes. The dQ pass computes S, whose rows are queries. The dK and dV passes compute S^T.
 enum : uint { kGradQ = 1, kGradK = 2, kGradV = 4 };
 
 // Returns the value that P = exp(S - lse) subtracts. It is +inf if the query attends to no key, so that P is 0.

@@ -4,7 +4,7 @@
 #include "attention/attention_tiles.h"
 #include "lib/instantiate.h"
 
-// The fastest numbers of columns and resident threads on an H100 for 2048 queries and keys.
+// Columns per tile and resident threads, tuned on an H100 for 2048 queries and keys.
 template <typename T>
 using Tiles64 = AttentionTiles<T, 64, kTileRowsO, 64, 512>;
 template <typename T>

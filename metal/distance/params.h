@@ -2,7 +2,7 @@
 
 #include "lib/types.h"
 
-enum : uint32_t { kDistanceTile = 8 };  // gradient coordinates that each thread computes
+enum : uint32_t { kDistanceTile = 8 };  // number of coordinates of the gradient that a thread computes
 
 // Distances between `rows` points and `others` points. Every point has `size` coordinates.
 struct DistanceParams {

@@ -6,7 +6,7 @@
 enum : uint32_t {
   kFftTile = 2048,      // complex numbers per tile; two tiles fit in threadgroup memory (32 KiB)
   kFftSmallTile = 512,  // a smaller tile, so that more threadgroups share a GPU core
-  kFftAxes = 8,         // maximum number of dimensions that index the columns
+  kFftAxes = 8,         // maximum number of dimensions in a column index
   kFftStages = 11       // maximum number of stages; enough for 2048 points
 };
 
@@ -51,7 +51,7 @@ struct FftParams {
   // Point r of a column is element phase + r * spacing of the full transform.
   uint32_t in_spacing, out_spacing;
   uint32_t length;  // number of points in the full transform
-  uint32_t chirp;   // number of points that Bluestein's algorithm transforms
+  uint32_t chirp;   // number of points that Bluestein's algorithm computes
   FftInput input;
   FftOutput output;
   // Whether consecutive threads process consecutive columns, rather than consecutive points of a column.

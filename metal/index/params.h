@@ -41,7 +41,7 @@ struct IndexParams {
   int64_t dim_size;      // size of the indexed dimension
   int64_t dim_stride;    // stride of the indexed operand in that dimension
   uint32_t negative;     // as in RowsParams
-  uint32_t add;          // add to the output instead of overwriting it
+  uint32_t add;          // whether to add to the output instead of overwriting it
 };
 
 // A dispatch over rows in up to four dimensions, innermost first. Operands: output, input.

@@ -56,7 +56,7 @@ struct MatrixLoader {
   device const T* data;
   long mn_stride, k_stride;
   uint mn_size, k_size;
-  bool vectorized;    // whether contiguous 16-byte vectors are aligned
+  bool vectorized;    // whether loads along the contiguous dimension are 16-byte aligned
   bool k_contiguous;  // whether elements are contiguous along K, or along neither dimension
 
   METAL_FUNC Cursor at(uint mn) const { return {data + long(mn) * mn_stride, mn < mn_size ? mn_size - mn : 0}; }

@@ -19,7 +19,7 @@ struct HeldRows {
       for (uint j = 0; j < columns; ++j) x[r][j] = i < rows && j < width ? row[long(j) * across] : 0.0f;
     }
   }
-  // Copies row i to threadgroup memory. Only the thread that holds row i does anything.
+  // Copies row i to threadgroup memory, using the thread that holds it.
   METAL_FUNC void publish(uint i, threadgroup float* row, GroupThread g) const {
     MPSX_UNROLL
     for (uint r = 0; r < ROWS; ++r) {

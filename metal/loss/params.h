@@ -26,7 +26,7 @@ struct CrossEntropyParams {
 struct PointwiseLossParams {
   uint64_t count;
   float parameter;                  // beta or delta
-  float scale;                      // factor for the sum or the gradient
+  float scale;                      // multiplies the sum or the gradient
   uint32_t has_weight, vectorized;  // vectorized: all operands are aligned for vector access (lib/vec.h)
 };
 

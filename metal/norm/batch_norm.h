@@ -49,8 +49,8 @@ inline ColumnTile column_tile(constant BatchNormParams& p, uint2 index) {
   return {column, count, rows, tail, span, p.chunks / p.span_chunks, row * width + column, width};
 }
 
-// Returns whether to fold the mean in (x - mean) * scale + bias into the bias. PyTorch always does this. Here it is
-// needed if x - mean may overflow, and if infinities must yield NaN as in PyTorch.
+// Returns whether to fold the mean into the bias in (x - mean) * scale + bias, as PyTorch always does. This is
+// necessary if x - mean may overflow, or if infinities must yield NaN as in PyTorch.
 inline bool must_fold(float mean, float scale) { return !(fabs(mean) < 0x1p100f && fabs(scale) <= FLT_MAX); }
 
 // Returns the index of a partial result of a column.

@@ -15,8 +15,8 @@ struct SoftmaxParams {
 // row is one memory sector).
 enum : uint32_t { kNormColumns = 256, kMergeColumns = 8 };
 
-// For fused gradients: bytes of each input row per thread, maximum number of a row's elements per SIMD group, and
-// maximum number of threads per threadgroup, which registers limit.
+// Limits for fused gradients: bytes of each input row per thread, elements of a row per SIMD group, and threads per
+// threadgroup (limited by registers).
 enum : uint32_t { kFusedBytes = 32, kFusedColumns = 32 * kFusedBytes / 2, kFusedThreads = 512 };
 
 // Parameters of row norms. If there is no weight or no bias, has_weight or has_bias is 0 and the pointer is null.

@@ -22,7 +22,7 @@
   b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, b12, b13, b14, b15, b16, b17, b18, b19, b20, b21, b22, b23, b24, \
       b25, b26, b27, b28, b29
 
-// The parameters of a list kernel after its buffers.
+// The kernel parameters that follow the buffers.
 #define MPSX_LIST_POSITION                                                               \
   uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]], \
       uint tpt [[threads_per_threadgroup]]

@@ -2,7 +2,7 @@
 
 #include "lib/types.h"
 
-// For channels_last: number of adjacent channels per thread, which are 16 bytes of half or 32 bytes of float.
+// Adjacent channels per thread for channels_last: 16 bytes of half or 32 bytes of float.
 enum : int32_t { kChannelTile = 8 };
 
 // Two-dimensional pooling. in_h, in_w, out_h and out_w are the sizes of one plane. `channels` is used only for

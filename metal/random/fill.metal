@@ -106,8 +106,8 @@ kernel void random_wide(device T* out [[buffer(0)]], constant RandomParams& p [[
   }
 }
 
-// Returns whether a random word is below a probability. The product is limited, because otherwise its conversion to
-// uint might be undefined. If the probability is 1, the result is always true.
+// Returns whether a random word is below a probability. Limits the product, so that its conversion to uint is defined.
+// A probability of 1 always yields true.
 inline int happens(uint bits, float probability) {
   return int(bits < uint(min(probability * 4294967296.0f, 4294967040.0f))) | int(probability >= 1.0f);
 }
@@ -131,7 +131,7 @@ kernel void bernoulli_tensor(device T* out [[buffer(0)]], device const float* pr
     const uint left = uint(chunk.left), blocks = min(left, uint(kRandomBlocks));
     for (uint j = tid; j < blocks; j += tpt) {
       const PhiloxBlock r = philox(p.seed, chunk.block + j);
-      const uint last = left - 1;  // clamp reads past the end, whose results are not stored
+      const uint last = left - 1;  // clamp out-of-range reads; their results are not stored
       store(o, j,
             Quad<int>{happens(r.x, q[j]), happens(r.y, q[min(j + kRandomBlocks, last)]),
                       happens(r.z, q[min(j + 2 * kRandomBlocks, last)]),

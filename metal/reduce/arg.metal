@@ -20,9 +20,9 @@ template <typename K, typename I> struct Init<CombineArgMax, Indexed<K, I>> {
   static Indexed<K, I> value() { return {lowest_key<K>::value(), numeric_limits<I>::max()}; }
 };
 
-// Finds the best key in this thread's share of n contiguous elements. For an element in the prologue or tail, returns
-// the element's index. Otherwise, returns the index of the first element in its vector, from which find_in_vector finds
-// the element.
+// Finds the best key in this thread's share of n contiguous elements. The returned index is exact for an element in the
+// prologue or tail. For an element in a vector, it is the index of the vector's first element, and find_in_vector then
+// locates the element.
 template <typename Key, typename T, typename K>
 inline Indexed<K, uint> best_contiguous(device const T* x, uint offset, uint n, RowGroup group) {
   typedef compute_t<T> C;

@@ -59,7 +59,7 @@ inline State state_before(device const State* states, uint count, threadgroup St
   return all;
 }
 
-// Number of adjacent elements that a thread scans at a time. It amortizes the cost of the scan over threads.
+// Number of adjacent elements that a thread scans at a time, enough to amortize the cost of the scan over threads.
 template <typename T>
 constexpr constant uint scan_each = sizeof(T) * kScanEach > kScanBytes ? kScanBytes / sizeof(T) : kScanEach;
 

@@ -144,7 +144,7 @@ class Driver {
   // Retains a buffer (MTLBuffer) that a different library has created on the same GPU.
   virtual Buffer share(void*) { throw Error("the " + info().name + " driver cannot share buffers of other libraries"); }
   virtual size_t free_memory() const = 0;
-  // Copies between device memory, CPU memory, or both. The caller must first wait for pending work on either. Unlike
+  // Copies within or between device and CPU memory. The caller must first wait for pending work on both sides. Unlike
   // direct CPU accesses, this does not migrate the pages of managed memory.
   virtual void copy(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
   // Migrates memory that the CPU may have accessed back to the device, before later kernels use it.

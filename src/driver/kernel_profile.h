@@ -14,7 +14,7 @@ using FindProfiled = std::function<std::string(const std::string& library, const
 // Starts to profile all launches. If `find` is null, stops profiling.
 void set_kernel_profile(FindProfiled find);
 
-// A profiled launch. `counts` is a JSON text (src/driver/host/simt/launch_counts.h).
+// A profiled launch. `counts` is in JSON format (src/driver/host/simt/launch_counts.h).
 struct ProfiledLaunch {
   std::string kernel, counts;
 };

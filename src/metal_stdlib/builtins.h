@@ -58,7 +58,7 @@
 #define __metal_tanpi(x, ...) ::metal::tanpi(x)
 #define __metal_trunc(x, ...) ::metal::trunc(x)
 
-// Converts a float to an integer like an implicit conversion to an integer parameter.
+// Converts a float to an integer as if it were passed to an integer parameter.
 namespace metal {
 template <class T>
 MPSX_FN constexpr auto mpsx_integer(T x) {

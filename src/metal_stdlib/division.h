@@ -91,7 +91,7 @@ MPSX_FN void divide(long a, long b, long& q, long& r) {
   const U d = U(b), q1 = U(long(__builtin_rint(first))), left = U(a) - q1 * d;
   const U q2 = U(long(__builtin_rint(double(long(left)) * inverse))), rest = left - q2 * d;
   const U wrong = rest != 0 && (long(rest) < 0) != (a < 0) ? ~U(0) : U(0);
-  const U over = (long(rest) < 0) == (b < 0) ? U(0) : ~U(0);  // correct by b if 0, or by -b if all bits are set
+  const U over = (long(rest) < 0) == (b < 0) ? U(0) : ~U(0);  // 0 to correct by b, all ones to correct by -b
   q = long(q1 + q2 + (wrong & (over | 1)));
   r = long(rest - (wrong & ((d ^ over) - over)));
 }

@@ -30,7 +30,7 @@ struct MemoryStatistics {
   uint64_t allocations = 0, frees = 0;            // counts since start or reset
   uint64_t active_blocks = 0, active_blocks_peak = 0;
   uint64_t segments = 0, segments_peak = 0;  // driver buffers
-  uint64_t retries = 0, out_of_memory = 0;   // numbers of retries and of failed allocations
+  uint64_t retries = 0, out_of_memory = 0;   // numbers of retries and failed allocations
 };
 
 // Allocates a block, whose `data` is null if `bytes` is 0. If memory runs out, empties the cache and retries before it

@@ -14,7 +14,7 @@ namespace mpsx::runtime {
 
 // A best-fit allocator. The driver reserves its spans, and the OS backs them with pages on first access. allocate()
 // splits the smallest free range that is large enough, and free() coalesces a range with adjacent free ranges. Not
-// thread-safe. All sizes are in bytes and multiples of the page size.
+// thread-safe. All sizes are in bytes and are multiples of the page size.
 class Arena {
  public:
   // Returns null if no free range is large enough.

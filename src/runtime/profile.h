@@ -24,7 +24,7 @@ RouteEntry& route_entry(const std::string& op, Route route, const std::string& l
 extern std::atomic<bool> profiling;  // while true, each launch costs two more clock reads
 void set_profiling(bool on);
 
-// A row of a snapshot, which has one row for each kernel or operator that was called.
+// One row of a snapshot. There is one row for each kernel or operator that was called.
 struct ProfileRow {
   std::string name;
   Route route;

@@ -22,7 +22,7 @@ void check_shader_errors(const KernelEntry& kernel, void* buffer);
 // Throws the first error that a completed launch has reported. device_error.cpp calls this during a LaunchPause.
 void check_shader_errors_during_pause();
 
-// Makes the buffer of a kernel that will not run again available to other kernels.
+// Recycles the buffer of a kernel that will not run again.
 void release_shader_error_buffer(const KernelEntry& kernel);
 
 }  // namespace mpsx::runtime

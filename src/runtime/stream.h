@@ -23,7 +23,7 @@ bool idle(StreamId);
 void prepare_cpu_access(const void* p);
 // Like prepare_cpu_access(), but without recording a CPU access, so the block is not prefetched to the device again.
 void wait_for_use(const void* p);
-// Copies between device memory, CPU memory, or both, after waiting for pending work on either.
+// Copies within or between device and CPU memory, after waiting for pending work on both sides.
 void copy(void* to, const void* from, size_t bytes);
 // Like wait_for_use(), but leaves errors to be thrown by a later call.
 void wait_for_use_nothrow(const void* p) noexcept;

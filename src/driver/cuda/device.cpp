@@ -51,7 +51,7 @@ int Device::attribute(int which) const {
   return value;
 }
 
-// The context must be bound only once per thread, because nothing else in the process makes another context current.
+// It is enough to bind the context once per thread, because nothing else in the process makes a different one current.
 void Device::bind() const {
   static thread_local CUcontext bound = nullptr;
   if (bound == context_) return;

@@ -21,7 +21,7 @@ namespace mpsx::driver::host {
 namespace {
 
 constexpr size_t kSignalStack = 64 << 10;
-constexpr uintptr_t kStackOverflowSlack = 64 << 10;  // faults this close below the stack are stack overflows
+constexpr uintptr_t kStackOverflowSlack = 64 << 10;  // faults at most this far below the stack count as overflows
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
 constexpr int kSignalCount = sizeof kSignals / sizeof *kSignals;
 constexpr int kMaxPrevious = 8;

@@ -50,7 +50,7 @@ class FunctionLibrary {
   std::mutex mutex_;
   Owned<id<MTLLibrary>> library_;
   std::vector<SourceUnit> units_;
-  std::vector<Owned<id<MTLLibrary>>> compiled_;         // for each of units_; null until first used
+  std::vector<Owned<id<MTLLibrary>>> compiled_;         // one per unit; null until first used
   std::unordered_map<std::string, size_t> unit_index_;  // by function name
   std::vector<std::string> names_;
   // All function constants in a user's shader, by index. Filled on first use.

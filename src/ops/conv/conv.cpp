@@ -267,7 +267,7 @@ void launch_weight_gemm(const Tensor& out, const Tensor& source_given, const Ten
   }
 }
 
-// Computes the gradient of a weight of shape [O, C / groups, ...] from the input, `source`, and the output gradient.
+// Computes the gradient of a weight of shape [O, C / groups, ...] from the output gradient and the input `source`.
 Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, const Tensor& weight, const Geometry& g) {
   if (weight.numel() == 0 || grad_given.numel() == 0) return at::zeros(weight.sizes(), weight.options());
   const Tensor out = at::empty(weight.sizes(), weight.options().memory_format(at::MemoryFormat::Contiguous));

@@ -20,8 +20,8 @@ inline Tensor with_reversed_taps(const Tensor& weight) {
   return dims.empty() ? weight : weight.flip(dims);
 }
 
-// A convolution that writes one strided part of the output. Its taps are nonnegative. The weight is [O, C, 3
-// dimensions].
+// A convolution that writes one strided part of the output. Its taps are nonnegative. The weight has shape [O, C, D, H,
+// W].
 struct ConvPart {
   ConvAxes axes;
   Tensor out, weight;

@@ -86,7 +86,7 @@ inline PixelGrid make_pixel_grid(int64_t images, int64_t channels, int64_t vec, 
   return grid;
 }
 
-// Returns whether a tensor of shape [images, channels, 3 dimensions] already has the grid's layout.
+// Returns whether a tensor of shape [images, channels, D, H, W] already has the grid's layout.
 inline bool has_grid_layout(const Tensor& t, const PixelGrid& grid) {
   bool same = grid.fold.taps == 1 && grid.planes() == 1 && grid.padded_channels == grid.channels &&
               grid.pixels() * grid.channels == t.numel() && t.permute({0, 2, 3, 4, 1}).is_contiguous() &&
@@ -95,8 +95,8 @@ inline bool has_grid_layout(const Tensor& t, const PixelGrid& grid) {
   return same;
 }
 
-// Copies a tensor of shape [images, channels, 3 dimensions] to the grid. Returns the tensor itself if it already has
-// the grid's layout.
+// Copies a tensor of shape [images, channels, D, H, W] to the grid. Returns the tensor itself if it already has the
+// grid's layout.
 inline Tensor pack_pixels(const Tensor& t, const PixelGrid& grid) {
   static const KernelSet tiled("conv_pack_tensor"), vectors("conv_pack_vectors_tensor");
   if (has_grid_layout(t, grid)) return t;

@@ -37,7 +37,7 @@ Steps make_steps(const PixelGrid& grid, const ConvAxes& axes) {
   return steps;
 }
 
-// Rearranges a weight of shape [O, C, 3 dimensions] to [step, O, K].
+// Rearranges a weight of shape [O, C, D, H, W] to [step, O, K].
 Tensor weight_of_steps(const Tensor& weight, const PixelGrid& grid, const Steps& steps) {
   Tensor t;
   if (grid.fold.taps > 1)

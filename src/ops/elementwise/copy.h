@@ -6,7 +6,7 @@
 
 namespace mpsx::ops {
 
-// Copies `source` to `target`, with any strides, and broadcasts and casts. Returns false if there is no kernel for the
+// Copies `source` to `target`, broadcasting and casting if necessary. Returns false if there is no kernel for the
 // dtypes (complex to real, float64), if a tensor is on a different device, or if one is lazily conjugated.
 bool copy_on_device(const Tensor& target, const Tensor& source);
 

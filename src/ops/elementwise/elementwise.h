@@ -18,7 +18,7 @@ Tensor wrapped_number(const at::Scalar& s);
 // Throws PyTorch's error if `type` cannot represent a number. Call this where PyTorch's kernels make the same check.
 void check_holds(at::ScalarType type, const at::Scalar& s);
 
-// Stores scalar arguments a and b both as floats and as integers. Rounds them first if `tag` is half or bfloat.
+// Stores scalar arguments a and b both as floats and as integers. Rounds them first if `type` is a half type.
 ScalarParams scalar_params(const at::Scalar& a = 0, const at::Scalar& b = 0, Tag type = Tag::none);
 
 // The kernels of one operator. The strides of the operands determine which one runs (metal/elementwise/kernels.h).
@@ -77,7 +77,8 @@ constexpr bool covers(Types types, Tag tag) {
 }
 
 // Converts an input to `common` on this device. A 0-dim CPU tensor is returned unchanged, because it is passed by
-// value. Borrows if possible: another reference to a tensor that Python holds would require the interpreter lock.
+// value. Borrows if possible, because an additional reference to a tensor that Python holds would require the
+// interpreter lock.
 c10::MaybeOwned<Tensor> to_common(const Tensor& t, at::ScalarType common);
 
 }  // namespace mpsx::ops

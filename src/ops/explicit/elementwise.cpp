@@ -37,7 +37,7 @@ constexpr Mirror kElementwise[] = {
     {"hardsigmoid", "hardsigmoid", "", Accepts::FLOATS},
     {"softplus", "softplus", "", Accepts::FLOATS},
     {"mish", "mish", "", Accepts::FLOATS},
-    // The following operators are used by derivatives.
+    // Operators that only derivatives use.
     {"gelu_backward", "gelu_backward", "", Accepts::FLOATS},
     {"silu_backward", "silu_backward", "", Accepts::FLOATS},
     {"leaky_relu_backward", "leaky_relu_backward", "", Accepts::FLOATS},

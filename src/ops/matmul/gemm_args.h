@@ -19,7 +19,7 @@ struct MatmulKernels {
   KernelSet tiled, gemv, gemv_t;
 };
 
-// The operands and parameters of a GEMM. `from` is the type of a and b if it is not the type of the output.
+// The operands and parameters of a GEMM. `from` is the type of a and b if it differs from the output type.
 struct GemmArgs {
   const MatmulKernels& kernels;
   Tag from;

@@ -1,4 +1,4 @@
-// aminmax. All elements are reduced in a single pass. Along a dimension, amin and amax are called.
+// aminmax. Reduces all elements in a single pass. Along a dimension, it calls amin and amax instead.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>

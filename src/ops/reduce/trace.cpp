@@ -1,4 +1,4 @@
-// trace.
+// Computes the trace of a matrix.
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 

@@ -88,7 +88,7 @@ struct Rows {
   Tensor times(const Tensor& dense) const;
 };
 
-// Computes beta * self + alpha * ab in place of `ab`. `self` may broadcast.
+// Overwrites `ab` with beta * self + alpha * ab. `self` may broadcast.
 Tensor combine(const Tensor& self, const Tensor& ab, const at::Scalar& beta, const at::Scalar& alpha);
 
 }  // namespace mpsx::ops::sparse

@@ -96,8 +96,8 @@ class Worker {
   // Returns whether `p` points to memory that the engine shares with kernels. Does not check this object and its Job.
   bool is_shared(const void* p) const;
 
-  // Returns the site to report if the code at a fault has no source line, or null. The site is on the running thread's
-  // stack.
+  // Returns the site to report for a fault in code without line information. May be null. The site is on the running
+  // thread's stack.
   const Site* fault_site() const { return fault_site_; }
 
   // Ends the dispatch with a fault in the running thread. Only a kernel may call this.
@@ -130,7 +130,7 @@ class Worker {
   };
   struct SimdGroup {
     unsigned first, count;                            // lanes_[first, first + count) are the lanes of this SIMD group
-    uint32_t ready;                                   // mask of the positions in `order` of lanes that can run
+    uint32_t ready;                                   // mask of positions in `order` whose lanes can run
     uint32_t in_simd_function, at_simdgroup_barrier;  // masks of waiting lanes
     uint32_t at_barrier, done;  // masks of lanes at a threadgroup_barrier and of lanes that have returned
     std::array<uint8_t, 32> order, position;  // the lane at each position, and the position of each lane

@@ -207,7 +207,7 @@ LineTable::LineTable(const std::string& path) {
     if (length >= 0xfffffff0u) break;  // 64-bit DWARF, which compilers do not emit by default
     Program(*this, units.take(length)).run();
   }
-  // If a sequence starts where the previous one ends, the end must come first.
+  // If a sequence starts where the previous one ends, the end marker must come first.
   std::stable_sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
     return a.address != b.address ? a.address<b.address : (a.file == kNone)>(b.file == kNone);
   });
