@@ -29,7 +29,7 @@ struct SegmentReduceParams {
   uint32_t count;  // segments per row
   uint32_t inner;  // number of columns that form an element
   float start;     // initial value of each reduction
-  float empty;     // result for the mean of an empty segment
+  float empty;     // the mean of an empty segment
   uint32_t mean;   // whether to divide by the segment's length
 };
 

@@ -154,8 +154,8 @@ inline void column_store(device O* out, ulong pitch, Matrix matrix, ulong first,
     column_store_vectors<1>(out, pitch, matrix, first, last, n, g);
 }
 
-// A pair of matrices with the same shape, which may be the same matrix. f.at(values, column, q) computes the operand of
-// reduction q from two corresponding elements.
+// Two matrices of the same shape, which may be identical. f.at(values, column, q) computes the operand of reduction q
+// from two corresponding elements.
 template <typename T, typename F>
 struct PairRow {
   template <uint N>

@@ -39,7 +39,7 @@ inline float falling_sigmoid(float x) {
   return (x < 0.0f ? 1.0f : e) / (1.0f + e);
 }
 
-// Returns erf(x) for |x| <= 0.927734375, an odd polynomial of degree 11.
+// Returns erf(x) for |x| <= 0.927734375, computed by an odd polynomial of degree 11.
 inline float erf_small(float x) {
   const float s = x * x;
   // Minimax polynomial of erf(x)/x in x^2 on [0, 1], from N. Juffa, "erff" (StackOverflow 35148198). The maximum error

@@ -141,7 +141,7 @@ struct PivotBlock {
       }
     }
   }
-  // Solves x L^H = a for one row of the tile. Overwrites `row`, which contains a, with x.
+  // Solves x L^H = a for one row of the tile. `row` contains a and is overwritten with x.
   METAL_FUNC void solve(threadgroup T* row, uint pitch) const {
     T x[kPivots];
     MPSX_UNROLL

@@ -37,6 +37,6 @@ struct MarginParams {
   uint32_t squared;     // whether multi_margin_loss squares the margin violations
   uint32_t has_weight;  // whether multi_margin_loss has a weight for each class
   uint32_t reduced;     // backward only: whether the output gradient is a scalar
-  float margin;         // of multi_margin_loss; 1 for multilabel_margin_loss
+  float margin;         // for multi_margin_loss; multilabel_margin_loss uses 1
   float scale;
 };

@@ -10,7 +10,7 @@ template <typename C> struct key_of { typedef int type; };
 template <> struct key_of<long> { typedef long type; };
 template <typename C> using key_of_t = typename key_of<C>::type;
 
-// A lower bound of all keys.
+// A lower bound on all keys.
 template <typename K> struct lowest_key;
 template <> struct lowest_key<int> {
   static int value() { return INT_MIN; }

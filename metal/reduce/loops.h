@@ -65,7 +65,7 @@ struct RowReader {
   void advance() { first += kUnroll * count; }
 };
 
-// Returns the elements of output `output` that split `split` reduces.
+// Returns the range of elements that one split reduces for one output.
 inline ReduceRange reduce_row_range(constant ReduceParams& p, uint output, uint split) {
   ReduceRange r = reduce_kept(p, output);
   if (p.splits == 1) return r;
@@ -78,8 +78,8 @@ inline ReduceRange reduce_row_range(constant ReduceParams& p, uint output, uint 
   return r;
 }
 
-// Returns the elements that threadgroup (tile of columns, split, kept index) reduces. Here, `begin` and `end` are
-// columns.
+// Returns the range of elements that a threadgroup reduces. `begin` and `end` are columns. group = (tile of columns,
+// split, kept index).
 inline ReduceRange reduce_column_range(constant ReduceParams& p, uint3 group) {
   ReduceRange r = reduce_kept(p, group.z);
   r.first = min64(ulong(group.y) * p.split_lines, p.lines);

@@ -2,7 +2,7 @@
 
 #include "lib/types.h"
 
-// Interpolation and padding modes of torch.nn.functional.grid_sample, with PyTorch's numbers.
+// Interpolation and padding modes of torch.nn.functional.grid_sample, numbered as in PyTorch.
 enum : int32_t { kGridLinear, kGridNearest, kGridCubic };
 enum : int32_t { kGridZeros, kGridBorder, kGridReflection };
 

@@ -2,7 +2,7 @@
 
 #include "lib/types.h"
 
-enum : int32_t { kPadTile = 16, kPadRun = 8 };  // adjacent elements per thread, and per step of its loop
+enum : int32_t { kPadTile = 16, kPadRun = 8 };  // adjacent elements per thread; elements per step of its loop
 
 // Dimensions are in memory order, innermost first. `before` is the number of elements to insert before the input. If it
 // is negative, the input is cropped.

@@ -69,7 +69,7 @@ class CpuAliases {
   // Maps both tensors of each pair, and the CPU storage, to the index of the pair in pairs_. Used only for long lists
   // of tensors.
   std::unordered_map<const void*, uint32_t> index_;
-  at::Tensor cpu_argument_;  // a CPU tensor among the arguments that is not a scalar
+  at::Tensor cpu_argument_;  // a non-scalar CPU tensor among the arguments
   uint64_t bytes_ = 0;
 };
 

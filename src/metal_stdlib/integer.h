@@ -8,7 +8,7 @@ MPSX_FN constexpr uint64_t mpsx_bits(T x) {
 }
 typedef __int128 mpsx_int128;
 typedef unsigned __int128 mpsx_uint128;
-// An integer type that can represent the product of any two T.
+// An integer type that can represent the product of any two values of type T.
 template <class T>
 using mpsx_wider = conditional_t<sizeof(T) == 8, conditional_t<is_signed_v<T>, mpsx_int128, mpsx_uint128>,
                                  conditional_t<is_signed_v<T>, long, ulong>>;

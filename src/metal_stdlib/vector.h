@@ -62,7 +62,7 @@ struct mpsx_swizzle {
     return s[index[i]];
   }
   MPSX_FN constexpr operator vec<T, size>() const { return vec<T, size>(s[I]...); }
-  // Converts a swizzle to a vector. The translator adds a call of this operator wherever a swizzle is read.
+  // Converts a swizzle to a vector. The translator inserts a call to this operator wherever a swizzle is read.
   MPSX_FN constexpr vec<T, size> operator()() const { return vec<T, size>(s[I]...); }
   MPSX_FN constexpr T operator[](int i) const { return get(i); }
   MPSX_FN constexpr mpsx_swizzle& operator=(const vec<T, size>& v) {

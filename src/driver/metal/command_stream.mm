@@ -333,7 +333,7 @@ bool CommandStream::is_complete(uint64_t batch) {
 bool CommandStream::idle() {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
-  commit_open();  // the caller may be polling, and this work would never start
+  commit_open();  // the caller may be polling for this work, so start it
   retire_completed();
   return in_flight_.empty();
 }

@@ -1,8 +1,8 @@
 // Building blocks of the entry points that msl/codegen/cuda.py generates.
 #pragma once
 
-// The last parameter of every entry point. It describes a launch. A grid that exceeds CUDA's limits is split into
-// several.
+// The last parameter of every entry point. It describes one launch. A grid that exceeds CUDA's limits is split into
+// several launches.
 struct mpsx_cuda_grid {
   unsigned threads[3], groups[3];  // size of the whole grid in threads and in threadgroups
   unsigned group[3];               // dispatched threads per threadgroup

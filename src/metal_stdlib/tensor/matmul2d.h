@@ -88,7 +88,7 @@ struct matrix_layout;
 template <matmul2d_descriptor D, class Scope>
 struct destination_layout : matrix_layout<matmul_shape<D>::template is_fragment<Scope>, D.m, D.n, Scope> {};
 
-// Returns K, which is an extent of the tensor operands.
+// Returns K, which it reads from the extents of the tensor operands.
 template <matmul2d_descriptor D, class A, class B>
 MPSX_FN int depth_of(const A& left, const B& right) {
   if constexpr (matmul_shape<D>::kStaticK) return D.k;

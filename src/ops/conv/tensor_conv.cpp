@@ -56,7 +56,7 @@ Tensor weight_from_steps(const Tensor& t, at::IntArrayRef size, const PixelGrid&
   return taps.permute({0, 4, 1, 2, 3}).contiguous().transpose(3, 4);
 }
 
-// Returns whether 32-bit indices and the parameters' table of steps suffice.
+// Returns whether 32-bit indices suffice and the offsets of all steps fit in the parameters.
 bool fits(const PixelGrid& grid, const Steps& steps) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   return grid.pixels() <= kMost / (grid.padded_channels / 4 + 1) && steps.K <= kMost &&

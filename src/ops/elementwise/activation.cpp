@@ -193,7 +193,7 @@ bool nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<dou
                 Tensor& out) {
   const at::ScalarType type = self.scalar_type();
   TORCH_CHECK(accepts(out, type), "nan_to_num: dtype of out: ", out.scalar_type(), " should be same as input: ", type);
-  // For integers, the CPU copies the input and gives an out= tensor that it resizes contiguous strides.
+  // For integers, the CPU copies the input. If it resizes an out= tensor, the new strides are contiguous.
   if (is_plain(self) && at::isIntegralType(type, true))
     return return_or_copy("nan_to_num", out.defined() ? self.contiguous() : self.clone(), out);
   const double max_finite = type == at::kHalf       ? 65504.0

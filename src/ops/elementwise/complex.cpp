@@ -26,7 +26,7 @@ Tensor as_complex(const Tensor& x, at::ScalarType type) {
   return x.to(type);
 }
 
-// Returns whether each thread should multiply a whole row or column, because rows are short or there are many of them.
+// Returns whether rows (or columns) are so short or so numerous that each thread should multiply a whole one.
 bool fits_one_thread(const Blocks& b) {
   constexpr int64_t kShort = 256, kMany = 4096;
   return b.size <= kShort || b.outer * b.inner >= kMany;

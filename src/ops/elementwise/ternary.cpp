@@ -19,7 +19,7 @@ using at::Scalar;
 bool run_ternary(const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a, Tensor b, const Tensor& c,
                  const ScalarParams& s, Tensor& out, bool condition) {
   if (!accepts(out, type)) return false;
-  if (b.device().is_cpu() && c.device().is_cpu()) b = b.to(a.device(), type);  // kernels accept at most one number
+  if (b.device().is_cpu() && c.device().is_cpu()) b = b.to(a.device(), type);  // kernels accept at most one scalar
   const auto x = condition ? c10::MaybeOwned<Tensor>::borrowed(a) : to_common(a, type);
   const auto y = to_common(b, type), z = to_common(c, type);
   at::TensorIterator iter = at::TensorIteratorConfig()

@@ -77,8 +77,8 @@ bool run_unary(const Tensor& self, Tensor& out) {
     TORCH_CHECK(casts, "Found dtype ", out.scalar_type(), " but expected ", result);
     return false;
   }
-  // If the input is complex and the output real, the CPU resizes the output to contiguous strides, unlike
-  // TensorIterator.
+  // If the input is complex and the output real, the CPU resizes the output to contiguous strides. TensorIterator does
+  // not.
   if (real && out.defined()) allocate_or_resize(out, self.sizes(), out.options());
   const auto input = to_common(self, type);
   auto config = at::TensorIteratorConfig();

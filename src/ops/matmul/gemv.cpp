@@ -143,13 +143,13 @@ bool addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scal
   return true;
 }
 
-// Returns whether argument I, of the last N arguments on the stack, has only a few elements.
+// Returns whether one of the last N arguments on the stack, argument I, has only a few elements.
 template <size_t N, size_t I>
 bool is_small_vector(const torch::jit::Stack& stack) {
   const Tensor& t = torch::jit::last(stack, N)[I].toTensor();
   return has_matmul_kernel(t) && !t.is_complex() && t.numel() <= kSmallGemmMacs;
 }
-// Returns whether the outer product of arguments 1 and 2, of the last N arguments on the stack, is small.
+// Returns whether the outer product of two vectors is small. They are arguments 1 and 2 of the last N on the stack.
 template <size_t N>
 bool is_small_outer(const torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, N);

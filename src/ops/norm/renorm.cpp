@@ -30,7 +30,7 @@ Tensor clip_factor(const Tensor& norms, double max_norm) {
   return at::where(norms > max_norm, max_norm / (norms + kEpsilon), at::ones({}, norms.options()));
 }
 
-// Clips the norms of the float32 vectors of x, which are in `norm`. Writes to `out`, or allocates it.
+// Clips the float32 vectors of x, whose norms are in `norm`. Writes to `out`, or allocates it.
 Tensor clip_norm(const Tensor& x, const Tensor& norm, double max_norm, const Tensor& out) {
   static const ElementwiseKernels kernels("shortened", 2);
   at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(x).add_const_input(norm).build();

@@ -12,7 +12,8 @@
 namespace mpsx::ops {
 namespace {
 
-// Return (…, c, r, h, w) views of `small` (…, c r r, h, w) and `large` (…, c, h r, w r), for one column of the square.
+// Return (…, c, r, h, w) views of `small` (…, c * r * r, h, w) and `large` (…, c, h * r, w * r), for one column of the
+// square.
 Tensor small_view(const Tensor& small, int64_t r, int64_t column) {
   at::DimVector sizes(small.sizes().begin(), small.sizes().end() - 3),
       strides(small.strides().begin(), small.strides().end() - 3);

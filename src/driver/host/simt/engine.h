@@ -93,7 +93,7 @@ class Worker {
   static Worker* here() noexcept { return static_cast<Worker*>(Stacks::owner()); }
   // Returns whether `p` is on the running thread's stack.
   bool on_own_stack(const void* p) const { return stacks_.holds(fibers_ ? lane_->index : 0, p); }
-  // Returns whether `p` points to memory that the engine shares with kernels. Does not check this object and its Job.
+  // Returns whether `p` points to memory that the engine shares with kernels, except for this object and its Job.
   bool is_shared(const void* p) const;
 
   // Returns the site to report for a fault in code without line information. May be null. The site is on the running

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxConstantBytes = 32;  // each value occupies as much memory as a long4
 
-// Reused for all dispatches of this thread, because it is large and need not be cleared.
+// The shadow memory is reused for all dispatches of this thread, because it is large and need not be cleared.
 Shadow& shadow_of_this_thread() {
   thread_local Shadow shadow(Arena::kCapacity);
   return shadow;

@@ -128,7 +128,7 @@ class MemoryCheck final : public Monitor {
 
 std::unique_ptr<Monitor> make_memory_check();
 
-// Entry points for kernels (mpsx_simt_services).
+// Kernels call these functions (mpsx_simt_services).
 void check_read(const void* p, unsigned long bytes, const void* code);
 void check_write(const void* p, unsigned long bytes, const void* code);
 void check_atomic(const void* p, unsigned long bytes, unsigned access, const void* code);

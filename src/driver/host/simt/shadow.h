@@ -89,7 +89,7 @@ class Shadow {
   std::array<uint32_t, 32> simd_last_fence_{}, simd_last_barrier_{};  // per SIMD group
 };
 
-// Returns whether an access with this mark is ordered before the next access by `thread`.
+// Returns whether the access recorded in `mark` is ordered before the next access by `thread`.
 inline bool Shadow::ordered(uint32_t mark, unsigned thread_, Sharers sharers_) const {
   if (time(mark) < last_fence_) return true;
   if (sharers_ == kOne && thread(mark) == thread_) return true;
