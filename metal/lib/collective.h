@@ -60,7 +60,7 @@ inline float pair_max(float v, ushort first, ushort second) {
   v = max(v, simd_shuffle_xor(v, first));
   return max(v, simd_shuffle_xor(v, second));
 }
-// Returns the sum over this lane and the adjacent lane of its pair.
+// Sums the values in each pair of lanes (2i, 2i + 1).
 inline float lane_pair_sum(float v) { return v + simd_shuffle_xor(v, 1); }
 inline float pair_sum(float v, ushort first, ushort second) {
   v += simd_shuffle_xor(v, first);

@@ -39,7 +39,7 @@ struct LossSums {
   void add_pairs(device const float* pairs, uint begin, uint end, GroupThread g) {
     for (uint i = begin + g.index; i < end; i += g.count) add(pairs[2 * i], pairs[2 * i + 1]);
   }
-  // Returns the sums over the threadgroup, in every thread.
+  // Returns the threadgroup's sums in every thread.
   float2 total(threadgroup float2* scratch, GroupThread g) const {
     return tg_sum(float2(Sum::finalize(loss, loss_low), Sum::finalize(weight, weight_low)), scratch, g);
   }

@@ -4,7 +4,7 @@
 #include "lib/types.h"
 #include "random/chunk.h"
 
-// a is `from`, b is `to` - `from`, and c is the largest value below `to`, because rounding must not exceed it.
+// a is `from`, b is `to` - `from`, and c is the largest value below `to`, which rounded samples must not exceed.
 struct Uniform {
   static float one(uint bits, constant RandomParams& p) { return min(fma(uniform_unit(bits), p.b, p.a), p.c); }
   static Quad<float> draw(PhiloxBlock r, constant RandomParams& p) {

@@ -10,10 +10,10 @@ inline uint mix(uint x) {
   return x ^ (x >> 16);
 }
 
-// A Feistel network is a permutation of the numbers below 2^bits, whatever its round function. It is applied repeatedly
-// until the result is below n ("cycle walking"), which yields a permutation of the numbers below n (J. Black, P.
-// Rogaway, CT-RSA 2002). Each thread computes its element independently. 24 rounds suffice (R. Mitchell et al.,
-// "Bandwidth-optimal random shuffling for GPUs", 2021).
+// A Feistel network is a permutation of the numbers below 2^bits, regardless of its round function. It is applied
+// repeatedly until the result is below n ("cycle walking"), which yields a permutation of the numbers below n (J.
+// Black, P. Rogaway, CT-RSA 2002). Each thread computes its element independently. 24 rounds suffice (R. Mitchell et
+// al., "Bandwidth-optimal random shuffling for GPUs", 2021).
 struct FeistelKeys {
   uint key[kFeistelRounds];
   uint swap;  // the network generates only even permutations; swapping 0 and 1 half of the time adds odd ones

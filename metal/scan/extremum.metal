@@ -1,4 +1,4 @@
-// cummax and cummin: the running extremum and its index. Among equal elements, the last one counts. NaN propagates.
+// cummax and cummin: the running extremum and its index. Among equal elements, the last one wins. NaN propagates.
 #include "scan/scan.h"
 
 // An index type of the same size as the value, so that no padding is needed.

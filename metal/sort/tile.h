@@ -51,7 +51,7 @@ struct SortItems {
     }
     tg_barrier();
   }
-  // Sorts n elements within the tile. Sets tile.starts to the start of each digit.
+  // Sorts n elements within the tile. Sets tile.starts to the positions at which the digits start.
   void sort(threadgroup SortTile<T>& tile, SortDigit digit, uint n, GroupThread g) {
     threadgroup ushort* own = tile.counts + g.index / g.width * kSortDigits;
     for (uint d = g.lane; d < kSortDigits; d += g.width) own[d] = 0;

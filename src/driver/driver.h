@@ -69,7 +69,7 @@ struct Dispatch {
 
 struct Info {
   std::string name;         // "host", "metal", …
-  std::string device;       // for people to read: "Apple M4 Max", "x86-64-v4, 2 cores"
+  std::string device;       // human-readable: "Apple M4 Max", "x86-64-v4, 2 cores"
   std::string compiler;     // the compiler that built the kernels
   std::string isa;          // "x86-64-v3", "apple9", …
   size_t total_memory = 0;  // in bytes
@@ -89,7 +89,7 @@ enum class TensorTier : uint8_t { absent, available, preferred };
 // instead of reading vector_bytes.
 struct Traits {
   uint32_t simd_width = 32;        // threads per SIMD group
-  bool one_thread_groups = false;  // whether every threadgroup has one thread, whatever size is requested
+  bool one_thread_groups = false;  // whether every threadgroup has one thread, regardless of the requested size
   uint32_t vector_bytes = 16;      // bytes per thread in a vectorized kernel; 0 means one element per thread
   uint32_t cores = 16;             // GPU cores or CPU threads; a guess if the OS does not report them
   Memory memory = Memory::buffers;

@@ -46,7 +46,7 @@
 #else
 #define MPSX_UNROLL_LOOP _Pragma("unroll")
 #endif
-// Users' functions must be inlined into the loops over threads, whatever their size. Otherwise the loops are not
+// Users' functions must be inlined into the loops over threads, regardless of their size. Otherwise the loops are not
 // vectorized. With internal linkage, functions that no kernel calls are not compiled.
 #define MPSX_INLINE_BEGIN                                                                                    \
   _Pragma("clang attribute push(__attribute__((always_inline)), apply_to = function)")                       \

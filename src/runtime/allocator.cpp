@@ -28,8 +28,8 @@ constexpr size_t kMaxSmallBlock = size_t(64) << 10;  // larger blocks are not su
 constexpr size_t kSegment = size_t(1) << 20;
 constexpr size_t kPage = size_t(16) << 10;  // Apple silicon page size
 constexpr size_t kClasses = 512;
-// CPU programs expect freed memory to return to the OS. So on drivers that use process memory, each new allocation
-// trims the cache to kMinCached or, if that is more, to 9/8 of the peak usage minus the current usage.
+// CPU programs expect freed memory to return to the OS. On drivers that use process memory, each new allocation
+// therefore trims the cache to kMinCached or, if that is more, to 9/8 of the peak usage minus the current usage.
 constexpr size_t kMinCached = size_t(32) << 20;
 constexpr size_t kMinArenaBlock = size_t(1) << 20;  // larger blocks use the arena if the driver uses process memory
 constexpr size_t kSpan = size_t(1) << 30;           // address space reserved at a time, in bytes

@@ -23,8 +23,8 @@ Buffer ManagedMemory::allocate(size_t bytes) {
   const size_t size = std::max<size_t>(bytes, 1);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    // CUDA also reports our pages as free if they have migrated to the CPU or have not been touched yet. So also limit
-    // the memory to what was available at startup minus our earlier allocations.
+    // CUDA also reports our pages as free if they have migrated to the CPU or have not been touched yet. Therefore,
+    // also limit the memory to what was available at startup minus our earlier allocations.
     const size_t room = std::min(saturating_sub(available_, allocated_), free_bytes());
     if (size > room)
       throw OutOfMemory("the GPU has " + std::to_string(room) + " bytes available, " + std::to_string(size) +

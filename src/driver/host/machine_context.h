@@ -49,7 +49,7 @@ inline void set_registers([[maybe_unused]] void* context, [[maybe_unused]] uintp
 #endif
 }
 
-// Returns whether an instruction of the thread has caused the signal, and not kill(), raise() or a similar call.
+// Returns whether an instruction of the thread caused the signal, rather than kill(), raise() or a similar call.
 inline bool is_synchronous(const siginfo_t& info) {
 #ifdef __linux__
   return info.si_code > 0;

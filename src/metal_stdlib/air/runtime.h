@@ -59,7 +59,7 @@ MPSX_FN T air_get(air_t<T> x) {
 }
 }  // namespace mpsx
 
-// Call M(tag, type, ...) for every floating-point type, integer type, or number type of AIR.
+// Call M(tag, type, ...) for each of AIR's floating-point types, integer types, or both.
 #define MPSX_AIR_FLOATS(M, ...) M(f32, float, __VA_ARGS__) M(f16, metal::half, __VA_ARGS__) M(bf16, metal::bfloat, __VA_ARGS__)
 #define MPSX_AIR_INTEGERS(M, ...)                                                                               \
   M(s8, metal::int8_t, __VA_ARGS__) M(u8, metal::uchar, __VA_ARGS__) M(s16, short, __VA_ARGS__)                 \

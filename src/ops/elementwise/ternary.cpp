@@ -57,7 +57,7 @@ bool where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& ou
   return tag_of(type) != Tag::none && select(type, condition, a, b, out);
 }
 
-// As on the CPU, a new output is contiguous, whatever the layout of self.
+// As on the CPU, a new output is contiguous, regardless of the layout of self.
 bool fill_masked(const Tensor& self, const Tensor& mask, const Tensor& value, Tensor& out) {
   const bool in_place = out.is_same(self);
   if (value.device().is_cpu() && self.scalar_type() == at::kBool && value.scalar_type() != at::kBool)

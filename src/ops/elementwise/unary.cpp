@@ -94,7 +94,7 @@ template <size_t I>
 bool unary(const Tensor& self, Tensor& out) {
   return run_unary<I>(self, out);
 }
-// As on the CPU, the angles of complex numbers are contiguous, whatever the layout of the input.
+// As on the CPU, the angles of complex numbers are contiguous, regardless of the layout of the input.
 template <>
 bool unary<unary_row("angle")>(const Tensor& self, Tensor& out) {
   if (is_plain(self) && self.scalar_type() == at::kComplexFloat && !out.defined())

@@ -84,7 +84,7 @@ Tensor c2c(const Tensor& self, Dims dims, bool inverse, double scale) {
   return result;
 }
 
-// As on the CPU, an empty `out` becomes contiguous, whatever the strides of `result`.
+// As on the CPU, an empty `out` becomes contiguous, regardless of the strides of `result`.
 bool write(const char* op, const Tensor& result, Tensor& out) {
   if (out.defined()) at::native::resize_output(out, result.sizes());
   return return_or_copy(op, result, out);

@@ -15,7 +15,7 @@
 namespace mpsx::ops {
 namespace {
 
-// PyTorch ignores empty 1-D inputs, whatever the shapes of the other inputs.
+// PyTorch ignores empty 1-D inputs, regardless of the shapes of the other inputs.
 bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 
 // Copies one input to the output, at `offset` along `dim`.

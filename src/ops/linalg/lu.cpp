@@ -15,7 +15,7 @@ namespace {
 
 Launch& bind(Launch& launch, const Tensor& a, const Tensor& pivots) { return launch.outputs(a, pivots); }
 
-// Factors the panel with columns [first, first + columns) and rows `first` and below.
+// Factors the panel that consists of columns [first, first + columns) and all rows from `first` on.
 void factor_panel(const KernelSet& kernels, const Tensor& a, const Tensor& pivots, const Tensor& info, int64_t first,
                   int64_t columns, uint32_t threads) {
   const Tensor panel = part(a, first, first, a.size(1) - first, columns);

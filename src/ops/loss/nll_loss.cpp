@@ -105,7 +105,7 @@ void backward(const Tensor& grad_input, const Tensor& grad_output, NllProblem q,
 OptionalTensorRef as_ref(const MaybeTensor& t) {
   return t && t->defined() ? OptionalTensorRef(*t) : OptionalTensorRef();
 }
-// An unbatched sample has a single loss, whatever the reduction.
+// An unbatched sample has a single loss, regardless of the reduction.
 bool is_reduced(const Tensor& self, int64_t reduction) { return reduction != at::Reduction::None || self.dim() == 1; }
 
 bool nll_loss_forward(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t reduction,

@@ -28,8 +28,8 @@ LaunchTable table_of(const Taps& taps, const Tensor& like) {
   return {std::move(table), like};
 }
 
-// Packs the indices and weights in the case that all elements have the same number of taps: the first tap of every
-// element, then the second tap of every element, and so on.
+// Packs the indices and weights if all elements have the same number of taps: the first tap of every element, then the
+// second tap of every element, and so on.
 LaunchTable even_table_of(const Taps& taps, const Tensor& like) {
   const size_t count = taps.indices().size(), out = size_t(taps.out()), each = count / out;
   std::vector<int32_t> table(2 * count);
