@@ -81,7 +81,7 @@ inline void update_trailing(device T* matrix, constant CholeskyParams& p, thread
 }
 
 // `info` receives 0, or the 1-based order of the first leading minor that is not positive.
-// Grid: x covers the panel's threadgroups, followed by those of the trailing matrix; y is the batch index.
+// Grid: x covers the threadgroups of the panel and then those of the trailing matrix. y is the batch index.
 template <typename T>
 kernel void cholesky_step(device T* matrices [[buffer(0)]], device T* diagonals [[buffer(1)]],
                           device int* info [[buffer(2)]], constant CholeskyParams& p [[buffer(3)]],

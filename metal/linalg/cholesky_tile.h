@@ -26,9 +26,9 @@ inline void store_quad(threadgroup float2* to, Quad<float2> x) {
   *(threadgroup float4*)(to + 2) = float4(x.v[2], x.v[3]);
 }
 
-// Maps an index to a tile on or below the diagonal of a rows x columns grid of tiles (rows >= columns). Columns j and
-// columns - 1 - j together have 2 * rows - columns + 1 such tiles for every j, so one division finds the pair of
-// columns. No square root is needed.
+// Maps an index to a tile on or below the diagonal of a rows x columns grid of tiles (rows >= columns). For every j,
+// columns j and columns - 1 - j together have 2 * rows - columns + 1 such tiles. One division therefore finds the pair
+// of columns, and no square root is needed.
 struct LowerTile {
   uint row, column;
   bool exists;  // false for the duplicate tiles of an unpaired middle column

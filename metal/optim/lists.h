@@ -27,8 +27,8 @@
   uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]], \
       uint tpt [[threads_per_threadgroup]]
 
-// MPSX_LIST points to the threadgroup's chunk of its tensor in list `l`. MPSX_LIST_VALUE is the tensor's value in a
-// list `l` of one-element tensors.
+// MPSX_LIST points to this threadgroup's chunk of a tensor in list `l`. MPSX_LIST_VALUE is the tensor's value in a list
+// `l` of one-element tensors.
 #define MPSX_LIST(T, l) \
   (reinterpret_cast<device T*>(pick_buffer((l)*p.tensors + chunk.tensor, MPSX_LIST_NAMES)) + chunk.start)
 #define MPSX_LIST_VALUE(T, l) (*reinterpret_cast<device T*>(pick_buffer((l)*p.tensors + chunk.tensor, MPSX_LIST_NAMES)))

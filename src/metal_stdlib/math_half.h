@@ -11,8 +11,8 @@
 #define MPSX_TEST_MATH(M) M(isfinite) M(isinf) M(isnan) M(isnormal) M(signbit)
 
 namespace metal {
-// Is half or bfloat if every argument has that type or an integer type, and void otherwise. The functions for half and
-// bfloat are templates, so a kernel's own overloads for bfloat in namespace metal take precedence.
+// Half or bfloat if every argument has that type or an integer type, otherwise void. The functions for half and bfloat
+// are templates, so a kernel's own overloads for bfloat in namespace metal take precedence.
 template <class T>
 constexpr bool mpsx_is_small = is_same_v<T, half> || is_same_v<T, bfloat>;
 template <class... A>

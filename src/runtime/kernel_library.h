@@ -18,7 +18,7 @@ struct KernelEntry {
   std::atomic<uint64_t> nanoseconds{0};  // updated only while profiling; see profile.h
 };
 
-// Returns the kernel of that name. Throws an error that contains the name if the library has no such kernel.
+// Returns the kernel of that name. If the library does not contain it, throws an error that names the kernel.
 KernelEntry& find_kernel(const std::string& name);
 KernelEntry* find_kernel_or_null(const std::string& name);
 

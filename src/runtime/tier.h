@@ -6,7 +6,7 @@
 
 namespace mpsx::runtime {
 
-// Returns whether to use the tensor tier, as the driver prefers or as MPSX_TIER=simdgroup or MPSX_TIER=tensor demands.
+// Returns whether to use the tensor tier. MPSX_TIER=simdgroup or MPSX_TIER=tensor overrides the driver's preference.
 // Throws if MPSX_TIER has any other value, or if it is `tensor` and the driver has no tensor tier.
 bool uses_tensor_tier();
 // Returns whether MPSX_TIER is `tensor`. In that case, launchers use the tensor tier even for small operands.

@@ -24,8 +24,8 @@ extern std::atomic<bool> tracing;
 void push_correlation(uint64_t id);
 void pop_correlation();
 
-// Traces what this thread's current stream executes during the scope, by the device's clock on an asynchronous driver.
-// `name` must outlive the scope.
+// Traces what this thread's current stream executes during the scope. On an asynchronous driver, the times come from
+// the device's clock. `name` must outlive the scope.
 class TraceScope {
  public:
   explicit TraceScope(const std::string& name) {

@@ -21,7 +21,7 @@ RandomParams random_params(const std::optional<at::Generator>& generator, uint64
 // Returns b such that a uniform 32-bit random word is at most b with probability p, where 0 < p <= 1.
 uint32_t bernoulli_bound(double p);
 
-// Launches over the chunks of params.numel elements. The work hint accounts for a draw costing several additions.
+// Launches over the chunks of params.numel elements. The work hint counts a draw as several additions.
 Launch& over_chunks(Launch& launch, const RandomParams& params, uint64_t per_chunk = kRandomChunk);
 
 }  // namespace mpsx::ops

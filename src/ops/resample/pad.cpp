@@ -36,8 +36,8 @@ c10::DimVector padded(const char* op, const Tensor& self, IntArrayRef padding, b
   return sizes;
 }
 
-// The structured operators do not preserve the memory format, but PyTorch's CPU kernels do. So these meta functions do
-// as well.
+// The structured operators do not preserve the memory format, but PyTorch's CPU kernels do. These meta functions
+// therefore preserve it.
 template <int D, bool kReflects>
 struct ForwardMeta : at::impl::MetaBase {
   void meta(const Tensor& self, IntArrayRef padding) {

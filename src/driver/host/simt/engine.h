@@ -53,7 +53,7 @@ struct Job {
   void* args[MPSX_MAX_ARGUMENTS] = {};
   mpsx_launch launch = {};
   uint64_t seed = 0;    // 0 runs lanes and SIMD groups in order
-  bool strict = false;  // report undefined behavior as a fault, rather than do what hardware does
+  bool strict = false;  // report undefined behavior as a fault instead of behaving like hardware
   bool interruptible = false;
   unsigned interrupts = 0;                                 // interrupt_count() before the dispatch
   std::function<std::unique_ptr<Monitor>()> make_monitor;  // null to run without a monitor
