@@ -1,4 +1,4 @@
-"""Programs written for PyTorch's `mps` device: `python -m mpsx run` and `mpsx.as_mps`."""
+"""Run programs written for PyTorch's `mps` device with `python -m mpsx run` and `mpsx.as_mps`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""If kernels run on the CPU, backward passes run on the calling thread (python/mpsx/device/backward.py)."""
+"""When kernels run on the CPU, backward passes run on the calling thread (python/mpsx/device/backward.py)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.usefixtures("silent_fallback")
 @pytest.fixture(autouse=True)
 def _only_where_kernels_run_on_the_cpu() -> None:
     if mpsx.driver()["asynchronous"]:
-        pytest.skip("drivers of a GPU keep autograd's device thread")
+        pytest.skip("GPU drivers keep autograd's device thread")
 
 
 class Recorder(torch.autograd.Function):
-    """An identity function whose backward records the thread and launches a kernel."""
+    """An identity function whose backward records the current thread and launches a kernel."""
 
     threads: list[int]
 
@@ -73,7 +73,7 @@ def reentrant_checkpoint() -> None:
 
 
 def deep_reentrant_checkpoint() -> None:
-    """Nest more than 60 backward passes, after which the engine uses threads from its pool."""
+    """Nest more than 60 backward passes. Beyond that depth, the engine moves work to its thread pool."""
     x = leaf()
 
     def nested(depth: int, x: torch.Tensor) -> torch.Tensor:
@@ -152,7 +152,7 @@ def test_setting_survives_an_error() -> None:
 
 
 def test_concurrent_backward_passes() -> None:
-    """Each thread runs backward on its own graph. All graphs share a weight."""
+    """Run backward on several threads. Each thread has its own graph, and all graphs share one weight."""
     weight = torch.ones(64, 64, device="mpsx", requires_grad=True)
     found: dict[int, set[int]] = {}
     start = threading.Barrier(4)
@@ -190,9 +190,9 @@ assert x.grad.tolist() == [1.0] * 3
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads the names of threads from Linux's /proc")
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads thread names from Linux's /proc")
 def test_no_device_thread() -> None:
-    """CPU graphs and mpsx graphs do not make the engine start a device thread. GPU graphs do."""
+    """Backward through CPU or mpsx graphs does not start a device thread. Backward through GPU graphs does."""
     done = subprocess.run([sys.executable, "-c", ENGINE_THREADS], capture_output=True, text=True, check=False,
                           timeout=120, env=dict(os.environ))  # fmt: skip
     assert done.returncode == 0, done.stderr

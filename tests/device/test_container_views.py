@@ -1,7 +1,7 @@
-"""Results on nested, sparse and quantized tensors have the same autograd and inference state as on the CPU.
+"""Nested, sparse and quantized results have the same autograd and inference-mode state as on the CPU.
 
-Without the dispatch key AutogradNestedTensor, the next operator on a nested tensor selects the wrong autograd kernel.
-Autograd cannot track a view whose inference state differs from that of its base.
+If the dispatch key AutogradNestedTensor is missing, the next operator on a nested tensor selects the wrong autograd
+kernel. Autograd cannot track a view whose inference-mode state differs from that of its base.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAKERS: dict[str, Make] = {
     "dense": dense,
 }  # fmt: skip
 
-# Views, copies, in-place operators and out=. A call must raise on mpsx if it raises on the CPU.
+# Views, copies, in-place operators and out=. A call must raise on mpsx exactly if it raises on the CPU.
 CALLS: dict[str, Callable[[torch.Tensor], object]] = {
     "select": lambda x: x[0],
     "select_dim": lambda x: x.select(1, 0),
@@ -99,7 +99,8 @@ BACKENDS = ("CPU", "PrivateUse1", "MPSX")
 
 
 def outcome(make: Make, call: Callable[[torch.Tensor], object], mode: str, d: str) -> object:
-    """Return the result or the exception of `call` on a container. `mode` selects what runs in inference mode."""
+    """Return the result of `call` on a container, or the exception. `mode` selects which steps run in inference
+    mode."""
     try:
         with torch.inference_mode(mode in ("inference_outside", "inference_only")):
             x = make(d)
@@ -113,7 +114,7 @@ def outcome(make: Make, call: Callable[[torch.Tensor], object], mode: str, d: st
 
 
 def keys(x: torch.Tensor) -> str:
-    """Return the tensor's dispatch keys without backend names."""
+    """Return the tensor's dispatch keys with the backend names removed."""
     text = str(torch._C._dispatch_keys(x))
     for name in BACKENDS:
         text = text.replace(name, "")
@@ -121,9 +122,9 @@ def keys(x: torch.Tensor) -> str:
 
 
 def values(x: torch.Tensor) -> list[torch.Tensor] | None:
-    """Return the elements, or None if they cannot be read.
+    """Return the tensor's elements, or None if they cannot be read.
 
-    Component tensors can be read in inference mode only if they are inference tensors, and otherwise only if they are
+    Inference mode can only read component tensors that are inference tensors. Normal mode can only read those that are
     not. The container itself may be in either state.
     """
     for inside in (False, True):

@@ -1,4 +1,4 @@
-"""The host driver runs kernels on torch's CPU threads and respects torch.set_num_threads."""
+"""The host driver runs kernels on PyTorch's CPU threads and respects torch.set_num_threads."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import torch
 
 import mpsx
 
-# Counts the threads that spent at least 50 ms (5 kernel clock ticks) of CPU time in `torch.sin`.
+# Count the threads that spent at least 50 ms (5 kernel clock ticks) of CPU time in `torch.sin`.
 MEASURE = """
 import os, sys, torch
 def ticks():
@@ -36,11 +36,11 @@ print(sum(n >= 5 for n in spent.values()))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads the CPU time of threads from Linux's /proc")
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads per-thread CPU times from Linux's /proc")
 def test_number_of_busy_threads(threads):
     driver = mpsx.driver()["name"]
     if driver not in ("host", "simt"):
-        pytest.skip("kernels of this driver do not run on CPU threads")
+        pytest.skip("this driver does not run kernels on CPU threads")
     elements = 16 if driver == "simt" else 22
     done = subprocess.run([sys.executable, "-c", MEASURE, str(threads), str(elements)], capture_output=True, text=True,
                           check=False, timeout=120, env={**os.environ, "OMP_DYNAMIC": "false"})  # fmt: skip
@@ -50,7 +50,7 @@ def test_number_of_busy_threads(threads):
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_every_element_is_processed_once(threads):
-    """Cover sizes that are not multiples of the thread count, and fewer rows than threads."""
+    """Cover sizes that are not a multiple of the thread count, and inputs with fewer rows than threads."""
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)

@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def RARE(x: torch.Tensor, **out: torch.Tensor) -> torch.Tensor:
-    """Call an operator that is unlikely to get a Metal kernel, because PyTorch implements it only for the CPU."""
+    """Call an operator that PyTorch implements only for the CPU, and that is unlikely to get a Metal kernel."""
     return aten._add_relu.out(x, x, **out) if out else aten._add_relu.Tensor(x, x)
 
 
@@ -143,7 +143,7 @@ def test_counts(silent_fallback: None) -> None:
 
 
 def test_nothing_is_copied(silent_fallback: None) -> None:
-    """An operator that returns or overwrites its argument, or returns a view of it, uses the original memory."""
+    """Operators that return an argument, a view of it, or overwrite it work on the original memory without copies."""
     x = torch.ones(4, 4, device="mpsx")
     before = x.data_ptr()
     assert RARE(x, out=x) is x
@@ -155,9 +155,9 @@ def test_nothing_is_copied(silent_fallback: None) -> None:
     assert torch.mpsx.max_memory_allocated() - peak < 1 << 16
 
 
-@pytest.mark.sweep  # needs an idle machine, because it measures time
+@pytest.mark.sweep  # measures time, so it needs an idle machine
 def test_fallback_overhead_is_below_a_microsecond(silent_fallback: None) -> None:
-    """Compare with the CPU call. The minimum thread time of many runs is reliable even on a busy machine."""
+    """Compare the time with the plain CPU call. The minimum over many runs is reliable even on a busy machine."""
 
     def microseconds(device: str) -> float:
         x, out = torch.ones(10, device=device), torch.empty(10, device=device)
@@ -182,7 +182,7 @@ def test_out_is_resized(silent_fallback: None) -> None:
 
 
 def test_long_tensor_lists(silent_fallback: None) -> None:
-    """Pass hundreds of tensors. Some occur twice or share a storage."""
+    """Pass lists of hundreds of tensors. Some tensors occur twice, and some share a storage."""
     base = torch.zeros(300, 2, device="mpsx")
     rows = [base[i] for i in range(300)]
     with torch.library._scoped_library("mpsx_test", "DEF") as library:
@@ -314,7 +314,7 @@ def test_vendor_operators_do_not_warn(loud_fallback: None) -> None:
     assert calls("aten::mm.out") == 0
 
 
-# Operators without an mpsx kernel. The host driver calls a vendor library, and the other drivers fall back.
+# Operators without an mpsx kernel. The host driver calls a vendor library for them. Other drivers fall back.
 LIBRARY_ONLY = {
     "aten::convolution": lambda: torch.conv1d(*(torch.ones(1, 1, 8, dtype=torch.double).to("mpsx") for _ in range(2))),
 }
@@ -339,7 +339,7 @@ def test_vendor_libraries_serve_only_the_host_driver(op: str, loud_fallback: Non
 
 
 def test_small_matmuls_use_kernels_on_every_driver(silent_fallback: None) -> None:
-    """For small matmuls, the call overhead of the library would dominate."""
+    """Small matmuls run in kernels on every driver, because a library call would be dominated by its overhead."""
     for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32):
         a, b, v = (torch.randint(-3, 4, size).to(dtype) for size in ((2, 5, 7), (2, 7, 6), (7,)))
         for function, tensors in ((torch.mm, (a[0], b[0])), (torch.bmm, (a, b)), (torch.bmm, (a[:0], b[:0])),

@@ -18,7 +18,7 @@ import mpsx
 pytestmark = pytest.mark.usefixtures("silent_fallback")
 
 MIB = 1 << 20
-HUGE = 2 * MIB  # size of a huge page, in which the allocator reserves memory
+HUGE = 2 * MIB  # size of a huge page; the allocator reserves memory in such pages
 
 
 def test_accelerator_statistics() -> None:
@@ -88,9 +88,9 @@ def test_freed_memory_stays_cached_below_the_limit() -> None:
 
 
 def test_idle_cached_memory_is_bounded() -> None:
-    """Cached memory stays below 32 MiB or an eighth of the peak, even if no allocation size recurs."""
+    """Idle cached memory stays below 32 MiB or an eighth of the peak, even if every allocation has a new size."""
     if torch.mpsx.get_device_properties().driver in ("metal", "cuda"):
-        pytest.skip("allocating GPU memory is expensive, so only the watermarks limit the cache there")
+        pytest.skip("on GPUs, allocation is expensive, so only the watermarks limit the cache")
     torch.mpsx.empty_cache()
     before, in_use = torch.mpsx.memory_reserved() - torch.mpsx.memory_allocated(), torch.mpsx.memory_allocated()
     sizes = [size * MIB for size in range(10, 30)]
@@ -101,7 +101,7 @@ def test_idle_cached_memory_is_bounded() -> None:
 
 
 def test_blocks_of_random_sizes_do_not_overlap() -> None:
-    """Allocate and free blocks in random order. No block may be overwritten, and the statistics must stay exact."""
+    """Allocate and free blocks in random order. Blocks must keep their contents, and the statistics must stay exact."""
     torch.mpsx.empty_cache()
     start, generator, held = torch.mpsx.memory_allocated(), random.Random(7), {}
     for step in range(600):
@@ -225,7 +225,7 @@ def convolved(device: str) -> torch.Tensor:
 
 
 def test_results_of_cpu_libraries_use_the_cache() -> None:
-    """Memory for results of CPU libraries comes from the cache and returns to it, unlike memory of CPU tensors."""
+    """The cache provides the memory for results of CPU libraries. Plain CPU tensors do not use the cache."""
     result = convolved("mpsx")
     torch.testing.assert_close(result.cpu(), convolved("cpu"))
     reserved, allocated = torch.mpsx.memory_reserved(), torch.mpsx.memory_allocated()
@@ -244,7 +244,7 @@ def test_results_of_cpu_libraries_use_the_cache() -> None:
 @pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists(), reason="Linux's huge pages")
 def test_large_tensors_use_huge_pages() -> None:
     if mpsx.driver()["name"] != "host" or "[never]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
-        pytest.skip("only the host driver requests huge pages, if the system provides them")
+        pytest.skip("needs the host driver and a system with huge pages")
     t = torch.ones(32 * MIB, dtype=torch.uint8, device="mpsx")
     huge = 0
     for area in Path("/proc/self/smaps").read_text().split("VmFlags")[:-1]:

@@ -1,4 +1,4 @@
-"""torch.mpsx and torch.backends.mpsx expose the names that programs use, but no names of internals."""
+"""torch.mpsx and torch.backends.mpsx expose the names that programs use, and no internal names."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_deprecated_names() -> None:
 
 
 def test_memory_snapshot() -> None:
-    """The segments and blocks in the snapshot have the same keys as those of torch.cuda.memory_snapshot()."""
+    """Segments and blocks in the snapshot have the same keys as in torch.cuda.memory_snapshot()."""
     kept = torch.ones(1000, device="mpsx")
     (segment,) = torch.mpsx.memory_snapshot()
     assert segment.keys() >= {"device", "address", "total_size", "allocated_size", "active_size", "requested_size",

@@ -1,4 +1,4 @@
-"""Strided and jagged nested tensors: operators after a fallback, attention, and gradients."""
+"""Strided and jagged nested tensors: operators that fall back, attention, and gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fault injection: each test uses a separate process, which must exit cleanly."""
+"""Fault injection. Each test runs in its own process, which must exit cleanly."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def assert_exited(done: subprocess.CompletedProcess[str], status: int = 0) -> No
 
 @pytest.mark.parametrize("end", ["pass", "raise SystemExit(0)", "os.kill(os.getpid(), signal.SIGTERM)", "os._exit(0)"])
 def test_exit_while_threads_launch(end: str) -> None:
-    """Use non-daemon threads, because Python kills daemon threads in the middle of calls, and torch then aborts even on
-    the CPU."""
+    """Launch kernels from non-daemon threads. Python kills daemon threads in the middle of calls, and torch then aborts
+    even on the CPU."""
     code = f"""
 import os, signal, sys, threading, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -92,7 +92,7 @@ assert (a + 1).sum().item() == 2 << 16
 
 
 def test_unusable_cache_folder_leaves_no_files(tmp_path: Path) -> None:
-    """If the cache folder cannot be created, shaders are compiled in a temporary folder, which is deleted at exit."""
+    """If the cache folder cannot be created, shaders compile in a temporary folder, which is deleted at exit."""
     (tmp_path / "file").touch()
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -103,7 +103,7 @@ def test_unusable_cache_folder_leaves_no_files(tmp_path: Path) -> None:
 
 
 def test_full_disk(tmp_path: Path) -> None:
-    """Shaders can be compiled even if the disk is full and the cache cannot be written."""
+    """Shaders still compile if the disk is full and the cache cannot be written."""
     code = """
 import errno, os
 from mpsx.shader import cache
@@ -137,7 +137,7 @@ def children(pid: int) -> set[int]:
     return found
 
 
-# A compiler that creates the file `compiling` and then hangs if it is called with a given option. On NVIDIA GPUs,
+# A fake compiler: if it is called with the given option, it creates the file `compiling` and hangs. On NVIDIA GPUs,
 # opening a shader runs the compiler only for the syntax check.
 ENDLESS = """#!/bin/sh
 case " $* " in *" {} "*) sleep 0.2; touch "$TMPDIR/compiling"; exec sleep 600 ;; esac
@@ -145,14 +145,14 @@ exec {} "$@"
 """
 
 
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks up processes in /proc")
 def test_interrupted_compilation_leaves_nothing(tmp_path: Path) -> None:
     compiler = tmp_path / "clang++"
     compiler.write_text(
         ENDLESS.format("-fsyntax-only" if mpsx.driver()["name"] == "cuda" else "-c", shlex.join(find_compiler().clang))
     )
     compiler.chmod(0o700)
-    # A shell sets background jobs and their child processes to ignore SIGINT.
+    # A shell makes background jobs and their child processes ignore SIGINT.
     code = ("import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
             f"import torch, mpsx; mpsx.compile_shader({KERNEL % 2!r})")  # fmt: skip
     environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}
@@ -195,7 +195,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="interrupts on x86-64 Linux only")
+@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="interrupts need x86-64 Linux")
 @pytest.mark.skipif(mpsx.driver()["name"] not in ("host", "simt"), reason="a GPU kernel cannot be interrupted")
 @pytest.mark.parametrize("body", [
     "while (x[0] == 0) {}",
@@ -210,8 +210,8 @@ def test_second_ctrl_c_interrupts_an_endless_kernel(body: str) -> None:
         time.sleep(0.5)
         program.send_signal(signal.SIGINT)
         time.sleep(0.5)
-        assert program.poll() is None  # Python handles the first signal, so the program continues
-        for _ in range(20):  # retry, because the signal may arrive while no kernel runs
+        assert program.poll() is None  # Python only records the first signal, so the program continues
+        for _ in range(20):  # retry: the signal may arrive while no kernel is running
             program.send_signal(signal.SIGINT)
             if select.select([program.stdout], [], [], 0.5)[0]:
                 break
@@ -265,14 +265,14 @@ assert grown < 24, f"{grown} MiB more"
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the resident set from /proc")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the resident set size from /proc")
 @pytest.mark.parametrize("seconds", [6, pytest.param(600, marks=pytest.mark.sweep)])
 def test_memory_stays_flat_with_varying_lengths(seconds: int) -> None:
     assert_exited(run_in_subprocess(f"SECONDS = {seconds}\n" + SOAK))
 
 
 def test_division_by_zero_with_faulthandler() -> None:
-    """faulthandler replaces the driver's SIGFPE handler with one that would end the process."""
+    """faulthandler replaces the driver's SIGFPE handler with one that would terminate the process."""
     code = """
 import faulthandler, torch, mpsx
 x = torch.zeros(2, dtype=torch.int32, device="mpsx") + 0

@@ -1,4 +1,4 @@
-"""Times of kernels and operators in mpsx.profiler and torch.autograd.profiler."""
+"""Kernel and operator times in mpsx.profiler and torch.autograd.profiler."""
 
 from __future__ import annotations
 

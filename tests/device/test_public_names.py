@@ -1,5 +1,5 @@
-"""torch.mpsx has the public names of torch.mps, torch.cuda, torch.xpu and torch.accelerator. Exceptions are listed here
-with their reasons."""
+"""torch.mpsx has the public names of torch.mps, torch.cuda, torch.xpu and torch.accelerator. The exceptions are listed
+here with reasons."""
 
 from __future__ import annotations
 
@@ -133,6 +133,6 @@ def test_utilization(monkeypatch: pytest.MonkeyPatch) -> None:
     later = SimpleNamespace(monotonic=lambda: clock + 2, process_time=lambda: busy + cores)
     monkeypatch.setattr(torch.mpsx, "_time", later)
     assert torch.mpsx.utilization("mpsx:0") == 50
-    assert torch.mpsx.utilization() == 0  # idle since the last call
+    assert torch.mpsx.utilization() == 0  # the device was idle since the previous call
     with pytest.raises(ValueError, match="expected device index 0"):
         torch.mpsx.utilization(7)

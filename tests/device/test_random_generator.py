@@ -56,7 +56,7 @@ def test_states() -> None:
 
 
 def draw_by_fallback(generator: torch.Generator | None = None) -> list[float]:
-    """Draw float64 numbers, for which normal_ falls back to the CPU."""
+    """Draw float64 numbers. normal_ falls back to the CPU for float64."""
     return torch.empty(3, device="mpsx", dtype=torch.float64).normal_(generator=generator).tolist()
 
 
@@ -76,7 +76,7 @@ def test_state_is_seed_and_offset() -> None:
 
 
 def test_fallbacks_are_reproducible() -> None:
-    """Fallbacks derive their random numbers from the seed and the offset, as kernels do."""
+    """Like kernels, fallbacks derive their random numbers from the seed and the offset."""
     generator = torch.Generator(device="mpsx").manual_seed(5)
     first, state = draw_by_fallback(generator), generator.get_state()
     second, third = draw_by_fallback(generator), draw(generator)
@@ -84,7 +84,7 @@ def test_fallbacks_are_reproducible() -> None:
     generator.set_state(state)
     assert (draw_by_fallback(generator), draw(generator)) == (second, third)
     assert draw_by_fallback(generator.manual_seed(5)) == first
-    # The first numbers after seeding equal the CPU's for the same seed.
+    # For the same seed, the first numbers after seeding equal those of a CPU generator.
     assert first == torch.empty(3, dtype=torch.float64).normal_(generator=torch.Generator().manual_seed(5)).tolist()
     torch.manual_seed(5)
     with torch.random.fork_rng(devices=[0], device_type="mpsx"):
@@ -110,7 +110,7 @@ def test_checkpoint_preserves_the_state() -> None:
 
 
 def test_state_format_of_earlier_versions() -> None:
-    """A state saved by an earlier version holds the seed, the offset, and a CPU generator's state."""
+    """A state saved by an earlier version contains the seed, the offset, and the state of a CPU generator."""
     generator = torch.Generator(device="mpsx").manual_seed(9)
     draw(generator)
     state = torch.cat([generator.get_state(), torch.Generator().get_state()])

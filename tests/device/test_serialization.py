@@ -100,8 +100,8 @@ def test_storage_methods() -> None:
 
 
 def test_location_is_not_mistaken_for_mps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyTorch's handler for mps accepts every location that starts with "mps", so mpsx's handler must have priority."""
-    # A failed torch.load leaves its map_location in a thread-local, where later calls would find it.
+    """PyTorch's handler for mps accepts every location that starts with "mps", so mpsx's handler must come first."""
+    # A failed torch.load leaves its map_location in a thread-local that later calls read.
     monkeypatch.setattr(torch.serialization._serialization_tls, "map_location", None)
     loaded = torch.load(saved(torch.ones(1, device="mpsx")), map_location="mpsx:0")
     assert loaded.device.type == "mpsx"

@@ -12,7 +12,7 @@ import mpsx
 
 
 def double(queue: mp.Queue, answers: mp.Queue) -> None:
-    """Receive tensors from the queue in a child process and double them in place."""
+    """Receive tensors from the queue in a child process, and double them in place."""
     for _ in range(2):
         tensor = queue.get(timeout=120)
         tensor.mul_(2)
@@ -20,7 +20,7 @@ def double(queue: mp.Queue, answers: mp.Queue) -> None:
         del tensor
 
 
-@pytest.mark.skipif(not mpsx.driver()["adopts_memory"], reason="the driver cannot use process memory")
+@pytest.mark.skipif(not mpsx.driver()["adopts_memory"], reason="the driver cannot wrap existing process memory")
 def test_queue_shares_memory() -> None:
     context = mp.get_context("spawn")
     queue, answers = context.Queue(), context.Queue()

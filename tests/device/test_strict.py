@@ -1,4 +1,4 @@
-"""Strict mode raises the same errors as PyTorch's MPS backend, and its report names the lines that caused them."""
+"""Strict mode raises the same errors as PyTorch's MPS backend, and its report names the source lines at fault."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CTC = "torch.nn.functional.ctc_loss(x.log_softmax(-1)[:, None], torch.tensor([[1
 
 
 def ctc_loss(x: torch.Tensor) -> torch.Tensor:
-    """Compute ctc_loss, which MPS does not implement."""
+    """Compute ctc_loss, which the MPS backend does not implement."""
     return F.ctc_loss(x.log_softmax(-1)[:, None], torch.tensor([[1]], device="mps"), (4,), (1,))
 
 

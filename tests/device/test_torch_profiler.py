@@ -1,4 +1,4 @@
-"""torch.profiler: kernels on the device's track, device times in the table, and memory."""
+"""torch.profiler: kernels on the device's track, device times in the table, and memory events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile, record_function, supported
 import mpsx
 
 if torch.__version__ < "2.13":
-    pytest.skip("before torch 2.13, PrivateUse1 devices have no track", allow_module_level=True)
+    pytest.skip("before torch 2.13, traces have no track for PrivateUse1 devices", allow_module_level=True)
 
 
 def work() -> torch.Tensor:
@@ -25,7 +25,7 @@ def work() -> torch.Tensor:
 @pytest.fixture(scope="module")
 def profiled() -> profile:
     work()
-    # By default, CUDA builds of torch also trace CUDA and label the times of every device as CUDA times.
+    # By default, CUDA builds of torch also trace CUDA, and they label the times of every device as CUDA times.
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1], profile_memory=True) as result:
         work()
         torch.mpsx.synchronize()

@@ -1,4 +1,4 @@
-"""Run the fuzzer and print the differences that it finds."""
+"""Run the fuzzer and print the differences it finds."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HANG_SECONDS = 60.0
-START_SECONDS = 600.0  # timeout until the first case, to allow for importing torch
+START_SECONDS = 600.0  # timeout for the first case, which includes importing torch
 STRIDE = 1_000_000  # child process n starts at group n * STRIDE
 
 
 @dataclass
 class Report:
-    """Statistics and differences of one run."""
+    """Statistics and differences of one fuzzing run."""
 
     seed: int
     cases: int = 0
@@ -41,7 +41,7 @@ class Report:
 
 
 def run_child(report: Report, number: int, pattern: str, seconds: float, groups: int, lock: threading.Lock) -> None:
-    """Fuzz in a child process until the time is up. If the process dies, start another one after the failed group."""
+    """Fuzz in a child process until the time is up. If the process dies, restart after the group that killed it."""
     first, left = number * STRIDE, seconds
     while left > 0:
         with tempfile.NamedTemporaryFile() as status_file:
@@ -91,7 +91,7 @@ def run_child(report: Report, number: int, pattern: str, seconds: float, groups:
 
 
 def record_death(report: Report, state: str, pattern: str, status: int, hung: bool, lock: threading.Lock) -> None:
-    """Report a crash or a hang, unless it occurs on the CPU as well."""
+    """Report a crash or a hang, unless the CPU crashes or hangs as well."""
     where, phase, name, form, *_ = [*state.split(), "", "", "", ""]
     command = [sys.executable, "-m", "tests.fuzz.child", where, pattern]
     kwargs = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 2 * HANG_SECONDS}

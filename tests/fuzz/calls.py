@@ -1,4 +1,4 @@
-"""Hand-written calls: each entry generates random arguments for one function."""
+"""Hand-written calls. Each entry generates random arguments for one function."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ calls("torch.prod torch.max torch.min torch.argmax torch.argmin torch.median tor
 def along(
     *more: Callable[[Rng, TensorSpec], object], types: tuple[torch.dtype, ...] = DTYPES
 ) -> Callable[[Rng], Arguments]:
-    """Generate a tensor, a dimension, and arguments that depend on them."""
+    """Generate a tensor, a dimension, and further arguments that depend on both."""
 
     def generate(r: Rng) -> Arguments:
         x = r.tensor(dtype=types)

@@ -18,7 +18,7 @@ from .compare import BY_ID, Case, run
 from .tensor_spec import DTYPES, Rng, TensorSpec, change, of
 
 PER_GROUP = 40
-# Operators with random, uninitialized or non-unique results, and operators that are slow or composite.
+# Operators that are slow or composite, or whose results are random, uninitialized or not unique.
 LEFT_OUT = RANDOM | UNINITIALISED | set(TIES) | {
     "new_empty", "empty_strided", "linalg.lstsq", "linalg.lstsq.grad_oriented", "svd", "linalg.svd", "linalg.eig",
     "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh",
@@ -32,14 +32,14 @@ LEFT_OUT = RANDOM | UNINITIALISED | set(TIES) | {
 
 @functools.cache
 def names(pattern: str) -> list[str]:
-    """Return the names of operators that match `pattern`."""
+    """Return the names of all operators that match `pattern`."""
     opinfo = [f"opinfo:{name}" for name in sorted(BY_ID) if name not in LEFT_OUT]
     return [name for name in sorted(CALLS) + opinfo if re.search(pattern, name)]
 
 
 @functools.lru_cache(maxsize=8)
 def some_samples(name: str, dtype: torch.dtype) -> list[tuple[tuple, dict]]:
-    """Return the arguments of an operator's OpInfo samples, with tensors converted to specs."""
+    """Return the arguments of an operator's OpInfo samples, with every tensor replaced by its spec."""
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -59,7 +59,7 @@ def to_spec(value: object) -> object:
 
 
 def mutated(r: Rng, tree: object, every: bool) -> object:
-    """Randomly change the layouts, dtypes and values in `tree`."""
+    """Randomly change the layouts, dtypes and values of the tensors in `tree`."""
     retype, special = r.random() < 0.12, r.random() < 0.2
     index = [False]
 
@@ -80,7 +80,7 @@ def mutated(r: Rng, tree: object, every: bool) -> object:
 
 
 def with_out(r: Rng, case: Case) -> Case | None:
-    """Add an out= argument, whose shape, dtype or layout may differ from the result's."""
+    """Add an out= argument. Its shape, dtype or layout may differ from the result's."""
     try:
         results = run(replace(case, form="call"), "cpu")
     except Exception:
@@ -93,7 +93,7 @@ def with_out(r: Rng, case: Case) -> Case | None:
         dtype = t.dtype if r.random() < 0.8 else r.choice(DTYPES)
         same = [g for g in inputs if g.size == tuple(t.shape) and g.dtype == dtype and 0 not in g.stride]
         if same and r.random() < 0.15:
-            outs.append(r.choice(same))  # out= is one of the inputs
+            outs.append(r.choice(same))  # pass one of the inputs as out=
             continue
         shape = tuple(t.shape) if r.random() < 0.7 else r.choice(((0,), (1,), (*t.shape, 2)))
         outs.append(r.laid_out(r.values(torch.Size(shape).numel(), dtype).view(shape), shares=False))
@@ -102,7 +102,7 @@ def with_out(r: Rng, case: Case) -> Case | None:
 
 
 def in_place(r: Rng, case: Case) -> Case | None:
-    """Convert to an in-place call that overwrites the first argument."""
+    """Turn the case into an in-place call that overwrites the first argument."""
     if not isinstance(case.args[0], TensorSpec):
         return None
     if case.name.startswith("opinfo:"):

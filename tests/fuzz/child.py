@@ -1,4 +1,4 @@
-"""Run groups of cases until killed, and print one JSON object per difference."""
+"""Run groups of cases until killed, and print each difference as a JSON object."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SEEN = 3  # maximum number of differences to report per operator, form and kind
 
 
 def main(seed: int, first: int, pattern: str, status_file: str, seconds: float, last: int) -> None:
-    """Write the current case to `status_file`, which the parent reads if this process dies."""
+    """Write the current case to `status_file`. The parent reads the file if this process dies."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     mpsx.fallback.set_mode("silent")
     with open(status_file, "r+b") as file:
         memory = mmap.mmap(file.fileno(), 256)
-    torch.ones(1, device="mpsx").add_(1)  # make simt compile its kernels before the first case
+    torch.ones(1, device="mpsx").add_(1)  # makes simt compile its kernels before the first case
     torch.mpsx.synchronize()
     seen: dict[tuple, int] = {}
     count, group, until = 0, first, time.time() + seconds
@@ -56,7 +56,7 @@ def main(seed: int, first: int, pattern: str, status_file: str, seconds: float, 
                 continue
             line = case.text()
             if not reason(case.name, finding.kind, f"{line} {finding.detail}"):
-                emit(case, finding.kind, finding.detail, line, pending=True)  # report first, because reducing may crash
+                emit(case, finding.kind, finding.detail, line, pending=True)  # reducing may crash
                 note("reduce")
                 smaller, finding = reduced(case, finding)
                 line = smaller.text()
@@ -75,7 +75,7 @@ def emit(case: object, kind: str, detail: str, line: str, pending: bool = False)
 
 
 def show(where: str, pattern: str) -> None:
-    """Print one case, run it, and print the difference."""
+    """Print one case, run it, and print the difference if there is one."""
     warnings.simplefilter("ignore")
     seed, group = map(int, where.split(":")[:2])
     for case in cases(seed, group, pattern):
@@ -85,9 +85,9 @@ def show(where: str, pattern: str) -> None:
 
 
 def repeat(where: str, pattern: str, before: bool) -> None:
-    """Repeat a group's cases up to this one on the CPU 50 times, to make memory corruption crash the process.
+    """Run the group's cases up to this one on the CPU 50 times, so that memory corruption crashes the process.
 
-    With `before`, run the 20 preceding groups once instead. The caller then enables memory checks in the allocator.
+    With `before`, run the 20 preceding groups once instead. The caller enables memory checks in the allocator.
     """
     seed, group, number = map(int, where.split(":"))
     if before:

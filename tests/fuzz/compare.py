@@ -12,10 +12,10 @@ from ..opinfo.common import CPU_ARGUMENTS, OPS, error, op_id
 from .tensor_spec import TensorSpec, literal, make
 
 BY_ID = {op_id(op): op for op in OPS}
-# CPU errors that mpsx need not raise, because mpsx may support more than the CPU does.
+# CPU errors that mpsx may leave out, because it supports more than the CPU does.
 UNSUPPORTED = re.compile(r"not implemented|not supported|[Uu]nsupported|does not support|only support|must be|"
                          r"expected scalar type|should have the same|same dtype|not available")  # fmt: skip
-# Operators that may return any of several equal elements. The values are the positions of `dim` in their arguments.
+# Operators that may return any one of several equal elements. Values: the position of the argument `dim`.
 TIES = {"topk": 2, "kthvalue": 2, "mode": 1, "median": 1, "nanmedian": 1}
 WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128, torch.float16: torch.float64,
         torch.bfloat16: torch.float64}  # fmt: skip
@@ -23,7 +23,7 @@ WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128, torch.f
 
 @dataclass(frozen=True)
 class Case:
-    """A call of an operator."""
+    """One call of an operator."""
 
     where: str  # seed:group:number
     name: str  # "torch.add", "torch.index_reduce#prod", "opinfo:sort"
@@ -41,7 +41,7 @@ class Case:
         return found
 
     def text(self) -> str:
-        """Format the call as one line of Python. For gradients, " -> grad" is appended."""
+        """Format the call as one line of Python. Gradient cases end in " -> grad"."""
         names, made = {}, []
         for leaf in tree_leaves((self.args, self.kwargs)):
             if isinstance(leaf, TensorSpec) and id(leaf.base) not in names:
@@ -83,7 +83,7 @@ class Finding:
 
 
 def run(case: Case, device: str, widen: bool = False) -> list[torch.Tensor | object]:
-    """Return the results and the storages that the call may write to, or the gradients if `form` is "grad"."""
+    """Return the results and the storages that the call may write to. If `form` is "grad", return the gradients."""
     args, kwargs = case.args, case.kwargs
     if widen:
         args, kwargs = tree_map(widened, (args, kwargs))
@@ -110,7 +110,7 @@ def run(case: Case, device: str, widen: bool = False) -> list[torch.Tensor | obj
 
 
 def storages(tree: object) -> list[torch.Tensor]:
-    """Return the entire storages of the tensors, to detect writes outside the views."""
+    """Return the whole storage of each tensor, to detect writes outside the views."""
     bases: dict[int, torch.Tensor] = {}
     for t in tree_leaves(tree):
         if isinstance(t, torch.Tensor):
@@ -129,7 +129,7 @@ _wide: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
 
 def wide_base(base: torch.Tensor) -> torch.Tensor:
-    """Convert a base to double precision. Specs that share a base share the converted base."""
+    """Convert a base to double precision. Specs with the same base share the converted base."""
     if len(_wide) > 64:
         _wide.clear()
     if id(base) not in _wide:
@@ -138,9 +138,9 @@ def wide_base(base: torch.Tensor) -> torch.Tensor:
 
 
 def values_differ(have: torch.Tensor, want: torch.Tensor, exact: torch.Tensor | None) -> str | None:
-    """Describe a difference beyond rounding error, or return None."""
+    """Describe a difference that exceeds rounding error, or return None."""
     floating = want.is_floating_point() or want.is_complex()
-    if want.is_complex():  # real and imaginary parts of non-finite numbers are unspecified
+    if want.is_complex():  # the real and imaginary parts of non-finite results are unspecified
         finite = torch.isfinite(want)
         have, want = have[finite], want[finite]
         exact = exact[finite] if exact is not None and exact.shape == finite.shape else None
@@ -159,7 +159,7 @@ def values_differ(have: torch.Tensor, want: torch.Tensor, exact: torch.Tensor | 
 
 
 def tied(case: Case) -> tuple[torch.Tensor, int] | None:
-    """Return the input and dimension if the operator may choose among equal elements, otherwise None."""
+    """Return the input and the dimension if the operator may choose among equal elements, otherwise None."""
     at = TIES.get(re.split(r"[.:#]", case.name)[-1])
     if at is None or not isinstance(case.args[0], TensorSpec):
         return None
@@ -177,7 +177,7 @@ def repeats(x: torch.Tensor, dim: int) -> bool:
 
 
 def same_choice(x: torch.Tensor, dim: int, ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Return whether two index tensors select the same values and `ours` has no duplicates."""
+    """Return whether both index tensors select the same values and `ours` has no duplicates."""
     indices = [p if p.dim() == x.dim() else p.view(1) if p.dim() == 0 and x.dim() == 1 else p.unsqueeze(dim)
                for p in (ours.cpu(), theirs)]  # fmt: skip
     if indices[0].lt(0).any() or indices[0].ge(x.size(dim)).any():
@@ -194,7 +194,7 @@ def significant(t: torch.Tensor) -> list[int]:
 
 
 def compare(case: Case, note: object = lambda phase: None) -> Finding | None:
-    """Run a case on both devices and return the first difference. `note` is called with the name of each phase."""
+    """Run a case on both devices and return the first difference. Calls `note` with the name of each phase."""
     choice = tied(case)
     if choice and case.form == "grad" and repeats(*choice):
         return None
@@ -232,9 +232,9 @@ def compare(case: Case, note: object = lambda phase: None) -> Finding | None:
         if theirs.numel() and significant(ours) != significant(theirs) and case.form != "grad":
             return Finding("strides", f"{ours.stride()} instead of {theirs.stride()} of {tuple(theirs.shape)}")
         if choice and i == 1 and ours.dtype == torch.int64 and same_choice(*choice, ours, theirs):
-            ours.copy_(theirs)  # also changes the storage of an out= tensor
+            ours.copy_(theirs)  # also updates the storage of an out= tensor
         mine, right = ours.detach().cpu(), theirs.detach()
-        if case.form == "grad":  # equivalent gradient formulas may differ for non-finite values
+        if case.form == "grad":  # for non-finite values, equivalent gradient formulas may differ
             finite = torch.isfinite(mine) & torch.isfinite(right)
             mine, right = mine.where(finite, 0), right.where(finite, 0)
         if values_differ(mine, right, None) is None:
@@ -253,7 +253,7 @@ def compare(case: Case, note: object = lambda phase: None) -> Finding | None:
 
 
 def as_without_out(case: Case, have: list) -> bool:
-    """Return whether the out= tensors equal the CPU's results without out=, and all other storages are unchanged."""
+    """Return whether the out= tensors equal the CPU's results without out=, and nothing else was overwritten."""
     plain = replace(case, form="call", kwargs={key: v for key, v in case.kwargs.items() if key != "out"})
     results = run(plain, "cpu")
     args, kwargs = make((case.args, case.kwargs), "cpu")

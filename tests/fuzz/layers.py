@@ -1,4 +1,4 @@
-"""Hand-written calls of matmuls, layers, losses and factory functions."""
+"""Hand-written calls for matmuls, layers, losses and factory functions."""
 
 from __future__ import annotations
 

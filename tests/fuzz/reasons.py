@@ -1,6 +1,6 @@
-"""Differences that are caused by PyTorch's bugs or that are intended: (operator, kind, text, reason).
+"""Differences that are intended or caused by PyTorch bugs: (operator, kind, text, reason).
 
-The first three are regular expressions. A run prints how often each reason applied.
+The first three are regular expressions. Each run prints how often each reason applied.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 INTEGERS = r"torch\.u?int\d+"
 
 REASONS: list[tuple[str, str, str, str]] = [
-    (r"", "out", "", "with out=, the CPU writes something other than what it returns without out="),
+    (r"", "out", "", "with out=, the CPU writes a result that differs from the one it returns without out="),
     (r"\bcosh", "values", INTEGERS + ".*difference: (inf|nan)", "the CPU's cosh of integers overflows one step early"),
     (r"median", "values", r"as_strided\(\(.*?\), \(([^)]*, )?0\b", "the CPU's median of expanded rows is wrong"),
     (
@@ -23,7 +23,7 @@ REASONS: list[tuple[str, str, str, str]] = [
         r"interpolate|upsample",
         "values",
         r"(?=.*linear).*(INF|NAN).*difference: nan",
-        "a weight that is 0 or rounding error, times infinity",
+        "infinity times a weight that is zero or a rounding error",
     ),
     (r"pad", "values", r"-\d.*circular", "the CPU's circular padding by a negative number is wrong"),
     (
@@ -36,13 +36,13 @@ REASONS: list[tuple[str, str, str, str]] = [
         r"max_pool3d",
         "values",
         r"(INF|padding=[1-9], dilation=[2-9]).*indices=True",
-        "the CPU's index of a maximum that is -inf",
+        "the CPU returns a wrong index if the maximum is -inf",
     ),
     (
         r"max_pool",
         "values",
         r"padding=[1-9].*dilation=[2-9].*-> grad",
-        "the CPU adds the gradient of a window of only padding to another plane",
+        "for a window of only padding, the CPU adds the gradient to a different plane",
     ),
     (r"(var|std)_mean", "values", "INF.*difference: nan", "the CPU's mean of infinite elements is NaN"),
     (
@@ -55,7 +55,7 @@ REASONS: list[tuple[str, str, str, str]] = [
         r"linear_cross_entropy",
         "values",
         r"torch\.b?float16.*acc_dtype=None",
-        "PyTorch computes it in float32 only on the CPU and on CUDA",
+        "PyTorch computes in float32 only on the CPU and on CUDA",
     ),
     (
         r"gcd|lcm",
@@ -75,7 +75,7 @@ REASONS: list[tuple[str, str, str, str]] = [
         r"linspace",
         "values",
         INTEGERS + ".*difference: 1 ",
-        "the CPU's integers are multiples of a rounded step, ours are exact quotients",
+        "the CPU multiplies a rounded step, mpsx divides exactly",
     ),
     (
         r"grid_sample",
@@ -105,7 +105,7 @@ REASONS: list[tuple[str, str, str, str]] = [
         r"\b(cum)?prod\b",
         "values",
         r"(INF|NAN|e[+-]\d).*difference: (inf|nan)",
-        "products overflow or underflow depending on their order; the CPU's cumprod uses float64",
+        "products overflow depending on their order; the CPU's cumprod uses float64",
     ),
     (r"bessel_k", "values", r"e-45.*difference: inf", "half the smallest float is 0, whose logarithm is infinite"),
     (r"ldexp", "strides", r"b?float16", "the CPU's 16-bit powers of two have the strides of the exponents"),
@@ -115,7 +115,7 @@ REASONS: list[tuple[str, str, str, str]] = [
         r"e-(39|45).*view\(\(\)\).*difference: nan",
         "the CPU does not round a 0-dim operand to 16 bits",
     ),
-    (r"\bcov", "values", r"aweights=b.* -> grad", "a gradient that is the difference of equal terms"),
+    (r"\bcov", "values", r"aweights=b.* -> grad", "the gradient is a difference of equal terms"),
     (
         r"softmax|softmin|cumsum|cumprod",
         "rejects",
@@ -140,19 +140,19 @@ REASONS: list[tuple[str, str, str, str]] = [
         r"batch_norm",
         "rejects",
         r"expected running_(mean|var) of type",
-        "the CPU accepts statistics of another dtype only in some layouts",
+        "the CPU accepts statistics of a different dtype only in some layouts",
     ),
     (
         r"group_norm",
         "values",
         r"-> grad.*difference: \d\.\d+e-0[5-9]",
-        "a gradient that is a small difference of terms is exact only to their rounding error",
+        "the gradient is a small difference of large terms, so their rounding errors dominate",
     ),
     (r"batch_norm", "rejects", "can't be cast", "the CPU casts floats to integers"),
     (r"dropout", "rejects", "a mask of type Bool", "a mask must be bool"),
     (r"polynomial", "values", "NAN.*difference: nan", "the CPU's polynomials of NaN are 0 for some degrees"),
     (r"conv\d|conv_transpose|convolution", "rejects", "a bias of type", "the bias must have the dtype of the weight"),
-    (r"cross_entropy", "rejects", "to have the same dtype", "the CPU's backward multiplies matrices of two dtypes"),
+    (r"cross_entropy", "rejects", "to have the same dtype", "the CPU's backward multiplies matrices of mixed dtypes"),
     (r"ldexp", "values", "9223372036854775808|9223372036854775807", "the CPU reduces exponents modulo 2^32"),
     (r"matmul|mm", "rejects", r"tensor\(\[\].* same dtype", "the CPU does not check dtypes of empty tensors"),
     (
@@ -166,8 +166,8 @@ REASONS: list[tuple[str, str, str, str]] = [
     (r"isin", "accepts", "view size is not compatible", "the CPU views a transposed input as one dimension"),
     (r"histc", "accepts", "without overflow", "the CPU's range for equal values starts at -1, which uint8 cannot hold"),
     (r"nansum", "rejects", r"tensor\(\[\].*can't be cast", "the CPU does not check dtypes of empty tensors"),
-    (r"lerp", "accepts", "Found dtype", "the CPU accepts an out= of another dtype only in some layouts"),
-    (r"\bmode", "values", "NAN", "NaNs break the comparison that the CPU sorts by"),
+    (r"lerp", "accepts", "Found dtype", "the CPU accepts an out= of a different dtype only in some layouts"),
+    (r"\bmode", "values", "NAN", "NaNs break the CPU's sort comparison"),
     (r"native_batch_norm", "strides", "out=", "the CPU resizes its out= without strides"),
     (
         r"embedding_bag",
@@ -186,14 +186,14 @@ REASONS: list[tuple[str, str, str, str]] = [
         r"\bfull|fill_|linspace",
         "rejects",
         "c10::Half without overflow",
-        "the CPU accepts any value for a single element, but not for more",
+        "the CPU accepts any value only if there is a single element",
     ),
     (r"group_norm", "accepts", "is_contiguous", "the CPU's kernel accepts only dense rows"),
 ]
 
 
 def reason(name: str, kind: str, line: str) -> str | None:
-    """Return why a difference is not a bug in mpsx, or None."""
+    """Return why a difference is not an mpsx bug, or None if it may be one."""
     for names, kinds, text, why in REASONS:
         if re.search(names, name) and re.fullmatch(kinds, kind) and re.search(text, line):
             return why

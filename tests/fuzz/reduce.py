@@ -1,4 +1,4 @@
-"""Simplify the arguments of a failing case while the difference persists."""
+"""Simplify a failing case's arguments as long as the difference persists."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def changed(case: Case, old: TensorSpec, new: TensorSpec) -> Case:
 
 
 def candidates(case: Case) -> Iterator[Case]:
-    """Generate simpler cases, the largest reductions first."""
+    """Generate simpler cases, largest simplification first."""
     specs = [g for g in tree_leaves((case.args, case.kwargs)) if isinstance(g, TensorSpec)]
     for size in sorted({n for g in specs for n in g.size if n > 1}, reverse=True):
         for fewer in {1, 2, size // 2, size - 1}:
-            if fewer < size:  # change all dimensions of this size, to keep the shapes compatible
+            if fewer < size:  # change every dimension of this size, to keep the shapes compatible
 
                 def narrowed(g: TensorSpec, size: int = size, fewer: int = fewer) -> TensorSpec:
                     return replace(g, size=tuple(fewer if n == size else n for n in g.size))

@@ -1,4 +1,4 @@
-"""Random tensors, stored as specs that can be created on any device, simplified, and printed on one line."""
+"""Random tensors, stored as specs. A spec can be created on any device, simplified, and printed on one line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TensorSpec:
         return self.base.dtype
 
     def text(self, names: dict[int, str]) -> str:
-        """Format as a Python expression. `names` maps the id of each base to a variable name."""
+        """Format as a Python expression. `names` maps the id of each base to its variable name."""
         dense = torch.empty(self.size, device="meta").stride() == self.stride
         if dense and self.offset == 0 and self.base.numel() == torch.Size(self.size).numel():
             shape = ", ".join(map(str, self.size))
@@ -43,7 +43,7 @@ class TensorSpec:
 
 
 def of(t: torch.Tensor, grad: bool = False) -> TensorSpec:
-    """Return the spec of a tensor, with its strides."""
+    """Return the spec that describes a tensor, including its strides."""
     if t.numel() == 0:
         return TensorSpec(torch.empty(0, dtype=t.dtype), tuple(t.shape), tuple(t.stride()), 0, grad)
     span = sum((size - 1) * stride for size, stride in zip(t.shape, t.stride(), strict=True)) + 1
@@ -54,7 +54,7 @@ def of(t: torch.Tensor, grad: bool = False) -> TensorSpec:
 
 
 def make(tree: object, device: str) -> object:
-    """Create the tensors in `tree` on a device. Tensors share memory if their specs share a base."""
+    """Create the tensors in `tree` on a device. Tensors share memory if their specs have the same base."""
     bases: dict[int, torch.Tensor] = {}
 
     def build(value: object) -> object:
@@ -70,7 +70,7 @@ def make(tree: object, device: str) -> object:
 
 
 def literal(t: torch.Tensor) -> str:
-    """Format a base as a Python expression with the device `d`."""
+    """Format a base as a Python expression in which `d` is the device."""
     kind = f"dtype={t.dtype}, device=d"
     if t.numel() > 64:
         if torch.equal(t, t[:1].expand(t.numel())):
@@ -81,7 +81,7 @@ def literal(t: torch.Tensor) -> str:
 
 
 def contents(t: torch.Tensor) -> str:
-    """Summarize the values of a tensor that is too large to print. The patterns in reasons.py match this summary."""
+    """Summarize the values of a tensor that is too large to print. reasons.py matches this text."""
     if t.dtype.is_floating_point or t.dtype.is_complex:
         largest = t[t.isfinite()].abs().float().amax().item() if t.isfinite().any() else 0.0
         extent = f" up to {largest:.0e}" * (largest >= 1e4)
@@ -99,7 +99,7 @@ class Rng(random.Random):
 
     def shape(self, least: int = 0, most: int = 4) -> tuple[int, ...]:
         rank = self.randint(least, most)
-        if rank and self.random() < 0.05:  # one or two large dimensions
+        if rank and self.random() < 0.05:  # make one or two dimensions large
             sizes = [1] * rank
             sizes[self.randrange(rank)] = self.randint(200, 9000)
             sizes[self.randrange(rank)] *= self.randint(1, 3)
@@ -110,7 +110,7 @@ class Rng(random.Random):
                 return sizes
 
     def full_shape(self, least: int = 1, most: int = 4) -> tuple[int, ...]:
-        """Return a shape that is rarely empty."""
+        """Return a random shape that is rarely empty."""
         return tuple(max(n, 1) if self.random() < 0.97 else n for n in self.shape(least, most))
 
     def broadcast(self, shape: Sequence[int]) -> tuple[int, ...]:
@@ -160,7 +160,7 @@ class Rng(random.Random):
         return self.laid_out(self.values(torch.Size(shape).numel(), dtype).view(shape))
 
     def laid_out(self, t: torch.Tensor, shares: bool = True) -> TensorSpec:
-        """Apply a random layout. `shares` permits expanded layouts, which change the values."""
+        """Apply a random layout. If `shares` is set, the layout may be expanded, which changes the values."""
         layout = self.choice(("dense",) * 5 + ("transposed", "sliced", "gaps", "channels_last", "expanded", "offset"))
         if t.numel() == 0 or (t.dim() == 0 and layout != "offset") or t.layout != torch.strided:
             layout = "dense"
@@ -187,14 +187,14 @@ class Rng(random.Random):
         return of(t.contiguous())
 
     def index(self, shape: Sequence[int], size: int, dtype: torch.dtype = torch.int64) -> TensorSpec:
-        """Generate random indices below `size`. About 3% of calls may include `size` itself, which is out of range."""
+        """Generate random indices below `size`. About 3% of calls may also generate `size`, which is out of range."""
         g = torch.Generator().manual_seed(self.getrandbits(40))
         high = max(size, 1) + (self.random() < 0.03)
         return self.laid_out(torch.randint(high, tuple(shape), generator=g).to(dtype))
 
 
 def change(tree: object, change_one: Callable[[TensorSpec], TensorSpec]) -> object:
-    """Apply `change_one` to every TensorSpec."""
+    """Apply `change_one` to every TensorSpec in `tree`."""
     return tree_map(lambda v: change_one(v) if isinstance(v, TensorSpec) else v, tree,
                     is_leaf=lambda v: isinstance(v, TensorSpec))  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Run the fuzzer with a fixed seed. In the sweep, also run it with a new seed."""
+"""Run the fuzzer with a fixed seed, and in the sweep with a new seed each time."""
 
 from __future__ import annotations
 

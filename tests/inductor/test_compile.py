@@ -122,7 +122,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor
 
 @pytest.mark.parametrize("explicit", [False, True])
 def test_attention_under_transforms(explicit: bool) -> None:
-    """Regression test: tensors of vmap and torch.func.grad have no storage, and attention used to crash on them."""
+    """Regression test: under vmap and torch.func.grad, tensors have no storage, and attention used to crash."""
     attend = attention
     if explicit:
         attend = lambda q, k, v: torch.ops.mpsx.scaled_dot_product_attention(q, k, v, is_causal=True)  # noqa: E731
@@ -242,7 +242,7 @@ def test_compiled_flex_attention(dynamic: bool) -> None:
     for a, b in zip(on_mpsx, on_cpu, strict=True):
         torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-4, atol=1e-4)
     with torch.no_grad():
-        # Without gradients, FlexAttention runs PyTorch's Metal kernel.
+        # Without gradients, FlexAttention runs the Metal kernel from PyTorch.
         torch.testing.assert_close(attend().cpu(), expected, rtol=1e-4, atol=1e-5)
         with torch.autocast("mpsx", dtype=torch.bfloat16):
             assert attend().dtype == torch.bfloat16

@@ -1,4 +1,4 @@
-"""Compiled torch._foreach_* and compiled optimizers give the numbers of eager list kernels, bit for bit."""
+"""Compiled torch._foreach_* functions and optimizers match the eager list kernels bit for bit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def assert_same_bits(found: list[torch.Tensor], expected: list[torch.Tensor], wh
 
 
 def edge_lists(dtype: torch.dtype) -> Lists:
-    """Return three lists of two tensors with many combinations of edge values."""
+    """Return three lists of two tensors that together cover many combinations of edge values."""
     values = edges(dtype)
     generator = torch.Generator().manual_seed(1)
     order = [torch.randperm(len(values), generator=generator) for _ in range(6)]
@@ -36,7 +36,7 @@ Call = Callable[..., list[torch.Tensor]]  # x, y, z -> results
 
 
 def calls() -> dict[str, Call]:
-    """Return a call of each form of each row of foreach.def, and of the operators that have no row."""
+    """Return one call for each form of each row in foreach.def, plus the operators that have no row."""
     found: dict[str, Call] = {}
     for row in tables.rows().values():
         if row.table != "foreach":
@@ -82,7 +82,7 @@ def test_rows(dtype: torch.dtype) -> None:
 
 
 def test_lists_of_integers_use_the_lowerings_of_inductor() -> None:
-    """There are no list kernels for integers; eager mode runs the operator on each tensor."""
+    """There are no list kernels for integers. Eager mode runs the operator once per tensor."""
     xs = [torch.tensor([1, -7, 2**62], device="mpsx"), torch.tensor([3], device="mpsx")]
     found = torch.compile(lambda xs: torch._foreach_add(torch._foreach_mul(xs, 3), xs, alpha=2))(xs)
     for a, b in zip(found, torch._foreach_add(torch._foreach_mul(xs, 3), xs, alpha=2), strict=True):
@@ -97,7 +97,7 @@ def test_every_row_has_a_lowering() -> None:
 
 OPTIMIZERS = {
     "SGD": (torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.01, "nesterov": True}),
-    "AdamW": (torch.optim.AdamW, {"capturable": True}),  # compiled steps always compute as if this were set
+    "AdamW": (torch.optim.AdamW, {"capturable": True}),  # compiled steps always behave as if this were set
     "Adam": (torch.optim.Adam, {"capturable": True, "amsgrad": True, "weight_decay": 0.01}),
     "RMSprop": (torch.optim.RMSprop, {"capturable": True, "momentum": 0.9, "centered": True}),
     "Adagrad": (torch.optim.Adagrad, {}),

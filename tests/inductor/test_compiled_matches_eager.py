@@ -1,4 +1,4 @@
-"""Compiled operators give the same results as in eager mode (support/compiled_cases.py)."""
+"""Compiled operators return the same results as in eager mode (support/compiled_cases.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch.compile with Inductor: run the generated Metal kernels through mpsx.compile_shader and compare with eager mode
+"""torch.compile with Inductor: run the generated Metal kernels through mpsx.compile_shader, and compare with eager mode
 on the CPU."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("silent_fallback")
 
 @pytest.fixture(autouse=True)
 def reset_dynamo():
-    """Discard the state that earlier tests left in Dynamo."""
+    """Discard Dynamo state from earlier tests."""
     torch._dynamo.reset()
 
 
@@ -43,8 +43,8 @@ def assert_same(found, expected):
     torch.testing.assert_close(found.cpu(), expected, **tolerance)
 
 
-# PyTorch's 64-bit simd_sum (c10/metal/reduction_utils.h) shuffles from lanes that have left the branch. This is
-# undefined in Metal, and the emulation rejects it.
+# PyTorch's 64-bit simd_sum (c10/metal/reduction_utils.h) shuffles from lanes that have left the branch. Metal leaves
+# this undefined, and the emulation rejects it.
 IDLE_LANES = {"many_outputs"}
 
 
@@ -103,7 +103,7 @@ def test_random_numbers():
     uniform, normal, kept = noise(x)
     assert uniform.min() >= 0 and uniform.max() < 1
     assert abs(uniform.mean().item() - 0.5) < 0.01 and abs(uniform.var().item() - 1 / 12) < 0.005
-    # Before torch 2.13, c10/metal/random.h swaps the halves of Philox products, which shifts the mean of normal numbers
+    # Before torch 2.13, c10/metal/random.h swaps the halves of Philox products. This shifts the mean of normal numbers
     # to -0.08.
     assert torch.__version__ < "2.13" or abs(normal.mean().item()) < 0.02
     assert abs(normal.std().item() - 1) < 0.02

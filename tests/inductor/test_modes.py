@@ -1,4 +1,4 @@
-"""The modes and options of torch.compile that this device does not have say so, or run without the optimization."""
+"""torch.compile modes and options that this device does not support raise an error or are ignored with a warning."""
 
 from __future__ import annotations
 

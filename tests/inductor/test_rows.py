@@ -20,24 +20,24 @@ from torch.nn import functional as F
 
 from mpsx.inductor import decompositions, lowerings, overrides, signatures, tables
 
-# Operations that Inductor's kernel class or scheduler implements, or that it derives from other operations.
+# Operations that Inductor's kernel class or scheduler implements, or that it builds from other operations.
 STRUCTURAL = {
     "ceil_to_int", "check_bounds", "device_assert_async", "floor_to_int", "identity", "index_expr",
     "indirect_indexing", "load", "masked", "output", "placeholder", "rand", "randint64", "randn", "reduction",
     "round_to_int", "store", "store_reduction", "trunc_to_int", "value_expr",
 }  # fmt: skip
-# Operations that Inductor never emits for this device, and why.
+# Operations that Inductor never emits for this device, with reasons.
 UNUSED_OPERATIONS = {
     "bucketize": "BackendFeature.BUCKETIZE",
-    "dot": "Triton's matmuls in pointwise kernels",
+    "dot": "only Triton has matmuls in pointwise kernels",
     "inline_asm_elementwise": "PTX",
-    "load_seed": "the base class has it",
+    "load_seed": "the base class implements it",
     "partial_accumulate": "mixed-order reductions of Triton",
-    "rand_eager": "replays the random numbers of CUDA",
+    "rand_eager": "reproduces CUDA's random numbers",
     "scan": "BackendFeature.SCAN",
     "sort": "BackendFeature.SORT",
 }
-# Table rows that Inductor does not use, because it composes the operator from other rows with the same result.
+# Table rows that Inductor does not use, because composing other rows gives the same result.
 COMPOSED = {
     "clamp": "maximum and minimum",
     "clamp_numbers": "maximum and minimum",
@@ -73,7 +73,7 @@ def test_every_row_of_the_tables_is_parsed() -> None:
 
 
 def test_a_new_row_is_lowered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Add a table row for an operator that has none. It must get a signature and generated code."""
+    """Add a table row for an operator that has none. The operator must get a signature and generated code."""
     folder = tmp_path / "elementwise"
     folder.mkdir()
     for path in (tables.SOURCES / "elementwise").glob("*.def"):
@@ -124,5 +124,5 @@ for found, expected in zip(torch.compile(f)(x), f(x)):
 
 
 def test_first_graph_of_a_process_uses_the_rows() -> None:
-    """Inductor imports mpsx.inductor during compilation. It must not decompose the first graph before that import."""
+    """Inductor imports mpsx.inductor during compilation. It must not decompose the first graph before this import."""
     run_child(FIRST_GRAPH)

@@ -11,6 +11,6 @@ import mpsx
 
 @pytest.fixture(autouse=True)
 def allow_fallbacks() -> Iterator[None]:
-    """Silence fallback warnings, because the tests do not choose the operators that the libraries call."""
+    """Silence fallback warnings: the libraries decide which operators to call, not the tests."""
     with mpsx.fallback.using_mode("silent"):
         yield

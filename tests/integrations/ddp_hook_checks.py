@@ -43,7 +43,7 @@ def _trained_with(state: object, hook: Callable, **options: object) -> dict[str,
 
 
 def _compare_rounded(state: dict[str, torch.Tensor]) -> None:
-    """Allow an error of lr: AdamW moves a weight by at most lr per step, even with 8- or 16-bit gradients."""
+    """Compare with a tolerance of lr: AdamW moves a weight by at most lr per step, even with 8- or 16-bit gradients."""
     for name, value in _expected().items():
         torch.testing.assert_close(state[name].cpu(), value, rtol=0, atol=1e-2)
 
@@ -137,7 +137,7 @@ def ddp_sparse_gradients(rank: int) -> None:
 
 @check
 def ddp_sync_batch_norm(rank: int) -> None:
-    """Compare with a process on the CPU that normalizes the whole batch."""
+    """Compare with a single CPU process that normalizes the whole batch."""
     whole = torch.randn(6, 3, 5, 4, generator=torch.Generator().manual_seed(2)) * 3 + 1
     for layout in (torch.contiguous_format, torch.channels_last):
         torch.manual_seed(0)

@@ -1,6 +1,6 @@
-"""Checks of torch.distributed on mpsx. Each of two processes runs `python distributed_checks.py RANK PORT`.
+"""Checks of torch.distributed on mpsx. Two processes each run `python distributed_checks.py RANK PORT`.
 
-Each check prints `NAME ok` or its error.
+For each check, prints `NAME ok` or the error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def full(value: float, *size: int) -> torch.Tensor:
 
 
 def expect(tensor: torch.Tensor, value: object) -> None:
-    """Check a tensor's device and values."""
+    """Check that a tensor is on the device and has the expected values."""
     assert tensor.device.type == "mpsx", tensor.device
     torch.testing.assert_close(tensor.cpu(), torch.as_tensor(value, dtype=tensor.dtype).expand_as(tensor))
 
@@ -364,7 +364,7 @@ def main(rank: int, port: str, backend: str | None) -> None:
                       LOCAL_WORLD_SIZE="2")  # fmt: skip
     torch.set_num_threads(1)
     mpsx.fallback.set_mode("silent")
-    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=120))  # limit the wait for a failed rank
+    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=120))  # don't wait long for a failed rank
     for name, function in CHECKS.items():
         try:
             function(rank)
@@ -376,7 +376,7 @@ def main(rank: int, port: str, backend: str | None) -> None:
 
 if __name__ == "__main__":
     import ddp_hook_checks  # noqa: F401
-    import distributed_checks  # the other modules register their checks in this import, not in __main__
+    import distributed_checks  # importing this module by name registers the other modules' checks here, not in __main__
     import dtensor_checks  # noqa: F401
     import example_checks  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""Features that minGPT-ddp and the T5 example in pytorch/examples use. distributed_checks.py runs these checks."""
+"""Features used by minGPT-ddp and by the T5 example in pytorch/examples. distributed_checks.py runs these checks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        # The exact gradient of a key bias is 0, so AdamW would amplify its rounding errors.
+        # Omit biases. The exact gradient of a key bias is 0, so AdamW would amplify its rounding errors.
         self.attention = nn.MultiheadAttention(WIDTH, 2, bias=False, batch_first=True)
         self.mlp = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH))
         self.register_buffer("mask", torch.tril(torch.ones(LENGTH, LENGTH)))
@@ -66,7 +66,7 @@ def _optimizer(model: nn.Module) -> torch.optim.AdamW:
 
 @functools.cache
 def _expected() -> dict[str, torch.Tensor]:
-    """Train for two epochs on the full batches in one process on the CPU."""
+    """Train on the full batches for two epochs in one CPU process."""
     model = Transformer()
     optimizer = _optimizer(model)
     for _ in range(2):
@@ -79,7 +79,7 @@ def _expected() -> dict[str, torch.Tensor]:
 
 
 def _compare(state: dict[str, torch.Tensor], half: bool) -> None:
-    """Compare with the CPU. With 16-bit gradients, allow the error that AdamW can cause: the learning rate per step."""
+    """Compare with the CPU. With 16-bit gradients, allow AdamW's largest possible error: the learning rate per step."""
     rtol, atol = (0, STEPS * LR) if half else (1e-4, 1e-5)
     for name, value in _expected().items():
         torch.testing.assert_close(state[name].cpu(), value, rtol=rtol, atol=atol)
@@ -93,7 +93,7 @@ def _shared_folder() -> str:
 
 
 class Trainer:
-    """Trains for several epochs and saves a snapshot after the first one."""
+    """Trains for several epochs, and saves a snapshot after the first one."""
 
     def __init__(self, rank: int, amp: bool, snapshot: str) -> None:
         self.model, self.rank, self.amp, self.snapshot, self.epoch = Transformer().to(rank), rank, amp, snapshot, 0
@@ -139,14 +139,13 @@ def ddp_that_resumes(rank: int) -> None:
         resumed.train(2)
         state = {name: value.cpu() for name, value in resumed.model.state_dict().items()}
         _compare(state, amp)
-        if not amp:  # a resumed run starts with the initial loss scale
+        if not amp:  # a resumed run restarts with the initial loss scale
             assert all(torch.equal(state[name], value.cpu()) for name, value in whole.model.state_dict().items())
 
 
 @check
 def fsdp1_of_blocks(rank: int) -> None:
-    """Wrap each block in FSDP1 with mixed precision and activation checkpointing, and save and load both kinds of
-    state."""
+    """Wrap each block in FSDP1 with mixed precision and activation checkpointing. Save and load both kinds of state."""
     import torch.distributed.checkpoint as dcp
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
         CheckpointImpl,

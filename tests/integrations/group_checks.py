@@ -1,7 +1,7 @@
 """Create process groups in every way that torch.distributed offers: `python group_checks.py RANK PORT... [cpu]`.
 
-Two processes run this script. It prints the group names that torch.distributed reports, or the error, as JSON. With
-"cpu", it uses only calls that programs unaware of mpsx make. The test compares this output with and without mpsx.
+Run two processes of this script. It prints JSON with the group names that torch.distributed reports, or the error. With
+"cpu", it only makes calls that a program without mpsx could make. The test compares this output with and without mpsx.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIMIT = datetime.timedelta(seconds=60)
 
 
 def initializer(name: str, *arguments: object, **options: object) -> None:
-    """Register init_process_group(*arguments, **options). `device_id` may be a function of the rank."""
+    """Register the call init_process_group(*arguments, **options). `device_id` may be a function of the rank."""
 
     def init(rank: int, port: int) -> None:
         kwargs = dict(options)
@@ -87,7 +87,7 @@ def mesh_alone(rank: int, port: int) -> None:
     init_device_mesh("cpu", (2,))
 
 
-if torch.__version__ >= "2.13":  # before 2.13, debug wrappers of process groups cannot gather for FSDP2
+if torch.__version__ >= "2.13":  # before 2.13, the debug wrappers of process groups do not support FSDP2's gather
 
     @register
     def debug(rank: int, port: int) -> None:
@@ -96,7 +96,7 @@ if torch.__version__ >= "2.13":  # before 2.13, debug wrappers of process groups
 
 
 def check_group(group: dist.ProcessGroup, devices: list[str]) -> None:
-    """All-reduce in place and with functional collectives. Pass the group as an object and by name."""
+    """All-reduce in place and with functional collectives, passing the group both as an object and by name."""
     size = dist.get_world_size(group)
     for device in devices:
         x = torch.ones(3, device=device)
@@ -111,7 +111,7 @@ def check_group(group: dist.ProcessGroup, devices: list[str]) -> None:
 
 
 def check_backends(group: dist.ProcessGroup, devices: list[str]) -> None:
-    """All-reduce on a group that is not in the registry of torch.distributed."""
+    """All-reduce on a group that is not in torch.distributed's registry."""
     for device in devices:
         x = torch.ones(3, device=device)
         group.allreduce(x).wait()
@@ -119,7 +119,7 @@ def check_backends(group: dist.ProcessGroup, devices: list[str]) -> None:
 
 
 def check_mesh(device: str, rank: int) -> list[str]:
-    """Use DTensor and FSDP on a 1-D and a 2-D mesh, and return the group names of both meshes."""
+    """Use DTensor and FSDP on a 1-D and a 2-D mesh. Return the group names of both meshes."""
     mesh = init_device_mesh(device, (2,))
     whole = torch.arange(6.0, device=device).view(3, 2)
     sharded = distribute_tensor(whole, mesh, [Shard(0)])
@@ -136,7 +136,7 @@ def check_mesh(device: str, rank: int) -> list[str]:
 
 
 def check(rank: int, devices: list[str], first: bool) -> list[object]:
-    """Return the names, description and backend of the default group and of groups derived from it."""
+    """Return the names, description and backend of the default group and of groups created from it."""
     world = dist.group.WORLD
     groups = [world, dist.new_group([0, 1]), dist.new_group(), dist.new_group([0, 1], backend="gloo"),
               dist.new_group([0, 1], use_local_synchronization=True)]  # fmt: skip
@@ -145,7 +145,7 @@ def check(rank: int, devices: list[str], first: bool) -> list[object]:
     alone, _ = dist.new_subgroups(1)
     check_group(alone, devices)
     names = [group.group_name for group in [*groups, alone]]
-    if first:  # on the CPU, PyTorch crashes if it splits any gloo group but the first
+    if first:  # on the CPU, PyTorch crashes when splitting any gloo group except the first
         split = world.split_group([0, 1], group_name="split", group_desc="of the world")
         check_backends(split, devices)
         assert (split.group_name, split.group_desc) == ("split", "of the world")

@@ -1,6 +1,6 @@
-"""Unmodified libraries choose mpsx as their default device. Libraries that are not installed are skipped.
+"""Unmodified libraries choose mpsx as their default device. Tests skip libraries that are not installed.
 
-Libraries that `.[test]` does not install are marked `sweep`. To install them, use `pip install '.[sweep]'` or
+Libraries that `.[test]` does not install have the marker `sweep`. To install them, use `pip install '.[sweep]'` or
 '.[sweep-vision]'.
 """
 
@@ -34,7 +34,7 @@ def _spacy() -> object:
         importlib.import_module("spacy").require_cpu()
 
 
-# Functions that return the default device of each library.
+# For each library, a function that returns its default device.
 DEFAULT: dict[str, Callable[[], object]] = {
     "ignite": lambda: _module("ignite.distributed").device(),
     "torch_geometric": lambda: _module("torch_geometric").device("auto"),

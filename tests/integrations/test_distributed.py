@@ -20,8 +20,8 @@ HERE = Path(__file__).parent
 
 
 def run(backend: str, *hosts: list[str]) -> list[dict[str, str]]:
-    """Return the outcome of each check in each process. `hosts` holds one command prefix per process, which selects the
-    host."""
+    """Return the outcome of each check in each process. `hosts` has one command prefix per process, which selects the
+    machine to run on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])

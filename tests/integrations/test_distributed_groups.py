@@ -1,4 +1,4 @@
-"""Process groups accept mpsx tensors, and have the same names as without mpsx, however they are created."""
+"""However a process group is created, it accepts mpsx tensors and has the same names as without mpsx."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def start(*extra: str, **environment: str) -> list[subprocess.Popen[str]]:
 
 
 def finish(workers: list[subprocess.Popen[str]]) -> list[dict[str, list[object]]]:
-    """Return the results that each process printed."""
+    """Return the results printed by each process."""
     texts = [worker.communicate(timeout=600)[0] for worker in workers]
     lines = [[line for line in text.splitlines() if line.startswith("{")] for text in texts]
     assert all(lines), "\n".join(texts)
@@ -44,7 +44,7 @@ def finish(workers: list[subprocess.Popen[str]]) -> list[dict[str, list[object]]
 
 @pytest.fixture(scope="module")
 def outcomes() -> tuple[list[dict[str, list[object]]], list[dict[str, list[object]]]]:
-    """Return the results of both processes, with mpsx and without mpsx."""
+    """Return the results of both processes, once with mpsx and once without."""
     return finish(start()), finish(start("cpu", TORCH_DEVICE_BACKEND_AUTOLOAD="0"))
 
 
@@ -54,14 +54,14 @@ def test_group_names(name: str, outcomes: tuple) -> None:
     for rank in range(2):
         found = with_mpsx[rank].get(name, "an earlier initializer failed")
         assert isinstance(found, list), found
-        if name in group_checks.CPU_ONLY:  # names, description, backend, and group names of the CPU mesh
+        if name in group_checks.CPU_ONLY:  # names, description, backend, and the group names of the CPU mesh
             assert found[:4] == without[rank][name]
         else:
             assert found[0][0] == "0" and found[2] == group_checks.BACKENDS.get(name, "gloo")
 
 
 def test_single_process() -> None:
-    """Create a single-process group in a CPU-only program that has mpsx installed."""
+    """A CPU-only program can create a single-process group while mpsx is installed."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     for backend, name in ((None, "0"), ("gloo", "0"), ("fake", "0")):
@@ -77,7 +77,7 @@ def test_single_process() -> None:
             dist.destroy_process_group()
     assert dist.is_backend_available("mpsx") and dist.is_backend_available("cpu:gloo,mpsx:mpsx")
     assert dist.get_default_backend_for_device("mpsx") == "gloo"
-    assert "MPSX" not in dist.Backend._plugins  # would change the meaning of "cpu:gloo,cuda:gloo"
+    assert "MPSX" not in dist.Backend._plugins  # a plugin would change the meaning of "cpu:gloo,cuda:gloo"
 
 
 INDICES = """
@@ -103,7 +103,7 @@ for use in (torch.accelerator.set_device_index, torch.mpsx.set_device, torch.mps
 
 @pytest.mark.parametrize(("value", "count"), [("2", 2), ("many", 1)])
 def test_device_indices_before_a_group_exists(value: str, count: int) -> None:
-    """torchrun sets LOCAL_WORLD_SIZE. All device indices below it refer to the single device."""
+    """torchrun sets LOCAL_WORLD_SIZE. Every device index below it refers to the single device."""
     done = subprocess.run([sys.executable, "-c", INDICES.format(count=count)], check=False, text=True,
                           capture_output=True, env=os.environ | {"LOCAL_WORLD_SIZE": value})  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -111,7 +111,7 @@ def test_device_indices_before_a_group_exists(value: str, count: int) -> None:
 
 @pytest.mark.sweep
 def test_torchrun() -> None:
-    """Run a program that needs two devices and sets its device before it creates a group."""
+    """Run a program that needs two devices and sets its device before creating a group."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run([*command, SCRIPT.with_name("torchrun_program.py")], check=False, text=True,
                           capture_output=True, env=os.environ | {"MPSX_FALLBACK": "silent"})  # fmt: skip

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class Model(lightning.LightningModule):
-    """A classifier with dropout. Records its losses and the device and dtype of its outputs."""
+    """A classifier with dropout that records its losses and the device and dtype of its outputs."""
 
     def __init__(self) -> None:
         super().__init__()

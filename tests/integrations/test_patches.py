@@ -1,4 +1,4 @@
-"""Every line that an integration patches exists in the installed version of its library."""
+"""Every line that an integration patches still exists in the installed version of the library."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_line() -> None:
     rewrite.line("_sample", 'name = "cuda"', 'name = "mpsx"')(module)
     assert reference(3) == "mpsx:3"
     assert reference.__code__.co_firstlineno == first
-    rewrite.line("_Derived.get", '"cpu"', '"mpsx"')(module)  # get() calls super(), which needs the __class__ cell
+    rewrite.line("_Derived.get", '"cpu"', '"mpsx"')(module)  # get() calls super(), which needs __class__
     assert _Derived().get("x") == "mpsx"
     with pytest.raises(ValueError, match="_sample has changed, expected 'absent'"):
         rewrite.line("_sample", "absent", "")(module)

@@ -63,7 +63,7 @@ def test_fine_tuning(tmp_path: Path) -> None:
     on_cpu = trainer(tmp_path, use_cpu=True, max_steps=1)
     assert on_cpu.args.device.type == "cpu"
     on_cpu.train()
-    assert losses(on_cpu)[0] == pytest.approx(losses(run)[0], abs=0.2)  # the dropout masks differ
+    assert losses(on_cpu)[0] == pytest.approx(losses(run)[0], abs=0.2)  # dropout masks differ between devices
 
 
 def test_losses_equal_the_cpus_without_dropout(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tutorial-style training with DDP, FSDP2, and FSDP2 plus tensor parallelism. torchrun starts two processes."""
+"""Tutorial-style training with DDP, FSDP2, and FSDP2 plus tensor parallelism. torchrun starts it in two processes."""
 
 from __future__ import annotations
 

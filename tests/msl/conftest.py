@@ -1,4 +1,4 @@
-"""Fixture `msl`, which compiles Metal source and calls its kernels through the kernel ABI."""
+"""The fixture `msl`, which compiles Metal source and calls its kernels through the kernel ABI."""
 
 from compiled_snippets import msl
 

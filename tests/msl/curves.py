@@ -1,4 +1,4 @@
-"""Points on the curve BN254 in Python integers: affine coordinates (None is infinity) and Montgomery form.
+"""Points on the curve BN254 as Python integers: affine coordinates (None is infinity) and Montgomery form.
 
 Parameters: EIP-196 and EIP-197.
 """
@@ -80,7 +80,7 @@ G2 = (
 
 
 def encoded(numbers: list[int], modulus: int) -> np.ndarray:
-    """Convert numbers to Montgomery form. Each row holds one number as eight 32-bit limbs."""
+    """Convert numbers to Montgomery form. Each row of the result is one number as eight 32-bit limbs."""
     data = b"".join((n * 2**256 % modulus).to_bytes(32, "little") for n in numbers)
     return np.frombuffer(data, np.uint32).reshape(-1, 8)
 

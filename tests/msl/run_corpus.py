@@ -1,6 +1,6 @@
-"""Run the cases in cases/*.py on corpus/*.metal with the driver $MPSX_DRIVER. test_corpus.py starts this script.
+"""Run the cases in cases/*.py on the kernels in corpus/*.metal. test_corpus.py starts this script for one driver.
 
-Prints the failures as JSON: {"file case": traceback}.
+The driver is $MPSX_DRIVER. Prints the failures as JSON: {"file case": traceback}.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import mpsx  # noqa: E402
 
 
 def failures(file: str) -> dict[str, str]:
-    """Run the cases of one file and return {"file case": traceback} for the failures."""
+    """Run the cases for one file. Return the failures as {"file case": traceback}."""
     cases = importlib.import_module(f"cases.{file}").CASES
     try:
         lib = mpsx.compile_shader((HERE / "corpus" / f"{file}.metal").read_text())

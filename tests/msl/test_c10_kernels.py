@@ -1,6 +1,6 @@
 """Compare kernels that use torch's c10/metal/*.h with torch operators.
 
-Covers the kernels that the headers' macros register, atomics of every type, and reductions over threadgroups and SIMD
+Covers the kernels that the headers' macros register, atomics of every type, and reductions across threadgroups and SIMD
 groups.
 """
 
@@ -12,12 +12,12 @@ import mpsx
 
 DTYPES = {"float": torch.float32, "half": torch.float16, "bfloat": torch.bfloat16, "int": torch.int32,
           "long": torch.int64, "short": torch.int16, "char": torch.int8, "uchar": torch.uint8}  # fmt: skip
-# Since torch 2.13, each thread of erf_dense computes four elements, erf_strided has a 2-D grid and strides in bytes,
-# and simd_prod of float2 multiplies complex numbers.
+# Since torch 2.13, each erf_dense thread computes four elements, erf_strided has a 2-D grid and strides in bytes, and
+# simd_prod of float2 multiplies complex numbers.
 FOURS, STORES_ANY_TYPE = has("unary_dense_scalar"), has("store_at_offs")
-PRODUCT_OF_I = (1, 0) if has("float2 simd_prod(float2 val)") else (0, 1)  # i**32 as a complex or an elementwise product
-# The kernels' dtype arguments are ScalarType values from c10/metal/common.h: 4 int64, 5 float16, 6 float32, 15
-# bfloat16.
+PRODUCT_OF_I = (1, 0) if has("float2 simd_prod(float2 val)") else (0, 1)  # i**32, as a complex or an elementwise product
+# The kernels receive dtypes as ScalarType values from c10/metal/common.h: 4 is int64, 5 is float16, 6 is float32, and
+# 15 is bfloat16.
 SOURCE = """
 #include <c10/metal/atomic.h>
 #include <c10/metal/indexing.h>
@@ -137,7 +137,7 @@ def there(x):
 
 
 def layout(*tensors, in_bytes=True):
-    """Return the sizes and strides, innermost dimension first, as the kernels expect them."""
+    """Return the sizes and strides in the order that the kernels expect: innermost dimension first."""
     strides = [[s * (t.element_size() if in_bytes else 1) for s in reversed(t.stride())] for t in tensors]
     return [there(list(reversed(tensors[0].shape)) or [1]), *map(there, strides)]
 

@@ -1,4 +1,4 @@
-"""Compare the functions in torch's c10/metal/*.h with scipy, numpy and torch. Each function has its own kernel."""
+"""Compare the functions in torch's c10/metal/*.h with scipy, numpy and torch. One kernel tests each function."""
 
 import numpy as np
 import pytest
@@ -13,8 +13,8 @@ HEADERS = "".join(
     for name in "atomic common error expm1f igamma indexing random reduction_utils special_math utils".split()
 )
 F = np.float32
-# Before torch 2.13, c10's headers converted imaginary numbers to false, and Philox swapped the high and low halves of
-# its products.
+# Before torch 2.13, c10's headers convert imaginary numbers to false, and Philox swaps the high and low halves of its
+# products.
 NONZERO = "float2(0, x[i])" if has("is_same_v<T, bool> && is_complex_v<U>") else "float2(x[i], 0)"
 SWAPPED = not has("rc1.x ^ ctr.y")
 
@@ -34,7 +34,7 @@ def k_scaled(order):
     return lambda x: special.kve(order, x)
 
 
-# name -> reference, minimum and maximum x
+# name: (reference, minimum x, maximum x)
 UNARY = {
     "erf": (special.erf, -3, 3), "erfc": (special.erfc, -3, 3), "erfinv": (special.erfinv, -0.99, 0.99),
     "erfcx": (special.erfcx, -2, 60), "digamma": (special.digamma, 0.05, 20), "i0": (special.i0, -12, 12),
@@ -67,7 +67,7 @@ POLYNOMIALS = {
 INTEGERS = {"floor_divide": np.floor_divide, "fmod": np.fmod, "remainder": np.mod, "safe_mod": np.fmod,
             "mul": np.multiply, "max": np.maximum, "min": np.minimum, "ceil_div": lambda a, b: (a + b - 1) // b,
             "round_up": lambda a, b: (a + b - 1) // b * b}  # fmt: skip
-# Skip functions that the headers of older torch versions do not define.
+# Skip functions that are missing from the headers of older torch versions.
 for functions in (UNARY, BINARY, POLYNOMIALS, INTEGERS):
     for absent in [name for name in functions if not has(name)]:
         del functions[absent]
@@ -118,7 +118,7 @@ def library():
 
 
 def call(library, name, x, y=None, n=0, out=None):
-    """Run the kernel and return its output, which has the shape and dtype of `out`, or of x if `out` is None."""
+    """Run the kernel. Its output has the shape and dtype of `out`, or of x if `out` is None."""
     result = torch.zeros_like(x if out is None else out, device="mpsx")
     y = x if y is None else y
     getattr(library, name)(result, x.to("mpsx"), y.to("mpsx"), n, arg_casts={3: "int32"}, threads=len(x))
@@ -126,7 +126,7 @@ def call(library, name, x, y=None, n=0, out=None):
 
 
 def close(got, want, scale=5e-6):
-    """Compare with a tolerance relative to the largest value, because polynomials cancel near their zeros."""
+    """Compare with a tolerance relative to the largest value: near their zeros, polynomials cancel."""
     want = np.asarray(want, np.float64)
     np.testing.assert_allclose(got.numpy().astype(np.float64), want, rtol=20 * scale, atol=scale * np.abs(want).max())
 
@@ -228,7 +228,7 @@ def philox(seed, index):
 
 
 def uniform(count):
-    """Return `count` numbers from 0 to 1, converted from Philox output as in random.h."""
+    """Return `count` numbers between 0 and 1, computed from Philox output as in random.h."""
     words = np.array([philox(42, i) for i in range(count)], np.uint32)
     return (words & 0x7FFFFFFF).astype(F) * F(4.6566127342e-10)
 

@@ -1,7 +1,8 @@
-"""The strict check (mpsx.msl.check) reports the marked errors in rejected/ and warnings in warned/, and no others.
+"""The strict check (mpsx.msl.check) reports the marked errors in rejected/ and the marked warnings in warned/.
 
-A caret line `//    ^ text` marks a column of the line above it and contains part of the message. Files in accepted/
-have no errors."""
+It must report nothing else. A caret line `//    ^ text` marks a column of the line above it, and `text` is part of the
+message. Files in accepted/ have no errors.
+"""
 
 import re
 import sys
@@ -27,7 +28,7 @@ def compiler():
 
 
 def expectations(text):
-    """Return (line, column, part of the message) for every caret line."""
+    """Return (line, column, part of the message) for each caret line."""
     found, above = [], 0
     for number, line in enumerate(text.split("\n"), 1):
         m = CARET.fullmatch(line)

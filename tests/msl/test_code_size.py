@@ -1,6 +1,6 @@
-"""Limit the size of shaders that inlining and unrolling would make huge: hashes, big integers and elliptic curves.
+"""Limit the code size of shaders that inlining and unrolling would blow up: hashes, big integers, elliptic curves.
 
-Compares results with hashlib and with Python integers, and checks the estimated size (mpsx.msl.code_size).
+Checks the estimated size (mpsx.msl.code_size), and compares the results with hashlib and with Python integers.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def curve() -> str:
 
 
 def coordinates(points: list, zero: int | Fp2) -> np.ndarray:
-    """Convert affine points to the shader's format, in which two zeros represent infinity."""
+    """Convert affine points to the shader's format, in which two zero coordinates represent infinity."""
     flat = []
     for p in points:
         for c in p or (zero, zero):
@@ -139,7 +139,7 @@ def coordinates(points: list, zero: int | Fp2) -> np.ndarray:
 
 
 def affine(data: bytes, extension: bool) -> list:
-    """Convert the shader's Jacobian points to affine points. None is the point at infinity."""
+    """Convert the shader's Jacobian points to affine points, with None for the point at infinity."""
     numbers = decoded(data, FIELD)
     if extension:
         numbers = [Fp2(*numbers[i : i + 2]) for i in range(0, len(numbers), 2)]

@@ -1,6 +1,6 @@
-"""Compile errors that the strict check does not find refer to the user's line and column, and to Metal types.
+"""Errors that only the compiler finds are reported with the user's line and column and with Metal's type names.
 
-The caret lines work as in test_check.py. g++ reports different columns, so its test compares only lines.
+Caret lines mark the errors, as in test_check.py. g++ reports different columns, so its test compares only lines.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""Run kernels in the style of published ones (corpus/*.metal) with mpsx.compile_shader and compare with numpy.
+"""Run kernels in the style of published ones (corpus/*.metal) with mpsx.compile_shader, and compare with numpy.
 
-The tests use the current driver, and simt, which checks every memory access.
+The tests run on the current driver and on simt, which checks every memory access.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run every kernel in features/ and compare the results with numpy or with computed values."""
+"""Run every kernel in features/, and compare the results with numpy or with precomputed values."""
 
 import math
 import re
@@ -14,7 +14,7 @@ F = np.float32
 
 @pytest.fixture(scope="module")
 def run(msl):
-    """Return a function run(file, kernel, *buffers, size=…) that runs a kernel and returns the contents of buffer 0."""
+    """Return a function run(file, kernel, *buffers, size=…) that runs a kernel and returns buffer 0."""
 
     def call(file, kernel, *buffers, size=16, dtype=F, grid=(1,), **options):
         library = msl((FEATURES / f"{file}.metal").read_text(), general=True, name=file)

@@ -1,6 +1,6 @@
-"""mpsx.metal, the flattened kernel sources that Macs without Apple's offline compiler compile at run time.
+"""mpsx.metal, the flattened kernel sources. Macs without Apple's offline compiler compile them at run time.
 
-Each unit must equal its kernel file with the project's headers inlined. One unit is translated, compiled and run.
+Each unit must equal its kernel file with the project's headers inlined. A test compiles and runs one unit.
 """
 
 import re
@@ -21,7 +21,7 @@ FILES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "metal").gl
 
 @pytest.fixture(scope="module")
 def flattened(tmp_path_factory, msl):
-    """Flatten all kernel files as the build does, and return the units by name."""
+    """Flatten all kernel files as the build does. Return the units by name."""
     out = tmp_path_factory.mktemp("flat") / "mpsx.metal"
     command = [sys.executable, "tools/msl.py", "flatten", *FILES, "-I", "metal", "-o", str(out), "--preprocessor",
                find_compiler().preprocessor()]
@@ -83,7 +83,7 @@ def test_unit_compiles_and_runs(flattened, tmp_path, msl):
 @pytest.mark.skipif(not is_x86() or "clang" not in find_compiler().description,
                     reason="counts instructions of x86 that clang makes")
 def test_pragma_disables_fp_contraction(flattened, tmp_path):
-    """The pragma prevents the fusion of multiplies and adds, even in templates and macros."""
+    """The pragma prevents fused multiply-adds, even in templates and macros."""
     _, source = flattened["metal/elementwise/swiglu.metal"]
     (tmp_path / "unit.metal").write_text(source)
     compiler = find_compiler()

@@ -62,7 +62,7 @@ def bits(t):
 
 
 def run(library, name, *inputs, like):
-    """Run a kernel and return its output as a tensor with dtype `like`."""
+    """Run a kernel and return its output with the dtype of `like`."""
     raw = [x.contiguous().view(torch.int16).numpy() if x.element_size() == 2 else x.numpy() for x in inputs]
     out = torch.empty(inputs[0].shape, dtype=like)
     library(name, out.view(torch.int16).numpy() if out.element_size() == 2 else out.numpy(), *raw,
@@ -128,7 +128,7 @@ def test_comparisons(library, tag):
 def test_function(library, tag):
     x = EVERY.view(TYPES[tag])
     got, want = run(library, f"exp_{tag}", x, like=TYPES[tag]), x.double().exp().to(TYPES[tag])
-    # exp is computed in float and then rounded, so results near a midpoint may differ in the last bit.
+    # exp is computed in float and then rounded, so the last bit may differ if the exact result is near a midpoint.
     off = (bits(got).astype(int) != bits(want).astype(int)) & ~x.isnan().numpy()
     assert off.mean() < 1e-3
     assert (np.abs(bits(got).astype(int) - bits(want).astype(int))[off] <= 1).all()

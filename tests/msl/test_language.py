@@ -1,4 +1,4 @@
-"""Features of the Metal Shading Language that the translator supports."""
+"""Metal Shading Language features that the translator supports."""
 
 import numpy as np
 import pytest
@@ -172,7 +172,7 @@ def test_templates_and_grids(library, tag, offset):
     params = np.zeros(1, [("n", "u4"), ("scale", "f4", 2), ("flags", "u2"), ("pad", "u2")])
     params["scale"], params["flags"] = [3, 5], 7
     name = f"features_{tag}"
-    for part in ((0, 7), (7, 8), (8, 20)):  # dispatch in three parts
+    for part in ((0, 7), (7, 8), (8, 20)):  # dispatch the grid in three parts
         library(name, out, x, params, np.array([0, 4], np.float32), grid=shape[::-1], part=part)
     np.testing.assert_array_equal(out, 2 * x * np.array([3, 5])[None, :, None] + offset + 4 + 4 + 7)
     assert library.records[name].unit == 0
@@ -189,7 +189,7 @@ def test_threadgroups(library):
 
 
 def test_poison(msl):
-    """Builds with MPSX_POISON_SHUFFLES return NaN from shuffles that read other lanes."""
+    """Builds with MPSX_POISON_SHUFFLES return NaN when a shuffle reads a different lane."""
     out = np.zeros(1, np.float32)
     msl(SOURCE)("shuffle", out, grid=(1,))
     assert out[0] == 1

@@ -1,4 +1,4 @@
-"""Accuracy of the Metal math functions on CPUs, compared with float64 for random floats and difficult arguments."""
+"""Accuracy of the Metal math functions on CPUs: compare random floats and difficult arguments with float64."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def any_floats(n, seed):
 
 
 def error_in_ulp(got, want):
-    """Return the distance from the float64 reference, in ULPs of the float32 result."""
+    """Return the distance from the float64 reference in ULPs of the float32 result."""
     rounded = want.astype(np.float32)
     finite = np.where(np.isfinite(rounded), rounded, np.float32(3e38))
     ulp = np.maximum(np.spacing(np.abs(finite)).astype(np.float64), 2.0**-149)
@@ -98,7 +98,7 @@ def test_binary(library, name):
 
 
 def test_multiples_of_half_pi(library):
-    """Near multiples of pi/2, sine or cosine is almost zero and needs an exact range reduction."""
+    """Near multiples of pi/2, the sine or cosine is almost zero, so the range reduction must be exact."""
     mpmath = pytest.importorskip("mpmath")  # mpmath is installed with torch, as a dependency of sympy
     with mpmath.workprec(300):
         steps = [1, 2, 3, 11, 355, 710, 52174, 10**6, 16367173 * 2**20, 6381956970095103 * 2**40, 3**60]
@@ -112,7 +112,7 @@ def test_multiples_of_half_pi(library):
 def test_fma_rounds_once(library):
     rng = np.random.default_rng(5)
     x, y = rng.standard_normal((2, 4000)).astype(np.float32)
-    product = x.astype(np.float64) * y.astype(np.float64)  # exact
+    product = x.astype(np.float64) * y.astype(np.float64)  # exact in float64
     z = (-product * (1 + rng.integers(-3, 4, 4000) * 2.0**-23)).astype(np.float32)
     z[::2] = rng.standard_normal(2000).astype(np.float32) * 2.0 ** rng.integers(-40, 40, 2000)
     want = np.array([np.float32(np.longdouble(p) + np.longdouble(w)) for p, w in zip(product, z, strict=True)])
@@ -120,7 +120,7 @@ def test_fma_rounds_once(library):
 
 
 def test_isas_agree(msl):
-    """Results are bitwise identical for all instruction sets. fma is emulated on CPUs without it."""
+    """Results are bitwise identical on all instruction sets. CPUs without fma emulate it."""
     here, base = msl(source(), isa=""), msl(source(), isa="baseline")
     x, y = any_floats(20_000, 6), any_floats(20_000, 7)
     for name in UNARY:

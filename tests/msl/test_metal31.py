@@ -1,4 +1,4 @@
-"""Detection of features that require a Metal version later than 3.1 (python/mpsx/msl/metal31.py)."""
+"""Detect features that require a Metal version later than 3.1 (python/mpsx/msl/metal31.py)."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Overlays of the host driver (python/mpsx/msl/overlay.py): replaceable declarations, modes, and errors."""
+"""Overlays of the host driver (python/mpsx/msl/overlay.py): declarations they can replace, modes, and errors."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ X = np.arange(1, 20, dtype=np.float32)
 
 
 def run(msl, kernel, **overlays):
-    """Run a kernel on X. `overlays` maps the stem of an overlaid file, `part` or `snippet`, to its overlay."""
+    """Run a kernel on X. `overlays` maps the stem of a file (`part` or `snippet`) to the overlay for it."""
     files = (("part.h", HEADER), *((f"host/{stem}.h", text) for stem, text in overlays.items()))
     return msl(METAL, files=files).map(kernel, X)
 
@@ -91,7 +91,7 @@ REJECTED = {
 
 
 def translated(tmp_path, overlay, mode="wide"):
-    """Translate METAL as k.metal, and return the C++ code and the files that it depends on."""
+    """Translate METAL as k.metal. Return the C++ code and the files that it depends on."""
     (tmp_path / "host").mkdir(exist_ok=True)
     for name, text in {"part.h": HEADER, "k.metal": METAL, "host/k.h": overlay}.items():
         (tmp_path / name).write_text(text)
@@ -110,7 +110,7 @@ def test_rejected(tmp_path, case):
 
 
 def test_modes_and_files(tmp_path):
-    """Overlays apply only in wide mode. They are listed as dependencies and leave line numbers correct."""
+    """Overlays apply only in wide mode, are listed as dependencies, and do not shift line numbers."""
     overlay = "\n" + REPLACING["function"][0]
     text, files = translated(tmp_path, overlay)
     assert "y - 3" in text

@@ -1,4 +1,4 @@
-"""simdgroup_matrix with 32-lane SIMD groups: load, store, multiply and thread_elements."""
+"""simdgroup_matrix in SIMD groups of 32 lanes: load, store, multiply and thread_elements."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The record of a kernel contains the total size of its threadgroup variables."""
+"""A kernel's record contains the total size of its threadgroup variables."""
 
 import pytest
 
@@ -36,7 +36,7 @@ template [[host_name("temp_f")]] kernel decltype(temp<float, 8>) temp<float, 8>;
 template [[host_name("temp_h")]] [[kernel]] void temp<half, 8, half>(device half*, uint);
 kernel void none(device float* o [[buffer(0)]], uint i [[thread_position_in_grid]]) { o[i] = 1; }
 """
-# Computed by hand. The address of each variable is a multiple of its alignment.
+# Computed by hand. Each variable is placed at a multiple of its alignment.
 EXPECTED = {
     "plain": 96 + 32 + 8 + 2 + 2 + 4 + 32,  # s, t, p, c, padding, u, v
     "temp_f": 32 * 16 + 4,

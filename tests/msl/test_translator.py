@@ -1,4 +1,4 @@
-"""The translator: command line, error messages, instantiation forms, dependencies and flattening."""
+"""The translator: command line, error messages, forms of instantiation, dependencies and flattening."""
 
 import subprocess
 import sys
@@ -21,7 +21,8 @@ def tool(*args):
 
 @pytest.fixture
 def translate(tmp_path, msl):
-    """Return a function that runs `msl.py translate` on a snippet and returns the status, errors and C++ code."""
+    """Return a function that runs `msl.py translate` on a snippet. It returns the status, the errors and the C++
+    code."""
 
     def run(source, *options):
         path, out = tmp_path / "k.metal", tmp_path / "k.cpp"
@@ -79,7 +80,7 @@ def test_compiler_errors_name_the_metal_file(msl):
 
 
 def test_integer_arguments_of_math_functions_are_rejected(msl):
-    """In Metal, the call is ambiguous, because exp has no int overload."""
+    """In Metal, exp has no int overload, so the call is ambiguous."""
     with pytest.raises(MslError, match="deleted"):
         msl("kernel void f(device float* out [[buffer(0)]]) { out[0] = exp(1); }")
 
@@ -113,7 +114,7 @@ def test_instantiation_forms(msl):
     assert library.map("neg3_i32", x.astype(np.int32)).tolist() == [0, -3, -6, -9]
     out = np.zeros(1, np.int32)
     a, b, c = (np.array([v], np.int32) for v in (1, 2, 3))
-    library("plain", a, c, b, out, out, grid=(1,))  # a and b get the unused indices 0 and 2
+    library("plain", a, c, b, out, out, grid=(1,))  # a and b get 0 and 2, the unused indices
     assert out[0] == 123
     assert library.records["plain"].max_threads == 64
     assert library.records["plain"].buffers == 5

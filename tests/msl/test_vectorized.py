@@ -11,13 +11,13 @@ from msl.translate import translate
 
 @pytest.fixture(autouse=True)
 def clang():
-    """Skip unless the compiler is clang, because only clang writes optimization records."""
+    """Skip unless the compiler is clang, the only one whose optimization records vectorized.py reads."""
     try:
         compiler = find_compiler()
     except MslError as error:
         pytest.skip(str(error))
     if "clang" not in compiler.description:
-        pytest.skip(f"the compiler of kernels is {compiler.description}")
+        pytest.skip(f"the kernel compiler is {compiler.description}")
 
 
 def test_sample():
@@ -36,11 +36,11 @@ def test_scalar_loop_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(vectorized, "SOURCES", tmp_path / "metal")
     (found,) = vectorized.findings(["chain"])
     assert "chain_f32" in found
-    monkeypatch.setitem(vectorized.EXCUSED, "chain_f32", "each step needs the last")
+    monkeypatch.setitem(vectorized.EXCUSED, "chain_f32", "each step depends on the previous one")
     assert vectorized.findings(["chain"]) == []
 
 
-@pytest.mark.skipif(not is_x86(), reason="looks for an instruction of x86")
+@pytest.mark.skipif(not is_x86(), reason="looks for an x86 instruction")
 def test_launch_conditions_do_not_mask_loads(tmp_path):
     source, compiler = tmp_path / "elementwise_scratch.metal", find_compiler()
     source.write_text(PRODUCT)

@@ -14,12 +14,12 @@ from tinygrad.renderer.cstyle import MetalRenderer
 
 import mpsx
 
-sources: dict[str, str] = {}  # source text -> name of the compiled kernel
+sources: dict[str, str] = {}  # source text -> name of its compiled kernel
 
 
 class MetalCompiler(Compiler):
     def __init__(self) -> None:
-        super().__init__(None)  # disable the disk cache, to compile every kernel with this module
+        super().__init__(None)  # pass no disk cache, so that this module compiles every kernel
 
 
 class MetalProgram(Program):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Check which kernel loops the compiler vectorizes in wide mode (one thread per threadgroup, on a CPU).
 
-    python tests/msl/vectorized.py                      all files: loops that should be vectorized but are not
+    python tests/msl/vectorized.py                      all files: print the loops that should be vectorized but are not
     python tests/msl/vectorized.py softmax avg_pool     only files whose names contain softmax or avg_pool
-    python tests/msl/vectorized.py --all avg_pool       every kernel with its vectorized loops
+    python tests/msl/vectorized.py --all avg_pool       print every kernel with its vectorized loops
 
-Loops marked MPSX_VECTORIZE or MPSX_REDUCE should be vectorized. In a kernel with one element per thread, the loop over
-threads or a loop inside it should be vectorized. EXCUSED lists exceptions. The script reads clang's optimization
-records, so the kernel compiler must be clang, for instance from ziglang.
+Loops marked MPSX_VECTORIZE or MPSX_REDUCE should be vectorized. In a kernel with one element per thread, either the
+loop over threads or a loop inside it should be vectorized. EXCUSED lists the exceptions. The script reads clang's
+optimization records, so the kernel compiler must be clang (ziglang includes it).
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ sys.path.insert(0, str(ROOT / "tools"))
 from msl.compiler import find_compiler  # noqa: E402
 from msl.translate import translate  # noqa: E402
 
-# Patterns for names of kernels whose loops may stay scalar, with reasons.
+# Kernels whose loops may stay scalar, with reasons. The keys are patterns for kernel names.
 EXCUSED = {
     r"pow_\w+_[iu]\d+": "exponentiation by squaring takes as many steps as the exponent has bits",
-    r"nonzero_(scan|fill_\w+)": "each step needs the last",
+    r"nonzero_(scan|fill_\w+)": "each step depends on the previous one",
     r"resample_rows_[a-z]\w+": "the number of steps depends on the number of taps",
     r"(move_runs|pad)_\w+": "memcpy copies a thread's elements",
-    r"complex_(cum)?prod": "each step needs the last",
+    r"complex_(cum)?prod": "each step depends on the previous one",
     r"linspace_integer_\w+": "CPUs have no vector instruction for integer division",
     r"bincount": "several numbers may increment the same bin",
     r"nll_loss(_\w+)?": "reads one element per sample at an arbitrary index, and reports errors",
     r"(argmax|argmin|var)_merge_\w+": "a few partial results",
-    r"(merge_rows|search)_\w+": "each step of a binary search needs the last",
-    r"(gcd|lcm)_\w+": "each step needs the last",
+    r"(merge_rows|search)_\w+": "each step of a binary search depends on the previous one",
+    r"(gcd|lcm)_\w+": "each step depends on the previous one",
     r"special_(airy|bessel|spherical|zeta|\w*modified_bessel_k|\w*polynomial)\w*": "a CALL of special.def",
-    r"(digamma|igammac?|polygamma|standard_gamma_grad|dirichlet_grad)_\w+": "functions with branches and loops",
+    r"(digamma|igammac?|polygamma|standard_gamma_grad|dirichlet_grad)_\w+": "the function has branches and loops",
 }
-ENTRIES = "<entries>"  # pseudo file that stands for the loop over threads
+ENTRIES = "<entries>"  # pseudo file name for the loop over threads
 RECORD = re.compile(r'\{"(\w+)", MPSX_UNIT_\w+, [\w:]*?(mpsx_entry_\d+)\b')
 ENTRY = re.compile(r"void (mpsx_entry_\d+)\(")
 LOCATION = re.compile(r"DebugLoc:\s*\{ File: '?([^',]+)'?,\s*Line: (\d+),\s*Column: \d+ \}")
@@ -52,7 +52,7 @@ LOCATION = re.compile(r"DebugLoc:\s*\{ File: '?([^',]+)'?,\s*Line: (\d+),\s*Colu
 
 @dataclass
 class Kernel:
-    """The loops of a kernel that the compiler did and did not vectorize, by location (file, line)."""
+    """The loops of a kernel that the compiler vectorized or left scalar, each identified by (file, line)."""
 
     name: str
     vectorized: set[tuple[str, int]] = field(default_factory=set)
@@ -68,15 +68,16 @@ class Kernel:
 
 
 def files(names: list[str]) -> list[Path]:
-    """Return the kernel files whose names contain an element of `names`, or all files if it is empty."""
+    """Return the kernel files whose names contain one of `names`, or all files if `names` is empty."""
     return [f for f in sorted(SOURCES.glob("*/*.metal")) if not names or any(n in f.stem for n in names)]
 
 
 def compile_records(source: Path, isa: str) -> Iterator[tuple[str, str]]:
-    """Translate and compile a kernel file. Yield C++ code and clang's optimization record for each translation unit."""
+    """Translate and compile a kernel file. For each translation unit, yield C++ code and clang's optimization
+    record."""
     compiler = find_compiler()
     if "clang" not in compiler.description:
-        raise SystemExit(f"vectorized: expected clang as the compiler of kernels, got {compiler.description}")
+        raise SystemExit(f"vectorized: expected clang as the kernel compiler, got {compiler.description}")
     with tempfile.TemporaryDirectory() as folder:
         paths, _ = translate(str(source), f"{folder}/{source.parent.name}_{source.stem}.cpp", [str(ROOT / "metal")], [],
                              compiler.preprocessor(), root=str(ROOT))  # fmt: skip
@@ -110,9 +111,9 @@ def kernels(source: Path, isa: str) -> Iterator[Kernel]:
 
 
 def findings(names: list[str], isa: str = "") -> list[str]:
-    """Describe loops that should be vectorized but are not, and EXCUSED patterns that no loop needs.
+    """Describe loops that should be vectorized but are not, and EXCUSED patterns that match no such loop.
 
-    Checks the files whose names contain an element of `names`, or all files if it is empty.
+    Checks files whose names contain one of `names`, or all files if `names` is empty.
     """
     found, excuses = [], set(EXCUSED)
     for source in files(names):

@@ -1,4 +1,4 @@
-"""Compare one OpInfo with one dtype on mpsx and on the CPU. Used by the tests and for the operator support matrix."""
+"""Compare one OpInfo with one dtype on mpsx and on the CPU. The tests and the operator support matrix use this."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Tensors = list[torch.Tensor]
 
 
 def cotangents(outputs: Iterable[torch.Tensor], seed: int) -> Tensors:
-    """Return random multiples of 1/4 in [-2, 2], which every dtype represents exactly. They are the same on every
+    """Return random multiples of 1/4 in [-2, 2]. Every dtype represents them exactly, and they do not depend on the
     device."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -47,7 +47,7 @@ def cotangents(outputs: Iterable[torch.Tensor], seed: int) -> Tensors:
 
 
 def sharing(arguments: object, results: object) -> list[tuple[list[bool], int, bool]]:
-    """Return for each result which arguments share its storage, its storage offset, and whether it is a view."""
+    """For each result, return which arguments share its storage, its storage offset, and whether it is a view."""
     strided = [t for t in tensors(arguments) if t.layout == torch.strided]
     outputs = [r for r in tensors(results) if r.layout == torch.strided]
     shared = [(r, [storage(r) == storage(a) for a in strided]) for r in outputs]
@@ -57,8 +57,8 @@ def sharing(arguments: object, results: object) -> list[tuple[list[bool], int, b
 def without_order(op: OpInfo, sample: SampleInput, results: object, *, selects: bool) -> object:
     """Make results independent of the order of equal elements.
 
-    If `selects` is set, replace the indices that the operator returns by the elements that they select. Otherwise,
-    replace gradients by plain and weighted sums.
+    If `selects` is set, replace the returned indices by the elements they select. Otherwise, replace gradients by their
+    plain and weighted sums.
     """
     if op.name not in TIES or sample.kwargs.get("stable"):
         return results
@@ -101,10 +101,10 @@ def check_forward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watc
 
 
 def leaves_of(op: OpInfo, sample: SampleInput, arguments: Arguments) -> tuple[Tensors, Tensors]:
-    """Return the outputs and the inputs that require grad."""
+    """Return the outputs, and the inputs that require grad."""
     result = sample.output_process_fn_grad(call(op, arguments))
     outputs = [t for t in tensors(result) if t.requires_grad]
-    # Sum each non-strided output, because the layout of its gradient is not defined.
+    # Replace each non-strided output by its sum, because the layout of its gradient is not defined.
     outputs = [t if t.layout == torch.strided and not t.is_nested else t.sum() for t in outputs]
     return outputs, [t for t in tensors(arguments) if t.requires_grad]
 
@@ -157,7 +157,7 @@ Derivatives = Callable[[OpInfo, SampleInput, Arguments, Watch], Gradients]
 
 def check_derivatives(derivatives: Derivatives, op: OpInfo, dtype: torch.dtype, count: int | None,
                       watch: Watch = nullcontext) -> int:  # fmt: skip
-    """Compare derivatives. Return the number of samples that have derivatives."""
+    """Compare derivatives. Return the number of samples that have any."""
     compared = 0
     for sample in samples(op, dtype, count, requires_grad=True):
         try:

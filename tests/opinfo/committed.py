@@ -1,4 +1,4 @@
-"""Check that operators still run as the committed support matrix records: with a kernel, a library, or a fallback."""
+"""Check that each operator still runs as recorded in the committed support matrix: by kernel, library or fallback."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def committed() -> summary.Summary:
 
 @contextmanager
 def still_runs(name: str, direction: str, dtype: torch.dtype) -> Iterator[Watch]:
-    """Yield a `watch` function for a check. Then fail if an operator got worse, for instance if it fell back."""
+    """Yield a `watch` function for a check. Afterwards, fail if an operator got worse, for example if it fell back."""
     logs: list[list[str]] = []
 
     @contextmanager

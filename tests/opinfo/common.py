@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 DEVICE = "mpsx"
 
-# OpInfos that require a different device or cannot be moved to mpsx.
+# OpInfos that need a different device or that cannot be moved to mpsx.
 NOT_COMPARABLE = {
     "jiterator_unary": "compiles CUDA source",
     "jiterator_binary": "compiles CUDA source",
@@ -30,14 +30,14 @@ NOT_COMPARABLE = {
     "as_strided.partial_views": "reads storage outside the tensor, which is not moved to the device",
 }
 
-# Operators whose tensor arguments must stay on the CPU, except for the first one.
+# Operators whose first tensor argument moves to mpsx. Their other tensor arguments must stay on the CPU.
 CPU_ARGUMENTS = {"tensor_split"}
 
-# Operators that return uninitialized memory. The comparison ignores values.
+# Operators that return uninitialized memory. The comparison ignores their values.
 UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 
-# Random operators. Values differ, because the device uses Philox and the CPU the Mersenne Twister. Compare only shapes,
-# dtypes and strides, and check that a seed reproduces the values.
+# Random operators. Their values differ, because mpsx uses Philox and the CPU uses the Mersenne Twister. Compare only
+# shapes, dtypes and strides, and check that a seed reproduces the values.
 RANDOM = {
     "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "normal", "normal.in_place",
     "normal.number_mean", "nn.functional.alpha_dropout", "nn.functional.dropout", "nn.functional.dropout2d",
@@ -48,13 +48,12 @@ RANDOM = {
     "randn_like", "svd_lowrank", "uniform",
 }  # fmt: skip
 
-# For half precision, PyTorch selects the dtype of the buffers between chunks by device type: "cpu", "cuda", or any
-# other.
+# For half precision, PyTorch chooses the dtype of the buffers between chunks by device type, with cases for "cpu",
+# "cuda" and everything else.
 BUFFERS_BY_DEVICE_NAME = {"nn.functional.linear_cross_entropy.chunked_none"}
 
 
-# Operators that may return equal elements in any order unless stable=True. The values are the positions of `dim` in
-# their arguments.
+# Operators that may return equal elements in any order unless stable=True. Values: the position of the argument `dim`.
 TIES = {"sort": 0, "argsort": 0, "msort": None, "topk": 1, "kthvalue": 1}
 
 
@@ -92,16 +91,17 @@ Sample = TypeVar("Sample", SampleInput, ErrorInput)
 
 
 def seed(value: int) -> None:
-    """Seed only the CPU and mpsx. torch.manual_seed would also record the call stack for every other GPU type."""
+    """Seed only the CPU and mpsx. torch.manual_seed also records the call stack for every other GPU type, which is
+    slow."""
     torch.default_generator.manual_seed(value)
     torch.mpsx.manual_seed(value)
 
 
 def seeded(made: Iterable[Sample]) -> Iterator[Sample]:
-    """Generate each sample from the same generator state.
+    """Reset the generator to the same state before each sample.
 
-    PyTorch's iterator also does this, but first searches the call stack for the test, which takes longer than the test
-    itself.
+    PyTorch's iterator does this as well, but it first searches the call stack for the test, which takes longer than the
+    test itself.
     """
     made = iter(made)
     while True:
@@ -118,7 +118,7 @@ def seeded(made: Iterable[Sample]) -> Iterator[Sample]:
 def samples(op: OpInfo, dtype: torch.dtype, count: int | None, requires_grad: bool = False) -> Iterator[SampleInput]:
     """Return the first `count` samples, or all if `count` is None. They are the same on every machine.
 
-    Skips samples that request a CUDA result, because they exist only if torch has CUDA.
+    Samples that request a CUDA result are skipped, because they exist only if torch was built with CUDA.
     """
     seed(0)
     made = seeded(op.sample_inputs_func(op, "cpu", dtype, requires_grad))
@@ -131,7 +131,7 @@ def error_samples(op: OpInfo) -> Iterator[ErrorInput]:
 
 
 def comparable(op: OpInfo, dtype: torch.dtype) -> bool:
-    """Return whether the values must match the CPU's."""
+    """Return whether the values must match those on the CPU."""
     if dtype in (torch.float16, torch.bfloat16) and op_id(op) in BUFFERS_BY_DEVICE_NAME:
         return False
     return op_id(op) not in RANDOM and op.name not in UNINITIALISED
@@ -150,7 +150,7 @@ def on_cpu(sample: SampleInput) -> Arguments:
 
 
 def on_device(op: OpInfo, sample: SampleInput) -> Arguments:
-    """Move a sample's arguments to mpsx, and replace device arguments by mpsx."""
+    """Move a sample's arguments to mpsx, and change its device arguments to mpsx."""
 
     def move(value: object) -> object:
         if isinstance(value, torch.Tensor):
@@ -179,7 +179,7 @@ def storage(tensor: torch.Tensor) -> int:
 
 
 def in_double(arguments: Arguments) -> Arguments:
-    """Convert to double precision."""
+    """Convert arguments to double precision."""
     wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
     wide |= dict.fromkeys((torch.float16, torch.bfloat16), torch.float64)
 
@@ -192,18 +192,18 @@ def in_double(arguments: Arguments) -> Arguments:
 
 
 def error(result: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the largest absolute difference. For equal infinities and two NaNs, it is 0; for one NaN, infinity."""
+    """Return the largest absolute difference: 0 for equal infinities and for two NaNs, infinity for a single NaN."""
     same = torch.isclose(result, exact, rtol=0, atol=0, equal_nan=True)
     return torch.where(same, 0, result - exact).abs().nan_to_num(nan=torch.inf).max().item()
 
 
 def assert_close(have: torch.Tensor, want: torch.Tensor, exact: Callable[[], torch.Tensor] | None,
                  derivative: bool) -> None:  # fmt: skip
-    """Require agreement with the CPU within torch's default tolerance, or an error relative to float64 at most as large
-    as the CPU's.
+    """Require agreement with the CPU within torch's default tolerance, or an error relative to float64 that is no
+    larger than the CPU's.
 
-    Derivatives round after each operator, so either device may be closer by chance. A derivative may therefore have
-    twice the CPU's error plus one rounding error of the largest value.
+    Derivatives round after each operator, so either device may be closer by chance. They may therefore have twice the
+    CPU's error plus one rounding error of the largest value.
     """
     try:
         torch.testing.assert_close(have, want, equal_nan=True)
@@ -219,8 +219,8 @@ def assert_close(have: torch.Tensor, want: torch.Tensor, exact: Callable[[], tor
 
 
 def names_device(arguments: Arguments) -> bool:
-    """Return whether the call has a tensor or device argument. Otherwise, the result is created on the default device,
-    the CPU."""
+    """Return whether the call has a tensor or device argument. Without one, the result is created on the default
+    device, the CPU."""
     return any(isinstance(leaf, torch.Tensor | torch.device) for leaf in tree_leaves(arguments))
 
 
@@ -236,7 +236,7 @@ def assert_same(cpu: object, device: object, *, values: bool = True, strides: bo
             continue
         assert have.device.type == on
         assert (have.layout, have.dtype, have.shape) == (want.layout, want.dtype, want.shape)
-        # Strides of empty tensors are meaningless, and some composite operators return unusual ones.
+        # The strides of empty tensors mean nothing, and some composite operators return unusual ones.
         if strides and want.layout == torch.strided and not want.is_nested and want.numel():
             assert have.stride() == want.stride()
         if values:

@@ -17,7 +17,7 @@ from .common import DEVICE, assert_close, tensors
 
 pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]
 
-# Random values differ by design (see RANDOM in common.py). Compare only shapes and dtypes.
+# Random values differ by design (see RANDOM in common.py), so compare only shapes and dtypes.
 RANDOM = {"nn.FractionalMaxPool2d", "nn.FractionalMaxPool3d", "nn.RReLU"}
 
 FEW, SOME = 3, None
@@ -28,7 +28,7 @@ def name_of(info: ModuleInfo) -> str:
 
 
 def inputs(info: ModuleInfo, dtype: torch.dtype, training: bool, count: int | None) -> Iterator[ModuleInput]:
-    """Generate the arguments of the constructor and of the call. They are the same in every process."""
+    """Generate arguments for the constructor and the call. They are the same in every process."""
     set_rng_seed(0)
     options = {"device": "cpu", "dtype": dtype, "requires_grad": True, "training": training}
     yield from list(info.module_inputs_func(info, **options))[:count]
@@ -41,7 +41,7 @@ def is_random(info: ModuleInfo, module: torch.nn.Module) -> bool:
 
 
 def moved(value: object, convert: Callable[[torch.Tensor], torch.Tensor]) -> object:
-    """Convert tensors. Leaves stay leaves, and repeated tensors are converted once."""
+    """Convert all tensors in `value`. Leaf tensors stay leaves, and a tensor that occurs twice is converted once."""
     twins: dict[int, torch.Tensor] = {}
 
     def move(t: object) -> object:
@@ -53,7 +53,7 @@ def moved(value: object, convert: Callable[[torch.Tensor], torch.Tensor]) -> obj
 
 
 def results(module: torch.nn.Module, args: object, kwargs: object) -> tuple[list, list, list]:
-    """Run the module, and return the outputs, the gradients, and the module's state after the call."""
+    """Run the module. Return the outputs, the gradients, and the module's state after the call."""
     torch.manual_seed(1)
     outputs = tensors(module(*args, **kwargs))
     differentiable = [t for t in outputs if t.requires_grad]

@@ -39,10 +39,10 @@ pytestmark = [
 
 FEW = 2
 SOME = 6
-# Operators without differentiable outputs in any sample.
+# Operators for which no sample has a differentiable output.
 NO_GRADIENT = {"empty_like", "new_empty", "normal.number_mean"}
 
-# The results are small differences of large terms, so neither device has correct digits in float32.
+# These results are small differences of large terms, so neither device has correct digits in float32.
 CANCELLING = {"cov": "the gradient of aweights", "linalg.householder_product": "second gradients"}
 CANCELLING_TWICE = {"polar": "the second gradients of the sign, differences of terms fifty times as large"}
 
@@ -78,7 +78,7 @@ def test_in_place(op: OpInfo) -> None:
             continue
         try:
             expected = call(in_place, cpu)
-        except Exception:  # the sample cannot run in place, because it broadcasts or promotes
+        except Exception:  # the sample broadcasts or promotes, so it cannot run in place
             continue
         before = storage(device[0])
         got = call(in_place, device)
@@ -94,7 +94,7 @@ def tensor_list(result: object) -> list[torch.Tensor]:
 
 
 def packed_like(like: object, outs: list[torch.Tensor]) -> object:
-    """Format the out= argument like the result: one tensor or a tuple."""
+    """Arrange the out= tensors like the result: a single tensor or a tuple."""
     return outs[0] if isinstance(like, torch.Tensor) else tuple(outs)
 
 
@@ -116,13 +116,13 @@ def test_out(op: OpInfo) -> None:
                     exact=lambda s=sample: tensor_list(call(op, in_double(on_cpu(s)))))  # fmt: skip
 
 
-# Operators that may raise IndexError for an out-of-range dimension, as narrow does.
+# Operators that raise IndexError for an out-of-range dimension, as narrow does.
 INDEX_ERRORS = {"narrow_copy"}
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.error_inputs_func is not None], ids=op_id)
 def test_errors(op: OpInfo) -> None:
-    """Errors on mpsx have the same type as on the CPU."""
+    """Operators raise the same error type on mpsx as on the CPU."""
     for wrong in error_samples(op):
         sample = wrong.sample_input
         if any(t.is_meta for t in tensors((sample.input, sample.args, sample.kwargs))):
@@ -153,7 +153,7 @@ def with_dtypes(dtypes: Callable[[OpInfo], Iterable[torch.dtype]]) -> pytest.Mar
 
 
 def higher_order(op: OpInfo, *, twice: bool) -> set[torch.dtype]:
-    """Return the dtypes in which higher derivatives are compared. PyTorch's own tests use only float64."""
+    """Return the dtypes to compare higher derivatives in. PyTorch's own tests use only float64."""
     cancels = op_id(op) in CANCELLING or (twice and op_id(op) in CANCELLING_TWICE)
     single = set() if cancels else {torch.float32, torch.complex64}
     return single | {torch.float64, torch.complex128}

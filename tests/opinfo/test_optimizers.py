@@ -17,7 +17,7 @@ SHAPES = ((7, 5), (11,), (3, 4, 2), ())
 
 
 def implementations(info: OptimizerInfo) -> list[dict[str, bool]]:
-    """Return the options that select each implementation. The options {} select the for-loop."""
+    """Return the options that select each implementation. An empty dict selects the for-loop."""
     found: list[dict[str, bool]] = [{}]
     for flag in info.supported_impls:
         if flag != "fused" or "cpu" in info.supports_fused_on:
@@ -30,7 +30,7 @@ def configurations() -> list[object]:
     for info in optim_db:
         for inputs in info.optim_inputs_func("cpu"):
             for implementation in implementations(info):
-                # These inputs select an implementation themselves.
+                # Skip inputs that already select an implementation.
                 if any(inputs.kwargs.get(flag) for flag in ("foreach", "fused", "differentiable", "capturable")):
                     continue
                 name = f"{info.optim_cls.__name__}-{inputs.desc or 'default'}-{next(iter(implementation), 'loop')}"
@@ -39,11 +39,11 @@ def configurations() -> list[object]:
 
 
 def parameters(info: OptimizerInfo, device: str) -> list[torch.Tensor]:
-    """Return random parameters, which are the same on every device."""
+    """Return random parameters with the same values on every device."""
     generator = torch.Generator().manual_seed(0)
     name = info.optim_cls.__name__
     shapes = [s for s in SHAPES if len(s) == 2] if name == "Muon" else SHAPES[:3] if name == "SparseAdam" else SHAPES
-    # LBFGS amplifies the rounding errors of earlier steps.
+    # LBFGS amplifies rounding errors from earlier steps.
     dtype = torch.float64 if name == "LBFGS" else torch.float32
     return [torch.randn(s, generator=generator).to(device, dtype).requires_grad_() for s in shapes]
 
@@ -51,7 +51,8 @@ def parameters(info: OptimizerInfo, device: str) -> list[torch.Tensor]:
 def trained(
     info: OptimizerInfo, inputs: OptimizerInput, implementation: dict[str, bool], device: str
 ) -> list[torch.Tensor]:
-    """Take several steps with the same target values on every device. Return the parameters and the optimizer state."""
+    """Take several steps toward targets that are the same on every device. Return the parameters and optimizer
+    state."""
     params = parameters(info, device)
     options = inputs.kwargs | implementation
     if options.get("differentiable"):

@@ -1,5 +1,5 @@
-"""Strict mode rejects OpInfos with dtypes that PyTorch's MPS backend does not implement, and accepts those that it
-does."""
+"""Strict mode rejects OpInfos with the dtypes that PyTorch's MPS backend lacks, and accepts those that it
+implements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mpsx.strict import lists
 
 pytestmark = pytest.mark.skipif(not torch.__version__.startswith(lists.VERSION),
                                 reason=f"the lists describe torch {lists.VERSION}")  # fmt: skip
-PARTS = 32  # of the sweep, so that each ends long before the time limit of a test
+PARTS = 32  # number of parts of the sweep; each must stay well below the test timeout
 
 
 def test_sample() -> None:

@@ -1,4 +1,4 @@
-"""Shader compilers exit with the process that started them, or after MPSX_SHADER_TIMEOUT seconds."""
+"""Shader compilers stop when the process that started them exits, or after MPSX_SHADER_TIMEOUT seconds."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from mpsx.msl import processes
 from mpsx.msl.compiler import find_compiler
 
 SOURCE = "kernel void {name}(device float* x, uint i [[thread_position_in_grid]]) {{ x[i] *= 2; }}"
-# A compiler that hangs if `{}` is among its arguments. Like zig, it starts a child process. It writes the IDs of both
-# processes to $MARK.
+# A fake compiler that hangs if `{}` is among its arguments. Like zig, it starts a child process. It writes the IDs of
+# both processes to $MARK.
 ENDLESS = """#!/bin/sh
 case " $* " in *" {} "*) sleep 600 & echo $! $$ >"$MARK.new"; mv "$MARK.new" "$MARK"; wait ;; esac
 exec {} "$@"
@@ -38,7 +38,7 @@ def wait_until(condition: object, seconds: float = 60) -> bool:
 
 @pytest.fixture
 def hanging_compiler(tmp_path, monkeypatch):
-    """Return a function that installs a compiler that hangs in a given step and returns the environment variables."""
+    """Return a function that installs a compiler that hangs in a given step, and returns the environment variables."""
 
     def make(step: str) -> dict[str, str]:
         compiler = tmp_path / "clang++"
@@ -56,8 +56,8 @@ def hanging_compiler(tmp_path, monkeypatch):
             os.kill(pid, signal.SIGKILL)
 
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-needs_clang = pytest.mark.skipif(mpsx.driver()["name"] in ("cuda", "metal"), reason="the driver uses another compiler")
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks up processes in /proc")
+needs_clang = pytest.mark.skipif(mpsx.driver()["name"] in ("cuda", "metal"), reason="this driver has its own compiler")
 
 
 @needs_proc
@@ -149,7 +149,7 @@ def test_concurrent_processes_leave_none_behind() -> None:
 @needs_proc
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_fork_has_its_own_reaper(tmp_path) -> None:
-    """When a forked process exits, its own compilers stop, but its parent's compilers keep running."""
+    """When a forked process exits, its own compilers stop, but those of its parent keep running."""
     running = processes.Process(["sleep", "600"])
     pid = os.fork()
     if pid == 0:

@@ -1,5 +1,5 @@
 """A signal inside a kernel (SIGILL, SIGSEGV, SIGBUS, SIGFPE, SIGTRAP, SIGABRT, stack overflow) raises an error that
-names the kernel. Other signals reach the program's own handlers, as they do without mpsx."""
+names the kernel. All other signals reach the program's own handlers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_fault_in_a_threadgroup() -> None:
 
 
 def test_fault_in_a_worker_of_the_parallel_loop() -> None:
-    """Repeat the fault, because it may hit a different worker each time, and every worker must recover."""
+    """Repeat the fault. It may hit a different worker each time, and every worker must recover."""
     for _ in range(4):
         with pytest.raises(RuntimeError, match=r"faulty: __builtin_trap\(\)"):
             launch("x[i] = i; if (i % 100000 == 99999) __builtin_trap();", count=1000000)
@@ -94,7 +94,7 @@ def test_fault_in_python_threads() -> None:
     assert len(errors) == 16
 
 
-# A program that faults outside a kernel, after it has recovered from faults inside one.
+# This program recovers from faults inside kernels, then faults outside a kernel.
 PROGRAM = """
 import ctypes, faulthandler, os, signal, sys, mpsx
 {early}
@@ -129,7 +129,7 @@ PAIRS = [(name, where) for where in ("nowhere", "variable", "early", "middle") f
     ("name", "where"), [pytest.param(*pair, marks=[] if pair in QUICK else pytest.mark.sweep) for pair in PAIRS]
 )
 def test_other_faults_reach_faulthandler(name: str, where: str) -> None:
-    """Enable faulthandler with PYTHONFAULTHANDLER, before the library loads, after it has loaded, or not at all."""
+    """Enable faulthandler with PYTHONFAULTHANDLER, before the library loads, after it loads, or not at all."""
     enable = {where: "faulthandler.enable()"}
     code = PROGRAM.format(early=enable.get("early", ""), middle=enable.get("middle", ""), end=OTHER_FAULTS[name])
     done = run_in_subprocess(code, PYTHONFAULTHANDLER="1" if where == "variable" else "")
@@ -139,7 +139,7 @@ def test_other_faults_reach_faulthandler(name: str, where: str) -> None:
 
 
 def test_other_faults_reach_the_programs_handlers() -> None:
-    """Before mpsx loads, install handlers that return, both with the signal module and with C's signal()."""
+    """Before mpsx loads, install handlers that return, with both the signal module and C's signal()."""
     code = """
 import ctypes, os, signal
 seen = []
@@ -165,8 +165,8 @@ assert seen.count("kernel") == 3 and seen.count(signal.SIGABRT) == 3 and seen.co
 
 
 def test_signal_sent_to_a_thread_that_runs_a_kernel() -> None:
-    """A signal sent by another thread is not a fault of the kernel. It terminates the process with a message that names
-    the kernel."""
+    """A signal sent by another thread is not the kernel's fault. It terminates the process, and the message names the
+    running kernel."""
     code = """
 import os, signal, threading, time, mpsx
 lib = mpsx.compile_shader('''

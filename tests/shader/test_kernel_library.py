@@ -117,7 +117,7 @@ def test_which_library_is_compiled(
 
 
 def test_first_use_raises_the_error() -> None:
-    """`import torch` succeeds, and the first use of the driver raises the error."""
+    """If no kernels are available, `import torch` still succeeds. The first use of the driver raises the error."""
     code = ("import torch\nfrom mpsx.shader import kernel_library\n"
             "def fail(*_, **__): raise RuntimeError('no such luck')\n"
             "kernel_library.library = fail\nprint('imported', flush=True)\ntorch.ones(1, device='mpsx')\n")  # fmt: skip

@@ -1,4 +1,4 @@
-"""mpsx.compile_shader: kernel calls, arguments and errors. test_shader_cache.py tests caching."""
+"""mpsx.compile_shader: kernel calls, arguments and errors. test_shader_cache.py covers caching."""
 
 import pytest
 import torch
@@ -61,7 +61,7 @@ def test_fp_contract_off():
     source = "kernel void f(device float* x, uint i [[thread_position_in_grid]]) { x[i] = x[i] * x[i] - 1.0f; }"
     x = torch.full((100,), 1 + 2.0**-12, device="mpsx")
     mpsx.compile_shader("#pragma METAL fp contract(off)\n" + source).f(x)
-    assert x.tolist() == [2.0**-11] * 100  # a fused multiply-add would be larger by 2^-24
+    assert x.tolist() == [2.0**-11] * 100  # a fused multiply-add would give a result larger by 2^-24
 
 
 def test_threads_and_offsets(lib):
@@ -85,7 +85,7 @@ def test_two_dimensions(lib, group):
     ("fill_float", torch.float32, 1.1, None),
     ("fill_float", torch.float32, 3, "fp32"),
     ("fill_long", torch.int64, -(1 << 60), None),
-    ("fill_int", torch.int32, -5, None),  # the lower half of an int64
+    ("fill_int", torch.int32, -5, None),  # the kernel reads the lower half of an int64
     ("fill_half", torch.float16, 1.1, "fp16"),
     ("fill_half", torch.float16, 1e-6, {1: "fp16"}),
     ("fill_half", torch.float16, 65519.0, "fp16"),

@@ -1,5 +1,5 @@
-"""The disk cache of compile_shader: cache keys, damaged files, crashes, concurrent processes, the size limit, and the
-command `python -m mpsx shader`."""
+"""compile_shader's disk cache: keys, damaged files, crashes, concurrent processes, the size limit, and the command
+`python -m mpsx shader`."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_leftovers_of_a_crash_are_deleted(folder):
     os.utime(old, (long_ago, long_ago))
     build(SOURCE.replace("2", "4"))
     assert not old.exists()
-    assert new.exists()  # kept, because another process may use it
+    assert new.exists()  # kept, because a different process may be using it
 
 
 def test_size_limit(folder, monkeypatch):
@@ -128,9 +128,9 @@ def test_size_limit(folder, monkeypatch):
     shader_cache.Cache(folder, 950).trim()
     assert sorted(path.stem for path in folder.iterdir()) == [str(age) for age in range(7)]
     monkeypatch.setenv("MPSX_CACHE_SIZE", "500")
-    build()  # succeeds, although one shader exceeds the limit
+    build()  # the build succeeds, although a single shader exceeds the limit
     assert not (folder / "6.so").exists()
-    assert (folder / "0.so").exists()  # used less than a minute ago
+    assert (folder / "0.so").exists()  # kept, because it was used less than a minute ago
     x = torch.ones(2, device="mpsx")
     mpsx.compile_shader(SOURCE).twice(x)
     assert x.tolist() == [2, 2]
@@ -151,7 +151,7 @@ def test_folder_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("MPSX_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert shader_cache.current_cache().folder == tmp_path / "xdg" / "mpsx"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the XDG specification requires relative paths to be ignored
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the XDG specification says to ignore relative paths
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert shader_cache.current_cache().folder == tmp_path / "home" / ".cache" / "mpsx"
 

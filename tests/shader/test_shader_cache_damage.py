@@ -1,5 +1,5 @@
-"""The shader disk cache with damaged files, folders that other users can write to, full disks, and processes killed
-during a build."""
+"""The shader disk cache with damaged files, folders that other users can write to, full disks, and processes that are
+killed during a build."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MANY = "".join(SOURCE.replace("twice", f"times{n}").replace("FACTOR", str(n)) fo
 
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory) -> Path:
-    """Fill a cache with two shaders and the files that all shaders share."""
+    """Fill a cache with two shaders and the files shared by all shaders."""
     folder = tmp_path_factory.mktemp("warm") / "cache"
     before = os.environ.get("MPSX_CACHE_DIR")
     os.environ["MPSX_CACHE_DIR"] = str(folder)
@@ -104,7 +104,7 @@ def test_each_damaged_file_alone(folder: Path) -> None:
 
 
 def test_swapped_files_are_detected(folder: Path) -> None:
-    """Rotate the contents of the files, so that each file is valid but has the name of a different one."""
+    """Rotate the contents of the files. Each file is then valid, but has a different file's name."""
     for suffix in {path.suffix for path in files(folder)}:
         names = [path for path in files(folder) if path.suffix == suffix]
         contents = [path.read_bytes() for path in names]
@@ -126,7 +126,7 @@ def test_files_replaced_by_links(folder: Path) -> None:
 
 @pytest.mark.sweep
 def test_kernels_compiled_one_by_one(folder: Path) -> None:
-    """Damage every file of a large source, whose kernels are compiled one by one."""
+    """Damage every file of a large source. Its kernels are compiled one by one."""
     x = torch.ones(3, device="mpsx")
     mpsx.compile_shader(MANY).times7(x)
     for damage in ("random", "truncated"):
@@ -187,13 +187,13 @@ def test_folder_writable_by_others_is_not_used(tmp_path, monkeypatch, mode: int,
     assert found.folder.stat().st_mode & 0o777 == 0o700
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert shader_cache.current_cache() is found  # warns only once
+        assert shader_cache.current_cache() is found  # the warning is issued only once
     assert not list(writable.glob("*.json"))
     writable.chmod(0o755)
     assert shader_cache.current_cache().folder == tmp_path / "cache"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the owner of a folder")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change a folder's owner")
 def test_folder_of_another_user_is_not_used(tmp_path, monkeypatch) -> None:
     (tmp_path / "cache").mkdir(mode=0o755)
     os.chown(tmp_path / "cache", 12345, -1)
@@ -222,7 +222,7 @@ def mount(path: Path, size: str) -> bool:
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """Return a function that mounts a disk with a given size. Skip the test if mounting is not permitted."""
+    """Return a function that mounts a disk of a given size. Skip the test if mounting is not permitted."""
     mounted = []
 
     def make(name: str, size: str) -> Path:
@@ -307,7 +307,7 @@ def killed_at(folder: Path, step: int, source: str) -> subprocess.CompletedProce
 
 @pytest.mark.parametrize("steps", [3, pytest.param(1000, marks=pytest.mark.sweep)])
 def test_killed_at_every_step_of_a_build(tmp_path, monkeypatch, warm: Path, steps: int) -> None:
-    """The next process builds the missing files, and no incomplete file remains."""
+    """The next process builds the missing files and leaves no incomplete file behind."""
     source = SOURCE.replace("FACTOR", "9")
     shutil.copytree(warm, tmp_path / "count")
     total = int(killed_at(tmp_path / "count", 0, source).stdout)

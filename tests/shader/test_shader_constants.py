@@ -1,4 +1,4 @@
-"""mpsx.compile_shader: function constants, and threadgroup memory whose size is set by the call."""
+"""mpsx.compile_shader: function constants, and threadgroup memory whose size is passed to the call."""
 
 import os
 import shutil
@@ -68,7 +68,7 @@ def test_constant_values(lib, x, y):
     assert y.tolist() == [2100, 2102, 2104, 2106]
     kernel(y, x, None)  # the third buffer is absent
     assert y.tolist() == [2100, 2102, 2104, 2106]
-    kernel.with_constants(tile=(0, 0))(y, x)  # other constants keep their values
+    kernel.with_constants(tile=(0, 0))(y, x)  # the other constants keep their values
     assert y.tolist() == [0, 2, 4, 6]
     lib.axpy.with_constants({0: True, 3: 0.5, "tile": (0, 0)})(y, x, x)
     assert y.tolist() == [0, 1.5, 3, 4.5]
@@ -195,7 +195,7 @@ def test_checked_by_simt(simt_library, tmp_path):
     assert "which has 12 bytes" in err
 
 
-@pytest.mark.skipif(not shutil.which("clang++-19"), reason="needs a clang older than zig's, which emits other reads")
+@pytest.mark.skipif(not shutil.which("clang++-19"), reason="needs a clang older than zig's, for its different reads")
 def test_checked_by_simt_with_an_older_clang(simt_library, tmp_path):
     file = tmp_path / "kernels.metal"
     file.write_text(SOURCE)

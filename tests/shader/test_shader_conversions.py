@@ -1,4 +1,4 @@
-"""Conversions of floats to integers saturate, and NaN becomes 0, on every driver."""
+"""On every driver, conversions from floats to integers saturate, and NaN becomes 0."""
 
 import math
 
@@ -44,7 +44,7 @@ def lib():
 
 
 def expected(x: torch.Tensor, dtype: torch.dtype) -> list[int]:
-    """Return the integers closest to the values, rounded toward zero."""
+    """Return the values rounded toward zero and clamped to the range of the integer type."""
     limits = torch.iinfo(dtype)
 
     def integer(v: float) -> int:

@@ -1,4 +1,4 @@
-"""mpsx.compile_shader: kernels whose threads cooperate in threadgroups and in SIMD groups of 32 lanes."""
+"""mpsx.compile_shader: kernels whose threads cooperate within threadgroups and within SIMD groups of 32 lanes."""
 
 import pytest
 import torch

@@ -48,13 +48,13 @@ def test_reported_errors():
             lib.take(out, x, index, 10, error_buf_idx=4)
     with raises_after_sync(torch.AcceleratorError, r"; 3 more$"):
         lib.take(out, x, torch.full((4,), 99).to("mpsx"), 10, error_buf_idx=4)
-    lib.take(out, x, good, 10, error_buf_idx=4)  # the error buffer is empty again
+    lib.take(out, x, good, 10, error_buf_idx=4)  # the error buffer was cleared
     torch.mpsx.synchronize()
 
 
 @pytest.mark.parametrize("wait", [torch.Tensor.cpu, lambda out: out[0].item(), lambda out: out.tolist()])
 def test_reading_a_result_raises_the_reported_error(wait):
-    """An error reaches the first call that waits for the kernel, also if later kernels succeed."""
+    """The first call that waits for the kernel raises its error, even if later kernels succeed."""
     lib = mpsx.compile_shader(TAKE)
     x, out = torch.rand(10, device="mpsx"), torch.zeros(4, device="mpsx")
     bad, good = torch.tensor([1, 10, 0, 3]).to("mpsx"), torch.tensor([1, 9, 0, 3]).to("mpsx")
@@ -69,7 +69,7 @@ def test_reading_a_result_raises_the_reported_error(wait):
 def test_launches_do_not_wait_for_the_reported_errors():
     """A launch on an asynchronous driver returns before the kernel ends, so it cannot raise the kernel's error."""
     if not errors_are_deferred():
-        pytest.skip("kernels of this driver run inside the launch")
+        pytest.skip("this driver runs kernels inside the launch")
     lib = mpsx.compile_shader(TAKE)
     x, out = torch.rand(10, device="mpsx"), torch.zeros(4, device="mpsx")
     bad = torch.tensor([1, 10, 0, 3]).to("mpsx")
@@ -80,7 +80,7 @@ def test_launches_do_not_wait_for_the_reported_errors():
 
 
 def test_a_freed_library_leaves_no_error_behind():
-    """The next library reuses the buffer for errors. The destructor can only warn."""
+    """The next library reuses the error buffer. The destructor cannot raise, so it warns about an unread error."""
     x, out = torch.rand(10, device="mpsx"), torch.zeros(4, device="mpsx")
     lib = mpsx.compile_shader(TAKE)
     bad, good = torch.tensor([1, 10, 0, 3]).to("mpsx"), torch.tensor([1, 9, 0, 3]).to("mpsx")

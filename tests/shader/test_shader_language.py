@@ -1,5 +1,5 @@
-"""mpsx.compile_shader: run kernels that use language features and compare with numpy. tests/msl/test_check.py tests the
-strict check."""
+"""mpsx.compile_shader: run kernels that use language features, and compare with numpy. tests/msl/test_check.py covers
+the strict check."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ kernel void k(device float* x [[buffer(0), access(read_write)]], uint i [[thread
 
 
 def test_unknown_attributes_warn() -> None:
-    """Every call warns, even if the shader is cached, and the warning names the caller's file."""
+    """Every call warns, even if the shader is cached. The warning names the caller's file."""
     for _ in range(2):
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
@@ -106,7 +106,7 @@ def test_pointers_to_constant_memory() -> None:
 
 
 def test_class_to_bfloat_conversions() -> None:
-    """Use the conversion operator of the class. A conversion through half would overflow above 65504."""
+    """The class's own conversion operator must run. A conversion through half would overflow above 65504."""
     lib = mpsx.compile_shader(HEAD + """
         struct F { float x; operator float() const { return x; } };
         struct H { half x; operator half() const { return x; } };

@@ -1,4 +1,4 @@
-"""mpsx.compile_shader checks a source with many kernels immediately, and compiles each kernel on first use."""
+"""mpsx.compile_shader checks a source with many kernels immediately, but compiles each kernel on first use."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.skipif(mpsx._runtime.driver()["name"] == "metal", reaso
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
-    """Start with an empty cache and record the compiler's command lines."""
+    """Start with an empty cache, and record the command lines of the compiler."""
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
     recorded, start = [], subprocess.Popen.__init__
 
@@ -55,7 +55,7 @@ def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]
 
 
 def objects(commands: list[list[str]]) -> int:
-    """Count the kernels that were compiled."""
+    """Count the kernels compiled so far."""
     return sum("-o" in c and c[c.index("-o") + 1].endswith(("shader.o", "shader.cpp.ptx")) for c in commands)
 
 
@@ -84,7 +84,7 @@ def test_kernels_are_compiled_on_first_use(commands: list) -> None:
     again = mpsx.compile_shader(GOOD)
     again.add_7(x)
     assert x.tolist() == [12] * 3
-    assert len(commands) == before  # the kernel is cached
+    assert len(commands) == before  # the kernel was cached
     library.compile_all(again)
     assert objects(commands) == COUNT + 2
     with ThreadPoolExecutor(4) as pool:
@@ -95,16 +95,16 @@ def test_kernels_are_compiled_on_first_use(commands: list) -> None:
 def test_large_source_is_checked_immediately(commands: list) -> None:
     with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: use of undeclared identifier 'BROKEN'"):
         mpsx.compile_shader(SOURCE)
-    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*member"):  # at instantiation
+    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*member"):  # found at template instantiation
         mpsx.compile_shader(SOURCE.replace("BROKEN", "decltype(metal::vec<int, N / 32>())::nothing"))
-    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*device"):  # before compilation
+    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*device"):  # found before compilation
         mpsx.compile_shader(SOURCE.replace("BROKEN", "0; device int* pointer = shared"))
     assert objects(commands) == 0
 
 
 def test_checks_for_an_nvidia_gpu_compile_no_kernel(commands: list) -> None:
     if not writes_ptx(find_compiler()):
-        pytest.skip("the compiler of kernels has no backend for NVIDIA's GPUs (ziglang's has)")
+        pytest.skip("the kernel compiler has no backend for NVIDIA GPUs (ziglang's has)")
     target = Target("sm_90", "cuda")
     built = shader_build.build(GOOD, "program_source", target, ())
     with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: use of undeclared identifier 'BROKEN'"):
@@ -127,7 +127,7 @@ def test_damaged_files_are_rebuilt(commands: list) -> None:
     for path in current_cache().folder.iterdir():
         if path.suffix in (".so", ".ptx", ".pch") or (path.suffix == ".json" and path.name.count("-") == 1):
             kept = path.read_bytes()
-            path.unlink()  # a loaded library must not be overwritten in place
+            path.unlink()  # unlink first: a loaded library must not be overwritten in place
             path.write_bytes(kept[: len(kept) // 2])
     mpsx.compile_shader(GOOD).add_3(x)
     assert x.tolist() == [6] * 3

@@ -1,4 +1,4 @@
-"""mpsx.compile_shader: kernels may use names that the generated entry points might use for their own variables.
+"""mpsx.compile_shader: kernels may use any name, even one that generated entry points use for their own variables.
 tests/simt/test_names.py runs the same kernels on simt."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def test_names_of_entry_points(name: str) -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_names_in_ptx(name: str, tmp_path: Path) -> None:
-    """Generate PTX, which does not require a GPU."""
+    """Generate PTX. This does not require a GPU."""
     compiler = find_compiler()
     if not writes_ptx(compiler):
         pytest.skip("the kernel compiler has no backend for NVIDIA GPUs (ziglang's has)")

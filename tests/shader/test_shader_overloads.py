@@ -1,7 +1,8 @@
-"""Math functions of half and bfloat have the result types that Metal's overloads have.
+"""Math functions of half and bfloat have the same result types as Metal's overloads.
 
-Apple's compiler shows them in the AIR of PyTorch's kernels: `exp(bfloat)` is air.exp.f32, `exp(half)` is air.exp.f16,
-and `precise::exp(half)` is air.exp.f32."""
+The AIR that Apple's compiler emits for PyTorch's kernels shows these types: `exp(bfloat)` is air.exp.f32, `exp(half)`
+is air.exp.f16, and `precise::exp(half)` is air.exp.f32.
+"""
 
 import pytest
 import torch
@@ -52,7 +53,7 @@ def test_results(lib):
     torch.testing.assert_close(power, h.float().exp2(), rtol=1e-6, atol=0)
 
 
-@pytest.mark.skipif(mpsx.driver()["name"] == "metal", reason="Apple's library decides about vectors")
+@pytest.mark.skipif(mpsx.driver()["name"] == "metal", reason="Apple's library defines the vector overloads")
 def test_types(lib):
     sizes = torch.zeros(4, dtype=torch.int32, device="mpsx")
     lib.types(sizes, threads=1)

@@ -1,5 +1,5 @@
-"""compile_shader warns once per kernel if a tensor's dtype does not match the parameter's element type. It does not
-warn about packed, viewed or reinterpreted elements."""
+"""compile_shader warns once per kernel if a tensor's dtype does not match the parameter's element type. Packed, viewed
+and reinterpreted elements do not trigger the warning."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ WRONG = [
 
 
 def fresh(source: library.ShaderLibrary, name: str) -> object:
-    """Return a new kernel object, which has not warned yet."""
+    """Return a new kernel object that has not warned yet."""
     inner = source.__dict__["__shader"]
     if isinstance(inner, library.LazyShader):
         return mpsx.compile_shader(SOURCE).__getattr__(name)

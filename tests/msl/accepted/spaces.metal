@@ -1,4 +1,4 @@
-// Uses of address spaces in published kernels that plain clang rejects or that are only just legal.
+// Address-space usage from published kernels that plain clang rejects or that is only just legal.
 #include <metal_stdlib>
 using namespace metal;
 

@@ -1,4 +1,4 @@
-// Styles of well-known libraries: generated code, tile classes with constants, function constants, and templates
+// The styles of well-known libraries: generated code, tile classes with constants, function constants, and templates
 // instantiated through a typedef of a function type.
 #include <c10/metal/reduction_utils.h>
 #include <c10/metal/utils.h>
@@ -6,7 +6,7 @@
 #include <metal_stdlib>
 using namespace metal;
 
-// Generated code: buffers without indices, thread positions, and loops with constant bounds.
+// Generated code with unindexed buffers, thread positions, and loops with constant bounds.
 kernel void generated_kernel_0(device float* out_ptr0, constant half* in_ptr0, constant long& ks0,
                                uint2 thread_pos [[thread_position_in_grid]],
                                uint2 group_pos [[thread_position_in_threadgroup]]) {
@@ -20,7 +20,7 @@ kernel void generated_kernel_0(device float* out_ptr0, constant half* in_ptr0, c
   if (r0_index == 0) out_ptr0[xindex] = static_cast<float>(tmp2 / ks0 + (xindex > 3 ? M_PI_F : HUGE_VALF));
 }
 
-// Tile classes.
+// Tile classes
 #define TILE_CONST static constant constexpr const
 #define TILE_UNROLL _Pragma("clang loop unroll(full)")
 #define instantiate_tile(name, f, ...) template [[host_name(name)]] [[kernel]] decltype(f<__VA_ARGS__>) f<__VA_ARGS__>;

@@ -22,7 +22,7 @@ def rotated(x: int, n: int, bits: int) -> int:
 def ciphers(run: Run):
     key, nonce = np.arange(32, dtype=np.uint8), np.array([0, 0, 0, 9, 0, 0, 0, 0x4A, 0, 0, 0, 0], np.uint8)
     (got,) = run(run.lib.chacha20, key, nonce, np.zeros((2, 16), np.uint32), outputs=[2], threads=2)
-    # the nonce in the test vector of RFC 8439, section 2.3.2
+    # The nonce of the test vector in RFC 8439, section 2.3.2.
     nonce[3], nonce[7] = 9, 0x4A
     want = """e4e7f110 15593bd1 1fdd0f50 c47120a3 c7f4d1c7 0368c033 9aaa2204 4e6cd4c3
               466482d2 09aa9f07 05d7c214 a2028bd9 d19c12b5 b94e16de e883d0cb 4e3c50a2"""

@@ -11,7 +11,7 @@ DEVICE = "mpsx"
 
 
 def device(array: np.ndarray) -> torch.Tensor:
-    """Copy an array to the device. Types that torch lacks become integers of the same width."""
+    """Copy an array to the device. Structs are copied as bytes."""
     array = np.ascontiguousarray(array)
     if array.dtype.fields or array.dtype.kind == "V":
         array = array.view(np.uint8)
@@ -19,7 +19,7 @@ def device(array: np.ndarray) -> torch.Tensor:
 
 
 def structure(layout: str, *values: float) -> np.ndarray:
-    """Pack values into a struct. `layout` lists a numpy type for each value, with x4 for four bytes of padding."""
+    """Pack values into a struct. `layout` lists a numpy type for each value, and x4 for four bytes of padding."""
     out, left = b"", list(values)
     for word in layout.split():
         out += bytes(int(word[1:])) if word[0] == "x" else np.array(left.pop(0)).astype(word).tobytes()
@@ -28,14 +28,14 @@ def structure(layout: str, *values: float) -> np.ndarray:
 
 
 class Run:
-    """Calls kernels of one library and compares their results."""
+    """Calls the kernels of one library and compares their results."""
 
     def __init__(self, lib: Any) -> None:
         self.lib = lib
         self.rng = np.random.default_rng(0)
 
     def __call__(self, kernel: Any, *arguments: Any, outputs: list[int], **options: Any) -> list[np.ndarray]:
-        """Run a kernel on copies of the arrays and return the arguments at the indices `outputs`."""
+        """Run a kernel on copies of the arrays. Return the arguments whose indices are in `outputs`."""
         sent = [device(a) if isinstance(a, np.ndarray) else a for a in arguments]
         kernel(*sent, **options)
         return [sent[i].cpu().numpy().view(arguments[i].dtype).reshape(arguments[i].shape) for i in outputs]

@@ -16,7 +16,7 @@ def spirv(run: Run):
         want = x * 2 + np.array([1, 2, 3, 0], F) + np.arange(70, dtype=F)[:, None] * np.array([0, 0, 0, 1], F)
         zero = np.arange(70) % 32 == 0
         rest = want[~zero, :2]
-        # vector * matrix is the dot product with each column
+        # vector * matrix computes the dot product with each column.
         want[~zero, :2] = (rest - 2 * np.floor(rest / 2)) @ m.T
         want[zero] += np.array([1, 2, 3, 1 + first], F)
         run.close(got, want, atol=1e-4)
@@ -39,7 +39,7 @@ def wgsl(run: Run):
     assert got[2:].tolist() == steps
     assert got[1] == sum(s > 5 for s in steps)
     moved = moved.view(particles.dtype)
-    # in WGSL, division by zero returns the dividend
+    # In WGSL, division by zero returns the dividend.
     run.close(moved["p"], particles["p"] + 2 * particles["v"] + (particles["t"] * 10 + 3)[:, None].astype(F))
     run.close(moved["v"], -particles["v"])
 

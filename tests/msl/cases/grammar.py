@@ -47,7 +47,7 @@ def literals(run: Run):
 
 
 def expected_w() -> int:
-    """Compute ~w % 5 from w = int2(3, 2) after w[1] <<= 2 and w ^= 1. The remainder has the sign of the dividend."""
+    """Compute ~w % 5 for w = int2(3, 2) after w[1] <<= 2 and w ^= 1. The remainder has the sign of the dividend."""
     w = [3 ^ 1, (2 << 2) ^ 1]
     x, y = (-((-~v) % 5) for v in w)
     return x * 10 + y + (x == y) + 1

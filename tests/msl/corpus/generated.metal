@@ -1,4 +1,4 @@
-// Code in the style of compilers that generate Metal: shader cross compilers, tensor compilers and tracing compilers.
+// Code in the style of tools that generate Metal: shader cross-compilers, tensor compilers and tracing compilers.
 #pragma clang diagnostic ignored "-Wmissing-prototypes"
 #pragma clang diagnostic ignored "-Wmissing-braces"
 #include <metal_stdlib>

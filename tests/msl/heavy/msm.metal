@@ -1,5 +1,6 @@
 // Multi-scalar multiplication on BN254: sums of scalar multiples of points, in G1 (coordinates in Fp) and in G2
-// (coordinates in Fp2 = Fp[u] / (u^2 + 1)). Uses 8 x 32-bit integers in Montgomery form and Jacobian coordinates.
+// (coordinates in Fp2 = Fp[u] / (u^2 + 1)). Field elements are eight 32-bit integers in Montgomery form. Points use
+// Jacobian coordinates.
 #include <metal_stdlib>
 using namespace metal;
 
@@ -152,7 +153,7 @@ static inline Point<F> doubled(Point<F> p) {
   return r;
 }
 
-// The addition formula add-2007-bl, extended to the special cases that it excludes.
+// The addition formula add-2007-bl, extended to handle the special cases that it excludes.
 template <typename F>
 static inline Point<F> added(Point<F> p, Point<F> q) {
   if (p.z.is_zero()) return q;
@@ -195,8 +196,7 @@ static inline Point<F> scaled(Affine<F> p, const thread uint* scalar, uint bits)
   return r;
 }
 
-// Each thread sums the points of one bucket: the points for which this window of the scalar's bits equals the bucket's
-// index.
+// Sums one bucket per thread: the points whose scalars have the value `bucket` + 1 in this window of bits.
 template <typename F>
 kernel void fill_buckets(device const Affine<F>* points [[buffer(0)]], device const uint* scalars [[buffer(1)]],
                          device Point<F>* buckets [[buffer(2)]], constant uint& count [[buffer(3)]],
@@ -213,7 +213,7 @@ kernel void fill_buckets(device const Affine<F>* points [[buffer(0)]], device co
   buckets[window * size.x + bucket] = sum;
 }
 
-// Sums i * bucket[i] for each window, then combines the windows.
+// Sums i * bucket[i] within each window, then combines the windows.
 template <typename F>
 kernel void join_buckets(device const Point<F>* buckets [[buffer(0)]], device Point<F>* result [[buffer(1)]],
                          constant uint& windows [[buffer(2)]], constant uint& bits [[buffer(3)]]) {

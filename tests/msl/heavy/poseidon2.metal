@@ -1,5 +1,5 @@
-// Poseidon2 over the scalar field of BN254 with width 3: 4 + 56 + 4 rounds, x^5, 8 x 32-bit integers in Montgomery
-// form.
+// Poseidon2 over the scalar field of BN254 with width 3, 4 + 56 + 4 rounds and S-box x^5. Field elements are eight
+// 32-bit integers in Montgomery form.
 #include <metal_stdlib>
 using namespace metal;
 

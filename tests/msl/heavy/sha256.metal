@@ -42,7 +42,7 @@ static void compress(thread uint* state, thread const uint* block) {
   state[4] += e; state[5] += f; state[6] += g; state[7] += h;
 }
 
-// Hashes messages of `length` 32-bit words, at most 13.
+// Hashes messages of `length` 32-bit words. `length` is at most 13.
 kernel void hash_short(device const uint* messages [[buffer(0)]], device uint* digests [[buffer(1)]],
                        constant uint& length [[buffer(2)]], uint gid [[thread_position_in_grid]]) {
   uint state[8], block[16];
@@ -68,7 +68,7 @@ kernel void merkle_pair(device const uint* children [[buffer(0)]], device uint* 
   for (int i = 0; i < 8; ++i) parents[gid * 8 + i] = swapped(state[i]);
 }
 
-// Double-hashes an 80-byte header that ends with the nonce, and keeps the smallest first word of any digest.
+// Hashes an 80-byte header that ends with the nonce twice, and keeps the smallest first word of any digest.
 kernel void search_nonce(device const uint* header [[buffer(0)]], device atomic_uint* best [[buffer(1)]],
                          device uint* firsts [[buffer(2)]], uint gid [[thread_position_in_grid]]) {
   uint state[8], block[16];

@@ -1,4 +1,4 @@
-// Kernels for test_tensor_api.py that use the tensor views and cooperative tensors of Metal 4.
+// Kernels for test_tensor_api.py. They use Metal 4's tensor views and cooperative tensors.
 #include <metal_stdlib>
 #include <metal_tensor>
 #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
@@ -34,8 +34,8 @@ kernel void views(device int* data, device int* out, uint i [[thread_position_in
   add(data[2 + 6 + 24]);
 }
 
-// Stores in `counts` the number of threads that own each element, which must be 1. Copies a tensor with load,
-// iterators, get, set and store.
+// Writes to `counts` how many threads own each element, which must be 1. Copies a tensor with load, iterators, get, set
+// and store.
 template <int M, int N, class Scope>
 kernel void elements(device float* in, device float* out, device float* counts) {
   constexpr auto what = matmul2d_descriptor(M, N, 16);
@@ -56,7 +56,7 @@ kernel void elements(device float* in, device float* out, device float* counts) 
   y.store(tensor(out, sizes_2d(N, M)).slice<N, M - 1>(0, 0));
 }
 
-// out = softmax(A B) over each row. smallest = the minimum of each column, from a column reduction.
+// Computes out = softmax(A B) over each row, and with a column reduction, smallest = the minimum of each column.
 template <class T, int M, int N, class Scope>
 kernel void reductions(device T* a, device T* b, device float* out, device float* smallest) {
   constexpr auto what = matmul2d_descriptor(M, N, 16);
@@ -77,8 +77,8 @@ kernel void reductions(device T* a, device T* b, device float* out, device float
   s.store(tensor(out, sizes_2d(N, M)));
 }
 
-// Attention with online softmax. Each threadgroup processes BQ queries and BK keys at a time. P is passed to the second
-// matmul through threadgroup memory, or as a cooperative operand if IN_REGISTERS.
+// Attention with online softmax. Each threadgroup processes BQ queries and iterates over blocks of BK keys. It passes P
+// to the second matmul through threadgroup memory, or as a cooperative operand if IN_REGISTERS is set.
 template <class T, bool IN_REGISTERS, int BQ, int BK, int D, class Scope>
 kernel void attention(device T* q, device T* k, device T* v, device float* out, constant int2& counts,
                       uint group [[threadgroup_position_in_grid]]) {
@@ -109,7 +109,7 @@ kernel void attention(device T* q, device T* k, device T* v, device float* out, 
     reduce_rows(s, top, reduction_operation::max, -INFINITY);
     for (ushort i = 0; i < top.get_capacity(); ++i) {
       top[i] = max(top[i], highest[i]);
-      highest[i] = exp(highest[i] - top[i]);  // factor that rescales the sums of the earlier blocks
+      highest[i] = exp(highest[i] - top[i]);  // rescales the sums of the earlier blocks
     }
     for (auto it = s.begin(); it != s.end(); it++) *it = exp(*it - *top.map_iterator(it));
     reduce_rows(s, part, reduction_operation::sum, 0.0f);
@@ -129,7 +129,7 @@ kernel void attention(device T* q, device T* k, device T* v, device float* out, 
   o.store(tensor(out, sizes_2d(D, counts.x)).slice(0, int(group) * BQ));
 }
 
-// Sums each row of a 16 x 32 result across lanes. Relies on the fragment layout, as MLX's kernels do.
+// Sums each row of a 16 x 32 result across lanes. Like MLX's kernels, relies on the fragment layout.
 template <class T>
 kernel void lanes(device T* a, device T* b, device float* out, device float* sums,
                   uint lane [[thread_index_in_simdgroup]]) {

@@ -1,4 +1,4 @@
-// Kernels for test_convolution2d.py that use Metal 4's convolution2d. Each threadgroup computes an O x W x H x N tile
+// Kernels for test_convolution2d.py. They use Metal 4's convolution2d. Each threadgroup computes an O x W x H x N tile
 // of the destination.
 #include <metal_stdlib>
 #include <metal_tensor>
@@ -9,7 +9,7 @@ using namespace mpp::tensor_ops;
 struct Sizes {
   int channels, width, height, batch, outputs, out_width, out_height;
   int pad_x, pad_y;
-  int pixel;  // distance between activation pixels, in elements
+  int pixel;  // distance between consecutive activation pixels, in elements
 };
 
 typedef dextents<int32_t, 4> sizes_4d;
@@ -23,8 +23,8 @@ constexpr convolution2d_descriptor descriptor() {
                                              : convolution2d_descriptor::mode::multiply);
 }
 
-// If DIRECT, writes the result to memory. Otherwise, accumulates in a cooperative tensor of type S and then adds the
-// bias.
+// Writes the result directly to memory if DIRECT is set. Otherwise, accumulates in a cooperative tensor of type S and
+// adds the bias.
 template <class A, class B, class S, class T, bool DIRECT, int GROUPS, int O, int W, int H, int N, int C, int KX,
           int KY,
           int SX, int SY, int DX, int DY, bool ACCUMULATE>

@@ -7,7 +7,7 @@ using namespace mpp::tensor_ops;
 
 typedef dextents<int, 2> sizes_2d;
 
-// Every thread except `absent` calls run(). The left operand has `rows` rows.
+// Calls run() in every thread except `absent`. The left operand has `rows` rows.
 template <class Scope>
 kernel void product(device half* a, device half* b, device float* c, constant int2& s,
                     uint i [[thread_index_in_threadgroup]]) {
@@ -39,7 +39,7 @@ template [[host_name("window")]] kernel decltype(window<mode::multiply>) window<
 template [[host_name("window_sum")]]
 kernel decltype(window<mode::multiply_accumulate>) window<mode::multiply_accumulate>;
 
-// Stores elements by their index within the thread, to make the result depend on the layout.
+// Stores each element at its index within the thread, which makes the result depend on the layout.
 template <int M, int N>
 kernel void layout(device float* in, device float* out, uint i [[thread_index_in_threadgroup]]) {
   constexpr auto what = matmul2d_descriptor(M, N, 16);

@@ -1,4 +1,4 @@
-// Kernels that rely on the fragment layout of the 16 x 32 x 16 matmul2d of one SIMD group, as MLX's kernels do.
+// Kernels that, like MLX's, rely on the fragment layout of the 16 x 32 x 16 matmul2d of one SIMD group.
 #include <metal_stdlib>
 #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
 using namespace metal;
@@ -8,13 +8,13 @@ struct Sizes {
   int m, n, k;
 };
 
-// A lane holds rows y and y + 8 and columns x to x + 3 of a 16 x 16 fragment.
+// In a 16 x 16 fragment, each lane holds rows y and y + 8 of columns x to x + 3.
 inline short2 fragment_origin(ushort lane) {
   const short q = lane >> 2;
   return short2(((q & 2) | (lane & 1)) * 4, (q & 4) | ((lane >> 1) & 3));
 }
-// Loads the lane's elements of the fragment at (row, column) of a matrix with `width` columns. Elements outside rows x
-// columns are zero.
+// Loads the lane's elements of the fragment that starts at (row, column). The matrix has `width` columns. Elements
+// beyond the bounds `rows` and `columns` are zero.
 template <class T>
 void load_fragment(thread T* to, const device T* from, int row, int column, int rows, int columns, int width,
                    ushort lane) {
@@ -33,8 +33,8 @@ void store_fragment(thread const float* from, device T* to, int row, int column,
     if (r < rows && c < columns) to[r * columns + c] = T(from[i]);
   }
 }
-// d += op(a) op(b). d and b consist of two fragments each. Those of d are side by side. Those of b are stacked if TB is
-// true.
+// d += op(a) op(b). d and b each consist of two fragments. The fragments of d are side by side. The fragments of b are
+// stacked if TB is true.
 template <class T, bool TA, bool TB>
 void multiply(thread float* d, thread const T* a, thread const T* b) {
   constexpr auto what = matmul2d_descriptor(16, 32, 16, TA, TB, true, matmul2d_descriptor::mode::multiply_accumulate);
@@ -71,7 +71,7 @@ kernel void gemm(const device T* a, const device T* b, device T* c, constant Siz
   for (short h = 0; h < 2; ++h) store_fragment(sum + h * 8, c, row, column + h * 16, s.m, s.n, lane);
 }
 
-// Reduces the rows of a 16 x 32 result. Four lanes share each row.
+// Reduces each row of a 16 x 32 result. Four lanes share a row.
 template <class F>
 float2 reduce_fragment_rows(thread const float* s, F f) {
   float2 result;
@@ -83,7 +83,7 @@ float2 reduce_fragment_rows(thread const float* s, F f) {
   }
   return result;
 }
-// softmax(Q K^T / sqrt(D)) V with 16 rows of Q per SIMD group and 32 rows of K at a time.
+// softmax(Q K^T / sqrt(D)) V. Each SIMD group processes 16 rows of Q, 32 rows of K at a time.
 template <class T, int D>
 kernel void attention(const device T* q, const device T* k, const device T* v, device T* o, constant Sizes& s,
                       uint group [[threadgroup_position_in_grid]], ushort lane [[thread_index_in_simdgroup]]) {
@@ -118,8 +118,8 @@ kernel void attention(const device T* q, const device T* k, const device T* v, d
   for (short d = 0; d < D; d += 16) store_fragment(out + d / 2, o, row, d, s.m, D, lane);
 }
 
-// C = X W^T with quantized W. Each block of W has a half scale and 32 signed bytes, and is dequantized to threadgroup
-// memory, as in ggml.
+// C = X W^T with quantized W. As in ggml, each block of W has a half scale and 32 signed bytes. Blocks are dequantized
+// into threadgroup memory.
 struct Block {
   half scale;
   char q[32];
@@ -148,8 +148,8 @@ kernel void dequantize(const device Block* w, device float* x, device float* c, 
   sum.store(tensor(c, dextents<int, 2>(s.n, s.m)).slice(column, row));
 }
 
-// softmax(Q K^T) V with matmul2d's reductions. Copies the first result to an operand of the second matmul element by
-// element.
+// softmax(Q K^T) V with matmul2d's reductions. Copies the result of the first matmul element by element into an operand
+// of the second.
 kernel void reductions(device half* q, device half* k, device half* v, device float* o, constant Sizes& s) {
   auto Q = tensor(q, dextents<int, 2>(64, 16));
   constexpr auto scores = matmul2d_descriptor(16, 32, 64, false, true), values = matmul2d_descriptor(

@@ -1,4 +1,4 @@
-// C = op(A) op(B) for row-major matrices of any size. Each threadgroup computes an M x N tile for one split of K.
+// C = op(A) op(B) for row-major matrices of any size. Each threadgroup computes an M x N tile of one split of K.
 #include <metal_stdlib>
 #include <metal_tensor>
 #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
@@ -32,7 +32,7 @@ kernel void gemm(device T* a, device T* b, device R* c, constant Sizes& s,
   sum.store(C.slice(column, row));
 }
 
-// Sums the partial results of the splits of K. Each thread computes four elements.
+// Sums the partial results of all splits of K. Each thread computes four elements.
 template <class T>
 kernel void split_k_reduce(device float4* parts, device vec<T, 4>* c, constant int& count, constant int& splits,
                            uint i [[thread_position_in_grid]]) {

@@ -1,5 +1,5 @@
-// Kernels for test_matmul2d.py that use matmul2d with every kind of operand. Each threadgroup computes an M x N tile of
-// C.
+// Kernels for test_matmul2d.py. They use matmul2d with every kind of operand. Each threadgroup computes an M x N tile
+// of C.
 #include <metal_stdlib>
 #include <metal_tensor>
 #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
@@ -98,7 +98,7 @@ kernel void staged(device A* a, device B* b, device C* c, constant Sizes& s, dev
   sum.store(out);
 }
 
-// Fills cooperative operands element by element, based on their coordinates, 16 elements of K at a time.
+// Fills cooperative operands element by element from their coordinates, 16 elements of K at a time.
 template <class A, class B, class S, class C, int M, int N, bool TA, bool TB, class Scope>
 kernel void registers(device A* a, device B* b, device C* c, constant Sizes& s, device float* bias,
                       uint2 group [[threadgroup_position_in_grid]]) {

@@ -44,7 +44,7 @@ def values(shape, dtype, generator):
 
 
 def check(lib, i, kernel, channels, width, height, outputs, padding=(0, 0), batch=1, gap=0):
-    """Run kernel `k{i}`. The activation has `gap` elements after each pixel, which the kernel must not read."""
+    """Run kernel `k{i}`. Each activation pixel is followed by `gap` elements that the kernel must not read."""
     generator = torch.Generator().manual_seed(i)
     a_type, b_type, sum_type, c_type = kernel.types
     (kx, ky), (sx, sy), (dx, dy) = kernel.window, kernel.strides, kernel.dilations
@@ -110,7 +110,7 @@ SHAPES = [
 
 
 def test_windows():
-    """Even and odd windows, strides and dilations, with static and dynamic channel counts."""
+    """Windows of even and odd size, strides and dilations, with static and dynamic channel counts."""
     static = [-1, 3, 16, 20]
     kernels = [Kernel(("half", "half", "float", "float"), channels=static[i % 4], **shape)
                for i, (shape, _) in enumerate(SHAPES)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Test matmul2d of several SIMD groups with a cooperative left operand and a right operand in threadgroup memory."""
+"""matmul2d of several SIMD groups, with a cooperative left operand and a right operand in threadgroup memory."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Kernels in the style of MLX and ggml: register fragments, row reductions with shuffles, and staged weights."""
+"""Kernels in the style of MLX and ggml: register fragments, row reductions by shuffles, and staged weights."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Compare the example gemm.metal with float64, for random shapes, leading dimensions, transpositions, and split K."""
+"""Compare the example gemm.metal with float64: random shapes, leading dimensions, transpositions, and split K."""
 
 import random
 from pathlib import Path
@@ -25,7 +25,7 @@ def gemm(t, result, tile, transpose_a, transpose_b):
 
 
 def padded(x, leading_dimension):
-    """Copy a matrix to the device and pad its rows. Reading the padding would change the result."""
+    """Copy a matrix to the device with padded rows. Reading the padding would change the result."""
     wide = torch.full((x.shape[0], leading_dimension), 99).to(x.dtype)
     wide[:, : x.shape[1]] = x
     return wide.to("mpsx")
@@ -85,14 +85,14 @@ def test_split_k(seed):
         instance(f"k{i}", gemm(t, "float", tile, *transposed)) + instance(f"r{i}", f"split_k_reduce<{t}>")
         for i, (t, tile, transposed) in enumerate(kernels)))
     for i, (t, tile, transposed) in enumerate(kernels):
-        # Splits of K that are not multiples of a tile, and a shorter last split.
+        # Splits of K that are not multiples of a tile, and a last split that is shorter.
         for m, n, k, splits in ((40, 36, 300, 3), (rng.randint(1, 90), 4 * rng.randint(1, 20), rng.randint(5, 300), 4)):
             pads = [rng.choice([0, 1, 3, 8]), rng.choice([0, 1, 3, 8]), rng.choice([0, 4, 8])]
             check(lib, (f"k{i}", f"r{i}"), t, tile, transposed, (m, n, k), pads, splits)
 
 
 def test_many_tiles():
-    """Use more than eight tile rows, which the kernel traverses in groups of eight. The last group is smaller."""
+    """Use more than eight tile rows. The kernel traverses them in groups of eight, and the last group is smaller."""
     lib = mpsx.compile_shader(SOURCE + instance("k0", gemm("half", "half", (16, 32, 1), False, True)))
     for m, n in ((16 * 19 - 5, 70), (16 * 8, 33), (16 * 9, 1)):
         check(lib, ("k0", ""), "half", (16, 32, 1), (False, True), (m, n, 33), (1, 0, 3))

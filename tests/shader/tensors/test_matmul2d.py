@@ -19,7 +19,7 @@ def threads_of(scope):
 
 
 def library(kernels):
-    """Compile kernels, each described by (kernel, A, B, S, C, m, n, transpose A, transpose B, scope)."""
+    """Compile one kernel for each tuple (kernel, A, B, S, C, m, n, transpose A, transpose B, scope)."""
     lines = []
     for i, (kernel, *arguments) in enumerate(kernels):
         text = ", ".join(str(a).lower() if isinstance(a, bool) else str(a) for a in arguments)
@@ -45,7 +45,7 @@ def check(lib, i, kernel, m, n, k, pad=0, accumulate=False):
     c = torch.full((m, n + pad), 7).to(DTYPES[c_type])
 
     def padded(x):
-        wide = torch.full((x.shape[0], x.shape[1] + pad), 99).to(x.dtype)  # must not be read
+        wide = torch.full((x.shape[0], x.shape[1] + pad), 99).to(x.dtype)  # the kernel must not read these elements
         wide[:, : x.shape[1]] = x
         return wide.to("mpsx")
 
@@ -128,13 +128,13 @@ def test_scopes(name):
 
 @pytest.mark.parametrize("dtype", ["float", "half", "bfloat"])
 def test_infinities_and_nan(dtype):
-    """Non-finite elements, and floats that round to infinity in a narrower type, affect only their rows and columns."""
+    """Non-finite elements affect only their own rows and columns. So do floats that overflow in a narrower type."""
     kernels = [("cooperative", dtype, dtype, "float", "float", m, n, False, True, f"execution_simdgroups<{groups}>")
                for m, n, groups in ((64, 64, 4), (32, 32, 2), (128, 128, 8))]  # fmt: skip
     lib = library(kernels)
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.rand(130, 72, generator=generator) - 0.5 for _ in range(2))
-    a[::7, 3] = 3.4028e38  # its products and their sums are still finite
+    a[::7, 3] = 3.4028e38  # the products and their sums are still finite
     for matrix in (a, b):
         for value in (float("inf"), float("-inf"), float("nan"), 0.0):
             rows = torch.randint(0, 130, (3,), generator=generator)

@@ -1,6 +1,6 @@
 """Compare matmul2d and convolution2d with float64 for random types, tiles, scopes, shapes, and strides.
 
-Each seed generates one library per operation. `-m sweep` runs more seeds.
+Each seed generates one library per operation. The sweep runs more seeds.
 """
 
 import random

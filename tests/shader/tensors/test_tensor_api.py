@@ -1,4 +1,4 @@
-"""Tensor views, cooperative tensors, reductions, and attention of Metal 4 (api.metal)."""
+"""Metal 4's tensor views, cooperative tensors, reductions, and attention (api.metal)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Pass torch tensors to Metal 4 tensor parameters, which get the sizes and strides."""
+"""Pass torch tensors to Metal 4 tensor parameters, which receive the sizes and strides."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ using namespace mpp::tensor_ops;
 DTYPES = {"half": torch.float16, "bfloat": torch.bfloat16, "float": torch.float32, "char": torch.int8,
           "uchar": torch.uint8, "short": torch.int16, "ushort": torch.uint16, "int": torch.int32,
           "uint": torch.uint32}  # fmt: skip
-if not METAL:  # Metal tensors do not support these types
+if not METAL:  # Metal's tensors do not support these types
     DTYPES |= {"long": torch.int64, "bool": torch.bool}
 on_metal = pytest.mark.skipif(METAL, reason="the Metal driver compares arguments itself: cases_tensors.cpp")
 PROBE = HEADER + """
@@ -98,7 +98,7 @@ def test_strides(copies):
     base = torch.randn(7, 9)
     x = base.to("mpsx")
     views = [lambda t: t, lambda t: t[1:, 2:5], lambda t: t[::3]]
-    if not METAL:  # Metal requires stride 1 in the last dimension
+    if not METAL:  # Metal requires a stride of 1 in the last dimension
         views += [lambda t: t.t(), lambda t: t[1:, ::2], lambda t: t[3:4].expand(4, 9), lambda t: t[:0]]
     for view in views:
         shape = view(base).shape
@@ -108,7 +108,7 @@ def test_strides(copies):
 
 
 def test_indices_and_other_arguments(copies):
-    """Mix tensors with pointers and numbers at explicit buffer indices in any order. The kernel's threads exchange
+    """Mix tensors with pointers and numbers, with explicit buffer indices in any order. The kernel's threads exchange
     data."""
     x = torch.arange(40.0).to("mpsx")
     to, step = torch.zeros(80).to("mpsx"), 1 if METAL else 2
@@ -232,7 +232,7 @@ def test_streams_and_freed_tensors(copies):
 
 @pytest.mark.skipif(mpsx.driver()["name"] != "simt", reason="only the simt driver checks accesses")
 def test_accesses_beyond_a_tensor_are_faults(copies):
-    """Memory checks also apply to the pointer inside a tensor parameter."""
+    """Memory checks also cover the pointer inside a tensor parameter."""
     x = torch.zeros(4, 4).to("mpsx")
     with pytest.raises(RuntimeError, match=r"out-of-bounds (read|write) of 4 bytes"):
         copies.copy(x, torch.zeros(4, 4).to("mpsx"), threads=(4, 100))

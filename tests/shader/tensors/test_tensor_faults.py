@@ -19,7 +19,7 @@ FAULTS = [  # (kernel, threads, absent thread, rows of the left operand, message
     ("simdgroups", 128, -1, 32, r"matmul2d::run: expected a threadgroup of 64 threads for execution_simdgroups<2>, "
                                 r"got one of 128"),
     ("simdgroups", 32, -1, 32, r"matmul2d::run: expected a threadgroup of 64 threads"),
-    ("simdgroups", 64, -1, 33, None),  # the tile has 32 rows
+    ("simdgroups", 64, -1, 33, None),  # 33 rows, although the tile has only 32
     ("simdgroups", 64, -1, 20, None),
     ("window", 64, 3, 4, r"threadgroup.*barrier|convolution2d::run"),
     ("window", 96, -1, 4, r"convolution2d::run: expected a threadgroup of 64 threads"),
@@ -46,7 +46,8 @@ def run_kernels():
         assert (message is None) == (wanted is None), context
         assert wanted is None or re.search(wanted, message), context
         assert message is None or "program_source:" in message, context
-    # The operands' extents exceed their buffers. The message must name a line of the kernel, not of the Metal library.
+    # The operands' extents exceed their buffers. The message must name a line of the kernel, not of the standard
+    # library.
     short_half, short_float = torch.zeros(320).half().to("mpsx"), torch.zeros(500).to("mpsx")
     for name, threads, operands, wanted in (
         ("simdgroups", 64, (short_half, b, c), "read of 2 bytes at byte \\d+ of buffer 0"),
@@ -71,7 +72,8 @@ def run_kernels():
 
 
 def test_faults_and_layouts():
-    """The seed selects layouts that Metal leaves unspecified. It does not change the 16 x 32 fragment layout."""
+    """The seed selects among layouts that Metal leaves unspecified. The 16 x 32 fragment layout does not depend on
+    it."""
     results = []
     for seed in ("1", "2"):
         environment = os.environ | {"MPSX_DRIVER": "simt", "MPSX_SIMT_SEED": seed}
