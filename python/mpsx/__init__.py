@@ -4,12 +4,12 @@
 Import the package for
 
     mpsx.compile_shader(source)   kernels from Metal source text
-    mpsx.load_metallib(file)      kernels that Apple's compiler has compiled
+    mpsx.load_metallib(file)      kernels compiled by Apple's compiler
     mpsx.ops                      mpsx's operators as functions: mpsx.ops.swiglu(x, gate)
-    mpsx.fallback                 the policy for operators without a kernel, and a report of them
+    mpsx.fallback                 policy for operators without a kernel, and a report of the operators that fell back
     mpsx.profiler                 traces, and counts of a kernel's memory accesses
-    mpsx.as_mps()                 run code written for `mps` on mpsx; strict=True rejects what a Mac rejects
-    mpsx.cpu_view(tensor)         the same memory as a CPU tensor; also device_view, numpy_view, from_mps, to_mps
+    mpsx.as_mps()                 run code written for `mps` on mpsx; strict=True rejects what a Mac would reject
+    mpsx.cpu_view(tensor)         a CPU tensor with the same memory; see also device_view, numpy_view, from_mps, to_mps
     mpsx.driver()                 the driver in use
 
 `torch.mpsx` mirrors `torch.mps` and `torch.cuda`: synchronize, memory_allocated, manual_seed, Stream, and so on.
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 
 def _autoload() -> None:
-    """Entry point for PyTorch. Importing the package already registers the backend, so this does nothing."""
+    """PyTorch calls this entry point. Importing the package already registers the backend, so it does nothing."""
 
 
 # The imports below may re-enter this module, because `import torch` calls _autoload.
@@ -35,7 +35,7 @@ _failure: str | None = None
 
 
 def _check_torch_version(found: str) -> None:
-    """Raise if the C++ library was built for another minor version of torch; the ABI differs between them."""
+    """Raise if the C++ library was built for a different minor version of torch, whose ABI differs."""
     built, running = (".".join(version.split(".")[:2]) for version in (_BUILT_FOR, found))
     if built != running:
         raise ImportError(
@@ -47,7 +47,7 @@ def _check_torch_version(found: str) -> None:
 
 
 def _claim_privateuse1() -> None:
-    """Rename PyTorch's PrivateUse1 backend to mpsx. A process has only one such backend."""
+    """Rename PyTorch's PrivateUse1 backend to mpsx. A process can have only one such backend."""
     import torch
 
     taken = torch._C._get_privateuse1_backend_name()
@@ -66,7 +66,7 @@ def _load() -> None:
     from . import _runtime, device, fallback, integrations
     from .shader import kernel_library
 
-    mode = fallback.mode_of(os.environ)  # raises on a bad value before the device exists
+    mode = fallback.mode_of(os.environ)  # raise on a bad value before the device exists
     _claim_privateuse1()
     _runtime.initialize(kernel_library.folder)
     device.register()

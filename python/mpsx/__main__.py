@@ -12,9 +12,9 @@ from .cli.doctor import main as doctor
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command, and return its exit status."""
+    """Run a command and return its exit status."""
     argv = sys.argv[1:] if argv is None else argv
-    if argv[:1] == ["run"]:  # the program parses the arguments after its name
+    if argv[:1] == ["run"]:  # the program parses everything after its own name
         run.run(argv[1:])
         return 0
     parser = argparse.ArgumentParser(prog="python -m mpsx", description="A Metal backend for PyTorch.")
@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     shader.add_arguments(commands.add_parser("shader", help="check a Metal source file, list its kernels, run one"))
     doctor.add_arguments(commands.add_parser("doctor", help="check this installation and write a report"))
     arguments, unknown = parser.parse_known_args(argv)
-    if unknown:  # parse_args would print the usage of the top level
+    if unknown:  # parse_args would print the top-level usage
         commands.choices[arguments.command].error(f"unrecognized arguments: {' '.join(unknown)}")
     if arguments.command == "shader":
         return shader.main(arguments)

@@ -131,7 +131,7 @@ cdef int _warn(const char* message, const char** error) noexcept with gil:
     try:
         try:
             level = _caller_depth()
-        except ValueError:  # a thread without Python frames
+        except ValueError:  # this thread has no Python frames
             return 0
         warnings.warn(message.decode(), UserWarning, stacklevel=level)
         return 1

@@ -39,13 +39,13 @@ cdef class Kernel:
     cdef mpsx_shader_kernel* handle
     cdef Shader shader
     cdef readonly str name
-    cdef dict constants   # function constants given so far
+    cdef dict constants  # function constants set so far
     cdef dict description # parsed from the source (Built.kernels in shader/build.py), if known
-    cdef tuple shared     # indices of [[threadgroup(n)]] arguments; None if unknown
-    cdef object optional  # indices of buffers that a function constant may disable; all if unknown
-    cdef dict tensors     # tensors by index: the description parsed from the source, or None if the driver checks it
+    cdef tuple shared  # indices of [[threadgroup(n)]] arguments, or None if unknown
+    cdef object optional  # indices of buffers that a function constant may disable (all indices if unknown)
+    cdef dict tensors  # tensor parameters by index, parsed from the source, or None if the driver checks them
     cdef bint checks_types  # warn about tensors whose dtypes do not match the parameters
-    cdef int seen[MAX_BUFFERS]  # dtype last checked for each argument
+    cdef int seen[MAX_BUFFERS]  # dtype last checked, for each argument
     # Number of adjacent elements per thread. If it is not 1, `threads` counts elements, and the kernel's last buffer is
     # a uint: the bitwise OR of the addresses of all tensors, which tells how they are aligned.
     cdef public uint32_t vector_size
@@ -225,7 +225,7 @@ cdef class Kernel:
         with nogil:
             message = mpsx_shader_run(self.handle, &call)
         if message != NULL:
-            PyErr_CheckSignals()  # Ctrl-C may have stopped the kernel
+            PyErr_CheckSignals()  # Ctrl-C may have interrupted the kernel
             raise (AcceleratorError if mpsx_error_kind() == MPSX_ACCELERATOR_ERROR else RuntimeError)(message.decode())
 
     cdef int add_tensor(self, mpsx_shader_argument* argument, int i, object arg, list kept) except -1:
@@ -285,7 +285,7 @@ cdef class Kernel:
             if all([isinstance(item, Tensor) and item.device.type == "mpsx" for item in arg]):
                 if self.shader.addresses_differ:
                     raise RuntimeError(f"{self.name}: argument {i}: a list of tensors is not supported on metal")
-                many, cast = [item.data_ptr() for item in arg], "uint64"  # an array of pointers
+                many, cast = [item.data_ptr() for item in arg], "uint64"  # pass an array of pointers
                 argument.pointers = len(many)
                 kept.append(arg)
             elif any([isinstance(item, Tensor) for item in arg]):
@@ -317,8 +317,8 @@ cdef class Shader:
 
     cdef mpsx_shader* handle
     cdef public object source  # kept alive with the shader
-    cdef set warned       # kernels with mismatching dtypes that were reported
-    cdef bint addresses_differ  # kernels and this process use different addresses for the same buffer
+    cdef set warned  # names of kernels whose dtype mismatches were reported
+    cdef bint addresses_differ  # whether kernels see buffers at different addresses than this process
 
     def __init__(self, str name, str path=None, str text=None):
         """Load a compiled kernel library from `path` (host driver), or Metal source from `text`."""
@@ -374,7 +374,7 @@ cdef class Shader:
         if message != NULL:
             if kernel.constants:
                 raise RuntimeError(message.decode())
-            kernel.unusable = message.decode()  # on Metal: function constants have no values yet
+            kernel.unusable = message.decode()  # on Metal: the function constants have no values yet
         elif kernel.handle == NULL:
             return None
         elif kernel.info.static_threadgroup_bytes > MAX_SHARED:

@@ -1,11 +1,11 @@
-"""The policy for operators without an mpsx kernel, which run on the CPU on the same memory. C++ routes the calls.
+"""The policy for operators without an mpsx kernel. They run on the CPU, on the same memory. C++ routes the calls.
 
     mpsx.fallback.set_mode("error")         # or "warn" (the default: once per operator), "silent"
     print(mpsx.fallback.report())           # operators that fell back: calls, time, bytes
     mpsx.fallback.register("aten::foo", fn) # register your own fallback
 
-The initial mode comes from MPSX_FALLBACK=warn|silent|error, or else from PyTorch's PYTORCH_ENABLE_MPS_FALLBACK
-(0 means error, 1 means warn). Unlike PyTorch's MPS backend, mpsx falls back by default.
+The initial mode comes from MPSX_FALLBACK=warn|silent|error. If it is not set, PyTorch's PYTORCH_ENABLE_MPS_FALLBACK
+applies (0 means error, 1 means warn). Unlike PyTorch's MPS backend, mpsx falls back by default.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def using_mode(mode: str) -> Iterator[None]:
 
 
 def mode_of(environment: Mapping[str, str]) -> str:
-    """Return the mode that the environment variables select."""
+    """Return the mode selected by the environment variables."""
     chosen = environment.get("MPSX_FALLBACK")
     if chosen is None:
         chosen = "error" if environment.get("PYTORCH_ENABLE_MPS_FALLBACK") == "0" else "warn"
@@ -68,7 +68,7 @@ class Entry:
     name: str
     calls: int
     seconds: float
-    bytes: int  # of all tensor arguments
+    bytes: int  # total size of all tensor arguments
 
 
 def entries() -> list[Entry]:
@@ -94,12 +94,12 @@ def report() -> str:
 
 
 def reset() -> None:
-    """Clear the counts, so that every operator warns again."""
+    """Clear the counts, so that each operator warns again."""
     _runtime.reset_fallback()
 
 
 class Registration:
-    """A registered fallback; `remove()` it, or use it as a context manager."""
+    """A registered fallback. Call `remove()`, or use it as a context manager."""
 
     def __init__(self, name: str, function: Callable[..., object]) -> None:
         self.name = name
@@ -126,8 +126,8 @@ class Registration:
 def register(name: str, function: Callable[..., object]) -> Registration:
     """Run `function` for the operator `name` ("aten::foo" or "aten::foo.out") on mpsx tensors, even if it has a kernel.
 
-    `function` receives the operator's arguments with mpsx tensors, and returns mpsx tensors. It can run the operator on
-    the CPU with `on_cpu`; calling the operator on mpsx tensors would recurse.
+    `function` receives the operator's arguments with mpsx tensors, and returns mpsx tensors. To run the operator on the
+    CPU, use `on_cpu`. Calling the operator on mpsx tensors would recurse.
     """
     if "::" not in name:
         raise ValueError(f"register: expected a name like 'aten::foo', got {name!r}")
@@ -135,7 +135,7 @@ def register(name: str, function: Callable[..., object]) -> Registration:
 
 
 def on_cpu(operator: Callable[..., object], *args: object, **kwargs: object) -> object:
-    """Call `operator` with CPU views of mpsx tensors, and return mpsx views of its results. Copies nothing.
+    """Call `operator` on CPU views of mpsx tensors, and return mpsx views of its results. Copies nothing.
 
     If the operator resizes an argument, the mpsx tensor keeps its old size.
     """

@@ -1,16 +1,16 @@
-"""Explicit operators: typed functions over `torch.ops.mpsx`, which always run mpsx's kernels.
+"""Explicit operators: typed functions over `torch.ops.mpsx` that always run mpsx's kernels.
 
     import mpsx
     y = mpsx.ops.swiglu(x, gate)
 
-Inputs are mpsx tensors or CPU tensors; the Metal kernels use the memory of CPU tensors without a copy. All tensors in a
-call must be on the same device; tensors on any other device raise an error. Supported dtypes are float32, float16, and
-bfloat16, and for the elementwise family also integers and bool. float64 and complex tensors raise instead of falling
-back. Functions are differentiable unless noted, work under `torch.compile`, FakeTensor, and `torch.vmap` (one call per
-sample), and use the argument names and defaults of `torch.nn.functional`.
+Inputs are mpsx tensors or CPU tensors. The Metal kernels use the memory of CPU tensors without a copy. All tensors in a
+call must be on the same device. Tensors on any other device raise an error. Supported dtypes are float32, float16, and
+bfloat16, and also integers and bool for the elementwise family. float64 and complex tensors raise instead of falling
+back. Functions are differentiable unless noted, and work under `torch.compile`, FakeTensor, and `torch.vmap` (one call
+per sample). They use the argument names and defaults of `torch.nn.functional`.
 
-The elementwise family (`mpsx.ops.exp`, `mpsx.ops.add`, `mpsx.ops.where`, …; `dir(mpsx.ops)` lists it) has PyTorch's
-broadcasting, type promotion and argument names; any operand except the first may be a number.
+The elementwise family (`mpsx.ops.exp`, `mpsx.ops.add`, `mpsx.ops.where`, …; `dir(mpsx.ops)` lists it) follows PyTorch's
+broadcasting, type promotion and argument names. Any operand except the first may be a number.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def layer_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions (J. L. Ba et al., arXiv:1607.06450).
 
-    `normalized_shape`: the sizes of these dimensions, and the shape of `weight` and `bias`.
+    `normalized_shape`: the sizes of these dimensions. `weight` and `bias` have this shape.
     """
     return torch.ops.mpsx.layer_norm(input, normalized_shape, weight, bias, eps)
 
@@ -71,7 +71,7 @@ def rms_norm(
 ) -> Tensor:
     """x / sqrt(mean(x²) + eps) * weight over the last dimensions (B. Zhang, R. Sennrich, arXiv:1910.07467).
 
-    If `eps` is None, it is the machine epsilon of the computation's dtype.
+    If `eps` is None, it defaults to the machine epsilon of the compute dtype.
     """
     return torch.ops.mpsx.rms_norm(input, normalized_shape, weight, eps)
 
@@ -87,7 +87,7 @@ def group_norm(
 
 
 def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
-    """x Φ(x), or with approximate="tanh" its approximation (D. Hendrycks, K. Gimpel, arXiv:1606.08415)."""
+    """x Φ(x), or its tanh approximation with approximate="tanh" (D. Hendrycks, K. Gimpel, arXiv:1606.08415)."""
     return torch.ops.mpsx.gelu(input, approximate=approximate)
 
 
@@ -99,7 +99,7 @@ def silu(input: Tensor) -> Tensor:
 def swiglu(input: Tensor, gate: Tensor | None = None) -> Tensor:
     """input * silu(gate) (N. Shazeer, arXiv:2002.05202).
 
-    `gate`: same shape and dtype as `input`. Without it, `input` is [values, gate] along the last dimension, as in
+    `gate`: same shape and dtype as `input`. If it is None, `input` is [values, gate] along the last dimension, as in
     `torch.nn.functional.glu`, and the result is half as large in that dimension. Any strides.
     """
     return torch.ops.mpsx.swiglu(input, gate)
@@ -110,9 +110,9 @@ def rotary_embedding(input: Tensor, cos: Tensor, sin: Tensor, interleaved: bool 
     arXiv:2104.09864).
 
     Pairs are (i, i + D/2), as in Llama and Transformers, or (2i, 2i + 1) if `interleaved`, as in the paper. `cos` and
-    `sin` have the same shape and dtype (float32 or the input's). Their last dimension is D/2 (one angle per pair) or D
-    (one per element, as in Transformers); the others broadcast: [T, D/2] for an input [B, H, T, D], [T, 1, D/2] for
-    [B, T, H, D]. Any strides, without a copy.
+    `sin` have the same shape, and the same dtype (float32 or the input's). Their last dimension is D/2 (one angle per
+    pair) or D (one per element, as in Transformers). The other dimensions broadcast: [T, D/2] for an input [B, H, T,
+    D], [T, 1, D/2] for [B, T, H, D]. Any strides, without a copy.
     """
     return torch.ops.mpsx.rotary_embedding(input, cos, sin, interleaved)
 
@@ -138,7 +138,7 @@ def embedding(
 ) -> Tensor:
     """Look up rows of `weight` [rows, features] by `input` (int64 or int32, any shape): [*input.shape, features].
 
-    Row `padding_idx` gets no gradient. An out-of-range index raises IndexError.
+    Row `padding_idx` receives no gradient. An out-of-range index raises IndexError.
     """
     return torch.ops.mpsx.embedding(input, weight, padding_idx, scale_grad_by_freq)
 
@@ -156,8 +156,9 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query keyᵀ scale + mask) value (A. Vaswani et al., arXiv:1706.03762).
 
-    query [.., L, E], key [.., S, E], value [.., S, V], same dtype. `attn_mask`: bool (True: attend) or a bias of the
-    query's dtype, broadcastable to [.., L, S]; not with `is_causal`. `scale` None: 1 / sqrt(E).
+    query [.., L, E], key [.., S, E], value [.., S, V], all of the same dtype. `attn_mask`: bool (True: attend) or a
+    bias of the query's dtype, broadcastable to [.., L, S]. It cannot be combined with `is_causal`. `scale` None: 1 /
+    sqrt(E).
     """
     return torch.ops.mpsx.scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
@@ -182,9 +183,9 @@ def conv2d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Cross-correlation of input [N, C, H, W] or [C, H, W] with weight [O, C / groups, h, w]; bias [O].
+    """Cross-correlate input [N, C, H, W] or [C, H, W] with weight [O, C / groups, h, w], and add bias [O].
 
-    `padding` may be "valid" or, with stride 1, "same".
+    `padding` may be "valid" or, if the stride is 1, "same".
     """
     stride, dilation = _pair(stride), _pair(dilation)
     if padding == "valid":
@@ -193,7 +194,7 @@ def conv2d(
         if any(step != 1 for step in stride):
             raise ValueError(f"mpsx.ops.conv2d: padding='same' expects a stride of 1, got {tuple(stride)}")
         total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
-        if any(n % 2 for n in total):  # pad the end by one more row or column
+        if any(n % 2 for n in total):  # pad one more row or column at the end
             input = torch.nn.functional.pad(input, (0, total[1] % 2, 0, total[0] % 2))
         padding = [n // 2 for n in total]
     elif isinstance(padding, str):
@@ -221,8 +222,8 @@ def fused_adamw_(
 ) -> None:
     """Run one AdamW step in place on every parameter (I. Loshchilov, F. Hutter, arXiv:1711.05101).
 
-    Lists have equal length, except that `max_exp_avg_sqs` is empty without `amsgrad`. `state_steps` are 0-dim float32
-    tensors, which the caller increments. `grad_scale` and `found_inf` come from torch.amp.GradScaler. Not
+    All lists have equal length, except that `max_exp_avg_sqs` is empty without `amsgrad`. `state_steps` are 0-dim
+    float32 tensors that the caller increments. `grad_scale` and `found_inf` come from torch.amp.GradScaler. Not
     differentiable.
     """
     op = torch.ops.mpsx.fused_adamw_

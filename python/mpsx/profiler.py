@@ -49,22 +49,22 @@ def rows() -> list[Row]:
 
 
 def reset() -> None:
-    """Reset counts and times."""
+    """Reset the counts and times."""
     _runtime.reset_profile()
 
 
 @dataclass
 class Profile:
-    """The result of a `profile()` block, complete when the block ends."""
+    """The result of a `profile()` block. It is complete when the block ends."""
 
     rows: list[Row] = field(default_factory=list)
 
     def calls(self, route: str) -> int:
-        """Return the number of launches or calls on a route."""
+        """Return the number of kernel launches or operator calls on a route."""
         return sum(row.calls for row in self.rows if row.route == route)
 
     def table(self, limit: int = 25) -> str:
-        """Return the rows as text, longest first."""
+        """Return the rows as text, longest total time first."""
         width = max([len(row.name) for row in self.rows[:limit]], default=4)
         lines = [f"{'name':<{width}}  {'route':<8}  {'calls':>8}  {'ms':>10}"]
         lines += [
@@ -76,8 +76,8 @@ class Profile:
 
 @contextlib.contextmanager
 def profile() -> Iterator[Profile]:
-    """Count and time everything that runs inside the block, in all threads. Blocks reset the counts, so do not nest
-    them."""
+    """Count and time everything that runs inside the block, in all threads. A block resets the counts, so do not nest
+    blocks."""
     result = Profile()
     before = _runtime.profiling()
     _runtime.reset_profile()
@@ -91,8 +91,8 @@ def profile() -> Iterator[Profile]:
 
 @contextlib.contextmanager
 def launch_log() -> Iterator[list[str]]:
-    """Record the names of all launches and calls inside the block, in order. The list is filled when the block ends.
-    Do not nest blocks."""
+    """Record the names of all launches and calls inside the block, in order. The list is filled when the block ends. Do
+    not nest blocks."""
     names: list[str] = []
     _runtime.open_launch_log()
     try:
@@ -103,7 +103,7 @@ def launch_log() -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def trace(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Write a Chrome trace of the block: operators, and kernels on the device's track."""
+    """Write a Chrome trace of the block, with operators and with kernels on the device's track."""
     import torch
     from torch.profiler import ProfilerActivity, profile, supported_activities
 
@@ -115,8 +115,8 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def profile_kernel(function: Callable, *args: object, **kwargs: object) -> KernelProfile:
-    """Call a function, and count what the threads of its kernels do: device memory transactions, bank conflicts,
-    barriers, divergence, and floating-point operations per line of Metal source.
+    """Call a function and count what the threads of its kernels do, per line of Metal source: device-memory
+    transactions, bank conflicts, barriers, divergence, and floating-point operations.
 
         print(mpsx.profiler.profile_kernel(torch.softmax, x, -1))
         profile = mpsx.profiler.profile_kernel(mpsx.compile_shader(source).axpy, y, x, 2.0)
@@ -131,8 +131,8 @@ def profile_kernel(function: Callable, *args: object, **kwargs: object) -> Kerne
 
 @contextlib.contextmanager
 def kernel_profile() -> Iterator[KernelProfile]:
-    """Profile the kernels of a block, like `profile_kernel`. The result is complete when the block ends. Do not nest
-    blocks."""
+    """Profile the kernels inside a block, as `profile_kernel` does. The result is complete when the block ends. Do not
+    nest blocks."""
     from . import kernel_profile as implementation
 
     with implementation.kernel_profile() as profile:
@@ -141,10 +141,10 @@ def kernel_profile() -> Iterator[KernelProfile]:
 
 @contextlib.contextmanager
 def label(name: str) -> Iterator[None]:
-    """Label this thread's launches inside the block; labels nest.
+    """Label this thread's launches inside the block. Labels nest.
 
-    On Metal the label is a signpost interval in Instruments (subsystem "mpsx"), a debug group in GPU captures, and part
-    of GPU error messages. Other drivers ignore it.
+    On Metal, the label appears as a signpost interval in Instruments (subsystem "mpsx"), as a debug group in GPU
+    captures, and in GPU error messages. Other drivers ignore it.
     """
     _runtime.begin_label(name)
     try:
@@ -155,9 +155,9 @@ def label(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def capture(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Capture the GPU's work inside the block to a new .gputrace file for Xcode's Metal debugger.
+    """Capture the GPU's work inside the block in a new .gputrace file for Xcode's Metal debugger.
 
-    Needs the Metal driver, and METAL_CAPTURE_ENABLED=1 in the process's environment.
+    Needs the Metal driver, with METAL_CAPTURE_ENABLED=1 set in the process's environment.
     """
     _runtime.start_capture(os.path.abspath(os.fspath(path)))
     try:

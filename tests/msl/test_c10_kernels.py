@@ -15,7 +15,7 @@ DTYPES = {"float": torch.float32, "half": torch.float16, "bfloat": torch.bfloat1
 # Since torch 2.13, each erf_dense thread computes four elements, erf_strided has a 2-D grid and strides in bytes, and
 # simd_prod of float2 multiplies complex numbers.
 FOURS, STORES_ANY_TYPE = has("unary_dense_scalar"), has("store_at_offs")
-PRODUCT_OF_I = (1, 0) if has("float2 simd_prod(float2 val)") else (0, 1)  # i**32, as a complex or an elementwise product
+PRODUCT_OF_I = (1, 0) if has("float2 simd_prod(float2 val)") else (0, 1)  # i**32 as a complex or elementwise product
 # The kernels receive dtypes as ScalarType values from c10/metal/common.h: 4 is int64, 5 is float16, 6 is float32, and
 # 15 is bfloat16.
 SOURCE = """

@@ -95,9 +95,9 @@ def test_kernels_are_compiled_on_first_use(commands: list) -> None:
 def test_large_source_is_checked_immediately(commands: list) -> None:
     with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: use of undeclared identifier 'BROKEN'"):
         mpsx.compile_shader(SOURCE)
-    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*member"):  # found at template instantiation
+    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*member"):  # at instantiation
         mpsx.compile_shader(SOURCE.replace("BROKEN", "decltype(metal::vec<int, N / 32>())::nothing"))
-    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*device"):  # found before compilation
+    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*device"):  # before compilation
         mpsx.compile_shader(SOURCE.replace("BROKEN", "0; device int* pointer = shared"))
     assert objects(commands) == 0
 

@@ -1,4 +1,4 @@
-"""`python -m mpsx info`: versions, the driver in use, and environment variables."""
+"""`python -m mpsx info`: print versions, the driver in use, and environment variables."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def _bytes(count: int) -> str:
 
 
 def version() -> str:
-    """Return the versions of mpsx and of torch in one line."""
+    """Return the versions of mpsx and torch in one line."""
     return f"mpsx {__version__}, torch {torch.__version__} (built for {_build_info.TORCH_VERSION})"
 
 
 def package() -> Section:
-    """Describe versions and compilers."""
+    """List versions and compilers."""
     return [
         ("mpsx", f"{__version__}, in {Path(__file__).parent.parent}"),
         ("torch", f"{torch.__version__}; built for {_build_info.TORCH_VERSION}"),
@@ -81,7 +81,7 @@ def package() -> Section:
 
 
 def _kernel_compiler() -> str:
-    """Describe what compiles kernels at run time: for compile_shader, torch.compile, and the driver simt."""
+    """Describe the compiler used at run time by compile_shader, torch.compile, and the simt driver."""
     try:
         return find_compiler().description
     except MslError as error:
@@ -116,7 +116,7 @@ def driver() -> Section:
 
 
 def memory() -> Section:
-    """Describe the device's memory, and the caching allocator's statistics."""
+    """Describe the device's memory and the caching allocator's statistics."""
     if start_error():
         return [("total", "unknown")]
     info, found = _runtime.driver(), _runtime.memory()
@@ -146,7 +146,7 @@ def why_metal() -> str:
 
 
 def metal() -> Section:
-    """Return whether Metal is available to mpsx and to `torch.backends.mps`."""
+    """Describe whether mpsx and `torch.backends.mps` can use Metal."""
     mps = torch.backends.mps
     libraries = [name for name in ("mpsx.metallib", "mpsx.metal") if (_libraries() / name).exists()]
     built = "built" if _build_info.METAL_DRIVER else "not built"
@@ -177,7 +177,7 @@ def policy() -> Section:
 
 
 def environment() -> Section:
-    """List environment variables with their values and meanings."""
+    """List the environment variables with their values and meanings."""
     width = max(map(len, VARIABLES))
     return [(f"{name:<{width}}", os.environ.get(name, "-") + "   " + meaning) for name, meaning in VARIABLES.items()]
 

@@ -22,7 +22,7 @@ def is_metallib(path: Path) -> bool:
 
 
 def load(arguments: argparse.Namespace) -> object:
-    """Return the library of a metallib."""
+    """Load the metallib named on the command line."""
     from ..air.library import load_metallib
 
     if arguments.include or arguments.profile:
@@ -31,8 +31,8 @@ def load(arguments: argparse.Namespace) -> object:
 
 
 def print_listing(arguments: argparse.Namespace, library: object, listing: Callable[[list[dict]], str]) -> None:
-    """Print the kernels that match --match, with their arguments and function constants, and the unsupported
-    kernels."""
+    """Print the kernels that match --match, with their arguments and function constants. Also print the kernels that
+    are not supported."""
     from ..air.ir import AirError
 
     shader = library.__dict__["__shader"]

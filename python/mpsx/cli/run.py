@@ -12,7 +12,7 @@ from ..device import mps_alias
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser for the options that precede the program's name."""
+    """Return the parser for the options before the program's name."""
     made = argparse.ArgumentParser(
         prog="python -m mpsx run",
         usage="python -m mpsx run [-h] [--strict[=report]] [--json FILE] script.py [arguments]\n"
@@ -51,7 +51,7 @@ def run(argv: list[str]) -> None:
         options.exit(2, f"{options.prog}: cannot open {program[0]!r}: no such file\n")
     if chosen.strict:
         os.environ["MPSX_STRICT"] = chosen.strict
-        os.environ.setdefault("MPSX_VENDOR", "off")  # run the kernels that Metal would run
+        os.environ.setdefault("MPSX_VENDOR", "off")  # run the same kernels as Metal
         if chosen.json:
             os.environ["MPSX_STRICT_REPORT"] = os.path.abspath(chosen.json)
         from .. import strict
@@ -70,7 +70,7 @@ def run(argv: list[str]) -> None:
 
 
 def _check_module(name: str) -> None:
-    """Exit with the message of `python -m` if the module does not exist."""
+    """If the module does not exist, exit with the same message as `python -m`."""
     try:
         found = importlib.util.find_spec(name)
     except ModuleNotFoundError:  # a parent package does not exist

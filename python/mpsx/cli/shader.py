@@ -1,6 +1,6 @@
 """`python -m mpsx shader file.metal`: check a Metal source file, list its kernels, or run one of them.
 
-The command also lists and runs the kernels of a metallib (metallib.py)."""
+The command can also list and run the kernels of a metallib (metallib.py)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CASTS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options to the parser."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLE
     parser.add_argument("file", type=Path, help="Metal source, or a metallib")
@@ -95,7 +95,7 @@ def _number(text: str) -> float | int:
 
 
 def parse_argument(text: str) -> tuple[torch.Tensor | float | int, str | None]:
-    """Parse an --arg. Return its value and, for a number, the Metal type to pass."""
+    """Parse an --arg option. Return its value and, for a number, the Metal type to pass it as."""
     if text.endswith(".npy"):
         import numpy as np
 
@@ -117,7 +117,7 @@ def parse_argument(text: str) -> tuple[torch.Tensor | float | int, str | None]:
 
 
 def listing(kernels: list[dict]) -> str:
-    """List kernels and their buffers as text."""
+    """List the kernels and their buffers as text."""
     lines = []
     for kernel in kernels:
         lines.append(f"{kernel['name']}    {kernel['location']}")
@@ -139,7 +139,7 @@ def _summary(index: int, tensor: torch.Tensor) -> str:
 
 
 def parse_constants(texts: list[str]) -> dict[str | int, object]:
-    """Parse the --constants."""
+    """Parse the --constants options."""
     constants = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -151,7 +151,7 @@ def parse_constants(texts: list[str]) -> dict[str | int, object]:
 
 
 def run(arguments: argparse.Namespace, library: object) -> None:
-    """Run the kernel, print changed arguments, and write the --out files."""
+    """Run the kernel, print the arguments that it changed, and write the --out files."""
     import numpy as np
 
     kernel = getattr(library, arguments.run)
@@ -186,7 +186,7 @@ def run(arguments: argparse.Namespace, library: object) -> None:
 
 
 def print_profile(arguments: argparse.Namespace, profile: KernelProfile) -> None:
-    """Print the profile in the format of --profile."""
+    """Print the profile in the format that --profile selects."""
     if arguments.profile == "source":
         print(profile.annotated(str(arguments.file), arguments.file.read_text()))
     else:
@@ -194,7 +194,7 @@ def print_profile(arguments: argparse.Namespace, profile: KernelProfile) -> None
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run the command; return the exit status."""
+    """Run the command and return its exit status."""
     if arguments.driver or arguments.profile:
         os.environ["MPSX_DRIVER"] = arguments.driver or "simt"
     from ..shader import kernel_library

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def register() -> None:
-    """Register everything with PyTorch; the backend must be initialized."""
+    """Register everything with PyTorch. The backend must be initialized."""
     from . import backward, module, printing, serialization, sharing, shutdown
 
     for part in (module, serialization, backward, shutdown, printing, sharing):

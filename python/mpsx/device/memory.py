@@ -64,12 +64,12 @@ def max_memory_reserved(device: object = None) -> int:
 
 
 def reset_peak_memory_stats(device: object = None) -> None:
-    """Reset peaks to current values."""
+    """Reset the peaks to the current values."""
     _runtime.reset_peak_memory()
 
 
 def reset_accumulated_memory_stats(device: object = None) -> None:
-    """Reset accumulated counts to zero."""
+    """Reset the accumulated counts to zero."""
     _runtime.reset_accumulated_memory()
 
 
@@ -123,19 +123,19 @@ def host_memory_stats_as_nested_dict() -> dict[str, object]:
 
 
 def reset_peak_host_memory_stats() -> None:
-    """Reset peaks of pinned memory to current values."""
+    """Reset the peaks of pinned memory to the current values."""
     torch.ops.mpsx._reset_host_memory_stats(True)
 
 
 def reset_accumulated_host_memory_stats() -> None:
-    """Reset accumulated counts of pinned memory to zero."""
+    """Reset the accumulated counts of pinned memory to zero."""
     torch.ops.mpsx._reset_host_memory_stats(False)
 
 
 def memory_snapshot(device: object = None) -> list[dict[str, object]]:
-    """Return memory segments, with the keys of `torch.cuda.memory_snapshot`.
+    """Return the memory segments, with the keys of `torch.cuda.memory_snapshot`.
 
-    A single segment represents all reserved memory, with one block for memory in use and one for cached memory.
+    All reserved memory appears as a single segment with two blocks: one for memory in use, one for cached memory.
     """
     stats = _runtime.memory()
     allocated, reserved = stats["allocated"], stats["reserved"]
@@ -150,14 +150,14 @@ def memory_snapshot(device: object = None) -> list[dict[str, object]]:
 
 
 def device_memory_used(device: object = None) -> int:
-    """Return the number of bytes of device memory in use by any process."""
+    """Return the bytes of device memory in use by all processes."""
     free, total = mem_get_info()
     return total - free
 
 
 def get_per_process_memory_fraction(device: object = None) -> float:
-    """Return the fraction of `recommended_max_memory()` that this process may reserve, or a number greater than 1 if
-    no limit is set."""
+    """Return the fraction of `recommended_max_memory()` that this process may reserve. It is greater than 1 if no limit
+    is set."""
     return _runtime.memory_limit() / recommended_max_memory()
 
 
@@ -191,7 +191,7 @@ def empty_cache() -> None:
 
 
 def set_per_process_memory_fraction(fraction: float, device: object = None) -> None:
-    """Limit reserved memory to a fraction of `recommended_max_memory()`; 0 removes the limit."""
+    """Limit reserved memory to a fraction of `recommended_max_memory()`. 0 removes the limit."""
     if not 0 <= fraction <= 2:
         raise ValueError(f"set_per_process_memory_fraction: expected a fraction from 0 to 2, got {fraction}")
     limit = int(fraction * recommended_max_memory()) if fraction else 2**63 - 1
@@ -199,12 +199,12 @@ def set_per_process_memory_fraction(fraction: float, device: object = None) -> N
 
 
 def current_allocated_memory() -> int:
-    """Return `memory_allocated()`. `torch.mps` uses this name."""
+    """Return `memory_allocated()`, under its name in `torch.mps`."""
     return memory_allocated()
 
 
 def driver_allocated_memory() -> int:
-    """Return `memory_reserved()`. `torch.mps` uses this name."""
+    """Return `memory_reserved()`, under its name in `torch.mps`."""
     return memory_reserved()
 
 

@@ -18,8 +18,8 @@ from .memory import recommended_max_memory
 from .random import *  # noqa: F403
 from .streams import *  # noqa: F403
 
-# Always true: torch.utils.checkpoint saves the random state of initialized devices only, and the generator works before
-# the driver starts.
+# Always true: torch.utils.checkpoint saves the random state only for initialized devices, and the generator works even
+# before the driver starts.
 _initialized = True
 
 
@@ -82,7 +82,7 @@ def register() -> None:
 
 event = streams
 _MODULES = {"event": event, "memory": memory, "profiler": profiler, "random": random, "streams": streams}
-_last_utilization = (_time.monotonic(), _time.process_time())  # wall and CPU time of the last `utilization` call
+_last_utilization = (_time.monotonic(), _time.process_time())  # wall and CPU time of the previous `utilization` call
 
 
 def __dir__() -> list[str]:
@@ -95,12 +95,12 @@ def is_available() -> bool:
 
 
 def is_mps() -> bool:
-    """Return whether the device is currently named mps; see `mpsx.as_mps`."""
+    """Return whether the device is currently named mps. See `mpsx.as_mps`."""
     return _runtime.device_type() == "mps"
 
 
 def ipc_collect() -> None:
-    """Do nothing. Exists for code written for CUDA."""
+    """Do nothing. Provided for code written for CUDA."""
 
 
 def can_device_access_peer(device: object, peer_device: object) -> bool:
@@ -109,12 +109,12 @@ def can_device_access_peer(device: object, peer_device: object) -> bool:
 
 
 def is_current_stream_capturing() -> bool:
-    """Return False, because mpsx does not support capturing a stream into a graph."""
+    """Return False, because mpsx cannot capture a stream into a graph."""
     return False
 
 
 def get_arch_list() -> list[str]:
-    """Return an empty list. Exists for code written for CUDA."""
+    """Return an empty list. Provided for code written for CUDA."""
     return []
 
 
@@ -124,7 +124,7 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """Start the driver, if no use of the device has started it yet."""
+    """Start the driver unless it is already running."""
     _runtime.driver()
 
 
@@ -142,8 +142,8 @@ def _is_in_bad_fork() -> bool:
 def device_count() -> int:
     """Return the number of device indices: 1, or the number of processes that share the device.
 
-    torchrun sets LOCAL_WORLD_SIZE to the number of processes. Without it, use the size of the largest torch.distributed
-    group so far. All indices refer to the same device.
+    torchrun sets LOCAL_WORLD_SIZE to the number of processes. If it is not set, use the size of the largest
+    torch.distributed group created so far. All indices refer to the same device.
     """
     return _runtime.device_count()
 
@@ -154,7 +154,7 @@ def current_device() -> int:
 
 
 def set_device(device: object) -> None:
-    """Check the index and do nothing else, because there is only one device."""
+    """Check the index. Nothing else changes, because there is only one device."""
     _check_device(device)
 
 
@@ -165,7 +165,7 @@ def _check_device(which: object) -> None:
 
 
 class device:
-    """Context manager that selects the current device. It only checks the index, because there is only one device."""
+    """A context manager that selects the current device. It only checks the index, because there is only one device."""
 
     def __init__(self, device: object) -> None:
         _check_device(device)
@@ -178,7 +178,7 @@ class device:
 
 
 class device_of(device):
-    """Select the device of an mpsx tensor within a `with` block. Do nothing for other tensors."""
+    """A context manager that selects the device of an mpsx tensor. It ignores other tensors."""
 
     def __init__(self, tensor: _torch.Tensor) -> None:
         super().__init__(tensor.device if tensor.is_mpsx else None)
@@ -204,7 +204,7 @@ class DeviceProperties:
 
 
 def get_device_properties(device: object = None) -> DeviceProperties:
-    """Return the name, driver, instruction set, and memory of the device."""
+    """Return the device's name, driver, instruction set, and memory size."""
     _check_device(device)
     info = _runtime.driver()
     return DeviceProperties(info["device"], info["name"], info["isa"], info["compiler"], recommended_max_memory())
@@ -216,7 +216,7 @@ def get_device_name(device: object = None) -> str:
 
 
 def get_device_capability(device: object = None) -> tuple[int, int]:
-    """Return (0, 0). Exists for code written for CUDA."""
+    """Return (0, 0). Provided for code written for CUDA."""
     _check_device(device)
     return (0, 0)
 
@@ -234,7 +234,7 @@ def is_tf32_supported() -> bool:
 def utilization(device: object = None) -> int:
     """Return the percentage of time that the device was busy since the previous call, or since process start.
 
-    On the host and simt drivers, this is the process's CPU time over all cores. Other drivers have no counter.
+    On the host and simt drivers, this is the process's CPU utilization across all cores. Other drivers have no counter.
     """
     global _last_utilization
     _check_device(device)

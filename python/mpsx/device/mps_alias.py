@@ -1,6 +1,6 @@
 """Run unmodified programs written for PyTorch's `mps`: `python -m mpsx run script.py`, or `with mpsx.as_mps(): …`.
 
-The device is named mps in `torch.device("mps")`, `torch.mps`, `torch.backends.mps`, and printed tensors; the name mpsx
+The device is named mps in `torch.device("mps")`, `torch.mps`, `torch.backends.mps`, and printed tensors. The name mpsx
 still works. The alias applies to the whole process and, under `run`, to its child processes as well.
 """
 
@@ -30,7 +30,7 @@ def _replace(owner: object, name: str, value: object) -> None:
 
 
 def enter() -> None:
-    """Rename the device to mps; `leave` undoes it."""
+    """Rename the device to mps. `leave` undoes this."""
     global _depth
     if _depth == 0:
         _runtime.set_mps_alias(True)
@@ -52,7 +52,7 @@ def enter() -> None:
 
 
 def leave() -> None:
-    """Undo one `enter`."""
+    """Undo one call of `enter`."""
     global _depth
     _depth -= 1
     if _depth == 0:
@@ -75,8 +75,8 @@ def _clear_availability_caches() -> None:
 def as_mps(strict: bool | str = False) -> Iterator[None]:
     """Make `mps` mean mpsx inside the block, in all threads. Objects created outside the block work inside it.
 
-    `strict=True` rejects what PyTorch's MPS rejects, with its exceptions: float64, and operators or dtypes without an
-    MPS kernel. `strict="report"` runs everything, and `mpsx.strict.text()` lists what would be rejected.
+    `strict=True` rejects what PyTorch's MPS rejects, with the same exceptions: float64, and operators or dtypes without
+    an MPS kernel. `strict="report"` runs everything, and `mpsx.strict.text()` lists what would have been rejected.
     """
     from .. import strict as strict_mode
 

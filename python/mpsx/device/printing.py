@@ -1,7 +1,7 @@
 """Print tensors without launching kernels. PyTorch formats numbers with float64 operators, which Metal lacks.
 
-PyTorch moves tensors of some devices to the CPU before it formats them, but the list of devices is fixed.
-Wrap the formatting function instead, and pass it a CPU view, which copies nothing.
+PyTorch has a fixed list of devices whose tensors it moves to the CPU before formatting. mpsx is not on the list, so
+wrap the formatting function and pass it a CPU view, which copies nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .views import cpu_view
 
 
 def register() -> None:
-    """Wrap PyTorch's formatting function, if this version has it."""
+    """Wrap PyTorch's formatting function, if this version has one."""
     format_values = getattr(_tensor_str, "_tensor_str", None)
     if format_values is None:
         return

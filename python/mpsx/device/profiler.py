@@ -1,4 +1,4 @@
-"""`torch.mpsx.profiler`, which mirrors `torch.mps.profiler`. `mpsx.profiler` reports counts and times."""
+"""`torch.mpsx.profiler`, which mirrors `torch.mps.profiler`. For counts and times, use `mpsx.profiler`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _capturing = False
 
 
 def start(mode: str = "interval", wait_until_completed: bool = False) -> None:
-    """Start timing kernels; `mpsx.profiler.rows()` returns the result. Both values of `mode` behave alike."""
+    """Start timing kernels. `mpsx.profiler.rows()` returns the times. Both modes behave alike."""
     unknown = set(mode.split(",")) - _MODES
     if unknown:
         raise ValueError(f"start: expected the mode 'interval', 'event' or 'interval,event', got {mode!r}")
@@ -30,7 +30,7 @@ def stop() -> None:
 
 @contextlib.contextmanager
 def profile(mode: str = "interval", wait_until_completed: bool = False) -> Iterator[None]:
-    """Time kernels inside a with block."""
+    """Time the kernels inside a with block."""
     start(mode, wait_until_completed)
     try:
         yield
@@ -39,7 +39,8 @@ def profile(mode: str = "interval", wait_until_completed: bool = False) -> Itera
 
 
 def is_metal_capture_enabled() -> bool:
-    """Return whether `metal_capture` works: on the Metal driver, with METAL_CAPTURE_ENABLED=1 in the environment."""
+    """Return whether `metal_capture` works. It needs the Metal driver and METAL_CAPTURE_ENABLED=1 in the
+    environment."""
     return _runtime.driver()["name"] == "metal" and os.environ.get("METAL_CAPTURE_ENABLED") == "1"
 
 
@@ -50,7 +51,7 @@ def is_capturing_metal() -> bool:
 
 @contextlib.contextmanager
 def metal_capture(fname: str) -> Iterator[None]:
-    """Record the GPU's work inside a with block to a .gputrace file for Xcode."""
+    """Record the GPU's work inside a with block, in a .gputrace file for Xcode."""
     global _capturing
     with _profiler.capture(fname):
         _capturing = True

@@ -62,16 +62,16 @@ def get_rng_state(device: object = "mpsx") -> torch.Tensor:
 
 
 def set_rng_state(new_state: torch.Tensor, device: object = "mpsx") -> None:
-    """Restore a state that `get_rng_state` returned."""
+    """Restore a state returned by `get_rng_state`."""
     _generator(device).set_state(new_state.clone(memory_format=torch.contiguous_format).cpu())
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
-    """Return the state of every device's default generator."""
+    """Return the state of each device's default generator."""
     return [generator.get_state() for generator in default_generators]
 
 
 def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
-    """Restore the state of every device's default generator."""
+    """Restore the state of each device's default generator."""
     for index, state in enumerate(new_states):
         set_rng_state(state, index)

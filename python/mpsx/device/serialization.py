@@ -6,7 +6,7 @@ import torch
 
 from .. import _runtime
 
-# Handlers with lower values run first. PyTorch's handler for "mps" (21) accepts every location that starts with "mps".
+# Handlers with lower numbers run first. PyTorch's handler for "mps" (21) accepts every location that starts with "mps".
 PRIORITY = 15
 
 

@@ -1,4 +1,4 @@
-"""Memory sharing with other processes (torch.multiprocessing) and other libraries (DLPack)."""
+"""Share memory with other processes (torch.multiprocessing) and other libraries (DLPack)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _reduce(tensor: torch.Tensor) -> tuple:
 
 
 def register() -> None:
-    """Install the pickler's reducers and the DLPack functions."""
+    """Install the reducers for pickle and the DLPack functions."""
     for kind in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(kind, _reduce)
 
@@ -55,7 +55,7 @@ def register() -> None:
 
     @functools.wraps(export)
     def __dlpack__(self: torch.Tensor, **options: object) -> object:
-        if _is_mpsx_tensor(self) and not self.requires_grad:  # otherwise PyTorch raises its own error
+        if _is_mpsx_tensor(self) and not self.requires_grad:  # in all other cases, PyTorch raises its own error
             return export(cpu_view(self), **options)
         return export(self, **options)
 

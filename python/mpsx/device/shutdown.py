@@ -1,9 +1,9 @@
 """Wait for autograd's device thread at exit.
 
 Autograd runs a device's backward pass on a separate thread. After the pass, that thread releases the Python objects
-that it copied from the caller's context. If the interpreter has already shut down, the process aborts with "terminate
-called without an active exception" (pytorch issue 190489). The thread processes its work in order, so run one more tiny
-backward pass, and wait until the thread has released the context variable of that pass.
+that it copied from the caller's context. If the interpreter has already shut down by then, the process aborts with
+"terminate called without an active exception" (pytorch issue 190489). The thread processes its work in order. So run
+one more tiny backward pass, and wait until the thread has released that pass's context variable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _marker: contextvars.ContextVar[_Marker] = contextvars.ContextVar("mpsx_exit_mar
 def _tiny_backward(marker: _Marker) -> None:
     _marker.set(marker)
     leaf = torch.empty(0, device="mpsx", requires_grad=True)  # launches no kernel
-    # leaf.backward(gradient) would import torch's symbolic shapes and sympy, which takes half a second.
+    # Don't call leaf.backward(gradient): it imports torch's symbolic shapes and sympy, which takes half a second.
     engine = torch.autograd.Variable._execution_engine
     engine.run_backward((leaf,), (torch.empty(0, device="mpsx"),), False, False, (), allow_unreachable=True,
                         accumulate_grad=True)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Streams and events of `torch.mpsx`. Mirrors `torch.cuda` and `torch.mps`."""
+"""Streams and events of `torch.mpsx`. They mirror `torch.cuda` and `torch.mps`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Stream(torch.Stream):
 
 
 class _EventType(type):
-    """Makes isinstance(x, Event) true for this device's torch.Event objects, because PyTorch does not allow subclasses
-    of torch.Event."""
+    """Makes isinstance(x, Event) true for torch.Event objects of this device. PyTorch does not allow subclasses of
+    torch.Event."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, torch.Event) and value.device.type == _runtime.device_type()
@@ -46,13 +46,13 @@ def default_stream(device: object = None) -> Stream:
 
 
 def set_stream(stream: torch.Stream | None) -> None:
-    """Submit this thread's work to `stream` from now on; None changes nothing."""
+    """Submit this thread's work to `stream` from now on. None changes nothing."""
     if stream is not None:
         torch.accelerator.set_stream(stream)
 
 
 class StreamContext:
-    """Submit this thread's work to a stream inside a with block; None changes nothing."""
+    """Submits this thread's work to a stream inside a with block. None changes nothing."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
         self.stream = stream

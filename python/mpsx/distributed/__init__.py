@@ -1,1 +1,1 @@
-"""torch.distributed on mpsx: process groups over gloo, DDP's communication hooks, DTensor."""
+"""torch.distributed on mpsx: process groups over gloo, DDP's communication hooks, and DTensor."""

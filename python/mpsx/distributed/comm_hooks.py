@@ -10,9 +10,9 @@ from ..integrations.rewrite import line
 
 
 def _in_order(future: torch.futures.Future, bucket: torch.distributed.GradBucket) -> torch.futures.Future:
-    """Wait for a collective, so that its callback runs immediately. The callback starts other collectives.
+    """Wait for a collective, so that its callback, which starts further collectives, runs right away.
 
-    Otherwise, gloo's threads may run the callbacks of different buckets in a different order in each process.
+    Otherwise, gloo's threads could run the callbacks of different buckets in a different order in each process.
     """
     if bucket.buffer().is_mpsx:
         future.wait()
@@ -24,7 +24,7 @@ def _add_in_order(module: ModuleType) -> None:
 
 
 def bfloat16(module: ModuleType) -> None:
-    """Accept bfloat16 compression hooks, which DDP allows only with NCCL."""
+    """Accept bfloat16 compression hooks, which DDP otherwise allows only with NCCL."""
     line("DistributedDataParallel._check_comm_hook", "or xpu_xccl_supported)",
          "or xpu_xccl_supported or self._module_parameters[0].is_mpsx)")(module)  # fmt: skip
 

@@ -14,8 +14,8 @@ _META = torch.library.Library("aten", "IMPL", "Meta")
 def _attention(module: ModuleType, query: int, bias: int, sharded: int, count: int) -> Callable[[object], object]:
     """Return a strategy that shards fused attention along the batch or the heads.
 
-    `query` and `bias` are argument positions; key and value follow the query. The first `sharded` of the operator's
-    `count` results are sharded; the others are numbers or None.
+    `query` and `bias` are argument positions. The key and the value follow the query. Of the operator's `count`
+    results, the first `sharded` are sharded. The others are numbers or None.
     """
     replicate = module.Replicate()
 
@@ -34,7 +34,7 @@ def _attention(module: ModuleType, query: int, bias: int, sharded: int, count: i
             return results + [argument(i, arg, dim) for i, arg in tensors]
 
         def keeps_groups(inputs: list[object], results: object) -> bool:
-            """Return whether every shard contains the KV heads that its query heads use (grouped-query attention)."""
+            """Return whether each shard has the KV heads that its query heads use (grouped-query attention)."""
             first = next(spec for (i, _), spec in zip(tensors, inputs, strict=True) if i == query)
             ways = math.prod(first.mesh.size(i) for i, p in enumerate(first.placements) if p == module.Shard(1))
             return heads == key_heads or key_heads % ways == 0
@@ -61,11 +61,12 @@ def attention(module: ModuleType) -> None:
     backward = aten._scaled_dot_product_fused_attention_overrideable_backward.default
     if not torch._C._dispatch_has_kernel_for_dispatch_key(backward.name(), "Meta"):  # before torch 2.13
         _META.impl(backward, _gradients_meta)
-    # The results are the output, logsumexp, the sequence lengths of jagged batches, and the random state of dropout.
+    # The results are the output, logsumexp, the sequence lengths of jagged batches, and dropout's random state.
     module.register_op_strategy(forward, module.RuntimeSchemaInfo(4))(
         _attention(module, query=0, bias=3, sharded=2, count=9)
     )
-    # The results are the gradients of query, key, value, and bias. With a bias gradient mpsx uses unfused attention.
+    # The results are the gradients of query, key, value and bias. If the bias needs a gradient, mpsx uses unfused
+    # attention.
     module.register_op_strategy(backward, module.RuntimeSchemaInfo(5))(
         _attention(module, query=1, bias=4, sharded=3, count=4)
     )

@@ -1,8 +1,8 @@
-"""Process groups that exchange mpsx tensors over gloo without a copy.
+"""Process groups that exchange mpsx tensors over gloo without copying them.
 
-Every group that uses gloo supports both the CPU and mpsx, whether created without arguments, with "gloo", or with
-"cpu:gloo,mpsx:gloo"; "mpsx" is an alias of gloo. All processes on a machine share its device, so `mpsx:1` refers to the
-same device. It is valid once a group exists, or if torchrun has set LOCAL_WORLD_SIZE.
+Every gloo group supports both the CPU and mpsx, whether it was created without arguments, with "gloo", or with
+"cpu:gloo,mpsx:gloo". "mpsx" is an alias of gloo. All processes on a machine share its device, so `mpsx:1` refers to the
+same device as `mpsx:0`. The index 1 is valid once a group exists, or if torchrun has set LOCAL_WORLD_SIZE.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def register(c10d: ModuleType) -> None:
         return
     backends.default_device_backend_map["mpsx"] = backends.GLOO
     backends.backend_capability[backends.GLOO].append("mpsx")
-    # Avoid register_backend(): it changes how torch.distributed sets up the groups of other backends.
+    # Don't use register_backend(), which changes how torch.distributed sets up the groups of other backends.
     backends.MPSX = backends.GLOO
     backends.backend_capability["mpsx"] = backends.backend_capability[backends.GLOO]
     backends.backend_list.append("mpsx")
@@ -32,7 +32,8 @@ def register(c10d: ModuleType) -> None:
     def _new_process_group_helper(*args: object, **options: object) -> object:
         device = options.get("device_id")
         if device is not None and device.type == _runtime.device_type():
-            # With a device id, torch.distributed would split subgroups as for NCCL. gloo creates new groups instead.
+            # With a device id, torch.distributed would split subgroups as it does for NCCL. gloo creates new groups
+            # instead.
             options["device_id"] = None
         result = make_group(*args, **options)
         if isinstance(result[0], c10d.ProcessGroup):

@@ -1,6 +1,6 @@
 """`torch.compile` with Inductor. Reuses PyTorch's Metal code generation for MPS, and compiles with `compile_shader`.
 
-Inductor asks the device's module (`torch.mpsx`) for these classes when it first compiles a graph. Only then does
+Inductor looks up these classes in the device's module (`torch.mpsx`) when it first compiles a graph. Only then does
 torch.mpsx import this package.
 """
 

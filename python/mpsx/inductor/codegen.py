@@ -1,4 +1,4 @@
-"""The classes that Inductor looks up in the device's module: scheduling, wrapper code, device properties."""
+"""The classes that Inductor looks up in the device's module: scheduling, wrapper code, and device properties."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ KERNELS_PER_LIBRARY = 6  # minimum, because each library parses the headers agai
 
 
 class MpsxKernel(MetalKernel):
-    """A MetalKernel that generates code with Overrides."""
+    """A MetalKernel that generates code with mpsx's Overrides."""
 
     overrides = Overrides
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.headers = OrderedSet(["utils"])  # per kernel; the base class shares one set
-        self.functions: OrderedSet[tuple[str, str, str]] = OrderedSet()  # the rows that it calls (tables.source)
+        self.headers = OrderedSet(["utils"])  # one set per kernel; the base class shares a single set
+        self.functions: OrderedSet[tuple[str, str, str]] = OrderedSet()  # rows (tables.source)
 
     def dtype_to_str(self, dtype: torch.dtype) -> str:
         """Return a dtype's Metal type. Generated kernels only copy complex numbers; Inductor calls eager kernels for
@@ -65,7 +65,7 @@ class MpsxLoopKernel(loops.LoopKernel, MpsxKernel):
 
 
 def buffers(*nodes: BaseSchedulerNode) -> int:
-    """Return the number of buffers that a kernel fused from these nodes accesses, excluding its internal buffers."""
+    """Return the number of buffers accessed by a kernel fused from these nodes, not counting its internal buffers."""
     parts = [part for node in nodes for part in node.get_nodes()]
     inside = {part.get_name() for part in parts}
     results = [result for part in parts for result in part.get_outputs()]
@@ -74,7 +74,7 @@ def buffers(*nodes: BaseSchedulerNode) -> int:
 
 
 class Scheduling(MetalScheduling):
-    """MetalScheduling that compiles the kernels of a graph together."""
+    """A MetalScheduling that compiles all kernels of a graph together."""
 
     @property
     def kernel_type(self) -> type[MpsxKernel]:
@@ -82,7 +82,7 @@ class Scheduling(MetalScheduling):
         return MpsxLoopKernel if _runtime.driver()["simd_width"] == 1 else MpsxVectorKernel
 
     def can_fuse_vertical(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
-        """Return whether to fuse a node with a user of its results."""
+        """Return whether to fuse a node with a consumer of its results."""
         return buffers(node1, node2) <= MAX_BUFFERS and super().can_fuse_vertical(node1, node2)
 
     def can_fuse_horizontal(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
@@ -94,7 +94,7 @@ class Scheduling(MetalScheduling):
         wrapper = V.graph.wrapper_code
         if src_code in wrapper.src_to_kernel:
             return wrapper.src_to_kernel[src_code]
-        if not getattr(wrapper, "has_mpsx_kernels", False):  # src_to_kernel also contains kernels of other devices
+        if not getattr(wrapper, "has_mpsx_kernels", False):  # src_to_kernel also contains kernels for other devices
             wrapper.has_mpsx_kernels = True
             wrapper.header.writeline("from mpsx.inductor import Kernels")
             wrapper.header.writeline("mpsx_kernels = Kernels()")
@@ -110,20 +110,20 @@ class Scheduling(MetalScheduling):
 
 
 class Source(NamedTuple):
-    """The source of a kernel, with the headers and functions that it uses."""
+    """The source of a kernel, plus the headers and functions that it uses."""
 
     text: str
     headers: list[str]  # names of c10/metal headers
-    functions: list[tuple[str, str, str]]  # rows (tables.source)
+    functions: list[tuple[str, str, str]]  # table rows (see tables.source)
     vector_size: int  # number of elements per thread
 
 
 class Kernels:
-    """The kernels of one graph. The first use compiles all of them, as a few libraries in parallel."""
+    """The kernels of one graph. The first use compiles them all, as a few libraries in parallel."""
 
     def __init__(self) -> None:
         self.sources: dict[str, Source] = {}
-        self.libraries: dict[str, Any] = {}  # by kernel name
+        self.libraries: dict[str, Any] = {}  # kernel name -> compiled library
 
     def add(self, name: str, *source: Any) -> Kernel:
         """Add a kernel; `source` has the fields of Source."""
@@ -131,7 +131,7 @@ class Kernels:
         return Kernel(self, name)
 
     def get(self, name: str) -> Callable[..., None]:
-        """Return a kernel by name, and compile all kernels on first use."""
+        """Return a kernel by name. The first call compiles all kernels."""
         if not self.libraries:
             self.compile()
         kernel = getattr(self.libraries[name], name)
@@ -139,7 +139,7 @@ class Kernels:
         return kernel if torch.__version__ >= "2.13" else SingleKernelLibrary(kernel)
 
     def compile(self) -> None:
-        """Compile the kernels. Library names in the disk cache are hashes of the sources."""
+        """Compile the kernels. In the disk cache, libraries are named by a hash of their sources."""
         names = list(self.sources)
         parts = max(-(-len(names) // AT_ONCE), min(os.cpu_count() or 1, len(names) // KERNELS_PER_LIBRARY), 1)
         groups = [names[part::parts] for part in range(parts)]
@@ -152,7 +152,7 @@ class Kernels:
         sources = [self.sources[name] for name in names]
         headers = {header for source in sources if "c10::metal::" in source.text for header in source.headers}
         functions = {function for source in sources for function in source.functions}
-        # Without contraction, products are rounded as in the eager kernels.
+        # Contraction is off, so products round as in the eager kernels.
         text = ["#pragma METAL fp contract(off)\n", "#include <metal_stdlib>\n",
                 *(f"#include <c10/metal/{header}.h>\n" for header in sorted(headers)),
                 *(['#include "lib/vec.h"\n'] if any(source.vector_size > 1 for source in sources) else []),
@@ -161,7 +161,7 @@ class Kernels:
 
 
 class SingleKernelLibrary:
-    """A library with one kernel, the form that Inductor expects before torch 2.13."""
+    """A library with one kernel, which is the form that Inductor expects before torch 2.13."""
 
     def __init__(self, kernel: Callable[..., None]) -> None:
         self.generated_kernel = kernel
@@ -171,7 +171,7 @@ class SingleKernelLibrary:
 
 
 class Kernel(CodeCacheFuture):
-    """A future for a kernel in a graph's module. Inductor replaces it with its result, or calls it."""
+    """A future for a kernel in a graph's module. Inductor either replaces it with its result or calls it."""
 
     def __init__(self, kernels: Kernels, name: str) -> None:
         self.kernels, self.name = kernels, name
@@ -189,7 +189,7 @@ class PythonWrapperCodegen(_PythonWrapperCodegen):
 
     @staticmethod
     def create(is_subgraph: bool, *args: Any, **kwargs: Any) -> _PythonWrapperCodegen:
-        """Return the wrapper of a graph or a subgraph."""
+        """Return the wrapper code generator for a graph or a subgraph."""
         if is_subgraph:
             return _PythonWrapperCodegen.create(is_subgraph, *args, **kwargs)
         if config.triton.cudagraphs:
@@ -198,7 +198,7 @@ class PythonWrapperCodegen(_PythonWrapperCodegen):
         return PythonWrapperCodegen()
 
     def write_header(self) -> None:
-        """Import the allocation function."""
+        """Write the header, and import the allocation function."""
         super().write_header()
         self.header.writeline("from mpsx._shader import empty_strided_mpsx")
 
@@ -236,7 +236,7 @@ class Interface(DeviceInterface):
 
         @staticmethod
         def get_device_properties(device: torch.types.Device = None) -> NamedTuple:
-            """Return the number of processors, an input of Inductor's heuristics."""
+            """Return the number of processors, which Inductor's heuristics use."""
             return _Properties(torch.get_num_threads())
 
         @staticmethod
@@ -251,7 +251,7 @@ class Interface(DeviceInterface):
 
     @staticmethod
     def is_bf16_supported(including_emulation: bool = False) -> bool:
-        """Return True; bfloat16 kernels compute in float."""
+        """Return True. bfloat16 kernels compute in float."""
         return True
 
     @classmethod
@@ -261,7 +261,7 @@ class Interface(DeviceInterface):
 
     @staticmethod
     def get_compute_capability(device: torch.types.Device = None) -> str:
-        """Return an empty string; only CUDA has compute capabilities."""
+        """Return an empty string, because only CUDA has compute capabilities."""
         return ""
 
 
@@ -281,10 +281,10 @@ class _DeviceOpOverrides(DeviceOpOverrides):
 
 
 class _CacheKey(CustomGraphModulePass):
-    """A no-op pass. Its uuid makes the driver and this package's code part of Inductor's cache key."""
+    """A no-op pass whose uuid makes the driver and this package's code part of Inductor's cache key."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
-        """Do nothing. Inductor never calls this pass, because no device has its name."""
+        """Do nothing. Inductor never calls this pass, because it is registered under a name that no device has."""
 
     def uuid(self) -> str:
         driver = _runtime.driver()["name"] if _runtime.driver_started() else ""

@@ -1,4 +1,4 @@
-"""torch._foreach_* as calls to the rows of metal/optim/foreach.def, tensor by tensor.
+"""Lower torch._foreach_* to the rows of metal/optim/foreach.def, one tensor at a time.
 
 Eager list kernels instantiate the same rows, so compiled optimizers compute the same numbers.
 """
@@ -21,7 +21,7 @@ ROUNDED = ("foreach_add", "foreach_sub", "foreach_pow")  # round scalars to the 
 
 
 def _items(value: Any, count: int) -> Any:
-    """Return one value per tensor."""
+    """Return a list with one value per tensor."""
     return value if isinstance(value, list | tuple) else [value] * count
 
 
@@ -32,7 +32,7 @@ def _supported(values: Any) -> bool:
 
 
 def _rounded(row: Row, x: TensorBox, number: Any) -> Any:
-    """Return a scalar as the list kernels use it."""
+    """Return a scalar as the list kernels use it, rounded to the dtype where they round it."""
     if row.name not in ROUNDED or x.get_dtype() not in (torch.float16, torch.bfloat16):
         return number
     return number if isinstance(number, TensorBox) else torch.tensor(number, dtype=x.get_dtype()).item()
@@ -75,7 +75,7 @@ def _power_of_number(base: float, exponents: list[TensorBox]) -> Call:
 
 
 def signatures() -> dict[OpOverload, Callable[..., Call]]:
-    """Return what each overload computes, as signatures.SIGNATURES does."""
+    """Map each overload to a function that returns what it computes, in the format of signatures.SIGNATURES."""
     by_operands = {1: _unary, 2: _binary, 3: _pointwise}
     found = {}
     for row in rows().values():
@@ -90,7 +90,7 @@ def signatures() -> dict[OpOverload, Callable[..., Call]]:
 
 
 def in_place(operator: OpOverload, on_mpsx: Callable[[Any], bool]) -> Callable[..., Any]:
-    """Return the lowering of an in-place form. PyTorch's would call the old lowering of `operator`."""
+    """Return the lowering of an in-place overload. PyTorch's own would call the old lowering of `operator`."""
     previous = lowering.lowerings[lowering.inplaceable_foreach_ops[operator]]
 
     @functools.wraps(previous)

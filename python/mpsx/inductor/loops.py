@@ -1,8 +1,8 @@
 """Inductor kernels for drivers that run one thread per threadgroup: loops without threadgroup memory or barriers.
 
-A thread reduces a row in strips of LANES elements. If adjacent columns are contiguous in memory but the elements of a
-row are not, every LANES-th thread reduces LANES columns together. Divisions in an index are slow and hide contiguous
-loads, so loops whose indices would need divisions become nested loops, with or without a reduction.
+A thread reduces a row in strips of LANES elements. If loads are contiguous across columns rather than along rows, every
+LANES-th thread reduces LANES columns together. Divisions in an index are slow and hide contiguous loads, so loops whose
+indices would need divisions become nested loops, with or without a reduction.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 LANES = 64
-MIN_ELEMENTS, MAX_ELEMENTS = 16, 4096  # per thread, in a kernel without a reduction
+MIN_ELEMENTS, MAX_ELEMENTS = 16, 4096  # elements per thread in a kernel without a reduction
 
 
 @dataclass(frozen=True)
 class Accumulator:
     """The per-lane arrays of a reduction, and the statements that update them."""
 
-    arrays: dict[str, tuple[str, str]]  # name -> type, initial value
+    arrays: dict[str, tuple[str, str]]  # array name -> (type, initial value)
     update: str  # accumulates the current element
     combine: str  # merges lane `other` into lane `lane`
-    finalize: str = ""  # applied to each lane at the end
-    first_pass: bool = False  # computed in an earlier loop, because other accumulators need its result
+    finalize: str = ""  # runs for each lane at the end
+    first_pass: bool = False  # runs in an earlier loop, because other accumulators need its result
 
 
 @dataclass
 class Stage:
-    """The code between two calls to codegen_body. It runs inside a loop over the reduced elements, or after that
+    """The code between two calls to codegen_body. It runs either inside a loop over the reduced elements or after that
     loop."""
 
     looped: bool
@@ -50,7 +50,7 @@ class Stage:
 
 
 def _identity(of: str, dtype: torch.dtype) -> str:
-    """Return the initial value of a "max" or "min" reduction. c10/metal defines it only since torch 2.13."""
+    """Return the initial value for a "max" or "min" reduction. Before torch 2.13, c10/metal does not define it."""
     kind = DTYPE_TO_METAL[dtype]
     if dtype.is_floating_point:
         return f"{kind}({'-' if of == 'max' else ''}INFINITY)"
@@ -58,7 +58,7 @@ def _identity(of: str, dtype: torch.dtype) -> str:
 
 
 class LoopKernel(MetalKernel):
-    """A MetalKernel that writes reductions as loops."""
+    """A MetalKernel that implements reductions as loops."""
 
     max_threadgroup_size = 1
 
@@ -67,8 +67,8 @@ class LoopKernel(MetalKernel):
         self.stages: list[Stage] = []
         self.entries: list[IterationRangesEntry] = []
         self.accumulators: list[Accumulator] = []
-        self.contiguous = {"rows": 0, "columns": 0}  # number of loads that are contiguous in each direction
-        self.elements_per_thread = 1  # in a kernel without a reduction
+        self.contiguous = {"rows": 0, "columns": 0}  # number of contiguous loads in each direction
+        self.elements_per_thread = 1  # more than 1 only in a kernel without a reduction
 
     def load(self, name: str, index: sympy.Expr) -> CSEVariable:
         """Emit a load, and count whether it is contiguous along rows or columns."""
@@ -81,7 +81,7 @@ class LoopKernel(MetalKernel):
         return super().load(name, index)
 
     def prepare_indexing(self, index: sympy.Expr) -> sympy.Expr:
-        """Simplify an index, and assign each quotient and remainder of an index variable to a new variable."""
+        """Simplify an index. Assign each quotient and remainder of an index variable to a new variable."""
         index = super().prepare_indexing(index)
         for part in index.atoms(FloorDiv, ModularIndexing):
             node = self.range_tree_nodes.get(part.args[0])
@@ -96,14 +96,14 @@ class LoopKernel(MetalKernel):
         return index
 
     def codegen_iteration_ranges_entry(self, entry: IterationRangesEntry) -> None:
-        """Collect the index variables of reduced dimensions; the loops over these dimensions define them."""
+        """Collect the index variables of reduced dimensions. The loops over these dimensions define them."""
         if not entry.is_reduction:
             super().codegen_iteration_ranges_entry(entry)
         elif entry not in self.entries:
             self.entries.append(entry)
 
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
-        """Store a reduction's result after its loop."""
+        """Store the result of a reduction after its loop."""
         var = self.args.output(name)
         offset = self.index_to_str(self.prepare_indexing(index))
         kind = self.dtype_to_str(V.graph.get_dtype(name))
@@ -165,7 +165,8 @@ class LoopKernel(MetalKernel):
         return self._result(f"{at}[lane]", dtype)
 
     def _two_pass_variance(self, acc: str, kind: str, value: Any) -> tuple[CSEVariable, ...]:
-        """Emit mean, sum of squared deviations, and count in two loops. Welford's algorithm divides per element."""
+        """Emit mean, sum of squared deviations, and count in two loops. Welford's algorithm would divide once per
+        element."""
         mean, count = f"{acc}_mean", " * ".join(f"float({self._numel(t)})" for t in self.range_trees if t.is_reduction)
         self._accumulate({mean: ("float", "0")}, f"{mean}[lane] += {value};", f"{mean}[lane] += {mean}[other];",
                      finalize=f"{mean}[lane] /= {count};", first_pass=True)  # fmt: skip
@@ -174,7 +175,7 @@ class LoopKernel(MetalKernel):
         return tuple(self._result(text, torch.float32) for text in (f"{mean}[lane]", f"{acc}[lane]", count))
 
     def codegen_body(self) -> None:
-        """End a stage. codegen_kernel chooses the loops when all stages are known."""
+        """End a stage. codegen_kernel chooses the loops once all stages are known."""
         if not self.features.is_reduction():
             super().codegen_body()
             return
@@ -186,7 +187,7 @@ class LoopKernel(MetalKernel):
         stage.body.splice(self.compute)
         stage.epilogue.splice(self.stores)
         self.stages.append(stage)
-        if looped:  # only the results of a loop are visible after it
+        if looped:  # only a loop's results are visible after it
             results = (item if isinstance(item, tuple) else (item,) for item in self.cse.reduction_cache.values())
             self.cse.invalidate(OrderedSet(v for item in results for v in item))
             for entry in self.entries:
@@ -196,7 +197,7 @@ class LoopKernel(MetalKernel):
             buffer.clear()
 
     def codegen_kernel(self, *args: Any) -> str:
-        """Emit the kernel, with the stages as its body."""
+        """Emit the kernel, using the stages as its body."""
         self.codegen_body()
         if self.stages:
             columns = self._columns()
@@ -208,8 +209,8 @@ class LoopKernel(MetalKernel):
         return super().codegen_kernel(*args).replace("kernel void", f"{attribute}kernel void")
 
     def call_kernel(self, *args: Any, **kwargs: Any) -> None:
-        """Emit the launch with one thread per `elements_per_thread` elements."""
-        trees = self.active_range_trees() if self.elements_per_thread > 1 else []  # exactly one
+        """Emit a launch with one thread per `elements_per_thread` elements."""
+        trees = self.active_range_trees() if self.elements_per_thread > 1 else []  # there is exactly one
         for tree in trees:
             tree.numel //= self.elements_per_thread
         super().call_kernel(*args, **kwargs)
@@ -217,7 +218,7 @@ class LoopKernel(MetalKernel):
             tree.numel *= self.elements_per_thread
 
     def _nest_loops(self) -> None:
-        """Make each thread of a kernel without a reduction process the elements of an innermost loop."""
+        """Let each thread of a kernel without a reduction process all elements of an innermost loop."""
         trees, entries = self.active_range_trees(), [*self.range_tree_nodes.values()]
         digits = digits_of(trees[0], entries) if len(trees) == 1 else None
         if not digits or len(digits) == 1:
@@ -250,7 +251,7 @@ class LoopKernel(MetalKernel):
         return f"int(metal::min({self.index_dtype}({LANES}), {self.index_dtype}({count})))"
 
     def _columns(self) -> IterationRangesRoot | None:
-        """Return the range of columns if one thread should reduce LANES of them, or None."""
+        """Return the range over columns if one thread should reduce LANES of them, otherwise None."""
         trees = [t for t in self.range_trees if not t.is_reduction]
         first, *others = self.stages
         fits = len(trees) == 1 and first.looped and not any(stage.looped for stage in others)
@@ -293,7 +294,7 @@ class LoopKernel(MetalKernel):
                 code.writeline(f"{kind} {name}[{LANES}];")
                 code.writeline(f"for (int lane = 0; lane < {LANES}; ++lane) {name}[lane] = {init};")
             with self._loops(code, stage.entries, columns):
-                # Omit stores from the first pass; the second pass would read the stored values.
+                # Omit stores from the first pass, because the second pass would read the stored values.
                 lines = [line for line in stage.body._lines if not (first_pass and isinstance(line, DeferredLine))]
                 code.writelines([*lines, *(a.update for a in accumulators)])
             for a in accumulators:
@@ -314,8 +315,8 @@ class LoopKernel(MetalKernel):
 
     @contextmanager
     def _lanes(self, code: IndentedBuffer, columns: IterationRangesRoot | None) -> Iterator[None]:
-        """Emit the loop over lanes. With `columns`, each lane uses the grid position of its column."""
-        if not {"error", "atomic"} & self.headers:  # no early exit, and no element written by two lanes
+        """Emit the loop over lanes. If `columns` is set, each lane uses the grid position of its column."""
+        if not {"error", "atomic"} & self.headers:  # no early exit, and no two lanes write the same element
             code.writeline("#pragma clang loop vectorize(assume_safety)")
         code.writeline("for (int lane = 0; lane < lanes; ++lane) {")
         with code.indent():
@@ -328,7 +329,7 @@ class LoopKernel(MetalKernel):
     @contextmanager
     def _loops(self, code: IndentedBuffer, entries: list[IterationRangesEntry],
                columns: IterationRangesRoot | None) -> Iterator[None]:  # fmt: skip
-        """Emit loops over all elements of a row. The innermost loop is over lanes."""
+        """Emit loops over all elements of a row. The innermost loop is the one over lanes."""
         trees = [t for t in self.range_trees if t.is_reduction]
         with ExitStack() as stack:
             for tree in trees:
@@ -368,13 +369,13 @@ class LoopKernel(MetalKernel):
 
 
 def known(*sizes: Any) -> bool:
-    """Return whether all sizes are numbers, not symbols."""
+    """Return whether all sizes are numbers rather than symbols."""
     return all(isinstance(size, int | sympy.Integer) for size in sizes)
 
 
 @contextmanager
 def loop(code: IndentedBuffer, head: str) -> Iterator[None]:
-    """Emit a loop around the code written inside the with block."""
+    """Emit a loop whose body is the code written inside the with block."""
     code.writeline(head)
     with code.indent():
         yield
@@ -382,10 +383,10 @@ def loop(code: IndentedBuffer, head: str) -> Iterator[None]:
 
 
 def digits_of(tree: IterationRangesRoot, entries: list[IterationRangesEntry]) -> list[tuple[int, int]] | None:
-    """Return the stride and count of each nested loop, innermost first. Every entry is a function of the loop variables
-    without divisions.
+    """Return the stride and count of each nested loop, innermost first. With these loops, every entry is a function of
+    the loop variables without divisions.
 
-    Returns None if sizes are symbolic or do not nest.
+    Returns None if the sizes are symbolic or do not nest.
     """
     points = {sympy.Integer(1), tree.numel, *(p for e in entries for p in (e.divisor, e.divisor * e.length))}
     if not known(*points):

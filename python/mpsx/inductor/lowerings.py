@@ -1,7 +1,7 @@
 """Lowerings of ATen operators to the rows of tables.py, for tensors on mpsx.
 
-Inductor's tables of decompositions and lowerings are global. Wrap the entries for these operators: if a tensor
-argument is on mpsx, use the row, otherwise call the previous entry.
+Inductor's tables of decompositions and lowerings are global. Wrap their entries for these operators: use the row if a
+tensor argument is on mpsx, otherwise call the previous entry.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Unsupported(Exception):
 
 
 def on_mpsx(values: Any) -> bool:
-    """Return whether an argument is a tensor on mpsx."""
+    """Return whether any argument is a tensor on mpsx."""
     for value in tree_leaves(values):
         if isinstance(value, torch.Tensor):
             device = value.device
@@ -53,9 +53,9 @@ def on_mpsx(values: Any) -> bool:
 
 
 def pointwise(row: Row, operands: Sequence[Any], scalars: Sequence[float]) -> TensorBox:
-    """Return the result of a row, after type promotion and broadcasting."""
+    """Return the result of a row after type promotion and broadcasting."""
     if not any(isinstance(x, TensorBox) for x in operands) or not all(isinstance(s, int | float) for s in scalars):
-        raise Unsupported  # symbolic scalars
+        raise Unsupported  # the scalars are symbolic
     if row.promotion == "SAME" and len({x.get_dtype() for x in operands if isinstance(x, TensorBox)}) > 1:
         raise Unsupported
     args, _ = lowering.transform_args(list(operands), {}, True, PROMOTIONS[row.promotion], False)
@@ -74,7 +74,7 @@ def pointwise(row: Row, operands: Sequence[Any], scalars: Sequence[float]) -> Te
 
 
 def run(call: Call) -> Any:
-    """Lower a call that a signature returned."""
+    """Lower a call returned by a signature."""
     if isinstance(call, list):
         return tuple(run(part) for part in call)
     name, operands, scalars = call
@@ -105,7 +105,7 @@ def overloads(row: Row) -> Iterator[OpOverload]:
 
 @functools.cache
 def signatures() -> dict[OpOverload, Callable[..., Call]]:
-    """Map each overload to its signature, a function from the overload's arguments to a row's name, operands, and
+    """Map each overload to its signature: a function from the overload's arguments to a row's name, operands, and
     scalars."""
     found = {}
     for row in rows().values():
@@ -141,7 +141,7 @@ def lowered(op: OpOverload, signature: Callable[..., Call], previous: Callable[.
 
 
 def undecomposed(previous: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a decomposition that leaves operators on mpsx alone."""
+    """Return a decomposition that leaves operators on mpsx undecomposed."""
 
     @functools.wraps(previous)
     def decompose(*args: Any, **kwargs: Any) -> Any:
@@ -151,7 +151,7 @@ def undecomposed(previous: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _result_dtype(name: str, element: str, scalars: tuple[float, ...], *values: Any) -> torch.dtype:
-    """Return the result dtype of mpsx_row."""
+    """Return the result dtype of the operation mpsx_row."""
     row = rows()[name]
     if row.returns_bool:
         return torch.bool
@@ -160,7 +160,7 @@ def _result_dtype(name: str, element: str, scalars: tuple[float, ...], *values: 
 
 
 def _add_operation() -> None:
-    """Add mpsx_row as an operation to Inductor's ops handlers."""
+    """Add the operation mpsx_row to Inductor's ops handlers."""
     DefaultHandler.mpsx_row = DefaultHandler._call_default("mpsx_row")
     DtypePropagationOpsHandler.mpsx_row = staticmethod(_result_dtype)
     try:
@@ -171,7 +171,7 @@ def _add_operation() -> None:
 
 
 def decomposed(own: Callable[..., Any], previous: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a decomposition that calls `own` on mpsx and `previous` on other devices."""
+    """Return a decomposition that calls `own` for mpsx and `previous` for other devices."""
 
     @functools.wraps(previous)
     def decompose(*args: Any, **kwargs: Any) -> Any:
@@ -181,12 +181,12 @@ def decomposed(own: Callable[..., Any], previous: Callable[..., Any]) -> Callabl
 
 
 def _eager(*args: Any, **kwargs: Any) -> Call:
-    """The signature of an operator that runs its eager kernel."""
+    """The signature of an operator that should run its eager kernel."""
     return None
 
 
 def _keep_in_autograd(op: OpOverload) -> None:
-    """Skip a decomposition that PyTorch would apply in autograd during tracing."""
+    """Prevent a decomposition that PyTorch would otherwise apply in autograd during tracing."""
     own = op.py_kernels.get(DispatchKey.Autograd)
     if own is None:
         return
@@ -203,7 +203,7 @@ def _keep_in_autograd(op: OpOverload) -> None:
 
 
 def _random() -> dict[OpOverload, Callable[..., Call]]:
-    """Operators whose decompositions draw different random numbers than the eager kernels."""
+    """Return the operators whose decompositions draw different random numbers than the eager kernels."""
     return dict.fromkeys((torch.ops.aten.bernoulli.default, torch.ops.aten.bernoulli.p), _eager)
 
 

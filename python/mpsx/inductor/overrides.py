@@ -1,4 +1,4 @@
-"""Inductor's ops.* as calls to the rows of tables.py."""
+"""Inductor's ops.*, implemented as calls to the rows of tables.py."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .tables import Row, function_name, rows
 METAL_TYPES = {**DTYPE_TO_METAL, torch.uint16: "ushort", torch.uint32: "uint", torch.uint64: "ulong",
                torch.float64: "float"}  # fmt: skip
 NARROW = (torch.uint8, torch.int8, torch.int16)
-# Inductor operations whose rows have a different name. Contraction is off, so multiplications and divisions always
-# round.
+# Inductor operations whose table rows have a different name. Contraction is off, so multiplications and divisions
+# always round, and div_rn and mul_rn need no rows of their own.
 ALIASES = {"truediv": "div", "div_rn": "div", "int_truediv": "div", "mul_rn": "mul", "truncdiv": "div_trunc",
            "floordiv": "floor_divide", "mod": "fmod", "and_": "bitwise_and", "or_": "bitwise_or", "xor": "bitwise_xor",
            "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift", "gammainc": "igamma",
@@ -27,7 +27,7 @@ ALIASES = {"truediv": "div", "div_rn": "div", "int_truediv": "div", "mul_rn": "m
 
 
 def dtype_of(value: Any) -> torch.dtype:
-    """Return the dtype of an operand of ops.*."""
+    """Return the dtype of an operand of an ops.* call."""
     if isinstance(value, bool):
         return torch.bool
     if isinstance(value, int):
@@ -37,7 +37,7 @@ def dtype_of(value: Any) -> torch.dtype:
 
 
 def compute_type(row: Row, dtypes: Sequence[torch.dtype]) -> str:
-    """Return the compute type of a row for operands with these dtypes."""
+    """Return the type in which a row computes for operands of these dtypes."""
     dtype = functools.reduce(torch.promote_types, dtypes)
     if row.types == "FLOAT" or dtype.is_floating_point:
         return "float"
@@ -60,16 +60,16 @@ def literal(value: Any, kind: str) -> str:
         return "NAN"
     if math.isinf(value):
         return "INFINITY" if value > 0 else "(-INFINITY)"
-    return f"({value!r}f)"  # keep the double's digits, because Inductor merges equal code
+    return f"({value!r}f)"  # keep all digits of the double, because Inductor merges equal code
 
 
 def operand(value: Any, kind: str) -> str:
-    """Return the code of an operand: a variable, or a literal."""
+    """Return the code for an operand: a variable or a literal."""
     return literal(value, kind) if isinstance(value, bool | int | float) else str(value)
 
 
 def call(row: Row, values: Sequence[Any], scalars: Sequence[float] = (), element: str = "") -> str:
-    """Return a call of a row, and record that the kernel uses it."""
+    """Return the code for a call of a row, and record that the kernel uses the row."""
     kind = compute_type(row, [*map(dtype_of, values)])
     element = element if row.needs_element_type and element else kind
     V.kernel.functions.add((row.name, kind, element))
@@ -81,7 +81,7 @@ def call(row: Row, values: Sequence[Any], scalars: Sequence[float] = (), element
 
 
 class Overrides(MetalOverrides):
-    """The code of each operation of Inductor. Methods named after rows are added below."""
+    """Generates the code for each Inductor operation. Methods named after rows are added below."""
 
     @staticmethod
     def mpsx_row(name: str, element: str, scalars: tuple[float, ...], *values: CSEVariable) -> str:
@@ -90,14 +90,14 @@ class Overrides(MetalOverrides):
 
     @staticmethod
     def constant(value: bool | float | int, dtype: torch.dtype) -> str:
-        """Return a literal."""
+        """Return a constant as a literal of its dtype."""
         return literal(value, "float" if dtype.is_floating_point else METAL_TYPES[dtype])
 
     @staticmethod
     def to_dtype(x: CSEVariable, dtype: torch.dtype, src_dtype: torch.dtype | None = None,
                  use_compute_types: bool = True) -> str:  # fmt: skip
-        """Convert like the eager kernels (convert in metal/elementwise/copy.metal). A conversion to a half type
-        rounds but still yields a float, because kernels compute in float."""
+        """Convert as the eager kernels do (`convert` in metal/elementwise/copy.metal). A conversion to a half type
+        rounds, but still yields a float, because kernels compute in float."""
         source = dtype_of(x)
         if dtype == torch.bool:
             return f"({x} != 0)" if source != torch.bool else f"{x}"
@@ -109,7 +109,7 @@ class Overrides(MetalOverrides):
 
     @staticmethod
     def where(condition: CSEVariable, a: Any, b: Any) -> str:
-        """Convert both values to their common type, and select one."""
+        """Convert both values to their common type, and select one of them."""
         dtype = torch.promote_types(dtype_of(a), dtype_of(b))
         kind = "float" if dtype.is_floating_point else METAL_TYPES[dtype]
         return f"({condition} ? {kind}({operand(a, kind)}) : {kind}({operand(b, kind)}))"
@@ -122,12 +122,12 @@ class Overrides(MetalOverrides):
 
     @staticmethod
     def frexp(x: CSEVariable) -> tuple[str, str]:
-        """Return mantissa and exponent."""
+        """Return the mantissa and the exponent."""
         return call(rows()["frexp_mantissa"], [x]), call(rows()["frexp_exponent"], [x])
 
     @staticmethod
     def halide_clamp(value: CSEVariable, size: Any, check: bool) -> CSEVariable:
-        """Return the value; only Halide needs bounds."""
+        """Return the value unchanged. Only Halide needs the bounds."""
         return value
 
 
@@ -145,6 +145,6 @@ def _defined() -> dict[str, Row]:
     return {name: row for name, row in names.items() if row and name not in Overrides.__dict__}
 
 
-DEFINED = _defined()  # the operations of Inductor that call rows
+DEFINED = _defined()  # Inductor operations that call rows
 for _name, _row in DEFINED.items():
     setattr(Overrides, _name, staticmethod(_override(_row)))

@@ -1,8 +1,8 @@
 """Signatures of ATen operators whose rows need scalar arguments, or whose row depends on the arguments.
 
-A signature is called with the operator's arguments. It returns the row's name, operands, and scalars, like the
-launchers in src/ops/elementwise, or a list of such calls if the operator has several results, or None to run the eager
-kernel.
+A signature is called with the operator's arguments. Like the launchers in src/ops/elementwise, it returns the row's
+name, operands, and scalars. If the operator has several results, it returns a list of such calls. It returns None to
+run the eager kernel.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ SMALL_POWERS = {2: "square", 3: "cube", 0.5: "sqrt", -0.5: "rsqrt", -1: "recipro
 
 
 def _pow_number(x: Any, exponent: float) -> Call:
-    """PyTorch computes small powers by multiplication."""
+    """Return the call for a power with a number as the exponent. PyTorch computes small powers by multiplication."""
     kept = _float(x) or (isinstance(exponent, int) and x.get_dtype() != torch.bool)  # the result has the dtype of x
     if kept and exponent == 1:
         return "copy", [x], ()
@@ -101,7 +101,7 @@ def _lerp_number(a: Any, b: Any, weight: float) -> Call:
 
 
 def _backward(name: str) -> Callable[..., Call]:
-    """The signature of a backward operator with a gradient, an input, and scalars."""
+    """Return the signature of a backward operator that takes a gradient, an input, and scalars."""
     return lambda g, x, *scalars: (name, [g, x], [float(s) for s in scalars])
 
 

@@ -1,7 +1,7 @@
-"""The elementwise functions that generated kernels call: the rows of the tables in metal/elementwise and of
+"""The elementwise functions that generated kernels call, taken from the rows of the tables in metal/elementwise and of
 metal/optim/foreach.def.
 
-Eager kernels instantiate the same rows, so a row defines a function for both.
+Eager kernels instantiate the same rows, so a row defines a function for both kinds of kernels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..shader.kernel_library import SOURCES
 
 ROW = re.compile(r"^MPSX_(\w+)\(", re.M)
-# The number of columns of each macro. The last one is the expression, which may contain commas.
+# The number of columns in each macro. The last column is the expression, which may contain commas.
 COLUMNS = {"UNARY": 4, "BINARY": 8, "COMPARE": 4, "ACTIVATION": 2, "ACTIVATION_BACKWARD": 2, "SPECIAL": 3,
            "SPECIAL_BINARY": 5, "RARE_BINARY": 4, "COMPLEX": 4, "COMPLEX_BINARY": 4, "COMPLEX_TERNARY": 2,
            "FOREACH_UNARY": 2, "FOREACH_BINARY": 2, "FOREACH_SCALED": 2, "FOREACH_POINTWISE": 2}  # fmt: skip
@@ -26,25 +26,25 @@ DIVISION, TERNARY = ("elementwise/division.h",), ("elementwise/ternary.h",)
 
 @dataclass(frozen=True)
 class Row:
-    """One function. The expression uses the operands, the scalars s.a, s.b, and s.c, and the types C (compute type)
-    and T (element type)."""
+    """One function. Its expression uses the operands, the scalars s.a, s.b and s.c, and the types C (compute type) and
+    T (element type)."""
 
     name: str
     expression: str
     operands: tuple[str, ...]
     headers: tuple[str, ...]
-    types: str = "FLOAT"  # the element types: FLOAT, REAL, INT, BITS, or ALL, as in lib/instantiate.h
+    types: str = "FLOAT"  # supported element types: FLOAT, REAL, INT, BITS, or ALL, as in lib/instantiate.h
     returns_bool: bool = False
     promotion: str = "COMMON"  # COMMON, FLOATING (integers become float), or SAME (no promotion)
-    number: str = "ROUNDED"  # ROUNDED (to the element type), EXACT, or ALPHA (ROUNDED, with a factor s.a)
+    number: str = "ROUNDED"  # scalars: ROUNDED (to the element type), EXACT, or ALPHA (ROUNDED, with a factor s.a)
     overload: str = ""
-    calls: bool = False  # not inlined
-    table: str = ""  # the .def file
-    passes_scalars: bool = False  # the expression passes s to a function that uses it
+    calls: bool = False  # called, not inlined
+    table: str = ""  # the .def file that contains the row
+    passes_scalars: bool = False  # the expression passes s on to a function
 
     @property
     def operator(self) -> str:
-        """The name of Inductor's operation for this row: without the prefix special_."""
+        """The name of Inductor's operation for this row, without the prefix special_."""
         return self.name.removeprefix("special_")
 
     @property
@@ -54,12 +54,12 @@ class Row:
 
     @property
     def needs_element_type(self) -> bool:
-        """Whether the result depends on the element type, not only on the compute type."""
+        """Whether the result depends on the element type in addition to the compute type."""
         return re.search(r"\bT\b", self.expression) is not None
 
 
 def rows_of(name: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the macro and the arguments of each row of a table. The last argument is the expression."""
+    """Yield the macro and arguments of each row of a table. The last argument is the expression."""
     folder = "optim" if name == "foreach" else "elementwise"
     text = re.sub(r"//.*", "", (SOURCES / folder / f"{name}.def").read_text())
     for found in ROW.finditer(text):
@@ -97,7 +97,7 @@ def _row(table: str, macro: str, arguments: list[str]) -> Row | None:
     if macro == "RARE_BINARY":
         types, promotion = properties
         return Row(**common, operands=("a", "b"), headers=SPECIAL, types=types, promotion=promotion)
-    if macro.startswith("FOREACH"):  # s is a number there
+    if macro.startswith("FOREACH"):  # in this table, s is a number
         operands = {"FOREACH_UNARY": "x", "FOREACH_POINTWISE": "xyz"}.get(macro, "xy")
         return Row(f"foreach_{name}", re.sub(r"\bs\b", "s.a", expression), tuple(operands), MATH,
                    promotion="SAME", number="EXACT", table=table)  # fmt: skip
@@ -106,8 +106,8 @@ def _row(table: str, macro: str, arguments: list[str]) -> Row | None:
 
 def _function(name: str, operands: str, headers: tuple[str, ...], types: str = "REAL", call: str = "",
               **properties: str | bool) -> Row:  # fmt: skip
-    """Return the row of a function whose eager kernels are not generated from a table. By default, the row calls
-    `<name>_op::apply`."""
+    """Return the row for a function whose eager kernels are not generated from a table. By default, the expression
+    calls `<name>_op::apply`."""
     call = call or f"{name}_op::apply<C>({', '.join(operands)}, s)"
     return Row(name, call, tuple(operands), headers, types, table="functions", **properties)
 
@@ -150,12 +150,12 @@ def rows() -> dict[str, Row]:
 
 
 def function_name(row: Row, compute: str, element: str) -> str:
-    """Return the name of a row's function for a compute type, and for an element type if the result depends on it."""
+    """Return the name of a row's function for a compute type, plus the element type if the result depends on it."""
     return f"row_{row.name}_{compute}" + (f"_{element}" if row.needs_element_type else "")
 
 
 def source(keys: list[tuple[str, str, str]]) -> str:
-    """Return Metal source that defines functions, given as (name of the row, compute type, element type)."""
+    """Return Metal source that defines functions. Each key is (name of the row, compute type, element type)."""
     found = {function_name(rows()[name], *types): (rows()[name], *types) for name, *types in keys}
     headers = dict.fromkeys(h for row, *_ in found.values() for h in (*row.headers, "elementwise/scalars.h"))
     text = "".join(f'#include "{header}"\n' for header in headers)

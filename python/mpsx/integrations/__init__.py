@@ -1,8 +1,9 @@
-"""Patches that add mpsx to the device lists of other libraries.
+"""Patches that add mpsx to the lists of devices in other libraries.
 
-Libraries that need only a line or two are in default_device.py; each of the others has its own file. PATCHES maps names
-of library modules to patches, which run right after the module is imported. mpsx itself never imports a library. On a
-machine with CUDA, only torch is patched, and other libraries use CUDA. MPSX_INTEGRATIONS=0 disables all patches.
+default_device.py patches the libraries that need only a line or two. Each of the others has its own file. PATCHES maps
+names of library modules to patches, which run right after the module is imported. mpsx itself never imports a library.
+On a machine with CUDA, only torch is patched, and the other libraries use CUDA. MPSX_INTEGRATIONS=0 disables all
+patches.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from types import ModuleType
 
 import torch
 
-# Top-level package of a library -> module of this package.
+# Top-level package of a library: module of this package that patches it
 LIBRARIES = {
     "accelerate": "accelerate",
     "transformers": "transformers",
@@ -38,11 +39,11 @@ LIBRARIES = {
     "default_device",
 )
 
-failed_patches: list[str] = []  # already reported as warnings
+failed_patches: list[str] = []  # patches that a warning has already reported
 
 
 def _patches(name: str) -> tuple:
-    """Return the patches of a module."""
+    """Return the patches for a module."""
     library = LIBRARIES.get(name.partition(".")[0])
     if library is None:
         return ()
@@ -50,7 +51,7 @@ def _patches(name: str) -> tuple:
 
 
 def apply(module: ModuleType) -> None:
-    """Patch a module. Warn if a patch fails, for example because it does not fit the library's version."""
+    """Patch a module. Warn if a patch fails, for example because it does not fit the installed version."""
     if torch.cuda.is_available() and not module.__name__.startswith("torch."):
         return
     for patch in _patches(module.__name__):
@@ -68,7 +69,8 @@ def apply(module: ModuleType) -> None:
 
 
 class _WatchedSpec(ModuleSpec):
-    """A module spec that patches the module after its import, when importlib sets `_initializing` to False."""
+    """A module spec that patches the module after its import, at which point importlib sets `_initializing` to
+    False."""
 
     @property
     def _initializing(self) -> bool:
@@ -89,7 +91,7 @@ def _watch(spec: ModuleSpec, initializing: bool) -> None:
 
 
 class _Finder:
-    """A meta path finder that delegates to other finders, and patches modules after their import."""
+    """A meta path finder that delegates to the other finders, and patches modules after their import."""
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if not _patches(name):
@@ -103,13 +105,13 @@ class _Finder:
 
 
 def register() -> None:
-    """Install the finder, and patch modules that are already imported."""
+    """Install the finder, and patch the modules that are already imported."""
     if os.environ.get("MPSX_INTEGRATIONS") == "0":
         return
     sys.meta_path.insert(0, _Finder())
     for name, module in list(sys.modules.items()):
         if _patches(name):
-            # The module is still being imported if its library imports torch, which loads mpsx.
+            # If the library imported torch and thereby loaded mpsx, this module is still being imported.
             if getattr(module.__spec__, "_initializing", False):
                 _watch(module.__spec__, True)
             else:

@@ -1,4 +1,4 @@
-"""Hugging Face accelerate: the device of `Accelerator()`, fp16 and its scaler, device maps, random state, DDP."""
+"""Hugging Face accelerate: the device of `Accelerator()`, fp16 and its scaler, device maps, random state, and DDP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patches for libraries whose choice of the default device is one or two lines of code."""
+"""Patches for libraries that choose the default device in one or two lines of code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .rewrite import constant, instead_of_cuda, line
 
 
 def _tianshou(module: ModuleType) -> None:
-    """Change the default of a dataclass field, and its copy in the constructor."""
+    """Change the default of a dataclass field and the constructor's copy of it."""
     config = module.ExperimentConfig
     if config.device != "cpu":
         raise ValueError(f"ExperimentConfig.device has changed, expected 'cpu', got {config.device!r}")
@@ -22,12 +22,12 @@ def _skrl(module: ModuleType) -> None:
 
 
 PATCHES = {
-    # Keras with the torch backend: its default device, and keras.device("gpu").
+    # Keras with the torch backend: the default device, and keras.device("gpu").
     "keras.src.backend.torch.core": (
         constant("DEFAULT_DEVICE", "mpsx", unless="KERAS_TORCH_DEVICE"),
         line("_parse_device_input", 'replace("gpu", "cuda")', 'replace("gpu", "mpsx")'),
     ),
-    # Diffusers uses torch.accelerator except in its test utilities.
+    # Diffusers itself uses torch.accelerator, but its test utilities do not.
     "diffusers.utils.testing_utils": (constant("torch_device", "mpsx", unless="DIFFUSERS_TEST_DEVICE"),),
     # PyTorch Geometric: device("auto"), GraphGym, and functions that move data to CUDA.
     "torch_geometric.device": (instead_of_cuda("device"),),
@@ -42,7 +42,7 @@ PATCHES = {
     "skrl": (instead_of_cuda("config.torch.parse_device"), _skrl),
     "d3rlpy.base": (line("_process_device", '"cuda:0" if value', '"mpsx:0" if value'),),
     "d3rlpy.torch_utility": (line("map_location", 'if "cpu" in device:', 'if "cpu" in device or "mpsx" in device:'),),
-    # lm-eval replaces unknown device names with the CPU.
+    # lm-eval replaces device names that it does not know with "cpu".
     "lm_eval.models.huggingface": (
         line("HFLM.__init__", '["cuda", "cpu"]', '["cuda", "cpu", "mpsx", "mpsx:0"]'),
         line("HFLM.__init__", 'torch.device("cuda")\n', 'torch.device("mpsx")\n'),
@@ -54,7 +54,7 @@ PATCHES = {
     "stanza.models.common.utils": (instead_of_cuda("default_device"),),
     "setfit.modeling": (instead_of_cuda("SetFitHead.__init__"),),
     "whisper": (instead_of_cuda("load_model"),),
-    # SpeechBrain uses torch.accelerator, but scales gradients only on CUDA.
+    # SpeechBrain uses torch.accelerator, but enables gradient scaling only on CUDA.
     "speechbrain.core": (
         line("Brain.__init__", 'self.precision == "fp16" and self.device_type == "cuda"',
              'self.precision == "fp16" and self.device_type in ("cuda", "mpsx")'),

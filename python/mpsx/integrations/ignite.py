@@ -1,4 +1,4 @@
-"""PyTorch Ignite: the default device, and mixed precision, which Ignite rejects for device names that contain "mps"."""
+"""PyTorch Ignite: the default device, and mixed precision, which Ignite rejects if the device name contains "mps"."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Lightning's Trainer and Fabric: an accelerator "mpsx", which "auto" and "gpu" choose, and mixed precision.
+"""Lightning's Trainer and Fabric: the accelerator "mpsx", which "auto" and "gpu" select, and mixed precision.
 
-Lightning is distributed as one package or two, and the Trainer and Fabric each have an accelerator registry.
+Lightning is distributed as one package or as two. The Trainer and Fabric each have their own accelerator registry.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from .rewrite import instead_of_cuda, line
 
 
 def _register(module: ModuleType) -> None:
-    """Register the accelerator in an "….accelerators" module through Lightning's extension point."""
+    """Register the accelerator in an "….accelerators" module, through Lightning's extension point."""
     base = module.Accelerator
 
     class MPSXAccelerator(base):
-        """Accelerator for the mpsx device, which several processes may share."""
+        """The accelerator for the mpsx device, which several processes may share."""
 
         def setup_device(self, device: torch.device) -> None:
-            """Reject other devices, like Lightning's own accelerators."""
+            """Reject other devices, as Lightning's own accelerators do."""
             if device.type not in ("mpsx", "mps"):
                 raise ValueError(f"Device should be mpsx, got {device} instead.")
 
         def get_device_stats(self, device: Any) -> dict[str, Any]:
-            """Return the allocator's statistics, for DeviceStatsMonitor."""
+            """Return the allocator's statistics for DeviceStatsMonitor."""
             return dict(torch.mpsx.memory_stats())
 
         def teardown(self) -> None:
@@ -35,7 +35,7 @@ def _register(module: ModuleType) -> None:
 
         @staticmethod
         def parse_devices(devices: Any) -> int:
-            """Parse the number of processes, which share one device."""
+            """Parse the number of processes. They share one device."""
             if isinstance(devices, str) and devices.strip().lstrip("-").isdigit():
                 devices = int(devices)
             if devices in ("auto", -1):
@@ -48,12 +48,12 @@ def _register(module: ModuleType) -> None:
 
         @staticmethod
         def get_parallel_devices(devices: int) -> list[torch.device]:
-            """Return the device of each process."""
+            """Return one device for each process."""
             return [torch.device("mpsx", 0)] * devices
 
         @staticmethod
         def auto_device_count() -> int:
-            """Default to one process."""
+            """Default to a single process."""
             return 1
 
         @staticmethod
@@ -63,7 +63,7 @@ def _register(module: ModuleType) -> None:
 
         @staticmethod
         def name() -> str:
-            """Return the name for `Trainer(accelerator="mpsx")`."""
+            """Return the name to use in `Trainer(accelerator="mpsx")`."""
             return "mpsx"
 
         @classmethod
@@ -71,18 +71,18 @@ def _register(module: ModuleType) -> None:
             """Register under the name "mpsx"."""
             accelerator_registry.register("mpsx", cls, description=cls.__name__, override=True)
 
-    # Make the class importable from the module, like Lightning's own accelerators. pickle requires this.
+    # pickle requires that the class can be imported from the module, like Lightning's own accelerators.
     MPSXAccelerator.__module__, MPSXAccelerator.__qualname__ = module.__name__, "MPSXAccelerator"
     module.MPSXAccelerator = MPSXAccelerator
     registries = [value for name, value in vars(module).items() if name.lower() in _REGISTRIES]
     MPSXAccelerator.register_accelerators(*registries)
 
 
-_REGISTRIES = ("accelerator_registry", "acceleratorregistry")  # in Fabric and in the Trainer
+_REGISTRIES = ("accelerator_registry", "acceleratorregistry")  # names in Fabric and in the Trainer
 
 
 def _choice(where: str) -> tuple:
-    """Choose mpsx instead of mps or CUDA."""
+    """Select mpsx instead of mps or CUDA."""
     return (
         line(where, "if MPSAccelerator.is_available():", "if False:"),
         instead_of_cuda(where, condition="CUDAAccelerator.is_available()"),
@@ -90,7 +90,7 @@ def _choice(where: str) -> tuple:
 
 
 def _connector(where: str) -> tuple:
-    """Patch the accelerator connector of the Trainer or Fabric."""
+    """Patch the accelerator connector of the Trainer or of Fabric."""
     return (
         *_choice(f"{where}._choose_gpu_accelerator_backend"),
         line(
@@ -108,7 +108,7 @@ def _connector(where: str) -> tuple:
 
 
 def _offer(module: ModuleType) -> None:
-    """Support `fabric run --accelerator=mpsx`. The command needs click."""
+    """Support `fabric run --accelerator=mpsx`. Fabric's command line needs click."""
     if module._CLICK_AVAILABLE:
         option = next(option for option in module._run.params if option.name == "accelerator")
         option.type.choices = (*option.type.choices, "mpsx")

@@ -1,4 +1,4 @@
-"""Hugging Face peft: the device that adapters are loaded onto."""
+"""Hugging Face peft: the device onto which adapters are loaded."""
 
 from __future__ import annotations
 

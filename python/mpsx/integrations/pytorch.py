@@ -1,4 +1,4 @@
-"""Patches of PyTorch's own Python code: FlexAttention, torch.distributed, fake convolutions, Inductor, collect_env."""
+"""Patches for PyTorch's own Python code: FlexAttention, torch.distributed, fake convolutions, Inductor, collect_env."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .rewrite import line
 
 def _flex_attention(module: ModuleType) -> None:
     """Compute FlexAttention with matmuls where PyTorch's Metal kernel lacks a feature: gradients, the logsumexp and max
-    outputs, and symbolic sizes. Also cast the inputs under autocast."""
+    outputs, and symbolic sizes. Under autocast, also cast the inputs."""
     operator = module.flex_attention
     fused = operator.py_kernels[DispatchKey.Autograd]
 
@@ -43,8 +43,8 @@ def _flex_attention(module: ModuleType) -> None:
 
 
 def _collect_env(module: ModuleType) -> None:
-    """Append `python -m mpsx info` to the output of `python -m torch.utils.collect_env`. Edit the source
-    as well, because `-m` executes the module's code again."""
+    """Append `python -m mpsx info` to the output of `python -m torch.utils.collect_env`. Patch the source as well,
+    because `-m` executes the module's code a second time."""
     loader = module.__spec__.loader
     last = 'if __name__ == "__main__":'
 
@@ -85,7 +85,7 @@ PATCHES = {
     "torch._higher_order_ops.flex_attention": (_flex_attention,),
     "torch.nn.attention.flex_attention": (
         line("_validate_device", "supported_devices = {", 'supported_devices = {"mpsx", '),
-        # On mpsx, compute logsumexp only on request.
+        # On mpsx, compute logsumexp only when it is requested.
         line("_apply_kernel_options", "= torch.is_grad_enabled()", "= torch.is_grad_enabled() and not query.is_mpsx"),
     ),
     # A convolution's output is channels-last if the input or the weight is.
@@ -93,7 +93,7 @@ PATCHES = {
         line("conv", "torch._C._conv_determine_backend_memory_format(", "torch.mpsx._convolution_format("),
     ),
     "torch._inductor.compile_fx": (_inductor,),
-    # Metal has no double and no float8, so leave operators on these dtypes uncompiled.
+    # Metal has neither double nor float8, so do not compile operators on these dtypes.
     "torch._inductor.lowering": (
         line("unsupported_input_tensor", "if t.is_meta:",
              "if t.is_meta or (t.is_mpsx and not torch.mpsx._has_metal_type(t.dtype)):"),
@@ -101,7 +101,7 @@ PATCHES = {
 }
 if _METAL_FLEX:
     PATCHES["torch.nn.attention.flex_attention"] += (
-        # Restrict PyTorch's check to its own mps device.
+        # Limit PyTorch's check to its own mps device.
         line("_validate_device", 'if query.device.type == "mps" and (',
              'if query.device.type == "mps" and not torch.mpsx.is_mps() and ('),
     )  # fmt: skip

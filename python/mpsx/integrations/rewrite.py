@@ -1,4 +1,4 @@
-"""Patch the source of a library's functions in place, so that all references to a function see the change."""
+"""Patch the source of a library's functions in place. Existing references to a function then see the change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Patch = Callable[[ModuleType], None]
 
 
 def _function(module: ModuleType, name: str) -> FunctionType:
-    """Return the undecorated function `name`, "Class.method" or "function"."""
+    """Return the undecorated function called `name`, which is "Class.method" or "function"."""
     holder, _, last = name.rpartition(".")
     owner = attrgetter(holder)(module) if holder else module
     found = inspect.getattr_static(owner, last)
@@ -30,7 +30,7 @@ def _function(module: ModuleType, name: str) -> FunctionType:
 
 
 def _code_in(code: CodeType, name: str) -> CodeType:
-    """Return the code object of the function `name`, searching `code` recursively, because default arguments may be
+    """Return the code object of the function `name`. Searches `code` recursively, because default arguments may be
     functions."""
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     for candidate in inner:
@@ -58,7 +58,7 @@ def _change(function: FunctionType, edit: Callable[[str], str]) -> None:
 
 
 def line(where: str, old: str, new: str) -> Patch:
-    """Replace `old` with `new` in a function. Raise if `old` does not occur exactly once, because then the library has
+    """Replace `old` with `new` in a function. Raise if `old` does not occur exactly once: the library must have
     changed."""
 
     def patch(module: ModuleType) -> None:
@@ -73,7 +73,7 @@ def line(where: str, old: str, new: str) -> Patch:
 
 
 def constant(name: str, value: object, unless: str | None = None) -> Patch:
-    """Set a module's variable, unless the environment variable `unless` is set."""
+    """Set a module-level variable, unless the environment variable `unless` is set."""
 
     def patch(module: ModuleType) -> None:
         if not hasattr(module, name):
@@ -85,7 +85,8 @@ def constant(name: str, value: object, unless: str | None = None) -> Patch:
 
 
 def instead_of_cuda(*names: str, condition: str | None = "torch.cuda.is_available()") -> Patch:
-    """Make functions use mpsx instead of CUDA. `condition` is their check for CUDA; it becomes True."""
+    """Make functions use mpsx instead of CUDA. `condition` is the function's check for CUDA, and is replaced by
+    True."""
 
     def edit(source: str) -> str:
         if condition is not None:

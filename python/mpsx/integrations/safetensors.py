@@ -11,7 +11,7 @@ import torch
 def _accept_mpsx(module: ModuleType) -> None:
     """Support `safe_open(…, device="mpsx")`, which `safetensors.torch.load_file` also calls."""
     original = module.safe_open
-    if hasattr(original, "__wrapped__"):  # safetensors.torch imports it from safetensors
+    if hasattr(original, "__wrapped__"):  # already wrapped: safetensors.torch imports it from safetensors
         return
 
     @functools.wraps(original, updated=())

@@ -1,4 +1,4 @@
-"""Hugging Face transformers: the device of `Trainer` and pipelines, bfloat16, random state, memory metrics, caches."""
+"""Hugging Face transformers: devices of `Trainer` and pipelines, bfloat16, random state, memory metrics, and caches."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ PATCHES = {
     "transformers.pipelines.base": (
         instead_of_cuda("Pipeline.__init__", condition="is_torch_cuda_available()"),
     ),
-    # Loading files onto mpsx needs no single allocation of the model's size.
+    # Loading files onto mpsx does not require a single allocation of the model's size.
     "transformers.modeling_utils": (
         line("caching_allocator_warmup", 'elif device.type == "mps":', 'elif device.type in ("mps", "mpsx"):'),
     ),
     "transformers.integrations.accelerate": (
         instead_of_cuda("get_max_memory"),
     ),
-    # Validates the `device` argument of image processors.
+    # This function validates the `device` argument of image processors.
     "transformers.utils.type_validators": (line("device_validator", '"mps", "meta"', '"mps", "mpsx", "meta"'),),
     "transformers.cache_utils": (
-        instead_of_cuda("Cache.update", condition=None),  # offloaded layers
+        instead_of_cuda("Cache.update", condition=None),  # moves offloaded layers
     ),
 }

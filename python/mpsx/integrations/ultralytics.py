@@ -1,4 +1,4 @@
-"""Ultralytics: the device's name, and the default device."""
+"""Ultralytics: the device's name and the default device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line of `python -m mpsx bench`: starts the worker processes and prints the speedups."""
+"""The command line of `python -m mpsx bench`. Starts the worker processes and prints the speedups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PHASES = ("training", "evaluation")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options to the parser."""
     parser.add_argument("--quick", action="store_true", help="small batches and images, for a CPU with 8 GiB of memory")
     parser.add_argument("--size", choices=SIZES, help=argparse.SUPPRESS)  # "tiny" is for tests
     parser.add_argument("--models", nargs="+", choices=TITLES, default=list(TITLES), help="models (default: all)")
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def devices() -> dict[str, str]:
-    """Return the devices to measure, with their names in the chart."""
+    """Return the devices to measure, mapped to their names in the chart."""
     found = {"mpsx": f"mpsx, driver {_runtime.driver()['name']}"}
     if torch.backends.mps.is_available() and not torch.mpsx.is_mps():
         found["mps"] = "PyTorch mps"
@@ -54,7 +54,7 @@ class Progress:
         self.live = sys.stderr.isatty()
 
     def show(self, what: str) -> None:
-        """Print the next step's number and name."""
+        """Print the number and name of the next step."""
         self.done += 1
         if self.live:
             filled = 30 * self.done // self.total
@@ -62,14 +62,14 @@ class Progress:
                   file=sys.stderr, flush=True)  # fmt: skip
 
     def close(self) -> None:
-        """End the line."""
+        """End the progress line."""
         if self.live:
             print(file=sys.stderr)
 
 
 def measure(model: str, size: str, device: str, threads: int, counts: tuple[int, int],
             progress: Progress) -> dict[str, list[float]]:  # fmt: skip
-    """Run a worker. Return, for each phase, the time of every measured step in seconds."""
+    """Run a worker. For each phase, return the time of every measured step in seconds."""
     command = [sys.executable, str(WORKER), model, size, device, *map(str, (threads, *counts))]
     environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "1" if device == "mpsx" else "0"}
     environment.pop("MPSX_AS_MPS", None)
@@ -88,13 +88,13 @@ def measure(model: str, size: str, device: str, threads: int, counts: tuple[int,
 
 
 def speedup(base: list[float], times: list[float]) -> dict[str, float]:
-    """Return the median speedup, and the speedups of the slowest and the fastest step."""
+    """Return the median speedup and the speedups of the slowest and fastest steps."""
     middle = statistics.median(base)
     return {"median": middle / statistics.median(times), "low": middle / max(times), "high": middle / min(times)}
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Measure everything."""
+    """Measure every model on every device."""
     size = arguments.size or ("quick" if arguments.quick else "full")
     counts = (1 if size != "full" else 2, arguments.steps or (10 if size == "full" else 5))
     names = devices()
@@ -137,7 +137,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run the command; return the exit status."""
+    """Run the command and return its exit status."""
     if "matplotlib" in missing_packages():
         print("bench draws with matplotlib: pip install matplotlib", file=sys.stderr)
         return 2

@@ -12,7 +12,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a run. `shrink` divides the number of channels and layers, for tests."""
+    """The size of a run. `shrink` divides the numbers of channels and layers, for tests."""
 
     batches: dict[str, int]
     image: int

@@ -1,4 +1,4 @@
-"""The chart: speedup over the CPU, by model, for training and for evaluation."""
+"""The chart: speedup over the CPU for each model, in training and in evaluation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLORS = ("#3b6fd4", "#e59d2c", "#4aa564")
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """Write the chart of `results` (main.py)."""
+    """Write the chart of `results`, which main.py produces."""
     with plt.rc_context(STYLE):
         figure, panels = plt.subplots(1, 2, figsize=(10.5, 5.2), dpi=130, facecolor="white")
         figure.subplots_adjust(left=0.06, right=0.98, top=0.74, bottom=0.14, wspace=0.18)

@@ -1,4 +1,4 @@
-"""Measure one model on one device in a separate process. Prints a line of JSON for each step.
+"""Measure one model on one device in a separate process. Prints one line of JSON per step.
 
 Run it as a script, not as a module of mpsx. With TORCH_DEVICE_BACKEND_AUTOLOAD=0, the process never loads mpsx.
 """
@@ -38,7 +38,7 @@ def steps(name: str, size_name: str, device: str) -> dict[str, Callable[[], None
 
 
 def main() -> None:
-    """Run the command line: MODEL SIZE DEVICE THREADS WARMUP STEPS."""
+    """Parse the command line (MODEL SIZE DEVICE THREADS WARMUP STEPS) and measure."""
     name, size, device, *numbers = sys.argv[1:]
     threads, warmup, count = map(int, numbers)
     torch.set_num_threads(threads)

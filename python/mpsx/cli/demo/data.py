@@ -1,4 +1,4 @@
-"""Data for the demo that needs no download: handwritten digits, and the source of Python's standard library."""
+"""Data for the demo that needs no download: handwritten digits, and the source code of Python's standard library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-# Modules that every supported Python version has.
+# Modules of the standard library that exist in every supported Python version.
 MODULES = (
     "argparse.py ast.py bisect.py calendar.py collections/__init__.py configparser.py contextlib.py copy.py csv.py "
     "dataclasses.py datetime.py difflib.py enum.py fnmatch.py fractions.py functools.py glob.py gzip.py heapq.py "
@@ -29,7 +29,7 @@ class Digits:
     test: Batch
 
     def batches(self, size: int, seed: int) -> Iterator[Batch]:
-        """Yield shuffled batches forever; the seed determines their order."""
+        """Yield shuffled batches forever. The seed determines their order."""
         images, labels = self.train
         generator = torch.Generator().manual_seed(seed)
         while True:
@@ -72,14 +72,14 @@ class Text:
         return "".join(self.alphabet[index] for index in indices.tolist())
 
     def batches(self, size: int, length: int, seed: int) -> Iterator[Batch]:
-        """Yield random windows of the text forever; targets are the inputs shifted by one character."""
+        """Yield random windows of the text forever. The targets are the inputs shifted by one character."""
         generator = torch.Generator().manual_seed(seed)
         while True:
             starts = torch.randint(len(self.train) - length, (size,), generator=generator)
             yield self._windows(self.train, starts, length)
 
     def test_batch(self, size: int, length: int) -> Batch:
-        """Return windows spread evenly over the test set."""
+        """Return windows that are spread evenly over the test set."""
         return self._windows(self.test, torch.linspace(0, len(self.test) - length - 1, size).long(), length)
 
     @staticmethod
@@ -90,7 +90,7 @@ class Text:
 
 
 def standard_library() -> Text:
-    """Load the source of MODULES, and hold out the last tenth as the test set."""
+    """Load the source code of MODULES, and hold out the last tenth as the test set."""
     folder = Path(sysconfig.get_path("stdlib"))
     files = [folder / name for name in MODULES if (folder / name).is_file()]
     if len(files) < len(MODULES) // 2:

@@ -1,4 +1,4 @@
-"""The command line of `python -m mpsx demo`, and its printed results."""
+"""The command line of `python -m mpsx demo` and the results it prints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options to the parser."""
     parser.add_argument("--model", choices=("resnet", "gpt"), default="resnet", help="model to train (default: resnet)")
     parser.add_argument("--steps", type=int, help="number of training steps (default: 300; gpt: 600)")
     parser.add_argument("--device", default="mpsx", help="device to train on (default: mpsx)")
@@ -37,7 +37,7 @@ def missing_packages() -> list[str]:
 
 
 def device_line(device: str) -> str:
-    """Describe a device."""
+    """Describe the device in one line."""
     if torch.device(device).type != "mpsx":
         return f"{device} (PyTorch)"
     info = _runtime.driver()
@@ -45,7 +45,7 @@ def device_line(device: str) -> str:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run the demo; return the exit status."""
+    """Run the demo and return its exit status."""
     if missing := missing_packages():
         print(f"The demo needs {', '.join(missing)}: pip install 'mpsx[demo]'", file=sys.stderr)
         return 2
@@ -91,7 +91,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def report(result: Race) -> list[str]:
-    """Format the results."""
+    """Format the results as lines of text."""
     run, other = result.run, result.other
     runs = [run] if other is None else [run, other]
     lines = [f"{'':<16}" + "".join(f"{item.device.type:>12}" for item in runs)]
@@ -117,7 +117,7 @@ def report(result: Race) -> list[str]:
 
 
 def routes(result: Race) -> list[str]:
-    """Count launches and calls by route."""
+    """Count kernel launches and operator calls by route."""
     lines = [
         f"{'native':<10}{result.calls('native'):>9,} launches of {result.operators('native')} Metal kernels",
         f"{'vendor':<10}{result.calls('vendor'):>9,} calls of {result.operators('vendor')} operators "

@@ -1,8 +1,8 @@
 """The demo's two models, in plain PyTorch.
 
-Both use smooth activations (SiLU and GELU, not ReLU). Near zero, a difference in the last bit of a ReLU's input
-changes the gradient, so after a hundred steps, two runs differ by a percent on any device. With smooth activations, the
-losses on two devices agree to the last digits.
+Both models use smooth activations (SiLU and GELU, not ReLU). A change in the last bit of a ReLU's input near zero
+changes its gradient, so after a hundred steps, two runs differ by a percent even on the same device. With smooth
+activations, the losses on two devices agree to the last digits.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Layer(nn.Module):
         super().__init__()
         self.heads, self.dropout = heads, dropout
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        # No bias: softmax is invariant to a bias of the keys, so its gradient would be rounding noise, which Adam
-        # scales to full steps.
+        # Omit the bias. softmax is invariant to a bias of the keys, so its gradient would be rounding noise, which Adam
+        # would scale to full steps.
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width)
         self.up = nn.Linear(width, 4 * width)
@@ -77,7 +77,7 @@ class Layer(nn.Module):
 
 
 class GPT(nn.Module):
-    """A decoder that predicts the next character; embedding and output share their weights."""
+    """A decoder that predicts the next character. The embedding and the output layer share their weights."""
 
     def __init__(
         self, alphabet: int, length: int, *, width: int = 96, heads: int = 3, layers: int = 3, dropout: float = 0.0
@@ -112,7 +112,7 @@ class GPT(nn.Module):
         text = start.to(self.position.device).unsqueeze(0)
         for _ in range(count):
             logits = self(text[:, -self.length :])[0, -1].float() / temperature
-            # The argmax of logits plus Gumbel noise is a sample from softmax(logits).
+            # The argmax of the logits plus Gumbel noise is a sample from softmax(logits).
             noise = -torch.log(-torch.log(torch.rand(logits.shape, generator=generator).clamp_min(1e-20)))
             text = torch.cat([text, (logits + noise.to(logits.device)).argmax().view(1, 1)], dim=1)
         return text[0].cpu()

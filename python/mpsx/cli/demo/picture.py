@@ -1,4 +1,4 @@
-"""The demo's picture: loss curves, their difference, and a time profile."""
+"""The demo's picture: the loss curves, their difference, and a time profile."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _draw_difference(axes: Axes, race: Race) -> None:
 
 
 def bars(race: Race) -> list[tuple[str, str, float]]:
-    """Return (name, route, ms per step) for each bar: the slowest kernels and operators, one sum of the others per
+    """Return (name, route, ms per step) for each bar: the slowest kernels and operators, the sum of all others per
     route, and the time outside kernels."""
     steps = len(race.run.losses)
     result = [(_plain(row.name), row.route, row.seconds / steps * 1e3) for row in race.profile[:BARS]]

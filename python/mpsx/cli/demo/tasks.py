@@ -18,14 +18,14 @@ class Task:
     """A training task."""
 
     title: str
-    data: str  # description
-    batch: str  # description
-    steps: int  # default
+    data: str  # description of the data
+    batch: str  # description of the batch
+    steps: int  # default number of steps
     model: Callable[[], nn.Module]
     optimizer: Callable[[nn.Module], torch.optim.Optimizer]
     batches: Callable[[], Iterator[Batch]]
     score_name: str
-    score: Callable[[nn.Module], str]  # on the test set
+    score: Callable[[nn.Module], str]  # evaluates on the test set
     sample: Callable[[nn.Module], str] | None = None
 
     @staticmethod
@@ -63,7 +63,7 @@ def resnet(seed: int) -> Task:
 
 
 def gpt(seed: int) -> Task:
-    """Predict the source of Python's standard library character by character."""
+    """Predict the source code of Python's standard library, one character at a time."""
     text = standard_library()
     size, length, start = 8, 64, "def "
 

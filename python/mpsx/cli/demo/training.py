@@ -16,7 +16,7 @@ from .tasks import Task
 
 
 class Run:
-    """A model in training on one device. Runs with the same seed differ only in the device."""
+    """One model trained on one device. Runs with the same seed differ only in the device."""
 
     def __init__(self, task: Task, device: str, dtype: torch.dtype, steps: int, seed: int) -> None:
         torch.manual_seed(seed)
@@ -54,13 +54,13 @@ class Run:
 
     @property
     def step_time(self) -> float:
-        """Median step time in seconds."""
+        """The median step time in seconds."""
         return statistics.median(self.seconds)
 
 
 @dataclass(frozen=True)
 class Race:
-    """The result of `race`: the run on the device, an optional run on the CPU, and a profile of the device."""
+    """The result of `race`: the run on the device, an optional run on the CPU, and the device's profile."""
 
     run: Run
     other: Run | None
@@ -70,12 +70,12 @@ class Race:
 
     @property
     def difference(self) -> float:
-        """The largest difference between the losses of the two runs at any step."""
+        """The largest difference between the two runs' losses at any step."""
         assert self.other is not None
         return max(abs(a - b) for a, b in zip(self.run.losses, self.other.losses, strict=True))
 
     def calls(self, route: str) -> int:
-        """Return the number of launches or calls on a route."""
+        """Return the number of kernel launches or operator calls on a route."""
         return sum(row.calls for row in self.profile if row.route == route)
 
     def operators(self, route: str) -> int:
@@ -84,7 +84,7 @@ class Race:
 
 
 def race(task: Task, runs: list[Run], steps: int, progress: Callable[[float], None]) -> Race:
-    """Train the runs in alternating steps, so that other load on the machine slows them down equally.
+    """Alternate the training steps of the runs, so that other load on the machine slows them down equally.
 
     Calls `progress(loss)` after each step.
     """

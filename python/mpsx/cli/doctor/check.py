@@ -1,4 +1,4 @@
-"""The named checks of a stage. Each prints its outcome as a line of JSON for the main process."""
+"""The named checks of a stage. Each check prints its outcome for the main process as a line of JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass
 class Outcome:
-    """The outcome of a check. If the last outcome of a process is "started", that check crashed it."""
+    """The outcome of a check. If a process's last outcome is "started", that check crashed the process."""
 
     stage: str
     name: str
@@ -22,13 +22,13 @@ class Outcome:
 
 
 def emit(outcome: Outcome) -> None:
-    """Print an outcome, and flush, because the next check may crash the process."""
+    """Print an outcome. Flush it, because the next check may crash the process."""
     sys.stdout.write(json.dumps(asdict(outcome)) + "\n")
     sys.stdout.flush()
 
 
 def check(stage: str, name: str, body: Callable[[], object]) -> bool:
-    """Run `body`. Emit its result if it succeeds, or its exception if it fails."""
+    """Run `body`. If it succeeds, emit its result, otherwise emit its exception."""
     emit(Outcome(stage, name, "started"))
     start = time.perf_counter()
     try:

@@ -1,4 +1,4 @@
-"""Small cases of every operator family, compared with the CPU."""
+"""Small test cases for every operator family, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ Make = Callable[[], list[torch.Tensor]]
 
 @dataclass(frozen=True)
 class Case:
-    """Apply `run` to the inputs that `make` creates."""
+    """A test case, which applies `run` to the inputs that `make` creates."""
 
     family: str
     name: str
     run: Callable[..., torch.Tensor]
     make: Make
     backward: bool = True
-    exact: bool = False  # for integers and copies
+    exact: bool = False  # compare exactly, for integers and copies
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Return standard normal numbers."""
+    """Return numbers from a standard normal distribution."""
     return torch.randn(shape).to(dtype)
 
 
 def positive(*shape: int) -> torch.Tensor:
-    """Return uniform numbers from 0.1 to 2."""
+    """Return uniform random numbers from 0.1 to 2."""
     return torch.rand(shape) * 1.9 + 0.1
 
 
 def integers(*shape: int, below: int = 10) -> torch.Tensor:
-    """Return random indices."""
+    """Return random integers below `below`."""
     return torch.randint(below, shape)
 
 
 def elementwise() -> list[Case]:
-    """Return cases of arithmetic, math functions, comparisons and activations, with strides and broadcasting."""
+    """Return cases for arithmetic, math functions, comparisons and activations, with strides and broadcasting."""
     unary = "exp log sqrt rsqrt sin cos tanh erf abs neg reciprocal sigmoid log1p expm1 floor".split()
     cases = [Case("elementwise", name, getattr(torch, name), lambda: [positive(33, 65)]) for name in unary]
     binary = "add sub mul div maximum minimum atan2 pow".split()
@@ -69,7 +69,7 @@ def elementwise() -> list[Case]:
 
 
 def reductions() -> list[Case]:
-    """Reductions and normalization."""
+    """Return cases for reductions and normalization."""
     names = "sum mean prod amax amin".split()
     cases = [Case("reduce", name, lambda x, n=name: getattr(x, n)(-1), lambda: [positive(37, 70)]) for name in names]
     return [
@@ -95,7 +95,7 @@ def reductions() -> list[Case]:
 
 
 def networks() -> list[Case]:
-    """Return cases of matmul, convolution, pooling, attention, indexing and losses."""
+    """Return cases for matmul, convolution, pooling, attention, indexing and losses."""
     return [
         Case("matmul", "mm", torch.mm, lambda: [normal(33, 65), normal(65, 17)]),
         Case("matmul", "bmm", torch.bmm, lambda: [normal(4, 33, 20), normal(4, 20, 17)]),
@@ -125,7 +125,7 @@ def cases() -> list[Case]:
 
 
 def run(case: Case, inputs: list[torch.Tensor], device: str, backward: bool) -> list[torch.Tensor]:
-    """Run a case on a device. Return the result, plus the gradients if `backward` is set, on the CPU."""
+    """Run a case on a device. Return the result, plus the gradients if `backward` is set, as CPU tensors."""
     moved = [x.detach().to(device) for x in inputs]
     if backward:
         moved = [x.requires_grad_() if x.is_floating_point() else x for x in moved]
@@ -137,9 +137,9 @@ def run(case: Case, inputs: list[torch.Tensor], device: str, backward: bool) -> 
 
 
 def compare(case: Case, dtype: torch.dtype = torch.float32) -> str:
-    """Raise if the device and the CPU disagree or an operator falls back. Return the names of the kernels that ran.
+    """Raise if the results differ from the CPU's or an operator falls back. Return the names of the kernels that ran.
 
-    Compares float16 and bfloat16 results with float32 results of the CPU, because the CPU rounds half types
+    Results in float16 and bfloat16 are compared with the CPU's float32 results, because the CPU rounds these dtypes
     differently.
     """
     inputs = [x.to(dtype) if x.is_floating_point() else x for x in case.make()]

@@ -1,4 +1,4 @@
-"""The command line of the doctor: run each stage in its own process, and write the report."""
+"""The doctor's command line. Runs each stage in its own process and writes the report."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from pathlib import Path
 from .check import Outcome
 from .stages import STAGES
 
-# Time limits in seconds. They are generous, because a driver may compile every pipeline.
+# Time limits in seconds. They are generous, because a driver may have to compile every pipeline.
 LIMITS = {"environment": 120, "kernels": 1800, "families": 900, "device": 600}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options to the parser."""
     parser.add_argument("--seconds", type=float, default=300, help="duration of the stress stage (default: 300)")
     parser.add_argument("--output", type=Path, help="report file (default: mpsx-doctor-DATE.md)")
     parser.add_argument("--stages", default=",".join(STAGES), help="comma-separated stages (default: all)")
-    parser.add_argument("--stage", choices=list(STAGES), help=argparse.SUPPRESS)  # run the stage in this process
+    parser.add_argument("--stage", choices=list(STAGES), help=argparse.SUPPRESS)  # run one stage in this process
 
 
 def describe_exit(status: int) -> str:
-    """Describe a process's exit status."""
+    """Describe a process's exit status in words."""
     if status >= 0:
         return f"its process exited with status {status}"
     try:
@@ -39,7 +39,7 @@ def describe_exit(status: int) -> str:
 
 
 def truncated(lines: list[str]) -> str:
-    """Return the first and last lines of a process's output, because a crash prints its reason first."""
+    """Return the first and last lines of a process's output. A crash prints its reason first."""
     omitted = len(lines) - 100
     if omitted > 0:
         lines = [*lines[:40], f"… {omitted} lines omitted …\n", *lines[-60:]]
@@ -47,7 +47,7 @@ def truncated(lines: list[str]) -> str:
 
 
 def run_stage(stage: str, seconds: float) -> list[Outcome]:
-    """Run a stage, and return its outcomes. Report a crash or a hang as a failed outcome."""
+    """Run a stage and return its outcomes. A crash or a hang becomes a failed outcome."""
     limit = seconds + 300 if stage == "stress" else LIMITS[stage]
     options = ["--stage", stage, "--seconds", str(seconds)]
     command = [sys.executable, "-X", "faulthandler", "-m", "mpsx", "doctor", *options]
@@ -106,7 +106,7 @@ def indented(text: str) -> list[str]:
 
 
 def report(found: dict[str, list[Outcome]], seconds: float) -> str:
-    """Format the report, failures first."""
+    """Format the report with failures first."""
     everything = [outcome for outcomes in found.values() for outcome in outcomes]
     failed = [outcome for outcome in everything if outcome.status == "failed"]
     passed = sum(outcome.status == "ok" for outcome in everything)
@@ -128,7 +128,7 @@ def report(found: dict[str, list[Outcome]], seconds: float) -> str:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run the command; return 1 if a check failed."""
+    """Run the command. Return 1 if a check failed."""
     if arguments.stage:
         STAGES[arguments.stage](arguments.seconds)
         return 0

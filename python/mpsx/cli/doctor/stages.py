@@ -1,4 +1,4 @@
-"""The stages of the doctor."""
+"""The doctor's stages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .. import info
 from .check import check, note
 from .families import FLOATS, Case, cases, compare
 
-# Allowed growth per thread, for one-time allocations such as error records.
+# Allowed growth of allocated memory per thread, for one-time allocations such as error records.
 BYTES_PER_THREAD = 4096
 
 
@@ -34,7 +34,7 @@ def expect(condition: object, message: str) -> None:
 
 
 def raises(body: Callable[[], object], *expected: str) -> str:
-    """Check that `body` raises an error whose message contains every text in `expected`. Return the message's first
+    """Check that `body` raises an error whose message contains all texts in `expected`. Return the message's first
     line."""
     try:
         body()
@@ -54,7 +54,7 @@ def output_of(*command: str) -> str:
 
 
 def environment(_: float) -> None:
-    """Report installed packages and the system."""
+    """Report the installed packages and the system."""
     note("environment", "mpsx info", info.report())
     if sys.platform == "darwin":
         note("environment", "macOS", output_of("sw_vers"))
@@ -72,7 +72,7 @@ def environment(_: float) -> None:
 
 
 def macos_version() -> str:
-    """Check for macOS 14, which PyTorch's wheels require."""
+    """Raise unless macOS is at least version 14, which PyTorch's wheels require."""
     version = platform.mac_ver()[0]
     expect(int(version.split(".")[0]) >= 14, f"expected macOS 14 or later, got {version}")
     return version
@@ -109,7 +109,7 @@ def families(_: float) -> None:
     for dtype in FLOATS:
         for case in cases():
             if dtype != torch.float32 and (case.exact or case.family in ("index", "reduce", "loss")):
-                continue  # float16 and bfloat16 round differently on the CPU
+                continue  # the CPU rounds float16 and bfloat16 differently
             torch.manual_seed(0)
             tag = "" if dtype == torch.float32 else f" {str(dtype).removeprefix('torch.')}"
             check("families", f"{case.family}: {case.name}{tag}", lambda c=case, d=dtype: compare(c, d))
@@ -118,7 +118,7 @@ def families(_: float) -> None:
 
 
 def training_step() -> str:
-    """Train a small network with AdamW, and compare losses with the CPU."""
+    """Train a small network with AdamW, and compare its losses with the CPU's."""
     losses = {}
     for device in ("cpu", "mpsx"):
         torch.manual_seed(0)
@@ -152,7 +152,7 @@ def random_repeats() -> None:
 
 
 def device(_: float) -> None:
-    """Check device features other than operators."""
+    """Check everything about the device except its operators."""
     check("device", "memory is freed", memory_is_freed)
     check("device", "too large an allocation raises", too_much_memory)
     check("device", "an out-of-range index raises", index_error)
@@ -210,7 +210,7 @@ def events() -> str:
 
 
 def threads() -> str:
-    """Launch from four threads at once."""
+    """Launch kernels from four threads at once."""
     errors: list[str] = []
 
     def work(seed: int) -> None:
@@ -230,7 +230,7 @@ def threads() -> str:
 
 
 def many_launches() -> str:
-    """Submit more launches than any queue holds, without synchronizing."""
+    """Submit more launches than any queue can hold, without synchronizing."""
     x, start = torch.zeros(1, device="mpsx"), time.perf_counter()
     for _ in range(20_000):
         x.add_(1)
@@ -255,7 +255,7 @@ def stress(seconds: float) -> None:
 
 
 def random_cases(seconds: float) -> str:
-    """Raise at the first mismatch or if allocated memory grows. Return a summary."""
+    """Run random cases. Raise at the first mismatch, or if allocated memory grows. Return a summary."""
     usable, end = cases(), time.monotonic() + seconds
     counts, errors, lock = {"runs": 0}, [], threading.Lock()
     gc.collect()
@@ -289,15 +289,16 @@ def random_cases(seconds: float) -> str:
 
 
 def compare_once(case: Case) -> None:
-    """Compare a case with the CPU. Does not touch the fallback mode or the launch log, because all threads share
+    """Compare a case with the CPU. Leaves the fallback mode and the launch log alone, because all threads share
     them."""
     from .families import run
 
     inputs = case.make()
     expected = run(case, inputs, "cpu", case.backward)
     for ours, theirs in zip(run(case, inputs, "mpsx", case.backward), expected, strict=True):
-        # Allow for rounding: sums of random inputs may cancel, and their error depends on the summation order. The
-        # stage "families" checks accuracy on fixed inputs.
+        # Allow for rounding. Sums of random inputs may cancel, and their error depends on the summation order. The
+        # stage
+        # "families" checks accuracy on fixed inputs.
         scale = max(1.0, float(theirs.abs().max())) if theirs.numel() and theirs.is_floating_point() else 0.0
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4 * scale)
 
