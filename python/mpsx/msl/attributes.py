@@ -1,4 +1,4 @@
-"""The attributes of a compute kernel's parameters, in one table for code generation and the checks.
+"""The attributes of a compute kernel's parameters, in one table that code generation and the checks share.
 
 See the MSL specification 3.2, sections 5.2.3.6 (kernel function input attributes) and 5.2.1 (resources)."""
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 # The scope of a value: the whole grid, or the thread's threadgroup, SIMD group or quad group.
 GRID, GROUP, SIMD, QUAD = "grid", "group", "simd", "quad"
-# The kind of a value: the index of a thread or threadgroup (from 0), or the number of threads or threadgroups (at least
+# The kind of value: the index of a thread or threadgroup (from 0), or the number of threads or threadgroups (at least
 # 1).
 INDEX, COUNT = "index", "count"
 SCALARS = ("ushort", "uint")
@@ -15,12 +15,12 @@ VECTORS = ("ushort2", "ushort3", "uint2", "uint3")
 
 @dataclass(frozen=True)
 class Attribute:
-    """A position attribute, whose value the launch supplies."""
+    """A position attribute. The launch supplies its value."""
     name: str
-    level: str      # GRID, GROUP, SIMD or QUAD; all but GRID mean that the kernel uses threadgroups
+    level: str  # GRID, GROUP, SIMD or QUAD; all except GRID mean that the kernel uses threadgroups
     kind: str       # INDEX or COUNT
-    vector: bool    # whether the value has x, y, and z; a parameter with fewer components receives the first ones
-    field: str      # the name of the value in code generation, shared by synonyms
+    vector: bool  # whether the value has x, y, and z; a parameter with fewer components receives the first ones
+    field: str  # name of the value in code generation; synonyms share it
 
     @property
     def types(self):
@@ -32,7 +32,7 @@ def _rows():
     three, one = True, False
     yield "thread_position_in_grid", GRID, INDEX, three, "thread_position_in_grid"
     yield "threads_per_grid", GRID, COUNT, three, "threads_per_grid"
-    # grid_origin and grid_size depend on per-thread stage-in data. Without it, they describe the whole grid.
+    # grid_origin and grid_size depend on per-thread stage-in data. Without such data, they describe the whole grid.
     yield "grid_origin", GRID, INDEX, three, "grid_origin"
     yield "grid_size", GRID, COUNT, three, "threads_per_grid"
     yield "threadgroup_position_in_grid", GROUP, INDEX, three, "threadgroup_position_in_grid"
@@ -40,8 +40,8 @@ def _rows():
     yield "thread_position_in_threadgroup", GROUP, INDEX, three, "thread_position_in_threadgroup"
     yield "thread_index_in_threadgroup", GROUP, INDEX, one, "thread_index_in_threadgroup"
     # If the group size does not divide the grid, threads_per_threadgroup is smaller in the last threadgroups, while
-    # dispatch_threads_per_threadgroup is always the requested size. Attributes of SIMD groups and quad groups behave
-    # the same way.
+    # dispatch_threads_per_threadgroup is always the requested size. SIMD-group and quad-group attributes behave the
+    # same way.
     yield "threads_per_threadgroup", GROUP, COUNT, three, "threads_per_threadgroup"
     yield "dispatch_threads_per_threadgroup", GROUP, COUNT, three, "dispatch_threads_per_threadgroup"
     yield "thread_index_in_simdgroup", SIMD, INDEX, one, "thread_index_in_simdgroup"
@@ -60,10 +60,10 @@ POSITIONS = {row[0]: Attribute(*row) for row in _rows()}
 
 # Maps each resource attribute to the exclusive upper bound of its index.
 RESOURCES = {"buffer": 31, "threadgroup": 31}
-# Metal attributes that are not supported here.
+# Metal attributes that mpsx does not support.
 UNSUPPORTED = ("texture", "sampler", "stage_in", "payload", "visible_function_table", "imageblock", "intersection")
-# Attributes that may accompany a resource: `device float* x [[buffer(3), function_constant(has_x)]]` is an argument
-# only if has_x is true.
+# Attributes that may accompany a resource. For example, `device float* x [[buffer(3), function_constant(has_x)]]` is an
+# argument only if has_x is true.
 MODIFIERS = ("function_constant", "raster_order_group", "maybe_unused", "noalias")
 # Attributes of a kernel itself (section 5.1.3).
 KERNEL = ("kernel", "host_name", "max_total_threads_per_threadgroup", "required_threads_per_threadgroup",

@@ -1,10 +1,10 @@
-"""Bounds compile times by limiting how much code inlining and unrolling produce.
+"""Bound compile times by limiting how much code inlining and unrolling can produce.
 
-Every function of a shader is inlined, because a call would keep the loop over threads from being vectorized. The sizes
-multiply: adding points on an elliptic curve takes a hundred multiplications of big integers, and each multiplication
-has a thousand instructions after unrolling. Therefore clang first writes unoptimized LLVM IR as text, and this module
-estimates the sizes from it, callees first. If a kernel or a library exceeds its limit, larger functions that would be
-inlined several times become calls. The cost of a call is negligible compared with bodies of that size. Smaller shaders
+Every function of a shader is inlined, because a call would prevent the loop over threads from being vectorized. Sizes
+multiply: adding two points on an elliptic curve takes a hundred big-integer multiplications, and each of them has a
+thousand instructions after unrolling. Therefore clang first writes unoptimized LLVM IR as text, and this module
+estimates the sizes from it, callees first. If a kernel or a library exceeds its limit, large functions that would be
+inlined several times become calls. For functions of that size, the cost of a call is negligible. Smaller shaders
 compile unchanged.
 
 Functions that may wait for other threads stay inline, because the SIMT engine distinguishes such calls by address."""
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 # Limits on the estimated number of instructions: of one kernel, of all kernels above a third of that limit together,
 # and of a function whose loops may be unrolled. 10,000 instructions compile in one to three seconds. The limits of mode
-# auto are higher, because only in that mode can a call keep the loop over threads from being vectorized.
+# auto are higher, because only in that mode can a call prevent the vectorization of the loop over threads.
 LIMITS = {"auto": (8000, 16000, 20000)}
 OTHER_LIMITS = (6000, 12000, 8000)
-MIN_CALL_SIZE = 200  # always inline smaller functions
+MIN_CALL_SIZE = 200  # smaller functions are always inlined
 # The estimated size up to which LLVM unrolls a loop, with and without `#pragma unroll`. LLVM's own limits are lower
-# (16384, and 600 with a factor of up to 4), but apply after simplification.
+# (16384, and 600 with a factor of up to 4), but they apply after simplification.
 PRAGMA_UNROLL_LIMIT = 65536
 UNROLL_LIMIT = 2400
 
@@ -43,7 +43,7 @@ SYNCHRONIZING = re.compile(r"mpsx_simt_|llvm\.nvvm\.(?:barrier|shfl|vote|bar|mat
 @dataclass
 class Loop:
     begin: int  # line of the loop's header
-    end: int  # the line after its back edge
+    end: int  # line after the loop's back edge
     metadata: str
     trips: int  # the trip count, or 0 if unknown
 
@@ -52,18 +52,18 @@ class Loop:
 class Function:
     name: str
     group: str  # number of the attribute group
-    inlined: bool  # has the attribute alwaysinline
+    inlined: bool  # whether it has the attribute alwaysinline
     lines: list
     loops: list = field(default_factory=list)
     calls: list = field(default_factory=list)  # (line, name)
-    weights: list = field(default_factory=list)  # instructions per line, without its callee
+    weights: list = field(default_factory=list)  # instructions per line, not counting callees
     copies: list = field(default_factory=list)  # copies per line after unrolling
     synchronizes: bool = False  # whether its own code may wait for other threads
     size: int = 0
 
 
 def functions_of(text):
-    """Return the defined functions, by name."""
+    """Return the functions defined in the module, by name."""
     groups = dict(ATTRIBUTES.findall(text))
     found = {}
     for name, group, body in DEFINE.findall(text):
@@ -88,7 +88,7 @@ def functions_of(text):
 
 
 def weight(line):
-    """Return the number of instructions that a line of LLVM IR lowers to, without its callee."""
+    """Return the number of instructions that a line of LLVM IR lowers to, not counting its callee."""
     if not line or LABEL.match(line) or FREE.match(line.lstrip()):
         return 0
     if copied := COPY.search(line):
@@ -117,14 +117,14 @@ def trip_count(lines, head, back):
 
 
 class Estimate:
-    """Estimated sizes of a module's functions, with decisions on which functions stay calls and which loops stay
+    """Estimated sizes of a module's functions, and decisions on which functions become calls and which loops stay
     rolled."""
 
     def __init__(self, text, mode):
         self.kernel_limit, self.library_limit, self.unroll_limit = LIMITS.get(mode, OTHER_LIMITS)
         self.functions = functions_of(text)
         self.metadata = dict(METADATA.findall(text))
-        self.calls, self.rolled = set(), set()  # names of functions that stay calls, metadata of loops
+        self.calls, self.rolled = set(), set()  # functions that become calls, metadata of rolled loops
         self.order = self.callees_first()
         self.synchronizing = set()
         for f in self.order:
@@ -147,7 +147,7 @@ class Estimate:
         return order
 
     def roots(self):
-        """Return the functions that are not inlined, or that no function calls, such as entry points."""
+        """Return the functions that are not inlined or that no function calls, such as entry points."""
         called = {name for f in self.order for _, name in f.calls}
         return [f for f in self.order if f.name not in called or not f.inlined]
 
@@ -163,7 +163,7 @@ class Estimate:
             f.size = self.size_of(f)
 
     def size_of(self, f):
-        """Return the number of instructions of a function after inlining and unrolling, inner loops first."""
+        """Return the number of instructions in a function after inlining and unrolling, inner loops first."""
         weights, f.copies = [*f.weights], [1] * len(f.lines)
         for i, name in f.calls:
             callee = self.functions.get(name)
@@ -203,7 +203,7 @@ class Estimate:
                     self.measure()
 
     def expansions(self, f):
-        """Return the number of copies of a function in its callers, after unrolling."""
+        """Return how many copies of a function its callers contain after unrolling."""
         return sum(g.copies[i] for g in self.order for i, name in g.calls if name == f.name)
 
 
@@ -231,7 +231,7 @@ def apply_decisions(text, estimate):
 
 
 def limit_code_size(text, mode):
-    """Edit the LLVM IR `text` so that its kernels compile in bounded time. `mode` is the translator's mode."""
+    """Edit the LLVM IR `text` to compile its kernels in bounded time. `mode` is the translator's mode."""
     estimate = Estimate(text, mode)
     estimate.reduce()
     return apply_decisions(text, estimate)

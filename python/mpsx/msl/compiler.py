@@ -1,4 +1,4 @@
-"""The compiler of translated kernels, and its flags. CMake, compile_shader, and the tests use this module."""
+"""The compiler for translated kernels, and its flags. CMake, compile_shader, and the tests use this module."""
 
 import functools
 import importlib.util
@@ -12,37 +12,37 @@ from dataclasses import dataclass
 from . import processes
 from .source import MslError
 
-# Without fast-math and contraction, every ISA computes the same results, except that the order of additions in
-# vectorized reductions differs. Kernels call fma() explicitly.
+# Without fast-math and contraction, every ISA computes the same results, except that vectorized reductions add in a
+# different order. Kernels call fma() explicitly.
 FLAGS = """-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math
     -ffp-contract=off -fopenmp-simd -fno-stack-protector -fno-asynchronous-unwind-tables -fno-unwind-tables
     -g0 -w""".split()
 # Turn every memory access and array index into a call (metal_stdlib/simt_checks.h), without a sanitizer runtime.
-# Disable vectorization, so that each call covers one element.
+# Disable vectorization, so that each call checks a single element.
 CHECKS = "-fsanitize=thread -g1 -gdwarf-4".split()
 CLANG_CHECKS = """-fsanitize=array-bounds -fno-vectorize -fno-slp-vectorize -mllvm -tsan-instrument-func-entry-exit=0
     -mllvm -tsan-instrument-read-before-write=1""".split()
 GCC_CHECKS = "-fsanitize=bounds --param tsan-instrument-func-entry-exit=0".split()
-# Do not merge or duplicate calls from SIMT kernels into the engine (metal_stdlib/simt.h), and keep code in source
-# order, which tells the engine which lanes are behind.
+# Do not merge or duplicate calls from SIMT kernels into the engine (metal_stdlib/simt.h). Keep code in source order,
+# because the engine infers from it which lanes are behind.
 CLANG_SIMT_FLAGS = ["-mllvm", "-disable-block-placement"]
 GCC_SIMT_FLAGS = """-fno-reorder-blocks -fno-reorder-blocks-and-partition -fno-guess-branch-probability
     -fno-thread-jumps -fno-tree-dominator-opts -fno-crossjumping
     -fno-tree-tail-merge -fno-split-paths -fno-code-hoisting -fno-unswitch-loops -fno-gcse -fno-peel-loops""".split()
-# Unroll loops with few iterations, such as those of Philox. An inner loop would keep the loop over threads from being
-# vectorized.
+# Unroll loops with few iterations, such as those in Philox. An inner loop would prevent the vectorization of the loop
+# over threads.
 CLANG_AUTO_FLAGS = ["-mllvm", "-unroll-threshold=600"]
-# Keep loop-invariant conditions as selects. If LLVM unswitched a loop by one of two conditions, it would turn the
+# Keep loop-invariant conditions as selects. If LLVM unswitched a loop on one of two conditions, it would turn the
 # second one into a branch and mask the loads, which is four times slower on a CPU without mask registers.
 CLANG_ELEMENTWISE_FLAGS = ["-mllvm", "-unswitch-threshold=0"]
-# Disable loop strength reduction for kernels that are not elementwise. It takes a tenth of the compile time and does
-# not make them faster.
+# Disable loop strength reduction for kernels that are not elementwise. It takes a tenth of the compile time without
+# making them faster.
 CLANG_FAMILY_FLAGS = ["-mllvm", "-disable-lsr"]
-# Signed integers wrap around: hashes and random number generators in shaders rely on it.
+# Signed integers wrap around, because hashes and random number generators in shaders rely on it.
 WRAP_FLAG = "-fwrapv"
-# As in Metal, every operation on half rounds, and braces may narrow float to half. A float that is out of the range of
-# an integer type saturates, and NaN becomes 0; C++ leaves both undefined. Report accesses through a null pointer at run
-# time; by default clang treats them as unreachable. Math functions have the overloads that Metal has (math_half.h).
+# As in Metal, every operation on half rounds, and braces may narrow float to half. A float outside an integer type's
+# range saturates, and NaN becomes 0, where C++ leaves both undefined. Report accesses through a null pointer at run
+# time, which clang treats as unreachable by default. Math functions have the same overloads as in Metal (math_half.h).
 OVERLOADS_FLAG = "-DMPSX_METAL_OVERLOADS=1"
 GENERAL_FLAGS = [
     WRAP_FLAG, OVERLOADS_FLAG, *"""-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing
@@ -64,20 +64,20 @@ def _include_folder():
 
 
 INCLUDE = _include_folder()
-# The PTX runs on every GPU since Ampere; the GPU's driver compiles it. All functions are convergent, because warp-level
-# operations must not move across branches. Line tables refer to the Metal source. VectorCombine would split 16-byte
-# loads whose elements are used one by one.
+# The PTX runs on every GPU since Ampere, where the GPU's driver compiles it. All functions are convergent, because
+# warp-level operations must not move across branches. Line tables refer to the Metal source. VectorCombine is disabled,
+# because it would split 16-byte loads whose elements are used one by one.
 CUDA_FLAGS = """-std=c++17 -O3 -fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math -ffp-contract=off
     -fno-strict-aliasing -Xclang -fconvergent-functions -mllvm -disable-vector-combine
     -gline-directives-only -w""".split()
 CUDA_TARGET = {True: ["-target", "nvptx64-cuda", "-mcpu=sm_80+ptx80"],   # zig's spelling
                False: ["--target=nvptx64-nvidia-cuda", "-march=sm_80", "-Xclang", "-target-feature", "-Xclang",
                        "+ptx80"]}
-# metal_stdlib defines Metal 4 tensors only in C++23, so sources that use them (passes/tensors.py) need this flag.
+# metal_stdlib defines Metal 4 tensors only in C++23, so sources that use tensors (passes/tensors.py) need this flag.
 TENSOR_FLAGS = ["-std=c++23"]
-# On NVIDIA GPUs, loops over accumulators must be unrolled completely, or LLVM keeps the accumulators in memory.
+# On NVIDIA GPUs, loops over accumulators must be unrolled completely. Otherwise, LLVM keeps the accumulators in memory.
 CUDA_TENSOR_FLAGS = [*TENSOR_FLAGS, *"-mllvm -unroll-threshold=4000 -mllvm -pragma-unroll-threshold=200000".split()]
-# Select Hopper's instructions (wgmma, TMA), which run on compute capability 9.0 only.
+# Select Hopper's instructions (wgmma, TMA), which run only on compute capability 9.0.
 HOPPER_TARGET = {True: ["-target", "nvptx64-cuda", "-mcpu=sm_90a+ptx83", "-DMPSX_SM90=1"],
                  False: ["--target=nvptx64-nvidia-cuda", "-march=sm_90a", "-Xclang", "-target-feature", "-Xclang",
                          "+ptx83", "-DMPSX_SM90=1"]}
@@ -94,7 +94,7 @@ class Compiler:
         return "ziglang" in self.description
 
     def flags(self, isa="", mode="wide", general=False):
-        """Return the flags for a mode of the translator. Mode `simt` compiles with checks."""
+        """Return the flags for one of the translator's modes. Mode `simt` compiles with checks."""
         if "cuda" in (isa, mode):
             return [*CUDA_FLAGS, f"-I{INCLUDE}", *(ZIG_FLAGS if self.is_zig else []), *CUDA_TARGET[self.is_zig],
                     *(GENERAL_FLAGS if general else [])]
@@ -112,7 +112,7 @@ class Compiler:
         return flags + self.isa_flags(isa)
 
     def tensor_flags(self, isa="", mode="wide"):
-        """Return the additional flags for a source with Metal 4 tensors. Append them to the other flags."""
+        """Return the flags to append for a source that uses Metal 4 tensors."""
         if mode != "cuda":
             return TENSOR_FLAGS
         return CUDA_TENSOR_FLAGS + (HOPPER_TARGET[self.is_zig] if isa == "sm_90a" else [])
@@ -126,8 +126,8 @@ class Compiler:
         return CLANG_ELEMENTWISE_FLAGS if "elementwise_" in name else CLANG_FAMILY_FLAGS
 
     def isa_flags(self, isa):
-        """Return the flags for an ISA. `baseline` is x86-64-v2 on x86 and the default elsewhere; "" is this machine's
-        ISA."""
+        """Return the flags for an ISA. `baseline` is x86-64-v2 on x86 and the compiler's default elsewhere. "" is this
+        machine's ISA."""
         if isa == "baseline":
             isa = "x86-64-v2" if is_x86() else ""
             if not isa:
@@ -140,7 +140,8 @@ class Compiler:
 
     @property
     def clang(self):
-        """The command that runs clang directly. zig's driver takes longer: it looks for libraries and keeps a cache."""
+        """The command that runs clang directly. zig's driver is slower: it searches for libraries and maintains a
+        cache."""
         return [self.command[0], "clang"] if self.is_zig else list(self.command)
 
     def clang_flags(self, isa, mode, general=False):
@@ -148,12 +149,12 @@ class Compiler:
         if mode == "cuda":
             return [*CUDA_FLAGS, f"-I{INCLUDE}", *CUDA_TARGET[False], *(GENERAL_FLAGS if general else [])]
         flags = [f.replace("_", "-") if f.startswith("-march=") else f for f in self.flags(isa, mode, general)]
-        # Out-of-line atomics would need a library that is not linked.
+        # Out-of-line atomics would require a library that is not linked.
         return flags + (["-mno-outline-atomics"] if platform.machine() == "aarch64" else [])
 
     def link(self):
-        """Return the command that links a shared library, without inputs and output. The process that loads the library
-        resolves undefined symbols such as memcpy."""
+        """Return the command that links a shared library, without its inputs and output. The process that loads the
+        library resolves undefined symbols such as memcpy."""
         if sys.platform == "darwin":
             return ["c++", "-dynamiclib", "-undefined", "dynamic_lookup", "-Wl,-dead_strip"]
         if self.is_zig:
@@ -166,8 +167,8 @@ class Compiler:
 
 
 def is_tensor_source(name):
-    """Return whether a Metal file, or its translation, belongs to the tensor tier: mm_tensor.metal, mm_tensor.0.cpp.
-    Macs have a separate library for them, and CPUs have none."""
+    """Return whether a Metal file or its translation belongs to the tensor tier: mm_tensor.metal, mm_tensor.0.cpp. Macs
+    have a separate library for these files, and CPUs have none."""
     return name.split(".")[0].endswith("_tensor")
 
 
@@ -178,7 +179,7 @@ def is_x86():
 
 @functools.cache
 def supported_isas():
-    """Return the ISAs that this CPU supports, best first. src/driver/host/kernel_module.cpp chooses the same way."""
+    """Return the ISAs that this CPU supports, best first. src/driver/host/kernel_module.cpp uses the same order."""
     try:
         with open("/proc/cpuinfo") as f:
             flags = set(next((line for line in f if line.startswith("flags")), "").split())
@@ -189,8 +190,8 @@ def supported_isas():
 
 
 def isas():
-    """Return the ISAs of a build: the best that this machine supports, or the one in $MPSX_ISA. `all` builds wheels
-    that run on any machine."""
+    """Return the ISAs to build for: the best one that this machine supports, or the one in $MPSX_ISA. `all` is for
+    wheels that run on any machine."""
     if not is_x86():
         return ["baseline"]
     chosen = os.environ.get("MPSX_ISA")

@@ -1,6 +1,6 @@
 """The declaration tree of a translation unit, which parser.py builds and the checks, passes and code generators walk.
 
-Every position is a token index in the Source, and every range is half open. -1 means that there is no such token."""
+Every position is a token index in the Source, and every range is half open. -1 stands for a missing token."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,24 +25,24 @@ class Attribute:
 
 @dataclass
 class Declaration:
-    """A declaration at namespace or class scope, or one in a function body that begins with a specifier."""
+    """A declaration at namespace or class scope, or a declaration in a function body that begins with a specifier."""
 
     kind: str
-    begin: int             # including template heads and attributes
-    start: int             # after template heads and attributes
-    end: int = -1          # after the ';' or the '}'
-    scope: tuple = ()      # names of the enclosing namespaces and classes; class names end in @begin
+    begin: int  # first token, including template heads and attributes
+    start: int  # first token after template heads and attributes
+    end: int = -1  # token after the ';' or the '}'
+    scope: tuple = ()  # names of the enclosing namespaces and classes; class names end in @begin
     in_class: bool = False
     heads: list = field(default_factory=list)        # ranges of `template <…>`
     template: tuple = ()   # names of the template parameters
     attributes: list = field(default_factory=list)
-    name: int = -1         # of variables: the name of the first declarator
+    name: int = -1  # for variables, the name of the first declarator
     open: int = -1         # the '(' of a function's parameters
     parameters: list = field(default_factory=list)   # ranges of the function's parameters
     entry: str = ""        # "kernel", "vertex", …
     body: int = -1         # the '{' of a namespace, a class, an enum or a function
     value: tuple = ()      # the range of an alias's type, including the declarator of a typedef
-    declarator_end: int = -1   # the beginning of the first variable's array bounds or initializer
+    declarator_end: int = -1  # where the first variable's array bounds or initializer begin
     initialized: bool = False
     members: list = field(default_factory=list)      # the declarations in a namespace or a class
 
@@ -59,12 +59,12 @@ class Declaration:
 
 @dataclass
 class Declarator:
-    """One name of a variable declaration: `a[4] = {1}` in `float a[4] = {1}, b;`."""
+    """One name in a variable declaration: `a[4] = {1}` in `float a[4] = {1}, b;`."""
 
     name: int
     bounds: list        # ranges of [ … ]
     specifiers: list    # ranges of alignas(…) and __attribute__((…)) after the bounds
-    initializer: tuple  # the range that begins with '=', '(' or '{'; empty without an initializer
+    initializer: tuple  # the range that begins with '=', '(' or '{'; empty if there is no initializer
     end: int            # the ',' or ';'
 
 
@@ -78,7 +78,7 @@ class Block:
     blocks: list = field(default_factory=list)
 
     def walk(self):
-        """Yield the declarations in this block and in nested blocks, in source order."""
+        """Yield the declarations in this block and its nested blocks, in source order."""
         for node in sorted([*self.declarations, *self.blocks], key=lambda node: node.begin):
             if isinstance(node, Block):
                 yield from node.walk()
@@ -86,7 +86,7 @@ class Block:
                 yield node
 
     def path(self, token):
-        """Return the blocks around a token, outermost first."""
+        """Return the blocks that contain a token, outermost first."""
         inner = next((b for b in self.blocks if b.begin < token < b.end), None)
         return [self, *(inner.path(token) if inner else ())]
 
@@ -114,7 +114,7 @@ class TranslationUnit:
         return self._blocks[function.body]
 
     def locals(self, function):
-        """Return the declarations in the body of a function, without the members of local classes."""
+        """Return the declarations in the body of a function, but not the members of local classes."""
         return self.block(function).walk()
 
     @cached_property
@@ -147,14 +147,14 @@ class TranslationUnit:
 
     @cached_property
     def classes(self):
-        """The names of classes, including names that a typedef gives."""
+        """The names of classes, including names given by a typedef."""
         texts = self.src.texts
         found = {texts[d.name] for d in self.of_kind(CLASS) if d.name >= 0}
         return found | {texts[a] for d in self.of_kind(CLASS) for a, b in self._typedef_names(d) if b - a == 1}
 
     @cached_property
     def aliases(self):
-        """A dict from the name of a type alias to the range of its type."""
+        """A dict from the name of each type alias to the token range of its type."""
         src = self.src
         found = {src.texts[d.name]: d.value for d in self.of_kind(ALIAS) if d.name >= 0}
         for d in self.of_kind(CLASS) + self.of_kind(ENUM):   # typedef struct { … } name, *pointer;

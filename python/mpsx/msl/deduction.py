@@ -12,9 +12,9 @@ OPENING, CLOSING = set("<(["), set(">)]")
 
 
 def template_arguments(head, pairs):
-    """Return the template arguments as text, or None if one cannot be deduced. Stop at the first argument that is not
+    """Return the template arguments as text, or None if one cannot be deduced. Stop at the first parameter that is not
     deduced but has a default. `head` contains the tokens of each template parameter. For each function parameter,
-    `pairs` contains its tokens in the declaration and in the instantiation, which may include a parameter name."""
+    `pairs` contains its tokens in the declaration and in the instantiation, which may omit the parameter's name."""
     names = {parameter_name(words) for words in head}
     bound = {}
     for declared, given in pairs:

@@ -1,7 +1,7 @@
 """Find the element types of kernel buffers from their declarations, aliases, and template parameters.
 
-A type is spelled as its scalar type and the number of components: `float` or `half 4`. Structs, `void`, and types that
-need semantic analysis are unknown, written as ""."""
+A type is written as its scalar type and the number of components, such as `float` or `half 4`. Structs, `void`, and
+types that need semantic analysis are unknown and written as ""."""
 
 import re
 
@@ -24,7 +24,8 @@ MAX_DEPTH = 8   # nesting of aliases
 
 
 def aliases(unit):
-    """Return the types named by `using` and `typedef` as a dict from name to tokens, without ambiguous names."""
+    """Return a dict from the names defined by `using` and `typedef` to the tokens of their types. Omits ambiguous
+    names."""
     found, ambiguous, src = {}, set(), unit.src
     for d in unit.of_kind(ALIAS):
         begin, end = d.value
@@ -37,7 +38,7 @@ def aliases(unit):
 
 
 def template_arguments(src, instance):
-    """Return the template arguments of an instance as a dict from parameter name to tokens."""
+    """Return a dict from the names of an instance's template parameters to the tokens of their arguments."""
     kernel = instance.kernel
     if not kernel.head:
         return {}

@@ -1,4 +1,4 @@
-"""An evaluator for the integer constant expressions in attributes."""
+"""Evaluates the integer constant expressions in attributes."""
 
 import re
 
@@ -9,7 +9,7 @@ INTEGER = re.compile(r"(0[xX][\da-fA-F']+|0[bB][01']+|\d[\d']*)[uUlL]*$")
 OPERATORS = set("+-*/%()<>&|^~!") | {"<<", ">>", "==", "!=", "<=", ">=", "&&", "||"}
 PYTHON_OPERATORS = {"/": "//", "&&": " and ", "||": " or ", "!": " not "}
 CASTS = ("uint", "int", "ushort", "size_t", "unsigned", "static_cast")
-MAX_DEPTH = 20   # limits the nesting of constants that refer to constants
+MAX_DEPTH = 20  # maximum nesting of constants that refer to constants
 
 
 def number(text):
@@ -18,9 +18,9 @@ def number(text):
 
 
 def named_integers(unit):
-    """Return a dict from the names of enumerators and constants to (range of the value, offset). The offset of an
-    enumerator without a value is relative to the last enumerator that has one, and the range is None if there is no
-    such enumerator."""
+    """Return a dict from the names of enumerators and constants to (range of the value, offset). For an enumerator
+    without a value, the offset is relative to the last enumerator that has one. The range is None if there is no such
+    enumerator."""
     src, found = unit.src, {}
     for d in unit.all:
         if d.kind == ENUM:
@@ -38,7 +38,7 @@ def named_integers(unit):
 
 
 class Evaluator:
-    """An evaluator of expressions that may name constants of a translation unit."""
+    """Evaluates expressions that may refer to the constants of a translation unit."""
 
     def __init__(self, unit):
         self.unit = unit

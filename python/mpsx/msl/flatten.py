@@ -1,15 +1,15 @@
-"""Inline the project's headers into its Metal sources, for MTLDevice.newLibraryWithSource where there is no metallib.
+"""Inline the project's headers into its Metal sources. MTLDevice.newLibraryWithSource compiles them without a metallib.
 
-The result has one unit per kernel file, and each unit is a separate program: kernel files may define the same names,
-and the driver (src/driver/metal/source_units.h) compiles only the units it needs. A unit begins with
+The result has one unit per kernel file. Each unit is a separate program, because kernel files may define the same
+names, and the driver (src/driver/metal/source_units.h) compiles only the units it needs. A unit begins with
 
     //mpsx:unit metal/norm/softmax.metal
     //mpsx:kernels softmax_f32 softmax_f16 …
     #pragma METAL fp contract(off)
 
-By default Metal contracts a multiplication and an addition to an fma, and MTLCompileOptions cannot disable that.
-Kernels call fma() explicitly, and rely on both roundings elsewhere. Contraction would change the results of
-`a - b * c`, `1 - w * w`, and the ends of an interpolation. The CPU build (compiler.py) disables it too.
+By default, Metal contracts a multiplication and an addition to an fma, and MTLCompileOptions cannot disable that.
+Kernels call fma() explicitly and rely on both roundings elsewhere. Contraction would change the results of `a - b * c`
+and `1 - w * w`, and the ends of an interpolation. The CPU build (compiler.py) disables it as well.
 """
 
 import os
@@ -34,8 +34,8 @@ def find_include(name, here, include_dirs, quoted):
 
 
 def remove_host_code(lines):
-    """Blank the C++ branches of `#ifdef __METAL__` … `#else` … `#endif`, and those directives."""
-    open_blocks, out = [], []  # for each open conditional: (it tests for Metal, in Metal's branch)
+    """Blank out the C++ branches of `#ifdef __METAL__` … `#else` … `#endif`, and these directives."""
+    open_blocks, out = [], []  # open_blocks: (the conditional tests for Metal, in Metal's branch)
     for line in lines:
         m = CONDITIONAL.match(line)
         ours = False
@@ -53,7 +53,7 @@ def remove_host_code(lines):
 
 
 def flatten(path, include_dirs=()):
-    """Return the text of `path` with each of the project's headers inlined once. Includes of Apple's headers stay."""
+    """Return the text of `path` with each of the project's headers inlined once. Includes of Apple's headers remain."""
     seen, out = set(), []
 
     def add(path):

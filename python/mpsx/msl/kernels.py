@@ -11,12 +11,12 @@ from .parser import attributes, parse
 from .tensor_types import HANDLE, TensorTypes, type_words
 
 UNSUPPORTED = ("texture", "sampler", "imageblock", "payload", "visible_function_table", "stage_in")
-MAX_INDEX = 31   # upper bound (exclusive) of the indices of buffers and of threadgroup arguments
+MAX_INDEX = 31  # indices of buffers and of threadgroup arguments are below this
 
 
 @dataclass
 class Parameter:
-    token: int          # the first token, for messages
+    token: int  # the first token, used in messages
     text: str
     space: str          # device, constant, threadgroup or ""
     shape: str          # "*", "&", "tensor" or "" (by value)
@@ -26,14 +26,14 @@ class Parameter:
 
 @dataclass
 class Kernel:
-    name: str           # in the translated code, which gives each overload its own name
+    name: str  # name in the translated code, unique for each overload
     declaration: Declaration
-    marker: int         # the token `kernel`, or the [[ of the attribute
+    marker: int  # the token `kernel`, or the [[ of the attribute
     parameters: list
     attributes: dict
     threadgroup_variables: tuple = ()   # set by the threadgroup memory pass
-    overload_of: str = ""   # the name in the source, for all overloads except the first
-    max_threads: str = ""   # max_total_threads_per_threadgroup: a number, or the name of a template with the value
+    overload_of: str = ""  # the name in the source, set for all overloads except the first
+    max_threads: str = ""  # max_total_threads_per_threadgroup: a number, or the name of a template with the value
 
     @property
     def token(self):
@@ -49,13 +49,13 @@ class Kernel:
 
     @property
     def head(self):
-        """The token range of `template <…>`, or () for kernels without it."""
+        """The token range of `template <…>`, or () for kernels that are not templates."""
         return self.declaration.heads[-1] if self.declaration.heads else ()
 
 
 @dataclass
 class Instance:
-    """One compiled kernel: a host name and the C++ expression that names the function."""
+    """One compiled kernel: its host name, and the C++ expression that refers to the function."""
 
     host_name: str
     expression: str
@@ -74,11 +74,11 @@ class Module:
     removed: list = field(default_factory=list)   # token ranges of instantiations
     markers: list = field(default_factory=list)   # token ranges of `kernel` and [[kernel]]
     constants: list = field(default_factory=list)   # FunctionConstants, set by the pass
-    setters: list = field(default_factory=list)   # names of the functions that set constants, set by the pass
+    setters: list = field(default_factory=list)  # names of the functions that set constants, set by the pass
 
 
 def space_and_shape(words):
-    """Return the address space that a declarator names, and its shape: "*", "&", or ""."""
+    """Return the address space in a declarator, and its shape: "*", "&", or ""."""
     depth, shape = 0, ""
     for i, w in enumerate(words):
         depth += (w in "<(") - (w in ">)")
@@ -124,7 +124,7 @@ class Collector:
         return marker
 
     def aliases(self):
-        """Return the aliases of pointer types as a dict from name to (space, shape)."""
+        """Return a dict from the aliases of pointer types to (space, shape)."""
         if self.pointer_aliases is None:
             texts, unit = self.src.texts, self.module.unit
             found = {texts[d.name]: space_and_shape(texts[slice(*d.value)]) for d in unit.of_kind(ALIAS) if d.name >= 0}
@@ -148,7 +148,7 @@ class Collector:
         return Parameter(begin, text, space, shape, {a.name: a.argument or "" for a in found})
 
     def tensor_space(self, token, text, arguments):
-        """Return the address space of a tensor parameter's elements."""
+        """Return the address space of the elements of a tensor parameter."""
         space = space_and_shape(arguments[0])[0]
         if len(arguments) > 2 and arguments[2][-1] != HANDLE:
             raise self.src.error(token, f"kernel parameter '{text}': expected a tensor_handle, which the host binds, "
@@ -184,7 +184,7 @@ class Collector:
                                      f"{what}, got {len(mine)}")
 
     def kernel(self, d, begin, end):
-        """Add a kernel function. The tokens [begin, end) mark it as a kernel."""
+        """Add a kernel function that is marked as a kernel by the tokens [begin, end)."""
         src, module, name = self.src, self.module, self.src.texts[d.name]
         marker = begin - (src.texts[begin - 1:begin] == ["void"])   # void kernel f(…)
         if (*src.texts[marker:begin], *src.texts[end:d.name]).count("void") != 1:
@@ -212,8 +212,8 @@ class Collector:
             raise self.src.error(token, f"host_name: expected a string, got {text or 'nothing'}") from None
 
     def instantiation(self, d):
-        """Add the instantiation `template [[host_name("x")]] kernel decltype(f<T>) f<T>;`, or the form that repeats the
-        signature."""
+        """Add an instantiation. It has the form `template [[host_name("x")]] kernel decltype(f<T>) f<T>;`, or repeats
+        the signature."""
         src, texts, end = self.src, self.src.texts, d.end - 1
         found, rest = attributes(src, d.start + 1, end)
         names = {a.name for a in found}
@@ -242,7 +242,7 @@ class Collector:
         self.module.removed.append((d.start, d.end))
 
     def resolve(self):
-        """Resolve each instance to its kernel, and reject duplicate host names."""
+        """Find each instance's kernel, and reject duplicate host names."""
         src, seen = self.src, {}
         for instance in self.module.instances:
             if isinstance(instance.kernel, str):
@@ -288,7 +288,7 @@ def template_parameters(src, kernel):
 
 
 def find_kernels(module, name, scope):
-    """Return the kernels of that name, including overloads. Prefer the innermost enclosing namespace that has any."""
+    """Return the kernels with this name, including overloads. Prefer the innermost enclosing namespace that has any."""
     named = {key: k for key, k in module.kernels.items() if name in (k.name, k.overload_of)}
     for n in range(len(scope), -1, -1):
         found = [k for key, k in named.items() if key[:-1] == scope[:n]]
@@ -298,7 +298,7 @@ def find_kernels(module, name, scope):
 
 
 def accepts(src, kernel, arguments):
-    """Return whether the template of a kernel may accept these arguments, given as tokens."""
+    """Return whether a kernel's template may accept these arguments, which are lists of tokens."""
     head = template_parameters(src, kernel)
     pack = False
     for k, words in enumerate(head):
@@ -323,7 +323,7 @@ def overload(src, kernels, first, last, signature):
 
 
 def rename_overloads(src, module):
-    """Give every overload its own name, at its definition and in its uses."""
+    """Give every overload its own name, both in its definition and where it is used."""
     names = {k.overload_of for k in module.kernels.values() if k.overload_of}
     defined = {k.token: k for k in module.kernels.values()}
     for i, t in enumerate(src.texts):
@@ -338,7 +338,7 @@ def rename_overloads(src, module):
 
 
 def deduced_arguments(src, kernel, instance):
-    """Return the template arguments deduced from the parameter types of an instantiation, or None."""
+    """Return the template arguments deduced from an instantiation's parameter types, or None."""
     pairs = [(p.text.split(), [src.texts[i] for i in attributes(src, *span)[1]])
              for p, span in zip(kernel.parameters, instance.signature, strict=False)]
     return template_arguments(template_parameters(src, kernel), pairs)

@@ -1,4 +1,4 @@
-"""Translate a whole kernel library to one C++ file for compile_shader."""
+"""Translate a whole kernel library into one C++ file for compile_shader."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ from .translate import emitter_of, macros
 
 @dataclass(frozen=True)
 class Library:
-    """A translated source in two parts: the source itself, and the code that exports kernels."""
+    """A translated source in two parts: the source itself, and the code that exports its kernels."""
 
     source: str
     # One dict per kernel: name, location, buffers [{index, space, name, text, optional, constant}], elements [the
     # element type of each buffer, see element_types.py], constants [{name, index, type, required}]. A buffer's
-    # `constant` is the function constant that enables the buffer.
+    # `constant` is the function constant that enables it.
     kernels: list
-    exports: Callable   # instances -> the code that exports them
+    exports: Callable  # instances -> code that exports them
     instances: list
 
     @property
     def text(self):
-        """The source, and code that exports all its instances."""
+        """The source, plus code that exports all instances."""
         return self.source + self.exports(self.instances)
 
     def parts(self):
-        """Return a dict from the name of a kernel to code that exports only this kernel."""
+        """Return a dict from each kernel's name to code that exports only this kernel."""
         return {i.host_name: self.exports([i]) for i in self.instances}
 
     def samples(self):
@@ -37,8 +37,8 @@ class Library:
 
 
 def translate_library(src, mode, compiler, isa):
-    """Translate a preprocessed Source to C++ that exports mpsx_kernel_table or, in cuda mode, to C++ for a PTX library.
-    `mode` is auto, simt, or cuda, as for `msl.py translate`."""
+    """Translate a preprocessed Source to C++ that exports mpsx_kernel_table or, in mode cuda, to C++ for a PTX library.
+    `mode` is auto, simt, or cuda, as in `msl.py translate`."""
     module = collect_kernels(src)
     lower(src, module, shared=True, general=True)
     emitter = emitter_of(module.unit, mode, general=True)
@@ -60,8 +60,8 @@ def translate_library(src, mode, compiler, isa):
 
 
 def constants_of(calls, kernel, module):
-    """Return the function constants that a kernel uses. A constant that the source passes to
-    is_function_constant_defined needs no value (MSL specification 3.2, section 5.8.1)."""
+    """Return the function constants that a kernel uses. A constant passed to is_function_constant_defined does not need
+    a value (MSL specification 3.2, section 5.8.1)."""
     if not module.constants:
         return []
     used = {*calls.reachable_words(kernel.name, kernel.body),
@@ -71,7 +71,7 @@ def constants_of(calls, kernel, module):
 
 
 def describe(src, instance, constants, aliases, tensors):
-    """Return the entry of Library.kernels for an instance."""
+    """Return an instance's entry in Library.kernels."""
     kernel, arguments = instance.kernel, element_types.template_arguments(src, instance)
     names = aliases | arguments
     return {
@@ -94,7 +94,7 @@ def tensor(parameter, types, arguments):
 
 
 def export(table, count, compiler, isa):
-    """Return C++ that exports the `count` records in the array `table`."""
+    """Return C++ that exports the first `count` records of the array `table`."""
     pointers = "".join(f"    &{table}[{i}],\n" for i in range(count))
     return (f"static const mpsx_kernel_record* const mpsx_pointers[] = {{\n{pointers}    nullptr}};\n"
             'extern "C" __attribute__((visibility("default"))) const mpsx_kernel_table_t mpsx_kernel_table;\n'

@@ -29,8 +29,8 @@ def lower_thread_limits(src, module):
 
 
 def lower(src, module, shared=False, general=False):
-    """Edit `src` in place. `shared`: the threads of a threadgroup share threadgroup variables; otherwise a threadgroup
-    is one thread. `general`: also accept features that the project's own kernels do not use."""
+    """Edit `src` in place. If `shared` is set, the threads of a threadgroup share threadgroup variables. Otherwise,
+    each threadgroup is a single thread. `general` also accepts features that the project's own kernels do not use."""
     unit = module.unit
     for begin, end in module.removed:
         src.replace(begin, end)

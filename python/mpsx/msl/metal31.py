@@ -1,15 +1,15 @@
-"""Find features that Metal 3.1 lacks. The project's kernels must avoid them, because Metal 3.1 is the language of
-macOS 14, the oldest version that torch's wheels support. The build selects it with `MTLCompileOptions.languageVersion`
-and `-std=metal3.1`. The strict check (in check/) accepts later versions of Metal in users' shaders.
+"""Find features that Metal 3.1 lacks. The project's kernels must avoid them, because Metal 3.1 is the language of macOS
+14, the oldest version that torch's wheels support. The build selects it with `MTLCompileOptions.languageVersion` and
+`-std=metal3.1`. In users' shaders, the strict check (check/) accepts later versions of Metal.
 
 Metal 3.1 is C++14 with restrictions (Metal Shading Language Specification, sections 1.5 and 1.5.4). The tables below
-list later features with the version that introduced them.
+list later features and the version that introduced each of them.
 """
 
 from .check import SourceMap, unit_of
 from .check.diagnostic import Diagnostic
 
-# Names and keywords, and the version that introduced them.
+# Names and keywords, with the version that introduced each of them.
 WORDS = {
     "atomic_thread_fence": "Metal 3.2",
     "coherent": "Metal 3.2",
@@ -39,7 +39,7 @@ WORDS = {
     "nodiscard": "C++17",
     "maybe_unused": "C++17",
 }
-# Tokens that can precede the `[` of a lambda but not that of a subscript.
+# Tokens that can precede the `[` of a lambda but not the `[` of a subscript.
 BEFORE_LAMBDA = {"(", ",", "=", "{", "}", ";", "return", "&&", "||", "?", ":"}
 
 OPERATORS = {"+", "-", "*", "&&", "||", "&", "|", "^", ","}

@@ -1,6 +1,6 @@
 """Overlays of the host driver: CPU versions of definitions in a Metal file.
 
-The overlay of metal/<family>/<stem>.metal and <stem>.h is metal/<family>/host/<stem>.h. Only wide mode reads it. A
+The overlay of metal/<family>/<stem>.metal or <stem>.h is metal/<family>/host/<stem>.h. Only wide mode reads it. A
 function, kernel, class, or constant in it replaces the one with the same name, template head, and parameters.
 Everything else in the overlay, including the files it includes, is inserted before the first definition that it
 replaces. An overlay may use all of clang's extensions, such as builtins and vector types."""
@@ -17,20 +17,20 @@ PRAGMA = "#pragma mpsx overlay"
 
 
 def overlay_of(path):
-    """Return the path where a file's overlay would be."""
+    """Return the path at which a file's overlay would be."""
     folder, name = os.path.split(path)
     return os.path.join(folder, "host", os.path.splitext(name)[0] + ".h")
 
 
 def overlays_of(files):
-    """Return the existing overlays of the source `files[0]` and of the files it includes. The source's overlay comes
-    last."""
+    """Return the existing overlays of the source `files[0]` and of the files it includes. The source's own overlay
+    comes last."""
     return [path for path in dict.fromkeys(map(overlay_of, [*files[1:], files[0]])) if os.path.isfile(path)]
 
 
 def with_overlays(path, overlays):
-    """Return a text that includes `path` and its overlays. Preprocessing them together makes include guards work across
-    them."""
+    """Return a text that includes `path` and its overlays. They are preprocessed together, so that include guards work
+    across them."""
     lines = [f'#include "{os.path.abspath(path)}"']
     for overlay in overlays:
         lines += [f"{PRAGMA} {overlay}", f'#include "{os.path.abspath(overlay)}"']
@@ -39,7 +39,7 @@ def with_overlays(path, overlays):
 
 def apply_overlays(text, path, wrapper):
     """Return the translation unit of `path` with its overlays applied. `text` is the preprocessed form of the file
-    `wrapper`, which contains the result of with_overlays()."""
+    `wrapper`, whose contents come from with_overlays()."""
     text = re.sub(rf'^# \d+ "{re.escape(wrapper)}"[^\n]*\n', "", text, flags=re.M)
     text = text.replace(f'"{os.path.abspath(path)}"', f'"{path}"')
     main, *parts = re.split(rf"^{PRAGMA} (.*)\n", text, flags=re.M)
@@ -71,18 +71,18 @@ def identity(src, d):
 
 
 def span(src, d):
-    """Return the offsets in the text where a declaration begins and ends."""
+    """Return the offsets in the text at which a declaration begins and ends."""
     return src.starts[d.begin], src.starts[d.end - 1] + len(src.texts[d.end - 1])
 
 
 def line_directive(src, offset):
-    """Return a #line directive for the text at an offset."""
+    """Return a #line directive for the text at this offset."""
     file, line, _ = src.position(offset)
     return f'\n#line {line} "{file}"\n'
 
 
 def edited(src, edits):
-    """Apply the replacements `edits`, tuples (begin, end, new), to the text."""
+    """Apply the replacements `edits`, which are tuples (begin, end, new), to the text."""
     out, at = [], 0
     for begin, end, new in sorted(edits):
         out += [src.text[at:begin], new, line_directive(src, end)]
@@ -98,12 +98,12 @@ class Overlay:
         self.declared = [d for d in parse(self.src).declarations if self.is_own(d)]
 
     def is_own(self, d):
-        """Return whether a declaration is in the overlay itself, not in a file that it includes."""
+        """Return whether a declaration is in the overlay itself rather than in a file that it includes."""
         return self.src.position(self.src.starts[d.begin])[0] == self.name
 
     def edits(self, main, definitions):
         """Return the edits that apply this overlay to the text of `main`."""
-        # Definitions that differ only in address spaces share a key in `found`.
+        # Definitions that differ only in address spaces have the same key in `found`.
         src, replaced, found = self.src, {}, {}
         for d in definitions:
             file = main.position(main.starts[d.begin])[0]

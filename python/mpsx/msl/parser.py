@@ -1,7 +1,7 @@
 """Parses a Source into a tree of declarations.
 
-The parser covers as much of C++ as the translator needs. Expressions and statements remain tokens. Unknown syntax up to
-the next ';' becomes a declaration of kind OTHER, which no check rejects."""
+The parser covers the parts of C++ that the translator needs. Expressions and statements remain tokens. If it does not
+recognize the syntax, everything up to the next ';' becomes a declaration of kind OTHER, which no check rejects."""
 
 from .declarations import (
     ADDRESS_SPACES,
@@ -24,7 +24,7 @@ from .declarations import (
 )
 from .source import MslError
 
-# Words whose parentheses are not a parameter list.
+# Words that are followed by parentheses that are not a parameter list.
 PARENTHESIZED = ("decltype", "__attribute__", "alignas", "noexcept", "sizeof", "coherent", "explicit")
 # Words that begin a declaration in a function body.
 SPECIFIERS = {"const", "constexpr", "constant", "device", "thread", "threadgroup", "static", "volatile", "inline",
@@ -32,8 +32,8 @@ SPECIFIERS = {"const", "constexpr", "constant", "device", "thread", "threadgroup
 
 
 def attributes(src, begin, end):
-    """Return the attributes among tokens [begin, end), and the tokens outside attributes. Skip attributes with a
-    namespace, such as [[clang::loop]], which only the C++ compiler interprets."""
+    """Return the attributes among tokens [begin, end), and the tokens outside attributes. Attributes with a namespace,
+    such as [[clang::loop]], are skipped, because only the C++ compiler interprets them."""
     found, rest, i = [], [], begin
     while i < end:
         stop = src.attribute_end(i)
@@ -74,7 +74,7 @@ def declarators(src, d):
 
 
 class Parser:
-    """A parser of the tokens of one Source."""
+    """Parses the tokens of one Source."""
 
     def __init__(self, src):
         self.src = src
@@ -88,7 +88,8 @@ class Parser:
         return self.src.match[i] + 1 if self.src.texts[i] in "([{" and i in self.src.match else i + 1
 
     def angle(self, i):
-        """Return the token after the template arguments that begin with the '<' at i, or i + 1 if it is an operator."""
+        """Return the token after the template arguments that begin with the '<' at i. If '<' is an operator, return i +
+        1."""
         try:
             return self.src.angle_end(i) + 1
         except MslError:
@@ -115,7 +116,7 @@ class Parser:
         return found
 
     def declaration(self, begin, end, scope, in_class):
-        """Parse the declaration that begins at a token."""
+        """Parse the declaration that starts at token `begin`."""
         src, texts, i = self.src, self.src.texts, begin
         d = Declaration(OTHER, begin, begin, scope=scope, in_class=in_class)
         while i < end:
@@ -159,7 +160,7 @@ class Parser:
         return tuple(names)
 
     def namespace(self, d, i, end, names=None):
-        """Parse `namespace a::b { … }`, or extern "C" { … } with `names` empty."""
+        """Parse `namespace a::b { … }`. If `names` is empty, parse extern "C" { … }."""
         texts, brace = self.src.texts, i + 1
         while brace < end and texts[brace] not in ("{", ";", "="):
             brace += 1
@@ -173,7 +174,7 @@ class Parser:
         return d
 
     def alias(self, d, i, end):
-        """Parse `using name = …;` or a typedef, which may define a class."""
+        """Parse `using name = …;` or a typedef. The typedef may define a class."""
         src, texts = self.src, self.src.texts
         stop = self.statement_end(i, end)
         d.end = stop + 1
@@ -242,7 +243,7 @@ class Parser:
         return self.angle(i) if self.at(i) == "<" else i
 
     def class_body(self, d, i, end):
-        """Parse `struct name : bases { … };` or an enum into `d`, and return whether it has a body."""
+        """Parse `struct name : bases { … };` or an enum into `d`. Return whether it has a body."""
         src, texts, k, name = self.src, self.src.texts, i + 1, -1
         stops = ("{", ";", "=", "(", ")", ",", "*", "&")
         while k < end and texts[k] not in stops:
@@ -262,7 +263,7 @@ class Parser:
         d.kind, d.name, d.body = CLASS if texts[i] != "enum" else ENUM, name, k
         d.end = self.statement_end(src.match[k] + 1, end) + 1
         if d.kind == CLASS:
-            scope = f"{texts[name] if name >= 0 else ''}@{d.begin}"   # specializations share a name
+            scope = f"{texts[name] if name >= 0 else ''}@{d.begin}"  # distinguishes specializations, which share a name
             d.members = self.declarations(k + 1, src.match[k], (*d.scope, scope), True)
         return True
 
@@ -289,7 +290,8 @@ class Parser:
         return d
 
     def constructor_body(self, i, end):
-        """Return the '{' after a constructor's member initializers, `name(…)` or `name{…}` with commas between them."""
+        """Return the '{' after a constructor's member initializers, which are `name(…)` or `name{…}`, separated by
+        commas."""
         while i < end:
             while i < end and self.src.texts[i] not in ("(", "{"):
                 i = self.angle(i) if self.src.texts[i] == "<" else i + 1
@@ -300,7 +302,7 @@ class Parser:
         return i
 
     def variables(self, d, name, i, end):
-        """Parse one or more variables; `i` is the token after the first variable's name."""
+        """Parse one or more variables. `i` is the token after the first variable's name."""
         src, texts = self.src, self.src.texts
         d.end = self.statement_end(i, end) + 1
         if name > d.start:
@@ -313,10 +315,10 @@ class Parser:
         return d
 
     def block(self, function):
-        """Parse the body of a function: its blocks, and the declarations in them that begin with a specifier."""
+        """Parse the body of a function: its blocks, and the declarations in it that begin with a specifier."""
         texts, kinds = self.src.texts, self.src.kinds
         stack = [root := Block(*function.body_range)]
-        i, fresh = root.begin + 1, True   # fresh: i is the beginning of a statement
+        i, fresh = root.begin + 1, True  # fresh: i is at the beginning of a statement
         while i < root.end - 1:
             begin = i
             while fresh and (stop := self.src.attribute_end(i)) is not None:

@@ -22,10 +22,10 @@ APPLE_HEADERS = [
 ]
 
 ENTERED = re.compile(r'^# \d+ "((?:\\.|[^"\\])*)" 1\b', re.M)
-# Metal provides this header. Files shared with CPU code include it.
+# Headers that Metal provides. Files shared with CPU code include them.
 EMPTY_HEADERS = ["simd/simd.h", "MetalPerformancePrimitives/MetalPerformancePrimitives.h"]
 
-# The loop hints of metal/lib/types.h stay macros until the C++ compiler defines them as pragmas that it supports.
+# Keep the loop hints of metal/lib/types.h as macros. The C++ compiler later defines them as pragmas that it supports.
 DEFINES = [
     "__METAL__=1",
     "__METAL_VERSION__=400",
@@ -45,7 +45,7 @@ DEFINES = [
 
 
 def write_stubs(folder):
-    """Write empty files in place of Apple's headers; metal_stdlib provides their contents."""
+    """Write empty files in place of Apple's headers, because metal_stdlib provides their contents."""
     for name in (*APPLE_HEADERS, *EMPTY_HEADERS):
         path = os.path.join(folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -54,7 +54,7 @@ def write_stubs(folder):
 
 
 def preprocess(path, include_dirs=(), defines=(), command=None, overlays=False):
-    """Return the preprocessed text, and the names of its files. `overlays` applies the host driver's overlays."""
+    """Return the preprocessed text and the names of its files. `overlays` applies the host driver's overlays."""
     command = command or os.environ.get("CXX") or "c++"
     with tempfile.TemporaryDirectory(prefix="mpsx-msl-") as stubs:
         write_stubs(stubs)
@@ -76,11 +76,11 @@ def preprocess(path, include_dirs=(), defines=(), command=None, overlays=False):
             text, more = run(wrapper)
             text = apply_overlays(text, path, wrapper)
             files = [path, *(f for f in more[1:] if f != os.path.abspath(path))]
-    # Remove the temporary folder's name, so that the text is reproducible and can be a cache key.
+    # Remove the temporary folder's name, to make the text reproducible and usable as a cache key.
     return text.replace(f'"{stubs}/', '"'), files
 
 
 def included(text):
-    """Return the included files, according to line markers that enter a file. Ignore other markers, because a #line
-    directive in the source may name any file."""
+    """Return the included files, according to the line markers that enter a file. Other markers are ignored, because a
+    #line directive in the source may name any file."""
     return dict.fromkeys(name for name in ENTERED.findall(text) if not name.startswith("<"))

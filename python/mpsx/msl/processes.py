@@ -1,9 +1,9 @@
 """Run compilers with a time limit, and kill them when the calling process ends, even if it is killed.
 
-Each compiler leads a process group with all processes that it starts (zig starts clang, and a script may start a
-compiler). Each calling process starts a small shell, the reaper, that keeps a list of the groups. The shell's standard
-input is a socket, and only the caller holds the other end. When the caller ends, the shell reads end-of-file and kills
-the groups. A compiler starts its work only after the shell has registered it, so none escapes."""
+Each compiler leads a process group that contains all processes it starts (zig starts clang, and a script may start a
+compiler). Each calling process starts a small shell, the reaper, which keeps a list of the groups. The shell's standard
+input is a socket whose other end only the caller holds. When the caller ends, the shell reads end-of-file and kills the
+groups. A compiler starts working only after the shell has registered it, so none escapes."""
 
 import atexit
 import contextlib
@@ -36,7 +36,7 @@ class TimeLimitError(Exception):
 
 
 def time_limit():
-    """Return the time limit for a compiler in seconds, from MPSX_SHADER_TIMEOUT; None (no limit) if that is 0."""
+    """Return the time limit for a compiler in seconds, from MPSX_SHADER_TIMEOUT. Return None (no limit) if it is 0."""
     text = os.environ.get("MPSX_SHADER_TIMEOUT") or str(DEFAULT_SECONDS)
     try:
         seconds = float(text)
@@ -48,7 +48,7 @@ def time_limit():
 
 
 class _Reaper:
-    """The shell that kills the compilers of this process after the process ends."""
+    """The shell that kills this process's compilers after the process ends."""
 
     def __init__(self):
         self.forget()
@@ -77,7 +77,7 @@ class _Reaper:
                                             stderr=subprocess.DEVNULL, start_new_session=True, cwd="/")
 
     def close(self):
-        """End the shell, which kills the compilers that are still running."""
+        """End the shell, which then kills the compilers that are still running."""
         if self.socket is not None:
             self.socket.close()
             self.process.wait()
@@ -99,7 +99,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class Process(subprocess.Popen):
-    """A running compiler with a time limit in seconds (None: no limit). Call `finish` or `end` on every Process."""
+    """A running compiler. `seconds` is its time limit (None: no limit). Call `finish` or `end` on every Process."""
 
     def __init__(self, command, seconds=None, **pipes):
         if shutil.which(command[0]) is None:
@@ -128,7 +128,7 @@ class Process(subprocess.Popen):
             self.end()
 
     def end(self):
-        """Kill the process group unless the process has ended."""
+        """Kill the process group unless the process has already ended."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -141,12 +141,12 @@ class Process(subprocess.Popen):
 
 
 def with_caches_in(folder):
-    """Return the environment for zig's driver, with its cache in `folder`, because the home directory may be full."""
+    """Return the environment for zig's driver with its cache in `folder`. The home directory may be full."""
     return os.environ | dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), os.path.join(folder, "zig"))
 
 
 def run(command, text="", seconds=None, **more):
-    """Run a compiler, and return its status, standard output, and standard error."""
+    """Run a compiler. Return its status, standard output, and standard error."""
     process = Process(command, seconds, stdout=subprocess.PIPE, **more)
     out, err = process.finish(text)
     return process.returncode, out, err

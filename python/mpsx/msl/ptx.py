@@ -1,9 +1,9 @@
 """Pack the PTX that clang writes for each file into a library: compressed entry points and an index.
 
-The GPU's driver compiles PTX when a kernel is first used, one kernel at a time: the common part of the file (functions
-that are not inlined, and variables) and the entry point.
+The GPU's driver compiles PTX when a kernel is first used, one kernel at a time. It compiles the entry point together
+with the file's common part (variables, and functions that are not inlined).
 
-A library consists of lines of text, followed by the compressed units (src/driver/cuda/ptx_library.h reads it).
+A library consists of lines of text, followed by the compressed units. src/driver/cuda/ptx_library.h reads it.
 
     mpsx-ptx 2
     compiler <description>
@@ -12,8 +12,9 @@ A library consists of lines of text, followed by the compressed units (src/drive
     kernel <offset in the unit> <bytes> <limit on threads, or 0> <symbol> <parameters> <name> <staging>
     end
 
-Two units with different targets may contain the same kernel. Staging is the dynamic shared memory that tensor
-operations use: bytes per threadgroup and bytes per SIMD group, such as `131072:0`. A kernel needs the larger sum.
+Two units with different targets may contain the same kernel. The field "staging" is the dynamic shared memory that
+tensor operations use: bytes per threadgroup and bytes per SIMD group, such as `131072:0`. A kernel needs the larger
+sum.
 
 A parameter is `p3`, the address of buffer 3; `v3:40:8`, the 40 bytes of buffer 3, aligned to 8; or `t1`, the offset of
 [[threadgroup(1)]]. `-` means no parameters. Tabs separate the fields."""
@@ -33,7 +34,7 @@ ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry (\w+)\(", re.M)
 PARAMETER = re.compile(r"\.param \.(?:align (\d+) \.b8|[bu]64|[bu]32)[^\[\],\n]*?(\w+_param_\d+)(?:\[(\d+)\])?")
 LIMIT = re.compile(r"^\.visible \.global \.align 4 \.u32 mpsx_limit_(\w+) = (\d+);\n", re.M)
 TARGET = re.compile(r"^\.target (sm_\w+)", re.M)
-# Pseudo-instructions of metal_stdlib/cuda/tensor/scope.h.
+# Pseudo-instructions emitted by metal_stdlib/cuda/tensor/scope.h.
 STAGING = re.compile(r"\tmpsx\.staging (\d+), (\d+);\n")
 SIMDGROUP_STAGING = re.compile(r"mpsx\.simdgroup_staging (%\w+), (\d+);")
 HALF_MEMORY = 113 * 1024  # half the shared memory of a multiprocessor (metal_stdlib/cuda/tensor/warpgroup_multiply.h)
@@ -71,7 +72,7 @@ def split_entries(text):
 
 
 def parameters(kernel, entry):
-    """Return the index field for a kernel's parameters, except for the grid."""
+    """Return the index field that describes a kernel's parameters, except for the grid."""
     head = entry[:entry.index("\n{")]
     found = PARAMETER.findall(head)
     wanted = [("b", b) for b in kernel["buffers"]] + [("t", t) for t in kernel["threadgroups"]]
@@ -85,7 +86,8 @@ def parameters(kernel, entry):
 
 def with_limit(entry, threads, staging=0):
     """Return the entry point with the kernel's thread limit, which determines how many registers a thread may use. If
-    two threadgroups' staging memory fits in a multiprocessor, also let two threadgroups share its registers."""
+    the staging memory of two threadgroups fits in a multiprocessor, also let the two threadgroups share its
+    registers."""
     if not threads:
         return entry
     brace = entry.index("\n{")
@@ -94,7 +96,7 @@ def with_limit(entry, threads, staging=0):
 
 
 class Staging:
-    """The shared memory that the tensor operations of one PTX file use."""
+    """The shared memory used by the tensor operations of one PTX file."""
 
     def __init__(self, text):
         self.per_simdgroup = max((int(m[2]) for m in SIMDGROUP_STAGING.finditer(text)), default=0)
@@ -104,8 +106,8 @@ class Staging:
         return STAGING.sub("", SIMDGROUP_STAGING.sub(rf"mov.u32 \1, {self.per_simdgroup};", text))
 
     def of_kernel(self, common, entry):
-        """Return a kernel's staging bytes per threadgroup and per SIMD group, and its number of threads (0 if it may
-        vary)."""
+        """Return the kernel's staging bytes per threadgroup and per SIMD group, and its number of threads (0 if that
+        may vary)."""
         found = [(int(m[1]), int(m[2])) for text in (common, entry) for m in STAGING.finditer(text)]
         uses_simdgroups = any(SIMDGROUP_STAGING.search(text) for text in (common, entry))
         threads = max((threads for _, threads in found), default=0)
@@ -116,7 +118,7 @@ class Staging:
 
 
 def unit(description, text):
-    """Return the index lines of one PTX file, and its compressed contents."""
+    """Return the index lines and the compressed contents of one PTX file."""
     limits = {m[1]: int(m[2]) for m in LIMIT.finditer(text)}
     common, entries = split_entries(LIMIT.sub("", text))
     staging = Staging(text)
@@ -163,7 +165,7 @@ def pack(described, compiler):
 
 
 def read_description(path):
-    """Return the description in a C++ file that `translate` wrote."""
+    """Return the description in a C++ file written by `translate`."""
     with open(path) as f:
         for line in f:
             if line.startswith(DESCRIPTION):
@@ -172,7 +174,7 @@ def read_description(path):
 
 
 def pack_files(out, sources, texts, compiler):
-    """Write the library of translated C++ files and their PTX."""
+    """Write the library for translated C++ files and their PTX."""
     described = []
     for path, text in zip(sources, texts, strict=True):
         with open(text) as f:
@@ -182,7 +184,7 @@ def pack_files(out, sources, texts, compiler):
 
 
 def unpack(path):
-    """Yield the name of each kernel, and the PTX that the loader would compile. For tests and tools."""
+    """Yield the name of each kernel, and the PTX that the loader would compile for it. For tests and tools."""
     with open(path, "rb") as f:
         data = f.read()
     head = data.index(b"\nend\n") + 5

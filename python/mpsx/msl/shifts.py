@@ -1,8 +1,8 @@
-"""Shift amounts in Metal count modulo the number of bits of the promoted left operand.
+"""Take shift amounts modulo the bit width of the promoted left operand, as Metal does.
 
-C++ leaves shifts by that many bits undefined: scalar shifts of CPUs wrap around, but their vector shifts yield 0.
-Apple's compiler masks each amount (the AIR of `x << y` is `and i32 %y, 31` and a shift), so do the same in the LLVM IR
-of translated source."""
+C++ leaves shifts by the bit width or more undefined. On CPUs, scalar shifts wrap around, but vector shifts yield 0.
+Apple's compiler masks each amount (in AIR, `x << y` is `and i32 %y, 31` followed by a shift), so do the same in the
+LLVM IR of translated source."""
 
 import re
 
@@ -12,7 +12,7 @@ VECTOR = re.compile(r"^<(\d+) x (i\d+)>$")
 
 
 def mask_shifts(text):
-    """Return LLVM IR in which each shift by a variable amount masks it."""
+    """Return LLVM IR in which each shift by a variable amount masks the amount."""
     count = 0
 
     def masked(found):

@@ -1,4 +1,4 @@
-"""The class Source: the tokens of preprocessed text, with their brackets and positions, and edits of the text."""
+"""The class Source: the tokens of preprocessed text with their brackets and positions, and edits of the text."""
 
 import bisect
 import copy
@@ -45,12 +45,12 @@ class Source:
         return len(self.texts)
 
     def location(self, token):
-        """Return file:line:column of a token in the user's files."""
+        """Return the file:line:column of a token in the user's files."""
         offset = self.starts[min(token, len(self.starts) - 1)] if self.starts else 0
         return "{}:{}:{}".format(*self.position(offset))
 
     def position(self, offset):
-        """Return the file, line, and column in the user's files for an offset in the text."""
+        """Return the file, line, and column in the user's files that correspond to an offset in the text."""
         i = bisect.bisect_right(self._marker_starts, offset) - 1
         begin, line, file = self.markers[i] if i >= 0 else (0, 1, "<input>")
         column = offset - self.text.rfind("\n", 0, offset)
@@ -99,7 +99,7 @@ class Source:
         return False
 
     def opens(self, i):
-        """Return whether the '<' at token i probably begins template arguments. In `sizeof(T) < 8` it does not."""
+        """Return whether the '<' at token i probably begins template arguments. It does not in `sizeof(T) < 8`."""
         return self.texts[i] == "<" and (self.kinds[i - 1] == "word" and self.texts[i - 1] not in self.integers)
 
     def angle_end(self, i):
@@ -154,21 +154,23 @@ class Source:
         return "".join(self.spaced(i, self.texts[i], begin) for i in range(begin, end))
 
     def spaced(self, i, text, begin):
-        """Return `text` for token i after a space, except at `begin` and inside << and >>, which are two tokens."""
+        """Return `text` for token i after a space. Omit the space at `begin` and inside << and >>, which are two
+        tokens."""
         shift = i > begin and self.texts[i] in "<>" and self.texts[i - 1] == self.texts[i]
         return text if i == begin or (shift and self.starts[i] == self.starts[i - 1] + 1) else " " + text
 
     def replace(self, begin, end, new=""):
-        """Replace tokens [begin, end). Line numbers stay the same, and so do columns if `new` is not longer."""
+        """Replace tokens [begin, end). Line numbers do not change, nor do columns if `new` is no longer than the old
+        text."""
         self._replacements.append((begin, end, new))
 
     def wrap(self, begin, end, before, after):
-        """Insert text around tokens [begin, end), inside any text that was inserted there earlier."""
+        """Insert text before and after tokens [begin, end), inside any text that was inserted there earlier."""
         self._insertions.append((self.starts[begin], 1, len(self._insertions), before))
         self._insertions.append((self.starts[end - 1] + len(self.texts[end - 1]), 0, -len(self._insertions), after))
 
     def insert_before(self, token, text):
-        """Insert text before a token, ahead of all other text inserted there."""
+        """Insert text before a token, ahead of any other text inserted there."""
         self._insertions.append((self.starts[token], 1, -1, text))
 
     def result(self):
@@ -177,9 +179,9 @@ class Source:
         edits = [(self.starts[b], 2, -e, self.starts[e - 1] + len(self.texts[e - 1]), new)
                  for b, e, new in self._replacements]
         edits += [(at, kind, order, at, new) for at, kind, order, new in self._insertions]
-        for start, kind, _, stop, new in sorted(edits):   # a longer replacement sorts before a nested one
+        for start, kind, _, stop, new in sorted(edits):  # a longer replacement sorts before a nested one
             if start < at:
-                continue   # inside a range that is already replaced
+                continue  # inside a range that is already replaced
             if kind != 2:
                 out += [self.text[at:start], new]
                 at = start
@@ -206,7 +208,7 @@ class Source:
 
 def _unroll_pragma(m, names):
     """Drop the count of an unroll pragma if it is a macro. The preprocessor removes the macro's definition, but does
-    not expand it in the pragma."""
+    not expand the macro in the pragma."""
     if names.issuperset(re.findall(r"[A-Za-z_]\w*", m[2])):
         return m[0]
     return "" if "clang" in m[1] else m[1]

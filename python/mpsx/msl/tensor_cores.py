@@ -21,7 +21,7 @@ MOVABLE = re.compile(r"\t(?:mpsx\.mma|add|sub|mul|fma|mad|mov|neg|abs|and|or|xor
 
 @dataclass
 class Line:
-    """A PTX instruction and the registers that it writes and reads. If it is a matmul, `a`, `b`, `c` and `d` name the
+    """A PTX instruction with the registers that it writes and reads. For a matmul, `a`, `b`, `c` and `d` name the
     registers of its 8x8 fragments: a[row][k], b[k], c[row] and d[row], where row and k count blocks of 8."""
 
     text: str
@@ -85,7 +85,7 @@ def lines_to_sink(lines, i, j):
 
 
 def fuse_k(lines, uses):
-    """Fuse pairs of matmuls if the second accumulates into the result of the first."""
+    """Fuse pairs of matmuls in which the second accumulates into the result of the first."""
     i = 0
     while i < len(lines):
         first = lines[i]

@@ -1,4 +1,4 @@
-"""Describe kernel parameters that are Metal 4 tensors. The host checks the tensors of a call against the
+"""Describe kernel parameters that are Metal 4 tensors. The host checks the tensors passed to a call against these
 descriptions."""
 
 from . import element_types
@@ -9,7 +9,7 @@ def describe(types, words, names):
     """Return {element, index, extents} for a parameter of type `words`.
 
     `types` is the module's TensorTypes. `names` maps the kernel's template parameters to tokens. `element` and `index`
-    are types as element_types.py spells them, or "" if unknown. A dynamic extent is None. `extents` is None if unknown.
+    are types as written by element_types.py, or "" if unknown. A dynamic extent is None. `extents` is None if unknown.
     """
     element, extents = types.arguments(words, names)[:2]
     known = {name: value for name, (parameters, value) in types.aliases.items() if not parameters} | names

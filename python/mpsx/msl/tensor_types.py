@@ -1,13 +1,13 @@
 """Resolve the types of kernel parameters that are Metal 4 tensors (MSL specification 4.0, section 2.21).
 
-A parameter such as `tensor<device half, dextents<int, 2>>` has a buffer index. The host binds the tensor's address,
-sizes and strides to it. The type may be an alias, an alias template, or a template parameter of the kernel."""
+A parameter such as `tensor<device half, dextents<int, 2>>` has a buffer index, to which the host binds the tensor's
+address, sizes and strides. The type may be an alias, an alias template, or a template parameter of the kernel."""
 
 from .declarations import ALIAS
 from .deduction import parameter_name
 
 QUALIFIERS = {"const", "volatile", "typename"}
-MAX_DEPTH = 8   # nesting of aliases
+MAX_DEPTH = 8  # maximum nesting of aliases
 HANDLE = "tensor_handle"
 
 
@@ -25,12 +25,12 @@ def split(words):
 
 
 def type_words(words):
-    """Return the tokens of a parameter's type, without the parameter's name if it has one."""
+    """Return the tokens of a parameter's type, without the parameter's name if there is one."""
     return words if words[-1] == ">" else words[:-1]
 
 
 def substitute(words, names):
-    """Replace each token that is a key of `names` with the tokens that it maps to."""
+    """Replace each token that is a key of `names` with the tokens it maps to."""
     return [new for w in words for new in (names.get(w) or [w])]
 
 
@@ -49,7 +49,7 @@ class TensorTypes:
             self.aliases[src.texts[d.name]] = [parameter_name(h) for h in heads], words
 
     def resolved(self, words, names):
-        """Resolve aliases in a type, and return its name and template arguments. `names` maps the kernel's template
+        """Resolve the aliases in a type. Return its name and its template arguments. `names` maps the kernel's template
         parameters to tokens."""
         for _ in range(MAX_DEPTH):
             words = [w for w in words if w not in QUALIFIERS]

@@ -18,7 +18,7 @@ HEADER = re.compile(r"// mpsx-kernels: (\d+) (\w+)\n")
 
 
 def load(path, include_dirs, defines, preprocessor, root=None, overlays=False):
-    """Preprocess and parse a file. Return its Source, its Module, and the files that it includes."""
+    """Preprocess and parse a file. Return its Source, its Module, and the names of the files that it includes."""
     text, files = preprocess(path, include_dirs, defines, preprocessor, overlays)
     if root:  # make the text the same in every checkout, so that checkouts can share a compiler cache
         text = text.replace(f'"{os.path.join(os.path.abspath(root), "")}', '"')
@@ -32,12 +32,12 @@ def identifier(path):
 
 def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=1, name=None, root=None, mode="wide",
               general=None):
-    """Write `out`, or stem.0.cpp, … with several shards (None: one shard per 100 kernels). Return the paths of the
-    outputs and of the inputs.
+    """Write `out`, or stem.0.cpp, … if there are several shards (None: one shard per 100 kernels). Return the paths of
+    the outputs and of the inputs.
 
     The project's own files become one library, so each file gets its own namespace. `general` (the default in mode
     auto) marks a user's file, which becomes a separate library at global scope. As in Metal, its names then overload
-    those of the Metal library, and `::name` finds them."""
+    the names in the Metal library, and `::name` finds them."""
     wide, general = mode == "wide", mode == "auto" if general is None else general
     if mode == "cuda":
         defines = [*defines, "MPSX_STAGED_TILES=mpsx::staged_tiles"]  # metal/lib/staged_tiles.h
@@ -45,7 +45,7 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     lower(src, module, shared=not wide, general=general)
     stem = identifier(name or os.path.basename(path))
     emitter, body = emitter_of(module.unit, mode, general), src.result()
-    if mode == "simt":  # unrolled loops with checks take ten times as long to compile
+    if mode == "simt":  # with checks, unrolled loops take ten times as long to compile
         body = UNROLL.sub("", body)
     opening, closing, prefix = namespace_of(f"k_{stem}", general)
     first = macros(src, mode, general)
@@ -66,7 +66,8 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
 
 
 def namespace_of(name, general):
-    """Return the text that opens and closes a translated source's namespace, and the prefix of the names in it."""
+    """Return the text that opens and the text that closes a translated source's namespace, and the prefix of its
+    names."""
     if general:
         return '#include "metal_stdlib/names.h"', "", ""
     return f"namespace metal {{ namespace {name} {{ namespace {{", "} } }", f"metal::{name}::"
@@ -89,7 +90,7 @@ def macros(src, mode, general):
 
 
 def write_if_changed(path, text):
-    """Write a file unless it already has that text, to avoid rebuilding its dependents."""
+    """Write a file unless it already has this text, to avoid rebuilding its dependents."""
     try:
         with open(path) as f:
             if f.read() == text:

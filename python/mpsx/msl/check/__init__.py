@@ -1,8 +1,7 @@
-"""The strict check, which reports code that Apple's Metal compiler would reject, at the user's file, line, and column.
+"""The strict check. It reports code that Apple's Metal compiler would reject, at the user's file, line, and column.
 
-`check` runs the whole check on a file. A caller that already has the tokens can call its two parts: `check_unit` takes
-a few milliseconds, and AddressSpaceCheck runs clang, which understands expressions, in parallel with the
-compiler."""
+`check` runs the whole check on a file. If you already have the tokens, call its two parts: `check_unit` takes a few
+milliseconds, and AddressSpaceCheck runs clang, which understands expressions, in parallel with the compiler."""
 
 from ..parser import parse
 from ..preprocess import preprocess
@@ -17,12 +16,12 @@ __all__ = ["AddressSpaceCheck", "Diagnostic", "SourceMap", "Unit", "check", "che
 
 
 def unit_of(src):
-    """Return the Unit of a preprocessed Source, which the rules and the address space check read."""
+    """Return the Unit of a preprocessed Source, on which the rules and the address space check operate."""
     return Unit(parse(src))
 
 
 def check_unit(unit, texts=None):
-    """Return the Diagnostics of all rules. `texts` maps the names of files that are not on disk to their text."""
+    """Return the Diagnostics of all rules. `texts` maps names of files that are not on disk to their text."""
     positions = SourceMap(unit.src.text, texts)
     found = set()
     for function in RULES.values():
@@ -32,15 +31,15 @@ def check_unit(unit, texts=None):
 
 
 def merge(found, more):
-    """Add the diagnostics in `more` for lines without one in `found`, because the check and the compiler may report
-    the same error."""
+    """Add the diagnostics in `more`, except on lines that already have one in `found`, because the check and the
+    compiler may report the same error."""
     lines = {(d.file, d.line) for d in found}
     return sorted([*found, *(d for d in more if (d.file, d.line) not in lines)])
 
 
 def check(path, includes=(), defines=(), compiler=None, types=True):
-    """Return all Diagnostics of the .metal file `path`. `compiler`, a Compiler, preprocesses it. Unless `types` is
-    false, clang also checks address spaces, if `compiler` is clang or clang is installed."""
+    """Return all Diagnostics for the .metal file `path`. `compiler`, a Compiler, preprocesses it. If `types` is true,
+    clang also checks address spaces, provided that `compiler` is clang or clang is installed."""
     try:
         text, _ = preprocess(path, includes, defines, compiler.preprocessor() if compiler else None)
         src = Source(text)

@@ -1,11 +1,12 @@
 """Check address spaces in expressions (Metal Shading Language Specification, section 4) with a stock clang.
 
-Macros map Metal's address spaces to clang's address_space attributes. Ignore errors about anything else: clang sees few
-declarations of the Metal library here, and the compiler of the translated kernels reports other errors better.
+Macros map Metal's address spaces to clang's address_space attributes. Errors about anything else are ignored, because
+clang sees only a few declarations of the Metal library here, and the compiler of the translated kernels reports other
+errors better.
 
-Also ignore errors about constructors and assignments of class types, and about `this`. Copying a class object out of
-device or constant memory is valid in Metal but not in C++ with address spaces, because implicit copy constructors take
-references without an address space."""
+Errors about constructors and assignments of class types, and about `this`, are ignored as well. Copying a class object
+out of device or constant memory is valid in Metal but not in C++ with address spaces, because implicit copy
+constructors take references without an address space."""
 
 import os
 import re
@@ -26,14 +27,14 @@ FLAGS += ["-Dconstant=__attribute__((address_space(2))) const", "-include", os.p
 LINE = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|note|fatal error): (?P<text>.*)$")
 ELEMENTS = "bool|char|uchar|short|ushort|int|uint|long|ulong|half|bfloat|float"
 TENSOR = r"(?:metal::)?tensor<"
-# Matches failed calls of functions and of tensor constructors. Other constructors are not checked.
+# Matches failed calls of functions and tensor constructors. Other constructors are not checked.
 FAILED_CALL = re.compile(rf"no matching (?:function for call|constructor for initialization of '{TENSOR})")
 TENSOR_CONVERSION = re.compile(rf"no viable conversion from '({TENSOR}.*?>)' to '({TENSOR}.*?>)'$")
 TYPE = r"'((?:[^']|'(?=\())*)'"
 
 
 def clang_of(command):
-    """Return the clang in the compiler `command`, otherwise a clang on PATH, otherwise None."""
+    """Return the clang in the command `command`. If there is none, return a clang on PATH, or None."""
     name = os.path.basename(command[-1] if len(command) > 1 and command[-1] in ("c++", "cc") else command[0])
     if name in ("c++", "cc") and len(command) > 1 and "zig" in os.path.basename(command[0]):
         return [command[0], "clang"]
@@ -44,7 +45,7 @@ def clang_of(command):
 
 
 def spaces_of(type_text):
-    """Return the address spaces in a type as clang prints it, outermost first."""
+    """Return the address spaces in a type as printed by clang, outermost first."""
     return re.findall(r"\b(?:device|constant|threadgroup)\b", named(type_text))
 
 
@@ -66,7 +67,7 @@ def named(text):
 
 
 def visible_type(alias, meaning):
-    """Return the alias, unless it hides an address space."""
+    """Return the alias unless it hides an address space."""
     return alias if all(word in alias for word in NUMBERS if word in meaning) else meaning
 
 
@@ -79,7 +80,7 @@ def is_pointer(t):
 
 
 def mixes_spaces(a, b):
-    """Return whether two types differ in the address space of their pointees."""
+    """Return whether the pointees of two types are in different address spaces."""
     return (is_pointer(a) or is_pointer(b)) and spaces_of(a) != spaces_of(b)
 
 
@@ -98,7 +99,7 @@ def is_space_conversion(text):
 
 
 def is_space_mismatch(notes):
-    """Return whether the candidates with the right number of parameters all fail because of address spaces."""
+    """Return whether all candidates with the right number of parameters fail because of address spaces."""
     found = False
     for text in notes:
         if re.search(
@@ -118,15 +119,15 @@ def is_space_mismatch(notes):
 
 
 def is_variable_length(notes):
-    """Return whether an array's length is certainly not constant. clang may not know Metal's own constants."""
+    """Return whether an array's length is definitely not constant. clang may not know Metal's own constants."""
     return any(re.search(r"unknown value|read of non-const variable", n) for n in notes) and not any(
         "not a constant" in n or "undefined function" in n for n in notes
     )
 
 
 def is_vector_conversion(text):
-    """Return whether an error is about an implicit conversion between vectors. Ignore conversions to bool vectors:
-    comparisons yield bool vectors in Metal, but integer vectors in clang."""
+    """Return whether an error is about an implicit vector conversion. Ignore conversions to bool vectors: comparisons
+    yield bool vectors in Metal, but integer vectors in clang."""
     m = re.search(rf"^(?:cannot initialize|assigning to).*?{TYPE}.*?{TYPE}", text)
     if not m:
         return False
@@ -148,7 +149,7 @@ def cast_message(space, notes):
 
 
 def metal_message(text, notes):
-    """Return the message for an error from clang, or None if the code is valid Metal."""
+    """Return the message to report for an error from clang, or None if the code is valid Metal."""
     kinds, reasons = resolved(text), [resolved(n) for n in notes]
     m = re.match(r"(?:no matching function for call to|call to deleted function) '(?:metal::)?mpsx_cast_(\w+)'", text)
     if m:
@@ -182,7 +183,7 @@ def metal_message(text, notes):
 
 
 def parse(stderr):
-    """Return (match of LINE, texts of its notes) for every error."""
+    """Return a pair for each error: its match of LINE, and the texts of its notes."""
     found = []
     for line in stderr.split("\n"):
         m = LINE.match(line)
@@ -197,8 +198,8 @@ def parse(stderr):
 
 
 class AddressSpaceCheck:
-    """A running clang for the compiler `command`. `wait` returns the Diagnostics, or an empty list if there is no
-    clang. `samples` limits the check to one instance of each kernel."""
+    """A running clang, started with the compiler `command`. `wait` returns the Diagnostics, or an empty list if there
+    is no clang. `samples` limits the check to one instance of each kernel."""
 
     def __init__(self, unit, command, texts=None, samples=False):
         clang, self.process, self.error = clang_of(command), None, None
@@ -208,7 +209,7 @@ class AddressSpaceCheck:
         self.positions = SourceMap(self.text, texts)
         standard = "-std=c++23" if uses_tensors(unit.src.text) else "-std=c++17"
         self.process = processes.Process([*clang, *FLAGS, standard, "-"], processes.time_limit())
-        # Read in a thread, because clang may write more than a pipe holds before `wait` is called.
+        # Read in a thread, because clang may write more than a pipe can hold before `wait` is called.
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
@@ -241,7 +242,8 @@ class AddressSpaceCheck:
 
 
 def first_of_each(diagnostics):
-    """Return the first diagnostic at each position, since several instances of a template may report the same error."""
+    """Return the first diagnostic at each position, because several instances of a template may report the same
+    error."""
     seen, kept = set(), []
     for d in diagnostics:
         if (d.file, d.line, d.column) not in seen:

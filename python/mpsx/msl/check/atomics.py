@@ -32,7 +32,7 @@ def call_of(src, i):
 
 @rule
 def atomic_types(unit):
-    """2.6: atomic<T> of int, uint, bool, ulong and float."""
+    """2.6: atomic<T> exists for int, uint, bool, ulong and float."""
     src = unit.src
     for i, _ in unit.find("atomic", "_atomic"):
         if src.texts[i + 1 : i + 2] != ["<"]:
@@ -48,7 +48,7 @@ def atomic_types(unit):
 
 @rule
 def memory_orders(unit):
-    """6.15.1: atomic operations use relaxed order. Only atomic_thread_fence accepts a different order."""
+    """6.15.1: atomic operations use relaxed order. Only atomic_thread_fence accepts other orders."""
     src = unit.src
     for i, t in unit.find(*ORDERS):
         function = call_of(src, i)
@@ -58,7 +58,7 @@ def memory_orders(unit):
 
 @rule
 def simdgroup_matrix_types(unit):
-    """2.4: simdgroup_matrix<T, 8, 8> of half, bfloat or float."""
+    """2.4: simdgroup_matrix<T, 8, 8> exists for half, bfloat and float."""
     src = unit.src
     for t in unit.index:
         if SIMDGROUP_TYPE.fullmatch(t) and t not in SIMDGROUP_TYPES:

@@ -12,8 +12,8 @@ NUMBERS = {"device": 1, "constant": 2, "threadgroup": 3}
 
 
 def source_text(unit, samples=False):
-    """Return the text of the unit with Metal's own syntax replaced by syntax that a stock clang accepts. Line numbers
-    stay the same. `samples` keeps one instance of each kernel."""
+    """Return the unit's text with Metal's own syntax replaced by syntax that a stock clang accepts. Line numbers stay
+    the same. `samples` keeps only one instance of each kernel."""
     src, index = unit.src, unit.index
     edit = src.unedited()
     for i in repeated_instantiations(unit) if samples else ():
@@ -63,7 +63,7 @@ def repeated_instantiations(unit):
 
 
 def is_constant_string(src, i):
-    """Return whether a string literal may become a pointer to constant memory. An array initializer may not."""
+    """Return whether a string literal may become a pointer to constant memory. In an array initializer it may not."""
     if (src.texts[i - 1] == "=" and src.texts[i - 2] == "]") or src.texts[i - 1] == "extern":
         return False
     if src.kinds[i - 1] == "string" or (i + 1 < len(src) and src.kinds[i + 1] == "string"):
@@ -119,7 +119,7 @@ def wrap_operand(src, edit, i, space):
 
 
 def static_variables(unit, edit):
-    """Make variables with an address space static, because C++ allows no automatic variable with an address space."""
+    """Make variables with an address space static, because an automatic variable in C++ cannot have one."""
     texts = unit.src.texts
     for f in unit.tree.definitions:
         for d in unit.tree.locals(f):
@@ -129,10 +129,10 @@ def static_variables(unit, edit):
 
 
 def member_spaces(unit, edit):
-    """Remove address spaces after parameter lists, as in `T get() const device { … }`, because clang's C++ has none
-    for `this`. Without it, `this` points to thread memory, so also remove the bodies of functions for objects in other
-    memory. Overloads that differ only in their address space and result would become one function, so remove all of
-    them; clang then reports nothing about calls to them."""
+    """Remove address spaces after parameter lists, as in `T get() const device { … }`. clang's C++ has no address
+    spaces for `this`. Without one, `this` points to thread memory, so also remove the bodies of functions for objects
+    in other memory. Overloads that differ only in their address space and result would become one function. Remove all
+    of them; clang then reports nothing about calls to them."""
     src, texts, overloads = unit.src, unit.src.texts, {}
     local = [d for f in unit.tree.definitions for d in walk(d for d in unit.tree.locals(f) if d.kind == CLASS)]
     for d in (*unit.tree.functions, *(d for d in local if d.open >= 0)):

@@ -1,5 +1,5 @@
 // Declarations of the Metal library for clang in the address space check: types, and functions with pointer parameters.
-// If a declaration is missing, the check only misses errors, because address_spaces.py ignores clang's errors about
+// A missing declaration only makes the check miss errors, because address_spaces.py ignores clang's errors about
 // anything but address spaces, such as unknown names.
 #pragma once
 
@@ -189,7 +189,7 @@ struct numeric_limits {
   static constexpr T quiet_NaN() { return T(); }
   static constexpr T epsilon() { return T(); }
 };
-// Functions without pointer parameters, which return the type of their first argument.
+// Functions that have no pointer parameters and return the type of their first argument.
 #define MPSX_VALUE(F) template <class A, class... B> A F(A, B...);
 #define MPSX_TEST(F) template <class... A> bool F(A...);
 #define MPSX_VALUES                                                                                                  \
@@ -293,8 +293,8 @@ typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
 
-// Replacements for C-style pointer casts. They accept only pointers to the target's address space (section 4), and
-// integers.
+// Replacements for C-style pointer casts. They accept only integers and pointers to the target's address space (section
+// 4).
 template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_device(T);
 template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_constant(T);
 template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_threadgroup(T);

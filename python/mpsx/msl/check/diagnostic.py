@@ -22,18 +22,18 @@ class Diagnostic:
 
 
 def from_text(text):
-    """Parse `file:line:column: error: message` lines, such as those of an MslError or a preprocessor."""
+    """Parse messages of the form `file:line:column: error: message`, as in an MslError or from a preprocessor."""
     return [Diagnostic(m["file"], int(m["line"]), int(m["column"] or 1), m["text"]) for m in MESSAGE.finditer(text)]
 
 
 def lexemes(line):
-    """Return the tokens of one line and their columns, counted from 0."""
+    """Return the tokens of a line with their columns, counted from 0."""
     return [(m.group(), m.start()) for m in TOKEN.finditer(line) if m.lastgroup != "skip"]
 
 
 def original_column(original, changed, column):
-    """Map the token at `column` (from 1) of the line `changed`, written by a preprocessor or the translator, to its
-    column in the user's line. Map the expansion of a macro to the macro's name."""
+    """Map a token in preprocessed or translated text to its column in the user's line. The token is at `column` (from
+    1) of the line `changed`. The expansion of a macro maps to the macro's name."""
     ours, theirs = lexemes(changed), lexemes(original)
     at = next((i for i in reversed(range(len(ours))) if ours[i][1] < column), None)
     if at is None or not theirs:
@@ -58,7 +58,7 @@ class SourceMap:
         self.physical = None
 
     def line(self, file, number):
-        """Return a line of a user's file, or None."""
+        """Return a line of a user's file, or None if it is unknown."""
         if file not in self.lines:
             text = self.texts.get(file)
             if text is None:
@@ -87,7 +87,7 @@ class SourceMap:
         return column if original is None or original == changed else original_column(original, changed, column)
 
     def output_column(self, file, line, column):
-        """Map a position that a compiler reported in this text to the column in the user's line."""
+        """Map a position that a compiler reported in this text to a column in the user's line."""
         if self.physical is None:
             self.physical = physical_lines(self.text)
         changed = self.physical.get((file, line))
@@ -95,7 +95,7 @@ class SourceMap:
 
 
 def physical_lines(text):
-    """Map (file, line), as counted by line markers, to the text of the line."""
+    """Map each (file, line), as counted by line markers, to the text of the line."""
     found, file, number = {}, "<input>", 1
     for line in text.split("\n"):
         m = LINE_MARKER.match(line)

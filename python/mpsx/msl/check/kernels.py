@@ -9,7 +9,7 @@ from .rules import rule
 
 
 def kernels(unit):
-    """Return the definitions of kernels. Skip declarations, because they may omit attributes."""
+    """Return the definitions of kernels. Declarations are skipped, because they may omit attributes."""
     return [f for f in unit.tree.definitions if f.entry == "kernel"]
 
 
@@ -47,7 +47,7 @@ def kernel_is_free_function(unit):
     for f in kernels(unit):
         if f.in_class:
             yield f.name, f"kernel function '{unit.name(f)}' cannot be a member function"
-        elif not f.template:  # templates with the same name may differ in their parameters
+        elif not f.template:  # templates with the same name may have different parameters
             key = f.scope, unit.name(f)
             if key in seen:
                 yield f.name, (f"kernel function '{unit.name(f)}' is already defined: kernels cannot be overloaded "
@@ -69,7 +69,7 @@ def declared_in(unit, function):
 
 @rule
 def kernels_are_not_called(unit):
-    """5.1: kernels cannot call one another."""
+    """5.1: a kernel cannot call a kernel."""
     src, names = unit.src, {unit.name(f) for f in kernels(unit)}
     plain = library_names() | {unit.name(f) for f in unit.tree.functions if not f.entry}
     for f in unit.tree.definitions:

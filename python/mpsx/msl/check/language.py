@@ -2,8 +2,8 @@
 
 The specification and this check allow lambdas (since Metal 3.2), recursion in compute functions (since 2.4), and
 function pointers (since 2.3). The check also allows `if constexpr`, structured bindings, fold expressions, unions, and
-base classes, because published kernels and Metal's own library use them, although 1.5.4 lists unions and base classes
-as unavailable."""
+base classes, because published kernels and Metal's own library use them, although 1.5.4 rules out unions and base
+classes."""
 
 from ..declarations import FUNCTION, VARIABLE
 from .rules import rule
@@ -37,7 +37,7 @@ def unsupported_features(unit):
 
 @rule
 def noexcept_operator(unit):
-    """1.5.4: the noexcept operator is not available. Accept the specifier after a parameter list, since published
+    """1.5.4: the noexcept operator is not available. Accept the specifier after a parameter list, because published
     kernels use it."""
     for i, _ in unit.find("noexcept"):
         if unit.src.texts[i - 1] in ("(", "=", ",", "!", "&&", "||", "return", "{", "<"):
@@ -46,7 +46,7 @@ def noexcept_operator(unit):
 
 @rule
 def labels(unit):
-    """1.5.4: no goto, and therefore no labels."""
+    """1.5.4: there is no goto, and therefore there are no labels."""
     src = unit.src
     for f in unit.tree.definitions:
         for colon, _ in unit.find(":", within=f.body_range):
@@ -105,8 +105,8 @@ def function_named_main(unit):
 
 @rule
 def static_locals(unit):
-    """4: static variables are in the constant address space. Apple's compiler rejects static local variables that are
-    neither constexpr nor constant."""
+    """4: static variables are in the constant address space. Apple's compiler rejects static local variables unless
+    they are constexpr or constant."""
     src = unit.src
     for f in unit.tree.definitions:
         for d in unit.tree.locals(f):

@@ -1,5 +1,5 @@
-"""Address spaces in declarations: Metal Shading Language Specification, section 4. address_spaces.py uses clang to
-check expressions that mix address spaces."""
+"""Address spaces in declarations: Metal Shading Language Specification, section 4. For expressions that mix address
+spaces, address_spaces.py uses clang."""
 
 from ..declarations import ADDRESS_SPACES, CLASS, VARIABLE
 from .rules import rule
@@ -15,7 +15,7 @@ def with_space(unit):
 
 
 def is_known_type(unit, base, template, opaque):
-    """Return whether `base` is known to be a type that includes no address space."""
+    """Return whether `base` is known to be a type without an address space."""
     name = base.replace("metal :: ", "")
     known = name in BUILTIN or set(name.split()) <= BUILTIN or name in unit.tree.classes or name in unit.tree.aliases
     return known and name not in template and name not in opaque
@@ -47,7 +47,7 @@ def constants_are_initialized(unit):
         words = unit.src.texts[v.begin : v.name]
         if "constant" not in words or (v.in_class and "static" not in words) or "extern" in words:
             continue
-        if unit.src.texts[v.name - 1] == "::":  # a static member's definition; its initializer is in the class
+        if unit.src.texts[v.name - 1] == "::":  # the definition of a static member, whose initializer is in the class
             continue
         if declarator(unit.src, v.begin, v.declarator_end).pointers:
             continue
@@ -99,7 +99,7 @@ def threadgroup_variables(unit):
 @rule
 def pointers_have_a_space(unit):
     """4: pointers and references are declared with an address space. Template arguments, aliases, and auto may supply
-    the address space, so accept all of them."""
+    the address space, so they are all accepted."""
     src, opaque = unit.src, with_space(unit)
 
     def missing(p, template):

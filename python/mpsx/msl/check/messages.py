@@ -1,5 +1,5 @@
-"""Rewrite compiler errors about translated C++ in Metal's terms: use the user's file, line, and column, use Metal's
-type names, and omit the surrounding C++."""
+"""Rewrite compiler errors about translated C++ in Metal's terms: with the user's file, line, and column, with Metal's
+type names, and without the surrounding C++."""
 
 import os
 import re
@@ -60,8 +60,8 @@ def metal_terms(text):
 
 
 def parse(stderr, files):
-    """Return [position, text] of every error. For an error outside the user's files, the position is the first one in a
-    user's file among clang's notes after the error, or in g++'s context before it."""
+    """Return [position, text] for each error. If an error is outside the user's files, its position is the first one in
+    a user's file, either in clang's notes after the error or in g++'s context before it."""
     found, required = [], None
     for raw in stderr.split("\n"):
         m = LINE.match(raw)
@@ -85,8 +85,8 @@ def parse(stderr, files):
 
 
 def explain(stderr, translated, texts=None):
-    """Return the Diagnostics of a failed compilation. `translated` is the compiled C++, and `texts` maps the names of
-    files that are not on disk to their text. The result is empty if nothing in `stderr` is about the user's code."""
+    """Return the Diagnostics of a failed compilation, or an empty list if nothing in `stderr` is about the user's code.
+    `translated` is the compiled C++. `texts` maps names of files that are not on disk to their text."""
     positions = SourceMap(translated, texts)
     files = set(re.findall(r'^#line \d+ "([^"]+)"', translated, re.M))
     files -= {f for f in files if f.startswith("<") and f not in (texts or ())}

@@ -42,14 +42,14 @@ def parameters(unit):
 
 
 def parameter_attributes(unit, names):
-    """Yield (kernel, parameter, attribute) for the attributes with these names."""
+    """Yield (kernel, parameter, attribute) for all attributes with one of these names."""
     return [(f, p, a) for f, p in parameters(unit) for a in p.attributes if a.name in names]
 
 
 @rule
 def unknown_attributes(unit):
-    """Metal's compiler ignores unknown attributes with a warning. Here a misspelled attribute is an error, because the
-    kernel would run without it."""
+    """Metal's compiler only warns about unknown attributes and ignores them. Here, a misspelled attribute is an error,
+    because the kernel would run without it."""
     src = unit.src
     for i in unit.index.get("[", ()):
         stop = src.attribute_end(i)
@@ -64,7 +64,7 @@ def unknown_attributes(unit):
 
 @functools.cache
 def misspelled(name):
-    """Return the known attribute that `name` is a misspelling of, or None."""
+    """Return the known attribute that `name` misspells, or None."""
     limit = 0 if len(name) < 4 else min(3, 1 + len(name) // 8)
     near = ((edit_distance(name, known), known) for known in KNOWN if abs(len(known) - len(name)) <= limit)
     distance, known = min(near, default=(limit + 1, ""))
@@ -86,14 +86,14 @@ def edit_distance(a, b):
 
 @rule
 def attributes_of_other_stages(unit):
-    """5.2.3: a kernel accepts only the input attributes of section 5.2.3.6."""
+    """5.2.3: a kernel accepts only the input attributes in section 5.2.3.6."""
     for _, _, a in parameter_attributes(unit, GRAPHICS - set(UNSUPPORTED) - set(MODIFIERS)):
         yield a.token, f"invalid '{a.name}' attribute for input declaration in a kernel function (section 5.2.3.6)"
 
 
 @rule
 def textures_and_samplers(unit):
-    """2.9, 2.10: textures, samplers, and other opaque handles are valid Metal, but not supported here."""
+    """2.9, 2.10: textures, samplers, and other opaque handles are valid Metal, but mpsx does not support them."""
     for f, p in parameters(unit):
         word = p.base.split(" <")[0].split(" ")[-1]
         if word.startswith(HANDLES) and word not in ("tensor", *unit.tree.classes):
@@ -105,7 +105,7 @@ def textures_and_samplers(unit):
 
 @rule
 def ray_tracing(unit):
-    """2.17, 6.18: ray tracing is not supported."""
+    """2.17, 6.18: mpsx does not support ray tracing."""
     texts = unit.src.texts
     for i in unit.index.get("raytracing", ()):
         if texts[i + 1 : i + 2] == ["::"] or texts[i - 1] in ("::", "namespace", "using"):
@@ -149,7 +149,7 @@ def types_of_positions(unit):
 
 @rule
 def types_of_the_grid_agree(unit):
-    """5.2.3.6: the position in the grid and the size of the grid have the same type."""
+    """5.2.3.6: the position in the grid and the size of the grid must have the same type."""
     for f in kernels(unit):
         found = [(a.name, p) for p in parameters_of(unit, f) for a in p.attributes
                  if a.name in ("thread_position_in_grid", "threads_per_grid")]
@@ -197,7 +197,7 @@ def repeated_attributes(unit):
 
 @rule
 def pointers_to_shared_memory(unit):
-    """4, 5.2.1: a kernel's pointers and references refer to device, constant or threadgroup memory."""
+    """4, 5.2.1: a kernel's pointers and references point to device, constant or threadgroup memory."""
     for _, p in parameters(unit):
         if p.pointers and {w for _, w in p.spaces} == {"thread"}:
             yield p.begin, (f"invalid address space qualification for kernel parameter '{p.type_text}': "
@@ -206,8 +206,8 @@ def pointers_to_shared_memory(unit):
 
 @rule
 def resources_are_pointers(unit):
-    """5.2.1: [[buffer]] requires a pointer or reference to device or constant memory, and [[threadgroup]] requires
-    one to threadgroup memory."""
+    """5.2.1: [[buffer]] requires a pointer or reference to device or constant memory. [[threadgroup]] requires one to
+    threadgroup memory."""
     for f, p, a in parameter_attributes(unit, RESOURCES):
         words = {w for _, w in p.spaces}
         if is_tensor(unit, p) and a.name != "buffer":

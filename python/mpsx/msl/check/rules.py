@@ -1,4 +1,4 @@
-"""Registry of the check's rules: functions of a Unit that yield (token, message) or (token, message, "warning")."""
+"""The registry of the check's rules. A rule is a function of a Unit that yields (token, message[, "warning"])."""
 
 import bisect
 

@@ -5,7 +5,8 @@ from .rules import rule
 
 @rule
 def fresh_destination(unit):
-    """7.2.1: multiply_accumulate adds to its destination, but no document says what a new cooperative tensor holds."""
+    """7.2.1: multiply_accumulate adds to its destination, but no document says what a new cooperative tensor
+    contains."""
     texts = unit.src.texts
     for f in unit.tree.definitions:
         begin, end = f.body_range
@@ -21,7 +22,7 @@ def fresh_destination(unit):
 
 
 def accumulating_operations(unit, begin, end):
-    """Return the names of the operations in a function whose descriptors specify multiply_accumulate."""
+    """Return the names of a function's operations whose descriptors specify multiply_accumulate."""
     src, found = unit.src, set()
     for i, _ in unit.find("matmul2d", "convolution2d", within=(begin, end)):
         if src.texts[i + 1] != "<":

@@ -39,18 +39,18 @@ class Declarator:
     base: str  # the type without qualifiers and address spaces
     spaces: list  # (token, word) for each address space of the outermost pointee, or of the object itself
     shape: str  # the outermost of "*", "&", "[" and "(", or ""
-    name: int | None  # token
-    pointers: list  # tokens of every * and &
+    name: int | None  # token of the name
+    pointers: list  # tokens of all * and &
     words: tuple
 
     @property
     def label(self):
-        """The name, for messages."""
+        """The name to use in messages."""
         return self.src.texts[self.name] if self.name is not None else "parameter"
 
     @property
     def type_text(self):
-        """The type as the source spells it."""
+        """The type as written in the source."""
         stop = self.name if self.name is not None else self.end
         return self.src.span(self.begin, stop).replace(" < ", "<").replace(" >", ">")
 

@@ -1,1 +1,1 @@
-"""Code generation: entry points and kernel tables, one module per target."""
+"""Code generation: entry points and kernel tables, with one module per target."""

@@ -1,8 +1,8 @@
-"""Code generation for CUDA: every thread of a threadgroup is a GPU thread, and every kernel is an entry point of PTX.
+"""Code generation for CUDA: each thread of a threadgroup is a GPU thread, and each kernel is a PTX entry point.
 
 The body is the same as in mode `simt`. The parameters of an entry point are the buffers in the order of their indices,
 an offset into dynamic shared memory for each [[threadgroup(n)]], and the grid (metal_stdlib/cuda/entry.h). The first
-line of the C++ file gives the loader the facts that PTX does not contain."""
+line of the C++ file tells the loader what PTX cannot express."""
 
 import json
 import re
@@ -26,7 +26,7 @@ class CudaEmitter(SimtEmitter):
         super().__init__(unit, general, every=True)
 
     def entry(self, symbol, instance):
-        # A separate kernel sets function constants once per module, instead of in every thread.
+        # A separate kernel sets the function constants once per module, instead of once per thread.
         prologue, self.prologue = self.prologue, ""
         text = super().entry(symbol, instance)
         self.prologue = prologue
@@ -60,7 +60,7 @@ class CudaEmitter(SimtEmitter):
         if limit:
             limit = limit if limit.isdigit() else f"{entry}_limit"
             limit = f'extern "C" __attribute__((used)) const unsigned mpsx_limit_{symbol} = {limit};\n'
-        # Force inlining: in a separate function, clang would not know the address spaces of the arguments.
+        # Force inlining. In a separate function, clang would not know the address spaces of the arguments.
         return (f'{limit}extern "C" __attribute__((nvptx_kernel)) void {symbol}('
                 f"{', '.join([*parameters, 'mpsx_cuda_grid mpsx_grid'])}) {{\n"
                 "  mpsx_launch mpsx_this_launch;\n  mpsx_threadgroup mpsx_this_group;\n"
@@ -86,7 +86,7 @@ class CudaEmitter(SimtEmitter):
 
 
 def symbols(instances):
-    """Return the names of the entry points. PTX allows no `<`, and the prefix avoids clashes with C functions."""
+    """Return the names of the entry points. PTX does not allow `<`, and the prefix avoids clashes with C functions."""
     found = []
     for instance in instances:
         symbol = "mpsx_k_" + re.sub(r"\W", "_", instance.host_name)

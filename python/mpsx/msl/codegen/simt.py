@@ -1,8 +1,8 @@
 """Code generation for SIMT execution: the threads of a threadgroup run one by one, and the engine
 (src/driver/host/simt) switches between them where they synchronize.
 
-In mode `simt` every kernel runs this way. In mode `auto` a kernel that only reads its position in the grid, or that
-limits its threadgroups to one thread, becomes a loop as in wide mode."""
+In mode `simt`, every kernel runs this way. In mode `auto`, a kernel becomes a loop as in wide mode if it only reads its
+position in the grid, or if it limits its threadgroups to one thread."""
 
 from ..attributes import GRID, POSITIONS
 from ..declarations import ALIAS, CLASS, FUNCTION, walk
@@ -36,12 +36,12 @@ THREAD_VALUES = {
 
 
 class CallGraph:
-    """The call graph of kernels, matched by name. It may contain functions that are never called."""
+    """The call graph of kernels. Functions are matched by name, so it may contain functions that are never called."""
 
     def __init__(self, unit):
         self.unit, self.src = unit, unit.src
-        self.bodies = {}    # name of a function or class -> token ranges of the bodies
-        self.aliases = {}   # name -> the template or class that `using name = …` refers to
+        self.bodies = {}  # name of a function or class -> token ranges of its bodies
+        self.aliases = {}  # name -> the template or class that `using name = …` refers to
         local = [d for f in unit.definitions for d in walk(unit.locals(f))]
         for d in sorted([*unit.all, *local], key=lambda d: d.begin):
             if d.kind == FUNCTION and d.body >= 0:
@@ -60,8 +60,8 @@ class CallGraph:
         return self.src.texts[i]
 
     def callees(self, i):
-        """Return the bodies that the word at token i may name. Prefer the members of A for `A::f`, and the members of
-        the enclosing class for `f`."""
+        """Return the bodies that the word at token i may refer to. Prefer the members of A for `A::f`, and the members
+        of the enclosing class for `f`."""
         src, found = self.src, self.bodies.get(self.src.texts[i], [])
         if len(found) < 2 or src.texts[i - 1] in (".", "->"):
             return found
@@ -83,7 +83,7 @@ class CallGraph:
                 word = src.texts[i]
                 if src.kinds[i] != "word":
                     continue
-                if word not in seen:   # including the function's own name, which a Metal function may share
+                if word not in seen:  # includes the function's own name, because a Metal function may share it
                     seen.add(word)
                     yield word
                 if word in self.bodies and word != name:
@@ -92,12 +92,12 @@ class CallGraph:
                     todo += more
 
     def mentions(self, kernel, prefixes):
-        """Return whether the kernel, or a function that it calls, contains an identifier with one of the prefixes."""
+        """Return whether the kernel, or a function that it calls, contains an identifier with one of these prefixes."""
         return any(word.startswith(prefixes) for word in self.reachable_words(kernel.name, kernel.body))
 
 
 class SimtEmitter(WideEmitter):
-    """Generates SIMT entry points, for all kernels if `every` is true, otherwise only for kernels that need them."""
+    """Generates SIMT entry points: for all kernels if `every` is true, otherwise only for those that need them."""
 
     def __init__(self, unit, general, every):
         super().__init__(unit, general)
@@ -114,7 +114,8 @@ class SimtEmitter(WideEmitter):
         return self.calls.mentions(kernel, (*SYNCHRONIZING, "threadgroup"))
 
     def simt_plan(self, kernel):
-        """Return None for a kernel that becomes a loop, else whether its threads synchronize and so need fibers."""
+        """Return None for a kernel that becomes a loop. Otherwise, return whether its threads synchronize and need
+        fibers."""
         if kernel.token not in self.uses_fibers:
             simt = self.is_simt(kernel)
             self.uses_fibers[kernel.token] = self.calls.mentions(kernel, SYNCHRONIZING) if simt else None

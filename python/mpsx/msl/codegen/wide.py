@@ -1,15 +1,15 @@
-"""Code generation for wide mode: a threadgroup is one thread. The compiler vectorizes the loops over threads or the
-loops inside a thread.
+"""Code generation for wide mode, in which a threadgroup is one thread. The compiler vectorizes the loops over threads
+or the loops inside a thread.
 
 If a kernel only reads its position in the grid, its entry point loops over threads. If a kernel uses threadgroups in
-any way, its entry point loops over threadgroups of one thread."""
+any way, its entry point loops over threadgroups that each have one thread."""
 
 import re
 
 from ..attributes import COUNT, GRID, POSITIONS
 from ..passes.threadgroup_memory import size_constant, size_reference
 
-# Positions in the grid come from the loop variables. In a threadgroup of one thread, indices are 0 and counts are 1.
+# Loop variables supply positions in the grid. In a threadgroup of one thread, indices are 0 and counts are 1.
 POSITION_FIELDS = ("thread_position_in_grid", "threadgroup_position_in_grid")
 EXTENT_FIELDS = ("threads_per_grid", "threadgroups_per_grid")
 GROUP_WORDS = ("simd_", "quad_", "threadgroup", "simdgroup_")
@@ -39,7 +39,7 @@ def uses_atomics(src, kernel):
 
 
 def argument(src, kernel, i, p):
-    """Return the declaration that precedes the loops, possibly empty, and the expression of an argument."""
+    """Return an argument's declaration before the loops, which may be empty, and its expression inside them."""
     name, kind = f"mpsx_a{i}", f"mpsx_signature::at<{i}>"
     optional = "_or_zero" if "function_constant" in p.attributes else ""
     if p.space == "constant" and p.shape == "&":
@@ -62,7 +62,7 @@ def position_attribute(src, kernel, p):
 
 
 class WideEmitter:
-    """Code generator for the entry points and the kernel table of one C++ file. `general`: the source is at global
+    """Generates the entry points and the kernel table of one C++ file. `general` means that the source is at global
     scope, where a local variable of an entry point may shadow a kernel."""
 
     def __init__(self, unit, general):
@@ -71,7 +71,7 @@ class WideEmitter:
         self.constants, self.prologue = [], ""
 
     def plan(self, kernel):
-        """Return the code that the entry points of a kernel's instances share: declarations and the loop."""
+        """Return the code shared by the entry points of a kernel's instances: the declarations and the loop."""
         if kernel.token not in self.plans:
             groups = is_group_kernel(self.src, kernel)
             pairs = [argument(self.src, kernel, i, p) for i, p in enumerate(kernel.parameters)]
@@ -103,7 +103,7 @@ class WideEmitter:
         return self.scoped(body, instance)
 
     def function(self, instance):
-        """Return the expression that names an instance in its entry point."""
+        """Return the expression that refers to an instance in its entry point."""
         kernel, expression = instance.kernel, instance.expression
         if not self.general or not re.match(rf"{kernel.name}\b", expression):
             return expression
@@ -117,7 +117,7 @@ class WideEmitter:
         return body
 
     def entries(self, instances, module):
-        """Return the entry points, for the namespace of the translated source."""
+        """Return the entry points, to be placed in the namespace of the translated source."""
         self.constants = module.constants
         setters = "".join(f" {s}();" for s in module.setters)
         text = ("static inline void mpsx_set_constants(const mpsx_launch* mpsx_this_launch) "
@@ -135,12 +135,12 @@ class WideEmitter:
 
     @staticmethod
     def record_constants(symbol, instance):
-        """Return the constants of the kernel record that the C++ compiler computes."""
+        """Return those constants of the kernel record that the C++ compiler computes."""
         return size_constant(symbol, instance) + WideEmitter.thread_limit(symbol, instance)
 
     @staticmethod
     def thread_limit(symbol, instance):
-        """Return the thread limit, if it depends on template arguments."""
+        """Return the thread limit if it depends on template arguments."""
         kernel = instance.kernel
         if not kernel.max_threads or kernel.max_threads.isdigit():
             return ""

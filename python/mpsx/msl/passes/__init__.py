@@ -1,1 +1,1 @@
-"""Passes that edit a Source on its way to C++; lowering.py runs them."""
+"""Passes that edit a Source on its way to C++. lowering.py runs them."""

@@ -8,7 +8,7 @@ KEPT_ATTRIBUTES = {"maybe_unused", "nodiscard", "fallthrough", "likely", "unlike
 
 
 def specifiers_end(src, i):
-    """Return the end of the declaration specifiers around token i, the first of * & ; = , ( { and ) after it."""
+    """Return the end of the declaration specifiers around token i: the first of * & ; = , ( { and ) after it."""
     depth, j = 0, i
     while j < len(src):
         t = src.texts[j]
@@ -23,28 +23,28 @@ def specifiers_end(src, i):
 
 
 def constant_replacement(src, i, depth):
-    """Return the replacement for `constant` at token i; `depth` is the number of brackets around it."""
-    if src.texts[i + 1] == ":":   # after a constructor's parameters: qualifies `this`
+    """Return the replacement for `constant` at token i. `depth` is the number of brackets around it."""
+    if src.texts[i + 1] == ":":  # it qualifies `this`, after a constructor's parameters
         return ""
     begin = i
     while begin and src.texts[begin - 1] in ("static", "constexpr", "const", "inline", "extern"):
         begin -= 1
     end = specifiers_end(src, i)
     words = src.texts[begin:i] + src.texts[i + 1:end]
-    if src.texts[i - 1] == "*":   # in `constant half* constant table` the pointer itself is constant
+    if src.texts[i - 1] == "*":  # in `constant half* constant table`, the pointer itself is constant
         return "const"
     pointer = src.texts[end] in ("*", "&") or src.texts[end:end + 2] in (["(", "*"], ["(", "&"])
     # constexpr makes a variable const, but not the pointee of a pointer.
     const = "" if "const" in words or ("constexpr" in words and not pointer) else "const"
     variable = depth == 0 and src.texts[end] not in ("*", "&", ")", ",", ">", "(")
-    variable = variable and src.texts[end - 2] != "::"   # exclude definitions of members outside their class
+    variable = variable and src.texts[end - 2] != "::"  # exclude definitions of members outside their class
     if not variable:
         return const
     return " ".join(filter(None, ["" if "static" in words else "static", const]))
 
 
 def is_variable(src, i):
-    """Return whether the address space at token i applies to a variable, not a pointee, an alias, or a member
+    """Return whether the address space at token i applies to a variable rather than to a pointee, an alias, or a member
     function."""
     end = specifiers_end(src, i)
     qualifiers = ("const", "volatile", "noexcept")
@@ -55,10 +55,10 @@ def is_variable(src, i):
 
 
 def lower_address_spaces(src, unit, done, shared):
-    """Run the pass. Skip the tokens in `done`, which other passes have replaced. If threads share threadgroup memory
-    (`shared`), `done` includes all threadgroup variables."""
+    """Run the pass. Skip the tokens in `done`, which other passes have replaced. If `shared` is set, threads share
+    threadgroup variables, and `done` includes all of those."""
     braces = {brace for d in unit.of_kind(NAMESPACE) for brace in (d.body, src.match[d.body])}
-    around, i = [], 0   # the open brackets, except those of namespaces
+    around, i = [], 0  # the open brackets, not counting namespaces
     while i < len(src):
         kind, t = src.kinds[i], src.texts[i]
         if i in done:

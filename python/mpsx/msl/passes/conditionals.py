@@ -1,7 +1,7 @@
-"""Lower `c ? a : b` where a or b is half or bfloat.
+"""Lower `c ? a : b` if a or b is half or bfloat.
 
-half and bfloat are classes here, and C++ rejects operands that convert to each other's type in both directions, such as
-half and float. The pass wraps the operands and unwraps the result; see src/metal_stdlib/conditional.h."""
+half and bfloat are classes in C++, which rejects operands whose types convert to each other in both directions, such as
+half and float. The pass wraps the operands and unwraps the result (see src/metal_stdlib/conditional.h)."""
 
 import re
 
@@ -16,7 +16,7 @@ IN_ANGLES = set("<>,*&+-/%()[].~!") | {"::", "==", "!=", "<=", ">="}
 
 
 def begins_type(src, i):
-    """Return whether the name that ends before token i begins a statement or the definition of a type."""
+    """Return whether the name that ends before token i begins a statement or a type definition."""
     k = i - 1
     while src.texts[k - 1] == "::" and src.kinds[k - 2] == "word":
         k -= 2
@@ -27,7 +27,7 @@ def begins_type(src, i):
 
 
 def angle_pairs(src, templates):
-    """Map every '<' and '>' around template arguments to its partner. `templates` contains names of templates."""
+    """Map every '<' and '>' around template arguments to its partner. `templates` contains the names of templates."""
     pairs = {}
     for i, t in enumerate(src.texts):
         if t != "<" or i == 0 or src.kinds[i - 1] != "word" or i in pairs:
@@ -83,12 +83,12 @@ def condition_begin(src, pairs, question):
 
 
 def operand_end(src, pairs, i, stops):
-    """Return the token after the operand that begins at token i. The operand ends at one of `stops`, or at a closing
+    """Return the token after the operand that begins at token i. The operand ends at one of `stops` or at a closing
     bracket."""
     nested, begin = 0, i
     while i < len(src):
         t = src.texts[i]
-        if t == ">" and pairs.get(i, begin) < begin:   # the last template argument
+        if t == ">" and pairs.get(i, begin) < begin:  # ends the last template argument
             break
         if t in "([{":
             i = src.match[i]
@@ -126,7 +126,7 @@ def are_same_literals(src, a, b):
 
 
 def wrap_mixed_ternary(src, templates, done=()):
-    """Wrap the operands of conditional operators in a source that uses half or bfloat, except at the tokens `done`."""
+    """Wrap the operands of conditional operators in a source that uses half or bfloat. Skip the tokens `done`."""
     if not any(kind == "word" and SMALL.match(t) for kind, t in zip(src.kinds, src.texts, strict=True)):
         return
     pairs = None

@@ -1,7 +1,7 @@
-"""Integer divisions that do not trap.
+"""Make integer divisions safe from traps.
 
-`a / b` becomes `a / safe / b`, and `a /= b` becomes `a /= safe = b`; `%` is analogous. The operators of `safe`
-(src/metal_stdlib/division.h) guard integer divisions and leave other divisions unchanged."""
+`a / b` becomes `a / safe / b`, and `a /= b` becomes `a /= safe = b`. `%` is handled in the same way. The operators of
+`safe` (src/metal_stdlib/division.h) guard integer divisions and leave other divisions unchanged."""
 
 import re
 
@@ -10,7 +10,7 @@ ZERO = re.compile(r"(?:0[xXbB]?)?0*[uUlL]*$")
 
 
 def guard_divisions(src, done):
-    """Edit `src` in place, except for the tokens `done`, which are already replaced."""
+    """Edit `src` in place. Skip the tokens `done`, which are already replaced."""
     for i, t in enumerate(src.texts):
         if t not in OPERATORS or i in done or src.texts[i - 1] == "operator":
             continue

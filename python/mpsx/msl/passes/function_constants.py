@@ -1,6 +1,6 @@
 """Lower function constants (MSL specification 3.2, section 5.8.1).
 
-A function constant becomes a thread-local variable. The entry point sets it from the values given at pipeline creation,
+A function constant becomes a thread-local variable. The entry point sets it to the value given at pipeline creation,
 and then sets the program-scope constants whose initializers depend on it."""
 
 import re
@@ -13,11 +13,11 @@ STORAGE = ("constant", "const", "static", "constexpr")
 
 @dataclass
 class FunctionConstant:
-    name: str        # qualified
+    name: str  # qualified name
     index: int
     type: str
-    is_queried: bool   # the source passes it to is_function_constant_defined, so it needs no value
-    names: set       # its name, and the names of the constants that depend on it
+    is_queried: bool  # the source passes it to is_function_constant_defined, so it needs no value
+    names: set  # its own name, and the names of the constants that depend on it
 
     @property
     def plain(self):
@@ -25,13 +25,13 @@ class FunctionConstant:
 
 
 class FunctionConstants:
-    """The pass over one Source. After `run`, `constants` contains the function constants, `setters` the functions that
-    set them and their dependents, in order, and `done` the tokens that no other pass may edit."""
+    """The pass over one Source. After `run`, `constants` contains the function constants. `setters` contains the
+    functions that set them and their dependents, in order. `done` contains the tokens that no other pass may edit."""
 
     def __init__(self, src, module):
         self.src, self.module = src, module
         self.constants, self.setters, self.done = [], [], set()
-        self.indices = {}   # name -> index into `constants`; None for a dependent constant
+        self.indices = {}  # name -> index into `constants`, or None for a dependent constant
 
     def run(self):
         src = self.src
@@ -57,7 +57,7 @@ class FunctionConstants:
         self.done |= set(range(begin, end))
 
     def variable(self, d, queried):
-        """Lower the declaration of function constants, or of constants that depend on them."""
+        """Lower the declaration of function constants or of constants that depend on them."""
         src = self.src
         scope = "".join(f"{s}::" for s in d.scope if s)
         specifiers = [src.texts[i] for i in range(d.begin, d.name) if src.texts[i] not in STORAGE]

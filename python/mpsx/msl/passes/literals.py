@@ -1,4 +1,4 @@
-"""Floating-point literals. In Metal a literal without a suffix is a float; the suffix h means half, and bf bfloat."""
+"""Floating-point literals. In Metal, a literal without a suffix is a float. The suffix h means half, and bf bfloat."""
 
 import re
 

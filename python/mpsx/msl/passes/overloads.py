@@ -2,8 +2,8 @@
 
     void load(device T* p), void load(threadgroup T* p), operator T() const device, struct element<thread T*>
 
-Keep the first function: overloads that differ only in the kind of memory should do the same. Class specializations that
-differ only in address spaces must have identical bodies."""
+The first function is kept, because overloads that differ only in the kind of memory should do the same thing. Class
+specializations that differ only in address spaces must have identical bodies."""
 
 import bisect
 import functools
@@ -22,7 +22,7 @@ BUILTIN = {"int", "char", "short", "long", "float", "half", "bool", "void", "uns
 
 
 def normalized(src, begin, end):
-    """Return tokens as text without address spaces and attributes, with `const` before the type that it qualifies."""
+    """Return tokens as text without address spaces and attributes. Put `const` before the type that it qualifies."""
     words, chunk, i = [], [], begin
 
     def flush(t=""):
@@ -53,7 +53,7 @@ def normalized(src, begin, end):
 
 
 def parameter_type(src, begin, end):
-    """Return a parameter's type, without its name and default."""
+    """Return a parameter's type without its name and default value."""
     stop = begin
     while stop < end and src.texts[stop] != "=":
         stop = src.match[stop] + 1 if src.texts[stop] in "([{" else stop + 1
@@ -66,29 +66,29 @@ def parameter_type(src, begin, end):
     named = (len(types) > 1 and src.kinds[last] == "word" and src.texts[last - 1] != "::"
              and src.texts[last] not in BUILTIN)
     text = normalized(src, begin, last if named else stop) + brackets
-    by_reference = re.fullmatch(r"const ([\w :<>,]+?) &", text)   # treat a const reference as a value
+    by_reference = re.fullmatch(r"const ([\w :<>,]+?) &", text)  # treat a const reference as a value
     return by_reference[1] if by_reference else text
 
 
 def function_key(src, d):
-    """Return a key that is equal for functions that differ only in address spaces."""
+    """Return a key that is the same for functions that differ only in address spaces."""
     close = src.match[d.open]
     stop = close + 1
     while stop < d.end and src.texts[stop] not in ("{", ";", ":", "="):
         stop += 1
     qualifiers = normalized(src, close + 1, stop)
-    if d.in_class and src.texts[d.name] == d.scope[-1].partition("@")[0]:   # constructors have no qualifiers in C++
+    if d.in_class and src.texts[d.name] == d.scope[-1].partition("@")[0]:  # constructors have no qualifiers in C++
         qualifiers = ""
     return (d.scope, normalized(src, d.begin, d.open), *(parameter_type(src, *p) for p in d.parameters), qualifiers)
 
 
 def address_spaces(src, d):
-    """Return the address spaces that a declaration names before its body."""
+    """Return the address spaces that occur in a declaration before its body."""
     return [t for t in src.texts[d.begin:d.body if d.body >= 0 else d.end] if t in SPACES]
 
 
 def remove_duplicates(src, unit):
-    """Remove all but the first of the declarations that differ only in address spaces."""
+    """Among declarations that differ only in address spaces, remove all but the first."""
     seen = {}
     for d in unit.all:
         if d.kind == FUNCTION and (d.body >= 0 or d.in_class):
@@ -114,8 +114,8 @@ def library_names():
 
 
 def suppress_argument_lookup(src, unit):
-    """Turn `max(x)` into `(max)(x)` if the source defines a template `max`. In C++, argument-dependent lookup would
-    also find the Metal library's `max`, because bfloat and the vectors are classes, not built-in types."""
+    """Turn `max(x)` into `(max)(x)` if the source defines a template `max`. Otherwise, C++ argument-dependent lookup
+    would also find the Metal library's `max`, because bfloat and the vectors are classes rather than built-in types."""
     own = {}
     for d in unit.functions:
         if not d.in_class and src.texts[d.begin] == "template" and src.texts[d.name] in library_names():

@@ -1,7 +1,7 @@
 """Lay out threadgroup memory: lower threadgroup variables, and compute how many bytes a kernel declares.
 
-The size may depend on template parameters and on constants in the kernel's body, so the C++ compiler computes it, in a
-constexpr function after the kernel that repeats the template parameters and constants."""
+The size may depend on template parameters and on constants in the kernel's body, so the C++ compiler computes it. A
+constexpr function after the kernel repeats these template parameters and constants."""
 
 import re
 
@@ -9,7 +9,7 @@ from ..declarations import ADDRESS_SPACES, ENUM, VARIABLE
 from ..parser import declarators
 from .literals import literal
 
-# First words of declarations that may define a name in an array bound.
+# First words of declarations that may define a name used in an array bound.
 CONSTANTS = ("constexpr", "const", "using", "typedef", "enum", "constant", "static")
 SIZE_FUNCTION = "mpsx_threadgroup_bytes_of_"
 
@@ -60,7 +60,7 @@ def size_statement(src, block, d, v):
               if c.end <= d.begin and src.texts[c.begin] in CONSTANTS and "threadgroup" not in src.texts[c.begin:c.end]]
     kept, depths = "", []
     for depth, c in reversed(before):
-        if declared_names(src, c) & needed:   # nested braces, because an inner block may shadow a name
+        if declared_names(src, c) & needed:  # use nested braces, because an inner block may shadow a name
             brace = "{ " if depths and depths[-1] != depth else ""
             kept = f"{cpp(src, range(c.begin, c.end))} {brace}{kept}"
             depths += [depth] if depth not in depths else []
@@ -86,7 +86,8 @@ def declare_sizes(src, module):
 
 
 def size_constant(symbol, instance):
-    """Return the declaration of a constant, the size of an instance's threadgroup variables, or "" if it has none."""
+    """Return the declaration of a constant with the size of an instance's threadgroup variables, or "" if it has
+    none."""
     if not instance.kernel.threadgroup_variables:
         return ""
     path, name, arguments = re.fullmatch(r"((?:\w* ?:: )*)(\w+)(.*)", instance.expression).groups()
@@ -99,8 +100,8 @@ def size_reference(entry, instance):
 
 
 def share_variables(src, unit):
-    """Turn threadgroup variables into references to memory that the threads of a threadgroup share: `threadgroup float
-    a[32], b;` becomes typedefs, followed by references of these types. Return the replaced tokens."""
+    """Turn threadgroup variables into references to memory that a threadgroup's threads share. `threadgroup float
+    a[32], b;` becomes typedefs, followed by references to these types. Return the replaced tokens."""
     key, done = 0, set()
     for function in unit.definitions:
         if "threadgroup" not in src.texts[function.body:function.end]:
@@ -114,7 +115,7 @@ def share_variables(src, unit):
                     raise src.error(v.name, f"threadgroup variable: expected a name, got '{name}'")
                 for a, b in v.specifiers:
                     src.replace(a, b)
-                if v.initializer[0] < v.end:   # Apple's compiler accepts an initializer and ignores it
+                if v.initializer[0] < v.end:  # Apple's compiler accepts an initializer but ignores it
                     src.replace(*v.initializer)
                 src.replace(v.name, v.name + 1, f"mpsx_tg_{key}")
                 references += f' mpsx_tg_{key}& {name} = ::mpsx::threadgroup_variable<mpsx_tg_{key}, {key}>("{name}");'
@@ -127,7 +128,7 @@ def share_variables(src, unit):
 
 
 def drop_alignment(src, tokens):
-    """Remove alignment specifiers. The engine aligns all variables, and a typedef accepts no alignas."""
+    """Remove alignment specifiers. The engine aligns all variables, and a typedef does not accept alignas."""
     for i in tokens:
         if src.specifier_end(i) > i:
             src.replace(i, src.specifier_end(i))

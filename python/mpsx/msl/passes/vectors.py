@@ -15,7 +15,7 @@ def swizzle_letters(word):
 
 
 def compose_swizzles(src):
-    """Turn `a.rgb.zy` into `a.bg`, because a swizzle in C++ has no swizzle members."""
+    """Turn `a.rgb.zy` into `a.bg`, because a C++ swizzle has no swizzle members."""
     i = 1
     while i + 2 < len(src):
         first = src.texts[i]
@@ -35,7 +35,7 @@ def compose_swizzles(src):
 
 
 def convert_swizzles(src, done):
-    """Append a call that converts to a vector to every swizzle that is read: `auto q = v.xy; q.x`, `f(v.xy)`. Skip
+    """Append a conversion to a vector to every swizzle that is read, as in `auto q = v.xy; q.x` and `f(v.xy)`. Skip
     names that are class members in the source, and the tokens `done`, which are already vectors."""
     own = {t for i, t in enumerate(src.texts) if src.kinds[i] == "word" and src.texts[i - 1] not in (".", "->")}
     for i in range(1, len(src) - 1):
@@ -46,9 +46,9 @@ def convert_swizzles(src, done):
 
 
 def index_constant_components(src, unit):
-    """In constant expressions, turn `v.y` into `v[1]` and `v.zx` into a subscript by both indices; return the tokens. A
-    C++ constant expression can read only the active member of a union, here the array of components. If a class of the
-    source has a member with the swizzle's name, convert only operands that are known to be vectors."""
+    """In constant expressions, turn `v.y` into `v[1]`, and `v.zx` into a subscript by both indices. Return the tokens.
+    A C++ constant expression can read only the active member of a union, which here is the array of components. If a
+    class of the source has a member with the swizzle's name, convert only operands that are known to be vectors."""
     read = set()
     # Skip decltype: `v.y` has the component type, but `v[1]` is a reference.
     types = {j for i, word in enumerate(src.texts) if word == "decltype" for j in range(i, src.match[i + 1])}
@@ -72,7 +72,7 @@ def index_constant_components(src, unit):
 
 
 def _is_vector(src, i):
-    """Return whether the expression that ends at token i is recognizably a vector."""
+    """Return whether the expression that ends at token i is clearly a vector."""
     while src.texts[i] == "]":
         i = src.match[i] - 1
     if src.texts[i] == ")":
@@ -81,7 +81,7 @@ def _is_vector(src, i):
 
 
 def _constant_expressions(src):
-    """Yield the token ranges of constexpr variables and functions, conditions of `if constexpr`, and static
+    """Yield the token ranges of constexpr variables and functions, of `if constexpr` conditions, and of static
     assertions."""
     for i, word in enumerate(src.texts):
         if src.kinds[i] != "word" or word not in ("constexpr", "static_assert"):
