@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Benchmark operators and training steps of mpsx against PyTorch, interleaved, in separate processes.
+"""Benchmark mpsx's operators and training steps against PyTorch's. The runs are interleaved, in separate processes.
 
     python tools/bench.py                          operators, call overhead, small training steps (20 minutes)
     python tools/bench.py --only softmax --only layer_norm
@@ -12,7 +12,7 @@
     MPSX_DRIVER=cuda python tools/bench.py --against cuda                  on an NVIDIA GPU (bench/gpu.py; 4 minutes)
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --section models     models on the GPU (bench/gpu_models.py)
 
-Ratios are mpsx's time divided by PyTorch's; below 1 mpsx is faster. bench/host.py describes the measurement on the CPU.
+A ratio is mpsx's time divided by PyTorch's. Below 1, mpsx is faster. bench/host.py describes how the CPU is measured.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
     python tools/dev.py build --isas all      build all kernel libraries, not only this machine's
     python tools/dev.py run --metal -- …      use MPSX_DRIVER=metal on an emulated Metal (Linux)
 
-build/dev/site contains links to the package's sources, and the metadata that lets `import torch` find the package. With
-MPSX_DRIVER=simt, kernels are compiled on first use.
+build/dev/site contains links to the package's sources, plus the metadata that `import torch` needs to find the package.
+With MPSX_DRIVER=simt, kernels are compiled on first use.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run(*command: str, env: dict[str, str] | None = None) -> None:
 
 
 def link(target: Path, at: Path) -> None:
-    """Create or replace the symbolic link `at`, which points to `target`."""
+    """Create the symbolic link `at` to `target`, or replace it."""
     at.parent.mkdir(parents=True, exist_ok=True)
     if at.is_symlink() or at.exists():
         if at.is_symlink() and Path(os.readlink(at)) == target:
@@ -47,8 +47,7 @@ def link(target: Path, at: Path) -> None:
 
 
 def link_site() -> None:
-    """Link Python sources and native libraries into a folder for sys.path, and write the entry point's metadata.
-    """
+    """Link the Python sources and native libraries into a folder for sys.path, and write the entry point's metadata."""
     package = SITE / "mpsx"
     package.mkdir(parents=True, exist_ok=True)
     wanted = {path.name: path for path in (ROOT / "python" / "mpsx").iterdir() if path.suffix != ".pyx"}
@@ -82,7 +81,7 @@ def build(isas: str, jobs: int) -> None:
 
 
 def main() -> None:
-    """Command-line entry point."""
+    """Run the command-line interface."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     builder = commands.add_parser("build", help="configure and build")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Static checks of the source. `python tools/lint.py` runs all checks; `python tools/lint.py layers names` runs two.
+"""Static checks. `python tools/lint.py` runs all of them; `python tools/lint.py layers names` runs only these two.
 
 Each check is a function that yields errors as `path:line: message`. The exit status is 1 if there are any errors."""
 
@@ -17,8 +17,8 @@ SOURCE = {".cpp", ".h", ".mm", ".m", ".metal", ".def", ".py", ".pyx", ".cmake"}
 TEXT = SOURCE | {".md", ".txt", ".toml", ".yml", ".js", ".css"}
 LONGEST = 400
 
-# Maps a folder of src/ to patterns of the paths that its files may #include. Subfolders may also include files of the
-# same folder.
+# Maps a folder of src/ to patterns for the paths that its files may #include. Subfolders may also include files from
+# the same folder.
 LAYERS = {
     "src/driver": (r"driver/\w+\.h", r"metal_stdlib/(kernel|profile)_abi\.h"),
     "src/runtime": (r"runtime/", r"driver/(driver|reflection|tensor_argument)\.h", r"lib/types\.h"),
@@ -27,7 +27,7 @@ LAYERS = {
     "src/python": (r"python/",),
     "src/ops": (r"ops/\w+\.h", r"vendor/", r"backend/", r"runtime/", r"lib/\w+\.h"),
 }
-# A family of operators may include its kernels' parameters, the elementwise launchers, and these paths.
+# Paths that a family of operators may include, besides its kernels' parameters and the elementwise launchers.
 FAMILY_EDGES = {
     "attention": (r"ops/random/",),
     "conv": (r"ops/matmul/",),
@@ -39,15 +39,15 @@ FAMILY_EDGES = {
 COMPOSED = ("explicit", "sparse")
 FAMILY_HEADER = r"\w+/\w*(params\.h|\.def)"
 
-# Top-level folders of generated files, which .gitignore lists.
+# Top-level folders of generated files that .gitignore lists.
 BUILD_OUTPUTS = ("build", "dist")
 
 
 # The only files that may call simd_* functions and barriers.
 COLLECTIVES = ("metal/lib/threadgroup.h", "metal/lib/collective.h")
 
-# Code that is not Metal, and conditions that depend on the driver. Metal does support noinline. An attribute directly
-# after * or & would apply to the type instead of the parameter.
+# Code that is not Metal, and conditions that depend on the driver. Metal does support noinline. Directly after * or &,
+# an attribute would apply to the type instead of the parameter.
 FOREIGN = re.compile(r"MPSX_VECTOR_BYTES|\b__builtin_\w+|\bext_vector_type\b|\bvector_size\b"
                      r"|\b__attribute__(?!\(\(noinline\)\))|[*&]\s*\[\[|^\s*#\s*(?:el)?if.*\bMPSX_(?:HOST|SIMT|CUDA|GENERAL)\b")
 
@@ -58,7 +58,7 @@ def check(function):
 
 
 def files(*suffixes, under=""):
-    """Return tracked and new files. Without git (in an sdist), return all files except build outputs."""
+    """Return all tracked and new files. Without git (in an sdist), return all files except build outputs."""
     git = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], check=False, cwd=ROOT,
                          capture_output=True, text=True)
     if git.returncode == 0:
@@ -81,7 +81,7 @@ def without_comments(text):
 
 
 def strict_findings(paths):
-    """Yield the errors that the strict Metal check reports. Checks two files at a time."""
+    """Yield the errors reported by the strict Metal check. Checks two files at a time."""
     from msl.check import check as check_metal
     from msl.compiler import find_compiler
     compiler, seen = find_compiler(), set()
@@ -153,7 +153,7 @@ def translate():
 
 
 def allowed_includes(name):
-    """Return patterns of the paths that a file may include, or () if the file does not belong to a layer."""
+    """Return patterns for the paths that a file may include, or () if the file does not belong to a layer."""
     folders = name.split("/")[:-1]
     if folders[0] == "metal":
         return (r"lib/", rf"{folders[1]}/") if folders[1:] else ()
@@ -173,21 +173,21 @@ def allowed_includes(name):
 
 @check
 def layers():
-    """Check that includes only point down the layers (ops, vendor, backend, runtime, driver) and do not cross families.
-    """
+    """Check that includes only point down the layers (ops, vendor, backend, runtime, driver) and do not cross
+    families."""
     for path in files(".cpp", ".h", ".mm", ".metal", ".def"):
         name = name_of(path)
         allowed = allowed_includes(name)
         for number, line in enumerate(path.read_text().split("\n") if allowed else (), 1):
             include = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
             if not include or "/" not in include[1] or (path.parent / include[1]).is_file():
-                continue  # included from the same folder or a subfolder
+                continue  # included from the same folder or from a subfolder
             if not re.match("|".join(allowed), include[1]):
                 yield f"{name}:{number}: {'/'.join(name.split('/')[:3])} must not include {include[1]}"
 
 
 def lines_of(*suffixes, under):
-    """Yield the location and text of every line, without comments and strings."""
+    """Yield the location and text of every line, with comments and strings removed."""
     for path in files(*suffixes, under=under):
         for number, line in enumerate(without_comments(path.read_text()).split("\n"), 1):
             yield f"{name_of(path)}:{number}", line
@@ -195,7 +195,7 @@ def lines_of(*suffixes, under):
 
 @check
 def launchers():
-    """Check that launchers do not depend on the driver in use. Launch splits the work based on the driver's traits."""
+    """Check that launchers do not depend on the driver in use. Launch uses the driver's traits to split the work."""
     for location, line in lines_of(".cpp", ".h", under="src/ops/"):
         found = re.search(r"driver\(\)\.info\(\)|traits\(\)\.(?!uses_process_memory|memory\b)\w+|MPSX_DRIVER", line)
         if found:
@@ -258,7 +258,7 @@ def names():
 
 @check
 def ruff():
-    """Check the Python code with ruff, if it is installed."""
+    """Check the Python code with ruff if it is installed."""
     try:
         run = subprocess.run([sys.executable, "-m", "ruff", "check", "--output-format=concise", "--quiet", str(ROOT)],
                              check=False, capture_output=True, text=True, cwd=ROOT)

@@ -5,7 +5,7 @@
 import sys
 from pathlib import Path
 
-# With tools/ on sys.path, `import msl` imports mpsx.msl without importing the package mpsx, which would import torch.
+# With tools/ on sys.path, `import msl` loads mpsx.msl without importing the package mpsx, which would import torch.
 __path__ = [str(Path(__file__).resolve().parent.parent / "python" / "mpsx" / "msl")]
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@
     python tools/opmatrix.py                         all operators on the host driver; resume an interrupted run
     python tools/opmatrix.py --only softmax          some operators
     python tools/opmatrix.py --drivers host simt     other drivers, if they are built
-    python tools/opmatrix.py --check                 fail if an operator lost its kernel, or the summary is stale
+    python tools/opmatrix.py --check                 fail if an operator lost its kernel or the summary is stale
     python tools/opmatrix.py --update                rewrite the summary (tools/opmatrix/status) and README.md's totals
 
-Each case runs a test from tests/opinfo, which compares results with the CPU, and reads the launch log of the forward
-pass or, for the direction "backward", of the backward pass. A case has the status of its worst sample:
+Each case runs a test from tests/opinfo, which compares results with the CPU. It reads the launch log of the forward
+pass, or of the backward pass for the direction "backward". A case has the status of its worst sample:
 
     fails      differs from the CPU, raises, or crashes
     fallback   an operator without a kernel ran on the CPU
@@ -17,9 +17,9 @@ pass or, for the direction "backward", of the backward pass. A case has the stat
     view       no kernel ran: a view, or a query of shape or dtype
     untested   the CPU rejects every sample, or the operator has no comparable result
 
-Results are written to build/opmatrix: index.html, matrix.json, matrix.csv, and <driver>.jsonl, from which an
-interrupted run resumes. Results from a different build or different tests are measured again unless --keep is
-given. "mps" is the result that PyTorch's tests expect from its MPS backend: passes, fails, skipped, or not tested.
+Results are written to build/opmatrix: index.html, matrix.json, matrix.csv, and <driver>.jsonl, which an interrupted run
+resumes from. Results from a different build or different tests are measured again unless --keep is given. "mps" is the
+result that PyTorch's tests expect from its MPS backend: passes, fails, skipped, or not tested.
 """
 
 import sys

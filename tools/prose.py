@@ -1,4 +1,4 @@
-"""Extract the prose in a source file: comments, docstrings, messages, and Markdown."""
+"""Extract the prose from a source file: comments, docstrings, messages, and Markdown."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 @dataclass(frozen=True)
 class Passage:
-    """A comment, string, or document. Adjacent comment lines form one passage."""
+    """A comment, string, or document. Adjacent comment lines form a single passage."""
 
     line: int
-    text: str  # without comment markers and indentation
-    is_comment: bool  # true for comments and docstrings
+    text: str  # the text without comment markers and indentation
+    is_comment: bool  # True for comments and docstrings
 
 
 def passages(name: str, text: str) -> Iterator[Passage]:
-    """Yield the prose of file `name`. Skip quoted single words, which are names."""
+    """Yield the prose in the file `name`. Quoted single words are skipped, because they are names."""
     suffix = PurePosixPath(name).suffix
     if suffix == ".md":
         without_code = CODE.sub(lambda m: "\n" * m[0].count("\n"), text)

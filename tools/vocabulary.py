@@ -1,6 +1,6 @@
-"""Names and phrases that this project no longer uses, with their replacements. `tools/lint.py vocabulary` rejects them.
+"""Names and phrases that this project no longer uses, with replacements. `tools/lint.py vocabulary` rejects them.
 
-Bare words with legitimate uses (`line`, `run`, `row`, `dot product`) are not listed.
+Bare words that also have legitimate uses (`line`, `run`, `row`, `dot product`) are not listed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ UNITS = (r"(?:element|operator|row|call|lane|thread|column|matrix|type|dtype|pro
 # Words that may precede "of which" or "by which" in ordinary English: "each of which", "the amount by which".
 BEFORE_WHICH = ("each none all any both some most many several few half neither either one two three first second last "
                 "record list amount factor regardless")
-# Rejected phrases in comments, docstrings, messages, and Markdown, regardless of case.
+# Phrases rejected in comments, docstrings, messages, and Markdown, regardless of case.
 PHRASES = {
     # Sentences
     rf"{''.join(f'(?<!{word})' for word in BEFORE_WHICH.split())} (?:of|by|as) which\b": "split the sentence",
@@ -70,7 +70,7 @@ PHRASES = {
 }
 OPENER = re.compile(r"(?:Of|Those|The same)\b")  # rejected at the beginning of a comment or docstring
 
-# Legitimate uses: (file, pattern that matches the rejected text in context, reason). An unused entry is an error.
+# Legitimate uses: (file, pattern that matches the rejected text in its context, reason). An unused entry is an error.
 Entry = tuple[str, str, str]
 ALLOWED: list[Entry] = [
     ("tests/build/test_vocabulary.py", r"", "examples of rejected text"),
@@ -90,7 +90,7 @@ def _code(name: str, text: str) -> Iterator[tuple[int, str]]:
 
 
 def _hits(name: str, text: str) -> Iterator[tuple[int, str, re.Match[str], str]]:
-    """Yield line, surrounding text, match, and advice."""
+    """Yield (line, surrounding text, match, advice) for each rejected text."""
     for first, code in _code(name, text):
         for pattern, instead in _IDENTIFIERS:
             for m in pattern.finditer(code):
@@ -106,8 +106,8 @@ def _hits(name: str, text: str) -> Iterator[tuple[int, str, re.Match[str], str]]
 
 
 def findings(name: str, text: str, used: set[Entry] | None = None) -> Iterator[str]:
-    """Yield the retired names and phrases in a file as `path:line: message`. Add the entries of ALLOWED that
-    apply to `used`."""
+    """Yield the retired names and phrases in a file as `path:line: message`. Add the ALLOWED entries that apply to
+    `used`."""
     allowed = [entry for entry in ALLOWED if entry[0] == name]
     for line, around, m, instead in _hits(name, text):
         entry = next((entry for entry in allowed if re.search(entry[1], around)), None)

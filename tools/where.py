@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "opmatrix"
 TYPE = re.compile(rf"(_({'|'.join(TAGS)}))+$")
 
-MODULES = ("nn", "linalg", "special", "fft", "masked", "signal", "sparse")  # in OpInfo names; aten uses overloads
+MODULES = ("nn", "linalg", "special", "fft", "masked", "signal", "sparse")  # namespaces that OpInfo names have
 
 Found = tuple[str, str]  # path:line, description
 
@@ -53,7 +53,7 @@ def spelled(name: str) -> str:
 
 
 def registrations(name: str) -> Iterator[Found]:
-    """Yield rows of .def tables and registrations."""
+    """Yield the rows of .def tables and the registrations that match a name."""
     for path, line, match in lines_with(ROOT.glob("metal/**/*.def"), rf"^MPSX_\w+\(({spelled(name)})\s*,"):
         yield location(path, line), f"row {match[1]}"
     call = rf'\b(?:impl\(|op<)\s*"({spelled(name)}(?:\.\w+)?)"'
@@ -62,7 +62,7 @@ def registrations(name: str) -> Iterator[Found]:
 
 
 def launchers(name: str) -> Iterator[Found]:
-    """Yield registered functions, and files that include a table with a row of this name."""
+    """Yield the registered functions, and the files that include a table with a row of this name."""
     named = rf'\b(?:impl\(|op<)\s*"{spelled(name)}(?:\.\w+)?",\s*(?:\w+<"\w+",\s*)?&(?:\w+::)*(\w+)'
     for path, _, match in lines_with(ROOT.glob("src/**/*.cpp"), named):
         for _, line, found in lines_with([path], rf"^[\w:<>,&* ]+\b({match[1]})\("):
@@ -85,7 +85,7 @@ def observed(name: str) -> dict[str, set[str]]:
 
 
 def kernels(name: str, ran: set[str]) -> Iterator[Found]:
-    """Yield kernels that ran or are named after the operator, grouped by the function that they instantiate."""
+    """Yield kernels that ran or that are named after the operator, grouped by the function that they instantiate."""
     word = re.compile(rf"^{re.escape(name)}(_|$)")
     stems = {TYPE.sub("", kernel) for kernel in ran}
     preprocessor = find_compiler().preprocessor()
@@ -106,7 +106,7 @@ def kernels(name: str, ran: set[str]) -> Iterator[Found]:
 
 
 def tests(name: str) -> Iterator[Found]:
-    """Yield the test files that mention the name, with the first such line."""
+    """Yield the test files that mention the name, with the first matching line."""
     seen: dict[Path, list[int]] = {}
     for path, line, _ in lines_with(ROOT.glob("tests/**/*.py"), rf"\b_?{re.escape(name)}\b"):
         seen.setdefault(path, []).append(line)
@@ -115,16 +115,16 @@ def tests(name: str) -> Iterator[Found]:
 
 
 def is_row_of(operator: str, name: str) -> bool:
-    """Return whether a row belongs to a name: nn.functional.softmax and softmax.with_dtype belong to softmax, and
-    linalg.eigh to linalg_eigh."""
+    """Return whether a row belongs to a name. For example, nn.functional.softmax and softmax.with_dtype belong to
+    softmax, and linalg.eigh belongs to linalg_eigh."""
     belongs = re.compile(rf"(^|\.){re.escape(name)}(\.|$)")
     return any(belongs.search(text) for text in (operator, operator.replace("linalg.", "linalg_").replace(
         "special.", "special_")))  # fmt: skip
 
 
 def plain_name(operator: str) -> str:
-    """Return the name to search for: softmax for nn.functional.softmax, aten::_softmax, and _softmax.out, and
-    linalg_eigh for _linalg_eigh, which is how warnings name operators."""
+    """Return the name to search for. It is softmax for nn.functional.softmax, aten::_softmax, and _softmax.out, and
+    linalg_eigh for _linalg_eigh, the form in which warnings name operators."""
     words = operator.removeprefix("aten::").removeprefix("torch.").split(".")
     name = words[-1] if words[0] in MODULES else words[0]
     return re.sub(r"_(forward|backward)$", "", name.strip("_")) or name
@@ -142,7 +142,7 @@ def matrix(name: str) -> Iterator[Found]:
 
 
 def main() -> None:
-    """Command-line entry point."""
+    """Run the command-line interface."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", help="softmax, nn.functional.softmax, aten::_softmax, or a name from a warning")
     name = plain_name(parser.parse_args().name)

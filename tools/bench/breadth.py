@@ -1,6 +1,6 @@
-"""Operators for the section "breadth" of tools/bench.py, each in one layout.
+"""Operators for the section "breadth" of tools/bench.py, each in a single layout.
 
-Each entry is a function of a dense matrix with at least four times as many columns as rows.
+Each entry is a function of a dense matrix that has at least four times as many columns as rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BREADTH: dict[str, Callable[[torch.Tensor], Run]] = {}
 
 
 def positive(x: torch.Tensor) -> torch.Tensor:
-    """Return positive numbers with the dtype of x."""
+    """Return random positive numbers with the dtype of x."""
     return x.abs() + 0.5 if x.is_floating_point() else x.abs().clamp(1, 100)
 
 
@@ -27,7 +27,7 @@ def unit(x: torch.Tensor) -> torch.Tensor:
 
 
 def volumes(x: torch.Tensor) -> torch.Tensor:
-    """Return about x.numel() elements as 8 x 8 x 8 volumes with 2 channels."""
+    """Return about x.numel() elements as volumes of 8 x 8 x 8 with 2 channels."""
     batch = max(1, x.numel() // 1024)
     return x.reshape(-1).repeat(2)[: batch * 1024].reshape(batch, 2, 8, 8, 8)
 
@@ -54,21 +54,21 @@ def targets(x: torch.Tensor) -> torch.Tensor:
 
 
 def grid_of(x: torch.Tensor) -> torch.Tensor:
-    """Return a sampling grid, one point per pixel of each image."""
+    """Return a sampling grid with one point per pixel of each image."""
     n, _, h, w = x.shape
     theta = torch.tensor([[0.9, 0.1, 0.0], [-0.1, 0.9, 0.1]]).expand(n, 2, 3)
     return F.affine_grid(theta, (n, 1, h, w), align_corners=False).to(x.dtype).to(x.device)
 
 
 def no_arguments(p: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Return an empty tuple of extra arguments."""
+    """Return no extra arguments."""
     return ()
 
 
 def both(name: str, function: Callable[..., torch.Tensor], prepare: Callable[[torch.Tensor], torch.Tensor],
          *rest: object, given: Callable[[torch.Tensor], tuple[torch.Tensor, ...]] = no_arguments,
          **named: object) -> None:  # fmt: skip
-    """Register a function and its gradient as benchmarks. `given` creates extra arguments outside the timed call."""
+    """Register benchmarks for a function and its gradient. `given` creates extra arguments outside the timed call."""
 
     def run(x: torch.Tensor) -> Run:
         p = prepare(x)
@@ -79,7 +79,7 @@ def both(name: str, function: Callable[..., torch.Tensor], prepare: Callable[[to
 
 
 def others(p: torch.Tensor) -> tuple[torch.Tensor]:
-    """Return a second operand with the shape of p."""
+    """Return a second operand of the same shape as p."""
     return (like(p),)
 
 
@@ -119,7 +119,7 @@ def thirds(x: torch.Tensor) -> torch.Tensor:
 
 
 def targets_of(x: torch.Tensor) -> torch.Tensor:
-    """Return an index below ten for each element of x."""
+    """Return one index below ten for each element of x."""
     return (torch.arange(x.numel()) * 7919 % 10).to(x.device)
 
 
@@ -198,8 +198,7 @@ BREADTH["index_fill_"] = lambda x: partial(like(x).index_fill_, 0, positions(x),
 BREADTH["index_pairs"] = lambda x: partial(torch.ops.aten.index, x, [positions(x), positions(x)])
 BREADTH["take_along_dim"] = lambda x: partial(torch.take_along_dim, x, columns_order(x), 1)
 BREADTH["take"] = lambda x: partial(torch.take, x, columns_order(x))
-# Use the out-of-place form, because repeated in-place calls would change nothing, and the CPU stores only changed
-# elements.
+# Use the out-of-place form. Repeated in-place calls would change nothing, and the CPU only stores elements that change.
 BREADTH["scatter_reduce_amax"] = lambda x: partial(like(x).scatter_reduce, 1, columns_order(x), x, "amax")
 BREADTH["roll"] = lambda x: partial(torch.roll, x, (3, 5), (0, 1))
 BREADTH["tril"] = lambda x: partial(torch.tril, x)

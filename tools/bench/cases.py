@@ -19,8 +19,8 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "slice": lambda t: F.pad(t, (0, 1))[:, :-1],
 }
 
-# Maps an operator's name to a function that returns the call to time, given a matrix, and to the layouts of the matrix
-# to test.
+# Maps the name of an operator to (a function that returns the call to time for a given matrix, the matrix layouts to
+# test).
 
 OPS: dict[str, tuple[Callable[[torch.Tensor], Run], tuple[str, ...]]] = {}
 
@@ -49,7 +49,7 @@ def positions(x: torch.Tensor) -> torch.Tensor:
 
 
 def planes(x: torch.Tensor) -> torch.Tensor:
-    """Return about x.numel() elements as 64 x 64 images with 32 channels or, for small x, as 32 x 32 images with 8
+    """Return about x.numel() elements as images of 64 x 64 with 32 channels. For small x, use 32 x 32 with 8
     channels."""
     channels, side = (32, 64) if x.numel() >= 10**6 else (8, 32)
     batch = max(1, x.numel() // (channels * side * side))
@@ -63,7 +63,7 @@ def last(x: torch.Tensor) -> torch.Tensor:
 
 
 def columns_order(x: torch.Tensor) -> torch.Tensor:
-    """Return a column index for every element of x. The indices in each row are a permutation."""
+    """Return one column index per element of x. In each row, the indices are a permutation."""
     n = x.shape[1]
     return (torch.arange(n, device=x.device) * 7919 % n).expand(x.shape).contiguous()
 
@@ -81,7 +81,7 @@ def pool_backward(x: torch.Tensor, pool: Callable[..., torch.Tensor], *window: o
 
 
 def optimizer_step(x: torch.Tensor, **how: bool) -> Run:
-    """Return AdamW's step() for four parameters with x.numel() elements in total."""
+    """Return a call of AdamW's step() for four parameters with x.numel() elements in total."""
     params = [torch.nn.Parameter(part.clone()) for part in x.reshape(-1).chunk(4)]
     for p in params:
         p.grad = torch.ones_like(p)
@@ -157,7 +157,7 @@ op("adamw_default", optimizer_step, DENSE)
 
 
 def matrix(size: int, dtype: torch.dtype, layout: str, device: str) -> torch.Tensor:
-    """Return about `size` random elements as a matrix, with the same values on every device."""
+    """Return a matrix of about `size` random elements, with the same values on every device."""
     rows = max(2, int(math.sqrt(size)) // 4)
     values = torch.randn(rows, max(2, size // rows), generator=torch.Generator().manual_seed(0))
     return LAYOUTS[layout]((values if dtype.is_floating_point else values * 100).to(dtype).to(device))
@@ -225,7 +225,7 @@ class Transformer(torch.nn.Module):
         self.head = torch.nn.Linear(128, 96)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Return the logits for each next token."""
+        """Return the logits of each next token."""
         mask = torch.nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
         return self.head(self.layers(self.embed(tokens), mask=mask, is_causal=True))
 

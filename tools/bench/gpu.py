@@ -1,10 +1,10 @@
-"""GPU benchmark for tools/bench.py (`--against cuda`): mpsx's cuda driver compared with PyTorch's CUDA backend.
+"""GPU benchmark for tools/bench.py (`--against cuda`): compare mpsx's cuda driver with PyTorch's CUDA backend.
 
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --csv cuda.csv --table cuda.md --plot cuda.png
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --only rows --dtypes bf16 --seconds 60
 
-Operators run on 2^27 elements, with many calls per round, to measure GPU time. Each row reports the arithmetic
-throughput in TFLOP/s, or the bandwidth relative to a copy, counting each byte of inputs and outputs once.
+Operators run on 2^27 elements. Each round makes many calls, to measure GPU time. A row reports either the arithmetic
+throughput in TFLOP/s, or the bandwidth relative to a copy, counting each input and output byte once.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from bench.worker import Worker, compare, serve, write_csv
 
 ROUND_SECONDS, ROUNDS = 0.004, 5
 
-# Targets per category: the largest ratio to PyTorch's time, and the smallest bandwidth relative to a copy. cuBLAS and
-# cuDNN use hardware features that Metal does not expose, so the target for matmul is a throughput in TFLOP/s.
+# Targets for each category: the largest ratio to PyTorch's time, and the smallest bandwidth relative to a copy. cuBLAS
+# and cuDNN use hardware features that Metal does not expose, so the target for matmul is a throughput in TFLOP/s.
 # tools/bench/mlx.py compares matmul with MLX.
 BARS: dict[str, tuple[float, float | None]] = {
     "dense": (1.05, 0.9),
@@ -50,7 +50,7 @@ LARGE = 2.0**35.5  # TERAFLOPS applies to calls with more operations than this
 
 @dataclass(frozen=True)
 class Row:
-    """A measurement. Times are in microseconds per call."""
+    """One measurement. Times are in microseconds per call."""
 
     section: str
     name: str
@@ -60,7 +60,7 @@ class Row:
     cuda: float
     mpsx: float
     ratio: float
-    copy: float  # bandwidth relative to a copy; 0 if not reported
+    copy: float  # bandwidth relative to a copy, or 0 if not reported
     teraflops: float
 
     @property
@@ -79,7 +79,7 @@ class Row:
 
 
 def call_of(case: Case, device: str) -> Run:
-    """Return the call to time for a case."""
+    """Return the call to time for this case."""
     if not case.moved:
         return case.make(device)
     x = torch.randn(case.shape, device=device, dtype=DTYPES[case.dtype])
@@ -123,7 +123,7 @@ def show(row: Row) -> str:
 
 
 def summary(rows: list[Row]) -> list[str]:
-    """Format one line per category, with its mean ratio and the number of missed targets."""
+    """Format one line per category with its mean ratio and the number of missed targets."""
     lines = []
     for section, (most, least) in BARS.items():
         here = [row for row in rows if row.section == section]
@@ -161,7 +161,7 @@ def table(rows: list[Row], device: str) -> str:
 
 
 def saved(paths: list[str]) -> Iterator[Row]:
-    """Read measurements from CSV files that --csv wrote."""
+    """Read measurements from CSV files written by --csv."""
     for path in paths:
         with open(path, newline="") as file:
             for r in csv.DictReader(file):

@@ -18,8 +18,8 @@ Matrix = Callable[[torch.Tensor], Run]
 
 @dataclass(frozen=True)
 class Case:
-    """A benchmark. `make` creates the call to time. Its argument is a random matrix of `shape` or, without a shape, a
-    device."""
+    """A benchmark. `make` creates the call to time. It takes a random matrix of `shape`, or a device if there is no
+    shape."""
 
     category: str
     name: str
@@ -31,18 +31,18 @@ class Case:
     operations: float = 0
 
 
-# Maps a name to a function that creates the call, the number of elements read and written per matrix element, and the
-# number of additional bytes read and written per matrix element.
+# Maps a name to (a function that creates the call, the number of elements read and written per matrix element, the
+# number of additional bytes read and written per matrix element).
 Table = dict[str, tuple[Matrix, float, float]]
 
 
 def ops(**moved: tuple[float, float]) -> Table:
-    """Return a table of operators from OPS, with the amount of data that each operator moves."""
+    """Return a table with operators from OPS and the amount of data that each of them moves."""
     return {name: (OPS[name][0], *bytes_) for name, bytes_ in moved.items()}
 
 
 def flat(function: Callable[..., torch.Tensor], *numbers: int) -> Matrix:
-    """Return a call to `function` on slices of flat copies of x. Each number is the start index of a slice."""
+    """Return a call of `function` on slices of flat copies of x. Each number is the start index of one slice."""
     return lambda x: partial(function, *(x.clone().view(-1)[n : n - 8] for n in numbers))
 
 
@@ -111,31 +111,31 @@ SORT: Table = {
 
 
 def norm_backward(x: torch.Tensor, norm: Callable[..., torch.Tensor], *, bias: bool = False) -> Run:
-    """Return the backward pass of a row normalization, which computes the gradients of the input, the weight, and, with
-    `bias`, the bias."""
+    """Return the backward pass of a row normalization. It computes the gradients of the input and the weight, and also
+    that of the bias if `bias` is set."""
     leaves = [x.detach().requires_grad_()]
     leaves += [torch.ones_like(x[0]).requires_grad_() for _ in range(1 + bias)]
     y = norm(leaves[0], x.shape[-1:], *leaves[1:])
     return partial(torch.autograd.grad, y, leaves, torch.ones_like(y), retain_graph=True)
 
 
-# Matmul, convolutions of ResNet-50, and attention
+# Matmul, the convolutions of ResNet-50, and attention
 
 
 def random(device: str, dtype: str, *shape: int) -> torch.Tensor:
-    """Return standard normal numbers."""
+    """Return random numbers from the standard normal distribution."""
     return torch.randn(shape, device=device, dtype=DTYPES[dtype])
 
 
 def matmul(dtype: str, m: int, n: int, k: int, batch: int, transposed: bool, device: str) -> Run:
-    """Return a matmul, batched if `batch` is greater than 1."""
+    """Return a matmul, which is batched if `batch` is greater than 1."""
     a = random(device, dtype, batch, m, k)
     b = random(device, dtype, batch, n, k).mT if transposed else random(device, dtype, batch, k, n)
     return partial(torch.bmm, a, b) if batch > 1 else partial(torch.mm, a[0], b[0])
 
 
 def convolution(dtype: str, c: int, side: int, out: int, kernel: int, stride: int, grad: bool, device: str) -> Run:
-    """Return a convolution of 64 images, or its backward pass."""
+    """Return a convolution of 64 images, or its backward pass if `grad` is set."""
     x, w = random(device, dtype, 64, c, side, side), random(device, dtype, out, c, kernel, kernel)
     if not grad:
         return partial(F.conv2d, x, w, None, stride, kernel // 2)
@@ -145,7 +145,7 @@ def convolution(dtype: str, c: int, side: int, out: int, kernel: int, stride: in
 
 
 def attention(dtype: str, length: int, width: int, causal: bool, grad: bool, device: str) -> Run:
-    """Return attention with batch 4 and 16 heads, or its backward pass."""
+    """Return attention with batch size 4 and 16 heads, or its backward pass if `grad` is set."""
     leaves = [random(device, dtype, 4, 16, length, width).requires_grad_(grad) for _ in range(3)]
     run = partial(F.scaled_dot_product_attention, *leaves, is_causal=causal)
     if not grad:
@@ -218,7 +218,7 @@ def fft_case(make: Matrix, shape: tuple[int, ...], device: str) -> Run:
 
 
 def table_cases(category: str, table: Table, dtype: str, shape: tuple[int, int], layout: str = "") -> Iterator[Case]:
-    """Yield a benchmark on a matrix of `shape` for each operator in a table."""
+    """Yield one benchmark for each operator in a table, on a matrix of `shape`."""
     elements, item = shape[0] * shape[1], DTYPES[dtype].itemsize
     for name, (make, items, more) in table.items():
         to = 0 if name != "to_bf16" else 4 if dtype == "bf16" else 2  # bytes per output element
@@ -227,7 +227,7 @@ def table_cases(category: str, table: Table, dtype: str, shape: tuple[int, int],
 
 
 def cases(dtypes: list[str]) -> Iterator[Case]:
-    """Yield all benchmarks, alternating between categories. The first is a copy, the baseline for bandwidths."""
+    """Yield all benchmarks, alternating between categories. The first one is a copy, the baseline for bandwidths."""
     square = (8192, ELEMENTS // 8192)
     for dtype in dtypes:
         yield from table_cases("dense", DENSE, dtype, square)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Print the registers, spills, and instruction counts of kernels, from NVIDIA's assembler. Needs no GPU.
+"""Print the registers, spills, and instruction counts of kernels, using NVIDIA's assembler. Needs no GPU.
 
     pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm
     python tools/bench/gpu_code.py metal/elementwise/activation.metal 'gelu.*_dense_bf16'
     python tools/bench/gpu_code.py metal/norm/softmax.metal softmax_rows_f16 --code
 
 An H100 issues 528 warp instructions per cycle and moves 1.7 KB per cycle. A kernel that executes more than 40
-instructions for every 4 bytes that a thread reads or writes is therefore limited by instruction issue, not by memory
-bandwidth.
+instructions for every 4 bytes that a thread reads or writes is therefore limited by instruction issue rather than
+memory bandwidth.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def tool(name: str) -> str:
 
 
 def kernels(source: Path, folder: Path) -> dict[str, str]:
-    """Compile a Metal file and return the PTX of each of its kernels."""
+    """Compile a Metal file, and return the PTX of each of its kernels."""
     compiler = find_compiler()
     paths, _ = translate(str(source), str(folder / "kernels.cpp"), [str(ROOT / "metal")], [], compiler.preprocessor(),
                          None, "kernels", str(ROOT), "cuda")  # fmt: skip
@@ -51,7 +51,7 @@ def kernels(source: Path, folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Command-line entry point."""
+    """Run the command-line interface."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path)
     parser.add_argument("names", nargs="?", default="", help="regular expression of kernel names")

@@ -1,9 +1,9 @@
-"""Benchmark of models on an NVIDIA GPU: step times and losses on mpsx's cuda driver and PyTorch's CUDA backend.
+"""Benchmark models on an NVIDIA GPU: compare step times and losses on mpsx's cuda driver and PyTorch's CUDA backend.
 
     MPSX_DRIVER=cuda python tools/bench.py --section models --against cuda --csv models.csv --table models.md
 
-float32 runs without TF32, bfloat16 runs under autocast, and a fallback raises an error. The losses come
-from three AdamW steps in float32 without dropout, because random numbers differ between devices.
+float32 runs without TF32, bfloat16 runs under autocast, and a fallback raises an error. The losses come from three
+float32 AdamW steps without dropout, because random numbers differ between devices.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROUNDS, ROUND_SECONDS = 3, 0.15
 
 
 def make(**request: Any) -> Any:
-    """Return a model's losses, or the call to time, depending on the request."""
+    """Return either a model's losses or the call to time, depending on the request."""
     if "losses" in request:
         return losses(request["losses"], request["device"])
     return call(**request)

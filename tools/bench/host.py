@@ -1,11 +1,11 @@
-"""CPU benchmark for tools/bench.py: mpsx compared with PyTorch on the same CPU, in separate processes.
+"""CPU benchmark for tools/bench.py: compare mpsx with PyTorch on the same CPU, in separate processes.
 
 The process that measures PyTorch does not load mpsx, because mpsx's threads, allocators, and hooks might slow down the
-baseline. The two processes run short rounds alternately, so that other load on the machine slows down both, and the
-result is the median over the rounds. Before each round both processes sleep until OpenMP's workers stop spinning, and
-an untimed call wakes the workers.
+baseline. The two processes alternate in short rounds, so that other load on the machine slows down both. The result is
+the median over the rounds. Before each round, both processes sleep until OpenMP's workers stop spinning, and an untimed
+call wakes the workers.
 
-A benchmark whose ratio exceeds BAR is measured again with AGAIN times as many rounds, because the excess may be noise.
+A benchmark whose ratio exceeds BAR is repeated with AGAIN times as many rounds, because the excess may be noise.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ SECTIONS = ["ops", "breadth", "overhead", "training", "demo", "models", "memory"
 DEVICES = ("cpu", "mpsx")
 MODELS = ["resnet50", "vgg16", "bert", "gpt2", "llama"]
 DEMOS = ["resnet", "gpt"]
-ROUND_SECONDS, STEP_ROUND_SECONDS = 0.004, 0.15  # minimum duration of a round (operator calls, training steps)
+ROUND_SECONDS, STEP_ROUND_SECONDS = 0.004, 0.15  # minimum duration of a round of operator calls and of training steps
 BAR, AGAIN = 1.3, 5
 
 
 @dataclass(frozen=True)
 class Row:
-    """A measurement. Times are in microseconds per call. In the section "memory", they are sizes in KiB."""
+    """One measurement. Times are in microseconds per call. In the section "memory", they are sizes in KiB."""
 
     section: str
     name: str
@@ -61,7 +61,7 @@ class Row:
 
 
 def demo_step(name: str, device: str) -> Run:
-    """Return a training step of `python -m mpsx demo`, whose models are plain PyTorch."""
+    """Return a training step of `python -m mpsx demo`. Its models are plain PyTorch."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "mpsx" / "cli"))
     from demo.tasks import TASKS  # type: ignore[import-not-found]
 
@@ -106,7 +106,7 @@ def new_workers() -> list[Worker]:
 
 
 def cases(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int, str]]:
-    """Yield section, name, dtype, size, and layout of the selected benchmarks."""
+    """Yield the section, name, dtype, size, and layout of each selected benchmark."""
     if "ops" in options.section:
         for name, (_, layouts) in OPS.items():
             chosen = [layout for layout in layouts if layout in options.layouts]
@@ -123,7 +123,7 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int, str
 
 
 def memory(wanted: Callable[[str], bool]) -> Iterator[Row]:
-    """Measure the peak memory of the models in KiB."""
+    """Measure each model's peak memory in KiB."""
     for name, phase, dtype in models(MODELS):
         if wanted(name):
             cpu, device = (1024 * peak(name, phase, dtype, d) for d in DEVICES)
@@ -170,7 +170,7 @@ def show(row: Row) -> str:
 
 
 def summary(rows: list[Row]) -> str:
-    """Format the geometric mean ratio of each section, and the largest ratios."""
+    """Format each section's geometric mean ratio, and the largest ratios."""
     lines = []
     for section in dict.fromkeys(row.section for row in rows):
         ratios = [math.log(row.ratio) for row in rows if row.section == section]
@@ -182,7 +182,7 @@ def summary(rows: list[Row]) -> str:
 
 
 def table(rows: list[Row], device: str) -> str:
-    """Format a Markdown table with the geometric mean and the largest ratio of each operator."""
+    """Format a Markdown table with each operator's geometric mean ratio and largest ratio."""
     lines = [
         "# mpsx and PyTorch on the same CPU",
         "",
@@ -206,7 +206,7 @@ def table(rows: list[Row], device: str) -> str:
 
 
 def saved(paths: list[str]) -> Iterator[Row]:
-    """Read measurements from CSV files that --csv wrote."""
+    """Read measurements from CSV files written by --csv."""
     for path in paths:
         with open(path, newline="") as file:
             for r in csv.DictReader(file):

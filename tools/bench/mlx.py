@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compare matmul, convolution, and attention with MLX's Metal kernels, run by the same driver on the same GPU.
+"""Compare matmul, convolution, and attention with MLX's Metal kernels on the same driver and GPU.
 
     MPSX_DRIVER=cuda python tools/bench/mlx.py ~/mlx --csv mlx.csv
     python tools/bench/mlx.py ~/mlx --small          # on any driver: compare only the results
 
-~/mlx is a checkout of ml-explore/mlx. For MLX, only the fastest of its tile sizes for large GPUs is reported. Times
-are medians over several rounds.
+~/mlx is a checkout of ml-explore/mlx. Of MLX's tile sizes for large GPUs, only the fastest is reported. Times are
+medians over several rounds.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def packed(form: str, *values: float) -> torch.Tensor:
 
 
 class Mlx:
-    """Creates calls to MLX's kernels, which are compiled on first use."""
+    """Creates calls of MLX's kernels, which are compiled on first use."""
 
     def __init__(self, checkout: Path) -> None:
         self.checkout, self.files = checkout, {}
 
     def kernel(self, file: str, name: str, **constants: bool):
-        """Return kernel `name` of the MLX source `file`."""
+        """Return the kernel `name` from the MLX source `file`."""
         if file not in self.files:
             path = self.checkout / "mlx" / "backend" / "metal" / "kernels" / f"{file}.metal"
             self.files[file] = library.load(path.read_text(), str(path), [str(self.checkout), str(path.parent)])
@@ -56,8 +56,8 @@ class Mlx:
         return found.with_constants(**constants) if constants else found
 
     def matmuls(self, a: torch.Tensor, b: torch.Tensor, transposed: bool) -> Iterator[tuple[str, Run]]:
-        """Yield a @ b, or a @ b.T, for each of MLX's tile sizes. The matrices are square, with a size that is a
-        multiple of 64."""
+        """Yield a @ b (or a @ b.T) for each of MLX's tile sizes. The matrices are square, and their size is a multiple
+        of 64."""
         n, out = len(a), torch.empty_like(a)
         for tile in GEMM_TILES:
             bn, bk = (int(word[2:]) for word in tile.split("_")[1:3])
@@ -76,7 +76,7 @@ class Mlx:
             yield tile, run
 
     def attention(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Iterator[tuple[str, Run]]:
-        """Yield attention for [batch, heads, length, head_dim], where the length is a multiple of 32."""
+        """Yield attention for [batch, heads, length, head_dim]. The length must be a multiple of 32."""
         batch, heads, length, width = q.shape
         out, bk = torch.empty_like(q), 32 if width < 128 else 16
         name = f"steel_attention_{NAMES[q.dtype]}_bq32_bk{bk}_bd{width}_wm4_wn1_mask{NAMES[q.dtype]}"
@@ -94,8 +94,8 @@ class Mlx:
         yield f"bq32_bk{bk}", run
 
     def convolutions(self, x: torch.Tensor, w: torch.Tensor, stride: int) -> Iterator[tuple[str, Run]]:
-        """Yield implicit GEMM convolutions for each tile size. x is [images, side, side, channels], and w is [outputs,
-        taps, taps, channels]."""
+        """Yield an implicit-GEMM convolution for each tile size. x is [images, side, side, channels], and w is
+        [outputs, taps, taps, channels]."""
         images, side, _, channels = x.shape
         outputs, taps, padding = len(w), w.shape[1], w.shape[1] // 2
         to = (side + 2 * padding - taps) // stride + 1
@@ -118,7 +118,7 @@ class Mlx:
 
 
 def cases(mlx: Mlx, dtype: torch.dtype, small: bool) -> Iterator[tuple[str, float, Run, list[tuple[str, Run]]]]:
-    """Yield name, number of operations, mpsx's call, and MLX's calls."""
+    """Yield (name, number of operations, mpsx's call, MLX's calls) for each case."""
     n = 256 if small else 4096
     a, b = (torch.randn(n, n, dtype=dtype, device="mpsx") for _ in range(2))
     yield f"matmul {n}", 2.0 * n**3, lambda: a @ b, list(mlx.matmuls(a, b, False))
@@ -155,7 +155,7 @@ def seconds(run: Run, calls: int) -> float:
 
 
 def main() -> None:
-    """Command-line entry point."""
+    """Run the command-line interface."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--dtypes", nargs="+", default=list(TAGS), choices=list(TAGS))

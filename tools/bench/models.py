@@ -1,7 +1,7 @@
-"""Benchmarks of the models in tools/bench/zoo at their published sizes: AdamW training steps and inference.
+"""Benchmark the models in tools/bench/zoo at their published sizes: AdamW training steps and inference.
 
-`peak` measures resident memory in a separate process, and only during the steps: writing to /proc/self/clear_refs
-resets Linux's high-water mark once the model is on its device.
+`peak` measures resident memory in a separate process, and only during the steps. It writes to /proc/self/clear_refs to
+reset Linux's high-water mark once the model is on its device.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def most_resident() -> float:
 
 
 def main() -> None:
-    """Measure the peak memory of one call. `peak` runs this in a separate process."""
+    """Measure the peak memory of one call. `peak` runs this function in a separate process."""
     name, phase, dtype, device = sys.argv[1:]
     torch.set_num_threads(2)
     run = call(name, phase, dtype, device)

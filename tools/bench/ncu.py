@@ -2,13 +2,13 @@
 """Compare the memory accesses that the simt driver predicts with Nsight Compute's counts on an NVIDIA GPU.
 
     python tools/bench/ncu.py predict build/ncu --cores 132    anywhere: profile launches on the simt driver
-    python tools/bench/ncu.py measure build/ncu                on the GPU's machine; needs `ncu`
+    python tools/bench/ncu.py measure build/ncu                on the machine with the GPU; needs `ncu`
     python tools/bench/ncu.py compare build/ncu [--tsv FILE]   anywhere: print the table
-    python tools/bench/ncu.py all build/ncu [--tsv FILE]       all steps, on the GPU's machine
+    python tools/bench/ncu.py all build/ncu [--tsv FILE]       all steps, on the machine with the GPU
 
-The cases are in tests/simt/traffic_cases.py, and tools/opmatrix/status/cuda.md summarizes the results on an H100.
-`--cores` is the GPU's number of multiprocessors, which determines how launchers split work. The predicted run and the
-measured run must launch the same kernels.
+The cases are in tests/simt/traffic_cases.py. tools/opmatrix/status/cuda.md summarizes the results on an H100. `--cores`
+is the GPU's number of multiprocessors, which determines how launchers split work. The predicted run and the measured
+run must launch the same kernels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CASES = ROOT / "tests" / "simt" / "traffic_cases.py"
 BAR = 0.05
 GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
-# Counts to compare: the metrics to sum, the kind of access to predict, and the predicted field.
+# Counts to compare, as (metrics to sum, kind of access to predict, predicted field).
 COLUMNS = {
     "load requests": ([GLOBAL.format("requests", "ld")], "device load", "requests"),
     "load sectors": ([GLOBAL.format("sectors", "ld")], "device load", "transactions"),
@@ -37,7 +37,7 @@ COLUMNS = {
     "shared load wavefronts": ([SHARED.format("ld")], "threadgroup load", "transactions"),
     "shared store wavefronts": ([SHARED.format("st")], "threadgroup store", "transactions"),
 }
-# Additional metrics, for investigating differences.
+# Additional metrics for investigating differences.
 MORE = ["dram__bytes_read.sum", "dram__bytes_write.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
@@ -45,7 +45,7 @@ MORE = ["dram__bytes_read.sum", "dram__bytes_write.sum", "l1tex__t_sectors_pipe_
 
 
 def predict(folder: Path, cores: int) -> None:
-    """Predict counts with one process per category, and write them to predicted.json."""
+    """Predict counts in one process per category, and write them to predicted.json."""
     environment = os.environ | {"MPSX_DRIVER": "simt", "MPSX_SIMT_CORES": str(cores), "MPSX_SIMT_PROFILE": os.devnull}
     found = {}
     categories = ("dense", "strided", "rows", "gather", "matmul")
@@ -60,9 +60,9 @@ def predict(folder: Path, cores: int) -> None:
 
 
 def measure(folder: Path) -> None:
-    """Run the cases under ncu, and write measured.csv and run.json."""
+    """Run the cases under ncu. Write measured.csv and run.json."""
     needed = [metric for metrics, _, _ in COLUMNS.values() for metric in metrics]
-    for metrics in (needed + MORE, needed):  # an older ncu may lack some of MORE
+    for metrics in (needed + MORE, needed):  # an older ncu may lack some metrics in MORE
         command = ["ncu", "--profile-from-start", "off", "--csv", "--page", "raw", "--print-units", "base", "--metrics",
                    ",".join(metrics), "--log-file", str(folder / "measured.csv"), sys.executable, __file__, "run",
                    str(folder)]  # fmt: skip
@@ -73,7 +73,7 @@ def measure(folder: Path) -> None:
 
 
 def run(folder: Path) -> None:
-    """Run each case once under ncu, and write the names of its kernels to run.json."""
+    """Run each case once under ncu. Write the names of its kernels to run.json."""
     import ctypes
 
     sys.path.insert(0, str(CASES.parent))
@@ -85,7 +85,7 @@ def run(folder: Path) -> None:
     mpsx.fallback.set_mode("error")
     cuda, launched = ctypes.CDLL("libcuda.so.1"), {}
     for case in cases():
-        case.function(*on_device(case.inputs))  # compile the kernels before profiling starts
+        case.function(*on_device(case.inputs))  # compiles the kernels before profiling starts
         inputs = on_device(case.inputs)
         torch.accelerator.synchronize()
         with mpsx.profiler.launch_log() as log:
@@ -98,10 +98,10 @@ def run(folder: Path) -> None:
 
 
 def measured_rows(folder: Path) -> list[dict[str, str]]:
-    """Return the launches that ncu measured, in order."""
+    """Return the launches that ncu measured, in launch order."""
     lines = (folder / "measured.csv").read_text().splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith('"ID"'))
-    return list(csv.DictReader(lines[first:]))[1:]  # skip the row of units
+    return list(csv.DictReader(lines[first:]))[1:]  # skip the row that lists units
 
 
 def number(text: str) -> float:
@@ -157,7 +157,7 @@ def compare(folder: Path, tsv: Path | None) -> int:
 
 
 def main() -> int:
-    """Command-line entry point."""
+    """Run the command-line interface."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=("predict", "measure", "run", "compare", "all"))
     parser.add_argument("folder", type=Path)

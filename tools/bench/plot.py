@@ -1,4 +1,4 @@
-"""Draw the plot for `tools/bench.py --plot`: ratios in columns, with one line per operator."""
+"""Draw the plot for `tools/bench.py --plot`: ratios in several columns, with one line per operator."""
 
 from __future__ import annotations
 

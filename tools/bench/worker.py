@@ -1,4 +1,4 @@
-"""Benchmark processes. Each device has a process, because autograd supports only one accelerator per process."""
+"""Worker processes for benchmarks. Each device has its own, because autograd supports one accelerator per process."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 TOOLS = Path(__file__).resolve().parents[1]
-SPIN_SECONDS = 0.005  # OpenMP's workers spin for about a millisecond (libgomp)
-MAX_CALLS = 5000  # calls per round
+SPIN_SECONDS = 0.005  # longer than OpenMP's workers spin, which is about a millisecond (libgomp)
+MAX_CALLS = 5000  # maximum number of calls per round
 
 
 def write_csv(path: str | None, rows: list[dict[str, Any]]) -> None:
@@ -44,8 +44,8 @@ class Worker:
         self.process = self.start()
 
     def ask(self, **request: Any) -> Any:
-        """Send a request and return the answer. Raise RuntimeError if the request fails, and restart a crashed process.
-        """
+        """Send a request and return the answer. Raise RuntimeError if the request fails. Restart a process that
+        crashed."""
         assert self.process.stdin is not None and self.process.stdout is not None
         print(json.dumps(request), file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
@@ -60,11 +60,11 @@ class Worker:
 
 
 def serve(device: str, make: Callable[..., Any]) -> None:
-    """Answer requests until stdin is closed. `make` converts a request to a result, or to a function to time. For
-    a request that contains `count`, time that many calls to the latest function instead."""
+    """Answer requests until stdin is closed. `make` converts a request to a result or to a function to time. A request
+    with a `count` instead times that many calls to the latest function."""
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # redirect the output of libraries to stderr
+    os.dup2(2, 1)  # redirect what libraries print to stderr
     module = None if device == "cpu" else torch.get_device_module(device)
     run: Any = None
 
@@ -77,16 +77,16 @@ def serve(device: str, make: Callable[..., Any]) -> None:
         if "count" not in request:
             run = None
             if module:
-                module.empty_cache()  # release memory for the other worker
+                module.empty_cache()  # release memory, because the other worker may need it
             made = make(**request)
             if not callable(made):
                 return made
             run = made
-            for _ in range(3):  # compile kernels, choose algorithms, create the optimizer state
+            for _ in range(3):  # compile kernels, choose algorithms, create optimizer state
                 run()
         count = request.get("count", 1)
         if count > 1:
-            run()  # wake OpenMP's workers, which slept during the other process's round
+            run()  # wakes OpenMP's workers, which slept during the other process's round
         wait()
         start = time.perf_counter()
         for _ in range(count):
@@ -102,13 +102,13 @@ def serve(device: str, make: Callable[..., Any]) -> None:
 
 
 def turn(worker: Worker, **request: Any) -> Any:
-    """Send a request once the OpenMP workers of other processes have stopped spinning."""
+    """Send a request as soon as the OpenMP workers of other processes have stopped spinning."""
     time.sleep(SPIN_SECONDS)
     return worker.ask(**request)
 
 
 def compare(workers: list[Worker], rounds: int, seconds: float, **request: Any) -> list[float]:
-    """Return the median seconds per call for each worker, measured in alternating rounds of `seconds`."""
+    """Return each worker's median seconds per call, measured in alternating rounds of `seconds`."""
     counts = [min(MAX_CALLS, max(1, int(seconds / turn(worker, **request)))) for worker in workers]
     times = [[turn(worker, count=n) for worker, n in zip(workers, counts, strict=True)] for _ in range(rounds)]
     return [statistics.median(column) for column in zip(*times, strict=True)]

@@ -1,6 +1,6 @@
-"""Build backend: scikit-build-core, with torch as an additional build requirement if it is not installed.
+"""Build backend: scikit-build-core, plus a build requirement on torch if torch is not installed.
 
-An unconditional requirement would make isolated builds download torch again (on Linux, with CUDA).
+If the requirement were unconditional, isolated builds would download torch again (on Linux, with CUDA).
 """
 
 from __future__ import annotations

@@ -11,14 +11,14 @@ import sys
 import zipfile
 from pathlib import Path
 
-LARGEST = 60 * 10**6  # bytes
+LARGEST = 60 * 10**6  # maximum size in bytes
 NEEDED = ("mpsx/__init__.py", "mpsx/metal/norm/softmax.metal", "mpsx/metal_stdlib/msl.h",
           "mpsx/strict/mps_operators.txt")  # fmt: skip
 SOURCES = (".pyx", ".pxi", ".cpp", ".mm", ".o", ".a")
 
 
 def problems(wheel: Path) -> list[str]:
-    """Return the problems of a wheel."""
+    """Return what is wrong with a wheel."""
     found = []
     if wheel.stat().st_size > LARGEST:
         found.append(f"{wheel.stat().st_size / 1e6:.0f} MB, expected at most {LARGEST / 1e6:.0f}")
@@ -41,7 +41,7 @@ def problems(wheel: Path) -> list[str]:
 
 
 def main() -> None:
-    """Check all wheels in a folder. Exit with status 1 if one has a problem."""
+    """Check all wheels in a folder. Exit with status 1 if one of them has a problem."""
     wheels = sorted(Path(sys.argv[1]).glob("*.whl"))
     if not wheels:
         sys.exit(f"no wheels in {sys.argv[1]}")

@@ -1,8 +1,8 @@
 """Build the Metal driver against the emulated Metal in tests/drivers/metal/emulation, for machines without Metal.
 
 `build_library` creates a shared library that defines make_metal_driver. Preload it (LD_PRELOAD) to enable
-MPSX_DRIVER=metal. `build_program` links a test program instead. Objects are cached by a hash of their inputs, so
-a rebuild compiles only sources that have changed.
+MPSX_DRIVER=metal. `build_program` links a test program instead. Object files are cached by a hash of their inputs, so a
+rebuild only compiles sources that have changed.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ OBJC_FLAGS = """-x objective-c++ -fblocks -fobjc-runtime=gcc -fconstant-string-c
 
 # CommandStream::dispatch. The linker redirects its callers to the emulation (hazards.mm).
 DISPATCH = "_ZN4mpsx6driver5metal13CommandStream8dispatchERKNS1_11MetalKernelEPKNS0_8ArgumentEmRKNS0_8DispatchE"
-# MTLTensorDataType values of the element types.
+# The element types' values in MTLTensorDataType.
 TENSOR_TYPES = {"float": 3, "half": 16, "bfloat": 121, "char": 45, "uchar": 49, "short": 37, "ushort": 41, "int": 29,
                 "uint": 33}  # fmt: skip
 
 
 class Unavailable(RuntimeError):
-    """Raised when a build tool is not installed."""
+    """Raised if a build tool is not installed."""
 
 
 def first(*names: str) -> str | None:
-    """Return the first of these programs that is on PATH."""
+    """Return the path of the first of these programs that is on PATH."""
     return next((found for name in names if (found := shutil.which(name))), None)
 
 
 @functools.cache
 def toolchain() -> tuple[str, str, str]:
-    """Return the Objective-C++ compiler, objcopy, and the gcc folder with the headers and library of the Objective-C
-    runtime."""
+    """Return the Objective-C++ compiler, objcopy, and the gcc folder that contains the headers and the library of the
+    Objective-C runtime."""
     compiler = first("clang++-19", "clang++-18", "clang++-17", "clang++-16", "clang++")
     objcopy = first("llvm-objcopy-19", "llvm-objcopy-18", "llvm-objcopy-17", "llvm-objcopy-16", "llvm-objcopy")
     folders = sorted(glob.glob("/usr/lib/gcc/*-linux-gnu/*/include/objc"), key=lambda p: int(p.split("/")[-3]))
@@ -81,23 +81,23 @@ def digest(*parts: str) -> str:
 
 
 def headers(*folders: Path) -> str:
-    """Return the text of all headers in these folders, and of the headers that any source may include."""
+    """Return the text of all headers in these folders, plus the headers that any source may include."""
     paths = {p for folder in (*folders, ROOT / "src" / "driver") for p in folder.glob("*.h")}
     return "\0".join(p.read_text() for p in sorted(paths | set(EMULATION.glob("include/*/*.h"))))
 
 
 def compile_object(source: Path, include: list[str], flags: list[str], context: str) -> Path:
-    """Compile a source to an object file, unless it is cached."""
+    """Compile a source to an object file unless it is cached."""
     compiler, objcopy, runtime = toolchain()
     objective = source.suffix == ".mm"
     command = [compiler, *(OBJC_FLAGS if objective else []), *FLAGS, *flags]
     if flags:
-        command += ["-g", "-O1"]  # let sanitizers report lines
+        command += ["-g", "-O1"]  # let sanitizers report line numbers
     if HOST in source.parents:
-        # Optimize the simt engine, because it runs every thread of a kernel. Its warnings are already checked in the
-        # regular build.
+        # Optimize the simt engine, because it runs every thread of a kernel. The regular build already checks its
+        # warnings.
         command += ["-O1", "-w"]
-    name = digest(source.name, source.read_text(), context, " ".join(command))  # independent of paths
+    name = digest(source.name, source.read_text(), context, " ".join(command))  # does not depend on paths
     command += [f"-I{folder}" for folder in include]
     if objective:
         command += ["-isystem", str(EMULATION / "include"), "-idirafter", f"{runtime}/include"]
@@ -108,7 +108,7 @@ def compile_object(source: Path, include: list[str], flags: list[str], context: 
     fresh = target.with_suffix(f".{os.getpid()}.tmp.o")
     run(*command, "-c", str(source), "-o", str(fresh))
     if objective:
-        # GNU's Objective-C++ personality routine does not support C++ exceptions, so use the one for C++.
+        # The Objective-C++ personality routine of GNU does not support C++ exceptions, so use the C++ one.
         run(objcopy, "--redefine-sym", "__gnu_objc_personality_v0=__gxx_personality_v0", str(fresh))
     fresh.replace(target)
     return target
@@ -121,7 +121,7 @@ def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list
     sources = {source: own for kind in ("*.mm", "*.cpp") for source in driver.glob(kind)}
     sources |= {source: others for kind in ("*.mm", "*.cpp") for source in EMULATION.glob(kind)}
     sources |= dict.fromkeys((ROOT / "src" / "driver").glob("*.cpp"), own)
-    # Compile the simt engine, which runs the emulated GPU's kernels, and the signal handlers that interrupt it.
+    # Compile the simt engine, which runs the emulated GPU's kernels, and the signal handlers that can interrupt it.
     sources |= dict.fromkeys((HOST / "simt").glob("*.cpp"), others)
     signals = ("interrupt.cpp", "kernel_code.cpp", "fault_handler.cpp")
     sources |= dict.fromkeys((HOST / name for name in signals), others)
@@ -129,7 +129,7 @@ def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list
 
     def build(entry: tuple[Path, str]) -> Path:
         source, context = entry
-        # Sanitizers cannot follow the stack switches of the simt engine.
+        # Sanitizers cannot follow the simt engine's stack switches.
         return compile_object(source, include, [] if HOST in source.parents else flags, context)
 
     with ThreadPoolExecutor(2) as pool:
@@ -148,21 +148,21 @@ def link(kind: list[str], target: Path, parts: list[Path], flags: list[str]) -> 
 
 
 def build_library(driver: Path = DRIVER, flags: tuple[str, ...] = ()) -> Path:
-    """Build the shared library to preload. `flags` select a sanitizer."""
+    """Build the shared library to preload. `flags` may enable a sanitizer."""
     parts = objects(driver, list(flags))
     target = OUTPUT / f"libmpsx_emulated_metal-{digest(*map(str, parts))}.so"
     return target if target.exists() else link(["-shared"], target, parts, list(flags))
 
 
 def build_program(sources: list[Path], driver: Path = DRIVER, flags: tuple[str, ...] = ()) -> Path:
-    """Build a program from `sources`, the driver, and the emulation. `flags` select a sanitizer."""
+    """Build a program from `sources`, the driver, and the emulation. `flags` may enable a sanitizer."""
     parts = objects(driver, list(flags), tuple(sources))
     target = OUTPUT / f"{sources[0].stem}-{digest(*map(str, parts))}"
     return target if target.exists() else link(["-rdynamic"], target, parts, list(flags))
 
 
 def reflection(kernels: list[dict]) -> str:
-    """Format the kernels' reflection as tab-separated lines, which the emulation's kernels.cpp reads."""
+    """Format the kernels' reflection data as tab-separated lines for the emulation's kernels.cpp."""
     lines = []
     for kernel in kernels:
         for b in kernel["buffers"]:
@@ -178,7 +178,7 @@ def reflection(kernels: list[dict]) -> str:
 
 
 def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
-    """Compile a Metal file to a shared library that replaces a metallib. If `keep`, reuse a cached library."""
+    """Compile a Metal file to a shared library that replaces a metallib. If `keep` is set, reuse a cached library."""
     tools = "".join(p.read_text() for p in (*sorted(TRANSLATOR.rglob("*.py")), Path(__file__)))
     stamp = target.with_suffix(".stamp")
     name = digest(source.read_text(), tools)
@@ -216,7 +216,7 @@ def flattened(files: list[Path], target: Path) -> Path:
 
 
 def build_package_library(name: str, flags: tuple[str, ...]) -> Path:
-    """Incrementally build libmpsx.so with a sanitizer, using the emulation's compiler."""
+    """Build libmpsx.so with a sanitizer, incrementally, using the emulation's compiler."""
     compiler, _, _ = toolchain()
     folder = OUTPUT / f"package-{name}"
     options = {"CMAKE_BUILD_TYPE": "Release", "CMAKE_CXX_FLAGS_RELEASE": "-O1 -g1", "CMAKE_CXX_COMPILER": compiler,
@@ -228,7 +228,7 @@ def build_package_library(name: str, flags: tuple[str, ...]) -> Path:
 
 
 def simt_library(package: Path) -> Path:
-    """Return the package's kernel library for simt, after compiling it if necessary."""
+    """Return the package's kernel library for simt, compiling it first if necessary."""
     path = os.pathsep.join(filter(None, [str(package.parent), os.environ.get("PYTHONPATH")]))
     code = "from mpsx.shader import kernel_library; print(kernel_library.library('simt'))"
     found = subprocess.run([sys.executable, "-c", code], env=dict(os.environ, PYTHONPATH=path), stdout=subprocess.PIPE,
@@ -237,8 +237,8 @@ def simt_library(package: Path) -> Path:
 
 
 def link_package(package: Path, site: Path, sources: Path | None = None, library: Path | None = None) -> None:
-    """Create a copy of the installed package in `site`, made of links. The copy's Metal library is the simt library or,
-    if given, `sources` (an mpsx.metal file).
+    """Create a copy of the installed package in `site`, made of links. Its Metal library is the simt library, or
+    `sources` (an mpsx.metal file) if given.
 
     `library` replaces the package's libmpsx.so.
     """
@@ -249,7 +249,7 @@ def link_package(package: Path, site: Path, sources: Path | None = None, library
     wanted |= {copy / "lib" / p.name: p for p in libraries.iterdir()}
     wanted[copy / "lib" / ("mpsx.metal" if sources else "mpsx.metallib")] = sources or simt_library(package)
     if not sources:
-        wanted[copy / "lib" / "mpsx_tensor.metallib"] = simt_library(package)  # contains both tiers
+        wanted[copy / "lib" / "mpsx_tensor.metallib"] = simt_library(package)  # it contains both tiers
     if library:
         wanted[copy / "lib" / "libmpsx.so"] = library
     for at, target in wanted.items():
@@ -269,8 +269,8 @@ def environment(package: Path, site: Path = OUTPUT / "site", sources: Path | Non
 
 def sanitized_environment(package: Path, kind: str, flags: tuple[str, ...], driver: Path = DRIVER,
                           whole: bool = False) -> dict[str, str]:  # fmt: skip
-    """Return `environment` with clang's sanitizer `kind` enabled for the driver (or a modified copy of it) and the
-    emulation. If `whole`, also sanitize libmpsx.so, which takes ten minutes to compile."""
+    """Return `environment` with clang's sanitizer `kind` enabled for the emulation and the driver (or a modified copy
+    of it). If `whole` is set, also sanitize libmpsx.so, which takes ten minutes to compile."""
     flags = (*flags, "-shared-libsan")
     name = {"thread": "tsan", "undefined": "ubsan_standalone"}[kind]
     runtime = subprocess.run([toolchain()[0], f"-print-file-name=libclang_rt.{name}-{platform.machine()}.so"],

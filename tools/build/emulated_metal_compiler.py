@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Substitute for Metal's compiler: `emulated_metal_compiler.py in.metal out.so` translates and compiles kernels.
+"""Stand-in for Metal's compiler: `emulated_metal_compiler.py in.metal out.so` translates and compiles kernels.
 
-MPSX_EMULATION_KEEP is a folder in which to cache libraries across processes, like macOS.
+MPSX_EMULATION_KEEP is a folder in which libraries are cached across processes, as macOS does.
 """
 
 import os

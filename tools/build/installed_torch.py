@@ -1,6 +1,6 @@
 """Find the installed torch without importing it, and print `version;folder`.
 
-Search sys.path, then the environment's site-packages, which pip's build isolation removes from sys.path.
+Search sys.path first, then the environment's site-packages, which pip's build isolation removes from sys.path.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def find() -> tuple[str, Path] | None:
-    """Return torch's version, without the local version label, and torch's folder."""
+    """Return torch's version without the local version label, and torch's folder."""
     environment = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     for path in (sys.path, environment):
         for found in importlib.metadata.distributions(name="torch", path=path):

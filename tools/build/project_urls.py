@@ -1,4 +1,4 @@
-"""Dynamic metadata for scikit-build-core: the URLs of the repository, if known."""
+"""Dynamic metadata for scikit-build-core: the repository's URLs, if known."""
 
 from __future__ import annotations
 

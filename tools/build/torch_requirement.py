@@ -1,4 +1,4 @@
-"""Dynamic metadata for scikit-build-core: requires the minor version of torch that the wheel is built against."""
+"""Dynamic metadata for scikit-build-core: require the minor version of torch that the wheel is built against."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-# Build kernel libraries from .metal files: translate each file to C++ once, compile it for every ISA, and link
-# libmpsx_kernels_<isa>.so (.dylib on macOS), which exports mpsx_kernel_table (src/metal_stdlib/kernel_abi.h).
+# Build kernel libraries from .metal files. Each file is translated to C++ once and compiled for every ISA. The result
+# is libmpsx_kernels_<isa>.so (.dylib on macOS), which exports mpsx_kernel_table (src/metal_stdlib/kernel_abi.h).
 #
 # If ISAS contains `cuda`, also build mpsx.ptx with the same kernels for NVIDIA GPUs.
 #
@@ -41,7 +41,7 @@ exec '@quoted@' "$@"
                                         WORLD_EXECUTE)
   endif()
   set(MPSX_KERNEL_COMMAND "${command}" PARENT_SCOPE)
-  # On Linux, call clang without zig's driver and precompile the Metal standard library, which saves 20% of the time.
+  # On Linux, call clang without zig's driver, and precompile the Metal standard library. This saves 20% of the time.
   set(clang "")
   if(NOT APPLE AND command STREQUAL "${CMAKE_BINARY_DIR}/mpsx-kernel-c++")
     string(REGEX REPLACE " 'c\\+\\+'$" " 'clang'" quoted "'${quoted}'")
@@ -53,8 +53,8 @@ exec '@quoted@' "$@"
   set(MPSX_KERNEL_CLANG "${clang}" PARENT_SCOPE)
 endfunction()
 
-# Split each source into one C++ file per 100 kernels, so that rebuilding a single source uses all cores. Each file adds
-# a third of a second.
+# Split each source into one C++ file per 100 kernels, so that rebuilding a single source uses all cores. Each
+# additional file costs a third of a second.
 function(mpsx_count_shards sources include_flags out)
   execute_process(
     COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" list --count ${sources} ${include_flags}
@@ -137,7 +137,7 @@ macro(mpsx_compile_kernels isa)
   set(header "")
   if(MPSX_KERNEL_CLANG)
     set(command "${MPSX_KERNEL_CLANG}")
-    list(TRANSFORM flags REPLACE "^-march=x86_64_" "-march=x86-64-")  # clang spells ISA names differently than zig
+    list(TRANSFORM flags REPLACE "^-march=x86_64_" "-march=x86-64-")  # clang and zig spell ISA names differently
     set(header "${work}/${isa}/msl.pch")
     file(GLOB library_headers CONFIGURE_DEPENDS "${MPSX_STDLIB_DIR}/*.h")
     add_custom_command(
@@ -186,7 +186,7 @@ macro(mpsx_compile_kernels isa)
   list(APPEND libraries "${library}")
 endmacro()
 
-# Compile the most recently translated kernels to mpsx.ptx. NVIDIA's driver compiles each kernel when it is first used.
+# Compile the most recently translated kernels to mpsx.ptx. NVIDIA's driver compiles each kernel on first use.
 macro(mpsx_compile_ptx)
   execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa cuda
                   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -251,13 +251,13 @@ function(mpsx_add_kernels target)
   endforeach()
   file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/*.py" "${MPSX_TRANSLATOR_DIR}/codegen/*.py"
        "${MPSX_TRANSLATOR_DIR}/passes/*.py")
-  # A list of all overlays. Each source also depends on the contents of the overlays that it uses.
+  # This file lists all overlays. Each source also depends on the contents of the overlays that it uses.
   set(overlays "${CMAKE_CURRENT_BINARY_DIR}/${target}/overlays.txt")
   file(GLOB overlay_files CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" metal/*/host/*.h)
   file(CONFIGURE OUTPUT "${overlays}" CONTENT "${overlay_files}\n")
   set(libraries "")
   mpsx_count_shards("${K_SOURCES}" "${include_flags}" shard_counts)
-  list(REMOVE_ITEM K_ISAS simt)  # built on first use
+  list(REMOVE_ITEM K_ISAS simt)  # simt is built on first use
   mpsx_translate_kernels(wide)
   foreach(isa IN LISTS K_ISAS)
     if(NOT isa STREQUAL "cuda")

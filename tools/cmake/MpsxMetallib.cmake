@@ -7,10 +7,10 @@
 #
 # STANDARD is the Metal version of the sources. mpsx_tensor contains the tensor tier, in Metal 4.
 
-# -fno-fast-math: by default, Metal's compiler assumes that no value is NaN or infinite and approximates exp, log, sin,
-# and division. isnan() would then always be false, softmax's guard for rows of -inf would be dead code, and results
+# -fno-fast-math: by default, Metal's compiler assumes that no value is NaN or infinite, and approximates exp, log, sin,
+# and division. Then isnan() would always be false, softmax's guard for rows of -inf would be dead code, and results
 # would differ from the CPU's in the last four bits. The driver sets the same option in MTLCompileOptions.
-# -ffp-contract=off: do not contract a * b + c. mpsx.metal uses a pragma instead.
+# -ffp-contract=off: do not contract a * b + c. mpsx.metal uses a pragma for this instead.
 set(MPSX_METAL_STANDARD metal3.1)  # the first version with bfloat; requires macOS 14
 set(MPSX_METAL_FLAGS -fno-fast-math -ffp-contract=off -Wall -Wextra -Wno-unused-function)
 
@@ -42,8 +42,8 @@ function(mpsx_add_metal_library target)
     COMMENT "Flattening kernels" VERBATIM)
   set(files "${flat}")
 
-  # Run the compiler to check for it: xcrun finds it even if the separately downloaded Metal toolchain is missing, and
-  # old versions reject the standard.
+  # Check that the compiler runs: xcrun finds it even if the separately downloaded Metal toolchain is missing, and old
+  # versions reject the standard.
   execute_process(COMMAND xcrun -sdk macosx metal -std=${K_STANDARD} --version
                   OUTPUT_VARIABLE version ERROR_QUIET RESULT_VARIABLE no_metal)
   if(no_metal)

@@ -1,5 +1,5 @@
-# Defines the target `mpsx_torch`: the headers (as system headers) and libraries of the installed torch. Torch's CMake
-# package would require the compilers and libraries that torch was built with.
+# Define the target `mpsx_torch`: the headers (as system headers) and libraries of the installed torch. Torch's own
+# CMake package would require the compilers and libraries that torch was built with.
 execute_process(
   COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/../build/installed_torch.py"
   OUTPUT_VARIABLE torch_found OUTPUT_STRIP_TRAILING_WHITESPACE

@@ -1,5 +1,5 @@
-# Compile the files of each folder in groups (CMake's unity build), to parse torch's headers and instantiate their
-# templates once per group. Files in the same folder must not define the same private names.
+# Compile the files of each folder in groups (CMake's unity build). This parses torch's headers and instantiates their
+# templates only once per group. Files in the same folder must not define the same private names.
 #
 #   mpsx_compile_together(6 src/ops/norm src/ops/pool)
 function(mpsx_compile_together count)

@@ -34,7 +34,7 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-# Placeholders in pages, and the functions that generate their replacements.
+# Maps placeholders in pages to the functions that generate their replacements.
 GENERATED = {"totals": support.all_totals, "strict-tables": support.strict_tables, "strict": support.strict_rows,
              "schemas": torch_ops.schemas}  # fmt: skip
 
@@ -42,7 +42,7 @@ GENERATED = {"totals": support.all_totals, "strict-tables": support.strict_table
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Insert generated text, and replace links to files outside the documentation.
 
-    Such links become links to the repository, or plain text if its address is unknown.
+    If the repository's address is known, such links point to the repository. Otherwise, they become plain text.
     """
     for mark, text in GENERATED.items():
         if f"<!-- {mark} -->" in markdown:
@@ -54,7 +54,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
             return match[0]
         path = posixpath.normpath(posixpath.join(DOCS, posixpath.dirname(page.file.src_uri), target))
         if path.startswith(DOCS) or not (ROOT / path).exists():
-            return match[0]  # MkDocs reports missing files
+            return match[0]  # MkDocs itself reports missing files
         base = config.get("repo_url")
         return f"[{text}]({base}/blob/main/{path}{anchor})" if base else text
 

@@ -20,7 +20,7 @@ TABLE = "**[Open the searchable table](matrix.html)** of all operators, dtypes, 
 
 
 def rows() -> Iterator[dict[str, Any]]:
-    """Yield a table row for each committed status."""
+    """Yield one table row for each committed status."""
     for driver in DRIVERS:
         committed = summary.load(driver)
         for (op, direction, tag), status in committed.statuses.items() if committed else ():
@@ -48,10 +48,10 @@ def all_totals() -> str:
 
 
 def strict_tables() -> str:
-    """Return the tables of what strict mode rejects: totals by dtype, and the OpInfos by the dtypes rejected."""
+    """Return tables of what strict mode rejects: totals by dtype, and the OpInfos grouped by their rejected dtypes."""
     if not torch.__version__.startswith(lists.VERSION):
         return f"The tables need PyTorch {lists.VERSION}; this site was built with {torch.__version__}."
-    from opmatrix import strict  # imports PyTorch's test database
+    from opmatrix import strict  # this import loads PyTorch's test database
 
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     rejected: dict[str, set[str]] = defaultdict(set)

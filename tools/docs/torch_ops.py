@@ -6,7 +6,7 @@ import torch
 
 
 def schemas() -> str:
-    """Return one schema per line."""
+    """Return the schemas, one per line."""
     import mpsx  # noqa: F401
 
     found = [schema for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("mpsx::")]

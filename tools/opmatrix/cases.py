@@ -1,4 +1,4 @@
-"""Cases to measure: every OpInfo of the installed torch, in every dtype that it declares for the CPU."""
+"""The cases to measure: every OpInfo of the installed torch, in every dtype that it declares for the CPU."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Case:
 
 @functools.cache
 def by_id() -> dict[str, OpInfo]:
-    """Map the names that tests use to OpInfos."""
+    """Map the names that the tests use to OpInfos."""
     return {common.op_id(op): op for op in op_db}
 
 
 def family(op: OpInfo) -> str:
-    """Return an operator's family, determined by the prefix of its name or, failing that, by its OpInfo's class."""
+    """Return an operator's family, based on the prefix of its name or, failing that, on its OpInfo's class."""
     for prefix, name in BY_PREFIX.items():
         if op.name.startswith(prefix):
             return name

@@ -1,4 +1,4 @@
-"""Command line of tools/opmatrix.py."""
+"""The command line of tools/opmatrix.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAMPLES = {"host": 6, "simt": 2, "metal": 2, "cuda": 6}
 
 
 class Unavailable(RuntimeError):
-    """Raised when a driver cannot run on this machine."""
+    """Raised if a driver cannot run on this machine."""
 
 
 def package() -> Path:
@@ -36,7 +36,7 @@ def package() -> Path:
 
 
 def environment(driver: str) -> dict[str, str]:
-    """Return the environment variables of a worker for `driver`."""
+    """Return the environment variables for a worker that uses `driver`."""
     found = package()
     path = os.pathsep.join(filter(None, [str(found.parent), os.environ.get("PYTHONPATH")]))
     if driver == "metal" and sys.platform != "darwin":
@@ -76,7 +76,7 @@ class Progress:
 
 
 def measure(driver: str, cases: list[Any], arguments: argparse.Namespace) -> tuple[records.Store, set[records.Key]]:
-    """Measure the cases that have no up-to-date result. Return all results, and the keys of up-to-date results."""
+    """Measure the cases without an up-to-date result. Return all results, and the keys of the up-to-date ones."""
     import torch
 
     store = records.Store(arguments.output / f"{driver}.jsonl")
@@ -94,7 +94,7 @@ def measure(driver: str, cases: list[Any], arguments: argparse.Namespace) -> tup
     wanted = [key for key in keys if arguments.fresh or not is_current(key)]
     if arguments.report:
         wanted = []
-    # Start the longest cases first to balance the workers.
+    # Start the longest cases first, to balance the workers.
     wanted.sort(key=lambda key: -store.records.get(key, {}).get("seconds", 0.0))
     if wanted:
         progress = Progress(driver, len(wanted))
@@ -111,7 +111,7 @@ def measure(driver: str, cases: list[Any], arguments: argparse.Namespace) -> tup
 
 
 def check(driver: str, measured: dict[records.Key, str], keys: Iterable[records.Key], partial: bool) -> list[str]:
-    """Compare measurements with the committed summary, and return error messages."""
+    """Compare measurements with the committed summary. Return error messages."""
     committed = summary.load(driver)
     if committed is None:
         return [f"{driver}: no committed summary ({summary.path_of(driver).relative_to(ROOT)})"]
@@ -163,7 +163,7 @@ def update(driver: str, version: str, store: records.Store, current: set[records
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command-line interface and return the exit status."""
+    """Run the command-line interface, and return the exit status."""
     arguments = parse(argv)
     import torch
 

@@ -1,4 +1,4 @@
-"""Export to JSON and CSV, with one row per driver, operator, direction, and dtype."""
+"""Export the results as JSON and CSV, with one row per driver, operator, direction, and dtype."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure a case: run its OpInfo test, and derive the case's status from the launch log."""
+"""Measure a case: run its OpInfo test, and derive the status from the launch log."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Record:
     dtype: str
     status: str
     samples: int = 0
-    shares: dict[str, int] = field(default_factory=dict)  # number of samples per route
+    shares: dict[str, int] = field(default_factory=dict)  # number of samples for each route
     kernels: list[str] = field(default_factory=list)
     vendor: dict[str, str] = field(default_factory=dict)  # maps operators to libraries
     fallback: list[str] = field(default_factory=list)
-    why: str = ""  # reason for the status "fails" or "untested"
+    why: str = ""  # the reason if the status is "fails" or "untested"
     seconds: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class Record:
 
 
 def reason(error: BaseException) -> str:
-    """Summarize an exception. If it has no message, the summary contains the test line that failed."""
+    """Summarize an exception. If it has no message, return the test line that failed."""
     where = [frame for frame in traceback.extract_tb(error.__traceback__) if "/tests/opinfo/" in frame.filename]
     text = " ".join(str(error).split())[:MAX_REASON] or (where[-1].line if where else "")
     return f"{type(error).__name__}: {text}"
@@ -56,7 +56,7 @@ def libraries() -> dict[str, str]:
 
 
 def measure(case: Case, count: int | None) -> Record:
-    """Run the OpInfo test of a case on `count` samples, or on all samples if None."""
+    """Run a case's OpInfo test on `count` samples, or on all of them if `count` is None."""
     if case.op in common.NOT_COMPARABLE:
         return Record(case.op, case.direction, case.dtype, "untested", why=common.NOT_COMPARABLE[case.op])
     logs: list[list[str]] = []

@@ -13,7 +13,7 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// Returns cells[driver][direction][operator][dtype] from `data` of page.py.
+// Returns cells[driver][direction][operator][dtype], built from the `data` of page.py.
 function unpack() {
   const cells = {};
   for (const [driver, directions] of Object.entries(DATA.cells)) {
@@ -33,7 +33,7 @@ function unpack() {
 const CELLS = unpack();
 const state = { driver: Object.keys(CELLS)[0], direction: "forward", search: "", dtype: "", family: "", mps: "", statuses: "", rare: "" };
 
-// The selection is stored in the URL, so that a view can be shared.
+// The selection is part of the URL, so that views can be shared.
 function readAddress() {
   for (const [key, value] of new URLSearchParams(location.hash.slice(1))) if (key in state) state[key] = value;
   if (!CELLS[state.driver]) state.driver = Object.keys(CELLS)[0];
@@ -46,7 +46,7 @@ function writeAddress() {
   history.replaceState(null, "", "#" + new URLSearchParams(defaults));
 }
 
-// Returns the dtypes to show as columns. Rare dtypes are shown only on request, or if no others exist.
+// Returns the dtypes to show as columns. Rare dtypes are shown only on request or if there are no others.
 function columns() {
   const all = DATA.dtypes.map((_, column) => column);
   const common = all.filter((column) => !RARE.test(DATA.dtypes[column][0]));
@@ -94,7 +94,7 @@ function drawChart() {
   });
 }
 
-// Returns the dtypes that filters apply to: the selected dtype, or all visible ones.
+// Returns the dtypes that the filters apply to: the selected dtype, or all visible ones.
 function chosenColumns() {
   return state.dtype ? [DATA.dtypes.findIndex(([tag]) => tag === state.dtype)] : columns();
 }

@@ -1,4 +1,4 @@
-"""Write a self-contained HTML page: page.html with page.css, page.js, and the data inserted."""
+"""Write a self-contained HTML page: page.html with page.css, page.js, and the data inlined."""
 
 from __future__ import annotations
 

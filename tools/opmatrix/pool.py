@@ -23,7 +23,7 @@ Done = Callable[[dict[str, Any]], None]
 
 
 class WorkerFailed(RuntimeError):
-    """Raised when a worker does not start."""
+    """Raised if a worker does not start."""
 
 
 class Worker:
@@ -68,9 +68,9 @@ class Worker:
         return self.answer(seconds) and self.answer(seconds)
 
     def end(self) -> str:
-        """End the process, and describe how it ended."""
+        """End the process and describe how it ended."""
         for pipe in (self.process.stdin, self.process.stdout):
-            # Closing a pipe flushes it, which fails if the other end is closed.
+            # Closing a pipe flushes it, which fails if the other end has been closed.
             with contextlib.suppress(OSError):
                 if pipe is not None:
                     pipe.close()
@@ -117,7 +117,7 @@ def serve(pending: queue.SimpleQueue[dict[str, Any]], environment: dict[str, str
 
 def measure_all(requests: Iterable[dict[str, Any]], environment: dict[str, str], *, jobs: int, seconds: float,
                 done: Done, command: tuple[str, ...] = COMMAND) -> None:  # fmt: skip
-    """Measure all cases with `jobs` workers. Call `done` with each record, never concurrently."""
+    """Measure all cases with `jobs` workers. Call `done` with each record, one call at a time."""
     pending: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     for request in requests:
         pending.put(request)

@@ -1,5 +1,5 @@
-"""Measured results on disk, one JSON object per line. Lines are appended one at a time, so an interrupted run can
-resume."""
+"""Measured results on disk, as one JSON object per line. Each line is appended as soon as it is measured, so an
+interrupted run can resume."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def key_of(record: Record) -> Key:
 
 
 def fingerprint(package: Path, tests: Iterable[Path], count: int | None, versions: Iterable[str]) -> str:
-    """Hash everything that affects results: native libraries, tests, number of samples, and versions."""
+    """Hash everything that affects the results: native libraries, tests, number of samples, and versions."""
     digest = hashlib.sha256()
     files = [*sorted((package / "lib").glob("*")), *sorted(package.glob("_runtime*")), *tests]
     for path in files:

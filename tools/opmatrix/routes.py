@@ -1,4 +1,4 @@
-"""Derive statuses from launch logs."""
+"""Derive routes and statuses from launch logs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def route(log: list[str]) -> str:
 
 
 def worst(shares: Counter[str]) -> str:
-    """Return the status of a case, given its number of samples per route."""
+    """Return the status of a case, given the number of samples for each route."""
     return next(status for status in STATUSES if shares[status])
 
 
 def names(logs: list[list[str]], prefix: str) -> list[str]:
-    """Return the distinct names in the logs that begin with `prefix`, without the prefix."""
+    """Return the distinct names in the logs that begin with `prefix`, with the prefix removed."""
     return sorted({name.removeprefix(prefix) for log in logs for name in log if name.startswith(prefix)})

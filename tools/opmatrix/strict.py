@@ -1,7 +1,7 @@
 """Compare mpsx's strict mode with PyTorch's lists of operators and dtypes that its MPS backend does not implement.
 
-The lists are local variables of mps_ops_modifier in torch/testing/_internal/common_mps.py, so read them from its source
-code.
+The lists are local variables of mps_ops_modifier in torch/testing/_internal/common_mps.py, so they are read from its
+source code.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def operators() -> dict[str, OpInfo]:
 
 @functools.cache
 def expected() -> dict[Key, bool]:
-    """Map each OpInfo and dtype that PyTorch tests on MPS to whether MPS lacks it. Omits tests that fail for other
+    """For each OpInfo and dtype that PyTorch tests on MPS, return whether MPS lacks it. Omits tests that fail for other
     reasons."""
     unimplemented, complex_ops = _lists()
     ops = operators()
@@ -71,7 +71,7 @@ def reason(key: Key) -> str:
 
 
 def rejected(key: Key, count: int | None) -> bool:
-    """Return whether strict mode rejects one of the first `count` samples of a case. Call it within `as_mps`."""
+    """Return whether strict mode rejects any of the first `count` samples of a case. Call this within `as_mps`."""
     name, dtype = key
     op = operators()[name]
     samples = iter(op.sample_inputs("mps:0", dtype, requires_grad=False))
@@ -85,14 +85,14 @@ def rejected(key: Key, count: int | None) -> bool:
 
 
 def compare(keys: Iterable[Key], count: int | None) -> dict[Key, tuple[bool, bool]]:
-    """Return (expected, rejected) for the cases where they differ for no listed reason."""
+    """Return (expected, rejected) for the cases in which they differ without a listed reason."""
     found = {}
     with warnings.catch_warnings(), mpsx.fallback.using_mode("silent"), mpsx.as_mps(strict="report"):
         warnings.simplefilter("ignore")
         for key in keys:
             if not reason(key):
                 wanted = expected()[key]
-                # MPS may reject only some calls, so run all samples if the lists say that it lacks the case.
+                # MPS may reject only some calls, so run all samples if the lists say that MPS lacks the case.
                 got = rejected(key, None if wanted else count)
                 if got != wanted:
                     found[key] = wanted, got

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Entries of PyTorch's lists that strict mode does not follow, with the reason. "*" matches every dtype.
+# Entries in PyTorch's lists that strict mode does not follow, with reasons. "*" matches every dtype.
 UNLIKE_THE_LISTS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("jiterator_2inputs_2outputs", "jiterator_4inputs_with_extra_args", "jiterator_binary",

@@ -1,4 +1,4 @@
-"""The committed summary of a driver: one line per operator and direction, with the dtypes of each status.
+"""The committed summary for a driver: one line per operator and direction, with the dtypes for each status.
 
 Columns are separated by tabs, which keeps diffs readable. Additional columns contain the statuses on PyTorch's MPS
 backend.
@@ -21,14 +21,14 @@ COLUMNS = ("operator", "direction", *SHOWN, *(f"mps {status}" for status in MPS)
 
 @dataclass
 class Summary:
-    """Statuses of cases on mpsx and on PyTorch's MPS backend."""
+    """The statuses of cases on mpsx and on PyTorch's MPS backend."""
 
     torch: str  # version of torch whose OpInfos were measured
     statuses: dict[Key, str] = field(default_factory=dict)
     mps: dict[Key, str] = field(default_factory=dict)
 
     def rows(self) -> Iterator[tuple[str, str, dict[str, str], dict[str, str]]]:
-        """Yield operator, direction, status by dtype, and MPS status by dtype, in insertion order."""
+        """Yield (operator, direction, status by dtype, MPS status by dtype) in insertion order."""
         grouped: dict[tuple[str, str], tuple[dict[str, str], dict[str, str]]] = {}
         for column, found in enumerate((self.statuses, self.mps)):
             for (op, direction, dtype), status in found.items():
@@ -47,7 +47,7 @@ class Summary:
 
 
 def cell(statuses: dict[str, str], status: str) -> str:
-    """Return the dtypes with a status, separated by commas."""
+    """Return the dtypes that have this status, separated by commas."""
     return ",".join(sorted((t for t, s in statuses.items() if s == status), key=TAGS.index)) or "-"
 
 
@@ -71,7 +71,7 @@ def path_of(driver: str) -> Path:
 
 
 def load(driver: str) -> Summary | None:
-    """Load a driver's committed summary, if it exists."""
+    """Load a driver's committed summary. Return None if there is none."""
     path = path_of(driver)
     return parse(path.read_text()) if path.exists() else None
 
@@ -83,14 +83,14 @@ def save(driver: str, summary: Summary) -> None:
 
 
 def summarize(torch: str, records: Iterable[Record], mps: dict[Key, str]) -> Summary:
-    """Summarize measured records. Skip the directions in MORE_DIRECTIONS."""
+    """Summarize measured records. Records with a direction in MORE_DIRECTIONS are skipped."""
     statuses = {(r["op"], r["direction"], r["dtype"]): r["status"] for r in records
                 if r["direction"] not in MORE_DIRECTIONS}  # fmt: skip
     return Summary(torch, statuses, mps)
 
 
 def differences(committed: Summary, measured: dict[Key, str]) -> tuple[list[str], list[str]]:
-    """Compare measurements with the committed summary. Return the cases that got worse, and other differences."""
+    """Compare measurements with the committed summary. Return the cases that got worse, and all other differences."""
     worse, stale = [], []
     for (op, direction, dtype), status in measured.items():
         if direction in MORE_DIRECTIONS:

@@ -24,7 +24,7 @@ STATUSES = {
     "view": "nothing ran: a view, or a query of shape or dtype",
     "untested": "the CPU rejects every sample, or there is no result to compare",
 }
-SHOWN = ("native", "vendor", "view", "fallback", "fails", "untested")  # in the order of display
+SHOWN = ("native", "vendor", "view", "fallback", "fails", "untested")  # in display order
 
 
 def tag_of(dtype: Any) -> str:

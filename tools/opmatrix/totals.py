@@ -28,7 +28,7 @@ def count(statuses: dict[Key, str], direction: str, tags: tuple[str, ...]) -> Co
 
 
 def rows(summary: Summary) -> Iterator[tuple[str, str, Counter[str], Counter[str]]]:
-    """Yield direction, name of the dtype group, mpsx's counts, and the counts of PyTorch's MPS backend."""
+    """Yield the direction, the name of the dtype group, mpsx's counts, and the counts of PyTorch's MPS backend."""
     for direction in DIRECTIONS + MORE_DIRECTIONS:
         for name, tags in GROUPS.items():
             ours = count(summary.statuses, direction, tags)
@@ -59,7 +59,7 @@ def section(summary: Summary, driver: str) -> str:
 
 
 def in_readme(text: str) -> str:
-    """Return the README's section with the totals, or "" if it has none."""
+    """Return the README's section with the totals, or "" if there is none."""
     start, end = text.find(BEGIN), text.find(END)
     return text[start : end + len(END)] if 0 <= start < end else ""
 

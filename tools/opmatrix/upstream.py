@@ -1,8 +1,8 @@
-"""Operator support of PyTorch's MPS backend, according to the lists in PyTorch's tests.
+"""Operator support in PyTorch's MPS backend, according to the lists in PyTorch's tests.
 
 For each operator and dtype, torch/testing/_internal/common_mps.py marks the tests in test/test_mps.py that are skipped
 or expected to fail: test_output_match for forward, and test_output_grad_match for backward (in float32 and float16).
-Without MPS that module defines nothing, so it is loaded with patches that simulate a Mac with a current macOS.
+Without MPS, that module defines nothing, so it is loaded with patches that simulate a Mac running a current macOS.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .records import Key
 from .tags import DTYPES
 
 MACOS = 26.0
-# The values of MPS_DTYPES and MPS_GRAD_DTYPES in test_mps.py.
+# Equal to MPS_DTYPES and MPS_GRAD_DTYPES in test_mps.py.
 FORWARD = {
     torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
     torch.bool, torch.complex64,
@@ -30,7 +30,7 @@ BACKWARD = {torch.float32, torch.float16}
 
 
 def load_lists() -> ModuleType:
-    """Import common_mps as if on a Mac."""
+    """Import common_mps as if this were a Mac."""
     spec = importlib.util.find_spec("torch.testing._internal.common_mps")
     module = importlib.util.module_from_spec(spec)
     with mock.patch.object(torch.backends.mps, "is_available", return_value=True), \

@@ -1,4 +1,4 @@
-"""Worker process, which reads requests from stdin and writes answers to stdout, one JSON object per line.
+"""A worker process. It reads requests from stdin and writes answers to stdout, as one JSON object per line.
 
 A request is {"op", "direction", "dtype", "count"}. The worker first writes {"ready": true}. For each request it writes
 {"begin": true} and then a record.
@@ -18,7 +18,7 @@ from .measure import measure
 
 def main() -> None:
     """Answer requests until stdin is closed."""
-    # Redirect stdout to stderr, so that operators cannot print into the answers.
+    # Redirect stdout to stderr, so that output printed by operators does not corrupt the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     torch.set_num_threads(1)  # there is one worker per core

@@ -1,14 +1,14 @@
 """Run metallibs on the host and simt drivers. Metallibs contain AIR, Apple's dialect of LLVM IR.
 
-Modules import only modules above them in this list:
+Each module imports only modules above it in this list:
 
-    metallib    the container: functions with their bitcode
-    bitcode     bitcode to LLVM IR as text
-    ir          IR as text: lines, types, metadata
-    kernel      a kernel's arguments, positions, and function constants, from its metadata
-    intrinsics  AIR's intrinsics as calls to the runtime, src/metal_stdlib/air
-    lower       AIR to IR that clang compiles for this machine
-    entry       the entry point and the kernel table that drivers call
-    build       a shared library per kernel, cached
-    library     `mpsx.load_metallib`
+    metallib    reads the container: functions with their bitcode
+    bitcode     converts bitcode to LLVM IR as text
+    ir          parses IR text: lines, types, metadata
+    kernel      reads a kernel's arguments, positions, and function constants from its metadata
+    intrinsics  defines AIR's intrinsics as calls to the runtime, src/metal_stdlib/air
+    lower       lowers AIR to IR that clang compiles for this machine
+    entry       generates the entry point and the kernel table that drivers use
+    build       builds and caches a shared library per kernel
+    library     implements `mpsx.load_metallib`
 """

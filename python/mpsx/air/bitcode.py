@@ -1,4 +1,4 @@
-"""Disassemble LLVM bitcode to IR as text: in this process if llvmlite is installed, otherwise by clang."""
+"""Disassemble LLVM bitcode to IR text: in this process if llvmlite is installed, otherwise with clang."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .ir import AirError
 
 
 def disassemble(bitcode: bytes, clang: list[str]) -> str:
-    """Return the IR of a bitcode module. `clang` is the command line of clang, which reads newer bitcode than an old
+    """Return a bitcode module's IR. `clang` is the command line for clang, which reads newer bitcode than an old
     llvmlite."""
     with contextlib.suppress(ImportError, RuntimeError):
         from llvmlite import binding

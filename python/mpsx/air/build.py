@@ -1,4 +1,4 @@
-"""Compile a kernel of a metallib to a kernel library for the host or simt driver, or find it in the cache."""
+"""Compile a metallib's kernel to a kernel library for the host or simt driver, or find the library in the cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RUNTIME = toolchain.METAL_STDLIB / "air"
 
 @dataclass(frozen=True)
 class Parsed:
-    """A function of a metallib with its parsed module."""
+    """A function of a metallib together with its parsed module."""
 
     module: ir.Module
     kernel: kernel.Kernel
@@ -35,14 +35,14 @@ def parse(function: Function, clang: list[str]) -> Parsed:
 
 
 def lowered_text(parsed: Parsed, mode: str, compiler: str, isa: str) -> str:
-    """Return a kernel library as LLVM IR that calls the runtime, src/metal_stdlib/air."""
+    """Return a kernel library as LLVM IR. The IR calls the runtime, src/metal_stdlib/air."""
     constants = {c.symbol for c in parsed.kernel.constants}
     lowered = lower.Lowering(parsed.module, parsed.kernel.symbol, constants).run(parsed.kernel.name)
     return f"{lowered.text}\n{entry.entry_point(parsed.kernel, lowered, mode, compiler, isa)}"
 
 
 class KernelBuilder:
-    """Builds the kernels of a metallib. Messages refer to the file as `name`."""
+    """Builds the kernels of a metallib. `name` is the file name to use in messages."""
 
     def __init__(self, cache: Cache, target: Target, name: str) -> None:
         self.cache, self.target, self.name = cache, target, name
@@ -63,7 +63,7 @@ class KernelBuilder:
         return parsed.kernel.describe(self.name)
 
     def library(self, function: Function) -> tuple[str, dict]:
-        """Return the path of a kernel's library, and the kernel's description."""
+        """Return the path of a kernel's library and the kernel's description."""
         key = "air-" + digest(function.bitcode, function.name, self.name, self.target.isa, self.target.mode,
                               toolchain.compiler_stamp(), toolchain.headers_hash(str(self.cache.folder)),
                               translator_hash())[:40]  # fmt: skip
@@ -86,7 +86,7 @@ class KernelBuilder:
 
     @property
     def isa(self) -> str:
-        """The instruction set of the library."""
+        """The instruction set that the library targets."""
         return "baseline" if self.target.mode == "simt" else self.target.isa
 
     def compile(self, text: str, cache: Cache) -> Path:
@@ -106,7 +106,7 @@ class KernelBuilder:
             return cache.store(library)
 
     def start_file(self, folder: Path, header: str, name: str, *flags: str) -> SharedFile:
-        """Start compiling a file of the runtime, unless it is in the cache."""
+        """Start compiling one of the runtime's files, unless it is in the cache."""
         version = f"-DMPSX_AIR_VERSION={runtime_hash()[:16]}"  # identifies the file in the cache
         arguments = ["-x", "c++", "-c", *flags, version, str(RUNTIME / header)]
         return self.builder.start_file(folder, name, arguments)
@@ -114,7 +114,7 @@ class KernelBuilder:
 
 @functools.cache
 def translator_hash() -> str:
-    """Hash this package and its runtime."""
+    """Hash this package and the runtime."""
     return digest(runtime_hash(), *(path.read_bytes() for path in sorted(PACKAGE.glob("*.py"))))
 
 

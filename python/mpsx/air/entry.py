@@ -1,4 +1,4 @@
-"""The entry point of a kernel and the table through which drivers find it (metal_stdlib/kernel_abi.h), as LLVM IR."""
+"""A kernel's entry point, and the table in which drivers look it up (metal_stdlib/kernel_abi.h), as LLVM IR."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ THREADGROUP_BASE = 31  # args[31 + n] is [[threadgroup(n)]] memory
 
 @functools.cache
 def abi_version() -> int:
-    """Return MPSX_KERNEL_ABI_VERSION, which the runtime's header defines."""
+    """Return MPSX_KERNEL_ABI_VERSION, as defined in the runtime's header."""
     header = (Path(INCLUDE) / "metal_stdlib" / "kernel_abi.h").read_text()
     return int(re.search(r"^#define MPSX_KERNEL_ABI_VERSION (\d+)$", header, re.M)[1])
 
 
 def runs_as_loop(kernel: Kernel, lowered: Lowered, mode: str) -> bool:
-    """Return whether threads do not depend on their threadgroup, so that they can run as a loop."""
+    """Return whether the threads do not depend on their threadgroup, so that a loop can run them."""
     shared = lowered.threadgroup_types or any(a.space == "threadgroup" for a in kernel.arguments)
     return mode == "auto" and kernel.reads_only_grid and not shared and not lowered.synchronizes
 
 
 def entry_point(kernel: Kernel, lowered: Lowered, mode: str, compiler: str, isa: str) -> str:
-    """Return the entry point and the table of a library with one kernel, and its attribute groups."""
+    """Return the entry point and table of a library with one kernel, and the attribute groups."""
     loop = runs_as_loop(kernel, lowered, mode)
     lines = _constants(kernel, lowered)
     values = []
@@ -63,7 +63,7 @@ def _constants(kernel: Kernel, lowered: Lowered) -> list[str]:
 
 
 def _position(lines: list[str], argument: Argument, kind: str, number: int, loop: bool) -> str:
-    """Append the instructions that compute a position. Return its value."""
+    """Append the instructions that compute a position. Return the name of the result."""
     vector = kind.startswith("<")
     count, scalar = (int(kind[1 : kind.index(" ")]), kind.split(" x ")[1][:-1]) if vector else (1, kind)
     if scalar not in ("i16", "i32"):
@@ -107,7 +107,7 @@ def _text(name: str, value: str) -> str:
 
 
 def _table(kernel: Kernel, lowered: Lowered, loop: bool, compiler: str, isa: str) -> str:
-    """Return mpsx_kernel_table with the kernel's record. air_kernel.h checks that the layout is current."""
+    """Return mpsx_kernel_table with the kernel's record. air_kernel.h checks that this layout is up to date."""
     text = _text("mpsx.kernel", kernel.name) + _text("mpsx.compiler", compiler) + _text("mpsx.isa", isa)
     rows = []
     for i, c in enumerate(kernel.constants):

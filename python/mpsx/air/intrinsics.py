@@ -1,7 +1,7 @@
 """Define AIR's intrinsics as calls to the runtime, src/metal_stdlib/air.
 
-AIR mangles types into names: air.max.s.i32, air.convert.f.v4f32.f.v4f16. The definition of an intrinsic passes each
-component to a scalar function of the runtime, so that vectors never cross the calling convention of C++."""
+AIR encodes types in names, as in air.max.s.i32 and air.convert.f.v4f32.f.v4f16. The definition of an intrinsic passes
+each component to a scalar function of the runtime, so that no vectors cross C++'s calling convention."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MATRIX = "simdgroup_matrix_8x8_"
 
 
 def base_name(name: str) -> str:
-    """Return an intrinsic's name without `air.` and types: `max` of air.max.s.i32."""
+    """Return an intrinsic's name without `air.` and types. For air.max.s.i32, return `max`."""
     return ".".join(part for part in name.split(".")[1:] if not TYPE_TAG.match(part))
 
 
@@ -45,8 +45,8 @@ def synchronizes(name: str) -> bool:
 
 
 def definition(f: Function) -> tuple[str, set[str]]:
-    """Return the definition of a declared intrinsic, and declarations of the functions that the definition calls. Raise
-    AirError for an unknown intrinsic."""
+    """Return the definition of a declared intrinsic, and the declarations of the functions it calls. Raise AirError for
+    an unknown intrinsic."""
     base = base_name(f.name)
     types = [t for t, _ in f.parameters]
     thunk = Thunk(f.name, f.result, types)
@@ -93,7 +93,7 @@ def length(kind: str) -> int:
 
 
 def tag(kind: str, sign: str) -> str:
-    """Return the tag of a type in the names of runtime functions."""
+    """Return the tag that represents a type in the names of runtime functions."""
     scalar = element(kind)
     if scalar in FLOAT_TAGS:
         return FLOAT_TAGS[scalar]
@@ -101,29 +101,29 @@ def tag(kind: str, sign: str) -> str:
 
 
 def passed(scalar: str) -> str:
-    """Return the type in which a scalar is passed to the runtime."""
+    """Return the type used to pass a scalar to the runtime."""
     return "i32" if scalar in ("i1", "i8", "i16") else scalar
 
 
 class Thunk:
-    """The definition of an intrinsic under construction."""
+    """Builds the definition of an intrinsic."""
 
     def __init__(self, name: str, result: str, types: list[str]) -> None:
         self.name, self.result, self.types = name, result, types
-        self.count = len(types)  # number of parameters that are passed on
+        self.count = len(types)  # number of parameters to pass on
         self.lines: list[str] = []
         self.declarations: set[str] = set()
         self.temporaries = 0
 
     def new(self, instruction: str) -> str:
-        """Append an instruction, and return the name of its value."""
+        """Append an instruction and return the name of its value."""
         self.temporaries += 1
         name = f"%t{self.temporaries}"
         self.lines.append(f"{name} = {instruction}")
         return name
 
     def widen(self, scalar: str, value: str, sign: str) -> str:
-        """Convert a scalar to the type in which it is passed to the runtime."""
+        """Convert a scalar to the type used to pass it to the runtime."""
         if passed(scalar) == scalar:
             return value
         return self.new(f"{'sext' if sign == 's' and scalar != 'i1' else 'zext'} {scalar} {value} to i32")
@@ -142,14 +142,14 @@ class Thunk:
         return ""
 
     def component(self, number: int, i: int) -> tuple[str, str]:
-        """Return the type and value of component i of a parameter; a scalar has only one."""
+        """Return the type and value of component i of a parameter. A scalar has only one component."""
         kind, value = self.types[number], f"%a{number}"
         if not VECTOR.match(kind):
             return kind, value
         return element(kind), self.new(f"extractelement {kind} {value}, i32 {i}")
 
     def components(self, base: str, tags: list[str], result_sign: str, sign: str) -> None:
-        """Return the results of calling a scalar function on each component of the parameters."""
+        """Call a scalar function on each component of the parameters, and return the results."""
         symbol, whole = "_".join(["mpsx_air", base, *tags]), "poison"
         scalar = element(self.result)
         for i in range(length(self.result)):
@@ -198,7 +198,7 @@ def _dot(thunk: Thunk, types: list[str]) -> None:
 
 
 def _two_results(thunk: Thunk, types: list[str]) -> None:
-    """Define sincos, modf, and frexp, which store their second result in memory."""
+    """Define sincos, modf, and frexp, which store a second result in memory."""
     base = base_name(thunk.name).removeprefix("fast_")
     scalar, whole = element(types[0]), "poison"
     second = "i32" if base == "frexp" else scalar
@@ -255,7 +255,7 @@ def _atomic(thunk: Thunk, base: str, types: list[str], sign: str) -> None:
 
 
 def _matrix(thunk: Thunk, operation: str, types: list[str]) -> None:
-    """Define an operation of simdgroup_matrix. A matrix is a vector of 64 elements; a lane holds the first two."""
+    """Define a simdgroup_matrix operation. A matrix is a vector of 64 elements. A lane holds the first two."""
     result = thunk.result
     if operation == "init_filled":
         vector = thunk.new(f"insertelement {result} zeroinitializer, {types[0]} %a0, i32 0")
@@ -292,7 +292,7 @@ def _slot(thunk: Thunk, matrix: str) -> str:
 
 
 def _spill(thunk: Thunk, number: int) -> str:
-    """Store a lane's two elements of a matrix parameter, and return their address."""
+    """Store a lane's two elements of a matrix parameter in memory, and return their address."""
     matrix = thunk.types[number]
     slot = _slot(thunk, matrix)
     for i in range(2):
@@ -312,9 +312,9 @@ def _return_slot(thunk: Thunk, matrix: str, slot: str) -> None:
 
 
 def _strides(thunk: Thunk, types: list[str], first: int) -> list[tuple[str, str]]:
-    """Return the offset of the first element, the column stride, and the row stride of a load or store.
+    """For a load or store, return the first element's offset, the column stride, and the row stride.
 
-    AIR passes either (elements per row, origin, whether to transpose), or (sizes, strides, origin)."""
+    AIR passes either (elements per row, origin, whether to transpose) or (sizes, strides, origin)."""
     pair = "<2 x i64>"
     if types[first:] == ["i64", pair, "i1"]:
         origin, row, flag = f"%a{first + 1}", f"%a{first}", f"%a{first + 2}"

@@ -12,7 +12,7 @@ DEFINE = re.compile(rf"^define (.*?)@({NAME})\((.*)\)([^()]*|.*?) \{{$")
 DECLARE = re.compile(rf"^declare (.*?)@({NAME})\((.*)\)")
 OPENING, CLOSING = "([{<", ")]}>"
 TYPE_WORD = re.compile(rf"%{NAME}|[\w.]+")
-# Words before a type in the head of a function: linkage, visibility, calling convention, and attributes of the result.
+# Words before the type in a function header: linkage, visibility, calling convention, and attributes of the result.
 HEAD_WORDS = re.compile(r"^(?:(?:weak_odr|weak|linkonce_odr|linkonce|internal|private|hidden|protected|dso_local|"
                         r"fastcc|coldcc|local_unnamed_addr|zeroext|signext|noundef|nonnull|noalias|spir_func|"
                         r"align \d+|range\([^)]*\)|dereferenceable\(\d+\)) )+")  # fmt: skip
@@ -24,7 +24,7 @@ class AirError(ValueError):
 
 @dataclass
 class Function:
-    """A function. `head` is the text before its name. Each parameter is a pair of type and text."""
+    """A function. `head` is the text before its name. Each parameter is a (type, text) pair."""
 
     name: str
     result: str
@@ -111,7 +111,7 @@ def _function(found: re.Match | None, line: str) -> Function:
 
 
 def _parameters(text: str) -> str:
-    """Return the text of a parameter list; the greedy expression may overshoot its end."""
+    """Return the text of a parameter list. The greedy regular expression may have matched beyond its end."""
     depth = 1
     for i, c in enumerate(text):
         depth += (c == "(") - (c == ")")
@@ -126,10 +126,10 @@ def string(item: str) -> str:
 
 
 def number(item: str) -> int:
-    """Return the value of an integer in metadata."""
+    """Return the value of an integer in the metadata."""
     return int(item.rsplit(maxsplit=1)[-1])
 
 
 def node(module: Module, item: str) -> list[str]:
-    """Return the items of the node that a metadata item refers to."""
+    """Return the items of the metadata node that `item` refers to."""
     return module.metadata.get(item[1:], [])

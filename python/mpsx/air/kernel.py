@@ -1,4 +1,4 @@
-"""A kernel's arguments, positions, and function constants, from the metadata of its module."""
+"""A kernel's arguments, positions, and function constants, read from its module's metadata."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Argument:
     """A parameter of a kernel: a buffer, threadgroup memory, or a position."""
 
     name: str
-    type: str  # Metal's name of the type, without pointers
+    type: str  # Metal's name for the type, without pointers
     space: str = ""  # "device", "constant", or "threadgroup"; "" for a position
-    index: int = -1  # buffer or threadgroup memory index
+    index: int = -1  # index of the buffer or the threadgroup memory
     position: str = ""  # "thread_position_in_grid", …
     is_reference: bool = False
-    constant: str = ""  # the function constant that enables the argument
+    constant: str = ""  # name of the function constant that enables the argument
 
     @property
     def text(self) -> str:
@@ -44,7 +44,7 @@ class Argument:
 
     @property
     def element(self) -> str:
-        """The element type as msl/element_types.py spells it, or "" if it is a struct."""
+        """The element type as written by msl/element_types.py, or "" if it is a struct."""
         if atomic := ATOMIC.match(self.type):
             return f"atomic {atomic[1] or atomic[2]}"
         if vector := VECTOR.match(self.type):
@@ -59,25 +59,25 @@ class Constant:
     name: str
     type: str
     index: int
-    symbol: str  # the global variable with its value
+    symbol: str  # the global variable that holds its value
     required: bool
 
     @property
     def scalar(self) -> str:
-        """The type of its components."""
+        """The scalar type of its components."""
         found = VECTOR.match(self.type)
         return found[1] if found else self.type
 
     @property
     def components(self) -> int:
-        """The number of its components."""
+        """The number of components."""
         found = VECTOR.match(self.type)
         return int(found[2]) if found else 1
 
 
 @dataclass
 class Kernel:
-    """A kernel. `unsupported` says why it cannot run here; "" means that it can."""
+    """A kernel. `unsupported` says why it cannot run here, or is "" if it can."""
 
     name: str
     symbol: str
@@ -88,14 +88,14 @@ class Kernel:
 
     @property
     def reads_only_grid(self) -> bool:
-        """Whether every position argument is a thread's position in the grid, which does not depend on threadgroups."""
+        """Whether all position arguments are thread positions in the grid, which do not depend on threadgroups."""
         return all(POSITIONS[a.position].level == GRID for a in self.arguments if a.position)
 
     def describe(self, location: str) -> dict:
         """Return the kernel's description for the Python bindings, in the format of msl/library.py."""
         buffers = [a for a in self.arguments if a.index >= 0]
         used = {a.index for a in buffers if a.space != "threadgroup"}
-        unused = [i for i in range(max(used, default=0)) if i not in used]  # calls may pass None
+        unused = [i for i in range(max(used, default=0)) if i not in used]  # calls may pass None for these
         return {
             "name": self.name,
             "location": location,

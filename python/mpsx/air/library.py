@@ -1,4 +1,4 @@
-"""`mpsx.load_metallib`: kernels that Apple's compiler has compiled, with the interface of `mpsx.compile_shader`."""
+"""`mpsx.load_metallib`: run kernels compiled by Apple's compiler, with the interface of `mpsx.compile_shader`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def load_metallib(metallib: str | os.PathLike | bytes) -> ShaderLibrary:
         lib = mpsx.load_metallib("mlx.metallib")
         lib.v_Expfloat32float32(x, y, x.numel())
 
-    `metallib` is a path or the file's contents. The kernels have the interface of `mpsx.compile_shader`. Each is
-    translated and compiled on first use, with clang (`pip install 'mpsx[shader]'`), and cached. With the package
-    llvmlite installed, the first use is faster.
+    `metallib` is a path or the file's contents. The kernels have the interface of `mpsx.compile_shader`. On first use,
+    a kernel is translated, compiled with clang (`pip install 'mpsx[shader]'`), and cached. The first use is faster if
+    the package llvmlite is installed.
 
-    The drivers host and simt run metallibs; simt checks each launch, as for kernels from source text. Looking up a
-    kernel that uses textures, ray tracing, function tables, or an unknown intrinsic raises RuntimeError with the
-    reason; the other kernels of the file stay usable. Raises ValueError if the file is damaged.
+    The host and simt drivers run metallibs. simt checks each launch, as it does for kernels from source text. Looking
+    up a kernel that uses textures, ray tracing, function tables, or an unknown intrinsic raises RuntimeError with the
+    reason, but the file's other kernels remain usable. Raises ValueError if the file is damaged.
     """
     if isinstance(metallib, (bytes, bytearray, memoryview)):
         return ShaderLibrary(MetallibShader(bytes(metallib), "metallib"))

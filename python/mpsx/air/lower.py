@@ -1,6 +1,6 @@
 """Lower AIR to LLVM IR that clang compiles for this machine.
 
-All address spaces become one. The lowering drops assumptions of Apple's compiler that a wrong launch would violate
+All address spaces become one. The lowering drops assumptions by Apple's compiler that a wrong launch would violate
 (aliasing, nonnull pointers, signed overflow). It also drops fast-math flags, so that results do not depend on the
 optimizer. The driver allocates threadgroup variables. Function constants become thread-local variables that the entry
 point sets."""
@@ -41,22 +41,22 @@ class Lowered:
     text: str
     kernel: Function
     threadgroup_types: list[str]  # types of the threadgroup variables
-    initializers: list[str]  # functions that set variables from function constants
+    initializers: list[str]  # functions that compute variables from function constants
     synchronizes: bool  # whether threads wait for each other
 
 
 class Lowering:
-    """The lowering of one module, whose kernel is the function `symbol`."""
+    """Lowers one module. `symbol` is the function that implements the kernel."""
 
     def __init__(self, module: Module, symbol: str, constants: set[str]) -> None:
         self.module, self.symbol, self.constants = module, symbol, constants
-        self.threadgroup: dict[str, tuple[int, str]] = {}  # variable -> key and type
+        self.threadgroup: dict[str, tuple[int, str]] = {}  # variable -> (key, type)
         self.globals: list[str] = []
         self.divisors: set[tuple[str, str]] = set()
         self.waiting: set[str] = set()  # functions that may wait for other threads
 
     def run(self, kernel: str) -> Lowered:
-        """Lower the module. `kernel` is the kernel's name for messages."""
+        """Lower the module. `kernel` is the kernel's name in messages."""
         for line in self.module.globals:
             self.lower_global(line)
         declared = [self.lower_head(f) for f in self.module.declarations]
@@ -75,7 +75,7 @@ class Lowering:
             text.append(definition)
             calls |= called
         text += sorted(calls)
-        text += dict.fromkeys(  # one of several that differed in address spaces
+        text += dict.fromkeys(  # keep one of several that differ only in address spaces
             f"declare {f.result} @{f.name}({', '.join(t for t, _ in f.parameters)})"
             for f in declared if f.name.startswith("llvm.") and not DROPPED.match(f"@{f.name}")
         )  # fmt: skip
@@ -102,7 +102,7 @@ class Lowering:
                     grew = True
 
     def name_constant(self, variable: str) -> str:
-        """Return the definition of a constant string with a threadgroup variable's name, for messages."""
+        """Return the definition of a constant string with a threadgroup variable's name, used in messages."""
         name = variable.strip('"')
         return f"@mpsx.name.{self.threadgroup[variable][0]} = private constant [{len(name) + 1} x i8] c\"{name}\\00\""
 
@@ -155,7 +155,7 @@ class Lowering:
         return f"define internal {head.result} @{f.name}({parameters}) {group} {{\n{lines}\n}}\n"
 
     def lower_line(self, line: str) -> str:
-        """Return a lowered instruction or label, or "" to drop it."""
+        """Return the lowered instruction or label, or "" to drop it."""
         if not line.strip() or line.lstrip().startswith(";") or DROPPED.search(line):
             return ""
         if label := LABEL.match(line):
@@ -180,10 +180,9 @@ class Lowering:
         return line
 
     def lower_threadgroup(self, body: list[str]) -> list[str]:
-        """Replace threadgroup variables in a function. Return the instructions that load their
-        addresses.
+        """Replace threadgroup variables in a function. Return the instructions that load their addresses.
 
-        Constant expressions that contain such an address also become instructions in the entry block."""
+        Constant expressions that contain such an address become instructions in the entry block as well."""
         if not self.threadgroup:
             return []
         used, expressions = set(), {}
@@ -229,7 +228,7 @@ def _closing(text: str, opening: int) -> int:
 
 
 def size_of(kind: str) -> str:
-    """Return a constant expression for the size of a type."""
+    """Return a constant expression for a type's size."""
     return f"ptrtoint (ptr getelementptr ({kind}, ptr null, i32 1) to i32)"
 
 
@@ -238,7 +237,7 @@ def _suffix(sign: str, kind: str) -> str:
 
 
 def _safe_divisor(sign: str, kind: str) -> str:
-    """Return a function that replaces divisors that trap on x86, like metal_stdlib/division.h."""
+    """Return a function that replaces divisors that trap on x86, as metal_stdlib/division.h does."""
     scalar, count = intrinsics.element(kind), intrinsics.length(kind)
 
     def constant(value: int) -> str:

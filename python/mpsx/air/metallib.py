@@ -12,11 +12,11 @@ import struct
 from dataclasses import dataclass
 
 MAGIC = b"MTLB"
-# Magic, platform, container version, type of the file, target system and its version, size of the file, and offset and
-# size of the function list, public metadata, private metadata, and bitcode.
+# Magic number, platform, container version, file type, target system and its version, file size, and the offset and
+# size of each section: function list, public metadata, private metadata, bitcode.
 HEADER = struct.Struct("<4s3H2B2H9Q")
 KINDS = ("vertex", "fragment", "kernel", "unqualified", "visible", "extern", "intersection", "mesh", "object")
-BITCODE_MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # plain, and in a wrapper
+BITCODE_MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # plain bitcode, and bitcode in a wrapper
 
 
 class MetallibError(ValueError):
@@ -25,7 +25,7 @@ class MetallibError(ValueError):
 
 @dataclass(frozen=True)
 class Function:
-    """A function of a metallib. Has the versions of AIR, Apple's LLVM dialect, and of the Metal language."""
+    """A function of a metallib, with its versions of AIR (Apple's LLVM dialect) and of the Metal language."""
 
     name: str
     kind: str
@@ -40,7 +40,7 @@ def is_metallib(data: bytes) -> bool:
 
 
 def read(data: bytes | memoryview, name: str = "metallib") -> list[Function]:
-    """Return the functions of a metallib. Errors use `name` as the file name."""
+    """Return the functions of a metallib. `name` is the file name to use in errors."""
     try:
         return list(_functions(memoryview(data)))
     except (struct.error, MetallibError, UnicodeDecodeError, KeyError) as error:
@@ -72,7 +72,7 @@ def _part(data: memoryview, offset: int, size: int) -> memoryview:
 
 
 def _records(data: memoryview) -> dict[str, bytes]:
-    """Return the values of tagged records by tag. ENDT, which has no value, ends the list."""
+    """Return the values of tagged records by tag. The tag ENDT, which has no value, ends the list."""
     records, at = {}, 0
     while (tag := bytes(data[at : at + 4])) != b"ENDT":
         (size,) = struct.unpack_from("<H", data, at + 4)
@@ -98,7 +98,7 @@ def _record(tag: str, value: bytes) -> bytes:
 
 
 def write(functions: list[Function]) -> bytes:
-    """Return a metallib with the given functions and without metadata. Only the tests of this reader use it."""
+    """Return a metallib that contains the functions without metadata. Only the tests of this reader use it."""
     entries, code = b"", b""
     for f in functions:
         records = (

@@ -1,5 +1,5 @@
-"""Example programs. Run one with `python -m mpsx.examples.gpt`; `--real` selects a realistic size, and `--device` the
-device.
+"""Example programs. Run one with `python -m mpsx.examples.gpt`. `--real` selects a realistic size, and `--device`
+selects the device.
 
     gpt             train a GPT on text, in the style of nanoGPT
     vit_trainer     fine-tune a vision transformer with Hugging Face's Trainer
@@ -10,5 +10,6 @@ device.
     ddp             data-parallel training in two processes
     compiled        torch.compile
 
-Each has a function `main(argv)`, which the tests call. It returns the first and last loss, or another result.
+Each example has a function `main(argv)`, which the tests call. It returns the first and last loss or a different
+result.
 """

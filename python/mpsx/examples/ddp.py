@@ -1,6 +1,6 @@
 """Train in two processes with DistributedDataParallel over gloo. All processes on a machine share the device.
 
-For two machines, run the second line on each, with RANK 0 and 1:
+To use two machines, run the second line below on each of them, with RANK 0 and RANK 1:
 
     python -m mpsx.examples.ddp
     MASTER_ADDR=192.168.0.1 MASTER_PORT=29500 WORLD_SIZE=2 RANK=0 python -m mpsx.examples.ddp
@@ -27,13 +27,13 @@ def train(rank: int, size: int, rendezvous: str, device: str, steps: int, width:
     model = torch.nn.Sequential(torch.nn.Linear(16, width), torch.nn.GELU(), torch.nn.Linear(width, 1)).to(device)
     model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), 0.05)
-    generator = torch.Generator().manual_seed(rank)  # each process has its own batches
+    generator = torch.Generator().manual_seed(rank)  # each process draws different batches
     losses = []
     for _ in range(steps):
         x = torch.randn(32, 16, generator=generator).to(device)
         loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
         optimizer.zero_grad()
-        loss.backward()  # averages the gradients of all processes
+        loss.backward()  # averages the gradients across processes
         optimizer.step()
         losses.append(loss.item())
     weights = torch.cat([p.detach().flatten() for p in model.parameters()])

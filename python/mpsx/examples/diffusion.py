@@ -41,7 +41,7 @@ class Denoiser(nn.Module):
 
 
 def main(argv: Sequence[str] | None = None) -> tuple[float, float]:
-    """Return the mean loss of the first and of the last tenth of the steps."""
+    """Return the mean loss over the first tenth and over the last tenth of the steps."""
     options = parse(__doc__, argv)
     size, width, depth, times = (32, 128, 8, 1000) if options.real else (8, 32, 3, 50)
     steps = options.steps or (5000 if options.real else 120)

@@ -1,4 +1,4 @@
-"""Train a character-level GPT on the source of Python's standard library, and write some text.
+"""Train a character-level GPT on the source code of Python's standard library, and generate some text.
 
     python -m mpsx.examples.gpt            a small model, for a CPU
     python -m mpsx.examples.gpt --real     10 million parameters, for a GPU

@@ -1,4 +1,4 @@
-"""Train a classifier of handwritten digits with Lightning, which picks mpsx on its own."""
+"""Train a classifier of handwritten digits with Lightning, which selects mpsx automatically."""
 
 from __future__ import annotations
 

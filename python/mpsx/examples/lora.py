@@ -1,7 +1,7 @@
 """Adapt a language model with LoRA (peft), then generate text from it.
 
-The base model has random weights, because the examples download nothing; replace `GPT2LMHeadModel(config)` with
-`AutoModelForCausalLM.from_pretrained(...)`.
+The base model has random weights, because the examples download nothing. To use a real model, replace
+`GPT2LMHeadModel(config)` with `AutoModelForCausalLM.from_pretrained(...)`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command line that the examples share."""
+"""Command-line options shared by the examples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def parse(description: str | None, argv: Sequence[str] | None) -> argparse.Namespace:
-    """Parse --device, --real, --steps, and --seed, and seed PyTorch."""
+    """Parse --device, --real, --steps, and --seed, and set PyTorch's seed."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="mpsx", help="device to train on (default: mpsx)")
     parser.add_argument("--real", action="store_true", help="use a real size instead of a small one")
@@ -21,6 +21,6 @@ def parse(description: str | None, argv: Sequence[str] | None) -> argparse.Names
 
 
 def show(step: int, steps: int, loss: float) -> None:
-    """Print about ten lines per run."""
+    """Print the loss about ten times per run."""
     if step % max(1, steps // 10) == 0 or step == steps - 1:
         print(f"step {step:5d}  loss {loss:.4f}")

@@ -1,7 +1,7 @@
 """Fine-tune a vision transformer on handwritten digits with Hugging Face's Trainer.
 
-The Trainer picks mpsx on its own. The model starts from random weights, because the examples download nothing; replace
-`ViTForImageClassification(...)` with `ViTForImageClassification.from_pretrained(...)`.
+The Trainer selects mpsx automatically. The model starts from random weights, because the examples download nothing. To
+use a real model, replace `ViTForImageClassification(...)` with `ViTForImageClassification.from_pretrained(...)`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Profile Metal kernels on the simt driver, which counts the work of every thread; see mpsx.profiler.profile_kernel."""
+"""Profile Metal kernels on the simt driver, which counts the work of each thread. See mpsx.profiler.profile_kernel."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .. import _runtime
 from . import report
 from .launch import Launch, launch_of
 
-MAX_TABLES = 10  # number of launches for which $MPSX_SIMT_PROFILE prints a table
-_process_launches: list[Launch] | None = None  # the launches so far, if $MPSX_SIMT_PROFILE profiles the process
+MAX_TABLES = 10  # maximum number of launches for which $MPSX_SIMT_PROFILE prints a table
+_process_launches: list[Launch] | None = None  # all launches so far if $MPSX_SIMT_PROFILE is set
 
 
 @dataclass
@@ -33,7 +33,7 @@ class KernelProfile:
         return json.dumps([report.as_dict(launch) for launch in self.launches], indent=1)
 
     def annotated(self, file: str, source: str | None = None) -> str:
-        """Return a file's source annotated with per-line counts, once for each launch that executed part of the
+        """Return a file's source annotated with counts per line, once for each launch that executed part of the
         file."""
         if source is None:
             from ..shader import kernel_library
@@ -55,7 +55,7 @@ def start() -> None:
 
 
 def take() -> list[Launch]:
-    """Return the launches since the last call."""
+    """Return the launches since the previous call."""
     from .build import facts_of
 
     taken, facts = [], {}
@@ -69,7 +69,7 @@ def take() -> list[Launch]:
 
 @contextlib.contextmanager
 def kernel_profile() -> Iterator[KernelProfile]:
-    """Profile a block; see mpsx.profiler.kernel_profile."""
+    """Profile a block. See mpsx.profiler.kernel_profile."""
     name = _runtime.driver()["name"]
     if name != "simt":
         raise RuntimeError(f"kernel profiling needs the simt driver (MPSX_DRIVER=simt), got {name}")
@@ -86,14 +86,14 @@ def kernel_profile() -> Iterator[KernelProfile]:
 
 
 def profile_kernel(function: Callable, *args: object, **kwargs: object) -> KernelProfile:
-    """Profile a call; see mpsx.profiler.profile_kernel."""
+    """Profile a call. See mpsx.profiler.profile_kernel."""
     with kernel_profile() as profile:
         function(*args, **kwargs)
     return profile
 
 
 def start_process_profile(where: str) -> None:
-    """Profile the whole process, and print the launches or write them to a file when it exits."""
+    """Profile the whole process. When it exits, print the launches or write them to a file."""
     global _process_launches
     import atexit
 

@@ -1,7 +1,7 @@
-"""Compile one kernel with instrumentation, or find it in the disk cache.
+"""Compile one kernel with instrumentation, or find the result in the disk cache.
 
 The kernel is translated for the simt driver and optimized as for a GPU. Then instrument.py inserts calls, and clang
-compiles the result without further optimization, so that the calls count what a GPU would execute."""
+compiles the result without further optimization, so the calls count what a GPU would execute."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 CACHE_BYTES = 1 << 28
 SOURCES = ("build.py", "debug_lines.py", "instrument.py", "wide_accesses.py")  # part of the cache key
-# As for a GPU (CUDA_FLAGS in msl/compiler.py), disable vectorization and type-based alias analysis. The report needs
-# line tables. clang makes file names relative to the compilation directory; "/" keeps them absolute.
+# Disable vectorization and type-based alias analysis, as for a GPU (CUDA_FLAGS in msl/compiler.py). The report needs
+# line tables. clang makes file names relative to the compilation directory, and "/" keeps them absolute.
 FLAGS = """-g1 -gdwarf-4 -fdebug-compilation-dir=/ -fno-vectorize -fno-slp-vectorize -fno-strict-aliasing
     -mllvm -disable-vector-combine -DMPSX_SIMT=1""".split()
 LOOP_HINTS = """
@@ -51,7 +51,7 @@ KINDS = {"load": "MPSX_PROFILE_LOAD", "store": "MPSX_PROFILE_STORE", "atomic": "
 
 
 def find(library: str, kernel: str) -> str:
-    """Compile a kernel of `library` for profiling, and return the path of the resulting library."""
+    """Compile a kernel of `library` for profiling. Return the path of the resulting library."""
     from ..msl.source import Source
 
     store = shader_cache.current_cache()
@@ -88,14 +88,14 @@ def _names(text: str) -> set[str]:
 
 
 def text_of(path: Path, compiler: Compiler) -> str:
-    """Return the preprocessed text of one of the project's files."""
+    """Return one of the project's files as preprocessed text."""
     newest = max(file.stat().st_mtime_ns for file in kernel_library.SOURCES.rglob("*.*"))
     return _text(path, newest, shlex.join(compiler.clang))
 
 
 def source_of(kernel: str, compiler: Compiler) -> Path:
-    """Find the project's file that defines a kernel. Macros assemble kernel names, so start with the files whose text
-    or .def table contains the longest prefix of the name."""
+    """Find the project's file that defines a kernel. Macros assemble kernel names, so try the files first whose text or
+    .def table contains the longest prefix of the name."""
     words = kernel.split("_")
 
     def unmatched(path: Path) -> int:
@@ -110,7 +110,7 @@ def source_of(kernel: str, compiler: Compiler) -> Path:
 
 
 def facts_of(library: str) -> Facts:
-    """Load the descriptions of a library's sites and blocks. Counts refer to them by number."""
+    """Load the descriptions of a library's memory-access sites and basic blocks. Counts refer to these by number."""
     path = Path(library)
     record = shader_cache.Cache(path.parent, 0).read(path.with_suffix(".json").name)
     if record is None:
@@ -130,7 +130,7 @@ class _Build:
                                          toolchain.translator_hash(str(store.folder)))  # fmt: skip
 
     def run(self, src: Source, kernel: str) -> str:
-        """Build the library, and return its path. facts_of() reads the .json file next to it."""
+        """Build the library and return its path. Also write the .json file next to it, which facts_of() reads."""
         key = shader_cache.digest(self.stamp, src.text, kernel, str(self.general))[:40]
         library = self.cache.get(key)
         if library and self.cache.read(library.with_suffix(".json").name):
@@ -158,7 +158,7 @@ class _Build:
         return str(library)
 
     def flags(self, source: str) -> list[str]:
-        """Return the flags of the first compilation: the simt driver's flags for this source, and FLAGS."""
+        """Return the flags for the first compilation: the simt driver's flags for this source, plus FLAGS."""
         from ..msl.compiler import TENSOR_FLAGS, supported_isas
         from ..msl.passes.tensors import uses_tensors
 

@@ -1,4 +1,4 @@
-"""Source positions of LLVM IR instructions: file and line in the Metal source."""
+"""Maps LLVM IR instructions to source positions: files and lines in the Metal source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DebugLines:
         self.known: dict[str, tuple[tuple[str, int], ...]] = {}
 
     def file(self, scope: str) -> str:
-        """Return the file of a scope, given its metadata number."""
+        """Return the file of a scope. `scope` is its metadata number."""
         if scope not in self.files:
             kind, fields = self.nodes.get(scope, ("", {}))
             if kind == "DIFile":
@@ -32,7 +32,7 @@ class DebugLines:
         return self.files[scope]
 
     def positions(self, instruction: str) -> tuple[tuple[str, int], ...]:
-        """Return (file, line) of an instruction, followed by the positions of the calls that it was inlined through."""
+        """Return an instruction's (file, line), followed by the positions of the calls through which it was inlined."""
         found = re.search(r"!dbg !(\d+)", instruction)
         if not found:
             return ()

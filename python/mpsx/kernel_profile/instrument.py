@@ -1,4 +1,4 @@
-"""Instrument the LLVM IR of a kernel with calls through which the driver counts what it executes (profile_abi.h).
+"""Instrument a kernel's LLVM IR with calls that let the driver count what it executes (profile_abi.h).
 
 The IR is fully optimized but not vectorized, like the input of a GPU backend."""
 
@@ -21,21 +21,21 @@ ARITHMETIC = re.compile(r"= (?:fadd|fsub|fmul|fdiv|frem) (?:(?:fast|nnan|ninf|ns
 FMA = re.compile(r"call .*?@llvm\.(?:fma|fmuladd)\.(\w+)\(")
 SQRT = re.compile(r"call .*?@llvm\.sqrt\.(\w+)\(")
 BARRIER = re.compile(r"\bcall (?!.*@llvm\.)|\bfence\b")  # may change any memory
-ENGINE = "mpsx_matrix_elements"  # emulates a GPU's matrix unit; not instrumented
+ENGINE = "mpsx_matrix_elements"  # emulates a GPU's matrix unit, so it is not instrumented
 
 
 @dataclass
 class Facts:
     """The kernel's memory-access sites and basic blocks. The driver's counts refer to them by number."""
 
-    # kind, bytes, positions
+    # (kind, bytes, positions)
     sites: list[tuple[str, int, tuple]] = field(default_factory=list)
-    # instructions of the block, and [positions, instructions, floating-point operations] for each line
+    # (instructions in the block, [positions, instructions, floating-point operations] for each line)
     blocks: list[tuple[int, list]] = field(default_factory=list)
 
 
 def flops_of(line: str) -> int:
-    """Return the floating-point operations of an instruction. An fma counts as two."""
+    """Return the number of floating-point operations in an instruction. An fma counts as two."""
     if found := ARITHMETIC.search(line):
         return int(found[1][1:]) if found[1].startswith("<") else 1
     for pattern, each in ((FMA, 2), (SQRT, 1)):
@@ -46,7 +46,7 @@ def flops_of(line: str) -> int:
 
 
 class Function:
-    """The instrumentation of one function."""
+    """Instruments one function."""
 
     def __init__(self, lines: list[str], facts: Facts, debug: DebugLines) -> None:
         self.lines, self.facts, self.debug = lines, facts, debug
@@ -56,7 +56,7 @@ class Function:
             self.pointers.note(line)
 
     def run(self) -> list[str]:
-        """Instrument the function, and return its lines with the inserted calls."""
+        """Instrument the function. Return its lines, including the inserted calls."""
         start = 1
         for i in range(1, len(self.lines) + 1):
             if i == len(self.lines) or LABEL.match(self.lines[i]) or self.lines[i].startswith("}"):
@@ -74,7 +74,7 @@ class Function:
         self.before.setdefault(line, []).append(f"  call void @mpsx_profile_{text}")
 
     def site(self, kind: str, size: int, line: int) -> int:
-        """Add a site, and return its number."""
+        """Add a memory-access site and return its number."""
         self.facts.sites.append((kind, size, self.debug.positions(self.lines[line])))
         return len(self.facts.sites) - 1
 
@@ -129,12 +129,12 @@ class Function:
 
     def note(self, i: int, kind: str, atomic: str | None, of: str, pointer: str, alignment: int,
              accesses: list[Access | None]) -> None:  # fmt: skip
-        """Record one access."""
+        """Record one memory access."""
         size = size_of(of)
         if not size:
             return
         root, offset = self.pointers.address(pointer)
-        if atomic:  # never merged, so each atomic gets a unique root
+        if atomic:  # atomics are never merged, so each gets a unique root
             root = f"{root} {i}"
         accesses.append(Access(i, kind, pointer, root, offset, size, scalar_of(of), alignment))
 
@@ -158,7 +158,7 @@ declare void @mpsx_profile_block(i32)
 
 
 def instrument(text: str) -> tuple[str, Facts]:
-    """Return the instrumented module, and its sites and blocks."""
+    """Return the instrumented module with its sites and blocks."""
     lines = text.split("\n")
     debug, facts, out = DebugLines(lines), Facts(), []
     i = 0

@@ -17,57 +17,57 @@ Position = tuple[str, int]
 
 @dataclass
 class Accesses:
-    """Accesses of SIMD groups to one kind of memory."""
+    """The accesses that SIMD groups make to one kind of memory."""
 
-    requests: int = 0  # accesses of SIMD groups
-    lanes: int = 0  # active lanes of all requests
+    requests: int = 0  # accesses, each by a whole SIMD group
+    lanes: int = 0  # active lanes, summed over all requests
     bytes: int = 0  # bytes requested by the lanes
     transactions: int = 0  # device: 32-byte sectors; threadgroup: passes over the 32 banks
     least: int = 0  # minimum number of transactions for the distinct bytes of each request
-    again: int = 0  # device: transactions for sectors that the same threadgroup has already moved
+    again: int = 0  # device: transactions for sectors that the same threadgroup has moved before
 
     def add(self, other: Accesses) -> None:
-        """Add the counts of `other`."""
+        """Add the counts of `other` to this object."""
         for name in (f.name for f in fields(self)):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def ratio(self) -> float:
-        """Transactions divided by the minimum number."""
+        """Transactions divided by the minimum number of transactions."""
         return self.transactions / self.least if self.least else 1.0
 
     @property
     def conflicts(self) -> int:
-        """Additional passes due to bank conflicts."""
+        """The number of additional passes due to bank conflicts."""
         return self.transactions - self.least
 
     @property
     def bytes_per_lane(self) -> float:
-        """Bytes requested per lane and access."""
+        """The number of bytes requested per lane and access."""
         return self.bytes / self.lanes if self.lanes else 0.0
 
 
 @dataclass
 class Traffic:
-    """Device memory traffic in one direction, in bytes."""
+    """Device-memory traffic in one direction, in bytes."""
 
-    asked: int = 0  # requested by lanes
-    moved: int = 0  # moved in transactions
-    shared: int = 0  # moved, counting each sector only for the threadgroup that moved it most often
-    distinct: int = 0  # moved, counting each byte once
+    asked: int = 0  # bytes requested by lanes
+    moved: int = 0  # bytes moved in transactions
+    shared: int = 0  # bytes moved, counting each sector only for the threadgroup that moved it most often
+    distinct: int = 0  # bytes moved, counting each byte once
 
 
 @dataclass
 class Line:
-    """The counts of one source line. `inside` is the line of the .metal file that it was inlined into."""
+    """The counts for one source line. `inside` is the line of the .metal file into which it was inlined."""
 
     position: Position
     inside: Position
     accesses: dict[tuple[str, str], Accesses] = field(default_factory=lambda: defaultdict(Accesses))
-    instructions: int = 0  # executed by lanes
-    steps: int = 0  # executed by SIMD groups
+    instructions: int = 0  # instructions executed by lanes
+    steps: int = 0  # instructions executed by SIMD groups
     flops: int = 0
-    calls: dict[str, int] = field(default_factory=dict)  # barriers and SIMD functions
+    calls: dict[str, int] = field(default_factory=dict)  # number of barriers and SIMD functions, by name
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Launch:
     written: Traffic
     accesses: dict[tuple[str, str], Accesses]  # by memory and kind, such as ("device", "load")
     lines: list[Line]
-    calls: dict[str, int]  # executed barriers (by threadgroups) and SIMD functions (by SIMD groups), by name
+    calls: dict[str, int]  # number of executed barriers (per threadgroup) and SIMD functions (per SIMD group), by name
     instructions: int
     steps: int
     flops: int
@@ -109,44 +109,44 @@ class Launch:
 
     @property
     def traffic(self) -> float:
-        """Bytes moved (`Traffic.shared`), divided by distinct bytes."""
+        """The number of bytes moved (`Traffic.shared`) divided by the number of distinct bytes."""
         distinct = self.read.distinct + self.written.distinct
         return (self.read.shared + self.written.shared) / distinct if distinct else 1.0
 
     @property
     def transactions(self) -> float:
-        """Device memory transactions divided by the minimum number."""
+        """The number of device-memory transactions divided by the minimum."""
         return self.device.ratio
 
     @property
     def products(self) -> int:
-        """Number of 8x8 simdgroup_matrix multiplications."""
+        """The number of 8x8 simdgroup_matrix multiplications."""
         return sum(n for name, n in self.calls.items() if name.startswith("simdgroup_multiply"))
 
     @property
     def barriers(self) -> int:
-        """Number of threadgroup_barrier calls, counted once per threadgroup."""
+        """The number of threadgroup_barrier calls, counted once per threadgroup."""
         return self.calls.get("threadgroup_barrier", 0)
 
     @property
     def active(self) -> float:
-        """The fraction of active lanes."""
+        """The fraction of lanes that are active."""
         return self.instructions / (self.steps * WIDTH) if self.steps else 1.0
 
     @property
     def all_flops(self) -> int:
-        """Floating-point operations, including simdgroup_matrix multiplications."""
+        """The number of floating-point operations, including simdgroup_matrix multiplications."""
         return self.flops + self.products * MATMUL_FLOPS
 
     @property
     def intensity(self) -> float:
-        """Floating-point operations per distinct byte of device memory."""
+        """The number of floating-point operations per distinct byte of device memory."""
         distinct = self.read.distinct + self.written.distinct
         return self.all_flops / distinct if distinct else 0.0
 
 
 def main_position(positions: tuple[Position, ...]) -> Position:
-    """Return the line of the .metal file that an instruction was inlined into."""
+    """Return the line of the .metal file into which an instruction was inlined."""
     return next((p for p in positions if p[0].endswith(".metal")), positions[-1] if positions else ("", 0))
 
 
@@ -155,13 +155,13 @@ class _Lines:
         self.found: dict[tuple[Position, Position], Line] = {}
 
     def of(self, positions: tuple[Position, ...]) -> Line:
-        """Return the line that an instruction is attributed to."""
+        """Return the line to which an instruction's counts are attributed."""
         key = (positions[0] if positions else ("", 0)), main_position(positions)
         return self.found.setdefault(key, Line(*key))
 
 
 def launch_of(kernel: str, text: str, facts: Facts) -> Launch:
-    """Parse the driver's JSON text."""
+    """Parse the driver's JSON text into a Launch."""
     counts = json.loads(text)
     lines, total, calls = _Lines(), defaultdict(Accesses), defaultdict(int)
     for site, space, *numbers in counts["sites"]:

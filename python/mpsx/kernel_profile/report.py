@@ -1,4 +1,4 @@
-"""Reports of profiled launches as text, as JSON, and as annotated source."""
+"""Format profiled launches as text, as JSON, and as annotated source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def short(file: str) -> str:
 
 
 def percent(part: float) -> str:
-    """Format a fraction."""
+    """Format a fraction as a percentage."""
     return f"{part * 100:.1f}%"
 
 
@@ -72,7 +72,7 @@ def _row(line: Line, kind: tuple[str, str], accesses: Accesses, moved: int) -> s
 
 
 def table(launch: Launch) -> str:
-    """Format the lines that access memory, in descending order of transactions."""
+    """Format the source lines that access memory, in descending order of transactions."""
     rows = [(kind, accesses, line) for line in launch.lines for kind, accesses in line.accesses.items()
             if kind[0] != "constant"]  # fmt: skip
     rows.sort(key=lambda row: (row[0][0], -row[1].transactions))
@@ -105,9 +105,9 @@ def as_dict(launch: Launch) -> dict:
 
 
 def annotated(launch: Launch, file: str, source: str) -> str:
-    """Annotate each line of a source with its counts: bytes moved, transactions divided by the minimum, passes due to
-    bank conflicts, active lanes, and floating-point operations. The counts of inlined code are also added to the line
-    that it is inlined into."""
+    """Annotate each source line with its counts: bytes moved, transactions divided by the minimum, passes due to bank
+    conflicts, active lanes, and floating-point operations. The counts of inlined code are also added to the line into
+    which it was inlined."""
     out = [f"{'moved':>10} {'least':>6} {'conflicts':>9} {'active':>7} {'flops':>10}"]
     for number, line in enumerate(source.split("\n"), 1):
         here = [found for found in launch.lines if (file, number) in (found.position, found.inside)]

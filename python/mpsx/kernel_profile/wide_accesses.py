@@ -1,8 +1,8 @@
-"""Predict how a GPU compiler merges the accesses of a thread.
+"""Predict how a GPU compiler merges a thread's memory accesses.
 
-Accesses to adjacent scalars through one pointer in one basic block become one access of up to 16 bytes if the compiler
-can prove that it is aligned and that nothing in between accesses the same memory. LLVM's LoadStoreVectorizer does this
-in the backends for NVIDIA and AMD GPUs, and Apple's compiler behaves similarly."""
+Within a basic block, accesses to adjacent scalars through one pointer become a single access of up to 16 bytes. The
+compiler must be able to prove that the access is aligned and that nothing in between accesses the same memory. LLVM's
+LoadStoreVectorizer does this in the backends for NVIDIA and AMD GPUs, and Apple's compiler behaves similarly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def size_of(kind: str) -> int:
 
 
 def scalar_of(kind: str) -> int:
-    """Return the size of a scalar or of a vector's component in bytes."""
+    """Return the size in bytes of a scalar or of a vector's component."""
     several = re.fullmatch(r"<(\d+) x (.+)>", kind.strip())
     return size_of(several[2] if several else kind)
 
@@ -49,11 +49,11 @@ class Access:
 
 @dataclass
 class Pointers:
-    """Facts about the pointers of a function."""
+    """The roots, offsets and memory kinds of a function's pointers."""
 
-    offsets: dict[str, tuple[str, int]] = field(default_factory=dict)  # pointer -> root and constant offset
-    objects: dict[str, str] = field(default_factory=dict)  # pointer -> object that contains the address
-    kinds: dict[str, str] = field(default_factory=dict)  # object -> stack, threadgroup or engine
+    offsets: dict[str, tuple[str, int]] = field(default_factory=dict)  # pointer -> (root, constant offset)
+    objects: dict[str, str] = field(default_factory=dict)  # pointer -> object that it points into
+    kinds: dict[str, str] = field(default_factory=dict)  # object -> "stack", "threadgroup" or "engine"
 
     def note(self, line: str) -> None:
         """Record the pointer that an instruction defines."""
@@ -74,11 +74,11 @@ class Pointers:
                 self.kinds[found[1]] = "engine"
 
     def address(self, pointer: str) -> tuple[str, int]:
-        """Return the base pointer that a pointer is computed from, and the constant offset from it."""
+        """Return the base pointer from which a pointer is computed, and the constant offset."""
         return self.offsets.get(pointer, (pointer, 0))
 
     def object(self, pointer: str) -> str:
-        """Return the object that a pointer points into, or the pointer itself."""
+        """Return the object that a pointer points into, or the pointer itself if that is unknown."""
         return self.objects.get(pointer, pointer)
 
     def kind(self, pointer: str) -> str:
@@ -93,7 +93,7 @@ class Pointers:
 
 
 def chains(accesses: list[Access | None], pointers: Pointers) -> list[list[Access]]:
-    """Group the accesses of a basic block that may be merged. A None in `accesses` is a call that may access any
+    """Group those accesses of a basic block that may be merged. A None in `accesses` is a call that may access any
     memory. Loads move up to the first load of their chain, and stores move down to the last store."""
     done: list[list[Access]] = []
     open_: list[tuple[list[Access], list[Access]]] = []  # (chain, stores since its first access)
@@ -124,7 +124,7 @@ def chains(accesses: list[Access | None], pointers: Pointers) -> list[list[Acces
 
 
 def merged(chain: list[Access]) -> list[tuple[Access, int]]:
-    """Merge the accesses of a chain. Return the first access of each group, and the size of the group in bytes."""
+    """Merge the accesses of a chain. Return the first access and the size in bytes of each merged group."""
     found = []
     left = sorted(chain, key=lambda access: access.offset)
     while left:

@@ -1,4 +1,4 @@
-"""Get the kernel library of a Metal source from the disk cache, or build it."""
+"""Find the kernel library of a Metal source in the disk cache, or build it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Built:
-    """A compiled kernel library, with descriptions of its kernels."""
+    """A compiled kernel library with descriptions of its kernels."""
 
-    path: str  # the library, or "" if kernels are compiled one by one
+    path: str  # path of the library, or "" if kernels are compiled one by one
     kernels: list[dict]
     cached: bool
     lazy: LazyKernels | None = None
@@ -39,13 +39,13 @@ class ShaderSource:
     include_dirs: tuple[str, ...]
 
 
-# The sources of loaded libraries, by the library's path.
+# The sources of all loaded libraries. The key is the library's path.
 sources: weakref.WeakValueDictionary[str, ShaderSource] = weakref.WeakValueDictionary()
 
 
 def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = (), strict: bool = True) -> Built:
-    """Find the kernel library of a Metal source in the cache, or build it. Messages use `name` as the file name.
-    `strict` reports code that Metal would reject.
+    """Find the kernel library of a Metal source in the cache, or build it. `name` is the source's file name in
+    messages. `strict` rejects code that Metal would reject.
 
     Raises SyntaxError with the compiler's messages, and RuntimeError if there is no compiler.
     """
@@ -68,7 +68,8 @@ def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = 
 
 
 def lookup(cache: Cache, key: str, target: Target, name: str) -> Built | None:
-    """Return the cached build for a key, or None if it is missing or damaged, or if an included file has changed."""
+    """Return the cached build for a key. Return None if it is missing or damaged, or if an included file has
+    changed."""
     record = cache.read(f"{key}.json")
     if record is None:
         return None

@@ -1,8 +1,8 @@
 """The disk cache of compiled shaders: `$MPSX_CACHE_DIR`, else `$XDG_CACHE_HOME/mpsx`, else `~/.cache/mpsx`.
 
-Processes load code from the cache, so mpsx does not use a folder that another user owns or can write to. mpsx writes
-every file under a temporary name and renames it. A record starts with the hash of its name and contents; the name of
-any other file is the hash of its contents. Damaged, truncated, and swapped files are treated as missing and replaced.
+Processes load code from the cache, so mpsx does not use a folder that another user owns or can write to. Every file is
+written under a temporary name and then renamed. A record starts with a hash of its name and contents. Any other file is
+named by the hash of its contents. Damaged, truncated, and swapped files are treated as missing and replaced.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 1 << 30
 RECENT_SECONDS = 60.0  # trim() keeps files used more recently, because a process may be about to load them
-STALE_SECONDS = 3600.0  # trim() deletes older temporary files, which crashed processes left behind
+STALE_SECONDS = 3600.0  # trim() deletes temporary files older than this, left behind by crashed processes
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 ZIG_ERRORS = {errno.ENOSPC: "NoSpaceLeft", errno.EDQUOT: "DiskQuota", errno.EFBIG: "FileTooBig"}
 PROBE_BYTES = 1 << 22  # larger than most compiler outputs
@@ -35,7 +35,7 @@ WRITABLE_BY_OTHERS = 0o022
 
 
 def digest(*parts: bytes | str) -> str:
-    """Hash several parts. Different splits of the same bytes give different hashes."""
+    """Hash a sequence of parts. Different splits of the same bytes give different hashes."""
     whole = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -54,7 +54,7 @@ def file_digest(path: str | Path) -> str:
 
 
 class Cache:
-    """A folder of files with a size limit."""
+    """A folder of files with a limit on its total size."""
 
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
@@ -70,7 +70,7 @@ class Cache:
         return self.folder / name
 
     def temporary(self) -> str:
-        """Create a temporary folder on the same file system."""
+        """Create a temporary folder on the cache's file system."""
         return tempfile.mkdtemp(prefix="tmp-", dir=self.folder)
 
     def publish(self, written: str | Path, name: str) -> Path:
@@ -79,11 +79,11 @@ class Cache:
         return self.path(name)
 
     def store(self, written: Path) -> Path:
-        """Move a finished file into the cache, under the hash of its contents."""
+        """Move a finished file into the cache, and name it by the hash of its contents."""
         return self.publish(written, file_digest(written) + written.suffix)
 
     def find(self, name: str) -> Path | None:
-        """Return the file that `store` put under this name, or None if it is missing or damaged."""
+        """Return the file that `store` saved under this name, or None if it is missing or damaged."""
         path = self.path(name)
         try:
             if file_digest(path) != path.stem:
@@ -94,7 +94,7 @@ class Cache:
         return path
 
     def put(self, written: Path, name: str) -> Path:
-        """Store a finished file under a name that `get` accepts."""
+        """Store a finished file under a name that can be passed to `get`."""
         path = self.store(written)
         self.write(f"{name}.json", {"file": path.name})
         return path
@@ -128,13 +128,13 @@ class Cache:
                 os.unlink(path)
 
     def touch(self, path: Path) -> None:
-        """Mark a file as used now."""
+        """Record that a file was used just now."""
         with contextlib.suppress(OSError):
             os.utime(path)
 
     def trim(self) -> None:
-        """Delete stale temporary files. If the cache exceeds its limit, also delete the least recently used files, down
-        to 80% of the limit."""
+        """Delete stale temporary files. If the cache exceeds its limit, also delete the least recently used files until
+        it is at 80% of the limit."""
         now, files = time.time(), []
         for entry in os.scandir(self.folder):
             with contextlib.suppress(OSError):
@@ -163,7 +163,7 @@ def _remove(path: Path) -> None:
 
 
 def untrusted_reason(folder: Path) -> str:
-    """Return why code in a folder is not safe to load, or "" if it is safe."""
+    """Return why it is not safe to load code from a folder, or "" if it is safe."""
     stat = folder.stat()
     if stat.st_uid != os.geteuid():
         return f"user {stat.st_uid} owns it"
@@ -177,14 +177,15 @@ _opened: dict[str, Cache] = {}
 
 @functools.cache
 def _warn(folder: Path, why: str) -> None:
-    """Warn once that a cache folder is ignored."""
+    """Warn once that a cache folder is not used."""
     warnings.warn(f"mpsx: the cache folder {folder} is not used because {why}, and mpsx would load code from it. "
                   "This process compiles kernels into a private folder; set MPSX_CACHE_DIR to a folder of your own, or "
                   "delete this one.", stacklevel=3)  # fmt: skip
 
 
 def current_cache() -> Cache:
-    """Return the cache that the environment selects, or a private one if that folder is not writable or not trusted."""
+    """Return the cache that the environment selects. If its folder is not writable or not trusted, return a private
+    one."""
     named = os.environ.get("MPSX_CACHE_DIR")
     if not named:
         base = os.environ.get("XDG_CACHE_HOME")
@@ -215,11 +216,11 @@ def current_cache() -> Cache:
 
 @functools.cache
 def private() -> Cache:
-    """Return a cache for this process only, deleted at exit."""
+    """Return a cache that only this process uses, and that is deleted at exit."""
     folder, owner = Path(tempfile.mkdtemp(prefix="mpsx-cache-")), os.getpid()
 
     def remove() -> None:
-        if os.getpid() == owner:  # not in a forked child
+        if os.getpid() == owner:  # don't delete it in a forked child
             shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(remove)
@@ -227,9 +228,9 @@ def private() -> Cache:
 
 
 def with_fallback_cache(cache: Cache, work: Callable[[Cache], Result]) -> Result:
-    """Run `work` with a cache, or with a private cache if the first one is full or not writable.
+    """Run `work` with a cache. If that cache is full or not writable, run it with a private cache.
 
-    Raises RuntimeError, which names both folders, if neither is writable.
+    If neither is writable, raises RuntimeError, which names both folders.
     """
     try:
         return work(cache)

@@ -1,8 +1,8 @@
 """Build kernel libraries from Metal source: preprocess, check, translate, compile.
 
-Only the C++ compiler runs in another process. A source with at most AT_ONCE kernels becomes one library. Compiling all
-kernels of a larger source would take minutes, so it is translated to a precompiled header and checked, and each kernel
-is compiled into a separate library on first use (lazy_kernels.py).
+Only the C++ compiler runs in a separate process. A source with at most AT_ONCE kernels becomes one library. Compiling
+all kernels of a larger source would take minutes, so the source is checked and translated to a precompiled header, and
+each kernel is compiled into its own library on first use (lazy_kernels.py).
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from .toolchain import Target
 if TYPE_CHECKING:
     from ..msl.check import Unit
 
-OVERLAYS = "overlays"  # the name of the text that includes them
+OVERLAYS = "overlays"  # name of the text that includes the overlays
 AT_ONCE = 16  # maximum number of kernels to compile together
 KERNEL = re.compile(r"\bkernel\s*(?:\]\]\s*)?void\s+(\w+)")
 
 
 class Builder:
-    """One build; `name` is the source's file name in messages. Generated sources need no strict check (`strict`)."""
+    """Runs one build. `name` is the source's file name in messages. Generated sources need no strict check
+    (`strict`)."""
 
     def __init__(self, cache: Cache, target: Target, includes: list[str], name: str, text: str,
                  strict: bool = True) -> None:  # fmt: skip
         self.cache, self.target, self.includes, self.name, self.strict = cache, target, includes, name, strict
-        self.kernels = KERNEL.findall(text)  # for messages
-        self.tensors = False  # whether the source has Metal 4 tensors
+        self.kernels = KERNEL.findall(text)  # used in messages
+        self.tensors = False  # whether the source uses Metal 4 tensors
         self.seconds = processes.time_limit()
         try:
             with self.limited():
@@ -50,7 +51,7 @@ class Builder:
         self.started: list[processes.Process] = []
 
     def build(self, source: str, key: str) -> dict:
-        """Build a library, or the source of lazy kernels, and return the record that describes it in the cache."""
+        """Build a library or the source for lazy kernels. Return the record that describes it in the cache."""
         from ..msl import check
         from ..msl.check.messages import explain
         from ..msl.library import translate_library
@@ -99,8 +100,8 @@ class Builder:
         return record
 
     def start_check(self, unit: Unit, texts: dict[str, str]) -> tuple[Callable[[], list], list]:
-        """Check a source; raise SyntaxError with the errors. Return a function that waits for the check of address
-        spaces, which runs in parallel, and the warnings."""
+        """Check a source, and raise SyntaxError if there are errors. Return the warnings, and a function that waits for
+        the address space check, which runs in parallel."""
         from ..msl import check
 
         many = len(unit.tree.instantiations) > AT_ONCE
@@ -113,7 +114,8 @@ class Builder:
         return spaces.wait, [d for d in found if d.kind == "warning"]
 
     def build_kernel(self, source: str, exports: str, kernel: str, name: str) -> Path:
-        """Compile the kernel of a translated source that `exports` exports, and cache its library as `name`."""
+        """Compile one kernel of a translated source and cache its library as `name`. `exports` is the code that exports
+        it."""
         from ..msl.check.messages import explain
         from ..msl.passes.tensors import uses_tensors
 
@@ -136,13 +138,14 @@ class Builder:
         return path
 
     def check(self, source: str, exports: str, folder: Path, header: Path | None) -> None:
-        """Raise SyntaxError with the compiler's messages about a translated source followed by `exports`."""
+        """Let the compiler check a translated source followed by `exports`. Raise SyntaxError with its error
+        messages."""
         from ..msl.check.messages import CLANG_FLAGS, FLAGS
         from ..msl.compiler import CUDA_TENSOR_FLAGS
 
         clang = "clang" in self.compiler.description
         readable = [*(CLANG_FLAGS if clang else FLAGS), "-fsyntax-only", "-x", "c++", "-"]
-        if self.target.mode == "cuda":  # call clang directly, because zig's driver would compile fully
+        if self.target.mode == "cuda":  # call clang directly, because zig's driver would not stop at the syntax check
             flags = self.compiler.clang_flags("", "cuda", general=True) + (CUDA_TENSOR_FLAGS if self.tensors else [])
             self.run([*self.clang, *flags, *readable], source + exports)
         elif clang:
@@ -176,7 +179,7 @@ class Builder:
 
     @staticmethod
     def reject(found: Sequence, texts: dict[str, str]) -> None:
-        """Raise SyntaxError if there are any diagnostics."""
+        """If there are any diagnostics, raise SyntaxError with them."""
         from ..msl import check
 
         if found:
@@ -189,11 +192,11 @@ class Builder:
         return [*flags, *self.tensor_flags(), "-DMPSX_SIMT=1", "-DMPSX_GENERAL=1"]
 
     def tensor_flags(self) -> list[str]:
-        """Return the additional flags for a source with tensors."""
+        """Return the additional flags for a source that uses tensors."""
         return self.compiler.tensor_flags(self.target.isa, self.target.mode) if self.tensors else []
 
     def run(self, command: list[str], text: str = "", **options: object) -> str:
-        """Run a compiler and return its standard output; raise SyntaxError with its messages if it fails."""
+        """Run a compiler and return its standard output. If it fails, raise SyntaxError with its messages."""
         process = self.start(command, stdout=subprocess.PIPE, **options)
         out, errors = process.finish(text)
         if process.returncode:
@@ -202,7 +205,7 @@ class Builder:
         return out
 
     def start(self, command: list[str], **options: object) -> processes.Process:
-        """Start a compiler. On exit, `working_folder` kills it and its children if they are still running."""
+        """Start a compiler. If it is still running on exit, `working_folder` kills it and its children."""
         self.started.append(processes.Process(command, self.seconds, **options))
         return self.started[-1]
 
@@ -218,7 +221,7 @@ class Builder:
         text = self.run(command, f'#line 1 "{self.name}"\n{source}\n')
         found = list(included(text))
         overlays = self.overlays(found)
-        if overlays:  # the source uses mpsx's own headers: apply what the host driver's kernels use
+        if overlays:  # the source uses mpsx's own headers, so apply the overlays that the host driver's kernels use
             path = folder / "source.metal"
             path.write_text(source)
             text = self.run(command, f'#line 1 "{OVERLAYS}"\n{overlay.with_overlays(str(path), overlays)}')
@@ -228,7 +231,7 @@ class Builder:
         return text.replace(f'"{apple}/', '"'), files  # keep the text independent of the temporary folder
 
     def overlays(self, files: list[str]) -> list[str]:
-        """Return the overlays of the included files that are part of this package."""
+        """Return the overlays for those included files that are part of this package."""
         if self.target.mode != "auto":
             return []
         from ..msl.overlay import overlays_of
@@ -237,8 +240,8 @@ class Builder:
         return overlays_of(own) if own else []
 
     def start_shared_files(self, folder: Path) -> tuple[SharedFile | None, SharedFile]:
-        """Start compiling the files that all shaders share: the precompiled header of the Metal standard library
-        (clang only), and the functions through which kernels call the SIMT engine."""
+        """Start compiling the files shared by all shaders: the precompiled header of the Metal standard library (only
+        for clang), and the functions through which kernels call the SIMT engine."""
         header = ["-Xclang", "-fno-pch-timestamp", "-x", "c++-header", str(toolchain.METAL_STDLIB / "msl.h")]
         is_clang = "clang" in self.compiler.description
         started = self.start_file(folder, "msl.pch", header) if is_clang else None
@@ -248,8 +251,8 @@ class Builder:
         return self.start_file(folder, "calls.o", ["-x", "c++", "-c", str(toolchain.METAL_STDLIB / "simt_calls.h")])
 
     def start_source(self, source: str, folder: Path, library: Path) -> SharedFile:
-        """Start precompiling a translated source on top of the standard library's header, so that templates are
-        instantiated only once, not for every kernel."""
+        """Start precompiling a translated source on top of the standard library's header. Templates are then
+        instantiated only once instead of once per kernel."""
         from ..msl.check.messages import CLANG_FLAGS
 
         header = ["-Xclang", "-fno-pch-timestamp", "-fpch-instantiate-templates", "-include-pch", str(library)]
@@ -266,7 +269,7 @@ class Builder:
         return file
 
     def finish(self, file: SharedFile) -> Path:
-        """Wait for a shared file and store it in the cache."""
+        """Wait until a shared file is compiled, and store it in the cache."""
         if file.path is None:
             errors = file.process.finish(file.text)[1]
             if file.process.returncode:
@@ -285,7 +288,7 @@ class Builder:
 
         code, library = folder / "shader.cpp", folder / "shader.ptx"
         code.write_text(text)
-        # zig's driver can select an older PTX version than clang's newest.
+        # Use zig's driver, because it can select a PTX version older than clang's newest.
         flags = [*self.compiler.flags(mode="cuda", general=True), *self.tensor_flags(), *CLANG_FLAGS]
         env = processes.with_caches_in(folder)
         self.write_ir([*self.compiler.command, *flags], code, env)
@@ -298,7 +301,7 @@ class Builder:
         return library
 
     def write_ir(self, command: list[str], code: Path, env: dict[str, str] | None = None) -> None:
-        """Compile C++ to unoptimized LLVM IR, and mark functions as noinline if inlining them would make a kernel too
+        """Compile C++ to unoptimized LLVM IR. Mark functions as noinline if inlining them would make a kernel too
         large."""
         from ..msl.code_size import limit_code_size
         from ..msl.shifts import mask_shifts
@@ -306,7 +309,7 @@ class Builder:
         ir = Path(f"{code}.ll")
         self.run([*command, "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", str(code), "-o", str(ir)], env=env)
         text = mask_shifts(ir.read_text())
-        # Accumulators of tensors stay in registers only if every function is inlined and every loop unrolled.
+        # Tensor accumulators stay in registers only if every function is inlined and every loop is unrolled.
         limited = not (self.tensors and self.target.mode == "cuda")
         ir.write_text(limit_code_size(text, self.target.mode) if limited else text)
 
@@ -330,9 +333,9 @@ class Builder:
 
 @dataclass
 class SharedFile:
-    """A cached file that several builds share, with the process that compiles it if it is not in the cache."""
+    """A cached file that several builds share. If it is not in the cache, a process is compiling it."""
 
-    name: str  # in the cache
+    name: str  # file name in the cache
     written: Path
     text: str = ""  # standard input of the compiler
     path: Path | None = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 def constant_texts(kernel: str, values: dict[object, object]) -> dict[object, str]:
-    """Convert values by name or index to text. Raises TypeError for other keys, and for values other than numbers and
-    lists."""
+    """Convert values to text. The keys are names or indices. Raises TypeError for any other key, and for values other
+    than numbers and lists."""
     for name in values:
         if not (isinstance(name, str) and name.isidentifier()) and not (type(name) is int and name >= 0):
             raise TypeError(f"{kernel}: expected a function constant's name or index, got {name!r}")

@@ -1,7 +1,7 @@
 """Kernel libraries for CPUs and NVIDIA GPUs, either installed or built on first use from the package's sources.
 
-An installation contains the library for the machine that built it. If the simt or cuda driver, a different CPU, or
-MPSX_ISA needs a different library, mpsx translates and compiles it once, and keeps it in the cache (cache.py).
+An installation contains the library for the machine on which it was built. If the simt or cuda driver, a different CPU,
+or MPSX_ISA requires a different library, mpsx translates and compiles it once and keeps it in the cache (cache.py).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).parent.parent
 SOURCES = PACKAGE / "metal"
-RECORD = "library.json"  # file next to a library that records the library's hash
+RECORD = "library.json"  # this file next to a library contains the library's hash
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 OBJECT_CACHE_BYTES = 1 << 29
 UNUSED_SECONDS = 14 * 86400.0
-ENTRY = re.compile(r"^(static MPSX_ENTRY void .*\{\n)(?:  .*\n)+\}\n", re.M)  # a function that calls a kernel
-# Programs that run only shaders set this before the driver starts, to skip compiling mpsx's own kernels for simt.
+ENTRY = re.compile(r"^(static MPSX_ENTRY void .*\{\n)(?:  .*\n)+\}\n", re.M)  # matches a function that calls a kernel
+# Programs that only run shaders set this before the driver starts, to avoid compiling mpsx's own kernels for simt.
 shaders_only = False
 
 
 def folder() -> str:
-    """Return the folder of the libraries that this process's driver needs, and build missing ones."""
+    """Return the folder with the libraries for this process's driver. Builds missing libraries."""
     installed, driver = PACKAGE / "lib", os.environ.get("MPSX_DRIVER") or "host"
     if driver == "simt":
         profiled = os.environ.get("MPSX_SIMT_PROFILE", "0") not in ("", "0")  # the profiler compiles kernels one by one
@@ -48,16 +48,16 @@ def folder() -> str:
 
 
 def file_name(name: str) -> str:
-    """Return the file name of a library; `name` is an instruction set, "simt" or "cuda"."""
+    """Return the file name of a library. `name` is an instruction set, "simt" or "cuda"."""
     if name == "cuda":
         return "mpsx.ptx"
     return f"libmpsx_kernels_{name}{SUFFIX}"
 
 
 def library(name: str, files: list[Path] | None = None, bodies: bool = True) -> Path:
-    """Find a library in the cache, or build it from all sources or from `files`. One process builds while others wait.
+    """Find a library in the cache, or build it from all sources or from `files`. Only one process builds; others wait.
 
-    Without `bodies`, the kernels do nothing, but launchers can still query them.
+    If `bodies` is false, the kernels do nothing, but launchers can still query them.
     """
     import fcntl
 
@@ -90,7 +90,7 @@ def library(name: str, files: list[Path] | None = None, bodies: bool = True) -> 
 
 
 def _sources(files: list[Path], name: str) -> list[Path]:
-    """Return the Metal files of a library. CPU libraries do not contain the tensor tier."""
+    """Return the Metal files that belong to a library. CPU libraries do not contain the tensor tier."""
     from ..msl.compiler import is_tensor_source
 
     return [path for path in files if path.suffix == ".metal"
@@ -112,7 +112,7 @@ def _print_status(text: str, end: str = "\n") -> None:
 
 
 class _Build:
-    """The build of one library."""
+    """Builds one library."""
 
     def __init__(self, name: str, store: Cache, bodies: bool) -> None:
         from ..msl.compiler import supported_isas
@@ -125,7 +125,7 @@ class _Build:
             self.compiler: Compiler = toolchain.find_compiler(store)
         except RuntimeError as error:
             raise RuntimeError(f"no kernels for {name} are installed, and none can be compiled: {error}") from None
-        # Call zig's driver, which can target a PTX version older than clang's newest one.
+        # Call zig's driver, because it can target a PTX version older than clang's newest.
         self.clang = list(self.compiler.command) if self.on_gpu else self.compiler.clang
         self.flags = self.compiler.flags("cuda") if self.on_gpu else self.compiler.clang_flags(self.isa, self.mode)
         if self.mode == "simt":
@@ -136,7 +136,7 @@ class _Build:
         self.header: list[str] = []
 
     def run(self, sources: list[Path], target: Path) -> None:
-        """Translate and compile `sources` on all cores, and link them as `target`."""
+        """Translate and compile `sources` on all cores, and link the result to `target`."""
         import shutil
         import time
         from concurrent.futures import ThreadPoolExecutor
@@ -174,7 +174,7 @@ class _Build:
             _print_status(f"compiled the kernels for {self.name} in {time.monotonic() - started:.0f} seconds")
 
     def link(self, linked: Path, sources: list[Path], objects: list[Path]) -> None:
-        """Link objects, or pack PTX files, into the library."""
+        """Link the objects, or pack the PTX files, into the library."""
         if self.on_gpu:
             from ..msl.ptx import pack_files
 
@@ -193,13 +193,14 @@ class _Build:
             raise RuntimeError(f"cannot compile the kernels for {self.name}: {errors.strip()}")
 
     def targets(self, translated: str) -> list[str]:
-        """Return the architectures to compile a file for. Tensor operations use instructions of Hopper alone."""
+        """Return the GPU architectures to compile a file for. Tensor operations use instructions that only Hopper
+        has."""
         from ..msl.compiler import is_tensor_source
 
         return ["", "sm_90a"] if self.on_gpu and is_tensor_source(Path(translated).name) else [""]
 
     def translate(self, source: Path) -> list[str]:
-        """Translate a Metal file; return the C++ files."""
+        """Translate a Metal file, and return the paths of the C++ files."""
         import shlex
 
         from ..msl.translate import translate
@@ -212,8 +213,8 @@ class _Build:
         return written
 
     def precompile(self) -> list[str]:
-        """Precompile the Metal standard library, and return the flags that include it. Only clang supports this; return
-        [] for other compilers."""
+        """Precompile the Metal standard library, and return the flags that include it. Return [] for compilers other
+        than clang, which do not support this."""
         if "clang" not in self.compiler.description or self.on_gpu:
             return []
         header = PACKAGE / "metal_stdlib" / "msl.h"
@@ -222,7 +223,7 @@ class _Build:
         return ["-include-pch", written]
 
     def compile(self, job: tuple[Path, str]) -> Path:
-        """Compile a C++ file for an architecture to an object or PTX file, or find the result in the cache."""
+        """Compile a C++ file for one architecture to an object or PTX file, or find the result in the cache."""
         from ..msl.compiler import is_tensor_source
         from .cache import digest
 
@@ -230,7 +231,7 @@ class _Build:
         defines = [f'-DMPSX_KERNEL_ISA="{self.isa}"', f'-DMPSX_KERNEL_COMPILER="{self.compiler.description}"']
         flags = self.flags + (defines if source.name == "index.cpp" else [])
         flags += self.compiler.source_flags(source.name, self.mode, target)
-        header = [] if is_tensor_source(source.name) else self.header  # their C++ standards differ
+        header = [] if is_tensor_source(source.name) else self.header  # different C++ standard
         suffix, output = (".ptx", "-S") if self.on_gpu else (".o", "-c")
         name = digest(source.read_bytes(), self.stamp, *flags) + suffix
         found = self.objects.get(name)

@@ -1,4 +1,4 @@
-"""The kernels of a large source, each compiled into a separate library on first use."""
+"""The kernels of a large source. Each is compiled into its own library on first use."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .toolchain import Target
 
 @dataclass(frozen=True)
 class LazyKernels:
-    """A translated source, and the code to append to it to export each kernel."""
+    """A translated source, plus the code to append to it to export each kernel."""
 
     cache: Cache
     target: Target
-    name: str  # the source's name in messages
+    name: str  # name of the source in messages
     key: str
     source: str
     exports: dict[str, str]
 
     def library(self, kernel: str) -> str:
-        """Return the path of a kernel's library. Compile it if it is not in the cache."""
+        """Return the path of a kernel's library. Compiles the library if it is not in the cache."""
         name = f"{self.key}-{digest(kernel)[:16]}"
 
         def compiled(cache: Cache) -> str:

@@ -17,11 +17,11 @@ SOURCE_NAME = "program_source"  # Metal's file name for source text
 
 
 class MissingKernel(AttributeError, RuntimeError):
-    """Raised for an unknown kernel: a RuntimeError, as in torch.mps, and an AttributeError for hasattr()."""
+    """Raised for an unknown kernel. It is a RuntimeError, as in torch.mps, and an AttributeError, for hasattr()."""
 
 
 class ShaderLibrary:
-    """The kernels of one Metal source as attributes; `dir()` lists them."""
+    """The kernels of one Metal source, as attributes. `dir()` lists them."""
 
     def __init__(self, shader: Shader | LazyShader, kernels: Sequence[dict] = ()) -> None:
         self.__dict__["__shader"] = shader
@@ -55,26 +55,26 @@ def compile_shader(source: str) -> ShaderLibrary:
         lib.axpy(y, x, 2.0)
 
     Pass mpsx tensors, numbers, and lists of numbers in the order of the kernel's buffers. A call runs one thread per
-    element of the first tensor, or `threads` threads; `help(type(lib.axpy))` describes all arguments.
+    element of the first tensor, or `threads` threads. `help(type(lib.axpy))` describes all arguments.
     `lib.axpy.with_constants(has_bias=True)` returns the kernel specialized for function constants. A kernel receives
-    only the memory of the tensors, not their strides, dtypes, and sizes. Calls are not differentiable; use
-    `torch.library.custom_op` to define an operator with a gradient.
+    only the memory of the tensors, not their strides, dtypes, and sizes. Calls are not differentiable. To define an
+    operator with a gradient, use `torch.library.custom_op`.
 
     The source may include PyTorch's headers, such as `<c10/metal/utils.h>`. Without a Mac, mpsx translates it to C++
-    and compiles it with clang (`pip install ziglang`), clang++, g++, or `$MPSX_KERNEL_CXX`. All kernels are
-    compiled at once; if there are many, each is compiled on first use. Results are cached in `$MPSX_CACHE_DIR`
-    (default: `~/.cache/mpsx`), up to `$MPSX_CACHE_SIZE` bytes (default: 1 GiB).
+    and compiles it with clang (`pip install ziglang`), clang++, g++, or `$MPSX_KERNEL_CXX`. If the source has many
+    kernels, each one is compiled on first use, otherwise all are compiled at once. Results are cached in
+    `$MPSX_CACHE_DIR` (default: `~/.cache/mpsx`), up to `$MPSX_CACHE_SIZE` bytes (default: 1 GiB).
 
     On a Mac, Metal compiles the text with the options of `torch.mps.compile_shader`: the newest language version, and
-    no fast-math unless `PYTORCH_MPS_FAST_MATH` is set. It may contract a * b + c to a fused multiply-add, which the
-    other drivers do not; `#pragma METAL fp contract(off)` at the top of the text gives the same results everywhere.
+    no fast-math unless `PYTORCH_MPS_FAST_MATH` is set. Unlike the other drivers, it may contract a * b + c to a fused
+    multiply-add. To get the same results everywhere, put `#pragma METAL fp contract(off)` at the top of the text.
 
     `MPSX_DRIVER=simt` checks each launch for out-of-bounds accesses, missing barriers, and races in threadgroup memory.
     No driver detects races in device memory (two threads that update the same element).
 
-    Warns once per kernel if a tensor's dtype does not match its parameter, and issues a SyntaxWarning about attributes
-    that Metal ignores. Raises SyntaxError with file, line, and column, and RuntimeError if there is no compiler or if
-    it runs longer than `$MPSX_SHADER_TIMEOUT` seconds (default: 120). On the host and simt drivers, a call raises
+    Warns once per kernel if a tensor's dtype does not match its parameter. Issues a SyntaxWarning about attributes that
+    Metal ignores. Raises SyntaxError with file, line, and column. Raises RuntimeError if there is no compiler, or if it
+    runs longer than `$MPSX_SHADER_TIMEOUT` seconds (default: 120). On the host and simt drivers, a call raises
     RuntimeError if the kernel crashes.
     """
     if not isinstance(source, str):
@@ -83,15 +83,15 @@ def compile_shader(source: str) -> ShaderLibrary:
 
 
 def load(source: str, name: str, include_dirs: Sequence[str] = (), strict: bool = True) -> ShaderLibrary:
-    """Like `compile_shader`, with a file name for messages and with include directories. Generated sources do not need
+    """Like `compile_shader`, but takes a file name for messages and include directories. Generated sources do not need
     the strict check."""
     return load_with_kernels(source, name, include_dirs, strict)[0]
 
 
 def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = (),
                       strict: bool = True) -> tuple[ShaderLibrary, list[dict]]:  # fmt: skip
-    """Like `load`, but also return a description of each kernel: its name, location, and buffers with index, address
-    space, and text."""
+    """Like `load`, but also return a description of each kernel: its name, its location, and its buffers with index,
+    address space, and text."""
     target = _target()
     if target is None:  # Metal compiles source text itself
         shader = Shader(name, text=embed_headers(source, include_dirs))
@@ -134,7 +134,7 @@ class LazyShader:
 
 
 def compile_all(library: ShaderLibrary) -> None:
-    """Compile the remaining kernels of a library, on all cores."""
+    """Compile those kernels of a library that are not compiled yet, on all cores."""
     shader = library.__dict__["__shader"]
     if isinstance(shader, LazyShader):
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -143,7 +143,7 @@ def compile_all(library: ShaderLibrary) -> None:
 
 @functools.cache
 def _target() -> toolchain.Target | None:
-    """Return the target of the driver in use, or None for the metal driver, which compiles source text."""
+    """Return the target of the driver in use. Return None for the metal driver, which compiles source text itself."""
     info = _runtime.driver()
     if info["name"] == "metal":
         return None
@@ -151,7 +151,7 @@ def _target() -> toolchain.Target | None:
 
 
 def embed_headers(source: str, include_dirs: Sequence[str] = ()) -> str:
-    """Replace #includes with the text of the headers, except for Apple's headers. Keep the source's line numbers."""
+    """Replace #includes with the text of the headers, except for Apple's headers. Line numbers stay the same."""
     from pathlib import Path
 
     from torch.utils._cpp_embed_headers import _embed_headers

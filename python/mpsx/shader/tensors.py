@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-# Metal's names for torch dtypes.
+# Metal's names for PyTorch dtypes.
 ELEMENTS = {
     torch.float16: b"half", torch.bfloat16: b"bfloat", torch.float32: b"float", torch.bool: b"bool",
     torch.int8: b"char", torch.int16: b"short", torch.int32: b"int", torch.int64: b"long",
@@ -16,9 +16,9 @@ MAX_RANK = 8
 
 
 def tensor_layout(kernel: str, index: int, buffer: dict | None, tensor: object) -> tuple[bytes, list[int], list[int]]:
-    """Return a tensor's element type, and its sizes and strides in Metal's order: dimension 0 varies fastest.
+    """Return a tensor's element type, sizes and strides. In Metal's order, dimension 0 varies fastest.
 
-    `buffer` describes the parameter (msl/library.py). If it is None, the driver checks rank and type.
+    `buffer` describes the parameter (see msl/library.py). If it is None, the driver checks the rank and type.
     """
     if not isinstance(tensor, torch.Tensor):
         raise RuntimeError(f"{_parameter(kernel, index, buffer)}: expected {_expected(buffer)}, "

@@ -1,4 +1,4 @@
-"""The shader compiler, and hashes of everything that a compiled shader depends on, other than its source."""
+"""The shader compiler, and hashes of everything except the source that a compiled shader depends on."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _stamp(path: str) -> str:
 
 
 def compiler_stamp() -> str:
-    """Identify the compiler in use and its version, without running the compiler."""
+    """Return text that identifies the compiler in use and its version, without running the compiler."""
     chosen = os.environ.get("MPSX_KERNEL_CXX")
     if chosen:
         command = shlex.split(chosen)
@@ -87,13 +87,13 @@ def _zig() -> str | None:
 
 
 def translator_hash(folder: str) -> str:
-    """Hash the translator and its headers. `folder` caches the hash until a file changes."""
+    """Hash the translator and its headers. The hash is cached in `folder` until a file changes."""
     packages = (TRANSLATOR / name for name in ("check", "codegen", "passes"))
     return _contents_hash(folder, TRANSLATOR, *packages, *stdlib_folders())
 
 
 def headers_hash(folder: str) -> str:
-    """Hash the headers that translated code is compiled with."""
+    """Hash the headers with which translated code is compiled."""
     return _contents_hash(folder, *stdlib_folders())
 
 
@@ -116,7 +116,8 @@ def _contents_hash(folder: str, *sources: Path) -> str:
 
 
 def undefined_function(message: str) -> str:
-    """Return the demangled name of the function that the dynamic linker reports as undefined, or ""."""
+    """Return the demangled name of the function that the dynamic linker reports as undefined, or "" if there is
+    none."""
     found = re.search(r"undefined symbol: (\w+)", message)
     if not found:
         return ""

@@ -1,7 +1,7 @@
 """Compare tensor dtypes with the element types of a kernel's buffers (in the notation of msl/element_types.py).
 
-Kernels read raw bytes, and some mismatches are intended. Accept packed and reinterpreted data; report numbers in one
-format that the kernel would read as another.
+Kernels read raw bytes, and some mismatches are intended. Packed and reinterpreted data is accepted. Numbers in one
+format that the kernel would read as a different format are reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COMPLEX = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch
 def fits(element: str, dtype: torch.dtype, is_reference: bool) -> bool:
     """Return whether a tensor of this dtype is plausible for this element type. Unknown types are plausible.
 
-    `is_reference`: the parameter is a single value, so the low bytes of a wider integer are enough.
+    `is_reference`: whether the parameter is a single value, in which case the low bytes of a wider integer are enough.
     """
     atomic, count = element.startswith("atomic "), 1
     element = element.removeprefix("atomic ")
@@ -39,7 +39,7 @@ def fits(element: str, dtype: torch.dtype, is_reference: bool) -> bool:
         return dtype == FLOATS[scalar] or packed
     if size == 1 and (scalar != "bool" or dtype == torch.int8):
         return True
-    if atomic and (scalar == "uint" or dtype.itemsize == size):  # c10/metal/atomic.h packs small numbers in words
+    if atomic and (scalar == "uint" or dtype.itemsize == size):  # c10/metal/atomic.h packs small numbers into words
         return True
     if dtype.is_floating_point:  # kernels may read bit patterns as unsigned integers
         return scalar[0] == "u" and dtype.itemsize in (size, size * count)
@@ -48,7 +48,7 @@ def fits(element: str, dtype: torch.dtype, is_reference: bool) -> bool:
 
 
 def mismatches(kernel: dict, arguments: tuple) -> list[str]:
-    """Describe each tensor argument whose dtype does not match; `kernel` is a description from msl/library.py."""
+    """Describe each tensor argument whose dtype does not match. `kernel` is a description from msl/library.py."""
     found = []
     for buffer, element in zip(kernel["buffers"], kernel["elements"], strict=True):
         index = buffer["index"]
@@ -62,7 +62,7 @@ def mismatches(kernel: dict, arguments: tuple) -> list[str]:
 
 
 def spelled(element: str) -> str:
-    """Return Metal's spelling of an element type."""
+    """Return Metal's name for an element type."""
     scalar, _, count = element.removeprefix("atomic ").partition(" ")
     text = scalar if not count else f"{scalar}{count}" if int(count) <= 4 else f"matrices of {scalar}"
     return f"atomic<{text}>" if element.startswith("atomic ") else text

@@ -1,11 +1,11 @@
-"""Strict mode: reject what PyTorch's MPS backend rejects, to find out without a Mac whether a program runs on one.
+"""Strict mode: reject what PyTorch's MPS backend rejects. This shows without a Mac whether a program runs on one.
 
     python -m mpsx run --strict train.py             stop at the first call that MPS rejects
-    python -m mpsx run --strict=report train.py      run to the end, then list all of them
-    with mpsx.as_mps(strict=True): ...               the same for a block of code; or strict="report"
+    python -m mpsx run --strict=report train.py      run to the end, then list all rejected calls
+    with mpsx.as_mps(strict=True): ...               check a block of code (or use strict="report")
     pytest -p mpsx.strict.pytest_plugin --mps-strict
 
-The lists describe the MPS backend of PyTorch 2.13 (lists.py). A check is a kernel that runs before mpsx's own
+The lists describe the MPS backend of PyTorch 2.13 (lists.py). A check is a kernel that runs before mpsx's own kernel
 (checks.py).
 """
 
@@ -30,7 +30,7 @@ _libraries: list[torch.library.Library] = []
 
 
 def mode_of(value: object) -> str:
-    """Return "error", "report", or "" (off) for an option's value: a bool, a mode, or the text of MPSX_STRICT."""
+    """Return "error", "report", or "" (off) for the value of an option: a bool, a mode, or the text of MPSX_STRICT."""
     if value in (None, False, "", "0"):
         return ""
     if value in (True, "1"):
@@ -50,9 +50,10 @@ def from_environment(environment: Mapping[str, str]) -> None:
 
 
 def enter(mode: str = "error") -> None:
-    """Check every operator in all threads; `leave` undoes it."""
+    """Check every operator in all threads. `leave` undoes this."""
     if not _entered:
-        # Look up mpsx's kernels first, because a check for one dispatch key may change the kernel of another.
+        # Look up mpsx's kernels before adding checks, because a check for one dispatch key may change the kernel of
+        # another.
         found = [(key, name, tuple(checked)) for key in (*lists.LAYOUTS, checks.AUTOGRAD)
                  for name, checked in checks.all_checks(key).items()]  # fmt: skip
         wrap = {True: _checked, False: _with_float64}
@@ -63,7 +64,7 @@ def enter(mode: str = "error") -> None:
 
 
 def leave() -> None:
-    """Undo one `enter`."""
+    """Undo one call of `enter`."""
     checks.mode = _entered.pop()
     if not _entered:
         while _libraries:

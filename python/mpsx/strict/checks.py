@@ -29,7 +29,7 @@ NOT_DIVISIBLE = (
     "on MPS device yet. For now, you can manually transfer tensor to cpu in this case. Please refer to [this issue]"
     "(https://github.com/pytorch/pytorch/issues/96056)"
 )
-# Dtypes that no tensor can have on MPS, with the names in PyTorch's messages.
+# Dtypes that no MPS tensor can have, with the names that PyTorch's messages use.
 NO_TENSOR = {
     torch.float64: "Double", torch.complex128: "ComplexDouble", torch.float8_e4m3fn: "Float8_e4m3fn",
     torch.float8_e5m2: "Float8_e5m2", torch.float8_e4m3fnuz: "Float8_e4m3fnuz",
@@ -38,10 +38,10 @@ NO_TENSOR = {
 
 Check = Callable[[tuple[object, ...], dict[str, object]], None]
 
-mode = "error"  # or "report"
+mode = "error"  # "error" or "report"
 _warned: set[str] = set()
 # `busy` is set while mpsx runs an operator, which may call operators that MPS implements in a single kernel. `float64`
-# is set while an operator of WITH_FLOAT64 runs.
+# is set while an operator in WITH_FLOAT64 runs.
 local = threading.local()
 
 
@@ -80,7 +80,7 @@ def check_on_cpu(name: str) -> Check:
 
 
 def check_new_dtype(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    """Reject an argument `dtype` that no tensor can have on MPS."""
+    """Reject a `dtype` argument that no MPS tensor can have."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, torch.dtype) and value in NO_TENSOR and not getattr(local, "float64", False):
             message = FLOAT64 if value == torch.float64 else UNSUPPORTED.format(NO_TENSOR[value])
@@ -119,7 +119,7 @@ def _first_tensor(values: Sequence[object]) -> torch.Tensor | None:
 
 
 def check_pool_sizes(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    """Reject adaptive average pooling unless each input size is a multiple of the output size, or the reverse."""
+    """Reject adaptive average pooling unless each input size is a multiple of the output size or vice versa."""
     image, output = args[0], list(args[1])
     sizes = list(zip(image.shape[-len(output):], output, strict=True))
     if any(0 in pair for pair in sizes):
@@ -130,7 +130,7 @@ def check_pool_sizes(args: tuple[object, ...], kwargs: dict[str, object]) -> Non
 
 
 def check_singular_values(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    """Reject svdvals. MPS runs torch.linalg.svd on the CPU, but not the operator that computes only the singular
+    """Reject svdvals. MPS runs torch.linalg.svd on the CPU, but it rejects the operator that computes only the singular
     values."""
     compute_vectors = kwargs.get("compute_uv", args[2] if len(args) > 2 else True)
     if compute_vectors:
@@ -140,7 +140,7 @@ def check_singular_values(args: tuple[object, ...], kwargs: dict[str, object]) -
 
 
 def check_transposed_convolution(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    """Reject transposed convolutions of dtypes that MPS lacks."""
+    """Reject transposed convolutions with dtypes that MPS does not support."""
     image, transposed = args[0], args[6]
     lacking = {4: (torch.bfloat16,), 5: (torch.bfloat16, torch.float16)}.get(image.dim(), ())
     if transposed and image.dtype in lacking:
@@ -159,9 +159,9 @@ RULES: dict[str, tuple[Check, ...]] = {
 }
 
 
-# PyTorch decomposes these operators on other devices, but MPS has its own kernels for them: check them above autograd.
+# On other devices, PyTorch decomposes these operators, but MPS has its own kernels for them. Check them above autograd.
 COMPOSED = ("linear", "max_pool1d")
-# PyTorch decomposes these operators and uses a float64 scalar on every device except MPS.
+# On every device except MPS, PyTorch decomposes these operators and uses a float64 scalar.
 WITH_FLOAT64 = ("linalg_pinv.atol_rtol_float", "linalg_pinv.atol_rtol_tensor", "linalg_matrix_rank.atol_rtol_float",
                 "linalg_matrix_rank.atol_rtol_tensor")  # fmt: skip
 AUTOGRAD = "AutogradPrivateUse1"

@@ -9,9 +9,9 @@ import torch
 
 VERSION = "2.13"  # the PyTorch release that the lists describe
 FOLDER = Path(__file__).parent
-# Operators that pass PyTorch's tests on MPS although no symbol names them.
+# Operators that pass PyTorch's tests on MPS, although the library has no symbol for them.
 IMPLEMENTED_TOO = ("linalg_lu_solve", "linalg_lu_solve.out", "narrow_copy")
-# Dispatch key of mpsx -> dispatch keys of MPS and of the CPU. MPS has no kernels for compressed sparse tensors.
+# mpsx's dispatch key -> the dispatch keys of MPS and of the CPU. MPS has no kernels for compressed sparse tensors.
 LAYOUTS = {"PrivateUse1": ("MPS", "CPU"), "SparsePrivateUse1": ("SparseMPS", "SparseCPU"),
            "SparseCsrPrivateUse1": ("SparseCsrMPS", "SparseCsrCPU")}  # fmt: skip
 COMPOSITE = ("CompositeImplicitAutograd", "CompositeExplicitAutograd")
@@ -34,7 +34,7 @@ def implemented(key: str) -> frozenset[str]:
 
 @functools.cache
 def rejected_dtypes() -> dict[str, frozenset[torch.dtype] | None]:
-    """Return the dtypes that each operator lacks on MPS. None means all dtypes."""
+    """Return the dtypes that each operator does not support on MPS. None means all dtypes."""
     found: dict[str, frozenset[torch.dtype] | None] = {}
     for line in (FOLDER / "mps_dtypes.tsv").read_text().splitlines():
         if not line.startswith("#"):
@@ -67,8 +67,8 @@ def missing(key: str) -> list[str]:
 
 
 def shown_name(name: str) -> str:
-    """Return the operator name that MPS's error message shows. For a structured operator, such as aten::heaviside, the
-    message names the out= overload."""
+    """Return the operator name that MPS's error message shows. For a structured operator such as aten::heaviside, this
+    is the name of the out= overload."""
     if not _has(name, _THROUGH_OUT):
         return name
     plain, _, overload = name.partition(".")
@@ -82,7 +82,7 @@ def shown_name(name: str) -> str:
 
 @functools.cache
 def operators_with_dtype() -> list[str]:
-    """Return the aten operators that create a tensor of the dtype given by their argument `dtype`."""
+    """Return the aten operators that create a tensor and have an argument `dtype` for its dtype."""
     schemas = (schema for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("aten::"))
     with_dtype = (schema for schema in schemas if any(argument.name == "dtype" for argument in schema.arguments))
     names = {f"{schema.name}.{schema.overload_name}".rstrip(".") for schema in with_dtype}

@@ -1,7 +1,7 @@
-"""`pytest -p mpsx.strict.pytest_plugin --mps-strict`: run tests written for mps, and reject what a Mac rejects.
+"""`pytest -p mpsx.strict.pytest_plugin --mps-strict`: run tests written for mps, and reject what a Mac would reject.
 
-`--mps-strict` fails a test at the first call that MPS rejects. `--mps-strict=report` changes no result, and lists the
-rejected calls by test at the end. Works with pytest-xdist.
+`--mps-strict` fails a test at the first call that MPS rejects. `--mps-strict=report` does not change any test result.
+It lists the rejected calls by test at the end. Works with pytest-xdist.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PROPERTY = "mps_strict"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option."""
+    """Add the option --mps-strict."""
     parser.addoption("--mps-strict", nargs="?", const="error", default="", choices=("error", "report"),
                      help="run tests written for mps on mpsx, and reject what PyTorch's MPS rejects")  # fmt: skip
 

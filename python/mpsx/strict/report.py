@@ -1,4 +1,4 @@
-"""The report of strict mode: one row per problem and source line, as text and as JSON."""
+"""The report of strict mode, as text and as JSON. It has one row per problem and source line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-# Frames of these folders are not the user's code.
+# Frames in these folders are not the user's code.
 _INSIDE = tuple(os.path.join(os.path.dirname(os.path.abspath(path)), "") for path in (
     torch.__file__, Path(__file__).parent, os.__file__))  # fmt: skip
 _SITE = os.path.join("", "site-packages", "")
@@ -35,7 +35,7 @@ def caller() -> str:
 
 
 def add(kind: str, what: str) -> None:
-    """Count one problem: kind is "operator", "dtype", "tensor", or "fallback"."""
+    """Count one problem. `kind` is "operator", "dtype", "tensor", or "fallback"."""
     where = caller()
     with _lock:
         _found[kind, what, where] += 1
@@ -48,7 +48,7 @@ def clear() -> None:
 
 
 def rows() -> list[dict[str, object]]:
-    """Return the problems in order of first appearance: kind, what, where, and the number of calls."""
+    """Return the problems in order of first appearance: kind, what, where, and number of calls."""
     with _lock:
         return [{"kind": kind, "what": what, "where": where, "calls": calls}
                 for (kind, what, where), calls in _found.items()]  # fmt: skip
@@ -81,7 +81,7 @@ def text(found: list[dict[str, object]] | None = None) -> str:
 
 
 def print_at_exit() -> None:
-    """Print the text to stderr, and write JSON to $MPSX_STRICT_REPORT if it is set."""
+    """Print the text to stderr. If $MPSX_STRICT_REPORT is set, also write JSON to that file."""
     found = rows()
     path = os.environ.get("MPSX_STRICT_REPORT")
     if path:

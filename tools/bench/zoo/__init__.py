@@ -1,6 +1,6 @@
-"""Models for tests/models/test_zoo.py and tools/bench.py, in a small size and in their published size.
+"""Models for tests/models/test_zoo.py and tools/bench.py, each in a small size and in its published size.
 
-`ZOO[name].build(small)` creates a network, and `ZOO[name].batch(small)` creates a batch for it.
+`ZOO[name].build(small)` creates a network. `ZOO[name].batch(small)` creates a batch for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Batch = dict[str, torch.Tensor]
 @dataclass(frozen=True)
 class Model:
     """A model. `build(small)` creates the network, and `batch(small)` creates its named inputs. `loss(network, batch)`
-    returns a scalar loss, and `predict(network, batch)` returns the result of inference."""
+    returns a scalar loss. `predict(network, batch)` returns the inference result."""
 
     build: Callable[[bool], nn.Module]
     batch: Callable[[bool], Batch]

@@ -1,4 +1,4 @@
-"""Networks from the transformers package with random weights, which need no download."""
+"""Networks from the transformers package. Their weights are random, so nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def gpt2(small: bool) -> nn.Module:
     quiet = {"vocab_size": SMALL_WORDS, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64,
              "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}  # fmt: skip
     network = GPT2LMHeadModel(GPT2Config(**(quiet if small else {}), bos_token_id=0, eos_token_id=0))
-    network.loss_type = "ForCausalLM"  # avoids a warning that would break a compiled graph
+    network.loss_type = "ForCausalLM"  # avoids a warning that would cause a graph break
     return network
 
 
@@ -63,7 +63,8 @@ def whisper(small: bool) -> nn.Module:
 
 
 def text(small: bool) -> Batch:
-    """Create 8 sequences of 128 words. The second half of one is masked as padding. Small: 3 sequences of 12 words."""
+    """Create 8 sequences of 128 words. In one of them, the second half is masked as padding. Small: 3 sequences of
+    12."""
     count, length, words = (3, 12, SMALL_WORDS) if small else (8, 128, 8192)
     mask = torch.ones(count, length, dtype=torch.long)
     mask[1, length // 2 :] = 0
@@ -82,7 +83,7 @@ def audio(small: bool) -> Batch:
 
 
 def inputs(batch: Batch) -> Batch:
-    """Return the network's inputs, without the labels."""
+    """Return the network's inputs without the labels."""
     return {k: v for k, v in batch.items() if k != "y"}
 
 
@@ -104,7 +105,7 @@ def classify(network: nn.Module, batch: Batch) -> torch.Tensor:
 
 
 def mean_square(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """Return the mean square of the last hidden states, a loss for a network without a head."""
+    """Return the mean square of the last hidden states. It serves as the loss of a network without a head."""
     return network(**batch).last_hidden_state.square().mean()
 
 

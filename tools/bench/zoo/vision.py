@@ -1,7 +1,7 @@
 """Image networks: ResNet-50 (He et al. 2015, arXiv 1512.03385), VGG16 (Simonyan and Zisserman 2014, arXiv 1409.1556),
 and U-Net (Ronneberger et al. 2015, arXiv 1505.04597).
 
-Small networks have fewer channels and blocks, but the same kinds of layers."""
+The small networks have fewer channels and blocks, but the same kinds of layers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Bottleneck(nn.Module):
 
 
 def resnet50(small: bool) -> nn.Module:
-    """Create a ResNet with stages of 3, 4, 6, and 3 bottlenecks. Small: one per stage."""
+    """Create a ResNet with stages of 3, 4, 6, and 3 bottlenecks. Small: one bottleneck per stage."""
     width, depths, classes = (8, (1, 1, 1, 1), 10) if small else (64, (3, 4, 6, 3), 1000)
     layers = [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
               nn.MaxPool2d(3, 2, 1)]  # fmt: skip

@@ -297,8 +297,7 @@ def compare_once(case: Case) -> None:
     expected = run(case, inputs, "cpu", case.backward)
     for ours, theirs in zip(run(case, inputs, "mpsx", case.backward), expected, strict=True):
         # Allow for rounding. Sums of random inputs may cancel, and their error depends on the summation order. The
-        # stage
-        # "families" checks accuracy on fixed inputs.
+        # stage "families" checks accuracy on fixed inputs.
         scale = max(1.0, float(theirs.abs().max())) if theirs.numel() and theirs.is_floating_point() else 0.0
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4 * scale)
 
