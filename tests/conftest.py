@@ -38,15 +38,15 @@ def no_fallback() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def simt_library() -> Path:
-    """Compile the simt driver's kernels before a test with a time limit uses them."""
+    """Compile the simt driver's kernels before the first test that uses them, because tests have a time limit."""
     return kernel_library.library("simt")
 
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:
-    """Seed the generators to make the test independent of the tests that ran before it.
+    """Seed the generators, so that a test does not depend on the tests that ran before it.
 
-    torch.manual_seed would also record the call stack for every other GPU type, which takes a millisecond.
+    torch.manual_seed also records the call stack for every other GPU type, which takes a millisecond.
     """
     torch.default_generator.manual_seed(0)
     torch.mpsx.manual_seed(0)
@@ -60,14 +60,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def silent_fallback() -> Iterator[None]:
-    """Allow fallbacks without warnings, for tests that check only results."""
+    """Silence fallback warnings, for tests that only check results."""
     with mpsx.fallback.using_mode("silent"):
         yield
 
 
 @pytest.fixture
 def loud_fallback() -> Iterator[None]:
-    """Reset the warnings and warn about fallbacks, for tests that check the warnings."""
+    """Reset the warnings and enable them, for tests that check fallback warnings."""
     mpsx.fallback.reset()
     with mpsx.fallback.using_mode("warn"):
         yield

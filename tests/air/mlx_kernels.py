@@ -1,5 +1,5 @@
-"""Kernels from MLX's templates, for comparison with the metallib in the macOS wheel mlx-metal. Our front end compiles
-them from the headers in the wheel, under the same names."""
+"""Kernels that instantiate MLX's templates, to compare with the metallib in the macOS wheel mlx-metal. Our front end
+compiles them from the wheel's headers, under the same names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ INTEGERS = {"int32": "int32_t", "uint8": "uint8_t", "int64": "int64_t"}
 
 @dataclass(frozen=True)
 class Family:
-    """Kernels that are instantiated from the same headers. Each row has a host name, a template, and template
-    arguments."""
+    """Kernels that instantiate templates from the same headers. Each row is (host name, template, template
+    arguments)."""
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, str, str], ...]
@@ -99,7 +99,8 @@ def attention() -> Family:
 
 
 def quantized() -> Family:
-    """Matrix and vector products with weights of 2 to 8 bits, and conversions to and from them."""
+    """Matrix-matrix and matrix-vector multiplication with weights of 2 to 8 bits, plus quantization and
+    dequantization."""
     rows = []
     for k, bits in enumerate((2, 3, 4, 5, 6, 8)):
         t, size = ("float", "float16_t", "bfloat16_t")[k % 3], (32, 64, 128)[k % 3]

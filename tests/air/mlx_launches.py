@@ -1,4 +1,4 @@
-"""Arguments for MLX's kernels, by their names. Every launch stays inside of its buffers."""
+"""Generate launch arguments for MLX's kernels, based on the kernels' names. No launch accesses memory out of bounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "int32": torch.int32,
          "int64": torch.int64, "uint8": torch.uint8, "float": torch.float32, "float16_t": torch.float16,
          "bfloat16_t": torch.bfloat16}  # fmt: skip
-RADIX_CONSTANTS = {13: 4, 11: 5, 8: 6, 7: 7, 6: 8, 5: 9, 4: 10, 3: 11, 2: 12}  # radix -> index of its number of steps
+RADIX_CONSTANTS = {13: 4, 11: 5, 8: 6, 7: 7, 6: 8, 5: 9, 4: 10, 3: 11, 2: 12}  # radix -> constant index
 Launch = tuple[list, tuple, tuple]
 
 
@@ -24,7 +24,7 @@ def int64(*values: int) -> torch.Tensor:
 
 
 def gemm_launch(kernel: str, seed: int) -> Launch:
-    """Return arguments, threads, and threads per threadgroup of a matrix multiplication of 72x80 by 80x56."""
+    """Return the arguments, threads, and threads per threadgroup for multiplying a 72x80 matrix by an 80x56 matrix."""
     pattern = r"steel_gemm_fused_.._(\w+?)_.*_bm(\d+)_bn(\d+)_bk\d+_wm(\d+)_wn(\d+)"
     name, bm, bn, wm, wn = re.match(pattern, kernel).groups()
     bm, bn, wm, wn, m, n, k = int(bm), int(bn), int(wm), int(wn), 72, 56, 80
@@ -40,7 +40,7 @@ def gemm_launch(kernel: str, seed: int) -> Launch:
 
 
 def attention_launch(kernel: str, seed: int) -> Launch:
-    """Return arguments, threads, and threads per threadgroup of attention of 2 heads, 3 queries, and 40 keys."""
+    """Return the arguments, threads, and threads per threadgroup for attention with 2 heads, 3 queries, and 40 keys."""
     dtype = torch.float16 if "float16" in kernel else torch.float32
     heads, queries, keys, d = 2, 3, 40, 64
     generator = torch.Generator().manual_seed(seed)
@@ -51,7 +51,7 @@ def attention_launch(kernel: str, seed: int) -> Launch:
 
 
 def reduce_launch(kernel: str, seed: int) -> Launch:
-    """Return arguments, threads, and threads per threadgroup of a reduction of 16 rows of 100 elements."""
+    """Return the arguments, threads, and threads per threadgroup for reducing 16 rows of 100 elements."""
     name = re.search(r"(?:sum|prod|max|min)(\w+)$", kernel)[1]
     generator = torch.Generator().manual_seed(seed)
     x, y = (referee.numbers(TYPES[name], 1600, generator, seed > 0) for _ in range(2))
@@ -64,15 +64,17 @@ def reduce_launch(kernel: str, seed: int) -> Launch:
 
 
 def scan_launch(kernel: str, seed: int) -> Launch:
-    """Return arguments, threads, and threads per threadgroup of scans of 3000 elements. With fewer than 32 SIMD groups,
-    the kernel reads threadgroup memory that nothing has written."""
+    """Return the arguments, threads, and threads per threadgroup for two scans of 3000 elements each.
+
+    Uses 32 SIMD groups: with fewer, the kernel would read uninitialized threadgroup memory.
+    """
     dtype, generator = TYPES[kernel.rsplit("_", 1)[1]], torch.Generator().manual_seed(seed)
     x, y = (referee.numbers(dtype, 6000, generator, seed > 0) for _ in range(2))
     return [x, y, int64(3000)], (1024, 2, 1), (1024, 1, 1)
 
 
 def quantized_launch(kernel: str, seed: int) -> Launch:
-    """Return arguments, threads, and threads per threadgroup of a product with an inner size of 512."""
+    """Return the arguments, threads, and threads per threadgroup for a quantized matmul with K = 512."""
     name, t, size, bits = re.match(r"affine_(\w+?)_(float|float16_t|bfloat16_t)_gs_(\d+)_b_(\d)", kernel).groups()
     size, bits, k, n = int(size), int(bits), 512, 128
     m = 3 if "mv" in name or "vm" in name else 40
@@ -93,13 +95,14 @@ def quantized_launch(kernel: str, seed: int) -> Launch:
 
 
 def fft_plan(kernel: str) -> tuple[int, int]:
-    """Return the radix of the transform of a kernel, which has two steps, and the number of transforms at once."""
+    """Return the radix of the kernel's transform, which takes two steps, and the number of transforms per
+    threadgroup."""
     memory = int(re.search(r"mem_(\d+)", kernel)[1])
     return {256: (8, 4), 512: (7, 8), 1024: (13, 4)}[memory]
 
 
 def fft_launch(kernel: str, seed: int) -> Launch:
-    """Return arguments, threads, and threads per threadgroup of transforms of radix * radix points."""
+    """Return the arguments, threads, and threads per threadgroup for transforms of radix * radix points."""
     radix, at_once = fft_plan(kernel)
     n, batch = radix * radix, 2 * at_once
     generator = torch.Generator().manual_seed(seed)
@@ -109,7 +112,7 @@ def fft_launch(kernel: str, seed: int) -> Launch:
 
 
 def constants(kernel: str, found: list[dict]) -> dict[int, int]:
-    """Return the values of a kernel's function constants."""
+    """Return the values to set for a kernel's function constants."""
     if kernel.startswith("fft"):
         radix, _ = fft_plan(kernel)
         values = {1: radix == 8, 2: radix, RADIX_CONSTANTS[radix]: 2}
@@ -122,7 +125,7 @@ LAUNCHES = {"gemm": gemm_launch, "attention": attention_launch, "reduce": reduce
 
 
 def launches(family: str, kernel: str, description: dict) -> list[Launch]:
-    """Return the launches of a kernel: arguments, threads, and threads per threadgroup."""
+    """Return the kernel's launches, each as (arguments, threads, threads per threadgroup)."""
     if family in LAUNCHES:
         return [LAUNCHES[family](kernel, seed) for seed in range(2)]
     sizes = [((256, 1, 1), (128, 1, 1)), ((256, 2, 1), (64, 1, 1))]

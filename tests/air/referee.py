@@ -1,7 +1,7 @@
-"""Compare kernels compiled by Apple's compiler with kernels that our front end compiled from the same source.
+"""Compare kernels compiled by Apple's compiler with kernels that our front end compiles from the same source.
 
-Both kernels run on the same random arguments. Buffers hold random values with special ones among them; sizes and
-strides are small."""
+Both kernels run on the same random arguments. Buffers contain random numbers and some special values. Sizes and strides
+are small."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-ELEMENTS = (1 << 14) + 256  # of each buffer; random strides and sizes stay inside
+ELEMENTS = (1 << 14) + 256  # size of each buffer; accesses with random strides and sizes stay within it
 DTYPES = {
     "bool": torch.bool, "char": torch.int8, "uchar": torch.uint8, "short": torch.int16, "ushort": torch.uint16,
     "int": torch.int32, "uint": torch.uint32, "long": torch.int64, "ulong": torch.uint64, "half": torch.float16,
@@ -22,14 +22,14 @@ SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2.5, 65504.
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a comparison: equal, close, different, or a fault in one or both kernels."""
+    """The outcome of a comparison: equal, close, different, or a fault in one or both of the kernels."""
 
     kind: str
     detail: str = ""
 
 
 def numbers(dtype: torch.dtype, count: int, generator: torch.Generator, special: bool) -> torch.Tensor:
-    """Return random values, and some special values if `special` is set."""
+    """Return random numbers. If `special` is set, replace some of them by special values."""
     if dtype == torch.bool:
         return torch.randint(0, 2, (count,), generator=generator, dtype=torch.bool)
     if dtype.is_floating_point:
@@ -44,7 +44,7 @@ def numbers(dtype: torch.dtype, count: int, generator: torch.Generator, special:
 
 
 def arguments(description: dict, seed: int, special: bool) -> list:
-    """Return random CPU arguments for a kernel, generated from the description of its buffers."""
+    """Return random CPU arguments for a kernel, based on the description of its buffers."""
     generator = torch.Generator().manual_seed(seed)
     buffers = {b["index"]: (b, e) for b, e in zip(description["buffers"], description["elements"], strict=True)
                if b["space"] != "threadgroup"}  # fmt: skip
@@ -67,7 +67,7 @@ def arguments(description: dict, seed: int, special: bool) -> list:
 
 
 def run(kernel: object, values: list, threads: tuple, group: tuple, memory: dict | None) -> list | str:
-    """Run a kernel on copies of the arguments. Return the contents of all buffers, or the error message."""
+    """Run a kernel on copies of the arguments. Return the contents of all buffers or the error message."""
     on = [None if v is None else v.to("mpsx") for v in values]
     try:
         kernel(*on, threads=threads, group_size=group, threadgroup_memory=memory)
@@ -78,7 +78,8 @@ def run(kernel: object, values: list, threads: tuple, group: tuple, memory: dict
 
 
 def distance(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Return the largest difference in ulps. Two NaNs are equal. If integers differ, the distance is infinite."""
+    """Return the largest difference in ULPs. Two NaNs are equal. The distance between different integers is
+    infinite."""
     bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
     if torch.equal(a.view(bits), b.view(bits)):
         return 0.0
@@ -94,7 +95,7 @@ def distance(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def same_fault(a: str, b: str) -> bool:
-    """Return whether two messages describe the same kind of fault."""
+    """Return whether two error messages describe the same kind of fault."""
     def kind(text: str) -> str:
         return re.sub(r"0x[0-9a-f]+|\d+|'[^']*'|\S+\.(?:metal|metallib)\S*", "", text.split("\n", maxsplit=1)[0])[:60]
 

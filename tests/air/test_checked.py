@@ -1,4 +1,4 @@
-"""The simt driver checks kernels that come from metallibs."""
+"""The simt driver also checks kernels from metallibs."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ run("bounds", lambda: plain.axpy(out, half, 2.0, threads=1000))
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
-    """Run correct and faulty launches in a process with the simt driver. Return the outcome of each launch by name."""
+    """Run correct and faulty launches in a process that uses the simt driver. Return each launch's outcome by name."""
     folder = tmp_path_factory.mktemp("checked")
     racy = text_of("reduce").replace("@air.wg.barrier(i32 2,", "@air.wg.barrier(i32 0,")
     (folder / "plain.metallib").write_bytes(metallib(text_of("reduce"), text_of("axpy")))
@@ -51,7 +51,7 @@ def test_result(outcomes):
 
 
 def test_missing_barrier(outcomes):
-    """Without mem_flags::mem_threadgroup, a barrier does not order accesses to threadgroup memory."""
+    """A barrier without mem_flags::mem_threadgroup does not order accesses to threadgroup memory."""
     assert "reduce" in outcomes["race"]
     assert "race" in outcomes["race"]
 

@@ -1,4 +1,4 @@
-"""mpsx.air.intrinsics: every definition is valid IR and calls only functions that the runtime defines with the same
+"""mpsx.air.intrinsics: every definition is valid IR, and it only calls functions that the runtime defines with the same
 types."""
 
 import re
@@ -139,7 +139,7 @@ def test_unknown_intrinsics(name):
 
 
 def test_declarations_that_differ_in_address_spaces():
-    """LLVM declares an intrinsic once per combination of address spaces. The declarations are merged into one."""
+    """LLVM declares an intrinsic once for each combination of address spaces. Lowering merges these declarations."""
     text = text_of("axpy") + "".join(
         f"declare void @llvm.memcpy.p0.p{space}.i64(ptr, ptr addrspace({space}) captures(none), i64, i1)\n"
         for space in (1, 2)

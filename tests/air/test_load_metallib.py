@@ -1,4 +1,5 @@
-"""mpsx.load_metallib: run kernels from metallibs on the current driver. The modules are LLVM IR in AIR's dialect."""
+"""mpsx.load_metallib: run kernels from metallibs on the current driver. The test modules are LLVM IR in AIR's
+dialect."""
 
 import argparse
 import re
@@ -45,7 +46,7 @@ def test_elementwise(lib):
 
 def test_threadgroups(lib):
     if lib.reduce.max_threads_per_threadgroup == 1:
-        pytest.skip("the driver has threadgroups of one thread")
+        pytest.skip("this driver runs one thread per threadgroup")
     assert lib.reduce.max_threads_per_threadgroup == 256
     assert lib.reduce.static_thread_group_memory_length == 256
     x = torch.randint(-100, 100, (1000,)).float()

@@ -1,4 +1,4 @@
-"""mpsx.air.metallib: the container format."""
+"""mpsx.air.metallib, which reads the container format."""
 
 import struct
 
@@ -19,7 +19,7 @@ def test_round_trip():
 
 
 def test_unknown_records_are_ignored():
-    """Metallibs of other versions have additional records for each function."""
+    """Metallibs from other versions of Apple's compiler have additional records for each function."""
     data = write(FUNCTIONS[:1])
     at = data.index(b"VERS")
     data = data[:at] + b"XYZW" + struct.pack("<H", 3) + b"abc" + data[at:]

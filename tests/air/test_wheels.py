@@ -24,7 +24,7 @@ from mpsx.shader import library as shader_library
 
 pytestmark = pytest.mark.sweep
 PLATFORM = "macosx_14_0_arm64"
-MLX = "0.32.1"  # the launches pass the parameters of this version's kernels
+MLX = "0.32.1"  # mlx_launches.py matches the kernel parameters of this version
 MINIMUM = {"torch": 12000, "mlx-metal": 15000}  # minimum number of kernels in each metallib
 
 
@@ -45,7 +45,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def embedded(data: bytes) -> list[bytes]:
-    """Return the metallibs embedded in another file, such as PyTorch's library."""
+    """Return the metallibs embedded in a different file, such as PyTorch's library."""
     found, at = [], data.find(metallib.MAGIC)
     while at >= 0:
         size = int.from_bytes(data[at + 16 : at + 24], "little")
@@ -54,7 +54,7 @@ def embedded(data: bytes) -> list[bytes]:
                 metallib.read(data[at : at + size])
                 found.append(data[at : at + size])
             except metallib.MetallibError:
-                pass  # the four magic bytes may also occur in code
+                pass  # the four magic bytes may occur in code
         at = data.find(metallib.MAGIC, at + 4)
     return found
 
@@ -84,14 +84,14 @@ def test_every_kernel_is_supported(wheels: dict[str, Path], name: str) -> None:
 
 def disagreements(apple: object, ours: object, kernels: list[str], launches: Callable,
                   constants: Callable) -> list[str]:  # fmt: skip
-    """Compare kernels with their sources on the same arguments: they must give the same bits, or the same fault of the
-    simt driver. Return one line for each difference."""
+    """Compare kernels compiled by Apple with ours on the same arguments. They must produce the same bits or the same
+    fault in the simt driver. Return one line per difference."""
     shader, different = apple.__dict__["__shader"], []
     for kernel in kernels:
         first, second, description = getattr(apple, kernel), getattr(ours, kernel), shader.describe(kernel)
         if found := description["constants"]:
             first = first.with_constants(constants(kernel, found))
-        if found := ours.__dict__["__kernels"][kernel]["constants"]:  # some that Apple's compiler has removed
+        if found := ours.__dict__["__kernels"][kernel]["constants"]:  # may include some that Apple's compiler removed
             second = second.with_constants(constants(kernel, found))
         for values, threads, group in launches(kernel, description):
             outcome = referee.compare(first, second, description, values, threads, group)
@@ -102,7 +102,7 @@ def disagreements(apple: object, ours: object, kernels: list[str], launches: Cal
 
 @pytest.mark.parametrize("name", mlx_kernels.FAMILIES)
 def test_mlx_agrees(wheels: dict[str, Path], name: str) -> None:
-    """Apple's kernels and ours give the same bits."""
+    """Kernels compiled by Apple's compiler and by ours produce the same bits."""
     family = mlx_kernels.FAMILIES[name]()
     apple = mpsx.load_metallib(wheels["mlx-metal"] / "mlx" / "lib" / "mlx.metallib")
     ours = shader_library.load(family.source, f"{name}.metal", [str(wheels["mlx-metal"] / "mlx" / "include")])
@@ -115,7 +115,7 @@ def test_mlx_agrees(wheels: dict[str, Path], name: str) -> None:
 
 @pytest.mark.parametrize("name", torch_kernels.FAMILIES)
 def test_torch_agrees(wheels: dict[str, Path], tmp_path: Path, name: str) -> None:
-    """Apple's kernels and ours give the same bits."""
+    """Kernels compiled by Apple's compiler and by ours produce the same bits."""
     family = torch_kernels.FAMILIES[name]()
     headers = torch_kernels.trimmed_headers(wheels["torch"] / "torch" / "include", tmp_path)
     apple = mpsx.load_metallib(metallibs(wheels, "torch")[-1])

@@ -1,6 +1,6 @@
-"""Instantiations of PyTorch's kernel templates, whose headers the torch wheel contains: elementwise operators
-(c10/metal/indexing.h), special functions, sorting, and attention. The elementwise functors are written here; most call
-one function of c10/metal/special_math.h."""
+"""Kernels that instantiate PyTorch's templates: elementwise operators (c10/metal/indexing.h), special functions,
+sorting, and attention. The torch wheel contains the headers. Most of the elementwise functors below call one function
+of c10/metal/special_math.h."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ START = "#include <c10/metal/indexing.h>\n#include <c10/metal/special_math.h>\nu
 SORT = "#include <c10/metal/utils.h>\nusing namespace metal;\n#include <ATen/native/mps/kernels/SortTopK.h>"
 INSTANTIATION = re.compile(r"\s*(?:INSTANTIATE|REGISTER|instantiate)\w*\(")
 
-# Functors of float arguments: the operator's name, and its result for x.
+# Maps the name of a unary operator to the float expression that its functor returns for x.
 PRECISE = "exp sin cos tan sinh cosh tanh asin acos atan log log2 log10 sqrt".split()
 SPECIAL = """erf erfc erfinv sinc i0 i0e i1 i1e bessel_j0_forward bessel_j1_forward bessel_y0_forward
     bessel_y1_forward modified_bessel_i0_forward modified_bessel_k0_forward modified_bessel_k1_forward
@@ -28,11 +28,11 @@ UNARY |= {
     "sigmoid": "1.0f / (1.0f + precise::exp(-float(x)))",
 }  # fmt: skip
 
-# Operators whose results depend on the types of Metal's overloads for half and bfloat.
+# Operators whose results depend on the result types of Metal's overloads for half and bfloat.
 SMALL = [("i0", "bfloat"), ("bessel_y0_forward", "bfloat"), ("spherical_bessel_j0", "bfloat"),
          ("modified_bessel_k0_forward", "bfloat"), ("bessel_j1_forward", "half"),
          ("scaled_modified_bessel_k0_forward", "half")]  # fmt: skip
-# Functors of two arguments: the results for floats and for integers; "" if there is none.
+# Maps the name of a binary operator to the expressions for floats and for integers. "" means that there is none.
 POLYNOMIALS = [f"{kind}_{p}" for kind in ("chebyshev_polynomial", "shifted_chebyshev_polynomial") for p in "tuvw"]
 POLYNOMIALS += ["hermite_polynomial_h", "hermite_polynomial_he"]
 BINARY = {
@@ -47,7 +47,7 @@ BINARY = {
     "bitwise_left_shift": ("", "a << b"), "bitwise_right_shift": ("", "a >> b"), "div_trunc": ("", "a / b"),
 }  # fmt: skip
 BINARY |= {name: (f"c10::metal::{name}_forward(a, b)", "") for name in POLYNOMIALS}
-# Functors that compute halfs in float.
+# Operators whose functors compute half in float.
 WIDE = {
     "mul": ("c10::metal::mul(a, b)", "c10::metal::mul(a, b)"), "div_true": ("c10::metal::div(a, b)", ""),
     "remainder": ("c10::metal::remainder(a, b)", "c10::metal::remainder(a, b)"),
@@ -61,13 +61,13 @@ ALPHA = {"add_alpha": "a + c10::metal::mul(alpha, b)", "sub_alpha": "a - c10::me
 
 @dataclass(frozen=True)
 class Family:
-    """A source whose kernels have the host names of PyTorch's kernels."""
+    """A source that defines kernels with the same host names as PyTorch's kernels."""
 
     source: str
 
 
 def trimmed_headers(include: Path, folder: Path) -> str:
-    """Copy the wheel's Metal headers into a folder, without their explicit instantiations, which are thousands."""
+    """Copy the wheel's Metal headers to a folder without the thousands of explicit instantiations in them."""
     for name in NAMES:
         shutil.copytree(include / name, folder / name, dirs_exist_ok=True)
     for path in folder.rglob("*.h"):
@@ -81,7 +81,7 @@ def trimmed_headers(include: Path, folder: Path) -> str:
 
 
 def functor(name: str, arguments: str, floats: str, integers: str = "") -> str:
-    """Return a functor with its results for floats, for which integers count as floats if `integers` is empty."""
+    """Return the source of a functor. If `integers` is empty, integers are converted to float first."""
     parameters = ", ".join(f"T {a}" for a in arguments.split())
     lines = [f"struct {name}_functor {{"]
     if floats:
@@ -97,7 +97,7 @@ def functor(name: str, arguments: str, floats: str, integers: str = "") -> str:
 
 
 def unary() -> Family:
-    """Each operator for one float type in turn, and some for an integer type."""
+    """Instantiate each operator for one of the float types in turn, and some operators for an integer type as well."""
     source = START + "".join(functor(name, "x", result) for name, result in UNARY.items())
     rows = {(name, FLOATS[k % 3]) for k, name in enumerate(UNARY)} | set(SMALL)
     source += "".join(f"REGISTER_UNARY_OP({name}, {t}, {t});\n" for name, t in sorted(rows))
@@ -107,7 +107,7 @@ def unary() -> Family:
 
 
 def binary() -> Family:
-    """Each operator for one float type in turn and one integer type."""
+    """Instantiate each operator for one of the float types and one of the integer types in turn."""
     source, k = START, 0
     for register, table in (("REGISTER_BINARY_OP", BINARY), ("REGISTER_OPMATH_BINARY_OP", WIDE)):
         for name, (floats, integers) in table.items():
@@ -162,7 +162,7 @@ def attention() -> Family:
 
 
 def prefill() -> Family:
-    """Attention by simdgroup_matrix, which multiplies matrices as a matmul kernel does."""
+    """Attention kernels that use simdgroup_matrix."""
     lines = ["#include <metal_stdlib>", "#include <metal_simdgroup_matrix>", "#include <c10/metal/utils.h>",
              "using namespace metal;", "#include <ATen/native/mps/kernels/PrefillAttention.h>"]  # fmt: skip
     for name, t, size in (("float32", "float", 32), ("float16", "half", 64), ("bfloat16", "bfloat", 80)):

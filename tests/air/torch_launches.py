@@ -1,4 +1,4 @@
-"""Arguments for PyTorch's kernels, by their names. Every launch stays inside of its buffers."""
+"""Generate launch arguments for PyTorch's kernels, based on their names. No launch accesses memory out of bounds."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import torch
 
 TYPES = {name: dtype for name, dtype in referee.DTYPES.items() if name not in ("uint", "ulong")}
 CODES = {"uchar": 0, "char": 1, "short": 2, "int": 3, "long": 4, "half": 5, "float": 6, "bool": 11, "bfloat": 15}
-COUNT = 203  # elements of an elementwise launch; four per thread leave a rest
-INNER, OUTER = 20, 10  # sizes of a strided launch
+COUNT = 203  # elements in an elementwise launch; not a multiple of the four elements per thread
+INNER, OUTER = 20, 10  # sizes of the two dimensions in a strided launch
 Launch = tuple[list, tuple, tuple]
 
 
 def integers(kind: str, *values: int) -> torch.Tensor:
-    """Return numbers as bytes; `kind` is struct's format of one."""
+    """Return numbers as a tensor of bytes. `kind` is the struct module's format character for each number."""
     return torch.frombuffer(bytearray(struct.pack(f"<{len(values)}{kind}", *values)), dtype=torch.uint8).clone()
 
 
 def vector(*values: int) -> torch.Tensor:
-    """Return an int or uint vector, whose size is a power of two."""
+    """Return an int or uint vector. Three components are padded to four, as in Metal."""
     return integers("i", *values, *([0] * ({1: 1, 2: 2, 3: 4, 4: 4}[len(values)] - len(values))))
 
 
 def launches(family: str, kernel: str, description: dict) -> list[Launch]:
-    """Return the launches of a kernel: with ordinary values, and with special values among them."""
+    """Return two launches of a kernel: one with ordinary values, and one that also has special values."""
     for pattern, launch in PATTERNS.get(family, OTHERS).items():
         if found := re.fullmatch(pattern, kernel):
             return [launch(found, torch.Generator().manual_seed(seed), seed > 0) for seed in range(2)]
@@ -57,7 +57,7 @@ def unary(found: re.Match, generator: torch.Generator, special: bool) -> Launch:
 def binary(found: re.Match, generator: torch.Generator, special: bool) -> Launch:
     operator, kind, out, name, scale = found.groups()
     cast = "cast" in kind.split("_")
-    swap, special = special, special and "polynomial" not in operator  # for a NaN, they return an unset variable
+    swap, special = special, special and "polynomial" not in operator  # polynomials of NaN return garbage
     other = ("float", "int")[swap] if cast else name
     first, second = (name, other) if swap else (other, name)
     a, b = numbers(first, COUNT, generator, special), numbers(second, COUNT, generator, special)
@@ -90,7 +90,7 @@ def sort_block(found: re.Match, generator: torch.Generator, special: bool) -> La
 
 
 def merge(found: re.Match, generator: torch.Generator, special: bool) -> Launch:
-    """Merge two sorted runs per row."""
+    """Merge two sorted runs in each row."""
     final, top, key, name, threads, short = found.groups()
     threads, rows, descending = int(threads), 2, special and not key
     block, index = int(threads) * 4, torch.int16 if short else torch.int32
@@ -110,7 +110,7 @@ def merge(found: re.Match, generator: torch.Generator, special: bool) -> Launch:
 
 
 def radix_sizes(name: str) -> tuple[int, int, int]:
-    """Return the threads of a threadgroup, the elements of one, and the number of digits."""
+    """Return the threads per threadgroup, the elements per threadgroup, and the number of digits."""
     threads = 1024 if name in ("half", "bfloat", "short", "ushort") else 512
     narrow = name in ("char", "uchar", "bool")
     return threads, threads * (8 if narrow else 4), 16 if narrow else 256
@@ -131,7 +131,7 @@ def radix_scan(_found: re.Match, generator: torch.Generator, _special: bool) -> 
 
 
 def radix_scatter(found: re.Match, generator: torch.Generator, special: bool) -> Launch:
-    """Give each digit room for all elements, so that no two elements have the same place."""
+    """Reserve room for all elements under each digit, so that no two elements are written to the same index."""
     fused, final, top, name, short = found.groups()
     threads, block, digits = radix_sizes(name)
     size, index = block - 100, torch.int16 if short else torch.int32
@@ -145,7 +145,7 @@ def radix_scatter(found: re.Match, generator: torch.Generator, special: bool) ->
 
 
 def sdpa(found: re.Match, generator: torch.Generator, special: bool) -> Launch:
-    """Attention of 2 heads, 3 queries, and 40 keys."""
+    """Attention with 2 heads, 3 queries, and 40 keys."""
     first_pass, name, d, mask = found.group(1, 2, 3, 4)
     d, heads, queries, keys = int(d), 2, 3, 40
     mask = {"none": "float", "none_causal": "float"}.get(mask, mask)
@@ -171,7 +171,7 @@ def sdpa_second_pass(found: re.Match, generator: torch.Generator, _special: bool
 
 
 def prefill(found: re.Match, generator: torch.Generator, special: bool) -> Launch:
-    """Attention of 2 heads, 40 queries, and 72 keys."""
+    """Attention with 2 heads, 40 queries, and 72 keys."""
     words = {"float32": "float", "float16": "half", "bfloat16": "bfloat", "bool_": "bool"}
     name, d, mask = words[found[1]], int(found[2]), words[found[3]]
     heads, queries, keys = 2, 40, 72

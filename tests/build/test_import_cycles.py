@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "python" / "mpsx"
 
 
 def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yield all import statements, including nested ones, except under `if TYPE_CHECKING`."""
+    """Yield all import statements, including nested ones, but not those under `if TYPE_CHECKING`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield node
@@ -18,7 +18,7 @@ def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
 
 
 def import_graph(package: Path) -> dict[str, set[str]]:
-    """Return a dictionary that maps each module of a package to the modules that it imports from the package."""
+    """Return a dict from each module of a package to the modules of the same package that it imports."""
     paths = {}
     for path in (*package.rglob("*.py"), *package.rglob("*.pyx")):
         parts = path.relative_to(package.parent).with_suffix("").parts
@@ -36,14 +36,15 @@ def import_graph(package: Path) -> dict[str, set[str]]:
                 continue
             base = ".".join([*parents[: len(parents) - node.level + 1], node.module or ""]).strip(".")
             base = base if node.level else node.module
-            # `from package import name` imports the submodule `name` if there is one, otherwise the package.
+            # `from package import name` imports the submodule `name` if it exists, otherwise the package itself.
             found.update(name if (name := f"{base}.{alias.name}") in paths else base for alias in node.names)
         graph[module] = found & paths.keys() - {module}
     return graph
 
 
 def cycle(graph: dict[str, set[str]]) -> list[str]:
-    """Return the modules of a cycle, with the first module repeated at the end, or an empty list."""
+    """Return the modules in a cycle, with the first module repeated at the end. Return an empty list if there is
+    none."""
     done: set[str] = set()
 
     def visit(module: str, path: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The installation: metadata, files, version check, environment variables, and documentation links."""
+"""The installed package: metadata, files, version check, environment variables, and documentation links."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MINOR = ".".join(torch.__version__.split(".")[:2])
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `code` in a new Python process. An empty string removes the environment variable."""
+    """Run `code` in a new Python process. An environment variable set to an empty string is removed."""
     merged = {key: value for key, value in {**os.environ, **environment}.items() if value}
     command = [sys.executable, "-c", code]
     return subprocess.run(command, check=False, capture_output=True, text=True, env=merged, timeout=120)
@@ -72,7 +72,7 @@ def test_installed_files() -> None:
     assert not [file for file in files if not file.startswith(("mpsx/", "mpsx-"))]
     if sys.platform == "linux":
         kernels = {file for file in files if "libmpsx_kernels_" in file}
-        assert kernels  # a portable wheel contains all of them, other wheels one
+        assert kernels  # a portable wheel contains all kernel libraries, other wheels contain one
         assert kernels <= {f"mpsx/lib/{kernel_library.file_name(isa)}" for isa in ("baseline", *LEVELS)}
     assert {"mpsx/metal/norm/softmax.metal", "mpsx/metal/lib/types.h", "mpsx/metal/elementwise/unary.def"} <= set(files)
     assert {"mpsx/msl/translate.py", "mpsx/msl/check/declarations.h", "mpsx/metal_stdlib/msl.h",
@@ -198,8 +198,8 @@ def test_isolated_build_finds_the_installed_torch(monkeypatch: pytest.MonkeyPatc
 
 
 def test_exit_handler_imports_nothing_large():
-    """The exit handler waits for autograd's threads. It must import only torch, because sympy alone takes half a
-    second."""
+    """The exit handler waits for autograd's threads. It must not import anything beyond torch, because sympy alone
+    takes half a second."""
     code = "import atexit, sys; atexit.register(lambda: print('sympy' in sys.modules)); import torch; "
     done = python(code + "torch.ones(2, device='mpsx', requires_grad=True).sum().backward()")
     assert done.returncode == 0, done.stderr

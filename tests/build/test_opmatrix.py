@@ -70,7 +70,7 @@ def test_worst_sample_determines_the_status() -> None:
 def test_every_cpu_dtype_is_a_case() -> None:
     forward = [case for case in cases.cases() if case.direction == "forward"]
     declared = sum(len(op.supported_dtypes("cpu")) for op in cases.op_db)
-    # OpInfos without CPU dtypes are measured in float32
+    # OpInfos that declare no CPU dtypes are measured in float32.
     without = [op for op in cases.op_db if not op.supported_dtypes("cpu")]
     assert len(forward) == len(set(forward)) == declared + len(without)
     assert {case.op for case in cases.cases(only=["softmax"])} >= {"softmax", "masked.softmax", "log_softmax"}
@@ -89,7 +89,7 @@ def test_status_of_pytorch_mps() -> None:
     assert found["empty", "forward", "f32"] == "skipped"
     assert ("exp", "forward", "f64") not in found
     assert ("exp", "backward", "bf16") not in found
-    assert {name: op.decorators for name, op in ops.items()} == before  # other tests read them
+    assert {name: op.decorators for name, op in ops.items()} == before  # unchanged, because other tests read them
 
 
 # Failing workers
@@ -111,7 +111,7 @@ for line in sys.stdin:
 
 
 def run_pool(names: list[str], jobs: int) -> dict[str, dict[str, Any]]:
-    """Measure the named cases in a pool of workers and return the records."""
+    """Measure the named cases in a pool of workers, and return the records."""
     found: dict[str, dict[str, Any]] = {}
     requests = [{"op": name, "direction": "forward", "dtype": "f32", "count": 1} for name in names]
     pool.measure_all(requests, dict(os.environ), jobs=jobs, seconds=2, done=lambda r: found.update({r["op"]: r}),
@@ -139,7 +139,7 @@ def test_results_survive_an_interrupted_run(tmp_path: Path) -> None:
         store.add({"op": "exp", "direction": "forward", "dtype": "f32", "status": status})
     store.add({"op": "abs", "direction": "forward", "dtype": "f32", "status": "native"})
     with store.path.open("a") as file:
-        file.write('{"op": "sin", "dire')  # a worker was interrupted while writing
+        file.write('{"op": "sin", "dire')  # as if a worker had been interrupted while writing
     store.file.close()
     again = records.Store(store.path)
     assert {key[0]: record["status"] for key, record in again.records.items()} == {"exp": "native", "abs": "native"}
@@ -209,7 +209,7 @@ def test_regressions_and_stale_entries() -> None:
 
 
 def test_committed_summary_is_complete() -> None:
-    """The totals match the README. With the recorded torch version, the recorded cases match the current ones."""
+    """The totals match the README. If torch has the recorded version, the recorded cases match the current ones."""
     committed = summary.load("host")
     assert committed is not None
     assert check("host", {}, [], partial=True) == []
@@ -265,7 +265,7 @@ def test_json_and_csv(tmp_path: Path) -> None:
 def test_html_page_is_self_contained(tmp_path: Path) -> None:
     page.write(tmp_path / "index.html", some_rows(), {"torch": "2.13.0"})
     text = (tmp_path / "index.html").read_text()
-    assert text.count("</script>") == 1  # the data must not close the script element
+    assert text.count("</script>") == 1  # the data must not contain a closing script tag
     assert not re.search(r"(src|href)=|url\(|@import|https?://", text)
     data = json.loads(re.search(r"const DATA = (\{.*\});", text)[1])
     assert [name for name, _ in data["operators"]] == ["eig", "exp", "mm"]
@@ -302,7 +302,7 @@ def test_where() -> None:
     warned = subprocess.run([sys.executable, "tools/where.py", "_linalg_eigh"], cwd=ROOT, check=True,
                             capture_output=True, text=True)  # fmt: skip
     assert re.search(r"host linalg\.eigh forward +", warned.stdout), warned.stdout
-    name = "nosuch" + "operator"  # split to prevent where.py from finding the name in this file
+    name = "nosuch" + "operator"  # split, so that where.py does not find the name in this file
     unknown = subprocess.run([sys.executable, "tools/where.py", name], cwd=ROOT, check=False,
                              capture_output=True, text=True)  # fmt: skip
     assert unknown.returncode == 1

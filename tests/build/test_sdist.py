@@ -1,4 +1,4 @@
-"""The files and metadata of the sdist that `python -m build --sdist` creates, and the wheel built from it."""
+"""The files and metadata in the sdist from `python -m build --sdist`, and the wheel that is built from it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_twine_check(sdist: Path) -> None:
 @pytest.mark.sweep
 @pytest.mark.timeout(7200)
 def test_wheel_from_the_sdist(sdist: Path, tmp_path: Path) -> None:
-    """Build the wheel and install it in a new environment that shares this environment's torch."""
+    """Build the wheel, and install it in a new environment that shares this environment's torch."""
 
     def run(*arguments: object, **environment: str) -> str:
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

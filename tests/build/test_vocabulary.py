@@ -1,4 +1,4 @@
-"""tools/lint.py vocabulary: rejected phrases, where they are searched for, and exceptions."""
+"""tools/lint.py vocabulary: which phrases it rejects, where it looks for them, and which exceptions it allows."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_line_number_and_advice() -> None:
 
 
 def test_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry in ALLOWED applies only to its file and its text, and is marked as used."""
+    """An entry in ALLOWED applies only to its file and its text, and it is marked as used."""
     entry = ("a.cpp", "refuses to connect", "the system's message")
     monkeypatch.setattr(vocabulary, "ALLOWED", [entry])
     used: set[tuple[str, str, str]] = set()

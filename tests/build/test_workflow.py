@@ -13,7 +13,7 @@ yaml = pytest.importorskip("yaml", reason="parses the workflows: pip install pyy
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / ".github" / "workflows").glob("*.yml")}
 
-# The first version of each action that uses Node 24. GitHub removed Node 20 from its runners in September 2026.
+# The first version of each action that runs on Node 24. GitHub removed Node 20 from its runners in September 2026.
 ACTIONS = {"actions/checkout": 5, "actions/setup-python": 6, "actions/upload-artifact": 6}
 
 

@@ -48,7 +48,7 @@ def test_losses_equal_those_on_the_cpu(name: str, no_fallback: None) -> None:
 def test_bfloat16_is_close(name: str, no_fallback: None) -> None:
     result = run_race(name, torch.bfloat16)
     assert result.other is not None
-    # The losses are computed after several optimizer steps in bfloat16, which has 8 significant bits.
+    # These losses follow several optimizer steps in bfloat16, which has 8 significant bits.
     torch.testing.assert_close(
         torch.tensor(result.run.losses), torch.tensor(result.other.losses), rtol=2**-6, atol=2**-6
     )
@@ -57,7 +57,7 @@ def test_bfloat16_is_close(name: str, no_fallback: None) -> None:
 def test_time_breakdown_adds_up(no_fallback: None) -> None:
     result = run_race("resnet")
     shown = bars(result)
-    libraries = vendor.is_preferred()  # true only on the host driver
+    libraries = vendor.is_preferred()  # true only for the host driver
     assert {route for _, route, _ in shown} == {"native", "outside"} | ({"vendor"} if libraries else set())
     total = sum(result.run.seconds) / STEPS * 1e3
     assert sum(milliseconds for _, _, milliseconds in shown) == pytest.approx(total)
@@ -71,7 +71,7 @@ def test_digits_are_split_and_normalized() -> None:
     assert data.test[0].shape == (360, 1, 8, 8)
     assert abs(data.train[0].mean()) < 1e-4
     assert data.train[0].std().item() == pytest.approx(1, abs=1e-4)
-    assert data.train[1].bincount().min() > 100  # all ten digits are frequent
+    assert data.train[1].bincount().min() > 100  # each of the ten digits is frequent
 
 
 def test_batches_repeat_with_the_seed() -> None:

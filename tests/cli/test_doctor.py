@@ -14,7 +14,7 @@ from mpsx.cli.doctor.check import Outcome
 
 
 def run(tmp_path: Path, *arguments: str) -> tuple[int, str]:
-    """Run the doctor and return its exit status and report."""
+    """Run the doctor, and return its exit status and its report."""
     parser = argparse.ArgumentParser()
     main.add_arguments(parser)
     path = tmp_path / "report.md"
@@ -50,7 +50,7 @@ def test_wrong_result_is_a_failure() -> None:
 
 
 def replace_python(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
-    """Make the doctor run a shell script in place of Python for its stages."""
+    """Make the doctor's stages run a shell script in place of Python."""
     script = folder / "python"
     line = '{"stage": "device", "name": "threads", "status": "started", "seconds": 0, "detail": ""}'
     script.write_text(f"#!/bin/sh\necho '{line}'\n{body}\n")

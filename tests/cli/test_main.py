@@ -12,7 +12,7 @@ from mpsx import __main__ as command
 
 
 def output_of(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str]:
-    """Run a command that exits. Return the exit status and the output."""
+    """Run a command that exits. Return its exit status and its output."""
     with pytest.raises(SystemExit) as stopped:
         command.main(list(arguments))
     captured = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""The Python code in the documentation runs unchanged."""
+"""The Python code in the documentation runs as it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 import mpsx
 
 DOCS = Path(mpsx.__file__).parent / "docs"
-# Pages with code blocks that depend on the preceding blocks.
+# On these pages, code blocks depend on the preceding blocks.
 PAGES = ("index", "kernels_without_a_mac", "compile", "accuracy", "debugging", "from_mlx")
 LIBRARIES = {"Transformers": "accelerate", "Lightning": "lightning", "Accelerate": "accelerate",
              "PyTorch Geometric": "torch_geometric", "Diffusers": "diffusers", "Keras": "keras"}  # fmt: skip

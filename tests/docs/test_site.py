@@ -38,7 +38,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site and return its folder."""
+    """Build the site, and return the folder that contains it."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "-q", "-f", "tools/docs/mkdocs.yml", "-d", str(folder)]
     done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=600)

@@ -1,4 +1,5 @@
-"""Every program in mpsx.examples runs and learns at its small size. `-m sweep` runs a few steps at the real size."""
+"""Every program in mpsx.examples runs and learns at its small size. The sweep also runs a few steps at the real
+size."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ NEEDS = {"vit_trainer": ("transformers", "accelerate", "sklearn"), "lightning_fi
          "lora": ("peft", "transformers"), "diffusion": ("sklearn",)}  # fmt: skip
 HELPERS = {"options", "digits"}
 NAMES = sorted({module.name for module in pkgutil.iter_modules(mpsx.examples.__path__)} - HELPERS)
-# Fewer steps than the default, but enough to reduce the loss.
+# Fewer steps than the default, but still enough to reduce the loss.
 STEPS = {"gpt": "30", "lightning_fit": "28", "lora": "12", "diffusion": "60", "metal_kernel": "40"}
 
 pytestmark = pytest.mark.filterwarnings("ignore")

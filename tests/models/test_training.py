@@ -1,4 +1,4 @@
-"""Training on mpsx gives the same losses and weights as on the CPU, without fallbacks."""
+"""Training on mpsx yields the same losses and weights as on the CPU, without fallbacks."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def train(
 
 
 def twins(name: str) -> tuple[nn.Module, nn.Module, list[tuple[torch.Tensor, torch.Tensor]]]:
-    """Return a model on the CPU, a copy on mpsx, and batches for both."""
+    """Return a model on the CPU, a copy of it on mpsx, and batches for both."""
     make_model, make_batch = CASES[name]
     model = make_model()
     return model, copy.deepcopy(model).to("mpsx"), [make_batch() for _ in range(STEPS)]
@@ -147,7 +147,8 @@ def test_losses_and_weights(name: str, optimizer: str) -> None:
     expected = train(cpu, OPTIMIZERS[optimizer](cpu), batches)
     found = train(device, OPTIMIZERS[optimizer](device), batches)
     torch.testing.assert_close(torch.tensor(found), torch.tensor(expected))
-    # Adam divides by the RMS of the gradient, so the step's sign is arbitrary if the gradient is only rounding noise.
+    # Adam divides by the RMS of the gradient. If the gradient is only rounding noise, the sign of the step is
+    # arbitrary.
     assert_same_state(cpu, device, rtol=1e-4, atol=1e-4 if optimizer == "sgd" else 2e-3 * STEPS)
 
 
@@ -173,8 +174,8 @@ def test_gradients(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["cnn", "gpt"])
 def test_resume_from_checkpoint(name: str) -> None:
-    """Save after half of the steps and resume with a new model. The result must be bitwise equal to an uninterrupted
-    run."""
+    """Save after half of the steps, and resume with a new model. The result must be bitwise equal to that of an
+    uninterrupted run."""
     _, whole, batches = twins(name)
     half = copy.deepcopy(whole)
     make = OPTIMIZERS["adamw"]
@@ -212,7 +213,7 @@ def test_checkpoint_moves_between_devices() -> None:
 
 
 def test_moving_a_model_keeps_its_parameters() -> None:
-    """Moving a model keeps tied weights tied, and an optimizer created before the move still trains the model."""
+    """Moving a model keeps tied weights tied. An optimizer created before the move still trains the model."""
     model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
     model[2].weight = model[0].weight
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -232,7 +233,7 @@ def test_moving_a_model_keeps_its_parameters() -> None:
 
 
 def test_concurrent_training() -> None:
-    """Concurrent threads get the same losses as a single thread."""
+    """Threads that train concurrently get the same losses as a single thread."""
     names = ["mlp", "cnn", "gpt", "resnet"]
     _, devices, batches = zip(*(twins(name) for name in names), strict=True)
     make = OPTIMIZERS["sgd"]
@@ -257,7 +258,7 @@ def test_concurrent_training() -> None:
 
 @pytest.mark.parametrize("name", ["mlp", "cnn", "resnet", "gpt"])
 def test_autocast_is_close(name: str) -> None:
-    """In bfloat16, the loss and gradients are close to the CPU's. The loss is also close to the float32 loss."""
+    """In bfloat16, the loss and gradients are close to the CPU's, and the loss is close to the float32 loss."""
     cpu, device, batches = twins(name)
     full = train(copy.deepcopy(cpu), OPTIMIZERS["sgd"](cpu), batches[:1])[0]
     with torch.autocast("cpu", torch.bfloat16):

@@ -18,7 +18,7 @@ def on(batch: dict[str, torch.Tensor], device: str) -> dict[str, torch.Tensor]:
 
 
 def check(name: str, small: bool) -> None:
-    # Avoid seed 0: with it, one ResNet-50 activation is within rounding error of ReLU's kink on CPUs with AVX2, so its
+    # Avoid seed 0. With it, one ResNet-50 activation is within rounding error of ReLU's kink on CPUs with AVX2, so its
     # gradient depends on rounding. All other gradients agree with float64 to 5e-6 on both devices.
     torch.manual_seed(1)
     model = ZOO[name]
@@ -41,7 +41,8 @@ def check(name: str, small: bool) -> None:
             loss.backward()
             losses.append(loss.item())
         assert losses[1] == pytest.approx(losses[0], rel=1e-4)
-        # Adam divides by the RMS of the gradient, so a gradient of rounding noise would move a weight by a full step.
+        # Adam divides by the RMS of the gradient, so a gradient of pure rounding noise would move a weight by a full
+        # step.
         for ours, theirs in zip(on_device.parameters(), on_cpu.parameters(), strict=True):
             if theirs.grad is not None:
                 torch.testing.assert_close(ours.grad.cpu(), theirs.grad, rtol=1e-3, atol=1e-5)
@@ -59,9 +60,9 @@ def test_trains_as_on_the_cpu(name: str) -> None:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ZOO)
-@torch._dynamo.config.patch(allow_rnn=True)  # without this option, Dynamo does not trace LSTMs
+@torch._dynamo.config.patch(allow_rnn=True)  # by default, Dynamo does not trace LSTMs
 def test_compiled_training_agrees_with_eager(name: str) -> None:
-    """Compile the loss and its gradients into one graph, and the optimizer into another."""
+    """Compile the loss and its gradients into one graph, and the optimizer into a second graph."""
     torch._dynamo.reset()
     torch.manual_seed(1)
     model = ZOO[name]
@@ -97,7 +98,7 @@ def test_inference_at_published_size(name: str) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ZOO)
 def test_training_step_at_published_size(name: str) -> None:
-    """Run one step with dropout. Operators must not fall back, and the loss must be finite."""
+    """Run one step with dropout. No operator may fall back, and the loss must be finite."""
     model = ZOO[name]
     network, batch = model.build(False).to("mpsx"), on(model.batch(False), "mpsx")
     optimizer = torch.optim.AdamW(network.parameters(), 1e-4)

@@ -12,7 +12,7 @@ HERE = Path(__file__).resolve().parent
 
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory):
-    """Return a temporary folder that all xdist workers share."""
+    """Return a temporary folder shared by all xdist workers."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
@@ -25,7 +25,7 @@ def native(shared_folder):
 
 @pytest.fixture(scope="session")
 def checked_kernels(shared_folder):
-    """Return a function that compiles .metal files with checks and returns the folder with the library."""
+    """Return a function that compiles .metal files with checks. It returns the folder that contains the library."""
     if reason := missing_compiler():
         pytest.skip(reason)
 
@@ -45,5 +45,5 @@ def faulty(native, checked_kernels):
 
 @pytest.fixture(scope="session")
 def kernels(native, checked_kernels):
-    """Return a function that opens a driver with the kernels of one file: kernels(path, seed)."""
+    """Return a function kernels(path, seed) that opens a driver with the kernels of one file."""
     return lambda path, seed: Driver(native, checked_kernels(path), seed)

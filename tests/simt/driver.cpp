@@ -1,4 +1,4 @@
-// C interface to the simt driver and its components, for tests without torch. simt_library.py calls it through ctypes.
+// A C interface to the simt driver and its components for tests without torch. simt_library.py calls it through ctypes.
 #include "driver/driver.h"
 
 #include <cstring>
@@ -25,7 +25,7 @@ const char* kept(std::string s) {
 
 extern "C" {
 
-// Returns null on failure. message() then returns the error.
+// Returns null on failure. The error is then available from message().
 Driver* open_driver(const char* directory) {
   try {
     return make_simt_driver(directory, &in_order).release();
@@ -54,7 +54,7 @@ const char* dispatch(Driver* driver, const char* name, const Argument* arguments
   return "";
 }
 
-// Returns "file:line", or an empty string if the line is unknown.
+// Returns "file:line", or an empty string if the line is not known.
 const char* line_of(const char* path, uint64_t address) {
   const simt::LineTable table(path);
   const simt::SourceLine s = table.find(address);
@@ -66,8 +66,8 @@ void delete_shadow(simt::Shadow* s) { delete s; }
 void shadow_begin(simt::Shadow* s) { s->begin_group(); }
 void shadow_barrier(simt::Shadow* s, bool fences) { s->threadgroup_barrier(fences); }
 void shadow_simd_barrier(simt::Shadow* s, unsigned simdgroup, bool fences) { s->simdgroup_barrier(simdgroup, fences); }
-// Performs an access. Returns the fault's code, plus 16 if a barrier without a fence separates the accesses, plus 32
-// times the index of the thread that made the other access.
+// Performs an access. Returns the fault's code, plus 16 if a barrier without a fence separates the two accesses, plus
+// 32 times the index of the thread that made the earlier access.
 unsigned shadow_access(simt::Shadow* s, char kind, size_t offset, size_t bytes, unsigned thread) {
   simt::Shadow::Finding f;
   switch (kind) {

@@ -2,9 +2,9 @@
 
     python tests/simt/run_cases.py FILE [--cpu] [--part 2/5] [--only TEXT] [--without TEXT]
 
-Writes the results, the CPU's results (with --cpu), the names of launched kernels, and the names of all kernels to FILE.
-`--part 2/5` runs every fifth case, starting with the third, prints its name first, and synchronizes between cases.
-`--only TEXT` runs only cases whose names contain TEXT, and `--without TEXT` only the others.
+Writes to FILE the results, the CPU's results (with --cpu), the names of the launched kernels, and the names of all
+kernels. `--part 2/5` runs every fifth case, starting with the third. It prints each case's name first and synchronizes
+between cases. `--only TEXT` runs only cases whose names contain TEXT, and `--without TEXT` runs only the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import mpsx  # noqa: E402
 
 
 def main(path: str, with_cpu: bool, part: str, only: str, without: str) -> None:
-    """Run the cases. If a case fails, its result is the error message."""
+    """Run the cases. If a case fails, record its error message as the result."""
     torch.set_num_threads(1)
     mpsx.fallback.set_mode("error")
     results, expected, bounds = {}, {}, {}

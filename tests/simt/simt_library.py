@@ -1,4 +1,4 @@
-"""Compile checked kernels and the simt driver from this checkout, and call them through ctypes."""
+"""Compile checked kernels and this checkout's simt driver, and call them through ctypes."""
 
 import ctypes
 import fcntl
@@ -87,9 +87,9 @@ class Driver:
         return Memory(self, np.ascontiguousarray(array))
 
     def run(self, kernel, *arguments, grid, group, by_threads=False):
-        """Dispatch a kernel and return the driver's error message, or an empty string on success.
+        """Dispatch a kernel. Return the driver's error message, or an empty string on success.
 
-        An argument is Memory, an array (passed by value), a number (bytes of threadgroup memory), or None.
+        Each argument is Memory, an array (passed by value), a number (bytes of threadgroup memory), or None.
         """
         grid, group = (((*x, 1, 1) if isinstance(x, tuple) else (x, 1, 1))[:3] for x in (grid, group))
         native = (Argument * max(len(arguments), 1))()
@@ -121,7 +121,7 @@ def compile_native(path):
 
 
 def compile_kernels(sources, folder):
-    """Compile .metal files with checks to folder/libmpsx_kernels_simt.so."""
+    """Compile .metal files with checks into folder/libmpsx_kernels_simt.so."""
     compiler = find_compiler()
     translated = []
     for source in sources:
@@ -141,7 +141,7 @@ def compile_kernels(sources, folder):
 
 
 def load_native(path):
-    """Load the library that compile_native() creates, and declare the types of its functions."""
+    """Load the library created by compile_native(), and declare the types of its functions."""
     library = ctypes.CDLL(str(path))
     for name, result, *arguments in [
             ("open_driver", ctypes.c_void_p, ctypes.c_char_p), ("message", ctypes.c_char_p),

@@ -1,4 +1,4 @@
-"""tools/bench/ncu.py: compare predicted with measured counts, read from files in the formats of simt and ncu."""
+"""tools/bench/ncu.py: compare predicted counts with measured counts, read from files in the formats of simt and ncu."""
 
 from __future__ import annotations
 

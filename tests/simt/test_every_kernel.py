@@ -1,6 +1,6 @@
-"""Run every kernel on the simt driver and compare with wide mode and with PyTorch's CPU.
+"""Run every kernel on the simt driver, and compare with wide mode and with PyTorch's CPU results.
 
-Runs the cases in tests/simt/kernel_cases with threadgroups of 32, 64, 256 and 1024 threads, in one process per size.
+Runs the cases in tests/simt/kernel_cases with threadgroups of 32, 64, 256 and 1024 threads, using one process per size.
 The driver checks every access.
 """
 
@@ -23,18 +23,18 @@ from msl.translate import load
 from simt_library import ROOT, build_once
 
 HERE = Path(__file__).resolve().parent
-TENSOR_TIER = "tensor tier"  # prefix of the names of its cases
+TENSOR_TIER = "tensor tier"  # its cases have names that begin with this
 TENSOR_KERNEL = re.compile(r"(matmul|attention|conv)\w*_tensor_|dequantize_int4_")
-# The smallest and the largest threadgroup. The sweep also tests the sizes in between.
+# The smallest and the largest threadgroup. The sweep adds the sizes in between.
 SIZES = (32, *(pytest.param(size, marks=pytest.mark.sweep) for size in (64, 256)), 1024)
 
 pytestmark = pytest.mark.usefixtures("simt_library")
 
 
 def run_cases(path: Path, *arguments: str, **variables: str) -> dict:
-    """Run tests/simt/run_cases.py with the given environment variables and return the results."""
+    """Run tests/simt/run_cases.py with the given environment variables, and return the results."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MPSX_SIMT_")} | variables
-    environment["MPSX_VENDOR"] = "off"  # both drivers run kernels
+    environment["MPSX_VENDOR"] = "off"  # makes both drivers run kernels
     command = [sys.executable, str(HERE / "run_cases.py"), str(path), *arguments]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
     assert run.returncode == 0, run.stderr[-4000:]
@@ -68,14 +68,14 @@ def mismatches(found: dict, wide: dict) -> dict[str, str]:
 
 
 def test_cpu_only_kernels(wide: dict, tmp_path: Path) -> None:
-    """Each kernel that exists only in the host driver's library is launched by some case."""
+    """Some case launches each kernel that exists only in the host driver's library."""
     found = run_cases(tmp_path / "simt.pt", "--only", "no case at all", MPSX_DRIVER="simt")
     missing = wide["names"] - found["names"] - wide["launched"]
     assert not missing, f"no case launches {sorted(missing)}: add one to tests/simt/kernel_cases"
 
 
 def overlaid(path: Path) -> set[str]:
-    """Return the kernels of a file that use code replaced by a host overlay (python/mpsx/msl/overlay.py)."""
+    """Return a file's kernels that use code replaced by a host overlay (python/mpsx/msl/overlay.py)."""
     src, module, _ = load(str(path), [str(ROOT / "metal")], [],
                           find_compiler().preprocessor(), overlays=True)  # fmt: skip
     replaced = {src.texts[d.name] for d in module.unit.all if d.name >= 0
@@ -101,7 +101,7 @@ def test_every_overlay(wide: dict) -> None:
     with ThreadPoolExecutor(2) as pool:
         files = sorted(path for path in ROOT.glob("metal/*/*.metal") if not is_tensor_source(path.name))
         kernels = set().union(*pool.map(overlaid, files))
-    # With one thread, choose_split_k() does not split K, and should_sort_index() does not sort indices for integer
+    # With one thread, choose_split_k() does not split K, and should_sort_index() does not sort the indices of integer
     # sums.
     missing = {name for name in kernels - wide["launched"]
                if "_split_k_reduce_" not in name and not name.startswith("segment_sum_")}
@@ -109,7 +109,7 @@ def test_every_overlay(wide: dict) -> None:
 
 
 def check_launches(found: dict, wide: dict, expected: set[str]) -> None:
-    """Check the results, and that the cases launch each expected kernel."""
+    """Check the results, and check that the cases launch each expected kernel."""
     wrong = mismatches(found, wide)
     assert not wrong, f"{len(wrong)} cases:\n" + "\n".join(f"{k}: {v}" for k, v in list(wrong.items())[:20])
     missing = expected - found["launched"]
@@ -123,7 +123,7 @@ def check_launches(found: dict, wide: dict, expected: set[str]) -> None:
 def test_every_kernel(threads: int, wide: dict, tmp_path: Path) -> None:
     size = {"MPSX_DRIVER": "simt", "MPSX_SIMT_THREADS": str(threads)}
     found = run_cases(tmp_path / "simt.pt", "--without", TENSOR_TIER, **size)
-    # GEMMs use 128 x 128 tiles only if the tiles fill the device, so make simt report two cores.
+    # GEMMs use 128 x 128 tiles only if these fill the device, so make simt report two cores.
     few_cores = run_cases(tmp_path / "few.pt", "--only", "128 x 128 tiles", MPSX_SIMT_CORES="2", **size)
     for part in ("results", "launched"):
         found[part] |= few_cores[part]
@@ -131,7 +131,7 @@ def test_every_kernel(threads: int, wide: dict, tmp_path: Path) -> None:
 
 
 def test_tensor_tier(wide: dict, tmp_path: Path) -> None:
-    """Kernels of the tensor tier have fixed thread counts. With one core, the shape determines the tile."""
+    """Kernels of the tensor tier have fixed thread counts. With one core, the tile depends only on the shape."""
     tensor = {"MPSX_DRIVER": "simt", "MPSX_TIER": "tensor", "MPSX_SIMT_CORES": "1"}
     found = run_cases(tmp_path / "tensor.pt", "--only", TENSOR_TIER, **tensor)
     small = run_cases(tmp_path / "small.pt", "--only", TENSOR_TIER, MPSX_SIMT_LARGE_TILES="0", **tensor)

@@ -1,4 +1,4 @@
-"""Run kernels with planted faults (faults/*.metal) in several thread orders.
+"""Run kernels with planted faults (faults/*.metal), in several thread orders.
 
 Each error must name the kernel, line, threadgroup and thread. The correct kernels in these files must run without an
 error.
@@ -15,7 +15,7 @@ FAULTS = Path(__file__).parent / "faults"
 
 
 def lines_of(kernel):
-    """Return the file and the lines that are marked as faults of this kernel."""
+    """Return the file, and the numbers of the lines that are marked as this kernel's faults."""
     for path in FAULTS.glob("*.metal"):
         found = [i for i, line in enumerate(path.read_text().splitlines(), 1)
                  if re.search(rf"// fault: {kernel}\b", line)]
@@ -45,8 +45,8 @@ def driver(request, native, checked_kernels):
     return Driver(native, checked_kernels(*sorted(FAULTS.glob("*.metal"))), request.param)
 
 
-# Launched with one threadgroup of 64 threads and a buffer of 64 floats. The values are the message and the threads that
-# it may name.
+# Kernels launched with one threadgroup of 64 threads and a buffer of 64 floats. The values are the expected message and
+# the threads that it may name.
 ONE_GROUP = {
     "barrier_in_branch": ("threadgroup_barrier is not reached by all threads: 24 of 64", lambda t: t < 40),
     "barrier_after_return": ("threadgroup_barrier is not reached by all threads: 1 of 64 .*thread \\(7, 0, 0\\)",
@@ -112,8 +112,8 @@ def test_threadgroup_arguments(driver):
     check(fault, fault.kernel, "^out-of-bounds write of 4 bytes .*which has 128 bytes", thread=lambda t: t >= 32)
 
 
-# Launched with two threadgroups of 50 threads and buffers of 100 floats. The values are the message and the threads
-# that it may name.
+# Kernels launched with two threadgroups of 50 threads and buffers of 100 floats. The values are the expected message
+# and the threads that it may name.
 HUNDRED = {
     "read_past_end": ("^out-of-bounds read of 4 bytes at byte 400 of buffer 1, which has 400 bytes", range(99, 100)),
     "read_before_begin": ("^out-of-bounds read of 4 bytes at byte -4 of buffer 1", range(1)),
@@ -156,7 +156,7 @@ def test_bounds_of_constant_arguments(driver):
 
 
 def test_bounds_of_a_view(driver):
-    """Kernels may access the entire storage of a view, including the parts outside the view."""
+    """A kernel may access the entire storage of a view, including the parts outside the view."""
     storage = driver.memory(np.arange(100, dtype=np.float32))
     fault = driver.fault("read_past_end", floats(driver, 50), storage.at(200), grid=50, group=50, by_threads=True)
     check(fault, fault.kernel, "^out-of-bounds read of 4 bytes at byte 400 of buffer 1", thread=lambda t: t == 49)
@@ -183,7 +183,7 @@ def test_bounds_of_wrapped_memory(driver, native):
 
 
 def test_bounds_of_pointers_in_arguments(driver):
-    """Kernels may also access a buffer through an address that is part of an argument, within the buffer's bounds."""
+    """A kernel may also access a buffer through an address inside an argument, within the buffer's bounds."""
     x = np.arange(100, dtype=np.float32)
     source, out, other = driver.memory(x), floats(driver, 100), floats(driver, 100)
     table = np.array([out.address, source.address], np.uint64)
@@ -257,7 +257,7 @@ def test_correct_kernels(driver):
 
 T = np.arange(64)
 HALF, LANE = T // 32, T % 32
-# Kernels in correct.metal, with the number of threads and the expected buffer contents.
+# Kernels in correct.metal, with the number of threads and the expected contents of the buffer.
 CORRECT = {
     "one_simdgroup_alone": (64, np.where(HALF, 0, 3 * (31 - LANE) + 3)),
     "leave_early": (64, np.where(T % 3 == 1, -1, T * (T - 1) / 2)),
@@ -289,7 +289,7 @@ def test_barriers_of_a_function(driver):
 
 
 def test_order_decides_which_fault_comes_first(native, checked_kernels):
-    """A repeated seed reports the same fault in the same thread. Different seeds report different threads."""
+    """A seed always reports the same fault in the same thread. Different seeds report different threads."""
     from simt_library import Driver
     kernels = checked_kernels(*sorted(FAULTS.glob("*.metal")))
 

@@ -23,7 +23,7 @@ int third(int* p) { return *p; }
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     if not shutil.which("nm"):
-        pytest.skip("no nm, which tells where functions are")
+        pytest.skip("needs nm to find the functions")
     folder = tmp_path_factory.mktemp("lines")
     (folder / "a.cpp").write_text(SOURCE)
     command = os.environ.get("CXX", "c++").split()

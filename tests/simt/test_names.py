@@ -1,4 +1,4 @@
-"""Kernels may use names that the generated entry points might use for their own variables."""
+"""Kernels may use any name, even one that generated entry points use for their own variables."""
 
 from __future__ import annotations
 

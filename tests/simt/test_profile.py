@@ -1,4 +1,4 @@
-"""Compare kernel profiles of the simt driver with counts derived by hand."""
+"""Compare the simt driver's kernel profiles with counts derived by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from processes import run_in_subprocess
 
 from mpsx.kernel_profile.instrument import instrument
 
-# Kernels on float buffers. The launches have 256 threads in threadgroups of 64.
+# Kernels on float buffers. Each launch has 256 threads in threadgroups of 64.
 KERNELS = """
 #include <metal_stdlib>
 using namespace metal;
@@ -78,7 +78,7 @@ print(json.dumps(found))
 
 
 def counts(launch: dict, accesses: str) -> tuple[int, ...]:
-    """Return the counts: requests, lanes, bytes, transactions, and minimum transactions."""
+    """Return the counts as (requests, lanes, bytes, transactions, minimum transactions)."""
     found = launch["accesses"].get(accesses, {})
     return tuple(found.get(name, 0) for name in ("requests", "lanes", "bytes", "transactions", "least"))
 
@@ -92,7 +92,7 @@ def launches(simt_library: Path) -> dict[str, dict]:
     return json.loads(run.stdout)
 
 
-# Each launch has eight SIMD groups. The contiguous floats of a SIMD group occupy four sectors.
+# Each launch has eight SIMD groups. A SIMD group's contiguous floats occupy four sectors.
 LOADS = {
     "contiguous": (8, 256, 1024, 32, 32),
     "vectors": (8, 256, 4096, 128, 128),
@@ -115,7 +115,7 @@ def test_traffic(launches: dict[str, dict]) -> None:
     assert launches["contiguous"]["traffic"] == 1 and launches["vectors"]["traffic"] == 1
     assert launches["four_each"]["traffic"] == 4
     assert launches["twice"]["read"] == {"asked": 2048, "moved": 2048, "shared": 2048, "distinct": 1024}
-    # All eight SIMD groups move the same 32-byte sector. `shared` covers only one threadgroup, which has two SIMD
+    # All eight SIMD groups move the same 32-byte sector. `shared` counts a single threadgroup, which has two SIMD
     # groups.
     assert launches["one"]["read"] == {"asked": 1024, "moved": 256, "shared": 64, "distinct": 4}
 

@@ -1,4 +1,4 @@
-"""Shadow memory of the simt driver, which records accesses to threadgroup memory (src/driver/host/simt/shadow.h)."""
+"""The simt driver's shadow memory, which records accesses to threadgroup memory (src/driver/host/simt/shadow.h)."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_padding_is_not_uninitialised(shadow):
     assert shadow.read(0, 0, 8) == FINE
     assert shadow.write(0, 16, 12) == FINE      # float3
     assert shadow.read(0, 16, 16) == FINE
-    assert shadow.read(0, 24, 8) == FINE  # second half of a float3, with padding
+    assert shadow.read(0, 24, 8) == FINE  # second half of a float3, including padding
     assert shadow.write(0, 32, 4) == FINE       # {int; long}
     assert shadow.write(0, 40, 8) == FINE
     assert shadow.read(0, 32, 16) == FINE
@@ -113,7 +113,7 @@ def test_readers_of_one_and_of_several_simd_groups(shadow):
     for thread in (0, 1, 2):
         assert shadow.read(thread) == FINE
     shadow.simd_barrier(0)
-    assert shadow.write(0) == FINE              # all readers are in SIMD group 0
+    assert shadow.write(0) == FINE  # all readers are in SIMD group 0
     shadow.barrier()
     assert shadow.read(1) == FINE
     assert shadow.read(33) == FINE
@@ -142,7 +142,7 @@ def test_atomics_race_only_with_other_accesses(shadow):
     for thread in (0, 1, 40, 2):
         assert shadow.add(thread) == FINE
     assert shadow.access("l", 5) == FINE
-    assert shadow.read(2) == READ_AFTER_WRITE  # other threads also added to it
+    assert shadow.read(2) == READ_AFTER_WRITE  # other threads have also added to it
     shadow.barrier()
     assert shadow.read(3) == FINE
     assert shadow.add(4) == WRITE_AFTER_READ

@@ -1,4 +1,4 @@
-"""SIMD groups of 32 lanes, quad groups, barriers and thread positions, which users' kernels rely on."""
+"""SIMD groups of 32 lanes, quad groups, barriers and thread positions, all of which users' kernels rely on."""
 
 import itertools
 from pathlib import Path
@@ -24,13 +24,13 @@ def control(kernels, request):
 
 
 def components(name):
-    """Return a type's component count in registers and in memory, where a 3-component vector occupies four."""
+    """Return a type's component counts in registers and in memory. In memory, 3-component vectors occupy four."""
     count = int(name[-1]) if name[-1] in "234" else 1
     return count, 4 if count == 3 else count
 
 
 def to_memory(x, kind):
-    """Convert small integers to the memory format of a type."""
+    """Convert small integers to a type's memory format."""
     if kind == "bf16":
         return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     return x.astype(kind)
@@ -63,7 +63,8 @@ def take(source):
 
 
 def filled(step, modulo=None):
-    """Return a function that shifts by `step` lanes in blocks of `modulo` lanes and shifts in values from `fill`."""
+    """Return a function that shifts by `step` lanes within blocks of `modulo` lanes, and shifts in values from
+    `fill`."""
     def f(v, fill, active, lane):
         m = modulo or len(v)
         s, first = lane % m + step, lane - lane % m
@@ -88,7 +89,7 @@ BLOCKS = {"simd_fill_up_8": filled(-3, 8), "simd_fill_down_8": filled(3, 8), "qu
 
 
 def check(functions, name, type_name, expected, period, threads=WIDTH * GROUPS):
-    """Run the kernel `name` on random small integers and compare every active lane."""
+    """Run the kernel `name` on small random integers, and compare every active lane."""
     rng = np.random.default_rng(len(name) + len(type_name))
     kind, (count, stored) = TYPES[type_name], components(type_name)
     choice = [1, 2] if "u" in kind else [-1, 1, 2]
@@ -172,7 +173,7 @@ def test_votes(control, fraction):
 
 
 def test_branches_and_loops(control):
-    """In a branch, SIMD functions cover only the lanes that take the branch. The lanes reconverge after the branch."""
+    """In a branch, SIMD functions cover only the lanes that take it. The lanes reconverge after the branch."""
     out = control.memory(np.zeros((64, 6), np.float32))
     assert control.run("branches", out, grid=(1,), group=(64,)) == ""
     lane = np.arange(64) % 32
@@ -182,7 +183,7 @@ def test_branches_and_loops(control):
 
 
 def test_simdgroup_barrier_in_loops_of_different_lengths(control):
-    """SIMD groups run different numbers of iterations, but all lanes of a SIMD group run the same number."""
+    """SIMD groups run different numbers of iterations, but all lanes within a SIMD group run the same number."""
     limits = np.repeat([3, 5], 32).astype(np.uint32)
     out, x = control.memory(np.zeros(64, np.float32)), control.memory(limits)
     assert control.run("left_early", out, x, grid=(1,), group=(64,)) == ""

@@ -1,4 +1,4 @@
-"""With MPSX_DRIVER=simt, an access past the last byte of a storage is an error, whatever allocated the storage."""
+"""With MPSX_DRIVER=simt, an access past the last byte of a storage is an error, no matter what allocated it."""
 
 import os
 import subprocess

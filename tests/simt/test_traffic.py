@@ -2,8 +2,7 @@
 traffic_cases.
 
 The simt driver counts the traffic. traffic_misses.tsv lists operators that exceed a limit, with figures that must not
-get worse. The sweep fails if a listed operator is within its limits. `python tests/simt/test_traffic.py` rewrites the
-file.
+get worse. The sweep fails if a listed operator meets its limits. `python tests/simt/test_traffic.py` rewrites the file.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ WORSE = 1.05  # factor by which the figures in the file may grow
 
 
 def known_misses() -> dict[str, tuple[float, float]]:
-    """Return the traffic and transactions of the cases in traffic_misses.tsv."""
+    """Return (traffic, transactions) for the cases in traffic_misses.tsv."""
     rows = [line.split("\t") for line in MISSES.read_text().splitlines()[1:]]
     return {name: (float(traffic), float(transactions)) for name, traffic, transactions in rows}
 
 
 def misses(case: dict) -> bool:
-    """Return whether a case exceeds a limit of its category."""
+    """Return whether a case exceeds one of the limits of its category."""
     traffic, transactions = LIMITS[case["category"]]
     return round(case["traffic"], 2) > traffic or round(case["transactions"], 2) > transactions
 
@@ -47,7 +46,7 @@ def profiled(path: Path, *arguments: str) -> dict[str, dict]:
 def regressions(found: dict[str, dict], all_known: bool = False) -> list[str]:
     """Describe cases that exceed a limit but are not in the file, and cases in the file that got worse.
 
-    With `all_known`, also describe cases in the file that are now within their limits.
+    If `all_known` is set, also describe cases in the file that now meet their limits.
     """
     known, wrong = known_misses(), []
     for name, case in found.items():

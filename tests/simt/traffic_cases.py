@@ -1,6 +1,6 @@
-"""Operator calls whose memory traffic tests/simt/test_traffic.py limits and tools/bench/ncu.py measures on a GPU.
+"""Operator calls whose memory traffic is limited by tests/simt/test_traffic.py and measured on a GPU by bench/ncu.py.
 
-Run as a script, this module profiles the cases of some categories and writes their traffic as JSON:
+Run as a script, this module profiles the cases in the given categories and writes their traffic as JSON:
 
     MPSX_DRIVER=simt python tests/simt/traffic_cases.py out.json dense rows
 """
@@ -21,8 +21,8 @@ import torch.nn.functional as F
 aten = torch.ops.aten
 TAGS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 # Limits per category: (traffic relative to moving each byte of the inputs and results once, transactions relative to
-# the minimum for the accesses of a SIMD group). The limits assume matmul tiles of 64x64 and attention blocks of 32
-# queries, as in MLX.
+# the minimum for a SIMD group's accesses). The limits assume matmul tiles of 64x64 and attention blocks of 32 queries,
+# as in MLX.
 LIMITS = {"dense": (1.02, 1.0), "strided": (1.1, 1.1), "rows": (1.05, 1.05), "gather": (1.2, 1.2),
           "matmul": (1.0, 1.05)}  # fmt: skip
 TILE, QUERIES = 64, 32
@@ -31,8 +31,8 @@ ROWS = ((2048, 64), (128, 1024), (4, 32768))
 
 @dataclass(frozen=True)
 class Case:
-    """A call of `function` with `inputs`. `bytes` is the minimum traffic, or 0 for the total size of inputs and
-    results."""
+    """A call of `function` with `inputs`. `bytes` is the minimum traffic. If it is 0, the minimum is the total size of
+    inputs and results."""
 
     name: str
     category: str
@@ -56,12 +56,12 @@ class Case:
 
 
 def values(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Return random numbers. The seed is fixed."""
+    """Return random numbers generated with a fixed seed."""
     return torch.rand(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
 
 
 def dense() -> Iterator[tuple]:
-    """Elementwise operators with one to three inputs of equal shape."""
+    """Generate elementwise operators with one to three inputs of equal shape."""
     n = 1 << 17
     for dtype, tag in TAGS.items():
         x, y, z = (values(n, dtype=dtype) for _ in range(3))
@@ -87,7 +87,7 @@ def dense() -> Iterator[tuple]:
 
 
 def strided() -> Iterator[tuple]:
-    """Elementwise operators with transposed and broadcast inputs."""
+    """Generate elementwise operators with transposed and broadcast inputs."""
     for dtype, tag in TAGS.items():
         x = values(256, 512, dtype=dtype)
         yield f"add row {tag}", torch.add, x, values(512, dtype=dtype)
@@ -108,7 +108,7 @@ def norm_inputs(rows: int, size: int, dtype: torch.dtype) -> tuple:
 
 
 def rows() -> Iterator[tuple]:
-    """Reductions and norms."""
+    """Generate reductions and norms."""
     for dtype, tag in list(TAGS.items())[:2]:
         for shape in ROWS:
             x, name = values(*shape, dtype=dtype), f"{shape[0]}x{shape[1]} {tag}"
@@ -137,7 +137,7 @@ def rows() -> Iterator[tuple]:
 
 
 def gather() -> Iterator[tuple]:
-    """Indexing, dropout, cat, and optimizer steps."""
+    """Generate indexing, dropout, cat, and optimizer steps."""
     for dtype, tag in list(TAGS.items())[:2]:
         size = dtype.itemsize
         table, index = values(1024, 256, dtype=dtype), torch.arange(512) * 37 % 1024
@@ -165,7 +165,7 @@ def fused_adamw(parameters: list, gradients: list, first: list, second: list, st
 
 
 def matmuls() -> Iterator[tuple]:
-    """Matmuls and attention."""
+    """Generate matmuls and attention."""
     m, n, k, rows, width = 256, 256, 256, 256, 64
     for dtype, tag in list(TAGS.items())[:2]:
         size = dtype.itemsize
@@ -179,7 +179,7 @@ def matmuls() -> Iterator[tuple]:
 
 
 def cases(*categories: str) -> Iterator[Case]:
-    """Generate the cases of the given categories, or all cases."""
+    """Generate the cases in the given categories, or in all categories."""
     for category, found in (("dense", dense), ("strided", strided), ("rows", rows), ("gather", gather),
                             ("matmul", matmuls)):  # fmt: skip
         for name, function, *inputs in found() if not categories or category in categories else ():
@@ -188,7 +188,7 @@ def cases(*categories: str) -> Iterator[Case]:
 
 
 def on_device(inputs: tuple) -> tuple:
-    """Move the inputs to the device and keep their layout."""
+    """Move the inputs to the device, and keep their layouts."""
 
     def move(t: Any) -> Any:
         if not isinstance(t, torch.Tensor):
@@ -200,7 +200,7 @@ def on_device(inputs: tuple) -> tuple:
 
 
 def main(path: str, arguments: list[str]) -> None:
-    """Profile cases. With --quick, profile only those that the default tests include."""
+    """Profile cases. With --quick, profile only the cases that the default tests include."""
     import mpsx
     from mpsx.kernel_profile.report import as_dict
 
@@ -216,7 +216,7 @@ def main(path: str, arguments: list[str]) -> None:
             found[case.name] = {"error": str(error)}
             continue
         launches, device = profile.launches, [launch.device for launch in profile.launches]
-        reused = case.category == "matmul"  # several threadgroups read the same inputs, for which the limits allow
+        reused = case.category == "matmul"  # several threadgroups read the same inputs, and the limits allow for this
         moved = sum(d.moved if reused else d.shared for launch in launches for d in (launch.read, launch.written))
         found[case.name] = {
             "category": case.category,

@@ -1,4 +1,4 @@
-"""Compare errors relative to float64 with the CPU's errors in the same dtypes."""
+"""Compare errors relative to float64 with the CPU's errors in the same dtype."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import torch
 
 
 def assert_as_accurate(got: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor, times: float = 2.0) -> None:
-    """Require an RMS error of at most `times` the CPU's plus one rounding to the dtype. The largest error may be twice
-    as large.
+    """Require the RMS error to be at most `times` the CPU's, plus one rounding to the dtype. The largest error may be
+    twice as large.
 
-    With fewer than 32 elements, errors vary too much, so also accept torch.testing's tolerance or four times the bound.
+    With fewer than 32 elements, errors vary too much. In that case, also accept torch.testing's tolerance or four times
+    the bound.
     """
     assert got.dtype == cpu.dtype
     assert got.shape == cpu.shape == exact.shape

@@ -19,7 +19,7 @@ from torch.testing._internal.opinfo.core import BinaryUfuncInfo, OpInfo, UnaryUf
 from torch.utils._pytree import tree_leaves
 
 SAMPLES = 3
-# Elementwise operators whose OpInfos are not ufuncs. addcdiv is missing, because Dynamo divides before it multiplies.
+# Elementwise operators whose OpInfos are not ufuncs. addcdiv is omitted, because Dynamo divides before it multiplies.
 ELEMENTWISE = {
     "addcmul", "clamp", "lerp", "logit", "masked_fill", "nan_to_num", "polygamma", "where",
     *(f"nn.functional.{name}" for name in (
@@ -37,7 +37,7 @@ SKIPPED = {
 
 @dataclass
 class Case:
-    """A call, and whether its compiled result must be bitwise equal."""
+    """A call, and whether its compiled result must be bitwise equal to the eager result."""
 
     name: str
     function: Callable[..., Any]
@@ -46,12 +46,12 @@ class Case:
 
 
 def elementwise(op: OpInfo) -> bool:
-    """Return whether each element of the result depends on only one element of each argument."""
+    """Return whether each element of the result depends on a single element of each argument."""
     return isinstance(op, UnaryUfuncInfo | BinaryUfuncInfo) or op.name in ELEMENTWISE
 
 
 def edges(dtype: torch.dtype) -> torch.Tensor:
-    """Return zeros, limits, subnormals, infinities, NaN, and numbers near the branches of the functions."""
+    """Return zeros, limits, subnormals, infinities, NaN, and numbers near the functions' branch points."""
     if dtype == torch.bool:
         return torch.tensor([False, True])
     if dtype.is_complex:
@@ -68,7 +68,7 @@ def edges(dtype: torch.dtype) -> torch.Tensor:
 
 
 def layouts(x: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield a tensor of at least one dimension in several layouts."""
+    """Yield copies of a tensor in several layouts. The tensor needs at least one dimension."""
     yield x
     yield x.repeat_interleave(3, -1)[..., 1::3]
     if x.dim() > 1:
@@ -77,8 +77,8 @@ def layouts(x: torch.Tensor) -> Iterator[torch.Tensor]:
 
 @functools.cache
 def edge_tensors(dtype: torch.dtype) -> list[torch.Tensor]:
-    """Return the edge values on mpsx in several layouts. All cases share these tensors, so Inductor generates few
-    kernels."""
+    """Return the edge values on mpsx in several layouts. All cases share these tensors, so that Inductor generates only
+    a few kernels."""
     return [x.to("mpsx") for x in layouts(edges(dtype))]
 
 
@@ -136,14 +136,14 @@ def eager(case: Case) -> Any:
 
 
 def difference(found: Any, wanted: Any, exact: bool) -> str:
-    """Describe how compiled results differ from eager results. Returns "" if they agree."""
+    """Describe how compiled results differ from eager results. Return "" if they agree."""
     messages = (tensor_difference(have.detach(), want.detach(), exact)
                 for have, want in zip(tree_leaves(found), tree_leaves(wanted), strict=True))  # fmt: skip
     return next(filter(None, messages), "")
 
 
 def tensor_difference(have: torch.Tensor, want: torch.Tensor, exact: bool) -> str:
-    """Describe how a compiled tensor differs from an eager tensor. Returns "" if they agree."""
+    """Describe how a compiled tensor differs from an eager tensor. Return "" if they agree."""
     if have.dtype != want.dtype or have.shape != want.shape:
         return f"{have.dtype} {tuple(have.shape)}, expected {want.dtype} {tuple(want.shape)}"
     have, want = have.cpu(), want.cpu()
@@ -165,7 +165,7 @@ def tensor_difference(have: torch.Tensor, want: torch.Tensor, exact: bool) -> st
 
 
 def compiled(group: list[Case]) -> list[Any]:
-    """Run the cases as one compiled graph."""
+    """Compile the cases into one graph, and run it."""
     functions = [case.function for case in group]
 
     def run(arguments: list) -> list:
@@ -177,7 +177,7 @@ def compiled(group: list[Case]) -> list[Any]:
 
 
 def compare(group: list[Case]) -> Iterator[tuple[str, str]]:
-    """Yield (name, difference) for each case that differs. If a group's graph fails, the group is split."""
+    """Yield (name, difference) for each case that differs. If the graph of a group fails, split the group."""
     wanted = [eager(case) for case in group]
     group = [case for case, result in zip(group, wanted, strict=True) if result is not None]
     wanted = [result for result in wanted if result is not None]

@@ -1,4 +1,4 @@
-"""Compile Metal snippets in the same way as mpsx's kernels, and call them through the kernel ABI (fixture `msl`)."""
+"""Compile Metal snippets as mpsx's own kernels are compiled, and call them through the kernel ABI (fixture `msl`)."""
 
 import ctypes
 import fcntl
@@ -59,8 +59,8 @@ class Library:
         self.records = {r.name.decode(): r for r in records}
 
     def __call__(self, name, *buffers, grid, threadgroup=(), part=None, constants=None):
-        """Run a kernel over `grid` units, or only over the units `part` = (begin, end). `constants` maps names of
-        function constants to one-element arrays."""
+        """Run a kernel over `grid` units, or only over the range `part` = (begin, end) of them. `constants` maps
+        function constant names to one-element arrays."""
         grid = (*grid, 1, 1)[:3]
         args = (ctypes.c_void_p * MAX_ARGUMENTS)()
         for i, array in enumerate(buffers):
@@ -77,14 +77,14 @@ class Library:
         ENTRY(self.records[name].entry)(args, launch, begin, end)
 
     def map(self, name, *inputs, dtype=None):
-        """Call a kernel whose first buffer is the output, and return the output."""
+        """Call a kernel whose first buffer is the output, and return that output."""
         out = np.empty(inputs[0].shape, dtype or inputs[0].dtype)
         self(name, out, *(np.ascontiguousarray(x) for x in inputs), grid=(out.size,))
         return out
 
 
 def compile_library(folder, source, defines, isa, shards, name, general, include, files):
-    """Translate `source`, with `files` (pairs of path and text) next to it, and compile it to folder/library.so."""
+    """Translate `source` and compile it to folder/library.so. `files` contains (path, text) pairs to put next to it."""
     compiler = find_compiler()
     for path, text in files:
         (folder / path).parent.mkdir(exist_ok=True)
@@ -110,7 +110,7 @@ def compile_library(folder, source, defines, isa, shards, name, general, include
 
 @pytest.fixture(scope="session")
 def msl(tmp_path_factory):
-    """Return a function that compiles a snippet: msl(source) -> Library. Pytest workers share the libraries."""
+    """Return a function that compiles a snippet to a Library: msl(source). Pytest workers share the libraries."""
     try:
         find_compiler()
     except MslError as e:

@@ -1,4 +1,4 @@
-"""Errors raised by kernels. Synchronous drivers raise them immediately, other drivers at the next synchronization."""
+"""Errors that kernels raise. Synchronous drivers raise them immediately, other drivers at the next synchronization."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ using namespace mpsx::driver;
     }                                                                                       \
   } while (0)
 
-// Calls `f`, which must throw an E whose message contains all of `parts`.
+// Calls `f`, which must throw an E whose message contains every string in `parts`.
 template <typename E = Error, typename F>
 void throws(F&& f, std::initializer_list<std::string> parts, int line) {
   try {
@@ -48,7 +48,7 @@ std::vector<Case>& cases();
 struct Register {
   Register(const char* name, std::function<void(const std::string&)> run) { cases().push_back({name, std::move(run)}); }
 };
-// A test case that is not given a driver. It may create one itself.
+// Defines a test case that does not receive a driver. It may create its own.
 #define BARE_CASE(name)                                  \
   static void name(const std::string& directory);        \
   static const ::test::Register name##_case(#name, name); \

@@ -8,7 +8,7 @@ import pytest
 
 
 def error_messages(call: Callable[[str], object]) -> list[str]:
-    """Return the error messages of `call(device)` on the CPU and on mpsx."""
+    """Return the messages of the errors that `call(device)` raises on the CPU and on mpsx."""
     messages = []
     for device in ("cpu", "mpsx"):
         with pytest.raises((RuntimeError, ValueError, IndexError)) as caught:

@@ -1,4 +1,4 @@
-"""Test calls of the explicit operators, which the test_explicit_*.py files share."""
+"""Calls of the explicit operators, shared by the test_explicit_*.py files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def randn(*shape: int, seed: int = 0) -> torch.Tensor:
 
 @dataclass(eq=False)
 class Case:
-    """An explicit operator, its reference in PyTorch, and its arguments. Floating-point tensors become leaves."""
+    """An explicit operator, its PyTorch reference, and its arguments. Floating-point tensors become leaves."""
 
     name: str
     reference: Callable[..., torch.Tensor]
@@ -68,7 +68,7 @@ NN = [
     case("scaled_dot_product_attention", F.scaled_dot_product_attention, QUERY[0], KEY[0], VALUE[0], randn(5, 6)),
     case("scaled_dot_product_attention", F.scaled_dot_product_attention, QUERY, KEY[:, :2], VALUE[:, :2],
          enable_gqa=True),
-    # The head dimension exceeds the fused kernel's maximum.
+    # This head dimension exceeds the fused kernel's maximum.
     case("scaled_dot_product_attention", F.scaled_dot_product_attention, *randn(3, 1, 2, 5, 300, seed=6)),
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Compare values and gradients with PyTorch's in float64, rounded to the dtype of the test."""
+"""Compare values and gradients with PyTorch's float64 results, rounded to the dtype under test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 
 def compare(function: Callable[..., Any], *inputs: Any, gradient: bool = True, **tolerance: float) -> None:
-    """Compare results, which may be tuples, and if `gradient` is set, the gradients of floating-point inputs."""
+    """Compare the results, which may be tuples. If `gradient` is set, also compare the gradients of the inputs."""
 
     def converted(convert: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
         def leaf(value: Any) -> Any:

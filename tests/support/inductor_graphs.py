@@ -1,6 +1,6 @@
 """Graphs for torch.compile with Inductor: name -> (function, inputs as shapes or tensors).
 
-A shape is replaced by a normally distributed float32 tensor, created on the CPU from a fixed seed.
+Each shape is replaced by a normally distributed float32 tensor, which is created on the CPU from a fixed seed.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def make(layout: str, dtype: torch.dtype, *, seed: int = 0, low: float = -3.0, h
         return values(5, 7, 9)
     if layout == "transposed":
         return values(9, 7, 5).permute(2, 1, 0)
-    if layout == "slice":  # a storage offset, and gaps between the rows
+    if layout == "slice":  # has a storage offset, and gaps between the rows
         return values(6, 9, 12)[1:, 1:8, 2:11]
     if layout == "step":
         return values(10, 7, 18)[::2, :, ::2]

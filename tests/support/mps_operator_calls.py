@@ -1,4 +1,4 @@
-"""Test calls for overloads that no OpInfo sample reaches, and overloads that cannot be called on mpsx."""
+"""Calls for those overloads that no OpInfo sample reaches, and a list of overloads that cannot be called on mpsx."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def int4_weight(d: Device) -> torch.Tensor:
 
 
 def embedding_bag_backward(d: Device) -> object:
-    """Pass the results of the forward pass, because the CPU's backward pass does not compute offset2bag."""
+    """Reuse the results of the forward pass, because the CPU's backward pass does not compute offset2bag."""
     indices, offsets = i(d, 0, 1, 1), i(d, 0, 2)
     _, offset2bag, bag_size, max_indices = aten._embedding_bag(x(d, 4, 3), indices, offsets)
     return aten._embedding_bag_backward(

@@ -3,11 +3,11 @@
 Each line of mps_operators.txt names an overload and the source of its test call:
 
     opinfo NAME INDEX              the forward or backward pass of sample INDEX of the OpInfo NAME
-    like OVERLOAD NAME INDEX       OVERLOAD's call in sample INDEX of the OpInfo NAME, with its results as out=
+    like OVERLOAD NAME INDEX       the call of OVERLOAD in that sample, with the results passed as out=
     call                           an entry of CALLS in mps_operator_calls.py
-    none REASON                    no call
+    none REASON                    no call, for the given reason
 
-After a change of PyTorch or of the list of overloads, run `python tests/support/mps_operators.py` to regenerate the
+After a change in PyTorch or in the list of overloads, run `python tests/support/mps_operators.py` to regenerate the
 file.
 """
 
@@ -28,8 +28,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 LIST = Path(__file__).with_name("mps_operators.txt")
-SAMPLES = 3  # number per OpInfo
-CANDIDATES = 8  # number of recorded calls to try with an overload's other forms
+SAMPLES = 3  # number of samples per OpInfo
+CANDIDATES = 8  # how many recorded calls of an overload to try with its other forms
 
 # (overload, positional arguments, keyword arguments)
 Call = tuple[OpOverload, tuple, dict]
@@ -37,7 +37,7 @@ Calls = dict[str, Call]
 
 
 def read_list() -> dict[str, str]:
-    """Return a dict that maps overload names such as "add.out" to the sources of their calls."""
+    """Return a dict from overload names such as "add.out" to the sources of their calls."""
     lines = [line for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
     return {name: source for name, _, source in (line.partition("\t") for line in lines)}
 
@@ -49,12 +49,12 @@ def overload(name: str) -> OpOverload | None:
 
 
 def name_of(function: OpOverload) -> str:
-    """Return the name of an overload. This is the inverse of `overload`."""
+    """Return the name of an overload. The inverse of `overload`."""
     return str(function).removeprefix("aten.").removesuffix(".default")
 
 
 def copied(tree: object, device: str = "cpu") -> object:
-    """Copy tensors to a device with the same strides, and replace device arguments."""
+    """Copy all tensors to a device with the same strides, and replace device arguments by this device."""
 
     def move(value: object) -> object:
         if isinstance(value, torch.Tensor):
@@ -96,7 +96,7 @@ def differentiate(result: object) -> None:
 
 
 def record(name: str, first: int, count: int, wanted: Iterable[str]) -> Iterator[Calls]:
-    """Yield one dictionary per sample of the OpInfo, with the calls of the wanted overloads."""
+    """For each sample of the OpInfo, yield a dict with the calls of the wanted overloads."""
     for op in OPS:
         if op_id(op) != name:
             continue
@@ -115,8 +115,8 @@ def record(name: str, first: int, count: int, wanted: Iterable[str]) -> Iterator
 
 
 def with_arguments_of(function: OpOverload, c: Call) -> Call | None:
-    """Call `function` with the arguments of a different form, and with its results as out=. Return None if the schemas
-    differ."""
+    """Return a call of `function` with the arguments of `c`, which is a different form, and with the results as out=.
+    Return None if the schemas do not match."""
     arguments = c[0]._schema.arguments
     values = {a.name: a.default_value for a in arguments if a.has_default_value()}
     values |= {a.name: value for a, value in zip(arguments, c[1], strict=False)} | c[2]
@@ -179,7 +179,7 @@ def succeeds(c: Call | None) -> bool:
 
 
 def sources(names: list[str]) -> dict[str, str]:
-    """Search the samples of every OpInfo for calls of the given overloads."""
+    """Find calls of the given overloads among the samples of all OpInfos."""
     found: dict[str, list[tuple[str, Call]]] = defaultdict(list)
     wanted = {form for name in names for form in (name, *siblings(name))}
     for op in dict.fromkeys(op_id(op) for op in OPS):

@@ -1,4 +1,4 @@
-"""Calls for each overload that has a sparse COO kernel in PyTorch's MPS backend."""
+"""Calls for every overload that has a sparse COO kernel in PyTorch's MPS backend."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def stack_of_matrices(device: str) -> torch.Tensor:
 
 
 def softmax_backward(name: str) -> Call:
-    """Return a call of a softmax's backward function with a gradient that has the output's sparsity."""
+    """Return a call of a softmax backward function. The gradient has the same sparsity as the output."""
     forward = getattr(aten, name).default
     backward = getattr(aten, f"{name}_backward_data")
 
@@ -71,7 +71,7 @@ def softmax_backward(name: str) -> Call:
 
 
 def rejected(call: Call) -> Call:
-    """Return a call that returns the error message of `call`, which PyTorch rejects on every device."""
+    """Wrap a call that PyTorch rejects on every device. The wrapper returns its error message."""
 
     def message(d: str) -> object:
         try:
@@ -134,8 +134,8 @@ def read_list() -> list[str]:
 
 
 def call_of(name: str) -> Call:
-    """Return the call in CALLS. If there is none, pass a sparse tensor for each required tensor and 2 for each required
-    number."""
+    """Return the call in CALLS. If there is none, pass a sparse tensor for every required tensor and 2 for every
+    required number."""
     if name in CALLS:
         return CALLS[name]
     function = overload(name)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def run_in_subprocess(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `code` after `import torch` with the given environment variables, and capture the output as text."""
+    """Run `code` after `import torch` with the given environment variables. Capture the output as text."""
     return subprocess.run([sys.executable, "-c", "import torch\n" + code], env=os.environ | environment,
                           capture_output=True, text=True, check=False)  # fmt: skip
 

@@ -1,6 +1,6 @@
-"""Test calls for every public function without an OpInfo in torch, torch.special, torch.fft and torch.nn.functional.
+"""Test calls for every public function in torch, torch.special, torch.fft and torch.nn.functional without an OpInfo.
 
-test_public_calls.py compares the result of each call with the CPU's, and checks that every function has a call.
+test_public_calls.py compares each call's result with the CPU's, and checks that every function has a call.
 public_methods.py contains the calls of methods.
 """
 
@@ -222,7 +222,7 @@ def gates(m: Inputs, count: int) -> list[torch.Tensor]:
 
 
 def packed(m: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return a packed sequence of lengths 3, 2 and 1."""
+    """Return a packed sequence with lengths 3, 2 and 1."""
     return m.leaf(6, 3), torch.tensor([3, 2, 1])
 
 

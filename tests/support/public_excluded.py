@@ -1,4 +1,4 @@
-"""Public functions of torch that public_calls.py omits, grouped by reason."""
+"""Public torch functions that public_calls.py omits, grouped by reason."""
 
 EXCLUDED = {
     "reads or changes a global setting": """

@@ -1,4 +1,4 @@
-"""Inputs for the calls in public_calls.py and public_methods.py. Values are the same on every device."""
+"""Inputs for the calls in public_calls.py and public_methods.py. Their values are the same on every device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Inputs:
 
     def __init__(self, device: str, dtype: torch.dtype = torch.float32, layout: str = "contiguous",
                  exact: bool = False) -> None:  # fmt: skip
-        """If `exact` is set, tensors are float64 but contain values of `dtype`."""
+        """If `exact` is set, tensors are float64, but their values are those of `dtype`."""
         self.device, self.layout = device, layout
         self.dtype, self._rounded = torch.float64 if exact else dtype, dtype
         self.leaves: list[torch.Tensor] = []
@@ -27,7 +27,7 @@ class Inputs:
         return x
 
     def x(self, *shape: int) -> torch.Tensor:
-        """Return normally distributed numbers. For integer and bool dtypes, scale them by 8 and truncate."""
+        """Return normally distributed numbers. For integer and bool dtypes, scale them by 8 and truncate them."""
         return self.laid_out(self._normal(shape).to(self._rounded).to(self.dtype))
 
     def unit(self, *shape: int) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Test calls of public functions for sparse and quantized tensors. public_calls.py adds them to its table."""
+"""Calls of public functions with sparse and quantized tensors. public_calls.py adds them to its table."""
 
 from __future__ import annotations
 

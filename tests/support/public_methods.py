@@ -99,7 +99,7 @@ def saved(m: Inputs) -> object:
     return torch.load(file)
 
 
-# Functions that serialize tensors or operate on symbolic numbers.
+# Methods that serialize tensors or operate on symbolic numbers.
 CALLS |= {
     "save": saved,
     "load": saved,

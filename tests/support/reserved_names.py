@@ -1,4 +1,4 @@
-"""Metal sources whose kernels, functions, types, constants and variables have names that a generated entry point might
+"""Metal sources that give kernels, functions, types, constants and variables names that a generated entry point might
 use for its own variables."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ INDEX = "uint i [[thread_position_in_grid]], uint lane [[thread_index_in_threadg
 
 
 def constants() -> str:
-    """Return a source that uses the names as template arguments and array sizes."""
+    """Return a source that uses the names for template arguments and array sizes."""
     source = "template <int N> kernel void add(device float* x, INDEX) { x[i] += N; }\n"
     for n, name in enumerate(NAMES, 4):
         source += (f"constexpr constant int {name} = {n};\n"
@@ -23,7 +23,7 @@ def constants() -> str:
 
 
 def types() -> str:
-    """Return a source that uses the names as class template arguments."""
+    """Return a source that uses the names for classes passed as template arguments."""
     source = "template <typename T> kernel void add(device float* x, INDEX) { x[i] += T::number; }\n"
     for n, name in enumerate(NAMES, 4):
         source += (f"struct {name} {{ enum {{ number = {n} }}; }};\n"
@@ -53,8 +53,8 @@ SOURCES = {made.__name__: HEAD + made().replace("INDEX", INDEX) for made in (con
 
 
 def expected(source: str) -> Iterator[tuple[str, list[int]]]:
-    """Yield each kernel in a source, and its output for the input 0, 1, 2, 3. Some kernels swap pairs before they add
-    their number."""
+    """Yield each kernel in a source with its output for the input 0, 1, 2, 3. A kernel adds its number, and some
+    kernels swap pairs first."""
     for n, name in enumerate(NAMES, 4):
         for prefix in ("", "shared_", "calls_", "with_", "k_"):
             if f"void {prefix}{name}(" in source or (not prefix and f'"{name}"' in source):

@@ -10,7 +10,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.int8, torch.bool, to
 
 
 def numbers(sizes: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Return small integers, whose sums and products are exact in every dtype."""
+    """Return small integers, so that sums and products are exact in every dtype."""
     if dtype is torch.bool:
         return torch.randint(0, 2, sizes).bool()
     values = torch.randint(1 if dtype is torch.uint8 else -3, 4, sizes)
@@ -20,7 +20,7 @@ def numbers(sizes: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 def coo(
     *sizes: int, sparse_dim: int = 2, nnz: int = 12, dtype: torch.dtype = torch.float32, coalesced: bool = False
 ) -> torch.Tensor:
-    """Return a sparse CPU tensor, with repeated coordinates unless `coalesced` is set."""
+    """Return a sparse CPU tensor. Coordinates are repeated unless `coalesced` is set."""
     indices = torch.stack([torch.randint(0, size, (nnz,)) for size in sizes[:sparse_dim]] or [torch.empty(0)]).long()
     values = numbers((nnz, *sizes[sparse_dim:]), dtype)
     made = torch.sparse_coo_tensor(indices.view(sparse_dim, nnz), values, sizes)
@@ -33,7 +33,7 @@ def on_device(value: object) -> object:
 
 
 def check(got: object, want: object) -> None:
-    """Compare tensors, ignoring explicit zeros and the order of uncoalesced elements."""
+    """Compare tensors. Explicit zeros and the order of uncoalesced elements do not matter."""
     if not isinstance(want, torch.Tensor):
         assert got == want
         return
@@ -48,7 +48,7 @@ def check(got: object, want: object) -> None:
             assert torch.equal(back.indices(), want.indices())
             torch.testing.assert_close(back.values(), want.values(), equal_nan=True)
         else:
-            dense = torch.promote_types(want.dtype, torch.float32)  # the CPU cannot convert half precision to dense
+            dense = torch.promote_types(want.dtype, torch.float32)  # the CPU cannot densify half precision
             torch.testing.assert_close(back.to(dense).to_dense(), want.to(dense).to_dense(), equal_nan=True)
     else:
         torch.testing.assert_close(got.cpu(), want, equal_nan=True)

@@ -1,4 +1,4 @@
-"""Read the operator tables (metal/**/*.def), to let tests cover new entries automatically."""
+"""Read the operator tables (metal/**/*.def), so that tests cover new entries automatically."""
 
 from __future__ import annotations
 

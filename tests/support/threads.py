@@ -1,4 +1,4 @@
-"""Run code with different numbers of CPU threads, which must not affect results."""
+"""Run code with different numbers of CPU threads, which must not affect the results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 def at_thread_counts(call: Callable[[], Result], counts: Iterable[int] = (1, 2, 3)) -> list[Result]:
-    """Call a function once with each number of threads, and return the results."""
+    """Call a function once for each number of threads, and return the results."""
     before, results = torch.get_num_threads(), []
     try:
         for count in counts:

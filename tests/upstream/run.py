@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Run PyTorch's tests on mpsx, from a checkout of the installed version of PyTorch.
+"""Run PyTorch's own tests on mpsx, from a checkout of the installed version of PyTorch.
 
     python tests/upstream/run.py ~/pytorch                      every file in FILES
     python tests/upstream/run.py ~/pytorch test_reductions -k sum
-    python tests/upstream/run.py ~/pytorch test_mps             with its device renamed
+    python tests/upstream/run.py ~/pytorch test_mps             the tests for mps, with the device renamed
 
-PyTorch instantiates device-generic tests for a PrivateUse1 device. A failure is expected if the same test fails on the
-CPU, for instance because of a different SciPy version, or if it matches a line of expectations.txt, which states a
+PyTorch instantiates its device-generic tests for PrivateUse1 devices. A failure is expected if the same test fails on
+the CPU, for example because of a different SciPy version, or if it matches a line of expectations.txt, which states a
 reason. After a complete file, the script also reports lines that matched no failure. The exit status is 1 if there are
-other failures.
+unexpected failures.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def expectations() -> list[tuple[str, str]]:
 
 
 def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int, device: str = "privateuse1") -> Path:
-    """Run a test file and return the path of its JUnit XML report."""
+    """Run a test file, and return the path of its JUnit XML report."""
     if file.stem == "test_mps":
         text = file.read_text()
         for pattern, new in RENAMED:
@@ -58,8 +58,8 @@ def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int, d
     record = folder / f"{file.stem}.{device}.xml"
     environment = os.environ | {"PYTORCH_TESTING_DEVICE_ONLY_FOR": device, "MPSX_FALLBACK": "silent",
                                 "PYTORCH_TEST_WITH_SLOW": "0"}  # fmt: skip
-    # xdist replaces crashed workers and fails the tests that they ran. PyTorch's conftest.py requires the pytest
-    # version of its CI.
+    # xdist replaces crashed workers and fails the tests that they were running. PyTorch's conftest.py requires the
+    # pytest version that its CI uses.
     command = [sys.executable, "-m", "pytest", str(file), f"-n{jobs}", "-q", "-p", "no:cacheprovider", "--no-header",
                "--noconftest", f"--rootdir={file.parent}", "--maxfail=100000",
                f"--junit-xml={record}", "--tb=line", *options]  # fmt: skip
@@ -73,7 +73,7 @@ def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int, d
 
 
 def failures(record: Path, stem: str) -> tuple[int, dict[str, str]]:
-    """Return the number of passed tests, and the messages of failed tests."""
+    """Return the number of passed tests and the messages of the failed tests."""
     passed, failed = 0, {}
     for case in ElementTree.parse(record).iter("testcase"):
         name = f"{stem}::{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
@@ -117,7 +117,7 @@ def main() -> int:
                 record = run(file, Path(folder), ["-k", names], given.jobs, given.seconds, "cpu")
                 cpu_failed = failures(record, stem)[1] if record.exists() else {}
         complete |= set() if given.k else {stem}
-        # If a file cannot be imported, the name of the failed test contains no class.
+        # If a file cannot be imported, the name of the failed test has no class.
         same_on_cpu = {name for name in failed if on_cpu(name) in cpu_failed and "::::" not in name}
         expected, rest = 0, len(failed) - len(same_on_cpu)
         for name, message in failed.items():

@@ -40,8 +40,8 @@ kernel void simdgroup_barrier_in_branch(device float* out [[buffer(0)]], uint ti
   out[tid] = 1.0f;
 }
 
-// Correct: all threads take the same branch, run the same number of iterations, and call the same function. SIMD groups
-// may take different branches around a simdgroup_barrier.
+// Correct: all threads take the same branches, run the same number of iterations, and call the same functions. SIMD
+// groups may take different branches around a simdgroup_barrier.
 static void meet(threadgroup float* s, uint tid) {
   s[tid] = float(tid);
   threadgroup_barrier(mem_flags::mem_threadgroup);

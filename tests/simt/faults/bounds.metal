@@ -105,7 +105,7 @@ kernel void through_a_table(constant Table& table [[buffer(0)]], uint i [[thread
   table.out[i] = table.in[i];  // fault: through_a_table
 }
 
-// Correct: accesses are guarded. The address one past the end is compared, but not dereferenced.
+// Correct: accesses are guarded. The address one past the end is only compared, never dereferenced.
 kernel void correct_bounds(device float* out [[buffer(0)]], device const float* in [[buffer(1)]],
                          constant uint& n [[buffer(2)]], uint i [[thread_position_in_grid]]) {
   if (i >= n) return;

@@ -1,8 +1,8 @@
-// Correct kernels that look wrong. The driver must not report errors.
+// Correct kernels that look wrong. The driver must not report any errors.
 #include <metal_stdlib>
 using namespace metal;
 
-// One SIMD group continues to use threadgroup memory and barriers after the other one has returned.
+// One SIMD group keeps using threadgroup memory and barriers after the other SIMD group has returned.
 kernel void one_simdgroup_alone(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                                 uint lane [[thread_index_in_simdgroup]],
                                 uint simd [[simdgroup_index_in_threadgroup]]) {
@@ -17,7 +17,7 @@ kernel void one_simdgroup_alone(device float* out [[buffer(0)]], uint tid [[thre
   }
 }
 
-// Some threads return early. The remaining threads run loops of different lengths without barriers.
+// Some threads return early. The remaining threads run loops of different lengths that contain no barriers.
 kernel void leave_early(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup float s[64];
   s[tid] = float(tid);
@@ -29,7 +29,7 @@ kernel void leave_early(device float* out [[buffer(0)]], uint tid [[thread_posit
   out[tid] = sum;
 }
 
-// Double buffering requires only one barrier per step.
+// Double buffering needs only one barrier per step.
 kernel void two_tiles(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup float tiles[2][64];
   float sum = 0.0f;
@@ -52,7 +52,7 @@ static float total_of(threadgroup float* s, uint tid, float x) {
   }
   return s[0];
 }
-// Barriers in a function with several call sites, and in branches that all threads of the group take.
+// Barriers in a function that is called from several places, and in branches that all threads of the group take.
 kernel void barriers_of_a_function(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                                    uint group [[threadgroup_position_in_grid]]) {
   threadgroup float s[64];
@@ -65,7 +65,7 @@ kernel void barriers_of_a_function(device float* out [[buffer(0)]], uint tid [[t
   out[group * 64 + tid] = sum;
 }
 
-// Every thread executes the reading code, but only the thread that wrote the value reads it.
+// All threads execute the code that reads the value, but only the thread that wrote it performs the read.
 kernel void read_by_one(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup float total;
   threadgroup float s[64];
@@ -89,7 +89,7 @@ kernel void votes_in_branches(device float* out [[buffer(0)]], uint tid [[thread
   out[tid] = x;
 }
 
-// The last SIMD group is partial. Lanes read from past its end, but do not use the values.
+// The last SIMD group is partial. Lanes read from lanes past its end, but do not use these values.
 kernel void partial_simdgroup(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                               uint lane [[thread_index_in_simdgroup]], uint n [[threads_per_threadgroup]]) {
   float x = float(tid);
@@ -122,7 +122,7 @@ kernel void shared_words(device float* out [[buffer(0)]], uint tid [[thread_posi
   out[tid] = x + reinterpret_cast<threadgroup float*>(&pairs[0])[tid / 2];
 }
 
-// All threads read from memory whether to leave the loop. A barrier separates the read from the next write.
+// All threads read from memory whether to leave the loop. A barrier separates this read from the next write.
 kernel void until_all_are_done(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup atomic_uint busy;
   float x = float(tid);
@@ -143,8 +143,8 @@ kernel void until_all_are_done(device float* out [[buffer(0)]], uint tid [[threa
   out[tid] = float(rounds);
 }
 
-// The usual reduction: each SIMD group computes a partial sum, and the first SIMD group adds them. The memory is then
-// reused.
+// The usual reduction: each SIMD group computes a partial sum, and the first SIMD group adds the partial sums. The
+// memory is then reused.
 kernel void sum_by_simdgroups(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                               uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
                               uint simds [[simdgroups_per_threadgroup]]) {

@@ -1,4 +1,4 @@
-// Kernels that may exceed the limits of a pipeline.
+// Kernels that can exceed the limits of a pipeline.
 #include <metal_stdlib>
 using namespace metal;
 

@@ -1,4 +1,4 @@
-// Common mistakes in real kernels with tiles, scans, histograms and partial sums.
+// Mistakes that are common in real kernels with tiles, scans, histograms and partial sums.
 #include <metal_stdlib>
 using namespace metal;
 

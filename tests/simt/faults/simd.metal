@@ -31,7 +31,7 @@ kernel void broadcast_from_inactive_lane(device float* out [[buffer(0)]], uint t
   out[tid] = x;
 }
 
-// Correct: lanes read only from active lanes, and ignore values from past the end of the SIMD group.
+// Correct: lanes read only from active lanes, and ignore values from lanes past the end of the SIMD group.
 kernel void correct_simd_functions(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
                        uint lane [[thread_index_in_simdgroup]], uint width [[threads_per_simdgroup]]) {
   float x = float(tid);

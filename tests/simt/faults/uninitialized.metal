@@ -48,7 +48,7 @@ kernel void argument_not_written(device float* out [[buffer(0)]], threadgroup ha
   out[tid] = float(s[tid]);  // fault: argument_not_written
 }
 
-// Correct: copies of padded structs and three-component vectors include padding that no thread wrote.
+// Correct: copies of padded structs and of three-component vectors include padding that no thread wrote.
 struct Padded {
   uchar small;
   float value;

@@ -1,7 +1,7 @@
-"""Operator calls that launch every kernel. Each module covers one family of kernels with a generator `cases()`.
+"""Operator calls that together launch every kernel. Each module covers one family with a generator `cases()`.
 
-tests/simt/test_every_kernel.py fails if no case launches a kernel. In that event, add a case to the family's module: a
-name, a function, and its tensors. The function runs on the device and on the CPU.
+If a kernel is launched by no case, tests/simt/test_every_kernel.py fails. In that event, add a case to the family's
+module: a name, a function, and its tensors. The function runs on the device and on the CPU.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Case:
     name: str
     function: Callable[..., Any]
     inputs: tuple
-    # The CPU reference: "exact" calls the function with float64 tensors and rounds once, "same" uses the dtypes of the
-    # inputs, and "none" means that no CPU reference exists, as for random numbers.
+    # The CPU reference. "exact": call the function with float64 tensors, and round once. "same": use the dtypes of the
+    # inputs. "none": there is no CPU reference, for example for random numbers.
     reference: str
-    # A function of the float64 inputs that returns the error bound of each result, in rounding errors of the result's
-    # dtype. If it is None, the tolerances of torch.testing apply.
+    # A function of the float64 inputs that returns each result's error bound, in rounding errors of the result's dtype.
+    # If it is None, the tolerances of torch.testing apply.
     error: Callable[..., list[torch.Tensor]] | None = None
 
 
 def case(name: str, function: Callable[..., Any], *inputs: Any, reference: str = "exact", **more: Any) -> Case:
-    """Create a case. The class documents the arguments."""
+    """Create a case. See Case for the arguments."""
     return Case(name, function, inputs, reference, **more)
 
 
@@ -58,13 +58,13 @@ def values(
 
 
 def integers(*shape: int, dtype: torch.dtype, low: float = -3, high: float = 3, seed: int = 0) -> torch.Tensor:
-    """Return random integers in [low, high], whose sums are exact."""
+    """Return random integers in [low, high]. Their sums are exact."""
     x = values(*shape, dtype=dtype, low=low, high=high, seed=seed)
     return x.round() if dtype.is_floating_point else x
 
 
 def gapped(t: torch.Tensor) -> torch.Tensor:
-    """Return a copy with a gap after every element."""
+    """Return a copy of a tensor with a gap after every element."""
     wide = torch.zeros((*t.shape, 2), dtype=t.dtype)
     wide[..., 0] = t
     return wide[..., 0]
@@ -89,13 +89,13 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def run(c: Case, device: str) -> list[torch.Tensor]:
-    """Run the case on `device` and return the results on the CPU."""
+    """Run the case on `device`, and return the results on the CPU."""
     torch.manual_seed(0)
     return list(_tensors(c.function(*(_move(v, device, c.reference == "exact") for v in c.inputs))))
 
 
 def error_bounds(c: Case) -> list[torch.Tensor] | None:
-    """Return the error bound of each result, or None if the case has no bounds."""
+    """Return the error bound of each result, or None if the case does not define any."""
     if c.error is None:
         return None
     inputs = [_move(v, "cpu", True) for v in c.inputs]

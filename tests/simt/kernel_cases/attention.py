@@ -12,7 +12,7 @@ from kernel_cases import Case, case, values
 
 
 def rotary_embedding(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool) -> torch.Tensor:
-    """Call the operator, or compute its formula on the CPU."""
+    """Call the operator on the device. On the CPU, compute its formula."""
     if x.device.type != "cpu":
         return torch.ops.mpsx.rotary_embedding(x, cos, sin, interleaved)
 
@@ -40,24 +40,24 @@ def attention_error(
 ) -> list[torch.Tensor]:
     """Return first-order error bounds for rounding P, dS and the outputs to 16 bits.
 
-    Each rounding adds one unit of the rounded value. A matmul adds up the errors.
+    Each rounding adds at most one unit of the rounded value. A matmul sums these errors.
     """
     group, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
     keys, rows = (t.repeat_interleave(group, 1) for t in (k, v))
     P = torch.softmax(scale * q @ keys.mT + mask, -1)
     y = P @ rows
-    # dS is rounded. delta contains the rounding error of the output.
+    # dS is rounded, and delta contains the rounding error of the output.
     dS = (P * (g @ rows.mT - (g * y).sum(-1, True))).abs() + P * (g * y).abs().sum(-1, True)
     dK, dV = (t.unflatten(1, (-1, group)).sum(2)
                         for t in (scale * dS.mT @ q.abs(), P.mT @ g.abs()))  # fmt: skip
-    # Double the bounds to include the rounding of the outputs, which are at most the sums of magnitudes.
+    # Double the bounds to cover the rounding of the outputs, which are no larger than the sums of magnitudes.
     return [2 * e for e in (P @ rows.abs(), scale * dS @ keys.abs(), dK, dV)]
 
 
 def cases() -> Iterator[Case]:
     for dtype in FLOAT:
         q = values(1, 4, 21, 40, dtype=dtype, low=-1, high=1)
-        # With a small output gradient, the rounding of the output is negligible.
+        # With a small output gradient, the rounding error of the output is negligible.
         g = values(1, 4, 21, 40, dtype=dtype, low=-0.1, high=0.1, seed=1)
         k, v = (values(1, 2, 70, 40, dtype=dtype, low=-1, high=1, seed=s) for s in (2, 3))
         error = {} if dtype == torch.float32 else {"error": attention_error}

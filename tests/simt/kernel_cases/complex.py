@@ -1,4 +1,4 @@
-"""Every operator in complex.def, with dense and strided operands."""
+"""Every operator in complex.def, with dense and with strided operands."""
 
 from __future__ import annotations
 

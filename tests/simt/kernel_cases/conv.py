@@ -24,7 +24,7 @@ def many_channels(
     x: torch.Tensor, weight: torch.Tensor, g: torch.Tensor, stride: int = 1,
     layout: torch.memory_format = torch.contiguous_format, groups: int = 1,
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
-    """Return the output and the gradients for shapes that use 128 x 128 tiles or split-K."""
+    """Return the output and the gradients, for shapes that use 128 x 128 tiles or split-K."""
     leaves = [t.detach().contiguous(memory_format=layout).requires_grad_() for t in (x, weight)]
     y = torch.nn.functional.conv2d(*leaves, stride=stride, padding=weight.shape[-1] // 2 // stride, groups=groups)
     return y, *torch.autograd.grad(y, leaves, g)
@@ -73,7 +73,7 @@ def along_rows(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, g: torch.Tensor,
     layout: torch.memory_format = torch.contiguous_format,
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
-    """Return the output and its gradients of a convolution along rows."""
+    """Return the output and the gradients of a convolution along rows."""
     leaves = [x.contiguous(memory_format=layout), weight, bias]
     leaves = [t.detach().requires_grad_() for t in leaves]
     y = torch.nn.functional.conv2d(*leaves, padding=(0, 1))
@@ -81,7 +81,7 @@ def along_rows(
 
 
 def tensor_cases() -> Iterator[Case]:
-    """Generate cases of the tensor tier's GEMMs. With one core, the shape determines the tile."""
+    """Generate cases for the tensor tier's GEMMs. With one core, the tile depends only on the shape."""
     for dtype in FLOAT:
         for out, pixels in ((128, 256), (128, 128), (64, 128), (128, 64)):
             x = values(1, 8, 1, pixels, dtype=dtype, low=-0.5, high=0.5)

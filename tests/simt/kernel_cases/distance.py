@@ -1,4 +1,4 @@
-"""cdist, pdist and their gradients for every norm."""
+"""cdist, pdist and their gradients, for every norm."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ ROWS, COLUMNS = 9, 35
 
 
 def matrix(dtype: torch.dtype, low: float = -3, high: float = 3, seed: int = 0) -> torch.Tensor:
-    """Return a matrix with odd sizes and more elements than the smallest threadgroup has threads."""
+    """Return a matrix with odd sizes and with more elements than the smallest threadgroup has threads."""
     return values(ROWS, COLUMNS, dtype=dtype, low=low, high=high, seed=seed)
 
 
@@ -68,12 +68,12 @@ def binary_cases() -> Iterator[Case]:
 
 
 def swiglu(x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
-    """Call the operator, or compute its formula on the CPU."""
+    """Call the operator on the device. On the CPU, compute its formula."""
     return x * F.silu(gate) if x.device.type == "cpu" else torch.ops.mpsx.swiglu(x, gate)
 
 
 def swiglu_backward(g: torch.Tensor, x: torch.Tensor, gate: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Call the gradient operator, or compute the gradients with autograd on the CPU."""
+    """Call the gradient operator on the device. On the CPU, compute the gradients with autograd."""
     if x.device.type != "cpu":
         return torch.ops.mpsx.swiglu_backward(g, x, gate)
     leaves = [t.detach().requires_grad_() for t in (x, gate)]
@@ -81,7 +81,7 @@ def swiglu_backward(g: torch.Tensor, x: torch.Tensor, gate: torch.Tensor) -> tup
 
 
 def swiglu_packed_backward(g: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
-    """Return the gradient with respect to a tensor that consists of x and gate."""
+    """Return the gradient with respect to a tensor in which x and gate are concatenated."""
     if packed.device.type != "cpu":
         return torch.ops.mpsx.swiglu_packed_backward(g, packed)
     return torch.cat(swiglu_backward(g, *packed.chunk(2, -1)), -1)
@@ -90,13 +90,13 @@ def swiglu_packed_backward(g: torch.Tensor, packed: torch.Tensor) -> torch.Tenso
 def two_operands(
     name: str, function: Callable[..., torch.Tensor], dtypes: tuple[torch.dtype, ...], low: float = -3
 ) -> Iterator[Case]:
-    """Binary calls with dense operands, a scalar as either operand, a broadcast operand, and operands with gaps."""
+    """Generate binary calls with dense operands, a scalar on either side, a broadcast operand, and gapped operands."""
     for dtype in dtypes:
         a, b = matrix(dtype, low), matrix(dtype, low, seed=1)
         if name in ("div", "atan2", "swiglu"):
             b = b.abs() + 1
         label = f"{name} {TAGS[dtype]}"
-        # Computing a quotient in a wider type may round it to a different integer.
+        # In a wider type, a quotient may round to a different integer.
         reference = "same" if low == 1 or dtype not in FLOAT else "exact"
         one = b[:, :1].clone()
         yield case(label, function, a, b, reference=reference)
@@ -212,7 +212,7 @@ def activation_cases() -> Iterator[Case]:
 
 
 def crosses() -> Iterator[Case]:
-    """Cross products of contiguous and strided vectors."""
+    """Generate cross products of contiguous and of strided vectors."""
     for dtype in DTYPES["REAL"]:
         x, y = values(50, 3, dtype=dtype), values(50, 3, dtype=dtype, seed=1)
         yield case(f"cross {TAGS[dtype]}", torch.linalg.cross, x, y, reference="same")

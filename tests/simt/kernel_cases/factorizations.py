@@ -1,4 +1,4 @@
-"""Factorizations and solvers, for matrices with one block and with several blocks."""
+"""Factorizations and solvers for matrices with one block and with several blocks."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def triangular(x: torch.Tensor) -> torch.Tensor:
 
 
 def unpacked(a: torch.Tensor) -> list[torch.Tensor]:
-    """Compute an LU factorization and return P, L and U."""
+    """Compute an LU factorization, and return P, L and U."""
     return list(torch.linalg.lu(a))
 
 
-# Panels with more rows than a tile. The launches have 32 to 1024 threads, each with 3 to 8 or more rows.
+# Panels with more rows than a tile. The launches have 32 to 1024 threads, and each thread has from 3 to over 8 rows.
 TALL = ((140, 33), (300, 33), (600, 7), (1500, 3), (2100, 3), (4200, 3), (8400, 3))
 
 
@@ -45,7 +45,7 @@ def factored(a: torch.Tensor) -> list[torch.Tensor]:
 def cases() -> Iterator[Case]:
     for shape in TALL:
         yield case(f"lu f32 of {shape}", factored, matrices(torch.float32, *shape))
-    many = values(1, 210, 210, low=-1, high=1)  # at least three panels, which update a trailing matrix
+    many = values(1, 210, 210, low=-1, high=1)  # at least three panels, each of which updates the trailing matrix
     yield case("cholesky f32 of 210", torch.linalg.cholesky, hermitian(many), reference="exact")
     for dtype, tag in ((torch.float32, "f32"), (torch.complex64, "c64")):
         for n in (13, 70):

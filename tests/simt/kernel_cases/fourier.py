@@ -1,6 +1,6 @@
-"""Fourier transforms in one pass, in several passes, and with Bluestein's algorithm.
+"""Fourier transforms in a single pass, in several passes, and with Bluestein's algorithm.
 
-Normalization keeps results near 1, where absolute tolerances are meaningful.
+Normalization keeps the results near 1, where absolute tolerances are meaningful.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 
 from kernel_cases import Case, case, values
 
-# All radices, the small and the large tile size, a length with two passes, and a prime.
+# All radices, the small and the large tile size, a length that needs two passes, and a prime.
 LENGTHS = (8 * 2 * 3, 5 * 7, 11 * 13, 2048, 2304, 17)
 
 

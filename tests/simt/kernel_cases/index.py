@@ -103,14 +103,14 @@ def finding() -> Iterator[Case]:
 
 
 def pairs() -> Iterator[Case]:
-    """Interleave two tensors."""
+    """Generate calls that interleave two tensors."""
     for dtype in (torch.int8, torch.float16, torch.float32, torch.int64):
         x, y = values(5, 131, dtype=dtype), values(5, 131, dtype=dtype, seed=1)
         yield case(f"stack of two {TAGS[dtype]}", lambda a, b: torch.stack([a, b], -1), x, y, reference="same")
 
 
 def sums_of_halves() -> Iterator[Case]:
-    """Add dense and strided rows at a few distinct indices."""
+    """Generate calls that add dense and strided rows at a few distinct indices."""
     for dtype in (torch.float16, torch.bfloat16):
         x, indices = integers(13, 37, dtype=dtype), index(13, 37, below=13)
         for name in ("sum", "prod"):
@@ -124,7 +124,7 @@ def sums_of_halves() -> Iterator[Case]:
 
 
 def counting() -> Iterator[Case]:
-    """Count values that occur many times."""
+    """Generate calls that count values with many occurrences."""
     yield case("bincount", torch.bincount, index(3000, below=37), reference="same")
     for dtype in FLOAT:  # the CPU's histc does not support half precision
         yield case(f"histc {TAGS[dtype]}", torch.histc, integers(41, 67, dtype=dtype, low=-9, high=9), 7, -5, 5,
@@ -132,7 +132,7 @@ def counting() -> Iterator[Case]:
 
 
 def runs() -> Iterator[Case]:
-    """Find runs of equal elements in sorted and unsorted tensors that have more elements than a chunk."""
+    """Generate calls that find runs of equal elements, in sorted and unsorted tensors that are longer than a chunk."""
     for dtype in DTYPES["ALL"]:
         x = integers(41, 67, dtype=dtype)
         yield case(f"unique {TAGS[dtype]}", torch.unique, x, True, True, True, reference="same")

@@ -42,7 +42,7 @@ def pointwise() -> Iterator[Case]:
 def classes() -> Iterator[Case]:
     generator = torch.Generator().manual_seed(0)
     for dtype in FLOAT:
-        # Enough samples for a two-step reduction.
+        # There are enough samples for a two-step reduction.
         x, target = values(5000, 3, dtype=dtype), torch.randint(0, 3, (5000,), generator=generator)
         for reduction in ("none", "mean"):
             g = values(*((5000,) if reduction == "none" else ()), dtype=dtype, seed=2)
@@ -51,7 +51,7 @@ def classes() -> Iterator[Case]:
 
 
 def scores() -> Iterator[Case]:
-    """Rows of logits that are reduced by one lane, several lanes or a threadgroup. Some exceed a threadgroup's
+    """Generate rows of logits that are reduced by one lane, several lanes or a threadgroup. Some exceed a threadgroup's
     registers."""
     generator = torch.Generator().manual_seed(0)
     for dtype in FLOAT:
@@ -61,13 +61,13 @@ def scores() -> Iterator[Case]:
                 g = values(*((rows,) if reduction == "none" else ()), dtype=dtype, seed=2)
                 yield case(f"cross_entropy {rows} {reduction} {TAGS[dtype]}",
                            loss, F.cross_entropy, reduction, x, target, g)  # fmt: skip
-    # So many rows that one threadgroup cannot add up the results of all threadgroups.
+    # There are so many rows that one threadgroup cannot sum the results of all threadgroups.
     x, target = values(520, 1100), torch.randint(0, 1100, (520,), generator=generator)
     yield case("cross_entropy 520", loss, F.cross_entropy, "mean", x, target, values(seed=2))
 
 
 def margins() -> Iterator[Case]:
-    """More classes than a threadgroup has threads. Some lists of labels end early or repeat a label."""
+    """Generate more classes than a threadgroup has threads. Some lists of labels end early or repeat a label."""
     generator = torch.Generator().manual_seed(0)
     x, target = values(9, 1100), torch.randint(0, 1100, (9,), generator=generator)
     labels = torch.randint(0, 1100, (9, 1100), generator=generator)

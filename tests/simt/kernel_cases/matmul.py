@@ -11,19 +11,19 @@ from kernel_cases import Case, case, integers, values
 
 
 def int8_matmul(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """Call the operator, or compute its formula in float64."""
+    """Call the operator on the device. On the CPU, compute its formula in float64."""
     if x.device.type != "cpu":
         return torch._weight_int8pack_mm(x, weight, scales)
     return (x @ weight.to(x.dtype).t()) * scales
 
 
 def int_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Call the operator, or compute its formula on the CPU, where the operator supports only a few sizes."""
+    """Call the operator on the device. On the CPU, where it supports only a few sizes, compute its formula."""
     return torch._int_mm(a, b) if a.device.type != "cpu" else a.int() @ b.int()
 
 
 def int4_matmul(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """Call the operator with packed 4-bit weights, or compute its formula in float64."""
+    """Call the operator with packed 4-bit weights. On the CPU, compute its formula in float64."""
     if x.device.type != "cpu":
         return torch._weight_int4pack_mm(x, torch._convert_weight_to_int4pack(packed, 2), 64, scales)
     weight = torch.stack([packed >> 4, packed & 15], -1).flatten(1).to(x.dtype) - 8
@@ -34,7 +34,7 @@ def int4_matmul(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> 
 def cases() -> Iterator[Case]:
     for dtype in FLOAT:
         tag = TAGS[dtype]
-        # Several tiles along M and N, some of them partial.
+        # Use several tiles along M and N, some of them partial.
         a, b = (values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=shape[0]) for shape in ((70, 150), (150, 80)))
         c = values(80, dtype=dtype, seed=2)
         yield case(f"addmm {tag}", torch.addmm, c, a, b)

@@ -1,4 +1,4 @@
-"""Matmuls on the tensor tier. With MPSX_TIER=tensor and one core, the shape determines the tile."""
+"""Matmuls on the tensor tier. With MPSX_TIER=tensor and one core, the tile depends only on the shape."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def relaxed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def relaxed_error(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
-    """Return the error that rounding both operands to 11 bits causes, in float32 rounding errors."""
+    """Return the error caused by rounding both operands to 11 bits, in float32 rounding errors."""
     return [(a.abs() @ b.abs()) * 2**-10 / 2**-24]
 
 
 def activated(use_gelu: bool) -> Callable[..., torch.Tensor]:
-    """Return a function that multiplies matrices and applies an activation."""
+    """Return a function that multiplies matrices and then applies an activation."""
     return lambda c, a, b: torch._addmm_activation(c, a, b, use_gelu=use_gelu)
 
 
 def operands(m: int, n: int, k: int, dtype: torch.dtype, transposed: tuple[bool, bool]) -> list[torch.Tensor]:
-    """Return an M x K and a K x N matrix. Each may be stored transposed."""
+    """Return an M x K and a K x N matrix. `transposed` says which of them to store transposed."""
     shapes = ((m, k), (k, n))
     return [values(*(shape[::-1] if t else shape), dtype=dtype, low=-0.5, high=0.5, seed=i).t() if t
             else values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=i)

@@ -28,7 +28,7 @@ def copy_cases() -> Iterator[Case]:
             yield case(f"clone {name} {TAGS[dtype]}", lambda t: torch.empty(t.shape, dtype=t.dtype, device=t.device)
                        .copy_(t), y, reference="same")  # fmt: skip
         yield case(f"copy to gaps {TAGS[dtype]}", lambda t, s: t.copy_(s), gapped(x), x, reference="same")
-        for row in (16, 32, 64, 128):  # bytes
+        for row in (16, 32, 64, 128):  # row size in bytes
             x = values(11, 5, 3 * row // dtype.itemsize, dtype=dtype, low=-100, high=100)[..., : row // dtype.itemsize]
             yield case(f"copy rows of {row} {TAGS[dtype]}", lambda t: t.transpose(0, 1).contiguous(), x,
                        reference="same")  # fmt: skip
@@ -73,7 +73,7 @@ def moving_cases() -> Iterator[Case]:
                    reference="same")  # fmt: skip
         yield case(f"cat of five {tag}", lambda t: (torch.cat([t, t[:2], t, t, t]), torch.cat([t, t], 1)), x,
                    reference="same")  # fmt: skip
-        # Some tiles are inside the input, others include padding.
+        # Some tiles are inside the input. Other tiles include padding.
         rows = values(5, 7, 40, dtype=dtype, low=-100, high=100)
         yield case(f"pad {tag}", lambda t: F.pad(t, (2, 3), mode="reflect"), rows, reference="same")
         yield case(f"pad planes {tag}", lambda t: F.pad(t, (-1, 2, 1, 0), mode="replicate"), rows, reference="same")

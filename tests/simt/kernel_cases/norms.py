@@ -15,12 +15,12 @@ HALVES = FLOAT[1:]
 
 
 def softmax_backward(op: Callable, g: torch.Tensor, y: torch.Tensor, dim: int, dtype: torch.dtype) -> torch.Tensor:
-    """Call the backward function of a softmax. The input's dtype is `dtype`, or float64 for the reference."""
+    """Call a softmax backward function. The input's dtype is `dtype`, or float64 for the reference."""
     return op(g, y, dim, g.dtype if g.dtype == torch.float64 else dtype)
 
 
 def softmax_to_float(op: Callable, x: torch.Tensor, dim: int) -> torch.Tensor:
-    """Compute float results from half inputs in one kernel, which the CPU does not support."""
+    """Compute float results from half inputs in a single kernel, which the CPU does not support."""
     return op(x, dim, x.dtype in HALVES)
 
 
@@ -35,7 +35,7 @@ def softmax_cases() -> Iterator[Case]:
                 y = function(x.double(), dim)
                 label = f"{name} of {where} {TAGS[dtype]}"
                 yield case(label, function, x, dim)
-                # The gradient is computed from the rounded result.
+                # The backward pass uses the rounded result.
                 yield case(f"{label} backward", softmax_backward, backward, g, y.to(dtype), dim, dtype)
                 if dtype in HALVES:
                     yield case(f"{label} to f32", softmax_to_float, forward, x, dim)
@@ -43,7 +43,7 @@ def softmax_cases() -> Iterator[Case]:
 
 
 def types() -> Iterator[tuple[torch.dtype, torch.dtype, str]]:
-    """Generate the dtype of the input, the dtype of the parameters, and a label."""
+    """Generate the input's dtype, the parameters' dtype, and a label."""
     for dtype in FLOAT:
         yield dtype, dtype, TAGS[dtype]
         if dtype in HALVES:
@@ -52,14 +52,14 @@ def types() -> Iterator[tuple[torch.dtype, torch.dtype, str]]:
 
 def row_norm_cases() -> Iterator[Case]:
     for dtype, parameter, tag in types():
-        # For few rows, the gradients use separate kernels. For many rows, they use one fused kernel.
+        # For few rows, separate kernels compute the gradients. For many rows, one fused kernel does.
         for where, shape in (("rows", (70, 300)), ("many rows", (2048, 16))):
             x, g = values(*shape, dtype=dtype), values(*shape, dtype=dtype, seed=1, low=-0.1, high=0.1)
             w, b = values(shape[1], dtype=parameter, low=0.5, high=1.5), values(shape[1], dtype=parameter, seed=2)
             size = [shape[1]]
             if where == "rows":
                 yield case(f"layer_norm {tag}", aten.native_layer_norm, x, size, w, b, 1e-5)
-            # The gradients use the saved statistics, which may be half precision.
+            # The backward pass uses the saved statistics, which may be half precision.
             _, mean, rstd = aten.native_layer_norm(x.double(), size, w.double(), b.double(), 1e-5)
             yield case(f"layer_norm backward of {where} {tag}",
                        aten.native_layer_norm_backward, g, x, size, mean.to(parameter), rstd.to(parameter), w, b,
@@ -68,7 +68,7 @@ def row_norm_cases() -> Iterator[Case]:
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, gradient: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Call the fused operator on the device, and the public composite function on the CPU."""
+    """Call the fused operator on the device. On the CPU, call the public composite function."""
     shape = list(x.shape[1:])
     if x.device.type == "cpu":
         leaves = [t.detach().requires_grad_() for t in (x, weight)]

@@ -34,24 +34,24 @@ def adaptive_avg_pool(x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, .
 
 
 def max_pool3d(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Use overlapping windows and padding."""
+    """Run max pooling with overlapping windows and padding."""
     return F.max_pool3d(x, (2, 3, 2), (1, 2, 1), (1, 1, 0), return_indices=True)
 
 
 def max_pool3d_gradient(x: torch.Tensor, g: torch.Tensor, stride: tuple[int, int, int]) -> torch.Tensor:
-    """Return the gradient. `stride` determines whether windows overlap."""
+    """Return the gradient. `stride` determines whether the windows overlap."""
     window = ((2, 3, 2), stride, (1, 1, 0), (1, 1, 1), False)
     _, indices = aten.max_pool3d_with_indices(x, *window)
     return aten.max_pool3d_with_indices_backward(g, x, *window, indices)
 
 
 def fold(columns: torch.Tensor, stride: list[int]) -> torch.Tensor:
-    """Sum the windows. `stride` determines whether they overlap or have gaps in between."""
+    """Sum the windows. `stride` determines whether they overlap or have gaps between them."""
     return aten.col2im(columns, [5, 67], [2, 3], [1, 2], [1, 1], stride)
 
 
 def rows() -> Iterator[Case]:
-    """1-D max pooling without indices."""
+    """Generate 1-D max pooling without indices."""
     for dtype in DTYPES["REAL"]:
         x = values(3, 140, dtype=dtype, low=-9, high=9)
         for window in ((2,), (5, 3, 2), (3, 1, 1, 4)):
@@ -61,17 +61,17 @@ def rows() -> Iterator[Case]:
 
 
 def boxes() -> Iterator[Case]:
-    """3-D average pooling: cubic windows, padding, ceil_mode, and adaptive windows of different sizes."""
+    """Generate 3-D average pooling: cubic windows, padding, ceil_mode, and adaptive windows of different sizes."""
     for dtype in FLOAT:
         x = values(2, 3, 4, 7, 39, dtype=dtype)
         for window in ((2,), ((3, 2, 3), (1, 2, 2), (1, 1, 1), True, False), (2, 3, 0, True, True, 5)):
-            # Compare with float64, because PyTorch has no half-precision kernel on the CPU.
+            # Compare with float64, because PyTorch's CPU has no half-precision kernel.
             yield case(f"avg_pool3d {window} {TAGS[dtype]}", F.avg_pool3d, x, *window)
         yield case(f"adaptive_avg_pool3d {TAGS[dtype]}", F.adaptive_avg_pool3d, x, (3, 4, 17))
 
 
 def whole_numbers() -> Iterator[Case]:
-    """Integer average pooling and im2col."""
+    """Generate integer average pooling and im2col."""
     x = values(2, 3, 9, 70, dtype=torch.int64, low=-99, high=99)
     yield case("avg_pool2d i64", F.avg_pool2d, x, 3, 2, 1, True, False, reference="same")
     yield case("avg_pool3d i64", F.avg_pool3d, x, (2, 3, 2), reference="same")
@@ -80,11 +80,11 @@ def whole_numbers() -> Iterator[Case]:
 
 
 def windows() -> Iterator[Case]:
-    """3-D max pooling, im2col and col2im."""
+    """Generate 3-D max pooling, im2col and col2im."""
     for dtype in DTYPES["REAL"]:
         x, g = values(2, 3, 4, 7, 9, dtype=dtype, low=-9, high=9), values(2, 3, 3, 3, 3, dtype=dtype, low=-9, seed=1)
         yield case(f"max_pool3d {TAGS[dtype]}", max_pool3d, x, reference="same")
-        # On the CPU, PyTorch does not support integer gradients.
+        # PyTorch's CPU kernels do not support integer gradients.
         yield case(f"max_pool3d gradient {TAGS[dtype]}", max_pool3d_gradient, x, g, (2, 3, 3),
                    reference="same" if dtype in FLOAT else "none")  # fmt: skip
         if dtype in FLOAT:
@@ -116,7 +116,7 @@ def cases() -> Iterator[Case]:
                 return x.to(memory_format=memory_format)
 
             x, g = image(13, 27, 0), image(7, 14, 1)
-            # On the CPU, PyTorch does not support integer gradients.
+            # PyTorch's CPU kernels do not support integer gradients.
             yield case(f"max_pool2d of {where} {TAGS[dtype]}", max_pool, x, g,
                        reference="same" if dtype in FLOAT else "none")  # fmt: skip
             yield case(f"max_pool2d of tiles of {where} {TAGS[dtype]}", max_pool, x, image(6, 9, 3), [2, 3], [2, 3],

@@ -10,7 +10,7 @@ from tables import DTYPES, FLOAT, TAGS
 
 from kernel_cases import Case, case, values
 
-N = 2500  # several chunks
+N = 2500  # enough elements for several chunks
 
 
 def cases() -> Iterator[Case]:

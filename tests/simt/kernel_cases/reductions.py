@@ -1,4 +1,4 @@
-"""Reductions along rows, along columns, and split among several threadgroups."""
+"""Reductions along rows, along columns, and split across several threadgroups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHAPES = {"rows": ((7, 261), 1), "columns": ((67, 45), 0), "parts of rows": ((33
 
 
 def factors(dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    """Return a tensor that consists mostly of ones, to keep products small."""
+    """Return a tensor that consists mostly of ones, so that products stay small."""
     x = torch.ones(shape, dtype=dtype)
     x.view(-1)[::97] = 2 if dtype != torch.bool else True
     return x
@@ -54,7 +54,7 @@ def complex_sums() -> Iterator[Case]:
 
 
 def extrema() -> Iterator[Case]:
-    """Cover sizes that fit in one threadgroup and sizes that need several."""
+    """Generate extrema with sizes that fit in one threadgroup and sizes that need several."""
     for dtype in DTYPES["ALL"]:
         for shape in ((7, 261), (70_001,)):
             x = values(*shape, dtype=dtype)

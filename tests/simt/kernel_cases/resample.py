@@ -14,7 +14,7 @@ aten = torch.ops.aten
 
 
 def resampled() -> Iterator[Case]:
-    """Resample one dimension, or several dimensions with float intermediate results."""
+    """Resample a single dimension, and several dimensions with float intermediate results."""
     for dtype in FLOAT:
         tag = TAGS[dtype]
         line, plane = values(2, 3, 70, dtype=dtype), values(2, 3, 17, 19, dtype=dtype)
@@ -46,14 +46,14 @@ def searched() -> Iterator[Case]:
 
 
 def grid_sampler(x: torch.Tensor, grid: torch.Tensor, g: torch.Tensor, mode: int) -> tuple[torch.Tensor, ...]:
-    """Return the result and both gradients, with reflection padding."""
+    """Return the result and both gradients, using reflection padding."""
     dims = x.dim() - 2
     forward, backward = getattr(aten, f"grid_sampler_{dims}d"), getattr(aten, f"grid_sampler_{dims}d_backward")
     return forward(x, grid, mode, 2, False), *backward(g, x, grid, mode, 2, False, [True, True])
 
 
 def grids() -> Iterator[Case]:
-    """Use coordinates that are exact in every dtype."""
+    """Generate grids with coordinates that are exact in every dtype."""
     for dtype in FLOAT:
         for dims, mode in ((2, 0), (2, 1), (2, 2), (3, 0), (3, 1)):
             x = integers(2, 5, *(3, 4, 8)[-dims:], dtype=dtype)
@@ -63,7 +63,7 @@ def grids() -> Iterator[Case]:
 
 
 def shuffled() -> Iterator[Case]:
-    """Shuffle pixels with elements of every size."""
+    """Generate pixel shuffles with elements of every size."""
     for dtype in (torch.int8, torch.float16, torch.float32, torch.int64):
         for factor in (2, 3):
             x = values(2, 2 * factor**2, 3, 40, dtype=dtype)

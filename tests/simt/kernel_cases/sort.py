@@ -25,7 +25,7 @@ def scans() -> Iterator[Case]:
         for where, (shape, dim) in scanned(dtype):
             x = values(*shape, dtype=dtype, low=0 if dtype in FLOAT else -3)
             label = f"of {where} {TAGS[dtype]}"
-            # Scan in place to keep the dtype, because cumsum() would sum integers as int64.
+            # Scan in place to keep the dtype, because cumsum() sums integers as int64.
             yield case(f"cumsum {label}", lambda x, d: x.clone().cumsum_(d), x, dim, reference=reference)
             near_one = values(*shape, dtype=dtype, low=0.99, high=1.01)
             yield case(f"cumprod {label}", lambda x, d: x.clone().cumprod_(d), near_one, dim, reference=reference)
@@ -52,7 +52,7 @@ def sorts() -> Iterator[Case]:
                 yield case(f"topk {label}", lambda x: torch.topk(x, 17).values, x, reference="same")
                 yield case(f"median {label}", lambda x: x.median(1).values, x, reference="same")
             if size == LONG:
-                long = values(2, 4100, dtype=dtype)  # exceeds the memory of a threadgroup
+                long = values(2, 4100, dtype=dtype)  # too long for threadgroup memory
                 yield case(f"sort of tiles {TAGS[dtype]}", lambda x: torch.sort(x, stable=True), long, reference="same")
             yield case(f"mode {label}", lambda x: x.mode(1).values, x, reference="same")
             yield case(f"mode of long rows {label}", lambda x: x.repeat(1, 4).mode(1).values, x, reference="same")

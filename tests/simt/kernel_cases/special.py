@@ -10,7 +10,7 @@ from tables import FLOAT, TAGS, rows
 from kernel_cases import Case, case, gapped, values
 
 ROWS, COLUMNS = 9, 35
-# Ranges of arguments in the domain and far from poles.
+# Argument ranges inside the domain and far from poles.
 DOMAIN = {"special_ndtri": (0.05, 0.95), "erfinv": (-0.9, 0.9)}
 POSITIVE = ("bessel_y", "bessel_k", "lgamma", "digamma", "entr")
 
@@ -27,7 +27,7 @@ def domain_of(name: str) -> tuple[float, float]:
 
 
 def second_operand(name: str, x: torch.Tensor) -> torch.Tensor:
-    """Return the second operand: the order of a polynomial, or a positive number for other functions."""
+    """Return the second operand: the order for a polynomial, a positive number for other functions."""
     other = values(*x.shape, dtype=torch.float32, low=0, high=9, seed=1)
     return (other.floor() if "polynomial" in name else other + 0.5).to(x.dtype)
 
@@ -36,14 +36,14 @@ def gradient_cases() -> Iterator[Case]:
     a, x = values(ROWS, COLUMNS, low=0.3, high=20), values(ROWS, COLUMNS, low=0.1, high=20, seed=1)
     part = values(ROWS, COLUMNS, low=0.05, high=0.95, seed=2)
     for label, layout in {"": lambda t: t, "of gapped": gapped}.items():
-        # These approximations have only three correct digits. tests/ops/random/test_sample.py checks their values.
+        # This approximation has only three correct digits. tests/ops/random/test_sample.py checks its values.
         yield case(f"gamma gradient {label}", torch._standard_gamma_grad, layout(a), layout(x), reference="none")
         yield case(f"Dirichlet gradient {label}", torch._dirichlet_grad, layout(part), layout(a), layout(a + x),
                    reference="none")  # fmt: skip
 
 
 def cases() -> Iterator[Case]:
-    """Unary and binary functions, with dense and strided inputs."""
+    """Generate unary and binary functions with dense and strided inputs."""
     yield from gradient_cases()
     for dtype in FLOAT:
         x = values(ROWS, COLUMNS, dtype=dtype, low=-30, high=30)

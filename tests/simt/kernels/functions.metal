@@ -1,4 +1,4 @@
-// Every SIMD and quad function with a value argument, for each type. `fill` is the argument of fill_up and fill_down.
+// Every SIMD and quad function that has a value argument, for each type. `fill` is passed to fill_up and fill_down.
 #include <metal_stdlib>
 using namespace metal;
 

@@ -1,7 +1,7 @@
 """Check results at the limits of a dtype's range.
 
-Accept a result that equals the CPU's, or float64's rounded to the dtype. Reject a result that is non-finite where both
-are finite, finite where both are non-finite, or farther away than rounding explains.
+Accept a result that equals the CPU's result or the float64 result rounded to the dtype. Reject a result that is
+non-finite where both are finite, finite where both are non-finite, or farther from them than rounding explains.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Case:
     """A call and its operands.
 
     eps: the allowed relative error, in units of the dtype's epsilon.
-    reduces: each output element depends on many input elements. The largest one determines the error bound.
+    reduces: whether each output element depends on many input elements. The largest one determines the error bound.
     """
 
     name: str
@@ -43,13 +43,13 @@ def wide(t: torch.Tensor) -> torch.Tensor:
 
 
 def on(t: torch.Tensor, device: str) -> torch.Tensor:
-    """Copy a tensor to a device and keep its strides."""
+    """Copy a tensor to a device, and keep its strides."""
     storage = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
     return storage.clone().to(device).as_strided(t.shape, t.stride(), t.storage_offset())
 
 
 def cotangents(outputs: list[torch.Tensor], dtype: torch.dtype, seed: int, convert: Convert) -> list[torch.Tensor]:
-    """Return gradients of the outputs, mostly with ordinary values."""
+    """Return random gradients of the outputs. Most of their values are ordinary."""
     g, real = torch.Generator().manual_seed(seed), dtype if dtype in FLOATS else torch.float32
     made = [picked(real, tuple(t.shape), g, 0.7) for t in outputs]
     made = [torch.complex(w, torch.randn(w.shape, generator=g)) if t.is_complex() else w
@@ -74,9 +74,9 @@ def results(case: Case, convert: Convert, convert_gradient: Convert | None = Non
 
 
 def conditions(case: Case, exact: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Return by how much float64 results change if each incoming gradient changes by about the dtype's epsilon.
+    """Return by how much the float64 results change if each incoming gradient changes by about the dtype's epsilon.
 
-    Where large gradients cancel, no result can be more accurate.
+    Where large gradients cancel, no implementation can be more accurate than this.
     """
     g = torch.Generator().manual_seed(case.seed)
     eps = torch.finfo(case.dtype).eps
@@ -90,13 +90,13 @@ def conditions(case: Case, exact: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def parts(t: torch.Tensor) -> torch.Tensor:
-    """Return complex numbers as pairs of float64 numbers, and other numbers as float64."""
+    """Convert complex numbers to pairs of float64 numbers, and other numbers to float64."""
     return torch.view_as_real(t.resolve_conj()).double() if t.is_complex() else t.double()
 
 
 def wrong(case: Case, have: torch.Tensor, cpu: torch.Tensor | None, exact: torch.Tensor,
           condition: torch.Tensor | float = 0.0) -> torch.Tensor:  # fmt: skip
-    """Return a mask of elements that match neither the CPU nor float64. `condition` is the result of conditions()."""
+    """Return a mask of the elements that match neither the CPU nor float64. `condition` comes from conditions()."""
     if not (have.is_floating_point() or have.is_complex()):
         return (have != cpu) & (have != exact)
     f = torch.finfo(have.dtype)
@@ -110,7 +110,7 @@ def wrong(case: Case, have: torch.Tensor, cpu: torch.Tensor | None, exact: torch
     allowed = allowed + 16 * (c - rounded).abs().nan_to_num(0, 0, 0) + 4 * condition
     if case.reduces and size.numel():
         allowed = allowed + 16 * f.eps * size.max()
-    # within rounding of the largest finite number
+    # The result may be infinite if it is within rounding error of the largest finite number.
     edge, slack = torch.full_like(h, False, dtype=torch.bool), 64 * case.eps * f.eps
     if slack < 0.5:
         edge = (e.abs() >= f.max * (1 - slack)) & (e.abs() <= f.max * (1 + slack))
@@ -133,7 +133,7 @@ def check(case: Case, device: str = "mpsx") -> list[str]:
     try:
         exact, have = results(case, wide), results(case, lambda t: on(t, device))
     except NotImplementedError:
-        if cpu is None:  # neither device supports this dtype
+        if cpu is None:  # the CPU does not support this dtype either
             return []
         raise
     lines = []

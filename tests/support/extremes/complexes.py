@@ -1,4 +1,4 @@
-"""Operators on complex numbers, for all pairs of special real and imaginary parts."""
+"""Operators on complex numbers, for all pairs of special values as real and imaginary parts."""
 
 from __future__ import annotations
 

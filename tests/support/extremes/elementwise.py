@@ -117,7 +117,7 @@ Ternary = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
 
 
 def ternary_functions(value: float) -> dict[str, Ternary]:
-    """Return functions of three tensors and a scale."""
+    """Return functions of three tensors, some of which also take the scale `value`."""
     number = torch.tensor([value, 2.0])
     scaled = ("_foreach_addcmul", "_foreach_addcdiv")
     many = {name: (getattr(torch, name), getattr(torch, f"{name}_")) for name in scaled}

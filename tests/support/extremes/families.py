@@ -1,4 +1,4 @@
-"""All cases, by family."""
+"""All cases, grouped by family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalizations whose parameters and statistics are ordinary or special values."""
+"""Normalizations with ordinary and special values as parameters and statistics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def native_batch_norm(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, m: torc
 def cases(x: torch.Tensor, about: str, vectors: list[torch.Tensor]) -> Iterator[Case]:
     """Generate all normalizations of one input.
 
-    vectors: weight, bias, mean and variance per channel, followed by weight and bias for rows.
+    vectors: the weight, bias, mean and variance per channel, followed by the weight and bias for rows.
     """
     shape, n, size = tuple(x.shape), x.shape[-1], x[0, 0].numel()
     w, b, mean, var, wn, bn = vectors
@@ -55,7 +55,7 @@ def cases(x: torch.Tensor, about: str, vectors: list[torch.Tensor]) -> Iterator[
 def norms(g: G) -> Iterator[Case]:
     for dtype in FLOATS:
         for kind in REGIMES:
-            for special in (0.0, 0.2):  # fraction of special values among the parameters
+            for special in (0.0, 0.2):  # fraction of parameters that are special values
                 shape = SHAPES[int(torch.randint(len(SHAPES), (), generator=g))]
                 x = some_layout(regime(kind, dtype, shape, g), g)
                 sizes = (shape[1], shape[1], shape[-1], shape[-1])

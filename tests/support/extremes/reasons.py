@@ -1,4 +1,4 @@
-"""Known differences at the limits of the range: patterns for the output of compare.line(), and reasons."""
+"""Known differences at the limits of the range: (pattern for the output of compare.line(), reason)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 NONFINITE = r"at .*: ((-?inf|nan) for |.* for (-?inf|nan) \()"
 
 REASONS: list[tuple[str, str]] = [
-    (r", 0 on mpsx only$", "the CPU differs from float64 too"),
+    (r", 0 on mpsx only$", "the CPU also differs from float64"),
     (r"^polygamma\d .* of inf;", "the CPU's polygamma of infinity is NaN; the limit is 0"),
     (
         r"^(\S*\.([cs]?elu|hardswish|hardtanh|relu6|(hard|soft)shrink)|elu_alpha|logit_eps) .* output 1 .* of nan;",
@@ -22,14 +22,14 @@ REASONS: list[tuple[str, str]] = [
     (r"^log1p c64 .*: inf for nan", "log1p of infinity is infinite, like its logarithm"),
     (r"^(sin|cos|sinh|cosh) c64 .*inf", "C leaves the sign of an infinite part unspecified at infinity"),
     (r" c64 grad .* output 1 " + NONFINITE, "composite formulas: infinities of opposite signs cancel to NaN"),
-    (r"^acos c64 .* of \((-?inf\+nanj)\)", "C99 Annex G leaves the sign of acos(inf + nan i) open"),
+    (r"^acos c64 .* of \((-?inf\+nanj)\)", "C99 Annex G does not specify the sign of acos(inf + nan i)"),
     (r"^acosh c64 grad .* output 1 .* of \(.*-0j\);", "the sign of an imaginary zero selects the side of the cut"),
     (r"^softmax .* output 1 .*: nan for -?inf", "infinite gradients cancel to NaN"),
     (r"^cdist .* large .* output [12] .*: 0.0 for nan", "a difference divided by an infinite distance"),
     (r"^special.erfcx torch.float32 output 1 .*: nan for inf \(float64: 0.0\)", "composite formula, as on the CPU"),
     (r"^var0? .* output 1 .*: nan for -?inf", "composite formula: a deviation overflows"),
     (r"^(var|std)_mean .* output 1 .*(inf for nan|inf for -?inf|nan for -?inf)", "the mean of infinite values is NaN"),
-    (r"^(sum|nansum|mean|nanmean|prod|norm)\S* .*" + NONFINITE, "the order of a sum decides where it overflows"),
+    (r"^(sum|nansum|mean|nanmean|prod|norm)\S* .*" + NONFINITE, "where a sum overflows depends on its order"),
     (r"^(var|std|cov|norm)\S* .* output [12] .*" + NONFINITE, "composite formulas: infinities cancel to NaN"),
     (r"^cov ", "a matmul sums in a different order"),
     (r"^(group|layer|batch|instance|rms)_norm .* output [1-9] " + NONFINITE, "terms of a gradient overflow separately"),

@@ -27,7 +27,7 @@ def pool(dtype: torch.dtype) -> torch.Tensor:
 
 
 def picked(dtype: torch.dtype, shape: tuple[int, ...], g: torch.Generator, ordinary: float = 0.4) -> torch.Tensor:
-    """Sample special values from the pool, mixed with ordinary ones."""
+    """Sample special values from the pool, and mix them with ordinary values."""
     values = pool(dtype)
     special = values[torch.randint(len(values), shape, generator=g)]
     plain = torch.randn(shape, generator=g).to(dtype)
@@ -35,12 +35,12 @@ def picked(dtype: torch.dtype, shape: tuple[int, ...], g: torch.Generator, ordin
 
 
 def regime(name: str, dtype: torch.dtype, shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
-    """Return a tensor with difficult values of the given kind."""
+    """Return a tensor of one kind of difficult values."""
     f = torch.finfo(dtype)
     normal = torch.randn(shape, generator=g, dtype=torch.float64)
     if name == "ordinary":
         x = normal
-    elif name == "large":  # squares overflow, and sums may overflow
+    elif name == "large":  # squares overflow, and sums may overflow as well
         x = normal.clamp(-4, 4) * (f.max / 8)
     elif name == "limit":
         x = normal.sign() * f.max
@@ -52,7 +52,7 @@ def regime(name: str, dtype: torch.dtype, shape: tuple[int, ...], g: torch.Gener
         x = normal * f.tiny
     elif name == "constant":
         x = torch.full(shape, pool(dtype)[torch.randint(len(pool(dtype)), (), generator=g)].item(), dtype=torch.float64)
-    elif name == "one":  # one special value among ordinary ones
+    elif name == "one":  # a single special value among ordinary ones
         x = normal.clone()
         special = pool(dtype)[torch.randint(len(pool(dtype)), (), generator=g)].double()
         if x.numel():
@@ -72,7 +72,7 @@ REGIMES = ("ordinary", "large", "limit", "square", "small", "subnormal", "consta
 
 
 def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """Copy to the given layout."""
+    """Copy a tensor to the given layout."""
     if layout == "contiguous":
         return x.contiguous()
     if layout == "transposed" and x.dim() > 1:
