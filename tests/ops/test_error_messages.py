@@ -1,4 +1,4 @@
-"""Errors and warnings have PyTorch's messages, which PyTorch's tests match and which users search for."""
+"""Errors and warnings have the same text as PyTorch's. PyTorch's tests match this text, and users search for it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Compare operators with the CPU and float64 for values near the limits of the dtype's range.
 
-The default run uses some cases and fixed values. The sweep uses all cases and new values.
+The default run uses some of the cases and fixed values. The sweep uses all cases and new values.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from extremes.reasons import reason
 
 pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]
 
-# The default run uses one in N cases of each family.
+# In each family, the default run uses one out of N cases.
 EVERY = {"unary": 4, "binary": 5, "ternary": 7, "complex_unary": 5, "complex_binary": 1, "reductions": 8, "norms": 16,
          "losses": 32}  # fmt: skip
 
 
 def wrong(family: str, seed: int, every: int = 1) -> list[str]:
-    """Return descriptions of wrong results, except for those with a known reason."""
+    """Describe the wrong results, except for those with a known reason."""
     found = []
     for i, case in enumerate(FAMILIES[family](torch.Generator().manual_seed(seed))):
         case.seed = seed + i

@@ -1,4 +1,4 @@
-"""Overloads for which PyTorch's MPS backend has a kernel do not fall back to the CPU.
+"""Overloads that have a kernel in PyTorch's MPS backend do not fall back to the CPU.
 
 Each overload in mps_operators.txt is called.
 """
@@ -18,8 +18,8 @@ import mpsx
 import vendor
 
 TESTS = Path(__file__).resolve().parents[1]
-RECORDED = "2.13."  # torch version whose sample numbers mps_operators.txt contains
-# Fraction of the overloads in torch 2.13 that torch 2.11 may lack.
+RECORDED = "2.13."  # torch version whose sample numbers are in mps_operators.txt
+# Fraction of torch 2.13's overloads that torch 2.11 may lack.
 RECENT = 0.05
 
 
@@ -41,7 +41,7 @@ def failures() -> list[str]:
 
 
 def test_list() -> None:
-    """PyTorch has all listed overloads except a few new ones. Overloads without a call have a reason."""
+    """PyTorch has all listed overloads except for a few new ones. Overloads without a call have a reason."""
     names = read_list()
     assert sum(overload(name) is None for name in names) <= RECENT * len(names)
     assert not [name for name, source in names.items() if source == "none"]

@@ -1,8 +1,8 @@
-"""Compare every public function of torch that has no OpInfo with the CPU.
+"""Compare every public torch function that has no OpInfo with the CPU.
 
 tests/opinfo covers functions with an OpInfo. The calls here include all composite kernels that call a DispatchStub
-directly (the aten.* calls, kaiser_window, cdist, max_pool1d, ...). Without a stub for the device, these calls fail,
-regardless of the registered operators.
+directly (the aten.* calls, kaiser_window, cdist, max_pool1d, ...). If the device has no stub, these calls fail,
+whatever operators are registered.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from torch.utils._pytree import tree_leaves
 
 CALLS: dict[str, Call] = public_calls.CALLS | public_layouts.CALLS | public_methods.CALLS
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.uint8)
-FUSED = {"gru_cell"}  # computed by one kernel, whose result is contiguous for any input strides, as on CUDA
+FUSED = {"gru_cell"}  # one kernel computes it; as on CUDA, the result is contiguous for any input strides
 LAYOUTS = ("contiguous", "transposed", "sliced")
 
 pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]
 
 
 def weighted_sum(x: torch.Tensor) -> torch.Tensor:
-    """Return a weighted sum, whose gradient does not vanish after a normalization."""
+    """Return a weighted sum. Unlike that of a plain sum, its gradient does not vanish after a normalization."""
     x = x.reshape(-1).abs() if x.is_complex() else x.reshape(-1)
     return (x.double() * torch.arange(x.numel(), device=x.device).double().cos()).sum()
 
 
 def outcome(call: Call, inputs: Inputs) -> tuple[list[object], list[object]] | Exception:
-    """Return the results and gradients of a call, or its exception."""
+    """Return the results and gradients of a call, or the exception that it raises."""
     torch.default_generator.manual_seed(1)
     torch.mpsx.manual_seed(1)
     try:
@@ -49,7 +49,7 @@ def outcome(call: Call, inputs: Inputs) -> tuple[list[object], list[object]] | E
 
 
 def error(got: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the largest difference from the exact result where the exact result is finite."""
+    """Return the largest difference from the exact result, ignoring elements where that is not finite."""
     return torch.where(exact.isfinite(), got.to(exact.dtype) - exact, 0).abs().nan_to_num(nan=torch.inf).max().item()
 
 
@@ -125,7 +125,7 @@ def opinfo_names() -> set[str]:
 
 
 def public_names() -> set[str]:
-    """Return the names of functions (relative to torch) and methods (Tensor.name) without an OpInfo.
+    """Return the names of functions (relative to torch) and methods (Tensor.name) that have no OpInfo.
 
     The OpInfo of a function also covers its in-place method.
     """

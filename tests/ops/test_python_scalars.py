@@ -112,7 +112,7 @@ def test_arange_of_integers_uses_integer_arithmetic() -> None:
 
 
 def test_any_and_all_over_no_dimensions() -> None:
-    """The result must be a new bool tensor, not the input."""
+    """The result must be a new bool tensor rather than the input."""
     for dtype in DTYPES:
         x = torch.tensor([0, 5, 1]).to(dtype)
         for operator in (torch.ops.aten.any.dims, torch.ops.aten.all.dims):

@@ -1,4 +1,4 @@
-"""Regression tests: each line is a call whose result, dtype or error used to differ from the CPU."""
+"""Regression tests. Each line is a call whose result, dtype or error used to differ from the CPU's."""
 
 from __future__ import annotations
 
@@ -384,11 +384,11 @@ def test_householder_product_accuracy() -> None:
     exact = torch.linalg.householder_product(a, tau)
     errors = [(torch.linalg.householder_product(a.float().to(d), tau.float().to(d)).cpu() - exact).abs().max().item()
              for d in ("cpu", "mpsx")]  # fmt: skip
-    # In 3xTF32 matmuls on the cuda driver, tensor cores round toward zero.
+    # On the cuda driver, matmuls use 3xTF32, in which tensor cores round toward zero.
     limit = 2.0 if mpsx.driver()["name"] == "cuda" else 1.5
     assert errors[1] <= limit * errors[0]
 
 
 def test_max_pool_of_padding_is_minus_infinity() -> None:
-    """The window covers only padding."""
+    """The window contains only padding."""
     assert pooled(1, 1, 1, 2, False)("mpsx").item() == -INF

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
-# Operators with kernels for every OpInfo sample.
+# Operators that have kernels for every OpInfo sample.
 OPERATORS = (
     "equal", "eye", "trace", "complex", "polar", "cross", "linalg.cross", "logspace", "renorm", "isin",
     "masked_scatter", "put", "histc", "nonzero_static", "searchsorted", "bucketize", "repeat_interleave",
@@ -23,10 +23,10 @@ OPERATORS = (
     "nn.functional.hardshrink", "nn.functional.softshrink", "cov", "corrcoef", "linspace",
     "nn.functional.hardtanh", "nn.functional.threshold", "nn.functional.relu6",
 )  # fmt: skip
-# The CPU adds many products in a different order, so compare these operators with float64.
+# These operators are compared with float64, because the CPU adds many products in a different order.
 PRODUCTS = ("cov", "corrcoef")
 NO_KERNEL = {("logspace", torch.int32), ("round", torch.int32)}
-# Operators with kernels for complex64.
+# Operators that have kernels for complex64.
 COMPLEX = (
     "addcmul", "addcdiv", "lerp", "cumsum", "cumprod", "prod", "var", "std", "var_mean", "std_mean", "any", "all",
     "count_nonzero", "equal", "cross", "linalg.cross", "renorm", "linspace", "linalg.vander", "sinc",

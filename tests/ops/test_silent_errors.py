@@ -1,6 +1,6 @@
 """Regression tests for PyTorch issues in which the MPS backend silently returned wrong results.
 
-These calls must return correct results here or raise an error. The test names contain the issue numbers.
+These calls must return correct results here or raise an error. The issue numbers are in the names of the tests.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def test_150967_in_place_operators_write_strided(name: str) -> None:
 @dtypes
 @pytest.mark.parametrize("inner", [32769, 40001])
 def test_177116_long_inner_dimensions(dtype: torch.dtype, inner: int) -> None:
-    """Memory after the operands contains NaN and must not contribute to the sum."""
+    """The memory after the operands contains NaN, which must not contribute to the sum."""
     a, b = torch.randn(17, inner).to(dtype), torch.randn(inner, 19).to(dtype)
     exact = a.double() @ b.double()
     results = (
@@ -120,7 +120,7 @@ ROWS = 2**31 // 64 + 8  # with 64 columns, more elements than 31 bits can index
 
 @pytest.fixture(scope="module")
 def long_table() -> torch.Tensor:
-    """Allocate 4 GiB of address space. Only pages that are written use memory."""
+    """Reserve 4 GiB of address space. Only pages that are written use memory."""
     table = torch.empty(ROWS, 64, dtype=torch.float16, device=DEVICE)
     rows = torch.randn(16, 64, dtype=torch.float16)
     table[:8], table[-8:] = rows[:8].to(DEVICE), rows[8:].to(DEVICE)
@@ -170,7 +170,7 @@ def test_197636_strides_past_31_and_32_bits(stride: int) -> None:
     """Use a view whose rows are far apart."""
     size = 2 * stride + 1024
     if size > torch.mpsx.recommended_max_memory():
-        pytest.skip("the device recommends less memory than one buffer of that size")
+        pytest.skip("the device does not support a buffer of that size")
     base = torch.empty(size, dtype=torch.uint8, device=DEVICE)
     view = base.as_strided((3, 1000), (stride, 1), 7)
     x = torch.randint(1, 50, (3, 1000), dtype=torch.uint8)
@@ -231,7 +231,7 @@ def test_183825_layer_norm_without_input_gradient(dtype: torch.dtype, of_input: 
         return [g.cpu() for g in found]
 
     first = run(DEVICE, dtype)
-    # The CPU accumulates in half precision, so compare with float64.
+    # Compare with float64, because the CPU accumulates in half precision.
     for got, exact in zip(first, run("cpu", torch.float64), strict=True):
         scale = exact.abs().max().item()
         torch.testing.assert_close(got.double(), exact, rtol=0, atol=scale * torch.finfo(dtype).eps * 4)
@@ -311,7 +311,7 @@ BAD_INDICES = {
 @pytest.mark.parametrize("bad", [4, 5, 2**33, -5, -(2**33)])
 @pytest.mark.parametrize("name", BAD_INDICES)
 def test_144824_154235_indices_out_of_range(name: str, bad: int) -> None:
-    """The call raises an error, as on the CPU, and later calls return correct results."""
+    """The call raises an error, as on the CPU. Later calls return correct results."""
     weight = torch.arange(16.0).reshape(4, 4)
     for values in ([bad], [0, bad], [bad, 1, 2]):
         index = torch.tensor(values)
@@ -335,7 +335,7 @@ def test_189690_non_blocking_copies_keep_their_source() -> None:
         source = numbers(seed)
         copies.append(source.to(DEVICE, non_blocking=True))
         source.fill_(torch.nan) if seed % 2 else None
-        del source  # the next source may reuse the memory
+        del source  # the next source may reuse this memory
     for seed, copy in enumerate(copies):
         want = numbers(seed)
         assert seed % 2 or torch.equal(copy.cpu(), want)
@@ -354,7 +354,7 @@ def test_97574_duplicate_indices_are_deterministic() -> None:
     index = torch.randint(3, (4000,))
     values = torch.arange(4000)
     # If indices repeat, the last value is stored, as on the CPU with one thread (with several threads, the CPU is not
-    # deterministic). GPUs run threadgroups in any order and guarantee this only in deterministic mode.
+    # deterministic). GPUs run threadgroups in any order, so they guarantee this only in deterministic mode.
     in_order = torch.mpsx.get_device_properties().driver not in ("cuda", "metal")
     expected = torch.stack([(index == i).nonzero().max() for i in range(3)])
     floats = torch.randn(4000)

@@ -1,4 +1,4 @@
-"""Common mistakes in out-of-tree backends. mpsx once made each of them."""
+"""Mistakes that are common in out-of-tree backends. mpsx once made each of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def has_kernel(name: str, key: str) -> bool:
 
 
 def test_02_operators_with_a_cpu_kernel_do_not_decompose() -> None:
-    """For an unknown device, PyTorch decomposes operators that have both a CPU kernel and a composite kernel."""
+    """If PyTorch does not know the device, it decomposes operators that have both a CPU kernel and a composite
+    kernel."""
     composite = {"CompositeExplicitAutograd", "CompositeImplicitAutograd"}
     both = [
         name
@@ -52,7 +53,7 @@ def test_02_operators_with_a_cpu_kernel_do_not_decompose() -> None:
 def test_03_operators_of_other_layouts_do_not_decompose(layout: str) -> None:
     names = torch._C._dispatch_get_registrations_for_dispatch_key(f"{layout}CPU")
     assert len(names) > 90
-    # Importing torchvision registers quantized operators.
+    # Ignore the quantized operators that importing torchvision registers.
     own = [name for name in names if not name.startswith("torchvision::")]
     assert [name for name in own if not has_kernel(name, f"{layout}PrivateUse1")] == []
 
@@ -132,9 +133,9 @@ def test_07_processes_exit_without_abort(program: str) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.sweep  # needs an idle machine, because it measures time
+@pytest.mark.sweep  # measures time, so it needs an idle machine
 def test_08_long_lists_take_linear_time() -> None:
-    """For each tensor, the search for aliases must take less than linear time."""
+    """For each tensor, searching for aliases must take less than linear time."""
 
     def seconds(count: int) -> float:
         tensors = [torch.empty(2, device="mpsx") for _ in range(count)]
@@ -187,7 +188,7 @@ def test_12_one_warning_per_operator(loud_fallback: None) -> None:
 
 
 def test_13_one_registration_serves_all_variants() -> None:
-    """A structured operator needs a registration only for its out= variant. The fallback is also called only for this
+    """A structured operator only needs a registration for its out= variant. The fallback is also called only for this
     variant."""
     x, values = torch.rand(4, device="mpsx"), torch.empty(0, dtype=torch.uint64, device="mpsx")
     assert fell_back(lambda: torch.hash_tensor(x)) == {"aten::hash_tensor.out"}

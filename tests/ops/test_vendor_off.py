@@ -25,7 +25,7 @@ print(log)
 
 
 def run(*command: str, timeout: float = 900, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with environment variables. An empty value removes a variable."""
+    """Run Python with environment variables. A variable with an empty value is removed."""
     environment = {k: v for k, v in (os.environ | variables).items() if v}
     return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=False,
                           timeout=timeout)  # fmt: skip
@@ -43,7 +43,7 @@ def test_kernels(path: Path) -> None:
 
 
 def test_explicit_attention() -> None:
-    """The explicit attention operator would otherwise use the vendor library."""
+    """Without MPSX_VENDOR=off, the explicit attention operator would use the vendor library."""
     run_tests(str(HERE / "explicit" / "test_explicit_ops.py"), "-k", "attention")
 
 

@@ -1,10 +1,11 @@
-// Kernels with tensor operations, which need staging memory and have code for two targets.
+// Kernels with tensor operations. They need staging memory, and they have code for two targets.
 #include "check.h"
 
 namespace test {
 namespace {
 
-// The kernels `first` and `last` are limited to 256 and 128 threads in sm_90a code, and to 512 threads in sm_80 code.
+// The kernels `first` and `last` allow at most 256 and 128 threads in sm_90a code, and at most 512 threads in sm_80
+// code.
 struct Limits {
   uint32_t first, last;
   bool operator==(const Limits&) const = default;
@@ -41,7 +42,7 @@ CASE(finds_only_kernels_that_the_gpu_can_run) {
   CHECK(!ampere.driver->kernel("only"));
 }
 
-// The kernel cache stores code for both targets separately.
+// The kernel cache stores the code for each target separately.
 CASE(caches_each_target) {
   limits(directory, 9, 13000, "sm_90a");
   CHECK(gpu().compiled == 2);

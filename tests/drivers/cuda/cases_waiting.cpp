@@ -20,14 +20,14 @@ CASE(sequence_numbers_increase_and_complete) {
   device.driver->wait_until(first);
   CHECK(device.driver->is_complete(first));
   const size_t waits = count("cuEventSynchronize");
-  device.driver->wait_until(first);  // the driver already knows that it is complete
+  device.driver->wait_until(first);  // the driver already knows that this work is complete
   CHECK(count("cuEventSynchronize") == waits);
   device.driver->synchronize(device.driver->default_stream());
   CHECK(device.driver->is_complete(second) && device.driver->idle(device.driver->default_stream()));
   device.driver->wait_until(0);
 }
 
-// Waiting for an early launch must not wait for later ones.
+// Waiting for an early launch must not wait for later launches.
 CASE(waits_no_longer_than_needed) {
   Device device(directory);
   gpu().paused = true;
@@ -78,7 +78,7 @@ CASE(failures_name_kernels) {
   THROWS(device.driver->synchronize(device.driver->default_stream()), "the GPU failed: an illegal memory access",
          "CUDA_ERROR_ILLEGAL_ADDRESS", "among the kernels plain x2, limited", "MPSX_CUDA_DEBUG=1",
          "can no longer use the GPU");
-  THROWS(launch(device), "limited");  // the CUDA context cannot be used after the error
+  THROWS(launch(device), "limited");  // after the error, the CUDA context cannot be used
   THROWS(device.driver->wait_until(1), "limited");
 }
 

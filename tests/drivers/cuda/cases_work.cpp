@@ -54,7 +54,7 @@ CASE(allocates_at_most_the_free_memory) {
   const Buffer second = device.driver->allocate(half);
   throws<OutOfMemory>([&] { device.driver->allocate(1); }, {"has 0 bytes available, 1 are needed"}, __LINE__);
   device.driver->release(second);
-  gpu().free = size_t(300) << 20;  // as if another process used the rest
+  gpu().free = size_t(300) << 20;  // as if a different process used the rest
   throws<OutOfMemory>([&] { device.driver->allocate(1); }, {"bytes available"}, __LINE__);
   device.driver->release(first);
 }
@@ -71,7 +71,7 @@ CASE(caches_compiled_kernels_on_disk) {
   Device again(directory);
   again.kernel("plain");
   CHECK(gpu().compiled == 2);
-  gpu().version = 13010;  // a driver with a newer PTX compiler
+  gpu().version = 13010;  // simulate a driver with a newer PTX compiler
   Device newer(directory);
   newer.kernel("plain");
   CHECK(gpu().compiled == 3);
@@ -145,12 +145,12 @@ CASE(converts_between_values_and_addresses) {
   const Buffer a = device.driver->allocate(64);
   *static_cast<float*>(a.contents) = 3.5f;
   const uint64_t shape[512] = {7};
-  // Pass a value to a buffer parameter, and a buffer to a value parameter. The driver reads the buffer after the
-  // earlier work has finished.
+  // Pass a value to a buffer parameter, and a buffer to a value parameter. The driver reads the buffer once the earlier
+  // work has finished.
   for (int i = 0; i < 300; ++i) device.launch("plain", {at(a), value(shape), at(a)});
   const fake::Launch& first = gpu().launches.at(0);
   CHECK(*parameter<uint64_t*>(first, 1) == 7 && parameter<float>(first, 2) == 3.5f);
-  // The ring buffer for values wraps around once the GPU has read the old values.
+  // The ring buffer for values wraps around only after the GPU has read the old values.
   CHECK(parameter<char*>(gpu().launches.at(256), 1) == parameter<char*>(first, 1));
   device.driver->release(a);
 }

@@ -15,7 +15,7 @@ fake::Control& gpu();  // controls the fake libcuda that the driver loads
 inline Argument at(const Buffer& buffer, size_t offset = 0) { return {Argument::Kind::buffer, buffer.handle, offset}; }
 inline Argument absent() { return {Argument::Kind::buffer, nullptr, 0}; }
 
-// Reads a parameter of a recorded launch.
+// Returns a parameter of a recorded launch.
 template <typename T>
 T parameter(const fake::Launch& launch, size_t index, size_t offset = 0) {
   T v;
@@ -23,7 +23,7 @@ T parameter(const fake::Launch& launch, size_t index, size_t offset = 0) {
   return v;
 }
 
-// A driver with functions that launch kernels.
+// A driver, plus functions that launch kernels.
 struct Device : AnyDevice {
   explicit Device(const std::string& directory) : AnyDevice{make_cuda_driver(directory)} {}
   uint64_t launch(const char* name, const std::vector<Argument>& arguments, Dispatch dispatch = {}) {

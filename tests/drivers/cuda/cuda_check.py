@@ -12,7 +12,7 @@ import mpsx
 
 ROOT = Path(__file__).parents[3]
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-# Give each tensor a separate allocation, to let compute-sanitizer detect accesses one byte past the end.
+# Give each tensor its own allocation, so that compute-sanitizer detects accesses just past the end.
 SANITIZER = ["env", "MPSX_CUDA_EXACT_BUFFERS=1", "compute-sanitizer", "--show-backtrace=device", "--print-limit=30"]
 
 
@@ -22,4 +22,4 @@ def _on_gpu() -> bool:
 
 needs_gpu = pytest.mark.skipif(not _on_gpu(), reason="needs an NVIDIA GPU and MPSX_DRIVER=cuda")
 needs_sanitizer = pytest.mark.skipif(not shutil.which("compute-sanitizer"),
-                                     reason="no compute-sanitizer; CUDA's toolkit has it")  # fmt: skip
+                                     reason="needs compute-sanitizer from the CUDA toolkit")  # fmt: skip

@@ -1,4 +1,4 @@
-// Tests the CUDA driver with a fake libcuda: `driver_test DIRECTORY CASE`. Without a case, prints the names of all
+// Tests the CUDA driver with a fake libcuda: `driver_test DIRECTORY CASE`. If no case is given, prints the names of all
 // cases.
 #include <dlfcn.h>
 

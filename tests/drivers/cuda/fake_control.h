@@ -9,11 +9,11 @@ namespace fake {
 struct Launch {
   std::string kernel;
   unsigned grid[3], block, shared;
-  std::vector<std::vector<unsigned char>> parameters;  // bytes of each parameter
+  std::vector<std::vector<unsigned char>> parameters;  // the bytes of each parameter
 };
 
 struct Control {
-  // Properties of the simulated machine, which must be set before the driver starts.
+  // Properties of the simulated machine. Tests must set them before the driver starts.
   int version = 13000, devices = 1, major = 9, concurrent = 1;
   int shared_memory = 232448;  // maximum bytes per block
   size_t total = size_t(8) << 30, free = size_t(8) << 30;
@@ -22,7 +22,7 @@ struct Control {
   std::vector<std::string> log;    // all calls except queries
   std::vector<std::string> wrong;  // violations of the API's rules
   int compiled = 0;                // number of compiled PTX programs
-  bool paused = false;             // the GPU does no work until a thread waits
+  bool paused = false;             // while set, the GPU works only when a thread waits
   std::string failing;             // name of a kernel that fails with an illegal address
   int reject_link = 0;             // number of compilations that fail
 };

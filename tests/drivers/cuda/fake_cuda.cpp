@@ -1,4 +1,4 @@
-// A fake libcuda.so.1 that needs no GPU. It records calls, enforces the rules of the CUDA driver API, and "runs"
+// A fake libcuda.so.1 that needs no GPU. It records calls and enforces the rules of the CUDA driver API. It "runs"
 // kernels when a thread waits for them.
 #include <cstdint>
 #include <cstdio>
@@ -48,7 +48,7 @@ CUctx_st the_context;
 CUstream_st the_stream;
 thread_local CUcontext current = nullptr;
 bool started = false;
-CUresult broken = CUDA_SUCCESS;  // error of a failed kernel, which all later calls return
+CUresult broken = CUDA_SUCCESS;  // error of a failed kernel; all later calls return it
 std::map<uintptr_t, size_t> memory;
 std::map<CUfunction, CUmodule> modules;
 size_t completed = 0;  // number of completed launches
@@ -70,7 +70,7 @@ CUresult enter(const char* name, bool logged = true) {
   return broken;
 }
 
-// Completes the launches up to `launch_index`. Returns the error if a kernel has failed.
+// Completes the launches up to `launch_index`. If a kernel has failed, returns the error.
 CUresult complete(size_t launch_index) {
   for (; completed < launch_index; ++completed)
     if (control.launches[completed].kernel == control.failing) broken = kIllegalAddress;

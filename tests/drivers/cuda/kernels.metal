@@ -1,4 +1,4 @@
-// One kernel per feature that requires special handling in PTX.
+// One kernel for each feature that PTX handles in a special way.
 #include <metal_stdlib>
 using namespace metal;
 

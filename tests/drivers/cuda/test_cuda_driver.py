@@ -15,7 +15,7 @@ from mpsx.msl.ptx import pack
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 GRID = ".param .align 4 .b8 {0}_param_{1}[48]"
-# An entry point in clang's format. The body is empty, because the fake libcuda reads only the parameters.
+# An entry point in the format that clang emits. The body is empty, because the fake libcuda reads only the parameters.
 ENTRY = ".visible .entry {0}(\n\t{1}\n)\n{{\n\tret;\n}}\n"
 POINTER = ".param .u64 .ptr .align 1 {0}_param_{1}"
 
@@ -52,7 +52,7 @@ def library() -> bytes:
 
 
 def tensor_library() -> bytes:
-    """Return a library with two versions of tensor kernels, for sm_90a and for any GPU, stored in either order."""
+    """Return a library with two versions of each tensor kernel, for sm_90a and for any GPU, stored in either order."""
     head = ".version 8.0\n.target {0}\n.address_size 64\n"
     offset = ".param .u32 {0}_param_{1}"
 
@@ -71,7 +71,7 @@ def tensor_library() -> bytes:
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the test program, the fake libcuda and kernel libraries, and return their folder."""
+    """Build the test program, the fake libcuda and the kernel libraries. Return the folder that contains them."""
     folder = tmp_path_factory.mktemp("cuda")
     compiler = shutil.which("c++")
     flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Wshadow", f"-I{ROOT / 'src'}", f"-I{HERE}"]

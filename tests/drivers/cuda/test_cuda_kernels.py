@@ -1,8 +1,8 @@
-"""Run the calls of tests/simt/kernel_cases on a GPU, compare with the CPU, and check the kernels with
+"""Run the calls in tests/simt/kernel_cases on a GPU, compare the results with the CPU, and check the kernels with
 compute-sanitizer.
 
-Some threadgroup sizes leave the last SIMD group partially filled. The tests are split into parts that can run in
-parallel.
+With some threadgroup sizes, the last SIMD group is only partially filled. The tests are split into parts that can run
+in parallel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.sweep, needs_gpu]
 
 
 def run_cases(path: Path, part: int, *before: str, only: str = "", **variables: str) -> tuple[dict, str]:
-    """Run tests/simt/run_cases.py and return its results and its output."""
+    """Run tests/simt/run_cases.py, and return its results and its output."""
     arguments = [*before, sys.executable, str(ROOT / "tests" / "simt" / "run_cases.py"), str(path),
                  "--part", f"{part}/{PARTS}", "--only", only, *([] if before else ["--cpu"])]  # fmt: skip
     environment = {**os.environ, "MPSX_VENDOR": "off", **variables}
@@ -80,7 +80,7 @@ def test_sanitizer_of_the_tensor_tier(tool: str, part: int, tmp_path: Path) -> N
 
 
 def check_sanitizer(found: dict, said: str) -> None:
-    """Fail if a case failed or the sanitizer's output contains an error or a hazard."""
+    """Fail if a case failed, or if the sanitizer reports an error or a hazard."""
     wrong = {name: result for name, result in found["results"].items() if isinstance(result, str)}
     lines = said.splitlines()
     known = [line for line, after in zip(lines, [*lines[1:], ""], strict=True)

@@ -1,4 +1,4 @@
-"""compute-sanitizer detects the faults in tests/simt/faults on a GPU and reports the right lines of Metal source."""
+"""On a GPU, compute-sanitizer detects the faults in tests/simt/faults and reports the right lines of Metal source."""
 
 from __future__ import annotations
 

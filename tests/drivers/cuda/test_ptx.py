@@ -1,4 +1,4 @@
-"""clang compiles kernels to PTX in the form that the driver expects. NVIDIA's assembler accepts the PTX."""
+"""clang compiles kernels to PTX in the form that the driver expects, and NVIDIA's assembler accepts this PTX."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def compiled(source: Path, folder: Path, include: tuple[str, ...] = ()) -> Path:
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not writes_ptx(find_compiler()):
-        pytest.skip("the compiler of kernels has no backend for NVIDIA's GPUs (ziglang's has)")
+        pytest.skip("the kernel compiler has no backend for NVIDIA GPUs (ziglang's has)")
     return compiled(HERE / "kernels.metal", tmp_path_factory.mktemp("ptx"))
 
 

@@ -23,7 +23,7 @@ kernel void copy(device float* to [[buffer(0)]], device const float* from [[buff
 KERNEL = 'MPSX_KERNEL("matmul_tensor_64x128_nt_f16", matmul_tensor<half, Tile64x128, false, true, false, false>)\n'
 
 pytestmark = pytest.mark.skipif(not writes_ptx(find_compiler()),
-                                reason="the compiler of kernels has no backend for NVIDIA's GPUs (ziglang's has)")
+                                reason="the kernel compiler has no backend for NVIDIA GPUs (ziglang's has)")
 
 
 def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +31,7 @@ def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("lib", "matmul"):
         shutil.copytree(METAL / folder, sources / folder, ignore=shutil.ignore_patterns("*.metal"))
     text = (METAL / "matmul" / "matmul_tensor.metal").read_text()
-    kept = text[: text.index("MPSX_TENSOR_16_BIT(128x256)\n")] + KERNEL  # only one kernel
+    kept = text[: text.index("MPSX_TENSOR_16_BIT(128x256)\n")] + KERNEL  # keep only one kernel
     (sources / "matmul" / "matmul_tensor.metal").write_text(kept)
     (sources / "matmul" / "copy.metal").write_text(PLAIN)
     monkeypatch.setattr(kernel_library, "SOURCES", sources)

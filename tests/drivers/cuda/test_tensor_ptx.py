@@ -1,8 +1,8 @@
 """GEMM kernels with matmul2d must not spill registers in PTX, and their `wgmma` instructions must overlap.
 
-NVIDIA's assembler reports spills with -v. It serializes `wgmma` instructions if code may use their registers while they
-run, and says so (C7510 to C7517, C7520). Both make kernels slower without changing results, so no other test would
-fail.
+NVIDIA's assembler reports spills with -v. If code may use the registers of `wgmma` instructions while they run, the
+assembler serializes them and says so (C7510 to C7517, C7520). Spills and serialization make kernels slower without
+changing results, so no other test would fail.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ FLAGS = {"nn": "false, false", "nt": "false, true", "tn": "true, false"}
 WGMMA = {"half": "wgmma.mma_async.sync.aligned.m64n{}k16.f32.f16.f16",
          "bfloat": "wgmma.mma_async.sync.aligned.m64n{}k16.f32.bf16.bf16",
          "float": "wgmma.mma_async.sync.aligned.m64n{}k8.f32.tf32.tf32"}  # fmt: skip
-# (element type, columns of the tile, operand layouts). A tile has 128 rows and 8 SIMD groups.
+# (element type, columns of the tile, operand layouts). A tile has 128 rows and uses 8 SIMD groups.
 ALL = [*((t, n, layout) for t in ("half", "bfloat") for n in (256, 192) for layout in ("nt", "tn")),
        *(("float", 128, layout) for layout in ("nt", "nn", "tn"))]  # fmt: skip
 FEW = [("half", 256, "nt"), ("bfloat", 192, "tn"), ("float", 128, "nn")]
-# On sm_80, these tiles spill 8 bytes, because they need one register more than a thread can have.
+# On sm_80, these tiles spill 8 bytes, because they need one more register than a thread can have.
 SPILLS = {("sm_80", t, 256, "tn") for t in ("half", "bfloat")}
 
 pytestmark = [
     pytest.mark.skipif(not nvidia_program("ptxas"), reason="no ptxas; pip install nvidia-cuda-nvcc-cu12"),
     pytest.mark.skipif(not writes_ptx(find_compiler()),
-                       reason="the compiler of kernels has no backend for NVIDIA's GPUs (ziglang's has)"),
+                       reason="the kernel compiler has no backend for NVIDIA GPUs (ziglang's has)"),
 ]  # fmt: skip
 
 
 def compiled(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> dict[str, str]:
-    """Instantiate the kernel in gemm.metal and return the PTX by kernel name."""
+    """Instantiate the kernel in gemm.metal. Return the PTX of each instance by name."""
     source = EXAMPLE.read_text()
     for t, columns, layout in kernels:
         name = f"gemm<{t}, {t}, 128, {columns}, 8, {FLAGS[layout]}>"
@@ -54,7 +54,7 @@ def compiled(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> 
 
 
 def assemble(text: str, where: Path) -> str:
-    """Assemble PTX and return the messages, which include register usage."""
+    """Assemble PTX, and return the messages, which include the register usage."""
     where.write_text(text)
     command = [nvidia_program("ptxas"), "-v", f"-arch={target_of(text)}", str(where), "-o", f"{where}.cubin"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -63,7 +63,7 @@ def assemble(text: str, where: Path) -> str:
 
 
 def messages(text: str, where: Path) -> tuple[list[str], bool]:
-    """Return the assembler's messages about serialized `wgmma` instructions, and whether registers are spilled."""
+    """Return the assembler's messages about serialized `wgmma` instructions, and whether any registers are spilled."""
     said = assemble(text, where)
     sizes = SPILL.findall(said)
     assert sizes, f"ptxas -v does not report spills: {said}"
@@ -71,7 +71,7 @@ def messages(text: str, where: Path) -> tuple[list[str], bool]:
 
 
 def check(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> dict[str, str]:
-    """Compile, assemble and check kernels. Return the PTX."""
+    """Compile, assemble and check kernels. Return the PTX of each kernel by name."""
     texts = compiled(target, kernels, folder / target)
 
     def faults(kernel: tuple[str, int, str]) -> list[str]:
@@ -94,26 +94,26 @@ def check(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> dic
 
 
 def changed(text: str, old: str, new: str) -> str:
-    """Replace `old` and fail if the text does not contain it."""
+    """Replace `old` with `new`. Fail if the text does not contain `old`."""
     assert old in text
     return text.replace(old, new)
 
 
 def test_warp_gemm(tmp_path: Path) -> None:
-    """Check one mma.sync kernel per element type. Then force spills, which must be detected."""
+    """Check one mma.sync kernel per element type. Then force spills, and check that they are detected."""
     texts = check("sm_80", FEW, tmp_path)
     narrow = changed(texts["float 128 nn"], ".maxntid 256", ".maxntid 512")  # limits each thread to 128 registers
     assert messages(narrow, tmp_path / "narrow.ptx")[1]
 
 
 def test_warpgroup_gemm(tmp_path: Path) -> None:
-    """Check one wgmma kernel per element type. Then force serialization, which must be detected."""
+    """Check one wgmma kernel per element type. Then force serialization, and check that it is detected."""
     texts = check("sm_90a", FEW, tmp_path)
     unordered = changed(texts["bfloat 192 tn"], "wgmma.fence.sync.aligned;", "")
     assert any("serialized" in line for line in messages(unordered, tmp_path / "unordered.ptx")[0])
 
 
-# A cooperative left operand of 64 x 64. `scratch` is a threadgroup variable of the kernel.
+# Use a cooperative left operand of 64 x 64. `scratch` is one of the kernel's threadgroup variables.
 COOPERATIVE = """#include <metal_stdlib>
 #include <metal_tensor>
 #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
@@ -136,8 +136,8 @@ kernel void multiply(device half* a, device half* b, device float* c) {
 
 @pytest.mark.parametrize(("tile", "padding"), [("tile", 1024), ("b", 0)])
 def test_cooperative_left(tile: str, padding: int, tmp_path: Path) -> None:
-    """wgmma reads the left operand from registers. The copy of the right operand is aligned to 1024 bytes, which needs
-    padding after the kernel's threadgroup variables."""
+    """wgmma reads the left operand from registers. The copy of the right operand is aligned to 1024 bytes, so padding
+    is needed after the kernel's threadgroup variables."""
     fill = "tile[0] = b[0]; threadgroup_barrier(mem_flags::mem_threadgroup);"
     source = COOPERATIVE.replace("TILE", tile).replace("SCRATCH", fill if padding else "")
     if not padding:

@@ -1,4 +1,4 @@
-"""Let tests import this folder's readers of Mach-O files, Objective-C headers and metal-cpp."""
+"""Make this folder's readers of Mach-O files, Objective-C headers and metal-cpp importable."""
 
 import sys
 from pathlib import Path

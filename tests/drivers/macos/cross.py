@@ -19,7 +19,7 @@ TARGET = "aarch64-macos.14.0"
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 SOABI = f"cpython-{sys.version_info.major}{sys.version_info.minor}-darwin"
 
-# A stub of xcrun that logs its arguments. With metal=False, it fails, as xcrun does on a Mac without the Metal
+# A stub of xcrun that logs its arguments. If `metal` is false, it fails, as xcrun does on a Mac without the Metal
 # toolchain.
 XCRUN = """#!{python}
 import json, os, sys
@@ -51,7 +51,7 @@ set(CMAKE_INSTALL_NAME_TOOL "{bin}/install_name_tool")
 
 
 def missing_tools() -> str:
-    """Return the names of missing modules and programs that a cross build needs."""
+    """Return the names of the missing modules and programs that a cross build needs."""
     modules = [name for name in ("ziglang", "Cython") if importlib.util.find_spec(name) is None]
     programs = [name for name in ("cmake", "ninja") if shutil.which(name) is None]
     return ", ".join(modules + programs)
@@ -66,7 +66,7 @@ def zig() -> Path:
 
 
 def script(path: Path, text: str) -> None:
-    """Write an executable script. If it is unchanged, keep its modification time, because compiler caches check it."""
+    """Write an executable script. If it has not changed, keep its modification time, which compiler caches check."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
     path.chmod(0o755)
@@ -93,13 +93,13 @@ class Cross:
         tools = self.folder / "bin"
         tools.mkdir(parents=True, exist_ok=True)
         for name in ("cc", "c++"):
-            # Omit the target, because `zig cc -target … --version` leaves an empty a.o behind.
+            # Omit the target, because `zig cc -target … --version` leaves a file a.o behind.
             version = f"[ \"$1\" = --version ] && exec '{zig()}' {name} --version"
             compile_ = f"exec '{zig()}' {name} -target {TARGET} -fno-sanitize=undefined \"$@\""
-            # Python modules are bundles, but zig 0.17 crashes when it links one. Link a dynamic library instead.
+            # Python modules are bundles, but zig 0.17 crashes when linking a bundle. Link a dynamic library instead.
             bundle = 'for w; do shift; [ "$w" = -bundle ] && w=-dynamiclib; set -- "$@" "$w"; done\n'
-            # CMake identifies a compiler from strings in a linked program, but zig would compile libc++ for a minute to
-            # link it. Compile an object file instead, which contains the same strings.
+            # CMake identifies a compiler by strings in a linked program. To link it, zig would first compile libc++ for
+            # a minute. Compile an object file instead, which contains the same strings.
             identify = 'case "$*" in *CMake*CompilerId.*) set -- -c "$@" ;; esac'
             script(tools / name, f"#!/bin/sh\n{version}\n{identify}\n{bundle if name == 'cc' else ''}{compile_}\n")
         for name in ("ar", "ranlib"):
@@ -112,7 +112,7 @@ class Cross:
         stubs = self.folder / "frameworks"
         write_stubs(stubs)
         (self.folder / "toolchain.cmake").write_text(TOOLCHAIN.format(bin=tools, headers=HEADERS, stubs=stubs))
-        # Python's headers. On Debian, pyconfig.h includes an architecture-specific file.
+        # Copy Python's headers. On Debian, pyconfig.h includes an architecture-specific file.
         headers = self.folder / "include"
         headers.mkdir(exist_ok=True)
         for header in Path(sysconfig.get_path("include")).iterdir():
@@ -122,7 +122,7 @@ class Cross:
         if "multiarch" in (headers / "pyconfig.h").read_text() and multiarch.exists():
             (headers / "pyconfig.h").unlink()
             (headers / "pyconfig.h").symlink_to(multiarch)
-        # Python's build configuration on macOS, which determines the suffix of extension modules.
+        # Python's build configuration on macOS. It determines the suffix of extension modules.
         values = dict(sysconfig.get_config_vars(), SOABI=SOABI, EXT_SUFFIX=f".{SOABI}.so")
         (self.folder / "_sysconfigdata_macos.py").write_text(f"build_time_vars = {values!r}\n")
 
@@ -138,7 +138,7 @@ class Cross:
         return found
 
     def run(self, *command: str | Path, timeout: float = 600) -> str:
-        """Run a command and return its output. If the command fails, the error message contains the output."""
+        """Run a command, and return its output. If the command fails, raise an error that contains the output."""
         done = subprocess.run([*map(str, command)], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, env=self.environment(), timeout=timeout)  # fmt: skip
         if done.returncode:
@@ -159,6 +159,6 @@ class Cross:
         return self.run("ninja", "-C", self.build, "-j", str(jobs), *targets, timeout=timeout)
 
     def install(self, to: Path) -> list[str]:
-        """Install the wheel's files in `to` and return their relative paths."""
+        """Install the wheel's files in `to`, and return their relative paths."""
         self.run("cmake", "--install", self.build, "--prefix", to)
         return sorted(path.relative_to(to).as_posix() for path in to.rglob("*") if path.is_file())

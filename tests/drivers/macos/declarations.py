@@ -1,4 +1,4 @@
-"""Read declarations.txt and find declarations in Objective-C headers that contradict it."""
+"""Read declarations.txt, and find declarations in Objective-C headers that contradict it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def normalize(encoding: str) -> str:
 
 
 def mismatches(table: Table, found: Declarations) -> Iterator[str]:
-    """Describe declarations in `found` that differ from Apple's or that Apple's headers lack."""
+    """Describe declarations in `found` that differ from Apple's or that are missing from Apple's headers."""
     for (owner, kind, selector), signature in found.methods.items():
         if not owner.startswith(("MTL", "NS")) or owner == "NSObject" or owner not in table.kinds:
             if owner.startswith(("MTL", "NS")) and owner not in ("NSObject", "NSConstantString"):

@@ -4,9 +4,9 @@
     python tests/drivers/macos/derive_declarations.py            downloads the two wheels named below
     python tests/drivers/macos/derive_declarations.py FOLDER     reads them from FOLDER
 
-The declarations come from two sources, which do not require a Mac: Apple's metal-cpp headers (Apache-2.0) in the macOS
+The declarations come from two sources that do not require a Mac: Apple's metal-cpp headers (Apache-2.0) in the macOS
 wheel of mlx-metal, and the metadata in pyobjc-framework-Metal (MIT), which was generated from Apple's SDK. Selectors
-and values that are in both sources must agree.
+and values that occur in both sources must agree.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ GRAPHICS = re.compile(
     r"raytracing|vertex|barycentric|pixelformat|primitivemotion|multisample|"
     r"buffermappings"
 )
-# Methods that both sources lack, from Apple's documentation.
+# Methods that are missing from both sources, from Apple's documentation.
 DOCUMENTED = {
     ("NSString", "+", "stringWithUTF8String:"): ("@", "*"),
     ("NSDictionary", "-", "allValues"): ("@",),
     ("NSURL", "-", "path"): ("@",),
 }
-# Differences between the two sources that are not contradictions, and why.
+# Differences between the two sources that are not contradictions, with reasons.
 KNOWN_DIFFERENCES = {
     "MTLCommandBuffer status": "pyobjc has one entry for all protocols, here MTLIOCommandBuffer's (NSInteger)",
     "MTLFunctionLog type": "pyobjc has one entry for all protocols, here one with NSInteger",
@@ -95,7 +95,7 @@ class Recorder(types.ModuleType):
 
 
 def read_pyobjc(wheel: Path) -> tuple[dict, dict[str, int]]:
-    """Return the metadata of each selector and the values of the enumerations."""
+    """Return each selector's metadata and the values of the enumerations."""
     with zipfile.ZipFile(wheel) as archive:
         source = archive.read("Metal/_metadata.py")
     recorder = Recorder()
@@ -113,7 +113,7 @@ def read_pyobjc(wheel: Path) -> tuple[dict, dict[str, int]]:
 
 
 def normalize(encoding: bytes | str) -> str:
-    """Convert pyobjc's type encoding to the encoding used here: no qualifiers, and B for BOOL."""
+    """Convert pyobjc's type encoding to the one used here: without qualifiers, and with B for BOOL."""
     text = encoding.decode() if isinstance(encoding, bytes) else encoding
     return re.sub(r"^[rnNoORV]+", "", text).replace("Z", "B").replace("z", "C").replace("r^v", "^v")
 

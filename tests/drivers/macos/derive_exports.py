@@ -3,8 +3,8 @@
 
     python tests/drivers/macos/derive_exports.py FOLDER     with the macOS wheels of torch and mlx-metal
 
-Every Mac that can run these wheels has the symbols that their libraries import. The list also contains the classes in
-metal-cpp, and the functions of the Objective-C runtime that clang calls.
+Every Mac that can run these wheels has the symbols that the wheels' libraries import. The list also contains the
+classes in metal-cpp, and the functions of the Objective-C runtime that clang calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TABLE = Path(__file__).with_name("exports.txt")
 FRAMEWORKS = "/System/Library/Frameworks/{0}.framework/Versions/{1}/{0}"
 METAL, FOUNDATION = FRAMEWORKS.format("Metal", "A"), FRAMEWORKS.format("Foundation", "C")
 CORE_FOUNDATION, OBJC = FRAMEWORKS.format("CoreFoundation", "A"), "/usr/lib/libobjc.A.dylib"
-# Classes that are declared by Foundation's headers but exported by CoreFoundation.
+# Classes that Foundation's headers declare but CoreFoundation exports.
 IN_CORE_FOUNDATION = {"NSArray", "NSData", "NSDate", "NSDictionary", "NSSet", "NSURL"}
 # Runtime functions that clang calls (lib/CodeGen/CGObjCMac.cpp and CGObjC.cpp).
 RUNTIME = """objc_alloc objc_alloc_init objc_autorelease objc_autoreleasePoolPop objc_autoreleasePoolPush
@@ -62,7 +62,7 @@ def derive(folder: Path) -> str:
 
 
 def read(path: Path = TABLE) -> dict[str, list[str]]:
-    """Return a dict that maps the install name of each library to its symbols."""
+    """Return a dict from each library's install name to its symbols."""
     table: dict[str, list[str]] = {}
     for line in path.read_text().splitlines():
         if line.startswith("/"):
@@ -73,7 +73,7 @@ def read(path: Path = TABLE) -> dict[str, list[str]]:
 
 
 def tbd_document(library: str, symbols: list[str], reexports: list[str]) -> str:
-    """Return the text of a .tbd file, which a linker accepts in place of a library."""
+    """Return the text of a .tbd file. A linker accepts such a file in place of a library."""
     quoted = ", ".join(f"'{symbol}'" for symbol in symbols)
     others = ", ".join(f"'{name}'" for name in reexports)
     return (

@@ -24,12 +24,12 @@ class Library:
     dependencies: list[str] = field(default_factory=list)  # install names, by ordinal
     rpaths: list[str] = field(default_factory=list)
     imports: dict[str, str] = field(default_factory=dict)  # symbol -> install name, or "" for any library
-    weak: set[str] = field(default_factory=set)  # weak imports, which may be missing
+    weak: set[str] = field(default_factory=set)  # weak imports, which may be missing at run time
     exports: set[str] = field(default_factory=set)
 
 
 def arm64_slice(data: bytes) -> bytes:
-    """Return the arm64 part of a universal file, or the whole file if it has one architecture."""
+    """Return the arm64 part of a universal file, or the whole file if it has a single architecture."""
     if data[:4] != b"\xca\xfe\xba\xbe":
         return data
     (count,) = struct.unpack_from(">I", data, 4)

@@ -1,7 +1,7 @@
 """Read declarations from Apple's metal-cpp headers: selectors with type encodings, and enumerations.
 
-Each inline function wraps a method as `sendMessage<Result>(this, _MTL_PRIVATE_SEL(selector), …)`. The function and the
-Objective-C method have the same result and argument types.
+Each inline function wraps a method as `sendMessage<Result>(this, _MTL_PRIVATE_SEL(selector), …)`. It has the same
+result and argument types as the Objective-C method.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class UnknownTypeError(ValueError):
 
 @dataclass
 class Enumeration:
-    """An enumeration: the encoding of its underlying type, and its values by name."""
+    """An enumeration: the type encoding of its underlying type, and its values by name."""
 
     encoding: str
     values: dict[str, int] = field(default_factory=dict)
@@ -94,14 +94,14 @@ class MetalCpp:
 
     @staticmethod
     def prefix(path: Path) -> str:
-        """Return the namespace of a header's declarations. Metal 4 uses a separate namespace, because MTL has classes
-        with the same names."""
+        """Return the namespace of a header's declarations. Metal 4 has its own namespace, because some of its classes
+        have the same names as classes in MTL."""
         return "NS" if path.parent.name == "Foundation" else "MTL4" if path.name.startswith("MTL4") else "MTL"
 
     def _read_enums(self, text: str, prefix: str) -> None:
         for m in ENUM.finditer(text):
-            # Names may repeat in different enumerations, so each enumeration has its own scope. Values may refer to
-            # earlier ones.
+            # Different enumerations may use the same names, so each enumeration has its own scope. Values may refer to
+            # earlier values.
             values: dict[str, int] = {}
             known = {"UIntegerMax": 2**64 - 1, "NS": type("NS", (), {"UIntegerMax": 2**64 - 1})}
             for row in m["body"].split(","):

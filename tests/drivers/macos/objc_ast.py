@@ -1,4 +1,4 @@
-"""Read declarations from Objective-C headers with clang's AST, and encode them as in declarations.txt."""
+"""Read declarations from Objective-C headers using clang's AST, and encode them as in declarations.txt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Declarations:
 
 
 def compiler() -> list[str]:
-    """Return the command for ziglang's clang, or for the system's clang if ziglang is not installed."""
+    """Return the command line of ziglang's clang, or of the system's clang if ziglang is not installed."""
     found = importlib.util.find_spec("ziglang")
     if found and found.submodule_search_locations:
         zig = Path(found.submodule_search_locations[0]) / "zig"

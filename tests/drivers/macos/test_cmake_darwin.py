@@ -1,4 +1,4 @@
-"""Configure the CMake files for macOS, which works on any machine. A stub of xcrun logs its arguments."""
+"""Configure the CMake files for macOS. This works on any machine. A stub of xcrun logs its arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DRIVER = [path for path in (ROOT / "src" / "driver" / "metal").iterdir() if path
 
 
 def torch_for_macos(folder: Path) -> Path:
-    """Create the files of an installed torch that CMake needs for the configure step."""
+    """Create those files of an installed torch that CMake needs to configure the build."""
     (folder / "torch" / "lib").mkdir(parents=True)
     (folder / "torch" / "__init__.py").touch()
     (folder / "torch-2.13.0.dist-info").mkdir()
@@ -28,7 +28,7 @@ def cross(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Configure a build with and without Apple's Metal compiler, and build the kernel library."""
     folder = tmp_path_factory.mktemp("cross")
     found = Cross(folder, torch_for_macos(folder / "torch"), metal=request.param)
-    # Disable optimization, because nothing runs.
+    # Disable optimization, because nothing is executed.
     found.output = found.configure("-DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG", "-DCMAKE_OBJCXX_FLAGS_RELEASE=-DNDEBUG")
     found.make("mpsx_metal_library", "mpsx_tensor_library")
     return found
@@ -109,7 +109,7 @@ def test_link_commands(cross: Cross) -> None:
 
 
 def test_installed_files(cross: Cross) -> None:
-    """Check the files in the wheel. Empty files replace the libraries, which only a full build creates."""
+    """Check the files in the wheel. Empty files stand in for the libraries, which only a full build creates."""
     names = [name for name in cross.targets() if re.fullmatch(r"(lib/lib\w+|python/_\w+)[\w.-]*\.(dylib|so)", name)]
     assert {"lib/libmpsx.dylib", "lib/libmpsx_kernels_baseline.dylib"} <= set(names)
     made = [cross.build / name for name in names if not (cross.build / name).exists()]
@@ -136,15 +136,15 @@ def test_installed_files(cross: Cross) -> None:
 def test_metal_driver_and_bindings_compile_for_macos(cross: Cross) -> None:
     """Compile the files that do not need torch. test_cross_build.py compiles all files."""
     if not cross.metal:
-        pytest.skip("the same objects with and without the Metal compiler")
+        pytest.skip("the object files do not depend on the Metal compiler")
     driver = [name for name in cross.targets() if re.search(r"/src/driver/metal/.*\.o$", name)]
     assert len(driver) == len(DRIVER)
     cross.make(*driver, timeout=600)
     modules = [name for name in cross.targets() if re.fullmatch(r"CMakeFiles/_\w+\.dir/_\w+\.c\.o", name)]
     assert modules
     for name in modules:
-        # The bindings depend on the library, but need only its header. Run their commands directly, because ninja would
-        # first link the library.
+        # The bindings depend on the library, but they only need its header. Run their commands directly, because ninja
+        # would link the library first.
         for target in (f"{Path(name).stem.removesuffix('.c')}.c", name):
             command = cross.run("ninja", "-C", cross.build, "-t", "commands", "-s", target).strip().splitlines()[-1]
             cross.run("sh", "-c", f"cd {cross.build} && {command}")

@@ -1,8 +1,8 @@
-"""Compile and link all native code for macOS on arm64 against the macOS wheel of torch, and inspect the files.
+"""Compile and link all native code for macOS on arm64 against the macOS wheel of torch, and inspect the result.
 
-The first run takes half an hour on one core. Nothing is executed, so the test finds only what a compiler or a linker
-can detect. The torch wheel (111 MB) is read from the folder $MPSX_MACOS_TORCH, or downloaded if the variable is not
-set.
+The first run takes half an hour on one core. Nothing is executed, so the test only finds what a compiler or a linker
+can detect. The torch wheel (111 MB) is read from the folder $MPSX_MACOS_TORCH. If this variable is not set, the wheel
+is downloaded.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def cross(tmp_path_factory: pytest.TempPathFactory) -> Cross:
 
 @pytest.fixture(scope="module")
 def installed(cross: Cross) -> Path:
-    """Install the wheel's contents and return the package folder."""
+    """Install the wheel's contents, and return the package folder."""
     to = cross.folder / "installed"
     cross.install(to)
     return to / "mpsx"
@@ -110,7 +110,7 @@ def python_functions() -> set[str]:
     return names
 
 
-@pytest.mark.skipif(platform.system() != "Linux", reason="nm of this system's Python has another format")
+@pytest.mark.skipif(platform.system() != "Linux", reason="nm has a different format on this system")
 def test_no_symbol_is_unresolved(installed: Path, cross: Cross) -> None:
     exports = {library: set(symbols) for library, symbols in read_exports().items()}
     exports[FOUNDATION] |= exports[CORE_FOUNDATION] | exports[OBJC]  # Foundation re-exports these symbols

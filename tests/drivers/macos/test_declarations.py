@@ -1,4 +1,4 @@
-"""Headers that declare the emulated Metal API match Apple's declarations."""
+"""The headers that declare the emulated Metal API match Apple's declarations."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ FOUNDATION = HEADERS / "Foundation" / "Foundation.h"
 
 pytestmark = pytest.mark.skipif(not compiler(), reason="needs clang: the package ziglang, or the system's")
 
-# Methods that do not exist on macOS 14, the minimum version for mpsx, according to Apple's documentation. Calling one
-# of them there aborts the process.
+# Methods that, according to Apple's documentation, do not exist on macOS 14, the oldest version that mpsx supports.
+# Calling one of them there aborts the process.
 SINCE_MACOS_15 = {
     "mathMode", "setMathMode:", "mathFloatingPointFunctions", "setMathFloatingPointFunctions:", "enableLogging",
     "setEnableLogging:", "newResidencySetWithDescriptor:error:", "addResidencySet:", "useResidencySet:",
     "newLogStateWithDescriptor:error:", "setLogState:", "MTLLanguageVersion3_2", "setShaderValidation:",
     "commandQueueWithDescriptor:", "newCommandQueueWithDescriptor:",
-    # since macOS 26
+    # Since macOS 26.
     "setRequiredThreadsPerThreadgroup:", "newMTL4CommandQueue", "newCommandAllocator", "newCommandBuffer",
     "newArgumentTableWithDescriptor:error:", "newTensorWithDescriptor:offset:error:",
 }  # fmt: skip
-# A device with this method supports all of Metal 4.
+# A device that responds to this selector supports all of Metal 4.
 METAL_4 = "respondsToSelector:@selector(newMTL4CommandQueue)"
 
 

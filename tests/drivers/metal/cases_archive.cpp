@@ -38,7 +38,7 @@ struct Cache {
   }
 };
 
-// Returns the number of pipelines that a new driver compiles to get these kernels.
+// Returns how many pipelines a new driver compiles to get these kernels.
 unsigned long compiled(const std::string& directory, std::initializer_list<const char*> kernels) {
   Device device(directory);
   const auto before = mpsx_emulation_pipelines();
@@ -60,7 +60,7 @@ BARE_CASE(stores_pipelines_on_disk) {
   CHECK(compiled(directory, {"fill", "add"}) == 0);
   CHECK(compiled(directory, {"fill", "scale"}) == 1);
   CHECK(compiled(directory, {"fill", "add", "scale"}) == 0 && cache.files().size() == 1);
-  // A different kernel library uses a separate file.
+  // Each kernel library uses its own file.
   CHECK(compiled(directory + "/sources", {"fill"}) == 1 && cache.files().size() == 2);
 }
 

@@ -1,4 +1,4 @@
-// Events of the Metal driver: completion and timing.
+// Events in the Metal driver: completion and timing.
 #include <unistd.h>
 
 #include <chrono>
@@ -36,7 +36,7 @@ CASE(times_events) {
   mpsx_emulation_delay(300);
 }
 
-// An event's timestamp is taken when the GPU reaches it, or when it is recorded if the GPU is idle.
+// An event's timestamp is taken when the GPU reaches the event, or when it is recorded if the GPU is idle.
 CASE(measures_gpu_time) {
   Array<float> a(device, 4);
   const float one = 1;
@@ -91,7 +91,7 @@ CASE(completes_events_when_the_gpu_reaches_them) {
   const double elapsed = device.driver->elapsed_ms(from, to);  // waits for the command buffer, which provides the time
   later.join();
   CHECK(elapsed >= 20 && elapsed == device.driver->elapsed_ms(from, to));
-  // After an event is recorded again, it completes only after the new work.
+  // An event that is recorded again completes only after the new work.
   mpsx_emulation_delay(50000);
   device.launch("fill", {a.argument(), value(two)}, {4});
   device.driver->record(to, device.stream);

@@ -86,7 +86,7 @@ CASE(throws_after_a_fork) {
   Array<float> a(device, 4);
   const float one = 1;
   Event* const event = device.driver->new_event();
-  device.launch("fill", {a.argument(), value(one)}, {4});  // fork during encoding, while another thread runs
+  device.launch("fill", {a.argument(), value(one)}, {4});  // fork during encoding, while a second thread runs
   device.driver->record(event, device.stream);
   std::atomic<bool> ends{false};
   std::thread busy([&] {
@@ -136,7 +136,7 @@ BARE_CASE(runs_kernels_one_by_one_for_debugging) {
     for (int i = 0; i < 3; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
     THROWS(device.wait(), "kernel fill", "mpsx 2");
     CHECK(mpsx_emulation_command_buffers() - before == 3);
-    // Exceed the queue's limit of uncompleted command buffers.
+    // Exceed the queue's limit on incomplete command buffers.
     for (int i = 0; i < 200; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
     device.wait();
   }
@@ -173,7 +173,7 @@ BARE_CASE(compiles_sources_on_demand) {
   Array<float> a(device, 4);
   const float one = 1;
   mpsx_emulation_fail("macos_14", 0, 1);
-  mpsx_emulation_fail("macos_26", 0, 1000);                     // the driver's own kernels keep Metal 3.1
+  mpsx_emulation_fail("macos_26", 0, 1000);                     // the driver's own kernels still use Metal 3.1
   device.launch("fill", {a.argument(), value(one)}, {4}, {4});  // compiles the first unit
   CHECK(compiled("3.1 safe precise"));
   device.launch("twice", {a.argument()}, {4}, {4});  // compiles the second unit

@@ -106,7 +106,7 @@ CASE(distinguishes_compile_errors) {
                             {"cannot compile a shader", "program_source:1"}, __LINE__);
 }
 
-// The compiler options are those of PyTorch's compile_shader, and the user's source is unchanged.
+// The compiler options are those of PyTorch's compile_shader. The user's source is passed unchanged.
 CASE(compiles_like_pytorch) {
   const auto compile = [&](const char* macos) {
     if (macos) mpsx_emulation_fail(macos, 0, 1);

@@ -105,7 +105,7 @@ CASE(multiplies_tensors) {
     run(device, *library, "product", {value(left), value(right), value(sum), threadgroup(4)}, {64}, {64});
   device.wait();
   CHECK(c[0] == 0 && c[511] == 1022);
-  // Two pipelines are compiled: with and without a required number of threads.
+  // Two pipelines are compiled: one with and one without a required number of threads.
   CHECK(mpsx_emulation_pipelines() == pipelines + 2);
   c[511] = 0;
   run(device, *library, "product_inline", {a.argument(), b.argument(), c.argument()}, {64}, {32});
@@ -148,7 +148,7 @@ CASE(says_what_is_wrong_with_tensors) {
   for (const TensorArgument* t : {&transposed, &empty, &expanded})
     THROWS(copy(value(*t)), "stride 1 in dimension 0", "pass tensor.contiguous()");
   THROWS(copy(value(large)), "copy: Metal cannot create a tensor for buffer 2: the tensor exceeds its buffer");
-  // The stride of a dimension of size 1 is ignored.
+  // The stride of a dimension of size 1 does not matter.
   const TensorArgument row = tensor(x, "float", {1, 1}, {7, 3});
   run(device, *library, "copy", {value(one), value(row), value(row), sizes.argument()}, {1, 1}, {1, 1});
   device.wait();

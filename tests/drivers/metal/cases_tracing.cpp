@@ -15,7 +15,7 @@ CASE(labels_kernels) {
   device.driver->begin_label("attention");
   device.launch("fill", {a.argument(), value(one)}, {4});
   device.launch("fill", {a.argument(), value(one)}, {4});
-  // Labels are thread-local, so this launch has none.
+  // Labels are thread-local, so this launch has no label.
   std::thread([&] { device.launch("add", {a.argument(), a.argument(), a.argument()}, {4}); }).join();
   device.driver->end_label();
   device.driver->end_label();

@@ -67,7 +67,7 @@ CASE(commits_in_batches) {
   const auto before = mpsx_emulation_command_buffers();
   for (int i = 0; i < 8 + 4 * 64; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
   const auto committed = mpsx_emulation_command_buffers() - before;
-  CHECK(committed >= 4 && committed <= 1 + 4 * 8);  // commits each of the first 8 immediately, then batches of 64
+  CHECK(committed >= 4 && committed <= 1 + 4 * 8);  // commits each of the first 8 immediately, then in batches of 64
   device.wait();
   CHECK(mpsx_emulation_command_buffers() - before == committed);
   mpsx_emulation_delay(300);
@@ -101,7 +101,7 @@ CASE(waits_only_for_work) {
 }
 
 CASE(commits_large_buffers_soon) {
-  Array<float> a(device, size_t(150) << 20);  // 600 MiB; two exceed the limit
+  Array<float> a(device, size_t(150) << 20);  // 600 MiB; two of them exceed the limit
   const float one = 1;
   const auto before = mpsx_emulation_command_buffers();
   for (int i = 0; i < 4; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
@@ -210,7 +210,7 @@ CASE(allocates_empty_buffers) {
 }
 
 CASE(addresses_more_than_4_gib) {
-  const size_t far = (size_t(9) << 29) / sizeof(float);  // 4.5 GiB, most of it never touched
+  const size_t far = (size_t(9) << 29) / sizeof(float);  // 4.5 GiB, most of which is never touched
   Array<float> a(device, far + 4);
   const float seven = 7;
   device.launch("fill", {a.argument(far), value(seven)}, {4});

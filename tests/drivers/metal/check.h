@@ -6,7 +6,7 @@
 
 namespace test {
 
-// A driver with its default stream and launch functions.
+// A driver with its default stream, plus functions that launch kernels.
 struct Device : AnyDevice {
   Stream* stream;
 
@@ -28,7 +28,7 @@ struct Device : AnyDevice {
   });                                                     \
   static void name([[maybe_unused]] ::test::Device& device)
 
-// Device memory that is released by the destructor.
+// Device memory that the destructor releases.
 template <typename T>
 struct Array {
   Driver& driver;
@@ -41,7 +41,7 @@ struct Array {
   Argument argument(size_t first = 0) const { return {Argument::Kind::buffer, buffer.handle, first * sizeof(T)}; }
 };
 
-// Returns whether the last source was compiled with the given options.
+// Returns whether the last source was compiled with these options.
 inline bool compiled(const std::string& options) {
   return std::string(mpsx_emulation_compiled()).rfind(options + "\n", 0) == 0;
 }

@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     std::printf("%s\n", c.name);
     std::fflush(stdout);
     c.run(directory);
-    // The queue's thread releases the last command buffer a moment after it completes.
+    // The queue's thread releases the last command buffer shortly after it completes.
     for (int i = 0; i < 2000 && mpsx_emulation_live(nullptr); ++i) usleep(1000);
     if (mpsx_emulation_live(nullptr)) {
       mpsx_emulation_print_live();

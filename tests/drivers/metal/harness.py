@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "tools" / "build"))
 
 import emulated_metal  # noqa: E402
 
-# The command that the emulation uses as Metal's compiler.
+# The command that the emulation runs as Metal's compiler.
 COMPILER = f"{sys.executable} {ROOT / 'tools' / 'build' / 'emulated_metal_compiler.py'}"
 KERNELS = "add advance fill positions row_sum scale"
 SECOND = """#include <metal_stdlib>
@@ -25,7 +25,7 @@ BROKEN = "#include <metal_stdlib>\nkernel void broken(device float* out [[buffer
 
 
 def make_kernels() -> Path:
-    """Create a folder with the test kernels as mpsx.metallib and sources/mpsx.metal."""
+    """Create a folder that contains the test kernels as mpsx.metallib and as sources/mpsx.metal."""
     folder = emulated_metal.OUTPUT / "test-kernels"
     emulated_metal.kernel_library(HERE / "kernels.metal", folder / "mpsx.metallib")
     sources = folder / "sources"
@@ -39,13 +39,13 @@ def make_kernels() -> Path:
 
 
 def build_program(driver: Path = emulated_metal.DRIVER, flags: tuple[str, ...] = ()) -> Path:
-    """Build the test program with the driver, or with a modified copy of it."""
+    """Build the test program with the driver or a modified copy of it."""
     return emulated_metal.build_program([HERE / "driver_test.cpp", *sorted(HERE.glob("cases_*.cpp"))], driver, flags)
 
 
 def run_cases(program: Path, kernels: Path, *cases: str, timeout: float = 240,
               environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:  # fmt: skip
-    """Run the given cases of the test program, or all of them."""
+    """Run the given cases of the test program, or all cases."""
     with tempfile.TemporaryDirectory() as cache:
         return subprocess.run(
             [program, kernels, *cases],
@@ -53,7 +53,7 @@ def run_cases(program: Path, kernels: Path, *cases: str, timeout: float = 240,
             capture_output=True, text=True, timeout=timeout, check=False)  # fmt: skip
 
 
-# Prepended to the code of processes that use the package.
+# Prepended to code that runs in a separate process and uses the package.
 PRELUDE = """
 import ctypes, gc, pickle, torch, mpsx
 emulation = ctypes.CDLL(None)

@@ -23,7 +23,7 @@ kernel void positions(device uint* out [[buffer(0)]], uint3 at [[thread_position
   out[(at.z * size.y + at.y) * size.x + at.x] += at.x + 100 * at.y + 10000 * at.z + 1;
 }
 
-// One threadgroup per row. Partial sums are in threadgroup memory.
+// Uses one threadgroup per row. Partial sums are in threadgroup memory.
 kernel void row_sum(device float* out [[buffer(0)]], device const float* in [[buffer(1)]],
                     constant uint& columns [[buffer(2)]], threadgroup float* parts [[threadgroup(0)]],
                     threadgroup float* total [[threadgroup(1)]], uint row [[threadgroup_position_in_grid]],

@@ -1,4 +1,4 @@
-"""A pytest plugin for runs on emulated Metal, which fails if Metal objects leak."""
+"""A pytest plugin for runs on emulated Metal. It fails the run if Metal objects leak."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mpsx import _runtime
 
 
 def left_over() -> list[str]:
-    """Return descriptions of the leaked objects."""
+    """Describe the leaked objects."""
     emulation = ctypes.CDLL(None)
     emulation.mpsx_emulation_live.restype = ctypes.c_long
     gc.collect()

@@ -1,4 +1,4 @@
-"""Exchange tensors with a stand-in for PyTorch's mps device that uses memory of emulated Metal."""
+"""Exchange tensors with a stand-in for PyTorch's mps device. The stand-in uses the memory of emulated Metal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness import HERE, emulated_metal
 
 import mpsx
 
-pytestmark = pytest.mark.sweep  # compiles C++ code with torch's headers
+pytestmark = pytest.mark.sweep  # compiles C++ code that includes torch's headers
 
 PRELUDE = """
 import ctypes, gc, sys, torch, mpsx

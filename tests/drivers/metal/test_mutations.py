@@ -1,4 +1,4 @@
-"""Mutation tests: each changes a few lines of the driver, and a given test case must then fail."""
+"""Mutation tests. Each test changes a few lines of the driver and checks that a given test case then fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ OWNED = "the CPU touched memory that the GPU still owns"
 
 @dataclass(frozen=True)
 class Mutation:
-    """Replaces `old` with `new` in a file of the driver. `case` must then fail with a message that matches `says`."""
+    """Replaces `old` with `new` in one of the driver's files. `case` must then fail with a message that matches
+    `says`."""
 
     name: str
     old: str
@@ -31,7 +32,7 @@ class Mutation:
     file: str = STREAM
 
 
-# Without the sweep, one mutation of each kind runs.
+# The default run tests one mutation of each kind. The sweep tests all of them.
 MUTATIONS = [
     Mutation("no wait before the CPU reads", "for (const auto& buffer : waited) [buffer.get() waitUntilCompleted];", "",
              "honors_offsets", OWNED),
@@ -236,7 +237,7 @@ def test_mutations_apply() -> None:
     "mutation", [*MUTATIONS, *(pytest.param(m, marks=pytest.mark.sweep) for m in SWEEP)], ids=name
 )
 def test_mutation(mutation: Mutation, kernels: Path, tmp_path: Path) -> None:
-    """The case fails with the mutated driver. test_driver.py checks that it passes with the original."""
+    """The case fails with the mutated driver. test_driver.py checks that it passes with the original driver."""
     copy = tmp_path / "driver" / "metal"
     shutil.copytree(emulated_metal.DRIVER, copy)
     for header in emulated_metal.DRIVER.parent.glob("*.h"):

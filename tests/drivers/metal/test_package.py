@@ -18,7 +18,7 @@ import mpsx
 
 
 def test_waits_only_for_cpu_access(run: Callable[..., str]) -> None:
-    """An operation waits once if the CPU accesses the memory, and otherwise not at all."""
+    """An operation waits exactly once if the CPU accesses the memory, and otherwise not at all."""
     run("""
         def nothing(b):
             c = (b * 2).exp().reshape(8, 8).t()[1:]
@@ -89,7 +89,7 @@ def test_waits_for_one_block(run: Callable[..., str]) -> None:
 
 
 def test_blocks_of_a_buffer_are_tracked_separately(run: Callable[..., str]) -> None:
-    """Small tensors share a buffer, but access to one tensor must not wait for work on another."""
+    """Small tensors share a buffer, but accessing one tensor must not wait for work on a different one."""
     run("""
         emulation.mpsx_emulation_delay(0)
         done, weights = torch.full((8,), 2.0, device="mpsx"), torch.ones(8, device="mpsx")
@@ -126,7 +126,7 @@ def test_index_errors_surface_at_the_next_wait(run: Callable[..., str]) -> None:
 
 @pytest.mark.sweep  # the race is rare
 def test_waits_ignore_error_records_of_work_in_flight(run: Callable[..., str]) -> None:
-    """Two threads wait, and therefore check the error records of all threads, while a third one looks up rows."""
+    """Two threads wait, and therefore check the error records of all threads, while a third thread looks up rows."""
     run("""
         import threading, time
         end, failures = time.monotonic() + 15, []
@@ -162,7 +162,7 @@ def test_failed_work_raises(run: Callable[..., str]) -> None:
 
 
 def test_gpu_out_of_memory_raises(run: Callable[..., str]) -> None:
-    """Every wait raises the error. Only an allocation that waits for memory leaves it to the next wait."""
+    """Every wait raises the error, except that an allocation waiting for memory leaves it to the next wait."""
     run("""
         t = torch.ones(4, device="mpsx")
         torch.mpsx.synchronize()
@@ -192,7 +192,7 @@ def test_gpu_out_of_memory_raises(run: Callable[..., str]) -> None:
 
 
 def test_compile_shader(run: Callable[..., str]) -> None:
-    """Metal's compiler gets the source unchanged."""
+    """The source is passed to Metal's compiler unchanged."""
     run('''
         library = mpsx.compile_shader("""
             #include <metal_stdlib>
@@ -235,7 +235,7 @@ def test_tensors_of_metal_4(run: Callable[..., str]) -> None:
 
 
 def test_sources_are_compiled_on_first_use(toolchain: None, tmp_path: Path) -> None:
-    """Without a metallib, the driver compiles the flattened source on the first use of a kernel."""
+    """If there is no metallib, the driver compiles the flattened source on the first use of a kernel."""
     sources = emulated_metal.flattened([ROOT / "metal" / "sort" / "search.metal"], tmp_path / "mpsx.metal")
     environment = emulated_metal.environment(Path(mpsx.__file__).parent, tmp_path / "site", sources)
     code = """
@@ -253,7 +253,7 @@ def test_all_sources_are_compiled_and_run(toolchain: None, tmp_path: Path) -> No
     files = [path for path in sorted((ROOT / "metal").glob("*/*.metal")) if not path.stem.endswith("_tensor")]
     sources = emulated_metal.flattened(files, tmp_path / "mpsx.metal")
     environment = emulated_metal.environment(Path(mpsx.__file__).parent, tmp_path / "site", sources)
-    environment["MPSX_EMULATION_KEEP"] = str(tmp_path / "compiled")  # shares kernels between processes
+    environment["MPSX_EMULATION_KEEP"] = str(tmp_path / "compiled")  # processes share the compiled kernels
     report = tmp_path / "report.md"
     arguments = ["doctor", "--stages", "environment,kernels,families", "--output", str(report)]
     done = subprocess.run([sys.executable, "-m", "mpsx", *arguments], env=environment, text=True, capture_output=True,
@@ -335,7 +335,7 @@ def test_training_leaks_nothing(run: Callable[..., str]) -> None:
 
 @pytest.mark.parametrize(("ratio", "fits"), [("0.0001", False), ("0", True), ("1", True)])
 def test_watermark_ratio(run: Callable[..., str], ratio: str, fits: bool) -> None:
-    """PYTORCH_MPS_HIGH_WATERMARK_RATIO is relative to the recommended size of the device, which is 8 GiB here."""
+    """PYTORCH_MPS_HIGH_WATERMARK_RATIO is relative to the device's recommended size, which is 8 GiB here."""
     run(f"""
         try:
             torch.empty(4 << 20, dtype=torch.uint8, device="mpsx")

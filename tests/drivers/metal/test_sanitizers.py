@@ -1,6 +1,6 @@
 """Run the driver and the emulation with clang's ThreadSanitizer and UndefinedBehaviorSanitizer.
 
-Uses the driver's test program and tests of the package.
+Runs the driver's test program and some of the package's tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.sweep
 
 FLAGS = {
     "thread": ("-fsanitize=thread",),
-    # The function type check would reject messages to nil and the types of GNU's runtime.
+    # The function type check would reject messages to nil, and the types of GNU's runtime.
     "undefined": ("-fsanitize=undefined", "-fno-sanitize=function", "-fno-sanitize-recover=all"),
 }
 # Tests that exercise the driver: launches, waits, events, threads, memory and shaders.
@@ -41,7 +41,7 @@ int main() {
 """
 
 
-# Several threads launch kernels, wait and record events. They end just before the process exits.
+# Several threads launch kernels, wait, and record events. They end just before the process exits.
 STORM = """
 import threading, torch, mpsx
 def work(seed):
@@ -82,8 +82,8 @@ PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "leak_check", "-
 def test_package(kind: str, tmp_path: Path, toolchain: None) -> None:
     """Instrument the driver and the emulation, but not libmpsx.so.
 
-    libmpsx.so shares reference-counted objects with torch. torch is not instrumented, so ThreadSanitizer would miss its
-    part of the synchronization.
+    libmpsx.so shares reference-counted objects with torch. torch is not instrumented, so ThreadSanitizer would not see
+    torch's part of the synchronization.
     """
     environment = emulated_metal.sanitized_environment(Path(mpsx.__file__).parent, kind, FLAGS[kind])
     assert run_package(environment, tmp_path, *PYTEST, *(ROOT / "tests" / name for name in PACKAGE)) == ""
@@ -98,14 +98,14 @@ WHOLE = ["device/test_serialization.py", "device/test_streams.py", "ops/test_tra
 
 
 def test_whole_package(tmp_path: Path, toolchain: None) -> None:
-    """Build libmpsx.so with UndefinedBehaviorSanitizer as well, which takes ten minutes."""
+    """Also build libmpsx.so with UndefinedBehaviorSanitizer, which takes ten minutes."""
     environment = emulated_metal.sanitized_environment(
         Path(mpsx.__file__).parent, "undefined", FLAGS["undefined"], whole=True
     )
     assert run_package(environment, tmp_path, *PYTEST, *(ROOT / "tests" / name for name in WHOLE)) == ""
 
 
-# File of the driver, original line, replacement, and part of the expected sanitizer report.
+# Each value is (file of the driver, original line, replacement, part of the expected sanitizer report).
 PLANTED = {
     "thread": ("command_stream.mm", "  std::lock_guard<std::mutex> lock(mutex_);\n  if (!kernel.tensors.empty())",
                "  if (!kernel.tensors.empty())", "data race"),
@@ -120,7 +120,7 @@ def test_planted_bug_is_found(kind: str, tmp_path: Path, toolchain: None) -> Non
     copy = tmp_path / "driver" / "metal"
     shutil.copytree(emulated_metal.DRIVER, copy)
     text = (copy / file).read_text()
-    assert text.count(old) == 1, "the driver changed: bring the line up to date"
+    assert text.count(old) == 1, "the driver has changed: update this line"
     (copy / file).write_text(text.replace(old, new))
     environment = emulated_metal.sanitized_environment(Path(mpsx.__file__).parent, kind, FLAGS[kind], copy)
     said = run_package(environment, tmp_path, "-c", STORM)

@@ -1,4 +1,4 @@
-"""Run other tests of the package on emulated Metal: by default a sample, in the sweep all of them."""
+"""Run other tests of the package on emulated Metal. The default run uses a sample, and the sweep uses all of them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from harness import HERE, ROOT, emulated_metal
 import mpsx
 
 TESTS = ROOT / "tests"
-# A sample of each kind: launches of every shape, CPU accesses to memory, streams, fallbacks, and users' shaders.
+# A sample of each kind: launches of every shape, memory accesses by the CPU, streams, fallbacks, and users' shaders.
 SAMPLE = ["device/test_streams.py", "ops/test_traps.py", "ops/index/test_cat.py", "shader/test_shader.py",
           "shader/test_shader_constants.py"]  # fmt: skip
 # Operators that run in kernels, in vendor libraries, and as fallbacks.
 OPINFO = "add where index_put nn.functional.layer_norm matmul nn.functional.conv2d linalg.solve fft.rfft".split()
 PARTS = 12  # number of processes among which the sweep splits the OpInfos
-# Cache tests need a driver that caches memory. In all other tests, every tensor has its own buffer, because the
+# These tests need a driver that caches memory. In all other tests, every tensor has its own buffer, because the
 # emulation tracks ownership per buffer.
 CACHING = ["device/test_memory.py"]
 # Tests that only start other processes or compilers, or that need too much memory for the emulated GPU.
@@ -38,7 +38,7 @@ def environment(toolchain: None) -> dict[str, str]:
 
 
 def run(environment: dict[str, str], *arguments: str | Path, timeout: float = 600) -> str:
-    """Run pytest in a separate process and return its output."""
+    """Run pytest in a separate process, and return its output."""
     own = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
     own["PYTHONPATH"] = os.pathsep.join([own["PYTHONPATH"], str(HERE)])
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "leak_check"]
@@ -82,7 +82,7 @@ def test_every_opinfo(environment: dict[str, str], part: int) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("model", ["resnet", "gpt"])
 def test_demo(environment: dict[str, str], model: str, tmp_path: Path) -> None:
-    # A few steps suffice. The emulated GPU is slow, because it multiplies matrices element by element and checks every
+    # Use only a few steps. The emulated GPU is slow, because it multiplies matrices element by element and checks every
     # access.
     arguments = ["--model", model, "--steps", "3", "--output", str(tmp_path / "demo.png")]
     done = subprocess.run([sys.executable, "-m", "mpsx", "demo", *arguments], env=environment, cwd=tmp_path, text=True,

@@ -1,4 +1,4 @@
-"""The kernels that the Metal driver selects for matmul and attention, by GPU family, macOS version and MPSX_TIER."""
+"""Which kernels the Metal driver selects for matmul and attention, by GPU family, macOS version and MPSX_TIER."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TIERS = """
     ({}, "attention_64_f16 matmul_f32"),
 ], ids=["M5", "simdgroup", "tensor", "M3"])  # fmt: skip
 def test_tiers(run: Callable[..., str], variables: dict[str, str], kernels: str) -> None:
-    """Apple10 GPUs use the tensor tier from macOS 26.2 on. MPSX_TIER overrides the choice."""
+    """Apple10 GPUs use the tensor tier from macOS 26.2 on. MPSX_TIER overrides this choice."""
     assert run(TIERS, MPSX_VENDOR="off", **variables).split() == kernels.split()
 
 

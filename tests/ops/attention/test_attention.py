@@ -1,4 +1,4 @@
-"""Compare forward and backward attention kernels with float64 and the CPU."""
+"""Compare the forward and backward attention kernels with float64 and the CPU."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CASES = [  # (batch, query heads, KV heads, queries, keys, head dim, value dim, 
 
 
 def make_mask(kind: str | None, batch: int, heads: int, queries: int, keys: int, dtype: torch.dtype) -> torch.Tensor:
-    """Return a mask or an attention bias, whose shape depends on `kind` and broadcasts to the scores."""
+    """Return a mask or an attention bias. Its shape depends on `kind` and broadcasts to the shape of the scores."""
     if kind == "float":
         return torch.randn(batch, 1, queries, keys).to(dtype)
     if kind == "bool":
@@ -57,7 +57,7 @@ def formula(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tenso
 
 
 def inputs(case: tuple, dtype: torch.dtype) -> tuple:
-    """Return Q, K and V in the memory layout of models (adjacent heads), the mask, and the gradient of the result."""
+    """Return Q, K and V in the layout that models use (adjacent heads), the mask, and the gradient of the result."""
     batch, heads, key_heads, queries, keys, size, value_size, _, mask = case
     q, k, v, g = (
         torch.randn(batch, n, h, e).to(dtype).transpose(1, 2)
@@ -101,10 +101,10 @@ def test_attention(case: tuple) -> None:
 
 @pytest.mark.parametrize("dtype", FLOAT, ids=str)
 def test_scaled_dot_product_attention(dtype: torch.dtype) -> None:
-    """PyTorch's public function selects the kernels."""
+    """PyTorch's public function selects the right kernels."""
     q, k, v = (torch.randn(2, h, 20, 16).to(dtype) for h in (4, 2, 2))
     mask = torch.rand(20, 20) < 0.6
-    mask[3] = False  # a query without keys, whose result is zero
+    mask[3] = False  # a query without keys, for which the result is zero
     for options in ({}, {"is_causal": True}, {"attn_mask": mask}, {"scale": 0.3}):
         device_options = {n: o.to("mpsx") if isinstance(o, torch.Tensor) else o for n, o in options.items()}
         inputs_on_device = (t.to("mpsx") for t in (q, k, v))

@@ -21,7 +21,7 @@ def angles(time: int, features: int, dtype: torch.dtype = torch.float32) -> tupl
 
 
 def reference(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool) -> torch.Tensor:
-    """Multiply each pair, as the complex number a + ib, by exp(i angle) in float64."""
+    """Multiply each pair, taken as the complex number a + ib, by exp(i angle) in float64."""
     wide = x.double()
     if interleaved:
         a, b = wide[..., 0::2], wide[..., 1::2]
@@ -33,7 +33,7 @@ def reference(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved
 
 
 def sample(layout: str, dtype: torch.dtype, time: int = 5) -> tuple[torch.Tensor, bool]:
-    """Return an input, and whether its heads dimension follows the time dimension."""
+    """Return an input, and whether its heads dimension comes after the time dimension."""
     batch, heads, features = 2, 3, 16
     if layout == "BHTD":
         return torch.randn(batch, heads, time, features).to(dtype), False
@@ -61,7 +61,7 @@ def test_values(device: str, layout: str, interleaved: bool, dtype: torch.dtype)
         assert result.device.type == device
         assert result.dtype == dtype
         torch.testing.assert_close(result.cpu(), expected)
-        # One angle per element, as in transformers.
+        # As in transformers, pass one angle per element.
         if interleaved:
             cos, sin = cos.repeat_interleave(2, -1), sin.repeat_interleave(2, -1)
         else:
@@ -77,7 +77,7 @@ def test_result_keeps_the_layout() -> None:
 
 
 def test_batched_positions() -> None:
-    """Use angles that differ between sequences, as with left padding. Their shape is [B, 1, T, D/2]."""
+    """Use different angles for each sequence, as with left padding. Their shape is [B, 1, T, D/2]."""
     x = torch.randn(2, 3, 5, 16)
     cos, sin = (torch.stack([t[:5], t[3:8]])[:, None] for t in angles(8, 16))
     result = mpsx.ops.rotary_embedding(x, cos, sin)

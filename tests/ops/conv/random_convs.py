@@ -20,7 +20,7 @@ import mpsx
 
 
 def compare(choice: random.Random) -> str:
-    """Check a random convolution and its gradients, and return a description of the convolution."""
+    """Check a random convolution and its gradients. Return a description of the convolution."""
     dims = choice.choice([1, 2, 2, 2, 3])
     limit, transposed = {1: 40, 2: 10, 3: 5}[dims], choice.random() < 0.3
     kernel = [choice.choice([1, 2, 3, 3, 5]) for _ in range(dims)] if choice.random() < 0.8 else [1] * dims
@@ -29,7 +29,7 @@ def compare(choice: random.Random) -> str:
     padding = [choice.randrange(k + 1) for k in kernel]
     size = [choice.randint((k - 1) * d + 1, limit + 6) for k, d in zip(kernel, dilation, strict=True)]
     if choice.random() < 0.3:
-        size[-1] = choice.choice([8, 16])  # whole vectors
+        size[-1] = choice.choice([8, 16])  # rows consist of whole vectors
     size = [max(n, (k - 1) * d + 1) for n, k, d in zip(size, kernel, dilation, strict=True)]
     if transposed:
         padding = [min(p, (k - 1) * d // 2) for p, k, d in zip(padding, kernel, dilation, strict=True)]
@@ -54,7 +54,7 @@ def compare(choice: random.Random) -> str:
 
 
 def main(seed: int, count: int) -> None:
-    """Run `count` comparisons, and require that some launched kernels of the tensor tier."""
+    """Run `count` comparisons. Some of them must launch kernels of the tensor tier."""
     mpsx.fallback.set_mode("error")
     torch.manual_seed(seed)
     choice = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Compare forward and backward convolution kernels with float64 and the CPU."""
+"""Compare the forward and backward convolution kernels with float64 and the CPU."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LAST = {2: torch.channels_last, 3: torch.channels_last_3d}
 
 
 def check(case: tuple, dtype: torch.dtype, layout: str = "contiguous", bias: bool = True) -> None:
-    """Compare the result and the gradients of input, weight and bias."""
+    """Compare the result and the gradients of the input, the weight and the bias."""
     transposed, batch, in_channels, out_channels, size, kernel, stride, padding, dilation, groups = case
     weight_size = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
     x = torch.randn(batch, in_channels, *size).to(dtype)

@@ -1,4 +1,4 @@
-"""Convolutions on the tensor tier (MPSX_TIER=tensor), on simt or on a GPU driver."""
+"""Convolutions on the tensor tier (MPSX_TIER=tensor), using simt or a GPU driver."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import mpsx
 
 HERE = Path(__file__).resolve().parent
 DRIVER = mpsx.driver()["name"]
-# The CPU's own driver has no tensor tier; simt has.
+# The host driver has no tensor tier, so use simt.
 TENSORS = {"MPSX_DRIVER": "simt" if DRIVER == "host" else DRIVER, "MPSX_TIER": "tensor"}
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 20))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.skipif(DRIVER == "metal", reason="Metal convolves with fragments of matmul2d instead")
+@pytest.mark.skipif(DRIVER == "metal", reason="Metal uses matmul2d fragments for convolutions")
 def test_random_convolutions(seed: int) -> None:
-    """Random shapes, strides, layouts and types are as accurate as the CPU's, forward and backward."""
+    """With random shapes, strides, layouts and types, forward and backward are as accurate as on the CPU."""
     done = subprocess.run([sys.executable, str(HERE / "random_convs.py"), str(seed)], env=os.environ | TENSORS,
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Convolutions that use the CPU library, with workarounds for its known bugs."""
+"""Convolutions that use the CPU library, including workarounds for its known bugs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CASES = [  # (size, kernel, stride, padding, dilation, groups)
 @pytest.mark.parametrize(("size", "kernel", "stride", "padding", "dilation", "groups"), CASES)
 def test_strided_and_dilated(dtype: torch.dtype, size: list[int], kernel: list[int], stride: list[int],
                              padding: list[int], dilation: list[int], groups: int) -> None:  # fmt: skip
-    """oneDNN 3.12 miscalculates some of these cases in half precision on CPUs with AVX512-FP16 and AMX."""
+    """oneDNN 3.12 returns wrong results for some of these cases in half precision on CPUs with AVX512-FP16 and AMX."""
     convolution = getattr(F, f"conv{len(size)}d")
     x = (torch.randn(2, 4, *size) * 9).to(dtype)
     weight, bias = torch.randn(2, 4 // groups, *kernel).to(dtype), torch.randn(2).to(dtype)

@@ -20,7 +20,7 @@ NORMS = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, math.inf]
 @pytest.mark.parametrize("p", NORMS)
 def test_values(p: float) -> None:
     x, y = (torch.randint(-20, 20, shape) / 8 for shape in ((2, 1, 5, 70), (3, 9, 70)))  # makes the differences exact
-    # For p < 1, the gradient's terms are about 100 times as large as their sum.
+    # For p < 1, the terms of the gradient are about 100 times as large as their sum.
     digits = {"rtol": 1e-5, "atol": 1e-5 if p >= 1 else 2e-4}
     compare(lambda x, y: torch.cdist(x, y, p, "donot_use_mm_for_euclid_dist"), x, y, **digits)
     compare(lambda x, y: torch.cdist(x, y, p), x[0, 0].t()[::3], y[0, :5].t()[1:9], **digits)
@@ -43,7 +43,7 @@ def test_many_points(points: int, p: float) -> None:
 
 @pytest.mark.parametrize("p", NORMS)
 def test_same_points(p: float) -> None:
-    """Cover identical points, whose gradient is 0, and points that share only some coordinates."""
+    """Cover identical points, for which the gradient is 0, and points that share only some coordinates."""
     x = torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 0.0, 5.0]])
     for function in (lambda x: torch.cdist(x, x, p), lambda x: F.pdist(x, p)):
         ours, theirs = on_device(x).requires_grad_(), x.clone().requires_grad_()

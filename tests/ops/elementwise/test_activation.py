@@ -76,7 +76,7 @@ def test_in_place_and_out() -> None:
 
 
 def test_out_variants_of_gradients() -> None:
-    """PyTorch calls these variants only for other backends. They resize empty outputs."""
+    """PyTorch calls these variants only for third-party backends. They must resize empty outputs."""
     aten, x, g = torch.ops.aten, torch.randn(5, 7), torch.randn(5, 7)
 
     def all_of(x: torch.Tensor, g: torch.Tensor) -> list[torch.Tensor]:
@@ -170,7 +170,7 @@ def test_clamp(layout: str) -> None:
 
 @pytest.mark.parametrize("out_dtype", [torch.float64, torch.float16, torch.int64, torch.complex64], ids=str)
 def test_out_of_another_dtype_raises(out_dtype: torch.dtype) -> None:
-    """clamp with scalar bounds and heaviside reject an out= tensor with a different dtype, as on the CPU."""
+    """Like the CPU, clamp with scalar bounds and heaviside reject an out= tensor with a different dtype."""
     for device in ("cpu", "mpsx"):
         x, out = torch.arange(4.0, device=device), torch.empty(4, dtype=out_dtype, device=device)
         for call in (lambda x, out: torch.clamp(x, 1, 2, out=out), lambda x, out: torch.clamp_min(x, 1, out=out),

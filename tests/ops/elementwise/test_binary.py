@@ -34,7 +34,7 @@ def operands(name: str, layout: str, dtype: torch.dtype) -> tuple[torch.Tensor, 
 def check(function, *tensors: torch.Tensor, **kwargs) -> None:
     try:
         expected = function(*tensors, **kwargs)
-    except RuntimeError:  # there is no reference, because the CPU does not support this dtype
+    except RuntimeError:  # without CPU support for this dtype, there is no reference
         return
     result = function(*(on_device(t) for t in tensors), **kwargs)
     assert result.device.type == "mpsx"
@@ -91,7 +91,7 @@ def test_promotion(name: str) -> None:
         check(getattr(torch, name), torch.tensor([[1, 2, 3]]).to(left), torch.tensor([[1], [2]]).to(right))
 
 
-# Operators with a Scalar overload in PyTorch.
+# Operators that have a Scalar overload in PyTorch.
 SCALAR_OVERLOADS = [
     "add",
     "sub",
@@ -170,7 +170,7 @@ def test_alpha(alpha: float) -> None:
             check(lambda x, y: torch.add(x, y, alpha=alpha), a, b)
             check(lambda x, y: torch.sub(x, y, alpha=alpha), a, b)
             check(lambda x: torch.add(x, 2, alpha=alpha), a)
-    # The CPU rounds alpha * b to half and mpsx does not, so compare with float64.
+    # Compare with float64, because the CPU rounds alpha * b to half and mpsx does not.
     a, b = make("contiguous", torch.float16, seed=1), make("transposed", torch.float16, seed=2)
     exact = torch.add(a.double(), b.double(), alpha=alpha).half()
     torch.testing.assert_close(torch.add(a.to("mpsx"), b.to("mpsx"), alpha=alpha).cpu(), exact)
@@ -191,7 +191,7 @@ def test_rounding_mode(mode: str | None) -> None:
 
 @pytest.mark.parametrize("dtype", INT)
 def test_shifts(dtype: torch.dtype) -> None:
-    """Include negative shift amounts, and amounts of at least the bit width."""
+    """Include negative shift amounts and shift amounts of at least the bit width."""
     info = torch.iinfo(dtype)
     values = torch.tensor([info.min, info.max, 0, 1, 5, info.max // 3], dtype=dtype)
     counts = torch.tensor([0, 1, 3, info.bits - 1, info.bits, info.bits + 1, info.min, info.max], dtype=dtype)
@@ -236,7 +236,7 @@ def test_small_constant_exponents(exponent: float) -> None:
         x = bits.view(dtype)
         exact = torch.pow(x.float(), exponent).to(dtype)
         result = torch.pow(x.to("mpsx"), exponent)
-        # The reference is rounded twice: to float32 and then to the dtype.
+        # The reference is rounded twice: first to float32, then to the dtype.
         torch.testing.assert_close(result.cpu(), exact, rtol=torch.finfo(dtype).eps, atol=0, equal_nan=True)
         assert torch.equal(result.cpu().signbit() | exact.isnan(), exact.signbit() | exact.isnan())
         out = torch.empty(0, dtype=dtype, device="mpsx")
@@ -252,7 +252,7 @@ def test_small_constant_exponents(exponent: float) -> None:
 
 @pytest.mark.parametrize("all_large", [False, True])
 def test_fmod_and_remainder_are_exact(all_large: bool) -> None:
-    """Use random bit patterns, alone and mixed with ordinary numbers. Quotients have up to 277 bits."""
+    """Use random bit patterns, both alone and mixed with ordinary numbers. Quotients have up to 277 bits."""
     bits = torch.randint(-(2**31), 2**31, (2, 6000), generator=torch.Generator().manual_seed(1)).to(torch.int32)
     a, b = bits.view(torch.float32)
     if not all_large:
@@ -283,7 +283,7 @@ def test_copysign(dtype: torch.dtype) -> None:
     for x, y in ((a, b), (a, -b), (a, b[:1]), (a[:, :1].expand(a.shape), b)):
         result, expected = torch.copysign(on_device(x), on_device(y)).cpu(), torch.copysign(x, y)
         torch.testing.assert_close(result.abs(), expected.abs(), rtol=0, atol=0, equal_nan=True)
-        # GPUs return a canonical NaN, so the sign of NaNs is lost.
+        # GPUs return a canonical NaN, which has lost its sign.
         signed = ~(x.isnan() | y.isnan()) | (not on_gpu)
         assert torch.equal(result.signbit() & signed, expected.signbit() & signed)
 
@@ -340,7 +340,7 @@ def test_overlap_and_shape_errors() -> None:
 
 @pytest.mark.parametrize("name", ["mul", "add", "sub", "div"])
 def test_scalar_overloads(name: str) -> None:
-    """PyTorch calls the operator with the scalar as a 0-dim float64 CPU tensor. For `mul_`, it is the first operand."""
+    """PyTorch passes the scalar to the operator as a 0-dim float64 CPU tensor. For `mul_`, it is the first operand."""
     x = torch.arange(1.0, 6.0)
     overload = getattr(torch.ops.aten, f"{name}_").Scalar
     torch.testing.assert_close(overload(x.clone().to("mpsx"), -0.2).cpu(), overload(x.clone(), -0.2))

@@ -23,7 +23,7 @@ def numbers(layout: str, seed: int = 0) -> torch.Tensor:
 
 
 def in_layout(layout: str, seed: int = 0) -> torch.Tensor:
-    """Return complex numbers with the given layout."""
+    """Return random complex numbers in the given layout."""
     z = numbers(layout, seed)
     if layout == "expanded":
         return z[:, :1].contiguous().expand(z.shape)
@@ -100,7 +100,7 @@ def test_finite_parts_with_an_overflowing_modulus() -> None:
 
 @pytest.mark.parametrize("name", ["sinh", "cosh", "sin", "cos"])
 def test_large_parts_of_hyperbolic_functions(name: str) -> None:
-    """exp(x) may overflow although the real or imaginary part of the result is finite. Also test infinities on both
+    """exp(x) may overflow even if the real or imaginary part of the result is finite. Also test infinities on both
     axes."""
     large = [88.8, 89.4, 89.5, -90.0, 120.0, float("inf"), float("-inf"), float("nan")]
     x = torch.tensor([complex(a, b) for a in large for b in (0.0, -0.0, 1.5707963, -1.5707963, 1e-20)])

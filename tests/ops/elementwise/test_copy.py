@@ -26,7 +26,7 @@ def test_clone_and_contiguous(layout: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
 def test_transposed(dtype: torch.dtype) -> None:
-    """Cover several register tiles with an overlapping last tile, and sizes below one tile."""
+    """Cover sizes of several register tiles with an overlapping last tile, and sizes below one tile."""
     for height, width in itertools.product((1, 3, 4, 7, 8, 15, 16, 17, 65, 130), (2, 5, 16, 31, 129, 777)):
         for batch in (1, 3):
             x = torch.randint(-128, 128, (batch, height, width + 3), dtype=dtype)[:, :, 1:-2]
@@ -39,7 +39,7 @@ def test_transposed(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("short", [2, 3, 7])
 def test_short_rows(short: int) -> None:
-    """Permute tensors with short rows, as in a pixel shuffle. One shape has more rows than fit in a copy panel."""
+    """Permute tensors with short rows, as a pixel shuffle does. One shape has more rows than fit in a copy panel."""
     for shape in ((9, short), (5, 6, 4, short), (3, 130_001, short), (3, 2, 5, 2, 9, short)):
         x = torch.arange(torch.Size(shape).numel(), dtype=torch.int32).view(shape)
         for order in itertools.islice(itertools.permutations(range(len(shape))), 0, None, 7 if len(shape) > 5 else 1):
@@ -138,7 +138,7 @@ def test_factories() -> None:
 def test_arange(arguments: tuple) -> None:
     for dtype in (None, torch.float32, torch.float16, torch.int64, torch.int32):
         if dtype == torch.float16 and arguments[-1] == 70000:
-            continue  # beyond the range of float16
+            continue  # outside the range of float16
         if dtype in (torch.int64, torch.int32) and not all(isinstance(a, int) for a in arguments):
             continue  # PyTorch truncates these steps to 0 and rejects them
         expected = torch.arange(*arguments, dtype=dtype)
@@ -161,7 +161,7 @@ def test_linspace(steps: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.complex64])
 def test_linspace_of_no_steps(dtype: torch.dtype) -> None:
-    assert torch.linspace(-4.5, 1e6, 0, dtype=dtype, device="mpsx").numel() == 0  # any endpoints are valid
+    assert torch.linspace(-4.5, 1e6, 0, dtype=dtype, device="mpsx").numel() == 0  # any endpoints are allowed
 
 
 def test_rsub() -> None:
@@ -172,8 +172,8 @@ def test_rsub() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES["INT"])
 def test_linspace_of_integers(dtype: torch.dtype) -> None:
-    """Values are rounded toward zero from the exact result. PyTorch's CPU kernel rounds the step and is sometimes off
-    by one."""
+    """The exact result is rounded toward zero. PyTorch's CPU kernel rounds the step instead, and is sometimes off by
+    one."""
     low, high = (0, 255) if dtype == torch.uint8 else (-128, 127)
     for start, end in ((low, high), (high, low), (3, 5), (low + 1, low + 1), (7, 0)):
         for steps in (0, 1, 2, 5, 100, 1023, 1024, 1025, 3000):

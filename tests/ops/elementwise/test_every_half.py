@@ -43,7 +43,7 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def results(name: str, x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the activation and its gradient for a leaf with the data and strides of x."""
+    """Return the activation and its gradient, computed on a leaf with the data and strides of x."""
     leaf = x.detach().requires_grad_()
     y = ACTIVATIONS[name](leaf)
     return y.detach().cpu(), torch.autograd.grad(y, leaf, weight.view_as(y))[0].cpu()
@@ -52,12 +52,12 @@ def results(name: str, x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Ten
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_every_half(name: str, dtype: torch.dtype) -> None:
-    """Compare with the CPU's loop for contiguous tensors and with float64.
+    """Compare with float64, and with the CPU's loop for contiguous tensors.
 
-    For NaN inputs, the CPU's vectorized loop and its scalar loop, which also handles the last elements, compute
-    different gradients. For elu, celu, selu and hardswish, the gradient is NaN in the vectorized loop, and that of the
-    identity in the scalar loop. For hardtanh, relu6, hardshrink, softshrink and logit with eps, it may or may not be 0.
-    mpsx matches the vectorized loop for every layout.
+    For NaN inputs, the CPU's vectorized and scalar loops compute different gradients. The scalar loop also handles the
+    last elements. For elu, celu, selu and hardswish, the gradient is NaN in the vectorized loop, but that of the
+    identity in the scalar loop. For hardtanh, relu6, hardshrink, softshrink and logit with eps, it is 0 in only one of
+    the loops. mpsx matches the vectorized loop for every layout.
     """
     x = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16).view(dtype)
     rtol = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2}[dtype]

@@ -28,7 +28,7 @@ def test_prelu_backward(dtype: torch.dtype) -> None:
     F.prelu(*leaves).sum().backward()
     F.prelu(*wide).sum().backward()
     torch.testing.assert_close(leaves[0].grad.cpu(), wide[0].grad.to(dtype))
-    bounds = {} if dtype == torch.float32 else {"rtol": 3e-2, "atol": 3e-2}  # sums 32 rounded products
+    bounds = {} if dtype == torch.float32 else {"rtol": 3e-2, "atol": 3e-2}  # allow for the sum of 32 rounded products
     torch.testing.assert_close(leaves[1].grad.cpu(), wide[1].grad.to(dtype), **bounds)
 
 

@@ -1,4 +1,4 @@
-"""In-place operators with an operand larger than self. The shape of self must not change."""
+"""In-place operators whose operand is larger than self. The shape of self must not change."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ METHODS = """eq ne lt le gt ge greater less not_equal logical_and logical_or log
 @pytest.mark.usefixtures("silent_fallback")
 @pytest.mark.parametrize("name", [*(f"{name}_" for name in METHODS), "__iand__", "__ior__", "__ixor__", "__iadd__"])
 def test_memory_around_self_is_unchanged(name: str) -> None:
-    """mpsx and the CPU raise errors for the same calls, and leave the same contents around self."""
+    """mpsx and the CPU raise errors for the same calls, and leave the same values in the memory around self."""
     for dtype, other in ((torch.float32, torch.float32), (torch.float16, torch.float32), (torch.int32, torch.int64),
                          (torch.float32, torch.float64), (torch.bool, torch.bool),
                          (torch.bool, torch.float32), (torch.bool, torch.int64)):  # fmt: skip

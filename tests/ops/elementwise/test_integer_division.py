@@ -30,12 +30,12 @@ def operands(dtype: torch.dtype) -> tuple[list[int], list[int]]:
 
 
 def truncated(a: int, b: int) -> int:
-    """Return the quotient, rounded toward zero."""
+    """Return the quotient rounded toward zero."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def wrapped(values: list[int], dtype: torch.dtype) -> torch.Tensor:
-    """Convert Python integers to a tensor, with wraparound."""
+    """Convert Python integers to a tensor, wrapping around on overflow."""
     return torch.tensor([(v + 2**63) % 2**64 - 2**63 for v in values], dtype=torch.int64).to(dtype)
 
 

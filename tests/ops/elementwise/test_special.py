@@ -20,7 +20,7 @@ BINARY = [row[0] for row in rows("elementwise/special.def", "MPSX_SPECIAL_BINARY
 # Domains of functions that are not defined for all x.
 DOMAIN = {"special_ndtri": (0.001, 0.999), "erfinv": (-0.999, 0.999), "lgamma": (0.01, 30), "digamma": (0.1, 30),
           "special_erfcx": (-3, 30), "special_log_ndtr": (-20, 4), "special_entr": (0, 4)}  # fmt: skip
-# Functions that are differentiable in PyTorch.
+# Functions that PyTorch can differentiate.
 GRADIENTS = ("sinc", "lgamma", "digamma", "erfinv", "i0", "special_i0e", "special_i1", "special_i1e", "special_entr",
              "special_erfcx", "special_ndtri", "special_log_ndtr", "logaddexp", "logaddexp2", "xlogy",
              "special_xlog1py")  # fmt: skip
@@ -54,14 +54,14 @@ def operands(name: str, layout: str, dtype: torch.dtype) -> list[torch.Tensor]:
 def test_values(name: str, layout: str) -> None:
     for dtype in FLOAT:
         arguments = operands(name, layout, dtype)
-        # In half precision, the CPU rounds intermediate results.
+        # In half precision, the CPU rounds intermediate results, so compute the reference in float64.
         wide = arguments if dtype == torch.float32 else [a.double() for a in arguments]
         expected = function_of(name)(*wide).to(dtype)
         result = function_of(name)(*map(on_device, arguments))
         assert result.device.type == "mpsx"
         assert result.dtype == expected.dtype
         assert result.stride() == expected.stride()
-        # Recurrences lose digits, so results depend on how intermediate results are rounded.
+        # Recurrences lose digits, so the results depend on how intermediate results are rounded.
         bounds = {"rtol": 2e-5, "atol": 2e-5} if "polynomial" in name and dtype == torch.float32 else {}
         torch.testing.assert_close(result.cpu(), expected, equal_nan=True, **bounds)
 
@@ -77,7 +77,8 @@ def test_accuracy(name: str) -> None:
     def error(result: torch.Tensor) -> float:
         return ((result.cpu().double() - exact).abs() / exact.abs().clamp_min(1)).max().item()
 
-    # Also allow 1.25 times the CPU's error: rounding of the argument may dominate (oscillations, cancelling series).
+    # Also allow 1.25 times the CPU's error, because rounding of the argument may dominate (oscillations, cancelling
+    # series).
     assert error(function_of(name)(x.to("mpsx"))) <= max(1e-6, 1.25 * error(function_of(name)(x)))
 
 
@@ -127,7 +128,7 @@ def test_kernel_ran(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
 def test_ndtri_outside_its_domain(dtype: torch.dtype) -> None:
-    """Kernels process blocks of values. Cover blocks entirely outside of (0, 1) and mixed blocks."""
+    """Kernels process blocks of values. Cover blocks that are entirely outside of (0, 1), and mixed blocks."""
     x = torch.tensor([0.0, 1.0, -1.0, 2.0, -0.0, math.inf, -math.inf, math.nan]) if dtype.is_floating_point else None
     outside = (x if x is not None else torch.tensor([0, 1, -1, 2])).repeat(300).to(dtype)
     result = torch.special.ndtri(outside.to("mpsx")).cpu().float()
@@ -159,7 +160,7 @@ def test_trigamma_of_negative_numbers() -> None:
 
 @pytest.mark.parametrize("function", [torch.igamma, torch.igammac])
 def test_incomplete_gamma_functions(function: Callable[..., torch.Tensor]) -> None:
-    """Cover the algorithm for each argument range, and the boundaries between the ranges."""
+    """Cover the algorithm for each argument range, and the boundaries between these ranges."""
     a = torch.tensor([1e-3, 0.02, 0.3, 0.9, 1.0, 1.7, 4.0, 9.9, 10.1, 19.0, 21.0, 60.0, 210.0, 1e3, 1e5]).unsqueeze(1)
     x = torch.cat([a * ratio for ratio in (1e-3, 0.1, 0.5, 0.69, 0.71, 0.95, 1.0, 1.02, 1.2, 1.31, 2.0, 5.0)], 1)
     x = torch.cat([x, torch.tensor([1e-4, 0.05, 0.4, 0.6, 1.05, 1.15, 3.0, 30.0]).expand(len(a), 8)], 1)

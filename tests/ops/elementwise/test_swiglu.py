@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 
 def reference(x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
-    """Compute in float64 and round once."""
+    """Compute the result in float64, and round once."""
     return (x.double() * F.silu(gate.double())).to(x.dtype)
 
 

@@ -28,7 +28,7 @@ DOMAIN = {
     "atanh": (-0.99, 0.99),
     "acosh": (1, 9),
 }
-# Error bounds in float32 ULPs relative to float64. The CPU's errors are between 1 and 4.
+# Error bounds relative to float64, in float32 ULPs. The CPU's errors are between 1 and 4 ULPs.
 ULPS = {
     "erfc": 8,
     "tan": 4,
@@ -56,7 +56,7 @@ def test_values(name: str, types: str, layout: str) -> None:
         x = make(layout, dtype, low=low, high=high)
         try:
             expected = apply(name, x)
-        except RuntimeError:  # there is no reference, because the CPU does not support this dtype
+        except RuntimeError:  # without CPU support for this dtype, there is no reference
             continue
         result = apply(name, on_device(x))
         assert result.device.type == "mpsx"
@@ -105,7 +105,7 @@ def test_accuracy(name: str) -> None:
     error = (apply(name, x.to("mpsx")).cpu().double() - exact).abs()
     ulp = torch.finfo(torch.float32).eps * 2.0 ** torch.floor(torch.log2(exact.abs().clamp_min(1e-30)))
     ulp = ulp.clamp_min(torch.finfo(torch.float32).tiny)
-    # Near zeros of the function, rounding of the argument dominates.
+    # Near the function's zeros, rounding of the argument dominates the error.
     slack = torch.finfo(torch.float32).eps * 1e-3
     worst = ((error - slack) / ulp).max().item()
     assert worst <= ULPS.get(name, 2.5), f"{name}: {worst:.2f} ulp"

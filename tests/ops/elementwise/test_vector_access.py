@@ -1,4 +1,5 @@
-"""Dense kernels use 16-byte vectors. Test unaligned memory, and sizes near one vector and near a batch of vectors."""
+"""Dense kernels access memory in 16-byte vectors. Test unaligned memory, and sizes near one vector or several
+vectors."""
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32
 
 
 def numbers(dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    """Return small integers, whose sums are exact in every dtype."""
+    """Return small integers, so that sums are exact in every dtype."""
     return torch.randint(0, 50, shape).to(dtype)
 
 

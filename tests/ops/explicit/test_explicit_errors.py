@@ -1,4 +1,4 @@
-"""torch.ops.mpsx: errors and error messages."""
+"""Errors and error messages of torch.ops.mpsx."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_float64_raises(c: Case, device: str) -> None:
         arguments = [a.double() if isinstance(a, torch.Tensor) else a for a in leaves(c, "cpu", grad=False)]
         arguments = [a.to(device) if isinstance(a, torch.Tensor) else a for a in arguments]
     if c.name in ("embedding", "cross_entropy", "scaled_dot_product_attention", *NORMS):
-        name = "mpsx::"  # composite operators raise errors of the operators that they call
+        name = "mpsx::"  # composite operators raise the errors of the operators that they call
     else:
         name = f"mpsx::{c.name}"
     with pytest.raises(RuntimeError, match=rf"{name}\w*: expected float32, float16(,| or) bfloat16.*, got Double"):

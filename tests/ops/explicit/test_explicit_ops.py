@@ -52,7 +52,7 @@ def test_values_and_gradients(c: Case, device: str) -> None:
 @pytest.mark.parametrize("dtype", FLOAT[1:])
 @pytest.mark.parametrize("c", NN, ids=LABELS[: len(NN)])
 def test_half_precision(c: Case, dtype: torch.dtype) -> None:
-    """Compare with float64 results for the rounded arguments. Allow a few epsilons."""
+    """Compare with float64 results for the rounded arguments. Allow an error of a few epsilons."""
     exact_arguments = [a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
                        for a in leaves(c, "cpu", dtype, grad=False)]  # fmt: skip
     keywords = {k: v for k, v in c.keywords.items() if k != "dtype"}
@@ -72,7 +72,7 @@ def test_opcheck(c: Case, device: str) -> None:
     op = overload(c)
     checks = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
     if device == "cpu" and any(t.requires_grad for t in tensors(arguments)):
-        # opcheck's registration test does not support mpsx, so the lines below check the registration
+        # opcheck's registration test does not support mpsx, so the lines below check the registration.
         checks.append("test_autograd_registration")
     keys = ("Autograd", "CompositeImplicitAutograd")
     assert not expected.requires_grad or any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), k) for k in keys)
@@ -144,7 +144,7 @@ def test_opcheck_fused_adamw(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_attention_dropout(device: str) -> None:
-    """With a single key, dropout either drops or scales the value."""
+    """With a single key, dropout either drops the value or scales it."""
     query, value = torch.zeros(64, 4, 1, 8, device=device), torch.ones(64, 4, 1, 8, device=device, requires_grad=True)
     out = mpsx.ops.scaled_dot_product_attention(query, query, value, dropout_p=0.75)
     assert set(out.detach().flatten().tolist()) == {0.0, 4.0}
@@ -182,7 +182,7 @@ def test_in_place_bumps_versions() -> None:
 @pytest.mark.filterwarnings("ignore:Using padding:UserWarning")
 def test_conv2d_padding(kernel: tuple[int, int], padding: object, device: str) -> None:
     weight = randn(3, 4, *kernel)
-    with mpsx.fallback.using_mode("silent"):  # F.pad handles asymmetric padding
+    with mpsx.fallback.using_mode("silent"):  # asymmetric padding calls F.pad, which may fall back
         result = mpsx.ops.conv2d(IMAGE.to(device), weight.to(device), padding=padding)
     torch.testing.assert_close(result.cpu(), F.conv2d(IMAGE, weight, padding=padding))
 
@@ -211,7 +211,7 @@ def test_compile(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_compile_keeps_the_operators(device: str) -> None:
-    """The graph contains explicit operators, which are not decomposed."""
+    """The graph contains the explicit operators, not decompositions of them."""
     seen: list[str] = []
 
     def backend(graph: torch.fx.GraphModule, _: object) -> object:
@@ -227,7 +227,7 @@ def test_compile_keeps_the_operators(device: str) -> None:
 
 @each
 def test_meta(c: Case) -> None:
-    """Results for meta tensors have the shape, dtype and strides of real results."""
+    """Results for meta tensors have the same shape, dtype and strides as real results."""
     real = getattr(mpsx.ops, c.name)(*leaves(c, "mpsx", grad=False), **c.keywords)
     meta = getattr(mpsx.ops, c.name)(*[on_meta(a) for a in leaves(c, "cpu", grad=False)], **c.keywords)
     assert meta.device.type == "meta"
@@ -251,7 +251,8 @@ def test_vmap(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_second_derivatives(device: str) -> None:
-    """Gradients of elementwise operators are differentiable. Second derivatives of other operators raise an error."""
+    """Gradients of elementwise operators are differentiable. Second derivatives of all other operators raise an
+    error."""
     x = X.to(device).requires_grad_()
     (first,) = torch.autograd.grad(torch.ops.mpsx.exp(x * 2).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), x)
@@ -282,7 +283,7 @@ def test_forward_mode_raises() -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradients_of_lerp_mm_and_cat(device: str) -> None:
-    """mpsx.ops does not export these operators."""
+    """Call these operators directly, because mpsx.ops does not export them."""
     calls = {
         "lerp": lambda op, x, y: op(x, y, 0.3),
         "mm": lambda op, x, y: op(x, y.t()),

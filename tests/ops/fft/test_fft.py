@@ -12,7 +12,7 @@ from layouts import on_device
 pytestmark = pytest.mark.usefixtures("only_kernels")
 
 F = torch.fft
-# All radices, products of radices, primes, and lengths for one pass and for several passes.
+# All radices, products of radices, primes, and lengths that need one pass or several passes.
 LENGTHS = [*range(1, 65), 100, 121, 127, 128, 256, 1000, 1009, 1024, 2048, 2187, 4096, 4098, 5000, 8192]
 LONG = [10007, 3 * 2**13, 65536]
 DIMS = [*itertools.permutations(range(4), 1), *itertools.permutations(range(4), 2), (0, 2, 3), (3, 0, 1), (3, 1, 2, 0)]
@@ -72,7 +72,7 @@ def test_very_long(n: int) -> None:
 
 
 def test_single_frequency() -> None:
-    """The spectrum of exp(2 pi i k j / n) is n at index k, and only rounding error at other indices."""
+    """The spectrum of exp(2 pi i k j / n) is n at index k, and rounding error at all other indices."""
     for n in (4096, 65536, 100003):
         at = ((torch.arange(n) * 12345) % n).double()
         x = torch.polar(torch.ones(n, dtype=torch.float64), at * (2 * torch.pi / n))
@@ -131,7 +131,7 @@ def test_empty_batches() -> None:
 
 
 def test_irfft_ignores_imaginary_parts_of_dc_and_nyquist() -> None:
-    """For real data, the spectrum is real at the indices 0 and n / 2."""
+    """The spectrum of real data is real at the indices 0 and n / 2."""
     for n in (8, 9, 34, 4096):
         x = complex_numbers(n // 2 + 1).to("mpsx")
         real = x.clone()
@@ -226,7 +226,7 @@ def test_stft() -> None:
 
 
 def test_repeated_calls() -> None:
-    """Results must be bitwise equal, no matter which memory is reused for scratch tensors."""
+    """Results are bitwise equal, no matter which memory is reused for scratch tensors."""
     for n in (17, 1000, 6000):
         x = complex_numbers(4, n).to("mpsx")
         first = F.fft(x)

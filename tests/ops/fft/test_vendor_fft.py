@@ -1,6 +1,6 @@
-"""torch.fft on the host driver, which calls MKL or PocketFFT without a fallback and logs the call as vendor:….
+"""torch.fft on the host driver, which calls MKL or PocketFFT without a fallback. The launch log says vendor:….
 
-All other drivers use the kernels that test_fft.py tests.
+All other drivers use kernels, which test_fft.py covers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def test_route(name: str) -> None:
 
 
 def test_float64_falls_back_on_other_drivers() -> None:
-    """Kernels do not support complex128."""
+    """There are no kernels for complex128."""
     x = X.to(torch.complex128).to("mpsx")
     if vendor.is_preferred():
         torch.testing.assert_close(torch.fft.fft(x).cpu(), torch.fft.fft(x.cpu()))

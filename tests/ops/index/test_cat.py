@@ -119,7 +119,7 @@ def test_one_launch_per_input() -> None:
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, torch.int64], ids=str)
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 9])
 def test_different_lengths(count: int, dtype: torch.dtype) -> None:
-    """Concatenate inputs with different lengths. Some are empty."""
+    """Concatenate inputs of different lengths, some of which are empty."""
     for size in (5, 30, 700):
         x = make("contiguous", dtype).flatten().repeat(60)[: 3 * size * 2].view(3, size, 2)
         for dim in range(3):

@@ -17,7 +17,7 @@ import mpsx
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
 INDICES = torch.tensor([3, 1, 4, 1, 5, 9, 2, 6, 5, 3])
-OFFSETS = torch.tensor([0, 3, 3, 4, 10])  # two bags are empty, one of them at the end
+OFFSETS = torch.tensor([0, 3, 3, 4, 10])  # two bags are empty; one of them is the last
 
 
 OPTIONS = [{}, {"padding_idx": 1}, {"include_last_offset": True}]
@@ -27,7 +27,7 @@ OPTIONS = [{}, {"padding_idx": 1}, {"include_last_offset": True}]
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_bags(mode: str, options: dict[str, Any]) -> None:
     for dtype in FLOAT:
-        table = torch.randperm(700).view(10, 70).to(dtype) / 64  # distinct values, to make each maximum unique
+        table = torch.randperm(700).view(10, 70).to(dtype) / 64  # distinct values, so that each maximum is unique
 
         def bags(table: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
             return F.embedding_bag(indices, table, offsets, mode=mode, **options)
@@ -59,7 +59,7 @@ def test_weights(dtype: torch.dtype) -> None:
         compare(bags, torch.randn(10, 7).to(dtype), torch.rand(10).to(dtype), INDICES.short(), OFFSETS, padding)
 
 
-@pytest.mark.parametrize("mode", ["mean", "max"])  # on the CPU, sum omits these indices, and its gradient is undefined
+@pytest.mark.parametrize("mode", ["mean", "max"])  # for sum, the CPU omits these indices, and its gradient is undefined
 def test_indices_past_the_last_offset_are_in_the_last_bag(mode: str) -> None:
     def bags(table: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         return F.embedding_bag(indices, table, offsets, mode=mode, include_last_offset=True)
@@ -68,7 +68,7 @@ def test_indices_past_the_last_offset_are_in_the_last_bag(mode: str) -> None:
 
 
 def test_scale_grad_by_freq() -> None:
-    """The CPU is no reference, because its kernel scales by the count of a wrong index."""
+    """The CPU cannot be the reference, because its kernel scales by the count of the wrong index."""
     table = on_device(torch.randn(10, 3))
     counts = torch.bincount(INDICES, minlength=10).clamp(min=1).unsqueeze(1)
     gradients = []

@@ -24,7 +24,7 @@ def compare(function: Any, *inputs: Any, **options: Any) -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_histogram(density: bool, weighted: bool) -> None:
     options = {"density": density, "weight": torch.rand(6, 50) if weighted else None}
-    x = (torch.randint(-8, 9, (6, 50)) / 4).float()  # many values are on a bin edge
+    x = (torch.randint(-8, 9, (6, 50)) / 4).float()  # many values are on the edge of a bin
     compare(torch.histogram, x, 8, range=(-1.0, 1.0), **options)
     compare(torch.histogram, x, 8, **options)
     compare(torch.histogram, x.clone().t().contiguous().t(), torch.tensor([-2.0, -0.5, 0.25, 2.0]), **options)

@@ -17,7 +17,8 @@ LAYOUTS = ("contiguous", "transposed", "slice", "step", "expanded")
 
 
 def keys(x: torch.Tensor) -> dict[str, tuple]:
-    """Return indices for a 3-D tensor. PyTorch converts slices and None to views, so the device gets only tensors."""
+    """Return indices for a 3-D tensor. PyTorch converts slices and None to views, so the device only receives
+    tensors."""
     a, b, c = x.shape
     i, j, k = torch.randint(-a, a, (6,)), torch.randint(-b, b, (6,)), torch.randint(-c, c, (6,))
     return {
@@ -66,7 +67,7 @@ def test_write(name: str, layout: str) -> None:
         key = keys(x)[name]
         y = on_device(x.clone())
         expected = x.clone()
-        # Derive each value from its position, because the order of repeated writes is unspecified.
+        # Derive each value from its position, because repeated writes have no defined order.
         positions = torch.arange(x.numel()).view(x.shape)[key]
         values = (positions % 2 == 0) if dtype == torch.bool else (positions % 100).to(dtype)
         expected[key] = values

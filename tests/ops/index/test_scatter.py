@@ -17,7 +17,7 @@ LAYOUTS = ("contiguous", "transposed", "slice", "step", "channels_last")
 
 
 def index_and_source(x: torch.Tensor, dim: int, smaller: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return an index with repeated entries along `dim`, and a source of small integers, whose sums are exact."""
+    """Return an index with repeated entries along `dim`, and a source of small integers, so that sums are exact."""
     shape = [size - 1 if smaller else size for size in x.shape]
     shape[dim] = 2 * x.size(dim)
     index = torch.randint(0, x.size(dim), shape)
@@ -34,7 +34,7 @@ def test_set_and_fill(layout: str, dtype: torch.dtype) -> None:
         for smaller in (False, True):
             index, source = index_and_source(x, dim, smaller)
             i = index.to("mpsx")
-            # The CPU also writes in index order, so the last value for an element wins.
+            # The CPU also writes in index order, so the last value for an element is the one that remains.
             expected = x.scatter(dim, index, source)
             assert torch.equal(on_device(x).scatter(dim, i, source.to("mpsx")).cpu(), expected)
             assert torch.equal(on_device(x).scatter(dim, i, 1).cpu(), x.scatter(dim, index, 1))

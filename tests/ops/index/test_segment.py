@@ -1,4 +1,4 @@
-"""The gradient of embedding, computed as segmented sums of rows."""
+"""The gradient of embedding, which is computed as segmented sums of rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_gradient(rows: int, padding: int | None, scale: bool) -> None:
             i = index.to(index_type)
             for dtype in FLOAT:
                 gradient = torch.randn(*shape, 70).to(dtype)
-                # The CPU sums in the weight's dtype, so the reference uses a float32 weight.
+                # Use a float32 weight for the reference, because the CPU sums in the dtype of the weight.
                 a, b = weight.clone().requires_grad_(), weight.to(dtype).to("mpsx").requires_grad_()
                 F.embedding(i, a, padding, scale_grad_by_freq=scale).backward(gradient.float())
                 F.embedding(i.to("mpsx"), b, padding, scale_grad_by_freq=scale).backward(gradient.to("mpsx"))

@@ -43,7 +43,7 @@ def test_unique_of_flattened_input(dtype: torch.dtype, count: int) -> None:
     if dtype.is_floating_point:
         special[::7] = float("nan")
     for inverse, counts in ((False, False), (True, False), (False, True), (True, True)):
-        # Every NaN is distinct, and PyTorch does not specify the order of NaNs.
+        # Every NaN counts as distinct, and PyTorch does not specify the order of NaNs.
         x = numbers if inverse else special
         for t in (x, x.flip(0)[::2], x[: count // 10 * 10].view(-1, 5) if count > 5 else x):
             for function in (torch.unique, torch.unique_consecutive):

@@ -21,7 +21,7 @@ TYPES = (torch.float32, torch.complex64)
 
 
 def swept(*sizes: tuple[int, ...]) -> list[object]:
-    """Mark sizes that only the sweep tests."""
+    """Mark these sizes so that only the sweep tests them."""
     return [pytest.param(size, marks=pytest.mark.sweep) for size in sizes]
 
 
@@ -191,7 +191,7 @@ def qr_errors(qr: tuple[torch.Tensor, ...], a: torch.Tensor) -> list[float]:
     "size", [*SIZES, (40, 20), (20, 40), (2, 100, 9), (4, 1), *swept((1, 4), (150, 70), (70, 150))]
 )
 def test_qr(size: tuple[int, ...], dtype: torch.dtype) -> None:
-    """Check only properties of Q and R: for complex matrices, MKL does not normalize the phase of R's last row."""
+    """Only check properties of Q and R: for complex matrices, MKL does not normalize the phase of R's last row."""
     a = torch.randn(size, dtype=dtype)
     real = dtype == torch.float32
     for mode in ("reduced", "complete", "r") if real else ():
@@ -213,7 +213,7 @@ def test_qr(size: tuple[int, ...], dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("size", [(33, 33), (60, 40)])
 def test_householder_product_is_as_accurate_as_single_reflectors(size: tuple[int, int], dtype: torch.dtype) -> None:
-    """Blocking with a T factor does not amplify rounding errors, which are 0.9 to 1.05 times those of LAPACK."""
+    """Blocking with a T factor does not amplify rounding errors, which are 0.9 to 1.05 times LAPACK's."""
     squares = dict.fromkeys(("cpu", "mpsx"), 0.0)
     for _ in range(4):
         reflectors, tau = torch.geqrf(torch.randn(size, dtype=dtype))
@@ -221,7 +221,7 @@ def test_householder_product_is_as_accurate_as_single_reflectors(size: tuple[int
         for device in squares:
             got = L.householder_product(reflectors.to(device), tau.to(device)).cpu()
             squares[device] += (got - exact).abs().square().mean().item()
-    # In 3xTF32 matmuls on the cuda driver, tensor cores round toward zero.
+    # On the cuda driver, matmuls use 3xTF32, in which tensor cores round toward zero.
     limit = 2.0 if mpsx.driver()["name"] == "cuda" else 1.5
     assert squares["mpsx"] ** 0.5 <= limit * squares["cpu"] ** 0.5
 

@@ -1,6 +1,6 @@
-"""torch.linalg on the host driver, which calls LAPACK without a fallback and logs the call as vendor:….
+"""torch.linalg on the host driver, which calls LAPACK without a fallback. The launch log says vendor:….
 
-All other drivers use the kernels that test_linalg.py tests.
+All other drivers use kernels, which test_linalg.py covers.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_route(name: str) -> None:
 
 
 def test_float64_falls_back_on_other_drivers() -> None:
-    """Kernels do not support float64."""
+    """There are no kernels for float64."""
     x = A.double().to("mpsx")
     if vendor.is_preferred():
         torch.testing.assert_close(L.inv(x).cpu(), L.inv(A.double()))

@@ -16,7 +16,7 @@ import mpsx
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
-# Few and many rows. Each is reduced by one lane, part of a SIMD group, a SIMD group, or a threadgroup.
+# Use few rows and many rows. Each is reduced by one lane, part of a SIMD group, a SIMD group, or a threadgroup.
 SHAPES = [(1, 1), (5, 3), (7, 64), (33, 1000), (3000, 5), (513, 17), (4, 50257), (2, 70001), (70000, 2)]
 
 
@@ -29,7 +29,7 @@ def problem(shape: tuple[int, int], dtype: torch.dtype, ignore_index: int = -100
 
 
 def loss_of(x: torch.Tensor, *arguments: object, **named: object) -> torch.Tensor:
-    """Compute the loss and check that the fused kernels ran."""
+    """Compute the loss, and check that the fused kernels ran."""
     before = x.device.type
     loss = F.cross_entropy(x, *arguments, **named)
     assert before != "mpsx" or "cross_entropy_rows" in loss.grad_fn.name()
@@ -37,7 +37,7 @@ def loss_of(x: torch.Tensor, *arguments: object, **named: object) -> torch.Tenso
 
 
 def compare(x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, **named: object) -> None:
-    """Compare the loss and its gradient with the CPU in float64."""
+    """Compare the loss and its gradient with the CPU's float64 results."""
     a, b = x.double().requires_grad_(), x.to("mpsx").requires_grad_()
     expected = loss_of(a, target, weight if weight is None else weight.double(), **named)
     result = loss_of(b, target.to("mpsx"), weight if weight is None else weight.to("mpsx"), **named)
@@ -70,7 +70,7 @@ def test_all_ignored() -> None:
 
 
 def test_logits_of_every_magnitude() -> None:
-    """Adding a large logit must not round away the logarithm of the sum. Masked classes have logit -inf."""
+    """Adding a large logit must not round away the logarithm of the sum. Masked classes have the logit -inf."""
     x = torch.randn(8, 300) + torch.tensor([0.0, 1e3, -1e4, 1e6, 3e7, -1e20, 100, 5])[:, None]
     x[:, ::3] = -torch.inf
     compare(x, torch.full((8,), 4), None, reduction="none")
@@ -94,7 +94,7 @@ def test_layouts_and_byte_targets() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_autocast(dtype: torch.dtype) -> None:
-    """Under autocast, the loss of half inputs is float32, as with log_softmax. The weight keeps its dtype."""
+    """Under autocast, half inputs have a float32 loss, as for log_softmax. The weight keeps its dtype."""
     x, target, weight = problem((50, 300), dtype)
     a, b = x.float().requires_grad_(), x.to("mpsx").requires_grad_()
     expected = F.cross_entropy(a, target, weight.float())
@@ -109,7 +109,7 @@ def test_autocast(dtype: torch.dtype) -> None:
 
 
 def test_memory_of_the_gradient() -> None:
-    """The operator saves the logits and two numbers per row for the backward pass, but no log-probabilities."""
+    """For the backward pass, the operator saves the logits and two numbers per row, but no log-probabilities."""
     x = torch.randn(256, 4096, device="mpsx", requires_grad=True)
     target = torch.zeros(256, dtype=torch.long, device="mpsx")
     torch.mpsx.synchronize()
@@ -155,7 +155,7 @@ def test_transforms() -> None:
     ["smoothing", "probabilities", "images", "one sample", "no samples", "weight with a gradient", "inference"],
 )
 def test_composed_cases(change: str) -> None:
-    """Calls without a fused kernel match the CPU."""
+    """Calls that have no fused kernel match the CPU."""
     x, target, weight = problem((6, 5), torch.float32)
     named = {"label_smoothing": 0.1} if change == "smoothing" else {}
     if change == "probabilities":
@@ -183,8 +183,7 @@ def test_composed_cases(change: str) -> None:
 
 
 def test_subclasses_see_composed_operators() -> None:
-    """Tensor subclasses receive PyTorch's operators, because DTensor and torch.compile have no rules for mpsx
-    operators."""
+    """Tensor subclasses receive PyTorch's operators. DTensor and torch.compile have no rules for mpsx's operators."""
     x, target, _ = problem((6, 5), torch.float32)
     pair = TwoTensor(x.to("mpsx"), x.to("mpsx"))
     seen = []
@@ -201,7 +200,7 @@ def test_subclasses_see_composed_operators() -> None:
 
 
 def test_errors() -> None:
-    """Error messages are the same as on the CPU."""
+    """The error messages are the same as on the CPU."""
     x, target, weight = problem((6, 5), torch.float32)
     for wrong in ((x, target[:5]), (x, target, weight[:4]), (x, target.int()), (x[:, :, None], target)):
         if wrong[1].dtype == torch.int32 and torch.__version__ < "2.13":  # before 2.13, the message is different
@@ -221,7 +220,7 @@ def test_out_of_range(bad: int) -> None:
 
 
 def test_no_classes() -> None:
-    """Without classes, every target is out of range."""
+    """If there are no classes, every target is out of range."""
     scores, target = torch.zeros(3, 0, device="mpsx"), torch.zeros(3, dtype=torch.long, device="mpsx")
     for reduction in ("none", "mean"):
         with raises_after_sync(IndexError, match="nll_loss: index 0 is out of bounds for dimension 1 with size 0"):

@@ -39,7 +39,7 @@ def test_multilabel(reduction: str) -> None:
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_infinities(p: int) -> None:
-    """A NaN margin is not a violation. Without violations, the loss is 0 even if a weight is infinite."""
+    """A NaN margin is not a violation. If there are no violations, the loss is 0 even if a weight is infinite."""
     inf = torch.inf
     x = torch.tensor([[inf, 1, 2], [1, inf, 2], [-inf, 1, 2], [1, -inf, 2], [inf, inf, 2], [torch.nan, 1, 2]])
     for margin, weight in itertools.product((1.0, inf), (None, torch.tensor([inf, 1, 1]))):

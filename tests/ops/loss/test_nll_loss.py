@@ -18,7 +18,7 @@ SHAPES = [(6,), (10, 6), (1, 6), (5000, 7), (3, 6, 9), (2, 6, 5, 7), (0, 6), (2,
 
 
 def problem(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return log-probabilities, targets (some equal the ignored index -100), and class weights."""
+    """Return log-probabilities, class weights, and targets, some of which equal the ignored index -100."""
     class_dim = 0 if len(shape) == 1 else 1
     x = torch.randn(shape).log_softmax(class_dim).to(dtype)
     target = torch.randint(0, shape[class_dim], shape[:class_dim] + shape[class_dim + 1 :])
@@ -35,7 +35,8 @@ def test_values_and_gradients(shape: tuple[int, ...], reduction: str) -> None:
             for ignore_index in (-100, 1):
                 t = target if ignore_index == -100 else target.clamp(min=0)
                 arguments = {"ignore_index": ignore_index, "reduction": reduction}
-                # The CPU accumulates in the input's dtype, so the reference uses float32 inputs with the same values.
+                # Use float32 inputs with the same values for the reference, because the CPU accumulates in the dtype of
+                # the input.
                 a, b = x.float().clone().requires_grad_(), x.to("mpsx").requires_grad_()
                 expected = F.nll_loss(a, t, weight if weight is None else weight.float(), **arguments)
                 result = F.nll_loss(b, t.to("mpsx"), weight if weight is None else weight.to("mpsx"), **arguments)

@@ -33,7 +33,8 @@ def test_values_and_gradients(name: str, layout: str, reduction: str) -> None:
     for dtype in FLOAT:
         x = make(layout, dtype, low=low, high=high)
         target = make(layout, dtype, seed=1, low=low, high=high)
-        # The CPU rounds intermediate results to half, so the reference uses float32 inputs with the same values.
+        # Use float32 inputs with the same values for the reference, because the CPU rounds intermediate results to
+        # half.
         a, b = x.float().clone().requires_grad_(), on_device(x).detach().requires_grad_()
         expected = function(a, target.float(), reduction=reduction)
         result = function(b, on_device(target), reduction=reduction)

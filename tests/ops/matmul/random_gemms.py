@@ -34,7 +34,7 @@ def layouts(shape: tuple[int, ...], dtype: torch.dtype, choice: random.Random) -
 
 
 def compare(choice: random.Random) -> str:
-    """Check one random call and return a description of it."""
+    """Check one random call, and return a description of it."""
     dtype = choice.choice(DTYPES)
     m, n, k = (choice.choice([1, 2, 16, 33, 64, 100, 130]) for _ in range(3))
     if choice.random() < 0.15:
@@ -68,7 +68,7 @@ def compare(choice: random.Random) -> str:
 
 
 def main(seed: int, count: int) -> None:
-    """Make `count` comparisons. Some of them must run kernels of the tensor tier."""
+    """Run `count` comparisons. Some of them must launch kernels of the tensor tier."""
     mpsx.fallback.set_mode("error")
     torch.manual_seed(seed)
     choice = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Compare 4-bit weight matmuls with float64 matmuls of the dequantized weights."""
+"""Compare matmuls that use 4-bit weights with float64 matmuls of the dequantized weights."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_values(dtype: torch.dtype, group: int) -> None:
 
 
 def test_against_the_cpu_operator() -> None:
-    """Compare with PyTorch's CPU operator, which packs the same weights in a different nibble order."""
+    """Compare with PyTorch's CPU operator, which packs the nibbles of the same weights in a different order."""
     packed, scales, _ = quantized(64, 128, 32, torch.float32)
     unpacked = torch.stack([packed >> 4, packed & 15], -1).view(64, 128).int()
     x = torch.randn(7, 128)

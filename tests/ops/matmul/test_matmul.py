@@ -20,7 +20,7 @@ MANY_TILES = (520, 21, 517)  # the rows are not aligned
 
 
 def matrix(rows: int, columns: int, dtype: torch.dtype, layout: str, batch: tuple[int, ...] = ()) -> torch.Tensor:
-    """Return random floating-point numbers, or small integers for other dtypes, in the given layout."""
+    """Return random numbers in the given layout. For dtypes that are not floating-point, they are small integers."""
 
     def fresh(*shape: int) -> torch.Tensor:
         if not dtype.is_floating_point:
@@ -39,7 +39,7 @@ def matrix(rows: int, columns: int, dtype: torch.dtype, layout: str, batch: tupl
 
 
 def check(function: Callable[..., torch.Tensor], *inputs: object) -> None:
-    """Compare `function` on the device with the CPU and with float64."""
+    """Compare the device's result of `function` with the CPU's and with float64."""
 
     def call(convert: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         return function(*(convert(x) if isinstance(x, torch.Tensor) else x for x in inputs))
@@ -104,14 +104,14 @@ def test_addmm_and_vectors(dtype: torch.dtype) -> None:
         check(lambda c, a, b: torch.addr(torch.full_like(c, torch.nan), a, b, beta=0), start, u, v)
         check(lambda c, a, b: c.expand(10, 9).clone().t().addr_(b, a, alpha=0.5), start, u, v)
     check(F.linear, torch.randn(2, 3, k).to(dtype), matrix(n, k, dtype, "rows"), c)
-    # With beta = 0, the NaN input must not be read.
+    # With beta = 0, the kernel must not read the NaN input.
     nothing = torch.full((m, n), torch.nan, device="mpsx", dtype=dtype)
     assert not torch.addmm(nothing, on_device(a), on_device(b), beta=0).isnan().any()
 
 
 @pytest.mark.parametrize("dtypes", ["bbb", "lib", "fbf"])
 def test_addr_without_a_kernel(dtypes: str) -> None:
-    """For mixed dtypes and dtypes without a kernel, all three variants of addr call other operators."""
+    """For mixed dtypes and for dtypes without a kernel, all three variants of addr call other operators."""
     types = {"b": torch.bool, "f": torch.float32, "l": torch.int64, "i": torch.int32}
     c, a, b = (torch.randint(0, 2, size).to(types[t]) for t, size in zip(dtypes, [(4, 3), (4,), (3,)], strict=True))
     check(torch.addr, c, a, b)
@@ -150,7 +150,7 @@ def test_out_and_in_place() -> None:
         torch.testing.assert_close(out.cpu(), a @ b)
     z.addmm_(x, y, beta=2)
     torch.testing.assert_close(z.cpu(), torch.addmm(c, a, b, beta=2))
-    # One tensor is both an operand and the result.
+    # Use one tensor as both an operand and the result.
     square = torch.randn(40, 40)
     s = square.to("mpsx")
     torch.mm(s, s, out=s)
@@ -224,7 +224,7 @@ def complex_matrix(rows: int, columns: int, layout: str, batch: tuple[int, ...] 
 
 
 def assert_complex_as_accurate(ours: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor) -> None:
-    """The real and imaginary parts must each be as accurate as the CPU's."""
+    """Require the real and imaginary parts to be as accurate as the CPU's."""
     assert_as_accurate(*(torch.view_as_real(t.resolve_conj()) for t in (ours, cpu, exact)))
 
 

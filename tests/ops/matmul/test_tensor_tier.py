@@ -1,4 +1,4 @@
-"""Matmuls on the tensor tier (MPSX_TIER=tensor), with the simt driver or a GPU driver."""
+"""Matmuls on the tensor tier (MPSX_TIER=tensor), using simt or a GPU driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Binary operators whose operands have different layouts. mpsx first copies one of the operands."""
+"""Binary operators whose operands have different layouts. mpsx may copy one of the operands first."""
 
 from __future__ import annotations
 

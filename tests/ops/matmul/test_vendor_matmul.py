@@ -1,4 +1,4 @@
-"""Run float32 matmuls with each of the two CPU libraries that MPSX_GEMM selects."""
+"""Run float32 matmuls with each of the CPU libraries that MPSX_GEMM can select."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from processes import run_in_subprocess
 
 import mpsx
 
-pytestmark = pytest.mark.skipif(mpsx.driver()["name"] != "host", reason="other drivers use no GEMM library")
+pytestmark = pytest.mark.skipif(mpsx.driver()["name"] != "host", reason="only the host driver uses GEMM libraries")
 
 
 def has_avx512() -> bool:

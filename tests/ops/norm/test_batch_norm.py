@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 aten = torch.ops.aten
 
-# (dtype of the input, dtype of parameters and statistics)
+# (dtype of the input, dtype of the parameters and statistics)
 TYPES = [(t, t) for t in FLOAT] + [(torch.float16, torch.float32), (torch.bfloat16, torch.float32)]
 LAYOUTS = {
     "contiguous": lambda: torch.randn(4, 7, 9, 11),
@@ -179,7 +179,7 @@ def test_instance_norm() -> None:
     mean_d, var_d = to_device(mean, var)
     for use_input in (True, False):
         expected = F.instance_norm(x, mean, var, weight, bias, use_input)
-        # PyTorch averages the statistics of the images with mean(), which may fall back to the CPU.
+        # PyTorch calls mean() to average the statistics of the images. This may fall back to the CPU.
         with mpsx.fallback.using_mode("silent"), mpsx.profiler.launch_log() as log:
             result = F.instance_norm(x.to("mpsx"), mean_d, var_d, *to_device(weight, bias), use_input)
         assert "kernel:batch_norm_scale_f32" in log
@@ -189,7 +189,7 @@ def test_instance_norm() -> None:
 
 
 def test_mean_far_from_zero() -> None:
-    """The mean is so large that a variance computed as a difference of squares would be wrong."""
+    """The mean is so large that computing the variance as a difference of squares would give a wrong result."""
     # In the second case, rounding the mean of a chunk to float32 causes an error of 4e-4 standard deviations.
     for x, bound in ((torch.randn(8, 3, 50, 50) + 3000, 2e-6), (torch.randn(500, 70) * 0.01 + 100, 5e-5)):
         exact = aten.native_batch_norm(x.double(), None, None, None, None, True, 0.1, 1e-5)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 aten = torch.ops.aten
 
-# (dtype of the input, dtype of parameters and statistics)
+# (dtype of the input, dtype of the parameters and statistics)
 TYPES = [(t, t) for t in FLOAT] + [(torch.float16, torch.float32), (torch.bfloat16, torch.float32)]
 LAYOUTS = {
     "contiguous": lambda: torch.randn(4, 6, 9, 11),
@@ -153,7 +153,7 @@ def test_optional_arguments(absent: tuple[int, ...], shape: tuple[int, ...]) -> 
 
 
 def test_mean_far_from_zero() -> None:
-    """The mean is so large that a variance computed as a difference of squares would be wrong."""
+    """The mean is so large that computing the variance as a difference of squares would give a wrong result."""
     for x in (torch.randn(2, 6, 80, 90) + 3000, torch.randn(500, 72) + 3000):
         exact = aten.native_group_norm(x.double(), None, None, *sizes(x, 3), 1e-5)
         for t in (x, x.to(memory_format=torch.channels_last) if x.dim() == 4 else x):
@@ -236,7 +236,7 @@ def test_kernels_run() -> None:
 
 
 def test_kernels_run_on_long_groups() -> None:
-    """Groups that do not fit into the registers of a threadgroup are read in chunks."""
+    """Groups that do not fit into a threadgroup's registers are read in chunks."""
     x = torch.randn(2, 4, 150, 151)
     with mpsx.profiler.launch_log() as log:
         y = F.group_norm(x.to("mpsx"), 1)
@@ -245,7 +245,7 @@ def test_kernels_run_on_long_groups() -> None:
 
 
 def test_kernels_run_on_channels_last() -> None:
-    """Kernels do not copy channels-last inputs. Call the operators directly, because autograd makes the input
+    """Kernels do not copy channels-last inputs. The operators are called directly, because autograd makes the input
     contiguous."""
     x = torch.randn(2, 4, 6, 6).to(memory_format=torch.channels_last).to("mpsx")
     with mpsx.profiler.launch_log() as log:

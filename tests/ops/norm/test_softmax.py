@@ -24,7 +24,7 @@ def test_values_and_gradients(name: str, layout: str) -> None:
             leaf = on_device(x).detach().requires_grad_()
             result = FUNCTIONS[name](leaf, dim)
             assert result.stride() == FUNCTIONS[name](x, dim).stride()
-            # For half inputs, the CPU computes partly in half and mpsx in float32, so compare with float64.
+            # Compare with float64, because for half inputs the CPU computes partly in half, but mpsx in float32.
             torch.testing.assert_close(result.detach().cpu(), FUNCTIONS[name](x.double(), dim).to(dtype))
             result.backward(on_device(weight))
             y, dy = result.detach().cpu().double(), weight.double()

@@ -61,7 +61,7 @@ def test_update_scale(scale: float, tracker: int, found: float) -> None:
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_training(dtype: torch.dtype, fused: bool) -> None:
-    """A scaled step gives the same result as an unscaled one. An overflow skips the step and lowers the scale."""
+    """A scaled step gives the same result as an unscaled step. An overflow skips the step and lowers the scale."""
     generator = torch.Generator().manual_seed(3)
     x, y = torch.randn(64, 10, generator=generator), torch.randn(64, 1, generator=generator)
 

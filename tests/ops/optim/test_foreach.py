@@ -1,4 +1,4 @@
-"""torch._foreach_*: every operator in metal/optim/foreach.def, and the operators outside the table."""
+"""torch._foreach_*: every operator in metal/optim/foreach.def, and the operators that are not in this table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNARY = [row[0] for row in rows(TABLE, "MPSX_FOREACH_UNARY", 1)]
 SCALED = [row[0] for row in rows(TABLE, "MPSX_FOREACH_SCALED", 1)]
 BINARY = SCALED + [row[0] for row in rows(TABLE, "MPSX_FOREACH_BINARY", 1)]
 POINTWISE = [row[0] for row in rows(TABLE, "MPSX_FOREACH_POINTWISE", 1)]
-# Sizes near chunk boundaries. There are more tensors (35) than one launch can bind.
+# Sizes near chunk boundaries. There are more tensors (35) than a single launch can bind.
 SIZES = [(), (1,), (0, 3), (7, 5), (8192,), (8193,), (3, 9000), *[(k,) for k in range(2, 30)]]
 
 
@@ -35,7 +35,7 @@ def to_device(values: object) -> object:
 
 
 def check(name: str, *arguments: object, kernels: bool = True, **options: object) -> None:
-    """Compare the functional and the in-place variant with the CPU."""
+    """Compare the functional and the in-place variants with the CPU."""
     expected = getattr(torch, f"_foreach_{name}")(*arguments, **options)
     device = to_device(list(arguments))
     with mpsx.profiler.launch_log() as log:
@@ -133,7 +133,7 @@ def test_norm(order: float, dtype: torch.dtype) -> None:
     values = [t for t in tensors(dtype, 1) if t.numel()]
     with mpsx.profiler.launch_log() as log:
         result = torch._foreach_norm(to_device(values), order)
-    assert len(log) == 2 * 3  # 34 tensors, 14 per launch
+    assert len(log) == 2 * 3  # 34 tensors, up to 14 per launch
     for got, value in zip(result, values, strict=True):
         assert got.shape == ()
         exact = torch.linalg.vector_norm(value.double(), order)
@@ -201,7 +201,7 @@ def test_tensors_per_launch() -> None:
     values = to_device([torch.ones(10) for _ in range(90)])
     with mpsx.profiler.launch_log() as log:
         torch._foreach_mul_(values, 2.0)
-    assert list(log) == ["kernel:foreach_mul_scalar_f32"] * 3  # 30 tensors per launch
+    assert list(log) == ["kernel:foreach_mul_scalar_f32"] * 3  # up to 30 tensors per launch
     with mpsx.profiler.launch_log() as log:
         torch._foreach_addcdiv_(values, values, values, 0.5)
     assert len(log) == 9

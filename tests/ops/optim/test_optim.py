@@ -1,4 +1,4 @@
-"""Compare every optimizer in torch.optim with the CPU, in each of its implementations."""
+"""Compare every optimizer in torch.optim with the CPU, using each of its implementations."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ STEPS = 20
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Use one CPU thread, because PyTorch's fused steps parallelize tensors of any size, which slows down small
-    tensors."""
+    """Use one CPU thread. PyTorch's fused steps parallelize tensors of any size, which makes small tensors slow."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -40,8 +39,8 @@ def train(
     stored: torch.dtype | None = None,
     **options: object,
 ) -> tuple[list[torch.Tensor], torch.optim.Optimizer]:
-    """Return the parameters after STEPS steps with fixed gradients. Before each step, all values are rounded to
-    `stored`."""
+    """Return the parameters after STEPS steps with fixed gradients. Before each step, all values are rounded to the
+    dtype `stored`."""
     params = parameters(device, dtype)
     optim = optimizer(params, **options)
     generator = torch.Generator().manual_seed(2)
@@ -109,8 +108,8 @@ def test_fused_accuracy(optimizer: type[torch.optim.Optimizer], options: dict[st
 
 @pytest.mark.parametrize(("optimizer", "options"), [row for row in OPTIMIZERS if row[0] in FUSED])
 def test_fused_steps_with_strided_tensors(optimizer: type[torch.optim.Optimizer], options: dict[str, object]) -> None:
-    """Parameters have gaps, transposed strides and offsets. mpsx leaves the gaps unchanged, unlike the CPU's fused
-    step."""
+    """Parameters have gaps, transposed strides and offsets. Unlike the CPU's fused step, mpsx leaves the gaps
+    unchanged."""
     found = []
     for device, fused in (("cpu", False), ("mpsx", True)):
         base = torch.linspace(-1, 1, 240).to(device)
@@ -129,7 +128,7 @@ def test_fused_steps_with_strided_tensors(optimizer: type[torch.optim.Optimizer]
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(("optimizer", "options"), [row for row in OPTIMIZERS if row[0] in FUSED])
 def test_fused_in_half(optimizer: type[torch.optim.Optimizer], options: dict[str, object], dtype: torch.dtype) -> None:
-    if dtype == torch.float16:  # for squared gradients, half must be able to represent eps
+    if dtype == torch.float16:  # half must be able to represent eps, which is added to squared gradients
         options = {**options, "eps": 1e-3} if optimizer is not torch.optim.SGD else options
     ours, _ = train(optimizer, "mpsx", dtype, **options, fused=True)
     exact, _ = train(optimizer, "cpu", torch.float64, dtype, **options)
@@ -160,7 +159,7 @@ def test_grad_scale_and_found_inf(optimizer: type[torch.optim.Optimizer], found:
         optim.found_inf = torch.tensor(found).to(device)
         optim.step()
         state = [value for p in params for value in optim.state[p].values() if isinstance(value, torch.Tensor)]
-        # If the first step is skipped, SGD's momentum buffer stays uninitialized.
+        # If the first step is skipped, SGD's momentum buffer remains uninitialized.
         skip_state = found == 1.0 and optimizer is torch.optim.SGD
         return [t.detach().cpu() for t in params + [p.grad for p in params] + ([] if skip_state else state)]
 
@@ -190,7 +189,7 @@ def test_layouts(optimizer: type[torch.optim.Optimizer]) -> None:
             torch.arange(96.0).reshape(2, 4, 3, 4).to(device).to(memory_format=torch.channels_last)
         )
         transposed = torch.nn.Parameter(torch.arange(12.0).reshape(3, 4).to(device).t())
-        # On the CPU, PyTorch's fused step ignores differences in layout.
+        # On the CPU, PyTorch's fused step ignores differences in layout, so it cannot be the reference.
         optim = optimizer([weight, transposed], lr=0.1, fused=device == "mpsx")
         for _ in range(3):
             grad = torch.ones(2, 4, 3, 4).to(device) * torch.arange(4.0).to(device)
@@ -219,7 +218,7 @@ def test_state_dict(dtype: torch.dtype) -> None:
 
 
 def test_bias_correction_at_many_steps() -> None:
-    """For small t, 1 - beta^t loses digits in float32. For large t, it is 1."""
+    """In float32, 1 - beta^t loses digits for small t, and is 1 for large t."""
     for t in (1.0, 2.0, 10.0, 1000.0, 100_000.0):
 
         def step(device: str, dtype: torch.dtype, t: float = t) -> torch.Tensor:

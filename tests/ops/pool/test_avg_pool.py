@@ -47,7 +47,7 @@ def inputs(layout: str, dtype: torch.dtype) -> torch.Tensor:
 
 
 def check(function, x: torch.Tensor) -> None:
-    """Compare values, strides and gradients with the CPU in float32, because mpsx accumulates half precision in
+    """Compare values, strides and gradients with the CPU's float32 results, because mpsx accumulates half precision in
     float32."""
     a, b = x.float().clone().requires_grad_(), on_device(x).detach().requires_grad_()
     expected, result = function(a), function(b)
@@ -74,7 +74,7 @@ def test_avg_pool2d(layout: str, window: tuple) -> None:
 def test_adaptive_avg_pool2d(layout: str, size: tuple) -> None:
     for dtype in FLOAT:
         if size == (1, 1):
-            # For this case, PyTorch calls mean(), so compare only values.
+            # In this case, PyTorch calls mean(), so only compare values.
             x = inputs(layout, dtype)
             expected = x.float().mean((-2, -1), keepdim=True).to(dtype)
             torch.testing.assert_close(torch.ops.aten._adaptive_avg_pool2d(on_device(x), [1, 1]).cpu(), expected)

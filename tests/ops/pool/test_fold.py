@@ -40,7 +40,7 @@ def test_images(name: str) -> None:
 @pytest.mark.parametrize("dtype", [*DTYPES["ALL"], torch.complex64])
 def test_types(dtype: torch.dtype) -> None:
     x = torch.randint(0, 2, (2, 3, 5, 6)).to(dtype)
-    if dtype == torch.bool or dtype.is_floating_point or dtype.is_complex:  # dtypes that the CPU supports
+    if dtype == torch.bool or dtype.is_floating_point or dtype.is_complex:  # the CPU supports only these dtypes
         torch.testing.assert_close(F.unfold(on_device(x), 2, padding=1).cpu(), F.unfold(x, 2, padding=1))
     torch.testing.assert_close(on_device(x).unfold(2, 3, 2).cpu(), x.unfold(2, 3, 2))
 

@@ -20,7 +20,7 @@ WINDOWS = [
     (3, 1, 1, 1, True),
     ((2, 3), (3, 1), (1, 0), (1, 2), False),
     (3, 3, 1, 2, True),
-    (2, 4, 0, 1, False),  # gaps between the windows
+    (2, 4, 0, 1, False),  # leaves gaps between the windows
     ((5, 1), (1, 2), (2, 0), (2, 1), True),
     (3, None, 0, 1, True),
 ]
@@ -56,7 +56,7 @@ def test_values_and_indices(layout: str, window: tuple) -> None:
     for dtype in FLOAT + INT:
         x = inputs(layout, dtype)
         arguments = (kernel, stride, padding, dilation, ceil_mode)
-        # The CPU's channels_last kernel rejects planes whose element indices overflow the integer dtype.
+        # The CPU's channels-last kernel rejects planes whose element indices overflow the integer dtype.
         reference = x if dtype.is_floating_point else x.contiguous()
         expected, expected_indices = F.max_pool2d(reference, *arguments, return_indices=True)
         result, indices = F.max_pool2d(on_device(x), *arguments, return_indices=True)
@@ -175,7 +175,7 @@ def test_kernels_run() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
 @pytest.mark.parametrize("window", [(2,), (3, 1, 1), (5, 3, 2, 4), (2, 2, 0, 1, True), (2, 1, 1, 142)])
 def test_max_pool1d_without_indices(dtype: torch.dtype, window: tuple) -> None:
-    """If the input does not require grad, the kernel computes no indices."""
+    """If the input does not require grad, the kernel does not compute indices."""
     x = torch.randint(-9, 9, (3, 2, 141)).to(dtype)
     if dtype.is_floating_point:
         x[0, 0, 7] = x[1, 1, 140] = float("nan")
@@ -190,7 +190,7 @@ def test_max_pool1d_without_indices(dtype: torch.dtype, window: tuple) -> None:
 
 
 def test_max_pool1d_derivatives() -> None:
-    """max_pool1d in reverse mode, in forward mode, and under vmap."""
+    """Differentiate max_pool1d in reverse mode, in forward mode, and under vmap."""
     values, tangent = torch.randn(2, 3, 20), torch.randn(2, 3, 20)
     found = []
     for device in ("cpu", "mpsx"):

@@ -23,13 +23,13 @@ WINDOWS = {
 
 
 def distinct(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Return distinct numbers, to make each maximum unique in every dtype."""
+    """Return distinct numbers, so that each maximum is unique in every dtype."""
     return torch.randperm(torch.Size(shape).numel()).view(shape).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", FLOAT)
 def test_few_wide_windows(dtype: torch.dtype) -> None:
-    """Use windows wide enough for vector loads. The first of several maxima wins, but the last of several NaNs."""
+    """Use windows wide enough for vector loads. Of several maxima the first one wins, but of several NaNs the last."""
     x = torch.randint(0, 9, (3, 2, 33, 41)).to(dtype)
     x[0, 0, ::5, ::7] = float("nan")
     x[0, 1] = -float("inf")
@@ -138,7 +138,7 @@ def test_errors() -> None:
 
 @pytest.mark.parametrize("stride", [2, 1])
 def test_gradient_of_bad_indices(stride: int) -> None:
-    """An index outside its plane raises an error for overlapping and for separate windows."""
+    """An index outside its plane raises an error, both for overlapping and for separate windows."""
     out = 2 if stride == 2 else 3
     x, g = torch.randn(1, 2, 4, 4, 4, device="mpsx"), torch.ones(1, 2, out, out, out, device="mpsx")
     indices = torch.zeros(1, 2, out, out, out, dtype=torch.long)

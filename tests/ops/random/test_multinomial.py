@@ -22,7 +22,7 @@ def test_frequencies(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("columns", [65, 3000, 40000])
 def test_many_columns(columns: int) -> None:
-    """Use rows of several blocks, and compare frequencies in each tenth of a row. Zero weights are never drawn."""
+    """Use rows of several blocks, and compare the frequencies in each tenth of a row. Zero weights are never drawn."""
     weights = torch.rand(2, columns)
     weights[:, columns // 2 :: 3] = 0
     drawn = torch.multinomial(weights.to("mpsx"), 20000, replacement=True).cpu()

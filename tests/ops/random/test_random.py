@@ -44,7 +44,7 @@ kernel void blocks(device uint* out [[buffer(0)]], device const uint* in [[buffe
   out[4 * i + 3] = r.w;
 }
 """
-# kat_vectors of Random123 for philox4x32-10: counter, key, result.
+# From kat_vectors of Random123 for philox4x32-10: (counter, key, result).
 KNOWN_ANSWERS = [
     ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
     ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
@@ -78,7 +78,7 @@ def test_philox_known_answers(tmp_path: Path) -> None:
 
 
 def test_fill_starts_at_the_seed() -> None:
-    # Full-range 64-bit integers are the generator's raw output, so block 0 of seed 0 is the first known answer.
+    # Full-range 64-bit integers are the generator's raw output, so block 0 of seed 0 equals the first known answer.
     torch.manual_seed(0)
     first = filled(lambda t: t.random_(-(2**63), None), 1, dtype=torch.int64).item()
     low, high = parse_hex(KNOWN_ANSWERS[0][2])[:2]
@@ -158,7 +158,7 @@ def test_continuous(name: str) -> None:
     fill, distribution = CONTINUOUS[name]
     sample = filled(fill, SAMPLES).double().numpy()
     assert stats.kstest(sample, distribution.cdf).pvalue > LEAST_P
-    # Check that values at these distances (same block, same chunk, different chunks) are uncorrelated.
+    # Check that values at these distances (in the same block, in the same chunk, in different chunks) are uncorrelated.
     ranks = distribution.cdf(sample)
     for lag in (1, 256, 512, 1024):
         correlation = np.corrcoef(ranks[:-lag], ranks[lag:])[0, 1]
@@ -168,7 +168,7 @@ def test_continuous(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_continuous_in_half(name: str, dtype: torch.dtype) -> None:
-    # Half-precision samples are float32 samples rounded to the dtype.
+    # Half-precision samples are float32 samples that are rounded to the dtype.
     fill, _ = CONTINUOUS[name]
     torch.manual_seed(5)
     wide = filled(fill, 10_000)
@@ -195,7 +195,7 @@ def test_uniform_range(dtype: torch.dtype, low: float, high: float) -> None:
     bounds = torch.tensor([low, high], dtype=dtype)
     assert (sample >= bounds[0]).all()
     assert (sample < high).all() if low < high else (sample == bounds[0]).all()
-    # Six standard errors, plus half a bfloat16 step for rounding.
+    # Allow six standard errors, plus half a bfloat16 step for rounding.
     slack = (high - low) * (6 / np.sqrt(12 * 300_000) + 2**-9)
     assert abs(sample.double().mean().item() - (low + high) / 2) <= slack
 

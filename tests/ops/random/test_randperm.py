@@ -44,7 +44,7 @@ def test_randperm_is_uniform() -> None:
 
 
 def is_odd(permutation: list[int]) -> bool:
-    """Return whether a permutation is odd, which it is if the number of elements minus the number of cycles is odd."""
+    """Return whether a permutation is odd: whether the number of elements minus the number of cycles is odd."""
     seen, cycles = [False] * len(permutation), 0
     for start in range(len(permutation)):
         cycles += not seen[start]

@@ -35,7 +35,7 @@ def test_gamma(alpha: float) -> None:
 
 
 def check_counts(sample: np.ndarray, distribution: object) -> None:
-    """Apply a chi-square test, merging bins with small expected counts."""
+    """Apply a chi-square test. Bins with small expected counts are merged."""
     low, high = (int(distribution.ppf(p)) for p in (1e-3, 1 - 1e-3))
     width = max(1, (high - low) // 60)
     edges = np.arange(low, high + width, width)
@@ -147,7 +147,7 @@ def test_distributions() -> None:
     assert (sample.sum(-1) - 1).abs().max() < 1e-5
     mean = alpha.detach() / alpha.detach().sum()
     assert (sample.mean(0) - mean).abs().max() < 0.02
-    # d mean[0] / d alpha[i] is (total - alpha[0]) / total^2 for i = 0, and -alpha[0] / total^2 otherwise.
+    # d mean[0] / d alpha[i] is (total - alpha[0]) / total^2 for i = 0, and -alpha[0] / total^2 for all other i.
     sample.mean(0)[0].backward()
     total = alpha.detach().sum()
     exact = (torch.tensor([total, 0, 0]) - alpha.detach().cpu()[0]) / total.cpu() ** 2

@@ -19,8 +19,8 @@ def same(expected: torch.Tensor, result: torch.Tensor) -> None:
 
 
 def first(name: str, x: torch.Tensor, dim: int | None, *, keepdim: bool = False) -> torch.Tensor:
-    """Return the first index of the extremum with argmax or argmin, because max and min on the CPU may return a later
-    one."""
+    """Return the first index of the extremum, using argmax or argmin. On the CPU, max and min may return a later
+    index."""
     return getattr(torch, f"arg{name}")(x, dim, keepdim=keepdim)
 
 
@@ -117,7 +117,7 @@ def test_errors() -> None:
 def test_few_columns(columns: int) -> None:
     generator = torch.Generator().manual_seed(columns)
     for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.uint8):
-        x = torch.randint(0, 9, (2, 3001, columns), generator=generator).to(dtype)  # many ties, and the first one wins
+        x = torch.randint(0, 9, (2, 3001, columns), generator=generator).to(dtype)  # the first of many ties wins
         for function in (torch.argmax, torch.argmin):
             assert torch.equal(function(on_device(x), 1).cpu(), function(x, 1))
             assert torch.equal(function(on_device(x)[:, ::3], 1).cpu(), function(x[:, ::3], 1))

@@ -1,4 +1,4 @@
-"""Reductions in metal/reduce/reduce.def: values, layouts, dimensions, dtypes, accuracy, errors."""
+"""The reductions in metal/reduce/reduce.def: values, layouts, dimensions, dtypes, accuracy, errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def compare(expected: torch.Tensor, result: torch.Tensor, **tolerance: float) ->
 
 
 def exact(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """Return the CPU's result. For half dtypes, compute in float64, because the CPU accumulates in half precision."""
+    """Return the CPU's result. For half dtypes, compute it in float64, because the CPU accumulates in half
+    precision."""
     if x.dtype in (torch.float16, torch.bfloat16):
         return function(x.double()).to(function(x).dtype)
     return function(x)
@@ -64,7 +65,7 @@ def test_values(name: str, layout: str) -> None:
         d = on_device(x)
         for dims in dim_sets(x.dim()):
             if x.numel() == 0 and name in ("amax", "amin", "norm_max", "norm_min") and 0 in dims:
-                continue  # empty reductions are covered by test_errors
+                continue  # test_errors covers empty reductions
             for keepdim in (False, True):
                 expected = exact(lambda t: OPS[name](t, dims, keepdim=keepdim), x)  # noqa: B023
                 compare(expected, OPS[name](d, dims, keepdim=keepdim))
@@ -139,7 +140,7 @@ def test_large(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 
 
 def test_sum_is_accurate() -> None:
-    """A sum of any length has only the error of rounding the result."""
+    """For any length, the error of a sum is only that of rounding the result."""
     x = torch.rand(4_000_037)
     exact = x.double().sum().item()
     assert abs(x.to("mpsx").sum().item() - exact) <= exact * 1e-7

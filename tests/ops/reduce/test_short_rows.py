@@ -1,4 +1,4 @@
-"""Broadcast over rows shorter than a vector, where one vector covers several rows."""
+"""Broadcast over rows shorter than a vector, where a single vector covers several rows."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ GRIDS = {2: (2, 4, 19, 2), 3: (2, 2, 3, 19, 3)}
 
 
 def inputs(dims: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return small integers, whose sums are exact, and a grid beyond the image that avoids discontinuities."""
+    """Return small integers, so that sums are exact, and a grid that avoids discontinuities and extends beyond the
+    image."""
     grid = torch.randint(-44, 45, GRIDS[dims]) / 32 + 1 / 256
     return torch.randint(-4, 5, IMAGES[dims]).to(dtype), grid.to(dtype)
 
@@ -63,7 +64,7 @@ def non_finite_coordinates(dims: int) -> torch.Tensor:
 
 
 def cpu_crashes(dims: int, mode: str, padding: str) -> bool:
-    """Return whether the CPU kernel writes the gradient of a NaN coordinate to an invalid address."""
+    """Return whether the CPU kernel would write the gradient of a NaN coordinate to an invalid address."""
     return dims == 2 and mode == "bilinear" and padding != "zeros"
 
 

@@ -17,7 +17,7 @@ EXTREMA = {"cummax": torch.cummax, "cummin": torch.cummin}
 
 
 def check(function, x: torch.Tensor, *arguments: object, kernel: str | None = None, **options: object) -> None:
-    """Check that `function` on the device matches the CPU and launches `kernel`."""
+    """Check that `function` matches the CPU on the device and launches `kernel`."""
     with mpsx.profiler.launch_log() as log:
         result = function(on_device(x), *arguments, **options)
     if kernel and x.numel():
@@ -78,7 +78,7 @@ def test_sizes(size: int) -> None:
 def test_many_rows(size: int) -> None:
     """The host driver scans 16 rows at a time, so 70 rows leave a remainder."""
     for dtype in DTYPES["ALL"]:
-        # Keep products within the range of float32, because the CPU multiplies in double and would not overflow.
+        # Keep products within the range of float32. The CPU multiplies in double and would not overflow.
         x = (torch.rand(70, size) * 0.5 + 0.75 if dtype in FLOAT else torch.randint(4, (70, size))).to(dtype)
         if dtype in FLOAT:
             x[3, size // 2], x[5, size // 3], x[66, 0] = NAN, INF, -INF

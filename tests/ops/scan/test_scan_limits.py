@@ -25,7 +25,7 @@ def test_cumsum_beyond_the_limit(dtype: torch.dtype, shape: tuple[int, ...], dim
     result, exact = x.to("mpsx").cumsum(dim).cpu(), x.double().cumsum(dim)
     assert not result.isnan().any()
     tolerance = torch.finfo(dtype).eps * torch.finfo(dtype).max
-    if dtype == torch.float32:  # the kernel rounds the sums of blocks of 8 terms to float32
+    if dtype == torch.float32:  # the kernel rounds the sum of each block of 8 terms to float32
         atol = tolerance * max(1, shape[dim] / 8)
         torch.testing.assert_close(result.double(), exact.to(dtype).double(), rtol=1e-6, atol=atol)
     else:  # the CPU's float32 sums stay infinite after the first overflow

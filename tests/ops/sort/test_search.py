@@ -40,7 +40,8 @@ def test_nan_and_empty_inputs() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 33, 64, 100])
 def test_searchsorted_matches_the_cpu_on_nan(count: int) -> None:
-    """If boundaries end in NaN, the result depends on the steps of the binary search. Some calls also pass a sorter."""
+    """If the boundaries end in NaN, the result depends on the steps of the binary search. Some calls also pass a
+    sorter."""
     values = torch.randn(3, 77) * 20
     for dtype in (torch.float32, torch.float16, torch.int64, torch.int8):
         x = values.to(dtype)

@@ -17,7 +17,7 @@ ORDERED = [dtype for dtype in DTYPES["ALL"] if dtype != torch.bool]
 
 
 def distinct(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
-    """Return rows of distinct elements, to make the indices unique."""
+    """Return rows of distinct elements, so that the indices are unique."""
     generator = torch.Generator().manual_seed(seed)
     rows = [torch.randperm(shape[-1], generator=generator) for _ in range(torch.Size(shape[:-1]).numel())]
     return (torch.stack(rows).reshape(shape) - shape[-1] // 2).to(dtype)
@@ -132,7 +132,7 @@ def test_topk_sizes(size: int) -> None:
 
 @pytest.mark.parametrize("k", [1, 8, 31, 32, 33])
 def test_topk_with_ties(k: int) -> None:
-    """If elements are equal, topk selects the first ones, in order. Cover sorted and constant rows, and NaN."""
+    """Among equal elements, topk selects the first ones, in order. Cover sorted and constant rows, and NaN."""
     few = torch.randint(0, 4, (3, 1265), generator=torch.Generator().manual_seed(k))
     steps = torch.arange(1265)[None]
     rows = torch.cat([few, steps, steps.flip(1), torch.full((1, 1265), 9)])

@@ -1,4 +1,4 @@
-"""Overloads for which PyTorch's MPS backend has a sparse COO kernel do not fall back to the CPU."""
+"""Overloads that have a sparse COO kernel in PyTorch's MPS backend do not fall back to the CPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import mpsx
 
 @pytest.mark.parametrize("name", read_list())
 def test_no_fallback(name: str) -> None:
-    """Compare the result with the CPU, without fallbacks."""
+    """Compare the result with the CPU's. Fallbacks raise an error."""
     if overload(name) is None:
         pytest.skip(f"PyTorch {torch.__version__} has no such overload")
     call = call_of(name)

@@ -54,7 +54,7 @@ def test_unary_operators(shape: str) -> None:
 
 
 def test_coalesce_rounds_sums_once() -> None:
-    """256 + 1 + 1 is 258 in bfloat16, but 256 if each addition is rounded."""
+    """In bfloat16, 256 + 1 + 1 is 258, but it is 256 if each addition is rounded."""
     x = torch.sparse_coo_tensor([[3, 3, 3]], torch.tensor([256.0, 1.0, 1.0], dtype=torch.bfloat16), (5,))
     assert x.to("mpsx").coalesce().values().item() == 258
 
@@ -68,7 +68,7 @@ def test_arithmetic(dtype: torch.dtype) -> None:
         compare(torch.add, dense, x)
         compare(lambda a, b: a.clone().add_(b), dense, x)
         compare(lambda a, b: a.t().add(b), dense.t().contiguous(), x)
-        if dtype is torch.bool:  # the CPU can add sparse bool tensors only to dense tensors
+        if dtype is torch.bool:  # the CPU can only add sparse bool tensors to dense tensors
             continue
         for a, b in ((x, y), (y, x), (h, k), (k, h), (x, empty), (empty, x)):
             compare(torch.add, a, b)
@@ -103,7 +103,7 @@ def test_mul_ignores_infinities_without_a_counterpart() -> None:
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d is not torch.bool], ids=str)
 def test_matmuls(dtype: torch.dtype) -> None:
-    wide = dtype if dtype.is_complex else torch.float64  # the CPU does not support every matmul in other dtypes
+    wide = dtype if dtype.is_complex else torch.float64  # in other dtypes, the CPU does not support every matmul
     for coalesced in (True, False):
         x, y = coo(6, 7, dtype=dtype, coalesced=coalesced), coo(7, 5, nnz=9, dtype=dtype, coalesced=coalesced)
         dense, bias = numbers((7, 130), dtype), numbers((6, 130), dtype)
@@ -190,7 +190,7 @@ def test_selection_and_masks() -> None:
         for mask in (coo(6, 7, 3, nnz=30), coo(6, 7, 3, nnz=30, coalesced=True)):
             for accumulate in (False, True):
                 got = torch.ops.aten._sparse_mask_projection(x.to("mpsx"), mask.to("mpsx"), accumulate)
-                # If the CPU must coalesce the mask, it counts repeated coordinates only once.
+                # If the CPU has to coalesce the mask, it counts repeated coordinates only once.
                 want = torch.ops.aten._sparse_mask_projection(x, mask, accumulate and not x.is_coalesced())
                 if not accumulate or mask.is_coalesced():
                     check(got, want)

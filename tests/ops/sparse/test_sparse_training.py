@@ -110,7 +110,7 @@ def test_copy_pickle_and_save(layout: str) -> None:
 
 
 def saved(t: torch.Tensor, map_location: str | None = None) -> torch.Tensor:
-    """Save to a buffer and load it again."""
+    """Save a tensor to a buffer, and load it again."""
     file = io.BytesIO()
     torch.save(t, file)
     file.seek(0)
@@ -161,7 +161,7 @@ def test_csr() -> None:
 
 
 def test_fallbacks_warn(loud_fallback: None) -> None:
-    """float64 and CSR operators without a kernel fall back with a warning and a correct result."""
+    """float64 operators and CSR operators without a kernel fall back with a warning and a correct result."""
     x = coo(6, 7, dtype=torch.float64)
     for function, operand, name in (
         (torch.Tensor.coalesce, x, "_coalesce"),

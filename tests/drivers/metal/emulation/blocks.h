@@ -1,4 +1,4 @@
-// Copies and releases clang blocks. They must not capture Objective-C objects.
+// Copies and releases clang blocks. These must not capture Objective-C objects.
 #pragma once
 
 namespace emulation {

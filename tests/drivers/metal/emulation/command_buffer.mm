@@ -1,4 +1,4 @@
-// MTLCommandQueue and MTLCommandBuffer. A separate thread per queue runs committed work.
+// MTLCommandQueue and MTLCommandBuffer. Each queue has its own thread, which runs the committed work.
 #include "objects.h"
 
 using emulation::Commands;
@@ -240,8 +240,8 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   for (id fence : commands->awaited_fences) [fence retainCount];
   for (id fence : commands->updated_fences) [fence retainCount];
 }
-// Signals the event once all earlier work is done. The CPU may then access the memory, even before the command buffer
-// completes.
+// Signals the event once all earlier work is done. From then on, the CPU may access the memory, even before the command
+// buffer completes.
 - (void)signal {
   if (!commands->signals) return;
   emulation::lag();

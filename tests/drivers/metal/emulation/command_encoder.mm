@@ -1,4 +1,4 @@
-// MTLComputeCommandEncoder: records commands. Its validation is at least as strict as Metal's validation layer.
+// MTLComputeCommandEncoder, which records commands. Its validation is at least as strict as Metal's validation layer.
 #include "objects.h"
 
 using emulation::Binding;
@@ -25,7 +25,7 @@ void keep(EmulatedEncoder* encoder, id object) {
 }
 
 // Checks that all arguments were bound since the last dispatch. Metal keeps old bindings, but a launcher must not rely
-// on them. mpsx's own launchers, which request no reflection, must also not bind anything else.
+// on them. mpsx's own launchers, which do not request reflection, must not bind anything else.
 void require_bound(EmulatedEncoder* encoder, const mpsx_kernel_record& record) {
   const Binding* bindings = encoder->encoding->bindings;
   const auto& lengths = encoder->encoding->threadgroup_bytes;

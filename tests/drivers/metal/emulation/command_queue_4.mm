@@ -39,7 +39,7 @@ struct Commands4 {
 
 namespace {
 
-// Runs the work of a queue in order, on a separate thread.
+// Runs a queue's work in order, on a separate thread.
 struct Worker {
   std::mutex mutex;
   std::condition_variable changed;
@@ -70,7 +70,7 @@ struct Worker {
   }
 };
 
-// Returns the buffer at a GPU address, which must be in a residency set.
+// Returns the buffer that contains a GPU address. The buffer must be in a residency set.
 EmulatedBuffer* resident(const Commands4& commands, uint64_t address, const char* kernel) {
   std::lock_guard<std::mutex> lock(emulation::live().mutex);
   auto found = emulation::live().buffers.upper_bound(address);
@@ -87,7 +87,7 @@ void use(Commands4& commands, EmulatedBuffer* buffer) {
   if (buffer->shared && commands.owned.insert(buffer->shared).second) buffer->shared->give_to_gpu();
 }
 
-// Returns the kernel argument that an argument table slot holds.
+// Converts a slot of an argument table to a kernel argument.
 Launch::Buffer argument(Commands4& commands, const Table::Slot& slot, const emulation::KernelBinding* binding,
                         const char* kernel) {
   if (!binding || !binding->tensor) {
@@ -289,7 +289,7 @@ void encode(EmulatedEncoder4* encoder, MTLSize grid, MTLSize group, bool by_thre
   [options retain];
   (*worker)->push([=] {
     emulation::lag();
-    // Ends the process if the object was freed.
+    // If the object was freed, this ends the process.
     [buffer retainCount];
     [commands->allocator retainCount];
     for (id set : commands->residency) [set retainCount];

@@ -1,12 +1,12 @@
-// Functions that let tests control and inspect the emulation.
+// Functions with which tests control and inspect the emulation.
 #pragma once
 
 #pragma GCC visibility push(default)
 extern "C" {
 
-// Returns the number of live objects of a class such as "EmulatedBuffer", or of all classes.
+// Returns the number of live objects of a class such as "EmulatedBuffer". With nullptr, counts all classes.
 long mpsx_emulation_live(const char* class_name);
-// Prints the names of all classes with live objects to stderr.
+// Prints the names of all classes that have live objects to stderr.
 void mpsx_emulation_print_live(void);
 
 // Lets `what` succeed `after` times and then fail `times` times:
@@ -29,13 +29,13 @@ void mpsx_emulation_print_live(void);
 void mpsx_emulation_fail(const char* what, int after, int times);
 
 // Sets the maximum of the random delays before a command buffer starts and before it ends. The default is
-// $MPSX_EMULATION_DELAY, or 300 microseconds. MPSX_EMULATION_SEED makes the delays reproducible.
+// $MPSX_EMULATION_DELAY, or 300 microseconds if that is not set. MPSX_EMULATION_SEED makes the delays reproducible.
 void mpsx_emulation_delay(unsigned microseconds);
 
 // While `hold` is nonzero, command buffers signal their events but do not complete.
 void mpsx_emulation_hold_completions(int hold);
 
-// Create, access and release a buffer that belongs to another library.
+// Create, access and release a buffer that belongs to a different library.
 void* mpsx_emulation_new_buffer(unsigned long bytes);
 void* mpsx_emulation_contents(void* buffer);
 void mpsx_emulation_release(void* buffer);
@@ -46,12 +46,12 @@ unsigned long mpsx_emulation_longest_chain(void);
 // Returns whether a buffer is in a residency set of a queue.
 int mpsx_emulation_resident(void* buffer);
 
-// Returns the last compiled source. Its first line lists the options, for example "3.1 safe precise".
+// Returns the last compiled source. Its first line lists the compiler options, for example "3.1 safe precise".
 const char* mpsx_emulation_compiled(void);
 
 // Counts since the process started.
 unsigned long mpsx_emulation_waits(void);            // waits for incomplete command buffers
-unsigned long mpsx_emulation_command_buffers(void);  // committed
+unsigned long mpsx_emulation_command_buffers(void);  // committed command buffers
 unsigned long mpsx_emulation_dispatches(void);
 unsigned long mpsx_emulation_barriers(void);
 unsigned long mpsx_emulation_debug_groups(void);

@@ -59,7 +59,7 @@ id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
 }
 @end
 
-// macOS 15 split the compile option fastMathEnabled into separate floating-point options.
+// macOS 15 replaces the compile option fastMathEnabled with separate floating-point options.
 namespace {
 struct CompileOptions {
   MTLLanguageVersion version{};
@@ -280,7 +280,7 @@ std::string& compiled() {
 }
 @end
 
-// Returns a retained object, as the name "Copy" implies.
+// Returns a retained object, as "Copy" in the name implies.
 extern "C" NSArray<id<MTLDevice>>* MTLCopyAllDevices(void) {
   NSAutoreleasePool* pool = [NSAutoreleasePool new];
   std::vector<id> devices;

@@ -1,4 +1,4 @@
-// Internal interface of the emulated Foundation: reference counts, and functions that create strings, arrays and
+// The internal interface of the emulated Foundation: reference counts, and functions that create strings, arrays and
 // errors.
 #pragma once
 

@@ -42,7 +42,7 @@ void count(const char* name, long change) {
 
 using Pool = std::vector<id>;
 std::vector<Pool*>& pools() {
-  // Never destroyed, because exit handlers run after the destructors of the thread.
+  // Never destroyed, because exit handlers run after the thread's destructors.
   static thread_local auto* stack = new std::vector<Pool*>;
   return *stack;
 }
@@ -133,7 +133,7 @@ id unknown_method(id object, SEL selector, ...) {
   emulation::invalid("an object of %s is sent %s, which it does not know", class_getName(object_getClass(object)),
                      sel_getName(selector));
 }
-// GNU's runtime calls this function for methods that a class does not implement.
+// GNU's runtime calls this function when a class does not implement a method.
 const bool forwards = [] {
   __objc_msg_forward2 = [](id object, SEL) {
     const bool zombie = object_getClass(object) == objc_getClass("EmulatedZombie");

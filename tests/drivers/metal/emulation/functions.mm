@@ -38,7 +38,7 @@ MTLDataType type_of(const mpsx_function_constant& c) {
   emulation::invalid("function constant %s: no type %s", c.name, c.scalar);
 }
 
-// A vector of three components has the size of a vector of four.
+// A vector of three components is as large as a vector of four.
 size_t bytes_of(MTLDataType type) {
   for (const Scalar& s : kScalars)
     if (type >= s.type && type < s.type + 4) return s.bytes * (type - s.type + 1);

@@ -1,4 +1,4 @@
-// Kernels of the emulated GPU. Libraries of simt kernels take the place of metallibs.
+// The kernels of the emulated GPU. Libraries of simt kernels take the place of metallibs.
 #pragma once
 
 #include <array>
@@ -17,24 +17,24 @@ namespace emulation {
 struct KernelBinding {
   unsigned index;
   bool threadgroup;
-  std::string name, condition;  // `condition` is the function constant that enables the binding, or empty
+  std::string name, condition;  // `condition` names the function constant that enables the binding, or is empty
   bool tensor = false;
   long element = 0;         // MTLTensorDataType if the binding is a tensor
-  std::vector<long> sizes{};  // -1 for each dimension of a tensor
+  std::vector<long> sizes{};  // one -1 per dimension if the binding is a tensor
 };
 // Properties of a kernel. reflection() in tools/build/emulated_metal.py extracts them from the source.
 struct KernelFacts {
   std::vector<KernelBinding> bindings;
-  std::set<unsigned> constants, optional_constants;  // indices of used and of optional constants
+  std::set<unsigned> constants, optional_constants;  // indices of all used constants and of the optional ones
 };
 
-// The value of a function constant. long4 is the largest type.
+// The value of a function constant, which is at most as large as a long4.
 using ConstantValue = std::array<unsigned char, 32>;
 using ConstantValues = std::vector<std::optional<ConstantValue>>;  // in the order of the kernel record
 
 class KernelImage {
  public:
-  // Returns null and sets `reason` if the file is not a kernel library.
+  // If the file is not a kernel library, returns null and sets `reason`.
   static std::shared_ptr<KernelImage> open(const std::string& path, std::string* reason);
   // Translates and compiles Metal source with the command in MPSX_EMULATION_COMPILER: COMMAND in.metal out.so
   static std::shared_ptr<KernelImage> compile(const std::string& source, std::string* reason);
@@ -50,7 +50,7 @@ class KernelImage {
   std::unordered_map<std::string, KernelFacts> facts_;
 };
 
-// A dispatch, which owns copies of all its data.
+// A dispatch. It owns copies of all its data.
 struct Launch {
   std::shared_ptr<KernelImage> image;
   const mpsx_kernel_record* record = nullptr;

@@ -28,7 +28,8 @@ Mappings& mappings() {
   return *m;
 }
 
-// MPSX_EMULATION_GUARD=0 keeps memory accessible that the GPU uses. Tests with several blocks per buffer need it.
+// With MPSX_EMULATION_GUARD=0, memory that the GPU uses remains accessible. Tests with several blocks per buffer need
+// it.
 bool guards() {
   static const bool on = [] {
     const char* value = std::getenv("MPSX_EMULATION_GUARD");
@@ -39,7 +40,7 @@ bool guards() {
 
 struct sigaction previous;
 
-// Handles faults on protected pages and forwards all others.
+// Handles faults on protected pages, and forwards all other faults.
 void on_fault(int signal, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   size_t offset = 0, size = 0;

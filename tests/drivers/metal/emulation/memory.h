@@ -1,6 +1,6 @@
 // A buffer's memory has two mappings, one for the CPU and one for the emulated GPU. The CPU's mapping is inaccessible
-// while incomplete work uses the buffer, so a CPU access without a wait ends the process with a message. Entire buffers
-// are protected.
+// while incomplete work uses the buffer. If the CPU accesses it without waiting, the process ends with a message. The
+// protection always covers the entire buffer.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace emulation {
 
-// Set whether kernels may access memory.
+// Set whether kernels may access the memory.
 void allow(void* memory, size_t bytes);
 void forbid(void* memory, size_t bytes);
 
@@ -24,7 +24,7 @@ class SharedMemory {
   void* gpu() const { return gpu_; }
   size_t size() const { return size_; }
 
-  void give_to_gpu();  // each call must be paired with take_from_gpu
+  void give_to_gpu();  // each call must be paired with take_from_gpu()
   void take_from_gpu();
 
  private:

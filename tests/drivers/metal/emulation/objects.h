@@ -21,7 +21,7 @@
 
 namespace emulation {
 
-// State of a command buffer, which the queue's thread processes after the commit.
+// The state of a command buffer. The queue's thread processes it after the commit.
 struct Commands {
   std::mutex mutex;
   std::condition_variable changed;
@@ -43,22 +43,22 @@ struct Commands {
   uint64_t awaited_value = 0;
 };
 
-// Command buffers in flight. The queue and its command buffers share this object.
+// Command buffers in flight. The queue shares this object with its command buffers.
 struct Line {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<id> committed;
   unsigned alive = 0;  // number of command buffers that are neither complete nor freed
   bool closing = false;
-  std::atomic<bool> lost{false};  // the device is lost and runs nothing anymore
+  std::atomic<bool> lost{false};  // the device is lost and no longer runs anything
   Fences fences;                  // used only by the queue's thread
 };
-// Opens an archive file, or creates an empty archive if `path` is empty. Returns nil and sets the error if the file is
-// invalid.
+// Opens an archive file, or creates an empty archive if `path` is empty. If the file is invalid, returns nil and sets
+// the error.
 id<MTLBinaryArchive> open_archive(const std::string& path, NSError** error);
 
 // Implemented in tensors.mm.
-void add_buffer(id buffer);  // lets argument tables find the buffer by GPU address
+void add_buffer(id buffer);  // lets argument tables find the buffer by its GPU address
 void remove_buffer(id buffer);
 void wait_for_event(id event, uint64_t value);
 id<MTLTensor> make_tensor(id buffer, MTLTensorDescriptor* descriptor, NSUInteger offset, NSError** error);
@@ -80,7 +80,7 @@ struct Binding {
   Launch::Buffer argument;
   SharedMemory* shared = nullptr;
   bool tracked = true;
-  bool fresh = false;  // set since the last dispatch
+  bool fresh = false;  // whether it was set since the last dispatch
 };
 struct Encoding {
   Binding bindings[MPSX_MAX_BUFFERS];
@@ -111,7 +111,7 @@ struct Encoding {
 @end
 
 namespace emulation {
-// Returns the pipeline's key in an archive: the function and the values of its constants.
+// Returns the key of the pipeline in an archive: the function and the values of its constants.
 std::string key_of(const EmulatedFunction* function);
 // Returns the arguments that must be bound. Empty for libraries that were not compiled for the emulation.
 std::vector<const KernelBinding*> bindings_of(const EmulatedFunction* function);
@@ -126,7 +126,7 @@ std::vector<const KernelBinding*> bindings_of(const EmulatedFunction* function);
 @interface EmulatedPipeline : NSObject <MTLComputePipelineState> {
  @public
   EmulatedFunction* function;
-  bool reflected;  // the caller requested reflection
+  bool reflected;  // whether the caller requested reflection
   MTLSize required;  // required threads per threadgroup, or 0 for any number
 }
 @end

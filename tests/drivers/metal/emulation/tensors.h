@@ -1,4 +1,4 @@
-// The objects to which Metal 4 argument tables refer. Metal 4 does not retain them, so the process ends if work uses a
+// The objects that Metal 4 argument tables refer to. Metal 4 does not retain them, so the process ends if work uses a
 // freed object.
 #pragma once
 

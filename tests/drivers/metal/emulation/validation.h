@@ -1,4 +1,4 @@
-// Takes the place of Metal's validation layer: misuse of the API ends the process with a message.
+// Stands in for Metal's validation layer: misuse of the API ends the process with a message.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace emulation {
     if (!(condition)) ::emulation::invalid(__VA_ARGS__); \
   } while (0)
 
-// Returns whether this occurrence of `what` must fail (see control.h).
+// Returns whether this call of `what` must fail (see control.h).
 bool fails(const char* what);
 
 struct Counts {
@@ -22,10 +22,10 @@ struct Counts {
 };
 Counts& counts();
 
-// Sleeps for a random time, up to the maximum that is set with mpsx_emulation_delay().
+// Sleeps for a random time, up to the maximum set with mpsx_emulation_delay().
 void lag();
 unsigned random_number();
-// Waits while mpsx_emulation_hold_completions(1) is in effect.
+// Blocks while mpsx_emulation_hold_completions(1) is in effect.
 void wait_for_completions();
 
 double seconds();

@@ -1,5 +1,5 @@
-// A stand-in for PyTorch's mps device, for machines without one. Storages are emulated MTLBuffers, the
-// queue runs work only when a thread waits, and the hooks of torch/mps.h are implemented.
+// A stand-in for PyTorch's mps device, for machines that do not have one. Storages are emulated MTLBuffers. The queue
+// runs work only when a thread waits. Implements the hooks that torch/mps.h uses.
 #include <ATen/detail/MPSHooksInterface.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/from_blob.h>
@@ -49,7 +49,7 @@ at::Tensor make(c10::IntArrayRef size, at::ScalarType dtype) {
   return at::Tensor(std::move(impl));
 }
 
-// Returns a CPU tensor that shares memory with an mps tensor.
+// Returns a CPU tensor that shares the memory of an mps tensor.
 at::Tensor seen(const at::Tensor& mps) {
   auto* bytes = static_cast<char*>(mpsx_emulation_contents(const_cast<void*>(mps.storage().data())));
   return at::from_blob(bytes + mps.storage_offset() * int64_t(mps.itemsize()), mps.sizes(), mps.strides(),
