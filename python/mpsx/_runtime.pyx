@@ -1,4 +1,4 @@
-"""Cython bindings of the C API (src/c_api.h). Errors become the exception types that PyTorch raises."""
+"""Cython bindings for the C API (src/c_api.h). Errors are raised as the same exception types as in PyTorch."""
 
 import sys
 import warnings
@@ -249,12 +249,12 @@ def empty_cache():
 
 
 def reset_peak_memory():
-    """Reset peaks to current values."""
+    """Reset the peaks to the current values."""
     check(mpsx_reset_peak_memory())
 
 
 def reset_accumulated_memory():
-    """Reset accumulated statistics to zero."""
+    """Reset the accumulated statistics to zero."""
     check(mpsx_reset_accumulated_memory())
 
 
@@ -281,7 +281,7 @@ def fallback_mode():
 
 
 def reset_fallback():
-    """Clear fallback counts and the set of operators that were warned about."""
+    """Clear the fallback counts, and the set of operators that have issued a warning."""
     mpsx_reset_fallback()
 
 
@@ -307,7 +307,7 @@ def kernel_names():
 
 
 def load_kernel(str name):
-    """Load a kernel, and return its limits."""
+    """Load a kernel and return its limits."""
     cdef mpsx_kernel_info facts
     check(mpsx_load_kernel(name.encode(), &facts))
     return {"max_threads": facts.max_threads, "simd_width": facts.simd_width,
@@ -320,7 +320,7 @@ def open_launch_log():
 
 
 def close_launch_log():
-    """Stop recording, and return the names."""
+    """Stop recording and return the names."""
     cdef mpsx_list* listing = NULL
     check(mpsx_close_launch_log(&listing))
     return [row["name"] for row in rows(listing)]
@@ -337,12 +337,12 @@ def profiling():
 
 
 def reset_profile():
-    """Reset counts and times."""
+    """Reset the counts and times."""
     mpsx_reset_profile()
 
 
 def begin_label(str name):
-    """Label this thread's launches until `end_label`; labels nest."""
+    """Label this thread's launches until `end_label`. Labels nest."""
     check(mpsx_begin_label(name.encode()))
 
 
@@ -379,7 +379,7 @@ cdef int _find_profiled(const char* library, const char* kernel, const char** fo
 
 
 def set_kernel_profile(find):
-    """Profile launches on the simt driver. `find(library, kernel)` compiles an instrumented kernel; None stops
+    """Profile launches on the simt driver. `find(library, kernel)` compiles an instrumented kernel. None stops
     profiling."""
     global _profiled
     cdef const char* error
@@ -393,7 +393,7 @@ def set_kernel_profile(find):
 
 
 def take_profiled_launches():
-    """Return (name, counts as JSON) for each kernel profiled since the last call."""
+    """Return (name, counts as JSON) for each kernel profiled since the previous call."""
     cdef mpsx_list* listing = NULL
     check(mpsx_take_profiled_launches(&listing))
     return [(row["name"], row["library"]) for row in rows(listing)]

@@ -1,4 +1,4 @@
-"""Cython bindings for runtime shaders: load a compiled library, call its kernels."""
+"""Cython bindings for runtime shaders: load a compiled library, and call its kernels."""
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.exc cimport PyErr_CheckSignals
@@ -22,25 +22,25 @@ cdef class Shader
 
 
 cdef class Kernel:
-    """A kernel of a shader library. Call it with mpsx tensors, numbers and lists of numbers in buffer order; pass None
+    """A kernel of a shader library. Call it with mpsx tensors, numbers and lists of numbers in buffer order. Pass None
     for a buffer that a function constant disables. A parameter that is a Metal 4 tensor accepts a tensor of its rank
-    and type with any strides; the last dimension is extent 0.
+    and type with any strides. The last dimension of the tensor is extent 0.
 
     `threads`: the grid size in threads, one to three numbers (default: the first tensor's number of elements).
-    `group_size`: threads per threadgroup, with as many numbers as `threads` (default: chosen automatically).
-    `arg_casts`: the type to pass numbers as: one name for all, or a dict from argument index to name ("fp32", "fp16",
+    `group_size`: the number of threads per threadgroup, with as many numbers as `threads` (default: automatic).
+    `arg_casts`: the types to pass numbers as: one name for all, or a dict from argument index to name ("fp32", "fp16",
     "bf16", "int64", "int32", "int16", "int8", "uint64", …). The default is `float` for a float and `long` for an int.
     `error_buf_idx`: the index of the buffer for TORCH_REPORT_ERROR (c10/metal/error.h). On host and simt, this call
-    raises reported errors; on cuda and metal, a later synchronization does.
-    `threadgroup_memory`: the size of each [[threadgroup(n)]] argument in bytes: a number for index 0, a list for 0, 1,
-    …, or a dict from index to size.
+    raises reported errors. On cuda and metal, a later synchronization does.
+    `threadgroup_memory`: the size of each [[threadgroup(n)]] argument in bytes: a number for index 0, a list for
+    indices 0, 1, …, or a dict from index to size.
     """
 
     cdef mpsx_shader_kernel* handle
     cdef Shader shader
     cdef readonly str name
     cdef dict constants  # function constants set so far
-    cdef dict description # parsed from the source (Built.kernels in shader/build.py), if known
+    cdef dict description  # parsed from the source (Built.kernels in shader/build.py), if known
     cdef tuple shared  # indices of [[threadgroup(n)]] arguments, or None if unknown
     cdef object optional  # indices of buffers that a function constant may disable (all indices if unknown)
     cdef dict tensors  # tensor parameters by index, parsed from the source, or None if the driver checks them
@@ -49,7 +49,7 @@ cdef class Kernel:
     # Number of adjacent elements per thread. If it is not 1, `threads` counts elements, and the kernel's last buffer is
     # a uint: the bitwise OR of the addresses of all tensors, which tells how they are aligned.
     cdef public uint32_t vector_size
-    cdef str unusable     # why the kernel cannot be called yet
+    cdef str unusable  # why the kernel cannot be called yet
     cdef mpsx_shader_kernel_info info
 
     def __init__(self):
@@ -120,7 +120,7 @@ cdef class Kernel:
 
     def __call__(self, *args, threads=None, group_size=None, arg_casts=None, error_buf_idx=None,
                  threadgroup_memory=None):
-        """Run the kernel on tensors and numbers in the order of its buffers; help(type(kernel)) has the arguments."""
+        """Run the kernel on tensors and numbers in the order of its buffers. help(type(kernel)) describes the arguments."""
         cdef mpsx_shader_argument arguments[MAX_ARGUMENTS]
         cdef char values[MAX_BUFFERS * SLOT]
         cdef mpsx_shader_call call
@@ -229,7 +229,7 @@ cdef class Kernel:
             raise (AcceleratorError if mpsx_error_kind() == MPSX_ACCELERATOR_ERROR else RuntimeError)(message.decode())
 
     cdef int add_tensor(self, mpsx_shader_argument* argument, int i, object arg, list kept) except -1:
-        """Pass a tensor with its sizes and strides; `kept` owns the description."""
+        """Pass a tensor with its sizes and strides. `kept` owns the description of the tensor."""
         cdef mpsx_shader_tensor tensor
         element, sizes, strides = tensor_layout(self.name, i, self.tensors[i], arg)
         memset(&tensor, 0, sizeof(tensor))
@@ -257,7 +257,7 @@ cdef class Kernel:
         return 0
 
     cdef int size(self, str what, object value, uint64_t* out, uint64_t rest) except -1:
-        """Parse one to three sizes into `out`, and return how many there are."""
+        """Parse one to three sizes into `out`. Return how many there are."""
         cdef int n = 0, overflow
         cdef long long integer
         numbers = value if isinstance(value, (list, tuple)) else (value,)
@@ -275,7 +275,7 @@ cdef class Kernel:
         return n
 
     cdef int add_value(self, mpsx_shader_argument* argument, int i, object arg, object casts, list kept) except -1:
-        """Convert a number, or a list of numbers or tensors, to bytes that `kept` owns."""
+        """Convert a number, or a list of numbers or tensors, to bytes, which `kept` owns."""
         cast = casts.get(i) if type(casts) is dict else casts
         if cast is not None and cast not in _TYPES:
             raise RuntimeError(f"{self.name}: argument {i}: arg_casts: expected one of {', '.join(_TYPES)}, got {cast!r}")
@@ -321,7 +321,7 @@ cdef class Shader:
     cdef bint addresses_differ  # whether kernels see buffers at different addresses than this process
 
     def __init__(self, str name, str path=None, str text=None):
-        """Load a compiled kernel library from `path` (host driver), or Metal source from `text`."""
+        """Load a compiled kernel library from `path` (on the host driver) or Metal source from `text`."""
         self.warned = set()
         self.addresses_differ = text is not None
         cdef bytes name_bytes = name.encode()
