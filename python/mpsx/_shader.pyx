@@ -120,7 +120,7 @@ cdef class Kernel:
 
     def __call__(self, *args, threads=None, group_size=None, arg_casts=None, error_buf_idx=None,
                  threadgroup_memory=None):
-        """Run the kernel on tensors and numbers in the order of its buffers. help(type(kernel)) describes the arguments."""
+        """Run the kernel on tensors and numbers in the order of its buffers. help(type(kernel)) lists the options."""
         cdef mpsx_shader_argument arguments[MAX_ARGUMENTS]
         cdef char values[MAX_BUFFERS * SLOT]
         cdef mpsx_shader_call call

@@ -35,7 +35,7 @@ _REASONS = {
 }
 LEFT_OUT = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 
-# Checks for the functions of torch.accelerator, which need not exist in torch.mpsx.
+# Each function of torch.accelerator, and a check of its result. These functions need not exist in torch.mpsx.
 ACCELERATOR = {
     "current_accelerator": lambda f: f().type == "mpsx",
     "current_device_idx": lambda f: f() == 0,

@@ -1,4 +1,4 @@
-"""Hugging Face accelerate, unmodified."""
+"""Unmodified Hugging Face accelerate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lightning's Trainer and Fabric, unmodified."""
+"""Lightning's unmodified Trainer and Fabric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""safetensors, peft, sentence-transformers, trl and FlexAttention, unmodified."""
+"""Unmodified versions of safetensors, peft, sentence-transformers, trl and FlexAttention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hugging Face transformers, unmodified: Trainer, pipelines, device maps and caches."""
+"""Unmodified Hugging Face transformers: Trainer, pipelines, device maps and caches."""
 
 from __future__ import annotations
 

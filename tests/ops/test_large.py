@@ -99,7 +99,7 @@ def test_cat_flip_and_roll(large: torch.Tensor) -> None:
 
 
 def test_embedding_rows_past_31_bits() -> None:
-    """Look up rows whose elements are past 2^31 (PyTorch issue 188756)."""
+    """Look up rows whose element indices exceed 2^31 (PyTorch issue 188756)."""
     weight = torch.zeros(2**16 + 8, 2**15, dtype=torch.bfloat16, device="mpsx")
     weight[2**16 + 5, 17] = 2.0
     index = torch.tensor([2**16 + 5, 3], device="mpsx")

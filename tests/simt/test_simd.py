@@ -24,7 +24,7 @@ def control(kernels, request):
 
 
 def components(name):
-    """Return a type's component counts in registers and in memory. In memory, 3-component vectors occupy four."""
+    """Return a type's component counts in registers and in memory. In memory, a 3-component vector occupies four."""
     count = int(name[-1]) if name[-1] in "234" else 1
     return count, 4 if count == 3 else count
 

@@ -49,7 +49,7 @@ runs(x[10:60], 50)
 fails(x[50:], 50, 400)
 runs(x[60:], 39)
 
-# Many small tensors do not share a segment.
+# Each of many small tensors has its own bounds.
 many = [torch.randn(3).to("mpsx") for _ in range(50)]
 for t in many[::7]:
     fails(t, 3, 12)

@@ -17,12 +17,12 @@ BREADTH: dict[str, Callable[[torch.Tensor], Run]] = {}
 
 
 def positive(x: torch.Tensor) -> torch.Tensor:
-    """Return random positive numbers with the dtype of x."""
+    """Map x to positive numbers of the same dtype."""
     return x.abs() + 0.5 if x.is_floating_point() else x.abs().clamp(1, 100)
 
 
 def unit(x: torch.Tensor) -> torch.Tensor:
-    """Return numbers from 0 to 1."""
+    """Map x to numbers between 0 and 1."""
     return x.float().sigmoid().to(x.dtype)
 
 
@@ -89,7 +89,7 @@ def same(x: torch.Tensor) -> torch.Tensor:
 
 
 def whole(x: torch.Tensor) -> torch.Tensor:
-    """Return x if it has an integer dtype. Other dtypes have separate benchmarks."""
+    """Return x, which must have an integer dtype. Other dtypes have separate benchmarks."""
     if x.is_floating_point():
         raise TypeError("integers only")
     return x

@@ -9,7 +9,7 @@ from .ir import AirError
 
 
 def disassemble(bitcode: bytes, clang: list[str]) -> str:
-    """Return a bitcode module's IR. `clang` is the command line for clang, which reads newer bitcode than an old
+    """Return a bitcode module's IR. `clang` is the command line for clang, which supports newer bitcode than an old
     llvmlite."""
     with contextlib.suppress(ImportError, RuntimeError):
         from llvmlite import binding

@@ -30,7 +30,7 @@ def bfloat16(module: ModuleType) -> None:
 
 
 def quantization(module: ModuleType) -> None:
-    """Accept the list of tensors that gloo's all_gather returns; NCCL returns one tensor."""
+    """Accept the list of tensors that gloo's all_gather returns. NCCL returns a single tensor."""
     _add_in_order(module)
     for name in ("quantization_pertensor_hook", "quantization_perchannel_hook"):
         for result in ("all_ranks_s_and_z", "all_ranks_quantized_tensor"):

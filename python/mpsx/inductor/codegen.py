@@ -126,7 +126,7 @@ class Kernels:
         self.libraries: dict[str, Any] = {}  # kernel name -> compiled library
 
     def add(self, name: str, *source: Any) -> Kernel:
-        """Add a kernel; `source` has the fields of Source."""
+        """Add a kernel. `source` contains the values for the fields of Source."""
         self.sources[name] = Source(*source)
         return Kernel(self, name)
 

@@ -90,7 +90,7 @@ def signatures() -> dict[OpOverload, Callable[..., Call]]:
 
 
 def in_place(operator: OpOverload, on_mpsx: Callable[[Any], bool]) -> Callable[..., Any]:
-    """Return the lowering of an in-place overload. PyTorch's own would call the old lowering of `operator`."""
+    """Return the lowering of an in-place overload. PyTorch's version would call the old lowering of `operator`."""
     previous = lowering.lowerings[lowering.inplaceable_foreach_ops[operator]]
 
     @functools.wraps(previous)

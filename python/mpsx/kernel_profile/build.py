@@ -120,7 +120,7 @@ def facts_of(library: str) -> Facts:
 
 
 class _Build:
-    """The build of one kernel."""
+    """Builds one kernel."""
 
     def __init__(self, store: shader_cache.Cache, compiler: Compiler, general: bool) -> None:
         self.compiler, self.general = compiler, general

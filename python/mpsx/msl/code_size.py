@@ -208,7 +208,7 @@ class Estimate:
 
 
 def apply_decisions(text, estimate):
-    """Return the module with the decisions of an Estimate applied."""
+    """Apply the decisions of an Estimate to the module's text, and return the result."""
     groups = dict(ATTRIBUTES.findall(text))
     names, added = {}, []
     for name in estimate.calls:

@@ -70,7 +70,7 @@ class Declarator:
 
 @dataclass
 class Block:
-    """A `{ … }` in a function body."""
+    """A `{ … }` block in a function body."""
 
     begin: int
     end: int
@@ -119,7 +119,7 @@ class TranslationUnit:
 
     @cached_property
     def all(self):
-        """Every declaration outside function bodies, outer ones first."""
+        """All declarations outside function bodies, each one before its members."""
         return list(walk(self.declarations))
 
     def of_kind(self, kind):

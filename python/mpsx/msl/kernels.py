@@ -276,7 +276,7 @@ class Collector:
 
 
 def collect_kernels(src):
-    """Return the Module of a Source."""
+    """Collect the kernels of a Source in a Module."""
     return Collector(src).run()
 
 

@@ -76,7 +76,7 @@ def is_fold(before, after):
 
 
 def later_features(src):
-    """Return the Diagnostics of all uses of features that Metal 3.1 lacks."""
+    """Return one Diagnostic for each use of a feature that Metal 3.1 lacks."""
     unit, positions, found = unit_of(src), SourceMap(src.text), set()
     uses = [(i, f"'{t}'", WORDS[t]) for i, t in unit.find(*WORDS)]
     uses += [use for use in constructs(src) if use[1]]

@@ -347,6 +347,6 @@ class Parser:
 
 
 def parse(src):
-    """Return the TranslationUnit of a Source."""
+    """Parse a Source into a TranslationUnit."""
     parser = Parser(src)
     return TranslationUnit(src, parser.declarations(0, len(src)), parser.block)

@@ -81,6 +81,6 @@ def preprocess(path, include_dirs=(), defines=(), command=None, overlays=False):
 
 
 def included(text):
-    """Return the included files, according to the line markers that enter a file. Other markers are ignored, because a
-    #line directive in the source may name any file."""
+    """Return the included files, according to the line markers that enter a file. Ignore all other markers, because
+    the source may contain a #line directive with any file name."""
     return dict.fromkeys(name for name in ENTERED.findall(text) if not name.startswith("<"))

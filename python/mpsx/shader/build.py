@@ -32,7 +32,7 @@ class Built:
 
 @dataclass(frozen=True)
 class ShaderSource:
-    """The source of a library."""
+    """The Metal source of a kernel library."""
 
     text: str
     name: str

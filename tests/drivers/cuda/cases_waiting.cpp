@@ -78,7 +78,7 @@ CASE(failures_name_kernels) {
   THROWS(device.driver->synchronize(device.driver->default_stream()), "the GPU failed: an illegal memory access",
          "CUDA_ERROR_ILLEGAL_ADDRESS", "among the kernels plain x2, limited", "MPSX_CUDA_DEBUG=1",
          "can no longer use the GPU");
-  THROWS(launch(device), "limited");  // after the error, the CUDA context cannot be used
+  THROWS(launch(device), "limited");  // the error makes the CUDA context unusable
   THROWS(device.driver->wait_until(1), "limited");
 }
 

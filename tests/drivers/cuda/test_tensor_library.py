@@ -1,4 +1,4 @@
-"""The packaged library contains tensor kernels for Hopper and for older GPUs. All other kernels have one version."""
+"""The packaged library has two versions of each tensor kernel, for Hopper and for older GPUs, but one of all others."""
 
 from __future__ import annotations
 

@@ -315,7 +315,7 @@ def test_training_leaks_nothing(run: Callable[..., str]) -> None:
                 optimizer.step()
                 losses.append(loss.item())
             return losses
-        # float32 sums in a different order differ by a few ULPs.
+        # float32 sums that are computed in a different order differ by a few ULPs.
         torch.testing.assert_close(train("mpsx"), train("cpu"), rtol=5e-7, atol=0)
         gc.collect()
         torch.mpsx.synchronize()

@@ -35,7 +35,7 @@ def test_values(p: float) -> None:
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0])
 @pytest.mark.parametrize("points", [31, 32, 33, 64, 65, 97, 200])
 def test_many_points(points: int, p: float) -> None:
-    """Cover last tiles that overlap the previous tile, and dimensions that are processed one at a time."""
+    """Cover a last tile that overlaps the previous one, and dimensions that are processed one at a time."""
     for size in (0, 1, 33, 64, 65):
         x = torch.randint(-20, 20, (size, points)).t() / 8
         torch.testing.assert_close(F.pdist(on_device(x), p).cpu(), F.pdist(x.double(), p).float(), rtol=1e-6, atol=1e-6)

@@ -283,7 +283,7 @@ def test_copysign(dtype: torch.dtype) -> None:
     for x, y in ((a, b), (a, -b), (a, b[:1]), (a[:, :1].expand(a.shape), b)):
         result, expected = torch.copysign(on_device(x), on_device(y)).cpu(), torch.copysign(x, y)
         torch.testing.assert_close(result.abs(), expected.abs(), rtol=0, atol=0, equal_nan=True)
-        # GPUs return a canonical NaN, which has lost its sign.
+        # GPUs return a canonical NaN, so the sign of a NaN is lost.
         signed = ~(x.isnan() | y.isnan()) | (not on_gpu)
         assert torch.equal(result.signbit() & signed, expected.signbit() & signed)
 

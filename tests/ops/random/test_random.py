@@ -1,4 +1,4 @@
-"""Random fills: the generator's known answers, distributions, ranges, reproducibility, and layouts."""
+"""Random fills: known-answer tests of the generator, distributions, ranges, reproducibility, and layouts."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ kernel void read_of_adjacent_element(device float* out [[buffer(0)]], uint tid [
   threadgroup float s[64];
   s[tid] = float(tid);
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  s[tid] = 2.0f * float(tid);    // fault: read_of_adjacent_element (the order of threads decides which comes second)
+  s[tid] = 2.0f * float(tid);    // fault: read_of_adjacent_element (whichever access comes second)
   out[tid] = s[(tid + 1) % 64];  // fault: read_of_adjacent_element
 }
 

@@ -23,7 +23,7 @@ def only_compute(unit):
 
 @rule
 def returns_void(unit):
-    """5.1.3: kernels return void."""
+    """5.1.3: kernels must return void."""
     src = unit.src
     for f in kernels(unit):
         outside = attributes(src, *f.result)[1]
@@ -42,7 +42,7 @@ def returns_void(unit):
 
 @rule
 def kernel_is_free_function(unit):
-    """5.1.3: a kernel is a free function. 1.5.1: it is not overloaded."""
+    """5.1.3: a kernel must be a free function. 1.5.1: it must not be overloaded."""
     seen = {}
     for f in kernels(unit):
         if f.in_class:
@@ -88,7 +88,7 @@ def kernels_are_not_called(unit):
 
 @rule
 def host_names(unit):
-    """5.1.3, 5.1.12: host names are unique."""
+    """5.1.3, 5.1.12: host names must be unique."""
     seen = {}
     holders = [(f.name, f.attributes) for f in kernels(unit)] + [
         (x.begin, x.attributes) for x in unit.tree.instantiations

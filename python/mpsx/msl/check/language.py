@@ -23,7 +23,7 @@ UNSUPPORTED_WORDS = {
 
 @rule
 def unsupported_features(unit):
-    """1.5.4: exceptions, virtual functions, RTTI, new and delete, goto, register, thread_local."""
+    """1.5.4: no exceptions, virtual functions, RTTI, new, delete, goto, register, or thread_local."""
     src = unit.src
     for i, t in unit.find(*UNSUPPORTED_WORDS, "delete"):
         before = src.texts[i - 1] if i else ""
@@ -85,7 +85,7 @@ def no_double(unit):
 
 @rule
 def standard_library(unit):
-    """1.5.4: the C++ standard library is not available; Metal has its own."""
+    """1.5.4: the C++ standard library is not available. Metal has its own library."""
     src = unit.src
     for i, _ in unit.find("std"):
         if src.texts[i + 1 : i + 2] == ["::"]:
@@ -97,7 +97,7 @@ def standard_library(unit):
 
 @rule
 def function_named_main(unit):
-    """1.5.4: a function cannot be called main."""
+    """1.5.4: a function cannot be named main."""
     for f in unit.tree.functions:
         if unit.name(f) == "main" and not f.in_class and not any(f.scope):
             yield f.name, "a function cannot be called 'main' in Metal (section 1.5.4)"

@@ -23,7 +23,7 @@ def is_known_type(unit, base, template, opaque):
 
 @rule
 def program_scope_is_constant(unit):
-    """4, 4.2: variables at program scope and static members are in the constant address space."""
+    """4, 4.2: variables at program scope and static members must be in the constant address space."""
     src = unit.src
     for v in unit.tree.variables:
         words = src.texts[v.begin : v.name]
@@ -42,7 +42,7 @@ def program_scope_is_constant(unit):
 
 @rule
 def constants_are_initialized(unit):
-    """4.2: a constant variable has an initializer, unless it is a function constant (5.8)."""
+    """4.2: a constant variable must have an initializer, unless it is a function constant (5.8)."""
     for v in unit.tree.variables:
         words = unit.src.texts[v.begin : v.name]
         if "constant" not in words or (v.in_class and "static" not in words) or "extern" in words:
@@ -60,7 +60,7 @@ def constants_are_initialized(unit):
 
 @rule
 def values_have_no_space(unit):
-    """4: only pointees and variables at program scope have an address space."""
+    """4: only pointees and variables at program scope may have an address space."""
     src = unit.src
     for f in unit.tree.functions:
         for begin, end in f.parameters:
@@ -89,7 +89,7 @@ def local_variables(unit, function, *spaces):
 
 @rule
 def threadgroup_variables(unit):
-    """4.4: threadgroup variables are declared in kernels."""
+    """4.4: threadgroup variables may only be declared in kernels."""
     for f in unit.tree.definitions:
         for p in local_variables(unit, f, "threadgroup") if f.entry != "kernel" else ():
             yield p.name, ("variables in the threadgroup address space belong in kernel functions: "
@@ -98,8 +98,8 @@ def threadgroup_variables(unit):
 
 @rule
 def pointers_have_a_space(unit):
-    """4: pointers and references are declared with an address space. Template arguments, aliases, and auto may supply
-    the address space, so they are all accepted."""
+    """4: pointers and references must be declared with an address space. Template arguments, aliases, and auto may
+    supply the address space, so they are all accepted."""
     src, opaque = unit.src, with_space(unit)
 
     def missing(p, template):
@@ -152,7 +152,7 @@ def pointers_have_a_space(unit):
 
 @rule
 def function_constants(unit):
-    """5.8: function constants are scalars or vectors without an initializer."""
+    """5.8: function constants must be scalars or vectors without an initializer."""
     src = unit.src
     for v in unit.tree.variables:
         for a in v.attributes:

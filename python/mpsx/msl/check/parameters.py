@@ -137,7 +137,7 @@ def parameters_have_a_source(unit):
 
 @rule
 def types_of_positions(unit):
-    """5.2.3.6, table 5.8: position parameters are uint, ushort, or vectors of them, passed by value."""
+    """5.2.3.6, table 5.8: position parameters must be uint, ushort, or vectors of these, passed by value."""
     tree = unit.tree
     for f, p, a in parameter_attributes(unit, POSITIONS):
         allowed, base = POSITIONS[a.name].types, p.plain_type
@@ -161,7 +161,7 @@ def types_of_the_grid_agree(unit):
 
 @rule
 def resource_indices(unit):
-    """5.2.1: indices range from 0 to 30, and no two parameters share an index."""
+    """5.2.1: indices must range from 0 to 30, and no two parameters may share an index."""
     seen = {}
     for f, p, a in parameter_attributes(unit, RESOURCES):
         limit, argument = RESOURCES[a.name], (a.argument or "").replace(" ", "")
@@ -197,7 +197,7 @@ def repeated_attributes(unit):
 
 @rule
 def pointers_to_shared_memory(unit):
-    """4, 5.2.1: a kernel's pointers and references point to device, constant or threadgroup memory."""
+    """4, 5.2.1: a kernel's pointers and references must point to device, constant or threadgroup memory."""
     for _, p in parameters(unit):
         if p.pointers and {w for _, w in p.spaces} == {"thread"}:
             yield p.begin, (f"invalid address space qualification for kernel parameter '{p.type_text}': "

@@ -1,4 +1,5 @@
 """Remove overloads that differ only in address spaces. A CPU has one kind of memory, so one overload is enough.
+Examples:
 
     void load(device T* p), void load(threadgroup T* p), operator T() const device, struct element<thread T*>
 

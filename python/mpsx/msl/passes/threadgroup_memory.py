@@ -23,7 +23,7 @@ def threadgroup_variables(src, unit, function):
 
 
 def type_tokens(src, d):
-    """Return the tokens of a variable's type."""
+    """Return the tokens of the type of a variable."""
     found, i = [], d.start
     while i < d.name:
         after = src.specifier_end(i)
@@ -34,7 +34,7 @@ def type_tokens(src, d):
 
 
 def cpp(src, tokens):
-    """Return the C++ text of tokens."""
+    """Return the C++ text for a list of tokens."""
     kept = [t for t in tokens if src.texts[t] not in (*ADDRESS_SPACES, "static")]
     return "".join(src.spaced(t, literal(src.texts[t]) if src.kinds[t] == "number" else src.texts[t], kept[0])
                    for t in kept)

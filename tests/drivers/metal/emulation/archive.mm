@@ -1,4 +1,4 @@
-// MTLBinaryArchive. It stores the names of the functions whose pipelines were compiled.
+// Emulates MTLBinaryArchive. Stores the names of the functions whose pipelines were compiled.
 #include <fstream>
 
 #include <objc/runtime.h>

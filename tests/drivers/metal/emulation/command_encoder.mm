@@ -1,4 +1,4 @@
-// MTLComputeCommandEncoder, which records commands. Its validation is at least as strict as Metal's validation layer.
+// Emulates MTLComputeCommandEncoder, which records commands. The validation is at least as strict as Metal's own.
 #include "objects.h"
 
 using emulation::Binding;
