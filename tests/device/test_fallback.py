@@ -143,7 +143,7 @@ def test_counts(silent_fallback: None) -> None:
 
 
 def test_nothing_is_copied(silent_fallback: None) -> None:
-    """Operators that return an argument, a view of it, or overwrite it work on the original memory without copies."""
+    """Operators that overwrite an argument, or return it or a view of it, use the original memory without copies."""
     x = torch.ones(4, 4, device="mpsx")
     before = x.data_ptr()
     assert RARE(x, out=x) is x

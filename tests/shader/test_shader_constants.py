@@ -195,7 +195,7 @@ def test_checked_by_simt(simt_library, tmp_path):
     assert "which has 12 bytes" in err
 
 
-@pytest.mark.skipif(not shutil.which("clang++-19"), reason="needs a clang older than zig's, for its different reads")
+@pytest.mark.skipif(not shutil.which("clang++-19"), reason="needs clang 19, which emits other reads than zig's clang")
 def test_checked_by_simt_with_an_older_clang(simt_library, tmp_path):
     file = tmp_path / "kernels.metal"
     file.write_text(SOURCE)

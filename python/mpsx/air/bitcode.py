@@ -9,8 +9,7 @@ from .ir import AirError
 
 
 def disassemble(bitcode: bytes, clang: list[str]) -> str:
-    """Return a bitcode module's IR. `clang` is the command line for clang, which supports newer bitcode than an old
-    llvmlite."""
+    """Return the IR of a bitcode module. Run the command `clang` if llvmlite is missing, or too old for the bitcode."""
     with contextlib.suppress(ImportError, RuntimeError):
         from llvmlite import binding
 

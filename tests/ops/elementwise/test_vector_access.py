@@ -1,5 +1,5 @@
-"""Dense kernels access memory in 16-byte vectors. Test unaligned memory, and sizes near one vector or several
-vectors."""
+"""Dense kernels access memory in 16-byte vectors. Test unaligned memory, and sizes that are not multiples of the
+vector size."""
 
 import pytest
 import torch

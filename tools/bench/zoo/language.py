@@ -22,12 +22,12 @@ class LanguageModel(nn.Module):
 
 
 def lstm(small: bool) -> nn.Module:
-    """Create a model with three layers of width 400. Small: two layers of width 32."""
+    """Create a model with three layers of width 400, or two of width 32 if `small`."""
     return LanguageModel(50, 32, 2) if small else LanguageModel(10_000, 400, 3)
 
 
 def lstm_batch(small: bool) -> dict[str, torch.Tensor]:
-    """Create 16 sequences of 70 words. Small: 3 sequences of 12 words."""
+    """Create 16 sequences of 70 words, or 3 of 12 words if `small`."""
     return {"x": torch.randint(50, (3, 12)) if small else torch.randint(10_000, (16, 70))}
 
 

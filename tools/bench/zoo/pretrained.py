@@ -16,7 +16,7 @@ def _sizes(small: bool) -> dict[str, int]:
 
 
 def bert(small: bool) -> nn.Module:
-    """Create BERT-base with a masked language model head. Small: without dropout, so that devices can be compared."""
+    """Create BERT-base with a masked language model head. `small` omits dropout, so that devices can be compared."""
     from transformers import BertConfig, BertForMaskedLM
 
     quiet = {"vocab_size": SMALL_WORDS, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -35,7 +35,7 @@ def gpt2(small: bool) -> nn.Module:
 
 
 def llama(small: bool) -> nn.Module:
-    """Create a Llama with grouped-query attention: 16 query heads and 4 KV heads. Small: 4 and 2."""
+    """Create a Llama with grouped-query attention: 16 query heads and 4 KV heads, or 4 and 2 if `small`."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     sizes = _sizes(small) or {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16,
@@ -53,7 +53,7 @@ def vit(small: bool) -> nn.Module:
 
 
 def whisper(small: bool) -> nn.Module:
-    """Create the encoder of Whisper-tiny. Small: fewer layers and a smaller width."""
+    """Create the encoder of Whisper-tiny. If `small`, it has fewer layers and a smaller width."""
     from transformers import WhisperConfig
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
@@ -63,8 +63,7 @@ def whisper(small: bool) -> nn.Module:
 
 
 def text(small: bool) -> Batch:
-    """Create 8 sequences of 128 words. In one of them, the second half is masked as padding. Small: 3 sequences of
-    12."""
+    """Create 8 sequences of 128 words, or 3 of 12 words if `small`. Mask the second half of one of them as padding."""
     count, length, words = (3, 12, SMALL_WORDS) if small else (8, 128, 8192)
     mask = torch.ones(count, length, dtype=torch.long)
     mask[1, length // 2 :] = 0
@@ -72,13 +71,13 @@ def text(small: bool) -> Batch:
 
 
 def images(small: bool) -> Batch:
-    """Create 8 labeled images of 224 x 224. Small: 3 images of 32 x 32."""
+    """Create 8 labeled images of 224 x 224, or 3 of 32 x 32 if `small`."""
     count, side = (3, 32) if small else (8, 224)
     return {"pixel_values": torch.randn(count, 3, side, side), "y": torch.randint(10, (count,))}
 
 
 def audio(small: bool) -> Batch:
-    """Create spectrograms of 30 seconds of audio. Small: half a second."""
+    """Create spectrograms of 30 seconds of audio, or of half a second if `small`."""
     return {"input_features": torch.randn(2, 16, 50) if small else torch.randn(2, 80, 3000)}
 
 

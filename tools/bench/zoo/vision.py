@@ -30,7 +30,7 @@ class Bottleneck(nn.Module):
 
 
 def resnet50(small: bool) -> nn.Module:
-    """Create a ResNet with stages of 3, 4, 6, and 3 bottlenecks. Small: one bottleneck per stage."""
+    """Create a ResNet with stages of 3, 4, 6, and 3 bottlenecks, or one bottleneck per stage if `small`."""
     width, depths, classes = (8, (1, 1, 1, 1), 10) if small else (64, (3, 4, 6, 3), 1000)
     layers = [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
               nn.MaxPool2d(3, 2, 1)]  # fmt: skip
@@ -97,7 +97,7 @@ class UNet(nn.Module):
 
 
 def unet(small: bool) -> nn.Module:
-    """Create a U-Net with four levels that predicts a class for each pixel. Small: three levels."""
+    """Create a U-Net with four levels, or three if `small`. It predicts a class for each pixel."""
     return UNet(8 if small else 64, 3 if small else 4, 3 if small else 21)
 
 
@@ -107,17 +107,17 @@ def _batch(count: int, side: int, classes: int, pixels: bool = False) -> dict[st
 
 
 def resnet50_batch(small: bool) -> dict[str, torch.Tensor]:
-    """Create 8 images of 224 x 224. Small: 4 images of 64 x 64."""
+    """Create 8 images of 224 x 224, or 4 of 64 x 64 if `small`."""
     return _batch(4, 64, 10) if small else _batch(8, 224, 1000)
 
 
 def vgg16_batch(small: bool) -> dict[str, torch.Tensor]:
-    """Create 4 images of 224 x 224. Small: 3 images of 64 x 64."""
+    """Create 4 images of 224 x 224, or 3 of 64 x 64 if `small`."""
     return _batch(3, 64, 10) if small else _batch(4, 224, 1000)
 
 
 def unet_batch(small: bool) -> dict[str, torch.Tensor]:
-    """Create 2 images of 128 x 128. Small: 2 images of 24 x 24."""
+    """Create 2 images of 128 x 128, or of 24 x 24 if `small`."""
     return _batch(2, 24, 3, pixels=True) if small else _batch(2, 128, 21, pixels=True)
 
 
