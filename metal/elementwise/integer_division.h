@@ -1,4 +1,4 @@
-// Integer quotients and remainders. The launcher reports zero divisors. The kernel divides by 1 in that case.
+// Integer quotients and remainders. The launcher reports division by zero, and the kernel divides by 1 instead.
 #pragma once
 
 #include "lib/arithmetic.h"

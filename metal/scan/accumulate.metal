@@ -175,7 +175,7 @@ template <> struct ProductOf<bfloat> { typedef FloatProduct type; };
 
 constexpr constant float kMaxExcess = 1.0f;
 // A reference exponent that is within kMaxExcess of the maximum, and the sum of exp(x - reference). Changing the
-// reference rounds the sum, so the reference should not change at every element of a slowly rising sequence.
+// reference rounds the sum, so the reference should not change with every element of a slowly rising sequence.
 struct LogSumExp {
   struct State {
     float reference;

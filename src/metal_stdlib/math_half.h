@@ -68,7 +68,7 @@ MPSX_BINARY_MATH(MPSX_BINARY)
 MPSX_BINARY(divide)
 MPSX_TERNARY_MATH(MPSX_TERNARY)
 MPSX_TEST_MATH(MPSX_TEST)
-// The float next to x rounds to x again, so step the bits of the half instead.
+// The float next to x rounds back to x, so step the bits of the half instead.
 MPSX_FN half nextafter(half x, half y) {
   if (isnan(x) || isnan(y)) return half(float(x) + float(y));
   if (float(x) == float(y)) return y;

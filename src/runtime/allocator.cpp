@@ -1,7 +1,7 @@
 // Suballocates small blocks from 1 MiB segments, each with blocks of one size class. A larger block gets its own driver
 // buffer or, above 1 MiB on drivers that use process memory, a range of an arena. Freed blocks go to the free list of
-// their size class, and rounding up to a size class wastes at most 12.5%. Arena ranges have any size and are coalesced
-// when freed.
+// their size class, and rounding up to a size class wastes at most 12.5%. Arena ranges can have any size and are
+// coalesced when freed.
 #include "runtime/allocator.h"
 
 #include <c10/util/Exception.h>

@@ -1,4 +1,4 @@
-"""Run the fuzzer with a fixed seed, and in the sweep with a new seed each time."""
+"""Run the fuzzer with a fixed seed, or with a new seed each time in the sweep."""
 
 from __future__ import annotations
 

@@ -188,8 +188,8 @@ def test_12_one_warning_per_operator(loud_fallback: None) -> None:
 
 
 def test_13_one_registration_serves_all_variants() -> None:
-    """A structured operator only needs a registration for its out= variant. The fallback is also called only for this
-    variant."""
+    """A structured operator only needs a registration for its out= variant. Likewise, the fallback is called only for
+    this variant."""
     x, values = torch.rand(4, device="mpsx"), torch.empty(0, dtype=torch.uint64, device="mpsx")
     assert fell_back(lambda: torch.hash_tensor(x)) == {"aten::hash_tensor.out"}
     assert fell_back(lambda: torch.hash_tensor(x, out=values)) == {"aten::hash_tensor.out"}

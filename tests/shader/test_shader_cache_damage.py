@@ -104,7 +104,7 @@ def test_each_damaged_file_alone(folder: Path) -> None:
 
 
 def test_swapped_files_are_detected(folder: Path) -> None:
-    """Rotate the contents of the files. Each file is then valid, but has a different file's name."""
+    """Rotate the contents of the files, so that each is still valid but stored under another file's name."""
     for suffix in {path.suffix for path in files(folder)}:
         names = [path for path in files(folder) if path.suffix == suffix]
         contents = [path.read_bytes() for path in names]

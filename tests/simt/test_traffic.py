@@ -34,7 +34,7 @@ def misses(case: dict) -> bool:
 
 
 def profiled(path: Path, *arguments: str) -> dict[str, dict]:
-    """Profile the cases of the given categories in a separate process."""
+    """Profile the cases in the given categories in a separate process."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MPSX_SIMT_")} | {"MPSX_DRIVER": "simt"}
     environment["MPSX_SIMT_PROFILE"] = os.devnull  # compiles kernels for profiling instead of checking
     command = [sys.executable, str(HERE / "traffic_cases.py"), str(path), *arguments]

@@ -146,7 +146,7 @@ def why_metal() -> str:
 
 
 def metal() -> Section:
-    """Describe whether mpsx and `torch.backends.mps` can use Metal."""
+    """Report whether mpsx and `torch.backends.mps` can use Metal."""
     mps = torch.backends.mps
     libraries = [name for name in ("mpsx.metallib", "mpsx.metal") if (_libraries() / name).exists()]
     built = "built" if _build_info.METAL_DRIVER else "not built"

@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def split(argv: list[str]) -> tuple[list[str], list[str]]:
-    """Split the command line into options for `run`, and the program with its arguments."""
+    """Split the command line into the options for `run` and the program with its arguments."""
     i = 0
     while i < len(argv) and argv[i].startswith("-") and argv[i] != "-m":
         i += 2 if argv[i] == "--json" else 1

@@ -82,7 +82,7 @@ def line_directive(src, offset):
 
 
 def edited(src, edits):
-    """Apply the replacements `edits`, which are tuples (begin, end, new), to the text."""
+    """Return the text with `edits` applied. Each is a tuple (begin, end, new)."""
     out, at = [], 0
     for begin, end, new in sorted(edits):
         out += [src.text[at:begin], new, line_directive(src, end)]

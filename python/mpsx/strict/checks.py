@@ -80,7 +80,7 @@ def check_on_cpu(name: str) -> Check:
 
 
 def check_new_dtype(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    """Reject a `dtype` argument that no MPS tensor can have."""
+    """Reject a `dtype` argument that MPS tensors do not support."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, torch.dtype) and value in NO_TENSOR and not getattr(local, "float64", False):
             message = FLOAT64 if value == torch.float64 else UNSUPPORTED.format(NO_TENSOR[value])

@@ -1,4 +1,4 @@
-// The threads of an operation's scope on the CPU drivers, and how they access each other's registers.
+// How the threads that execute a tensor operation (its scope) access each other's registers on the CPU drivers.
 #pragma once
 
 namespace mpsx {

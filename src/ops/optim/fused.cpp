@@ -13,7 +13,7 @@ namespace {
 using at::TensorList;
 using OptionalTensor = std::optional<Tensor>;
 
-// Arguments of one optimizer step. `lists` holds the parameters, the gradients and the states, except the step counts.
+// Arguments for one optimizer step. `lists` holds the parameters, gradients and states, but not the step counts.
 struct Step {
   const char* op;
   c10::SmallVector<TensorList, 6> lists;

@@ -1,4 +1,4 @@
-// Kernels of inference engines and tensor libraries: attention, quantized matmuls, norms and samplers.
+// Kernels from inference engines and tensor libraries: attention, quantized matmuls, norms and samplers.
 #include <c10/metal/indexing.h>
 #include <c10/metal/reduction_utils.h>
 #include <c10/metal/utils.h>

@@ -54,7 +54,7 @@ def test_out_and_errors() -> None:
 
 
 def test_histc_of_integers() -> None:
-    """Bins are computed with integer division, as on CUDA. The CPU does not support integers.
+    """Bins are computed with integer division, as on CUDA. PyTorch's CPU histc does not support integers.
 
     Mixture-of-experts models use histc to count tokens per expert.
     """

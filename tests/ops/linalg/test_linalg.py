@@ -43,7 +43,7 @@ def hermitian(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def triangular(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Return lower triangular matrices with nonzero values in the upper triangle, which kernels must ignore."""
+    """Return matrices to use as lower triangular ones. Kernels must ignore their nonzero upper triangles."""
     x = matrices(*shape, dtype=dtype) / shape[-1]
     x.diagonal(0, -2, -1).add_(1)
     return x.tril() + torch.full_like(x, 100).triu(1)

@@ -8,7 +8,7 @@ import torch
 from tables import FLOAT, TAGS
 
 from kernel_cases import Case, case, values
-from kernel_cases.matmul import int4_matmul
+from kernel_cases.matmul import dequantized, int4_matmul
 
 NAME = "tensor tier"
 TILES = [(256, 192), (192, 256), (128, 256), (128, 192), (128, 128), (64, 128), (64, 64)]
@@ -31,6 +31,12 @@ def relaxed_error(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
     return [(a.abs() @ b.abs()) * 2**-10 / 2**-24]
 
 
+def rounded_weights(dtype: torch.dtype) -> Callable[..., list[torch.Tensor]]:
+    """Return a function for the error of rounding dequantized weights to a type, in float32 rounding errors."""
+    error = torch.finfo(dtype).eps / 2 / 2**-24
+    return lambda x, packed, scales: [x.abs() @ dequantized(packed, scales).abs().t() * error]
+
+
 def activated(use_gelu: bool) -> Callable[..., torch.Tensor]:
     """Return a function that multiplies matrices and then applies an activation."""
     return lambda c, a, b: torch._addmm_activation(c, a, b, use_gelu=use_gelu)
@@ -50,7 +56,7 @@ def cases() -> Iterator[Case]:
         packed = values(72, 96, dtype=torch.uint8, high=255)
         scales = values(3, 72, 2, dtype=dtype, low=-0.1, high=0.1)
         x = values(70, 192, dtype=dtype, low=-0.5, high=0.5, seed=5)
-        yield case(f"{NAME}: _weight_int4pack_mm {tag}", int4_matmul, x, packed, scales)
+        yield case(f"{NAME}: _weight_int4pack_mm {tag}", int4_matmul, x, packed, scales, error=rounded_weights(dtype))
         for m, n in TILES if dtype != torch.float32 else ANY_TYPE:
             for transposed in TRANSPOSITIONS:
                 label = f"{m}x{n} {''.join('nt'[t] for t in transposed)} {tag}"
