@@ -34,9 +34,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(inductor, name)
     if name in _SHADERS:
-        import mpsx
-
-        return getattr(mpsx, name)
+        return getattr(_sys.modules["mpsx"], name)
     raise AttributeError(f"module 'torch.mpsx' has no attribute {name!r}")
 
 
