@@ -16,7 +16,7 @@ inline float log2_add(float a, float b) {
   const float y = propagating_max(a, b) + log1p(precise::exp2(-fabs(a - b))) * M_LOG2E_F;
   return is_infinite(a) && a == b ? a : y;
 }
-// Returns a * log(b) or a * log1p(b), where log_b is the logarithm.
+// Returns a * log_b, where log_b is log(b) or log1p(b). The result is 0 if a is 0, unless b is NaN.
 inline float times_log(float a, float b, float log_b) {
   const float y = a * log_b;
   return is_nan(b) ? b : (a == 0.0f ? 0.0f : y);

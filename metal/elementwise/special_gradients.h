@@ -128,7 +128,7 @@ constant float kBetaGradient[2][3][3][4] = {
       {0.001925008108f, -0.002869809258f, 0.0008000589141f, -6.063713228e-05f},
       {-0.0003477407336f, 6.959756487e-05f, 1.097287507e-05f, -1.650964693e-06f}}}};
 
-// Returns the gradient divided by 1 - x. total is alpha + beta.
+// Returns the gradient divided by 1 - x, for total = alpha + beta.
 inline float dirichlet_gradient(float x, float alpha, float total) {
   const float beta = total - alpha, boundary = total * x * (1.0f - x);
   if (x <= 0.5f && boundary < 2.5f) return beta_gradient_alpha(x, alpha, beta);

@@ -3,7 +3,7 @@
 #include "lib/vec.h"
 #include "matmul/int4.h"
 
-// Dequantizes whole blocks of `rows` rows. gid = (16-byte vector of four weights, row)
+// Dequantizes the rows from `first_row` on. gid = (four adjacent weights, row)
 template <typename T>
 kernel void dequantize_int4(device T* out [[buffer(0)]], device const uchar* weight [[buffer(1)]],
                             device const T* scales [[buffer(2)]], constant Int4Params& p [[buffer(3)]],
