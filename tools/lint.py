@@ -29,7 +29,7 @@ LAYERS = {
 }
 # Paths that a family of operators may include, besides its kernels' parameters and the elementwise launchers.
 FAMILY_EDGES = {
-    "attention": (r"ops/random/",),
+    "attention": (r"ops/matmul/", r"ops/random/"),
     "conv": (r"ops/matmul/",),
     "index": (r"sort/",),
     "linalg": (r"ops/matmul/",),

@@ -2,10 +2,9 @@
 // registers and streams tiles of the other operand through threadgroup memory.
 #pragma once
 
-#include "attention/attention_params.h"
+#include "attention/attention_math.h"
 #include "lib/gemm.h"
 #include "lib/math.h"
-#include "lib/random.h"
 
 // Fragments on the simdgroup tier: 8 x 8 elements of an operand, of S or P, or of the accumulators, two per lane.
 template <typename T>
@@ -40,14 +39,6 @@ struct AttentionShape {
   typedef BlockLoader<T, columns, HEAD_DIM, kAttentionThreads> Loader;
 };
 
-// Selects one query head. `group` is the number of query heads that share a head of `data` (GQA).
-struct AttentionHead {
-  uint batch, head;
-  template <typename T>
-  device const T* in(device const T* data, AttentionStrides s, uint group) const {
-    return data + (long(batch) * s.batch + long(head / group) * s.head);
-  }
-};
 // Provides the rows of one attention head to BlockLoader. The launcher guarantees that rows are 16-byte aligned and
 // padded to a multiple of 16 bytes.
 template <typename T>
@@ -170,26 +161,4 @@ METAL_FUNC void store_rows(device T* to, long stride,
         if (column + e * Shape::fragment_columns + n < dim)
           out[e * Shape::fragment_columns + n] = T(acc[i][e].thread_elements()[n] * scale[i]);
   }
-}
-
-// Returns the scaled score plus the attention mask, or -inf if the query may not attend to the key.
-inline float masked_score(float qk, uint query, uint key, device const float* mask, constant AttentionParams& p) {
-  const bool visible = query < p.q_len && key < p.kv_len && !(p.causal && key > query);
-  if (!visible) return -INFINITY;
-  const float attn_bias = p.has_mask ? mask[long(query) * p.mask_row + long(key) * p.mask_column] : 0.0f;
-  return qk * p.scale + attn_bias;
-}
-
-// Returns exp(x) for x <= 0. fast::exp2 is precise enough for 16-bit probabilities.
-template <typename T>
-inline float exp_score(float x) {
-  return sizeof(T) == 2 ? fast::exp2(x * M_LOG2E_F) : exp_nonpositive(x);
-}
-
-// Returns the factor by which dropout multiplies a probability: 0 or 1 / (1 - p). Each pass regenerates it with Philox.
-inline float dropout_scale(uint query, uint key, AttentionHead h, constant AttentionParams& p) {
-  const ulong row = (ulong(h.batch) * p.q_heads + h.head) * p.q_len + query;
-  const PhiloxBlock r = philox(p.seed, p.philox_offset + row * ((p.kv_len + 3) / 4) + key / 4);
-  const uint i = key % 4, word = i < 2 ? (i == 0 ? r.x : r.y) : (i == 2 ? r.z : r.w);
-  return word <= p.keep_bound ? p.keep_scale : 0.0f;
 }

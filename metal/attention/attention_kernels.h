@@ -126,11 +126,6 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
 // The gradients that a pass computes. The dQ pass computes S, whose rows are queries. The dK and dV passes compute S^T.
 enum : uint { kGradQ = 1, kGradK = 2, kGradV = 4 };
 
-// Returns the value that P = exp(S - lse) subtracts. It is +inf if the query attends to no key, so that P is 0.
-inline float lse_to_subtract(float lse) { return lse == -INFINITY ? INFINITY : lse; }
-// Returns dS = P (dP - delta).
-inline float score_grad(float P, float dP, float delta) { return P == 0.0f ? 0.0f : P * (dP - delta); }
-
 // The dQ pass runs first. It stores delta = rowsum(dO * O), which the other passes read.
 template <typename T, typename Shape, uint GRAD>
 [[max_total_threads_per_threadgroup(kAttentionThreads)]]

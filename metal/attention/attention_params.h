@@ -37,3 +37,11 @@ struct AttentionParams {
   uint32_t causal, has_mask, has_dropout, keep_bound;
   float scale, keep_scale;
 };
+
+// A block of S in device memory: `rows` queries of several heads, and all keys up to `columns`.
+struct ScoreBlock {
+  uint32_t kv_head;     // of the first head, counted over the batch
+  uint32_t query_head;  // among the query heads that share a KV head
+  uint32_t query, rows, columns;
+  uint32_t stride;  // of rows, a multiple of 4 elements
+};

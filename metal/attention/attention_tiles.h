@@ -54,13 +54,35 @@ METAL_FUNC void mask_scores(thread Matrix& S, uint row, uint column, bool all_vi
     S[i] = masked_score(S[i], ROWS_ARE_QUERIES ? r : c, ROWS_ARE_QUERIES ? c : r, mask, p);
   }
 }
-template <bool ROWS_ARE_QUERIES, typename Matrix>
-METAL_FUNC float dropout_of(thread const Matrix& S, ushort i, uint row, uint column, AttentionHead h,
-                            constant AttentionParams& p) {
-  const auto at = S.get_multidimensional_index(i);
-  const uint r = row + uint(at[1]), c = column + uint(at[0]);
-  return dropout_scale(ROWS_ARE_QUERIES ? r : c, ROWS_ARE_QUERIES ? c : r, h, p);
-}
+
+// The probabilities of a tile that dropout keeps, in threadgroup memory: one bit each, and a byte per block of random
+// numbers. If each lane computed the random numbers of its own elements, it would compute most blocks four times.
+template <typename Tiles, bool ROWS_ARE_QUERIES>
+struct KeptScores {
+  enum : uint {
+    queries = ROWS_ARE_QUERIES ? Tiles::rows : Tiles::columns,
+    blocks = (ROWS_ARE_QUERIES ? Tiles::columns : Tiles::rows) / 4,
+    bytes = queries * blocks,
+  };
+  static METAL_FUNC void fill(threadgroup uchar* kept, uint row, uint column, AttentionHead h,
+                              constant AttentionParams& p, GroupThread g) {
+    const uint query = ROWS_ARE_QUERIES ? row : column, block = (ROWS_ARE_QUERIES ? column : row) / 4;
+    for (uint i = g.index; i < bytes; i += g.count) {
+      const PhiloxBlock r = dropout_bits(query + i / blocks, block + i % blocks, h, p);
+      const uint b = p.keep_bound;
+      kept[i] = uchar(uint(r.x <= b) | uint(r.y <= b) << 1 | uint(r.z <= b) << 2 | uint(r.w <= b) << 3);
+    }
+  }
+  // Returns the factor by which dropout multiplies element `i` of S.
+  template <typename Matrix>
+  static METAL_FUNC float scale(threadgroup const uchar* kept, thread const Matrix& S, ushort i,
+                                constant AttentionParams& p) {
+    const auto at = S.get_multidimensional_index(i);
+    const uint query = uint(at[ROWS_ARE_QUERIES ? 1 : 0]), key = uint(at[ROWS_ARE_QUERIES ? 0 : 1]);
+    return kept[query * blocks + key / 4] >> key % 4 & 1 ? p.keep_scale : 0.0f;
+  }
+};
+
 // Multiplies each row of the accumulators by the row's value in `row_values`.
 template <typename Matrix>
 METAL_FUNC void scale_rows(thread Matrix& sums, threadgroup const float* row_values) {
@@ -76,6 +98,8 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
                             MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float row_values[Tiles::rows];
+  typedef KeptScores<Tiles, true> Dropout;
+  threadgroup uchar kept[Dropout::bytes];
   const AttentionHead h = {g.group.z, g.group.y};
   const uint q_start = tile_start(g.group.x, Tiles::rows, p.q_len, p.causal);
   device T* const head_K = head_data(K, p.K, h, p.gqa_factor);
@@ -106,6 +130,7 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
   for (uint kv_start = 0; kv_start < kv_end; kv_start += Tiles::columns, buffer ^= 1) {
     const int next = int(kv_start + Tiles::columns);
     stages.template wait<1>();  // for K
+    if (p.has_dropout) Dropout::fill(kept, q_start, kv_start, h, p, g);
     stages.load(buffer ^ 1, K_rows.slice(0, next));
     scores.run(Q_tile, stages.tile(buffer, K_rows.slice(0, int(kv_start))), S);
     const bool all_visible = kv_start + Tiles::columns <= (p.causal ? min(p.kv_len, q_start + 1) : p.kv_len);
@@ -127,10 +152,10 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
       if (r.is_valid_element()) row_values[r.get_multidimensional_index()[0]] = *r;
     MPSX_UNROLL
     for (ushort i = 0; i < row_sum.get_capacity(); ++i) row_sum[i] = row_sum[i] * rescale[i] + tile_sum[i];
-    if (p.has_dropout) MPSX_UNROLL
-    for (ushort i = 0; i < S.get_capacity(); ++i) S[i] *= dropout_of<true>(S, i, q_start, kv_start, h, p);
-    stages.template wait<1>();  // for V, and for row_values
+    stages.template wait<1>();  // for V, row_values, and kept
     stages.load(2 + (buffer ^ 1), V_rows.slice(0, next));
+    if (p.has_dropout) MPSX_UNROLL
+    for (ushort i = 0; i < S.get_capacity(); ++i) S[i] *= Dropout::scale(kept, S, i, p);
     scale_rows(O_sum, row_values);
     const auto P = accumulate.template get_left_input_cooperative_tensor<T, T, float>(S);
     accumulate.run(P, stages.tile(2 + buffer, V_rows.slice(0, int(kv_start))), O_sum);
@@ -177,6 +202,8 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
   enum : uint { kRowsAreQueries = GRAD == kGradQ, kComputesDS = GRAD != kGradV, kComputesDV = GRAD / kGradV };
   // (lse, delta) of each query: of the rows, or of the columns of two tiles
   threadgroup float2 stats[kRowsAreQueries ? Tiles::rows : 2 * Tiles::columns];
+  typedef KeptScores<Tiles, kRowsAreQueries> Dropout;
+  threadgroup uchar kept[2 * Dropout::bytes];  // of two tiles
   const uint rows = kRowsAreQueries ? p.q_len : p.kv_len;
   const uint row = tile_start(g.group.x, Tiles::rows, rows, kRowsAreQueries && p.causal);
   const uint heads = kRowsAreQueries ? 1 : p.gqa_factor;
@@ -234,7 +261,9 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
                                   ? float2(lse_to_subtract(lse[stats_offset + query]), delta[stats_offset + query])
                                   : float2(INFINITY);
       }
-      stages.template wait<0>();  // for the tiles, and for stats
+      threadgroup uchar* const tile_kept = kept + buffer * Dropout::bytes;
+      if (p.has_dropout) Dropout::fill(tile_kept, row, column, h, p, g);
+      stages.template wait<0>();  // for the tiles, stats, and kept
       const int next = int(column + Tiles::columns);
       stages.load(buffer ^ 1, qk.slice(0, next));
       stages.load(2 + (buffer ^ 1), vo.slice(0, next));
@@ -252,7 +281,7 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
       for (ushort i = 0; i < P.get_capacity(); ++i) {
         const float2 query_stats = tile_stats[P.get_multidimensional_index(i)[kRowsAreQueries ? 1 : 0]];
         const float prob = exp_score<T>(P[i] - query_stats.x);
-        const float keep = p.has_dropout ? dropout_of<kRowsAreQueries>(P, i, row, column, h, p) : 1.0f;
+        const float keep = p.has_dropout ? Dropout::scale(tile_kept, P, i, p) : 1.0f;
         if (kComputesDS) dS[i] = score_grad(prob, dS[i] * keep, query_stats.y);
         P[i] = prob * keep;
       }

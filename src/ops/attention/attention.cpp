@@ -20,6 +20,7 @@
 #include <limits>
 
 #include "attention/attention_params.h"
+#include "ops/attention/unfused.h"
 #include "ops/differentiated.h"
 #include "ops/random/random.h"
 #include "runtime/tier.h"
@@ -91,13 +92,9 @@ Tensor to_query_layout(const Tensor& query, const Tensor& result) {
 }
 AttentionStrides strides_of(const Tensor& t) { return {t.stride(0), t.stride(1), t.stride(2)}; }
 
-struct Inputs {
-  Tensor query, key, value, mask;  // `mask` is converted to float
-  AttentionParams p{};
-};
-Inputs prepare(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout,
-               bool causal, std::optional<double> scale) {
-  Inputs in{aligned_rows(query), aligned_rows(key), aligned_rows(value), Tensor()};
+AttentionInputs prepare(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
+                        double dropout, bool causal, std::optional<double> scale) {
+  AttentionInputs in{aligned_rows(query), aligned_rows(key), aligned_rows(value), Tensor()};
   AttentionParams& p = in.p;
   p.Q = strides_of(in.query);
   p.K = strides_of(in.key);
@@ -188,18 +185,20 @@ void run_tiles(Launch& l, const AttentionKernel& kernel, const AttentionParams& 
 SdpaResult launch_attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                             double dropout, bool causal, std::optional<double> scale) {
   static const AttentionKernels kernels("", kTileRowsO, "", kTileRowsO);
-  Inputs in = prepare(query, key, value, mask, dropout, causal, scale);
+  AttentionInputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
-  const Tensor result = empty_like_query(query, value.size(3));
-  const Tensor out = result.stride(3) == 1 ? result : empty_blhd(query, value.size(3));  // kernels write dense rows
   const Tensor lse = at::empty({query.size(0), query.size(1), query.size(2)}, query.options().dtype(at::kFloat));
-  p.O = strides_of(out);
   if (p.has_dropout) {
     const uint64_t rows = uint64_t(query.size(0)) * p.q_heads * p.q_len;
     const RandomParams random = random_params(std::nullopt, rows * ((p.kv_len + 3) / 4) * 4);
     p.seed = random.seed;
     p.philox_offset = random.offset;
   }
+  if (prefers_unfused_attention(in, false))
+    return {to_query_layout(query, unfused_attention(in, lse)), lse, int64_t(p.seed), int64_t(p.philox_offset)};
+  const Tensor result = empty_like_query(query, value.size(3));
+  const Tensor out = result.stride(3) == 1 ? result : empty_blhd(query, value.size(3));  // kernels write dense rows
+  p.O = strides_of(out);
   const AttentionKernel kernel = kernels.choose(p, tag_of(query));
   Launch l(kernel.entry);
   l.outputs(out, lse).inputs(in.query, in.key, in.value, in.mask).bytes(p);
@@ -215,13 +214,15 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
   static const AttentionKernels dq_kernels("_backward_dq", kTileRowsDQ, "_backward_dq", kTileRowsDQ);
   static const AttentionKernels dk_kernels("_backward_dkv", kTileRowsDKV, "_backward_dk", kTileRowsDK);
   static const AttentionKernels dv_kernels("_backward_dkv", kTileRowsDKV, "_backward_dv", kTileRowsDV);
-  Inputs in = prepare(query, key, value, mask, dropout, causal, scale);
+  AttentionInputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
-  const Tensor grad = aligned_rows(grad_out), out = aligned_rows(done.out), lse = done.lse.contiguous();
-  p.dO = strides_of(grad);
-  p.O = strides_of(out);
+  const Tensor lse = done.lse.contiguous();
   p.seed = uint64_t(done.seed);
   p.philox_offset = uint64_t(done.offset);
+  if (prefers_unfused_attention(in, true)) return unfused_attention_backward(in, grad_out, lse);
+  const Tensor grad = aligned_rows(grad_out), out = aligned_rows(done.out);
+  p.dO = strides_of(grad);
+  p.O = strides_of(out);
   const Tensor delta = at::empty(lse.sizes(), lse.options());
   const Tensor dq = empty_blhd(query, query.size(3)), dk = empty_blhd(key, key.size(3));
   const Tensor dv = empty_blhd(value, value.size(3));

@@ -76,6 +76,10 @@ def cases() -> Iterator[Case]:
             q, g = (values(1, 2, 140, size, dtype=dtype, low=-b, high=b, seed=size) for b in (1, 0.1))
             mask = values(140, 70, dtype=dtype, seed=4)
             yield case(f"tensor tier: tiles of attention of {size} {TAGS[dtype]}", attention, q, k, v, mask, g, **error)
+    q, g = (values(1, 4, 130, 72, dtype=torch.float32, low=-b, high=b, seed=b) for b in (1, 2))
+    k, v = (values(1, 2, 135, 72, dtype=torch.float32, low=-1, high=1, seed=s) for s in (2, 3))
+    mask = values(130, 135, dtype=torch.float32, seed=4)
+    yield case("tensor tier: unfused attention f32", attention, q, k, v, mask, g)
     for dtype in FLOAT:
         for angle in dict.fromkeys([dtype, torch.float32]):
             x = values(2, 3, 5, 16, dtype=dtype)

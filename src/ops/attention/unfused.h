@@ -1,0 +1,28 @@
+// Attention that stores blocks of S in device memory and multiplies them with GEMMs. In float32, the tensor tier's
+// GEMMs are several times as fast as fused kernels, whose tiles would not fit in registers.
+#pragma once
+
+#include <tuple>
+
+#include "attention/attention_params.h"
+#include "ops/op.h"
+
+namespace mpsx::ops {
+
+// The tensors have sizes [batch, heads, length, head_dim]. The mask is float32, or undefined.
+struct AttentionInputs {
+  Tensor query, key, value, mask;
+  AttentionParams p{};
+};
+
+// Returns whether a pass is faster unfused.
+bool prefers_unfused_attention(const AttentionInputs& in, bool backward);
+
+// Computes attention. `lse` must be contiguous.
+Tensor unfused_attention(const AttentionInputs& in, const Tensor& lse);
+
+// Returns dQ, dK and dV. `lse` must be contiguous.
+std::tuple<Tensor, Tensor, Tensor> unfused_attention_backward(const AttentionInputs& in, const Tensor& grad_out,
+                                                              const Tensor& lse);
+
+}  // namespace mpsx::ops
