@@ -18,3 +18,10 @@ MPSX_BINARY_KERNELS_SWAPS(float, f32, shortened, SAME)
   };                                                                           \
   MPSX_FOR_##TYPES(MPSX_BINARY_KERNELS_##ORDER, NAME, RESULT)
 #include "elementwise/binary.def"
+
+// Under autocast, models often add and multiply float32 and 16-bit tensors.
+#define MPSX_MIXED(NAME)                                                       \
+  MPSX_KERNEL(#NAME "_mixed_f32_f16", binary_mixed<float, half, NAME##_op>)    \
+  MPSX_KERNEL(#NAME "_mixed_f32_bf16", binary_mixed<float, bfloat, NAME##_op>)
+MPSX_MIXED(add)
+MPSX_MIXED(mul)

@@ -4,6 +4,7 @@
 //   dense             all operands have stride 1 along x; threads move 16-byte vectors. With three inputs, the
 //                     second and third may be broadcast columns
 //   rows_10, rows_01  like dense, but one input is a broadcast column (stride 0 along x)
+//   mixed             like dense, for two inputs of different types
 //   strided           any strides; each thread computes a few elements, interleaved with other threads' elements
 //
 // y and z index the outer dimensions (see row_offset). A scalar operand has no memory, so the launcher passes a
@@ -66,13 +67,14 @@ kernel void unary_strided(device R* out [[buffer(0)]], device const T* x [[buffe
             p.stride[1][0], s);
 }
 
-template <typename Op, uint N, typename T, typename R>
-inline void binary(VecLoop<N, true> d, device R* out, long to, device const T* a, long from_a, device const T* b,
+template <typename Op, uint N, typename T, typename U, typename R>
+inline void binary(VecLoop<N, true> d, device R* out, long to, device const T* a, long from_a, device const U* b,
                    long from_b, constant ScalarParams& s, uint inlined) {
   typedef compute_t<T> C;
   const Scalars<C> scalar = scalars<C>(s);
   for (; d.more(); d.next()) {
-    const VecBatch<T, N> ma = load_vecs(d, a, from_a), mb = load_vecs(d, b, from_b);
+    const VecBatch<T, N> ma = load_vecs(d, a, from_a);
+    const VecBatch<U, N> mb = load_vecs(d, b, from_b);
     VecBatch<R, N> y;
     MPSX_UNROLL for (uint i = 0; i < y.count; ++i) {
       const C va = operand(inlined & 2, scalar.c, C(ma.at[i])), vb = operand(inlined & 4, scalar.c, C(mb.at[i]));
@@ -90,6 +92,16 @@ kernel void binary_rows(device R* out [[buffer(0)]], device const T* a [[buffer(
   device const T* from_a = a + row_offset(p, 1, gid);
   device const T* from_b = b + row_offset(p, 2, gid);
   MPSX_VEC_LOOPS(T, R, p.size[0], binary<Op>, to, 1, from_a, SA, from_b, SB, s, SA == SB ? s.inlined : 0);
+}
+// For dense operands of different types. The result has the first one's type.
+template <typename T, typename U, typename Op>
+kernel void binary_mixed(device T* out [[buffer(0)]], device const T* a [[buffer(1)]], device const U* b [[buffer(2)]],
+                         constant StridedParams& p [[buffer(3)]], constant ScalarParams& s [[buffer(4)]],
+                         MPSX_GRID_PARAMETERS) {
+  device T* to = out + row_offset(p, 0, gid);
+  device const T* from_a = a + row_offset(p, 1, gid);
+  device const U* from_b = b + row_offset(p, 2, gid);
+  MPSX_VEC_LOOPS(T, U, p.size[0], binary<Op>, to, 1, from_a, 1, from_b, 1, s, 0);
 }
 template <typename T, typename R, typename Op>
 kernel void binary_strided(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],

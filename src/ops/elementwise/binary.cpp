@@ -15,6 +15,13 @@ namespace {
 bool on_device(const Tensor& t) { return t.device().type() == at::kPrivateUse1; }
 bool cpu_scalar(const Tensor& t) { return t.device().is_cpu() && t.dim() == 0; }
 
+// Returns whether a kernel for inputs of different types can run on the operands, if `wide` comes first.
+bool fits_mixed_kernel(const ElementwiseKernels& kernels, const Tensor& wide, const Tensor& narrow, const Tensor& out) {
+  return on_device(wide) && on_device(narrow) && kernels.has_mixed(tag_of(wide), tag_of(narrow)) &&
+         wide.sizes() == narrow.sizes() && wide.strides() == narrow.strides() && wide.is_non_overlapping_and_dense() &&
+         (!out.defined() || out.strides() == wide.strides());
+}
+
 }  // namespace
 
 at::ScalarType binary_compute_type(const BinaryRow& row, const ElementwiseKernels& kernels, const Tensor& a,
@@ -47,8 +54,19 @@ bool run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::Sca
               "output with shape ", out.sizes(), " doesn't match the broadcast shape ",
               at::IntArrayRef(at::infer_size(a.sizes(), b.sizes())));
   if (!fits) return false;
-  const auto x = to_common(a, type), y = to_common(b, type);
   at::TensorIterator iter;
+  if (a.scalar_type() != b.scalar_type() && row.promotion == Promotion::COMMON) {
+    const bool commutes = row.order == ElementwiseKernels::Order::SWAPS || scalars.f[0] == 1;  // alpha of a sum
+    const bool swapped = commutes && b.scalar_type() == type;
+    const Tensor &wide = swapped ? b : a, &narrow = swapped ? a : b;
+    if (fits_mixed_kernel(kernels, wide, narrow, out)) {
+      iter.build_borrowing_binary_op(out, wide, narrow);
+      kernels.run(iter, tag_of(wide), scalars, tag_of(narrow));
+      if (!out.defined()) out = iter.output();
+      return true;
+    }
+  }
+  const auto x = to_common(a, type), y = to_common(b, type);
   if (row.promotion == Promotion::COMPARISON)
     iter.build_borrowing_comparison_op(out, *x, *y);
   else if (row.promotion == Promotion::FLOATING)

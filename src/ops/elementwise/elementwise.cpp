@@ -131,16 +131,17 @@ ElementwiseKernels::ElementwiseKernels(const std::string& op, int inputs, Order 
       dense_(op + "_dense"),
       rows_10_(op + "_rows_10"),
       rows_01_(op + "_rows_01"),
-      strided_(op + "_strided") {}
+      strided_(op + "_strided"),
+      mixed_(op + "_mixed") {}
 
 ElementwiseKernels::ElementwiseKernels(const std::string& op, const char* mirror) : ElementwiseKernels(op, 2) {
   mirror_ = std::make_unique<ElementwiseKernels>(mirror, 2);
 }
 
-void ElementwiseKernels::run(at::TensorIteratorBase& iter, Tag tag, ScalarParams scalars) const {
+void ElementwiseKernels::run(at::TensorIteratorBase& iter, Tag tag, ScalarParams scalars, Tag second) const {
   if (iter.numel() == 0) return;
   if (!iter.can_use_32bit_indexing() && iter.numel() > Strided<kMaxOperands>::kMaxRow) {
-    for (auto& part : iter.with_32bit_indexing()) run(part, tag, scalars);
+    for (auto& part : iter.with_32bit_indexing()) run(part, tag, scalars, second);
     return;
   }
   Operands o;
@@ -175,7 +176,7 @@ void ElementwiseKernels::run(at::TensorIteratorBase& iter, Tag tag, ScalarParams
     for (size_t k = 1; k < o.count; ++k) scalars.inlined |= o.inlined[k] ? 1u << k : 0u;
     o.set_inlined_pointers();
   }
-  kernels->launch(o, tag, scalars);
+  kernels->launch(o, tag, second, scalars);
 }
 
 const KernelSet& ElementwiseKernels::variant(const Operands& o, Tag tag) const {
@@ -188,21 +189,21 @@ const KernelSet& ElementwiseKernels::variant(const Operands& o, Tag tag) const {
   return strided_;
 }
 
-void ElementwiseKernels::launch(const Operands& o, Tag tag, ScalarParams& s) const {
+void ElementwiseKernels::launch(const Operands& o, Tag tag, Tag second, ScalarParams& s) const {
   if (o.repeats_along_x()) {  // compute one element per row, and then copy it along the row
     Operands once = o;
     Strided<2> along;
     for (size_t d = 0; d < o.loops.rank(); ++d)
       along.push(o.loops.sizes[d], {o.loops.strides[0][d], d ? o.loops.strides[0][d] : 0});
     once.loops = o.dimensions(1);
-    launch(once, tag, s);
+    launch(once, tag, second, s);
     return copy_strided(o.data[0], o.data[0], o.element[0], along);
   }
-  const KernelSet& set = variant(o, tag);
+  const KernelSet& set = second == Tag::none ? variant(o, tag) : mixed_;
   const auto element = size_t(*std::max_element(o.element.begin(), o.element.end()));
   StridedParams p{};
   o.loops.each(p, 4, [&](const auto& offsets) {
-    Launch launch(set.get(tag));
+    Launch launch(set.get(tag, second));
     std::array<const void*, kMaxOperands> rows{};
     for (size_t k = 0; k < o.count; ++k)
       launch.pointer(rows[k] = o.data[k] + offsets[k] * o.element[k], k ? Access::read : Access::write);

@@ -35,18 +35,20 @@ class ElementwiseKernels {
 
   // Runs the kernels on an iterator that has been built. Its operands are the output, followed by the inputs, in the
   // element types of the kernels. One input may be a 0-dim CPU tensor, which is passed by value. `tag` is the type in
-  // the name of the kernel.
-  void run(at::TensorIteratorBase& iter, Tag tag, ScalarParams scalars) const;
+  // the name of the kernel. If `second` is given, it is the type of the second input, and all operands are dense.
+  void run(at::TensorIteratorBase& iter, Tag tag, ScalarParams scalars, Tag second = Tag::none) const;
   bool has(Tag tag) const { return strided_.has(tag); }
+  // Returns whether there is a kernel for inputs of different types.
+  bool has_mixed(Tag first, Tag second) const { return mixed_.has(first, second); }
 
  private:
   struct Operands;
   const KernelSet& variant(const Operands&, Tag) const;
-  void launch(const Operands&, Tag, ScalarParams&) const;
+  void launch(const Operands&, Tag, Tag second, ScalarParams&) const;
   int inputs_;
   Order order_;
   Number number_;
-  KernelSet dense_, rows_10_, rows_01_, strided_;
+  KernelSet dense_, rows_10_, rows_01_, strided_, mixed_;
   std::unique_ptr<ElementwiseKernels> mirror_;
 };
 

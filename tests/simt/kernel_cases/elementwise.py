@@ -115,6 +115,13 @@ def renorm_cases() -> Iterator[Case]:
         yield case(f"renorm of {name}", torch.renorm, vectors, 2, dim, 2.5)
 
 
+def mixed_types() -> Iterator[Case]:
+    for dtype in (torch.float16, torch.bfloat16):
+        for name, function in (("add", lambda a, b: torch.add(a, b, alpha=2)), ("mul", torch.mul)):
+            a, b = matrix(torch.float32), matrix(dtype, seed=1)
+            yield case(f"{name} f32 and {TAGS[dtype]}", function, a, b)
+
+
 def three_operands() -> Iterator[Case]:
     for dtype in FLOAT:
         for dim, part in ((0, "dense"), (1, "gapped")):
@@ -225,6 +232,7 @@ def cases() -> Iterator[Case]:
     yield from crosses()
     yield from unary_cases()
     yield from binary_cases()
+    yield from mixed_types()
     yield from three_operands()
     yield from renorm_cases()
     yield from activation_cases()
