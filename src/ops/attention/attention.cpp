@@ -71,10 +71,6 @@ Tensor aligned_rows(const Tensor& t) {
   const auto padded = int64_t(ceil_div(uint64_t(size), uint64_t(vec))) * vec;
   return at::zeros({t.size(0), t.size(1), t.size(2), padded}, t.options()).narrow(3, 0, size).copy_(t);
 }
-// Allocates memory in (batch, length, head, head_dim) order, because models concatenate the heads afterwards.
-Tensor empty_blhd(const Tensor& t, int64_t head_dim) {
-  return at::empty({t.size(0), t.size(2), t.size(1), head_dim}, t.options()).transpose(1, 2);
-}
 // Allocates memory in the query's dimension order, which PyTorch uses on every device and torch.compile expects.
 Tensor empty_like_query(const Tensor& query, int64_t size) {
   if (size == query.size(3)) return at::empty_like(query);
@@ -86,7 +82,14 @@ Tensor empty_like_query(const Tensor& query, int64_t size) {
   }
   return at::empty(sizes, query.options()).permute(position);
 }
+// Like empty_like_query(), but with dense rows, which kernels need.
+Tensor empty_rows(const Tensor& query, int64_t size) {
+  const Tensor t = empty_like_query(query, size);
+  return t.stride(3) == 1 ? t : at::empty({t.size(0), t.size(1), t.size(2), size}, t.options());
+}
 Tensor to_query_layout(const Tensor& query, const Tensor& result) {
+  if (result.strides() == query.strides() && result.sizes() == query.sizes() && query.is_non_overlapping_and_dense())
+    return result;
   const Tensor expected = empty_like_query(query, result.size(3));
   return expected.strides() == result.strides() ? result : expected.copy_(result);
 }
@@ -196,15 +199,13 @@ SdpaResult launch_attention(const Tensor& query, const Tensor& key, const Tensor
   }
   if (prefers_unfused_attention(in, false))
     return {to_query_layout(query, unfused_attention(in, lse)), lse, int64_t(p.seed), int64_t(p.philox_offset)};
-  const Tensor result = empty_like_query(query, value.size(3));
-  const Tensor out = result.stride(3) == 1 ? result : empty_blhd(query, value.size(3));  // kernels write dense rows
+  const Tensor out = empty_rows(query, value.size(3));
   p.O = strides_of(out);
   const AttentionKernel kernel = kernels.choose(p, tag_of(query));
   Launch l(kernel.entry);
   l.outputs(out, lse).inputs(in.query, in.key, in.value, in.mask).bytes(p);
   run_tiles(l, kernel, p, p.q_len, p.kv_len, query.size(1), query.size(0));
-  if (!out.is_same(result)) result.copy_(out);
-  return {result, lse, int64_t(p.seed), int64_t(p.philox_offset)};
+  return {to_query_layout(query, out), lse, int64_t(p.seed), int64_t(p.philox_offset)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_out, const Tensor& query,
@@ -224,8 +225,8 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
   p.dO = strides_of(grad);
   p.O = strides_of(out);
   const Tensor delta = at::empty(lse.sizes(), lse.options());
-  const Tensor dq = empty_blhd(query, query.size(3)), dk = empty_blhd(key, key.size(3));
-  const Tensor dv = empty_blhd(value, value.size(3));
+  const Tensor dq = empty_rows(query, query.size(3)), dk = empty_rows(key, key.size(3));
+  const Tensor dv = empty_rows(value, value.size(3));
   p.dV = strides_of(dv);
   const auto run = [&](const AttentionKernels& kernels, const Tensor& result, uint64_t rows, uint64_t columns) {
     p.dQK = strides_of(result);
