@@ -50,10 +50,6 @@ void launch_tiled(GemmArgs& args) {
   static const KernelSet tile128_kernels("matmul_128");
   MatmulParams& p = args.p;
   const bool one_type = args.a.scalar_type() == args.b.scalar_type();
-  if (one_type) {  // mixed types are converted element by element
-    align(args.a, p.a, p.vectorize_a, p.N);
-    align(args.b, p.b, p.vectorize_b, p.M);
-  }
   const bool tile128 = one_type && prefers_tile128(p.M, p.N, args.batch, args.a.element_size());
   const uint64_t threads = gemm_threads(p.M, p.N, args.batch);
   const Tensor partials = args.set_split_k(tile128 ? SplitK{1, p.K} : choose_split_k(threads, p.K));
@@ -122,6 +118,10 @@ void launch(const MatmulKernels& kernels, Tag from, const Tensor& out, const Ten
   q.vectorize_a = is_vectorizable(args.a.const_data_ptr(), args.a.element_size(), q.a.row, q.a.column, q.a.batch);
   q.vectorize_b = is_vectorizable(args.b.const_data_ptr(), args.b.element_size(), q.b.column, q.b.row, q.b.batch);
   if (is_float_tag(tag_of(out)) && q.M > 1) {
+    if (args.a.scalar_type() == args.b.scalar_type()) {  // mixed types are converted element by element
+      align(args.a, q.a, q.vectorize_a, q.N);
+      align(args.b, q.b, q.vectorize_b, q.M);
+    }
     if (!launch_tensor_tier(args)) launch_tiled(args);
   } else if (q.b.row == 1 || q.b.column != 1 || q.has_scale) {
     if (!launch_gemv_int8(args)) launch_gemv(args);

@@ -65,7 +65,8 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   // multiply-add takes five times as long in float32 as in 16 bits.
   constexpr double kEndsOfTile = 400, kPartialTime = 2200, kLaunchTime = 7e6;
   const double type_speed = tag == Tag::f32 ? 0.2 : 1;
-  constexpr uint32_t kMaxSplits = 64, kMinK = 512, kAlignment = 64, kMaxWaves = 4;
+  constexpr uint32_t kMaxSplits = 64, kAlignment = 64, kMaxWaves = 4;
+  const uint32_t min_k = tag == Tag::f32 ? 128 : 512;  // of a split
   const MatmulParams& p = args.p;
   const double cores = double(runtime::target_resident_threads()) / 1024;
   std::optional<Choice> best;
@@ -75,7 +76,7 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
     const Tile& tile = kTiles[i];
     const double tiles = double(tile_count(p.M, p.N, args.batch, tile.M, tile.N));
     for (uint32_t splits = 1; splits <= kMaxSplits; ++splits) {
-      if (splits > 1 && (tiles * (splits - 1) >= kMaxWaves * cores || p.K < splits * kMinK)) break;
+      if (splits > 1 && (tiles * (splits - 1) >= kMaxWaves * cores || p.K < splits * min_k)) break;
       const uint32_t k = splits == 1 ? p.K : uint32_t(ceil_div(ceil_div(p.K, splits), kAlignment) * kAlignment);
       double time = std::ceil(tiles * splits / cores) * tile.M * tile.N * (k + kEndsOfTile) / (tile.speed * type_speed);
       if (splits > 1) time += kLaunchTime + kPartialTime * splits * double(args.batch) * p.M * p.N / cores;
