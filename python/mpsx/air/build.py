@@ -30,7 +30,7 @@ def parse(function: Function, clang: list[str]) -> Parsed:
     """Parse a function's module. Raise AirError with the reason if it cannot run here."""
     if function.kind != "kernel":
         raise AirError(f"expected a kernel, got a {function.kind} function")
-    module = ir.parse(bitcode.disassemble(function.bitcode, clang))
+    module = ir.parse(bitcode.disassemble(function.bitcode, function.sha256, clang))
     return Parsed(module, kernel.read(module, function.name))
 
 

@@ -111,6 +111,15 @@ class Kernel:
 
 def read(module: Module, name: str) -> Kernel:
     """Return the module's kernel. Raise AirError with the reason if it cannot run here."""
+    try:
+        return _kernel(module, name)
+    except AirError:
+        raise
+    except (LookupError, ValueError) as error:
+        raise AirError(f"expected a kernel's metadata, got {error!r}") from None
+
+
+def _kernel(module: Module, name: str) -> Kernel:
     kernels = module.metadata.get("air.kernel")
     if not kernels:
         raise AirError("expected a kernel, got a function without the metadata air.kernel")

@@ -84,7 +84,9 @@ class Lowering:
                 raise AirError(f"external function {f.name}")
         text += [_safe_divisor(sign, kind) for sign, kind in sorted(self.divisors)]
         text += functions
-        found = next(f for f in self.module.functions if f.name == self.symbol)
+        found = next((f for f in self.module.functions if f.name == self.symbol), None)
+        if not found:
+            raise AirError(f"external function {self.symbol}")
         return Lowered(
             "\n".join(text), self.lower_head(found), [kind for _, kind in self.threadgroup.values()],
             [f.name for f in self.module.functions if f.name.startswith("_GLOBAL__")],

@@ -8,8 +8,9 @@ All numbers are little-endian.
 
 from __future__ import annotations
 
+import hashlib
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 MAGIC = b"MTLB"
 # Magic number, platform, container version, file type, target system and its version, file size, and the offset and
@@ -32,6 +33,7 @@ class Function:
     air_version: tuple[int, int]
     language_version: tuple[int, int]
     bitcode: bytes
+    sha256: bytes = field(default=b"", compare=False)  # the bitcode's hash according to the file; b"" if it has none
 
 
 def is_metallib(data: bytes) -> bool:
@@ -43,7 +45,9 @@ def read(data: bytes | memoryview, name: str = "metallib") -> list[Function]:
     """Return the functions of a metallib. `name` is the file name to use in errors."""
     try:
         return list(_functions(memoryview(data)))
-    except (struct.error, MetallibError, UnicodeDecodeError, KeyError) as error:
+    except KeyError as error:
+        raise MetallibError(f"{name}: expected a metallib, but the file is damaged: no record {error}") from None
+    except (struct.error, MetallibError, UnicodeDecodeError, IndexError, OverflowError) as error:
         raise MetallibError(f"{name}: expected a metallib, but the file is damaged: {error}") from None
 
 
@@ -90,7 +94,8 @@ def _function(records: dict[str, bytes], code: memoryview) -> Function:
     bitcode = bytes(_part(code, offset, size))
     if not bitcode.startswith(BITCODE_MAGIC):
         raise MetallibError(f"function '{name}': expected LLVM bitcode at {offset}, got {bitcode[:4].hex()}")
-    return Function(name, KINDS[kind] if kind < len(KINDS) else f"kind {kind}", versions[:2], versions[2:], bitcode)
+    kind_name = KINDS[kind] if kind < len(KINDS) else f"kind {kind}"
+    return Function(name, kind_name, versions[:2], versions[2:], bitcode, records.get("HASH", b""))
 
 
 def _record(tag: str, value: bytes) -> bytes:
@@ -103,6 +108,7 @@ def write(functions: list[Function]) -> bytes:
     for f in functions:
         records = (
             _record("NAME", f.name.encode() + b"\0") + _record("TYPE", bytes([KINDS.index(f.kind)]))
+            + _record("HASH", f.sha256 or hashlib.sha256(f.bitcode).digest())
             + _record("MDSZ", struct.pack("<Q", len(f.bitcode)))
             + _record("OFFT", struct.pack("<3Q", 0, 0, len(code)))
             + _record("VERS", struct.pack("<4H", *f.air_version, *f.language_version)) + b"ENDT"

@@ -14,11 +14,11 @@ from .. import _runtime
 
 
 def is_metallib(path: Path) -> bool:
-    """Return whether a file is a metallib."""
+    """Return whether a file is a metallib, according to its contents or to its name."""
     from ..air import metallib
 
     with open(path, "rb") as file:
-        return metallib.is_metallib(file.read(4))
+        return metallib.is_metallib(file.read(4)) or path.suffix == ".metallib"
 
 
 def load(arguments: argparse.Namespace) -> object:

@@ -193,6 +193,14 @@ def print_profile(arguments: argparse.Namespace, profile: KernelProfile) -> None
         print(profile.json() if arguments.profile == "json" else profile.text())
 
 
+def read_source(path: Path) -> str:
+    """Return the text of a Metal source file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: expected Metal source in UTF-8, or a metallib: {error}") from None
+
+
 def main(arguments: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     if arguments.driver or arguments.profile:
@@ -211,7 +219,7 @@ def main(arguments: argparse.Namespace) -> int:
             else:
                 run(arguments, library)
             return 0
-        source = arguments.file.read_text()
+        source = read_source(arguments.file)
         includes = [str(arguments.file.parent), *arguments.include]
         library, kernels = shader_library.load_with_kernels(source, str(arguments.file), includes)
         if arguments.run is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import os
 import warnings
@@ -14,6 +15,7 @@ from . import build, toolchain
 from .lazy_kernels import LazyKernels
 
 SOURCE_NAME = "program_source"  # Metal's file name for source text
+MANY_NAMES = 50  # longest list of kernels in messages; metallibs may have thousands
 
 
 class MissingKernel(AttributeError, RuntimeError):
@@ -31,7 +33,7 @@ class ShaderLibrary:
         shader = self.__dict__["__shader"]
         kernel = None if name.startswith("__") else shader.kernel(name, self.__dict__["__kernels"].get(name))
         if kernel is None:
-            found = ", ".join(shader.names()) or "none"
+            found = listed(shader.names(), name) or "none"
             raise MissingKernel(f"Failed to create function state object for: {name} (the shader library has no kernel "
                                 f"named {name!r}; it has {found})")
         self.__dict__[name] = kernel  # later lookups bypass __getattr__
@@ -41,7 +43,16 @@ class ShaderLibrary:
         return self.__dict__["__shader"].names()
 
     def __repr__(self) -> str:
-        return f"<mpsx shader library: {', '.join(dir(self)) or 'no kernels'}>"
+        return f"<mpsx shader library: {listed(dir(self), '') or 'no kernels'}>"
+
+
+def listed(names: list[str], name: str) -> str:
+    """List the names in a message. If there are too many, list those that come next to `name` in the alphabet."""
+    if len(names) <= MANY_NAMES:
+        return ", ".join(names)
+    names = sorted(names)
+    at = bisect.bisect(names, name)
+    return f"{len(names)} kernels, such as {', '.join(names[max(at - 5, 0) : at + 5])}"
 
 
 def compile_shader(source: str) -> ShaderLibrary:
