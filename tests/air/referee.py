@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -66,15 +67,26 @@ def arguments(description: dict, seed: int, special: bool) -> list:
     return values
 
 
+def copied(values: list, device: str) -> list:
+    """Copy arguments to a device. An argument is a tensor, None, or a list of tensors, which may contain duplicates."""
+    copies = {id(v): v.to(device) for v in flattened(values) if v is not None}
+    return [[copies[id(t)] for t in v] if isinstance(v, list) else copies.get(id(v)) for v in values]
+
+
+def flattened(values: list) -> list:
+    """Return arguments with lists of tensors replaced by their tensors."""
+    return [t for v in values for t in (v if isinstance(v, list) else [v])]
+
+
 def run(kernel: object, values: list, threads: tuple, group: tuple, memory: dict | None) -> list | str:
     """Run a kernel on copies of the arguments. Return the contents of all buffers or the error message."""
-    on = [None if v is None else v.to("mpsx") for v in values]
+    on = copied(values, "mpsx")
     try:
         kernel(*on, threads=threads, group_size=group, threadgroup_memory=memory)
         torch.accelerator.synchronize()
     except (RuntimeError, ValueError) as error:
         return str(error)
-    return [None if v is None else v.cpu() for v in on]
+    return flattened(copied(on, "cpu"))
 
 
 def distance(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -102,17 +114,40 @@ def same_fault(a: str, b: str) -> bool:
     return kind(a) == kind(b)
 
 
+def threadgroup_memory(description: dict) -> dict[int, int] | None:
+    """Return sizes for a kernel's [[threadgroup(n)]] arguments."""
+    return {b["index"]: 12288 for b in description["buffers"] if b["space"] == "threadgroup"} or None
+
+
 def compare(apple: object, ours: object, description: dict, values: list, threads: tuple, group: tuple) -> Outcome:
-    shared = {b["index"]: 4096 for b in description["buffers"] if b["space"] == "threadgroup"}
-    first, second = (run(k, values, threads, group, shared or None) for k in (apple, ours))
+    shared = threadgroup_memory(description)
+    first, second = (run(k, values, threads, group, shared) for k in (apple, ours))
     if isinstance(first, str) or isinstance(second, str):
         if isinstance(first, str) and isinstance(second, str):
             return Outcome("both fault" if same_fault(first, second) else "different faults", f"{first} | {second}")
         return Outcome("one faults", f"apple: {first if isinstance(first, str) else 'ran'} | "
                        f"ours: {second if isinstance(second, str) else 'ran'}")  # fmt: skip
     changed = any(v is not None and not torch.equal(v.view(torch.uint8), f.view(torch.uint8))
-                  for v, f in zip(values, first, strict=True))  # fmt: skip
+                  for v, f in zip(flattened(values), first, strict=True))  # fmt: skip
     far = max((distance(a, b) for a, b in zip(first, second, strict=True) if a is not None), default=0.0)
     if far == 0:
         return Outcome("equal" if changed else "equal, nothing written")
     return Outcome("close" if far <= 4 else "differs", f"{far:g} ulps")
+
+
+def disagreements(apple: object, ours: object, kernels: list[str], launches: Callable,
+                  constants: Callable | None = None) -> list[str]:  # fmt: skip
+    """Compare kernels compiled by Apple with ours on the same arguments. They must produce the same bits or the same
+    fault in the simt driver. Return one line per difference."""
+    shader, different = apple.__dict__["__shader"], []
+    for kernel in kernels:
+        first, second, description = getattr(apple, kernel), getattr(ours, kernel), shader.describe(kernel)
+        if found := description["constants"]:
+            first = first.with_constants(constants(kernel, found))
+        if found := ours.__dict__["__kernels"][kernel]["constants"]:  # may include some that Apple's compiler removed
+            second = second.with_constants(constants(kernel, found))
+        for values, threads, group in launches(kernel, description):
+            outcome = compare(first, second, description, values, threads, group)
+            if outcome.kind not in ("equal", "both fault"):
+                different.append(f"{kernel} {threads} {group}: {outcome.kind} {outcome.detail}")
+    return different
