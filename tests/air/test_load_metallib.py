@@ -86,6 +86,18 @@ def test_simdgroup_matrix(lib):
     torch.testing.assert_close(c.cpu(), a.float() @ b.float().T + 1, rtol=0, atol=0)
 
 
+def test_large_kernels(monkeypatch):
+    """Kernels with much IR are compiled with fewer optimizations."""
+    from mpsx.air import build
+
+    monkeypatch.setattr(build, "LARGE", 0)
+    library = mpsx.load_metallib(metallib(text_of("matmul").replace("@matmul", "@large")))
+    a, b = (torch.randint(-8, 8, (8, 8)).half() for _ in range(2))
+    c = torch.zeros(8, 8, device="mpsx")
+    library.large(a.to("mpsx"), b.to("mpsx"), c, threads=32, group_size=32)
+    torch.testing.assert_close(c.cpu(), a.float() @ b.float().T + 1, rtol=0, atol=0)
+
+
 def test_kernel_with_textures():
     buffer = '!"air.buffer", !"air.location_index", i32 1'
     texture = text_of("axpy").replace(buffer, buffer.replace("buffer", "texture"))

@@ -16,6 +16,7 @@ from .metallib import Function
 
 PACKAGE = Path(__file__).parent
 RUNTIME = toolchain.METAL_STDLIB / "air"
+LARGE = 64000  # length of IR from which -O3 takes longer than half a second; Apple's compiler has already optimized it
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ class KernelBuilder:
             code, written, library = folder / "kernel.ll", folder / "kernel.o", folder / "kernel.so"
             code.write_text(text)
             linked = ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(builder.finish(runtime))]
-            builder.run([*builder.clang, *builder.flags(), "-x", "ir", "-c", str(code), *linked, "-o", str(written)])
+            flags = [*builder.flags(), *(["-O1"] if len(text) > LARGE else [])]
+            builder.run([*builder.clang, *flags, "-x", "ir", "-c", str(code), *linked, "-o", str(written)])
             libraries = [] if builder.compiler.is_zig else ["-lgcc"]
             builder.run([*builder.compiler.link(), str(written), str(builder.finish(calls)), "-o", str(library),
                          *libraries])  # fmt: skip
