@@ -73,6 +73,24 @@ def scan_launch(kernel: str, seed: int) -> Launch:
     return [x, y, int64(3000)], (1024, 2, 1), (1024, 1, 1)
 
 
+def sort_launch(kernel: str, seed: int) -> Launch:
+    """Return the arguments, threads, and threads per threadgroup for sorting 3 rows of 400 elements."""
+    name, out = re.match(r"c(?:arg)?_block_sort_([a-z]+\d+)_([a-z]+\d+)_bn128_tn4", kernel).groups()
+    x = referee.numbers(TYPES[name], 1200, torch.Generator().manual_seed(seed), seed > 0)
+    y = torch.zeros(1200, dtype=TYPES.get(out, torch.int32))
+    return [x, y, *(int32(n) for n in (400, 1, 1, 400, 400))], (128, 3, 1), (128, 1, 1)
+
+
+def softmax_launch(kernel: str, seed: int) -> Launch:
+    """Return the arguments, threads, and threads per threadgroup for the softmax of 3 rows of 3000 elements.
+
+    Uses 32 SIMD groups: with fewer, looped kernels would read uninitialized threadgroup memory.
+    """
+    dtype, generator = TYPES[kernel.rsplit("_", 1)[1]], torch.Generator().manual_seed(seed)
+    x, y = (referee.numbers(dtype, 9000, generator, False) for _ in range(2))
+    return [x, y, int32(3000)], (1024 * 3, 1, 1), (1024, 1, 1)
+
+
 def quantized_launch(kernel: str, seed: int) -> Launch:
     """Return the arguments, threads, and threads per threadgroup for a quantized matmul with K = 512."""
     name, t, size, bits = re.match(r"affine_(\w+?)_(float|float16_t|bfloat16_t)_gs_(\d+)_b_(\d)", kernel).groups()
@@ -121,7 +139,8 @@ def constants(kernel: str, found: list[dict]) -> dict[int, int]:
 
 
 LAUNCHES = {"gemm": gemm_launch, "attention": attention_launch, "reduce": reduce_launch, "scan": scan_launch,
-            "quantized": quantized_launch, "fft": fft_launch}  # fmt: skip
+            "softmax": softmax_launch, "sort": sort_launch, "quantized": quantized_launch,
+            "fft": fft_launch}  # fmt: skip
 
 
 def launches(family: str, kernel: str, description: dict) -> list[Launch]:

@@ -58,6 +58,8 @@ def test_result_is_that_of_the_cpu(library: object, family: str) -> None:
     shader, wrong = library.__dict__["__shader"], []
     kernels = [name for name in dir(library) if torch_reference.case(family, name, 0)]
     assert len(kernels) >= 12
+    if mpsx.driver()["name"] == "simt":
+        kernels = [name for name in kernels if not name.startswith(torch_reference.RACY)]
     for kernel in kernels[:: max(len(kernels) // 60, 1)]:
         shared = referee.threadgroup_memory(shader.describe(kernel))
         for seed in range(2):
