@@ -98,6 +98,16 @@ def attention() -> Family:
     return Family(("sdpa_vector.h",), tuple(rows))
 
 
+def steel_attention() -> Family:
+    """Attention by simdgroup_matrix."""
+    rows = []
+    for (name, t), d in zip(TYPES.items(), (64, 80, 128), strict=True):
+        bk = 16 if d == 128 else 32
+        rows += [(f"steel_attention_{name}_bq32_bk{bk}_bd{d}_wm4_wn1_mask{mask}", "attention",
+                  f"{t}, 32, {bk}, {d}, 4, 1, {m}, float") for mask, m in ((name, t), ("bool_", "bool"))]  # fmt: skip
+    return Family(("steel/attn/kernels/steel_attention.h",), tuple(rows))
+
+
 def quantized() -> Family:
     """Matrix-matrix and matrix-vector multiplication with weights of 2 to 8 bits, plus quantization and
     dequantization."""
@@ -123,4 +133,5 @@ def fft() -> Family:
 # merges the stores, so only the kernel compiled from source has a race, which simt reports.
 RACY = {"fft_mem_1024_float2_float"}
 
-FAMILIES = {f.__name__: f for f in (unary, binary, scan, reduce, softmax, sort, gemm, attention, quantized, fft)}
+FAMILIES = {f.__name__: f for f in (unary, binary, scan, reduce, softmax, sort, gemm, attention, steel_attention,
+                                    quantized, fft)}  # fmt: skip

@@ -50,6 +50,24 @@ def attention_launch(kernel: str, seed: int) -> Launch:
     return values, (1024 * heads, queries, 1), (1024, 1, 1)
 
 
+def steel_attention_launch(kernel: str, seed: int) -> Launch:
+    """Return the arguments, threads, and threads per threadgroup for attention with 2 heads, 40 queries, and 72 keys.
+    """
+    name, bk, d, mask = re.match(r"steel_attention_(\w+)_bq32_bk(\d+)_bd(\d+)_wm4_wn1_mask(\w+)", kernel).groups()
+    bk, d, heads, queries, keys = int(bk), int(d), 2, 40, 72
+    generator = torch.Generator().manual_seed(seed)
+    lengths = (queries, keys, keys, queries)
+    q, k, v, out = (referee.numbers(TYPES[name], heads * n * d, generator, False) for n in lengths)
+    masks = referee.numbers(TYPES.get(mask, torch.bool), heads * queries * keys, generator, False)
+    sinks = referee.numbers(TYPES[name], heads, generator, False)
+    strides = [x for n in lengths for x in (heads * n * d, n * d, d)]
+    packed = struct.pack("<6if7i12q", 1, heads, d, queries, keys, 1, 0.125, 2, -(-keys // bk), 1, keys // bk, 8, 8,
+                         keys - queries, *strides)  # fmt: skip
+    params = torch.frombuffer(bytearray(packed), dtype=torch.int32).clone()
+    mask_strides = int64(heads * queries * keys, queries * keys, keys)
+    return [q, k, v, out, params, mask_strides, masks, sinks], (32 * 2, 4 * heads, 1), (32, 4, 1)
+
+
 def reduce_launch(kernel: str, seed: int) -> Launch:
     """Return the arguments, threads, and threads per threadgroup for reducing 16 rows of 100 elements."""
     name = re.search(r"(?:sum|prod|max|min)(\w+)$", kernel)[1]
@@ -135,12 +153,15 @@ def constants(kernel: str, found: list[dict]) -> dict[int, int]:
         radix, _ = fft_plan(kernel)
         values = {1: radix == 8, 2: radix, RADIX_CONSTANTS[radix]: 2}
         return {c["index"]: values.get(c["index"], 0) for c in found}
+    if kernel.startswith("steel_attention"):
+        values = {300: True, 301: "bool" in kernel, 302: True}  # has_mask, do_causal, has_sinks
+        return {c["index"]: values.get(c["index"], False) for c in found}
     return {c["index"]: 0 if c["type"] == "bool" else 4 for c in found}
 
 
 LAUNCHES = {"gemm": gemm_launch, "attention": attention_launch, "reduce": reduce_launch, "scan": scan_launch,
             "softmax": softmax_launch, "sort": sort_launch, "quantized": quantized_launch,
-            "fft": fft_launch}  # fmt: skip
+            "fft": fft_launch, "steel_attention": steel_attention_launch}  # fmt: skip
 
 
 def launches(family: str, kernel: str, description: dict) -> list[Launch]:
