@@ -20,6 +20,16 @@ using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
 using CUlinkState = struct CUlinkState_st*;
+using CUgraph = struct CUgraph_st*;
+using CUgraphNode = struct CUgraphNode_st*;
+using CUgraphExec = struct CUgraphExec_st*;
+
+// Version 1 of the struct, which the functions without a version suffix use.
+struct CUDA_KERNEL_NODE_PARAMS {
+  CUfunction func;
+  unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+  void **kernelParams, **extra;
+};
 
 enum : CUresult {
   CUDA_SUCCESS = 0,
@@ -91,6 +101,15 @@ constexpr unsigned CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2;
   X(cuEventQuery, "cuEventQuery", (CUevent))                                                                   \
   X(cuEventSynchronize, "cuEventSynchronize", (CUevent))                                                       \
   X(cuEventElapsedTime, "cuEventElapsedTime", (float*, CUevent, CUevent))                                      \
+  X(cuGraphCreate, "cuGraphCreate", (CUgraph*, unsigned))                                                      \
+  X(cuGraphDestroy, "cuGraphDestroy", (CUgraph))                                                               \
+  X(cuGraphAddKernelNode, "cuGraphAddKernelNode",                                                              \
+    (CUgraphNode*, CUgraph, const CUgraphNode*, size_t, const CUDA_KERNEL_NODE_PARAMS*))                       \
+  X(cuGraphInstantiate, "cuGraphInstantiateWithFlags", (CUgraphExec*, CUgraph, unsigned long long))            \
+  X(cuGraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams",                                          \
+    (CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*))                                                \
+  X(cuGraphExecDestroy, "cuGraphExecDestroy", (CUgraphExec))                                                   \
+  X(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec, CUstream))                                                   \
   X(cuLaunchKernel, "cuLaunchKernel",                                                                          \
     (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**))
 

@@ -1,6 +1,7 @@
 // Converts the arguments of a dispatch to kernel parameters.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "driver/cuda/kernels.h"
@@ -13,20 +14,43 @@ struct Grid {
   uint32_t threads[3], groups[3], group[3], first[3];
 };
 
+// CUDA allows fewer threadgroups than Metal along y and z, so larger grids are split into several launches. Calls
+// `launch(grid, x, y, z)` with the number of threadgroups of each.
+template <typename F>
+void for_each_part(const Dispatch& dispatch, F&& launch) {
+  constexpr uint32_t kMaxGroups[3] = {0x7fffffffu, 65535, 65535};
+  const uint32_t units[3] = {dispatch.grid.x, dispatch.grid.y, dispatch.grid.z};
+  const uint32_t group[3] = {dispatch.group.x, dispatch.group.y, dispatch.group.z};
+  Grid grid;
+  for (int d = 0; d < 3; ++d) {
+    grid.group[d] = group[d];
+    grid.groups[d] = dispatch.by_threads ? uint32_t((uint64_t(units[d]) + group[d] - 1) / group[d]) : units[d];
+    grid.threads[d] = dispatch.by_threads ? units[d] : units[d] * group[d];
+  }
+  uint32_t* const at = grid.first;
+  const auto part = [&](int d) { return std::min(grid.groups[d] - at[d], kMaxGroups[d]); };
+  for (at[2] = 0; at[2] < grid.groups[2]; at[2] += part(2))
+    for (at[1] = 0; at[1] < grid.groups[1]; at[1] += part(1))
+      for (at[0] = 0; at[0] < grid.groups[0]; at[0] += part(0)) launch(grid, part(0), part(1), part(2));
+}
+
 // A ring buffer in pinned memory for arguments that kernels read through a pointer. The GPU reads them directly.
 class UploadRing {
  public:
-  explicit UploadRing(const Device&);
+  explicit UploadRing(const Device&, size_t bytes = size_t(1) << 20);
   ~UploadRing();
   UploadRing(const UploadRing&) = delete;
   UploadRing& operator=(const UploadRing&) = delete;
   // Returns null if the ring is full. Call reset() when all submitted work has completed.
   const void* put(const void* data, size_t bytes);
-  void reset() { used_ = 0; }
+  void reset(size_t used = 0) { used_ = used; }
+  size_t used() const { return used_; }
+  // Returns how much of the ring a value of this size uses.
+  static constexpr size_t padded_size(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
  private:
-  static constexpr size_t kBytes = size_t(1) << 20;
   const Device& device_;
+  const size_t size_;
   char* ring_ = nullptr;
   size_t used_ = 0;
 };
@@ -45,6 +69,8 @@ class Parameters {
     return values_.data();
   }
   uint32_t threadgroup_bytes() const { return threadgroup_bytes_; }
+  // Throws Error if the kernel needs more shared memory than the GPU has.
+  void check_shared_memory(const CudaKernel&, const Device&) const;
 
  private:
   static constexpr size_t kMaxParameters = 2 * kMaxBuffers + 1;

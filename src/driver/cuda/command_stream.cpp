@@ -8,7 +8,6 @@ namespace mpsx::driver::cuda {
 namespace {
 
 constexpr uint64_t kCheckpointInterval = 64;  // number of dispatches
-constexpr uint32_t kMaxGroups[3] = {0x7fffffffu, 65535, 65535};
 
 CUstream new_stream(const Device& device) {
   CUstream stream = nullptr;
@@ -33,6 +32,28 @@ uint64_t CommandStream::dispatch(const CudaKernel& kernel, const Argument* argum
     throw_failure();
   });
   launch(kernel, parameters, dispatch);
+  return add_in_flight(kernel);
+}
+
+void CommandStream::launch(const CudaKernel& kernel, Parameters& parameters, const Dispatch& dispatch) {
+  parameters.check_shared_memory(kernel, device_);
+  for_each_part(dispatch, [&](Grid& grid, unsigned x, unsigned y, unsigned z) {
+    record_failure(device_.api.cuLaunchKernel(kernel.function, x, y, z, uint32_t(dispatch.group.count()), 1, 1,
+                                              parameters.threadgroup_bytes(), stream_, parameters.get(grid), nullptr));
+    throw_failure();
+  });
+}
+
+uint64_t CommandStream::launch(CUgraphExec graph, const CudaKernel& label) {
+  device_.bind();
+  std::lock_guard<std::mutex> lock(mutex_);
+  throw_failure();
+  record_failure(device_.api.cuGraphLaunch(graph, stream_));
+  throw_failure();
+  return add_in_flight(label);
+}
+
+uint64_t CommandStream::add_in_flight(const CudaKernel& kernel) {
   in_flight_.push_back(&kernel);
   const uint64_t seq = ++last_;
   if (synchronous_) {
@@ -44,34 +65,6 @@ uint64_t CommandStream::dispatch(const CudaKernel& kernel, const Argument* argum
     retire_completed();
   }
   return seq;
-}
-
-// CUDA allows fewer threadgroups than Metal along y and z, so larger grids are split into several launches.
-void CommandStream::launch(const CudaKernel& kernel, Parameters& parameters, const Dispatch& dispatch) {
-  const uint64_t shared = uint64_t(parameters.threadgroup_bytes()) + kernel.static_threadgroup_bytes;
-  if (shared > uint64_t(device_.shared_memory))
-    throw Error(kernel.name + ": expected at most " + std::to_string(device_.shared_memory) +
-                " bytes for tensor operations and threadgroup memory, got " + std::to_string(shared));
-  const uint32_t units[3] = {dispatch.grid.x, dispatch.grid.y, dispatch.grid.z};
-  const uint32_t group[3] = {dispatch.group.x, dispatch.group.y, dispatch.group.z};
-  Grid grid;
-  for (int d = 0; d < 3; ++d) {
-    grid.group[d] = group[d];
-    grid.groups[d] = dispatch.by_threads ? uint32_t((uint64_t(units[d]) + group[d] - 1) / group[d]) : units[d];
-    grid.threads[d] = dispatch.by_threads ? units[d] : units[d] * group[d];
-  }
-  uint32_t* const at = grid.first;
-  const auto part = [&](int d) { return std::min(grid.groups[d] - at[d], kMaxGroups[d]); };
-  for (at[2] = 0; at[2] < grid.groups[2]; at[2] += part(2))
-    for (at[1] = 0; at[1] < grid.groups[1]; at[1] += part(1))
-      for (at[0] = 0; at[0] < grid.groups[0]; at[0] += part(0)) {
-        const CUresult result =
-            device_.api.cuLaunchKernel(kernel.function, part(0), part(1), part(2), uint32_t(dispatch.group.count()), 1,
-                                       1, parameters.threadgroup_bytes(), stream_, parameters.get(grid), nullptr);
-        if (result == CUDA_SUCCESS) continue;
-        record_failure(result);
-        throw_failure();
-      }
 }
 
 CommandStream::Checkpoint CommandStream::checkpoint() {

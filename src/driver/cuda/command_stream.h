@@ -18,6 +18,9 @@ class CommandStream {
   CUstream get() const { return stream_; }
 
   uint64_t dispatch(const CudaKernel&, const Argument* arguments, size_t count, const Dispatch&);
+  // Launches a graph. Errors call it by the name of `label`, which must live until the graph has completed.
+  uint64_t launch(CUgraphExec, const CudaKernel& label);
+  bool is_synchronous() const { return synchronous_; }
   void synchronize();                              // throws Error if any work has failed
   void wait_until(uint64_t seq);                   // throws like synchronize()
   void wait_until_nothrow(uint64_t seq) noexcept;  // leaves errors to the next call that throws
@@ -32,6 +35,7 @@ class CommandStream {
   };
 
   void launch(const CudaKernel&, Parameters&, const Dispatch&);
+  uint64_t add_in_flight(const CudaKernel&);
   Checkpoint checkpoint();
   void retire_completed();
   void retire(uint64_t seq);

@@ -1,6 +1,7 @@
 // The CUDA driver: implements driver.h on an NVIDIA GPU.
 #include "driver/cuda/command_stream.h"
 #include "driver/cuda/event.h"
+#include "driver/cuda/graph.h"
 #include "driver/cuda/memory.h"
 #include "driver/environment.h"
 
@@ -15,7 +16,7 @@ Stream* as_stream(CommandStream* stream) { return reinterpret_cast<Stream*>(stre
 Event* as_event(CudaEvent* event) { return reinterpret_cast<Event*>(event); }
 CudaEvent& of(Event* event) { return *reinterpret_cast<CudaEvent*>(event); }
 
-class CudaDriver final : public Driver {
+class CudaDriver final : public Driver, public GraphDriver {
  public:
   explicit CudaDriver(const std::string& directory)
       : stream_(device_),
@@ -77,6 +78,15 @@ class CudaDriver final : public Driver {
   uint64_t dispatch(Stream*, const Kernel& kernel, const Argument* arguments, size_t count,
                     const Dispatch& dispatch) override {
     return stream_.dispatch(static_cast<const CudaKernel&>(kernel), arguments, count, dispatch);
+  }
+  std::unique_ptr<Graph> new_graph(const RecordedDispatch* dispatches, size_t count) override {
+    if (stream_.is_synchronous()) return nullptr;
+    device_.bind();
+    try {
+      return std::make_unique<CudaGraph>(device_, stream_, dispatches, count);
+    } catch (const Error&) {
+      return nullptr;
+    }
   }
   void commit(Stream*) override {}  // launches are submitted immediately
   void synchronize(Stream*) override { stream_.synchronize(); }

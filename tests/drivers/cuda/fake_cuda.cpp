@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <regex>
 #include <set>
 #include <thread>
@@ -36,6 +37,17 @@ struct CUevent_st {
 };
 struct CUlinkState_st {
   std::string text;
+};
+struct CUgraphNode_st {
+  size_t index;
+};
+struct CUgraph_st {
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+  std::vector<fake::Launch> launches;  // of the nodes
+};
+struct CUgraphExec_st {
+  std::vector<fake::Launch> launches;
+  size_t launched = 0;  // number of launches after the graph's last launch
 };
 }  // namespace mpsx::driver::cuda
 
@@ -315,23 +327,74 @@ FAKE CUresult cuEventElapsedTime(float* ms, CUevent from, CUevent to) {
   return CUDA_SUCCESS;
 }
 
+// Checks a launch against the rules of the API and appends it to `to`.
+static CUresult add_launch(const CUDA_KERNEL_NODE_PARAMS& p, std::vector<fake::Launch>& to) {
+  const unsigned x = p.gridDimX, y = p.gridDimY, z = p.gridDimZ;
+  if (!x || x > 0x7fffffffu || !y || y > 65535 || !z || z > 65535)
+    return wrong("a grid beyond the limits"), kInvalidValue;
+  if (!p.blockDimX || p.blockDimX > p.func->limit || p.blockDimY != 1 || p.blockDimZ != 1)
+    return wrong("a block beyond the limits"), kInvalidValue;
+  if (p.sharedMemBytes > p.func->dynamic_shared) return wrong("too much shared memory"), kInvalidValue;
+  fake::Launch launch{p.func->name, {x, y, z}, p.blockDimX, p.sharedMemBytes, {}};
+  for (size_t i = 0; i < p.func->parameters.size(); ++i) {
+    const FakeParameter& expected = p.func->parameters[i];
+    const auto* bytes = static_cast<const unsigned char*>(p.kernelParams[i]);
+    launch.parameters.emplace_back(bytes, bytes + expected.size);
+    uintptr_t address = 0;
+    if (expected.pointer) std::memcpy(&address, bytes, sizeof address);
+    if (address && !inside(address)) wrong(p.func->name + ": an address that the GPU cannot reach");
+  }
+  to.push_back(std::move(launch));
+  return CUDA_SUCCESS;
+}
+
 FAKE CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
                              unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
   if (const CUresult r = enter("cuLaunchKernel")) return r;
   if (stream != &the_stream || extra) wrong("cuLaunchKernel: arguments");
-  if (!x || x > 0x7fffffffu || !y || y > 65535 || !z || z > 65535)
-    return wrong("a grid beyond the limits"), kInvalidValue;
-  if (!bx || bx > function->limit || by != 1 || bz != 1) return wrong("a block beyond the limits"), kInvalidValue;
-  if (shared > function->dynamic_shared) return wrong("too much shared memory"), kInvalidValue;
-  fake::Launch launch{function->name, {x, y, z}, bx, shared, {}};
-  for (size_t i = 0; i < function->parameters.size(); ++i) {
-    const FakeParameter& p = function->parameters[i];
-    const auto* bytes = static_cast<const unsigned char*>(parameters[i]);
-    launch.parameters.emplace_back(bytes, bytes + p.size);
-    uintptr_t address = 0;
-    if (p.pointer) std::memcpy(&address, bytes, sizeof address);
-    if (address && !inside(address)) wrong(function->name + ": an address that the GPU cannot reach");
-  }
-  control.launches.push_back(std::move(launch));
+  return add_launch({function, x, y, z, bx, by, bz, shared, parameters, extra}, control.launches);
+}
+
+FAKE CUresult cuGraphCreate(CUgraph* graph, unsigned flags) {
+  if (const CUresult r = enter("cuGraphCreate")) return r;
+  *graph = new CUgraph_st;
+  ++control.graphs;
+  return flags ? kInvalidValue : CUDA_SUCCESS;
+}
+FAKE CUresult cuGraphDestroy(CUgraph graph) { return delete graph, --control.graphs, CUDA_SUCCESS; }
+FAKE CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
+                                   const CUDA_KERNEL_NODE_PARAMS* parameters) {
+  if (const CUresult r = enter("cuGraphAddKernelNode")) return r;
+  const bool first = graph->nodes.empty();
+  if (count != (first ? 0 : 1) || (!first && *after != graph->nodes.back().get())) wrong("nodes that may overlap");
+  if (const CUresult r = add_launch(*parameters, graph->launches)) return r;
+  graph->nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{graph->nodes.size()}));
+  *node = graph->nodes.back().get();
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long flags) {
+  if (const CUresult r = enter("cuGraphInstantiate")) return r;
+  *executable = new CUgraphExec_st{graph->launches};
+  ++control.graphs;
+  return flags ? kInvalidValue : CUDA_SUCCESS;
+}
+FAKE CUresult cuGraphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node,
+                                             const CUDA_KERNEL_NODE_PARAMS* parameters) {
+  if (const CUresult r = enter("cuGraphExecKernelNodeSetParams")) return r;
+  std::vector<fake::Launch> changed;
+  if (const CUresult r = add_launch(*parameters, changed)) return r;
+  if (changed[0].kernel != executable->launches[node->index].kernel) return kInvalidValue;
+  executable->launches[node->index] = std::move(changed[0]);
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuGraphExecDestroy(CUgraphExec executable) {
+  if (executable->launched > completed) wrong("destroyed a graph that is running");
+  return delete executable, --control.graphs, CUDA_SUCCESS;
+}
+FAKE CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
+  if (const CUresult r = enter("cuGraphLaunch")) return r;
+  if (stream != &the_stream) wrong("cuGraphLaunch in another stream");
+  control.launches.insert(control.launches.end(), executable->launches.begin(), executable->launches.end());
+  executable->launched = control.launches.size();
   return CUDA_SUCCESS;
 }

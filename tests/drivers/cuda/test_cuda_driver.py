@@ -78,7 +78,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = {
         "libcuda.so.1": [HERE / "fake_cuda.cpp"],
         "driver_test": [HERE / "driver_test.cpp", HERE / "cases_work.cpp", HERE / "cases_waiting.cpp",
-                        HERE / "cases_tensors.cpp",
+                        HERE / "cases_tensors.cpp", HERE / "cases_graphs.cpp",
                         *sorted((ROOT / "src/driver/cuda").glob("*.cpp")), ROOT / "src/driver/function_constants.cpp"],
     }  # fmt: skip
     for name, sources in parts.items():

@@ -1,0 +1,85 @@
+#include "driver/cuda/graph.h"
+
+namespace mpsx::driver::cuda {
+namespace {
+
+// Returns the size of a ring that holds all values, because any of them may be passed by address.
+size_t upload_bytes(const RecordedDispatch* dispatches, size_t count) {
+  size_t bytes = 64;
+  for (size_t i = 0; i < count; ++i)
+    for (size_t k = 0; k < dispatches[i].count; ++k)
+      if (const Argument& a = dispatches[i].arguments[k]; a.kind == Argument::Kind::bytes)
+        bytes += UploadRing::padded_size(a.size);
+  return bytes;
+}
+
+}  // namespace
+
+CudaGraph::CudaGraph(const Device& device, CommandStream& stream, const RecordedDispatch* dispatches, size_t count)
+    : device_(device), stream_(stream), dispatches_(dispatches), upload_(device, upload_bytes(dispatches, count)) {
+  label_.name = "a recorded graph of " + std::to_string(count) + " kernels";
+  const Api& api = device_.api;
+  try {
+    api.check(api.cuGraphCreate(&graph_, 0), "cuGraphCreate");
+    CUgraphNode previous = nullptr;
+    for (size_t i = 0; i < count; ++i) {
+      Nodes& made = nodes_.emplace_back();
+      made.first_upload = upload_.used();
+      for_each_node(dispatches[i], [&](const CUDA_KERNEL_NODE_PARAMS& parameters) {
+        CUgraphNode node = nullptr;
+        api.check(api.cuGraphAddKernelNode(&node, graph_, &previous, previous ? 1 : 0, &parameters),
+                  "cuGraphAddKernelNode");
+        made.nodes.push_back(node);
+        previous = node;
+      });
+      made.last_upload = upload_.used();
+    }
+    api.check(api.cuGraphInstantiate(&executable_, graph_, 0), "cuGraphInstantiate");
+  } catch (...) {
+    destroy();
+    throw;
+  }
+}
+
+CudaGraph::~CudaGraph() {
+  stream_.wait_until_nothrow(last_);
+  destroy();
+}
+
+void CudaGraph::destroy() noexcept {
+  if (executable_) device_.api.cuGraphExecDestroy(executable_);
+  if (graph_) device_.api.cuGraphDestroy(graph_);
+}
+
+// Calls `visit` with the parameters of each of the dispatch's nodes.
+template <typename F>
+void CudaGraph::for_each_node(const RecordedDispatch& recorded, F&& visit) {
+  const auto& kernel = static_cast<const CudaKernel&>(*recorded.kernel);
+  // The driver would have to read the value from the buffer before each launch.
+  const auto wait = [&] { throw Error(kernel.name + ": a graph cannot pass the contents of a buffer by value"); };
+  Parameters parameters(kernel, recorded.arguments, recorded.count, uint32_t(recorded.dispatch.group.count()), upload_,
+                        wait);
+  parameters.check_shared_memory(kernel, device_);
+  for_each_part(recorded.dispatch, [&](Grid& grid, unsigned x, unsigned y, unsigned z) {
+    visit({kernel.function, x, y, z, unsigned(recorded.dispatch.group.count()), 1, 1, parameters.threadgroup_bytes(),
+           parameters.get(grid), nullptr});
+  });
+}
+
+void CudaGraph::update(size_t index) {
+  const Nodes& nodes = nodes_[index];
+  device_.bind();
+  if (nodes.last_upload != nodes.first_upload) stream_.wait_until(last_);  // the GPU may be reading the old values
+  const size_t used = upload_.used();
+  upload_.reset(nodes.first_upload);
+  auto node = nodes.nodes.begin();
+  for_each_node(dispatches_[index], [&](const CUDA_KERNEL_NODE_PARAMS& parameters) {
+    device_.api.check(device_.api.cuGraphExecKernelNodeSetParams(executable_, *node++, &parameters),
+                      "cuGraphExecKernelNodeSetParams");
+  });
+  upload_.reset(used);
+}
+
+uint64_t CudaGraph::launch() { return last_ = stream_.launch(executable_, label_); }
+
+}  // namespace mpsx::driver::cuda
