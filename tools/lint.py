@@ -21,7 +21,7 @@ LONGEST = 400
 # the same folder.
 LAYERS = {
     "src/driver": (r"driver/\w+\.h", r"metal_stdlib/(kernel|profile)_abi\.h"),
-    "src/runtime": (r"runtime/", r"driver/(driver|reflection|tensor_argument)\.h", r"lib/types\.h"),
+    "src/runtime": (r"runtime/", r"driver/(driver|graph|reflection|tensor_argument)\.h", r"lib/types\.h"),
     "src/backend": (r"backend/", r"runtime/", r"driver/(kernel_profile|tensor_argument)\.h", r"c_api\.h"),
     "src/vendor": (r"backend/", r"runtime/"),
     "src/python": (r"python/",),

@@ -12,6 +12,7 @@
 #include "backend/generator.h"
 #include "backend/operator_info.h"
 #include "backend/register.h"
+#include "runtime/launch_recording.h"
 #include "runtime/trace.h"
 
 namespace mpsx::backend {
@@ -97,6 +98,8 @@ uint64_t nanoseconds_since(std::chrono::steady_clock::time_point start) {
 void run(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, OperatorInfo& facts,
          runtime::RouteEntry& route, bool timed, CpuKernel* preferred_kernel = nullptr) {
   const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+  runtime::reject_recording(route.route == runtime::Route::vendor ? "the CPU library's " : "the CPU fallback of ",
+                            route.name.c_str());
   Arguments arguments;
   const size_t first = stack->size() - facts.arguments.size();
   for (size_t i = 0; i < facts.arguments.size(); ++i) arguments.to_cpu((*stack)[first + i], facts.arguments[i]);

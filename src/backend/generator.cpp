@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "backend/device.h"
+#include "runtime/launch_recording.h"
 
 namespace mpsx::backend {
 
@@ -100,6 +101,8 @@ at::Generator new_generator() { return at::make_generator<Generator>(); }
 
 PhiloxState next_philox(const std::optional<at::Generator>& generator, uint64_t increment) {
   const auto& chosen = generator && generator->defined() ? *generator : default_generator();
+  if (chosen.unsafeGetGeneratorImpl() != default_generator().unsafeGetGeneratorImpl())
+    runtime::reject_recording("a random number generator other than the default one");
   auto* impl = implementation(chosen);
   std::lock_guard lock(impl->mutex_);
   return impl->next(increment);

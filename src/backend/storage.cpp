@@ -109,6 +109,19 @@ c10::DataPtr allocate_data(size_t bytes) {
   return {block->data, new Twin{block, {nullptr}}, &delete_twin, this_device()};
 }
 
+runtime::Block* block_of(const c10::StorageImpl* device) {
+  const Twin* twin = twin_of(device);
+  return twin ? twin->block : nullptr;
+}
+
+StoragePtr storage_over(runtime::Block* block, size_t bytes) {
+  block ? runtime::retain(block) : void(block = runtime::allocate(0));
+  return c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), bytes,
+      c10::DataPtr(block->data, new Twin{block, {nullptr}}, &delete_twin, this_device()), device_allocator(),
+      /*resizable=*/true);
+}
+
 c10::DataPtr shared_data(void* handle, std::shared_ptr<void> owner) {
   auto* block = runtime::share(handle, std::move(owner));
   return {block->data, new Twin{block, {nullptr}}, &delete_twin, this_device()};

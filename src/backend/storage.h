@@ -16,6 +16,12 @@ using StoragePtr = c10::intrusive_ptr<c10::StorageImpl>;
 // Allocates device memory for a new storage.
 c10::DataPtr allocate_data(size_t bytes);
 
+// Returns the block of a device storage, or null if it has none (adopted CPU memory, from_blob).
+runtime::Block* block_of(const c10::StorageImpl* device);
+
+// Returns a new device storage over a block, to which it adds a reference. A null block makes an empty storage.
+StoragePtr storage_over(runtime::Block* block, size_t bytes);
+
 // Wraps another library's buffer (an MTLBuffer) for use by a storage. The result keeps `owner` alive.
 c10::DataPtr shared_data(void* handle, std::shared_ptr<void> owner);
 

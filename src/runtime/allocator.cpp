@@ -16,6 +16,7 @@
 #include "runtime/arena.h"
 #include "runtime/device.h"
 #include "runtime/fork.h"
+#include "runtime/private_pool.h"
 #include "runtime/segments.h"
 #include "runtime/size_class.h"
 #include "runtime/stream.h"
@@ -66,7 +67,7 @@ class Allocator {
   }
 
   void free(Block* block) {
-    // Destroy the owner after releasing the lock, because the owner may hold one of our blocks.
+    // The owner may hold one of our blocks, so destroy it after releasing the lock.
     const std::shared_ptr<void> owner = std::move(block->owner);
     std::lock_guard<std::mutex> lock(mutex_);
     if (owner) {
@@ -114,10 +115,7 @@ class Allocator {
     return segments_.locate(p);
   }
 
-  uint64_t last_use_seq(const void* p) {
-    if (uses_process_memory_ || !p) return 0;
-    return segments_.last_use_seq(p);
-  }
+  uint64_t last_use_seq(const void* p) { return uses_process_memory_ || !p ? 0 : segments_.last_use_seq(p); }
 
   void note_cpu_access(const void* p) { segments_.note_cpu_access(p); }
 
@@ -369,13 +367,14 @@ Allocator& allocator() {
 Block* allocate(size_t bytes) {
   if (bytes == 0) return new Block;
   check_not_forked();
-  return allocator().allocate(bytes);
+  return active_pool ? active_pool->allocate(bytes) : allocator().allocate(bytes);
 }
 Block* allocate_host_resident(size_t bytes) { return allocator().allocate_host_resident(bytes); }
 void retain(Block* block) noexcept { block->references.fetch_add(1, std::memory_order_relaxed); }
 void release(Block* block) noexcept {
   if (block->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (is_bad_fork()) return;  // another thread may have held the lock at the time of the fork
+  if (return_to_pool(block)) return;
   // The owner does not know about our pending work on its memory, so wait for that work before releasing the memory.
   if (block->owner) wait_for_use_nothrow(block->data);
   block->data ? allocator().free(block) : delete block;

@@ -10,6 +10,8 @@
 
 namespace mpsx::runtime {
 
+class PrivatePool;
+
 // One allocation. Reference-counted, because a device storage and the CPU storage that aliases it share a block.
 struct Block {
   void* data = nullptr;   // CPU address
@@ -19,6 +21,7 @@ struct Block {
   size_t offset = 0;      // offset of the block in `buffer`
   std::atomic<uint32_t> references{1};
   std::shared_ptr<void> owner;  // keeps memory of another library alive; null for our own memory
+  std::atomic<PrivatePool*> pool{nullptr};  // reuses the block when it is released; null for the shared cache
 };
 
 // Allocator statistics, in bytes unless noted. `allocated` is memory in use by tensors. `reserved` is memory obtained

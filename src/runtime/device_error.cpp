@@ -13,6 +13,7 @@
 #include "runtime/device.h"
 #include "runtime/error_record.h"
 #include "runtime/launch_pause.h"
+#include "runtime/launch_recording.h"
 #include "runtime/shader_errors.h"
 #include "runtime/stream.h"
 
@@ -92,6 +93,7 @@ void* device_error_record(const char* op) {
       return last->record;
     }
   }
+  const PoolPause outlives_recordings;
   Block* block = allocate_host_resident(sizeof(ErrorRecord));
   prepare_cpu_access(block->data);  // the block's previous owner may have launched a kernel that still uses it
   auto* record = new (block->data) ErrorRecord{};
@@ -102,7 +104,12 @@ void* device_error_record(const char* op) {
   return record;
 }
 
+void check_device_error(const char* op, ErrorRecord& record) {
+  if (!driver().traits().asynchronous) check({op, &record});
+}
+
 void check_device_errors() {
+  if (LaunchRecording* const to = recording(); to && last) to->add_error_check(last->op, last->record);
   if (last && !driver().traits().asynchronous) check(*last);
 }
 

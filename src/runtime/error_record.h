@@ -17,4 +17,7 @@ struct ErrorRecord {
 };
 static_assert(sizeof(ErrorRecord) == 24);
 
+// Like check_device_errors(), for a record that device_error_record(op) has returned.
+void check_device_error(const char* op, ErrorRecord& record);
+
 }  // namespace mpsx::runtime

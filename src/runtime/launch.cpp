@@ -7,10 +7,13 @@
 #include <optional>
 
 #include "runtime/allocator.h"
+#include "runtime/dispatch.h"
 #include "runtime/indirect_uses.h"
 #include "runtime/launch_pause.h"
+#include "runtime/launch_recording.h"
 #include "runtime/launch_timer.h"
 #include "runtime/profile.h"
+#include "runtime/random_argument.h"
 #include "runtime/stream.h"
 #include "runtime/trace.h"
 
@@ -26,13 +29,6 @@ std::string describe(const driver::Dispatch& d) {
   };
   return std::string(d.by_threads ? "threads " : "threadgroups ") + size(d.grid) + ", threads per threadgroup " +
          size(d.group);
-}
-
-// Threads may launch work on the same block concurrently, so keep the largest sequence number.
-void atomic_fetch_max(std::atomic<uint64_t>& last_use_seq, uint64_t seq) {
-  uint64_t seen = last_use_seq.load(std::memory_order_relaxed);
-  while (seen < seq && !last_use_seq.compare_exchange_weak(seen, seq, std::memory_order_release)) {
-  }
 }
 
 thread_local const std::vector<std::atomic<uint64_t>*>* indirect_uses = nullptr;
@@ -56,6 +52,7 @@ Launch& Launch::add(driver::Argument a) {
 Launch& Launch::pointer(const void* p, driver::Access access) {
   const Location l = locate(p);
   if (l.last_use_seq && uses_ < last_use_seqs_.size()) last_use_seqs_[uses_++] = l.last_use_seq;
+  if (LaunchRecording* const to = recording()) to->add_use(p, l);
   return add({driver::Argument::Kind::buffer, l.handle, l.offset, access, l.block_begin, l.block_end});
 }
 
@@ -105,34 +102,49 @@ Launch& Launch::groups(driver::Size grid, uint32_t per_group, bool exact) {
   return *this;
 }
 
-void Launch::run() {
-  if (dispatch_.grid.count() == 0) return;
+uint64_t dispatch(KernelEntry& entry, const driver::Argument* arguments, size_t count,
+                  const driver::Dispatch& dispatch) {
   driver::Driver& driver = runtime::driver();
   const bool profiled = profiling.load(std::memory_order_relaxed), asynchronous = driver.traits().asynchronous;
   const bool timed = profiled && !asynchronous;
   const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+  uint64_t seq = 0;
   try {
-    std::unique_lock<std::mutex> unpaused;
-    if (asynchronous) unpaused = std::unique_lock(launch_mutex());
-    const TraceScope traced(entry_.name);
+    const TraceScope traced(entry.name);
     driver::Stream* const stream = driver_stream(current_stream());
     std::optional<LaunchTimer> timer;
-    if (profiled && asynchronous) timer.emplace(entry_, stream);
-    dispatch_.uses_other_memory = indirect_uses && !indirect_uses->empty();
-    const uint64_t seq = driver.dispatch(stream, *entry_.kernel, arguments_.data(), count_, dispatch_);
+    if (profiled && asynchronous) timer.emplace(entry, stream);
+    seq = driver.dispatch(stream, *entry.kernel, arguments, count, dispatch);
     if (timer) timer->stop();
-    for (size_t i = 0; i < uses_; ++i) atomic_fetch_max(*last_use_seqs_[i], seq);
-    if (indirect_uses)
-      for (std::atomic<uint64_t>* last_use_seq : *indirect_uses) atomic_fetch_max(*last_use_seq, seq);
   } catch (const driver::Error& e) {
-    TORCH_CHECK(false, "mpsx: launch of ", entry_.name, " failed (", describe(dispatch_), "): ", e.what());
+    TORCH_CHECK(false, "mpsx: launch of ", entry.name, " failed (", describe(dispatch), "): ", e.what());
   }
-  entry_.launches.fetch_add(1, std::memory_order_relaxed);
+  entry.launches.fetch_add(1, std::memory_order_relaxed);
   if (timed) {
     const auto ns = std::chrono::steady_clock::now() - start;
-    entry_.nanoseconds.fetch_add(uint64_t(std::chrono::nanoseconds(ns).count()), std::memory_order_relaxed);
+    entry.nanoseconds.fetch_add(uint64_t(std::chrono::nanoseconds(ns).count()), std::memory_order_relaxed);
   }
-  if (logging.load(std::memory_order_relaxed)) log_launch(Route::native, entry_.name);
+  if (logging.load(std::memory_order_relaxed)) log_launch(Route::native, entry.name);
+  return seq;
+}
+
+void record_use(std::atomic<uint64_t>& last_use_seq, uint64_t seq) {
+  uint64_t seen = last_use_seq.load(std::memory_order_relaxed);
+  while (seen < seq && !last_use_seq.compare_exchange_weak(seen, seq, std::memory_order_release)) {
+  }
+}
+
+void Launch::run() {
+  if (dispatch_.grid.count() == 0) return note_random_argument(nullptr);
+  std::unique_lock<std::mutex> unpaused;
+  if (driver().traits().asynchronous) unpaused = std::unique_lock(launch_mutex());
+  dispatch_.uses_other_memory = indirect_uses && !indirect_uses->empty();
+  const uint64_t seq = dispatch(entry_, arguments_.data(), count_, dispatch_);
+  for (size_t i = 0; i < uses_; ++i) record_use(*last_use_seqs_[i], seq);
+  if (indirect_uses)
+    for (std::atomic<uint64_t>* last_use_seq : *indirect_uses) record_use(*last_use_seq, seq);
+  if (LaunchRecording* const to = recording())
+    to->add(entry_, {arguments_.data(), count_}, dispatch_);
 }
 
 uint32_t elements_per_thread(uint32_t gpu, uint32_t cpu) { return driver().traits().one_thread_groups ? cpu : gpu; }

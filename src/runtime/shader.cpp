@@ -11,6 +11,7 @@
 #include "runtime/indirect_uses.h"
 #include "runtime/kernel_registry.h"
 #include "runtime/launch.h"
+#include "runtime/launch_recording.h"
 #include "runtime/shader_errors.h"
 #include "runtime/stream.h"
 
@@ -106,6 +107,8 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
   std::vector<driver::TensorArgument> tensors;  // copies of the tensor arguments that also contain handles and offsets
   if (by_handle)
     tensors.reserve(size_t(std::count_if(call.arguments, call.arguments + given, [](auto& a) { return a.tensor; })));
+  if (std::any_of(call.arguments, call.arguments + given, [](auto& a) { return a.tensor || a.pointers; }))
+    reject_recording("pointers in the arguments of the kernel ", kernel.name.c_str());
   IndirectUses indirect;
   for (size_t i = 0; i < given; ++i)
     for (size_t k = 0; k < call.arguments[i].pointers; ++k)

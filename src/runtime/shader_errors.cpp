@@ -9,6 +9,7 @@
 
 #include "runtime/allocator.h"
 #include "runtime/device.h"
+#include "runtime/launch_recording.h"
 #include "runtime/stream.h"
 
 namespace mpsx::runtime {
@@ -29,6 +30,7 @@ struct ErrorMessages {
 static_assert(sizeof(ErrorMessage) == 512 && sizeof(ErrorMessages) == 4 + 512 * kMaxMessages);
 
 ErrorMessages* new_error_messages() {
+  const PoolPause outlives_recordings;
   Block* block = allocate_host_resident(sizeof(ErrorMessages));
   prepare_cpu_access(block->data);  // the block's previous owner may have launched a kernel that still uses it
   return new (block->data) ErrorMessages{};
@@ -91,6 +93,7 @@ void* shader_error_buffer(const KernelEntry& kernel) {
 }
 
 void check_shader_errors(const KernelEntry& kernel, void* buffer) {
+  if (LaunchRecording* const to = recording()) to->add_error_check(nullptr, buffer);
   if (!driver().traits().asynchronous) return check_messages(kernel.name, *static_cast<ErrorMessages*>(buffer));
   SlotRegistry& r = slot_registry();
   std::lock_guard<std::mutex> lock(r.mutex);

@@ -9,10 +9,12 @@
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/device_error.h"
+#include "runtime/launch_recording.h"
 
 namespace mpsx::runtime {
 namespace {
 
+constexpr const char* kCpuAccess = "an access from the CPU to the memory of a tensor";
 constexpr size_t kPool = 32;  // as many as in PyTorch's CUDA stream pools
 thread_local StreamId current = 0;
 std::atomic<uint64_t> next{0};
@@ -68,6 +70,7 @@ void synchronize() {
 bool idle(StreamId id) { return driver().idle(driver_stream(id)); }
 
 void wait_for_use(const void* p) {
+  reject_recording(kCpuAccess);
   static const bool asynchronous = driver().traits().asynchronous;
   if (!asynchronous) return;
   const uint64_t seq = last_use_seq(p);
@@ -82,6 +85,7 @@ void prepare_cpu_access(const void* p) {
 }
 
 void copy(void* to, const void* from, size_t bytes) {
+  reject_recording(kCpuAccess);
   wait_for_use(to);
   wait_for_use(from);
   guarded([&] { driver().copy(to, from, bytes); });

@@ -23,6 +23,7 @@
 #include "ops/attention/unfused.h"
 #include "ops/differentiated.h"
 #include "ops/random/random.h"
+#include "runtime/launch_recording.h"
 #include "runtime/tier.h"
 #include "vendor/cpu/vendor.h"
 
@@ -192,6 +193,7 @@ SdpaResult launch_attention(const Tensor& query, const Tensor& key, const Tensor
   AttentionParams& p = in.p;
   const Tensor lse = at::empty({query.size(0), query.size(1), query.size(2)}, query.options().dtype(at::kFloat));
   if (p.has_dropout) {
+    runtime::reject_recording("scaled_dot_product_attention with dropout");  // its backward receives the seed
     const uint64_t rows = uint64_t(query.size(0)) * p.q_heads * p.q_len;
     const RandomParams random = random_params(std::nullopt, rows * ((p.kv_len + 3) / 4) * 4);
     p.seed = random.seed;
@@ -218,6 +220,7 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
   AttentionInputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
   const Tensor lse = done.lse.contiguous();
+  if (p.has_dropout) runtime::reject_recording("scaled_dot_product_attention with dropout");
   p.seed = uint64_t(done.seed);
   p.philox_offset = uint64_t(done.offset);
   if (prefers_unfused_attention(in, true)) return unfused_attention_backward(in, grad_out, lse);

@@ -7,6 +7,7 @@
 
 #include "ops/operator.h"
 #include "ops/random/random.h"
+#include "runtime/random_argument.h"
 
 namespace mpsx::ops {
 namespace {
@@ -32,7 +33,7 @@ std::optional<Result> native_dropout(const Tensor& input, double p, std::optiona
   Launch launch(kernels.get(tag_of(dense)));
   launch.outputs(out, mask).inputs(dense);
   params.vectorized = aligned(out, mask, dense);
-  over_chunks(launch.bytes(params), params);
+  over_chunks(launch.bytes(runtime::random_argument(params)), params);
   if (params.vectorized) launch.groups({uint32_t(random_chunks(params.numel))}, vec_threads(dense));
   launch.run();
   return Result(out, mask);

@@ -15,6 +15,7 @@
 #include "ops/operator.h"
 #include "random/params.h"
 #include "runtime/device_error.h"
+#include "runtime/random_argument.h"
 
 namespace mpsx::ops {
 namespace {
@@ -46,7 +47,7 @@ void draw_by_blocks(const Tensor& weights, int64_t block, int64_t samples, const
   Launch(kernels.get(tag_of(weights)))
       .outputs(out)
       .inputs(weights)
-      .bytes(p)
+      .bytes(runtime::random_argument(p))
       .pointer(runtime::device_error_record("multinomial"))
       .groups({uint32_t(rows), 1, 1}, runtime::threads_for_row(p.blocks))
       .work(uint64_t(columns + samples * block))

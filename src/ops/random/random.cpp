@@ -1,6 +1,7 @@
 // Random fills. PyTorch's own templates (ATen/native/DistributionTemplates.h) check the arguments. The distributions
 // are functors in metal/random/fill.metal.
 #include "ops/random/random.h"
+#include "runtime/random_argument.h"
 
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/ops/empty_like.h>
@@ -56,7 +57,7 @@ void into_dense(const Tensor& self, F&& launch) {
 void fill(const KernelSet& kernels, const Tensor& self, const RandomParams& params, uint64_t per_chunk = kRandomChunk) {
   into_dense(self, [&](void* out) {
     Launch launch(kernels.get(tag_of(self)));
-    over_chunks(launch.pointer(out).bytes(params), params, per_chunk).run();
+    over_chunks(launch.pointer(out).bytes(runtime::random_argument(params)), params, per_chunk).run();
   });
 }
 
@@ -162,7 +163,7 @@ struct BernoulliTensorFill {
     const Tensor out = self.is_contiguous() ? self : at::empty_like(self, at::MemoryFormat::Contiguous);
     Launch launch(kernels.get(tag_of(self)));
     launch.outputs(out).inputs(probability);
-    over_chunks(launch.bytes(params), params).run();
+    over_chunks(launch.bytes(runtime::random_argument(params)), params).run();
     if (!out.is_same(self)) self.copy_(out);
   }
 };

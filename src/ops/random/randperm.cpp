@@ -6,6 +6,7 @@
 
 #include "backend/generator.h"
 #include "ops/random/random.h"
+#include "runtime/random_argument.h"
 
 namespace mpsx::ops {
 namespace {
@@ -18,7 +19,7 @@ void permute(int64_t n, const std::optional<at::Generator>& generator, const Ten
   params.low_bits = bits / 2;
   params.high_bits = bits - params.low_bits;
   Launch launch(kernels.get(tag_of(out)));
-  launch.outputs(out).bytes(params);
+  launch.outputs(out).bytes(runtime::random_argument(params));
   launch.groups({uint32_t(random_chunks(n))}, kRandomBlocks).work(kRandomChunk * 16).run();
 }
 

@@ -10,6 +10,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/operator.h"
 #include "random/params.h"
+#include "runtime/random_argument.h"
 
 namespace mpsx::ops {
 namespace {
@@ -31,7 +32,8 @@ Tensor sample(const char* op, runtime::KernelEntry& kernel, const Tensor& first,
   launch.outputs(out).inputs(a);
   if (b.defined()) launch.inputs(b);
   constexpr uint64_t kCost = 100;  // cost of a sample, relative to an addition
-  launch.bytes(SampleParams{state.seed, state.offset}).threads(count).work(kCost).run();
+  const SampleParams params{state.seed, state.offset};
+  launch.bytes(runtime::random_argument(params)).threads(count).work(kCost).run();
   return out;
 }
 
