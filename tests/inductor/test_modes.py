@@ -1,4 +1,4 @@
-"""torch.compile modes and options that this device does not support raise an error or are ignored with a warning."""
+"""torch.compile options that this device does not support raise an error."""
 
 from __future__ import annotations
 
@@ -10,16 +10,6 @@ from torch._inductor.utils import fresh_inductor_cache
 
 def function(x: torch.Tensor) -> torch.Tensor:
     return (x * 2 + 1).tanh()
-
-
-def test_reduce_overhead_runs_without_cuda_graphs() -> None:
-    x = torch.randn(6, 5, device="mpsx")
-    torch._dynamo.reset()
-    compiled = torch.compile(function, mode="reduce-overhead", fullgraph=True)
-    with fresh_inductor_cache(), pytest.warns(UserWarning, match="mpsx: there are no CUDA graphs"):
-        first = compiled(x)
-    for result in (first, compiled(x), compiled(x)):
-        assert torch.equal(result, function(x))
 
 
 def test_cpp_wrapper_raises() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
-from torch._inductor import config
 from torch._inductor.codecache import CodeCacheFuture
 from torch._inductor.codegen.common import (
     DeviceOpOverrides,
@@ -32,7 +30,7 @@ from ..shader.cache import digest
 from ..shader.compiler import AT_ONCE
 from ..shader.kernel_library import SOURCES
 from ..shader.library import load
-from . import loops, lowerings, tables, vectors
+from . import loops, lowerings, replay, tables, vectors
 from .overrides import Overrides
 
 UNSUPPORTED = (torch.float64, torch.complex128)
@@ -192,9 +190,6 @@ class PythonWrapperCodegen(_PythonWrapperCodegen):
         """Return the wrapper code generator for a graph or a subgraph."""
         if is_subgraph:
             return _PythonWrapperCodegen.create(is_subgraph, *args, **kwargs)
-        if config.triton.cudagraphs:
-            warnings.warn('mpsx: there are no CUDA graphs: mode="reduce-overhead" and mode="max-autotune" launch each '
-                          "kernel, like the default mode", UserWarning, stacklevel=2)  # fmt: skip
         return PythonWrapperCodegen()
 
     def write_header(self) -> None:
@@ -296,3 +291,4 @@ custom_backend_passes["mpsx cache key"] = _CacheKey()
 register_interface_for_device("mpsx", Interface)
 register_device_op_overrides("mpsx", _DeviceOpOverrides())
 lowerings.install()
+replay.install()
