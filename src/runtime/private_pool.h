@@ -1,5 +1,5 @@
-// Memory for one recording (launch_recording.h). A block that is released returns to the recording's pool, so its address
-// is not used for anything else as long as the recording exists.
+// Memory for one recording (launch_recording.h). A block that is released returns to the recording's pool, so its
+// address is not used for anything else as long as the recording exists.
 #pragma once
 
 #include <map>

@@ -195,6 +195,20 @@ def test_gradient_accumulation_and_two_forward_passes(counts: Counts) -> None:
     assert counts.replayed >= 8
 
 
+def test_compiled_optimizer(counts: Counts) -> None:
+    parameters, twins = ([x.clone().requires_grad_() for x in itertools.islice(inputs(6, 5), 3)] for _ in range(2))
+    found, expected = (torch.optim.AdamW(p, lr=0.1, capturable=True, foreach=True) for p in (parameters, twins))
+    step = torch.compile(found.step, mode="reduce-overhead")
+    for gradients in itertools.islice(inputs(3, 6, 5), 6):
+        for p, q, gradient in zip(parameters, twins, gradients, strict=True):
+            p.grad, q.grad = gradient.clone(), gradient.clone()
+        step()
+        expected.step()
+        for p, q in zip(parameters, twins, strict=True):
+            assert torch.equal(p, q)
+    assert counts.replayed >= 3
+
+
 def test_updates_in_place(counts: Counts) -> None:
     def update(cache: torch.Tensor, position: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         cache.index_copy_(0, position, x)
@@ -219,7 +233,7 @@ def test_errors(counts: Counts) -> None:
         if max(indices) < 5:
             assert torch.equal(f(table, index), table[index] + 1)
             continue
-        with pytest.raises((RuntimeError, IndexError), match="out of (bounds|range)"):
+        with pytest.raises((RuntimeError, IndexError), match=r"out of (bounds|range)"):
             f(table, index)
             torch.mpsx.synchronize()
     assert counts.replayed == 3

@@ -81,7 +81,7 @@ class Recorded:
 
     def finish(self, inputs: list[Any], fixed: list[torch.Tensor]) -> tuple[list[Any], str]:
         """Classify the results. Return them, and why they cannot be produced by a replay, if that is the case."""
-        results, recorded = self.results, []
+        results, recorded, x = self.results, [], None
         kept = [inputs[i] for i in self.in_place]
         storages = {inputs[i].untyped_storage()._cdata: i for i in reversed(self.in_place)}
         # For each result: the index of a recorded tensor, an input (with its shape if it is a view), or a constant.
