@@ -1,4 +1,4 @@
-// What a launch and its replay (launch_recording.h) have in common.
+// Dispatches kernels for launches and for their replays (launch_recording.h).
 #pragma once
 
 #include "runtime/kernel_library.h"

@@ -1,5 +1,5 @@
-// A CUDA graph of recorded dispatches, which run in order. A launch of the graph costs the CPU about as much as a launch
-// of one kernel.
+// A CUDA graph of recorded dispatches, which run in order. To launch the graph costs the CPU about as much as to launch
+// one kernel.
 #pragma once
 
 #include "driver/cuda/command_stream.h"

@@ -7,7 +7,7 @@
 namespace test {
 namespace {
 
-// Two dispatches of "plain", the second of which is split into two launches, and the memory and the value that they use.
+// Two dispatches of "plain", and the memory and the value that they use. The second one is split into two launches.
 struct Recording {
   Device device;
   Buffer buffer;
