@@ -138,7 +138,7 @@ kernel void fft_pass(device O* out [[buffer(0)]], device const I* in [[buffer(1)
       default: tile.template step<13>(to, from, before, g); break;
     }
     before *= radix;
-    tg_barrier();
+    tg_all_barrier();  // the pass may be in place
   }
 }
 

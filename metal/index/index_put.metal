@@ -9,6 +9,7 @@ kernel void index_put_rows(device T* out [[buffer(0)]], device const T* in [[buf
                            device const long* index [[buffer(2)]], constant RowsParams& p [[buffer(3)]],
                            uint3 group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                            uint3 threads [[threads_per_threadgroup]]) {
+  MPSX_ALLOW_RACES(out);  // PyTorch does not define which value remains if an index occurs several times
   const long k = known_index(index[group.x], p.size, p.negative != 0);
   device const T* from = in + (ulong(group.y) * p.count + group.x) * p.row;
   device T* to = out + (long(group.y) * p.outer + k * p.pitch);

@@ -107,7 +107,7 @@ kernel void scatter_add_rows(device T* self [[buffer(0)]], device const long* in
       MPSX_UNROLL for (uint j = 0; j < kScatterUnroll; ++j)
         if (first + j * lanes + g.lane < size) row[first + j * lanes + g.lane] = float(values[j]);
     }
-    sg_barrier();
+    sg_all_barrier();
     for (uint first = 0; first < p.count; first += min(kScatterUnroll * lanes, p.count - first)) {
       long indices[kScatterUnroll];
       T values[kScatterUnroll];

@@ -38,6 +38,7 @@ inline void tg_barrier() { threadgroup_barrier(mem_flags::mem_threadgroup); }
 inline void sg_barrier() { simdgroup_barrier(mem_flags::mem_threadgroup); }
 inline void tg_device_barrier() { threadgroup_barrier(mem_flags::mem_device); }
 inline void tg_all_barrier() { threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup); }
+inline void sg_all_barrier() { simdgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup); }
 
 // Two values at the same index, for example a gradient and an input.
 struct Pair {

@@ -26,3 +26,9 @@ using namespace metal;
 #ifndef MPSX_UNROLL
 #define MPSX_UNROLL _Pragma("unroll")
 #endif
+
+// Exempts the buffer that contains `p` from the simt driver's checks for races, for the rest of the dispatch. Use it in
+// kernels that are correct for any order of their accesses to the buffer, and say why.
+#ifndef MPSX_ALLOW_RACES
+#define MPSX_ALLOW_RACES(p)
+#endif

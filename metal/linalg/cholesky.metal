@@ -40,7 +40,7 @@ inline void factor_panel(device T* matrix, device T* diagonal, device int* info,
     rank_update<kCholeskyPanelDepth>(tile, kPitch, previous, previous, kPitch, padded_rows, padded_n, true, g);
     tg_barrier();
   }
-  tg_barrier();
+  tg_all_barrier();
   const uint factored = factor_tile(tile, kPitch, padded_rows, padded_n, g);
   if (below > 0) store_columns(corner + (panel.jump + long(n) * p.a.row), p.a, tile + n, kPitch, below, n, g);
   if (g.group.x > 0) return;
@@ -73,7 +73,7 @@ inline void update_trailing(device T* matrix, constant CholeskyParams& p, thread
     pad_tile(left, kPitch, rows, kCholeskyDepth, kN, kCholeskyDepth, g);
     load_columns(right, kPitch, slice + long(column) * p.a.row, p.a, columns, kCholeskyDepth, g);
     pad_tile(right, kPitch, columns, kCholeskyDepth, kN, kCholeskyDepth, g);
-    tg_barrier();
+    tg_all_barrier();
     rank_update<kCholeskyDepth>(tile, kPitch, left, right, kPitch, kN, kN, at.row == at.column, g);
     tg_barrier();
   }

@@ -18,7 +18,7 @@ kernel void lu_tile(device T* matrices [[buffer(0)]], device int* pivots [[buffe
   const uint rows = p.rows, columns = p.columns, batch = g.group.x, pitch = columns | 1;
   device T* matrix = matrices + long(batch) * p.a.batch;
   load_tile(a, pitch, matrix, p.a.row, p.a.column, rows, columns, g);
-  tg_barrier();
+  tg_all_barrier();
   const Spread s = spread_over(kSolveColumns, g);
   uint singular = 0;
   for (uint k = 0; k < min(rows, columns); ++k) {
@@ -87,6 +87,7 @@ kernel void lu_panel(device T* matrices [[buffer(0)]], device int* pivots [[buff
     const float size = pivot_size(a[long(i) * down]);
     if (size > best.key) best = {size, i};
   }
+  tg_device_barrier();  // the rows that have been read are swapped next
   for (uint k = 0; k < min(rows, columns); ++k) {
     best = tg_reduce<CombineArgMax>(best, scratch, g);
     const uint row = best.key < 0.0f ? k : best.index;
@@ -181,7 +182,7 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
   tg_barrier();
   for (TileWalk w = tile_walk(2 * panel, columns, p.a.row, g); w.more(); w.next())
     x[w.row() * kXPitch + w.column()] = a[long(from[w.row()]) * p.a.row + long(w.column()) * p.a.column];
-  tg_barrier();
+  tg_all_barrier();
   if (right) solve_tile(lower, kPitch, x, kXPitch, sums, panel, columns, false, true, g);
   for (TileWalk w = tile_walk(2 * panel, columns, p.a.row, g); w.more(); w.next()) {
     const uint i = w.row(), j = w.column();
@@ -215,7 +216,7 @@ kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factor
     const uint i = w.row(), j = w.column();
     x[i * kXPitch + j] = b[long(p.transposed ? i : from[i]) * p.b.row + long(j) * p.b.column];
   }
-  tg_barrier();
+  tg_all_barrier();
   // A transposed solve reads `a` with its row and column strides swapped, which makes U lower triangular.
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, false, !p.transposed, g);
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, true, p.transposed, g);

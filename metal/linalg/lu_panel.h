@@ -54,7 +54,7 @@ inline uint eliminate_held(LuPanel p, uint first, uint width, device int* pivots
   panel.load(p.a + long(first) * p.across, p.down, p.across, p.rows, width, g);
   for (uint k = 0; k < first; ++k) {
     panel.publish(k, pivot_row, g);
-    tg_barrier();
+    tg_all_barrier();
     for (uint j = g.index; j < width; j += g.count)
       p.a[long(k) * p.down + long(first + j) * p.across] = pivot_row[j];
     MPSX_UNROLL

@@ -19,7 +19,7 @@ kernel void triangular_block(device T* right [[buffer(0)]], device const T* matr
     a[i * kPitch + j] = p.conjugate ? conjugate(value) : value;
   }
   load_tile(x, kXPitch, b, p.b.row, p.b.column, n, columns, g);
-  tg_barrier();
+  tg_all_barrier();
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, p.upper, p.unit, g);
   store_tile(b, p.b.row, p.b.column, x, kXPitch, n, columns, g);
 }

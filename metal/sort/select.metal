@@ -214,7 +214,7 @@ kernel void select_first(device T* values [[buffer(0)]], device long* indices [[
     few.indices[i] = uint(indices[i]);
     few.keys[i] = key_in_order(x[few.indices[i]], p.order);
   }
-  tg_barrier();
+  tg_all_barrier();  // the indices that have been read are overwritten next
   put_in_order(values, indices, x, p, few, p.count, g);
 }
 

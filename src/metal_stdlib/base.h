@@ -70,6 +70,12 @@
 #define MPSX_USER_CODE_END
 #define MPSX_ENTRY __attribute__((flatten))
 #endif
+// MPSX_ALLOW_RACES of metal/lib/types.h.
+#if defined(MPSX_SIMT) && !defined(MPSX_CUDA)
+#define MPSX_ALLOWED_RACES(p) mpsx_simt_allow_races(p)
+#else
+#define MPSX_ALLOWED_RACES(p) ((void)(p))
+#endif
 // Macros that Apple's headers define.
 #define METAL_FUNC inline __attribute__((always_inline))
 #define METAL_ALIGN(n) alignas(n)

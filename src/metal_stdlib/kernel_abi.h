@@ -76,9 +76,12 @@ typedef struct mpsx_site {
   const char* function; /* for example "simd_sum" */
   unsigned flags;       /* for a barrier: its metal::mem_flags */
 } mpsx_site;
+#define MPSX_MEM_DEVICE 1u      /* metal::mem_flags::mem_device */
 #define MPSX_MEM_THREADGROUP 2u /* metal::mem_flags::mem_threadgroup */
 #define MPSX_ATOMIC_LOADS 1u
 #define MPSX_ATOMIC_STORES 2u
+#define MPSX_ALLOWS_RACES 4u
+#define MPSX_DEVICE_FENCE 8u
 
 /* The functions of the engine that SIMT kernels call. When the driver loads a library, it sets the library's pointer
  * `mpsx_simt` to this table. For kernels that do not run on fibers, the functions behave as if the threadgroup had one
@@ -107,7 +110,9 @@ typedef struct mpsx_simt_services {
    * call. May be null. */
   void (*fault_site)(const mpsx_site* site);
   /* Kernels compiled with checks (metal_stdlib/simt_checks.h) call these functions before every memory access. `code`
-   * is the return address of the call. `access` combines MPSX_ATOMIC_LOADS and MPSX_ATOMIC_STORES. */
+   * is the return address of the call. `access` combines MPSX_ATOMIC_LOADS and MPSX_ATOMIC_STORES. Other values of
+   * `access` are MPSX_ALLOWS_RACES, which exempts the buffer at `address` from the checks for races, and
+   * MPSX_DEVICE_FENCE, for an atomic_thread_fence that orders accesses to device memory across threadgroups. */
   void (*read)(const void* address, unsigned long bytes, const void* code);
   void (*write)(const void* address, unsigned long bytes, const void* code);
   void (*atomic)(const void* address, unsigned long bytes, unsigned access, const void* code);

@@ -28,6 +28,8 @@ MPSX_CALL const void* const* mpsx_simt_collective(const void* value, unsigned si
                                                   const char* file, int line);
 MPSX_CALL void mpsx_simt_incomplete_scope(unsigned active, const char* function, const char* file, int line);
 MPSX_CALL void mpsx_simt_fault_site(const mpsx_site* site);
+MPSX_CALL void mpsx_simt_allow_races(const volatile void* p);
+MPSX_CALL void mpsx_simt_device_fence();
 }
 
 // The caller's file and line, as two parameters with default arguments.

@@ -19,7 +19,8 @@ MPSX_FN void threadgroup_barrier(mem_flags flags, thread_scope, MPSX_CALL_SITE) 
 MPSX_FN void simdgroup_barrier(mem_flags flags, MPSX_CALL_SITE) {
   mpsx_simt_simdgroup_barrier(unsigned(flags), mpsx_file, mpsx_line);
 }
-MPSX_FN void atomic_thread_fence(mem_flags, memory_order, thread_scope = thread_scope_device) {
+MPSX_FN void atomic_thread_fence(mem_flags flags, memory_order, thread_scope scope = thread_scope_device) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  if (scope == thread_scope_device && (unsigned(flags) & MPSX_MEM_DEVICE)) mpsx_simt_device_fence();
 }
 }  // namespace metal

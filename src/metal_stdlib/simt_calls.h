@@ -3,6 +3,13 @@
 
 #include "kernel_abi.h"
 
+#if defined(__SANITIZE_THREAD__)
+#define MPSX_CHECKED
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MPSX_CHECKED
+#endif
+#endif
 // Excludes the functions in this file from the instrumentation of checked libraries.
 #if defined(__clang__)
 #define MPSX_UNCHECKED disable_sanitizer_instrumentation
@@ -102,14 +109,16 @@ MPSX_CALL void mpsx_simt_incomplete_scope(unsigned active, const char* function,
   mpsx_simt->incomplete_scope(active, &site);
 }
 MPSX_CALL void mpsx_simt_fault_site(const mpsx_site* site) { mpsx_simt->fault_site(site); }
+#ifdef MPSX_CHECKED
+MPSX_CALL void mpsx_simt_allow_races(const volatile void* p) {
+  mpsx_simt->atomic(const_cast<const void*>(p), 0, MPSX_ALLOWS_RACES, nullptr);
 }
-#if defined(__SANITIZE_THREAD__)
-#define MPSX_CHECKED
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MPSX_CHECKED
+MPSX_CALL void mpsx_simt_device_fence() { mpsx_simt->atomic(nullptr, 0, MPSX_DEVICE_FENCE, nullptr); }
+#else
+MPSX_CALL void mpsx_simt_allow_races(const volatile void*) {}
+MPSX_CALL void mpsx_simt_device_fence() {}
 #endif
-#endif
+}
 #ifdef MPSX_CHECKED
 #include "simt_checks.h"
 #undef MPSX_CHECKED

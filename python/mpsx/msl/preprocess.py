@@ -25,7 +25,7 @@ ENTERED = re.compile(r'^# \d+ "((?:\\.|[^"\\])*)" 1\b', re.M)
 # Headers that Metal provides. Files shared with CPU code include them.
 EMPTY_HEADERS = ["simd/simd.h", "MetalPerformancePrimitives/MetalPerformancePrimitives.h"]
 
-# Keep the loop hints of metal/lib/types.h as macros. The C++ compiler later defines them as pragmas that it supports.
+# Keep the hints of metal/lib/types.h as macros. src/metal_stdlib defines them as what the C++ compiler supports.
 DEFINES = [
     "__METAL__=1",
     "__METAL_VERSION__=400",
@@ -41,6 +41,7 @@ DEFINES = [
     "MPSX_VECTORIZE=MPSX_VECTORIZE_LOOP",
     "MPSX_FEW=MPSX_FEW_LOOP",
     "MPSX_UNROLL=MPSX_UNROLL_LOOP",
+    "MPSX_ALLOW_RACES(p)=MPSX_ALLOWED_RACES(p)",
 ]
 
 

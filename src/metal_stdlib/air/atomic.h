@@ -56,7 +56,9 @@ MPSX_AIR_FETCH_BITS(s32, int)
 MPSX_AIR_FETCH_BITS(u32, metal::uint)
 MPSX_AIR_FETCH_BITS(s64, long)
 MPSX_AIR_FETCH_BITS(u64, metal::ulong)
-MPSX_AIR void mpsx_air_atomic_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+MPSX_AIR void mpsx_air_atomic_fence() {
+  metal::atomic_thread_fence(metal::mem_flags::mem_device, metal::memory_order_seq_cst);
+}
 #undef MPSX_AIR_FETCH_BITS
 #undef MPSX_AIR_FETCHES
 #undef MPSX_AIR_FETCH

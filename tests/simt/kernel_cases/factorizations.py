@@ -45,6 +45,7 @@ def factored(a: torch.Tensor) -> list[torch.Tensor]:
 def cases() -> Iterator[Case]:
     for shape in TALL:
         yield case(f"lu f32 of {shape}", factored, matrices(torch.float32, *shape))
+        yield case(f"lu f32 of {shape} that exchanges rows", factored, matrices(torch.float32, *shape).flip(0))
     many = values(1, 210, 210, low=-1, high=1)  # at least three panels, each of which updates the trailing matrix
     yield case("cholesky f32 of 210", torch.linalg.cholesky, hermitian(many), reference="exact")
     for dtype, tag in ((torch.float32, "f32"), (torch.complex64, "c64")):
@@ -56,6 +57,7 @@ def cases() -> Iterator[Case]:
             yield case(f"solve_triangular {name}", lambda a, b: torch.linalg.solve_triangular(a, b, upper=False),
                        triangular(a), b, reference=reference)  # fmt: skip
             yield case(f"lu {name}", unpacked, a, reference=reference)
+            yield case(f"lu {name} that exchanges rows", unpacked, a.flip(-2), reference=reference)
             yield case(f"solve {name}", torch.linalg.solve, a, b, reference=reference)
             yield case(f"qr {name}", torch.linalg.qr, b, reference=reference)
             yield case(f"inv {name}", torch.linalg.inv, a, reference=reference)

@@ -71,7 +71,8 @@ void dispatch(const mpsx_kernel_record& record, void* const* args, const void* c
   }
   const uint64_t total = uint64_t(job.launch.groups[0]) * job.launch.groups[1] * job.launch.groups[2];
   const uint64_t grain = std::max<uint64_t>(1, kGrainThreads / d.group.count());
-  if (total <= grain || profiled)
+  // Checks of races compare memory before and after a write, so no other CPU thread may run.
+  if (total <= grain || options.strict)
     run_groups(job, 0, total);
   else
     parallel_for(total, grain, [&](uint64_t begin, uint64_t end) { run_groups(job, begin, end); });

@@ -1,7 +1,6 @@
 #include "driver/host/simt/memory_check.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -15,18 +14,6 @@ Shadow& shadow_of_this_thread() {
   thread_local Shadow shadow(Arena::kCapacity);
   return shadow;
 }
-
-template <typename... A>
-std::string format(const char* pattern, A... a) {
-  char text[512];
-  std::snprintf(text, sizeof text, pattern, a...);
-  return text;
-}
-
-std::string bytes_text(size_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
-
-// Returns an address inside the call instruction before a return address.
-const void* call_before(const void* return_address) { return static_cast<const char*>(return_address) - 1; }
 
 }  // namespace
 
@@ -43,6 +30,8 @@ void MemoryCheck::begin_group(Worker& worker) {
     find_memory();
   }
   shadow_->begin_group();
+  const unsigned *groups = worker.job().launch.groups, *group = worker.group().position;
+  order_.begin_group((group[2] * groups[1] + group[1]) * groups[0] + group[0]);
   spin_ = {};
 }
 
@@ -53,11 +42,13 @@ void MemoryCheck::end_group(Worker&) {
 void MemoryCheck::threadgroup_barrier(Worker&, const Site& site) {
   if (suspect_) check_suspect();
   shadow_->threadgroup_barrier(site.flags & MPSX_MEM_THREADGROUP);
+  order_.threadgroup_barrier(site.flags & MPSX_MEM_DEVICE);
 }
 
 void MemoryCheck::simdgroup_barrier(Worker&, unsigned simdgroup, const Site& site) {
   if (suspect_) check_suspect();
   shadow_->simdgroup_barrier(simdgroup, site.flags & MPSX_MEM_THREADGROUP);
+  order_.simdgroup_barrier(simdgroup, site.flags & MPSX_MEM_DEVICE);
 }
 
 void MemoryCheck::add(const void* begin, size_t size, Kind kind, uint8_t index, bool writable) {
@@ -94,16 +85,30 @@ void MemoryCheck::find_memory() {
   }
   add(worker_, sizeof *worker_, Kind::engine);
   add(library_.begin, library_.size, Kind::library);
+  for (const Region& r : regions_)
+    if (r.kind == Kind::buffer && r.writable && !shadow_at(r.begin))
+      if (const Extent whole = allocations().find(reinterpret_cast<const void*>(r.begin)); whole.begin)
+        shadows_.emplace_back(whole.begin, whole.size);
+  for (Region& r : regions_)
+    if (r.kind == Kind::buffer) r.shadow = shadow_at(r.begin);
 }
 
-bool MemoryCheck::in_memory(Access access, uintptr_t at, size_t bytes) {
-  for (const Region& r : regions_) {
-    if (!r.holds(at, bytes) || (access == Access::write && !r.writable)) continue;
-    previous_region_[size_t(access)] = last_region_[size_t(access)];
-    last_region_[size_t(access)] = r;
-    return true;
+DeviceShadow* MemoryCheck::shadow_at(uintptr_t at) {
+  const auto found = std::find_if(shadows_.begin(), shadows_.end(), [&](const auto& s) { return s.holds(at); });
+  return found == shadows_.end() ? nullptr : &*found;
+}
+
+// Returns the region that contains the address. If there is none, returns null.
+const MemoryCheck::Region* MemoryCheck::find_region(Access access, uintptr_t at, size_t bytes) {
+  const auto holds = [&](const Region& r) { return r.holds(at, bytes) && (access == Access::read || r.writable); };
+  auto found = std::find_if(regions_.begin(), regions_.end(), holds);
+  if (found == regions_.end()) {
+    if (worker_->is_shared(reinterpret_cast<const void*>(at)) || !in_indirect(at, bytes)) return nullptr;
+    found = regions_.end() - 1;
   }
-  return worker_->is_shared(reinterpret_cast<const void*>(at)) || in_indirect(at, bytes) || in_thread_local(at, bytes);
+  Region& last = last_region_[size_t(access)];
+  previous_region_[size_t(access)] = std::exchange(last, *found);
+  return &last;
 }
 
 // Returns whether the access is to a thread_local variable of the kernel's library, for example a function constant.
@@ -130,7 +135,9 @@ bool MemoryCheck::in_indirect(uintptr_t at, size_t bytes) {
       uintptr_t pointer;
       std::memcpy(&pointer, memory + i, sizeof pointer);
       if (pointer - begin > to.size) continue;
+      DeviceShadow* const known = shadow_at(begin);
       add(to.begin, to.size, Kind::indirect);
+      regions_.back().shadow = known ? known : &shadows_.emplace_back(to.begin, to.size);
       return true;
     }
   }
@@ -150,18 +157,24 @@ template <Access access>
       return;
   } else if (Region& r = previous_region_[size_t(access)]; r.holds(at, bytes)) {
     std::swap(r, last_region_[size_t(access)]);
+    if (const Region& last = last_region_[size_t(access)]; last.shadow)
+      check_device(access, false, last, p, bytes, code);
     return;
   }
-  check_slow(access, p, bytes, code);
+  check_slow(access, false, p, bytes, code);
 }
 
-[[gnu::noinline]] void MemoryCheck::check_slow(Access access, const void* p, size_t bytes, const void* code) {
+[[gnu::noinline]] void MemoryCheck::check_slow(Access access, bool atomic, const void* p, size_t bytes,
+                                               const void* code) {
   const auto at = reinterpret_cast<uintptr_t>(p);
   const char* const verb = access == Access::read ? "read" : "write";
   if (bytes == 0 || worker_->on_own_stack(p)) return;
   const unsigned thread = worker_->thread_index();
   if (!in_threadgroup_memory(at)) {
-    if (!in_memory(access, at, bytes) && !unknown_) fail(out_of_bounds(verb, p, bytes), code, thread);
+    const Region* region = find_region(access, at, bytes);
+    if (region && region->shadow) return check_device(access, atomic, *region, p, bytes, code);
+    if (!region && !unknown_ && !worker_->is_shared(p) && !in_thread_local(at, bytes))
+      fail(out_of_bounds(verb, p, bytes), code, thread);
     return;
   }
   const size_t offset = at - arena_begin_;
@@ -173,20 +186,44 @@ template <Access access>
   }
   const auto finding = shadow_->write(offset, bytes, thread, short_code(code));
   if (!finding) return;
-  if (bytes > Suspect::kBytes) fail(wrong("write", finding, bytes, thread), code, thread);
-  write_ = {static_cast<const char*>(p), bytes, thread, code, finding, site(), {}};
-  std::memcpy(write_.before, p, bytes);
+  suspect_write({static_cast<const char*>(p), bytes, thread, code, finding, {}, {}, site(), {}});
+}
+
+[[gnu::noinline]] void MemoryCheck::check_device(Access access, bool atomic, const Region& region, const void* p,
+                                                 size_t bytes, const void* code) {
+  const unsigned thread = worker_->thread_index();
+  const bool stores = access == Access::write;
+  const auto finding = region.shadow->access(order_, reinterpret_cast<uintptr_t>(p), bytes, stores, atomic, thread,
+                                             short_code(code));
+  if (!finding) [[likely]]
+    return;
+  if (stores && !atomic)
+    suspect_write({static_cast<const char*>(p), bytes, thread, code, {}, finding, region, site(), {}});
+  else
+    fail(device_race(!atomic ? "read" : stores ? "atomic update" : "atomic load", finding, region, bytes), code,
+         thread);
+}
+
+void MemoryCheck::suspect_write(const Suspect& write) {
   suspect_ = true;
+  write_ = write;
+  std::memcpy(write_.before, write.p, std::min(write.bytes, Suspect::kBytes));
+  if (write.bytes > Suspect::kBytes) fail_suspect();
+}
+
+void MemoryCheck::allow_races(const void* p) {
+  const Region* const region = find_region(Access::read, reinterpret_cast<uintptr_t>(p), 1);
+  if (region && region->shadow) region->shadow->allow_races();
 }
 
 void MemoryCheck::check_atomic(const void* p, size_t bytes, bool loads, bool stores, const void* code) {
   const auto at = reinterpret_cast<uintptr_t>(p);
   const unsigned thread = worker_->thread_index();
+  if (suspect_) check_suspect();
   if (!in_threadgroup_memory(at)) {
-    stores ? check<Access::write>(p, bytes, code) : check<Access::read>(p, bytes, code);
+    check_slow(stores ? Access::write : Access::read, true, p, bytes, code);
     return count_spins(p, bytes, thread, code);
   }
-  if (suspect_) check_suspect();
   const size_t offset = at - arena_begin_;
   const char* const verb = stores ? "atomic update" : "atomic load";
   if (!variable_at(offset, bytes)) fail(out_of_variable(verb, offset, bytes), code, thread);
@@ -202,15 +239,14 @@ void MemoryCheck::count_spins(const void* p, size_t bytes, unsigned thread, cons
   std::memcpy(&value, p, std::min(bytes, sizeof value));
   if (p != spin_.p || thread != spin_.thread || value != spin_.value) spin_ = {p, value, thread, 0};
   if (++spin_.times == kMaxSpins)
-    fail(format("a thread waits in a loop for another thread, which need not run: %u atomic accesses without a change",
-                kMaxSpins),
+    fail("a thread waits in a loop for another thread, which need not run: " + std::to_string(kMaxSpins) +
+             " atomic accesses without a change",
          code, thread);
 }
 
 void MemoryCheck::check_suspect() {
   suspect_ = false;
-  if (std::memcmp(write_.p, write_.before, write_.bytes) != 0)
-    fail(wrong("write", write_.finding, write_.bytes, write_.thread), write_.code, write_.thread, write_.site);
+  if (std::memcmp(write_.p, write_.before, write_.bytes) != 0) fail_suspect();
 }
 
 const Arena::Variable* MemoryCheck::variable_at(size_t offset, size_t bytes) {
@@ -226,70 +262,6 @@ const Arena::Variable* MemoryCheck::variable_at(size_t offset, size_t bytes) {
   return nullptr;
 }
 
-const Arena::Variable* MemoryCheck::nearest_variable(size_t offset) const {
-  const auto distance = [&](const Arena::Variable& v) {
-    return offset < v.offset ? v.offset - offset : offset - std::min(offset, v.offset + v.bytes);
-  };
-  const Arena::Variable* best = nullptr;
-  for (const auto& v : worker_->arena().variables())
-    if (v.name && (!best || distance(v) < distance(*best))) best = &v;
-  return best;
-}
-
-void MemoryCheck::fail(std::string&& what, const void* code, unsigned thread, const SourceLine& site) {
-  SourceLine s = source_line(call_before(code));
-  if (!s.file) s = site;
-  worker_->fault_of(thread, std::move(what), s.file, s.line);
-}
-
-std::string MemoryCheck::out_of_bounds(const char* verb, const void* p, size_t bytes) const {
-  constexpr uintptr_t kFar = uintptr_t(1) << 32, kNullPage = 1 << 16;
-  const auto at = reinterpret_cast<uintptr_t>(p);
-  const auto distance = [&](const Region& r) {
-    return at < r.begin ? r.begin - at : at - std::min(at, r.begin + r.size);
-  };
-  for (const Region& r : regions_)
-    if (r.kind == Kind::buffer && !r.writable && r.holds(at, bytes))
-      return format("%s of %s at byte %zu of buffer %u, which the launcher declared as read-only", verb,
-                    bytes_text(bytes).c_str(), size_t(at - r.begin), r.index);
-  const Region* best = nullptr;  // the argument whose memory is closest to the address
-  for (const Region& r : regions_)
-    if (r.kind <= Kind::indirect && (!best || distance(r) < distance(*best))) best = &r;
-  const std::string what = "out-of-bounds " + std::string(verb) + " of " + bytes_text(bytes);
-  if (at < kNullPage) return what + " at address " + std::to_string(at) + ": the argument is null";
-  if (!best || distance(*best) >= kFar) return what + ": not in any argument";
-  const std::string buffer =
-      best->kind == Kind::indirect ? "memory that an argument points to" : format("buffer %u", best->index);
-  return what + format(" at byte %lld of %s, which has %s", (long long)(at - best->begin), buffer.c_str(),
-                       bytes_text(best->size).c_str());
-}
-
-std::string MemoryCheck::out_of_variable(const char* verb, size_t offset, size_t bytes) const {
-  const std::string what = "out-of-bounds " + std::string(verb) + " of " + bytes_text(bytes);
-  const auto* v = nearest_variable(offset);
-  if (!v) return what + " of threadgroup memory";
-  return what + format(" at byte %lld of threadgroup memory '%s', which has %s",
-                       (long long)offset - (long long)v->offset, v->name, bytes_text(v->bytes).c_str());
-}
-
-std::string MemoryCheck::wrong(const char* verb, const Shadow::Finding& finding, size_t bytes, unsigned thread) const {
-  using Fault = Shadow::Fault;
-  const auto* v = nearest_variable(finding.offset);
-  const std::string access = format("%s of %s at byte %zu of threadgroup memory '%s'", verb, bytes_text(bytes).c_str(),
-                                    v ? finding.offset - v->offset : finding.offset, v ? v->name : "?");
-  if (finding.fault == Fault::uninitialised)
-    return "uninitialised memory: " + access + ", which no thread of the threadgroup has written";
-  const SourceLine other = finding.code ? source_line(call_before(library_.begin + (finding.code - 1))) : SourceLine{};
-  const unsigned* p = worker_->thread(finding.thread).local;
-  // If several threads have accessed the memory, only the last one is known, and it may be this thread.
-  std::string what = "race: " + access + ", which " +
-                     (finding.thread == thread ? "other threads" : format("thread (%u, %u, %u)", p[0], p[1], p[2])) +
-                     (finding.fault == Fault::write_after_read ? " read" : " wrote");
-  if (other.file) what += format(" at %s:%d", other.file, other.line);
-  return what + (finding.unfenced ? "; the barrier in between lacks mem_flags::mem_threadgroup"
-                                  : " with no barrier in between");
-}
-
 void check_read(const void* p, unsigned long bytes, const void* code) {
   if (auto* c = MemoryCheck::here()) c->check<Access::read>(p, bytes, code);
 }
@@ -297,24 +269,14 @@ void check_write(const void* p, unsigned long bytes, const void* code) {
   if (auto* c = MemoryCheck::here()) c->check<Access::write>(p, bytes, code);
 }
 void check_atomic(const void* p, unsigned long bytes, unsigned access, const void* code) {
-  if (auto* c = MemoryCheck::here())
+  auto* c = MemoryCheck::here();
+  if (!c) return;
+  if (access == MPSX_ALLOWS_RACES)
+    c->allow_races(p);
+  else if (access == MPSX_DEVICE_FENCE)
+    c->device_fence();
+  else
     c->check_atomic(p, bytes, access & MPSX_ATOMIC_LOADS, access & MPSX_ATOMIC_STORES, code);
-}
-
-// Returns the type as the user wrote it. Threadgroup variables have typedefs: "'mpsx_tg_0' (aka 'float[32]')".
-std::string written_type(const std::string& type) {
-  const size_t aka = type.find("(aka ");
-  if (type.find("mpsx_tg_") == type.npos || aka == type.npos) return type;
-  return type.substr(aka + 5, type.size() - aka - 6);
-}
-
-void array_index(const char* type, long long index, const char* file, int line, const void* code) {
-  Worker* worker = Worker::active();
-  if (!worker || !worker->job().strict) return;
-  SourceLine s = source_line(call_before(code));
-  if (!s.file) s = {file, line};
-  worker->fault(format("out-of-bounds index %lld of an array of type %s", index, written_type(type).c_str()),
-                s.file, s.line);
 }
 
 }  // namespace mpsx::driver::host::simt

@@ -1,6 +1,6 @@
 // Detects invalid memory accesses in kernels: out-of-bounds accesses to buffers and threadgroup memory, writes to
 // buffers that the launcher declared as read-only, reads of uninitialized threadgroup memory, and races in threadgroup
-// memory. It does not detect races in device memory.
+// memory (shadow.h) and in the buffers that a dispatch may write (device_shadow.h).
 //
 // Kernels compiled with checks report every access before performing it (metal_stdlib/simt_checks.h). A kernel may
 // access:
@@ -13,10 +13,12 @@
 // - the engine's objects
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <vector>
 
 #include "driver/host/simt/allocations.h"
+#include "driver/host/simt/device_shadow.h"
 #include "driver/host/simt/engine.h"
 #include "driver/host/simt/line_table.h"
 #include "driver/host/simt/shadow.h"
@@ -42,10 +44,16 @@ class MemoryCheck final : public Monitor {
     // An address just above this frame is on the kernel's own stack or in the unmapped page above it.
     if (at - reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) < kNear) return;
     if (suspect_) check_suspect();
-    if (last_region_[size_t(access)].holds(at, bytes)) return;
+    if (const Region& r = last_region_[size_t(access)]; r.holds(at, bytes)) {
+      if (r.shadow) check_device(access, false, r, p, bytes, code);
+      return;
+    }
     check_recent<access>(p, bytes, code);
   }
   void check_atomic(const void* p, size_t bytes, bool loads, bool stores, const void* code);
+  // Exempts the buffer that contains `p` from the checks for races (MPSX_ALLOW_RACES).
+  void allow_races(const void* p);
+  void device_fence() { order_.device_fence(); }
 
  private:
   static constexpr uintptr_t kNear = 4096;
@@ -59,6 +67,7 @@ class MemoryCheck final : public Monitor {
     Kind kind = Kind::buffer;
     uint8_t index = 0;  // index of the buffer
     bool writable = true;
+    DeviceShadow* shadow = nullptr;  // null if no races can occur
     bool holds(uintptr_t at, size_t bytes) const { return at - begin < size && size - (at - begin) >= bytes; }
   };
   // A racing write that may be harmless. It is a fault only if it changes the memory, so it is checked after the write.
@@ -69,22 +78,28 @@ class MemoryCheck final : public Monitor {
     unsigned thread;
     const void* code;
     Shadow::Finding finding;
+    DeviceShadow::Finding device;  // instead of `finding`, for a write to `region`
+    Region region;
     SourceLine site;
     char before[kBytes];
   };
 
   void find_memory();
   void add(const void* begin, size_t size, Kind, uint8_t index = 0, bool writable = true);
+  DeviceShadow* shadow_at(uintptr_t at);
   template <Access access>
   void check_recent(const void* p, size_t bytes, const void* code);
-  void check_slow(Access, const void* p, size_t bytes, const void* code);
-  bool in_memory(Access, uintptr_t at, size_t bytes);
+  void check_slow(Access, bool atomic, const void* p, size_t bytes, const void* code);
+  void check_device(Access, bool atomic, const Region&, const void* p, size_t bytes, const void* code);
+  const Region* find_region(Access, uintptr_t at, size_t bytes);
   bool in_indirect(uintptr_t at, size_t bytes);
   bool in_thread_local(uintptr_t at, size_t bytes);
   bool in_threadgroup_memory(uintptr_t at) const { return at - arena_begin_ < arena_size_; }
   size_t arena_size() const { return worker_->arena().used() + Arena::kGap; }
   const Arena::Variable* variable_at(size_t offset, size_t bytes);
+  void suspect_write(const Suspect&);
   void check_suspect();
+  [[noreturn]] void fail_suspect();
   void count_spins(const void* p, size_t bytes, unsigned thread, const void* code);
 
   // Return descriptions of faults. They are separate from fail(), because fail() never returns and thus never destroys
@@ -92,6 +107,7 @@ class MemoryCheck final : public Monitor {
   std::string out_of_bounds(const char* verb, const void* p, size_t bytes) const;
   std::string out_of_variable(const char* verb, size_t offset, size_t bytes) const;
   std::string wrong(const char* verb, const Shadow::Finding&, size_t bytes, unsigned thread) const;
+  std::string device_race(const char* verb, const DeviceShadow::Finding&, const Region&, size_t bytes) const;
   [[noreturn]] void fail(std::string&& what, const void* code, unsigned thread) {
     fail(std::move(what), code, thread, site());
   }
@@ -106,6 +122,8 @@ class MemoryCheck final : public Monitor {
   const Arena::Variable* nearest_variable(size_t offset) const;
 
   Region last_region_[2], previous_region_[2];  // indexed by Access
+  std::deque<DeviceShadow> shadows_;
+  DeviceOrder order_;
   // The last atomic access, and how many times in a row it was repeated with the same result.
   struct Spin {
     const void* p = nullptr;

@@ -1,10 +1,10 @@
 // The scheduler. Selects the next fiber of a threadgroup to run, and resumes waiting lanes when no lane can run.
 #include <algorithm>
-#include <cstdio>
 #include <string_view>
 
 #include "driver/host/interrupt.h"
 #include "driver/host/simt/engine.h"
+#include "driver/host/simt/format.h"
 
 namespace mpsx::driver::host::simt {
 namespace {
@@ -15,13 +15,6 @@ bool same_source(const Site& a, const Site& b) {
   return a.line == b.line && std::string_view(a.file) == b.file && std::string_view(a.function) == b.function;
 }
 const char* plural(unsigned n) { return n == 1 ? "" : "s"; }
-
-template <typename... A>
-std::string format(const char* pattern, A... a) {
-  char text[512];
-  std::snprintf(text, sizeof text, pattern, a...);
-  return text;
-}
 
 }  // namespace
 
