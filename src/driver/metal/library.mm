@@ -189,7 +189,12 @@ id<MTLLibrary> FunctionLibrary::library_of(const std::string& function) {
   const auto found = unit_index_.find(function);
   if (found == unit_index_.end()) return nil;
   auto& library = compiled_[found->second];
-  if (!library) library = compile(units_[found->second], uses_tensors_ ? kTensorLanguage : kKernelLanguage);
+  if (library) return library.get();
+  try {
+    library = compile(units_[found->second], uses_tensors_ ? kTensorLanguage : kKernelLanguage);
+  } catch (const Error& e) {
+    throw Error(function + ": " + e.what());
+  }
   return library.get();
 }
 

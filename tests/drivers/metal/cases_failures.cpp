@@ -168,8 +168,8 @@ BARE_CASE(compiles_sources_on_demand) {
   Device device(directory + "/sources");
   CHECK(device.driver->kernel_names().size() == 8);
   mpsx_emulation_fail("compile", 0, 1);
-  THROWS(device.driver->kernel("twice"), "cannot compile second.metal", "injected");
-  THROWS(device.driver->kernel("broken"), "cannot compile broken.metal", "program_source:2");
+  THROWS(device.driver->kernel("twice"), "twice: cannot compile second.metal", "injected");
+  THROWS(device.driver->kernel("broken"), "broken: cannot compile broken.metal", "program_source:2");
   Array<float> a(device, 4);
   const float one = 1;
   mpsx_emulation_fail("macos_14", 0, 1);
