@@ -50,6 +50,8 @@ def sorts() -> Iterator[Case]:
             yield case(f"sort columns {label}", lambda x: torch.sort(x[:5], dim=0, stable=True), x, reference="same")
             if dtype != torch.bool:
                 yield case(f"topk {label}", lambda x: torch.topk(x, 17).values, x, reference="same")
+                yield case(f"half of {label}", lambda x: torch.topk(x, min(x.shape[1] // 2, 128)).values, x,
+                           reference="same")  # fmt: skip
                 yield case(f"median {label}", lambda x: x.median(1).values, x, reference="same")
             if size == LONG:
                 long = values(2, 4100, dtype=dtype)  # too long for threadgroup memory
