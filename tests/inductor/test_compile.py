@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+from processes import run_in_subprocess
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -148,6 +149,28 @@ def test_compiled_attention() -> None:
     expected.square().sum().backward()
     for a, b in zip(on_mpsx, on_cpu, strict=True):
         torch.testing.assert_close(a.grad.cpu(), b.grad)
+
+
+SYMBOLIC_ATTENTION = """
+import torch.nn.functional as F
+from torch._dynamo.testing import CompileCounterWithBackend
+for mask in ("none", "numbers", "booleans"):
+    graphs = CompileCounterWithBackend("aot_eager")
+    f = torch.compile(F.scaled_dot_product_attention, backend=graphs, dynamic=True, fullgraph=True)
+    for batch, queries, keys in ((2, 5, 7), (3, 9, 4), (4, 16, 16)):
+        q, k, v = (torch.randn(batch, 4, n, 8, device="mpsx") for n in (queries, keys, keys))
+        m = None if mask == "none" else torch.randn(batch, 1, queries, keys, device="mpsx")
+        m = m > 0 if mask == "booleans" else m
+        assert torch.equal(f(q, k, v, m), F.scaled_dot_product_attention(q, k, v, m))
+    assert graphs.frame_count == 1, (mask, graphs.frame_count)
+    torch._dynamo.reset()
+"""
+
+
+def test_attention_with_symbolic_sizes() -> None:
+    """Regression test: the choice of attention's kernel asked for concrete sizes, except with the CPU library."""
+    done = run_in_subprocess(SYMBOLIC_ATTENTION, MPSX_VENDOR="off")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("transposed", [False, True])

@@ -39,23 +39,27 @@ struct SdpaResult {
 
 bool has_mask(const OptionalTensor& mask) { return mask && mask->defined(); }
 
+// These functions must not ask for concrete sizes, because torch.compile calls them with symbolic ones.
 bool broadcasts_to_scores(const Tensor& mask, const Tensor& query, const Tensor& key) {
-  const int64_t scores[] = {query.size(0), query.size(1), query.size(2), key.size(2)};
+  const c10::SymInt scores[] = {query.sym_size(0), query.sym_size(1), query.sym_size(2), key.sym_size(2)};
   if (mask.dim() > 4) return false;
-  for (int64_t d = 0; d < mask.dim(); ++d)
-    if (mask.size(-1 - d) != 1 && mask.size(-1 - d) != scores[3 - d]) return false;
+  for (int64_t d = 0; d < mask.dim(); ++d) {
+    const c10::SymInt size = mask.sym_size(-1 - d);
+    if (size != 1 && size != scores[3 - d]) return false;
+  }
   return true;
 }
 
 bool has_kernel(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                 double dropout) {
   for (const Tensor* t : {&query, &key, &value})
-    if (t->layout() != at::kStrided || !has_float_kernel(*t) || t->dim() != 4 || t->numel() == 0 ||
-        t->size(3) > int64_t(kMaxHeadDim) || t->scalar_type() != query.scalar_type())
+    if (t->layout() != at::kStrided || !has_float_kernel(*t) || t->dim() != 4 || t->sym_numel() == 0 ||
+        t->sym_size(3) > int64_t(kMaxHeadDim) || t->scalar_type() != query.scalar_type())
       return false;
-  const bool heads = key.size(1) == value.size(1) && query.size(1) % key.size(1) == 0;
-  const bool sizes = query.size(0) == key.size(0) && key.size(0) == value.size(0) && key.size(2) == value.size(2) &&
-                     query.size(3) == key.size(3) && query.size(2) < INT32_MAX && key.size(2) < INT32_MAX;
+  const bool heads = key.sym_size(1) == value.sym_size(1) && query.sym_size(1) % key.sym_size(1) == 0;
+  const bool sizes = query.sym_size(0) == key.sym_size(0) && key.sym_size(0) == value.sym_size(0) &&
+                     key.sym_size(2) == value.sym_size(2) && query.sym_size(3) == key.sym_size(3) &&
+                     query.sym_size(2) < INT32_MAX && key.sym_size(2) < INT32_MAX;
   if (!heads || !sizes || dropout < 0 || dropout >= 1) return false;
   // The gradient of a mask needs dS, which the kernels do not store.
   return !has_mask(mask) || (is_plain(*mask) && !mask->requires_grad() && broadcasts_to_scores(*mask, query, key) &&
@@ -253,7 +257,7 @@ int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value, cons
   } else if (vendor::preferred()) {
     fused = vendor::accepts_attention(query, key, value, mask, dropout, causal, scale, grouped);
   } else {
-    const bool heads_fit = query.dim() == 4 && key.dim() == 4 && (grouped || query.size(1) == key.size(1));
+    const bool heads_fit = query.dim() == 4 && key.dim() == 4 && (grouped || query.sym_size(1) == key.sym_size(1));
     fused =
         at::globalContext().userEnabledOverrideableSDP() && heads_fit && has_kernel(query, key, value, mask, dropout);
   }
