@@ -53,6 +53,8 @@ struct TensorEpilogue {
       if (p.activation == kActivationGeluTanh) transform_tile(sum, tile, ActivateTile<kActivationGeluTanh>());
       if (p.activation == kActivationSilu) transform_tile(sum, tile, ActivateTile<kActivationSilu>());
     }
+    // `out` may be c. The thread that stores an element may be a different one than the thread that has read it.
+    if (p.has_c) tg_device_barrier();
     sum.store(tensor(out, size, array<int, 2>{int(p.out.column), int(p.out.row)}).slice(column, row));
   }
 };
