@@ -241,7 +241,11 @@ inline int ifloordiv(int lhs, int rhs) {
   const int intm = (lhs / rhs);
   return (((lhs * rhs < 0) && (rhs * intm != lhs)) ? (intm - 1) : intm);
 }
+#ifndef MPSX_ALLOW_RACES
+#define MPSX_ALLOW_RACES(p)
+#endif
 [[maybe_unused]] float fatomic_fetch_add(device float* dest, const float operand) {
+  MPSX_ALLOW_RACES(dest);  // The read below is not atomic. If it is stale, the exchange fails.
   bool ok = false;
   float old_val = 0.0f;
   while (!ok) {
