@@ -55,7 +55,7 @@ class LaunchRecording {
     KernelEntry* entry;
     driver::Dispatch dispatch;
     size_t first, count;  // arguments
-    void* random;  // the argument that begins with a RandomState, or null
+    void* random;         // the argument that begins with a RandomState, or null
     const char* op;       // see add_error_check()
     void* error_record;
   };

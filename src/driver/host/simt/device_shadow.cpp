@@ -73,7 +73,7 @@ DeviceShadow::Finding DeviceShadow::access_shared(const DeviceOrder& o, size_t c
 
 // Adds the access `now` to a mark. Earlier accesses stay in the mark unless a barrier orders them before `now`. A mark
 // cannot hold both atomic and other accesses, so the other accesses replace the atomic ones: they race with more.
-void DeviceShadow::record(const DeviceOrder& o, size_t cell, Mark Cell::*kind, Mark now) {
+void DeviceShadow::record(const DeviceOrder& o, size_t cell, Mark Cell::* kind, Mark now) {
   Mark& last = cells_[cell].*kind;
   const uint64_t was = last.access, atomic = now.access & kAtomic;
   if (was != 0 && !fenced(o, was, now.access) && (was & kAtomic) <= atomic) {
@@ -93,7 +93,7 @@ void DeviceShadow::record(const DeviceOrder& o, size_t cell, Mark Cell::*kind, M
 
 // Describes the race with the accesses of a mark. Any of them may be the one that races, unless the last one is the
 // thread's own or comes before a barrier.
-DeviceShadow::Finding DeviceShadow::found(const DeviceOrder& o, size_t cell, Mark Cell::*kind, uint64_t now) const {
+DeviceShadow::Finding DeviceShadow::found(const DeviceOrder& o, size_t cell, Mark Cell::* kind, uint64_t now) const {
   const Mark& last = cells_[cell].*kind;
   const bool last_races = races(o, last.access & ~(kSharers | kAtomic), now);
   const auto [mark, code] = last_races || !others_ ? last : others_[cell].*kind;

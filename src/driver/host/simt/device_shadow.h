@@ -96,16 +96,16 @@ class DeviceShadow {
   }
   static Cells make(size_t count) noexcept;
   Finding access_shared(const DeviceOrder&, size_t cell, Mark now, bool stores);
-  void record(const DeviceOrder&, size_t cell, Mark Cell::*kind, Mark now);
-  Finding found(const DeviceOrder&, size_t cell, Mark Cell::*kind, uint64_t now) const;
+  void record(const DeviceOrder&, size_t cell, Mark Cell::* kind, Mark now);
+  Finding found(const DeviceOrder&, size_t cell, Mark Cell::* kind, uint64_t now) const;
   size_t cells() const { return (bytes_ >> shift_) + 1; }
   void split(unsigned shift);
 
   const uintptr_t begin_;
   const size_t bytes_;
   unsigned shift_ = 2;  // log2 of the bytes per cell: 4 bytes until a kernel accesses smaller elements
-  Cells cells_;   // null if accesses are not checked
-  Cells others_;  // for marks of several accesses, one by a different thread than the mark's. May be null
+  Cells cells_;         // null if accesses are not checked
+  Cells others_;        // for marks of several accesses, one by a different thread than the mark's. May be null
 };
 
 inline DeviceShadow::Finding DeviceShadow::access(const DeviceOrder& o, uintptr_t at, size_t bytes, bool stores,

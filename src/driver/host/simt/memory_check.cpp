@@ -193,15 +193,18 @@ template <Access access>
                                                  size_t bytes, const void* code) {
   const unsigned thread = worker_->thread_index();
   const bool stores = access == Access::write;
-  const auto finding = region.shadow->access(order_, reinterpret_cast<uintptr_t>(p), bytes, stores, atomic, thread,
-                                             short_code(code));
+  const auto finding =
+      region.shadow->access(order_, reinterpret_cast<uintptr_t>(p), bytes, stores, atomic, thread, short_code(code));
   if (!finding) [[likely]]
     return;
   if (stores && !atomic)
     suspect_write({static_cast<const char*>(p), bytes, thread, code, {}, finding, region, site(), {}});
   else
-    fail(device_race(!atomic ? "read" : stores ? "atomic update" : "atomic load", finding, region, bytes), code,
-         thread);
+    fail(device_race(!atomic  ? "read"
+                     : stores ? "atomic update"
+                              : "atomic load",
+                     finding, region, bytes),
+         code, thread);
 }
 
 void MemoryCheck::suspect_write(const Suspect& write) {

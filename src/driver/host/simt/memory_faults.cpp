@@ -105,8 +105,8 @@ std::string MemoryCheck::device_race(const char* verb, const DeviceShadow::Findi
   const SourceLine other = source_line(call_before(library_.begin + (finding.code - 1)));
   if (other.file) what += format(" at %s:%d", other.file, other.line);
   if (finding.other_group) return what + "; nothing orders the threadgroups of a dispatch";
-  return what + (finding.unfenced ? "; the barrier in between lacks mem_flags::mem_device"
-                                  : " with no barrier in between");
+  return what +
+         (finding.unfenced ? "; the barrier in between lacks mem_flags::mem_device" : " with no barrier in between");
 }
 
 // Returns the type as the user wrote it. Threadgroup variables have typedefs: "'mpsx_tg_0' (aka 'float[32]')".
@@ -121,8 +121,8 @@ void array_index(const char* type, long long index, const char* file, int line, 
   if (!worker || !worker->job().strict) return;
   SourceLine s = source_line(call_before(code));
   if (!s.file) s = {file, line};
-  worker->fault(format("out-of-bounds index %lld of an array of type %s", index, written_type(type).c_str()),
-                s.file, s.line);
+  worker->fault(format("out-of-bounds index %lld of an array of type %s", index, written_type(type).c_str()), s.file,
+                s.line);
 }
 
 }  // namespace mpsx::driver::host::simt
