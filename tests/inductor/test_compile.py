@@ -151,6 +151,24 @@ def test_compiled_attention() -> None:
         torch.testing.assert_close(a.grad.cpu(), b.grad)
 
 
+BATCH_NORM = """
+import copy
+for rows in (9, 70, 3000):
+    eager = torch.nn.BatchNorm1d(3).to("mpsx").train()
+    compiled = copy.deepcopy(eager)
+    x = torch.randn(rows, 3, device="mpsx") * 2 + 1
+    torch.testing.assert_close(torch.compile(compiled)(x), eager(x))
+    for name, statistic in eager.named_buffers():
+        torch.testing.assert_close(dict(compiled.named_buffers())[name], statistic)
+"""
+
+
+def test_running_statistics_on_simt(simt_library: object) -> None:
+    """Regression test: the threads that computed a mean all updated the running mean, each from what others stored."""
+    done = run_in_subprocess(BATCH_NORM, MPSX_DRIVER="simt")
+    assert done.returncode == 0, done.stderr
+
+
 SYMBOLIC_ATTENTION = """
 import torch.nn.functional as F
 from torch._dynamo.testing import CompileCounterWithBackend

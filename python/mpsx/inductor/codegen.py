@@ -71,6 +71,15 @@ def buffers(*nodes: BaseSchedulerNode) -> int:
     return len({dep.name for part in parts for dep in part.read_writes.reads_and_writes()} - internal)
 
 
+def updates_shared_elements(*nodes: BaseSchedulerNode) -> bool:
+    """Return whether a kernel fused from these nodes would update elements in place that the threads of a reduction
+    share, such as a running mean. Each of these threads loads, updates and stores the element, and may load what
+    another one has stored."""
+    parts = [part for node in nodes for part in node.get_nodes()]
+    reduces = any(part.is_reduction() for part in parts)
+    return reduces and any(part.has_aliasing_or_mutation() for part in parts if not part.is_reduction())
+
+
 class Scheduling(MetalScheduling):
     """A MetalScheduling that compiles all kernels of a graph together."""
 
@@ -81,11 +90,16 @@ class Scheduling(MetalScheduling):
 
     def can_fuse_vertical(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
         """Return whether to fuse a node with a consumer of its results."""
-        return buffers(node1, node2) <= MAX_BUFFERS and super().can_fuse_vertical(node1, node2)
+        return self.fits_kernel(node1, node2) and super().can_fuse_vertical(node1, node2)
 
     def can_fuse_horizontal(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
         """Return whether to fuse nodes that read the same buffers."""
-        return buffers(node1, node2) <= MAX_BUFFERS and super().can_fuse_horizontal(node1, node2)
+        return self.fits_kernel(node1, node2) and super().can_fuse_horizontal(node1, node2)
+
+    def fits_kernel(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
+        """Return whether one kernel can compute both nodes."""
+        one_thread = self.kernel_type is MpsxLoopKernel
+        return buffers(node1, node2) <= MAX_BUFFERS and (one_thread or not updates_shared_elements(node1, node2))
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
         """Write the kernel's source into the graph's Python module, which compiles all kernels together."""

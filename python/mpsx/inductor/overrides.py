@@ -33,7 +33,10 @@ def dtype_of(value: Any) -> torch.dtype:
     if isinstance(value, int):
         return torch.int64
     value = value.value if isinstance(value, OpsValue) else value
-    return getattr(value, "dtype", None) or torch.float32
+    dtype = getattr(value, "dtype", None) or torch.float32
+    if isinstance(dtype, str):  # a variable for the result of a reduction, which has a Metal type
+        return next((known for known, name in METAL_TYPES.items() if name == dtype), torch.float32)
+    return dtype
 
 
 def compute_type(row: Row, dtypes: Sequence[torch.dtype]) -> str:
