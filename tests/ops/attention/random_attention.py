@@ -11,8 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
 import torch
 import torch.nn.functional as F
 from accuracy import assert_as_accurate
-
-import mpsx
+from tensor_tier import main
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
@@ -99,16 +98,5 @@ def compare(choice: random.Random) -> str:
     return text
 
 
-def main(seed: int, count: int) -> None:
-    """Run `count` comparisons. Some of them must launch kernels of the tensor tier."""
-    mpsx.fallback.set_mode("error")
-    torch.manual_seed(seed)
-    choice = random.Random(seed)
-    for _ in range(count):
-        print(compare(choice), flush=True)
-    launched = {row.name for row in mpsx.profiler.rows() if row.route == "native"}
-    assert any(name.startswith("attention_tensor_") for name in launched), launched
-
-
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 6)
+    main(compare, "attention_tensor_", 6)

@@ -12,11 +12,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
 
-import torch
 from tables import FLOAT
+from tensor_tier import main
 from test_conv import LAST, check
-
-import mpsx
 
 
 def compare(choice: random.Random) -> str:
@@ -53,16 +51,5 @@ def compare(choice: random.Random) -> str:
     return text
 
 
-def main(seed: int, count: int) -> None:
-    """Run `count` comparisons. Some of them must launch kernels of the tensor tier."""
-    mpsx.fallback.set_mode("error")
-    torch.manual_seed(seed)
-    choice = random.Random(seed)
-    for _ in range(count):
-        compare(choice)
-    launched = {row.name for row in mpsx.profiler.rows() if row.route == "native"}
-    assert any(name.startswith("conv_gemm_tensor_") for name in launched), launched
-
-
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 12)
+    main(compare, "conv_gemm_tensor_", 12)

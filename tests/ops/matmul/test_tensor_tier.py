@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from processes import run_in_subprocess
-
-import mpsx
-
-HERE = Path(__file__).resolve().parent
-DRIVER = mpsx.driver()["name"]
-# The host driver has no tensor tier, so use simt.
-TENSORS = {"MPSX_DRIVER": "simt" if DRIVER == "host" else DRIVER, "MPSX_TIER": "tensor"}
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 20))]
+from tensor_tier import SEEDS, run_script
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_operands(seed: int) -> None:
     """For random sizes, layouts, dtypes, batches and epilogues, the results are as accurate as the CPU's."""
-    done = subprocess.run([sys.executable, str(HERE / "random_gemms.py"), str(seed)], env=os.environ | TENSORS,
-                          capture_output=True, text=True, check=False)  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_script(Path(__file__).with_name("random_gemms.py"), seed)
 
 
 def test_wrong_tier() -> None:

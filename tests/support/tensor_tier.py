@@ -1,0 +1,40 @@
+"""Compare random calls on the tensor tier (MPSX_TIER=tensor) with the CPU, in a child process."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import mpsx
+
+DRIVER = mpsx.driver()["name"]
+# The host driver has no tensor tier, so use simt.
+TENSORS = {"MPSX_DRIVER": "simt" if DRIVER == "host" else DRIVER, "MPSX_TIER": "tensor"}
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 20))]
+
+
+def run_script(script: Path, seed: int) -> None:
+    """Run a script that calls main(), on the tensor tier."""
+    done = subprocess.run([sys.executable, str(script), str(seed)], env=os.environ | TENSORS, capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def main(compare: Callable[[random.Random], str], kernels: str, count: int) -> None:
+    """Run the comparisons of a script with the arguments SEED [COUNT]. Some of them must launch kernels whose names
+    begin with `kernels`. `compare` checks one random call, and returns a description of it."""
+    seed, count = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else count
+    mpsx.fallback.set_mode("error")
+    torch.manual_seed(seed)
+    choice = random.Random(seed)
+    for _ in range(count):
+        print(compare(choice), flush=True)
+    launched = {row.name for row in mpsx.profiler.rows() if row.route == "native"}
+    assert any(name.startswith(kernels) for name in launched), launched
