@@ -28,7 +28,8 @@ inline float exp_score(float x) {
   return sizeof(T) == 2 ? fast::exp2(x * M_LOG2E_F) : exp_nonpositive(x);
 }
 
-// Returns the random numbers for dropout of the four scores from key 4 * block on. Each pass regenerates them.
+// Returns the random numbers that decide which scores to drop, one for each of the keys 4 * block to 4 * block + 3.
+// Each pass computes them again.
 inline PhiloxBlock dropout_bits(uint query, uint block, AttentionHead h, constant AttentionParams& p) {
   const ulong row = (ulong(h.batch) * p.q_heads + h.head) * p.q_len + query;
   return philox(p.seed, p.philox_offset + row * ((p.kv_len + 3) / 4) + block);

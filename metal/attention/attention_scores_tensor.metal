@@ -52,13 +52,13 @@ inline ScoreRow score_row(device const float* mask, constant AttentionParams& p,
           (ulong(group.y) * b.rows + group.x) * b.stride,
           p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask};
 }
-// Calls the statement that follows for this thread's columns of a row, kVectors vectors at a time.
+// Loops over this thread's columns of a row, kVectors vectors at a time.
 #define MPSX_FOR_COLUMNS(r, c, g) for (uint c = (g).index * 4; c < (r).end; c += (g).count * 4 * kVectors)
 
 // Overwrites S with P = softmax(S * scale + mask), and stores the rows' lse. Dropout is applied to P.
 kernel void attention_tensor_softmax(device float* S [[buffer(0)]], device float* lse [[buffer(1)]],
-                              device const float* mask [[buffer(2)]], constant AttentionParams& p [[buffer(3)]],
-                              constant ScoreBlock& b [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+                                     device const float* mask [[buffer(2)]], constant AttentionParams& p [[buffer(3)]],
+                                     constant ScoreBlock& b [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
   const ScoreRow r = score_row(mask, p, b, g.group);
@@ -97,9 +97,10 @@ kernel void attention_tensor_softmax(device float* S [[buffer(0)]], device float
 
 // Overwrites S with P, to which dropout is applied, and dP with dS * scale.
 kernel void attention_tensor_softmax_backward(device float* S [[buffer(0)]], device float* dP [[buffer(1)]],
-                                       device const float* lse [[buffer(2)]], device const float* mask [[buffer(3)]],
-                                       constant AttentionParams& p [[buffer(4)]], constant ScoreBlock& b [[buffer(5)]],
-                                       MPSX_GROUP_PARAMETERS) {
+                                              device const float* lse [[buffer(2)]],
+                                              device const float* mask [[buffer(3)]],
+                                              constant AttentionParams& p [[buffer(4)]],
+                                              constant ScoreBlock& b [[buffer(5)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
   const ScoreRow r = score_row(mask, p, b, g.group);

@@ -9,7 +9,7 @@
 
 namespace mpsx::ops {
 
-// The tensors have sizes [batch, heads, length, head_dim]. The mask is float32, or undefined.
+// Query, key and value have shape [batch, heads, length, head_dim]. The mask is float32, or undefined.
 struct AttentionInputs {
   Tensor query, key, value, mask;
   AttentionParams p{};
