@@ -6,19 +6,11 @@ enum : uint32_t {
   kMaxHeadDim = 256,
   kAttentionThreads = 128,  // four SIMD groups
 };
-// Rows of S (of S^T for dK and dV) that a threadgroup of attention_tiles.h computes, by result. Each SIMD group
-// computes kTileRowsOfSimdgroup of them.
+// A threadgroup of attention_tiles.h computes kTileRows rows of S (of S^T for dK and dV), 16 per SIMD group.
 enum : uint32_t {
-  kTileRowsO = 128,
-  kTileRowsDQ = 128,
-  kTileRowsDKV = 64,
-  kTileRowsDK = 128,
-  kTileRowsDV = 64,
-  kTileRowsOfSimdgroup = 16,
+  kTileRows = 128,
+  kTileThreads = 256,
 };
-inline constexpr uint32_t attention_tile_threads(uint32_t rows) {
-  return rows / kTileRowsOfSimdgroup * (kAttentionThreads / 4);
-}
 // Rows per SIMD group. The registers that the accumulators need limit this number.
 inline constexpr uint32_t attention_rows(uint32_t head_dim) { return head_dim <= 128 ? 16 : 8; }
 

@@ -13,19 +13,18 @@
 
 using namespace mpp::tensor_ops;
 
-// A threadgroup computes ROWS x COLUMNS tiles of S = A B^T. HEAD_DIM is the zero-padded head dimension. MAX_THREADS
-// limits register use so that this many threads, from several threadgroups, can be resident at the same time.
-template <typename T, uint HEAD_DIM, uint ROWS, uint COLUMNS, uint MAX_THREADS>
+// A threadgroup computes tiles of S = A B^T with COLUMNS columns. HEAD_DIM is the zero-padded head dimension. BUFFERS
+// is the number of tiles of each right operand in threadgroup memory.
+template <typename T, uint HEAD_DIM, uint COLUMNS, uint BUFFERS>
 struct AttentionTiles {
-  enum : uint { head_dim = HEAD_DIM, rows = ROWS, columns = COLUMNS, max_threads = MAX_THREADS };
-  typedef execution_simdgroups<int(ROWS / kTileRowsOfSimdgroup)> Scope;
+  enum : uint { head_dim = HEAD_DIM, rows = kTileRows, columns = COLUMNS, buffers = BUFFERS };
+  typedef execution_simdgroups<int(kTileRows) / 16> Scope;
   typedef matmul2d<matmul2d_descriptor(int(rows), int(COLUMNS), int(HEAD_DIM), false, true), Scope> Scores;
   typedef matmul2d<matmul2d_descriptor(int(rows), int(HEAD_DIM), int(COLUMNS), false, false, false,
                                        matmul2d_descriptor::mode::multiply_accumulate),
                    Scope>
       Accumulate;
-  // Two tiles of K (of Q for dK and dV), in buffers 0 and 1, and two of V (dO), in buffers 2 and 3.
-  typedef MPSX_STAGED_TILES<Scope, T, COLUMNS, HEAD_DIM, 4> Stages;
+  typedef MPSX_STAGED_TILES<Scope, T, COLUMNS, HEAD_DIM, BUFFERS> Stages;
 };
 
 // The rows of one head in device memory, starting at `row`.
@@ -38,21 +37,20 @@ METAL_FUNC device T* head_data(device T* data, AttentionStrides s, AttentionHead
   return data + (long(h.batch) * s.batch + long(h.head / group) * s.head);
 }
 
-// Scales S. Unless all elements are visible, also adds the mask and sets invisible elements to -inf.
+// Applies the mask. Returns the factor that converts S to the unit of exp2(): scale * log2(e), or 1 if the function has
+// already scaled S, which it does when it adds a mask or hides elements.
 template <bool ROWS_ARE_QUERIES, typename Matrix>
-METAL_FUNC void mask_scores(thread Matrix& S, uint row, uint column, bool all_visible, device const float* mask,
-                            constant AttentionParams& p) {
-  if (all_visible && !p.has_mask) {
-    MPSX_UNROLL
-    for (ushort i = 0; i < S.get_capacity(); ++i) S[i] *= p.scale;
-    return;
-  }
+METAL_FUNC float mask_scores(thread Matrix& S, uint row, uint column, bool all_visible, device const float* mask,
+                             constant AttentionParams& p) {
+  // A negative scale would turn each row's maximum into its minimum.
+  if (all_visible && !p.has_mask && p.scale > 0.0f) return p.scale * M_LOG2E_F;
   MPSX_UNROLL
   for (ushort i = 0; i < S.get_capacity(); ++i) {
     const auto at = S.get_multidimensional_index(i);
     const uint r = row + uint(at[1]), c = column + uint(at[0]);
-    S[i] = masked_score(S[i], ROWS_ARE_QUERIES ? r : c, ROWS_ARE_QUERIES ? c : r, mask, p);
+    S[i] = masked_score(S[i], ROWS_ARE_QUERIES ? r : c, ROWS_ARE_QUERIES ? c : r, mask, p) * M_LOG2E_F;
   }
+  return 1.0f;
 }
 
 // The probabilities of a tile that dropout keeps, in threadgroup memory: one bit each, and a byte per block of random
@@ -73,6 +71,12 @@ struct KeptScores {
       kept[i] = uchar(uint(r.x <= b) | uint(r.y <= b) << 1 | uint(r.z <= b) << 2 | uint(r.w <= b) << 3);
     }
   }
+  // Multiplies S by the factors of dropout.
+  template <typename Matrix>
+  static METAL_FUNC void apply(thread Matrix& S, threadgroup const uchar* kept, constant AttentionParams& p) {
+    MPSX_UNROLL
+    for (ushort i = 0; i < S.get_capacity(); ++i) S[i] *= scale(kept, S, i, p);
+  }
   // Returns the factor by which dropout multiplies element `i` of S.
   template <typename Matrix>
   static METAL_FUNC float scale(threadgroup const uchar* kept, thread const Matrix& S, ushort i,
@@ -83,15 +87,56 @@ struct KeptScores {
   }
 };
 
-// Multiplies each row of the accumulators by the row's value in `row_values`.
-template <typename Matrix>
-METAL_FUNC void scale_rows(thread Matrix& sums, threadgroup const float* row_values) {
+// Multiplies each row of the accumulators by the row's factor, which passes through threadgroup memory unless the
+// tensors have the same rows per thread.
+template <typename Matrix, typename Rows>
+METAL_FUNC void scale_rows(thread Matrix& sums, thread Rows& factors, threadgroup float* memory) {
+  if (is_iterator_compatible(sums, factors)) {
+    MPSX_UNROLL
+    for (auto s = sums.begin(); s != sums.end(); ++s) *s *= *factors.map_iterator(s);
+    return;
+  }
+  tg_barrier();  // all threads have read the previous factors
   MPSX_UNROLL
-  for (ushort i = 0; i < sums.get_capacity(); ++i) sums[i] *= row_values[sums.get_multidimensional_index(i)[1]];
+  for (auto f = factors.begin(); f != factors.end(); ++f)
+    if (f.is_valid_element()) memory[f.get_multidimensional_index()[0]] = *f;
+  tg_barrier();
+  MPSX_UNROLL
+  for (ushort i = 0; i < sums.get_capacity(); ++i) sums[i] *= memory[sums.get_multidimensional_index(i)[1]];
 }
 
+// Each row's maximum and sum over the tiles so far, for a softmax that reads the scores once. The maximum is in the
+// unit of exp2().
+template <typename Rows>
+struct OnlineSoftmax {
+  Rows row_max, row_sum, rescale;
+  METAL_FUNC void init() {
+    MPSX_UNROLL
+    for (ushort i = 0; i < row_max.get_capacity(); ++i) row_max[i] = -INFINITY, row_sum[i] = 0.0f;
+  }
+  // Turns a tile of S into exp(S - row_max), and sets `rescale` to the factors of the sums before this tile.
+  template <typename Matrix>
+  METAL_FUNC void update(thread Matrix& S, float factor) {
+    Rows tile_max = row_max, tile_sum = row_max;
+    reduce_rows(S, tile_max, reduction_operation::max, -INFINITY);
+    MPSX_UNROLL
+    for (ushort i = 0; i < row_max.get_capacity(); ++i) {
+      const float new_max = max(row_max[i], tile_max[i] * factor);
+      // Turn tile_max into the value to add. max() ignores NaN scores, but exp2() propagates them.
+      tile_max[i] = new_max == -INFINITY ? 0.0f : -new_max;
+      rescale[i] = fast::exp2(row_max[i] + tile_max[i]);
+      row_max[i] = new_max;
+    }
+    MPSX_UNROLL
+    for (auto s = S.begin(); s != S.end(); ++s) *s = fast::exp2(fma(*s, factor, *tile_max.map_iterator(s)));
+    reduce_rows(S, tile_sum, reduction_operation::sum, 0.0f);
+    MPSX_UNROLL
+    for (ushort i = 0; i < row_sum.get_capacity(); ++i) row_sum[i] = row_sum[i] * rescale[i] + tile_sum[i];
+  }
+};
+
 template <typename T, typename Tiles>
-[[max_total_threads_per_threadgroup(Tiles::max_threads)]]
+[[max_total_threads_per_threadgroup(kTileThreads)]]
 kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffer(1)]], device T* Q [[buffer(2)]],
                             device T* K [[buffer(3)]], device T* V [[buffer(4)]],
                             device const float* mask [[buffer(5)]], constant AttentionParams& p [[buffer(6)]],
@@ -99,7 +144,7 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float row_values[Tiles::rows];
   typedef KeptScores<Tiles, true> Dropout;
-  threadgroup uchar kept[Dropout::bytes];
+  threadgroup uchar kept[2 * Dropout::bytes];  // of two tiles
   const AttentionHead h = {g.group.z, g.group.y};
   const uint q_start = tile_start(g.group.x, Tiles::rows, p.q_len, p.causal);
   device T* const head_K = head_data(K, p.K, h, p.gqa_factor);
@@ -107,7 +152,8 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
   const auto K_rows = row_tensor(head_K, p.K.row, 0, p.kv_len, p.head_dim);
   const auto V_rows = row_tensor(head_V, p.V.row, 0, p.kv_len, p.v_head_dim);
   typename Tiles::Stages stages;
-  typedef decltype(stages.tile(0, K_rows)) Rows;
+  enum : uint { kTilesOfK = 0, kTilesOfV = 1 };
+  typedef decltype(stages.tile(0, 0, K_rows)) Rows;
   device const float* head_mask =
       p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
   typename Tiles::Scores scores;
@@ -115,63 +161,64 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
   auto Q_tile = scores.template get_left_input_cooperative_tensor<T, T, float>();
   Q_tile.load(row_tensor(head_data(Q, p.Q, h, 1), p.Q.row, q_start, p.q_len, p.head_dim));
   auto S = scores.template get_destination_cooperative_tensor<decltype(Q_tile), Rows, float>();
-  typedef decltype(accumulate.template get_left_input_cooperative_tensor<T, T, float>()) Probabilities;
-  auto O_sum = accumulate.template get_destination_cooperative_tensor<Probabilities, Rows, float>();
-  auto row_max = scores.template get_row_reduction_destination_cooperative_tensor<decltype(Q_tile), Rows, float>();
-  auto row_sum = row_max, tile_max = row_max, tile_sum = row_max, rescale = row_max;
-  MPSX_UNROLL
-  for (ushort i = 0; i < row_max.get_capacity(); ++i) row_max[i] = -INFINITY, row_sum[i] = 0.0f;
+  auto P = accumulate.template get_left_input_cooperative_tensor<T, T, float>();
+  auto O_sum = accumulate.template get_destination_cooperative_tensor<decltype(P), Rows, float>();
   MPSX_UNROLL
   for (ushort i = 0; i < O_sum.get_capacity(); ++i) O_sum[i] = 0.0f;
+  typedef decltype(scores.template get_row_reduction_destination_cooperative_tensor<decltype(Q_tile), Rows, float>())
+      RowValues;
+  OnlineSoftmax<RowValues> softmax;
+  softmax.init();
   const uint kv_end = p.causal ? min(p.kv_len, q_start + Tiles::rows) : p.kv_len;
-  stages.load(0, K_rows);
-  stages.load(2, V_rows);
-  uint buffer = 0;
-  for (uint kv_start = 0; kv_start < kv_end; kv_start += Tiles::columns, buffer ^= 1) {
-    const int next = int(kv_start + Tiles::columns);
-    stages.template wait<1>();  // for K
-    if (p.has_dropout) Dropout::fill(kept, q_start, kv_start, h, p, g);
-    stages.load(buffer ^ 1, K_rows.slice(0, next));
-    scores.run(Q_tile, stages.tile(buffer, K_rows.slice(0, int(kv_start))), S);
-    const bool all_visible = kv_start + Tiles::columns <= (p.causal ? min(p.kv_len, q_start + 1) : p.kv_len);
-    mask_scores<true>(S, q_start, kv_start, all_visible, head_mask, p);
-    reduce_rows(S, tile_max, reduction_operation::max, -INFINITY);
-    MPSX_UNROLL
-    for (ushort i = 0; i < row_max.get_capacity(); ++i) {
-      const float new_max = max(row_max[i], tile_max[i]);
-      // Turn tile_max into the value to subtract. max() ignores NaN scores, but exp() propagates them.
-      tile_max[i] = new_max == -INFINITY ? 0.0f : new_max;
-      rescale[i] = exp_score<T>(row_max[i] - tile_max[i]);
-      row_max[i] = new_max;
+  const uint visible_end = p.causal ? min(p.kv_len, q_start + 1) : p.kv_len;  // all queries attend to the keys before
+  // P V of a tile runs during the softmax of the next one. Two buffers per operand suffice.
+  stages.open(K_rows, V_rows);
+  stages.load(kTilesOfK, 0, 0);
+  stages.load(kTilesOfK, 1, Tiles::columns);
+  stages.load(kTilesOfV, 0, 0);
+  if (p.has_dropout) Dropout::fill(kept, q_start, 0, h, p, g);
+  stages.wait();
+  if (p.has_dropout) Dropout::fill(kept + Dropout::bytes, q_start, Tiles::columns, h, p, g);
+  scores.run(Q_tile, stages.tile(kTilesOfK, 0, K_rows), S);
+  float factor = mask_scores<true>(S, q_start, 0, Tiles::columns <= visible_end, head_mask, p);
+  softmax.update(S, factor);
+  if (p.has_dropout) Dropout::apply(S, kept, p);
+  P = accumulate.template get_left_input_cooperative_tensor<T, T, float>(S);
+  uint buffer = 1;
+  for (uint kv_start = Tiles::columns; kv_start < kv_end; kv_start += Tiles::columns, buffer ^= 1) {
+    const auto K_tile = K_rows.slice(0, int(kv_start)), V_tile = V_rows.slice(0, int(kv_start - Tiles::columns));
+    stages.wait();
+    stages.load(kTilesOfK, buffer ^ 1, kv_start + Tiles::columns);
+    stages.load(kTilesOfV, buffer, kv_start);
+    const auto scores_started = stages.start(scores, Q_tile, kTilesOfK, buffer, K_tile, S);
+    const auto sums_started = stages.start(accumulate, P, kTilesOfV, buffer ^ 1, V_tile, O_sum);
+    stages.template finish<1>(scores_started, S);
+    factor = mask_scores<true>(S, q_start, kv_start, kv_start + Tiles::columns <= visible_end, head_mask, p);
+    softmax.update(S, factor);
+    if (p.has_dropout) {  // without a branch here, ptxas would wait for P V before the softmax
+      Dropout::fill(kept + (buffer ^ 1) * Dropout::bytes, q_start, kv_start + Tiles::columns, h, p, g);
+      Dropout::apply(S, kept + buffer * Dropout::bytes, p);
     }
-    MPSX_UNROLL
-    for (auto s = S.begin(); s != S.end(); ++s) *s = exp_score<T>(*s - *tile_max.map_iterator(s));
-    reduce_rows(S, tile_sum, reduction_operation::sum, 0.0f);
-    MPSX_UNROLL
-    for (auto r = rescale.begin(); r != rescale.end(); ++r)
-      if (r.is_valid_element()) row_values[r.get_multidimensional_index()[0]] = *r;
-    MPSX_UNROLL
-    for (ushort i = 0; i < row_sum.get_capacity(); ++i) row_sum[i] = row_sum[i] * rescale[i] + tile_sum[i];
-    stages.template wait<1>();  // for V, row_values, and kept
-    stages.load(2 + (buffer ^ 1), V_rows.slice(0, next));
-    if (p.has_dropout) MPSX_UNROLL
-    for (ushort i = 0; i < S.get_capacity(); ++i) S[i] *= Dropout::scale(kept, S, i, p);
-    scale_rows(O_sum, row_values);
-    const auto P = accumulate.template get_left_input_cooperative_tensor<T, T, float>(S);
-    accumulate.run(P, stages.tile(2 + buffer, V_rows.slice(0, int(kv_start))), O_sum);
+    stages.template finish<0>(sums_started, O_sum);
+    scale_rows(O_sum, softmax.rescale, row_values);
+    P = accumulate.template get_left_input_cooperative_tensor<T, T, float>(S);
   }
-  tg_barrier();  // all threads have read row_values
+  stages.wait();
+  const uint last = (kv_end - 1) / Tiles::columns;
+  accumulate.run(P, stages.tile(kTilesOfV, last % 2, V_rows.slice(0, int(last * Tiles::columns))), O_sum);
+  stages.close();
   MPSX_UNROLL
-  for (ushort i = 0; i < row_sum.get_capacity(); ++i) {
-    const uint row = uint(row_sum.get_multidimensional_index(i)[0]);
-    if (!row_sum.is_valid_element(i)) continue;
-    row_values[row] = row_sum[i] == 0.0f ? 0.0f : 1.0f / row_sum[i];  // A query that attends to no key yields 0.
-    if (q_start + row < p.q_len)
-      lse[(ulong(h.batch) * p.q_heads + h.head) * p.q_len + q_start + row] =
-          row_sum[i] == 0.0f ? -INFINITY : row_max[i] + precise::log(row_sum[i]);
+  for (ushort i = 0; i < softmax.row_sum.get_capacity(); ++i) {
+    const float sum = softmax.row_sum[i];
+    const uint query = q_start + uint(softmax.row_sum.get_multidimensional_index(i)[0]);
+    if (softmax.row_sum.is_valid_element(i) && query < p.q_len)
+      lse[(ulong(h.batch) * p.q_heads + h.head) * p.q_len + query] =
+          sum == 0.0f ? -INFINITY : softmax.row_max[i] * M_LN2_F + precise::log(sum);
+    // A query that attends to no key yields 0. A correctly rounded division would be a function call on NVIDIA GPUs,
+    // and ptxas serializes the products of a kernel with calls.
+    softmax.rescale[i] = sum == 0.0f ? 0.0f : fast::divide(1.0f, sum);
   }
-  tg_barrier();
-  scale_rows(O_sum, row_values);
+  scale_rows(O_sum, softmax.rescale, row_values);
   O_sum.store(row_tensor(head_data(O, p.O, h, 1), p.O.row, q_start, p.q_len, p.v_head_dim));
 }
 
@@ -189,9 +236,18 @@ METAL_FUNC float output_delta(AttentionRows<T> dO, AttentionRows<T> O, uint quer
   return lane_pair_sum(sum);
 }
 
+// (lse * log2(e), delta) of the queries of one head. Queries past the end have the probability 0.
+struct QueryStats {
+  device const float *lse, *delta;
+  uint q_len;
+  METAL_FUNC float2 load(uint query) const {
+    return query < q_len ? float2(lse_to_subtract(lse[query]) * M_LOG2E_F, delta[query]) : float2(INFINITY, 0.0f);
+  }
+};
+
 // Computes the same gradients as attention_backward in attention_kernels.h. Here, too, the dQ pass runs first.
 template <typename T, typename Tiles, uint GRAD>
-[[max_total_threads_per_threadgroup(Tiles::max_threads)]]
+[[max_total_threads_per_threadgroup(kTileThreads)]]
 kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [[buffer(1)]],
                                      device float* delta [[buffer(2)]], device const float* lse [[buffer(3)]],
                                      device T* Q [[buffer(4)]], device T* K [[buffer(5)]], device T* V [[buffer(6)]],
@@ -200,24 +256,27 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
                                      MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   enum : uint { kRowsAreQueries = GRAD == kGradQ, kComputesDS = GRAD != kGradV, kComputesDV = GRAD / kGradV };
-  // (lse, delta) of each query: of the rows, or of the columns of two tiles
-  threadgroup float2 stats[kRowsAreQueries ? Tiles::rows : 2 * Tiles::columns];
+  enum : uint { kTilesOfQK = 0, kTilesOfVO = 1 };
+  threadgroup float2 stats[kRowsAreQueries ? Tiles::rows : 2 * Tiles::columns];  // of the rows, or of two tiles
   typedef KeptScores<Tiles, kRowsAreQueries> Dropout;
   threadgroup uchar kept[2 * Dropout::bytes];  // of two tiles
   const uint rows = kRowsAreQueries ? p.q_len : p.kv_len;
   const uint row = tile_start(g.group.x, Tiles::rows, rows, kRowsAreQueries && p.causal);
   const uint heads = kRowsAreQueries ? 1 : p.gqa_factor;
   typename Tiles::Stages stages;
-  typedef decltype(stages.tile(0, row_tensor(Q, 0, 0, 0, 0))) Rows;
+  typedef decltype(stages.tile(0, 0, row_tensor(Q, 0, 0, 0, 0))) Rows;
   typename Tiles::Scores scores;
   typename Tiles::Accumulate accumulate;
   auto qk_rows = scores.template get_left_input_cooperative_tensor<T, T, float>();  // Q for dQ, K for dK and dV
   auto vo_rows = qk_rows;                                                           // dO for dQ, V for dK and dV
-  typedef decltype(accumulate.template get_left_input_cooperative_tensor<T, T, float>()) Left;
-  auto dQK_sum = accumulate.template get_destination_cooperative_tensor<Left, Rows, float>();
+  auto P = scores.template get_destination_cooperative_tensor<decltype(qk_rows), Rows, float>();
+  auto dS = P;
+  auto left = accumulate.template get_left_input_cooperative_tensor<T, T, float>();  // P or dS, rounded
+  auto dQK_sum = accumulate.template get_destination_cooperative_tensor<decltype(left), Rows, float>();
   auto dV_sum = dQK_sum;
   MPSX_UNROLL
   for (ushort i = 0; i < dQK_sum.get_capacity(); ++i) dQK_sum[i] = 0.0f, dV_sum[i] = 0.0f;
+  thread decltype(dQK_sum)& last_sum = kComputesDS ? dQK_sum : dV_sum;  // the last product of a tile adds to it
   if (!kRowsAreQueries) {
     const AttentionHead h = {g.group.z, g.group.y};
     qk_rows.load(row_tensor(head_data(K, p.K, h, 1), p.K.row, row, p.kv_len, p.head_dim));
@@ -234,6 +293,7 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
     device const float* head_mask =
         p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
     const ulong stats_offset = (ulong(h.batch) * p.q_heads + h.head) * p.q_len;
+    const QueryStats query_stats = {lse + stats_offset, delta + stats_offset, p.q_len};
     if (kRowsAreQueries) {
       qk_rows.load(row_tensor(head_data(Q, p.Q, h, 1), p.Q.row, row, p.q_len, p.head_dim));
       vo_rows.load(row_tensor(head_data(dO, p.dO, h, 1), p.dO.row, row, p.q_len, p.v_head_dim));
@@ -242,55 +302,72 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
       const uint local = g.index / 2, query = row + local;
       const float sum = output_delta(do_rows, o_rows, query, g.lane);
       if (g.lane % 2 == 0) {
-        stats[local] = query < p.q_len ? float2(lse_to_subtract(lse[stats_offset + query]), sum) : float2(INFINITY);
         if (query < p.q_len) delta[stats_offset + query] = sum;
+        stats[local] = query_stats.load(query);
       }
     }
     // Under a causal mask, skip keys after the tile's queries and queries before the tile's keys.
     const uint begin = !kRowsAreQueries && p.causal ? row / Tiles::columns * Tiles::columns : 0;
     const uint end = !kRowsAreQueries ? p.q_len : p.causal ? min(p.kv_len, row + Tiles::rows) : p.kv_len;
-    uint buffer = 0;
+    stages.open(qk, vo);
     if (!kRowsAreQueries) tg_barrier();  // all threads have finished the previous head
-    stages.load(0, qk.slice(0, int(begin)));
-    stages.load(2, vo.slice(0, int(begin)));
-    for (uint column = begin; column < end; column += Tiles::columns, buffer ^= 1) {
-      threadgroup float2* const tile_stats = kRowsAreQueries ? stats : stats + buffer * Tiles::columns;
-      if (!kRowsAreQueries && g.index < Tiles::columns) {
-        const uint query = column + g.index;
-        tile_stats[g.index] = query < p.q_len
-                                  ? float2(lse_to_subtract(lse[stats_offset + query]), delta[stats_offset + query])
-                                  : float2(INFINITY);
-      }
-      threadgroup uchar* const tile_kept = kept + buffer * Dropout::bytes;
-      if (p.has_dropout) Dropout::fill(tile_kept, row, column, h, p, g);
-      stages.template wait<0>();  // for the tiles, stats, and kept
-      const int next = int(column + Tiles::columns);
-      stages.load(buffer ^ 1, qk.slice(0, next));
-      stages.load(2 + (buffer ^ 1), vo.slice(0, next));
-      auto P = scores.template get_destination_cooperative_tensor<decltype(qk_rows), Rows, float>();
-      auto dS = P;
-      const Rows qk_tile = stages.tile(buffer, qk.slice(0, int(column)));
-      const Rows vo_tile = stages.tile(2 + buffer, vo.slice(0, int(column)));
-      scores.run(qk_rows, qk_tile, P);
-      if (kComputesDS) scores.run(vo_rows, vo_tile, dS);  // dP, overwritten by dS
-      const uint max_key = kRowsAreQueries ? column + Tiles::columns - 1 : row + Tiles::rows - 1;
-      const bool all_visible = column + Tiles::columns <= end && row + Tiles::rows <= rows &&
-                               (!p.causal || max_key <= (kRowsAreQueries ? row : column));
-      mask_scores<kRowsAreQueries>(P, row, column, all_visible, head_mask, p);
+    stages.load(kTilesOfQK, 0, begin);
+    stages.load(kTilesOfVO, 0, begin);
+    if (p.has_dropout) Dropout::fill(kept, row, begin, h, p, g);
+    float2 next_stats = float2(0.0f);
+    if (!kRowsAreQueries) next_stats = query_stats.load(begin + g.index);
+    uint buffer = 0, parity = 0;
+    // Each product runs while the kernel computes something else. The last one ends in the next iteration, so that
+    // iteration loads its tiles into the third buffer.
+    decltype(stages.start(accumulate, left, 0, 0, qk, last_sum)) last_started = {};
+    for (uint column = begin; column < end; column += Tiles::columns, parity ^= 1) {
+      threadgroup float2* const tile_stats = kRowsAreQueries ? stats : stats + parity * Tiles::columns;
+      if (!kRowsAreQueries && g.index < Tiles::columns) tile_stats[g.index] = next_stats;
+      stages.wait();  // for the tiles, stats, and kept
+      const uint next = column + Tiles::columns, next_buffer = buffer + 1 == Tiles::buffers ? 0 : buffer + 1;
+      stages.load(kTilesOfQK, next_buffer, next);
+      stages.load(kTilesOfVO, next_buffer, next);
+      if (!kRowsAreQueries) next_stats = query_stats.load(next + g.index);
+      const auto qk_tile = qk.slice(0, int(column)), vo_tile = vo.slice(0, int(column));
+      const auto P_started = stages.start(scores, qk_rows, kTilesOfQK, buffer, qk_tile, P);
+      auto dS_started = P_started;
+      if (kComputesDS) dS_started = stages.start(scores, vo_rows, kTilesOfVO, buffer, vo_tile, dS);  // dP
+      stages.template finish<1 + kComputesDS>(last_started, last_sum);
+      stages.template finish<kComputesDS>(P_started, P);
+      const uint max_key = kRowsAreQueries ? next - 1 : row + Tiles::rows - 1;
+      const bool all_visible =
+          next <= end && row + Tiles::rows <= rows && (!p.causal || max_key <= (kRowsAreQueries ? row : column));
+      const float factor = mask_scores<kRowsAreQueries>(P, row, column, all_visible, head_mask, p);
       MPSX_UNROLL
-      for (ushort i = 0; i < P.get_capacity(); ++i) {
-        const float2 query_stats = tile_stats[P.get_multidimensional_index(i)[kRowsAreQueries ? 1 : 0]];
-        const float prob = exp_score<T>(P[i] - query_stats.x);
-        const float keep = p.has_dropout ? Dropout::scale(tile_kept, P, i, p) : 1.0f;
-        if (kComputesDS) dS[i] = score_grad(prob, dS[i] * keep, query_stats.y);
-        P[i] = prob * keep;
+      for (ushort i = 0; i < P.get_capacity(); ++i)
+        P[i] = fast::exp2(fma(P[i], factor, -tile_stats[P.get_multidimensional_index(i)[kRowsAreQueries ? 1 : 0]].x));
+      threadgroup uchar* const tile_kept = kept + parity * Dropout::bytes;
+      if (p.has_dropout) Dropout::fill(kept + (parity ^ 1) * Dropout::bytes, row, next, h, p, g);
+      if (kComputesDV) {
+        left = accumulate.template get_left_input_cooperative_tensor<T, T, float>(P);
+        if (p.has_dropout) {
+          auto kept_P = P;
+          Dropout::apply(kept_P, tile_kept, p);
+          left = accumulate.template get_left_input_cooperative_tensor<T, T, float>(kept_P);
+        }
+        last_started = stages.start(accumulate, left, kTilesOfVO, buffer, vo_tile, dV_sum);
       }
-      if (kComputesDV)
-        accumulate.run(accumulate.template get_left_input_cooperative_tensor<T, T, float>(P), vo_tile, dV_sum);
-      if (kComputesDS)
-        accumulate.run(accumulate.template get_left_input_cooperative_tensor<T, T, float>(dS), qk_tile, dQK_sum);
+      if (kComputesDS) {
+        stages.template finish<kComputesDV>(dS_started, dS);
+        if (p.has_dropout) Dropout::apply(dS, tile_kept, p);
+        MPSX_UNROLL
+        for (ushort i = 0; i < P.get_capacity(); ++i)
+          dS[i] = P[i] * (dS[i] - tile_stats[P.get_multidimensional_index(i)[kRowsAreQueries ? 1 : 0]].y);
+        const auto dV_started = last_started;
+        left = accumulate.template get_left_input_cooperative_tensor<T, T, float>(dS);
+        last_started = stages.start(accumulate, left, kTilesOfQK, buffer, qk_tile, dQK_sum);
+        if (kComputesDV) stages.template finish<1>(dV_started, dV_sum);
+      }
+      buffer = next_buffer;
     }
+    stages.template finish<0>(last_started, last_sum);
   }
+  stages.close();
   if (kComputesDS) {
     MPSX_UNROLL
     for (ushort i = 0; i < dQK_sum.get_capacity(); ++i) dQK_sum[i] *= p.scale;

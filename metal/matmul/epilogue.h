@@ -34,7 +34,8 @@ inline float apply_activation(float x, uint activation) {
       const float inner = (M_SQRT2_F * M_2_SQRTPI_F * 0.5f) * fma(0.044715f * x * x, x, x);
       return 0.5f * x * (1.0f + precise::tanh(inner));
     }
-    case kActivationSilu: return x * sigmoid(x);
+    // A correctly rounded division would be a function call on NVIDIA GPUs (see attention_tiles.h).
+    case kActivationSilu: return x * fast::divide(1.0f, 1.0f + precise::exp(-x));
     default: return x;
   }
 }

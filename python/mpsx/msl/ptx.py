@@ -132,7 +132,8 @@ def unit(description, text):
         symbol = kernel["symbol"]
         group, simdgroup, threads = staging.of_kernel(common, entries[symbol])
         limit = limits.get(symbol, 0) or threads
-        entry = with_limit(lower_matmuls(staging.lower(entries[symbol])), limit, group)
+        # A kernel that declares its number of threads thereby chooses its number of registers.
+        entry = with_limit(lower_matmuls(staging.lower(entries[symbol])), limit, 0 if symbol in limits else group)
         data = entry.encode()
         lines.append("\t".join(["kernel", str(at), str(len(data)), str(limit), symbol, parameters(kernel, entry),
                                 kernel["name"], f"{group}:{simdgroup}"]))

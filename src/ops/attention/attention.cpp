@@ -66,11 +66,12 @@ bool has_kernel(const Tensor& query, const Tensor& key, const Tensor& value, con
                              (mask->scalar_type() == at::kBool || has_float_kernel(*mask)));
 }
 
-// Returns rows that kernels can read 16 bytes at a time. This is `t` itself if it is aligned, or else a copy padded
-// with zeros.
+// Returns rows that kernels can read 16 bytes at a time, a positive number of bytes apart. This is `t` itself if it is
+// aligned, or else a copy padded with zeros.
 Tensor aligned_rows(const Tensor& t) {
   const int64_t vec = 16 / int64_t(t.element_size()), size = t.size(3);
-  bool is_aligned = t.stride(3) == 1 && size % vec == 0 && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0;
+  bool is_aligned = t.stride(3) == 1 && size % vec == 0 && (t.size(2) == 1 || t.stride(2) > 0) &&
+                    reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0;
   for (int64_t d = 0; d < 3; ++d) is_aligned = is_aligned && (t.size(d) == 1 || t.stride(d) % vec == 0);
   if (is_aligned) return t;
   const auto padded = int64_t(ceil_div(uint64_t(size), uint64_t(vec))) * vec;
@@ -98,7 +99,12 @@ Tensor to_query_layout(const Tensor& query, const Tensor& result) {
   const Tensor expected = empty_like_query(query, result.size(3));
   return expected.strides() == result.strides() ? result : expected.copy_(result);
 }
-AttentionStrides strides_of(const Tensor& t) { return {t.stride(0), t.stride(1), t.stride(2)}; }
+// The stride of a single row may be anything, so return one that keeps the rows aligned.
+AttentionStrides strides_of(const Tensor& t) {
+  const int64_t vec = 16 / int64_t(t.element_size());
+  const int64_t row = t.size(2) == 1 ? (t.size(3) + vec - 1) / vec * vec : t.stride(2);
+  return {t.stride(0), t.stride(1), row};
+}
 
 AttentionInputs prepare(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                         double dropout, bool causal, std::optional<double> scale) {
@@ -140,29 +146,23 @@ struct AttentionKernel {
 };
 
 // Kernels of a pass, by head dimension. `wide_pass` is the pass for head dimensions above 64. The tensor tier has
-// kernels for 16-bit elements and head dimensions up to 128. `tile_rows` and `wide_tile_rows` are the rows of the
-// kernels in attention_tiles_tensor.metal.
+// kernels for 16-bit elements and head dimensions up to 128, some of them in tiles (attention_tiles_tensor.metal).
 struct AttentionKernels {
-  AttentionKernels(const std::string& pass, uint32_t rows, const std::string& wide_pass, uint32_t wide_rows)
-      : tile_rows(rows),
-        wide_tile_rows(wide_rows),
-        small("attention" + pass + "_64"),
+  AttentionKernels(const std::string& pass, const std::string& wide_pass)
+      : small("attention" + pass + "_64"),
         medium("attention" + wide_pass + "_128"),
         large("attention" + wide_pass + "_256"),
         tensor_small("attention_tensor" + pass + "_64"),
         tensor_medium("attention_tensor" + wide_pass + "_128"),
         tiles_small("attention_tensor_tiles" + pass + "_64"),
         tiles_medium("attention_tensor_tiles" + wide_pass + "_128") {}
-  uint32_t tile_rows, wide_tile_rows;
   KernelSet small, medium, large, tensor_small, tensor_medium, tiles_small, tiles_medium;
 
   AttentionKernel choose(const AttentionParams& p, Tag tag) const {
     const uint32_t head_dim = padded_head_dim(p);
     if ((tag == Tag::f16 || tag == Tag::bf16) && head_dim <= 128 && runtime::uses_tensor_tier()) {
-      if (runtime::prefers_large_tensor_tiles() && p.q_len >= kMinTileQueries) {
-        const uint32_t rows = head_dim == 64 ? tile_rows : wide_tile_rows;
-        return {(head_dim == 64 ? tiles_small : tiles_medium).get(tag), rows, attention_tile_threads(rows)};
-      }
+      if (runtime::prefers_large_tensor_tiles() && p.q_len >= kMinTileQueries)
+        return {(head_dim == 64 ? tiles_small : tiles_medium).get(tag), kTileRows, kTileThreads};
       if (runtime::uses_tensor_fragments())
         return {(head_dim == 64 ? tensor_small : tensor_medium).get(tag), 4 * attention_rows(head_dim),
                 kAttentionThreads};
@@ -192,7 +192,7 @@ void run_tiles(Launch& l, const AttentionKernel& kernel, const AttentionParams& 
 
 SdpaResult launch_attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                             double dropout, bool causal, std::optional<double> scale) {
-  static const AttentionKernels kernels("", kTileRowsO, "", kTileRowsO);
+  static const AttentionKernels kernels("", "");
   AttentionInputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
   const Tensor lse = at::empty({query.size(0), query.size(1), query.size(2)}, query.options().dtype(at::kFloat));
@@ -218,9 +218,9 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
                                                              const Tensor& key, const Tensor& value,
                                                              const OptionalTensor& mask, const SdpaResult& done,
                                                              double dropout, bool causal, std::optional<double> scale) {
-  static const AttentionKernels dq_kernels("_backward_dq", kTileRowsDQ, "_backward_dq", kTileRowsDQ);
-  static const AttentionKernels dk_kernels("_backward_dkv", kTileRowsDKV, "_backward_dk", kTileRowsDK);
-  static const AttentionKernels dv_kernels("_backward_dkv", kTileRowsDKV, "_backward_dv", kTileRowsDV);
+  static const AttentionKernels dq_kernels("_backward_dq", "_backward_dq");
+  static const AttentionKernels dk_kernels("_backward_dkv", "_backward_dk");
+  static const AttentionKernels dv_kernels("_backward_dkv", "_backward_dv");
   AttentionInputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
   const Tensor lse = done.lse.contiguous();

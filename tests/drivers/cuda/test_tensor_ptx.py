@@ -16,6 +16,7 @@ import pytest
 
 from mpsx.msl.compiler import find_compiler, writes_ptx
 from mpsx.msl.ptx import nvidia_program, target_of, unpack
+from mpsx.shader import kernel_library
 from mpsx.shader.cache import Cache
 from mpsx.shader.compiler import Builder
 from mpsx.shader.toolchain import Target
@@ -56,7 +57,8 @@ def compiled(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> 
 def assemble(text: str, where: Path) -> str:
     """Assemble PTX, and return the messages, which include the register usage."""
     where.write_text(text)
-    command = [nvidia_program("ptxas"), "-v", f"-arch={target_of(text)}", str(where), "-o", f"{where}.cubin"]
+    # -c: like the driver's linker, assemble relocatable code. In it, a function call serializes `wgmma`.
+    command = [nvidia_program("ptxas"), "-v", "-c", f"-arch={target_of(text)}", str(where), "-o", f"{where}.cubin"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -156,3 +158,19 @@ def test_cooperative_left(tile: str, padding: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_every_gemm(target: str, tmp_path: Path) -> None:
     check(target, ALL, tmp_path)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("source", sorted(path.name for path in kernel_library.SOURCES.rglob("*_tensor.metal")))
+def test_packaged_kernels(source: str, tmp_path: Path) -> None:
+    """The `wgmma` instructions of mpsx's own kernels are not serialized."""
+    library = kernel_library.library("cuda", list(kernel_library.SOURCES.rglob(source)))
+    texts = {name: text for name, text in unpack(str(library)) if "sm_90a" in target_of(text)}
+    assert texts
+
+    def serialized(name: str) -> list[str]:
+        return [f"{name}: {line}" for line in messages(texts[name], tmp_path / f"{name}.ptx")[0]]
+
+    with ThreadPoolExecutor(2) as pool:
+        found = [line for of_kernel in pool.map(serialized, texts) for line in of_kernel]
+    assert not found, "\n".join(found)

@@ -36,13 +36,14 @@ MPSX_FN void reduce_matrix(const S& source, D& destination, mpp::tensor_ops::red
   const int thread = scope_thread<Scope>();
 #pragma unroll
   for (int slot = 0; slot < R::kCapacity; ++slot) {
-    T result = identity;
+    T results[2] = {identity, identity};  // two chains, because each operation waits for the previous one
 #pragma unroll
     for (int k = 0; k < kAcross; ++k) {
       const int i = OF_ROWS ? L::element(slot, k) : L::element(k, slot);
       const int at = OF_ROWS ? L::slot_column(thread, k) : L::slot_row(thread, k);
-      if (at < (OF_ROWS ? L::kColumns : L::kRows)) result = reduced(operation, result, source[i]);
+      if (at < (OF_ROWS ? L::kColumns : L::kRows)) results[k % 2] = reduced(operation, results[k % 2], source[i]);
     }
+    T result = reduced(operation, results[0], results[1]);
 #pragma unroll
     for (int bit = 1; bit < 32; bit *= 2)
       if (kLanes & bit) result = reduced(operation, result, shuffled_xor(result, bit));

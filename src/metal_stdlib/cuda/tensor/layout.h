@@ -23,7 +23,8 @@ struct mma_layout {
     return (row / 2 * kBlockColumns + column / 2) * 4 + row % 2 * 2 + column % 2;
   }
   static MPSX_FN int warp_row(int thread) { return thread / 32 % WARP_ROWS; }
-  static MPSX_FN int warp_column(int thread) { return thread / 32 / WARP_ROWS; }
+  // LLVM does not know the number of threads, so tell it when there is one column. Otherwise, it keeps bounds checks.
+  static MPSX_FN int warp_column(int thread) { return WARP_COLUMNS == 1 ? 0 : thread / 32 / WARP_ROWS; }
   static MPSX_FN int slot_row(int thread, int slot) {
     return (slot / 2 * WARP_ROWS + warp_row(thread)) * 16 + slot % 2 * 8 + thread % 32 / 4;
   }

@@ -17,11 +17,9 @@
 #include "warpgroup_multiply.h"
 #include "warpgroup_multiply_f32.h"
 #include "right_operand.h"
-#endif
-#include "staged_tiles.h"
-#ifdef MPSX_SM90
 #include "register_multiply.h"
 #endif
+#include "staged_tiles.h"
 // clang-format on
 
 namespace mpsx {

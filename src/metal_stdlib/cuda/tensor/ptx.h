@@ -58,6 +58,10 @@ MPSX_FN void mbarrier_invalidate(unsigned barrier) {
 MPSX_FN void mbarrier_expect(unsigned barrier, unsigned bytes) {
   __asm__ volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
+// Unlike mbarrier_expect(), does not arrive.
+MPSX_FN void mbarrier_expect_bytes(unsigned barrier, unsigned bytes) {
+  __asm__ volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
 MPSX_FN void mbarrier_arrive(unsigned barrier) {
   __asm__ volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }

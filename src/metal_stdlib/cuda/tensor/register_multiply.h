@@ -19,51 +19,75 @@ constexpr bool uses_register_warpgroups() {
   }
 }
 
+// The registers of the left operand, which wgmma reads until the operation has finished.
+template <int STEPS>
+struct running_multiply {
+  unsigned left[STEPS][4];
+};
+template <matmul2d_descriptor D, class A>
+MPSX_FN running_multiply<D.k / 16> left_registers(const A& left) {
+  running_multiply<D.k / 16> running;
+#pragma unroll
+  for (int step = 0; step < D.k / 16; ++step)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)  // a cooperative operand has the element order of wgmma's fragments (layout.h)
+      __builtin_memcpy(&running.left[step][i], left.mpsx_elements() + step * 8 + i * 2, 4);
+  return running;
+}
+
+// Starts computing sums = A B or sums += A B, where `memory` contains B. Nothing may access the sums before
+// finish_register_multiply().
+template <matmul2d_descriptor D, class Scope, class T, int N>
+MPSX_FN void issue_register_multiply(const running_multiply<D.k / 16>& running, unsigned memory, float (&sums)[N]) {
+  typedef right_operand<T, D.n, D.k, D.transpose_right, scope_size<Scope>::threads> operand;
+  // LLVM must not move writes to registers below the fence, which orders them before wgmma.
+  if constexpr (D.mpsx_accumulates()) wgmma_hold(sums);
+#pragma unroll
+  for (int step = 0; step < D.k / 16; ++step) keep_operand(running.left[step]);
+  wgmma_fence();
+#pragma unroll
+  for (int step = 0; step < D.k / 16; ++step) {
+    const unsigned long b = operand::descriptor(memory, step);
+    const int add = D.mpsx_accumulates() || step > 0;
+    if constexpr (is_half_type<T>)
+      wgmma_f16<!D.transpose_right>(sums, running.left[step], b, add);
+    else
+      wgmma_bf16<!D.transpose_right>(sums, running.left[step], b, add);
+  }
+  wgmma_commit();
+}
+template <matmul2d_descriptor D, class Scope, class A, class T, int N>
+MPSX_FN running_multiply<D.k / 16> start_register_multiply(const A& left, const staged_tile<T>& right,
+                                                           float (&sums)[N]) {
+  const running_multiply<D.k / 16> running = left_registers<D>(left);
+  issue_register_multiply<D, Scope, T>(running, right.address, sums);
+  return running;
+}
+// Waits until at most PENDING operations that started later are running.
+template <int PENDING, int STEPS, int N>
+MPSX_FN void finish_register_multiply(const running_multiply<STEPS>& running, float (&sums)[N]) {
+  wgmma_wait<PENDING>();
+  wgmma_hold(sums);
+#pragma unroll
+  for (int step = 0; step < STEPS; ++step) keep_operand(running.left[step]);
+}
+
 template <matmul2d_descriptor D, class Scope, class A, class B, int N>
 MPSX_FN void register_multiply(const A& left, const B& right, int thread, float (&sums)[N]) {
   typedef typename A::value_type T;
   typedef right_operand<T, D.n, D.k, D.transpose_right, scope_size<Scope>::threads> operand;
-  constexpr int kSteps = D.k / 16;
-  constexpr bool kIsStaged = metal::is_same_v<B, staged_tile<T>>;
   unsigned memory;
-  if constexpr (kIsStaged) {
+  if constexpr (metal::is_same_v<B, staged_tile<T>>) {
     memory = right.address;
   } else {
     memory = staging_memory<Scope, operand::kBytes>();
     scope_barrier<Scope>();  // wait, because other operations may still use this memory
     operand::copy(right, memory, thread);
     fence_async_proxy();
+    scope_barrier<Scope>();
   }
-  unsigned a[kSteps][4];
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int at = step * 8 + i * 2;  // a cooperative operand has the element order of wgmma's fragments (layout.h)
-      a[step][i] = unsigned(metal::as_type<metal::ushort>(T(left[at]))) |
-                   unsigned(metal::as_type<metal::ushort>(T(left[at + 1]))) << 16;
-    }
-  if constexpr (!kIsStaged) scope_barrier<Scope>();
-  // LLVM must not move writes to registers below the fence, which orders them before wgmma.
-  wgmma_hold(sums);
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) __asm__ volatile("" : "+r"(a[step][i]));
-  wgmma_fence();
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
-    const unsigned long b = operand::descriptor(memory, step);
-    const int add = D.mpsx_accumulates() || step > 0;
-    if constexpr (is_half_type<T>)
-      wgmma_f16<!D.transpose_right>(sums, a[step], b, add);
-    else
-      wgmma_bf16<!D.transpose_right>(sums, a[step], b, add);
-  }
-  wgmma_commit();
-  wgmma_wait<0>();
-  wgmma_hold(sums);
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step) keep_operand(a[step]);
+  const auto running = left_registers<D>(left);
+  issue_register_multiply<D, Scope, T>(running, memory, sums);
+  finish_register_multiply<0>(running, sums);
 }
 }  // namespace mpsx

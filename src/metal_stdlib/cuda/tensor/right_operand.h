@@ -10,15 +10,15 @@ struct right_operand {
   static constexpr int kBoxes = (kRowChunks + 7) / 8, kChunks = kRows * kRowChunks;
   static constexpr unsigned kBoxBytes = unsigned(kRows) * 128, kBytes = kBoxBytes * unsigned(kBoxes);
 
-  // Returns the matrix descriptor of 16 steps of k.
+  // Returns the matrix descriptor of 16 steps of k. Its lowest field is the address in units of 16 bytes.
   static MPSX_FN unsigned long descriptor(unsigned memory, int step) {
-    return K_MAJOR ? matrix_descriptor(memory + unsigned(step / 4) * kBoxBytes + unsigned(step % 4) * 32, 16, 1024)
-                   : matrix_descriptor(memory + unsigned(step) * 2048, kBoxBytes, 1024);
+    return K_MAJOR
+               ? matrix_descriptor(memory, 16, 1024) + (unsigned(step / 4) * kBoxBytes + unsigned(step % 4) * 32) / 16
+               : matrix_descriptor(memory, kBoxBytes, 1024) + unsigned(step) * 128;
   }
-  // All threads of the scope must call this. Elements outside the extents are zero. copy_chunk(to, from, elements)
-  // copies a chunk. Only `elements` of its elements are inside, all of them if `elements` is 8 or more.
-  template <class X, class F>
-  static MPSX_FN void copy(const X& source, unsigned memory, int thread, F copy_chunk) {
+  // All threads of the scope must call this. Elements outside the extents are zero.
+  template <class X>
+  static MPSX_FN void copy(const X& source, unsigned memory, int thread) {
     const int columns = int(source.get_extent(0)), rows = int(source.get_extent(1));
     const bool aligned = source.get_stride(0) == 1 && long(source.get_stride(1)) * long(sizeof(T)) % 16 == 0 &&
                          (unsigned long)source.mpsx_data() % 16 == 0;
@@ -31,17 +31,11 @@ struct right_operand {
       const unsigned to =
           memory + unsigned(chunk / 8) * kBoxBytes + unsigned(row) * 128 + unsigned((chunk % 8 ^ (row & 7)) << 4);
       if (aligned)
-        copy_chunk(to, elements > 0 ? line + chunk * 8 : line, elements);
+        store_shared(to, elements >= 8 ? *(const word4*)(line + chunk * 8) : gather(line + chunk * 8, 1, elements));
       else
         store_shared(to,
                      gather(line + long(chunk) * 8 * long(source.get_stride(0)), long(source.get_stride(0)), elements));
     }
-  }
-  template <class X>
-  static MPSX_FN void copy(const X& source, unsigned memory, int thread) {
-    copy(source, memory, thread, [](unsigned to, const T* from, int elements) __attribute__((always_inline)) {
-      store_shared(to, elements >= 8 ? *(const word4*)from : gather(from, 1, elements));
-    });
   }
 
  private:
@@ -52,5 +46,21 @@ struct right_operand {
       if (e < count) words[e / 2] |= unsigned(metal::as_type<metal::ushort>(T(from[e * stride]))) << (e % 2 * 16);
     return words;
   }
+};
+
+// A tile in shared memory, which only register_multiply() accepts.
+template <class T>
+struct staged_tile {
+  typedef T value_type;
+  static constexpr size_t get_rank() { return 2; }
+  unsigned address;
+};
+template <class T>
+struct is_tensor<staged_tile<T>> {
+  static constexpr bool value = true;
+};
+template <class T>
+struct element_of<staged_tile<T>> {
+  typedef T type;
 };
 }  // namespace mpsx
