@@ -93,6 +93,9 @@ MPSX_API const char* mpsx_fallback_list(mpsx_list** out);
 MPSX_API const char* mpsx_profile_list(mpsx_list** out);
 MPSX_API const char* mpsx_kernel_list(mpsx_list** out);
 MPSX_API const char* mpsx_close_launch_log(mpsx_list** out);
+/* Between these calls, the thread's launches are only listed (runtime/launch_plan.h). */
+MPSX_API void mpsx_open_plan(void);
+MPSX_API const char* mpsx_close_plan(mpsx_list** out);
 /* Loads one kernel. On a GPU, this builds its pipeline. */
 typedef struct {
   uint32_t max_threads, simd_width, static_threadgroup_bytes;

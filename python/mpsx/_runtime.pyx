@@ -63,6 +63,8 @@ cdef extern from "c_api.h" nogil:
     const char* mpsx_profile_list(mpsx_list** out)
     const char* mpsx_kernel_list(mpsx_list** out)
     const char* mpsx_close_launch_log(mpsx_list** out)
+    void mpsx_open_plan()
+    const char* mpsx_close_plan(mpsx_list** out)
     ctypedef struct mpsx_kernel_info:
         uint32_t max_threads, simd_width, static_threadgroup_bytes
     const char* mpsx_load_kernel(const char* name, mpsx_kernel_info* out)
@@ -324,6 +326,18 @@ def close_launch_log():
     cdef mpsx_list* listing = NULL
     check(mpsx_close_launch_log(&listing))
     return [row["name"] for row in rows(listing)]
+
+
+def plan(body):
+    """Call `body` and list the launches it would make on this thread. Nothing runs, so results are undefined."""
+    cdef mpsx_list* listing = NULL
+    mpsx_open_plan()
+    try:
+        body()
+    finally:
+        check(mpsx_close_plan(&listing))
+        launches = [row["name"] for row in rows(listing)]
+    return launches
 
 
 def set_profiling(bint on):

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/fallback_policy.h"
@@ -16,6 +17,7 @@
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/kernel_library.h"
+#include "runtime/launch_plan.h"
 #include "runtime/profile.h"
 #include "runtime/shader.h"
 #include "runtime/stream.h"
@@ -198,6 +200,17 @@ const char* mpsx_load_kernel(const char* name, mpsx_kernel_info* out) {
   });
 }
 const char* mpsx_close_launch_log(mpsx_list** out) { return make_list_of_names(out, &runtime::close_launch_log); }
+void mpsx_open_plan(void) {
+  static thread_local std::vector<std::string> plan;
+  plan.clear();
+  runtime::active_plan = &plan;
+}
+const char* mpsx_close_plan(mpsx_list** out) {
+  return make_list(out, [](auto& rows) {
+    if (auto* const plan = std::exchange(runtime::active_plan, nullptr))
+      for (std::string& launch : *plan) rows.emplace_back().name = std::move(launch);
+  });
+}
 size_t mpsx_list_length(const mpsx_list* list) { return list->rows.size(); }
 mpsx_row mpsx_list_row(const mpsx_list* list, size_t index) {
   const auto& r = list->rows[index];

@@ -10,6 +10,7 @@
 #include "runtime/dispatch.h"
 #include "runtime/indirect_uses.h"
 #include "runtime/launch_pause.h"
+#include "runtime/launch_plan.h"
 #include "runtime/launch_recording.h"
 #include "runtime/launch_timer.h"
 #include "runtime/profile.h"
@@ -136,6 +137,7 @@ void record_use(std::atomic<uint64_t>& last_use_seq, uint64_t seq) {
 
 void Launch::run() {
   if (dispatch_.grid.count() == 0) return note_random_argument(nullptr);
+  if (active_plan) return active_plan->push_back(entry_.name + " " + describe(dispatch_));
   std::unique_lock<std::mutex> unpaused;
   if (driver().traits().asynchronous) unpaused = std::unique_lock(launch_mutex());
   dispatch_.uses_other_memory = indirect_uses && !indirect_uses->empty();
