@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "driver/function_constants.h"
@@ -50,7 +51,8 @@ class FunctionLibrary {
   std::mutex mutex_;
   Owned<id<MTLLibrary>> library_;
   std::vector<SourceUnit> units_;
-  std::vector<Owned<id<MTLLibrary>>> compiled_;         // one per unit; null until first used
+  // One per unit: null until first used, and null with the compiler's message if the unit does not compile.
+  std::vector<std::pair<Owned<id<MTLLibrary>>, std::string>> compiled_;
   std::unordered_map<std::string, size_t> unit_index_;  // by function name
   std::vector<std::string> names_;
   // All function constants in a user's shader, by index. Filled on first use.

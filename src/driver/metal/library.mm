@@ -188,13 +188,16 @@ id<MTLLibrary> FunctionLibrary::library_of(const std::string& function) {
   if (library_) return library_.get();
   const auto found = unit_index_.find(function);
   if (found == unit_index_.end()) return nil;
-  auto& library = compiled_[found->second];
+  auto& [library, error] = compiled_[found->second];
   if (library) return library.get();
   try {
-    library = compile(units_[found->second], uses_tensors_ ? kTensorLanguage : kKernelLanguage);
-  } catch (const Error& e) {
+    if (error.empty()) library = compile(units_[found->second], uses_tensors_ ? kTensorLanguage : kKernelLanguage);
+  } catch (const SyntaxError& e) {
+    error = e.what();
+  } catch (const Error& e) {  // for example, the compiler's process crashed, so compile again next time
     throw Error(function + ": " + e.what());
   }
+  if (!library) throw Error(function + ": " + error);
   return library.get();
 }
 

@@ -178,6 +178,18 @@ CASE(keeps_memory_resident) {
   CHECK(mpsx_emulation_resident(b.buffer.handle) && !mpsx_emulation_resident(c.buffer.handle));
 }
 
+BARE_CASE(keeps_memory_resident_on_macos_15) {
+  for (const char* what : {"macos_15", "no_metal_4"}) mpsx_emulation_fail(what, 0, 1000);
+  {
+    Device device(directory);
+    Array<float> a(device, 16);
+    fill(device, out(a), 1);
+    device.wait();
+    CHECK(a[15] == 1 && mpsx_emulation_resident(a.buffer.handle));
+  }
+  for (const char* what : {"macos_15", "no_metal_4"}) mpsx_emulation_fail(what, 0, 0);
+}
+
 BARE_CASE(runs_without_residency_sets) {
   mpsx_emulation_fail("no_residency_sets", 0, 1);
   Device device(directory);

@@ -25,7 +25,7 @@ void mpsx_emulation_print_live(void);
 //   no_metal_4                              the device has no Metal 4 queues
 //   no_residency_sets                       the device has no residency sets, as on macOS 14
 //   no_capture, capture                     capture is not supported; starting a capture fails
-// MPSX_EMULATION_FAIL="what[:after[:times]]" has the same effect.
+// MPSX_EMULATION_FAIL="what[:after[:times]],…" has the same effect.
 void mpsx_emulation_fail(const char* what, int after, int times);
 
 // Sets the maximum of the random delays before a command buffer starts and before it ends. The default is

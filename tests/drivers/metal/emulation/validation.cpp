@@ -8,6 +8,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <random>
@@ -32,10 +33,11 @@ struct Settings {
   Settings() {
     if (const char* text = std::getenv("MPSX_EMULATION_DELAY")) delay = unsigned(std::atoi(text));
     if (const char* text = std::getenv("MPSX_EMULATION_SEED")) random.seed(unsigned(std::atoi(text)));
-    if (const char* text = std::getenv("MPSX_EMULATION_FAIL")) {
-      char what[64] = {};
+    const char* text = std::getenv("MPSX_EMULATION_FAIL");
+    for (char what[64]; text; text = std::strchr(text, ',')) {
       Failure failure{0, 1};
-      if (std::sscanf(text, "%63[^:]:%d:%d", what, &failure.after, &failure.times) > 0) failures[what] = failure;
+      text += *text == ',';
+      if (std::sscanf(text, "%63[^:,]:%d:%d", what, &failure.after, &failure.times) > 0) failures[what] = failure;
     }
   }
 };
