@@ -36,7 +36,7 @@ MPSX_API const char* mpsx_initialize(mpsx_find_libraries find);
 
 /* Starts the driver and returns its properties. The strings stay valid until the process exits. */
 typedef struct {
-  const char *name, *device, *compiler, *isa;
+  const char *name, *device, *compiler, *isa, *gpu_family;
   uint64_t total_memory, free_memory;
   uint32_t simd_width, cores;
   int asynchronous, uses_process_memory;
@@ -147,6 +147,19 @@ MPSX_API const char* mpsx_shader_find(mpsx_shader*, const char* name, mpsx_shade
 /* Errors that the kernel reports (TORCH_REPORT_ERROR) are of kind MPSX_ACCELERATOR_ERROR. On an asynchronous driver,
  * they are reported at a later synchronization. */
 MPSX_API const char* mpsx_shader_run(mpsx_shader_kernel*, const mpsx_shader_call*);
+
+/* The numbers that launchers choose kernels by (runtime/tuning.h). `value` is the one in use, and `table` the one of a
+ * GPU family in runtime/tuning.def, or of this GPU's family if the name of the family is NULL. */
+typedef struct {
+  const char* name;
+  double value, table, low, high;
+} mpsx_tunable;
+MPSX_API const char* mpsx_tuning(const char* gpu_family, mpsx_tunable* out, size_t* count);
+/* Changes the numbers for the following launches: the table's values, except for lines of "name value". */
+MPSX_API const char* mpsx_set_tuning(const char* lines);
+/* The callback reads the tuning file when the driver starts, and returns such lines, which may be empty. */
+typedef const char* (*mpsx_read_tuning)(void);
+MPSX_API void mpsx_set_tuning_reader(mpsx_read_tuning read);
 
 /* Label sections of the calling thread's work, and capture GPU work to a file. */
 MPSX_API const char* mpsx_begin_label(const char* name);

@@ -14,10 +14,7 @@ cdef extern from "c_api.h" nogil:
     const char* mpsx_initialize(mpsx_find_libraries find)
 
     ctypedef struct mpsx_driver_info:
-        const char *name
-        const char *device
-        const char *compiler
-        const char *isa
+        const char *name, *device, *compiler, *isa, *gpu_family
         uint64_t total_memory
         uint64_t free_memory
         uint32_t simd_width
@@ -63,8 +60,6 @@ cdef extern from "c_api.h" nogil:
     const char* mpsx_profile_list(mpsx_list** out)
     const char* mpsx_kernel_list(mpsx_list** out)
     const char* mpsx_close_launch_log(mpsx_list** out)
-    void mpsx_open_plan()
-    const char* mpsx_close_plan(mpsx_list** out)
     ctypedef struct mpsx_kernel_info:
         uint32_t max_threads, simd_width, static_threadgroup_bytes
     const char* mpsx_load_kernel(const char* name, mpsx_kernel_info* out)
@@ -176,7 +171,8 @@ def driver():
     check(mpsx_driver(&info))
     return {
         "name": info.name.decode(), "device": info.device.decode(), "compiler": info.compiler.decode(),
-        "isa": info.isa.decode(), "total_memory": info.total_memory, "free_memory": info.free_memory,
+        "isa": info.isa.decode(), "gpu_family": info.gpu_family.decode(), "total_memory": info.total_memory,
+        "free_memory": info.free_memory,
         "simd_width": info.simd_width, "cores": info.cores, "asynchronous": bool(info.asynchronous),
         "adopts_memory": bool(info.uses_process_memory),
     }
@@ -328,18 +324,6 @@ def close_launch_log():
     return [row["name"] for row in rows(listing)]
 
 
-def plan(body):
-    """Call `body` and list the launches it would make on this thread. Nothing runs, so results are undefined."""
-    cdef mpsx_list* listing = NULL
-    mpsx_open_plan()
-    try:
-        body()
-    finally:
-        check(mpsx_close_plan(&listing))
-        launches = [row["name"] for row in rows(listing)]
-    return launches
-
-
 def set_profiling(bint on):
     """Switch timing of kernels and vendor calls on or off."""
     mpsx_set_profiling(on)
@@ -411,3 +395,6 @@ def take_profiled_launches():
     cdef mpsx_list* listing = NULL
     check(mpsx_take_profiled_launches(&listing))
     return [(row["name"], row["library"]) for row in rows(listing)]
+
+
+include "_tuning.pxi"

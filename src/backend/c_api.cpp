@@ -21,6 +21,7 @@
 #include "runtime/profile.h"
 #include "runtime/shader.h"
 #include "runtime/stream.h"
+#include "runtime/tuning.h"
 
 using namespace mpsx;
 
@@ -120,9 +121,10 @@ const char* mpsx_driver(mpsx_driver_info* out) {
     auto& driver = runtime::driver();
     const auto& info = driver.info();
     const auto& traits = driver.traits();
-    *out = {info.name.c_str(),   info.device.c_str(),         info.compiler.c_str(), info.isa.c_str(),
-            info.total_memory,   driver.free_memory(),        traits.simd_width,     traits.cores,
-            traits.asynchronous, traits.uses_process_memory()};
+    *out = {info.name.c_str(),    info.device.c_str(),         info.compiler.c_str(),
+            info.isa.c_str(),     traits.gpu_family.c_str(),   info.total_memory,
+            driver.free_memory(), traits.simd_width,           traits.cores,
+            traits.asynchronous,  traits.uses_process_memory()};
   });
 }
 int mpsx_driver_started(void) { return runtime::driver_started(); }
@@ -217,6 +219,26 @@ mpsx_row mpsx_list_row(const mpsx_list* list, size_t index) {
   return {r.name.c_str(), r.library.c_str(), static_cast<int>(r.route), r.calls, r.nanoseconds, r.bytes};
 }
 void mpsx_list_free(mpsx_list* list) { delete list; }
+
+const char* mpsx_tuning(const char* gpu_family, mpsx_tunable* out, size_t* count) {
+  return guarded([&] {
+    *count = runtime::tunables().size();
+    if (!out) return;
+    const auto table = runtime::table_for(gpu_family ? gpu_family : runtime::driver().traits().gpu_family);
+    const runtime::Tuning& values = gpu_family ? table : runtime::tuning();
+    for (const runtime::Tunable& t : runtime::tunables())
+      *out++ = {t.name, values.*t.member, table.*t.member, t.low, t.high};
+  });
+}
+const char* mpsx_set_tuning(const char* lines) {
+  return guarded([&] { runtime::set_tuning(lines); });
+}
+void mpsx_set_tuning_reader(mpsx_read_tuning read) {
+  runtime::set_tuning_reader([read]() -> std::string {
+    const char* const lines = read();
+    return lines ? lines : "";
+  });
+}
 
 const char* mpsx_begin_label(const char* name) {
   return guarded([&] { runtime::driver().begin_label(name); });

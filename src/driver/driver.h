@@ -82,9 +82,6 @@ enum class Memory : uint8_t {
   process,  // any CPU address in the process, including memory from malloc
 };
 
-// Whether the driver has kernels that use Metal 4's matmul2d (the tensor tier), and whether it runs them fastest.
-enum class TensorTier : uint8_t { absent, available, preferred };
-
 // Hardware properties that determine the sizes of launches and allocations. Operators should call Launch::over()
 // instead of reading vector_bytes.
 struct Traits {
@@ -96,9 +93,9 @@ struct Traits {
   bool asynchronous = true;        // whether `dispatch` may return before the kernel has completed
   bool exact_allocations = false;  // the driver checks exact bounds, so each block needs its own buffer
   uint32_t threadgroup_size = 0;   // for tests: size for kernels that accept any threadgroup size, or 0
-  TensorTier tensor_tier = TensorTier::absent;
+  bool tensor_tier = false;         // whether it has kernels that use Metal 4's matmul2d
   bool large_tensor_tiles = false;  // tensor kernels have extra staging memory, so large tiles are fastest
-  uint32_t min_tensor_outputs = 0;  // matmuls with fewer outputs are faster on the simdgroup tier
+  std::string gpu_family;           // the rows of runtime/tuning.def that apply: "apple9", "sm_90"; empty: none
 
   bool uses_process_memory() const { return memory == Memory::process; }
 };

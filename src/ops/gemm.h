@@ -6,6 +6,7 @@
 #include "lib/gemm_params.h"
 #include "ops/op.h"
 #include "runtime/tier.h"
+#include "runtime/tuning.h"
 
 namespace mpsx::ops {
 
@@ -27,8 +28,8 @@ inline uint64_t gemm_threads(uint64_t M, uint64_t N, uint64_t batch) {
 // Returns whether 128x128 tiles would fill the device. Only the kernels for 16-bit elements have such tiles.
 inline bool prefers_tile128(uint64_t M, uint64_t N, uint64_t batch, size_t element_size) {
   return element_size == 2 && std::min(M, N) >= kTile128 &&
-         tile_count(M, N, batch, kTile128, kTile128) * kTile128Threads * 2 >=
-             uint64_t(runtime::target_resident_threads());
+         double(tile_count(M, N, batch, kTile128, kTile128) * kTile128Threads) >=
+             runtime::tuning().matmul_tile128_fill * double(runtime::target_resident_threads());
 }
 
 // Returns whether kernels that stage operands in threadgroup memory use matmul2d. Only the ones for 16-bit floats can.
@@ -41,10 +42,11 @@ struct SplitK {
   uint32_t splits, k_per_split;
 };
 // Splits K if a grid of `threads` threads would not fill the device. Each split has at least min_k elements.
-inline SplitK choose_split_k(uint64_t threads, uint32_t K, uint32_t min_k = 256) {
+inline SplitK choose_split_k(uint64_t threads, uint32_t K, double min_k = runtime::tuning().matmul_split_k) {
   constexpr uint32_t kMaxSplits = 32, kAlignment = kTileKBytes;  // a multiple of BK for every type
-  const uint64_t wanted = uint64_t(runtime::target_resident_threads()) / 2 / threads;
-  const uint64_t splits = std::min<uint64_t>(wanted, std::min(K / min_k, kMaxSplits));
+  const double fill = runtime::tuning().matmul_split_fill;
+  const auto wanted = uint64_t(fill * double(runtime::target_resident_threads()) / double(threads));
+  const uint64_t splits = std::min<uint64_t>(wanted, std::min(K / uint32_t(min_k), kMaxSplits));
   if (splits <= 1) return {1, K};
   const uint32_t k_per_split = uint32_t(ceil_div(ceil_div(K, splits), kAlignment) * kAlignment);
   return {uint32_t(ceil_div(K, k_per_split)), k_per_split};

@@ -26,7 +26,7 @@ struct RowLaunch {
 // Plans the launch of a kernel over `rows` rows of `size` elements. The kernel reads all `inputs` at the same time, and
 // also `others`, which have the same shape. Each thread keeps `per_thread_elements` elements of each input in
 // registers. By default, this is as many as fit in kRegisterBytes for all inputs together. For a kernel that reads each
-// row only once, pass runtime::kLaneGroupThreads as `max_lanes`.
+// row only once, pass runtime::lane_group_threads() as `max_lanes`.
 inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, uint64_t size,
                             std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> others,
                             uint64_t per_thread_elements = 0, uint32_t max_lanes = kRowThreads) {

@@ -14,14 +14,15 @@ struct LaneGroups {
   uint64_t register_elements;  // number of elements of its row that a lane group keeps in registers
 };
 
-// Small enough for several threadgroups to share a GPU core, so that one loads while another computes.
-constexpr uint32_t kLaneGroupThreads = 256;
+// Returns how many threads share a long row that they read once: few enough for several threadgroups to share a GPU
+// core, so that one loads while another computes.
+uint32_t lane_group_threads();
 
 // Computes the lane groups for `rows` rows of `size` elements. A 16-byte vector has `vec_size` elements, and each
 // thread keeps `per_thread_elements` elements in registers. A lane group has at most `max_lanes` threads, but may have
 // more if there are too few rows to occupy a GPU. It loops over a row that does not fit in its registers.
 LaneGroups lane_groups_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_t vec_size,
-                           uint64_t per_thread_elements, uint32_t max_lanes = kLaneGroupThreads);
+                           uint64_t per_thread_elements, uint32_t max_lanes = lane_group_threads());
 
 // Returns the length of the longest row that one threadgroup can sort, if its threadgroup memory holds
 // `per_thread_elements` elements. There is no limit on drivers with single-thread threadgroups, which sort without

@@ -145,8 +145,7 @@ void Launch::run() {
   for (size_t i = 0; i < uses_; ++i) record_use(*last_use_seqs_[i], seq);
   if (indirect_uses)
     for (std::atomic<uint64_t>* last_use_seq : *indirect_uses) record_use(*last_use_seq, seq);
-  if (LaunchRecording* const to = recording())
-    to->add(entry_, {arguments_.data(), count_}, dispatch_);
+  if (LaunchRecording* const to = recording()) to->add(entry_, {arguments_.data(), count_}, dispatch_);
 }
 
 uint32_t elements_per_thread(uint32_t gpu, uint32_t cpu) { return driver().traits().one_thread_groups ? cpu : gpu; }

@@ -6,39 +6,40 @@
 #include <string>
 
 #include "runtime/device.h"
+#include "runtime/tuning.h"
 
 namespace mpsx::runtime {
 namespace {
 
-enum class Tier { simdgroup, tensor, forced_tensor };
+enum class Forced { none, simdgroup, tensor };
 
-Tier choose_tier() {
+Forced read_environment() {
   const char* const text = std::getenv("MPSX_TIER");
   const std::string wanted = text ? text : "";
   const driver::Driver& device = driver();
-  const driver::TensorTier tier = device.traits().tensor_tier;
   TORCH_CHECK(wanted.empty() || wanted == "simdgroup" || wanted == "tensor",
               "MPSX_TIER: expected simdgroup or tensor, got \"", wanted, "\"");
-  if (wanted.empty()) return tier == driver::TensorTier::preferred ? Tier::tensor : Tier::simdgroup;
-  if (wanted == "simdgroup") return Tier::simdgroup;
-  TORCH_CHECK(tier != driver::TensorTier::absent,
+  if (wanted.empty()) return Forced::none;
+  if (wanted == "simdgroup") return Forced::simdgroup;
+  TORCH_CHECK(device.traits().tensor_tier,
               "MPSX_TIER=tensor: expected a driver with Metal 4's tensors (simt, cuda, or metal on macOS 26.2), got ",
               device.info().name, " on ", device.info().device);
-  return Tier::forced_tensor;
+  return Forced::tensor;
 }
-Tier tier() {
-  static const Tier chosen = choose_tier();
-  return chosen;
+Forced forced_tier() {
+  static const Forced forced = read_environment();
+  return forced;
 }
 
 }  // namespace
 
-bool uses_tensor_tier() { return tier() != Tier::simdgroup; }
-bool forces_tensor_tier() { return tier() == Tier::forced_tensor; }
-bool uses_tensor_fragments() {
-  return uses_tensor_tier() && (forces_tensor_tier() || !prefers_large_tensor_tiles());
+bool uses_tensor_tier() {
+  const Forced forced = forced_tier();
+  if (forced != Forced::none) return forced == Forced::tensor;
+  return driver().traits().tensor_tier && tuning().tensor_tier > 0;
 }
+bool forces_tensor_tier() { return forced_tier() == Forced::tensor; }
+bool uses_tensor_fragments() { return uses_tensor_tier() && (forces_tensor_tier() || !prefers_large_tensor_tiles()); }
 bool prefers_large_tensor_tiles() { return driver().traits().large_tensor_tiles; }
-uint32_t min_tensor_outputs() { return driver().traits().min_tensor_outputs; }
 
 }  // namespace mpsx::runtime

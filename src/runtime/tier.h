@@ -2,11 +2,9 @@
 // and the tensor tier uses Metal 4's matmul2d.
 #pragma once
 
-#include <cstdint>
-
 namespace mpsx::runtime {
 
-// Returns whether to use the tensor tier. MPSX_TIER=simdgroup or MPSX_TIER=tensor overrides the driver's preference.
+// Returns whether to use the tensor tier. MPSX_TIER=simdgroup or MPSX_TIER=tensor overrides the GPU's tuning.
 // Throws if MPSX_TIER has any other value, or if it is `tensor` and the driver has no tensor tier.
 bool uses_tensor_tier();
 // Returns whether MPSX_TIER is `tensor`. In that case, launchers use the tensor tier even for small operands.
@@ -16,7 +14,5 @@ bool forces_tensor_tier();
 bool uses_tensor_fragments();
 // Returns whether the tensor tier is fastest with the largest tiles that a threadgroup can compute.
 bool prefers_large_tensor_tiles();
-// Returns the number of output elements above which a matmul is faster on the tensor tier.
-uint32_t min_tensor_outputs();
 
 }  // namespace mpsx::runtime

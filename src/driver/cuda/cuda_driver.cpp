@@ -31,11 +31,9 @@ class CudaDriver final : public Driver, public GraphDriver {
     traits_.cores = uint32_t(device_.processors);
     traits_.threadgroup_size = uint32_t(env_number("MPSX_CUDA_THREADS", 1, 1024, 0));
     traits_.exact_allocations = exact_buffers();
-    // On an H100, with wgmma, the tensor tier takes between a fifth (16 bits) and half (float32) of the simdgroup
-    // tier's time. It has not been measured without wgmma.
-    traits_.tensor_tier = device_.target() == "sm_90a" ? TensorTier::preferred : TensorTier::available;
+    traits_.tensor_tier = true;
     traits_.large_tensor_tiles = true;
-    traits_.min_tensor_outputs = 16 * 1024;
+    traits_.gpu_family = device_.target() == "sm_90a" ? "sm_90" : "sm_80";  // with or without wgmma
   }
 
   const Info& info() const override { return info_; }

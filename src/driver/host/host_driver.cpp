@@ -74,7 +74,7 @@ class HostDriver final : public Driver {
       traits_.exact_allocations = true;
       traits_.threadgroup_size = simt::configured_threads();
       if (const uint32_t cores = simt::configured_cores()) traits_.cores = cores;
-      traits_.tensor_tier = TensorTier::available;
+      traits_.tensor_tier = true;
       traits_.large_tensor_tiles = simt::configured_large_tiles();
       info_.device += ", MPSX_SIMT_SEED=" + std::to_string(simt_.seed);
     } else {

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "driver/environment.h"
@@ -65,13 +66,12 @@ Info describe_device(id<MTLDevice> device) {
 Traits describe_traits(id<MTLDevice> device) {
   AutoreleasePool pool;
   Traits traits;  // all defaults, because Metal does not report the number of GPU cores
-  // Like MLX and llama.cpp, use tensor operations from macOS 26.2 on. Only the M5 generation (Apple10) has matrix units
-  // for them. On an M5 Max, both tiers are equally fast for about 400 rows of 2048 columns (metalBLAS).
+  // Like MLX and llama.cpp, use tensor operations from macOS 26.2 on.
   const NSOperatingSystemVersion macos = NSProcessInfo.processInfo.operatingSystemVersion;
   const bool recent = macos.majorVersion > 26 || (macos.majorVersion == 26 && macos.minorVersion >= 2);
-  if (recent && [device supportsFamily:kFamilyMetal4])
-    traits.tensor_tier = apple_family(device) >= 10 ? TensorTier::preferred : TensorTier::available;
-  traits.min_tensor_outputs = 400 * 2048;
+  traits.tensor_tier = recent && [device supportsFamily:kFamilyMetal4];
+  constexpr int kNewestTuned = 10;
+  traits.gpu_family = "apple" + std::to_string(std::min(apple_family(device), kNewestTuned));
   // If each tensor has its own buffer, Metal's shader validation detects every out-of-bounds access.
   traits.exact_allocations = env_flag("MPSX_METAL_EXACT_BUFFERS");
   return traits;

@@ -63,7 +63,7 @@ class MetalDriver final : public Driver {
         pipelines_(device, functions_),
         stream_(device) {
     install_fork_handler();
-    if (traits_.tensor_tier == TensorTier::absent) return;
+    if (!traits_.tensor_tier) return;
     tensor_functions_ = std::make_unique<FunctionLibrary>(device, directory, true);
     tensor_pipelines_ = std::make_unique<Pipelines>(device, *tensor_functions_);
   }

@@ -25,6 +25,7 @@
 #include "ops/random/random.h"
 #include "runtime/launch_recording.h"
 #include "runtime/tier.h"
+#include "runtime/tuning.h"
 #include "vendor/cpu/vendor.h"
 
 namespace mpsx::ops {
@@ -161,7 +162,7 @@ struct AttentionKernels {
   AttentionKernel choose(const AttentionParams& p, Tag tag) const {
     const uint32_t head_dim = padded_head_dim(p);
     if ((tag == Tag::f16 || tag == Tag::bf16) && head_dim <= 128 && runtime::uses_tensor_tier()) {
-      if (runtime::prefers_large_tensor_tiles() && p.q_len >= kMinTileQueries)
+      if (runtime::prefers_large_tensor_tiles() && p.q_len >= runtime::tuning().attention_tile_queries)
         return {(head_dim == 64 ? tiles_small : tiles_medium).get(tag), kTileRows, kTileThreads};
       if (runtime::uses_tensor_fragments())
         return {(head_dim == 64 ? tensor_small : tensor_medium).get(tag), 4 * attention_rows(head_dim),
@@ -177,9 +178,6 @@ struct AttentionKernels {
     const uint32_t head_dim = std::max(p.head_dim, p.v_head_dim);
     return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
   }
-
- private:
-  static constexpr uint32_t kMinTileQueries = 64;  // with fewer queries, most rows of a tile would be empty
 };
 
 // Launches one threadgroup per row tile, head and batch element.

@@ -8,11 +8,12 @@
 
 #include "ops/matmul/matmul.h"
 #include "runtime/tier.h"
+#include "runtime/tuning.h"
 
 namespace mpsx::ops {
 namespace {
 
-constexpr int64_t kMinLength = 128;  // of queries and keys
+constexpr int64_t kMinRows = 128;  // of a block
 
 // A block of S: some query rows of several KV heads. `group_head` selects one of the query heads that share a KV head.
 struct Block {
@@ -42,7 +43,7 @@ BlockSizes block_sizes(const AttentionParams& p, int64_t heads) {
   constexpr int64_t kCausalBlocks = 8;
   const int64_t queries = p.q_len, columns = (int64_t(p.kv_len) + 3) / 4 * 4;
   const int64_t wanted = p.causal ? (queries + kCausalBlocks - 1) / kCausalBlocks : queries;
-  const int64_t rows = std::min(std::clamp(wanted, kMinLength, std::max(kMinLength, kElements / columns)), queries);
+  const int64_t rows = std::min(std::clamp(wanted, kMinRows, std::max(kMinRows, kElements / columns)), queries);
   const int64_t heads_per_block = std::clamp<int64_t>(kElements / (rows * columns), 1, heads);
   return {heads_per_block, rows, heads_per_block * rows * columns};
 }
@@ -78,10 +79,10 @@ void run_rows(Launch& l, const Block& block) {
 }  // namespace
 
 bool prefers_unfused_attention(const AttentionInputs& in, bool backward) {
-  constexpr uint32_t kLargeHeadDim = 64;  // above which the fused forward pass takes twice as long
+  const runtime::Tuning& tuned = runtime::tuning();
   return tag_of(in.query) == Tag::f32 && runtime::uses_tensor_tier() && runtime::prefers_large_tensor_tiles() &&
-         std::min(in.p.q_len, in.p.kv_len) >= kMinLength &&
-         (backward || std::max(in.p.head_dim, in.p.v_head_dim) > kLargeHeadDim);
+         std::min(in.p.q_len, in.p.kv_len) >= tuned.attention_unfused_length &&
+         (backward || std::max(in.p.head_dim, in.p.v_head_dim) > tuned.attention_unfused_head_dim);
 }
 
 Tensor unfused_attention(const AttentionInputs& in, const Tensor& lse) {

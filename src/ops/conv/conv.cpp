@@ -21,7 +21,10 @@ using at::IntArrayRef;
 using OptionalTensor = std::optional<Tensor>;
 
 constexpr uint32_t kColumnOutputs = 4, kTapBlock = 4, kRowOutputs = 256;  // must match depthwise.metal and its overlay
-constexpr int64_t kMaxDirectChannels = 4;  // with fewer channels per group, GEMM tiles would be nearly empty
+// Returns whether to convolve groups directly, instead of as GEMMs.
+bool prefers_direct(int64_t groups, int64_t channels) {
+  return groups > 1 && double(channels) <= runtime::tuning().conv_direct_channels;
+}
 
 struct Geometry {
   IntArrayRef stride, padding, dilation;
@@ -175,7 +178,7 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
     const ConvWindow window = window_of(source_given, out.sizes(), weight_given, g);
     if (out.numel() == 0 || tensor_convolution(out, source_given, weight_given, b, window, backward)) return out;
   }
-  const bool use_gemm = g.groups == 1 || std::max(size[1], source_given.size(1)) / g.groups > kMaxDirectChannels;
+  const bool use_gemm = !prefers_direct(g.groups, std::max(size[1], source_given.size(1)) / g.groups);
   const bool use_col2im =
       use_gemm && backward && std::any_of(g.stride.begin(), g.stride.end(), [](int64_t s) { return s != 1; });
   // The direct and col2im kernels write contiguous rows.
@@ -275,7 +278,7 @@ Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, con
       tensor_weight_gradient(out, source_given, grad_given, window_of(source_given, grad_given.sizes(), weight, g)))
     return out;
   const int64_t M = weight.size(0) / g.groups, positions = c10::multiply_integers(grad_given.sizes().slice(2));
-  const bool direct = g.groups > 1 && std::max<int64_t>(M, weight.size(1)) <= kMaxDirectChannels;
+  const bool direct = prefers_direct(g.groups, std::max<int64_t>(M, weight.size(1)));
   const Tensor source = direct ? contiguous_rows(source_given, weight) : source_given;
   ConvParams p{};
   p.window = window_of(source, grad_given.sizes(), weight, g);

@@ -1,5 +1,5 @@
-// Estimates how long convolutions take on the tensor tier and on the simdgroup tier, in microseconds. The constants
-// were measured on an H100 and are scaled by the number of cores.
+// Estimates how long convolutions take on the tensor tier and on the simdgroup tier, in microseconds. The fixed costs
+// were measured on an H100. The rates are in runtime/tuning.def and scaled by the number of cores.
 #pragma once
 
 #include <cmath>
@@ -9,23 +9,24 @@
 
 namespace mpsx::ops {
 
-// A tile size for which conv_gemm_tensor.metal has a kernel. `speed` is the kernel's rate of multiply-adds relative to
-// matmul's fastest tile. `speed_f32` is the same for float32, or 0 if the tile has no float32 kernel.
+using runtime::Tuning;
+
+// A tile size for which conv_gemm_tensor.metal has a kernel, and its speeds. `speed_f32` is null if the tile has no
+// float32 kernel.
 struct ConvTile {
   const char* name;
   uint32_t M, N;
-  double speed, speed_f32;
+  double Tuning::*speed_16bit, Tuning::*speed_f32;
   uint32_t threads(size_t element_size) const { return element_size == 4 ? M * 2 : M * N <= 128 * 64 ? 128 : 256; }
 };
-inline constexpr ConvTile kConvTiles[] = {{"128x256", 128, 256, 0.98, 0},
-                                          {"128x128", 128, 128, 0.76, 0.16},
-                                          {"128x64", 128, 64, 0.5, 0.12},
-                                          {"64x128", 64, 128, 0.55, 0.12}};
-constexpr double kMacRate = 2.65e6;  // multiply-adds per core and microsecond: 700 TFLOP/s with 132 cores
+inline constexpr ConvTile kConvTiles[] = {{"128x256", 128, 256, &Tuning::conv_128x256_16bit, nullptr},
+                                          {"128x128", 128, 128, &Tuning::conv_128x128_16bit, &Tuning::conv_128x128_f32},
+                                          {"128x64", 128, 64, &Tuning::conv_128x64_16bit, &Tuning::conv_128x64_f32},
+                                          {"64x128", 64, 128, &Tuning::conv_64x128_16bit, &Tuning::conv_64x128_f32}};
 
 inline double conv_cores() { return double(runtime::target_resident_threads()) / 1024; }
-// Returns how long a kernel takes that reads and writes this many bytes in total, at 2.2 TB/s on 132 cores.
-inline double copy_time(double bytes) { return 3 + bytes / (17e3 * conv_cores()); }
+// Returns how long a kernel takes that reads and writes this many bytes in total.
+inline double copy_time(double bytes) { return 3 + bytes / (runtime::tuning().conv_copy_rate * conv_cores()); }
 
 struct ConvTileChoice {
   size_t tile = 0;
@@ -37,14 +38,16 @@ struct ConvTileChoice {
 inline ConvTileChoice choose_conv_tile(uint64_t M, uint64_t N, uint64_t K, uint64_t steps, size_t element_size) {
   constexpr double kStartOfStep = 1.5, kEndOfTile = 2, kLaunch = 3;
   const uint64_t k_tile = 128 / element_size;
+  const Tuning& tuned = runtime::tuning();
   ConvTileChoice best;
   for (size_t i = 0; i < std::size(kConvTiles); ++i) {
     const ConvTile& t = kConvTiles[i];
-    const double speed = element_size == 4 ? t.speed_f32 : t.speed;
-    if (speed == 0) continue;
+    double Tuning::* const member = element_size == 4 ? t.speed_f32 : t.speed_16bit;
+    if (!member || tuned.*member == 0) continue;
+    const double rate = tuned.conv_rate * tuned.*member;
     const double macs = double(t.M) * t.N * double(ceil_div(K, k_tile) * k_tile);
     const double shared = element_size == 2 && t.M * t.N <= 128 * 128 ? 0.5 : 1;
-    const double tile_time = double(steps) * (macs / (kMacRate * speed) + shared * kStartOfStep) + shared * kEndOfTile;
+    const double tile_time = double(steps) * (macs / rate + shared * kStartOfStep) + shared * kEndOfTile;
     const double time = kLaunch + std::ceil(double(tile_count(M, N, 1, t.M, t.N)) / conv_cores()) * tile_time;
     if (time < best.time) best = {i, time};
   }
@@ -66,31 +69,35 @@ inline uint32_t choose_steps_per_split(uint64_t M, uint64_t N, uint64_t K, uint3
   return best;
 }
 
-// The simdgroup kernels reach about 100 TFLOP/s in 16 bits and 29 in float32, and 60 and 20 for weight gradients. They
-// pad the source's channels to 16-byte vectors.
+// The simdgroup kernels pad the source's channels to 16-byte vectors.
 inline double padded_macs(double macs, int64_t channels, double element_size) {
   const double vec = 16 / element_size;
   return macs * std::ceil(double(channels) / vec) * vec / double(channels);
 }
 inline double simdgroup_time(double macs, int64_t channels, double element_size) {
-  return 10 + padded_macs(macs, channels, element_size) / ((element_size == 4 ? 0.11e6 : 0.38e6) * conv_cores());
+  const Tuning& tuned = runtime::tuning();
+  const double rate = element_size == 4 ? tuned.conv_simdgroup_rate_f32 : tuned.conv_simdgroup_rate_16bit;
+  return 10 + padded_macs(macs, channels, element_size) / (rate * conv_cores());
 }
 // A weight gradient also loads the output gradient's positions.
 inline double simdgroup_weight_time(double macs, int64_t channels, double positions, double element_size) {
   const bool is_float = element_size == 4;
-  return 15 + (padded_macs(macs, channels, element_size) / (is_float ? 0.075e6 : 0.23e6) +
-               positions * (is_float ? 0.25 : 0.1)) /
-                  conv_cores();
+  const Tuning& tuned = runtime::tuning();
+  const double rate = is_float ? tuned.conv_simdgroup_weight_rate_f32 : tuned.conv_simdgroup_weight_rate_16bit;
+  return 15 + (padded_macs(macs, channels, element_size) / rate + positions * (is_float ? 0.25 : 0.1)) / conv_cores();
 }
 // Each step of a weight gradient is a split-K GEMM of O x positions x K, in tiles of at least 64 x 128.
 inline double weight_gradient_time(int64_t O, int64_t K, double positions, size_t steps, double element_size) {
   const double macs = double(ceil_div(uint64_t(O), 64) * 64) * double(ceil_div(uint64_t(K), 128) * 128) * positions;
-  return 15 + macs * double(steps) / (kMacRate * (element_size == 4 ? 0.13 : 0.55) * conv_cores());
+  const Tuning& tuned = runtime::tuning();
+  const double speed = element_size == 4 ? tuned.conv_weight_f32 : tuned.conv_weight_16bit;
+  return 15 + macs * double(steps) / (tuned.conv_rate * speed * conv_cores());
 }
 // A GEMM on the operands themselves needs no copies, so it is faster unless it is small.
 inline bool pointwise_is_faster(int64_t out_channels, int64_t channels, int64_t outputs) {
-  constexpr int64_t kMinChannels = 32, kMinOutputs = 1 << 16;
-  return std::min(out_channels, channels) >= kMinChannels && outputs >= kMinOutputs;
+  const Tuning& tuned = runtime::tuning();
+  return double(std::min(out_channels, channels)) >= tuned.conv_pointwise_channels &&
+         double(outputs) >= tuned.conv_pointwise_outputs;
 }
 
 }  // namespace mpsx::ops

@@ -35,7 +35,7 @@ Problem plan(const KernelSet& kernels, const Tensor& input, const Tensor& target
               "cross_entropy_loss: expected sizes below 2^32, got ", input.sizes());
   const bool backward = gradient.defined();
   q.rows = share_rows(kernels.get(tag_of(input)), uint64_t(samples), uint64_t(classes), {q.in},
-                      {backward ? gradient : q.in}, 0, backward ? kRowThreads : runtime::kLaneGroupThreads);
+                      {backward ? gradient : q.in}, 0, backward ? kRowThreads : runtime::lane_group_threads());
   q.params.shape = q.rows.shape;
   q.params.loss = {.ignore_index = ignore_index,
                    .classes = classes,

@@ -14,7 +14,6 @@ namespace {
 
 constexpr int64_t kTile = 8, kTileK = 16, kLanes = 32;  // factors in the packed tensor's shape
 constexpr uint32_t kFewRows = 4;
-constexpr uint32_t kMinDequantizedRows = 64;  // with fewer rows, the tiled kernel takes less time than dequantization
 
 // Repacks weights to the blocks that the kernels read. The input has two weights per byte, with the first one in the
 // high half. The result is int32 and has the same shape as on PyTorch's GPU backends: (N / 8, K / (16 inner_tiles), 32,
@@ -106,7 +105,7 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& weight, int64_t grou
     l.work((p.K / 2 + 16) * rows).run();
     return out;
   }
-  if (runtime::uses_tensor_tier() && p.M >= kMinDequantizedRows) {
+  if (runtime::uses_tensor_tier() && p.M >= runtime::tuning().int4_dequantized_rows) {
     multiply_dequantized(out, a, packed, dense_scales, p);
     return out;
   }

@@ -99,7 +99,8 @@ void launch_gemv_t(GemmArgs& args) {
   const MatmulParams& p = args.p;
   const uint64_t blocks = ceil_div(p.N, kGemvColumns), threads = blocks * p.M * args.batch * kGemvColumns;
   const bool can_split = is_float_tag(tag_of(args.out));
-  const Tensor partials = args.set_split_k(can_split ? choose_split_k(threads, p.K, 64) : SplitK{1, p.K});
+  const Tensor partials =
+      args.set_split_k(can_split ? choose_split_k(threads, p.K, runtime::tuning().gemv_split_k) : SplitK{1, p.K});
   Launch l(args.of(args.kernels.gemv_t));
   args.bind(l).outputs(partials);
   l.groups({uint32_t(blocks), p.M, uint32_t(args.batch) * p.split_k}, kGemvColumns);

@@ -10,24 +10,27 @@
 
 #include "runtime/device.h"
 #include "runtime/tier.h"
+#include "runtime/tuning.h"
 
 namespace mpsx::ops {
 namespace {
 
-// A tile size for which there are kernels. `speed` is the rate of multiply-adds in a long loop over K, relative to the
-// fastest tile. The speeds, and the constants in choose_by_time, were fitted on an H100 to the times of 42 shapes
-// (layers of GPT-2, BERT and Llama, their gradients, and squares), for every tile and every split of K. On average, the
-// chosen kernel takes 1.03 times as long as the fastest one. 64x64 is slow because its two SIMD groups are too few for
-// wgmma.
+using runtime::Tuning;
+
+// A tile size for which there are kernels, and its rates of multiply-adds in a long loop over K.
 struct Tile {
   const char* name;
   uint32_t M, N, threads;
-  double speed;
+  double Tuning::*speed_16bit, Tuning::*speed_f32;
 };
 constexpr Tile kTiles[] = {
-    {"256x192", 256, 192, 512, 1},   {"192x256", 192, 256, 384, 0.97}, {"128x256", 128, 256, 256, 0.9},
-    {"128x192", 128, 192, 256, 0.9}, {"128x128", 128, 128, 256, 0.65}, {"64x128", 64, 128, 128, 0.45},
-    {"64x64", 64, 64, 64, 0.07},
+    {"256x192", 256, 192, 512, &Tuning::matmul_256x192_16bit, &Tuning::matmul_256x192_f32},
+    {"192x256", 192, 256, 384, &Tuning::matmul_192x256_16bit, &Tuning::matmul_192x256_f32},
+    {"128x256", 128, 256, 256, &Tuning::matmul_128x256_16bit, &Tuning::matmul_128x256_f32},
+    {"128x192", 128, 192, 256, &Tuning::matmul_128x192_16bit, &Tuning::matmul_128x192_f32},
+    {"128x128", 128, 128, 256, &Tuning::matmul_128x128_16bit, &Tuning::matmul_128x128_f32},
+    {"64x128", 64, 128, 128, &Tuning::matmul_64x128_16bit, &Tuning::matmul_64x128_f32},
+    {"64x64", 64, 64, 64, &Tuning::matmul_64x64_16bit, &Tuning::matmul_64x64_f32},
 };
 constexpr size_t kTileCount = std::size(kTiles), k64x128 = kTileCount - 2, k64x64 = kTileCount - 1;
 
@@ -60,26 +63,24 @@ struct Choice {
 // Returns the tile and the split of K for which the busiest core takes the least time. Times are counted in
 // multiply-adds.
 std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag tag) {
-  // The start and the end of a tile take as long as kEndsOfTile steps of K. Writing and reading a partial sum of a
-  // split takes as long as kPartialTime multiply-adds, and launching the second kernel as long as kLaunchTime. A
-  // multiply-add takes five times as long in float32 as in 16 bits.
-  constexpr double kEndsOfTile = 400, kPartialTime = 2200, kLaunchTime = 7e6;
-  const double type_speed = tag == Tag::f32 ? 0.2 : 1;
+  const Tuning& tuned = runtime::tuning();
   constexpr uint32_t kMaxSplits = 64, kAlignment = 64, kMaxWaves = 4;
-  const uint32_t min_k = tag == Tag::f32 ? 128 : 512;  // of a split
+  const double min_k = tag == Tag::f32 ? tuned.matmul_split_k_f32 : tuned.matmul_split_k_16bit;
   const MatmulParams& p = args.p;
   const double cores = double(runtime::target_resident_threads()) / 1024;
   std::optional<Choice> best;
   double least = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < kTileCount; ++i) {
-    if (!kernels_of(i, form).has(tag)) continue;
     const Tile& tile = kTiles[i];
+    const double speed = tuned.*(tag == Tag::f32 ? tile.speed_f32 : tile.speed_16bit);
+    if (speed == 0 || !kernels_of(i, form).has(tag)) continue;
     const double tiles = double(tile_count(p.M, p.N, args.batch, tile.M, tile.N));
     for (uint32_t splits = 1; splits <= kMaxSplits; ++splits) {
       if (splits > 1 && (tiles * (splits - 1) >= kMaxWaves * cores || p.K < splits * min_k)) break;
       const uint32_t k = splits == 1 ? p.K : uint32_t(ceil_div(ceil_div(p.K, splits), kAlignment) * kAlignment);
-      double time = std::ceil(tiles * splits / cores) * tile.M * tile.N * (k + kEndsOfTile) / (tile.speed * type_speed);
-      if (splits > 1) time += kLaunchTime + kPartialTime * splits * double(args.batch) * p.M * p.N / cores;
+      double time = std::ceil(tiles * splits / cores) * tile.M * tile.N * (k + tuned.matmul_tile_ends) / speed;
+      if (splits > 1)
+        time += tuned.matmul_reduce_launch + tuned.matmul_partial * splits * double(args.batch) * p.M * p.N / cores;
       if (time < least) least = time, best = Choice{i, {uint32_t(ceil_div(p.K, std::max(k, 1u))), k}};
     }
   }
@@ -87,12 +88,11 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   return best;
 }
 
-// For GPUs where small tiles are fastest. metalBLAS measured this on an M5 Pro.
+// For GPUs where small tiles are fastest.
 std::optional<Choice> choose_small_tile(const GemmArgs& args, const Form& form, Tag tag) {
-  constexpr uint32_t kLongK = 8192;
-  constexpr uint64_t kLargeOutput = 6144 * 6144;
+  const Tuning& tuned = runtime::tuning();
   const MatmulParams& p = args.p;
-  const bool large = p.K >= kLongK || uint64_t(p.M) * p.N >= kLargeOutput;
+  const bool large = p.K >= tuned.matmul_wide_tile_k || double(p.M) * p.N >= tuned.matmul_wide_tile_outputs;
   for (const size_t tile : {large ? k64x128 : k64x64, k64x64})
     if (kernels_of(tile, form).has(tag)) return Choice{tile, {1, p.K}};
   return std::nullopt;
@@ -122,10 +122,11 @@ bool launch_tensor_tier(GemmArgs& args) {
   if (args.from != Tag::none || args.a.scalar_type() != args.b.scalar_type() || p.has_scale || !is_float_tag(tag) ||
       !fits_int(p.a) || !fits_int(p.b) || !fits_int(p.out))
     return false;
-  // Splitting a long K makes up for few outputs.
-  constexpr uint32_t kSplitK = 8192;
-  const uint64_t splits = runtime::prefers_large_tensor_tiles() ? std::max(p.K / kSplitK, 1u) : 1;
-  if (!runtime::forces_tensor_tier() && args.batch * p.M * p.N * splits < runtime::min_tensor_outputs()) return false;
+  const Tuning& tuned = runtime::tuning();
+  const auto long_k = uint32_t(tuned.matmul_tensor_long_k);
+  const uint64_t splits = runtime::prefers_large_tensor_tiles() ? std::max(p.K / long_k, 1u) : 1;
+  if (!runtime::forces_tensor_tier() && double(args.batch * p.M * p.N * splits) < tuned.matmul_tensor_outputs)
+    return false;
   if (p.out.column != 1 && p.out.row == 1) args.transpose();
   const bool relaxed =
       tag == Tag::f32 && at::globalContext().float32MatmulPrecision() != at::Float32MatmulPrecision::HIGHEST;

@@ -8,6 +8,7 @@
 #include "norm/params.h"
 #include "ops/operator.h"
 #include "ops/rows.h"
+#include "runtime/tuning.h"
 
 namespace mpsx::ops {
 
@@ -47,14 +48,14 @@ inline void split_rows(RowNormParams& p) {
 
 // Fused gradients (metal/norm/fused_gradients.h) need many rows. Each threadgroup must process enough rows to make the
 // cost of its partial sums negligible.
-constexpr uint64_t kFusedRows = 2048, kFusedRange = 64, kFusedGroups = 2048;
+constexpr uint64_t kFusedRange = 64, kFusedGroups = 2048;
 
 // Plans the launch, and sets the partition in `p`. Returns nullopt if there are too few rows, or if a row does not fit
 // in registers.
 inline std::optional<RowLaunch> share_fused(const runtime::KernelEntry& kernel, RowNormParams& p, const Tensor& dy,
                                             const Tensor& x, const Tensor& dx, const Tensor& weight) {
   const uint64_t rows = p.shape.rows, size = p.shape.size;
-  if (rows < kFusedRows) return std::nullopt;
+  if (double(rows) < runtime::tuning().norm_fused_rows) return std::nullopt;
   RowLaunch launch =
       share_rows_beside({weight}, share_rows(kernel, rows, size, {dy, x}, {dx}, kFusedBytes / x.element_size()));
   if (!launch.whole_vectors() || size > launch.lane_groups.register_elements) return std::nullopt;

@@ -8,13 +8,11 @@
 #include "lib/row_params.h"
 #include "ops/strided.h"
 #include "runtime/lane_groups.h"
+#include "runtime/tuning.h"
 
 namespace mpsx::ops {
 namespace {
 
-// The number of threadgroups that keep a GPU busy, and the minimum number of elements per threadgroup. Both are
-// constants, so that results do not depend on the number of cores.
-constexpr uint64_t kWantedGroups = 1024, kSplitElements = 16384;
 // Bytes of a row that each thread reads, to amortize the fixed cost of a row.
 constexpr uint64_t kReadBytes = 256;
 
@@ -53,10 +51,12 @@ bool fill_params(ReducePlan& plan, const Strided<2>& kept, const Strided<1>& red
 void split(ReducePlan& plan) {
   ReduceParams& p = plan.params;
   p.split_lines = p.lines, p.split_inner = p.inner_size, p.splits = 1;
+  const auto enough = uint64_t(runtime::tuning().reduce_groups),
+             least = uint64_t(runtime::tuning().reduce_split_elements);
   const uint64_t groups = plan.groups();
-  if (groups >= kWantedGroups) return;
+  if (groups >= enough) return;
   const uint64_t elements = p.lines * (plan.columns ? std::min<uint64_t>(p.inner_size, kReduceColumns) : p.inner_size);
-  const uint64_t wanted = std::min(ceil_div(kWantedGroups, groups), elements / kSplitElements);
+  const uint64_t wanted = std::min(ceil_div(enough, groups), elements / least);
   if (wanted <= 1) return;
   if (plan.columns || p.lines >= wanted) {
     p.split_lines = ceil_div(p.lines, wanted);
