@@ -59,6 +59,13 @@ def _claim_privateuse1() -> None:
     torch.utils.rename_privateuse1_backend("mpsx")
 
 
+def _read_tuning() -> dict[str, float]:
+    """Return the numbers of the tuning file, when the driver starts."""
+    from . import tuning
+
+    return tuning.numbers()
+
+
 def _load() -> None:
     import torch
 
@@ -69,6 +76,7 @@ def _load() -> None:
     mode = fallback.mode_of(os.environ)  # raise on a bad value before the device exists
     _claim_privateuse1()
     _runtime.initialize(kernel_library.folder)
+    _runtime.set_tuning_reader(_read_tuning)
     device.register()
     fallback.set_mode(mode)
     if os.environ.get("MPSX_SIMT_PROFILE"):

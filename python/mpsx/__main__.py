@@ -1,4 +1,4 @@
-"""The commands `python -m mpsx run`, `demo`, `bench`, `info`, `shader`, and `doctor`."""
+"""The commands `python -m mpsx run`, `demo`, `bench`, `tune`, `info`, `shader`, and `doctor`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from .cli import info, run, shader
 from .cli.bench import main as bench
 from .cli.demo import main as demo
 from .cli.doctor import main as doctor
+from .cli.tune import main as tune
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -24,6 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     commands.add_parser("run", help="run a program for mps: run script.py [arguments], or run -m module [arguments]")
     demo.add_arguments(commands.add_parser("demo", help="train a model on the device and compare with the CPU"))
     bench.add_arguments(commands.add_parser("bench", help="measure the speedup over the CPU, and draw a chart"))
+    tune.add_arguments(commands.add_parser("tune", help="measure the kernels on this device, and use the fastest ones"))
     shader.add_arguments(commands.add_parser("shader", help="check a Metal source file, list its kernels, run one"))
     doctor.add_arguments(commands.add_parser("doctor", help="check this installation and write a report"))
     arguments, unknown = parser.parse_known_args(argv)
@@ -33,6 +35,8 @@ def main(argv: list[str] | None = None) -> int:
         return shader.main(arguments)
     if arguments.command == "bench":
         return bench.main(arguments)
+    if arguments.command == "tune":
+        return tune.main(arguments)
     if arguments.command == "info":
         print(info.report())
         return 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from .. import __version__, _build_info, _runtime, fallback
+from .. import __version__, _build_info, _runtime, fallback, tuning
 from ..msl.compiler import find_compiler
 from ..msl.source import MslError
 
@@ -22,6 +22,7 @@ VARIABLES = {
                  "with AVX-512 that are not Intel's, otherwise mkl)",
     "MPSX_TIER": "simdgroup or tensor: the kernels of matmul, attention and conv (default: tensor on an M5, "
                  "for matmul on an H100)",
+    "MPSX_TUNING": "0: ignore the file of `python -m mpsx tune`",
     "MPSX_SIMT_SEED": "simt: seed of the order in which threads run (default: random)",
     "MPSX_SIMT_THREADS": "simt: threads per threadgroup where the launch does not fix them, 1 to 1024",
     "MPSX_SIMT_LARGE_TILES": "simt: 0 chooses tensor-tier kernels as on an M5, 1 as on an H100 (default: 1)",
@@ -110,6 +111,7 @@ def driver() -> Section:
         ("kernels", f"{len(_runtime.kernel_names())}, compiled for {info['isa']} by {info['compiler']}"),
         ("libraries", ", ".join(installed) or "Metal only"),
         ("launches", order),
+        ("tuning", tuning.description()),
         *([("checks", CHECKS)] if info["name"] == "simt" else []),
         ("memory", "shared with the CPU" if info["adopts_memory"] else "shared with the CPU, by handle"),
     ]

@@ -17,6 +17,7 @@ import torch
 
 from ... import __version__, _runtime
 from ..demo.main import device_line, missing_packages
+from ..progress import Progress
 from .models import SIZES, TITLES
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -44,27 +45,6 @@ def devices() -> dict[str, str]:
     if torch.cuda.is_available():
         found["cuda"] = "PyTorch cuda"
     return found
-
-
-class Progress:
-    """Prints "step N of M" and the name of the current step on one line of stderr."""
-
-    def __init__(self, total: int) -> None:
-        self.total, self.done = total, 0
-        self.live = sys.stderr.isatty()
-
-    def show(self, what: str) -> None:
-        """Print the number and name of the next step."""
-        self.done += 1
-        if self.live:
-            filled = 30 * self.done // self.total
-            print(f"\r[{'#' * filled}{'.' * (30 - filled)}] {self.done}/{self.total}  {what:<40}", end="",
-                  file=sys.stderr, flush=True)  # fmt: skip
-
-    def close(self) -> None:
-        """End the progress line."""
-        if self.live:
-            print(file=sys.stderr)
 
 
 def measure(model: str, size: str, device: str, threads: int, counts: tuple[int, int],

@@ -6,5 +6,6 @@ Each stage runs in its own process, so that a crash only adds a line to the repo
     kernels       load every kernel, and on a GPU build its pipeline
     families      compare operators of each family with the CPU, forward and backward, without fallbacks
     device        memory, streams, events, threads, and errors that must be raised
+    tuning        measure the variants of kernels, as `python -m mpsx tune --quick` does, without changing the tuning
     stress        run random cases in several threads for minutes, and check for differences, leaks and hangs
 """

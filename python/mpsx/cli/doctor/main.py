@@ -17,7 +17,7 @@ from .check import Outcome
 from .stages import STAGES
 
 # Time limits in seconds. They are generous, because a driver may have to compile every pipeline.
-LIMITS = {"environment": 120, "kernels": 1800, "families": 900, "device": 600}
+LIMITS = {"environment": 120, "kernels": 1800, "families": 900, "device": 600, "tuning": 600}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

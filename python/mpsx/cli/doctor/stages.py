@@ -249,6 +249,24 @@ def shared_bytes() -> None:
         expect(bool(view.eq(round_).all()), f"round {round_}: the CPU saw {view.unique().tolist()}")
 
 
+def tuning(_: float) -> None:
+    """Measure which kernels are fastest, and report the numbers that would make launchers choose them."""
+    from ..tune.main import search
+
+    if _runtime.driver()["name"] == "simt":
+        note("tuning", "skipped", "the times of simt say nothing about a GPU")
+        return
+
+    def quick() -> str:
+        result = search("quick")
+        expect(not result.wrong, "\n".join(map(str, result.wrong)))
+        note("tuning", "gains over the defaults", result.table())
+        note("tuning", "numbers (rows of src/runtime/tuning.def)", result.rows() or "the defaults")
+        return f"{len(result.gains)} of {result.cases} cases have faster kernels than the default's"
+
+    check("tuning", "every variant is right", quick)
+
+
 def stress(seconds: float) -> None:
     """Run random cases in two threads for `seconds`."""
     check("stress", f"{seconds:.0f} seconds of random cases", lambda: random_cases(seconds))
@@ -303,5 +321,6 @@ def compare_once(case: Case) -> None:
 
 
 STAGES: dict[str, Callable[[float], None]] = {
-    "environment": environment, "kernels": kernels, "families": families, "device": device, "stress": stress,
+    "environment": environment, "kernels": kernels, "families": families, "device": device, "tuning": tuning,
+    "stress": stress,
 }  # fmt: skip
