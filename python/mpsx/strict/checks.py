@@ -161,9 +161,9 @@ RULES: dict[str, tuple[Check, ...]] = {
 
 # On other devices, PyTorch decomposes these operators, but MPS has its own kernels for them. Check them above autograd.
 COMPOSED = ("linear", "max_pool1d")
-# On every device except MPS, PyTorch decomposes these operators and uses a float64 scalar.
-WITH_FLOAT64 = ("linalg_pinv.atol_rtol_float", "linalg_pinv.atol_rtol_tensor", "linalg_matrix_rank.atol_rtol_float",
-                "linalg_matrix_rank.atol_rtol_tensor")  # fmt: skip
+# These operators create a float64 tensor on every device except MPS.
+WITH_FLOAT64 = ("_batch_norm_impl_index", "linalg_matrix_rank.atol_rtol_float", "linalg_matrix_rank.atol_rtol_tensor",
+                "linalg_pinv.atol_rtol_float", "linalg_pinv.atol_rtol_tensor")  # fmt: skip
 AUTOGRAD = "AutogradPrivateUse1"
 
 
