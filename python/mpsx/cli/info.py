@@ -15,13 +15,12 @@ from ..msl.source import MslError
 
 # Every environment variable that mpsx reads at run time.
 VARIABLES = {
-    "MPSX_DRIVER": "host, simt (checks kernels, except for races in device memory), metal or cuda (default: metal if "
-                   "there is a Metal device, else host)",
+    "MPSX_DRIVER": "host, simt (checks kernels), metal or cuda (default: metal if there is a Metal device, else host)",
     "MPSX_VENDOR": "on or off: use CPU libraries for matmul, convolution and attention (default: on for host only)",
     "MPSX_GEMM": "onednn or mkl: the library for float32 matmul on the CPU (default: onednn for large matrices on CPUs "
                  "with AVX-512 that are not Intel's, otherwise mkl)",
-    "MPSX_TIER": "simdgroup or tensor: the kernels of matmul, attention and conv (default: tensor on an M5, "
-                 "for matmul on an H100)",
+    "MPSX_TIER": "simdgroup or tensor: the kernels of matmul, attention and conv (default: tensor on an M5 "
+                 "and an H100)",
     "MPSX_TUNING": "0: ignore the file of `python -m mpsx tune`",
     "MPSX_SIMT_SEED": "simt: seed of the order in which threads run (default: random)",
     "MPSX_SIMT_THREADS": "simt: threads per threadgroup where the launch does not fix them, 1 to 1024",
@@ -56,7 +55,7 @@ VARIABLES = {
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "PyTorch's: 0 stops `import torch` from loading mpsx",
 }
 
-CHECKS = "bounds, barriers, and races in threadgroup memory, but not races in device memory"
+CHECKS = "bounds, barriers, and races in threadgroup memory and device memory"
 
 Section = list[tuple[str, str]]
 

@@ -29,7 +29,7 @@ An argument is a .npy file; KIND:TYPE:SHAPE, where KIND is zeros, ones, arange, 
 4x25; a number, passed as float or long; or TYPE:NUMBER. Arguments are in buffer order.
 """
 UNCHECKED = ("The host driver does not check memory accesses. --driver simt does, and also finds missing barriers and "
-             "races in threadgroup memory.")  # fmt: skip
+             "races.")  # fmt: skip
 KINDS = {
     "zeros": torch.zeros,
     "ones": torch.ones,
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                              "(default), as JSON, or next to the source")
     parser.add_argument("--driver", choices=("host", "simt", "metal", "cuda"),
                         help="driver (default: $MPSX_DRIVER, else metal if available, else host); simt checks bounds, "
-                             "barriers and races in threadgroup memory, but not races in device memory")
+                             "barriers, and races")
     parser.add_argument("--run", metavar="KERNEL", help="run this kernel")
     parser.add_argument("--arg", action="append", default=[], metavar="ARG", help="a kernel argument; see below")
     parser.add_argument("--threads", type=_size, metavar="X[,Y[,Z]]", help="grid (default: size of the first array)")

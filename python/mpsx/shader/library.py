@@ -80,8 +80,8 @@ def compile_shader(source: str) -> ShaderLibrary:
     no fast-math unless `PYTORCH_MPS_FAST_MATH` is set. Unlike the other drivers, it may contract a * b + c to a fused
     multiply-add. To get the same results everywhere, put `#pragma METAL fp contract(off)` at the top of the text.
 
-    `MPSX_DRIVER=simt` checks each launch for out-of-bounds accesses, missing barriers, and races in threadgroup memory.
-    No driver detects races in device memory (two threads that update the same element).
+    `MPSX_DRIVER=simt` checks each launch for out-of-bounds accesses, missing barriers, and races in threadgroup memory
+    and device memory.
 
     Warns once per kernel if a tensor's dtype does not match its parameter. Issues a SyntaxWarning about attributes that
     Metal ignores. Raises SyntaxError with file, line, and column. Raises RuntimeError if there is no compiler, or if it
