@@ -14,7 +14,7 @@ import mpsx
 
 DOCS = Path(mpsx.__file__).parent / "docs"
 # On these pages, code blocks depend on the preceding blocks.
-PAGES = ("index", "kernels_without_a_mac", "compile", "accuracy", "debugging", "from_mlx")
+PAGES = ("index", "kernels_without_a_mac", "shaders", "compile", "accuracy", "debugging", "from_mlx")
 LIBRARIES = {"Transformers": "accelerate", "Lightning": "lightning", "Accelerate": "accelerate",
              "PyTorch Geometric": "torch_geometric", "Diffusers": "diffusers", "Keras": "keras"}  # fmt: skip
 
