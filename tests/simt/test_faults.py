@@ -56,10 +56,10 @@ ONE_GROUP = {
                        lambda t: True),
     "simdgroup_barrier_in_branch": ("simdgroup_barrier is not reached by all lanes of SIMD group [01]: 16 lanes of 32",
                                     lambda t: t % 32 < 16),
-    "never_written": ("^uninitialised memory: read of 4 bytes at byte \\d+ of threadgroup memory 's'", lambda t: True),
-    "partly_written": ("^uninitialised memory: read of 4 bytes at byte 240 of", lambda t: t == 0),
-    "sum_without_initial_value": ("^uninitialised memory: read of 4 bytes", lambda t: True),
-    "bins_without_initial_value": ("^uninitialised memory: atomic update of 4 bytes", lambda t: True),
+    "never_written": ("^uninitialized memory: read of 4 bytes at byte \\d+ of threadgroup memory 's'", lambda t: True),
+    "partly_written": ("^uninitialized memory: read of 4 bytes at byte 240 of", lambda t: t == 0),
+    "sum_without_initial_value": ("^uninitialized memory: read of 4 bytes", lambda t: True),
+    "bins_without_initial_value": ("^uninitialized memory: atomic update of 4 bytes", lambda t: True),
     "read_of_adjacent_element": ("^race: .* with no barrier in between", lambda t: True),
     "barrier_missing_in_loop": ("^race: .* with no barrier in between", lambda t: True),
     "two_writers": ("^race: write of 4 bytes at byte 0 of threadgroup memory 'last', which .* wrote", lambda t: True),
@@ -76,12 +76,12 @@ ONE_GROUP = {
     "threadgroup_past_end": ("^out-of-bounds write of 4 bytes at byte 256 of threadgroup memory 's', which has 256 b",
                              lambda t: t == 63),
     "return_at_the_grids_end": ("threadgroup_barrier is not reached by all threads: 14 of 64", lambda t: t < 50),
-    "two_tiles_no_barrier": ("^(race|uninitialised memory): .* threadgroup memory 'tiles'", lambda t: True),
+    "two_tiles_no_barrier": ("^(race|uninitialized memory): .* threadgroup memory 'tiles'", lambda t: True),
     "scan_in_place": ("^race: .* threadgroup memory 's'", lambda t: True),
     "histogram_without_atomics": ("^race: .* threadgroup memory 'bins'", lambda t: True),
-    "bins_cleared_by_others": ("^(race|uninitialised memory): .* threadgroup memory 'bins'", lambda t: True),
-    "partial_sums_at_once": ("^(race|uninitialised memory): .* threadgroup memory 'partial'", lambda t: t % 32 == 0),
-    "sums_of_all_simdgroups": ("^uninitialised memory: read of 4 bytes .* 'partial'", lambda t: 2 <= t < 32),
+    "bins_cleared_by_others": ("^(race|uninitialized memory): .* threadgroup memory 'bins'", lambda t: True),
+    "partial_sums_at_once": ("^(race|uninitialized memory): .* threadgroup memory 'partial'", lambda t: t % 32 == 0),
+    "sums_of_all_simdgroups": ("^uninitialized memory: read of 4 bytes .* 'partial'", lambda t: 2 <= t < 32),
     "function_from_two_branches": ("threadgroup_barrier is reached while .* waits at another barrier, .*mistakes",
                                    lambda t: True),
     "left_of_the_tile": ("^out-of-bounds read of 4 bytes at byte -4 of threadgroup memory 's'", lambda t: t == 0),
@@ -99,15 +99,15 @@ def test_one_group(driver, kernel):
     check(fault, kernel, what, (0, 0, 0), thread)
 
 
-def test_every_group_starts_uninitialised(driver):
+def test_every_group_starts_uninitialized(driver):
     fault = driver.fault("written_by_another_group", floats(driver, 192), grid=3, group=64)
-    check(fault, fault.kernel, "^uninitialised memory: read of 4 bytes")
+    check(fault, fault.kernel, "^uninitialized memory: read of 4 bytes")
     assert fault.group in ((1, 0, 0), (2, 0, 0))
 
 
 def test_threadgroup_arguments(driver):
     fault = driver.fault("argument_not_written", floats(driver, 64), 128, grid=1, group=64)
-    check(fault, fault.kernel, "^uninitialised memory: read of 2 bytes", thread=lambda t: t % 2 == 0)
+    check(fault, fault.kernel, "^uninitialized memory: read of 2 bytes", thread=lambda t: t % 2 == 0)
     fault = driver.fault("threadgroup_argument_past_end", floats(driver, 64), 128, grid=1, group=64)
     check(fault, fault.kernel, "^out-of-bounds write of 4 bytes .*which has 128 bytes", thread=lambda t: t >= 32)
 

@@ -59,7 +59,7 @@ def test_reads_need_a_write_of_this_group(shadow):
     assert shadow.read(1) == UNINITIALISED
 
 
-def test_padding_is_not_uninitialised(shadow):
+def test_padding_is_not_uninitialized(shadow):
     assert shadow.write(0, 0, 1) == FINE        # {uchar; float}
     assert shadow.write(0, 4, 4) == FINE
     assert shadow.read(0, 0, 8) == FINE
@@ -71,7 +71,7 @@ def test_padding_is_not_uninitialised(shadow):
     assert shadow.read(0, 32, 16) == FINE
 
 
-def test_half_of_a_value_is_uninitialised(shadow):
+def test_half_of_a_value_is_uninitialized(shadow):
     shadow.write(0, 0, 2)
     assert shadow.read(0, 0, 4) == UNINITIALISED
     shadow.write(0, 32, 4)

@@ -71,8 +71,8 @@ std::string MemoryCheck::wrong(const char* verb, const Shadow::Finding& finding,
   const auto* v = nearest_variable(finding.offset);
   const std::string access = format("%s of %s at byte %zu of threadgroup memory '%s'", verb, bytes_text(bytes).c_str(),
                                     v ? finding.offset - v->offset : finding.offset, v ? v->name : "?");
-  if (finding.fault == Fault::uninitialised)
-    return "uninitialised memory: " + access + ", which no thread of the threadgroup has written";
+  if (finding.fault == Fault::uninitialized)
+    return "uninitialized memory: " + access + ", which no thread of the threadgroup has written";
   const SourceLine other = finding.code ? source_line(call_before(library_.begin + (finding.code - 1))) : SourceLine{};
   const unsigned* p = worker_->thread(finding.thread).local;
   // If several threads have accessed the memory, only the last one is known, and it may be this thread.

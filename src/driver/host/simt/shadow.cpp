@@ -43,7 +43,7 @@ Shadow::Finding Shadow::found(Fault fault, size_t offset, uint32_t mark, bool by
 
 // Copying a struct also copies its padding, which is never written. So a few unwritten bytes in a larger value are not
 // a fault. The last 8 of 16 bytes may be the end of a float3 that is copied in two parts.
-bool Shadow::partly_uninitialised(size_t offset, size_t bytes, size_t* first) const {
+bool Shadow::partly_uninitialized(size_t offset, size_t bytes, size_t* first) const {
   const bool end_of_three = bytes == 8 && offset % 16 == 8;
   const size_t unit = bytes > 8 || end_of_three ? std::min<size_t>(bytes, 16) : std::max<size_t>(bytes / 2, 1);
   for (size_t at = offset; at + unit <= offset + bytes; at += unit) {
@@ -75,7 +75,7 @@ Shadow::Finding Shadow::read(size_t offset, size_t bytes, unsigned thread_, uint
   }
   for (size_t i = offset / 4; i <= (offset + bytes - 1) / 4; ++i) codes_[i].reader = code;
   size_t first = 0;
-  if (!finding && unwritten && partly_uninitialised(offset, bytes, &first)) finding = {Fault::uninitialised, first};
+  if (!finding && unwritten && partly_uninitialized(offset, bytes, &first)) finding = {Fault::uninitialized, first};
   return finding;
 }
 
@@ -108,7 +108,7 @@ Shadow::Finding Shadow::atomic(size_t offset, size_t bytes, unsigned thread_, ui
       else if (stores && current(c.reader) && !reader_ordered(c.reader, thread_))
         finding = found(Fault::write_after_read, i, c.reader, false);
       else if (loads && !written)
-        finding = {Fault::uninitialised, i};
+        finding = {Fault::uninitialized, i};
     }
     if (!stores) continue;
     const bool alone = before || sharers(c.writer) == kPlain;

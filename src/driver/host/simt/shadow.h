@@ -17,7 +17,7 @@ namespace mpsx::driver::host::simt {
 
 class Shadow {
  public:
-  enum class Fault : uint8_t { none, uninitialised, read_after_write, write_after_write, write_after_read };
+  enum class Fault : uint8_t { none, uninitialized, read_after_write, write_after_write, write_after_read };
   struct Finding {
     Fault fault = Fault::none;
     size_t offset = 0;      // first affected byte
@@ -75,7 +75,7 @@ class Shadow {
     return ((c[0].writer ^ c[1].writer) | (c[0].writer ^ c[2].writer) | (c[0].writer ^ c[3].writer) |
             (c[0].reader ^ c[1].reader) | (c[0].reader ^ c[2].reader) | (c[0].reader ^ c[3].reader)) == 0;
   }
-  bool partly_uninitialised(size_t offset, size_t bytes, size_t* first) const;
+  bool partly_uninitialized(size_t offset, size_t bytes, size_t* first) const;
   Finding found(Fault, size_t offset, uint32_t mark, bool by_writer) const;
   void tick();
   void renumber();
