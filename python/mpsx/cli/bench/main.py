@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="small batches and images, for a CPU with 8 GiB of memory")
     parser.add_argument("--size", choices=SIZES, help=argparse.SUPPRESS)  # "tiny" is for tests
     parser.add_argument("--models", nargs="+", choices=TITLES, default=list(TITLES), help="models (default: all)")
-    parser.add_argument("--steps", type=int, help="measured steps (default: 10; with --quick 5)")
+    parser.add_argument("--steps", type=int, help="measured steps (default: 10; with --quick 3)")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(),
                         help="CPU threads of every process (default: PyTorch's, %(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every step's time to FILE")
@@ -76,7 +76,7 @@ def speedup(base: list[float], times: list[float]) -> dict[str, float]:
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure every model on every device."""
     size = arguments.size or ("quick" if arguments.quick else "full")
-    counts = (1 if size != "full" else 2, arguments.steps or (10 if size == "full" else 5))
+    counts = (1 if size != "full" else 2, arguments.steps or (10 if size == "full" else 3))
     names = devices()
     every = ["cpu", *names]
     progress = Progress(len(every) * len(arguments.models) * len(PHASES) * sum(counts))
