@@ -74,11 +74,13 @@ struct mpsx_swizzle {
 };
 
 // A scalar of any type converts implicitly to a vector (MSL specification 3.2, section 2.11). Conversions between
-// vectors with different component types are explicit.
+// vectors with different component types are explicit. A bfloat converts by way of T, so that a call of f(float) and
+// f(float2) with a bfloat is not ambiguous.
 #define MPSX_VECTOR_COMMON(TYPE, N)                                                                        \
   TYPE() = default;                                                                                        \
   MPSX_FN constexpr TYPE(T a) : s{} { fill(a); }                                                           \
-  template <class A, class = enable_if_t<(is_arithmetic_v<A> || __is_enum(A)) && !is_same_v<A, T>>>        \
+  template <class A, class = enable_if_t<(is_arithmetic_v<A> || __is_enum(A)) && !is_same_v<A, T> &&       \
+                                         !is_same_v<A, bfloat>>>                                           \
   MPSX_FN constexpr TYPE(A a) : s{} {                                                                      \
     fill(T(a));                                                                                            \
   }                                                                                                        \

@@ -30,6 +30,13 @@ kernel void types(device uint* sizes) {
 kernel void next(device half* y, constant half* x, constant half* to, uint i [[thread_position_in_grid]]) {
   y[i] = nextafter(x[i], to[i]);
 }
+inline float scaled(float x) { return x; }
+inline float2 scaled(float2 x) { return 2 * x; }
+kernel void user(device float* y, constant bfloat* b, constant half* h) {
+  float2 v = float2(b[0]) + b[0] * float2(1, 2);
+  v += b[0];
+  y[0] = scaled(b[0]), y[1] = scaled(h[0]), y[2] = scaled(v).y, y[3] = bfloat2(b[0]).y;
+}
 """
 X = torch.linspace(-3, 3, 41)
 
@@ -58,6 +65,13 @@ def test_types(lib):
     sizes = torch.zeros(4, dtype=torch.int32, device="mpsx")
     lib.types(sizes, threads=1)
     assert sizes.cpu().tolist() == [4, 4, 2, 4]
+
+
+def test_overloads_for_scalars_and_vectors(lib):
+    """Metal prefers the conversion of a scalar to another scalar to its conversion to a vector."""
+    y, x = torch.zeros(4, device="mpsx"), torch.tensor([3.0])
+    lib.user(y, x.bfloat16().to("mpsx"), x.half().to("mpsx"), threads=1)
+    assert y.cpu().tolist() == [3, 3, 24, 3]
 
 
 def test_nextafter_of_half(lib):
