@@ -321,9 +321,12 @@ cdef class Shader:
     cdef bint addresses_differ  # whether kernels see buffers at different addresses than this process
 
     def __init__(self, str name, str path=None, str text=None):
-        """Load a compiled kernel library from `path` (on the host driver) or Metal source from `text`."""
+        """Load a compiled kernel library from `path` (on the host driver) or Metal source from `text`. Without either,
+        `kernel` returns kernels that cannot be called before their function constants have values."""
         self.warned = set()
         self.addresses_differ = text is not None
+        if path is None and text is None:
+            return
         cdef bytes name_bytes = name.encode()
         cdef bytes path_bytes = path.encode() if path is not None else None
         cdef bytes text_bytes = text.encode() if text is not None else None
@@ -367,6 +370,8 @@ cdef class Shader:
             if missing:
                 kernel.unusable = (f"{name}: expected values for the function constants {', '.join(missing)}; "
                                   f"set them with {name}.with_constants(…)")
+        if self.handle == NULL:
+            return kernel
         cdef bytes encoded = key.encode()
         cdef const char* c_key = encoded
         cdef const char* message

@@ -21,7 +21,7 @@ def declared(name, result, *types):
 
 
 def arity(base):
-    if base in intrinsics.TERNARY or base.removeprefix("fast_") in intrinsics.TERNARY or base == "fmuladd":
+    if base in intrinsics.TERNARY or base.removeprefix("fast_") in intrinsics.TERNARY:
         return 3
     return 2 if base.removeprefix("fast_") in (*intrinsics.BINARY, "divide") else 1
 

@@ -64,6 +64,39 @@ def test_function_constants(lib):
     torch.testing.assert_close(out.cpu(), (bias * 2 + 0.5) * 10)
     lib.scaled.with_constants({3: False, 5: [3.0, 1.0]})(out)
     torch.testing.assert_close(out.cpu(), torch.full((10,), 4.0))
+    partly = lib.scaled.with_constants(use_bias=False)
+    with pytest.raises(RuntimeError, match=r"expected values for the function constants float2 scale \(index 5\);"):
+        partly(out)
+    partly.with_constants(scale=[5.0, -7.0])(out)
+    torch.testing.assert_close(out.cpu(), torch.full((10,), -2.0))
+    for wrong, message in (({"scale": [1.0]}, "scale: expected a value of type float2, got 1.0"),
+                           ({"scale": [1.0, 2.0], "bias": 1}, "no function constant named bias"),
+                           ({"scale": [1.0, 2.0], "use_bias": 2}, "use_bias: expected a value of type bool, got 2"),
+                           ({"scale": [1.0, 2.0], 3: 1}, "use_bias is given twice")):  # fmt: skip
+        with pytest.raises(RuntimeError, match=message):
+            partly.with_constants(wrong)
+
+
+@pytest.mark.parametrize(
+    "type_name, text, dtype, values",
+    [
+        ("bool", "1", torch.uint8, [1]), ("char", "-3", torch.int8, [-3]), ("int", "-5", torch.int32, [-5]),
+        ("ushort2", "1,65535", torch.uint16, [1, 65535]), ("ulong", str(2**64 - 1), torch.uint64, [2**64 - 1]),
+        ("float", "1e+300", torch.float32, [float("inf")]), ("half2", "0.1,-inf", torch.float16, [0.1, -float("inf")]),
+        ("bfloat", "3", torch.bfloat16, [3.0]), ("float", "one", torch.float32, [0.0]), ("int", "", torch.int32, [0]),
+    ],
+)  # fmt: skip
+def test_values_of_constants(type_name, text, dtype, values):
+    from mpsx.air import constants
+    from mpsx.air.kernel import Constant, Kernel
+
+    constant = Constant("c", type_name, 7, "symbol", True)
+    kernel = Kernel("k", "k", constants=[constant])
+    for key in ("c", 7):
+        found = constants.definitions(kernel, {key: text})["symbol"]
+        data = bytes.fromhex(re.fullmatch(r'\[32 x i8\] c"(.*)"', found)[1].replace("\\", ""))
+        bits = torch.frombuffer(bytearray(data), dtype=dtype)[: len(values)]
+        assert bits.tolist() == torch.tensor(values, dtype=dtype).tolist()
 
 
 def test_integers(lib):
@@ -83,18 +116,6 @@ def test_simdgroup_matrix(lib):
     a, b = (torch.randint(-8, 8, (8, 8)).half() for _ in range(2))
     c = torch.zeros(8, 8, device="mpsx")
     lib.matmul(a.to("mpsx"), b.to("mpsx"), c, threads=32, group_size=32)
-    torch.testing.assert_close(c.cpu(), a.float() @ b.float().T + 1, rtol=0, atol=0)
-
-
-def test_large_kernels(monkeypatch):
-    """Kernels with much IR are compiled with fewer optimizations."""
-    from mpsx.air import build
-
-    monkeypatch.setattr(build, "LARGE", 0)
-    library = mpsx.load_metallib(metallib(text_of("matmul").replace("@matmul", "@large")))
-    a, b = (torch.randint(-8, 8, (8, 8)).half() for _ in range(2))
-    c = torch.zeros(8, 8, device="mpsx")
-    library.large(a.to("mpsx"), b.to("mpsx"), c, threads=32, group_size=32)
     torch.testing.assert_close(c.cpu(), a.float() @ b.float().T + 1, rtol=0, atol=0)
 
 

@@ -10,13 +10,12 @@ from ..shader import toolchain
 from ..shader.cache import Cache, digest, with_fallback_cache
 from ..shader.compiler import Builder, SharedFile
 from ..shader.toolchain import Target
-from . import bitcode, entry, ir, kernel, lower
+from . import bitcode, constants, entry, ir, kernel, lower
 from .ir import AirError
 from .metallib import Function
 
 PACKAGE = Path(__file__).parent
 RUNTIME = toolchain.METAL_STDLIB / "air"
-LARGE = 64000  # length of IR from which -O3 takes longer than half a second; Apple's compiler has already optimized it
 
 
 @dataclass(frozen=True)
@@ -35,11 +34,13 @@ def parse(function: Function, clang: list[str]) -> Parsed:
     return Parsed(module, kernel.read(module, function.name))
 
 
-def lowered_text(parsed: Parsed, mode: str, compiler: str, isa: str) -> str:
-    """Return a kernel library as LLVM IR. The IR calls the runtime, src/metal_stdlib/air."""
-    constants = {c.symbol for c in parsed.kernel.constants}
-    lowered = lower.Lowering(parsed.module, parsed.kernel.symbol, constants).run(parsed.kernel.name)
-    return f"{lowered.text}\n{entry.entry_point(parsed.kernel, lowered, mode, compiler, isa)}"
+def lowered_text(parsed: Parsed, texts: dict[object, str], mode: str, compiler: str, isa: str) -> tuple[str, bool]:
+    """Return a kernel library as LLVM IR that calls the runtime, src/metal_stdlib/air, and whether it runs the threads
+    in a loop. `texts` has values of function constants by name or index."""
+    defined = constants.definitions(parsed.kernel, texts)
+    lowered = lower.Lowering(parsed.module, parsed.kernel.symbol, defined).run(parsed.kernel.name)
+    text = f"{lowered.text}\n{entry.entry_point(parsed.kernel, lowered, mode, compiler, isa)}"
+    return text, entry.runs_as_loop(parsed.kernel, lowered, mode)
 
 
 class KernelBuilder:
@@ -51,37 +52,33 @@ class KernelBuilder:
         if "clang" not in self.builder.compiler.description:
             raise RuntimeError(f"mpsx.load_metallib: expected clang to compile LLVM IR, got "
                                f"{self.builder.compiler.description}; `pip install 'mpsx[shader]'` installs ziglang")
-
-    @property
-    def clang(self) -> list[str]:
-        """The command that runs clang."""
-        return self.builder.clang
+        # A kernel is looked up first, and then again with values of its function constants.
+        self.parse = functools.lru_cache(maxsize=1)(functools.partial(parse, clang=self.builder.clang))
 
     def description(self, function: Function) -> dict:
         """Describe a kernel in the format of msl/library.py. Raise AirError with the reason if it cannot run here."""
-        parsed = parse(function, self.clang)
-        lowered_text(parsed, "auto", "", "")
+        parsed = self.parse(function)
+        lowered_text(parsed, {}, "auto", "", "")
         return parsed.kernel.describe(self.name)
 
-    def library(self, function: Function) -> tuple[str, dict]:
-        """Return the path of a kernel's library and the kernel's description."""
+    def library(self, function: Function, texts: dict[object, str]) -> tuple[str | None, dict]:
+        """Return the path of a kernel's library, specialized for function constants (values by name or index), and the
+        kernel's description. The path is None if a required constant has no value."""
         key = "air-" + digest(function.bitcode, function.name, self.name, self.target.isa, self.target.mode,
                               toolchain.compiler_stamp(), toolchain.headers_hash(str(self.cache.folder)),
-                              translator_hash())[:40]  # fmt: skip
+                              translator_hash(), *sorted(f"{n}={text}" for n, text in texts.items()))[:40]  # fmt: skip
 
-        def built(cache: Cache) -> tuple[str, dict]:
+        def built(cache: Cache) -> tuple[str | None, dict]:
             record = cache.read(f"{key}.json")
-            path = cache.find(record["library"]) if record else None
-            if path is None:
-                parsed = parse(function, self.clang)
-                description = parsed.kernel.describe(self.name)
-                text = lowered_text(parsed, self.target.mode, self.builder.compiler.description, self.isa)
-                path = self.compile(text, cache)
-                cache.write(f"{key}.json", {"library": path.name, "kernel": description})
+            path = cache.find(record["library"]) if record and record["library"] else None
+            if record is None or (record["library"] and path is None):
+                parsed = self.parse(function)
+                text, loop = lowered_text(parsed, texts, self.target.mode, self.builder.compiler.description, self.isa)
+                path = None if constants.missing(parsed.kernel, texts) else self.compile(text, loop, cache)
+                record = {"library": path.name if path else "", "kernel": parsed.kernel.describe(self.name)}
+                cache.write(f"{key}.json", record)
                 cache.trim()
-            else:
-                description = record["kernel"]
-            return str(path), description
+            return path and str(path), record["kernel"]
 
         return with_fallback_cache(self.cache, built)
 
@@ -90,17 +87,19 @@ class KernelBuilder:
         """The instruction set that the library targets."""
         return "baseline" if self.target.mode == "simt" else self.target.isa
 
-    def compile(self, text: str, cache: Cache) -> Path:
-        """Compile LLVM IR to a shared library in the cache."""
+    def compile(self, text: str, loop: bool, cache: Cache) -> Path:
+        """Compile LLVM IR to a shared library in the cache. Apple's compiler has optimized it already, so that only
+        vectorizing a loop over threads is worth the time of -O3."""
         builder = self.builder
         with builder.working_folder() as folder:
-            bitcode_flags = ["-emit-llvm", "-Xclang", "-disable-llvm-passes"]
-            runtime = self.start_file(folder, "runtime.h", "air.bc", *bitcode_flags)
+            # Optimize the runtime in advance. simt inserts checks after inlining it into the kernel.
+            passes = ["-Xclang", "-disable-llvm-passes"] if self.target.mode == "simt" else ["-O1"]
+            runtime = self.start_file(folder, "runtime.h", "air.bc", "-emit-llvm", *passes)
             calls = self.start_file(folder, "calls.h", "air.o")
             code, written, library = folder / "kernel.ll", folder / "kernel.o", folder / "kernel.so"
             code.write_text(text)
             linked = ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(builder.finish(runtime))]
-            flags = [*builder.flags(), *(["-O1"] if len(text) > LARGE else [])]
+            flags = [*builder.flags(), *([] if loop else ["-O1"])]
             builder.run([*builder.clang, *flags, "-x", "ir", "-c", str(code), *linked, "-o", str(written)])
             libraries = [] if builder.compiler.is_zig else ["-lgcc"]
             builder.run([*builder.compiler.link(), str(written), str(builder.finish(calls)), "-o", str(library),

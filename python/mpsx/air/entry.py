@@ -32,7 +32,7 @@ def runs_as_loop(kernel: Kernel, lowered: Lowered, mode: str) -> bool:
 def entry_point(kernel: Kernel, lowered: Lowered, mode: str, compiler: str, isa: str) -> str:
     """Return the entry point and table of a library with one kernel, and the attribute groups."""
     loop = runs_as_loop(kernel, lowered, mode)
-    lines = _constants(kernel, lowered)
+    lines = [f"call void @{name}()" for name in lowered.initializers]
     values = []
     for i, (argument, (kind, _)) in enumerate(zip(kernel.arguments, lowered.kernel.parameters, strict=True)):
         if argument.position:
@@ -44,22 +44,10 @@ def entry_point(kernel: Kernel, lowered: Lowered, mode: str, compiler: str, isa:
             values.append(f"ptr %p{i}")
     lines += [f"call void @{lowered.kernel.name}({', '.join(values)})", "ret void"]
     head = ("define void @mpsx_air_thread(ptr %args, ptr %launch, i32 %x, i32 %y, i32 %z) #0" if loop else
-            "define internal void @mpsx.entry(ptr %args, ptr %launch, ptr %thread) #4")  # fmt: skip
+            "define internal void @mpsx.entry(ptr %args, ptr %launch, ptr %thread) #5")  # fmt: skip
     body = "\n  ".join(lines)
     return (f"{head} {{\n  {body}\n}}\n{_declarations()}{_table(kernel, lowered, loop, compiler, isa)}"
             f"{_attributes(mode, loop)}")  # fmt: skip
-
-
-def _constants(kernel: Kernel, lowered: Lowered) -> list[str]:
-    """Return the instructions that set the function constants and the variables that depend on them."""
-    if not kernel.constants:
-        return [f"call void @{name}()" for name in lowered.initializers]
-    lines = ["call void @mpsx_air_set_constants(ptr %launch)"]
-    for number, c in enumerate(kernel.constants):
-        size = c.components * {"bool": 1, "char": 1, "uchar": 1, "short": 2, "ushort": 2, "half": 2, "bfloat": 2,
-                               "long": 8, "ulong": 8}.get(c.scalar, 4)  # fmt: skip
-        lines.append(f"call void @mpsx_air_constant(i32 {number}, ptr @{c.symbol}, i32 {size})")
-    return lines + [f"call void @{name}()" for name in lowered.initializers]
 
 
 def _position(lines: list[str], argument: Argument, kind: str, number: int, loop: bool) -> str:
@@ -95,7 +83,6 @@ def _position(lines: list[str], argument: Argument, kind: str, number: int, loop
 def _declarations() -> str:
     positions = "".join(f"declare i32 @mpsx_air_{name}(ptr, ptr, i32)\n" for name in POSITIONS)
     return (f"{positions}declare ptr @mpsx_air_argument(ptr, i32)\ndeclare ptr @mpsx_air_optional_argument(ptr, i32)\n"
-            "declare void @mpsx_air_set_constants(ptr)\ndeclare void @mpsx_air_constant(i32, ptr, i32)\n"
             "declare ptr @mpsx_air_threadgroup_variable(i32, i32, ptr)\ndeclare i32 @mpsx_air_grid_size_of(ptr, i32)\n"
             "declare void @mpsx_air_loop(ptr, ptr, i64, i64)\n")  # fmt: skip
 
@@ -135,7 +122,8 @@ def _table(kernel: Kernel, lowered: Lowered, loop: bool, compiler: str, isa: str
 
 
 def _attributes(mode: str, loop: bool) -> str:
-    """Return the attribute groups: 0 inlined functions, 1 the kernel, 2 functions that wait, 3 others, 4 the entry."""
+    """Return the attribute groups: 0 inlined functions, 1 the kernel, 2 functions that wait, 3 others, 4 others of a
+    large kernel, 5 the entry."""
     checks = " sanitize_thread" if mode == "simt" else ""
     convergent = "" if loop else " convergent"
     inline = "alwaysinline " if loop else ""
@@ -143,4 +131,5 @@ def _attributes(mode: str, loop: bool) -> str:
             f"attributes #1 = {{ {inline or 'noinline '}nounwind{convergent}{checks} }}\n"
             f"attributes #2 = {{ alwaysinline nounwind{convergent}{checks} }}\n"
             f"attributes #3 = {{ {inline}nounwind{convergent}{checks} }}\n"
-            "attributes #4 = { nounwind convergent }\n")  # fmt: skip
+            f"attributes #4 = {{ nounwind{convergent}{checks} }}\n"
+            "attributes #5 = { nounwind convergent }\n")  # fmt: skip

@@ -15,7 +15,7 @@ BINARY = "atan2 copysign fdim fmax fmin fmod nextafter pow powr step".split()
 TERNARY = "fma mix smoothstep fmax3 fmin3 fmedian3 clamp".split()
 TESTS = "isfinite isinf isnan isnormal signbit".split()
 FLOAT = {*UNARY, *BINARY, *TERNARY, *TESTS, "divide", "ldexp", "ilogb"}
-FLOAT |= {f"fast_{name}" for name in FLOAT} | {"fmuladd"}
+FLOAT |= {f"fast_{name}" for name in FLOAT}
 FLOAT -= {"divide", "fast_ldexp", "fast_ilogb"}
 INTEGER = set("""abs clz ctz popcount reverse_bits max min abs_diff add_sat sub_sat hadd rhadd mul_hi rotate clamp max3
     min3 median3 mad_hi mad_sat""".split())

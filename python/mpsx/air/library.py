@@ -46,6 +46,7 @@ class MetallibShader:
         self.name = name
         self.functions: dict[str, Function] = {f.name: f for f in read(data, name)}
         self.builder = KernelBuilder(current_cache(), shader_library._target(), name)
+        self.loaded: dict[tuple[str, frozenset], tuple[KernelShader, dict]] = {}
 
     def names(self) -> list[str]:
         """Return the sorted names of all functions."""
@@ -55,15 +56,34 @@ class MetallibShader:
         """Describe a kernel without compiling it. Raise AirError with the reason if it cannot run here."""
         return self.builder.description(self.functions[name])
 
-    def kernel(self, name: str, description: dict | None) -> Kernel | None:
-        """Return a kernel, or None if no kernel has this name."""
+    def kernel(self, name: str, description: dict | None = None, constants: dict | None = None) -> Kernel | None:
+        """Return a kernel specialized for function constants, or None if no kernel has this name."""
         if name not in self.functions:
             return None
-        try:
-            path, description = self.builder.library(self.functions[name])
-        except AirError as error:
-            raise RuntimeError(f"mpsx.load_metallib: {self.name}: kernel '{name}' is not supported: {error}") from None
-        return Shader(self.name, path=path).kernel(name, description)
+        constants = constants or {}
+        key = name, frozenset(constants.items())
+        if key not in self.loaded:
+            try:
+                path, description = self.builder.library(self.functions[name], constants)
+            except AirError as error:
+                kernel = f"{self.name}: kernel '{name}'"
+                raise RuntimeError(f"mpsx.load_metallib: {kernel} is not supported: {error}") from None
+            self.loaded[key] = KernelShader(self, path), description
+        shader, description = self.loaded[key]
+        return Shader.kernel(shader, name, description, constants)
+
+
+class KernelShader(Shader):
+    """The library of one kernel, compiled for certain values of the function constants. The path is None if a required
+    constant has no value yet."""
+
+    def __init__(self, metallib: MetallibShader, path: str | None) -> None:
+        super().__init__(metallib.name, path=path)
+        self.metallib = metallib
+
+    def kernel(self, name: str, description: dict | None = None, constants: dict | None = None) -> Kernel | None:
+        """Return the kernel for other values of the function constants, which have another library."""
+        return self.metallib.kernel(name, description, constants)
 
 
 __all__ = ["AirError", "MetallibError", "load_metallib"]

@@ -16,13 +16,6 @@ MPSX_AIR void* mpsx_air_argument(void* const* args, unsigned index) {
 MPSX_AIR void* mpsx_air_optional_argument(void* const* args, unsigned index) {
   return mpsx::address_or_zero<char*>(mpsx_air_argument(args, index));
 }
-MPSX_AIR void mpsx_air_set_constants(const mpsx_launch* launch) { mpsx::set_constants(launch); }
-// Copies the value of a function constant, or zeros if it is undefined.
-MPSX_AIR void mpsx_air_constant(unsigned number, void* to, unsigned bytes) {
-  const auto* from = mpsx::constant_defined(int(number))
-                         ? (const MPSX_UNCHECKED_SPACE unsigned char*)mpsx::constants[number] : nullptr;
-  for (unsigned k = 0; k < bytes; ++k) ((MPSX_UNCHECKED_SPACE unsigned char*)to)[k] = from ? from[k] : 0;
-}
 MPSX_AIR void* mpsx_air_threadgroup_variable(unsigned key, unsigned bytes, const char* name) {
   return mpsx_simt_threadgroup_variable(key, bytes, name);
 }

@@ -91,16 +91,6 @@ MPSX_AIR_BOTH(signbit)
 #undef MPSX_AIR_BOTH
 MPSX_AIR_FLOATS(MPSX_AIR_BINARY, fast_divide, metal::fast::divide)
 
-// AIR allows the compiler to fuse the multiplication and the addition. Round each of them, like the project's own
-// kernels.
-namespace mpsx {
-template <class T>
-MPSX_FN T air_fmuladd(T x, T y, T z) {
-  return T(T(x * y) + z);
-}
-}  // namespace mpsx
-MPSX_AIR_FLOATS(MPSX_AIR_TERNARY, fmuladd, mpsx::air_fmuladd)
-
 // Functions with a second result, which they return through a pointer.
 #define MPSX_AIR_TWO(TAG, T, F)                                                                         \
   MPSX_AIR mpsx::air_t<T> mpsx_air_##F##_##TAG(mpsx::air_t<T> x, mpsx::air_t<T>* second) {              \
