@@ -72,7 +72,7 @@ class CommandStream {
   id<MTLComputeCommandEncoder> encoder();
   void set_debug_group(const Label&);
   static std::string describe_kernels(const std::vector<Encoded>&);
-  void check(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&) const;
+  uint64_t check(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&) const;
   bool should_commit();
   uint64_t dispatch_tensors(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&);
   void commit_open();

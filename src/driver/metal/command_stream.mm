@@ -127,39 +127,46 @@ void CommandStream::set_debug_group(const Label& label) {
   [encoder_.get() pushDebugGroup:name ? name : @"(label is not UTF-8)"];
 }
 
-// Throws Error in all cases that would otherwise make Metal abort the process.
-void CommandStream::check(const MetalKernel& kernel, const Argument* arguments, size_t count,
-                          const Dispatch& dispatch) const {
+// Throws Error in all cases that would otherwise make Metal abort the process. Returns the total size of the bound
+// buffers.
+uint64_t CommandStream::check(const MetalKernel& kernel, const Argument* arguments, size_t count,
+                              const Dispatch& dispatch) const {
   const size_t buffers = check_dispatch(kernel, arguments, count, dispatch, threadgroup_limit_);
   size_t index = 0;
+  uint64_t bytes = 0;
   for (size_t i = 0; i < count; ++i) {
     const Argument& a = arguments[i];
-    if (a.kind == Argument::Kind::buffer && a.data && a.size >= as_buffer(a.data).length)
-      throw Error(kernel.name + ": expected an offset within the " + std::to_string(as_buffer(a.data).length) +
-                  " bytes of buffer " + std::to_string(index) + ", got " + std::to_string(a.size));
+    if (a.kind == Argument::Kind::buffer && a.data) {
+      const uint64_t length = as_buffer(a.data).length;
+      if (a.size >= length)
+        throw Error(kernel.name + ": expected an offset within the " + std::to_string(length) + " bytes of buffer " +
+                    std::to_string(index) + ", got " + std::to_string(a.size));
+      bytes += length;
+    }
     index += a.kind != Argument::Kind::threadgroup;
   }
   if (kernel.reflected) check_bindings(kernel, arguments, count, buffers);
+  return bytes;
 }
 
 uint64_t CommandStream::dispatch(const MetalKernel& kernel, const Argument* arguments, size_t count,
                                  const Dispatch& dispatch) {
   if (dispatch.grid.count() == 0) return 0;
   AutoreleasePool pool;
-  check(kernel, arguments, count, dispatch);
+  const uint64_t bytes = check(kernel, arguments, count, dispatch);
   std::lock_guard<std::mutex> lock(mutex_);
   if (!kernel.tensors.empty()) return dispatch_tensors(kernel, arguments, count, dispatch);
   id<MTLComputeCommandEncoder> to = encoder();
   const Label label = current_label();
   set_debug_group(label);
   [to setComputePipelineState:kernel.pipeline_for(dispatch)];
+  open_.bytes += bytes;
   NSUInteger buffers = 0, locals = 0;
   for (size_t i = 0; i < count; ++i) {
     const Argument& a = arguments[i];
     switch (a.kind) {
       case Argument::Kind::buffer: {
         id<MTLBuffer> buffer = a.data ? as_buffer(a.data) : null_buffer_.get();
-        open_.bytes += buffer.length;
         [to setBuffer:buffer offset:a.data ? a.size : 0 atIndex:buffers++];
         break;
       }
