@@ -3,6 +3,8 @@ dialect."""
 
 import argparse
 import re
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -158,3 +160,13 @@ def test_listing(tmp_path, capsys):
         "unknown    not supported: intrinsic air.frobnicate.f32", f"{path}: 1 of 2 kernels run on {driver}",
         "    1 not supported: intrinsic air.frobnicate.f32",
     ]  # fmt: skip
+
+
+def test_command_runs_a_kernel(tmp_path):
+    path = tmp_path / "some.metallib"
+    path.write_bytes(metallib(text_of("constants")))
+    command = [sys.executable, "-m", "mpsx", "shader", path, "--run", "scaled"]
+    command += ["--constant", "use_bias=1", "--constant", "scale=2,1"]
+    command += ["--arg", "zeros:float32:4", "--arg", "0", "--arg", "ones:float32:4"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "argument 0: float32 4: 30, 30, 30, 30\n", done.stderr
