@@ -123,7 +123,10 @@ def test_planted_bug_is_found(kind: str, tmp_path: Path, toolchain: None) -> Non
     assert text.count(old) == 1, "the driver has changed: update this line"
     (copy / file).write_text(text.replace(old, new))
     environment = emulated_metal.sanitized_environment(Path(mpsx.__file__).parent, kind, FLAGS[kind], copy)
-    said = run_package(environment, tmp_path, "-c", STORM)
+    for _ in range(60):  # in most runs, no two threads launch at the same time
+        said = run_package(environment, tmp_path, "-c", STORM)
+        if said:
+            break
     assert report in said, said
     assert "CommandStream" in said, said
 
