@@ -67,7 +67,7 @@ def test_a_training_step_compiles_only_what_it_uses(run: Callable[..., str]) -> 
         torch.mpsx.synchronize()
         used = [row.name for row in mpsx.profiler.rows() if row.route == "native"]
         print(len(_runtime.kernel_names()), len(used), emulation.mpsx_emulation_pipelines())
-    """)
+    """, MPSX_METAL_ARCHIVE="0")  # fmt: skip
     kernels, used, pipelines = map(int, said.split())
     assert kernels > 2000
-    assert used <= pipelines <= 2 * used < 200  # a pipeline may be built for the archive, too
+    assert used <= pipelines <= used + 5 < 100  # a launcher may look for a kernel that it does not use

@@ -7,6 +7,7 @@ import datetime
 import re
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ... import _runtime, tuning
@@ -70,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options to the parser."""
     parser.add_argument("--quick", action="store_true", help="take 20 seconds instead of two minutes")
     parser.add_argument("--fresh", action="store_true",
-                        help="start with equal speeds of all tiles, instead of the table's")  # fmt: skip
+                        help="measure the speeds of tiles first, instead of starting with the table's")  # fmt: skip
     parser.add_argument("--rows", action="store_true", help="print the numbers as rows of src/runtime/tuning.def")
     parser.add_argument("--verify", action="store_true",
                         help="compare the tuning in use with the defaults on shapes that tuning does not measure")
@@ -92,7 +93,9 @@ def search(size: str, seconds: float | None = None, fresh: bool = False) -> Resu
     try:
         found = Search(Bench(duration, rounds), cases(size), numbers, Budget(limit), step)
         found.start()
-        start = equal_speeds(numbers) if fresh else {}
+        start: Numbers = {}
+        for tiles in tile_groups(numbers) if fresh else ():
+            start |= found.speeds(tiles)
         values = found.needed(found.improve(start))
         result = Result(values, len(found.cases), compare(found.bench, found.cases, values), found.wrong)
     finally:
@@ -101,13 +104,13 @@ def search(size: str, seconds: float | None = None, fresh: bool = False) -> Resu
     return result
 
 
-def equal_speeds(numbers: dict[str, dict[str, float]]) -> Numbers:
-    """Return the speed of the fastest tile for all tiles of the same operator and type."""
-    speeds: dict[str, dict[str, float]] = {}
-    for name, row in numbers.items():
+def tile_groups(numbers: Iterable[str]) -> list[list[str]]:
+    """Return the numbers that are speeds of tiles, by operator and type."""
+    groups: dict[str, list[str]] = {}
+    for name in numbers:
         if re.search(r"_\d+x\d+_", name):
-            speeds.setdefault(re.sub(r"\d+x\d+", "", name), {})[name] = row["table"]
-    return {name: max(tiles.values()) for tiles in speeds.values() for name in tiles}
+            groups.setdefault(re.sub(r"\d+x\d+", "", name), []).append(name)
+    return list(groups.values())
 
 
 def in_use() -> Numbers:

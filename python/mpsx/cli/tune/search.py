@@ -111,6 +111,25 @@ class Search:
                     values, plan, changed = best, best_plan, True
         return values
 
+    def speeds(self, tiles: list[str]) -> Numbers:
+        """Measure the relative speeds of an operator's tiles: use one at a time for the case that takes longest. Tiles
+        without a kernel for it keep the table's speed."""
+        alone = {tile: {other: self.numbers[other]["low"] for other in tiles if other != tile} for tile in tiles}
+        plans = {tile: self.plan(values) for tile, values in alone.items()}
+
+        def distinct(case: Case) -> list[str]:
+            found = [plans[tile][case.name] for tile in tiles]
+            return [tile for tile, plan in zip(tiles, found, strict=True) if found.count(plan) == 1]
+
+        affected = [case for case in self.cases if len(distinct(case)) > 1]
+        if not affected:
+            return {}
+        case = max(affected, key=lambda case: self.bench.compare(case, [{}])[0])
+        correct = [tile for tile in distinct(case) if not self.bench.error(case, alone[tile])]
+        times = dict(zip(correct, self.bench.compare(case, [alone[tile] for tile in correct]), strict=True))
+        top = max(self.numbers[tile]["table"] for tile in tiles)
+        return {tile: max(float(f"{top * min(times.values()) / time:.3g}"), 0.001) for tile, time in times.items()}
+
     def needed(self, values: Numbers) -> Numbers:
         """Drop the numbers that change no case, and those that are the table's."""
         plan = self.plan(values)
