@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "check.h"
@@ -34,6 +35,7 @@ struct Cache {
     while (const dirent* entry = readdir(open))
       if (entry->d_name[0] != '.') found.push_back(folder + "/" + entry->d_name);
     closedir(open);
+    std::sort(found.begin(), found.end());  // archives before temporary files, which start with "tmp"
     return found;
   }
 };
