@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from mpsx import _runtime
 from mpsx.cli.doctor import families, main
 from mpsx.cli.doctor.check import Outcome
 
@@ -83,7 +84,8 @@ def test_hang_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_unknown_stages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, "--stages", "liver") == (2, "")
-    assert "expected stages among environment, kernels, families, device, stress, got liver" in capsys.readouterr().err
+    expected = "expected stages among environment, kernels, families, device, tuning, stress, got liver"
+    assert expected in capsys.readouterr().err
 
 
 def test_report_hides_the_home_folder() -> None:
@@ -91,3 +93,16 @@ def test_report_hides_the_home_folder() -> None:
     text = main.report({"device": [Outcome("device", "x", "failed", 1.0, f"cannot open {home}/x")]}, 1.0)
     assert f"{home}/x" not in text
     assert "cannot open ~/x" in text
+
+
+def test_tuning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report says how many kernels a tuning would change, but the tuning stays as it is."""
+    monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
+    status, report = run(tmp_path, "--stages", "environment,tuning")
+    assert status == 0, report
+    assert "  tuning           the defaults" in report
+    assert "## tuning" in report
+    if _runtime.driver()["name"] != "simt":
+        assert "- ok every variant is right" in report
+        assert "- numbers (rows of src/runtime/tuning.def):" in report
+    assert not list((tmp_path / "cache").glob("tuning-*"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +44,28 @@ def test_tensor_tier_needs_an_m5(run: Callable[..., str]) -> None:
         else:
             raise AssertionError("no error")
     """, MPSX_TIER="tensor")
+
+
+@pytest.mark.parametrize(("variables", "family"), [({}, "apple9"), (M5, "apple10")], ids=["M3", "M5"])
+def test_tune(run: Callable[..., str], tmp_path: Path, variables: dict[str, str], family: str) -> None:
+    """`python -m mpsx tune` measures the kernels, all of which are right, and writes a file."""
+    said = run("""
+        from mpsx import __main__ as command, _runtime
+        print(_runtime.driver()["gpu_family"])
+        assert command.main(["tune", "--size", "tiny", "--seconds", "10"]) == 0
+        assert command.main(["tune", "--size", "tiny", "--verify"]) == 0
+    """, MPSX_VENDOR="off", MPSX_CACHE_DIR=str(tmp_path), **variables)  # fmt: skip
+    assert said.startswith(family + "\n") and "WRONG" not in said, said
+    (file,) = tmp_path.glob("tuning-metal-*.json")
+    assert json.loads(file.read_text())["driver"] == "metal"
+
+
+def test_a_tuning_file_selects_the_tier(run: Callable[..., str], tmp_path: Path) -> None:
+    """A file can move the tensor tier's crossover point on an M5, or turn the tier off."""
+    for numbers, kernels in [
+        ({"matmul_tensor_outputs": 30000}, "attention_tensor_64_f16 matmul_tensor_64x64_nn_f32"),
+        ({"tensor_tier": 0}, "attention_64_f16 matmul_f32"),
+    ]:
+        run(f"from mpsx import tuning; tuning.write({numbers})", MPSX_CACHE_DIR=str(tmp_path), **M5)
+        said = run(TIERS, MPSX_VENDOR="off", MPSX_CACHE_DIR=str(tmp_path), **M5)
+        assert said.split() == kernels.split()
