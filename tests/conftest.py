@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import vendor
 from mpsx.shader import kernel_library
 
 environment.prefer_own_programs()
+os.environ["MPSX_TUNING"] = "0"  # results do not depend on a file of `python -m mpsx tune`
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

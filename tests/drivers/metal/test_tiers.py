@@ -54,7 +54,7 @@ def test_tune(run: Callable[..., str], tmp_path: Path, variables: dict[str, str]
         print(_runtime.driver()["gpu_family"])
         assert command.main(["tune", "--size", "tiny", "--seconds", "10"]) == 0
         assert command.main(["tune", "--size", "tiny", "--verify"]) == 0
-    """, MPSX_VENDOR="off", MPSX_CACHE_DIR=str(tmp_path), **variables)  # fmt: skip
+    """, MPSX_VENDOR="off", MPSX_CACHE_DIR=str(tmp_path), MPSX_TUNING="1", **variables)  # fmt: skip
     assert said.startswith(family + "\n") and "WRONG" not in said, said
     (file,) = tmp_path.glob("tuning-metal-*.json")
     assert json.loads(file.read_text())["driver"] == "metal"
@@ -66,6 +66,7 @@ def test_a_tuning_file_selects_the_tier(run: Callable[..., str], tmp_path: Path)
         ({"matmul_tensor_outputs": 30000}, "attention_tensor_64_f16 matmul_tensor_64x64_nn_f32"),
         ({"tensor_tier": 0}, "attention_64_f16 matmul_f32"),
     ]:
-        run(f"from mpsx import tuning; tuning.write({numbers})", MPSX_CACHE_DIR=str(tmp_path), **M5)
-        said = run(TIERS, MPSX_VENDOR="off", MPSX_CACHE_DIR=str(tmp_path), **M5)
+        variables = M5 | {"MPSX_VENDOR": "off", "MPSX_CACHE_DIR": str(tmp_path), "MPSX_TUNING": "1"}
+        run(f"from mpsx import tuning; tuning.write({numbers})", **variables)
+        said = run(TIERS, **variables)
         assert said.split() == kernels.split()
