@@ -53,7 +53,7 @@ class Result:
         """Format the cases whose kernels changed."""
         lines = [f"WRONG RESULT, not used: {wrong}" for wrong in self.wrong]
         if not self.gains:
-            return "\n".join([*lines, f"The defaults are the best choice for all {self.cases} cases."])
+            return "\n".join([*lines, f"The kernels of all {self.cases} cases are the default's."])
         width = max(len(gain.case) for gain in self.gains)
         lines.append(f"{'':<{width}}{'default µs':>12}{'tuned µs':>12}{'speedup':>9}")
         for gain in sorted(self.gains, key=lambda gain: -gain.factor):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -125,6 +126,13 @@ class Budget:
 
     def __init__(self, seconds: float) -> None:
         self.end = time.monotonic() + seconds
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not count the time of a block."""
+        start = time.monotonic()
+        yield
+        self.end += time.monotonic() - start
 
     def spent(self) -> bool:
         """Return whether the time is over."""

@@ -44,12 +44,13 @@ class Search:
 
     def start(self) -> None:
         """Plan the defaults. Drop the cases that launch none of our kernels."""
-        self.defaults = self.bench.launches(self.cases, {})
+        self.defaults = self.plan({})
         self.cases = [case for case in self.cases if self.defaults[case.name]]
 
     def plan(self, values: Numbers) -> Plan:
-        """Return what each case launches."""
-        return self.bench.launches(self.cases, values)
+        """Return what each case launches. This loads kernels, which may compile them, so it does not count."""
+        with self.budget.paused():
+            return self.bench.launches(self.cases, values)
 
     def cost_of(self, case: Case, launches: Launches, values: Numbers) -> float:
         """Return the logarithm of the time relative to the defaults. Checks and measures new launches."""
