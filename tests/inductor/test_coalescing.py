@@ -21,7 +21,7 @@ FUNCTIONS = {
     "first of equal maxima": lambda x: (x.view(4, -1) > 0).float().argmax(-1),
     "first of equal minima": lambda x: torch.relu(x.view(4, -1)).argmin(-1),
     "transposed": lambda x: x.view(60, 140).t().contiguous() + 1,
-    "narrow": lambda x: x.view(2100, 4).t() + torch.ones(4, 2100, device=x.device),
+    "transposed to short rows": lambda x: x.view(20, 420).t().contiguous() + 1,
     "concatenated heads": lambda x: torch.cat([x.view(2, 3, 20, 70).transpose(1, 2).reshape(40, 210)] * 2, 1) + 1,
     "sum of columns": lambda x: (x.view(120, 70) + 1).sum(0),
     "sum of a few rows": lambda x: (x.view(4, 2100) + 1).sum(0),
@@ -50,5 +50,6 @@ def test_coalescing(simt_library: object) -> None:
         assert "_linear_idx = r0_index + 1024 * r0__cnt;" in kernels[name], name
     for name in "first of equal maxima", "first of equal minima":
         assert "_linear_idx = 3 * r0_index + r0__cnt;" in kernels[name], name
-    assert "auto xindex = thread_pos.x;" in kernels["concatenated heads"]
+    assert "auto xindex = thread_pos.x;" in kernels["transposed"]
+    assert "auto yindex = thread_pos.x;" in kernels["transposed to short rows"]
     assert "r0_index" not in kernels["sum of columns"]

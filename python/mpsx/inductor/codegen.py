@@ -30,7 +30,7 @@ from ..shader.cache import digest
 from ..shader.compiler import AT_ONCE
 from ..shader.kernel_library import SOURCES
 from ..shader.library import load
-from . import loops, lowerings, replay, tables, vectors
+from . import coalescing, loops, lowerings, replay, tables, vectors
 from .overrides import Overrides
 
 UNSUPPORTED = (torch.float64, torch.complex128)
@@ -54,7 +54,7 @@ class MpsxKernel(MetalKernel):
         return "float2" if dtype == torch.complex64 else super().dtype_to_str(dtype)
 
 
-class MpsxVectorKernel(vectors.VectorKernel, MpsxKernel):
+class MpsxVectorKernel(vectors.VectorKernel, coalescing.CoalescedKernel, MpsxKernel):
     """A kernel for drivers with SIMD groups."""
 
 

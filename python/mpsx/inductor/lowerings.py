@@ -7,9 +7,11 @@ tensor argument is on mpsx, otherwise call the previous entry.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch._C import DispatchKey
 from torch._inductor import decomposition, lowering
@@ -21,6 +23,7 @@ from torch._ops import OpOverload
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Promotion
 from torch.utils._pytree import tree_leaves
 
+from .. import _runtime
 from . import foreach
 from .decompositions import DECOMPOSITIONS
 from .overrides import METAL_TYPES, dtype_of
@@ -31,6 +34,7 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 TYPES = {"FLOAT": FLOATS, "REAL": FLOATS + INTEGERS, "INT": INTEGERS, "BITS": (*INTEGERS, torch.bool),
          "ALL": (*FLOATS, *INTEGERS, torch.bool)}  # fmt: skip
+MIN_ROWS, MIN_COLUMNS = 64, 32  # smaller sums of columns are fused
 PROMOTIONS = {"FLOATING": Promotion.INT_TO_FLOAT, "COMMON": Promotion.DEFAULT, "SAME": Promotion.DEFAULT}
 
 
@@ -202,6 +206,32 @@ def _keep_in_autograd(op: OpOverload) -> None:
     op._dispatch_cache.clear()
 
 
+def reduces_columns(x: TensorBox, axis: Sequence[int] | None) -> bool:
+    """Return whether a sum reduces many rows but not the last dimension, on a driver with SIMD groups. Inductor would
+    give each column a threadgroup, whose threads would access one element per row."""
+    sizes = x.get_size()
+    if not sizes or not axis or not all(isinstance(size, int | sympy.Integer) for size in sizes):
+        return False
+    axes = {a % len(sizes) for a in axis}
+    if len(sizes) - 1 in axes:
+        return False
+    rows = math.prod(sizes[a] for a in axes)
+    return rows >= MIN_ROWS and math.prod(sizes) >= MIN_COLUMNS * rows and _runtime.driver()["simd_width"] > 1
+
+
+def summed(previous: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a lowering of sum that calls the eager kernel for sums of columns."""
+    eager = lowering.fallback_handler(torch.ops.aten.sum.dim_IntList, add_to_fallback_set=False)
+
+    @functools.wraps(previous)
+    def lower(x: TensorBox, axis: Any = None, keepdims: bool = False, *, dtype: torch.dtype | None = None) -> Any:
+        if on_mpsx(x) and reduces_columns(x, axis):
+            return eager(x, axis, keepdims, dtype=dtype)
+        return previous(x, axis, keepdims, dtype=dtype)
+
+    return lower
+
+
 def _random() -> dict[OpOverload, Callable[..., Call]]:
     """Return the operators whose decompositions draw different random numbers than the eager kernels."""
     return dict.fromkeys((torch.ops.aten.bernoulli.default, torch.ops.aten.bernoulli.p), _eager)
@@ -217,6 +247,8 @@ def install() -> None:
         lowering.lowerings[op] = lowered(op, signature, lowering.lowerings.get(op))
         if op in decomposition.decompositions:
             decomposition.decompositions[op] = undecomposed(decomposition.decompositions[op])
+    columns = torch.ops.aten.sum.dim_IntList
+    lowering.lowerings[columns] = summed(lowering.lowerings[columns])
     for op in foreach.signatures().keys() & lowering.inplaceable_foreach_ops.keys():
         lowering.lowerings[lowering.inplaceable_foreach_ops[op]] = foreach.in_place(op, on_mpsx)
     decomposition.fast_random_decomps.cache_clear()
