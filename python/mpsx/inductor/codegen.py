@@ -30,7 +30,7 @@ from ..shader.cache import digest
 from ..shader.compiler import AT_ONCE
 from ..shader.kernel_library import SOURCES
 from ..shader.library import load
-from . import coalescing, loops, lowerings, replay, tables, vectors
+from . import coalescing, loops, lowerings, reductions, replay, tables, vectors
 from .overrides import Overrides
 
 UNSUPPORTED = (torch.float64, torch.complex128)
@@ -54,7 +54,7 @@ class MpsxKernel(MetalKernel):
         return "float2" if dtype == torch.complex64 else super().dtype_to_str(dtype)
 
 
-class MpsxVectorKernel(vectors.VectorKernel, coalescing.CoalescedKernel, MpsxKernel):
+class MpsxVectorKernel(vectors.VectorKernel, coalescing.CoalescedKernel, reductions.GroupReductionKernel, MpsxKernel):
     """A kernel for drivers with SIMD groups."""
 
 
@@ -164,10 +164,12 @@ class Kernels:
         sources = [self.sources[name] for name in names]
         headers = {header for source in sources if "c10::metal::" in source.text for header in source.headers}
         functions = {function for source in sources for function in source.functions}
+        collectives = {header for call, header in reductions.HEADERS.items() if any(call in s.text for s in sources)}
         # Contraction is off, so products round as in the eager kernels.
         text = ["#pragma METAL fp contract(off)\n", "#include <metal_stdlib>\n",
                 *(f"#include <c10/metal/{header}.h>\n" for header in sorted(headers)),
                 *(['#include "lib/vec.h"\n'] if any(source.vector_size > 1 for source in sources) else []),
+                *(f'#include "{header}"\n' for header in sorted(collectives)),
                 tables.source(sorted(functions)), *(source.text for source in sources)]  # fmt: skip
         return load("".join(text), "torch_compile.metal", [str(SOURCES)], strict=False)
 
