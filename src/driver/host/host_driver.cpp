@@ -37,9 +37,10 @@ namespace {
 // With fewer elements than this, a second core does not pay off. This is also the value of at::internal::GRAIN_SIZE.
 constexpr uint64_t kGrainElements = 32768;
 constexpr size_t kAlignment = 64;  // size of a cache line and of a 512-bit vector
-constexpr size_t kHugePage = size_t(2) << 20;
 
 #ifdef __linux__
+constexpr size_t kHugePage = size_t(2) << 20;
+
 size_t mapped_size(size_t bytes) {
   const auto page = size_t(sysconf(_SC_PAGESIZE));
   return (bytes + page - 1) / page * page;
