@@ -17,13 +17,14 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from . import __version__, _runtime
+from . import _runtime
+from ._build_info import VERSION
 
 
 def identity() -> dict[str, str]:
     """Return what a file must match to be used."""
     info = _runtime.driver()
-    return {"mpsx": __version__, "driver": info["name"], "device": info["device"]}
+    return {"mpsx": VERSION, "driver": info["name"], "device": info["device"]}
 
 
 def path() -> Path:

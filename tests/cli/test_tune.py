@@ -14,6 +14,7 @@ import pytest
 import torch
 from processes import run_in_subprocess
 
+import vendor
 from mpsx import __main__ as command
 from mpsx import _runtime, tuning
 from mpsx.cli.tune import main as tune
@@ -177,6 +178,15 @@ def test_a_warning_as_an_error_does_not_stop_the_driver(folder: Path) -> None:
 
 
 # The search
+
+
+@vendor.preferred
+def test_cases_of_cpu_libraries_are_left_out() -> None:
+    """Regression test: every plan ran the CPU libraries' attention, so `doctor` took more than ten minutes."""
+    matmuls = [case for case in cases("tiny") if case.name.startswith("matmul")]
+    planned = Bench(1e-3, 1).launches(matmuls, {})
+    assert len(planned) == len(matmuls) > 0
+    assert not any(planned.values())
 
 
 class FakeBench(Bench):

@@ -77,16 +77,21 @@ class Bench:
         return call
 
     def launches(self, cases: list[Case], values: dict[str, float]) -> Plan:
-        """Return what the cases launch with these numbers, without running them."""
+        """Return what the cases launch with these numbers, without running them. Return () for a case that also calls
+        CPU libraries, because they would run in every plan, and tuning does not affect them."""
         _runtime.set_tuning(values)
         return {case.name: self._plan(self.call(case)) for case in cases}
 
     @staticmethod
     def _plan(call: Callable[[], object]) -> Launches:
+        _runtime.open_launch_log()
         try:
-            return tuple(_runtime.plan(call))
+            planned = tuple(_runtime.plan(call))
         except RuntimeError as error:  # error() reports it
-            return (f"no-launch: {error}",)
+            planned = (f"no-launch: {error}",)
+        finally:
+            others = _runtime.close_launch_log()
+        return () if others else planned
 
     def error(self, case: Case, values: dict[str, float]) -> str:
         """Run a case with these numbers. Return how its result is wrong, or "" if it is right."""
