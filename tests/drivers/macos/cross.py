@@ -101,7 +101,7 @@ class Cross:
             # CMake identifies a compiler by strings in a linked program. To link it, zig would first compile libc++ for
             # a minute. Compile an object file instead, which contains the same strings.
             identify = 'case "$*" in *CMake*CompilerId.*) set -- -c "$@" ;; esac'
-            script(tools / name, f"#!/bin/sh\n{version}\n{identify}\n{bundle if name == 'cc' else ''}{compile_}\n")
+            script(tools / name, f"#!/bin/sh\n{version}\n{identify}\n{bundle}{compile_}\n")
         for name in ("ar", "ranlib"):
             script(tools / name, f"#!/bin/sh\nexec '{zig()}' {name} \"$@\"\n")
         # The build must not run install_name_tool, because libraries are linked with their final names and paths.
