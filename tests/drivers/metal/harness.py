@@ -73,4 +73,21 @@ def waits(function):
     emulation.mpsx_emulation_delay(0)
     torch.mpsx.synchronize()
     return count, result
+
+
+def train(device):
+    "The losses of five steps of a small model."
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16),
+                                torch.nn.Linear(16, 4)).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    x, y = torch.randn(32, 8).to(device), torch.randint(0, 4, (32,)).to(device)
+    losses = []
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
 """

@@ -24,19 +24,6 @@ def test_system(run: Callable[..., str], version: str) -> None:
     """Training gives the CPU's losses, and shaders are compiled in the newest language."""
     run(f"""
         from ctypes import c_char_p
-        def train(device):
-            torch.manual_seed(0)
-            model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 4)).to(device)
-            optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-            x, y = torch.randn(32, 8).to(device), torch.randint(0, 4, (32,)).to(device)
-            losses = []
-            for _ in range(3):
-                optimizer.zero_grad()
-                loss = torch.nn.functional.cross_entropy(model(x), y)
-                loss.backward()
-                optimizer.step()
-                losses.append(loss.item())
-            return losses
         torch.testing.assert_close(train("mpsx"), train("cpu"), rtol=5e-7, atol=0)
         emulation.mpsx_emulation_compiled.restype = c_char_p
         shader = mpsx.compile_shader(
