@@ -19,7 +19,7 @@ from torch.utils._sympy.functions import Min
 HEADERS = {"tg_moments(": "lib/moments.h", "tg_reduce<": "lib/collective.h", "tg_argmax(": "lib/collective.h"}
 SCRATCH = 32  # kScratch in metal/lib/threadgroup.h
 LOWEST, LARGEST = "::metal::numeric_limits<long>::lowest()", "::metal::numeric_limits<long>::max()"
-# The functor and the initial value of each reduction of integers.
+# How to combine two 64-bit integers, and the value to start with.
 INTEGERS = {"sum": ("CombineSum", "0"), "prod": ("CombineProduct", "1"), "max": ("CombineMax", LOWEST),
             "min": ("CombineMin", LARGEST)}  # fmt: skip
 
@@ -35,28 +35,19 @@ class GroupReductionKernel(MetalKernel):
             return self._moments(value)
         if src_dtype == torch.int64 and reduction_type in INTEGERS:
             combine, init = INTEGERS[reduction_type]
-            if self.multistage_reduction_entry:
-                partial = self._new_idxvar(torch.int64, default_value=init, is_threadgroup=False)
-                self.compute.writeline(f"{partial} = {combine}::apply({partial}, long({value}));")
-                value = partial
-            scratch = self._new_idxvar(torch.int64, SCRATCH)
-            call = f"tg_reduce<{combine}>(long({value}), {scratch}, {self._group_thread()})"
-            return self.cse.generate(self.stores, call, dtype=torch.int64)
+            partial = self._of_thread("long", init, combine, f"long({value})")
+            return self._of_group(self.stores, f"tg_reduce<{combine}>", "long", partial, torch.int64)
         if src_dtype == torch.int64 and reduction_type in ("argmax", "argmin"):
             return self._first(dtype, f"~long({value})" if reduction_type == "argmin" else f"long({value})")
         return super()._reduction_nocache(dtype, src_dtype, reduction_type, value)
 
     def _moments(self, value: Any) -> Any:
         """Emit a variance. Return the mean, the sum of squared deviations, and the number of elements."""
+        code = self.stores if self.multistage_reduction_entry else self.compute
         mean, m2, count = value if isinstance(value, tuple) else (value, "0.0f", "1.0f")
-        moments, code = f"Moments{{float({count}), float({mean}), float({m2})}}", self.compute
-        if self.multistage_reduction_entry:
-            partial = self._new_idxvar("Moments", default_value="{0.0f, 0.0f, 0.0f}", is_threadgroup=False)
-            self.compute.writeline(f"{partial} = CombineMoments::apply({partial}, {moments});")
-            moments, code = str(partial), self.stores
-        scratch = self._new_idxvar("Moments", SCRATCH)
-        call = f"tg_moments({moments}, {scratch}, {self._group_thread()})"
-        found = self.cse.generate(code, call, dtype=torch.float32)
+        moments = f"Moments{{float({count}), float({mean}), float({m2})}}"
+        partial = self._of_thread("Moments", "{0.0f, 0.0f, 0.0f}", "CombineMoments", moments)
+        found = self._of_group(code, "tg_moments", "Moments", partial, torch.float32)
         return OpsWrapper._unwrap([CSEVariable(f"{found}.{field}", found.bounds, found.dtype)
                                    for field in ("mean", "m2", "count")])  # fmt: skip
 
@@ -65,21 +56,30 @@ class GroupReductionKernel(MetalKernel):
         index = self._position()
         if self.multistage_reduction_entry:
             index = next(entry for entry in self.range_tree_nodes.values() if entry.is_reduction).name
-        found = f"Indexed<long>{{{key}, long({index})}}"
-        if self.multistage_reduction_entry:
-            partial = self._new_idxvar("Indexed<long>", default_value=f"{{{LOWEST}, {LARGEST}}}", is_threadgroup=False)
-            self.compute.writeline(f"{partial} = CombineArgMax::apply({partial}, {found});")
-            found = str(partial)
-        scratch = self._new_idxvar("Indexed<long>", SCRATCH)
-        call = f"tg_argmax({found}, {scratch}, {self._group_thread()}).index"
-        return self.cse.generate(self.stores, call, dtype=dtype)
+        lowest, value = f"{{{LOWEST}, {LARGEST}}}", f"Indexed<long>{{{key}, long({index})}}"
+        partial = self._of_thread("Indexed<long>", lowest, "CombineArgMax", value)
+        found = self._of_group(self.stores, "tg_argmax", "Indexed<long>", partial, torch.int64)
+        return self.cse.generate(self.stores, f"{found}.index", dtype=dtype)
+
+    def _of_thread(self, kind: str, init: str, combine: str, value: str) -> str:
+        """Combine the values of a thread's elements if it has several. Return the result, or else the value."""
+        if not self.multistage_reduction_entry:
+            return value
+        partial = self._new_idxvar(kind, default_value=init, is_threadgroup=False)
+        self.compute.writeline(f"{partial} = {combine}::apply({partial}, {value});")
+        return str(partial)
+
+    def _of_group(self, code: Any, function: str, kind: str, value: str, dtype: torch.dtype) -> CSEVariable:
+        """Emit a call that reduces one value per thread."""
+        scratch = self._new_idxvar(kind, SCRATCH)
+        return self.cse.generate(code, f"{function}({value}, {scratch}, {self._group_thread()})", dtype=dtype)
 
     def _position(self) -> str:
         """Return the thread's index in the threadgroup."""
         terms, before = [], sympy.Integer(1)
         for tree in self._reduction_trees():
             terms.append(f"{tree.name} * ({self.sexpr(before)})")
-            before = before * Min(tree.numel, self.max_threadgroup_size)
+            before = before * Min(self._numel(tree), self.max_threadgroup_size)
         return " + ".join(terms)
 
     def _group_thread(self) -> str:
