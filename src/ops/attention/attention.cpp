@@ -67,6 +67,11 @@ bool has_kernel(const Tensor& query, const Tensor& key, const Tensor& value, con
                              (mask->scalar_type() == at::kBool || has_float_kernel(*mask)));
 }
 
+// Returns the size of a row in elements, rounded up to 16 bytes.
+int64_t padded_row(const Tensor& t) {
+  const auto vec = 16 / uint64_t(t.element_size());
+  return int64_t(ceil_div(uint64_t(t.size(3)), vec) * vec);
+}
 // Returns rows that kernels can read 16 bytes at a time, a positive number of bytes apart. This is `t` itself if it is
 // aligned, or else a copy padded with zeros.
 Tensor aligned_rows(const Tensor& t) {
@@ -75,8 +80,7 @@ Tensor aligned_rows(const Tensor& t) {
                     reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0;
   for (int64_t d = 0; d < 3; ++d) is_aligned = is_aligned && (t.size(d) == 1 || t.stride(d) % vec == 0);
   if (is_aligned) return t;
-  const auto padded = int64_t(ceil_div(uint64_t(size), uint64_t(vec))) * vec;
-  return at::zeros({t.size(0), t.size(1), t.size(2), padded}, t.options()).narrow(3, 0, size).copy_(t);
+  return at::zeros({t.size(0), t.size(1), t.size(2), padded_row(t)}, t.options()).narrow(3, 0, size).copy_(t);
 }
 // Allocates memory in the query's dimension order, which PyTorch uses on every device and torch.compile expects.
 Tensor empty_like_query(const Tensor& query, int64_t size) {
@@ -102,9 +106,7 @@ Tensor to_query_layout(const Tensor& query, const Tensor& result) {
 }
 // The stride of a single row may be anything, so return one that keeps the rows aligned.
 AttentionStrides strides_of(const Tensor& t) {
-  const int64_t vec = 16 / int64_t(t.element_size());
-  const int64_t row = t.size(2) == 1 ? (t.size(3) + vec - 1) / vec * vec : t.stride(2);
-  return {t.stride(0), t.stride(1), row};
+  return {t.stride(0), t.stride(1), t.size(2) == 1 ? padded_row(t) : t.stride(2)};
 }
 
 AttentionInputs prepare(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
