@@ -13,8 +13,8 @@
 
 using namespace mpp::tensor_ops;
 
-// A threadgroup computes tiles of S = A B^T with COLUMNS columns. HEAD_DIM is the zero-padded head dimension. BUFFERS
-// is the number of tiles of each right operand in threadgroup memory.
+// A threadgroup computes kTileRows x COLUMNS scores at a time. Its right operands (K and V, for example) have BUFFERS
+// tiles each in threadgroup memory. The head dimension is padded with zeros to HEAD_DIM.
 template <typename T, uint HEAD_DIM, uint COLUMNS, uint BUFFERS>
 struct AttentionTiles {
   enum : uint { head_dim = HEAD_DIM, rows = kTileRows, columns = COLUMNS, buffers = BUFFERS };

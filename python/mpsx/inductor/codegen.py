@@ -72,9 +72,8 @@ def buffers(*nodes: BaseSchedulerNode) -> int:
 
 
 def updates_shared_elements(*nodes: BaseSchedulerNode) -> bool:
-    """Return whether a kernel fused from these nodes would update elements in place that the threads of a reduction
-    share, such as a running mean. Each of these threads loads, updates and stores the element, and may load what
-    another one has stored."""
+    """Return whether all threads of a reduction would update the same elements, such as a running mean, if these nodes
+    were fused. A thread might then load what another one has already updated."""
     parts = [part for node in nodes for part in node.get_nodes()]
     reduces = any(part.is_reduction() for part in parts)
     return reduces and any(part.has_aliasing_or_mutation() for part in parts if not part.is_reduction())

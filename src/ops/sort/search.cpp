@@ -66,7 +66,7 @@ bool searchsorted(const Tensor& sorted, const Tensor& self, bool out_int32, bool
 bool searchsorted_scalar(const Tensor& sorted, const Scalar& self, bool out_int32, bool right, Side side,
                          const OptionalTensor& order, Tensor& out) {
   if (self.isComplex()) return false;
-  // A number becomes a float64 tensor on the CPU, which the device does not support.
+  // The CPU would make a float64 tensor of the number, and the device has no float64.
   const Tensor number = at::native::searchsorted_scalar_tensor(self, at::kCPU);
   const Tensor value = number.to(at::result_type(sorted, number)).to(sorted.device());
   return searchsorted(sorted, value, out_int32, right, side, order, out);

@@ -48,7 +48,7 @@ def test_tensor_tier_needs_an_m5(run: Callable[..., str]) -> None:
 
 @pytest.mark.parametrize(("variables", "family"), [({}, "apple9"), (M5, "apple10")], ids=["M3", "M5"])
 def test_tune(run: Callable[..., str], tmp_path: Path, variables: dict[str, str], family: str) -> None:
-    """`python -m mpsx tune` measures the kernels, all of which are right, and writes a file."""
+    """`python -m mpsx tune` finds no wrong kernel, and writes a file."""
     said = run("""
         from mpsx import __main__ as command, _runtime
         print(_runtime.driver()["gpu_family"])
