@@ -46,9 +46,10 @@ cdef class Kernel:
     cdef dict tensors  # tensor parameters by index, parsed from the source, or None if the driver checks them
     cdef bint checks_types  # warn about tensors whose dtypes do not match the parameters
     cdef int seen[MAX_BUFFERS]  # dtype last checked, for each argument
-    # Number of adjacent elements per thread. If it is not 1, `threads` counts elements, and the kernel's last buffer is
-    # a uint: the bitwise OR of the addresses of all tensors, which tells how they are aligned.
-    cdef public uint32_t vector_size
+    cdef public uint32_t vector_size  # number of adjacent elements per thread, by which threads[0] is divided
+    # Whether the kernel's last buffer is a uint: the bitwise OR of the addresses of all tensors, which tells how they
+    # are aligned.
+    cdef public bint takes_alignment
     cdef str unusable  # why the kernel cannot be called yet
     cdef mpsx_shader_kernel_info info
 
@@ -184,7 +185,7 @@ cdef class Kernel:
                     kept = []
                 self.add_value(&arguments[i], i, arg, arg_casts, kept)
             i += 1
-        if self.vector_size != 1:
+        if self.takes_alignment:
             arguments[i].threadgroup, arguments[i].tensor, arguments[i].pointers = 0, 0, 0
             arguments[i].data, arguments[i].bytes = &alignment, sizeof(alignment)
             i += 1
@@ -357,7 +358,7 @@ cdef class Shader:
         kernel.shader, kernel.name, kernel.description, kernel.constants = self, name, description, constants or {}
         key = name + "".join([f"|{constant}={value}" for constant, value in
                               sorted(kernel.constants.items(), key=lambda item: str(item[0]))])
-        kernel.optional, kernel.vector_size = range(MAX_BUFFERS), 1
+        kernel.optional, kernel.vector_size, kernel.takes_alignment = range(MAX_BUFFERS), 1, False
         memset(kernel.seen, -1, sizeof(kernel.seen))
         if description is not None:
             kernel.optional = frozenset([b["index"] for b in description["buffers"] if b["optional"]])

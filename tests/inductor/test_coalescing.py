@@ -39,17 +39,15 @@ for dynamic in False, True:
 
 
 def test_coalescing(simt_library: object) -> None:
-    """Compiled results equal eager ones. Long rows are read with all threads side by side, except by argmin and argmax.
-    The last index variable belongs to adjacent threads if it has enough values."""
+    """Compiled results equal eager ones. Adjacent threads load adjacent vectors of a row. The last index variable
+    belongs to adjacent threads if it has enough values."""
     done = run_in_subprocess(SCRIPT, MPSX_DRIVER="simt")
     assert done.returncode == 0, done.stderr[-3000:]
     lines = [line.removeprefix("== ") for line in done.stdout.splitlines() if line.startswith("== ")]
     kernels = {name: text for name, _, text in (line.partition(" False ") for line in lines) if text}
     assert len(kernels) == 9 and len(lines) == 18
-    for name in "softmax of long rows", "variance of long rows":
-        assert "_linear_idx = r0_index + 1024 * r0__cnt;" in kernels[name], name
-    for name in "first of equal maxima", "first of equal minima":
-        assert "_linear_idx = 3 * r0_index + r0__cnt;" in kernels[name], name
+    for name in "softmax of long rows", "variance of long rows", "first of equal maxima", "first of equal minima":
+        assert "const int first = base + int(strip * row_threads + row_thread) * 4;" in kernels[name], name
     assert "auto xindex = thread_pos.x;" in kernels["transposed"]
     assert "auto yindex = thread_pos.x;" in kernels["transposed to short rows"]
     assert "r0_index" not in kernels["sum of columns"]

@@ -1,21 +1,16 @@
 """Inductor kernels in which adjacent threads access adjacent elements, for drivers with SIMD groups.
 
-PyTorch's Metal kernels give each thread of a reduction a block of adjacent elements. In kernels with several index
-variables, adjacent threads differ in the first variable, although the last one is contiguous in Inductor's tilings.
-Both make the threads of a SIMD group access different cache lines.
+In PyTorch's Metal kernels with several index variables, adjacent threads differ in the first variable, although the last
+one is contiguous in Inductor's tilings. The threads of a SIMD group then access different cache lines.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import sympy
 from torch._inductor.codegen.mps import MetalKernel
 
-# A thread's elements: adjacent ones (for known sizes), or one per number of threads (for symbolic sizes).
-BLOCK = re.compile(r"_linear_idx = \w+ \* (\w+) \+ (\w+_cnt);")
-STRIDED = re.compile(r"(; (\w+_cnt) < (.+); \+\+\w+\) \{\n *(\w+) \w+_linear_idx = )\w+ \* \2 \+ (\w+);")
 MIN_ADJACENT = 32  # threads of a SIMD group
 
 
@@ -27,10 +22,6 @@ class CoalescedKernel(MetalKernel):
     def codegen_kernel(self, *args: Any) -> str:
         """Emit the kernel."""
         text = super().codegen_kernel(*args)
-        if "threadgroup_arg" in text:  # the first of equal elements is the one of the first thread, so use blocks
-            text = STRIDED.sub(r"\1\4(\3) * \5 + \2;", text)
-        else:
-            text = BLOCK.sub(rf"_linear_idx = \1 + {self.max_threadgroup_size} * \2;", text)
         if self._last_is_adjacent():
             names = [tree.name for tree in self.active_range_trees()]
             for name, old, new in zip(names, "xyz", "zyx"[3 - len(names) :], strict=False):
@@ -53,6 +44,6 @@ class CoalescedKernel(MetalKernel):
     def _last_is_adjacent(self) -> bool:
         """Return whether adjacent threads differ in the last index variable."""
         trees = super().active_range_trees()
-        if self.inside_reduction or len(trees) < 2:
+        if len(trees) < 2:
             return False
         return not isinstance(trees[-1].numel, sympy.Integer | int) or trees[-1].numel >= MIN_ADJACENT

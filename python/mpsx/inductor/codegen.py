@@ -30,7 +30,7 @@ from ..shader.cache import digest
 from ..shader.compiler import AT_ONCE
 from ..shader.kernel_library import SOURCES
 from ..shader.library import load
-from . import coalescing, loops, lowerings, reductions, replay, tables, vectors
+from . import coalescing, loops, lowerings, replay, rows, tables, vectors
 from .overrides import Overrides
 
 UNSUPPORTED = (torch.float64, torch.complex128)
@@ -54,8 +54,12 @@ class MpsxKernel(MetalKernel):
         return "float2" if dtype == torch.complex64 else super().dtype_to_str(dtype)
 
 
-class MpsxVectorKernel(vectors.VectorKernel, coalescing.CoalescedKernel, reductions.GroupReductionKernel, MpsxKernel):
-    """A kernel for drivers with SIMD groups."""
+class MpsxVectorKernel(vectors.VectorKernel, coalescing.CoalescedKernel, MpsxKernel):
+    """A kernel without a reduction for drivers with SIMD groups."""
+
+
+class MpsxRowKernel(rows.RowKernel, MpsxKernel):
+    """A kernel with a reduction for drivers with SIMD groups."""
 
 
 class MpsxLoopKernel(loops.LoopKernel, MpsxKernel):
@@ -86,6 +90,11 @@ class Scheduling(MetalScheduling):
     def kernel_type(self) -> type[MpsxKernel]:
         """The kernel class for the driver in use."""
         return MpsxLoopKernel if _runtime.driver()["simd_width"] == 1 else MpsxVectorKernel
+
+    def create_kernel_choices(self, kernel_features: Any, kernel_args: Any, kernel_kwargs: Any) -> list[MpsxKernel]:
+        """Return the kernel to generate."""
+        rows_in_groups = kernel_features.is_reduction() and self.kernel_type is MpsxVectorKernel
+        return [(MpsxRowKernel if rows_in_groups else self.kernel_type)(*kernel_args, **kernel_kwargs)]
 
     def can_fuse_vertical(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
         """Return whether to fuse a node with a consumer of its results."""
@@ -147,6 +156,7 @@ class Kernels:
             self.compile()
         kernel = getattr(self.libraries[name], name)
         kernel.vector_size = self.sources[name].vector_size
+        kernel.takes_alignment = "constant uint& alignment" in self.sources[name].text
         return kernel if torch.__version__ >= "2.13" else SingleKernelLibrary(kernel)
 
     def compile(self) -> None:
@@ -163,12 +173,11 @@ class Kernels:
         sources = [self.sources[name] for name in names]
         headers = {header for source in sources if "c10::metal::" in source.text for header in source.headers}
         functions = {function for source in sources for function in source.functions}
-        collectives = {header for call, header in reductions.HEADERS.items() if any(call in s.text for s in sources)}
         # Contraction is off, so products round as in the eager kernels.
         text = ["#pragma METAL fp contract(off)\n", "#include <metal_stdlib>\n",
                 *(f"#include <c10/metal/{header}.h>\n" for header in sorted(headers)),
                 *(['#include "lib/vec.h"\n'] if any(source.vector_size > 1 for source in sources) else []),
-                *(f'#include "{header}"\n' for header in sorted(collectives)),
+                *([f'#include "{rows.HEADER}"\n'] if any("row_group" in source.text for source in sources) else []),
                 tables.source(sorted(functions)), *(source.text for source in sources)]  # fmt: skip
         return load("".join(text), "torch_compile.metal", [str(SOURCES)], strict=False)
 

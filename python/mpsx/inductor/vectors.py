@@ -146,7 +146,7 @@ class VectorKernel(MetalKernel):
         """Choose the vector size. Return the contiguous accesses, and the sizes and strides that must be multiples of
         the vector size when the kernel runs."""
         trees = self.active_range_trees()
-        if self.inside_reduction or self.has_scopes or len(trees) != 1 or {"error", "atomic"} & self.headers:
+        if self.has_scopes or len(trees) != 1 or {"error", "atomic"} & self.headers:
             raise Irregular
         used = [a for a in self.accesses if not a.is_store or a.buffer not in self.removed_buffers]
         vectors = [access for access in used if self._is_contiguous(access)]

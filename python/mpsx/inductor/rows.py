@@ -1,0 +1,370 @@
+"""Inductor reductions for drivers with SIMD groups: the threads of a threadgroup reduce a row together.
+
+Adjacent threads access adjacent vectors of elements. A pass over the row computes the inputs of one or more reductions,
+or the results. Every pass repeats the arithmetic of the passes before, unless the compiler keeps its results. If a row
+fits in registers, all passes share its loads. Otherwise, each pass loads the row again in batches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import sympy
+import torch
+from torch._inductor.codegen.common import DTYPE_TO_COMPUTATION_DTYPE, CSEVariable, DeferredLine, IndentedBuffer
+from torch._inductor.codegen.mps import MetalKernel
+from torch._inductor.codegen.simd import IterationRangesEntry
+from torch.utils._sympy.symbol import SymT, symbol_is_type
+
+from .loops import known, loop
+from .vectors import VECTOR_BYTES, Access, VectorKernel, replaced
+
+HEADER = "lib/generated_rows.h"
+MAX_THREADS, SIMD_WIDTH = 1024, 32
+ELEMENTS = 8  # that a thread loads at once, unless rows are short
+REGISTERS = 64  # 32-bit registers per thread for a row, half as many in threadgroups of more than 512 threads
+# How to combine two values, and the value to start with, for floats and for integers.
+COMBINE = {"sum": ("CombineSum", "0", "0"), "prod": ("CombineProduct", "1", "1"),
+           "max": ("CombineMax", "-INFINITY", "{}::lowest()"), "min": ("CombineMin", "INFINITY", "{}::max()")}  # fmt: skip
+
+
+class Reduction(NamedTuple):
+    """A reduction of one value per element. All threads get the result."""
+
+    result: str  # name of the result
+    kind: str  # Metal type
+    init: str
+    combine: str  # functor of metal/lib
+    value: str  # of an element
+
+
+@dataclass
+class Shape:
+    """How the elements of a row are distributed. A thread has `batch` vectors at once, `threads` vectors apart."""
+
+    vector: int
+    threads: int | str
+    batch: int
+    is_loaded_once: bool
+    is_exact: bool  # whether every thread always has `batch` vectors
+
+
+class RowKernel(VectorKernel):
+    """A MetalKernel that reduces one row per threadgroup."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lines: list[Any] = []  # of the kernel, including the keys of `reductions`
+        self.reductions: dict[str, Reduction] = {}
+        self.scopes = 0  # nested scopes of code that runs under a mask
+        (self.row,) = (tree for tree in self.range_trees if tree.is_reduction)
+
+    # Inductor calls these methods to define the kernel's elements.
+
+    @contextmanager
+    def swap_buffers(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        """Count scopes, because loads in a scope must stay there."""
+        self.scopes += 1
+        with super().swap_buffers(*args, **kwargs):
+            yield
+        self.scopes -= 1
+
+    def _record(self, *args: Any) -> None:
+        if not self.scopes:
+            super()._record(*args)
+
+    def codegen_iteration_ranges_entry(self, entry: IterationRangesEntry) -> None:
+        """Define an index variable, unless it depends on the element."""
+        if not entry.root.is_reduction:
+            super().codegen_iteration_ranges_entry(entry)
+
+    def _reduction_nocache(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
+        """Add a reduction. Return its result."""
+        is_float, result = src_dtype.is_floating_point, DTYPE_TO_COMPUTATION_DTYPE[dtype]
+        if reduction_type == "any":
+            return self._reduce("bool", "false", "CombineAny", value, dtype)
+        if reduction_type == "welford_reduce":
+            return self._moments(value)
+        if reduction_type == "welford_combine":
+            mean, m2, count = value
+            moments = self._reduce("Moments", "{0.0f, 0.0f, 0.0f}", "CombineMoments",
+                                   f"Moments{{float({count}), float({mean}), float({m2})}}", torch.float32)  # fmt: skip
+            return tuple(self._define(f"{moments}.{field}", torch.float32) for field in ("mean", "m2", "count"))
+        kind = "float" if is_float else "long" if src_dtype == torch.int64 else "int"
+        if reduction_type in ("argmax", "argmin"):
+            of, position = reduction_type[3:], f"long({self.row.name})"
+            if is_float:  # both zeros are equal
+                kind, value = "int", f"ordered_{of}({value} == 0.0f ? 0.0f : float({value}))"
+            else:
+                value = f"{'~' if of == 'min' else ''}{kind}({value})"
+            limits = f"metal::numeric_limits<{kind}>::lowest(), metal::numeric_limits<long>::max()"
+            found = self._reduce(f"Indexed<{kind}>", f"{{{limits}}}", "CombineArgMax",
+                                 f"Indexed<{kind}>{{{value}, {position}}}", dtype)  # fmt: skip
+            return self._define(f"{found}.index", dtype)
+        if reduction_type in COMBINE:
+            combine, of_floats, of_integers = COMBINE[reduction_type]
+            init = of_floats if is_float else of_integers.format(f"metal::numeric_limits<{kind}>")
+            return self._reduce(kind, init, combine, f"{kind}({value})", result)
+        raise NotImplementedError(reduction_type)
+
+    def _moments(self, value: Any) -> tuple[CSEVariable, ...]:
+        """Reduce to the mean, the sum of squared deviations, and the count, in two passes."""
+        count = self._define(f"float({self._numel()})", torch.float32)
+        total = self._reduce("float", "0", "CombineSum", f"float({value})", torch.float32)
+        mean = self._define(f"{total} / {count}", torch.float32)
+        deviation = self._define(f"float({value}) - {mean}", torch.float32)
+        return mean, self._reduce("float", "0", "CombineSum", f"{deviation} * {deviation}", torch.float32), count
+
+    def _reduce(self, kind: str, init: str, combine: str, value: Any, dtype: torch.dtype) -> CSEVariable:
+        var = self.cse.newvar(dtype=dtype)
+        line = f"reduce {var}"
+        self.reductions[line] = Reduction(str(var), kind, init, combine, str(value))
+        self.stores.writeline(line)
+        return var
+
+    def _define(self, text: str, dtype: torch.dtype) -> CSEVariable:
+        return self.cse.generate(self.stores, text, dtype=dtype)
+
+    def codegen_body(self) -> None:
+        """Collect the lines so far. codegen_kernel distributes them to passes."""
+        for part in (self.loads, self.compute, self.stores):
+            self.lines += part._lines
+            part.clear()
+
+    # Emission of the kernel
+
+    def codegen_kernel(self, *args: Any) -> str:
+        """Emit the kernel."""
+        self.codegen_body()
+        self._sort_accesses()
+        self.shape = self._plan_row()
+        if known(self.row.numel):
+            self.max_threadgroup_size = self.shape.threads  # for the launch and the attribute of the kernel
+        self.body = self._passes()
+        text = super(VectorKernel, self).codegen_kernel(*args)
+        for access in self.vectors:
+            if not access.is_store:
+                text = re.sub(rf"constant (\w+\* {access.pointer}),", r"device const \1,", text)
+        return text if "error" in self.headers else re.sub(
+            r"( *)(\w+ \w+ \[\[thread_position_in_grid\]\])", r"\1constant uint& alignment,\n\1\2", text, count=1)  # fmt: skip
+
+    def _sort_accesses(self) -> None:
+        """Find the accesses that move vectors, and those that are the same for all elements of a row."""
+        self.vectors: list[Access] = []
+        self.uniform: list[Access] = []
+        in_row = {symbol for symbol, entry in self.range_tree_nodes.items() if entry.root.is_reduction}
+        lane = sympy.Symbol("lane", integer=True)
+        for access in self.accesses:
+            symbols = access.index.free_symbols
+            if access.is_store and access.buffer in self.removed_buffers:
+                continue
+            if any(symbol_is_type(s, (SymT.TMP, SymT.INDIRECT)) for s in symbols):
+                continue
+            if not symbols & in_row:
+                self.uniform.append(access)
+            elif sympy.expand(access.index.subs({u: u + lane for u in self._unit_symbols()}) - access.index) == lane:
+                self.vectors.append(access)
+
+    def _unit_symbols(self) -> list[sympy.Symbol]:
+        """Return the index variables that differ between adjacent elements of a row."""
+        return [symbol for symbol in super()._unit_symbols() if self.range_tree_nodes[symbol].root.is_reduction]
+
+    def _entries(self) -> list[IterationRangesEntry]:
+        return [entry for entry in self.range_tree_nodes.values() if entry.root.is_reduction]
+
+    def _numel(self) -> str:
+        numel = self.row.numel
+        return str(numel) if known(numel) else f"{self.index_dtype}({self.row.prefix}numel)"
+
+    def _plan_row(self) -> Shape:
+        """Choose the vector size and the number of threads."""
+        numel = self.row.numel
+        size, self.conditions = self._vector_size()
+        if not known(numel):
+            return Shape(size, f"min(uint({self._numel()}), {MAX_THREADS}u)", ELEMENTS // size, False, False)
+        while size > 1 and numel // size < SIMD_WIDTH:
+            size //= 2
+        vectors = int(numel) // size
+        threads = min(-(-vectors // max(1, ELEMENTS // size)), MAX_THREADS)
+        threads = vectors if vectors <= SIMD_WIDTH else -(-threads // SIMD_WIDTH) * SIMD_WIDTH
+        each = -(-vectors // threads)
+        registers = each * sum(-(-size * a.dtype.itemsize // 4) for a in self.vectors if not a.is_store)
+        if registers <= (REGISTERS if threads <= MAX_THREADS // 2 else REGISTERS // 2) and each <= REGISTERS:
+            return Shape(size, threads, each, True, each * threads == vectors)
+        return Shape(size, threads, max(1, ELEMENTS // size), False, False)
+
+    def _vector_size(self) -> tuple[int, list[sympy.Expr]]:
+        """Return the vector size, and the strides that must be multiples of it when the kernel runs."""
+        if not self.vectors or not known(self.row.numel):
+            return 1, []
+        size = VECTOR_BYTES // max(access.dtype.itemsize for access in self.vectors)
+        factors = {self.row.numel, *(f for access in self.vectors for f in self._factors(access.index))}
+        for entry in self._entries():
+            factors |= {entry.divisor} if entry.divisor != 1 else {entry.length}
+        while any(known(f) and f % size for f in factors):
+            size //= 2
+        return size, sorted((f for f in factors if f.as_coeff_Mul()[0] % size), key=str)
+
+    def _passes(self) -> IndentedBuffer:
+        """Return the kernel's body: the passes over the row."""
+        code, shape, kind = IndentedBuffer(), self.shape, self.index_dtype
+        conditions = [f"alignment % {VECTOR_BYTES} == 0",
+                      *(f"{self.index_to_str(f)} % {shape.vector} == 0" for f in self.conditions)]  # fmt: skip
+        aligned = "false" if "error" in self.headers else " && ".join(conditions)
+        code.writelines([f"const uint row_thread = {self.row.name};", f"const bool aligned = {aligned};",
+                         f"const {kind} row_size = {self._numel()};", f"const uint row_threads = {shape.threads};",
+                         f"const GroupThread row_group = {{uint3(0), row_thread, row_threads, row_thread % {SIMD_WIDTH}, "
+                         f"{SIMD_WIDTH}}};"])  # fmt: skip
+        code.writelines(f"threadgroup {kind} {scratch(kind)}[kScratch];"
+                        for kind in dict.fromkeys(r.kind for r in self.reductions.values()))  # fmt: skip
+        lines = self._without_uniform_loads(code)
+        for access in self.vectors:
+            if not access.is_store:
+                code.writeline(f"Vec<{self.dtype_to_str(access.dtype)}, {shape.vector}> "
+                               f"{self._vector(access)}[{shape.batch}];")  # fmt: skip
+        if shape.is_loaded_once:
+            code.writeline(f"const {kind} base = 0;")
+            self._load(code)
+        body: list[Any] = []
+        pending: list[Reduction] = []
+        for line in lines:
+            reduction = self.reductions.get(line) if isinstance(line, str) else None
+            text = reduction.value if reduction else text_of(line)
+            if pending and set(re.findall(r"\w+", text)) & {r.result for r in pending}:
+                self._pass(code, [x for x in body if not isinstance(x, DeferredLine)], pending)
+                body, pending = without_checks(body), []
+            if reduction:
+                pending.append(reduction)
+            else:
+                body.append(line)
+        if pending:
+            self._pass(code, [x for x in body if not isinstance(x, DeferredLine)], pending)
+            body = without_checks(body)
+        self._store_results(code, body)
+        return code
+
+    def _without_uniform_loads(self, code: IndentedBuffer) -> list[Any]:
+        """Emit the loads that are the same for all elements. Return the kernel's lines with their results instead."""
+        lines = [line for line in self.lines if not isinstance(line, DeferredLine) or line() is not None]
+        loads = [access for access in self.uniform if not access.is_store]
+        for i, access in enumerate(loads):
+            element = f"{access.pointer}[{self.index_to_str(access.index)}]"
+            code.writeline(f"const auto row_value{i} = {element};")
+            lines = [replaced(line, element, f"row_value{i}") for line in lines]
+        return lines
+
+    def _vector(self, access: Access) -> str:
+        return f"vector{self.vectors.index(access)}"
+
+    def _first(self, text: str) -> str:
+        """Return an expression of index variables for the first element of a vector."""
+        for entry in self._entries():
+            text = re.sub(rf"\b{entry.name}\b", f"first_{entry.name}", text)
+        return re.sub(rf"\b{self.row.name}\b", "first", text)
+
+    @contextmanager
+    def _strips(self, code: IndentedBuffer) -> Iterator[None]:
+        """Emit a loop over the thread's vectors, with the index variables of their first elements."""
+        shape, kind = self.shape, self.index_dtype
+        with ExitStack() as stack:
+            stack.enter_context(loop(code, f"MPSX_UNROLL for (uint strip = 0; strip < {shape.batch}; ++strip) {{"))
+            code.writeline(f"const {kind} first = base + {kind}(strip * row_threads + row_thread) * {shape.vector};")
+            if not shape.is_exact:
+                stack.enter_context(loop(code, "if (first < row_size) {"))
+            for entry in self._entries():
+                value = self._first(self.sexpr(self.rename_indexing(entry.expr)))
+                code.writeline(f"const {kind} first_{entry.name} = {value};")
+            yield
+
+    def _load(self, code: IndentedBuffer) -> None:
+        """Emit the loads of all vectors."""
+        with self._strips(code):
+            for access in self.vectors:
+                if not access.is_store:
+                    address = f"{access.pointer} + ({self._first(self.index_to_str(access.index))})"
+                    code.writeline(f"{self._vector(access)}[strip] = "
+                                   f"load_elements<{self.shape.vector}>({address}, aligned);")  # fmt: skip
+
+    def _lane(self, code: IndentedBuffer, lines: Sequence[Any], values: Sequence[str] = ()) -> None:
+        """Emit the code of one element, for its stores and for some values."""
+        kind = self.index_dtype
+        code.writeline(f"const {kind} {self.row.name} = first + {kind}(lane);")
+        for entry in self._entries():
+            lane = f" + {kind}(lane)" if entry.divisor == 1 else ""
+            code.writeline(f"const {kind} {entry.name} = first_{entry.name}{lane};")
+        for access in self.vectors:
+            element = f"{access.pointer}[{self.index_to_str(access.index)}]"
+            vector = self._vector(access) + ("" if access.is_store else "[strip]")
+            lines = [replaced(line, element, f"{vector}.v[lane]") for line in lines]
+        code.writelines(needed(lines, values))
+
+    def _pass(self, code: IndentedBuffer, lines: Sequence[Any], reductions: Sequence[Reduction]) -> None:
+        """Emit a pass over the row that either reduces or stores results."""
+        shape, kind = self.shape, self.index_dtype
+        stores = [access for access in self.vectors if access.is_store and not reductions]
+        code.writelines(f"{r.kind} partial_{r.result} = {r.init};" for r in reductions)
+        with ExitStack() as stack:
+            if not shape.is_loaded_once:
+                step = f"{kind}(row_threads) * {shape.vector * shape.batch}"
+                stack.enter_context(loop(code, f"for ({kind} base = 0; base < row_size; base += {step}) {{"))
+                self._load(code)
+            stack.enter_context(self._strips(code))
+            code.writelines(f"Vec<{self.dtype_to_str(a.dtype)}, {shape.vector}> {self._vector(a)};" for a in stores)
+            with loop(code, f"MPSX_UNROLL for (uint lane = 0; lane < {shape.vector}; ++lane) {{"):
+                self._lane(code, lines, [r.value for r in reductions])
+                code.writelines(f"partial_{r.result} = {r.combine}::apply(partial_{r.result}, {r.value});"
+                                for r in reductions)  # fmt: skip
+            for access in stores:
+                address = f"{access.pointer} + ({self._first(self.index_to_str(access.index))})"
+                code.writeline(f"store_elements({address}, {self._vector(access)}, aligned);")
+        for r in reductions:
+            code.writeline(f"const {r.kind} {r.result} = "
+                           f"tg_reduce<{r.combine}>(partial_{r.result}, {scratch(r.kind)}, row_group);")  # fmt: skip
+
+    def _store_results(self, code: IndentedBuffer, lines: Sequence[Any]) -> None:
+        """Emit the stores: those of elements in a pass, and those of the row's results by one thread."""
+        once = f"if ({self.row.name} == 0) "
+        of_row = [f"{a.pointer}[{self.index_to_str(a.index)}]" for a in self.uniform if a.is_store]
+        lines = [line._new_line(once + line.line) if text_of(line).startswith(tuple(of_row)) else line
+                 for line in lines]  # fmt: skip
+        stores = [line for line in lines if isinstance(line, DeferredLine)]
+        if any(not line.line.startswith(once) for line in stores):
+            self._pass(code, lines, [])
+        elif stores:
+            with loop(code, "if (row_thread == 0) {"):
+                code.writelines([f"const uint strip = 0, lane = 0; const {self.index_dtype} base = 0, first = 0;",
+                                 *(f"const {self.index_dtype} first_{e.name} = 0;" for e in self._entries())])  # fmt: skip
+                self._lane(code, lines)
+
+
+def scratch(kind: str) -> str:
+    """Return the name of the threadgroup memory for reductions of a type."""
+    return "scratch_" + re.sub(r"\W+", "_", kind).strip("_")
+
+
+def text_of(line: Any) -> str:
+    """Return the text of a line of an IndentedBuffer."""
+    return line.line if isinstance(line, DeferredLine) else line if isinstance(line, str) else ""
+
+
+def needed(lines: Sequence[Any], values: Sequence[str]) -> list[Any]:
+    """Return the lines without the variables that neither the other lines nor some values use."""
+    names, found = set(re.findall(r"\w+", " ".join(values))), []
+    for line in reversed(lines):
+        text = text_of(line)
+        definition = re.match(r" *auto (\w+) = ", text)
+        if not definition or definition[1] in names:
+            names |= set(re.findall(r"\w+", text))
+            found.append(line)
+    return found[::-1]
+
+
+def without_checks(lines: Sequence[Any]) -> list[Any]:
+    """Return the lines without the blocks that report an index out of bounds, which an earlier pass has done."""
+    reports = [i for i, line in enumerate(lines) if text_of(line).lstrip().startswith("TORCH_REPORT_ERROR")]
+    blocks = {i + offset for i in reports for offset in (-1, 0, 1, 2)}  # if (…) {, the report, return;, }
+    return [line for i, line in enumerate(lines) if i not in blocks]
