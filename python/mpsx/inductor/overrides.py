@@ -92,6 +92,12 @@ class Overrides(MetalOverrides):
         return call(rows()[name], values, scalars, element)
 
     @staticmethod
+    def load_seed(name: str, offset: int) -> str:
+        """Return the seed of a random operator. Its index is an argument, so that layers share a kernel."""
+        args = V.kernel.args
+        return f"{args.input(name)}[{args.seed_offset('load_seed_offset', offset)}]"
+
+    @staticmethod
     def constant(value: bool | float | int, dtype: torch.dtype) -> str:
         """Return a constant as a literal of its dtype."""
         return literal(value, "float" if dtype.is_floating_point else METAL_TYPES[dtype])
