@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
-from torch._inductor.codecache import CodeCacheFuture
 from torch._inductor.codegen.common import (
     DeviceOpOverrides,
     custom_backend_passes,
@@ -27,15 +24,13 @@ from torch.utils._ordered_set import OrderedSet
 
 from .. import _runtime
 from ..shader.cache import digest
-from ..shader.compiler import AT_ONCE
 from ..shader.kernel_library import SOURCES
-from ..shader.library import load
-from . import coalescing, loops, lowerings, replay, rows, tables, vectors
+from . import coalescing, collector, loops, lowerings, replay, rows, vectors
+from .kernels import Kernels
 from .overrides import Overrides
 
 UNSUPPORTED = (torch.float64, torch.complex128)
 MAX_BUFFERS = 27  # Metal has 31; sizes, the alignment of the addresses, and the error buffer need some
-KERNELS_PER_LIBRARY = 6  # minimum, because each library parses the headers again
 
 
 class MpsxKernel(MetalKernel):
@@ -84,7 +79,7 @@ def updates_shared_elements(*nodes: BaseSchedulerNode) -> bool:
 
 
 class Scheduling(MetalScheduling):
-    """A MetalScheduling that compiles all kernels of a graph together."""
+    """A MetalScheduling that compiles kernels in the background."""
 
     @property
     def kernel_type(self) -> type[MpsxKernel]:
@@ -110,12 +105,12 @@ class Scheduling(MetalScheduling):
         return buffers(node1, node2) <= MAX_BUFFERS and (one_thread or not updates_shared_elements(node1, node2))
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
-        """Write the kernel's source into the graph's Python module, which compiles all kernels together."""
+        """Start compiling a kernel, and write its source into the graph's Python module."""
         wrapper = V.graph.wrapper_code
         if src_code in wrapper.src_to_kernel:
             return wrapper.src_to_kernel[src_code]
-        if not getattr(wrapper, "has_mpsx_kernels", False):  # src_to_kernel also contains kernels for other devices
-            wrapper.has_mpsx_kernels = True
+        if not hasattr(wrapper, "mpsx_kernels"):  # src_to_kernel also contains kernels for other devices
+            wrapper.mpsx_kernels = Kernels()
             wrapper.header.writeline("from mpsx.inductor import Kernels")
             wrapper.header.writeline("mpsx_kernels = Kernels()")
         name = f"generated_kernel_{len(wrapper.src_to_kernel)}"
@@ -124,86 +119,10 @@ class Scheduling(MetalScheduling):
         lines = [line for line in source.split("\n") if not line.strip().startswith("#include")]
         body = "\n".join(lines).replace("generated_kernel", name)
         vector_size = getattr(kernel, "vector_size", 1)
-        arguments = f"{name!r}, {body!r}, {sorted(kernel.headers)!r}, {sorted(kernel.functions)!r}, {vector_size}"
-        wrapper.header.writeline(f"{name} = mpsx_kernels.add({arguments})")
+        arguments = (name, body, sorted(kernel.headers), sorted(kernel.functions), vector_size)
+        wrapper.mpsx_kernels.add(*arguments)
+        wrapper.header.writeline(f"{name} = mpsx_kernels.add{arguments!r}")
         return name
-
-
-class Source(NamedTuple):
-    """The source of a kernel, plus the headers and functions that it uses."""
-
-    text: str
-    headers: list[str]  # names of c10/metal headers
-    functions: list[tuple[str, str, str]]  # table rows (see tables.source)
-    vector_size: int  # number of elements per thread
-
-
-class Kernels:
-    """The kernels of one graph. The first use compiles them all, as a few libraries in parallel."""
-
-    def __init__(self) -> None:
-        self.sources: dict[str, Source] = {}
-        self.libraries: dict[str, Any] = {}  # kernel name -> compiled library
-
-    def add(self, name: str, *source: Any) -> Kernel:
-        """Add a kernel. `source` contains the values for the fields of Source."""
-        self.sources[name] = Source(*source)
-        return Kernel(self, name)
-
-    def get(self, name: str) -> Callable[..., None]:
-        """Return a kernel by name. The first call compiles all kernels."""
-        if not self.libraries:
-            self.compile()
-        kernel = getattr(self.libraries[name], name)
-        kernel.vector_size = self.sources[name].vector_size
-        kernel.takes_alignment = "constant uint& alignment" in self.sources[name].text
-        return kernel if torch.__version__ >= "2.13" else SingleKernelLibrary(kernel)
-
-    def compile(self) -> None:
-        """Compile the kernels. In the disk cache, libraries are named by a hash of their sources."""
-        names = list(self.sources)
-        parts = max(-(-len(names) // AT_ONCE), min(os.cpu_count() or 1, len(names) // KERNELS_PER_LIBRARY), 1)
-        groups = [names[part::parts] for part in range(parts)]
-        with ThreadPoolExecutor(parts) as pool:
-            for group, library in zip(groups, pool.map(self.load, groups), strict=True):
-                self.libraries |= dict.fromkeys(group, library)
-
-    def load(self, names: list[str]) -> Any:
-        """Compile some kernels as one library."""
-        sources = [self.sources[name] for name in names]
-        headers = {header for source in sources if "c10::metal::" in source.text for header in source.headers}
-        functions = {function for source in sources for function in source.functions}
-        # Contraction is off, so products round as in the eager kernels.
-        text = ["#pragma METAL fp contract(off)\n", "#include <metal_stdlib>\n",
-                *(f"#include <c10/metal/{header}.h>\n" for header in sorted(headers)),
-                *(['#include "lib/vec.h"\n'] if any(source.vector_size > 1 for source in sources) else []),
-                *([f'#include "{rows.HEADER}"\n'] if any("row_group" in source.text for source in sources) else []),
-                tables.source(sorted(functions)), *(source.text for source in sources)]  # fmt: skip
-        return load("".join(text), "torch_compile.metal", [str(SOURCES)], strict=False)
-
-
-class SingleKernelLibrary:
-    """A library with one kernel, which is the form that Inductor expects before torch 2.13."""
-
-    def __init__(self, kernel: Callable[..., None]) -> None:
-        self.generated_kernel = kernel
-
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
-        self.generated_kernel(*args, **kwargs)
-
-
-class Kernel(CodeCacheFuture):
-    """A future for a kernel in a graph's module. Inductor either replaces it with its result or calls it."""
-
-    def __init__(self, kernels: Kernels, name: str) -> None:
-        self.kernels, self.name = kernels, name
-
-    def result(self, timeout: float | None = None) -> Callable[..., None]:
-        """Return the kernel."""
-        return self.kernels.get(self.name)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
-        self.kernels.get(self.name)(*args, **kwargs)
 
 
 class PythonWrapperCodegen(_PythonWrapperCodegen):
@@ -316,3 +235,4 @@ register_interface_for_device("mpsx", Interface)
 register_device_op_overrides("mpsx", _DeviceOpOverrides())
 lowerings.install()
 replay.install()
+collector.install()

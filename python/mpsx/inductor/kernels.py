@@ -1,0 +1,119 @@
+"""Compilation of a graph's generated kernels, while Inductor generates the others.
+
+Every KERNELS_PER_LIBRARY kernels become a library, which a thread compiles as soon as they are complete. Inductor
+generates a graph's kernels and then runs the graph's module, which contains them as text. Both add them to a Kernels
+object, so the module finds the libraries that Inductor started.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import torch
+from torch._inductor.codecache import CodeCacheFuture
+
+from ..shader.compiler import AT_ONCE
+from ..shader.kernel_library import SOURCES
+from ..shader.library import load
+from . import rows, tables
+
+CORES = os.cpu_count() or 1
+# Each library parses its headers, which takes half a second. On few cores, compile fewer and larger libraries.
+KERNELS_PER_LIBRARY = AT_ONCE // 2 if CORES > 4 else AT_ONCE
+_started: WeakValueDictionary[str, Future] = WeakValueDictionary()  # by source
+
+
+class Source(NamedTuple):
+    """The source of a kernel, plus the headers and functions that it uses."""
+
+    text: str
+    headers: list[str]  # names of c10/metal headers
+    functions: list[tuple[str, str, str]]  # table rows (see tables.source)
+    vector_size: int  # number of elements per thread
+
+
+class Kernels:
+    """The kernels of one graph, compiled as a few libraries in parallel."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, Source] = {}
+        self.waiting: list[str] = []  # names of kernels that are in no library yet
+        self.libraries: dict[str, Future] = {}  # by kernel name
+        self.pool = ThreadPoolExecutor(CORES, "mpsx-compile")
+
+    def add(self, name: str, *source: Any) -> Kernel:
+        """Add a kernel. `source` contains the values for the fields of Source."""
+        self.sources[name] = Source(*source)
+        self.waiting.append(name)
+        if len(self.waiting) == KERNELS_PER_LIBRARY:
+            self.start()
+        return Kernel(self, name)
+
+    def get(self, name: str) -> Callable[..., None]:
+        """Wait for a kernel. The first call starts the last library."""
+        if self.waiting:
+            self.start()
+            self.pool.shutdown(wait=False)  # its threads end after the last library
+        kernel = getattr(self.libraries[name].result(), name)
+        kernel.vector_size = self.sources[name].vector_size
+        kernel.takes_alignment = "constant uint& alignment" in self.sources[name].text
+        return kernel if torch.__version__ >= "2.13" else SingleKernelLibrary(kernel)
+
+    def start(self) -> None:
+        """Start compiling the waiting kernels as one library, unless a thread of this process compiles it already."""
+        names, self.waiting = self.waiting, []
+        source = library_source([self.sources[name] for name in names])
+        library = _started.get(source)
+        if library is None:
+            library = _started[source] = self.pool.submit(compiled, source, names)
+        self.libraries |= dict.fromkeys(names, library)
+
+
+def compiled(source: str, names: list[str]) -> Any:
+    """Return the library of a source after loading its kernels. In the disk cache, libraries are named by a hash of
+    their sources."""
+    library = load(source, "torch_compile.metal", [str(SOURCES)], strict=False)
+    for name in names:
+        getattr(library, name)  # on NVIDIA GPUs, this assembles the kernel's PTX
+    return library
+
+
+def library_source(sources: list[Source]) -> str:
+    """Return the Metal source of a library."""
+    headers = {header for source in sources if "c10::metal::" in source.text for header in source.headers}
+    functions = {function for source in sources for function in source.functions}
+    # Contraction is off, so products round as in the eager kernels.
+    text = ["#pragma METAL fp contract(off)\n", "#include <metal_stdlib>\n",
+            *(f"#include <c10/metal/{header}.h>\n" for header in sorted(headers)),
+            *(['#include "lib/vec.h"\n'] if any(source.vector_size > 1 for source in sources) else []),
+            *([f'#include "{rows.HEADER}"\n'] if any("row_group" in source.text for source in sources) else []),
+            tables.source(sorted(functions)), *(source.text for source in sources)]  # fmt: skip
+    return "".join(text)
+
+
+class SingleKernelLibrary:
+    """A library with one kernel, which is the form that Inductor expects before torch 2.13."""
+
+    def __init__(self, kernel: Callable[..., None]) -> None:
+        self.generated_kernel = kernel
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        self.generated_kernel(*args, **kwargs)
+
+
+class Kernel(CodeCacheFuture):
+    """A future for a kernel in a graph's module. Inductor either replaces it with its result or calls it."""
+
+    def __init__(self, kernels: Kernels, name: str) -> None:
+        self.kernels, self.name = kernels, name
+
+    def result(self, timeout: float | None = None) -> Callable[..., None]:
+        """Return the kernel."""
+        return self.kernels.get(self.name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        self.kernels.get(self.name)(*args, **kwargs)

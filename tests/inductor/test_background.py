@@ -1,0 +1,83 @@
+"""Generated kernels are compiled in the background while Inductor lowers the rest of the graph."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+import torch
+from processes import run_in_subprocess
+
+from mpsx.inductor import kernels
+
+# Compiles a graph with more kernels than a library has, and prints what is built, and when.
+SCRIPT = """
+import gc
+
+import torch
+import mpsx
+from mpsx.inductor import kernels
+from mpsx.shader import compiler
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+
+kernels.KERNELS_PER_LIBRARY = 4
+real_build, real_start, real_generate = compiler.Builder.build, kernels.Kernels.start, PythonWrapperCodegen.generate
+enabled = []
+
+def built(*args):
+    print("built")
+    return real_build(*args)
+
+def start(self):
+    print("start", len(self.waiting))
+    real_start(self)
+
+def generate(*args):
+    print("generated")
+    enabled.append(gc.isenabled())
+    return real_generate(*args)
+
+compiler.Builder.build, kernels.Kernels.start, PythonWrapperCodegen.generate = built, start, generate
+
+def f(x, w):
+    for i in range(10):
+        x = (x @ w + i).sin()
+    return x
+
+torch.manual_seed(0)
+x, w = torch.randn(8, 8, device="mpsx"), torch.randn(8, 8, device="mpsx")
+torch.testing.assert_close(torch.compile(f)(x, w), f(x, w))
+assert not any(enabled) and gc.isenabled()
+"""
+
+
+def test_libraries_start_while_inductor_lowers(tmp_path: Path) -> None:
+    """The first libraries start before the graph's module is written. A second process builds none."""
+    variables = {"MPSX_CACHE_DIR": str(tmp_path / "mpsx"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}
+    first, second = (run_in_subprocess(SCRIPT, **variables) for _ in range(2))
+    assert first.returncode == 0, first.stderr[-3000:]
+    assert second.returncode == 0, second.stderr[-3000:]
+    words = first.stdout.split("\n")
+    assert words[: words.index("generated")].count("start 4") == 2
+    assert words.count("start 2") == 1  # the module finds the first two libraries, and starts the last one
+    assert words.count("built") == 3
+    assert "built" not in second.stdout
+
+
+def test_errors_reach_the_caller() -> None:
+    found = kernels.Kernels()
+    kernel = found.add("broken", "kernel void broken(device float* x) { x[0] = nothing; }", [], [], 1)
+    with pytest.raises(SyntaxError, match="nothing"):
+        kernel.result()
+
+
+def test_collector_stays_disabled() -> None:
+    """A program that has disabled the garbage collector finds it disabled after a compilation."""
+    torch._dynamo.reset()
+    gc.disable()
+    try:
+        torch.compile(lambda x: x + 1, backend="eager")(torch.zeros(2))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
