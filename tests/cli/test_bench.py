@@ -50,4 +50,9 @@ def test_speedup() -> None:
 
 def test_errors_name_the_model(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RuntimeError, match="BERT on nowhere: "):
-        bench.measure("bert", "tiny", "nowhere", 1, (0, 1), bench.Progress(1))
+        bench.measure("bert", "tiny", "nowhere", 1, (0, 1), 0, bench.Progress(1))
+
+
+def test_a_time_limit_leaves_two_measured_steps() -> None:
+    found = bench.measure("bert", "tiny", "cpu", 1, (1, 50), 1e-6, bench.Progress(102))
+    assert [len(times) for times in found.values()] == [2, 2]

@@ -7,6 +7,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 
 from ... import __version__, _runtime
-from ..demo.main import device_line, missing_packages
+from ..demo.main import missing_packages
 from ..progress import Progress
 from .models import SIZES, TITLES
 
@@ -30,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", choices=SIZES, help=argparse.SUPPRESS)  # "tiny" is for tests
     parser.add_argument("--models", nargs="+", choices=TITLES, default=list(TITLES), help="models (default: all)")
     parser.add_argument("--steps", type=int, help="measured steps (default: 10; with --quick 3)")
+    parser.add_argument("--seconds", type=float, default=0, metavar="S",
+                        help="measure two steps, and more until S seconds are over (default: no limit)")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(),
                         help="CPU threads of every process (default: PyTorch's, %(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every step's time to FILE")
@@ -47,10 +50,18 @@ def devices() -> dict[str, str]:
     return found
 
 
-def measure(model: str, size: str, device: str, threads: int, counts: tuple[int, int],
+def machine(threads: int) -> str:
+    """Name the device in use and the CPU."""
+    info, table = _runtime.driver(), Path("/proc/cpuinfo")
+    found = re.search(r"^model name\s*: (.+)$", table.read_text() if table.exists() else "", re.MULTILINE)
+    cpu = found[1] if found else platform.processor() or platform.machine()
+    return f"{info['name']}: {info['device']}; CPU: {threads} threads of {cpu}"
+
+
+def measure(model: str, size: str, device: str, threads: int, counts: tuple[int, int], limit: float,
             progress: Progress) -> dict[str, list[float]]:  # fmt: skip
     """Run a worker. For each phase, return the time of every measured step in seconds."""
-    command = [sys.executable, str(WORKER), model, size, device, *map(str, (threads, *counts))]
+    command = [sys.executable, str(WORKER), model, size, device, *map(str, (threads, *counts, limit))]
     environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "1" if device == "mpsx" else "0"}
     environment.pop("MPSX_AS_MPS", None)
     found: dict[str, list[float]] = {phase: [] for phase in PHASES}
@@ -76,15 +87,16 @@ def speedup(base: list[float], times: list[float]) -> dict[str, float]:
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure every model on every device."""
     size = arguments.size or ("quick" if arguments.quick else "full")
-    counts = (1 if size != "full" else 2, arguments.steps or (10 if size == "full" else 3))
+    steps = arguments.steps or (10 if size == "full" else 3)
     names = devices()
-    every = ["cpu", *names]
-    progress = Progress(len(every) * len(arguments.models) * len(PHASES) * sum(counts))
+    warmups = dict.fromkeys(["cpu", *names], 1 if size != "full" else 2) | {"cpu": 1}
+    progress = Progress(len(arguments.models) * len(PHASES) * (sum(warmups.values()) + steps * len(warmups)))
     seconds = {}
     for model in arguments.models:
-        for device in every:
-            for phase, times in measure(model, size, device, arguments.threads, counts, progress).items():
-                seconds[f"{model} {phase} {device}"] = times
+        for device, warmup in warmups.items():
+            counts = (warmup, steps)
+            found = measure(model, size, device, arguments.threads, counts, arguments.seconds, progress)
+            seconds |= {f"{model} {phase} {device}": times for phase, times in found.items()}
     progress.close()
     keys = [(f"{model} {phase}", device) for model in arguments.models for phase in PHASES for device in names]
     speedups = {f"{key} {device}": speedup(seconds[f"{key} cpu"], seconds[f"{key} {device}"]) for key, device in keys}
@@ -92,12 +104,12 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     small = "" if size == "full" else f"--{size}: smaller than the published sizes; "
     return {
         "date": datetime.date.today().isoformat(), "mpsx": __version__, "torch": torch.__version__,
-        "machine": f"{device_line('mpsx').removeprefix('mpsx on the driver ')}; {arguments.threads} CPU threads",
-        "platform": platform.platform(), "size": size, "image": shape.image, "words": shape.words,
+        "machine": machine(arguments.threads), "platform": platform.platform(),
+        "size": size, "image": shape.image, "words": shape.words,
         "caption": f"{small}images {shape.image} x {shape.image}, {shape.words} words, float32; mpsx {__version__}, "
                    f"torch {torch.__version__}, {datetime.date.today().isoformat()}",
         "models": arguments.models, "batches": {model: shape.batches[model] for model in arguments.models},
-        "devices": list(names), "names": names, "steps": counts[1], "seconds": seconds, "speedups": speedups,
+        "devices": list(names), "names": names, "steps": steps, "seconds": seconds, "speedups": speedups,
     }  # fmt: skip
 
 
@@ -118,20 +130,20 @@ def table(results: dict[str, Any]) -> str:
 
 def main(arguments: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
-    if "matplotlib" in missing_packages():
-        print("bench draws with matplotlib: pip install matplotlib", file=sys.stderr)
-        return 2
     try:
         results = run(arguments)
     except RuntimeError as error:
         print(f"python -m mpsx bench: {error}", file=sys.stderr)
         return 1
-    from .picture import draw
-
     print(f"{results['machine']}\n{results['caption']}\n\n{table(results)}\n")
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
         print(f"Wrote {arguments.json}")
+    if "matplotlib" in missing_packages():
+        print("The chart needs matplotlib: pip install matplotlib", file=sys.stderr)
+        return 2
+    from .picture import draw
+
     draw(results, arguments.output)
     print(f"Wrote {arguments.output}")
     return 0

@@ -28,8 +28,10 @@ def draw(results: dict[str, Any], path: Path) -> None:
         figure.text(0.025, 0.94, "Speedup over the CPU", fontsize=16, fontweight="bold", va="center")
         figure.text(0.025, 0.885, results["machine"], fontsize=9.5, color=FAINT, va="center")
         figure.text(0.025, 0.845, results["caption"], fontsize=9.5, color=FAINT, va="center")
-        note = (f"Medians of {results['steps']} steps; lines show the fastest and the slowest step. The CPU runs "
-                "PyTorch in a process that never loads mpsx.")  # fmt: skip
+        counts = sorted({len(times) for times in results["seconds"].values()})
+        steps = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        note = (f"Medians of {steps} steps; lines show the fastest and the slowest step. The CPU runs PyTorch in a "
+                "process that never loads mpsx.")  # fmt: skip
         figure.text(0.025, 0.03, note, fontsize=8.5, color=FAINT)
         figure.savefig(path)
         plt.close(figure)
@@ -47,7 +49,8 @@ def _panel(axes: Axes, results: dict[str, Any], phase: str) -> None:
             axes.bar(at, middle, 0.92 * width, color=COLORS[d % len(COLORS)],
                      label=results["names"][device] if m == 0 else None)  # fmt: skip
             axes.plot([at, at], [low, high], color=INK, linewidth=1)
-            axes.text(at, high, f"{middle:.2f}", ha="center", va="bottom", fontsize=9, color=INK)
+            text = f"{middle:.1f}" if middle >= 10 else f"{middle:.2f}"
+            axes.text(at, high, text, ha="center", va="bottom", fontsize=9, color=INK)
             highest = max(highest, high)
     axes.axhline(1, color=INK, linewidth=1, dashes=(4, 3))
     axes.text(len(models) - 0.45, 1, " CPU", ha="right", va="bottom", fontsize=8.5, color=FAINT)

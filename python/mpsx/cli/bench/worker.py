@@ -38,14 +38,18 @@ def steps(name: str, size_name: str, device: str) -> dict[str, Callable[[], None
 
 
 def main() -> None:
-    """Parse the command line (MODEL SIZE DEVICE THREADS WARMUP STEPS) and measure."""
-    name, size, device, *numbers = sys.argv[1:]
+    """Parse the command line (MODEL SIZE DEVICE THREADS WARMUP STEPS LIMIT) and measure."""
+    name, size, device, *numbers, limit = sys.argv[1:]
     threads, warmup, count = map(int, numbers)
     torch.set_num_threads(threads)
+    torch.backends.cudnn.allow_tf32 = False  # PyTorch's default rounds the inputs of float32 convolutions on CUDA
     wait = torch.accelerator.synchronize if device != "cpu" else lambda: None
     for phase, step in steps(name, size, device).items():
+        begin = time.perf_counter()
         for i in range(warmup + count):
             start = time.perf_counter()
+            if float(limit) and i >= warmup + 2 and start - begin > float(limit):
+                break
             step()
             wait()
             seconds = time.perf_counter() - start
