@@ -197,6 +197,11 @@ def test_isolated_build_finds_the_installed_torch(monkeypatch: pytest.MonkeyPatc
     assert backend.TORCH in backend.get_requires_for_build_wheel()
 
 
+def test_isa_all_selects_the_best_one() -> None:
+    found = [python("import mpsx; print(mpsx.driver()['isa'])", MPSX_ISA=isa) for isa in ("", "all")]
+    assert found[0].stdout == found[1].stdout != "", found[1].stderr
+
+
 def test_exit_handler_imports_nothing_large():
     """The exit handler waits for autograd's threads. It must not import anything beyond torch, because sympy alone
     takes half a second."""

@@ -41,7 +41,7 @@ def folder() -> str:
 
         here = supported_isas()
         forced = os.environ.get("MPSX_ISA")
-        wanted = [forced] if forced else here
+        wanted = here if forced in (None, "", "all") else [forced]  # "all" is a value for builds
         if wanted[0] in here and not any((installed / file_name(isa)).exists() for isa in wanted):
             return str(library(wanted[0]).parent)
     return str(installed)
