@@ -15,7 +15,7 @@ NEEDS = {"vit_trainer": ("transformers", "accelerate", "sklearn"), "lightning_fi
 HELPERS = {"options", "digits"}
 NAMES = sorted({module.name for module in pkgutil.iter_modules(mpsx.examples.__path__)} - HELPERS)
 # Fewer steps than the default, but still enough to reduce the loss.
-STEPS = {"gpt": "30", "lightning_fit": "28", "lora": "12", "diffusion": "60", "metal_kernel": "40"}
+STEPS = {"gpt": "30", "vit_trainer": "40", "lightning_fit": "28", "lora": "12", "diffusion": "60", "metal_kernel": "40"}
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
