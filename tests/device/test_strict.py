@@ -150,3 +150,4 @@ def test_pytest_option(tmp_path: Path) -> None:
     assert "2 passed" in report.stdout, report.stdout
     strict = python(*plugin, "--mps-strict", cwd=tmp_path)
     assert "1 failed, 1 passed" in strict.stdout, strict.stdout
+    assert "test_it.py:5" in strict.stdout and "checks.py" not in strict.stdout, strict.stdout

@@ -22,6 +22,8 @@ from .report import clear, rows, text
 
 __all__ = ["ENVIRONMENT", "MODES", "clear", "enter", "leave", "mode_of", "rows", "text"]
 
+__tracebackhide__ = True  # pytest ends its traceback at the caller's line; so does checks.py's
+
 ENVIRONMENT = "MPSX_STRICT"
 MODES = ("error", "report")
 

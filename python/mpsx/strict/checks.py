@@ -11,6 +11,8 @@ import torch
 
 from . import lists, report
 
+__tracebackhide__ = True
+
 FLOAT64 = ("Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. "
            "Please use float32 instead.")  # fmt: skip
 UNSUPPORTED = "Trying to convert {} to the MPS backend but it does not have support for that dtype."
