@@ -302,6 +302,9 @@ def test_where() -> None:
     warned = subprocess.run([sys.executable, "tools/where.py", "_linalg_eigh"], cwd=ROOT, check=True,
                             capture_output=True, text=True)  # fmt: skip
     assert re.search(r"host linalg\.eigh forward +", warned.stdout), warned.stdout
+    cut = subprocess.run("python3 tools/where.py softmax | head -1".replace("python3", sys.executable), cwd=ROOT,
+                         shell=True, check=True, capture_output=True, text=True)  # fmt: skip
+    assert (cut.stdout, cut.stderr) == ("kernels:\n", "")
     name = "nosuch" + "operator"  # split, so that where.py does not find the name in this file
     unknown = subprocess.run([sys.executable, "tools/where.py", name], cwd=ROOT, check=False,
                              capture_output=True, text=True)  # fmt: skip
