@@ -25,7 +25,9 @@ UNLIKE_THE_LISTS: dict[str, tuple[str, str]] = {
     "nn.functional.adaptive_avg_pool2d": ("*", "only sizes that do not divide are rejected; checked separately"),
     "nn.functional.max_pool2d": ("bool", "no device supports it"),
     "nn.functional.conv3d": ("complex64", "PyTorch skips conv3d on MPS"),
-    "nn.functional.padreplicate_negative": ("bool complex64", "the same operator passes as padreplicate"),
-    "addmm": ("complex64", "the same operator passes as addmm.decomposed"),
+    "nn.functional.padreplicate_negative": (
+        "bool complex64", "PyTorch's lists contradict each other: padreplicate, which calls the same operator, passes"),
+    "addmm": (
+        "complex64", "PyTorch's lists contradict each other: addmm.decomposed, which calls the same operator, passes"),
     "linalg.matrix_power": ("complex64", "all the operators that it is composed of support complex64"),
 }  # fmt: skip
