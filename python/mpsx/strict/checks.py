@@ -59,7 +59,7 @@ def _run_on_cpu(name: str) -> None:
         report.add("fallback", name)
     elif name not in _warned:
         _warned.add(name)
-        warnings.warn(ON_CPU.format(name), stacklevel=2)
+        warnings.warn(ON_CPU.format(name), stacklevel=4)  # the caller of the checked operator
 
 
 def check_missing(name: str) -> Check:
