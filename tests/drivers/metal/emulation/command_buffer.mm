@@ -117,9 +117,11 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   return *value;
 }
 - (void)setSignaledValue:(uint64_t)signaled {
+  if (emulation::Order::completing) emulation::Order::completing->signal(self, signaled);
   *value = signaled;
 }
 - (void)dealloc {
+  emulation::Order::forget(self);
   delete value;
   [super dealloc];
 }
@@ -200,7 +202,10 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
 }
 - (void)runCommands {
   emulation::lag();
-  if (commands->awaits) emulation::wait_for_event(commands->awaits, commands->awaited_value);
+  if (commands->awaits) {
+    emulation::wait_for_event(commands->awaits, commands->awaited_value);
+    (*line)->order.wait(commands->awaits, commands->awaited_value);
+  }
   {
     std::lock_guard<std::mutex> lock(commands->mutex);
     commands->status = MTLCommandBufferStatusScheduled;
@@ -208,7 +213,7 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   }
   NSError* error = nil;
   [self touch];
-  (*line)->fences.run(commands->launches, commands->awaited_fences, commands->updated_fences, commands->label);
+  (*line)->order.run(commands->launches, commands->awaited_fences, commands->updated_fences, commands->label);
   if (emulation::fails("device_lost")) (*line)->lost = true;
   if ((*line)->lost)
     error = emulation::error(MTLCommandBufferErrorDeviceRemoved, "Internal Error (0000000e:Internal Error)");
@@ -247,6 +252,7 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   emulation::lag();
   for (auto* memory : commands->owned) memory->take_from_gpu();
   commands->owned.clear();
+  (*line)->order.signal(commands->signals, commands->signal_value);
   const uint64_t before = ((EmulatedSharedEvent*)commands->signals)->value->exchange(commands->signal_value);
   EMULATION_REQUIRE(before < commands->signal_value, "a shared event goes from %llu to %llu",
                     (unsigned long long)before, (unsigned long long)commands->signal_value);

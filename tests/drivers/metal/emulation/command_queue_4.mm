@@ -45,6 +45,7 @@ struct Worker {
   std::condition_variable changed;
   std::deque<std::function<void()>> work;
   bool closing = false;
+  emulation::Order order{true};  // used only by the queue's thread
 
   void push(std::function<void()> item) {
     {
@@ -94,7 +95,8 @@ Launch::Buffer argument(Commands4& commands, const Table::Slot& slot, const emul
     EMULATION_REQUIRE(slot.kind == Table::Slot::address, "kernel %s: expected an address, got a tensor", kernel);
     EmulatedBuffer* buffer = resident(commands, slot.value, kernel);
     use(commands, buffer);
-    return {reinterpret_cast<void*>([buffer gpuAddress]), size_t(slot.value - [buffer gpuAddress])};
+    const uint64_t address = [buffer gpuAddress];
+    return {reinterpret_cast<void*>(address), size_t(slot.value - address), buffer->size};
   }
   EMULATION_REQUIRE(slot.kind == Table::Slot::tensor, "kernel %s: expected a tensor at index %u", kernel,
                     binding->index);
@@ -114,7 +116,9 @@ Launch::Buffer argument(Commands4& commands, const Table::Slot& slot, const emul
   commands.used.push_back(tensor);
   use(commands, tensor->buffer);
   const auto* bytes = reinterpret_cast<const unsigned char*>(tensor->value);
-  return {.value = {bytes, bytes + sizeof(emulation::TensorValue)}};
+  return {.base = reinterpret_cast<void*>([tensor->buffer gpuAddress]),
+          .size = tensor->buffer->size,
+          .value = {bytes, bytes + sizeof(emulation::TensorValue)}};
 }
 
 void encode(EmulatedEncoder4* encoder, MTLSize grid, MTLSize group, bool by_threads) {
@@ -273,8 +277,10 @@ void encode(EmulatedEncoder4* encoder, MTLSize grid, MTLSize group, bool by_thre
 }
 - (void)waitForEvent:(id<MTLEvent>)event value:(uint64_t)value {
   [(id)event retain];
+  Worker* const own = worker->get();
   (*worker)->push([=] {
     emulation::wait_for_event(event, value);
+    own->order.wait(event, value);
     [(id)event release];
   });
 }
@@ -287,6 +293,7 @@ void encode(EmulatedEncoder4* encoder, MTLSize grid, MTLSize group, bool by_thre
   commands->state = Commands4::committed;
   id buffer = buffers[0];
   [options retain];
+  Worker* const own = worker->get();
   (*worker)->push([=] {
     emulation::lag();
     // If the object was freed, this ends the process.
@@ -298,6 +305,7 @@ void encode(EmulatedEncoder4* encoder, MTLSize grid, MTLSize group, bool by_thre
     if (emulation::fails("tensor_commands")) {
       feedback->failure = [emulation::error(MTL4CommandQueueErrorTimeout, "injected timeout") retain];
     } else {
+      own->order.run(commands->launches, {}, {}, "of a Metal 4 queue");
       try {
         for (Launch& launch : commands->launches) launch.run();
       } catch (const mpsx::driver::Error& e) {
@@ -306,7 +314,9 @@ void encode(EmulatedEncoder4* encoder, MTLSize grid, MTLSize group, bool by_thre
     }
     for (auto* memory : commands->owned) memory->take_from_gpu();
     commands->owned.clear();
+    emulation::Order::completing = &own->order;
     for (auto handler : *static_cast<std::vector<MTL4CommitFeedbackHandler>*>(options->state)) handler(feedback);
+    emulation::Order::completing = nullptr;
     [options release];
   });
 }

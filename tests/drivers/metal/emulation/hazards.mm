@@ -35,7 +35,7 @@ std::vector<Range> ranges(const Launch& launch, bool untracked_only) {
   std::vector<Range> all;
   for (size_t i = 0; i < launch.buffers.size(); ++i) {
     const auto& b = launch.buffers[i];
-    if (!b.base || !b.value.empty() || (untracked_only && !(launch.untracked >> i & 1))) continue;
+    if (!b.base || (untracked_only && !(launch.untracked >> i & 1))) continue;
     const auto base = reinterpret_cast<uintptr_t>(b.base);
     const bool written = b.access == mpsx::driver::Access::write;
     all.push_back({base + b.begin, base + std::min(b.end, b.size), written});
@@ -68,6 +68,25 @@ struct Chains {
 Chains& chains() {
   static Chains* c = new Chains;
   return *c;
+}
+
+// The last encoders of all queues.
+struct Recent {
+  struct Encoder {
+    uint64_t number;
+    const Order* queue;
+    std::string label;
+    std::vector<Launch> launches;  // without their data
+  };
+  std::mutex mutex;
+  uint64_t last = 0;
+  std::deque<Encoder> encoders;
+  // The encoders that precede the signals of each event.
+  std::map<id, std::map<uint64_t, std::set<uint64_t>>> signals;
+};
+Recent& recent() {
+  static Recent* r = new Recent;
+  return *r;
 }
 
 std::mutex residency_mutex;
@@ -122,21 +141,39 @@ void count_chain(const Launch& launch) {
   c.longest = std::max(c.longest, depth);
 }
 
-void Fences::run(const std::vector<Launch>& launches, const std::vector<id>& awaited, const std::vector<id>& updated,
-                 const std::string& label) {
-  constexpr size_t kRecent = 4;
+thread_local Order* Order::completing = nullptr;
+
+Order::~Order() {
+  Recent& r = recent();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  std::erase_if(r.encoders, [&](const Recent::Encoder& e) { return e.queue == this; });
+}
+
+void Order::wait(id event, uint64_t value) {
+  Recent& r = recent();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  const auto& signals = r.signals[event];
+  if (const auto found = signals.lower_bound(value); found != signals.end()) waited_.merge(Encoders(found->second));
+}
+
+void Order::run(const std::vector<Launch>& launches, const std::vector<id>& awaited, const std::vector<id>& updated,
+                const std::string& label) {
+  constexpr size_t kRecent = 8;
   if (launches.empty()) return;
-  std::set<uint64_t> before;
-  for (id fence : awaited) before.insert(before_[fence].begin(), before_[fence].end());
-  for (const Encoder& e : recent_) {
-    if (before.count(e.number)) continue;
+  Recent& r = recent();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  Encoders before = waited_;
+  for (id fence : awaited) before.merge(Encoders(updated_[fence]));
+  for (const Recent::Encoder& e : r.encoders) {
+    const bool same_queue = e.queue == this;
+    if (before.count(e.number) || (!same_queue && !metal_4_ && !e.queue->metal_4_)) continue;
     for (const Launch& first : e.launches)
       for (const Launch& second : launches)
-        if (const std::string found = conflict(first, second, true); !found.empty())
-          invalid("no fence orders the command buffers '%s' and '%s' with the kernels %s", e.label.c_str(),
-                  label.c_str(), found.c_str());
+        if (const std::string found = conflict(first, second, same_queue); !found.empty())
+          invalid("no %s orders the command buffers '%s' and '%s' with the kernels %s", same_queue ? "fence" : "event",
+                  e.label.c_str(), label.c_str(), found.c_str());
   }
-  Encoder own{++last_, label, {}};
+  Recent::Encoder own{++r.last, this, label, {}};
   for (const Launch& l : launches) {
     Launch& copy = own.launches.emplace_back();
     copy.record = l.record;
@@ -145,15 +182,36 @@ void Fences::run(const std::vector<Launch>& launches, const std::vector<id>& awa
     copy.untracked = l.untracked;
     for (const auto& b : l.buffers) {
       Launch::Buffer kept = b;
-      if (!b.value.empty()) kept.value = {0};
+      kept.value.clear();
       copy.buffers.push_back(kept);
     }
   }
-  recent_.push_back(std::move(own));
-  if (recent_.size() > kRecent) recent_.pop_front();
-  before.insert(last_);
-  for (auto it = before.begin(); it != before.end() && *it < recent_.front().number;) it = before.erase(it);
-  for (id fence : updated) before_[fence] = before;
+  r.encoders.push_back(std::move(own));
+  if (r.encoders.size() > kRecent) r.encoders.pop_front();
+  const auto forget_old = [&](Encoders& encoders) {
+    encoders.erase(encoders.begin(), encoders.lower_bound(r.encoders.front().number));
+  };
+  before.insert(r.last);
+  forget_old(before);
+  forget_old(waited_);
+  for (id fence : updated) updated_[fence] = before;
+  done_.merge(before);
+  forget_old(done_);
+}
+
+void Order::signal(id event, uint64_t value) {
+  Recent& r = recent();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  done_.merge(Encoders(waited_));
+  auto& signals = r.signals[event];
+  signals[value] = done_;
+  if (signals.size() > 16) signals.erase(signals.begin());
+}
+
+void Order::forget(id event) {
+  Recent& r = recent();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  r.signals.erase(event);
 }
 
 void add_resident(id<MTLResidencySet> set) {

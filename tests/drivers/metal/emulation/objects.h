@@ -51,7 +51,7 @@ struct Line {
   unsigned alive = 0;  // number of command buffers that are neither complete nor freed
   bool closing = false;
   std::atomic<bool> lost{false};  // the device is lost and no longer runs anything
-  Fences fences;                  // used only by the queue's thread
+  Order order{false};             // used only by the queue's thread
 };
 // Opens an archive file, or creates an empty archive if `path` is empty. If the file is invalid, returns nil and sets
 // the error.
