@@ -8,7 +8,7 @@ bool is_written(const Argument& a) { return a.access == Access::write; }
 
 void Hazards::clear() {
   if (empty_) return;
-  first_ = empty();
+  for (const Range& r : ranges_) first_[hash(r.buffer)] = kNone;
   ranges_.clear();
   empty_ = true;
   everything_ = false;

@@ -26,7 +26,7 @@ void check_barriers(const std::vector<Launch>& earlier, const Launch& launch);
 // Updates the longest chain of conflicting dispatches.
 void count_chain(const Launch& launch);
 
-// The order of a queue's encoders relative to each other, and to those of other queues. Only the queue's thread uses it.
+// Orders a queue's encoders relative to each other and to those of other queues. Only the queue's thread uses it.
 class Order {
  public:
   explicit Order(bool metal_4) : metal_4_(metal_4) {}
