@@ -16,7 +16,7 @@ from .cases import Case, Tensors, normal, tensors
 Launches = tuple[str, ...]
 Plan = dict[str, Launches]  # by case
 MOST_CALLS = 50  # per timing
-LAUNCH_SECONDS = 20e-6  # more than a launch takes on the CPU
+LAUNCH_SECONDS = 80e-6  # more than a call takes on the CPU: a convolution takes 40 to 70 µs
 
 
 class Timer:
