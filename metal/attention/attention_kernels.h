@@ -5,6 +5,7 @@
 #pragma once
 
 #include "attention/attention.h"
+#include "attention/attention_mask.h"
 
 // Returns the first row of a threadgroup's tile. Under a causal mask the last query tiles attend to the most keys, so
 // they are scheduled first.
@@ -25,20 +26,20 @@ template <typename T, typename Shape>
 [[max_total_threads_per_threadgroup(kAttentionThreads)]]
 kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]], device const T* Q [[buffer(2)]],
                       device const T* K [[buffer(3)]], device const T* V [[buffer(4)]],
-                      device const float* mask [[buffer(5)]], constant AttentionParams& p [[buffer(6)]],
-                      MPSX_GROUP_PARAMETERS) {
+                      device const T* mask [[buffer(5)]], device const uchar* mask_kinds [[buffer(6)]],
+                      constant AttentionParams& p [[buffer(7)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup uint4 memory[Shape::memory];
   threadgroup T* K_tile = (threadgroup T*)memory;
   threadgroup T* V_tile = K_tile + Shape::columns * Shape::stride;
   const AttentionHead h = {g.group.z, g.group.y};
-  const uint q_start = tile_start(g.group.x, Shape::rows, p.q_len, p.causal);
+  const uint q_start = tile_start(g.group.x, Shape::rows, p.q_len, p.causal | p.has_mask);
   const uint row = q_start + g.index / g.width * Shape::simdgroup_rows + element_row(g.lane);
   const AttentionRows<T> q_rows = rows_of(h.in(Q, p.Q, 1), p.Q.row, p.q_len, p.head_dim);
   const AttentionRows<T> k_rows = rows_of(h.in(K, p.K, p.gqa_factor), p.K.row, p.kv_len, p.head_dim);
   const AttentionRows<T> v_rows = rows_of(h.in(V, p.V, p.gqa_factor), p.V.row, p.kv_len, p.v_head_dim);
-  device const float* head_mask =
-      p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
+  mask = head_mask(mask, h, p);
+  const auto tiles = mask_tiles<Shape::rows, Shape::columns, true>(mask_kinds, q_start, h.batch, h.head, p);
   typename Shape::Operand Q_frag[Shape::row_fragments][Shape::dim_fragments];
   load_fragments<Shape>(Q_frag, q_rows, q_start, memory, g);
   typename Shape::Accumulator O_acc[Shape::row_fragments][Shape::dim_fragments];
@@ -48,8 +49,10 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
   for (uint i = 0; i < Shape::row_fragments; ++i) row_max[i] = -INFINITY, row_sum[i] = 0.0f;
   const uint kv_end = p.causal ? min(p.kv_len, q_start + Shape::rows) : p.kv_len;
   typename Shape::Loader loader;
-  loader.load(k_rows, 0, 0, g.index);
-  for (uint kv_start = 0; kv_start < kv_end; kv_start += Shape::columns) {
+  uint next = tiles.next(0, kv_end);
+  loader.load(k_rows, next, 0, g.index);
+  while (next < kv_end) {
+    const uint kv_start = next;
     loader.store(k_rows, K_tile, Shape::stride, g.index);
     tg_barrier();
     loader.load(v_rows, kv_start, 0, g.index);
@@ -57,7 +60,8 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
     compute_scores<Shape>(S, Q_frag, K_tile, g.lane);
     const uint column = kv_start + element_column<Shape>(g.lane);
     const bool all_visible = kv_start + Shape::columns <= (p.causal ? min(p.kv_len, q_start + 1) : p.kv_len);
-    if (all_visible && !p.has_mask) {
+    const bool reads_mask = tiles.adds(kv_start, p);
+    if (all_visible && !reads_mask) {
 #pragma unroll
       for (uint i = 0; i < Shape::row_fragments; ++i)
 #pragma unroll
@@ -71,7 +75,7 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
           for (uint n = 0; n < Shape::elements; ++n) {
             const float s = S[i][j].thread_elements()[n];
             S[i][j].thread_elements()[n] =
-                masked_score(s, row + i * 8, column + j * Shape::fragment_columns + n, head_mask, p);
+                masked_score(s, row + i * 8, column + j * Shape::fragment_columns + n, reads_mask, mask, p);
           }
     }
 #pragma unroll
@@ -107,7 +111,8 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
             S[i][j].thread_elements()[n] *= dropout_scale(row + i * 8, column + j * Shape::fragment_columns + n, h, p);
     loader.store(v_rows, V_tile, Shape::stride, g.index);
     tg_barrier();
-    if (kv_start + Shape::columns < kv_end) loader.load(k_rows, kv_start + Shape::columns, 0, g.index);
+    next = tiles.next(kv_start + Shape::columns, kv_end);
+    if (next < kv_end) loader.load(k_rows, next, 0, g.index);
     accumulate<Shape>(O_acc, S, V_tile, g.lane);
   }
   float scale[Shape::row_fragments];
@@ -133,8 +138,9 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
                                device float* delta [[buffer(2)]], device const float* lse [[buffer(3)]],
                                device const T* Q [[buffer(4)]], device const T* K [[buffer(5)]],
                                device const T* V [[buffer(6)]], device const T* dO [[buffer(7)]],
-                               device const T* O [[buffer(8)]], device const float* mask [[buffer(9)]],
-                               constant AttentionParams& p [[buffer(10)]], MPSX_GROUP_PARAMETERS) {
+                               device const T* O [[buffer(8)]], device const T* mask [[buffer(9)]],
+                               device const uchar* mask_kinds [[buffer(10)]],
+                               constant AttentionParams& p [[buffer(11)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   enum : uint { kRowsAreQueries = GRAD == kGradQ, kComputesDS = GRAD != kGradV, kComputesDV = GRAD / kGradV };
   threadgroup uint4 memory[Shape::memory];
@@ -142,7 +148,7 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
   threadgroup T* qk_tile = (threadgroup T*)memory;                        // K for dQ, Q for dK and dV
   threadgroup T* vo_tile = qk_tile + Shape::columns * Shape::stride;
   const uint rows = kRowsAreQueries ? p.q_len : p.kv_len;
-  const uint row_start = tile_start(g.group.x, Shape::rows, rows, kRowsAreQueries && p.causal);
+  const uint row_start = tile_start(g.group.x, Shape::rows, rows, kRowsAreQueries && (p.causal | p.has_mask));
   const uint simdgroup_start = row_start + g.index / g.width * Shape::simdgroup_rows;
   const uint row = simdgroup_start + element_row(g.lane);
   const uint heads = kRowsAreQueries ? 1 : p.gqa_factor;
@@ -166,8 +172,9 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
     const AttentionRows<T> k_rows = rows_of(h.in(K, p.K, p.gqa_factor), p.K.row, p.kv_len, p.head_dim);
     const AttentionRows<T> v_rows = rows_of(h.in(V, p.V, p.gqa_factor), p.V.row, p.kv_len, p.v_head_dim);
     const AttentionRows<T> do_rows = rows_of(h.in(dO, p.dO, 1), p.dO.row, p.q_len, p.v_head_dim);
-    device const float* head_mask =
-        p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
+    device const T* const mask_of_head = head_mask(mask, h, p);
+    const auto tiles =
+        mask_tiles<Shape::rows, Shape::columns, kRowsAreQueries>(mask_kinds, row_start, h.batch, h.head, p);
     const ulong stats_offset = (ulong(h.batch) * p.q_heads + h.head) * p.q_len;
     float row_lse[Shape::row_fragments], row_delta[Shape::row_fragments];
     if (kRowsAreQueries) {
@@ -190,15 +197,17 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
       load_fragments<Shape>(qk_frag, q_rows, row_start, memory, g);
     }
     // Under a causal mask, skip keys after the tile's queries and queries before the tile's keys.
-    const uint begin = !kRowsAreQueries && p.causal ? row_start / Shape::columns * Shape::columns : 0;
     const uint end = !kRowsAreQueries ? p.q_len : p.causal ? min(p.kv_len, row_start + Shape::rows) : p.kv_len;
+    const uint begin = tiles.next(!kRowsAreQueries && p.causal ? row_start / Shape::columns * Shape::columns : 0, end);
     // Columns outside this range are masked in every row of this SIMD group.
     const uint visible_begin = !kRowsAreQueries && p.causal ? simdgroup_start : 0;
     const uint visible_end = kRowsAreQueries && p.causal ? min(end, simdgroup_start + Shape::simdgroup_rows) : end;
     typename Shape::Loader qk_loader, vo_loader;
     qk_loader.load(kRowsAreQueries ? k_rows : q_rows, begin, 0, g.index);
     vo_loader.load(kRowsAreQueries ? v_rows : do_rows, begin, 0, g.index);
-    for (uint tile = begin; tile < end; tile += Shape::columns) {
+    for (uint tile = begin, next; tile < end; tile = next) {
+      const bool reads_mask = tiles.adds(tile, p);
+      next = tiles.next(tile + Shape::columns, end);
       qk_loader.store(q_rows, qk_tile, Shape::stride, g.index);
       vo_loader.store(q_rows, vo_tile, Shape::stride, g.index);
       if (!kRowsAreQueries && g.index < Shape::columns) {
@@ -209,9 +218,9 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
                                     : float2(INFINITY);
       }
       tg_barrier();
-      if (tile + Shape::columns < end) {
-        qk_loader.load(kRowsAreQueries ? k_rows : q_rows, tile + Shape::columns, 0, g.index);
-        vo_loader.load(kRowsAreQueries ? v_rows : do_rows, tile + Shape::columns, 0, g.index);
+      if (next < end) {
+        qk_loader.load(kRowsAreQueries ? k_rows : q_rows, next, 0, g.index);
+        vo_loader.load(kRowsAreQueries ? v_rows : do_rows, next, 0, g.index);
       }
       for (uint step = 0; step < Shape::columns; step += Shape::column_step) {
         const uint step_start = tile + step, column = step_start + element_column<Shape>(g.lane);
@@ -224,7 +233,7 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
             kRowsAreQueries ? step_start + Shape::column_step - 1 : simdgroup_start + Shape::simdgroup_rows - 1;
         const bool all_visible = step_start + Shape::column_step <= end &&
                                  (!p.causal || max_key <= (kRowsAreQueries ? simdgroup_start : step_start));
-        if (all_visible && !p.has_mask) {
+        if (all_visible && !reads_mask) {
 #pragma unroll
           for (uint i = 0; i < Shape::row_fragments; ++i)
 #pragma unroll
@@ -239,7 +248,7 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
                 const uint r = row + i * 8, c = column + j * Shape::fragment_columns + n;
                 const float s = P[i][j].thread_elements()[n];
                 P[i][j].thread_elements()[n] =
-                    masked_score(s, kRowsAreQueries ? r : c, kRowsAreQueries ? c : r, head_mask, p);
+                    masked_score(s, kRowsAreQueries ? r : c, kRowsAreQueries ? c : r, reads_mask, mask_of_head, p);
               }
         }
         typename Shape::Accumulator dropout[Shape::row_fragments][Shape::column_fragments];

@@ -14,11 +14,26 @@ struct AttentionHead {
   }
 };
 
+// Returns the part of a mask that a head uses. The mask has elements of type T, or float32.
+template <typename T>
+inline device const T* head_mask(device const T* mask, AttentionHead h, constant AttentionParams& p) {
+  if (!p.has_mask) return mask;
+  const long offset = long(h.batch) * p.mask_batch + long(h.head) * p.mask_head;
+  return p.mask_is_float ? (device const T*)((device const float*)mask + offset) : mask + offset;
+}
+inline bool is_visible(uint query, uint key, constant AttentionParams& p) {
+  return query < p.q_len && key < p.kv_len && !(p.causal && key > query);
+}
 // Returns the scaled score plus the attention mask, or -inf if the query may not attend to the key.
-inline float masked_score(float qk, uint query, uint key, device const float* mask, constant AttentionParams& p) {
-  const bool visible = query < p.q_len && key < p.kv_len && !(p.causal && key > query);
-  if (!visible) return -INFINITY;
-  const float attn_bias = p.has_mask ? mask[long(query) * p.mask_row + long(key) * p.mask_column] : 0.0f;
+template <typename T>
+inline float masked_score(float qk, uint query, uint key, bool reads_mask, device const T* mask,
+                          constant AttentionParams& p) {
+  if (!is_visible(query, key, p)) return -INFINITY;
+  float attn_bias = 0.0f;
+  if (reads_mask) {
+    const long i = long(query) * p.mask_row + key;
+    attn_bias = p.mask_is_float ? ((device const float*)mask)[i] : float(mask[i]);
+  }
   return qk * p.scale + attn_bias;
 }
 

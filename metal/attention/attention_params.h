@@ -11,6 +11,8 @@ enum : uint32_t {
   kTileRows = 128,
   kTileThreads = 256,
 };
+// Masks are classified in tiles of this many queries and keys (attention_mask.h). No attention kernel has larger tiles.
+enum : uint32_t { kMaskTile = 128 };
 // Rows per SIMD group. The registers that the accumulators need limit this number.
 inline constexpr uint32_t attention_rows(uint32_t head_dim) { return head_dim <= 128 ? 16 : 8; }
 
@@ -21,12 +23,15 @@ struct AttentionStrides {
 };
 
 struct AttentionParams {
-  AttentionStrides Q, K, V, O, dO, dQK, dV;  // dQK: dQ or dK, whichever the pass computes
-  int64_t mask_batch, mask_head, mask_row, mask_column;
-  uint64_t seed, philox_offset;  // one Philox block covers four consecutive keys
+  AttentionStrides Q, K, V, O, dO, dQK, dV;                    // dQK: dQ or dK, whichever the pass computes
+  int64_t mask_batch, mask_head, mask_row;                     // keys are contiguous
+  uint32_t mask_tiles_batch, mask_tiles_head, mask_tiles_row;  // strides of the classified tiles of a mask
+  uint64_t seed, philox_offset;                                // one Philox block covers four consecutive keys
   uint32_t q_len, kv_len, head_dim, v_head_dim;
   uint32_t q_heads, gqa_factor;  // gqa_factor: query heads per KV head
-  uint32_t causal, has_mask, has_dropout, keep_bound;
+  uint32_t causal, has_dropout, keep_bound;
+  uint32_t has_mask, has_mask_tiles;
+  uint32_t mask_is_float, mask_is_aligned;  // float32, not the element type of Q; rows start at multiples of 16 bytes
   float scale, keep_scale;
 };
 

@@ -17,7 +17,7 @@ struct ScoreRow {
   device const float* mask;
 
   METAL_FUNC float score(float qk, uint key, constant AttentionParams& p) const {
-    return masked_score(qk, query, key, mask, p);
+    return masked_score(qk, query, key, p.has_mask, mask, p);
   }
   METAL_FUNC float kept(uint key, constant AttentionParams& p) const {
     return p.has_dropout ? dropout_scale(query, key, head, p) : 1.0f;

@@ -6,6 +6,7 @@
 // Apple's headers must be included in this order: metal_stdlib, metal_tensor, MetalPerformancePrimitives.
 // clang-format off
 #include "attention/attention.h"
+#include "attention/attention_mask.h"
 #include "lib/staged_tiles.h"
 #include <metal_tensor>
 #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
@@ -35,22 +36,6 @@ METAL_FUNC auto row_tensor(device T* data, long stride, uint row, uint rows, uin
 template <typename T>
 METAL_FUNC device T* head_data(device T* data, AttentionStrides s, AttentionHead h, uint group) {
   return data + (long(h.batch) * s.batch + long(h.head / group) * s.head);
-}
-
-// Applies the mask. Returns the factor that converts S to the unit of exp2(): scale * log2(e), or 1 if the function has
-// already scaled S, which it does when it adds a mask or hides elements.
-template <bool ROWS_ARE_QUERIES, typename Matrix>
-METAL_FUNC float mask_scores(thread Matrix& S, uint row, uint column, bool all_visible, device const float* mask,
-                             constant AttentionParams& p) {
-  // A negative scale would turn each row's maximum into its minimum.
-  if (all_visible && !p.has_mask && p.scale > 0.0f) return p.scale * M_LOG2E_F;
-  MPSX_UNROLL
-  for (ushort i = 0; i < S.get_capacity(); ++i) {
-    const auto at = S.get_multidimensional_index(i);
-    const uint r = row + uint(at[1]), c = column + uint(at[0]);
-    S[i] = masked_score(S[i], ROWS_ARE_QUERIES ? r : c, ROWS_ARE_QUERIES ? c : r, mask, p) * M_LOG2E_F;
-  }
-  return 1.0f;
 }
 
 // The probabilities of a tile that dropout keeps, in threadgroup memory: one bit each, and a byte per block of random
@@ -138,15 +123,15 @@ struct OnlineSoftmax {
 template <typename T, typename Tiles>
 [[max_total_threads_per_threadgroup(kTileThreads)]]
 kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffer(1)]], device T* Q [[buffer(2)]],
-                            device T* K [[buffer(3)]], device T* V [[buffer(4)]],
-                            device const float* mask [[buffer(5)]], constant AttentionParams& p [[buffer(6)]],
+                            device T* K [[buffer(3)]], device T* V [[buffer(4)]], device const T* mask [[buffer(5)]],
+                            device const uchar* mask_kinds [[buffer(6)]], constant AttentionParams& p [[buffer(7)]],
                             MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float row_values[Tiles::rows];
   typedef KeptScores<Tiles, true> Dropout;
   threadgroup uchar kept[2 * Dropout::bytes];  // of two tiles
   const AttentionHead h = {g.group.z, g.group.y};
-  const uint q_start = tile_start(g.group.x, Tiles::rows, p.q_len, p.causal);
+  const uint q_start = tile_start(g.group.x, Tiles::rows, p.q_len, p.causal | p.has_mask);
   device T* const head_K = head_data(K, p.K, h, p.gqa_factor);
   device T* const head_V = head_data(V, p.V, h, p.gqa_factor);
   const auto K_rows = row_tensor(head_K, p.K.row, 0, p.kv_len, p.head_dim);
@@ -154,8 +139,8 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
   typename Tiles::Stages stages;
   enum : uint { kTilesOfK = 0, kTilesOfV = 1 };
   typedef decltype(stages.tile(0, 0, K_rows)) Rows;
-  device const float* head_mask =
-      p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
+  mask = head_mask(mask, h, p);
+  const auto tiles = mask_tiles<Tiles::rows, Tiles::columns, true>(mask_kinds, q_start, h.batch, h.head, p);
   typename Tiles::Scores scores;
   typename Tiles::Accumulate accumulate;
   auto Q_tile = scores.template get_left_input_cooperative_tensor<T, T, float>();
@@ -171,32 +156,40 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
   softmax.init();
   const uint kv_end = p.causal ? min(p.kv_len, q_start + Tiles::rows) : p.kv_len;
   const uint visible_end = p.causal ? min(p.kv_len, q_start + 1) : p.kv_len;  // all queries attend to the keys before
+  uint first = tiles.next(0, kv_end);
+  if (first >= kv_end) first = 0;  // Compute one tile even if all are hidden.
+  uint next = tiles.next(first + Tiles::columns, kv_end), previous = first;
   // P V of a tile runs during the softmax of the next one. Two buffers per operand suffice.
   stages.open(K_rows, V_rows);
-  stages.load(kTilesOfK, 0, 0);
-  stages.load(kTilesOfK, 1, Tiles::columns);
-  stages.load(kTilesOfV, 0, 0);
-  if (p.has_dropout) Dropout::fill(kept, q_start, 0, h, p, g);
+  stages.load(kTilesOfK, 0, first);
+  stages.load(kTilesOfK, 1, next);
+  stages.load(kTilesOfV, 0, first);
+  if (p.has_dropout) Dropout::fill(kept, q_start, first, h, p, g);
   stages.wait();
-  if (p.has_dropout) Dropout::fill(kept + Dropout::bytes, q_start, Tiles::columns, h, p, g);
-  scores.run(Q_tile, stages.tile(kTilesOfK, 0, K_rows), S);
-  float factor = mask_scores<true>(S, q_start, 0, Tiles::columns <= visible_end, head_mask, p);
+  if (p.has_dropout) Dropout::fill(kept + Dropout::bytes, q_start, next, h, p, g);
+  scores.run(Q_tile, stages.tile(kTilesOfK, 0, K_rows.slice(0, int(first))), S);
+  float factor =
+      mask_scores<true>(S, q_start, first, first + Tiles::columns <= visible_end, tiles.adds(first, p), mask, p);
   softmax.update(S, factor);
   if (p.has_dropout) Dropout::apply(S, kept, p);
   P = accumulate.template get_left_input_cooperative_tensor<T, T, float>(S);
   uint buffer = 1;
-  for (uint kv_start = Tiles::columns; kv_start < kv_end; kv_start += Tiles::columns, buffer ^= 1) {
-    const auto K_tile = K_rows.slice(0, int(kv_start)), V_tile = V_rows.slice(0, int(kv_start - Tiles::columns));
+  for (; next < kv_end; buffer ^= 1) {
+    const uint kv_start = next;
+    const auto K_tile = K_rows.slice(0, int(kv_start)), V_tile = V_rows.slice(0, int(previous));
+    previous = kv_start;
+    next = tiles.next(kv_start + Tiles::columns, kv_end);
     stages.wait();
-    stages.load(kTilesOfK, buffer ^ 1, kv_start + Tiles::columns);
+    stages.load(kTilesOfK, buffer ^ 1, next);
     stages.load(kTilesOfV, buffer, kv_start);
     const auto scores_started = stages.start(scores, Q_tile, kTilesOfK, buffer, K_tile, S);
     const auto sums_started = stages.start(accumulate, P, kTilesOfV, buffer ^ 1, V_tile, O_sum);
     stages.template finish<1>(scores_started, S);
-    factor = mask_scores<true>(S, q_start, kv_start, kv_start + Tiles::columns <= visible_end, head_mask, p);
+    factor = mask_scores<true>(S, q_start, kv_start, kv_start + Tiles::columns <= visible_end, tiles.adds(kv_start, p),
+                               mask, p);
     softmax.update(S, factor);
     if (p.has_dropout) {  // without a branch here, ptxas would wait for P V before the softmax
-      Dropout::fill(kept + (buffer ^ 1) * Dropout::bytes, q_start, kv_start + Tiles::columns, h, p, g);
+      Dropout::fill(kept + (buffer ^ 1) * Dropout::bytes, q_start, next, h, p, g);
       Dropout::apply(S, kept + buffer * Dropout::bytes, p);
     }
     stages.template finish<0>(sums_started, O_sum);
@@ -204,8 +197,7 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
     P = accumulate.template get_left_input_cooperative_tensor<T, T, float>(S);
   }
   stages.wait();
-  const uint last = (kv_end - 1) / Tiles::columns;
-  accumulate.run(P, stages.tile(kTilesOfV, last % 2, V_rows.slice(0, int(last * Tiles::columns))), O_sum);
+  accumulate.run(P, stages.tile(kTilesOfV, buffer ^ 1, V_rows.slice(0, int(previous))), O_sum);
   stages.close();
   MPSX_UNROLL
   for (ushort i = 0; i < softmax.row_sum.get_capacity(); ++i) {
@@ -252,8 +244,8 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
                                      device float* delta [[buffer(2)]], device const float* lse [[buffer(3)]],
                                      device T* Q [[buffer(4)]], device T* K [[buffer(5)]], device T* V [[buffer(6)]],
                                      device T* dO [[buffer(7)]], device const T* O [[buffer(8)]],
-                                     device const float* mask [[buffer(9)]], constant AttentionParams& p [[buffer(10)]],
-                                     MPSX_GROUP_PARAMETERS) {
+                                     device const T* mask [[buffer(9)]], device const uchar* mask_kinds [[buffer(10)]],
+                                     constant AttentionParams& p [[buffer(11)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   enum : uint { kRowsAreQueries = GRAD == kGradQ, kComputesDS = GRAD != kGradV, kComputesDV = GRAD / kGradV };
   enum : uint { kTilesOfQK = 0, kTilesOfVO = 1 };
@@ -261,7 +253,7 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
   typedef KeptScores<Tiles, kRowsAreQueries> Dropout;
   threadgroup uchar kept[2 * Dropout::bytes];  // of two tiles
   const uint rows = kRowsAreQueries ? p.q_len : p.kv_len;
-  const uint row = tile_start(g.group.x, Tiles::rows, rows, kRowsAreQueries && p.causal);
+  const uint row = tile_start(g.group.x, Tiles::rows, rows, kRowsAreQueries && (p.causal | p.has_mask));
   const uint heads = kRowsAreQueries ? 1 : p.gqa_factor;
   typename Tiles::Stages stages;
   typedef decltype(stages.tile(0, 0, row_tensor(Q, 0, 0, 0, 0))) Rows;
@@ -290,8 +282,8 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
                                kRowsAreQueries ? p.K.row : p.Q.row, 0, columns, p.head_dim);
     const auto vo = row_tensor(kRowsAreQueries ? head_data(V, p.V, h, p.gqa_factor) : head_data(dO, p.dO, h, 1),
                                kRowsAreQueries ? p.V.row : p.dO.row, 0, columns, p.v_head_dim);
-    device const float* head_mask =
-        p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
+    device const T* const mask_of_head = head_mask(mask, h, p);
+    const auto tiles = mask_tiles<Tiles::rows, Tiles::columns, kRowsAreQueries>(mask_kinds, row, h.batch, h.head, p);
     const ulong stats_offset = (ulong(h.batch) * p.q_heads + h.head) * p.q_len;
     const QueryStats query_stats = {lse + stats_offset, delta + stats_offset, p.q_len};
     if (kRowsAreQueries) {
@@ -307,8 +299,8 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
       }
     }
     // Under a causal mask, skip keys after the tile's queries and queries before the tile's keys.
-    const uint begin = !kRowsAreQueries && p.causal ? row / Tiles::columns * Tiles::columns : 0;
     const uint end = !kRowsAreQueries ? p.q_len : p.causal ? min(p.kv_len, row + Tiles::rows) : p.kv_len;
+    const uint begin = tiles.next(!kRowsAreQueries && p.causal ? row / Tiles::columns * Tiles::columns : 0, end);
     stages.open(qk, vo);
     if (!kRowsAreQueries) tg_barrier();  // all threads have finished the previous head
     stages.load(kTilesOfQK, 0, begin);
@@ -320,11 +312,12 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
     // Each product runs while the kernel computes something else. The last one ends in the next iteration, so that
     // iteration loads its tiles into the third buffer.
     decltype(stages.start(accumulate, left, 0, 0, qk, last_sum)) last_started = {};
-    for (uint column = begin; column < end; column += Tiles::columns, parity ^= 1) {
+    for (uint column = begin, next; column < end; column = next, parity ^= 1) {
+      next = tiles.next(column + Tiles::columns, end);
       threadgroup float2* const tile_stats = kRowsAreQueries ? stats : stats + parity * Tiles::columns;
       if (!kRowsAreQueries && g.index < Tiles::columns) tile_stats[g.index] = next_stats;
       stages.wait();  // for the tiles, stats, and kept
-      const uint next = column + Tiles::columns, next_buffer = buffer + 1 == Tiles::buffers ? 0 : buffer + 1;
+      const uint next_buffer = buffer + 1 == Tiles::buffers ? 0 : buffer + 1;
       stages.load(kTilesOfQK, next_buffer, next);
       stages.load(kTilesOfVO, next_buffer, next);
       if (!kRowsAreQueries) next_stats = query_stats.load(next + g.index);
@@ -334,10 +327,11 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
       if (kComputesDS) dS_started = stages.start(scores, vo_rows, kTilesOfVO, buffer, vo_tile, dS);  // dP
       stages.template finish<1 + kComputesDS>(last_started, last_sum);
       stages.template finish<kComputesDS>(P_started, P);
-      const uint max_key = kRowsAreQueries ? next - 1 : row + Tiles::rows - 1;
+      const uint last = column + Tiles::columns - 1, max_key = kRowsAreQueries ? last : row + Tiles::rows - 1;
       const bool all_visible =
-          next <= end && row + Tiles::rows <= rows && (!p.causal || max_key <= (kRowsAreQueries ? row : column));
-      const float factor = mask_scores<kRowsAreQueries>(P, row, column, all_visible, head_mask, p);
+          last < end && row + Tiles::rows <= rows && (!p.causal || max_key <= (kRowsAreQueries ? row : column));
+      const float factor =
+          mask_scores<kRowsAreQueries>(P, row, column, all_visible, tiles.adds(column, p), mask_of_head, p);
       MPSX_UNROLL
       for (ushort i = 0; i < P.get_capacity(); ++i)
         P[i] = fast::exp2(fma(P[i], factor, -tile_stats[P.get_multidimensional_index(i)[kRowsAreQueries ? 1 : 0]].x));

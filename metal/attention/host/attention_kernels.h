@@ -32,28 +32,29 @@ template <typename T, typename Shape>
 [[max_total_threads_per_threadgroup(kAttentionThreads)]]
 kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]], device const T* Q [[buffer(2)]],
                       device const T* K [[buffer(3)]], device const T* V [[buffer(4)]],
-                      device const float* mask [[buffer(5)]], constant AttentionParams& p [[buffer(6)]],
-                      MPSX_GROUP_PARAMETERS) {
+                      device const T* mask [[buffer(5)]], device const uchar* mask_kinds [[buffer(6)]],
+                      constant AttentionParams& p [[buffer(7)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   const AttentionHead h = {g.group.z, g.group.y};
   device const T* q_rows = h.in(Q, p.Q, 1);
   device const T* k_rows = h.in(K, p.K, p.gqa_factor);
   device const T* v_rows = h.in(V, p.V, p.gqa_factor);
-  device const float* head_mask =
-      p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
+  mask = head_mask(mask, h, p);
   device T* o_rows = O + (long(h.batch) * p.O.batch + long(h.head) * p.O.head);
   device float* row_lse = lse + (ulong(h.batch) * p.q_heads + h.head) * p.q_len;
-  const uint row_start = tile_start(g.group.x, Shape::rows, p.q_len, p.causal);
+  const uint row_start = tile_start(g.group.x, Shape::rows, p.q_len, p.causal | p.has_mask);
+  const auto tiles = mask_tiles<Shape::rows, kWideBlock, true>(mask_kinds, row_start, h.batch, h.head, p);
   for (uint row = row_start, last = min(row_start + Shape::rows, p.q_len); row < last; ++row) {
     float O_acc[kMaxHeadDim], S[kWideBlock], row_max = -INFINITY, row_sum = 0.0f;
     for (uint e = 0; e < p.v_head_dim; ++e) O_acc[e] = 0.0f;
     const uint end = p.causal ? min(p.kv_len, row + 1) : p.kv_len;
-    for (uint block = 0; block < end; block += kWideBlock) {
+    for (uint block = tiles.next(0, end); block < end; block = tiles.next(block + kWideBlock, end)) {
       const uint count = min(uint(kWideBlock), end - block);
+      const bool reads_mask = tiles.adds(block, p);
       wide_dots(q_rows + long(row) * p.Q.row, k_rows + long(block) * p.K.row, p.K.row, count, p.head_dim, S);
       float new_max = row_max, sum = 0.0f;
       for (uint c = 0; c < count; ++c) {
-        S[c] = masked_score(S[c], row, block + c, head_mask, p);
+        S[c] = masked_score(S[c], row, block + c, reads_mask, mask, p);
         new_max = max(new_max, S[c]);
       }
       const float base = new_max == -INFINITY ? 0.0f : new_max, rescale = exp_nonpositive(row_max - base);
@@ -76,12 +77,13 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
                                device float* delta [[buffer(2)]], device const float* lse [[buffer(3)]],
                                device const T* Q [[buffer(4)]], device const T* K [[buffer(5)]],
                                device const T* V [[buffer(6)]], device const T* dO [[buffer(7)]],
-                               device const T* O [[buffer(8)]], device const float* mask [[buffer(9)]],
-                               constant AttentionParams& p [[buffer(10)]], MPSX_GROUP_PARAMETERS) {
+                               device const T* O [[buffer(8)]], device const T* mask [[buffer(9)]],
+                               device const uchar* mask_kinds [[buffer(10)]],
+                               constant AttentionParams& p [[buffer(11)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   enum : uint { kRowsAreQueries = GRAD == kGradQ, kComputesDS = GRAD != kGradV, kComputesDV = GRAD / kGradV };
   const uint rows = kRowsAreQueries ? p.q_len : p.kv_len, columns = kRowsAreQueries ? p.kv_len : p.q_len;
-  const uint row_start = tile_start(g.group.x, Shape::rows, rows, kRowsAreQueries && p.causal);
+  const uint row_start = tile_start(g.group.x, Shape::rows, rows, kRowsAreQueries && (p.causal | p.has_mask));
   const uint heads = kRowsAreQueries ? 1 : p.gqa_factor;
   device T* dqk_rows = dQK + (long(g.group.z) * p.dQK.batch + long(g.group.y) * p.dQK.head);
   device T* dv_rows = dV + (long(g.group.z) * p.dV.batch + long(g.group.y) * p.dV.head);
@@ -94,8 +96,9 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
       device const T* k_rows = h.in(K, p.K, p.gqa_factor);
       device const T* v_rows = h.in(V, p.V, p.gqa_factor);
       device const T* do_rows = h.in(dO, p.dO, 1);
-      device const float* head_mask =
-          p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
+      device const T* const mask_of_head = head_mask(mask, h, p);
+      const auto tiles =
+          mask_tiles<Shape::rows, kWideBlock, kRowsAreQueries>(mask_kinds, row_start, h.batch, h.head, p);
       const ulong stats_offset = (ulong(h.batch) * p.q_heads + h.head) * p.q_len;
       if (kRowsAreQueries) {
         float row_delta;
@@ -110,13 +113,14 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
       device const T* qk_columns = kRowsAreQueries ? k_rows : q_rows;
       device const T* vo_columns = kRowsAreQueries ? v_rows : do_rows;
       const long qk_stride = kRowsAreQueries ? p.K.row : p.Q.row, vo_stride = kRowsAreQueries ? p.V.row : p.dO.row;
-      for (uint block = 0; block < columns; block += kWideBlock) {
+      for (uint block = tiles.next(0, columns); block < columns; block = tiles.next(block + kWideBlock, columns)) {
         const uint count = min(uint(kWideBlock), columns - block);
+        const bool reads_mask = tiles.adds(block, p);
         wide_dots(qk_row, qk_columns + long(block) * qk_stride, qk_stride, count, p.head_dim, P);
         if (kComputesDS) wide_dots(vo_row, vo_columns + long(block) * vo_stride, vo_stride, count, p.v_head_dim, dS);
         for (uint c = 0; c < count; ++c) {
           const uint query = kRowsAreQueries ? row : block + c, key = kRowsAreQueries ? block + c : row;
-          const float score = masked_score(P[c], query, key, head_mask, p);
+          const float score = masked_score(P[c], query, key, reads_mask, mask_of_head, p);
           const float prob = exp_nonpositive(score - lse_to_subtract(lse[stats_offset + query]));
           const float dropout = p.has_dropout ? dropout_scale(query, key, h, p) : 1.0f;
           P[c] = prob * dropout;

@@ -109,6 +109,22 @@ AttentionStrides strides_of(const Tensor& t) {
   return {t.stride(0), t.stride(1), t.size(2) == 1 ? padded_row(t) : t.stride(2)};
 }
 
+// Returns a 4-d mask that kernels can add: in float32 or the dtype of the query, and contiguous along the keys.
+Tensor additive_mask(const Tensor& mask, at::ScalarType dtype) {
+  const bool is_typed = mask.scalar_type() == dtype || mask.scalar_type() == at::kFloat;
+  if (is_typed && (mask.stride(3) == 1 || mask.size(3) == 1)) return mask;
+  Tensor m = mask;
+  for (int64_t d = 0; d < 3; ++d)
+    if (m.stride(d) == 0) m = m.narrow(d, 0, 1);  // copy expanded elements once
+  if (m.scalar_type() == at::kBool) {
+    const auto number = [&](double value) { return at::scalar_tensor(value, at::TensorOptions(dtype)); };
+    m = at::where(m, number(0), number(-std::numeric_limits<double>::infinity()));
+  } else if (!is_typed) {
+    m = m.to(at::kFloat);
+  }
+  return m.contiguous().expand(mask.sizes());
+}
+
 AttentionInputs prepare(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                         double dropout, bool causal, std::optional<double> scale) {
   AttentionInputs in{aligned_rows(query), aligned_rows(key), aligned_rows(value), Tensor()};
@@ -126,13 +142,12 @@ AttentionInputs prepare(const Tensor& query, const Tensor& key, const Tensor& va
   p.scale = float(scale.value_or(1 / std::sqrt(double(query.size(3)))));
   p.has_mask = has_mask(mask);
   if (p.has_mask) {
-    const bool is_bool = mask->scalar_type() == at::kBool;
-    in.mask = is_bool ? at::where(*mask, 0.0f, -std::numeric_limits<float>::infinity()) : mask->to(at::kFloat);
-    const Tensor m = in.mask.expand({query.size(0), query.size(1), query.size(2), key.size(2)});
-    p.mask_batch = m.stride(0);
-    p.mask_head = m.stride(1);
-    p.mask_row = m.stride(2);
-    p.mask_column = m.stride(3);
+    const Tensor scores_mask = mask->expand({query.size(0), query.size(1), query.size(2), key.size(2)});
+    in.mask = additive_mask(scores_mask, query.scalar_type());
+    p.mask_is_float = in.mask.scalar_type() == at::kFloat;
+    p.mask_batch = in.mask.stride(0);
+    p.mask_head = in.mask.stride(1);
+    p.mask_row = in.mask.stride(2);
   }
   p.has_dropout = dropout > 0;
   if (p.has_dropout) {
@@ -140,6 +155,32 @@ AttentionInputs prepare(const Tensor& query, const Tensor& key, const Tensor& va
     p.keep_scale = float(1 / (1 - dropout));
   }
   return in;
+}
+
+// Classifies the tiles of the mask, if it has several (attention_mask.h).
+Tensor classify_mask(const AttentionInputs& in, AttentionParams& p) {
+  static const KernelSet kernels("attention_mask_tiles");
+  const uint32_t q_tiles = uint32_t(ceil_div(p.q_len, kMaskTile)), kv_tiles = uint32_t(ceil_div(p.kv_len, kMaskTile));
+  if (!p.has_mask || (q_tiles == 1 && kv_tiles == 1)) return {};
+  // The tiles of dimensions along which the mask is expanded are classified once.
+  const uint32_t rows = p.mask_row == 0 ? 1 : q_tiles, heads = p.mask_head == 0 ? 1 : p.q_heads;
+  const uint32_t batch = p.mask_batch == 0 ? 1 : uint32_t(in.query.size(0));
+  const Tensor tiles = at::empty({batch, heads, rows, kv_tiles}, in.query.options().dtype(at::kByte));
+  p.has_mask_tiles = true;
+  p.mask_tiles_row = rows == 1 ? 0 : kv_tiles;
+  p.mask_tiles_head = heads == 1 ? 0 : rows * kv_tiles;
+  p.mask_tiles_batch = batch == 1 ? 0 : heads * rows * kv_tiles;
+  p.mask_is_aligned =
+      runtime::is_vector_aligned(runtime::address_of(in.mask.const_data_ptr()) |
+                                 uint64_t(p.mask_batch | p.mask_head | p.mask_row) * uint64_t(in.mask.element_size()));
+  Launch(kernels.get(tag_of(in.mask)))
+      .outputs(tiles)
+      .inputs(in.mask)
+      .bytes(p)
+      .groups({kv_tiles, rows, heads * batch})
+      .work(kMaskTile * kMaskTile)
+      .run();
+  return tiles;
 }
 
 // A kernel with its threadgroup size and the number of rows of S (S^T in the dK and dV passes) per threadgroup.
@@ -208,8 +249,9 @@ SdpaResult launch_attention(const Tensor& query, const Tensor& key, const Tensor
   const Tensor out = empty_rows(query, value.size(3));
   p.O = strides_of(out);
   const AttentionKernel kernel = kernels.choose(p, tag_of(query));
+  const Tensor mask_tiles = classify_mask(in, p);
   Launch l(kernel.entry);
-  l.outputs(out, lse).inputs(in.query, in.key, in.value, in.mask).bytes(p);
+  l.outputs(out, lse).inputs(in.query, in.key, in.value, in.mask, mask_tiles).bytes(p);
   run_tiles(l, kernel, p, p.q_len, p.kv_len, query.size(1), query.size(0));
   return {to_query_layout(query, out), lse, int64_t(p.seed), int64_t(p.philox_offset)};
 }
@@ -235,11 +277,12 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
   const Tensor dq = empty_rows(query, query.size(3)), dk = empty_rows(key, key.size(3));
   const Tensor dv = empty_rows(value, value.size(3));
   p.dV = strides_of(dv);
+  const Tensor mask_tiles = classify_mask(in, p);
   const auto run = [&](const AttentionKernels& kernels, const Tensor& result, uint64_t rows, uint64_t columns) {
     p.dQK = strides_of(result);
     const AttentionKernel kernel = kernels.choose(p, tag_of(query));
     Launch l(kernel.entry);
-    l.outputs(result, dv, delta).inputs(lse, in.query, in.key, in.value, grad, out, in.mask).bytes(p);
+    l.outputs(result, dv, delta).inputs(lse, in.query, in.key, in.value, grad, out, in.mask, mask_tiles).bytes(p);
     run_tiles(l, kernel, p, rows, columns, result.size(1), query.size(0));
   };
   run(dq_kernels, dq, p.q_len, p.kv_len);

@@ -9,7 +9,8 @@
 
 namespace mpsx::ops {
 
-// Query, key and value have shape [batch, heads, length, head_dim]. The mask is float32, or undefined.
+// Query, key and value have shape [batch, heads, length, head_dim]. The mask is float32, has the query's dtype, or
+// is undefined.
 struct AttentionInputs {
   Tensor query, key, value, mask;
   AttentionParams p{};

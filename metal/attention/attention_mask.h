@@ -1,0 +1,86 @@
+// Classified tiles of an attention mask. attention_mask.metal stores a byte for each tile of kMaskTile queries and
+// keys: whether each quarter of the tile contains elements that are not -inf, and elements that are not 0. The
+// attention kernels skip tiles that are hidden, and do not read the mask where it is 0.
+#pragma once
+
+#include "attention/attention_math.h"
+
+enum : uint {
+  kMaskVisible = 0x0f,  // a bit per quarter, in row-major order: some element is not -inf
+  kMaskNonzero = 0xf0,  // the same: some element is not 0
+};
+// Returns the bits of the quarters that contain a tile of S.
+template <uint QUERIES, uint KEYS>
+inline uint mask_tile_bits(uint query, uint key) {
+  enum : uint { kHalf = kMaskTile / 2 };
+  const uint row = KEYS > kHalf ? 0x33 : 0x11 << (key / kHalf % 2);
+  return QUERIES > kHalf ? row | row << 2 : row << (query / kHalf % 2 * 2);
+}
+
+// The classified tiles of the rows that a threadgroup computes. Without a mask, all tiles are visible.
+// ROWS and COLUMNS: the tile size of S, whose rows are queries or keys.
+template <uint ROWS, uint COLUMNS, bool ROWS_ARE_QUERIES>
+struct MaskTiles {
+  device const uchar* tiles;
+  uint row, stride;
+  bool exist;
+
+  METAL_FUNC uint kinds(uint column) const {
+    const uint bits =
+        ROWS_ARE_QUERIES ? mask_tile_bits<ROWS, COLUMNS>(row, column) : mask_tile_bits<COLUMNS, ROWS>(column, row);
+    return tiles[ulong(column / kMaskTile) * stride] & bits;
+  }
+  // Returns the first column of the first tile from `column` on that is not hidden.
+  METAL_FUNC uint next(uint column, uint end) const {
+    if (exist)
+      while (column < end && !(kinds(column) & kMaskVisible)) column += COLUMNS;
+    return column;
+  }
+  // Returns whether a mask adds anything to a tile.
+  METAL_FUNC bool adds(uint column, constant AttentionParams& p) const {
+    return exist ? (kinds(column) & kMaskNonzero) != 0 : p.has_mask != 0;
+  }
+};
+template <uint ROWS, uint COLUMNS, bool ROWS_ARE_QUERIES>
+inline MaskTiles<ROWS, COLUMNS, ROWS_ARE_QUERIES> mask_tiles(device const uchar* tiles, uint row, uint batch, uint head,
+                                                             constant AttentionParams& p) {
+  const uint tile = row / kMaskTile;
+  const ulong offset = ulong(batch) * p.mask_tiles_batch + ulong(head) * p.mask_tiles_head +
+                       (ROWS_ARE_QUERIES ? ulong(tile) * p.mask_tiles_row : tile);
+  return {p.has_mask_tiles ? tiles + offset : tiles, row, ROWS_ARE_QUERIES ? 1 : p.mask_tiles_row,
+          p.has_mask_tiles != 0};
+}
+
+// Scales S to the unit of exp2(), hides elements, and adds the mask if READS_MASK. There are no branches, so that many
+// loads are in flight: hidden elements load the nearest one that exists.
+template <bool ROWS_ARE_QUERIES, bool READS_MASK, typename Matrix, typename M>
+METAL_FUNC void scale_scores(thread Matrix& S, uint row, uint column, device const M* mask,
+                             constant AttentionParams& p) {
+  const uint query_start = ROWS_ARE_QUERIES ? row : column, key_start = ROWS_ARE_QUERIES ? column : row;
+  const int last_query = int(p.q_len - 1 - query_start), last_key = int(p.kv_len - 1 - key_start);
+  mask += long(query_start) * p.mask_row + key_start;
+  MPSX_UNROLL
+  for (ushort i = 0; i < S.get_capacity(); ++i) {
+    const auto at = S.get_multidimensional_index(i);
+    const int query = int(at[ROWS_ARE_QUERIES ? 1 : 0]), key = int(at[ROWS_ARE_QUERIES ? 0 : 1]);
+    const bool visible = is_visible(query_start + uint(query), key_start + uint(key), p);
+    float score = S[i] * p.scale;
+    if (READS_MASK) score += float((mask + long(min(query, last_query)) * p.mask_row)[min(key, last_key)]);
+    S[i] = visible ? score * M_LOG2E_F : -INFINITY;
+  }
+}
+// Applies the mask. Returns the factor that converts S to the unit of exp2(): scale * log2(e), or 1 if the function has
+// already scaled S, which it does when it adds a mask or hides elements.
+template <bool ROWS_ARE_QUERIES, typename Matrix, typename T>
+METAL_FUNC float mask_scores(thread Matrix& S, uint row, uint column, bool all_visible, bool reads_mask,
+                             device const T* mask, constant AttentionParams& p) {
+  // A negative scale would turn each row's maximum into its minimum.
+  if (all_visible && !reads_mask && p.scale > 0.0f) return p.scale * M_LOG2E_F;
+  if (!reads_mask)
+    scale_scores<ROWS_ARE_QUERIES, false>(S, row, column, mask, p);
+  else if (p.mask_is_float)
+    scale_scores<ROWS_ARE_QUERIES, true>(S, row, column, (device const float*)mask, p);
+  else
+    scale_scores<ROWS_ARE_QUERIES, true>(S, row, column, mask, p);
+  return 1.0f;
+}
