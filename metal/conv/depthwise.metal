@@ -57,8 +57,8 @@ kernel void conv_depthwise(device T* out [[buffer(0)]], device const T* source [
     if (first + j < w.positions[1]) target[long(j) * w.positions[2]] = T(sum[j]);
 }
 
-// Computes the weight gradient of up to kTapBlock taps in a row per threadgroup. The threads cover several rows of the
-// output gradient at once.
+// Computes the weight gradient of up to kTapBlock taps in a row per threadgroup. Each thread sums one column of the
+// output gradient, or several if it is wider than the threadgroup.
 template <typename T>
 kernel void conv_depthwise_weight(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                                   device const T* grad [[buffer(2)]], constant ConvParams& p [[buffer(3)]],
@@ -73,30 +73,33 @@ kernel void conv_depthwise_weight(device T* out [[buffer(0)]], device const T* s
   device const T* image = source + (long(group) * p.channels + tap.channel) * p.channel_stride;
   device const T* gradient = grad + (long(group) * p.matrix.group_stride + long(row) * p.matrix.row_stride);
   const uint width = w.positions[2], rows = p.K / width;
-  const uint columns = min(g.count, width), rows_at_once = g.count / columns;
-  const uint thread_row = g.index / columns, thread_column = g.index % columns;
+  const uint columns = min(g.count, width), rows_at_once = g.count / columns, first_row = g.index / columns;
   float sums[kTapBlock] = {};
-  for (uint i = thread_row; i < rows && thread_row < rows_at_once; i += rows_at_once) {
-    const ConvPosition position = position_of(i * width, p);
-    const int z = source_index<false>(position.index[0], tap.index[0], 0, w);
-    const int y = source_index<false>(position.index[1], tap.index[1], 1, w);
-    if (z < 0 || y < 0) continue;
-    device const T* x =
-        image + (long(position.image) * p.image_stride + long(z) * p.source_stride[0] + long(y) * p.source_stride[1]);
-    const uint in_image = i * width - position.image * p.matrix.inner;
-    device const T* dy = gradient + (long(position.image) * p.matrix.outer_stride + in_image);
+  for (uint column = g.index % columns; column < width && first_row < rows_at_once; column += columns) {
+    long offsets[kTapBlock];  // of the taps in a row of the source
+    bool inside[kTapBlock];
+    float partial[kTapBlock] = {};
     MPSX_UNROLL
     for (uint t = 0; t < kTapBlock; ++t) {
-      if (t >= count) break;
-      float partial = 0.0f;
-      const ConvRange r = range_of<false>(0, width, first_tap + t, w);
-      device const T* from = x + long(r.start) * p.source_stride[2];
-      const long step = r.step * p.source_stride[2];
-      MPSX_REDUCE(+ : partial)
-      for (uint j = r.low + thread_column; j < r.high; j += columns)
-        partial += float(dy[j]) * float(from[long(j) * step]);
-      sums[t] += partial;
+      const int x = source_index<false>(column, first_tap + t, 2, w);
+      inside[t] = t < count && x >= 0;
+      offsets[t] = inside[t] ? long(x) * p.source_stride[2] : 0;
     }
+    for (uint i = first_row; i < rows; i += rows_at_once) {
+      const ConvPosition position = position_of(i * width, p);
+      const int z = source_index<false>(position.index[0], tap.index[0], 0, w);
+      const int y = source_index<false>(position.index[1], tap.index[1], 1, w);
+      if (z < 0 || y < 0) continue;
+      device const T* x =
+          image + (long(position.image) * p.image_stride + long(z) * p.source_stride[0] + long(y) * p.source_stride[1]);
+      const uint in_image = i * width - position.image * p.matrix.inner + column;
+      const float dy = float(gradient[long(position.image) * p.matrix.outer_stride + in_image]);
+      MPSX_UNROLL
+      for (uint t = 0; t < kTapBlock; ++t)
+        if (inside[t]) partial[t] += dy * float(x[offsets[t]]);
+    }
+    MPSX_UNROLL
+    for (uint t = 0; t < kTapBlock; ++t) sums[t] += partial[t];
   }
   MPSX_UNROLL
   for (uint t = 0; t < kTapBlock; ++t) {

@@ -31,21 +31,6 @@ inline int source_index(uint position, uint tap, uint d, constant ConvParams& p)
   return index * w.stride[d] == from && index < int(w.source[d]) ? index : -1;
 }
 
-// The range [low, high) of output positions, relative to `first`, whose source index is in range. Position i reads
-// source index start + i * step. Supports forward windows of any stride and backward windows of stride 1.
-struct ConvRange {
-  int start, step;
-  uint low, high;
-};
-template <bool BACKWARD>
-inline ConvRange range_of(uint first, uint count, uint tap, thread const ConvWindow& w) {
-  const int step = w.stride[2], shift = int(tap) * w.dilation[2], size = int(w.source[2]);
-  const int start = BACKWARD ? int(first) + w.padding[2] - shift : int(first) * step - w.padding[2] + shift;
-  const uint low = start < 0 ? min(count, uint((step - 1 - start) / step)) : 0;
-  const uint high = start < size ? min(count, uint((size - 1 - start) / step + 1)) : 0;
-  return {start, step, low, max(low, high)};
-}
-
 struct ConvPosition {
   uint image, index[3];
 };
