@@ -1,5 +1,7 @@
 #include "driver/cuda/graph.h"
 
+#include "driver/cuda/dependencies.h"
+
 namespace mpsx::driver::cuda {
 namespace {
 
@@ -21,16 +23,22 @@ CudaGraph::CudaGraph(const Device& device, CommandStream& stream, const Recorded
   const Api& api = device_.api;
   try {
     api.check(api.cuGraphCreate(&graph_, 0), "cuGraphCreate");
-    CUgraphNode previous = nullptr;
+    Dependencies dependencies;
+    Streams streams;
     for (size_t i = 0; i < count; ++i) {
+      const RecordedDispatch& d = dispatches[i];
+      std::vector<size_t> awaited = dependencies.add(d.arguments, d.count, d.dispatch);
+      streams.place(i, awaited);
+      std::vector<CUgraphNode> before;
+      for (size_t earlier : awaited) before.push_back(nodes_[earlier].nodes.back());
       Nodes& made = nodes_.emplace_back();
       made.first_upload = upload_.used();
-      for_each_node(dispatches[i], [&](const CUDA_KERNEL_NODE_PARAMS& parameters) {
+      for_each_node(d, [&](const CUDA_KERNEL_NODE_PARAMS& parameters) {
         CUgraphNode node = nullptr;
-        api.check(api.cuGraphAddKernelNode(&node, graph_, &previous, previous ? 1 : 0, &parameters),
+        api.check(api.cuGraphAddKernelNode(&node, graph_, before.data(), before.size(), &parameters),
                   "cuGraphAddKernelNode");
         made.nodes.push_back(node);
-        previous = node;
+        before = {node};  // the last part of a grid stands for the dispatch
       });
       made.last_upload = upload_.used();
     }

@@ -1,5 +1,5 @@
-// A CUDA graph of recorded dispatches, which run in order. To launch the graph costs the CPU about as much as to launch
-// one kernel.
+// A CUDA graph of recorded dispatches. Those that do not conflict may overlap (dependencies.h). To launch the graph
+// costs the CPU about as much as to launch one kernel.
 #pragma once
 
 #include "driver/cuda/command_stream.h"

@@ -44,6 +44,35 @@ CASE(launches_a_graph) {
   CHECK(recording.device.driver->is_complete(second));
 }
 
+CASE(orders_the_nodes_of_a_graph_that_conflict) {
+  Device device(directory);
+  const Buffer memory = device.driver->allocate(1024);
+  const float factor = 1;
+  const auto use = [&](Access access, size_t begin, size_t end) {
+    return Argument{Argument::Kind::buffer, memory.handle, begin, access, begin, end};
+  };
+  const auto read = [&](size_t begin) { return use(Access::read, begin, begin + 64); };
+  const auto write = [&](size_t begin) { return use(Access::write, begin, begin + 64); };
+  const std::vector<std::vector<Argument>> arguments = {
+      {write(0), absent(), value(factor)},                    // 0
+      {write(64), absent(), value(factor)},                   // 1: overlaps with 0
+      {write(128), read(0), value(factor)},                   // 2: reads what 0 wrote
+      {write(0), read(64), value(factor)},                    // 3: overwrites what 2 reads, and reads what 1 wrote
+      {write(192), read(192), value(factor)},                 // 4: independent, and reads what it writes
+      {write(256), absent(), value(factor)},                  // 5: uses other memory, so it waits for everything
+      {write(320), absent(), value(factor)},                  // 6: everything later waits for 5
+      {write(0), use(Access::read, 0, 1024), value(factor)},  // 7: reads everything
+  };
+  std::vector<RecordedDispatch> dispatches;
+  for (const auto& a : arguments)
+    dispatches.push_back({&device.kernel("plain"), a.data(), a.size(), {{32, 1, 1}, {32, 1, 1}, true, 1}});
+  dispatches[5].dispatch.uses_other_memory = true;
+  auto graph = dynamic_cast<GraphDriver&>(*device.driver).new_graph(dispatches.data(), dispatches.size());
+  CHECK(graph && (gpu().edges == std::vector<std::vector<size_t>>{{}, {}, {0}, {1, 2}, {}, {3, 4}, {5}, {6}}));
+  graph.reset();
+  device.driver->release(memory);
+}
+
 CASE(updates_a_graph) {
   Recording recording(directory);
   auto graph = recording.graph();

@@ -23,6 +23,7 @@ struct Control {
   std::vector<std::string> wrong;  // violations of the API's rules
   int compiled = 0;                // number of compiled PTX programs
   int graphs = 0;                  // number of graphs and executable graphs that exist
+  std::vector<std::vector<size_t>> edges;  // the nodes that each node of the last graph waits for
   bool paused = false;             // while set, the GPU works only when a thread waits
   std::string failing;             // name of a kernel that fails with an illegal address
   int reject_link = 0;             // number of compilations that fail

@@ -358,15 +358,15 @@ FAKE CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsign
 FAKE CUresult cuGraphCreate(CUgraph* graph, unsigned flags) {
   if (const CUresult r = enter("cuGraphCreate")) return r;
   *graph = new CUgraph_st;
-  ++control.graphs;
+  ++control.graphs, control.edges = {};
   return flags ? kInvalidValue : CUDA_SUCCESS;
 }
 FAKE CUresult cuGraphDestroy(CUgraph graph) { return delete graph, --control.graphs, CUDA_SUCCESS; }
 FAKE CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
                                    const CUDA_KERNEL_NODE_PARAMS* parameters) {
   if (const CUresult r = enter("cuGraphAddKernelNode")) return r;
-  const bool first = graph->nodes.empty();
-  if (count != (first ? 0 : 1) || (!first && *after != graph->nodes.back().get())) wrong("nodes that may overlap");
+  control.edges.emplace_back();
+  for (size_t i = 0; i < count; ++i) control.edges.back().push_back(after[i]->index);
   if (const CUresult r = add_launch(*parameters, graph->launches)) return r;
   graph->nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{graph->nodes.size()}));
   *node = graph->nodes.back().get();
