@@ -1,4 +1,4 @@
-// What the reductions that torch.compile generates need beyond lib/collective.h.
+// Functions for the reductions that torch.compile generates, in addition to lib/collective.h.
 #pragma once
 
 #include "lib/collective.h"

@@ -46,7 +46,7 @@ cdef class Kernel:
     cdef dict tensors  # tensor parameters by index, parsed from the source, or None if the driver checks them
     cdef bint checks_types  # warn about tensors whose dtypes do not match the parameters
     cdef int seen[MAX_BUFFERS]  # dtype last checked, for each argument
-    cdef public uint32_t vector_size  # number of adjacent elements per thread, by which threads[0] is divided
+    cdef public uint32_t vector_size  # number of adjacent elements per thread; threads[0] is divided by it
     # Whether the kernel's last buffer is a uint: the bitwise OR of the addresses of all tensors, which tells how they
     # are aligned.
     cdef public bint takes_alignment

@@ -54,7 +54,8 @@ assert not any(enabled) and gc.isenabled()
 
 def test_libraries_start_while_inductor_lowers(tmp_path: Path) -> None:
     """The first libraries start before the graph's module is written. A second process builds none."""
-    variables = {"MPSX_CACHE_DIR": str(tmp_path / "mpsx"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}
+    variables = {"MPSX_DRIVER": "host", "MPSX_CACHE_DIR": str(tmp_path / "mpsx"),
+                 "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}  # fmt: skip
     first, second = (run_in_subprocess(SCRIPT, **variables) for _ in range(2))
     assert first.returncode == 0, first.stderr[-3000:]
     assert second.returncode == 0, second.stderr[-3000:]

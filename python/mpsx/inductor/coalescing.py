@@ -1,7 +1,7 @@
 """Inductor kernels in which adjacent threads access adjacent elements, for drivers with SIMD groups.
 
-In PyTorch's Metal kernels with several index variables, adjacent threads differ in the first variable, although the last
-one is contiguous in Inductor's tilings. The threads of a SIMD group then access different cache lines.
+In PyTorch's Metal kernels with several index variables, adjacent threads differ in the first variable, although the
+last one is contiguous in Inductor's tilings. The threads of a SIMD group then access different cache lines.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import sympy
 import torch
 from torch._inductor.codegen.common import DTYPE_TO_COMPUTATION_DTYPE, CSEVariable, DeferredLine, IndentedBuffer
-from torch._inductor.codegen.mps import MetalKernel
 from torch._inductor.codegen.simd import IterationRangesEntry
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
@@ -29,7 +28,8 @@ ELEMENTS = 8  # that a thread loads at once, unless rows are short
 REGISTERS = 64  # 32-bit registers per thread for a row, half as many in threadgroups of more than 512 threads
 # How to combine two values, and the value to start with, for floats and for integers.
 COMBINE = {"sum": ("CombineSum", "0", "0"), "prod": ("CombineProduct", "1", "1"),
-           "max": ("CombineMax", "-INFINITY", "{}::lowest()"), "min": ("CombineMin", "INFINITY", "{}::max()")}  # fmt: skip
+           "max": ("CombineMax", "-INFINITY", "{}::lowest()"),
+           "min": ("CombineMin", "INFINITY", "{}::max()")}  # fmt: skip
 
 
 class Reduction(NamedTuple):
@@ -149,8 +149,10 @@ class RowKernel(VectorKernel):
         for access in self.vectors:
             if not access.is_store:
                 text = re.sub(rf"constant (\w+\* {access.pointer}),", r"device const \1,", text)
-        return text if "error" in self.headers else re.sub(
-            r"( *)(\w+ \w+ \[\[thread_position_in_grid\]\])", r"\1constant uint& alignment,\n\1\2", text, count=1)  # fmt: skip
+        if "error" in self.headers:
+            return text
+        position = r"( *)(\w+ \w+ \[\[thread_position_in_grid\]\])"
+        return re.sub(position, r"\1constant uint& alignment,\n\1\2", text, count=1)
 
     def _sort_accesses(self) -> None:
         """Find the accesses that move vectors, and those that are the same for all elements of a row."""
@@ -217,8 +219,8 @@ class RowKernel(VectorKernel):
         aligned = "false" if "error" in self.headers else " && ".join(conditions)
         code.writelines([f"const uint row_thread = {self.row.name};", f"const bool aligned = {aligned};",
                          f"const {kind} row_size = {self._numel()};", f"const uint row_threads = {shape.threads};",
-                         f"const GroupThread row_group = {{uint3(0), row_thread, row_threads, row_thread % {SIMD_WIDTH}, "
-                         f"{SIMD_WIDTH}}};"])  # fmt: skip
+                         "const GroupThread row_group = {uint3(0), row_thread, row_threads, "
+                         f"row_thread % {SIMD_WIDTH}, {SIMD_WIDTH}}};"])  # fmt: skip
         code.writelines(f"threadgroup {kind} {scratch(kind)}[kScratch];"
                         for kind in dict.fromkeys(r.kind for r in self.reductions.values()))  # fmt: skip
         lines = self._without_uniform_loads(code)
@@ -336,8 +338,8 @@ class RowKernel(VectorKernel):
             self._pass(code, lines, [])
         elif stores:
             with loop(code, "if (row_thread == 0) {"):
-                code.writelines([f"const uint strip = 0, lane = 0; const {self.index_dtype} base = 0, first = 0;",
-                                 *(f"const {self.index_dtype} first_{e.name} = 0;" for e in self._entries())])  # fmt: skip
+                code.writeline(f"const uint strip = 0, lane = 0; const {self.index_dtype} base = 0, first = 0;")
+                code.writelines(f"const {self.index_dtype} first_{e.name} = 0;" for e in self._entries())
                 self._lane(code, lines)
 
 

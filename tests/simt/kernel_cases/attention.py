@@ -59,9 +59,9 @@ def cases() -> Iterator[Case]:
         q = values(1, 4, 21, 40, dtype=dtype, low=-1, high=1)
         # With a small output gradient, the rounding error of the output is negligible.
         g = values(1, 4, 21, 40, dtype=dtype, low=-0.1, high=0.1, seed=1)
-        k, v = (values(1, 2, 70, 40, dtype=dtype, low=-1, high=1, seed=s) for s in (2, 3))
+        k, v = (values(1, 2, 150, 40, dtype=dtype, low=-1, high=1, seed=s) for s in (2, 3))
         error = {} if dtype == torch.float32 else {"error": attention_error}
-        mask = values(21, 70, dtype=dtype, seed=4)
+        mask = values(21, 150, dtype=dtype, seed=4)  # two tiles
         yield case(f"attention {TAGS[dtype]}", attention, q, k, v, mask, g, **error)
         for size in (100, 200):
             q, k, v = (values(1, 1, n, size, dtype=dtype, low=-1, high=1, seed=n) for n in (12, 20, 20))
