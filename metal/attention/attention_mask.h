@@ -17,7 +17,7 @@ inline uint mask_tile_bits(uint query, uint key) {
   return QUERIES > kHalf ? row | row << 2 : row << (query / kHalf % 2 * 2);
 }
 
-// The classified tiles of the rows that a threadgroup computes. Without a mask, all tiles are visible.
+// Tells which tiles of a threadgroup's rows the mask hides or changes. Without a mask, all tiles are visible.
 // ROWS and COLUMNS: the tile size of S, whose rows are queries or keys.
 template <uint ROWS, uint COLUMNS, bool ROWS_ARE_QUERIES>
 struct MaskTiles {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Build a Linux wheel with cibuildwheel, and try it in a container without a compiler, on Debian or Ubuntu as root.
+# Build a Linux wheel with cibuildwheel, and try it in a container without a compiler. Run as root on Debian or Ubuntu.
 #
 #   tools/build/local_release.sh [folder]          (default: build/release)
 #
-# This runs the steps of the release workflow without docker and without the manylinux image: Debian 12 with Python 3.11
-# takes its place, so the wheel is for glibc 2.34 or later. Needs debootstrap, podman, cibuildwheel, and twine. pip in
-# the containers uses this machine's configuration; PODMAN_ARGS has further arguments of podman, such as --volume.
+# The steps are those of the release workflow, but with podman and with Debian 12 (Python 3.11) instead of docker and
+# the manylinux image, so the wheel needs glibc 2.34 or later. Install debootstrap, podman, cibuildwheel, and twine
+# first. The containers use this machine's pip configuration. PODMAN_ARGS adds arguments to podman, such as --volume.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 work=$(realpath -m "${1:-build/release}")

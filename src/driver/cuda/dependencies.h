@@ -12,8 +12,8 @@ namespace mpsx::driver::cuda {
 // differ may overlap.
 class Dependencies {
  public:
-  // Returns the earlier dispatches that the next one must wait for, in ascending order. Omits those that another one
-  // of them waits for directly.
+  // Returns the earlier dispatches that the next one must wait for, in ascending order. If A waits for B, the result
+  // does not contain B next to A.
   const std::vector<size_t>& add(const Argument* arguments, size_t count, const Dispatch&);
 
  private:
@@ -30,11 +30,10 @@ class Dependencies {
   size_t barrier_ = 0;                       // all later dispatches wait for dispatch `barrier_` - 1, if there is one
 };
 
-// Places dispatches in a few streams, so that a graph does not have more branches than these.
+// Assigns dispatches to a few streams, to limit how many branches of a graph run at the same time.
 class Streams {
  public:
-  // Appends the dispatch that precedes dispatch `number` in its stream to those that it must wait for, if it is not one
-  // of them.
+  // Chooses a stream for dispatch `number`, and adds the stream's last dispatch to `before` if it is missing.
   void place(size_t number, std::vector<size_t>& before);
 
  private:
