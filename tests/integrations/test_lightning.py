@@ -166,13 +166,12 @@ import torch, lightning, sys
 from torch import nn
 class Model(lightning.LightningModule):
     def __init__(self): super().__init__(); self.net = nn.Linear(8, 2)
-    def training_step(self, batch, index):
-        self.device_type = self.device.type
-        return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+    def training_step(self, batch, index): return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
     def configure_optimizers(self): return torch.optim.SGD(self.parameters(), 0.1)
-    def on_fit_end(self):
+    # on_fit_end would be too late: by then, Lightning has moved the model to the CPU.
+    def on_train_end(self):
         rows = self.all_gather(self.net.weight.detach())
-        print("device", self.device_type, torch.equal(rows[0].cpu(), rows[1].cpu()), "\\n")
+        print("device", rows[0].device.type, torch.equal(rows[0].cpu(), rows[1].cpu()), "\\n")
 if __name__ == "__main__":
     x = torch.randn(32, 8)
     data = torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
@@ -211,7 +210,7 @@ def test_more_strategies(tmp_path: Path, strategy: str) -> None:
 
 @pytest.mark.sweep
 def test_fsdp(tmp_path: Path) -> None:
-    (tmp_path / "two.py").write_text(TWO.replace("rows =", "return print('device', self.device_type, True, '\\n')\n#"))
+    (tmp_path / "two.py").write_text(TWO.replace("rows =", "return print('device', self.device.type, True, '\\n')\n#"))
     two_processes(str(tmp_path / "two.py"), "fsdp")
 
 
