@@ -9,6 +9,7 @@
     python tools/bench.py --section models --only resnet50 --threads 2     published sizes (2 minutes per model)
     python tools/bench.py --section memory --only bert                     peak memory of one process per device, in KiB
     python tools/bench.py --sizes 1e5 --dtypes f32 bf16 --threads 1 --csv ops.csv --plot ops.png
+    python tools/bench.py --section compile --only bert                    compiled models (bench/compiled.py)
     MPSX_DRIVER=cuda python tools/bench.py --against cuda                  on an NVIDIA GPU (bench/gpu.py; 4 minutes)
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --section models     models on the GPU (bench/gpu_models.py)
 
@@ -19,14 +20,16 @@ from __future__ import annotations
 
 import argparse
 
-from bench import gpu, gpu_models, host
+from bench import compiled, gpu, gpu_models, host
 from bench.cases import DTYPES, LAYOUTS
 
 
 def parse() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--section", nargs="+", choices=host.SECTIONS, default=["ops", "overhead", "training"])
+    parser.add_argument(
+        "--section", nargs="+", choices=[*host.SECTIONS, "compile"], default=["ops", "overhead", "training"]
+    )
     parser.add_argument("--against", choices=["cpu", "cuda"], default="cpu", help="cuda: PyTorch's CUDA backend")
     parser.add_argument("--seconds", type=float, default=240, help="time limit of --against cuda")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="select names that contain this")
@@ -46,7 +49,9 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Run the selected benchmarks, then print and write the results."""
     options = parse()
-    if options.against == "cpu":
+    if options.section == ["compile"]:
+        compiled.main(options)
+    elif options.against == "cpu":
         host.main(options)
     else:
         (gpu_models if options.section == ["models"] else gpu).main(options)

@@ -22,8 +22,9 @@ PHASES = {"train": ("f32", "bf16"), "infer": ("f32",)}
 STEPS = 3  # the first step creates the optimizer state
 
 
-def call(name: str, phase: str, dtype: str, device: str) -> Run:
-    """Create a call that runs one step of `phase` at the model's published size. bf16 uses autocast."""
+def call(name: str, phase: str, dtype: str, device: str, compiled: bool = False) -> Run:
+    """Create a call that runs one step of `phase` at the model's published size. bf16 uses autocast. If `compiled`, the
+    network and its loss are compiled."""
     model = ZOO[name]
     network = model.build(False).to(device).train(phase == "train")
     batch = {key: x.to(device) for key, x in model.batch(False).items()}
@@ -37,11 +38,12 @@ def call(name: str, phase: str, dtype: str, device: str) -> Run:
 
         return infer
     optimizer = torch.optim.AdamW(network.parameters(), 1e-4)
+    compute_loss = torch.compile(model.loss) if compiled else model.loss
 
     def step() -> None:
         optimizer.zero_grad()
         with autocast():
-            loss = model.loss(network, batch)
+            loss = compute_loss(network, batch)
         loss.backward()
         optimizer.step()
 
