@@ -15,10 +15,10 @@ import sys
 from functools import partial
 from typing import Any
 
+from bench.gpu_models import MODELS
 from bench.models import call
 from bench.worker import Worker, compare, serve, write_csv
 
-MODELS = ("resnet50", "bert", "vgg16", "gpt2", "llama")
 ROUNDS, ROUND_SECONDS = 5, 0.3
 
 

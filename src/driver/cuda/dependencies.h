@@ -30,7 +30,7 @@ class Dependencies {
   size_t barrier_ = 0;                       // all later dispatches wait for dispatch `barrier_` - 1, if there is one
 };
 
-// Assigns dispatches to a few streams, to limit how many branches of a graph run at the same time.
+// Assigns dispatches to streams. Their number limits how many branches of a graph run at the same time.
 class Streams {
  public:
   // Chooses a stream for dispatch `number`, and adds the stream's last dispatch to `before` if it is missing.
