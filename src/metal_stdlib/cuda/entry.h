@@ -10,20 +10,22 @@ struct mpsx_cuda_grid {
 };
 
 namespace mpsx {
-// Arguments of type `constant T&` are passed by value up to this size, because the GPU reads kernel parameters through
-// its constant cache. Larger arguments are passed by address.
-constexpr unsigned long kInlineBytes = 1024;
+// The GPU reads kernel parameters through its constant cache, so arguments of type `constant T&` are passed by value.
+// CUDA limits all parameters of a kernel to 32,764 bytes. Arguments that exceed an equal share are passed by address,
+// in pinned memory: every threadgroup then reads them from the host.
+constexpr unsigned long kInlineBytes = 31 * 1024;
 template <unsigned long SIZE, unsigned long ALIGNMENT>
 struct alignas(ALIGNMENT) inline_bytes {
   unsigned char bytes[SIZE];
 };
-template <class P>
+template <class P, unsigned ARGUMENTS>
 struct kernel_argument {
   typedef void* type;
 };
-template <class T>
-struct kernel_argument<const T&> {
-  typedef metal::conditional_t<(sizeof(T) <= kInlineBytes), inline_bytes<sizeof(T), alignof(T)>, void*> type;
+template <class T, unsigned ARGUMENTS>
+struct kernel_argument<const T&, ARGUMENTS> {
+  typedef metal::conditional_t<(sizeof(T) <= kInlineBytes / ARGUMENTS), inline_bytes<sizeof(T), alignof(T)>, void*>
+      type;
 };
 MPSX_FN void* argument_address(void* p) { return p; }
 template <unsigned long SIZE, unsigned long ALIGNMENT>

@@ -11,10 +11,10 @@ struct argument<metal::tensor<E, S, D, T...>> {
   }
 };
 // On GPUs, the binding is passed by value.
-template <class P>
+template <class P, unsigned ARGUMENTS>
 struct kernel_argument;
-template <class E, class S, class D, class... T>
-struct kernel_argument<metal::tensor<E, S, D, T...>> {
-  typedef typename kernel_argument<const typename metal::tensor<E, S, D, T...>::mpsx_binding&>::type type;
+template <class E, class S, class D, class... T, unsigned ARGUMENTS>
+struct kernel_argument<metal::tensor<E, S, D, T...>, ARGUMENTS> {
+  typedef typename kernel_argument<const typename metal::tensor<E, S, D, T...>::mpsx_binding&, ARGUMENTS>::type type;
 };
 }  // namespace mpsx

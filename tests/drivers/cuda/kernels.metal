@@ -11,6 +11,14 @@ struct Params {
   float weights[5];
 };
 
+struct Table {
+  float values[1024];
+};
+kernel void table(device float* out [[buffer(0)]], constant Table& t [[buffer(1)]],
+                  uint gid [[thread_position_in_grid]]) {
+  out[gid] = t.values[gid];
+}
+
 kernel void values(device float* out [[buffer(0)]], constant Params& p [[buffer(2)]],
                    device const float* bias [[buffer(3), function_constant(has_bias)]],
                    uint i [[thread_position_in_grid]]) {

@@ -47,6 +47,7 @@ def test_index(library: Path) -> None:
         "constant\tscale\t0\tint\t1", "constant\thas_bias\t1\tbool\t1"]  # fmt: skip
     rows = {fields[6]: fields for line in head if (fields := line.split("\t"))[0] == "kernel"}
     assert rows["values"][5] == "p0 v2:24:4 p3"
+    assert rows["table"][5] == "p0 v1:4096:4"  # by address, every threadgroup would read it from the host's memory
     assert rows["shared"][3] == "256"
     assert rows["shared"][5] == "p0 t1"
     assert rows["matmul<float>"][4:6] == ["mpsx_k_matmul_float_", "p0 p1 p2"]
@@ -56,7 +57,7 @@ def test_index(library: Path) -> None:
 def test_text(library: Path) -> None:
     """Each PTX module contains one kernel and everything that it needs, but no other kernel."""
     texts = dict(unpack(str(library)))
-    assert set(texts) == {"values", "shared", "lanes", "matmul<float>", "matmul<half>", "matmul<bfloat>"}
+    assert set(texts) == {"values", "table", "shared", "lanes", "matmul<float>", "matmul<half>", "matmul<bfloat>"}
     for name, text in texts.items():
         entries = re.findall(r"\.entry (\w+)\(", text)
         assert entries == ["mpsx_set_constants", "mpsx_k_" + re.sub(r"\W", "_", name)]

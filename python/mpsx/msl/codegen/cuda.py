@@ -30,9 +30,10 @@ class CudaEmitter(SimtEmitter):
         prologue, self.prologue = self.prologue, ""
         text = super().entry(symbol, instance)
         self.prologue = prologue
+        buffers = resources(instance.kernel, ("device", "constant"))
         types = "".join(
-            f"typedef ::mpsx::kernel_argument<::mpsx::signature<decltype({self.function(instance)})>::at<{i}>>::type "
-            f"{symbol}_a{index};\n" for index, i in resources(instance.kernel, ("device", "constant")))
+            f"typedef ::mpsx::kernel_argument<::mpsx::signature<decltype({self.function(instance)})>::at<{i}>, "
+            f"{len(buffers)}>::type {symbol}_a{index};\n" for index, i in buffers)
         return text + self.scoped(types, instance)
 
     @staticmethod
