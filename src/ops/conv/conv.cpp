@@ -354,11 +354,15 @@ std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& grad_given, const Ten
                                                          stride, padding, dilation, transposed, output_padding, groups,
                                                          mask);
   const Geometry g{stride, padding, dilation, groups};
-  // Both gradients read the output gradient in channels-last format, so convert it only once. The tensor tier does not
-  // need this, because it packs the gradient itself.
-  const bool shared = mask[0] && mask[1] && grad_given.dim() == 4 && taps_of(weight) > 1 && groups == 1 &&
-                      !uses_tensor_convolution(grad_given);
-  const Tensor grad = shared ? grad_given.contiguous(at::MemoryFormat::ChannelsLast) : grad_given;
+  // Both gradients read the output gradient in channels-last format, so convert it only once. If there are several
+  // taps, the tensor tier packs it itself, with different padding for each gradient.
+  Tensor grad = grad_given;
+  if (mask[0] && mask[1] && groups == 1) {
+    if (!uses_tensor_convolution(grad) && grad.dim() == 4 && taps_of(weight) > 1)
+      grad = grad.contiguous(at::MemoryFormat::ChannelsLast);
+    else if (uses_tensor_convolution(grad) && !transposed && taps_of(weight) == 1)
+      grad = pack_shared_gradient(grad);
+  }
   Tensor grad_input, grad_weight, grad_bias;
   const at::MemoryFormat format = result_format(input, weight);
   if (mask[0]) grad_input = apply(input.sizes(), format, grad, weight, std::nullopt, g, !transposed);

@@ -227,10 +227,16 @@ bool launch_pointwise_weight(const Tensor& out, const Tensor& source, const Tens
   p.steps_per_split = choose_steps_per_split(p.M, p.N, p.K, p.steps, x.element_size());
   p.has_partials = 1;
   const int64_t splits = int64_t(ceil_div(p.steps, p.steps_per_split));
-  const Tensor partials =
-      at::empty({splits, out.size(0), out.size(1)}, out.options().dtype(at::kFloat).memory_format(std::nullopt));
+  const bool is_float = out.scalar_type() == at::kFloat;
+  Tensor partials = out.unsqueeze(0);
+  if (splits > 1 || !is_float)
+    partials =
+        at::empty({splits, out.size(0), out.size(1)}, out.options().dtype(at::kFloat).memory_format(std::nullopt));
   launch_conv_gemm(p, Tensor(), dy, x, Tensor(), partials);
-  out.copy_(splits == 1 ? partials[0] : at::sum(partials, 0));
+  if (!is_float)
+    out.copy_(splits == 1 ? partials[0] : at::sum(partials, 0));
+  else if (splits > 1)
+    at::sum_out(const_cast<Tensor&>(out), partials, 0);
   return true;
 }
 
@@ -315,7 +321,9 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
   const Tensor pixels = pack_pixels(source, grid), dy = pack_pixels(grad, windows);
   const Tensor a = dy.as_strided({O, P}, {1, padded});
   const int64_t count = int64_t(steps.offsets.size());
-  const Tensor sums = at::empty({O, count, steps.K}, out.options().memory_format(std::nullopt));
+  const bool same_layout = out.numel() == O * steps.K && steps.K == out.size(1);  // a single tap
+  const Tensor sums = same_layout ? out.view({O, 1, steps.K})
+                                  : at::empty({O, count, steps.K}, out.options().memory_format(std::nullopt));
   for (int64_t first = 0, end; first < count; first = end) {
     // Batch consecutive steps whose offsets are evenly spaced.
     const int64_t step = first + 1 < count ? steps.offsets[size_t(first) + 1] - steps.offsets[size_t(first)] : 0;
@@ -326,8 +334,18 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
                                        {std::max<int64_t>(step, 0) * row, grid.stride[2] * row, 1}, start);
     gemm(sums.narrow(1, first, end - first).transpose(0, 1), a.expand({end - first, O, P}), b);
   }
-  out.copy_(weight_from_steps(sums, out.sizes(), grid));
+  if (!same_layout) out.copy_(weight_from_steps(sums, out.sizes(), grid));
   return true;
+}
+
+Tensor pack_shared_gradient(const Tensor& grad) {
+  const Tensor t = with_three_dims(grad);
+  const int64_t channels = t.size(1);
+  if (rows_of_pixels(t).defined() || rows_of_channels(t).defined() || channels % vector_elements(t) != 0) return grad;
+  const PixelGrid grid{
+      t.size(0), channels, channels, {}, {1, 1, 1}, {t.size(2), t.size(3), t.size(4)}, t.numel() / channels, {}};
+  auto size = grad.movedim(1, -1).sizes().vec();
+  return pack_pixels(t, grid).view(size).movedim(-1, 1);
 }
 
 }  // namespace mpsx::ops

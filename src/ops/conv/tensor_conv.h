@@ -16,4 +16,7 @@ bool tensor_convolution(const Tensor& out, const Tensor& source, const Tensor& w
                         const ConvWindow& window, bool backward);
 bool tensor_weight_gradient(const Tensor& out, const Tensor& source, const Tensor& grad, const ConvWindow& window);
 
+// Makes the channels of an output gradient contiguous if both gradients of a convolution with one tap would do so.
+Tensor pack_shared_gradient(const Tensor& grad);
+
 }  // namespace mpsx::ops
