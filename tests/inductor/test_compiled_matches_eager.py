@@ -15,8 +15,9 @@ from opinfo.common import op_id
 GROUP = 8  # number of OpInfos compiled into one graph
 SAMPLE = (
     "float32:special.log_ndtr,special.erfcx,log1p,cos,digamma,nn.functional.softplus,nn.functional.mish,hypot,fmod,"
-    "pow,nn.functional.gelu,nn.functional.softshrink,softmax,cumsum,sort,index_add,scatter_add,var,argmax",
-    "float16:exp,nextafter,nn.functional.silu,mul,add,remainder,clamp,sum",
+    "pow,nn.functional.gelu,nn.functional.softshrink,softmax,cumsum,sort,index_add,scatter_add,var,argmax,"
+    "var_mean.unbiased,native_batch_norm,_native_batch_norm_legit",
+    "float16:exp,nextafter,nn.functional.silu,mul,add,remainder,clamp,sum,index_add,scatter_add,native_batch_norm",
     "bfloat16:sigmoid,div.floor_rounding,nn.functional.elu,nn.functional.softsign,int",
     "int64:sign,floor_divide,bitwise_left_shift,gcd,remainder,pow,amax",
     "bool:logical_xor,bitwise_not,add,float_power",

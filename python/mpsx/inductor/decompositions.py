@@ -5,8 +5,13 @@ The order of operations matches activation.def and glu_gate_backward in ternary.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch._decomp.decompositions import pw_cast_for_opmath
+from torch._inductor.decomposition import decompositions
+from torch._ops import OpOverload
 from torch.nn import functional as F
 
 aten = torch.ops.aten
@@ -34,7 +39,27 @@ def glu_backward(grad: torch.Tensor, x: torch.Tensor, dim: int) -> torch.Tensor:
     return torch.cat([grad * gate, (1 - gate) * gate * first * grad], dim)
 
 
+def batch_norm(op: OpOverload) -> Callable[..., Any]:
+    """Return a decomposition whose saved statistics have the type of the parameters and are empty in inference, as in
+    eager mode. PyTorch's decomposition returns those of CUDA for all devices but CPUs."""
+    previous, names = decompositions[op], [argument.name for argument in op._schema.arguments]
+
+    def decompose(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        out, *saved = previous(*args, **kwargs)
+        parameters = [given.get(name) for name in ("weight", "bias", "running_mean", "running_var", "input")]
+        dtype = next(x.dtype for x in parameters if x is not None)
+        saved[:2] = [x.to(dtype) if given.get("training", False) else x.new_empty(0, dtype=dtype) for x in saved[:2]]
+        return out, *saved
+
+    return decompose
+
+
+BATCH_NORMS = (aten.native_batch_norm.default, aten._native_batch_norm_legit.default,
+               aten._native_batch_norm_legit_functional.default,
+               aten._native_batch_norm_legit_no_training.default)  # fmt: skip
 DECOMPOSITIONS = {
+    **{op: batch_norm(op) for op in BATCH_NORMS},
     aten.silu_backward.default: silu_backward,
     aten.mish_backward.default: mish_backward,
     aten.glu_backward.default: glu_backward,

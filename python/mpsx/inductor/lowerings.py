@@ -18,7 +18,7 @@ from torch._inductor import decomposition, lowering
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.ir import TensorBox
 from torch._inductor.ops_handler import DefaultHandler
-from torch._inductor.virtualized import ops
+from torch._inductor.virtualized import V, ops
 from torch._ops import OpOverload
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Promotion
 from torch.utils._pytree import tree_leaves
@@ -232,6 +232,39 @@ def summed(previous: Callable[..., Any]) -> Callable[..., Any]:
     return lower
 
 
+def with_variance(previous: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a lowering of var_mean that calls the eager kernel for empty tensors. Inductor's mean of no elements is 0,
+    and should be NaN."""
+    eager = lowering.fallback_handler(torch.ops.aten.var_mean.correction, add_to_fallback_set=False)
+
+    @functools.wraps(previous)
+    def lower(x: TensorBox, *args: Any, **kwargs: Any) -> Any:
+        is_empty = on_mpsx(x) and any(size == 0 for size in x.get_size())
+        return (eager if is_empty else previous)(x, *args, **kwargs)
+
+    return lower
+
+
+def adds_narrow_elements(dtype: torch.dtype) -> bool:
+    """Return whether the current operator must call its eager kernel to add elements of a type at indices. A generated
+    kernel would use an atomic operation on 32 bits, which also accesses the next element or the end of the buffer."""
+    return dtype.itemsize < 4 and on_mpsx(V.graph.current_node.meta.get("val"))
+
+
+def _call_eager_kernels_for_narrow_sums() -> None:
+    needs_fallback, uses_fallback = lowering.needs_fallback_due_to_atomic_add_limitations, lowering.use_scatter_fallback
+
+    def of_index_put(dtype: torch.dtype) -> bool:
+        return needs_fallback(dtype) or adds_narrow_elements(dtype)
+
+    def of_scatter(op: OpOverload, reduction: str | None, dtype: torch.dtype, *args: Any) -> bool:
+        adds = reduction in ("add", "sum") and adds_narrow_elements(dtype)
+        return adds or uses_fallback(op, reduction, dtype, *args)
+
+    lowering.needs_fallback_due_to_atomic_add_limitations = of_index_put
+    lowering.use_scatter_fallback = of_scatter
+
+
 def _random() -> dict[OpOverload, Callable[..., Call]]:
     """Return the operators whose decompositions draw different random numbers than the eager kernels."""
     return dict.fromkeys((torch.ops.aten.bernoulli.default, torch.ops.aten.bernoulli.p), _eager)
@@ -249,6 +282,9 @@ def install() -> None:
             decomposition.decompositions[op] = undecomposed(decomposition.decompositions[op])
     columns = torch.ops.aten.sum.dim_IntList
     lowering.lowerings[columns] = summed(lowering.lowerings[columns])
+    variance = torch.ops.aten.var_mean.correction
+    lowering.lowerings[variance] = with_variance(lowering.lowerings[variance])
     for op in foreach.signatures().keys() & lowering.inplaceable_foreach_ops.keys():
         lowering.lowerings[lowering.inplaceable_foreach_ops[op]] = foreach.in_place(op, on_mpsx)
+    _call_eager_kernels_for_narrow_sums()
     decomposition.fast_random_decomps.cache_clear()
