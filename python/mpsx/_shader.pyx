@@ -185,6 +185,9 @@ cdef class Kernel:
                     kept = []
                 self.add_value(&arguments[i], i, arg, arg_casts, kept)
             i += 1
+        if self.takes_alignment and error_buf_idx == i:  # the error buffer precedes the alignment
+            memset(&arguments[i], 0, sizeof(arguments[i]))
+            i += 1
         if self.takes_alignment:
             arguments[i].threadgroup, arguments[i].tensor, arguments[i].pointers = 0, 0, 0
             arguments[i].data, arguments[i].bytes = &alignment, sizeof(alignment)

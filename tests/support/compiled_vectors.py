@@ -2,7 +2,8 @@
 
     MPSX_DRIVER=simt python tests/support/compiled_vectors.py 6 7      6 cases per graph, seed 7
 
-Prints one line per difference, then the vector sizes of all generated kernels.
+Prints one line per difference, then the vector sizes of all generated kernels, marked if the first element of a vector
+loads it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "compare": lambda a, b, c: (a < b) & c,
     "position": lambda a, b, c: a + torch.arange(a.shape[-1], device=a.device),
     "in place": lambda a, b, c: a.clone().copy_(b).logical_xor_(c),
+    "concatenate": lambda a, b, c: torch.cat([a, b[..., :4], b], -1),
+    "heads": lambda a, b, c: torch.cat([x.movedim(0, -2).flatten(-2) for x in (a, b)], -1),
+    "pad": lambda a, b, c: torch.nn.functional.pad(a, (8, 16)) + b[..., :1],
+    "pad by one": lambda a, b, c: torch.nn.functional.pad(a, (1, 0, 2, 1)),
+    "gather rows": lambda a, b, c: a[c[..., 0].flatten().long()] + b[:1],
 }
 
 
@@ -70,7 +76,7 @@ def main(count: int, seed: int) -> None:
     sizes, add = [], Kernels.add
 
     def record(kernels: Kernels, name: str, *source: object) -> object:
-        sizes.append(source[-1])
+        sizes.append(f"{source[-1]}late" if "if (lane == 0)" in source[0] else source[-1])
         return add(kernels, name, *source)
 
     Kernels.add = record

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
 from torch._inductor.codegen.common import (
+    CSEVariable,
     DeviceOpOverrides,
     custom_backend_passes,
     register_device_op_overrides,
@@ -42,11 +44,20 @@ class MpsxKernel(MetalKernel):
         super().__init__(*args, **kwargs)
         self.headers = OrderedSet(["utils"])  # one set per kernel; the base class shares a single set
         self.functions: OrderedSet[tuple[str, str, str]] = OrderedSet()  # rows (tables.source)
+        self.masks: tuple[CSEVariable, ...] = ()  # the current code runs only where all of them are true
 
     def dtype_to_str(self, dtype: torch.dtype) -> str:
         """Return a dtype's Metal type. Generated kernels only copy complex numbers; Inductor calls eager kernels for
         all other operations on them."""
         return "float2" if dtype == torch.complex64 else super().dtype_to_str(dtype)
+
+
+    @contextmanager
+    def under_mask(self, mask: CSEVariable) -> Iterator[None]:
+        """Record that the code within runs only where the mask is true."""
+        outer, self.masks = self.masks, (*self.masks, mask)
+        yield
+        self.masks = outer
 
 
 class MpsxVectorKernel(vectors.VectorKernel, coalescing.CoalescedKernel, MpsxKernel):

@@ -117,6 +117,12 @@ class Overrides(MetalOverrides):
         return f"{METAL_TYPES[dtype]}({x})"
 
     @staticmethod
+    def masked(mask: CSEVariable, body: Callable[[], Any], other: Any) -> CSEVariable:
+        """Compute the body where the mask is true."""
+        with V.kernel.under_mask(mask):
+            return MetalOverrides.masked(mask, body, other)
+
+    @staticmethod
     def where(condition: CSEVariable, a: Any, b: Any) -> str:
         """Convert both values to their common type, and select one of them."""
         dtype = torch.promote_types(dtype_of(a), dtype_of(b))

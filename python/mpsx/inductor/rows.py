@@ -17,10 +17,11 @@ import sympy
 import torch
 from torch._inductor.codegen.common import DTYPE_TO_COMPUTATION_DTYPE, CSEVariable, DeferredLine, IndentedBuffer
 from torch._inductor.codegen.simd import IterationRangesEntry
-from torch.utils._sympy.symbol import SymT, symbol_is_type
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from .loops import known, loop
-from .vectors import VECTOR_BYTES, Access, VectorKernel, replaced
+from .steps import Steps
+from .vectors import VECTOR_BYTES, Access, Irregular, VectorKernel, replaced, text_of, with_late_load
 
 HEADER = "lib/generated_rows.h"
 MAX_THREADS, SIMD_WIDTH = 1024, 32
@@ -60,22 +61,9 @@ class RowKernel(VectorKernel):
         super().__init__(*args, **kwargs)
         self.lines: list[Any] = []  # of the kernel, including the keys of `reductions`
         self.reductions: dict[str, Reduction] = {}
-        self.scopes = 0  # nested scopes of code that runs under a mask
         (self.row,) = (tree for tree in self.range_trees if tree.is_reduction)
 
     # Inductor calls these methods to define the kernel's elements.
-
-    @contextmanager
-    def swap_buffers(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """Count scopes, because loads in a scope must stay there."""
-        self.scopes += 1
-        with super().swap_buffers(*args, **kwargs):
-            yield
-        self.scopes -= 1
-
-    def _record(self, *args: Any) -> None:
-        if not self.scopes:
-            super()._record(*args)
 
     def codegen_iteration_ranges_entry(self, entry: IterationRangesEntry) -> None:
         """Define an index variable, unless it depends on the element."""
@@ -149,8 +137,6 @@ class RowKernel(VectorKernel):
         for access in self.vectors:
             if not access.is_store:
                 text = re.sub(rf"constant (\w+\* {access.pointer}),", r"device const \1,", text)
-        if "error" in self.headers:
-            return text
         position = r"( *)(\w+ \w+ \[\[thread_position_in_grid\]\])"
         return re.sub(position, r"\1constant uint& alignment,\n\1\2", text, count=1)
 
@@ -158,18 +144,30 @@ class RowKernel(VectorKernel):
         """Find the accesses that move vectors, and those that are the same for all elements of a row."""
         self.vectors: list[Access] = []
         self.uniform: list[Access] = []
+        self.factors: set[sympy.Expr] = set()  # the vector size must divide them
+        self.loaded: set[Access] = set()  # late loads whose vectors an earlier pass has kept
         in_row = {symbol for symbol, entry in self.range_tree_nodes.items() if entry.root.is_reduction}
-        lane = sympy.Symbol("lane", integer=True)
         for access in self.accesses:
-            symbols = access.index.free_symbols
             if access.is_store and access.buffer in self.removed_buffers:
                 continue
-            if any(symbol_is_type(s, (SymT.TMP, SymT.INDIRECT)) for s in symbols):
-                continue
-            if not symbols & in_row:
-                self.uniform.append(access)
-            elif sympy.expand(access.index.subs({u: u + lane for u in self._unit_symbols()}) - access.index) == lane:
+            if not access.index.free_symbols & in_row:
+                if not self._is_late(access):
+                    self.uniform.append(access)
+            elif self._moves_vectors(access):
                 self.vectors.append(access)
+
+    def _moves_vectors(self, access: Access) -> bool:
+        """Return whether an access moves vectors. If so, add to the factors of the vector size."""
+        steps = Steps(self, self._unit_symbols())
+        try:
+            found = self._is_contiguous(access, steps)
+        except Irregular:
+            return False
+        is_simple = not self._is_late(access) and not access.index.has(FloorDiv, ModularIndexing)
+        if not is_simple and any(known(f) and f % 2 for f in steps.factors):
+            return False  # other accesses may move vectors
+        self.factors |= steps.factors
+        return found
 
     def _unit_symbols(self) -> list[sympy.Symbol]:
         """Return the index variables that differ between adjacent elements of a row."""
@@ -204,7 +202,7 @@ class RowKernel(VectorKernel):
         if not self.vectors or not known(self.row.numel):
             return 1, []
         size = VECTOR_BYTES // max(access.dtype.itemsize for access in self.vectors)
-        factors = {self.row.numel, *(f for access in self.vectors for f in self._factors(access.index))}
+        factors = {self.row.numel, *self.factors}
         for entry in self._entries():
             factors |= {entry.divisor} if entry.divisor != 1 else {entry.length}
         while any(known(f) and f % size for f in factors):
@@ -216,8 +214,8 @@ class RowKernel(VectorKernel):
         code, shape, kind = IndentedBuffer(), self.shape, self.index_dtype
         conditions = [f"alignment % {VECTOR_BYTES} == 0",
                       *(f"{self.index_to_str(f)} % {shape.vector} == 0" for f in self.conditions)]  # fmt: skip
-        aligned = "false" if "error" in self.headers else " && ".join(conditions)
-        code.writelines([f"const uint row_thread = {self.row.name};", f"const bool aligned = {aligned};",
+        code.writelines([f"const uint row_thread = {self.row.name};",
+                         f"const bool aligned = {' && '.join(conditions)};",
                          f"const {kind} row_size = {self._numel()};", f"const uint row_threads = {shape.threads};",
                          "const GroupThread row_group = {uint3(0), row_thread, row_threads, "
                          f"row_thread % {SIMD_WIDTH}, {SIMD_WIDTH}}};"])  # fmt: skip
@@ -286,7 +284,7 @@ class RowKernel(VectorKernel):
         """Emit the loads of all vectors."""
         with self._strips(code):
             for access in self.vectors:
-                if not access.is_store:
+                if not access.is_store and not self._is_late(access):
                     address = f"{access.pointer} + ({self._first(self.index_to_str(access.index))})"
                     code.writeline(f"{self._vector(access)}[strip] = "
                                    f"load_elements<{self.shape.vector}>({address}, aligned);")  # fmt: skip
@@ -298,11 +296,18 @@ class RowKernel(VectorKernel):
         for entry in self._entries():
             lane = f" + {kind}(lane)" if entry.divisor == 1 else ""
             code.writeline(f"const {kind} {entry.name} = first_{entry.name}{lane};")
+        lines = needed(lines, values)
         for access in self.vectors:
-            element = f"{access.pointer}[{self.index_to_str(access.index)}]"
+            index = self.index_to_str(access.index)
+            element = f"{access.pointer}[{index}]"
             vector = self._vector(access) + ("" if access.is_store else "[strip]")
+            used = any(element in text_of(line) for line in lines)
+            if used and self._is_late(access) and access not in self.loaded:
+                load = f"{vector} = load_elements<{self.shape.vector}>({access.pointer} + ({index}), aligned);"
+                lines = with_late_load(lines, element, load)
+                self.loaded |= {access} if self.shape.is_loaded_once else set()
             lines = [replaced(line, element, f"{vector}.v[lane]") for line in lines]
-        code.writelines(needed(lines, values))
+        code.writelines(lines)
 
     def _pass(self, code: IndentedBuffer, lines: Sequence[Any], reductions: Sequence[Reduction]) -> None:
         """Emit a pass over the row that either reduces or stores results."""
@@ -346,11 +351,6 @@ class RowKernel(VectorKernel):
 def scratch(kind: str) -> str:
     """Return the name of the threadgroup memory for reductions of a type."""
     return "scratch_" + re.sub(r"\W+", "_", kind).strip("_")
-
-
-def text_of(line: Any) -> str:
-    """Return the text of a line of an IndentedBuffer."""
-    return line.line if isinstance(line, DeferredLine) else line if isinstance(line, str) else ""
 
 
 def needed(lines: Sequence[Any], values: Sequence[str]) -> list[Any]:

@@ -2,24 +2,25 @@
 
 This applies to kernels without a reduction in which every access is either contiguous or the same for all elements of
 a vector. The vector function is a template: the kernel calls it with a vector size of 1 for the tail, and for all
-elements if an address or a stride is not a multiple of the vector size.
+elements if an address or a stride is not a multiple of the vector size. It loads vectors before it computes elements,
+except for those under a mask or with an index that depends on values: the first element loads them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sympy
 import torch
 from torch._inductor.codegen.common import CSEVariable, DeferredLine, IndentedBuffer
 from torch._inductor.codegen.mps import MetalKernel
 from torch._inductor.virtualized import V
-from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from .loops import known
+from .steps import Steps, Variable, Varying, is_value
 
 VECTOR_BYTES = 16
 PARAMETERS = re.compile(r"kernel void generated_kernel\(\n(.*?),?\n[^\n]*thread_position_in_grid.*?\) \{\n", re.S)
@@ -36,6 +37,13 @@ class Access:
     is_store: bool
 
 
+class Context(NamedTuple):
+    """Where an access happens."""
+
+    masks: tuple[Any, ...]  # it happens only where all of them are true
+    variables: dict[str, Variable | None]  # variables in the index
+
+
 class Irregular(Exception):
     """Raised if a kernel cannot move vectors."""
 
@@ -45,28 +53,34 @@ class VectorKernel(MetalKernel):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.accesses: dict[Access, None] = {}
-        self.has_scopes = False  # whether some code runs under a mask
+        self.accesses: dict[Access, list[Context]] = {}
+        self.variables: dict[str, Variable] = {}  # the latest variable of each name
         self.vector_size = 1
+
+    def create_cse_var(self, *args: Any, **kwargs: Any) -> Variable:
+        """Create a variable. Inductor calls this method."""
+        variable = Variable(*args, **kwargs)
+        self.variables[variable.name] = variable
+        return variable
 
     def load(self, name: str, index: sympy.Expr) -> CSEVariable:
         """Emit a load, and record it."""
-        self._record(name, self.args.input(name), index, False)
-        return super().load(name, index)
+        access, context = self._record(name, self.args.input(name), index, False)
+        variable = super().load(name, index)
+        variable.operation = ("load", (access.index, context.variables))
+        return variable
 
     def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode: Any = None) -> None:
         """Emit a store, and record it."""
         self._record(name, self.args.output(name), index, True)
         super().store(name, index, value, mode)
 
-    def swap_buffers(self, *args: Any, **kwargs: Any) -> Any:
-        """Record that some code runs under a mask."""
-        self.has_scopes = True
-        return super().swap_buffers(*args, **kwargs)
-
-    def _record(self, name: str, pointer: str, index: sympy.Expr, is_store: bool) -> None:
-        access = Access(name, pointer, self.prepare_indexing(index), V.graph.get_dtype(name), is_store)
-        self.accesses[access] = None
+    def _record(self, name: str, pointer: str, index: sympy.Expr, is_store: bool) -> tuple[Access, Context]:
+        index = self.prepare_indexing(index)
+        access = Access(name, pointer, index, V.graph.get_dtype(name), is_store)
+        context = Context(self.masks, {s.name: self.variables.get(s.name) for s in index.free_symbols if is_value(s)})
+        self.accesses.setdefault(access, []).append(context)
+        return access, context
 
     def codegen_kernel(self, *args: Any) -> str:
         """Emit the kernel, with a vector function if all accesses permit."""
@@ -120,7 +134,12 @@ class VectorKernel(MetalKernel):
         for i, access in enumerate(vectors):
             index, kind = self.index_to_str(access.index), self.dtype_to_str(access.dtype)
             element, vector = f"{access.pointer}[{index}]", f"vector{i}"
+            if self._is_late(access):
+                code.writeline(f"Vec<{kind}, N> {vector};")
+                lines = with_late_load(lines, element, f"{vector} = load_vec<N>({access.pointer} + ({index}));")
             lines = [replaced(line, element, f"{vector}.v[lane]") for line in lines]
+            if self._is_late(access):
+                continue
             if access.is_store:
                 code.writeline(DeferredLine(access.buffer, f"Vec<{kind}, N> {vector};"))
                 stores.writeline(DeferredLine(access.buffer, f"store_vec({access.pointer} + ({index}), {vector});"))
@@ -146,14 +165,15 @@ class VectorKernel(MetalKernel):
         """Choose the vector size. Return the contiguous accesses, and the sizes and strides that must be multiples of
         the vector size when the kernel runs."""
         trees = self.active_range_trees()
-        if self.has_scopes or len(trees) != 1 or {"error", "atomic"} & self.headers:
+        if len(trees) != 1 or "atomic" in self.headers:
             raise Irregular
+        steps = Steps(self, self._unit_symbols())
         used = [a for a in self.accesses if not a.is_store or a.buffer not in self.removed_buffers]
-        vectors = [access for access in used if self._is_contiguous(access)]
+        vectors = [access for access in used if self._is_contiguous(access, steps)]
         if not any(access.is_store for access in vectors):
             raise Irregular
         size = VECTOR_BYTES // max(access.dtype.itemsize for access in vectors)
-        factors = {*self._periods(), *(f for access in vectors for f in self._factors(access.index))}
+        factors = {*self._periods(), *steps.factors}
         while any(known(f) and f % size for f in factors):
             size //= 2
         if size == 1:
@@ -161,16 +181,24 @@ class VectorKernel(MetalKernel):
         self.vector_size = size
         return vectors, sorted((f for f in factors if f.as_coeff_Mul()[0] % size), key=str)
 
-    def _is_contiguous(self, access: Access) -> bool:
+    def _is_contiguous(self, access: Access, steps: Steps) -> bool:
         """Return whether an access is contiguous, or False if it is the same for all elements of a vector."""
-        units = [u for u in self._unit_symbols() if u in access.index.free_symbols]
-        if any(symbol_is_type(s, (SymT.TMP, SymT.INDIRECT)) for s in access.index.free_symbols):
+        contexts = self.accesses[access]
+        try:
+            found = {steps.step(access.index, context.variables) for context in contexts}
+        except Varying:
+            raise Irregular from None
+        if found == {0} and not access.is_store:
+            return False
+        if found != {1} or (access.is_store and contexts[0].variables):
             raise Irregular
-        lane = sympy.Symbol("lane", integer=True)
-        step = sympy.expand(access.index.subs({u: u + lane for u in units}) - access.index)
-        if step not in (0, lane) or (access.is_store and step == 0):
+        if self._is_late(access) and not all(steps.is_uniform(mask) for c in contexts for mask in c.masks):
             raise Irregular
-        return step == lane
+        return True
+
+    def _is_late(self, access: Access) -> bool:
+        """Return whether the first element must load the vector, as its address is not known or not valid before."""
+        return all(context.masks or context.variables for context in self.accesses[access])
 
     def _periods(self) -> Iterator[sympy.Expr]:
         """Yield the numbers of elements after which an index variable changes or starts again."""
@@ -186,6 +214,22 @@ class VectorKernel(MetalKernel):
             constant, rest = term.as_coeff_Mul()
             sizes = [f for f in sympy.Mul.make_args(rest) if not f.free_symbols & self.range_tree_nodes.keys()]
             yield constant * sympy.Mul(*sizes)
+
+
+def text_of(line: Any) -> str:
+    """Return the text of a line of an IndentedBuffer."""
+    return line.line if isinstance(line, DeferredLine) else line if isinstance(line, str) else ""
+
+
+def with_late_load(lines: Sequence[Any], element: str, load: str) -> list[Any]:
+    """Return the lines with a load of a vector before each use of its elements."""
+    found = []
+    for line in lines:
+        text = text_of(line)
+        if element in text:
+            found.append(f"{text[: len(text) - len(text.lstrip())]}if (lane == 0) {load}")
+        found.append(line)
+    return found
 
 
 def replaced(line: Any, old: str, new: str) -> Any:
