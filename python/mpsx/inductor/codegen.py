@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import sympy
 import torch
 from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
 from torch._inductor.codegen.common import (
@@ -29,6 +30,7 @@ from ..shader.cache import digest
 from ..shader.kernel_library import SOURCES
 from . import coalescing, collector, loops, lowerings, replay, rows, vectors
 from .kernels import Kernels
+from .nesting import known
 from .overrides import Overrides
 
 UNSUPPORTED = (torch.float64, torch.complex128)
@@ -101,6 +103,15 @@ class Scheduling(MetalScheduling):
         """Return the kernel to generate."""
         rows_in_groups = kernel_features.is_reduction() and self.kernel_type is MpsxVectorKernel
         return [(MpsxRowKernel if rows_in_groups else self.kernel_type)(*kernel_args, **kernel_kwargs)]
+
+    @classmethod
+    def get_tiling_and_scores(cls, node_schedule: Any, numel: sympy.Expr, reduction_numel: sympy.Expr = sympy.S.One,
+                              *args: Any) -> tuple[dict[str, sympy.Expr], Any]:  # fmt: skip
+        """Choose the index variables of a kernel. Loops need only one, because they nest by themselves: with two, the
+        inner one would run over a whole dimension before the next element of the other one is accessed."""
+        if _runtime.driver()["simd_width"] == 1 and known(numel, reduction_numel):
+            return cls.create_tiling([numel], [reduction_numel]), None
+        return super().get_tiling_and_scores(node_schedule, numel, reduction_numel, *args)
 
     def can_fuse_vertical(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
         """Return whether to fuse a node with a consumer of its results."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import sympy
@@ -21,6 +20,8 @@ from torch._inductor.codegen.simd import IterationRangesEntry, IterationRangesRo
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+
+from .nesting import digits_of, known, loop
 
 LANES = 64
 MIN_ELEMENTS, MAX_ELEMENTS = 16, 4096  # elements per thread in a kernel without a reduction
@@ -69,6 +70,8 @@ class LoopKernel(MetalKernel):
         self.accumulators: list[Accumulator] = []
         self.contiguous = {"rows": 0, "columns": 0}  # number of contiguous loads in each direction
         self.elements_per_thread = 1  # more than 1 only in a kernel without a reduction
+        self.column_entries: list[IterationRangesEntry] = []
+        self.contiguous_columns = False  # whether a thread's columns are contiguous in every index variable
 
     def load(self, name: str, index: sympy.Expr) -> CSEVariable:
         """Emit a load, and count whether it is contiguous along rows or columns."""
@@ -96,8 +99,9 @@ class LoopKernel(MetalKernel):
         return index
 
     def codegen_iteration_ranges_entry(self, entry: IterationRangesEntry) -> None:
-        """Collect the index variables of reduced dimensions. The loops over these dimensions define them."""
+        """Collect the index variables. Loops over reduced dimensions define the variables of these dimensions."""
         if not entry.is_reduction:
+            self.column_entries.append(entry)
             super().codegen_iteration_ranges_entry(entry)
         elif entry not in self.entries:
             self.entries.append(entry)
@@ -218,28 +222,33 @@ class LoopKernel(MetalKernel):
             tree.numel *= self.elements_per_thread
 
     def _nest_loops(self) -> None:
-        """Let each thread of a kernel without a reduction process all elements of an innermost loop."""
+        """Let each thread of a kernel without a reduction process all elements of an innermost loop. If that loop is
+        short, such as one over the elements of a filter, the loop over lanes is the one around it."""
         trees, entries = self.active_range_trees(), [*self.range_tree_nodes.values()]
         digits = digits_of(trees[0], entries) if len(trees) == 1 else None
         if not digits or len(digits) == 1:
             return
-        length = digits[0][1]
-        count = max(d for d in sympy.divisors(length) if d <= MAX_ELEMENTS)
+        inner = 0 if digits[0][1] >= MIN_ELEMENTS else 1  # number of loops inside a thread, besides the one over lanes
+        stride, length = digits[inner]
+        count = max(d for d in sympy.divisors(length) if d * stride <= MAX_ELEMENTS)
         if count < MIN_ELEMENTS:
             return
         if count < length:
-            digits[:1] = [(1, count), (count, length // count)]
+            digits[inner : inner + 1] = [(stride, count), (stride * count, length // count)]
         code, body = IndentedBuffer(), self.body
-        self.elements_per_thread = count
+        self.elements_per_thread = stride * count
         (tree,) = trees
         names = [f"{tree.prefix}digit_{i}" for i in range(len(digits))]
-        for name, (stride, count) in zip(names[1:], digits[1:], strict=True):
-            digit = f"{self.index_dtype}({tree.name}) / {stride // self.elements_per_thread} % {count}"
+        for name, (stride, length) in zip(names[inner + 1 :], digits[inner + 1 :], strict=True):
+            digit = f"{self.index_dtype}({tree.name}) / {stride // self.elements_per_thread} % {length}"
             code.writeline(f"const {self.index_dtype} {name} = {digit};")
-        code.writeline(f"constexpr int lanes = {self.elements_per_thread};")
+        code.writeline(f"constexpr int lanes = {count};")
         self.indexing_code.clear()
-        with self._lanes(code, None):
-            code.writeline(f"const int {names[0]} = lane;")
+        with ExitStack() as stack:
+            for name, (_, length) in zip(names[:inner], digits[:inner], strict=True):
+                stack.enter_context(loop(code, f"for (int {name} = 0; {name} < {length}; ++{name}) {{"))
+            stack.enter_context(self._lanes(code, None))
+            code.writeline(f"const int {names[inner]} = lane;")
             code.writelines(self._index_variables(tree, entries, digits, names))
             code.splice(body)
         self.body = code
@@ -247,8 +256,11 @@ class LoopKernel(MetalKernel):
     def _numel(self, tree: IterationRangesRoot) -> str:
         return str(tree.numel) if known(tree.numel) else f"{self.index_dtype}({tree.prefix}numel)"
 
-    def _at_most_lanes(self, count: str) -> str:
-        return f"int(metal::min({self.index_dtype}({LANES}), {self.index_dtype}({count})))"
+    def _lane_count(self, numel: str, first: str, block: int = LANES) -> str:
+        """Return the definition of `lanes`, the number of elements from `first` on, at most `block`."""
+        if numel.isdigit() and int(numel) % block == 0:  # the compiler unrolls loops of constant length
+            return f"constexpr int lanes = {block};"
+        return f"const int lanes = int(metal::min({self.index_dtype}({block}), {self.index_dtype}({numel} - {first})));"
 
     def _columns(self) -> IterationRangesRoot | None:
         """Return the range over columns if one thread should reduce LANES of them, otherwise None."""
@@ -270,12 +282,19 @@ class LoopKernel(MetalKernel):
         return code
 
     def _reduce_columns(self, columns: IterationRangesRoot) -> IndentedBuffer:
-        """Emit code in which every LANES-th thread reduces LANES columns."""
+        """Emit code in which every LANES-th thread reduces LANES columns. Where an index variable wraps around within
+        LANES columns, a thread reduces fewer."""
         code = IndentedBuffer()
         first, *others = self.stages
-        code.writelines([f"if ({columns.name} % {LANES} != 0) return;",
+        ends = {p for e in self.column_entries for p in (e.divisor, e.divisor * e.length)} - {1, columns.numel}
+        block = next((b for b in (LANES, LANES // 2, LANES // 4) if all(known(p) and p % b == 0 for p in ends)), None)
+        self.contiguous_columns = block is not None
+        block = block or LANES
+        code.writelines([f"if ({columns.name} % {block} != 0) return;",
                          f"const {self.index_dtype} first = {columns.name};",
-                         f"const int lanes = {self._at_most_lanes(f'{self._numel(columns)} - first')};"])  # fmt: skip
+                         self._lane_count(self._numel(columns), "first", block)])  # fmt: skip
+        if self.contiguous_columns:
+            code.writelines(f"const {self.index_dtype} first_{e.name} = {e.name};" for e in self._unit_columns())
         self._reduce(code, first, columns)
         with self._lanes(code, columns):
             code.splice(first.epilogue)
@@ -300,6 +319,10 @@ class LoopKernel(MetalKernel):
             for a in accumulators:
                 self._finalize(code, a, columns is None)
 
+    def _unit_columns(self) -> list[IterationRangesEntry]:
+        """Return the index variables that differ between adjacent columns."""
+        return [e for e in self.column_entries if e.divisor == 1]
+
     @staticmethod
     def _finalize(code: IndentedBuffer, a: Accumulator, combine: bool) -> None:
         """Combine and finalize the lanes of a row. Afterwards, every lane holds the result."""
@@ -322,7 +345,11 @@ class LoopKernel(MetalKernel):
         with code.indent():
             if columns:
                 code.writeline(f"const {self.index_dtype} {columns.name} = first + lane;")
-                code.splice(self.indexing_code)
+                if self.contiguous_columns:  # all other index variables are the same for all lanes
+                    code.writelines(f"const {self.index_dtype} {e.name} = first_{e.name} + lane;"
+                                    for e in self._unit_columns())  # fmt: skip
+                else:
+                    code.splice(self.indexing_code)
             yield
         code.writeline("}")
 
@@ -344,7 +371,7 @@ class LoopKernel(MetalKernel):
                 if strip:
                     head = f"for ({self.index_dtype} base = 0; base < {counts[0]}; base += {LANES}) {{"
                     stack.enter_context(loop(code, head))
-                    code.writeline(f"const int lanes = {self._at_most_lanes(f'{counts[0]} - base')};")
+                    code.writeline(self._lane_count(counts[0], "base"))
                 if tree is trees[-1]:
                     stack.enter_context(self._lanes(code, columns))
                 if strip:
@@ -366,32 +393,3 @@ class LoopKernel(MetalKernel):
             if e.root is tree:
                 value = weighted(e.divisor, e.length) if digits else self.sexpr(self.rename_indexing(e.expr))
                 yield f"const {self.index_dtype} {e.name} = {value};"
-
-
-def known(*sizes: Any) -> bool:
-    """Return whether all sizes are numbers rather than symbols."""
-    return all(isinstance(size, int | sympy.Integer) for size in sizes)
-
-
-@contextmanager
-def loop(code: IndentedBuffer, head: str) -> Iterator[None]:
-    """Emit a loop whose body is the code written inside the with block."""
-    code.writeline(head)
-    with code.indent():
-        yield
-    code.writeline("}")
-
-
-def digits_of(tree: IterationRangesRoot, entries: list[IterationRangesEntry]) -> list[tuple[int, int]] | None:
-    """Return the stride and count of each nested loop, innermost first. With these loops, every entry is a function of
-    the loop variables without divisions.
-
-    Returns None if the sizes are symbolic or do not nest.
-    """
-    points = {sympy.Integer(1), tree.numel, *(p for e in entries for p in (e.divisor, e.divisor * e.length))}
-    if not known(*points):
-        return None
-    ordered = sorted(int(p) for p in points)
-    if any(b % a for a, b in pairwise(ordered)):
-        return None
-    return [(a, b // a) for a, b in pairwise(ordered)] or [(1, 1)]

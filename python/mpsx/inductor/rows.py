@@ -19,7 +19,7 @@ from torch._inductor.codegen.common import DTYPE_TO_COMPUTATION_DTYPE, CSEVariab
 from torch._inductor.codegen.simd import IterationRangesEntry
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from .loops import known, loop
+from .nesting import known, loop
 from .steps import Steps
 from .vectors import VECTOR_BYTES, Access, Irregular, VectorKernel, replaced, text_of, with_late_load
 

@@ -19,7 +19,7 @@ from torch._inductor.codegen.common import CSEVariable, DeferredLine, IndentedBu
 from torch._inductor.codegen.mps import MetalKernel
 from torch._inductor.virtualized import V
 
-from .loops import known
+from .nesting import known
 from .steps import Steps, Variable, Varying, is_value
 
 VECTOR_BYTES = 16
