@@ -35,6 +35,7 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 TYPES = {"FLOAT": FLOATS, "REAL": FLOATS + INTEGERS, "INT": INTEGERS, "BITS": (*INTEGERS, torch.bool),
          "ALL": (*FLOATS, *INTEGERS, torch.bool)}  # fmt: skip
 MIN_ROWS, MIN_COLUMNS = 64, 32  # smaller sums of columns are fused
+POOLING = (torch.ops.aten.max_pool2d_with_indices.default, torch.ops.aten.max_pool2d_with_indices_backward.default)
 PROMOTIONS = {"FLOATING": Promotion.INT_TO_FLOAT, "COMMON": Promotion.DEFAULT, "SAME": Promotion.DEFAULT}
 
 
@@ -144,12 +145,12 @@ def lowered(op: OpOverload, signature: Callable[..., Call], previous: Callable[.
     return lower
 
 
-def undecomposed(previous: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a decomposition that leaves operators on mpsx undecomposed."""
+def undecomposed(previous: Callable[..., Any], where: Callable[[Any], bool] = on_mpsx) -> Callable[..., Any]:
+    """Return a decomposition that leaves operators undecomposed if `where` holds for their arguments."""
 
     @functools.wraps(previous)
     def decompose(*args: Any, **kwargs: Any) -> Any:
-        return NotImplemented if on_mpsx((args, kwargs)) else previous(*args, **kwargs)
+        return NotImplemented if where((args, kwargs)) else previous(*args, **kwargs)
 
     return decompose
 
@@ -270,6 +271,22 @@ def _random() -> dict[OpOverload, Callable[..., Call]]:
     return dict.fromkeys((torch.ops.aten.bernoulli.default, torch.ops.aten.bernoulli.p), _eager)
 
 
+def pools_in_loops(values: Any) -> bool:
+    """Return whether to call the eager kernels of pooling. Their loops have no branch per element of a window."""
+    return on_mpsx(values) and _runtime.driver()["simd_width"] == 1
+
+
+def pooled(op: OpOverload, previous: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a lowering of `op` that calls the eager kernel on drivers that run loops."""
+    eager = lowering.fallback_handler(op, add_to_fallback_set=False)
+
+    @functools.wraps(previous)
+    def lower(*args: Any, **kwargs: Any) -> Any:
+        return (eager if pools_in_loops((args, kwargs)) else previous)(*args, **kwargs)
+
+    return lower
+
+
 def install() -> None:
     """Wrap the lowerings and decompositions."""
     _add_operation()
@@ -284,6 +301,10 @@ def install() -> None:
     lowering.lowerings[columns] = summed(lowering.lowerings[columns])
     variance = torch.ops.aten.var_mean.correction
     lowering.lowerings[variance] = with_variance(lowering.lowerings[variance])
+    for op in POOLING:
+        lowering.lowerings[op] = pooled(op, lowering.lowerings[op])
+        if op in decomposition.decompositions:
+            decomposition.decompositions[op] = undecomposed(decomposition.decompositions[op], pools_in_loops)
     for op in foreach.signatures().keys() & lowering.inplaceable_foreach_ops.keys():
         lowering.lowerings[lowering.inplaceable_foreach_ops[op]] = foreach.in_place(op, on_mpsx)
     _call_eager_kernels_for_narrow_sums()
