@@ -34,6 +34,14 @@ template <typename T, int N = 4, typename A = float>
 }
 template [[host_name("temp_f")]] kernel decltype(temp<float, 8>) temp<float, 8>;
 template [[host_name("temp_h")]] [[kernel]] void temp<half, 8, half>(device half*, uint);
+namespace sizes { constant constexpr int kTile = 5; namespace deep { constant constexpr int kTile2 = 6; } }
+kernel void directive(device float* o [[buffer(0)]], uint i [[thread_index_in_threadgroup]]) {
+  using namespace sizes;
+  namespace d = sizes::deep;
+  constexpr int M = kTile * d::kTile2;
+  threadgroup float s[M + kTile];
+  s[0] = 1; o[i] = s[0];
+}
 kernel void none(device float* o [[buffer(0)]], uint i [[thread_position_in_grid]]) { o[i] = 1; }
 """
 # Computed by hand. Each variable is placed at a multiple of its alignment.
@@ -41,6 +49,7 @@ EXPECTED = {
     "plain": 96 + 32 + 8 + 2 + 2 + 4 + 32,  # s, t, p, c, padding, u, v
     "temp_f": 32 * 16 + 4,
     "temp_h": 32 * 8 + 2,
+    "directive": 4 * (5 * 6 + 5),
     "none": 0,
 }
 

@@ -28,7 +28,8 @@ from .source import MslError
 PARENTHESIZED = ("decltype", "__attribute__", "alignas", "noexcept", "sizeof", "coherent", "explicit")
 # Words that begin a declaration in a function body.
 SPECIFIERS = {"const", "constexpr", "constant", "device", "thread", "threadgroup", "static", "volatile", "inline",
-              "extern", "using", "typedef", "enum", "alignas", "__attribute__", "static_assert", *CLASS_WORDS}
+              "extern", "namespace", "using", "typedef", "enum", "alignas", "__attribute__", "static_assert",
+              *CLASS_WORDS}
 
 
 def attributes(src, begin, end):

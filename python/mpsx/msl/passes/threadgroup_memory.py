@@ -10,7 +10,7 @@ from ..parser import declarators
 from .literals import literal
 
 # First words of declarations that may define a name used in an array bound.
-CONSTANTS = ("constexpr", "const", "using", "typedef", "enum", "constant", "static")
+CONSTANTS = ("constexpr", "const", "using", "typedef", "enum", "constant", "static", "namespace")
 SIZE_FUNCTION = "mpsx_threadgroup_bytes_of_"
 
 
@@ -51,6 +51,11 @@ def declared_names(src, d):
     return {src.texts[v.name] for v in declarators(src, d)} if d.kind == VARIABLE else {src.texts[d.name]}
 
 
+def changes_lookup(src, d):
+    """Whether a declaration is a using directive, whose names are not known here, or a namespace alias."""
+    return "namespace" in src.texts[d.begin:d.begin + 2]
+
+
 def size_statement(src, block, d, v):
     """Return C++ that adds the size of one variable to `bytes`, after the declarations that its type uses."""
     bounds = [t for a, b in v.bounds for t in range(a, b)]
@@ -60,7 +65,8 @@ def size_statement(src, block, d, v):
               if c.end <= d.begin and src.texts[c.begin] in CONSTANTS and "threadgroup" not in src.texts[c.begin:c.end]]
     kept, depths = "", []
     for depth, c in reversed(before):
-        if declared_names(src, c) & needed:  # use nested braces, because an inner block may shadow a name
+        if changes_lookup(src, c) or declared_names(src, c) & needed:
+            # use nested braces, because an inner block may shadow a name
             brace = "{ " if depths and depths[-1] != depth else ""
             kept = f"{cpp(src, range(c.begin, c.end))} {brace}{kept}"
             depths += [depth] if depth not in depths else []
