@@ -2,6 +2,19 @@
 
 from .rules import rule
 
+PACKED_FORMATS = ("int4b_format", "uint4b_format", "int2b_format", "uint2b_format", "metal_fp8_e4m3_format",
+                  "metal_fp8_e5m2_format", "metal_fp4_e2m1_format")
+
+
+@rule
+def packed_formats(unit):
+    """Metal 4.1's packed element types: their first use stands for all, and for the errors that follow from it."""
+    for name in PACKED_FORMATS:
+        for i, _ in unit.find(name):
+            yield i, (f"'{name}' is not supported: it is not in Metal 4.0. Unpack the elements to char or half in "
+                      "threadgroup memory")
+            return
+
 
 @rule
 def fresh_destination(unit):
