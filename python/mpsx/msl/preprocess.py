@@ -23,7 +23,9 @@ APPLE_HEADERS = [
 
 ENTERED = re.compile(r'^# \d+ "((?:\\.|[^"\\])*)" 1\b', re.M)
 # Headers that Metal provides. Files shared with CPU code include them.
-EMPTY_HEADERS = ["simd/simd.h", "MetalPerformancePrimitives/MetalPerformancePrimitives.h"]
+EMPTY_HEADERS = ["simd/simd.h", "MetalPerformancePrimitives/MetalPerformancePrimitives.h",
+                 "MetalPerformancePrimitives/MPPTensorOpsMatMul2d.h",
+                 "MetalPerformancePrimitives/MPPTensorOpsConvolution2d.h"]
 
 # Keep the hints of metal/lib/types.h as macros. src/metal_stdlib defines them as what the C++ compiler supports.
 DEFINES = [
@@ -47,7 +49,7 @@ DEFINES = [
 
 def write_stubs(folder):
     """Write empty files in place of Apple's headers, because metal_stdlib provides their contents."""
-    for name in (*APPLE_HEADERS, *EMPTY_HEADERS):
+    for name in (*APPLE_HEADERS, *(f"metal/{name}" for name in APPLE_HEADERS), *EMPTY_HEADERS):
         path = os.path.join(folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w"):

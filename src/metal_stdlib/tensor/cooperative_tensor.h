@@ -60,8 +60,24 @@ class cooperative_tensor {
       ++i_;
       return before;
     }
+    MPSX_FN iterator& operator--() { return *this += -1; }
+    MPSX_FN iterator operator--(int) {
+      iterator before(*this);
+      --i_;
+      return before;
+    }
+    MPSX_FN iterator& operator+=(int n) {
+      i_ += n;
+      return *this;
+    }
+    MPSX_FN iterator& operator-=(int n) { return *this += -n; }
+    MPSX_FN iterator operator+(int n) const { return iterator(tensor_, i_ + n); }
+    MPSX_FN iterator operator-(int n) const { return iterator(tensor_, i_ - n); }
+    MPSX_FN ptrdiff_t operator-(const iterator& other) const { return i_ - other.i_; }
+    MPSX_FN ElementType& operator[](int n) const { return (*tensor_)[i_ + n]; }
     MPSX_FN bool operator==(const iterator& other) const { return i_ == other.i_; }
     MPSX_FN bool operator!=(const iterator& other) const { return i_ != other.i_; }
+    MPSX_FN bool operator<(const iterator& other) const { return i_ < other.i_; }
     MPSX_FN bool is_valid_element() const { return tensor_->is_valid_element(i_); }
     MPSX_FN auto get_multidimensional_index() const { return tensor_->get_multidimensional_index(i_); }
     typedef mpsx_layout mpsx_source;
@@ -80,6 +96,7 @@ class cooperative_tensor {
       if (coordinate(i, d) >= int(Extents::static_extent(d))) return false;
     return true;
   }
+  MPSX_FN bool is_valid_element(const iterator& i) const { return is_valid_element(i.mpsx_index()); }
   MPSX_FN bool get_mask(int i) const { return is_valid_element(i); }
   // Returns the coordinates of element i, starting with the one that varies fastest. For a matrix, this is (column,
   // row).

@@ -6,6 +6,13 @@ namespace mpp {
 namespace tensor_ops {
 template <class T>
 inline constexpr T dynamic_length_v = static_cast<T>(metal::dynamic_extent);
+// Apple's example for get_destination_cooperative_tensor uses this internal name, and so do published kernels. In
+// translated code, types have no address space.
+namespace __tensor_ops_detail {
+template <class T>
+using __remove_addrspace_t = T;
+}
+using __tensor_ops_detail::__remove_addrspace_t;
 
 // Computes an m x n tile of C = A B, where A is M x K, B is K x N, and C is M x N. The extents, starting with extent 0,
 // are (K, M) for A, (N, K) for B, and (N, M) for C. If A or B is transposed, its extents are (M, K) or (K, N).

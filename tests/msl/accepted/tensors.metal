@@ -1,6 +1,7 @@
 #include <metal_stdlib>
-#include <metal_tensor>
-#include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
+#include <metal/metal_tensor>
+#include <MetalPerformancePrimitives/MPPTensorOpsMatMul2d.h>
+#include <MetalPerformancePrimitives/MPPTensorOpsConvolution2d.h>
 using namespace metal;
 using namespace mpp::tensor_ops;
 typedef dextents<int, 2> sizes;
@@ -19,8 +20,13 @@ kernel void f(device half* a, device const half* b, device float* c, threadgroup
   auto left = op.get_left_input_cooperative_tensor<half, half, float>();
   left.load(A.slice(0, 0));
   auto sum = op.get_destination_cooperative_tensor<decltype(left), decltype(B), float>();
-  for (auto it = sum.begin(); it != sum.end(); it++) *it = 0.0f;
+  for (auto it = sum.begin(); it != sum.end(); it++)
+    if (sum.is_valid_element(it)) *it = *(sum.begin() + (it - sum.begin())) * 0.0f;
+  typedef __tensor_ops_detail::__remove_addrspace_t<decltype(B)> right_type;
+  auto other = op.get_destination_cooperative_tensor<__remove_addrspace_t<decltype(left)>, right_type, float>();
   op.run(left, B, sum);
+  for (auto it = other.begin(); it != other.end(); ++it) *it = 0.0f;
+  op.run(left, B, other);
   sum.store(tensor(c, sizes(32, 16)));
   *p = *r;
   *q = T[0, 0] + K[1, 1];

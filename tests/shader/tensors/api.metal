@@ -47,7 +47,10 @@ kernel void elements(device float* in, device float* out, device float* counts) 
     if (it.is_valid_element()) *it += 1.0f;
   auto y = op.template get_destination_cooperative_tensor<operand, operand, float>();
   for (ushort i = 0; i < x.get_capacity(); ++i) {
-    y.set(i, 2.0f * x.get(i));
+    auto it = x.begin() + i;
+    y.set(it - x.begin(), 2.0f * *it);
+    if (y.begin()[i] != 2.0f * x.get(i) || !(it < x.end()) || x.end() - it != x.get_capacity() - i) counts[0] = 99.0f;
+    if (x.is_valid_element(it) != x.is_valid_element(i)) counts[0] = 99.0f;
     if (!x.get_mask(i) || !x.is_valid_element(i)) continue;
     auto at = x.get_multidimensional_index(i);
     counts[at[1] * N + at[0]] += 1.0f;

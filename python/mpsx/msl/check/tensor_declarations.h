@@ -52,6 +52,7 @@ struct mpsx_cooperative {
   static constexpr size_t get_rank() { return 2; }
   static constexpr ushort get_capacity() { return 1; }
   bool is_valid_element(int) const;
+  bool is_valid_element(T*) const;
   bool get_mask(int) const;
   array<int, 4> get_multidimensional_index(int) const;
   T& operator[](int);
@@ -66,6 +67,10 @@ struct mpsx_cooperative {
 }  // namespace metal
 namespace mpp {
 namespace tensor_ops {
+namespace __tensor_ops_detail {
+template <class T> using __remove_addrspace_t = T;
+}
+using __tensor_ops_detail::__remove_addrspace_t;
 struct matmul2d_descriptor {
   enum class mode { multiply, multiply_accumulate };
   int m, n, k;
