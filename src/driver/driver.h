@@ -36,7 +36,8 @@ enum class Access : uint8_t { read, write };
 // One kernel argument. Buffers and bytes share one sequence of indices. Threadgroup arguments have a separate sequence.
 //
 // `access`, `begin` and `end` tell drivers which memory of a buffer the kernel uses, so that they can overlap
-// independent dispatches. The defaults are correct for every kernel.
+// independent dispatches. The defaults are correct for every kernel. Apart from them, the ranges of one buffer that
+// dispatches use at the same time are equal or disjoint, because the caller splits buffers into blocks.
 struct Argument {
   enum class Kind : uint8_t { buffer, bytes, threadgroup };
   Kind kind;

@@ -63,7 +63,7 @@ class CommandStream {
     uint64_t number = 0;  // 1, 2, 3 … in the order of commits
     Owned<id<MTLCommandBuffer>> buffer;
     std::vector<Encoded> kernels;
-    uint64_t bytes = 0;                          // total size of bound buffers
+    uint64_t bytes = 0;                          // total size of the kernels' memory
     std::shared_ptr<TensorDispatch> tensors;     // the tensor dispatch that the empty command buffer waits for, or null
     std::vector<Owned<id<MTLBuffer>>> released;  // buffers to free once the batch is complete
   };

@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+#include <algorithm>
+
 #include "driver/dispatch_check.h"
 #include "driver/environment.h"
 
@@ -29,6 +31,13 @@ double host_time() {
 MTLSize to_metal(const Size& size) { return MTLSizeMake(size.x, size.y, size.z); }
 
 bool finished(id<MTLCommandBuffer> buffer) { return buffer.status >= MTLCommandBufferStatusCompleted; }
+
+[[noreturn]] void reject_offset(const MetalKernel& kernel, const Argument* arguments, const Argument& a) {
+  const auto takes_index = [](const Argument& other) { return other.kind != Argument::Kind::threadgroup; };
+  throw Error(kernel.name + ": expected an offset within the " + std::to_string(as_buffer(a.data).length) +
+              " bytes of buffer " + std::to_string(std::count_if(arguments, &a, takes_index)) + ", got " +
+              std::to_string(a.size));
+}
 
 // Checks that the caller has bound every argument of a user's kernel.
 void check_bindings(const MetalKernel& kernel, const Argument* arguments, size_t count, size_t buffers) {
@@ -119,7 +128,6 @@ id<MTLComputeCommandEncoder> CommandStream::encoder() {
 
 // Groups the encoder's next dispatches under `label`, for debugging tools.
 void CommandStream::set_debug_group(const Label& label) {
-  if (label == debug_group_) return;
   if (debug_group_) [encoder_.get() popDebugGroup];
   debug_group_ = label;
   if (!debug_group_) return;
@@ -127,24 +135,18 @@ void CommandStream::set_debug_group(const Label& label) {
   [encoder_.get() pushDebugGroup:name ? name : @"(label is not UTF-8)"];
 }
 
-// Throws Error in all cases that would otherwise make Metal abort the process. Returns the total size of the bound
-// buffers.
+// Throws Error in all cases that would otherwise make Metal abort the process. Returns the total size of the memory
+// that the kernel may access.
 uint64_t CommandStream::check(const MetalKernel& kernel, const Argument* arguments, size_t count,
                               const Dispatch& dispatch) const {
-  const size_t buffers = check_dispatch(kernel, arguments, count, dispatch, threadgroup_limit_);
-  size_t index = 0;
   uint64_t bytes = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const Argument& a = arguments[i];
-    if (a.kind == Argument::Kind::buffer && a.data) {
-      const uint64_t length = as_buffer(a.data).length;
-      if (a.size >= length)
-        throw Error(kernel.name + ": expected an offset within the " + std::to_string(length) + " bytes of buffer " +
-                    std::to_string(index) + ", got " + std::to_string(a.size));
-      bytes += length;
-    }
-    index += a.kind != Argument::Kind::threadgroup;
-  }
+  const auto check_offset = [&](const Argument& a) {
+    if (!a.data) return;
+    const size_t end = a.end == SIZE_MAX ? as_buffer(a.data).length : a.end;
+    if (a.size >= end) reject_offset(kernel, arguments, a);
+    bytes += end - a.begin;
+  };
+  const size_t buffers = check_dispatch(kernel, arguments, count, dispatch, threadgroup_limit_, check_offset);
   if (kernel.reflected) check_bindings(kernel, arguments, count, buffers);
   return bytes;
 }
@@ -157,8 +159,8 @@ uint64_t CommandStream::dispatch(const MetalKernel& kernel, const Argument* argu
   std::lock_guard<std::mutex> lock(mutex_);
   if (!kernel.tensors.empty()) return dispatch_tensors(kernel, arguments, count, dispatch);
   id<MTLComputeCommandEncoder> to = encoder();
-  const Label label = current_label();
-  set_debug_group(label);
+  const Label& label = current_label();
+  if (label != debug_group_) set_debug_group(label);
   [to setComputePipelineState:kernel.pipeline_for(dispatch)];
   open_.bytes += bytes;
   NSUInteger buffers = 0, locals = 0;
@@ -215,7 +217,7 @@ bool CommandStream::should_commit() {
 
 void CommandStream::commit_open() {
   if (!encoder_) return;
-  set_debug_group(nullptr);
+  if (debug_group_) set_debug_group(nullptr);
   if (!serial_) [encoder_.get() updateFence:fence_.get()];
   fenced_ = !serial_;
   [encoder_.get() endEncoding];

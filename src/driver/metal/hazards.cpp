@@ -1,46 +1,54 @@
 #include "driver/metal/hazards.h"
 
 namespace mpsx::driver::metal {
-namespace {
-bool is_memory(const Argument& a) { return a.kind == Argument::Kind::buffer && a.data; }
-bool is_written(const Argument& a) { return a.access == Access::write; }
-}  // namespace
 
 void Hazards::clear() {
-  if (empty_) return;
-  for (const Range& r : ranges_) first_[hash(r.buffer)] = kNone;
-  ranges_.clear();
-  empty_ = true;
+  start_ = number_ + 1;
+  ranges_ = 0;
   everything_ = false;
 }
 
-bool Hazards::conflicts(const Argument& a) const {
-  for (uint32_t i = first_[hash(a.data)]; i != kNone; i = ranges_[i].next) {
-    const Range& r = ranges_[i];
-    if (r.buffer == a.data && r.begin < a.end && a.begin < r.end && (r.written || is_written(a))) return true;
+// Records arguments of the last dispatch, up to the first that conflicts with an earlier dispatch. Returns whether
+// there is one.
+inline bool Hazards::record(const Argument* arguments, size_t count) {
+  const uint64_t own = number_ << 1, start = start_ << 1;
+  size_t ranges = ranges_;
+  bool everything = everything_, conflict = false;
+  for (const Argument *a = arguments, *end = a + count; a != end; ++a) {
+    if (a->kind != Argument::Kind::buffer || !a->data) continue;
+    everything |= a->end == SIZE_MAX;  // such an argument may overlap the buffer's other ranges
+    const uint64_t written = a->access == Access::write;
+    Range* r = &slots_[slot_of(*a)];
+    while (r->use >= start && (r->buffer != a->data || r->begin != a->begin))
+      if (++r == slots_.end()) r = slots_.begin();
+    if (r->use < start) {
+      *r = {a->data, a->begin, own | written};
+      ++ranges;
+    } else if (r->use >= own) {
+      r->use |= written;  // a dispatch does not conflict with itself
+    } else if ((r->use | written) & 1) {
+      conflict = true;
+      break;
+    }
   }
-  return false;
-}
-
-void Hazards::record(const Argument& a) {
-  uint32_t& first = first_[hash(a.data)];
-  // Many dispatches read the same tensor.
-  for (uint32_t i = first; i != kNone; i = ranges_[i].next) {
-    const Range& r = ranges_[i];
-    if (r.buffer == a.data && r.begin <= a.begin && a.end <= r.end && (r.written || !is_written(a))) return;
-  }
-  ranges_.push_back({a.data, a.begin, a.end, is_written(a), first});
-  first = uint32_t(ranges_.size() - 1);
+  ranges_ = ranges;
+  everything_ = everything;
+  return conflict;
 }
 
 bool Hazards::add(const Argument* arguments, size_t count, const Dispatch& dispatch) {
-  bool conflict = !empty_ && (everything_ || dispatch.uses_other_memory);
-  for (size_t i = 0; i < count && !conflict; ++i) conflict = is_memory(arguments[i]) && conflicts(arguments[i]);
-  if (conflict) clear();
-  for (size_t i = 0; i < count; ++i)
-    if (is_memory(arguments[i])) record(arguments[i]);
-  everything_ |= dispatch.uses_other_memory;
-  empty_ = false;
+  ++number_;
+  bool conflict = everything_ || ranges_ > kMaxRanges;
+  if (!conflict) {
+    everything_ = dispatch.uses_other_memory;
+    conflict = record(arguments, count) || (everything_ && number_ > start_);
+  }
+  if (conflict) {
+    clear();
+    ++number_;  // frees the slots that this dispatch has taken
+    everything_ = dispatch.uses_other_memory;
+    record(arguments, count);
+  }
   return conflict;
 }
 

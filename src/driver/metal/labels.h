@@ -10,7 +10,7 @@ using Label = std::shared_ptr<const std::string>;
 
 // Returns the open labels of the calling thread, outermost first, for example "forward/attention". Null if there are
 // none.
-Label current_label();
+const Label& current_label();
 void begin_label(const std::string& name);
 void end_label() noexcept;
 

@@ -21,7 +21,10 @@ os_log_t log() {
 
 }  // namespace
 
-Label current_label() { return regions.empty() ? nullptr : regions.back().path; }
+const Label& current_label() {
+  static const Label none;
+  return regions.empty() ? none : regions.back().path;
+}
 
 void begin_label(const std::string& name) {
   const Label outer = current_label();

@@ -11,19 +11,24 @@
 
 #include "driver/driver.h"
 
+// The functions that @autoreleasepool calls (in Clang's documentation of ARC). They are cheaper than an
+// NSAutoreleasePool.
+extern "C" void* objc_autoreleasePoolPush(void);
+extern "C" void objc_autoreleasePoolPop(void*);
+
 namespace mpsx::driver::metal {
 
 // Releases autoreleased objects at the end of the scope. Every entry point of the driver creates a pool, because the
 // calling threads have none. Unlike @autoreleasepool, this class is exception-safe.
 class AutoreleasePool {
  public:
-  AutoreleasePool() : pool_([[NSAutoreleasePool alloc] init]) {}
-  ~AutoreleasePool() { [pool_ drain]; }
+  AutoreleasePool() : pool_(objc_autoreleasePoolPush()) {}
+  ~AutoreleasePool() { objc_autoreleasePoolPop(pool_); }
   AutoreleasePool(const AutoreleasePool&) = delete;
   AutoreleasePool& operator=(const AutoreleasePool&) = delete;
 
  private:
-  NSAutoreleasePool* pool_;
+  void* pool_;
 };
 
 // A strong reference to an object.

@@ -19,9 +19,12 @@ struct MetalKernel final : ReflectedKernel {
 
   // Returns the pipeline to dispatch. Kernels with cooperative tensors should be compiled for a fixed threadgroup size
   // (requiredThreadsPerThreadgroup, since macOS 26), so there is one pipeline for each size in use.
-  id<MTLComputePipelineState> pipeline_for(const Dispatch&) const;
+  id<MTLComputePipelineState> pipeline_for(const Dispatch& dispatch) const {
+    return function ? required_pipeline(dispatch) : pipeline.get();
+  }
 
  private:
+  id<MTLComputePipelineState> required_pipeline(const Dispatch&) const;
   mutable std::mutex mutex_;
   mutable std::map<std::array<uint32_t, 3>, Owned<id<MTLComputePipelineState>>> required_;
 };

@@ -74,10 +74,10 @@ Owned<id<MTLComputePipelineState>> make_required(id<MTLDevice> device, id<MTLFun
 
 }  // namespace
 
-id<MTLComputePipelineState> MetalKernel::pipeline_for(const Dispatch& dispatch) const {
+id<MTLComputePipelineState> MetalKernel::required_pipeline(const Dispatch& dispatch) const {
   const Size &grid = dispatch.grid, &group = dispatch.group;
   const bool whole = !dispatch.by_threads || (grid.x % group.x == 0 && grid.y % group.y == 0 && grid.z % group.z == 0);
-  if (!function || !whole) return pipeline.get();
+  if (!whole) return pipeline.get();
   std::lock_guard<std::mutex> lock(mutex_);
   const auto [found, is_new] = required_.try_emplace({group.x, group.y, group.z});
   if (is_new) found->second = make_required(device.get(), function.get(), group);

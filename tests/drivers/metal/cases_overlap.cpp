@@ -1,9 +1,13 @@
 // Kernels that overlap: barriers between those that conflict, fences between command buffers, and lifetimes of memory.
 #include <unistd.h>
 
+#include <random>
+
 #include "check.h"
+#include "driver/metal/hazards.h"
 
 using namespace test;
+using mpsx::driver::metal::Hazards;
 
 namespace {
 
@@ -85,9 +89,56 @@ CASE(orders_kernels_by_the_ranges_that_they_access) {
           add(device, range(Access::write, 48, 16), range(Access::read, 0, 16), range(Access::read, 16, 16));
         }) == 1);
   CHECK(barriers([&] { fill(device, range(Access::write, 32, 16), 9); }) == 0);  // the barrier already orders it
-  CHECK(barriers([&] { fill(device, range(Access::write, 31, 1), 6, 1); }) == 1);
+  CHECK(barriers([&] { fill(device, a.argument(31), 6, 1); }) == 1);             // may use the whole buffer
+  CHECK(barriers([&] { fill(device, range(Access::write, 16, 15), 4, 15); }) == 1);
   device.wait();
-  CHECK(a[0] == 1 && a[30] == 2 && a[31] == 6 && a[32] == 9 && a[63] == 3);
+  CHECK(a[0] == 1 && a[30] == 4 && a[31] == 6 && a[32] == 9 && a[63] == 3);
+}
+
+// Barriers separate exactly the dispatches that conflict, as long as the hash table has room.
+CASE(finds_the_conflicts_of_random_dispatches) {
+  constexpr size_t kBlock = 256, kRoom = 512;
+  struct Use {
+    const void* buffer;
+    size_t begin;
+    bool written;
+  };
+  std::mt19937 random(7);
+  struct Memory {
+    size_t buffers, blocks;
+  };
+  for (const auto& [buffers, blocks] : {Memory{3, 3}, Memory{3, 40}, Memory{400, 1}, Memory{3, 1000000}}) {
+    Hazards hazards;
+    std::vector<Use> since;  // the last barrier
+    size_t full = 0;
+    for (int step = 0; step < 3000; ++step) {
+      std::vector<Argument> arguments;
+      std::vector<Use> uses;
+      for (size_t i = 0, n = step % 2 ? 31 : random() % 32; i < n; ++i) {
+        const size_t begin = random() % blocks * kBlock;
+        const size_t k = random() % buffers;
+        const auto* const buffer = reinterpret_cast<const void*>(64 + k * k * 64);  // uneven, so that slots collide
+        const Access access = random() % 8 ? Access::read : Access::write;
+        arguments.push_back(
+            {Argument::Kind::buffer, random() % 9 ? buffer : nullptr, begin, access, begin, begin + kBlock});
+        if (arguments.back().data) uses.push_back({buffer, begin, access == Access::write});
+      }
+      bool conflict = false;
+      for (const Use& a : since)
+        for (const Use& b : uses) conflict |= a.buffer == b.buffer && a.begin == b.begin && (a.written || b.written);
+      if (step % 100 == 99) {
+        hazards.clear();
+        since.clear();
+        conflict = false;
+      }
+      const bool barrier = hazards.add(arguments.data(), arguments.size(), {{1}, {1}});
+      CHECK(barrier || !conflict);
+      if (barrier && !conflict) CHECK(++full && since.size() > kRoom);
+      if (barrier) since.clear();
+      since.insert(since.end(), uses.begin(), uses.end());
+    }
+    CHECK((full > 0) == (blocks == 1000000));
+  }
 }
 
 CASE(orders_kernels_of_many_buffers) {

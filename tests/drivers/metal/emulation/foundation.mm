@@ -161,6 +161,13 @@ const bool forwards = [] {
 }
 @end
 
+extern "C" {
+void* objc_autoreleasePoolPush(void);
+void objc_autoreleasePoolPop(void*);
+void* objc_autoreleasePoolPush(void) { return [NSAutoreleasePool new]; }
+void objc_autoreleasePoolPop(void* pool) { [(NSAutoreleasePool*)pool drain]; }
+}
+
 @interface EmulatedString : NSString {
  @public
   std::string* text;
