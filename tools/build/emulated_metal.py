@@ -90,9 +90,8 @@ def compile_object(source: Path, include: list[str], flags: list[str], context: 
     """Compile a source to an object file unless it is cached."""
     compiler, objcopy, runtime = toolchain()
     objective = source.suffix == ".mm"
-    command = [compiler, *(OBJC_FLAGS if objective else []), *FLAGS, *flags]
-    if flags:
-        command += ["-g", "-O1"]  # let sanitizers report line numbers
+    # Sanitizers report line numbers.
+    command = [compiler, *(OBJC_FLAGS if objective else []), *FLAGS, *(["-g", "-O1", *flags] if flags else [])]
     if HOST in source.parents:
         # Optimize the simt engine, because it runs every thread of a kernel. The regular build already checks its
         # warnings.
