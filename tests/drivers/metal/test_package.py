@@ -164,6 +164,7 @@ def test_failed_work_raises(run: Callable[..., str]) -> None:
 def test_gpu_out_of_memory_raises(run: Callable[..., str]) -> None:
     """Every wait raises the error, except that an allocation waiting for memory leaves it to the next wait."""
     run("""
+        import re
         t = torch.ones(4, device="mpsx")
         torch.mpsx.synchronize()
         for wait in (torch.mpsx.synchronize, lambda: u.cpu(), lambda: u[0].item()):
@@ -174,6 +175,7 @@ def test_gpu_out_of_memory_raises(run: Callable[..., str]) -> None:
             except torch.OutOfMemoryError as e:
                 assert "mpsx: out of memory. the GPU failed in mpsx" in str(e) and "exp" in str(e), e
                 assert "(code 8)" in str(e) and "Use smaller batches" in str(e), e
+                assert re.search(r"tensors use \\d+ MiB, \\d+ MiB are reserved, limit \\d+ MiB", str(e)), e
             else:
                 raise AssertionError("no error")
         emulation.mpsx_emulation_fail(b"gpu_memory", 0, 1)
