@@ -13,7 +13,7 @@
 struct ConvPixel {
   uint image, index[3];
 };
-inline ConvPixel pixel_of(uint n, constant ConvGrid& grid) {
+inline ConvPixel pixel_of(uint n, ConvGrid grid) {
   const uint rows = divide(n, grid.by[2]), planes = divide(rows, grid.by[1]), image = divide(planes, grid.by[0]);
   return {image, {planes - image * grid.pitch[0], rows - planes * grid.pitch[1], n - rows * grid.pitch[2]}};
 }
@@ -25,22 +25,25 @@ struct ConvTensorEpilogue {
   device const T* bias;
   device float* partials;
   constant ConvGemmParams& p;
+  constant ConvGemmPart& part;
 
-  template <bool PIXELS_LEFT, typename Sum>
+  template <typename Sum>
   METAL_FUNC void store_pixels(thread Sum& sum, TileOffset tile) const {
+    // Copies, because the stores below might alias the parameters.
+    const ConvOutput output = p.output;
+    const ConvSize positions = part.positions;
+    const uint channels = p.N;
+    const bool has_bias = p.has_bias;
     MPSX_UNROLL
     for (ushort i = 0; i < sum.get_capacity(); ++i) {
       const auto at = sum.get_multidimensional_index(i);
-      const uint row = tile.m + uint(at[1]), column = tile.n + uint(at[0]);
-      const uint channel = PIXELS_LEFT ? column : row;
-      const ConvPixel pixel = pixel_of(PIXELS_LEFT ? row : column, p.grid);  // past the last image in the last tile
-      const bool inside = channel < (PIXELS_LEFT ? p.N : p.M) && pixel.image < p.images &&
-                          pixel.index[0] < p.positions[0] && pixel.index[1] < p.positions[1] &&
-                          pixel.index[2] < p.positions[2];
-      if (!inside) continue;
-      const uint offset = pixel.image * p.out_image + pixel.index[0] * p.out_stride[0] +
-                          pixel.index[1] * p.out_stride[1] + pixel.index[2] * p.out_stride[2];
-      out[offset + channel * p.out_channel] = T(sum[i] + (p.has_bias ? float(bias[channel]) : 0.0f));
+      const uint channel = tile.n + uint(at[0]);
+      const ConvPixel pixel = pixel_of(tile.m + uint(at[1]), output.grid);  // past the last image in the last tile
+      const uint offset = pixel.image * output.image_stride + pixel.index[0] * output.stride[0] +
+                          pixel.index[1] * output.stride[1] + pixel.index[2] * output.stride[2];
+      if (pixel.image < output.images && pixel.index[0] < positions.size[0] && pixel.index[1] < positions.size[1] &&
+          pixel.index[2] < positions.size[2] && channel < channels)
+        out[offset + channel * output.channel_stride] = T(sum[i] + (has_bias ? float(bias[channel]) : 0.0f));
     }
   }
   template <typename Sum>
@@ -48,20 +51,18 @@ struct ConvTensorEpilogue {
     if (p.has_partials)
       sum.store(tensor(partials, dextents<int, 2>(int(p.N), int(p.M)), array<int, 2>{1, int(p.N)})
                     .slice(int(tile.n), int(tile.m)));
-    else if (p.pixels_left)
-      store_pixels<true>(sum, tile);
     else
-      store_pixels<false>(sum, tile);
+      store_pixels(sum, tile);
   }
 };
 
 // Returns the rows of an operand, starting at `first`. Each row has K elements and may overlap the next one.
 template <typename T>
-METAL_FUNC auto operand_rows(device T* data, constant ConvGemmOperand& operand, uint K, uint rows, uint first) {
-  return tensor(data, dextents<int, 2>(int(K), int(rows)), array<int, 2>{1, int(operand.pitch)}).slice(0, int(first));
+METAL_FUNC auto operand_rows(device T* data, long pitch, uint K, uint rows, uint first) {
+  return tensor(data, dextents<int, 2>(int(K), int(rows)), array<int, 2>{1, int(pitch)}).slice(0, int(first));
 }
 
-// Grid: (tiles, 1, splits of the steps).
+// Grid: (tiles x parts, 1, splits of the steps). The parts of a tile are adjacent, because they read the same pixels.
 template <typename T, typename Tile>
 [[max_total_threads_per_threadgroup(Tile::threads)]]
 kernel void conv_gemm_tensor(device T* out [[buffer(0)]], device T* left [[buffer(1)]], device T* right [[buffer(2)]],
@@ -70,23 +71,40 @@ kernel void conv_gemm_tensor(device T* out [[buffer(0)]], device T* left [[buffe
   constexpr auto descriptor = matmul2d_descriptor(int(Tile::BM), int(Tile::BN), static_cast<int>(dynamic_extent), false,
                                                   true, false, matmul2d_descriptor::mode::multiply_accumulate);
   typedef matmul2d<descriptor, execution_simdgroups<Tile::simd_groups>> Multiply;
-  const TileOffset tile = raster_tile<Tile>(group.x, p.M, p.N);
-  const uint first = group.z * p.steps_per_split, last = min(p.steps, first + p.steps_per_split);
-  typedef decltype(operand_rows(left, p.left, 0, 0, 0)) Operand;
+  constant ConvGemmPart& part = p.parts[group.x % p.part_count];
+  const TileOffset tile = raster_tile<Tile>(group.x / p.part_count, p.M, p.N);
+  const uint first = group.z * p.steps_per_split, last = min(part.steps, first + p.steps_per_split);
+  typedef decltype(operand_rows(left, 0, 0, 0, 0)) Operand;
   Multiply multiply;
   auto sum = multiply.template get_destination_cooperative_tensor<Operand, Operand, float>();
   MPSX_UNROLL
   for (ushort i = 0; i < sum.get_capacity(); ++i) sum[i] = 0.0f;
   for (uint step = first; step < last; ++step) {
-    const long offset = p.has_offsets ? p.offsets[step] : 0;
-    const long a = p.has_offsets && p.pixels_left ? offset : long(step) * p.left.step;
-    const long b = p.has_offsets && !p.pixels_left ? offset : long(step) * p.right.step;
-    const Operand A = operand_rows(left + a, p.left, p.K, p.M, tile.m);
-    const Operand B = operand_rows(right + b, p.right, p.K, p.N, tile.n);
+    const long a = p.has_offsets ? p.offsets[part.first_step + step] : long(step) * p.left_step;
+    const Operand A = operand_rows(left + (part.left + a), p.left_pitch, part.K, p.M, tile.m);
+    const Operand B =
+        operand_rows(right + (part.right + long(step) * part.right_step), part.right_pitch, part.K, p.N, tile.n);
     multiply.run(A, B, sum);
   }
-  const ConvTensorEpilogue<T> epilogue = {out, bias, partials + (p.has_partials ? ulong(group.z) * p.M * p.N : 0), p};
+  const ConvTensorEpilogue<T> epilogue = {out + part.out, bias + part.first_channel,
+                                          partials + (p.has_partials ? ulong(group.z) * p.M * p.N : 0), p, part};
   epilogue.store(sum, tile);
+}
+
+// Copies a weight to rows that conv_gemm_tensor reads. Grid: (K, outputs, steps).
+template <typename T>
+kernel void conv_pack_weight_tensor(device T* out [[buffer(0)]], device const T* weight [[buffer(1)]],
+                                    constant ConvWeightParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
+  constant ConvWeightStep& step = p.steps[gid.z];
+  if (gid.x >= step.K) return;
+  const uint tap = divide(gid.x, p.by_padded), index = gid.x - tap * p.padded_channels;
+  const uint fold = divide(index, p.by_channels), channel = index - fold * p.channels;
+  const uint group = divide(channel, p.by_group_channels), c = channel - group * p.group_channels;
+  const uint o = gid.y - group * p.group_outputs;  // outside the group's outputs off the diagonal
+  const long from = step.from + long(group) * p.group_stride + long(o) * p.out_stride + long(c) * p.channel_stride +
+                    long(tap) * p.tap_stride + long(fold) * p.fold_stride;
+  const bool inside = o < p.group_outputs && fold < p.fold_taps;
+  out[step.to + long(gid.y) * step.K + gid.x] = inside ? weight[from] : T(0);
 }
 
 // Where a pixel of the packed grid comes from. If several taps are folded into the pixel, `row` is that of the first
@@ -99,10 +117,10 @@ struct PackedPixel {
 };
 template <typename T>
 inline PackedPixel<T> packed_pixel(device const T* source, uint n, constant ConvPackParams& p) {
-  const uint plane = divide(n, p.by_plane);
+  const uint plane = divide(n, p.by_plane), plane_z = divide(plane, p.by_planes);
   const ConvPixel pixel = pixel_of(n - plane * p.plane_pixels, p.grid);
-  const int z = int(pixel.index[0]) * p.stride[0] + int(plane / p.planes[1]) - p.padding[0];
-  const int y = int(pixel.index[1]) * p.stride[1] + int(plane % p.planes[1]) - p.padding[1];
+  const int z = int(pixel.index[0]) * p.stride[0] + int(plane_z) - p.padding[0];
+  const int y = int(pixel.index[1]) * p.stride[1] + int(plane - plane_z * p.planes[1]) - p.padding[1];
   const int x = int(pixel.index[2]) * p.stride[2] - p.padding[2];
   const bool inside = n < p.pixels && pixel.image < p.images && uint(z) < p.source[0] && uint(x) < p.source[2];
   return {source +
@@ -111,56 +129,84 @@ inline PackedPixel<T> packed_pixel(device const T* source, uint n, constant Conv
           y, inside};
 }
 
-// Packs a tensor with arbitrary strides. Each threadgroup transposes a tile in threadgroup memory.
+// Loads COUNT adjacent channels of a packed pixel, starting at `first`, or zeros where there are none. Issues all loads
+// before the first use, from clamped addresses.
+template <bool FOLD, uint COUNT, typename T>
+METAL_FUNC void load_channels(PackedPixel<T> from, uint first, constant ConvPackParams& p, thread T* values) {
+  bool inside[COUNT];
+  MPSX_UNROLL
+  for (uint i = 0; i < COUNT; ++i) {
+    const uint fold = FOLD ? divide(first + i, p.by_channels) : 0, channel = first + i - fold * p.channels;
+    const int row = from.row + int(fold * p.fold_dilation);
+    inside[i] = from.inside && uint(row) < p.source[1] && (FOLD ? fold < p.fold_taps : channel < p.channels);
+    values[i] = from.data[inside[i] ? long(row) * p.source_stride[1] + long(channel) * p.channel_stride : 0];
+  }
+  MPSX_UNROLL
+  for (uint i = 0; i < COUNT; ++i) values[i] = inside[i] ? values[i] : T(0);
+}
+
+// Packs a tensor with arbitrary strides. Each threadgroup transposes a tile in threadgroup memory, in words of one or
+// two channels. Grid: (tiles of pixels, tiles of channels, groups of the convolution)
 template <typename T>
 kernel void conv_pack_tensor(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                              constant ConvPackParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   enum : uint {
     kVec = 16 / sizeof(T),
-    kChannels = kPackBytes / sizeof(T),
-    kStride = kChannels + 4 / sizeof(T),  // an odd number of words, so that pixels use different banks
+    kPerWord = 4 / sizeof(T),
+    kStride = kPackBytes / 4 + 1,  // words per pixel; an odd number, so that pixels use different banks
     kSlices = 4,
+    kSliceWords = kPackBytes / 4 / kSlices,
+    kSlice = kSliceWords * kPerWord,  // channels per slice
   };
-  threadgroup T tile[kPackPixels * kStride];
-  const uint first_pixel = g.group.x * kPackPixels, first_channel = g.group.y * kChannels;
+  threadgroup uint tile[kPackPixels * kStride];
+  const uint first_pixel = g.group.x * kPackPixels, first_channel = g.group.y * (kPackBytes / sizeof(T));
+  const uint width = min(uint(kPackBytes / sizeof(T)), p.padded_channels - first_channel);
+  source += long(g.group.z) * p.channels * p.channel_stride;
+  out += ulong(g.group.z) * p.pixels * p.padded_channels;
   for (uint i = g.index; i < kPackPixels * kSlices; i += g.count) {
-    const uint pixel = i % kPackPixels;
+    const uint pixel = i % kPackPixels, slice = i / kPackPixels;
+    if (slice * kSlice >= width) break;
     const PackedPixel<T> from = packed_pixel(source, first_pixel + pixel, p);
+    T values[kSlice];
+    if (p.fold_taps > 1)
+      load_channels<true, kSlice>(from, first_channel + slice * kSlice, p, values);
+    else
+      load_channels<false, kSlice>(from, first_channel + slice * kSlice, p, values);
     MPSX_UNROLL
-    for (uint c = i / kPackPixels; c < kChannels; c += kSlices) {
-      const uint index = first_channel + c, tap = p.fold_taps > 1 ? index / p.channels : 0;
-      const uint channel = index - tap * p.channels;
-      const int row = from.row + int(tap * p.fold_dilation);
-      const bool inside = from.inside && tap < p.fold_taps && channel < p.channels && uint(row) < p.source[1];
-      tile[pixel * kStride + c] =
-          inside ? from.data[long(row) * p.source_stride[1] + long(channel) * p.channel_stride] : T(0);
+    for (uint w = 0; w < kSliceWords; ++w) {
+      uint4 word = uint4(0);
+      MPSX_UNROLL
+      for (uint j = 0; j < kPerWord; ++j) VecWords<T, sizeof(T)>::set(word, j, values[w * kPerWord + j]);
+      tile[pixel * kStride + slice * kSliceWords + w] = word.x;
     }
   }
   tg_barrier();
-  const uint vectors = min(uint(kChannels), p.padded_channels - first_channel) / kVec;
+  const uint vectors = width / kVec;
   for (uint i = g.index; i < kPackPixels * vectors; i += g.count) {
-    const uint pixel = i / vectors, c = i % vectors * kVec;
+    const uint pixel = i / vectors, v = i - pixel * vectors;
     if (first_pixel + pixel >= p.pixels) break;
-    uint4 words = uint4(0);
-    MPSX_UNROLL
-    for (uint j = 0; j < kVec; ++j) VecWords<T, sizeof(T)>::set(words, j, tile[pixel * kStride + c + j]);
-    *(device uint4*)(out + (ulong(first_pixel + pixel) * p.padded_channels + first_channel + c)) = words;
+    threadgroup const uint* const from = tile + (pixel * kStride + v * 4);
+    *(device uint4*)(out + (ulong(first_pixel + pixel) * p.padded_channels + first_channel + v * kVec)) =
+        uint4(from[0], from[1], from[2], from[3]);
   }
 }
 
-// Packs a tensor whose channels are contiguous. Each thread copies one 16-byte vector.
+// Packs a tensor whose channels are contiguous. Each thread copies one 16-byte vector. Grid, in threads: (vectors,
+// groups of the convolution)
 template <typename T>
 kernel void conv_pack_vectors_tensor(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
-                                     constant ConvPackParams& p [[buffer(2)]], uint gid [[thread_position_in_grid]]) {
+                                     constant ConvPackParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {
   enum : uint { kVec = 16 / sizeof(T) };
-  const uint pixel = divide(gid, p.by_vectors), channel = gid * kVec - pixel * p.padded_channels;
+  const uint pixel = divide(gid.x, p.by_vectors), channel = gid.x * kVec - pixel * p.padded_channels;
   const PackedPixel<T> from = packed_pixel(source, pixel, p);
   const bool inside = from.inside && uint(from.row) < p.source[1];
-  device const T* const data = from.data + (long(from.row) * p.source_stride[1] + channel);
-  *(device uint4*)(out + ulong(gid) * kVec) = inside ? *(device const uint4*)data : uint4(0);
+  device const T* const data = from.data + (long(from.row) * p.source_stride[1] + channel + gid.y * p.channels);
+  *(device uint4*)(out + (ulong(gid.y) * p.pixels * p.padded_channels + ulong(gid.x) * kVec)) =
+      inside ? *(device const uint4*)data : uint4(0);
 }
 
+typedef TensorTile<256, 128, 8, false> Tile256x128;
 typedef TensorTile<128, 256, 8, false> Tile128x256;
 typedef TensorTile<128, 128, 8, false> Tile128x128;
 typedef TensorTile<64, 128, 4, false> Tile64x128;
@@ -168,12 +214,14 @@ typedef TensorTile<128, 64, 4, false> Tile128x64;
 typedef TensorTile<128, 64, 8, false> Tile128x64f32;  // float32 needs one SIMD group per 16 rows
 
 #define MPSX_CONV_TENSOR_16_BIT(T, TAG)                                           \
+  MPSX_KERNEL("conv_gemm_tensor_256x128_" #TAG, conv_gemm_tensor<T, Tile256x128>) \
   MPSX_KERNEL("conv_gemm_tensor_128x256_" #TAG, conv_gemm_tensor<T, Tile128x256>) \
   MPSX_KERNEL("conv_gemm_tensor_128x64_" #TAG, conv_gemm_tensor<T, Tile128x64>)
 #define MPSX_CONV_TENSOR(T, TAG, ...)                                             \
   MPSX_KERNEL("conv_gemm_tensor_128x128_" #TAG, conv_gemm_tensor<T, Tile128x128>) \
   MPSX_KERNEL("conv_gemm_tensor_64x128_" #TAG, conv_gemm_tensor<T, Tile64x128>)   \
   MPSX_KERNEL("conv_pack_tensor_" #TAG, conv_pack_tensor<T>)                      \
+  MPSX_KERNEL("conv_pack_weight_tensor_" #TAG, conv_pack_weight_tensor<T>)        \
   MPSX_KERNEL("conv_pack_vectors_tensor_" #TAG, conv_pack_vectors_tensor<T>)
 MPSX_FOR_FLOAT(MPSX_CONV_TENSOR)
 MPSX_CONV_TENSOR_16_BIT(half, f16)

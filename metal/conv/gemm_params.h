@@ -4,8 +4,9 @@
 #include "conv/params.h"
 
 enum : uint32_t {
-  kMaxConvSteps = 64,  // maximum number of GEMM steps, whose offsets are stored in the parameters
-  kPackPixels = 64,    // size of conv_pack's tile: pixels, and bytes per pixel
+  kMaxConvSteps = 64,  // maximum numbers of GEMM steps and parts, which are stored in the parameters
+  kMaxConvParts = 16,
+  kPackPixels = 64,  // size of conv_pack's tile: pixels, and bytes per pixel
   kPackBytes = 128,
 };
 
@@ -15,21 +16,51 @@ struct ConvGrid {
   FastDivmod by[3];   // divide by pitch
 };
 
-struct ConvGemmOperand {
-  int64_t pitch, step;  // strides between rows and between steps, in elements
+struct ConvSize {
+  uint32_t size[3];
+};
+// The layout of the result: strides in elements.
+struct ConvOutput {
+  uint32_t images, image_stride, channel_stride, stride[3];
+  ConvGrid grid;
 };
 
-// Computes out[m, n] = sum of left[step][m, k] * right[step][n, k] over all steps and k. The rows of one operand are
-// the pixels of `grid`, and the rows of the other are channels.
+// One of several convolutions of a launch. Parts differ in their taps and in where their operands and outputs start.
+struct ConvGemmPart {
+  int64_t left, right, out;         // offsets in elements
+  int64_t right_pitch, right_step;  // strides between rows and between steps
+  uint32_t first_step, steps, K;    // its steps start at offsets[first_step]
+  uint32_t first_channel;           // of the bias
+  ConvSize positions;               // pixels with greater indices are padding and are not stored
+};
+
+// Computes out[m, n] = sum of left[step][m, k] * right[step][n, k] over all steps and k. The rows of `left` are the
+// pixels of `grid`, and the rows of `right` are channels.
 struct ConvGemmParams {
-  ConvGemmOperand left, right;
-  int64_t offsets[kMaxConvSteps];  // each step's offset in the pixels; replaces `step` if has_offsets
-  uint32_t out_image, out_channel, out_stride[3];
-  uint32_t M, N, K;
-  uint32_t steps, steps_per_split;
-  uint32_t pixels_left, has_offsets, has_bias, has_partials;
-  uint32_t images, positions[3];  // pixels with greater indices are padding and are not stored
-  ConvGrid grid;
+  ConvGemmPart parts[kMaxConvParts];
+  int64_t offsets[kMaxConvSteps];  // each step's offset in `left`; replaces step * left_step if has_offsets
+  int64_t left_pitch, left_step;
+  uint32_t M, N, part_count;
+  uint32_t steps_per_split;
+  uint32_t has_offsets, has_bias, has_partials;
+  ConvOutput output;
+};
+
+// Where a step's taps start in the weight, and where its rows start in the copy.
+struct ConvWeightStep {
+  int64_t from, to;
+  uint32_t K, unused;
+};
+
+// Parameters for copying a weight to rows of taps and channels, one matrix per step. Several groups are combined into
+// one matrix, whose blocks off the diagonal are zero. If fold_taps > 1, a pixel's channels come from several rows.
+struct ConvWeightParams {
+  ConvWeightStep steps[kMaxConvSteps];
+  int64_t group_stride, out_stride, channel_stride, tap_stride, fold_stride;
+  uint32_t channels, padded_channels, fold_taps;  // `channels` of all groups of the matrix
+  FastDivmod by_padded, by_channels;
+  uint32_t group_outputs, group_channels;
+  FastDivmod by_group_channels;
 };
 
 // Parameters for copying a tensor to zero-padded pixels with contiguous channels. Rows are split into planes by their
@@ -43,6 +74,7 @@ struct ConvPackParams {
   uint32_t planes[2];  // numbers of planes along the first two dimensions
   uint32_t plane_pixels, pixels;
   uint32_t images, channels, padded_channels, fold_taps, fold_dilation;
-  FastDivmod by_plane, by_vectors;  // divide by plane_pixels, and by the number of 16-byte vectors per pixel
+  FastDivmod by_plane, by_planes, by_vectors;  // divide by plane_pixels, planes[1], and 16-byte vectors per pixel
+  FastDivmod by_channels;
   ConvGrid grid;
 };

@@ -173,12 +173,13 @@ void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const T
 Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_given, const Tensor& weight_given,
              const OptionalTensor& bias, const Geometry& g, bool backward) {
   const auto empty = [&](at::MemoryFormat as) { return at::empty(size, source_given.options().memory_format(as)); };
-  if (g.groups == 1 && uses_tensor_convolution(source_given)) {
+  const bool use_gemm = !prefers_direct(g.groups, std::max(size[1], source_given.size(1)) / g.groups);
+  if (use_gemm && uses_tensor_convolution(source_given)) {
     const Tensor out = empty(format), b = bias && bias->defined() ? bias->contiguous() : Tensor();
     const ConvWindow window = window_of(source_given, out.sizes(), weight_given, g);
-    if (out.numel() == 0 || tensor_convolution(out, source_given, weight_given, b, window, backward)) return out;
+    if (out.numel() == 0 || tensor_convolution(out, source_given, weight_given, b, window, g.groups, backward))
+      return out;
   }
-  const bool use_gemm = !prefers_direct(g.groups, std::max(size[1], source_given.size(1)) / g.groups);
   const bool use_col2im =
       use_gemm && backward && std::any_of(g.stride.begin(), g.stride.end(), [](int64_t s) { return s != 1; });
   // The direct and col2im kernels write contiguous rows.
@@ -274,14 +275,15 @@ void launch_weight_gemm(const Tensor& out, const Tensor& source_given, const Ten
 Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, const Tensor& weight, const Geometry& g) {
   if (weight.numel() == 0 || grad_given.numel() == 0) return at::zeros(weight.sizes(), weight.options());
   const Tensor out = at::empty(weight.sizes(), weight.options().memory_format(at::MemoryFormat::Contiguous));
-  if (g.groups == 1 && uses_tensor_convolution(source_given) &&
-      tensor_weight_gradient(out, source_given, grad_given, window_of(source_given, grad_given.sizes(), weight, g)))
-    return out;
   const int64_t M = weight.size(0) / g.groups, positions = c10::multiply_integers(grad_given.sizes().slice(2));
   const bool direct = prefers_direct(g.groups, std::max<int64_t>(M, weight.size(1)));
+  const ConvWindow window = window_of(source_given, grad_given.sizes(), weight, g);
+  if (!direct && uses_tensor_convolution(source_given) &&
+      tensor_weight_gradient(out, source_given, grad_given, window, g.groups))
+    return out;
   const Tensor source = direct ? contiguous_rows(source_given, weight) : source_given;
   ConvParams p{};
-  p.window = window_of(source, grad_given.sizes(), weight, g);
+  p.window = window;
   set_source(p, source);
   check_sizes(grad_given, grad_given.size(0) * positions);
   p.channels = uint32_t(weight.size(1));

@@ -13,18 +13,13 @@ inline Tensor with_three_dims(Tensor t) {
   while (t.dim() < 5) t = t.unsqueeze(2);
   return t;
 }
-inline Tensor with_reversed_taps(const Tensor& weight) {
-  std::vector<int64_t> dims;
-  for (int64_t d = 2; d < 5; ++d)
-    if (weight.size(d) > 1) dims.push_back(d);
-  return dims.empty() ? weight : weight.flip(dims);
-}
 
-// A convolution that writes one strided part of the output. Its taps are nonnegative. The weight has shape [O, C, D, H,
-// W].
+// A convolution that writes one strided part of the output. Along each dimension, the axis' taps are the weight's taps
+// `first`, `first` + step, and so on.
 struct ConvPart {
   ConvAxes axes;
-  Tensor out, weight;
+  Tensor out;
+  int64_t first[3], step[3];
 };
 
 inline ConvAxis forward_axis(const ConvWindow& w, int d) {
@@ -67,11 +62,9 @@ inline std::vector<ConvPhase> backward_phases(const ConvWindow& w, int d) {
 
 // Splits a transposed convolution into convolutions of stride 1, one for each value of the outputs' indices modulo the
 // stride. Sets `complete` to false if some outputs read no input.
-inline std::vector<ConvPart> backward_parts(const Tensor& out, const Tensor& weight, const ConvWindow& w,
-                                            bool& complete) {
+inline std::vector<ConvPart> backward_parts(const Tensor& out, const ConvWindow& w, bool& complete) {
   const std::vector<ConvPhase> z = backward_phases(w, 0), y = backward_phases(w, 1), x = backward_phases(w, 2);
   std::vector<ConvPart> parts;
-  const Tensor flipped = with_reversed_taps(weight);
   for (const ConvPhase& a : z)
     for (const ConvPhase& b : y)
       for (const ConvPhase& c : x) {
@@ -79,13 +72,9 @@ inline std::vector<ConvPart> backward_parts(const Tensor& out, const Tensor& wei
           complete = false;
           continue;
         }
-        ConvPart part{{a.axis, b.axis, c.axis}, out, flipped};
-        const ConvPhase* const phases[] = {&a, &b, &c};
-        for (int d = 0; d < 3; ++d) {
-          const ConvPhase& p = *phases[d];
-          part.out = part.out.slice(d + 2, p.phase, std::nullopt, w.stride[d]);
-          part.weight = part.weight.slice(d + 2, w.taps[d] - 1 - p.first, std::nullopt, p.step);
-        }
+        ConvPart part{{a.axis, b.axis, c.axis}, out, {a.first, b.first, c.first}, {-a.step, -b.step, -c.step}};
+        const int64_t phases[] = {a.phase, b.phase, c.phase};
+        for (int d = 0; d < 3; ++d) part.out = part.out.slice(d + 2, phases[d], std::nullopt, w.stride[d]);
         parts.push_back(std::move(part));
       }
   return parts;

@@ -95,13 +95,13 @@ inline bool has_grid_layout(const Tensor& t, const PixelGrid& grid) {
   return same;
 }
 
-// Copies a tensor of shape [images, channels, D, H, W] to the grid. Returns the tensor itself if it already has the
-// grid's layout.
-inline Tensor pack_pixels(const Tensor& t, const PixelGrid& grid) {
+// Copies a tensor of shape [images, groups * channels, D, H, W] to the grid, one group of channels after the other.
+// Returns the tensor itself if it already has the grid's layout.
+inline Tensor pack_pixels(const Tensor& t, const PixelGrid& grid, int64_t groups = 1) {
   static const KernelSet tiled("conv_pack_tensor"), vectors("conv_pack_vectors_tensor");
-  if (has_grid_layout(t, grid)) return t;
+  if (groups == 1 && has_grid_layout(t, grid)) return t;
   const int64_t size = t.element_size(), vec = 16 / size;
-  const Tensor out = at::empty({grid.pixels(), grid.padded_channels}, t.options().memory_format(std::nullopt));
+  const Tensor out = at::empty({groups * grid.pixels(), grid.padded_channels}, t.options().memory_format(std::nullopt));
   ConvPackParams p{};
   p.image_stride = t.stride(0);
   p.channel_stride = t.stride(1);
@@ -120,6 +120,8 @@ inline Tensor pack_pixels(const Tensor& t, const PixelGrid& grid) {
   p.padded_channels = uint32_t(grid.padded_channels);
   p.fold_taps = uint32_t(grid.fold.taps);
   p.by_plane = make_fast_divmod(p.plane_pixels);
+  p.by_planes = make_fast_divmod(p.planes[1]);
+  p.by_channels = make_fast_divmod(p.channels);
   p.by_vectors = make_fast_divmod(uint32_t(grid.padded_channels / vec));
   p.grid = grid.outputs();
   p.grid.pitch[2] = uint32_t(grid.row_pixels());
@@ -136,9 +138,10 @@ inline Tensor pack_pixels(const Tensor& t, const PixelGrid& grid) {
   Launch l((aligned ? vectors : tiled).get(tag_of(t)));
   l.outputs(out).inputs(t).bytes(p);
   if (aligned)
-    l.threads(uint64_t(out.numel() / vec)).work(uint64_t(vec));
+    l.threads(uint64_t(out.numel() / vec / groups), uint64_t(groups)).work(uint64_t(vec));
   else
-    l.groups({uint32_t(ceil_div(p.pixels, kPackPixels)), uint32_t(ceil_div(p.padded_channels * size, kPackBytes))})
+    l.groups({uint32_t(ceil_div(p.pixels, kPackPixels)), uint32_t(ceil_div(p.padded_channels * size, kPackBytes)),
+              uint32_t(groups)})
         .work(kPackPixels * kPackBytes / size);
   l.run();
   return out;

@@ -9,12 +9,13 @@ namespace mpsx::ops {
 // small tiles use the fragments in conv_tensor.metal instead.
 bool uses_tensor_convolution(const Tensor& t);
 
-// Compute a convolution without groups (its input gradient if `backward` is true), or its weight gradient. `window`
-// slides over `source`. If the tensor tier does not support the operands or would be slower, they launch nothing and
+// Compute a convolution (its input gradient if `backward` is true), or its weight gradient. `window` slides over
+// `source`. If the tensor tier does not support the operands or would be slower, they launch nothing and
 // return false.
 bool tensor_convolution(const Tensor& out, const Tensor& source, const Tensor& weight, const Tensor& bias,
-                        const ConvWindow& window, bool backward);
-bool tensor_weight_gradient(const Tensor& out, const Tensor& source, const Tensor& grad, const ConvWindow& window);
+                        const ConvWindow& window, int64_t groups, bool backward);
+bool tensor_weight_gradient(const Tensor& out, const Tensor& source, const Tensor& grad, const ConvWindow& window,
+                            int64_t groups);
 
 // Makes the channels of an output gradient contiguous if both gradients of a convolution with one tap would do so.
 Tensor pack_shared_gradient(const Tensor& grad);

@@ -21,6 +21,7 @@ struct ConvTile {
 };
 inline constexpr ConvTile kConvTiles[] = {{"128x256", 128, 256, &Tuning::conv_128x256_16bit, nullptr},
                                           {"128x128", 128, 128, &Tuning::conv_128x128_16bit, &Tuning::conv_128x128_f32},
+                                          {"256x128", 256, 128, &Tuning::conv_256x128_16bit, nullptr},
                                           {"128x64", 128, 64, &Tuning::conv_128x64_16bit, &Tuning::conv_128x64_f32},
                                           {"64x128", 64, 128, &Tuning::conv_64x128_16bit, &Tuning::conv_64x128_f32}};
 
@@ -32,26 +33,42 @@ struct ConvTileChoice {
   size_t tile = 0;
   double time = std::numeric_limits<double>::infinity();
 };
+// Sums over the steps of one or several GEMMs of M x N, which one launch computes.
+struct ConvWork {
+  uint64_t M, N, gemms = 0;
+  double steps = 0, k_tiles = 0;  // a tile of K has 128 bytes
+  void add(double step_count, uint64_t K, size_t element_size) {
+    ++gemms;
+    steps += step_count;
+    k_tiles += step_count * double(ceil_div(K, 128 / element_size));
+  }
+};
 // Returns the tile size with the least total time, which the core with the most tiles determines. Each GEMM step fills
 // and drains the pipeline of loads again (kStartOfStep). Two threadgroups with small tiles can share a core, which
 // overlaps these times.
-inline ConvTileChoice choose_conv_tile(uint64_t M, uint64_t N, uint64_t K, uint64_t steps, size_t element_size) {
+inline ConvTileChoice choose_conv_tile(const ConvWork& work, size_t element_size) {
   constexpr double kStartOfStep = 1.5, kEndOfTile = 2, kLaunch = 3;
-  const uint64_t k_tile = 128 / element_size;
   const Tuning& tuned = runtime::tuning();
+  const double gemms = double(work.gemms);
   ConvTileChoice best;
   for (size_t i = 0; i < std::size(kConvTiles); ++i) {
     const ConvTile& t = kConvTiles[i];
     double Tuning::* const member = element_size == 4 ? t.speed_f32 : t.speed_16bit;
     if (!member || tuned.*member == 0) continue;
-    const double rate = tuned.conv_rate * tuned.*member;
-    const double macs = double(t.M) * t.N * double(ceil_div(K, k_tile) * k_tile);
+    const double rate = tuned.conv_rate * tuned.*member, macs = double(t.M) * t.N * 128 / double(element_size);
     const double shared = element_size == 2 && t.M * t.N <= 128 * 128 ? 0.5 : 1;
-    const double tile_time = double(steps) * (macs / rate + shared * kStartOfStep) + shared * kEndOfTile;
-    const double time = kLaunch + std::ceil(double(tile_count(M, N, 1, t.M, t.N)) / conv_cores()) * tile_time;
+    const double tile_time =
+        (work.k_tiles * macs / rate + work.steps * shared * kStartOfStep) / gemms + shared * kEndOfTile;
+    const double tiles = double(tile_count(work.M, work.N, work.gemms, t.M, t.N));
+    const double time = kLaunch + std::ceil(tiles / conv_cores()) * tile_time;
     if (time < best.time) best = {i, time};
   }
   return best;
+}
+inline ConvTileChoice choose_conv_tile(uint64_t M, uint64_t N, uint64_t K, uint64_t steps, size_t element_size) {
+  ConvWork work{M, N};
+  work.add(double(steps), K, element_size);
+  return choose_conv_tile(work, element_size);
 }
 
 // Returns how many steps each threadgroup computes. Splitting the steps gives all cores work.
@@ -69,22 +86,24 @@ inline uint32_t choose_steps_per_split(uint64_t M, uint64_t N, uint64_t K, uint3
   return best;
 }
 
-// The simdgroup kernels pad the source's channels to 16-byte vectors.
-inline double padded_macs(double macs, int64_t channels, double element_size) {
-  const double vec = 16 / element_size;
-  return macs * std::ceil(double(channels) / vec) * vec / double(channels);
+// The simdgroup kernels pad a group's source channels to 16-byte vectors and its outputs to tiles.
+inline double padded_macs(double macs, int64_t outputs, int64_t channels, double element_size) {
+  const double vec = 16 / element_size, rows = std::max(double(outputs), double(kTile64));
+  return macs * std::ceil(double(channels) / vec) * vec / double(channels) * rows / double(outputs);
 }
-inline double simdgroup_time(double macs, int64_t channels, double element_size) {
+inline double simdgroup_time(double macs, int64_t outputs, int64_t channels, double element_size) {
   const Tuning& tuned = runtime::tuning();
   const double rate = element_size == 4 ? tuned.conv_simdgroup_rate_f32 : tuned.conv_simdgroup_rate_16bit;
-  return 10 + padded_macs(macs, channels, element_size) / (rate * conv_cores());
+  return 10 + padded_macs(macs, outputs, channels, element_size) / (rate * conv_cores());
 }
 // A weight gradient also loads the output gradient's positions.
-inline double simdgroup_weight_time(double macs, int64_t channels, double positions, double element_size) {
+inline double simdgroup_weight_time(double macs, int64_t outputs, int64_t channels, double positions,
+                                    double element_size) {
   const bool is_float = element_size == 4;
   const Tuning& tuned = runtime::tuning();
   const double rate = is_float ? tuned.conv_simdgroup_weight_rate_f32 : tuned.conv_simdgroup_weight_rate_16bit;
-  return 15 + (padded_macs(macs, channels, element_size) / rate + positions * (is_float ? 0.25 : 0.1)) / conv_cores();
+  return 15 + (padded_macs(macs, outputs, channels, element_size) / rate + positions * (is_float ? 0.25 : 0.1)) /
+                  conv_cores();
 }
 // Each step of a weight gradient is a split-K GEMM of O x positions x K, in tiles of at least 64 x 128.
 inline double weight_gradient_time(int64_t O, int64_t K, double positions, size_t steps, double element_size) {

@@ -1,6 +1,6 @@
 """Compare random convolutions with float64: `python random_convs.py SEED [COUNT]`.
 
-Those without groups use the tensor tier.
+Those without groups, or with more than four channels per group, use the tensor tier.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ def compare(choice: random.Random) -> str:
     size = [max(n, (k - 1) * d + 1) for n, k, d in zip(size, kernel, dilation, strict=True)]
     if transposed:
         padding = [min(p, (k - 1) * d // 2) for p, k, d in zip(padding, kernel, dilation, strict=True)]
-    groups = choice.choice([1, 1, 1, 1, 2, 3])
-    if groups > 1:  # direct kernels
+    groups = choice.choice([1, 1, 1, 1, 2, 3, 4, 6])
+    if groups > 1 and choice.random() < 0.6:  # GEMMs of one or several groups
+        channels, out_channels = groups * choice.choice([2, 8, 12, 40]), groups * choice.choice([5, 8, 16])
+    elif groups > 1:  # direct kernels
         channels, out_channels = groups * choice.choice([1, 1, 2, 4]), groups * choice.choice([1, 1, 2, 3])
     else:
         channels, out_channels = choice.choice([1, 3, 8, 16, 20]), choice.choice([1, 5, 16, 24, 70])

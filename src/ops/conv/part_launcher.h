@@ -1,0 +1,143 @@
+// Launches the GEMMs of metal/conv/conv_gemm_tensor.metal.
+#pragma once
+
+#include <ATen/ops/empty.h>
+
+#include <memory>
+
+#include "ops/conv/plan.h"
+
+namespace mpsx::ops {
+
+inline const KernelSet& gemm_kernels(size_t tile) {
+  static const auto* const all = [] {
+    auto* sets = new std::vector<std::unique_ptr<KernelSet>>;
+    for (const ConvTile& t : kConvTiles)
+      sets->push_back(std::make_unique<KernelSet>(std::string("conv_gemm_tensor_") + t.name));
+    return sets;
+  }();
+  return *(*all)[tile];
+}
+
+inline void launch_conv_gemm(const ConvGemmParams& p, const ConvWork& work, const Tensor& out, const Tensor& left,
+                             const Tensor& right, const Tensor& bias, const Tensor& partials) {
+  const Tensor& result = out.defined() ? out : partials;
+  const size_t size = left.element_size();
+  const size_t tile = choose_conv_tile(work, size).tile;
+  const ConvTile& t = kConvTiles[tile];
+  const uint32_t steps = p.parts[0].steps;  // of the only part if they are split
+  Launch l(gemm_kernels(tile).get(tag_of(left)));
+  l.outputs(result).inputs(left, right, bias).bytes(p).outputs(partials);
+  l.groups({uint32_t(tile_count(p.M, p.N, p.part_count, t.M, t.N)), 1, uint32_t(ceil_div(steps, p.steps_per_split))},
+           t.threads(size), true);
+  l.work(uint64_t(t.M) * t.N * (1 + uint64_t(p.parts[0].K) * std::min(steps, p.steps_per_split) / 16)).run();
+}
+
+// Computes parts of a convolution, for one matrix of the weight each, in as few launches as the parameters allow.
+class PartLauncher {
+ public:
+  PartLauncher(const Tensor& out, const Tensor& pixels, const Tensor& bias, const GroupedWeight& weight,
+               const Plan& plan)
+      : out_(out), pixels_(pixels), bias_(bias), weight_(weight), plan_(plan) {
+    for (const ConvAxes& axes : plan.axes) rows_ = std::max(rows_, plan.grid.windows(axes));
+  }
+
+  void add(const ConvPart& part, size_t index, int64_t matrix) {
+    const Steps& steps = plan_.steps[index];
+    if (p_.part_count == kMaxConvParts || step_count_ + steps.offsets.size() > kMaxConvSteps) launch();
+    const PixelGrid& grid = plan_.grid;
+    ConvGemmPart& to = p_.parts[p_.part_count++];
+    to.left = matrix * grid.pixels() * grid.padded_channels;
+    to.right = weights_size_;
+    to.out = part.out.storage_offset() - out_.storage_offset() + matrix * weight_.outputs() * out_.stride(1);
+    to.right_pitch = steps.K;
+    to.right_step = weight_.outputs() * steps.K;
+    to.first_step = uint32_t(step_count_);
+    to.first_channel = uint32_t(matrix * weight_.outputs());
+    to.steps = uint32_t(steps.offsets.size());
+    to.K = uint32_t(steps.K);
+    for (int d = 0; d < 3; ++d) {
+      to.positions.size[d] = uint32_t(plan_.axes[index][d].positions);
+      p_.output.stride[d] = uint32_t(part.out.stride(d + 2));
+    }
+    work_.add(double(to.steps), to.K, out_.element_size());
+    add_steps(part, steps, plan_.axes[index], matrix);
+  }
+
+  void launch() {
+    if (p_.part_count == 0) return;
+    const PixelGrid& grid = plan_.grid;
+    const Tensor weights = pack_weights();
+    p_.left_pitch = grid.stride[2] * grid.padded_channels;
+    p_.M = uint32_t(rows_);
+    p_.N = uint32_t(weight_.outputs());
+    p_.steps_per_split = kMaxConvSteps;
+    p_.has_offsets = 1;
+    p_.has_bias = bias_.defined();
+    p_.output.images = uint32_t(grid.images);
+    p_.output.image_stride = uint32_t(out_.stride(0));
+    p_.output.channel_stride = uint32_t(out_.stride(1));
+    p_.output.grid = grid.outputs();
+    work_.M = p_.M;
+    work_.N = p_.N;
+    launch_conv_gemm(p_, work_, out_, pixels_, weights, bias_, Tensor());
+    p_.part_count = 0;
+    step_count_ = weights_size_ = 0;
+    work_ = {};
+  }
+
+ private:
+  void add_steps(const ConvPart& part, const Steps& steps, const ConvAxes& axes, int64_t matrix) {
+    const Tensor& w = weight_.weight;
+    const auto tap_offset = [&](int d, size_t tap) {
+      return (part.first[d] + int64_t(tap) * part.step[d]) * w.stride(d + 2);
+    };
+    size_t i = 0;
+    for (size_t a = 0; a < axes[0].taps.size(); ++a)
+      for (size_t b = 0; b < axes[1].taps.size(); ++b)
+        for (size_t c = 0; c < (steps.whole_rows ? 1 : axes[2].taps.size()); ++c, ++i) {
+          p_.offsets[step_count_] = steps.offsets[i] * plan_.grid.padded_channels;
+          const int64_t from = tap_offset(0, a) + tap_offset(1, b) + tap_offset(2, c);
+          steps_.steps[step_count_++] = {matrix * weight_.groups * weight_.group_stride + from, weights_size_,
+                                         uint32_t(steps.K), 0};
+          weights_size_ += weight_.outputs() * steps.K;
+        }
+    steps_.tap_stride = part.step[2] * w.stride(4);
+    steps_.fold_stride = part.step[1] * w.stride(3);
+  }
+
+  Tensor pack_weights() {
+    static const KernelSet kernels("conv_pack_weight_tensor");
+    const GroupedWeight& w = weight_;
+    ConvWeightParams& p = steps_;
+    p.group_stride = w.group_stride;
+    p.out_stride = w.out_stride;
+    p.channel_stride = w.channel_stride;
+    p.channels = uint32_t(w.channels());
+    p.padded_channels = uint32_t(plan_.grid.padded_channels);
+    p.fold_taps = uint32_t(plan_.grid.fold.taps);
+    p.group_outputs = uint32_t(w.group_outputs);
+    p.group_channels = uint32_t(w.group_channels);
+    p.by_padded = make_fast_divmod(p.padded_channels);
+    p.by_channels = make_fast_divmod(p.channels);
+    p.by_group_channels = make_fast_divmod(p.group_channels);
+    uint32_t K = 0;
+    for (uint32_t i = 0; i < p_.part_count; ++i) K = std::max(K, p_.parts[i].K);
+    const Tensor packed = at::empty({weights_size_}, out_.options().memory_format(std::nullopt));
+    Launch l(kernels.get(tag_of(packed)));
+    l.outputs(packed).inputs(w.weight).bytes(p);
+    l.threads(K, uint64_t(w.outputs()), step_count_).run();
+    return packed;
+  }
+
+  const Tensor &out_, &pixels_, &bias_;
+  const GroupedWeight& weight_;
+  const Plan& plan_;
+  ConvGemmParams p_{};
+  ConvWeightParams steps_{};
+  ConvWork work_{};
+  int64_t rows_ = 0, weights_size_ = 0;
+  size_t step_count_ = 0;
+};
+
+}  // namespace mpsx::ops

@@ -1,0 +1,106 @@
+// Plans a convolution on the tensor tier: the packed copy of its input, and the GEMM steps that read it.
+#pragma once
+
+#include <limits>
+#include <optional>
+
+#include "ops/conv/parts.h"
+#include "ops/conv/tensor_cost.h"
+
+namespace mpsx::ops {
+
+inline int64_t vector_elements(const Tensor& t) { return 16 / int64_t(t.element_size()); }
+
+// The GEMM steps of a convolution. Each step multiplies K elements of every window.
+struct Steps {
+  std::vector<int64_t> offsets;  // offset of each step, in pixels
+  int64_t K;
+  bool whole_rows;  // whether a step covers a whole row of taps, which must be contiguous
+};
+inline Steps make_steps(const PixelGrid& grid, const ConvAxes& axes) {
+  const std::vector<int64_t>& x = axes[2].taps;
+  Steps steps{{}, grid.padded_channels, x.back() - x.front() + 1 == int64_t(x.size())};
+  if (steps.whole_rows) steps.K *= int64_t(x.size());
+  for (const int64_t a : axes[0].taps)
+    for (const int64_t b : axes[1].taps)
+      for (const int64_t c : x) {
+        steps.offsets.push_back(grid.offset(a, b, c));
+        if (steps.whole_rows) break;
+      }
+  return steps;
+}
+
+// Returns whether 32-bit indices suffice and the offsets of all steps fit in the parameters.
+inline bool fits(const PixelGrid& grid, const Steps& steps) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  return grid.pixels() <= kMost / (grid.padded_channels / 4 + 1) && steps.K <= kMost &&
+         steps.offsets.size() <= kMaxConvSteps;
+}
+
+// A packed layout that some parts of a convolution share, and the estimated time of the copy and of the parts' GEMMs.
+struct Plan {
+  PixelGrid grid;
+  std::vector<ConvAxes> axes;
+  std::vector<Steps> steps;
+  double time = 0;
+};
+
+// If `fold` is true, combines the rows of taps into longer rows, for inputs with few channels.
+inline std::optional<Plan> make_plan(const Tensor& source, int64_t channels, std::vector<ConvAxes> axes, bool fold) {
+  Plan plan;
+  ConvFold folded;
+  if (fold) {
+    ConvAxis& y = axes.front()[1];
+    if (axes.size() > 1 || y.taps.size() == 1) return std::nullopt;
+    folded = {int64_t(y.taps.size()), y.padding - y.taps[0], y.stride, y.taps[1] - y.taps[0]};
+    y = {y.positions, 0, y.positions, 1, {0}};
+  }
+  plan.grid = make_pixel_grid(source.size(0), channels, vector_elements(source), axes, folded);
+  for (const ConvAxes& a : axes) {
+    plan.steps.push_back(make_steps(plan.grid, a));
+    if (!fits(plan.grid, plan.steps.back()) || (fold && !plan.steps.back().whole_rows)) return std::nullopt;
+  }
+  if (!has_grid_layout(source, plan.grid))
+    plan.time = copy_time((double(source.numel()) +
+                           double(plan.grid.pixels() * plan.grid.padded_channels) * double(source.size(1) / channels)) *
+                          double(source.element_size()));
+  plan.axes = std::move(axes);
+  return plan;
+}
+
+// Returns the faster of the plans with and without folded rows. Each of its GEMMs reads `channels` of the source.
+// `time` returns the time that they take.
+template <typename Time>
+std::optional<Plan> choose_plan(const Tensor& source, int64_t channels, const std::vector<ConvAxes>& axes, Time time) {
+  std::optional<Plan> best;
+  for (const bool fold : {false, true}) {
+    std::optional<Plan> plan = make_plan(source, channels, axes, fold);
+    if (!plan) continue;
+    plan->time += time(*plan);
+    if (!best || plan->time < best->time) best = std::move(plan);
+  }
+  return best;
+}
+
+// A weight whose groups are combined into matrices, several per matrix, because GEMM tiles of a group with few channels
+// would be nearly empty. The blocks off the diagonal of a matrix are zero.
+struct GroupedWeight {
+  Tensor weight;
+  int64_t matrices, groups, group_outputs, group_channels;  // groups per matrix; outputs and channels per group
+  int64_t group_stride, out_stride, channel_stride;
+  int64_t outputs() const { return groups * group_outputs; }
+  int64_t channels() const { return groups * group_channels; }
+};
+// Combines groups to at most kMatrixChannels channels per matrix. `weight` is [O, C / groups, D, H, W].
+inline GroupedWeight group_weight(const Tensor& weight, int64_t groups, bool backward) {
+  constexpr int64_t kMatrixChannels = 64;
+  const int64_t rows = weight.size(0) / groups, columns = weight.size(1);
+  int64_t merged = 1;
+  for (int64_t n = 2; n <= groups && n * std::max(rows, columns) <= kMatrixChannels; ++n)
+    if (groups % n == 0) merged = n;
+  const int64_t row = weight.stride(0), column = weight.stride(1);
+  if (backward) return {weight, groups / merged, merged, columns, rows, rows * row, column, row};
+  return {weight, groups / merged, merged, rows, columns, rows * row, row, column};
+}
+
+}  // namespace mpsx::ops
