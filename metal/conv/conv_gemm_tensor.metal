@@ -91,20 +91,30 @@ kernel void conv_gemm_tensor(device T* out [[buffer(0)]], device T* left [[buffe
   epilogue.store(sum, tile);
 }
 
-// Copies a weight to rows that conv_gemm_tensor reads. Grid: (K, outputs, steps).
+// Copies a weight to rows that conv_gemm_tensor reads. Each thread copies the taps of one channel in one step, because
+// they are adjacent in most weights. Grid, in threads: (padded channels, outputs, steps).
 template <typename T>
 kernel void conv_pack_weight_tensor(device T* out [[buffer(0)]], device const T* weight [[buffer(1)]],
                                     constant ConvWeightParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
+  enum : uint { kBatch = 4 };
   constant ConvWeightStep& step = p.steps[gid.z];
-  if (gid.x >= step.K) return;
-  const uint tap = divide(gid.x, p.by_padded), index = gid.x - tap * p.padded_channels;
-  const uint fold = divide(index, p.by_channels), channel = index - fold * p.channels;
+  const uint fold = divide(gid.x, p.by_channels), channel = gid.x - fold * p.channels;
   const uint group = divide(channel, p.by_group_channels), c = channel - group * p.group_channels;
   const uint o = gid.y - group * p.group_outputs;  // outside the group's outputs off the diagonal
-  const long from = step.from + long(group) * p.group_stride + long(o) * p.out_stride + long(c) * p.channel_stride +
-                    long(tap) * p.tap_stride + long(fold) * p.fold_stride;
   const bool inside = o < p.group_outputs && fold < p.fold_taps;
-  out[step.to + long(gid.y) * step.K + gid.x] = inside ? weight[from] : T(0);
+  device const T* const from = weight + (step.from + long(group) * p.group_stride + long(o) * p.out_stride +
+                                         long(c) * p.channel_stride + long(fold) * p.fold_stride);
+  device T* const to = out + (step.to + long(gid.y) * step.taps * p.padded_channels + gid.x);
+  for (uint first = 0; first < step.taps; first += kBatch) {
+    // Issue all loads before the first store.
+    T values[kBatch];
+    MPSX_UNROLL
+    for (uint i = 0; i < kBatch; ++i)
+      values[i] = inside && first + i < step.taps ? from[long(first + i) * p.tap_stride] : T(0);
+    MPSX_UNROLL
+    for (uint i = 0; i < kBatch; ++i)
+      if (first + i < step.taps) to[ulong(first + i) * p.padded_channels] = values[i];
+  }
 }
 
 // Where a pixel of the packed grid comes from. If several taps are folded into the pixel, `row` is that of the first

@@ -49,7 +49,7 @@ struct ConvGemmParams {
 // Where a step's taps start in the weight, and where its rows start in the copy.
 struct ConvWeightStep {
   int64_t from, to;
-  uint32_t K, unused;
+  uint32_t taps, unused;
 };
 
 // Parameters for copying a weight to rows of taps and channels, one matrix per step. Several groups are combined into
@@ -58,7 +58,7 @@ struct ConvWeightParams {
   ConvWeightStep steps[kMaxConvSteps];
   int64_t group_stride, out_stride, channel_stride, tap_stride, fold_stride;
   uint32_t channels, padded_channels, fold_taps;  // `channels` of all groups of the matrix
-  FastDivmod by_padded, by_channels;
+  FastDivmod by_channels;
   uint32_t group_outputs, group_channels;
   FastDivmod by_group_channels;
 };

@@ -99,7 +99,7 @@ class PartLauncher {
           p_.offsets[step_count_] = steps.offsets[i] * plan_.grid.padded_channels;
           const int64_t from = tap_offset(0, a) + tap_offset(1, b) + tap_offset(2, c);
           steps_.steps[step_count_++] = {matrix * weight_.groups * weight_.group_stride + from, weights_size_,
-                                         uint32_t(steps.K), 0};
+                                         uint32_t(steps.K / plan_.grid.padded_channels), 0};
           weights_size_ += weight_.outputs() * steps.K;
         }
     steps_.tap_stride = part.step[2] * w.stride(4);
@@ -118,15 +118,13 @@ class PartLauncher {
     p.fold_taps = uint32_t(plan_.grid.fold.taps);
     p.group_outputs = uint32_t(w.group_outputs);
     p.group_channels = uint32_t(w.group_channels);
-    p.by_padded = make_fast_divmod(p.padded_channels);
     p.by_channels = make_fast_divmod(p.channels);
     p.by_group_channels = make_fast_divmod(p.group_channels);
-    uint32_t K = 0;
-    for (uint32_t i = 0; i < p_.part_count; ++i) K = std::max(K, p_.parts[i].K);
     const Tensor packed = at::empty({weights_size_}, out_.options().memory_format(std::nullopt));
     Launch l(kernels.get(tag_of(packed)));
     l.outputs(packed).inputs(w.weight).bytes(p);
-    l.threads(K, uint64_t(w.outputs()), step_count_).run();
+    // Adjacent rows share a threadgroup, because each cache line of a transposed weight has elements of several rows.
+    l.threads_in_groups({p.padded_channels, uint32_t(w.outputs()), uint32_t(step_count_)}, {32, 8, 1}).run();
     return packed;
   }
 
