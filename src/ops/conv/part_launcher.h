@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <array>
 #include <memory>
 
 #include "ops/conv/plan.h"
@@ -67,7 +68,7 @@ class PartLauncher {
   void launch() {
     if (p_.part_count == 0) return;
     const PixelGrid& grid = plan_.grid;
-    const Tensor weights = pack_weights();
+    const Tensor weights = reads_weight_directly() ? weight_.weight : pack_weights();
     p_.left_pitch = grid.stride[2] * grid.padded_channels;
     p_.M = uint32_t(rows_);
     p_.N = uint32_t(weight_.outputs());
@@ -104,6 +105,32 @@ class PartLauncher {
         }
     steps_.tap_stride = part.step[2] * w.stride(4);
     steps_.fold_stride = part.step[1] * w.stride(3);
+  }
+
+  // Lets the parts read the weight itself if its channels and the taps of each row are contiguous: a 1x1 kernel, or a
+  // channels-last weight. Otherwise, returns false.
+  bool reads_weight_directly() {
+    const GroupedWeight& w = weight_;
+    const int64_t padded = plan_.grid.padded_channels;
+    if (plan_.grid.fold.taps > 1 || w.groups > 1 || w.channels() != padded || w.channel_stride != 1) return false;
+    std::array<int64_t, kMaxConvParts> spacing{};
+    for (uint32_t i = 0; i < p_.part_count; ++i) {
+      const ConvGemmPart& part = p_.parts[i];
+      const ConvWeightStep* const steps = steps_.steps + part.first_step;
+      if (part.steps > 1) spacing[i] = steps[1].from - steps[0].from;
+      if (steps->taps > 1 && steps_.tap_stride != padded) return false;
+      const auto strides = uint64_t(w.out_stride | spacing[i] | steps->from) * w.weight.element_size();
+      if (!runtime::is_vector_aligned(runtime::address_of(w.weight.const_data_ptr()) | strides)) return false;
+      for (uint32_t k = 1; k < part.steps; ++k)
+        if (steps[k].from - steps[k - 1].from != spacing[i]) return false;
+    }
+    for (uint32_t i = 0; i < p_.part_count; ++i) {
+      ConvGemmPart& part = p_.parts[i];
+      part.right = steps_.steps[part.first_step].from;
+      part.right_pitch = w.out_stride;
+      part.right_step = spacing[i];
+    }
+    return true;
   }
 
   Tensor pack_weights() {
