@@ -202,6 +202,100 @@ kernel void conv_pack_tensor(device T* out [[buffer(0)]], device const T* source
   }
 }
 
+// Vector n of V adjacent pixels: its offset in the source, and the index of its first pixel in the packed grid.
+struct ConvPixelVector {
+  long from;
+  uint to;
+};
+template <uint V>
+inline ConvPixelVector pixel_vector(uint n, constant ConvPackParams& p) {
+  const uint rows = divide(n, p.by_row_vectors), x = (n - rows * p.row_vectors) * V;
+  const uint planes = divide(rows, p.by_source[1]), y = rows - planes * p.source[1];
+  const uint image = divide(planes, p.by_source[0]), z = planes - image * p.source[0];
+  const uint padded_z = z + uint(p.padding[0]), grid_z = divide(padded_z, p.by_stride[0]);
+  const uint padded_y = y + uint(p.padding[1]), grid_y = divide(padded_y, p.by_stride[1]);
+  const uint plane = (padded_z - grid_z * p.planes[0]) * p.planes[1] + padded_y - grid_y * p.planes[1];
+  const uint row = (image * p.grid.pitch[0] + grid_z) * p.grid.pitch[1] + grid_y;
+  return {long(image) * p.image_stride + long(z) * p.source_stride[0] + long(y) * p.source_stride[1] + x,
+          plane * p.plane_pixels + row * p.grid.pitch[2] + x + uint(p.padding[2])};
+}
+
+// Packs a tensor whose rows are contiguous and consist of whole vectors of V pixels. Each threadgroup transposes a tile
+// of the source in threadgroup memory, in words of one or two channels. Other threadgroups clear the padding.
+// Grid: (tiles of kPackPixels source pixels, then tiles of kClearPixels packed pixels; tiles of channels; groups of the
+// convolution).
+template <typename T, uint V>
+kernel void conv_pack_rows_tensor(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
+                                  constant ConvPackParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  enum : uint {
+    kVec = 16 / sizeof(T),
+    kPerWord = 4 / sizeof(T),
+    kWords = kPackBytes / 4,
+    kStride = kWords + 1,  // an odd number, so that pixels use different banks
+    kTileVectors = kPackPixels / V,
+    kBatch = 2,
+    kNone = 0xffffffff,
+  };
+  threadgroup uint tile[kPackPixels * kStride];
+  threadgroup uint to[kPackPixels];
+  const uint first_channel = g.group.y * (kPackBytes / sizeof(T));
+  const uint width = min(uint(kPackBytes / sizeof(T)), p.padded_channels - first_channel);
+  source += long(g.group.z) * p.channels * p.channel_stride;
+  out += ulong(g.group.z) * p.pixels * p.padded_channels + first_channel;
+  if (g.group.x >= p.source_tiles) {
+    const uint first = (g.group.x - p.source_tiles) * kClearPixels, end = min(first + kClearPixels, p.pixels);
+    for (uint n = first + g.index; n < end; n += g.count) {
+      const PackedPixel<T> from = packed_pixel(source, n, p);
+      if (from.inside && uint(from.row) < p.source[1]) continue;
+      for (uint c = 0; c < width; c += kVec) *(device uint4*)(out + (ulong(n) * p.padded_channels + c)) = uint4(0);
+    }
+    return;
+  }
+  const uint first_vector = g.group.x * kTileVectors;
+  for (uint first = g.index; first < kTileVectors * kWords; first += kBatch * g.count) {
+    Vec<T, V> values[kBatch][kPerWord];
+    uint packed[kBatch];
+    // Issue all loads before the first use.
+    MPSX_UNROLL
+    for (uint b = 0; b < kBatch; ++b) {
+      const uint i = first + b * g.count, n = first_vector + i % kTileVectors;
+      const uint channel = first_channel + i / kTileVectors * kPerWord;
+      const ConvPixelVector at = pixel_vector<V>(min(n, p.vectors - 1), p);
+      packed[b] = n < p.vectors ? at.to : kNone;
+      device const T* from = source + (at.from + long(min(channel, p.channels - 1)) * p.channel_stride);
+      MPSX_UNROLL
+      for (uint j = 0; j < kPerWord; ++j) {
+        values[b][j] = load_vec<V>(from);
+        if (channel + j + 1 < p.channels) from += p.channel_stride;
+      }
+    }
+    MPSX_UNROLL
+    for (uint b = 0; b < kBatch; ++b) {
+      const uint i = first + b * g.count, pixel = i % kTileVectors * V, word = i / kTileVectors;
+      const uint channel = first_channel + word * kPerWord;
+      if (word >= kWords) break;
+      MPSX_UNROLL
+      for (uint k = 0; k < V; ++k) {
+        uint4 words = uint4(0);
+        MPSX_UNROLL
+        for (uint j = 0; j < kPerWord; ++j)
+          VecWords<T, sizeof(T)>::set(words, j, channel + j < p.channels ? values[b][j].v[k] : T(0));
+        tile[(pixel + k) * kStride + word] = words.x;
+        if (word == 0) to[pixel + k] = packed[b] == kNone ? uint(kNone) : packed[b] + k;
+      }
+    }
+  }
+  tg_barrier();
+  for (uint i = g.index; i < kPackPixels * kWords / 4; i += g.count) {
+    const uint pixel = i / (kWords / 4), word = i % (kWords / 4) * 4, n = to[pixel];
+    if (n == kNone || word * kPerWord >= width) continue;
+    threadgroup const uint* const from = tile + (pixel * kStride + word);
+    *(device uint4*)(out + (ulong(n) * p.padded_channels + word * kPerWord)) =
+        uint4(from[0], from[1], from[2], from[3]);
+  }
+}
+
 // Packs a tensor whose channels are contiguous. Each thread copies one 16-byte vector. Grid, in threads: (vectors,
 // groups of the convolution)
 template <typename T>
@@ -232,6 +326,8 @@ typedef TensorTile<128, 64, 8, false> Tile128x64f32;  // float32 needs one SIMD 
   MPSX_KERNEL("conv_gemm_tensor_64x128_" #TAG, conv_gemm_tensor<T, Tile64x128>)   \
   MPSX_KERNEL("conv_pack_tensor_" #TAG, conv_pack_tensor<T>)                      \
   MPSX_KERNEL("conv_pack_weight_tensor_" #TAG, conv_pack_weight_tensor<T>)        \
+  MPSX_KERNEL("conv_pack_rows2_tensor_" #TAG, conv_pack_rows_tensor<T, 2>)        \
+  MPSX_KERNEL("conv_pack_rows4_tensor_" #TAG, conv_pack_rows_tensor<T, 4>)        \
   MPSX_KERNEL("conv_pack_vectors_tensor_" #TAG, conv_pack_vectors_tensor<T>)
 MPSX_FOR_FLOAT(MPSX_CONV_TENSOR)
 MPSX_CONV_TENSOR_16_BIT(half, f16)

@@ -8,6 +8,7 @@ enum : uint32_t {
   kMaxConvParts = 16,
   kPackPixels = 64,  // size of conv_pack's tile: pixels, and bytes per pixel
   kPackBytes = 128,
+  kClearPixels = 256,  // pixels whose padding a threadgroup clears
 };
 
 // A grid of pixels. The outermost dimension, not listed here, is the image.
@@ -77,4 +78,7 @@ struct ConvPackParams {
   FastDivmod by_plane, by_planes, by_vectors;  // divide by plane_pixels, planes[1], and 16-byte vectors per pixel
   FastDivmod by_channels;
   ConvGrid grid;
+  // conv_pack_rows also reads the numbers of vectors of pixels, in all and per row, of tiles, and the divisors.
+  uint32_t vectors, row_vectors, source_tiles;
+  FastDivmod by_row_vectors, by_source[2], by_stride[2];
 };

@@ -95,11 +95,32 @@ inline bool has_grid_layout(const Tensor& t, const PixelGrid& grid) {
   return same;
 }
 
+// Returns whether the grid consists of the tensor's pixels in the same order, without padding.
+inline bool has_grid_pixels(const Tensor& t, const PixelGrid& grid) {
+  return grid.fold.taps == 1 && grid.planes() == 1 && grid.padding[0] + grid.padding[1] + grid.padding[2] == 0 &&
+         t.size(2) == grid.pitch[0] && t.size(3) == grid.pitch[1] && t.size(4) == grid.row_pixels() &&
+         t.stride(3) == t.size(4) * t.stride(4) && t.stride(2) == t.size(3) * t.stride(3);
+}
+
+// Returns into vectors of how many adjacent pixels the rows of a tensor can be divided: 4, 2 or 1.
+inline int64_t pixels_per_vector(const Tensor& t) {
+  const int64_t size = t.element_size();
+  int64_t bits = t.size(4) | t.stride(0) | t.stride(1) | t.stride(2) | t.stride(3);
+  bits |= int64_t(reinterpret_cast<uintptr_t>(t.const_data_ptr())) / size;
+  return t.stride(4) != 1 ? 1 : bits % 4 == 0 ? 4 : bits % 2 == 0 ? 2 : 1;
+}
+
 // Copies a tensor of shape [images, groups * channels, D, H, W] to the grid, one group of channels after the other.
 // Returns the tensor itself if it already has the grid's layout.
 inline Tensor pack_pixels(const Tensor& t, const PixelGrid& grid, int64_t groups = 1) {
   static const KernelSet tiled("conv_pack_tensor"), vectors("conv_pack_vectors_tensor");
+  static const KernelSet rows2("conv_pack_rows2_tensor"), rows4("conv_pack_rows4_tensor");
   if (groups == 1 && has_grid_layout(t, grid)) return t;
+  if (t.stride(4) == 1 && t.size(2) * t.size(3) > 1 && has_grid_pixels(t, grid)) {  // all pixels of an image are a row
+    const PixelGrid row{grid.images, grid.channels,           grid.padded_channels, {},
+                        {1, 1, 1},   {1, 1, t[0][0].numel()}, grid.plane,           {}};
+    return pack_pixels(t.flatten(2).unsqueeze(2).unsqueeze(2), row, groups);
+  }
   const int64_t size = t.element_size(), vec = 16 / size;
   const Tensor out = at::empty({groups * grid.pixels(), grid.padded_channels}, t.options().memory_format(std::nullopt));
   ConvPackParams p{};
@@ -135,14 +156,29 @@ inline Tensor pack_pixels(const Tensor& t, const PixelGrid& grid, int64_t groups
                  is_vectorizable(t.const_data_ptr(), size_t(size), t.stride(4), t.stride(1), t.stride(0)) &&
                  t.stride(1) == 1;
   for (int d = 2; d < 4; ++d) aligned = aligned && t.stride(d) % vec == 0;
-  Launch l((aligned ? vectors : tiled).get(tag_of(t)));
+  const int64_t row_vec = grid.fold.taps > 1 ? 1 : pixels_per_vector(t), source_pixels = t.size(0) * t[0][0].numel();
+  Launch l((aligned ? vectors : row_vec == 4 ? rows4 : row_vec == 2 ? rows2 : tiled).get(tag_of(t)));
   l.outputs(out).inputs(t).bytes(p);
-  if (aligned)
+  const auto channel_tiles = uint32_t(ceil_div(p.padded_channels * size, kPackBytes));
+  if (aligned) {
     l.threads(uint64_t(out.numel() / vec / groups), uint64_t(groups)).work(uint64_t(vec));
-  else
-    l.groups({uint32_t(ceil_div(p.pixels, kPackPixels)), uint32_t(ceil_div(p.padded_channels * size, kPackBytes)),
+  } else if (row_vec > 1) {
+    p.vectors = uint32_t(source_pixels / row_vec);
+    p.row_vectors = uint32_t(t.size(4) / row_vec);
+    p.source_tiles = uint32_t(ceil_div(source_pixels, kPackPixels));
+    p.by_row_vectors = make_fast_divmod(p.row_vectors);
+    for (int d = 0; d < 2; ++d) {
+      p.by_source[d] = make_fast_divmod(p.source[d]);
+      p.by_stride[d] = make_fast_divmod(p.planes[d]);
+    }
+    const bool has_padding = p.pixels > source_pixels;
+    l.groups({p.source_tiles + uint32_t(has_padding ? ceil_div(p.pixels, kClearPixels) : 0), channel_tiles,
               uint32_t(groups)})
         .work(kPackPixels * kPackBytes / size);
+  } else {
+    l.groups({uint32_t(ceil_div(p.pixels, kPackPixels)), channel_tiles, uint32_t(groups)})
+        .work(kPackPixels * kPackBytes / size);
+  }
   l.run();
   return out;
 }

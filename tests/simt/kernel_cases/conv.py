@@ -95,9 +95,10 @@ def tensor_cases() -> Iterator[Case]:
         g = values(2, 16, 3, 16, dtype=dtype, low=-0.1, high=0.1, seed=1)
         label = f"tensor tier: convolution along rows, channels last {TAGS[dtype]}"
         yield case(label, along_rows, x, weight, bias, g, torch.channels_last)
-        x = values(2, 8, 6, 8, dtype=dtype, low=-0.5, high=0.5)
-        for taps, layout in itertools.product((1, 3), (torch.contiguous_format, torch.channels_last)):
+        forms = itertools.product((1, 3), (torch.contiguous_format, torch.channels_last), (8,))
+        for taps, layout, width in (*forms, *((3, torch.contiguous_format, width) for width in (7, 10))):
+            x = values(2, 8, 6, width, dtype=dtype, low=-0.5, high=0.5)
             weight = values(12, 8, taps, taps, dtype=dtype, low=-0.5, high=0.5, seed=2)
-            g = values(2, 12, 6, 8, dtype=dtype, low=-0.1, high=0.1, seed=1)
-            label = f"tensor tier: convolution, kernel {taps}, {layout} {TAGS[dtype]}"
+            g = values(2, 12, 6, width, dtype=dtype, low=-0.1, high=0.1, seed=1)
+            label = f"tensor tier: convolution, kernel {taps}, width {width}, {layout} {TAGS[dtype]}"
             yield case(label, many_channels, x, weight, g, 1, layout)
