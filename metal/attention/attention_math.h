@@ -47,7 +47,8 @@ inline float exp_score(float x) {
 // Each pass computes them again.
 inline PhiloxBlock dropout_bits(uint query, uint block, AttentionHead h, constant AttentionParams& p) {
   const ulong row = (ulong(h.batch) * p.q_heads + h.head) * p.q_len + query;
-  return philox(p.seed, p.philox_offset + row * ((p.kv_len + 3) / 4) + block);
+  const ulong counter = p.philox_offset + row * ((p.kv_len + 3) / 4) + block;
+  return philox4x32(uint(counter), uint(counter >> 32), 0u, 0u, p.seed[0], p.seed[1]);
 }
 // Returns the factor by which dropout multiplies a probability: 0 or 1 / (1 - p).
 inline float dropout_scale(uint query, uint key, AttentionHead h, constant AttentionParams& p) {

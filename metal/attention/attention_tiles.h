@@ -38,37 +38,43 @@ METAL_FUNC device T* head_data(device T* data, AttentionStrides s, AttentionHead
   return data + (long(h.batch) * s.batch + long(h.head / group) * s.head);
 }
 
-// The probabilities of a tile that dropout keeps, in threadgroup memory: one bit each, and a byte per block of random
-// numbers. If each lane computed the random numbers of its own elements, it would compute most blocks four times.
+// The probabilities of a tile that dropout keeps, in threadgroup memory: one bit each, in words of 32 keys. If each lane
+// computed the random numbers of its own elements, it would compute most of them two or four times.
 template <typename Tiles, bool ROWS_ARE_QUERIES>
 struct KeptScores {
   enum : uint {
     queries = ROWS_ARE_QUERIES ? Tiles::rows : Tiles::columns,
-    blocks = (ROWS_ARE_QUERIES ? Tiles::columns : Tiles::rows) / 4,
-    bytes = queries * blocks,
+    words = (ROWS_ARE_QUERIES ? Tiles::columns : Tiles::rows) / 32,  // per query
+    size = queries * words,
   };
-  static METAL_FUNC void fill(threadgroup uchar* kept, uint row, uint column, AttentionHead h,
+  static METAL_FUNC void fill(threadgroup uint* kept, uint row, uint column, AttentionHead h,
                               constant AttentionParams& p, GroupThread g) {
+    enum : uint { kBlocks = 4 };  // Philox has a long chain of dependent operations, so interleave several.
     const uint query = ROWS_ARE_QUERIES ? row : column, block = (ROWS_ARE_QUERIES ? column : row) / 4;
-    for (uint i = g.index; i < bytes; i += g.count) {
-      const PhiloxBlock r = dropout_bits(query + i / blocks, block + i % blocks, h, p);
-      const uint b = p.keep_bound;
-      kept[i] = uchar(uint(r.x <= b) | uint(r.y <= b) << 1 | uint(r.z <= b) << 2 | uint(r.w <= b) << 3);
+    for (uint i = g.index; i < size; i += g.count) {
+      uint word = 0;
+      for (uint first = 0; first < 8; first += kBlocks) {
+        uint bits = 0;
+        MPSX_UNROLL
+        for (uint k = 0; k < kBlocks; ++k) {
+          const PhiloxBlock r = dropout_bits(query + i / words, block + i % words * 8 + first + k, h, p);
+          const uint b = p.keep_bound;
+          bits |= (uint(r.x <= b) | uint(r.y <= b) << 1 | uint(r.z <= b) << 2 | uint(r.w <= b) << 3) << 4 * k;
+        }
+        word |= bits << 4 * first;
+      }
+      kept[i] = word;
     }
   }
   // Multiplies S by the factors of dropout.
   template <typename Matrix>
-  static METAL_FUNC void apply(thread Matrix& S, threadgroup const uchar* kept, constant AttentionParams& p) {
+  static METAL_FUNC void apply(thread Matrix& S, threadgroup const uint* kept, constant AttentionParams& p) {
     MPSX_UNROLL
-    for (ushort i = 0; i < S.get_capacity(); ++i) S[i] *= scale(kept, S, i, p);
-  }
-  // Returns the factor by which dropout multiplies element `i` of S.
-  template <typename Matrix>
-  static METAL_FUNC float scale(threadgroup const uchar* kept, thread const Matrix& S, ushort i,
-                                constant AttentionParams& p) {
-    const auto at = S.get_multidimensional_index(i);
-    const uint query = uint(at[ROWS_ARE_QUERIES ? 1 : 0]), key = uint(at[ROWS_ARE_QUERIES ? 0 : 1]);
-    return kept[query * blocks + key / 4] >> key % 4 & 1 ? p.keep_scale : 0.0f;
+    for (ushort i = 0; i < S.get_capacity(); ++i) {
+      const auto at = S.get_multidimensional_index(i);
+      const uint query = uint(at[ROWS_ARE_QUERIES ? 1 : 0]), key = uint(at[ROWS_ARE_QUERIES ? 0 : 1]);
+      S[i] *= kept[query * words + key / 32] >> key % 32 & 1 ? p.keep_scale : 0.0f;
+    }
   }
 };
 
@@ -129,7 +135,7 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float row_values[Tiles::rows];
   typedef KeptScores<Tiles, true> Dropout;
-  threadgroup uchar kept[2 * Dropout::bytes];  // of two tiles
+  threadgroup uint kept[2 * Dropout::size];  // of two tiles
   const AttentionHead h = {g.group.z, g.group.y};
   const uint q_start = tile_start(g.group.x, Tiles::rows, p.q_len, p.causal | p.has_mask);
   device T* const head_K = head_data(K, p.K, h, p.gqa_factor);
@@ -166,7 +172,7 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
   stages.load(kTilesOfV, 0, first);
   if (p.has_dropout) Dropout::fill(kept, q_start, first, h, p, g);
   stages.wait();
-  if (p.has_dropout) Dropout::fill(kept + Dropout::bytes, q_start, next, h, p, g);
+  if (p.has_dropout) Dropout::fill(kept + Dropout::size, q_start, next, h, p, g);
   scores.run(Q_tile, stages.tile(kTilesOfK, 0, K_rows.slice(0, int(first))), S);
   float factor =
       mask_scores<true>(S, q_start, first, first + Tiles::columns <= visible_end, tiles.adds(first, p), mask, p);
@@ -189,8 +195,8 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
                                mask, p);
     softmax.update(S, factor);
     if (p.has_dropout) {  // without a branch here, ptxas would wait for P V before the softmax
-      Dropout::fill(kept + (buffer ^ 1) * Dropout::bytes, q_start, next, h, p, g);
-      Dropout::apply(S, kept + buffer * Dropout::bytes, p);
+      Dropout::fill(kept + (buffer ^ 1) * Dropout::size, q_start, next, h, p, g);
+      Dropout::apply(S, kept + buffer * Dropout::size, p);
     }
     stages.template finish<0>(sums_started, O_sum);
     scale_rows(O_sum, softmax.rescale, row_values);
@@ -251,7 +257,7 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
   enum : uint { kTilesOfQK = 0, kTilesOfVO = 1 };
   threadgroup float2 stats[kRowsAreQueries ? Tiles::rows : 2 * Tiles::columns];  // of the rows, or of two tiles
   typedef KeptScores<Tiles, kRowsAreQueries> Dropout;
-  threadgroup uchar kept[2 * Dropout::bytes];  // of two tiles
+  threadgroup uint kept[2 * Dropout::size];  // of two tiles
   const uint rows = kRowsAreQueries ? p.q_len : p.kv_len;
   const uint row = tile_start(g.group.x, Tiles::rows, rows, kRowsAreQueries && (p.causal | p.has_mask));
   const uint heads = kRowsAreQueries ? 1 : p.gqa_factor;
@@ -335,8 +341,8 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
       MPSX_UNROLL
       for (ushort i = 0; i < P.get_capacity(); ++i)
         P[i] = fast::exp2(fma(P[i], factor, -tile_stats[P.get_multidimensional_index(i)[kRowsAreQueries ? 1 : 0]].x));
-      threadgroup uchar* const tile_kept = kept + parity * Dropout::bytes;
-      if (p.has_dropout) Dropout::fill(kept + (parity ^ 1) * Dropout::bytes, row, next, h, p, g);
+      threadgroup uint* const tile_kept = kept + parity * Dropout::size;
+      if (p.has_dropout) Dropout::fill(kept + (parity ^ 1) * Dropout::size, row, next, h, p, g);
       if (kComputesDV) {
         left = accumulate.template get_left_input_cooperative_tensor<T, T, float>(P);
         if (p.has_dropout) {

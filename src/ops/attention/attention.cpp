@@ -223,6 +223,8 @@ struct AttentionKernels {
   }
 };
 
+void set_seed(AttentionParams& p, uint64_t seed) { p.seed[0] = uint32_t(seed), p.seed[1] = uint32_t(seed >> 32); }
+
 // Launches one threadgroup per row tile, head and batch element.
 void run_tiles(Launch& l, const AttentionKernel& kernel, const AttentionParams& p, uint64_t rows, uint64_t columns,
                int64_t heads, int64_t batch) {
@@ -237,15 +239,17 @@ SdpaResult launch_attention(const Tensor& query, const Tensor& key, const Tensor
   AttentionInputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
   const Tensor lse = at::empty({query.size(0), query.size(1), query.size(2)}, query.options().dtype(at::kFloat));
+  uint64_t seed = 0;
   if (p.has_dropout) {
     runtime::reject_recording("scaled_dot_product_attention with dropout");  // its backward receives the seed
     const uint64_t rows = uint64_t(query.size(0)) * p.q_heads * p.q_len;
     const RandomParams random = random_params(std::nullopt, rows * ((p.kv_len + 3) / 4) * 4);
-    p.seed = random.seed;
+    seed = random.seed;
+    set_seed(p, seed);
     p.philox_offset = random.offset;
   }
   if (prefers_unfused_attention(in, false))
-    return {to_query_layout(query, unfused_attention(in, lse)), lse, int64_t(p.seed), int64_t(p.philox_offset)};
+    return {to_query_layout(query, unfused_attention(in, lse)), lse, int64_t(seed), int64_t(p.philox_offset)};
   const Tensor out = empty_rows(query, value.size(3));
   p.O = strides_of(out);
   const AttentionKernel kernel = kernels.choose(p, tag_of(query));
@@ -253,7 +257,7 @@ SdpaResult launch_attention(const Tensor& query, const Tensor& key, const Tensor
   Launch l(kernel.entry);
   l.outputs(out, lse).inputs(in.query, in.key, in.value, in.mask, mask_tiles).bytes(p);
   run_tiles(l, kernel, p, p.q_len, p.kv_len, query.size(1), query.size(0));
-  return {to_query_layout(query, out), lse, int64_t(p.seed), int64_t(p.philox_offset)};
+  return {to_query_layout(query, out), lse, int64_t(seed), int64_t(p.philox_offset)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_out, const Tensor& query,
@@ -267,7 +271,7 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
   AttentionParams& p = in.p;
   const Tensor lse = done.lse.contiguous();
   if (p.has_dropout) runtime::reject_recording("scaled_dot_product_attention with dropout");
-  p.seed = uint64_t(done.seed);
+  set_seed(p, uint64_t(done.seed));
   p.philox_offset = uint64_t(done.offset);
   if (prefers_unfused_attention(in, true)) return unfused_attention_backward(in, grad_out, lse);
   const Tensor grad = aligned_rows(grad_out), out = aligned_rows(done.out);
