@@ -69,6 +69,28 @@ METAL_FUNC void scale_scores(thread Matrix& S, uint row, uint column, device con
     S[i] = visible ? score * M_LOG2E_F : -INFINITY;
   }
 }
+// Scales S and adds the mask to a tile inside the matrix that hides nothing. Rows of the mask are aligned. Loads two
+// adjacent keys at a time if a thread has both. Otherwise, the kernel would be limited by the number of its loads.
+template <bool ROWS_ARE_QUERIES, typename Matrix, typename M>
+METAL_FUNC void add_whole_mask(thread Matrix& S, uint row, uint column, device const M* mask,
+                               constant AttentionParams& p) {
+  mask += long(ROWS_ARE_QUERIES ? row : column) * p.mask_row + (ROWS_ARE_QUERIES ? column : row);
+  vec<M, 2> pair = vec<M, 2>(M(0));
+  MPSX_UNROLL
+  for (ushort i = 0; i < S.get_capacity(); ++i) {
+    const auto at = S.get_multidimensional_index(i), other = S.get_multidimensional_index(i ^ 1);
+    const int query = int(at[ROWS_ARE_QUERIES ? 1 : 0]), key = int(at[ROWS_ARE_QUERIES ? 0 : 1]);
+    device const M* const from = mask + (long(query) * p.mask_row + key);
+    // The compiler knows whether elements are pairs, because it unrolls the loop.
+    const bool is_first = ROWS_ARE_QUERIES && i % 2 == 0 && other[1] == at[1] && other[0] == at[0] + 1;
+    const bool is_second = ROWS_ARE_QUERIES && i % 2 == 1 && other[1] == at[1] && other[0] == at[0] - 1;
+    if (is_first && key % 2 == 0)
+      pair = *(device const vec<M, 2>*)from;
+    else if (!(is_second && key % 2 == 1))
+      pair = vec<M, 2>(*from);
+    S[i] = (S[i] * p.scale + float(is_second ? pair.y : pair.x)) * M_LOG2E_F;
+  }
+}
 // Applies the mask. Returns the factor that converts S to the unit of exp2(): scale * log2(e), or 1 if the function has
 // already scaled S, which it does when it adds a mask or hides elements.
 template <bool ROWS_ARE_QUERIES, typename Matrix, typename T>
@@ -76,8 +98,13 @@ METAL_FUNC float mask_scores(thread Matrix& S, uint row, uint column, bool all_v
                              device const T* mask, constant AttentionParams& p) {
   // A negative scale would turn each row's maximum into its minimum.
   if (all_visible && !reads_mask && p.scale > 0.0f) return p.scale * M_LOG2E_F;
+  const bool is_whole = all_visible && p.mask_is_aligned && (!ROWS_ARE_QUERIES || row + kTileRows <= p.q_len);
   if (!reads_mask)
     scale_scores<ROWS_ARE_QUERIES, false>(S, row, column, mask, p);
+  else if (is_whole && p.mask_is_float)
+    add_whole_mask<ROWS_ARE_QUERIES>(S, row, column, (device const float*)mask, p);
+  else if (is_whole)
+    add_whole_mask<ROWS_ARE_QUERIES>(S, row, column, mask, p);
   else if (p.mask_is_float)
     scale_scores<ROWS_ARE_QUERIES, true>(S, row, column, (device const float*)mask, p);
   else

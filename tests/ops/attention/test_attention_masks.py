@@ -71,6 +71,8 @@ MASKS: dict[str, Callable[[torch.dtype], torch.Tensor]] = {
     "float32": lambda _: torch.randn(QUERIES, KEYS).masked_fill(~blocks(), -math.inf),
     "transposed": lambda t: additive(torch.ones(KEYS, QUERIES, dtype=torch.bool).triu().mT, t),
     "every other key": lambda t: additive(torch.arange(2 * KEYS).expand(QUERIES, -1) < 250, t)[:, ::2],
+    "aligned": lambda t: torch.randn(HEADS, QUERIES, KEYS + 6).to(t)[..., :KEYS],
+    "aligned, float32": lambda _: torch.randn(QUERIES, KEYS + 6)[:, :KEYS],
     "unaligned": lambda t: additive(causal(QUERIES, KEYS + 1), t)[:, 1:],
     "one number per query": lambda t: torch.randn(BATCH, 1, QUERIES, 1).to(t),
 }  # fmt: skip
@@ -117,7 +119,8 @@ def to_device(mask: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("name", MASKS)
 def test_mask(name: str, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    mask, tensors = MASKS[name](dtype), operands(dtype, 128 if name in ("blocks", "causal", "float32") else 64)
+    head_dim = 128 if name in ("blocks", "causal", "float32", "aligned") else 64
+    mask, tensors = MASKS[name](dtype), operands(dtype, head_dim)
     with_strides = to_device(mask)
     assert with_strides.stride() == mask.stride()
     with torch.no_grad():
