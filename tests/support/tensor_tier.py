@@ -17,6 +17,8 @@ import mpsx
 DRIVER = mpsx.driver()["name"]
 # The host driver has no tensor tier, so use simt.
 TENSORS = {"MPSX_DRIVER": "simt" if DRIVER == "host" else DRIVER, "MPSX_TIER": "tensor"}
+if DRIVER == "metal":
+    TENSORS["MPSX_EMULATION_FAIL"] = "m5:0:1000000"  # the emulated Metal acts as an M5 with macOS 26.2
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 20))]
 
 
