@@ -110,7 +110,7 @@ AttentionStrides strides_of(const Tensor& t) {
 }
 
 // Returns a 4-d mask that kernels can add: in float32 or the dtype of the query, and contiguous along the keys.
-Tensor additive_mask(const Tensor& mask, at::ScalarType dtype) {
+Tensor kernel_mask(const Tensor& mask, at::ScalarType dtype) {
   const bool is_typed = mask.scalar_type() == dtype || mask.scalar_type() == at::kFloat;
   if (is_typed && (mask.stride(3) == 1 || mask.size(3) == 1)) return mask;
   Tensor m = mask;
@@ -143,7 +143,7 @@ AttentionInputs prepare(const Tensor& query, const Tensor& key, const Tensor& va
   p.has_mask = has_mask(mask);
   if (p.has_mask) {
     const Tensor scores_mask = mask->expand({query.size(0), query.size(1), query.size(2), key.size(2)});
-    in.mask = additive_mask(scores_mask, query.scalar_type());
+    in.mask = kernel_mask(scores_mask, query.scalar_type());
     p.mask_is_float = in.mask.scalar_type() == at::kFloat;
     p.mask_batch = in.mask.stride(0);
     p.mask_head = in.mask.stride(1);
