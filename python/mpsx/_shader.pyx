@@ -3,14 +3,14 @@
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memset, strcmp
 
 import warnings
 
 import torch
 
 from mpsx.shader.constants import constant_texts
-from mpsx.shader.tensors import tensor_layout
+from mpsx.shader.tensors import ANY, reject_tensor, rule
 
 cdef object Tensor = torch.Tensor
 cdef object Parameter = torch.nn.Parameter
@@ -43,7 +43,7 @@ cdef class Kernel:
     cdef dict description  # parsed from the source (Built.kernels in shader/build.py), if known
     cdef tuple shared  # indices of [[threadgroup(n)]] arguments, or None if unknown
     cdef object optional  # indices of buffers that a function constant may disable (all indices if unknown)
-    cdef dict tensors  # tensor parameters by index, parsed from the source, or None if the driver checks them
+    cdef dict tensors  # TensorParameter by buffer index, or None if there are none
     cdef bint checks_types  # warn about tensors whose dtypes do not match the parameters
     cdef int seen[MAX_BUFFERS]  # dtype last checked, for each argument
     cdef public uint32_t vector_size  # number of adjacent elements per thread; threads[0] is divided by it
@@ -124,6 +124,8 @@ cdef class Kernel:
         """Run the kernel on tensors and numbers in the order of its buffers. help(type(kernel)) lists the options."""
         cdef mpsx_shader_argument arguments[MAX_ARGUMENTS]
         cdef char values[MAX_BUFFERS * SLOT]
+        cdef mpsx_shader_tensor tensors[MAX_BUFFERS]
+        cdef TensorParameter parameter
         cdef mpsx_shader_call call
         cdef const char* message
         cdef uint32_t alignment = 0
@@ -141,9 +143,10 @@ cdef class Kernel:
         for arg in args:
             arguments[i].threadgroup, arguments[i].tensor, arguments[i].pointers = 0, 0, 0
             if self.tensors is not None and i in self.tensors and (arg is not None or i not in self.optional):
-                if kept is None:
-                    kept = []
-                self.add_tensor(&arguments[i], i, arg, kept)
+                parameter = self.tensors[i]
+                parameter.describe(self.name, i, arg, &tensors[i])
+                arguments[i].data, arguments[i].bytes = &tensors[i], sizeof(tensors[i])
+                arguments[i].tensor, arguments[i].pointers = 1, 1
                 if first is None:
                     first = arg
             elif (type(arg) is Tensor or type(arg) is Parameter) and mpsx_device_tensor(
@@ -232,22 +235,6 @@ cdef class Kernel:
             PyErr_CheckSignals()  # Ctrl-C may have interrupted the kernel
             raise (AcceleratorError if mpsx_error_kind() == MPSX_ACCELERATOR_ERROR else RuntimeError)(message.decode())
 
-    cdef int add_tensor(self, mpsx_shader_argument* argument, int i, object arg, list kept) except -1:
-        """Pass a tensor with its sizes and strides. `kept` owns the description of the tensor."""
-        cdef mpsx_shader_tensor tensor
-        element, sizes, strides = tensor_layout(self.name, i, self.tensors[i], arg)
-        memset(&tensor, 0, sizeof(tensor))
-        tensor.data = <const void*><uintptr_t>arg.data_ptr()
-        tensor.rank = len(sizes)
-        tensor.element = PyBytes_AS_STRING(element)
-        for d in range(tensor.rank):
-            tensor.sizes[d], tensor.strides[d] = sizes[d], strides[d]
-        cdef bytes data = (<char*>&tensor)[:sizeof(tensor)]
-        kept += (element, data)
-        argument.data, argument.bytes = PyBytes_AS_STRING(data), sizeof(tensor)
-        argument.tensor, argument.pointers = 1, 1
-        return 0
-
     cdef int check_types(self, tuple args) except -1:
         """Warn once per kernel about tensors whose dtypes do not match its parameters."""
         from .shader.types import mismatches
@@ -286,16 +273,15 @@ cdef class Kernel:
         if isinstance(arg, (list, tuple)):
             if not arg:
                 raise RuntimeError(f"{self.name}: argument {i}: expected at least one number, got an empty list")
-            if all([isinstance(item, Tensor) and item.device.type == "mpsx" for item in arg]):
+            many, tensors = arg, [item for item in arg if isinstance(item, Tensor)]
+            if tensors:
+                if len(tensors) < len(arg) or not all([item.is_mpsx for item in tensors]):
+                    raise RuntimeError(f"{self.name}: argument {i}: expected a list of numbers, or a list of tensors on mpsx")
                 if self.shader.addresses_differ:
                     raise RuntimeError(f"{self.name}: argument {i}: a list of tensors is not supported on metal")
                 many, cast = [item.data_ptr() for item in arg], "uint64"  # pass an array of pointers
                 argument.pointers = len(many)
                 kept.append(arg)
-            elif any([isinstance(item, Tensor) for item in arg]):
-                raise RuntimeError(f"{self.name}: argument {i}: expected a list of numbers, or a list of tensors on mpsx")
-            else:
-                many = arg
         else:
             many = (arg,)
         if hasattr(many[0], "__index__"):
@@ -366,7 +352,7 @@ cdef class Shader:
         if description is not None:
             kernel.optional = frozenset([b["index"] for b in description["buffers"] if b["optional"]])
             kernel.shared = tuple([b["index"] for b in description["buffers"] if b["space"] == "threadgroup"])
-            tensors = {b["index"]: b for b in description["buffers"] if "tensor" in b}
+            tensors = {b["index"]: TensorParameter(b) for b in description["buffers"] if "tensor" in b}
             kernel.tensors = tensors or None
             kernel.checks_types = any(description.get("elements", ()))
             missing = [f"{c['type']} {c['name']} (index {c['index']})" for c in description["constants"]
@@ -393,7 +379,7 @@ cdef class Shader:
             kernel.optional = frozenset([i for i in range(MAX_BUFFERS) if not kernel.info.buffers >> i & 1])
             kernel.shared = tuple([i for i in range(MAX_BUFFERS) if kernel.info.threadgroups >> i & 1])
             if kernel.info.tensors:
-                kernel.tensors = {i: None for i in range(MAX_BUFFERS) if kernel.info.tensors >> i & 1}
+                kernel.tensors = {i: TensorParameter(None) for i in range(MAX_BUFFERS) if kernel.info.tensors >> i & 1}
         if kernel.unusable is not None:
             kernel.handle = NULL
         return kernel

@@ -58,6 +58,7 @@ cdef extern from "c_api.h" nogil:
 
 cdef extern from "python/tensor.h":
     int mpsx_device_tensor(object tensor, const void** data, int* dtype)
+    int mpsx_describe_tensor(object tensor, mpsx_shader_tensor* out) except -1
     object mpsx_empty_strided(const int64_t* size, const int64_t* stride, size_t dimensions, object dtype)
 
 cdef extern from "Python.h":
@@ -67,6 +68,42 @@ cdef extern from "Python.h":
 cdef int check(const char* message) except -1:
     if message != NULL:
         raise (SyntaxError if mpsx_error_kind() == MPSX_SYNTAX_ERROR else RuntimeError)(message.decode())
+
+
+cdef class TensorParameter:
+    """The Metal 4 tensors that a kernel's parameter accepts."""
+
+    cdef dict buffer  # the parameter (see msl/library.py), or None if the driver checks its rank and type
+    cdef bytes element
+    cdef int64_t largest  # limit of sizes and strides
+    cdef uint32_t rank
+    cdef int64_t extents[8]
+
+    def __init__(self, dict buffer):
+        cdef int d = 0
+        self.buffer = buffer
+        self.element, self.largest, extents = rule(buffer)
+        self.rank = len(extents)
+        for extent in extents:
+            self.extents[d] = extent
+            d += 1
+
+    cdef int describe(self, str kernel, int i, object arg, mpsx_shader_tensor* out) except -1:
+        """Describe argument `i` of a kernel in `out`. Raise RuntimeError if the parameter does not accept it."""
+        if not mpsx_describe_tensor(arg, out) or not self.accepts(out):
+            reject_tensor(kernel, i, self.buffer, arg)
+        return 0
+
+    cdef bint accepts(self, const mpsx_shader_tensor* tensor):
+        cdef uint32_t d
+        if self.rank and tensor.rank != self.rank or self.element and strcmp(self.element, tensor.element):
+            return False
+        for d in range(tensor.rank):
+            if self.rank and self.extents[d] != ANY and self.extents[d] != tensor.sizes[d]:
+                return False
+            if tensor.sizes[d] > self.largest or tensor.strides[d] > self.largest:
+                return False
+        return True
 
 
 cdef bint fits_int64(object number, int64_t* out):
@@ -79,18 +116,24 @@ cdef bint fits_int64(object number, int64_t* out):
 cdef bytes packed(str kernel, int i, object numbers, str cast):
     """Return argument `i`, numbers of a type in _TYPES, as bytes padded with zeros."""
     kind, size = _TYPES[cast]
+    cdef size_t bytes_each = size
+    cdef bint is_integer = kind == "i"
     cdef bytes data = bytes((len(numbers) * size + SLOT - 1) // SLOT * SLOT)
     cdef char* to = PyBytes_AS_STRING(data)
     cdef float f
     cdef uint64_t n
     for number in numbers:
+        if is_integer and type(number) is int and fits_int64(number, <int64_t*>&n):
+            memcpy(to, &n, bytes_each)
+            to += bytes_each
+            continue
         try:
-            if kind == "i":
+            if is_integer:
                 integer = int(number) if isinstance(number, float) else number.__index__()
                 if not -(1 << 63) <= integer < 1 << 64:
                     raise OverflowError(f"{integer} needs more than 64 bits")
                 n = <uint64_t>(integer & 0xffffffffffffffff)
-                memcpy(to, &n, size)
+                memcpy(to, &n, bytes_each)
             else:
                 f = <float><double>float(number)
                 if kind == "f":
@@ -100,7 +143,7 @@ cdef bytes packed(str kernel, int i, object numbers, str cast):
                     memcpy(to, &n, 2)
         except (AttributeError, TypeError, ValueError, OverflowError) as error:
             raise RuntimeError(f"{kernel}: argument {i}: cannot pass {number!r} as {cast}: {error}") from None
-        to += <int>size
+        to += bytes_each
     return data
 
 

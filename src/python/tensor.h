@@ -4,6 +4,8 @@
 
 #include <Python.h>
 
+#include "c_api.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -11,6 +13,10 @@ extern "C" {
 /* For a torch.Tensor on mpsx that has memory, returns 1, the address and the dtype (c10::ScalarType). For all other
  * objects, returns 0. */
 int mpsx_device_tensor(PyObject* tensor, const void** data, int* dtype);
+
+/* Describes a torch.Tensor on mpsx of rank 1 to 8 whose dtype Metal's tensors support, and returns 1. For all other
+ * objects, returns 0. Returns -1 with a Python exception if the tensor has no memory. */
+int mpsx_describe_tensor(PyObject* tensor, mpsx_shader_tensor* out);
 
 /* Returns a new tensor on mpsx, or NULL with a Python exception. This is faster than torch.empty_strided, whose
  * argument parser takes longer than the allocation. */

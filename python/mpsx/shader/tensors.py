@@ -4,39 +4,43 @@ from __future__ import annotations
 
 import torch
 
-# Metal's names for PyTorch dtypes.
-ELEMENTS = {
-    torch.float16: b"half", torch.bfloat16: b"bfloat", torch.float32: b"float", torch.bool: b"bool",
-    torch.int8: b"char", torch.int16: b"short", torch.int32: b"int", torch.int64: b"long",
-    torch.uint8: b"uchar", torch.uint16: b"ushort", torch.uint32: b"uint", torch.uint64: b"ulong",
+DTYPES = {
+    "half": torch.float16, "bfloat": torch.bfloat16, "float": torch.float32, "bool": torch.bool,
+    "char": torch.int8, "short": torch.int16, "int": torch.int32, "long": torch.int64,
+    "uchar": torch.uint8, "ushort": torch.uint16, "uint": torch.uint32, "ulong": torch.uint64,
 }  # fmt: skip
-DTYPES = {name.decode(): dtype for dtype, name in ELEMENTS.items()}
-BITS = {"char": 7, "uchar": 8, "short": 15, "ushort": 16, "int": 31, "uint": 32, "long": 63, "ulong": 64}
+BITS = {"char": 7, "uchar": 8, "short": 15, "ushort": 16, "int": 31, "uint": 32}  # of index types below 64 bits
 MAX_RANK = 8
+ANY = -1  # an extent that a parameter leaves open
 
 
-def tensor_layout(kernel: str, index: int, buffer: dict | None, tensor: object) -> tuple[bytes, list[int], list[int]]:
-    """Return a tensor's element type, sizes and strides. In Metal's order, dimension 0 varies fastest.
+def rule(buffer: dict | None) -> tuple[bytes, int, list[int]]:
+    """Return what a tensor parameter accepts: its element type, the largest size or stride, and the extents.
 
-    `buffer` describes the parameter (see msl/library.py). If it is None, the driver checks the rank and type.
+    The element type is empty and there are no extents if the driver checks them, in which case `buffer` may be None.
+    Otherwise, `buffer` describes the parameter (see msl/library.py).
     """
-    if not isinstance(tensor, torch.Tensor):
-        raise RuntimeError(f"{_parameter(kernel, index, buffer)}: expected {_expected(buffer)}, "
-                           f"got {type(tensor).__name__}")  # fmt: skip
-    sizes, strides = list(tensor.shape)[::-1], list(tensor.stride())[::-1]
     wanted = buffer["tensor"] if buffer else {"element": "", "index": "", "extents": None}
-    extents, element = wanted["extents"] or [None] * len(sizes), ELEMENTS.get(tensor.dtype, b"")
-    fits = tensor.is_mpsx and element and 1 <= len(sizes) <= MAX_RANK and wanted["element"] in ("", element.decode())
-    if not fits or len(extents) != len(sizes) or any(e not in (None, s) for e, s in zip(extents, sizes, strict=True)):
-        raise RuntimeError(f"{_parameter(kernel, index, buffer)}: expected {_expected(buffer)}, got one of rank "
-                           f"{tensor.dim()} and {tensor.dtype} on {tensor.device}, of shape {tuple(tensor.shape)}"
-                           )  # fmt: skip
-    limit = 2 ** BITS.get(wanted["index"], 64)
-    if max(sizes) >= limit or max(strides) >= limit:
-        raise RuntimeError(f"{_parameter(kernel, index, buffer)}: expected sizes and strides below {limit}, which its "
-                           f"extents count with {wanted['index']}, got a tensor of shape {tuple(tensor.shape)} and "
-                           f"strides {tensor.stride()}")  # fmt: skip
-    return element, sizes, strides
+    extents = [ANY if e is None else e for e in wanted["extents"] or ()]
+    return wanted["element"].encode(), 2 ** BITS.get(wanted["index"], 63) - 1, extents
+
+
+def reject_tensor(kernel: str, index: int, buffer: dict | None, tensor: object) -> None:
+    """Raise RuntimeError for an argument that a tensor parameter does not accept."""
+    start = f"{_parameter(kernel, index, buffer)}: expected"
+    if not isinstance(tensor, torch.Tensor):
+        raise RuntimeError(f"{start} {_expected(buffer)}, got {type(tensor).__name__}")
+    element, largest, extents = rule(buffer)
+    sizes = list(tensor.shape)[::-1]
+    fits = tensor.is_mpsx and 1 <= len(sizes) <= MAX_RANK and tensor.dtype in DTYPES.values()
+    fits = fits and (not element or DTYPES.get(element.decode()) == tensor.dtype)
+    fits = fits and len(extents) in (0, len(sizes))
+    if fits and all(want in (ANY, size) for want, size in zip(extents, sizes, strict=False)):
+        raise RuntimeError(f"{start} sizes and strides below {largest + 1}, which its extents count with "
+                           f"{buffer['tensor']['index']}, got a tensor of shape {tuple(tensor.shape)} and strides "
+                           f"{tensor.stride()}")  # fmt: skip
+    raise RuntimeError(f"{start} {_expected(buffer)}, got one of rank {tensor.dim()} and {tensor.dtype} on "
+                       f"{tensor.device}, of shape {tuple(tensor.shape)}")  # fmt: skip
 
 
 def _parameter(kernel: str, index: int, buffer: dict | None) -> str:

@@ -1,5 +1,7 @@
 """Pass torch tensors to Metal 4 tensor parameters, which receive the sizes and strides."""
 
+import sys
+
 import pytest
 import torch
 
@@ -122,6 +124,29 @@ def test_default_threads(copies):
     to = torch.zeros(1, 12).to("mpsx")
     copies.copy(to, x.to("mpsx"))
     assert to.cpu().equal(x)
+
+
+@pytest.mark.parametrize("call", [
+    lambda lib, to, x: lib.copy(to, x, threads=(4, 4)),
+    lambda lib, to, x: lib.fill(x, [3, 7], 2.5, arg_casts={1: "int32", 2: "fp32"}, threads=16),
+])  # fmt: skip
+def test_launches_run_no_python(call):
+    """A launch must cost microseconds. Checking one tensor in Python costs as much as the rest of the launch."""
+    lib = mpsx.compile_shader(COPY + """
+    struct Options { int first, second; };
+    kernel void fill(device float* x, constant Options& o, constant float& scale, uint i [[thread_position_in_grid]]) {
+      x[i] = scale * (o.first + o.second);
+    }""")
+    to, x = torch.zeros(4, 4).to("mpsx"), torch.ones(4, 4).to("mpsx")
+    call(lib, to, x)
+    functions = []
+    sys.setprofile(lambda frame, event, _: functions.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        call(lib, to, x)
+    finally:
+        sys.setprofile(None)
+    assert functions == ["<lambda>"]
+    assert to.cpu().eq(1).all() or x.cpu().eq(25).all()
 
 
 @pytest.mark.parametrize("transpose_b", [False, True])
