@@ -107,12 +107,14 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
   std::vector<driver::TensorArgument> tensors;  // copies of the tensor arguments that also contain handles and offsets
   if (by_handle)
     tensors.reserve(size_t(std::count_if(call.arguments, call.arguments + given, [](auto& a) { return a.tensor; })));
-  if (std::any_of(call.arguments, call.arguments + given, [](auto& a) { return a.tensor || a.pointers; }))
-    reject_recording("pointers in the arguments of the kernel ", kernel.name.c_str());
   IndirectUses indirect;
   for (size_t i = 0; i < given; ++i)
-    for (size_t k = 0; k < call.arguments[i].pointers; ++k)
-      indirect.add(locate(static_cast<const void* const*>(call.arguments[i].data)[k]).last_use_seq);
+    for (size_t k = 0; k < call.arguments[i].pointers; ++k) {
+      const void* const p = static_cast<const void* const*>(call.arguments[i].data)[k];
+      const Location location = locate(p);
+      indirect.add(location.last_use_seq);
+      if (LaunchRecording* const to = recording()) to->add_use(p, location);
+    }
   for (size_t i = 0; i < count; ++i) {
     if (int(i) == call.error_buffer)
       launch.pointer(messages);

@@ -149,6 +149,20 @@ def test_launches_run_no_python(call):
     assert to.cpu().eq(1).all() or x.cpu().eq(25).all()
 
 
+def test_recorded_launches(copies):
+    """A recording repeats launches with tensor parameters."""
+    to, x = torch.zeros(4, 4).to("mpsx"), torch.ones(4, 4).to("mpsx")
+    copies.copy(to, x, threads=(4, 4))
+    recording = torch.classes.mpsx.Recording()
+    recording.begin(True)
+    copies.copy(to, x, threads=(4, 4))
+    recording.end()
+    assert recording.finish([], [], []) == ""
+    x.fill_(2)
+    assert recording.replay()
+    assert to.cpu().eq(2).all()
+
+
 @pytest.mark.parametrize("transpose_b", [False, True])
 @pytest.mark.parametrize("transpose_a", [False, True])
 def test_matmul(transpose_a, transpose_b):
