@@ -62,9 +62,13 @@ for thread in threads: thread.join()
 """
 
 
-def run_package(environment: dict[str, str], folder: Path, *arguments: str | Path) -> str:
+SUPPRESSIONS = HERE / "thread_suppressions.txt"
+
+
+def run_package(environment: dict[str, str], folder: Path, *arguments: str | Path,
+                suppressions: Path = SUPPRESSIONS) -> str:  # fmt: skip
     """Run Python under a sanitizer. Return the sanitizer's report, or the end of the output if the program fails."""
-    log, suppressions = folder / "report", HERE / "thread_suppressions.txt"
+    log = folder / "report"
     own = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
     own["PYTHONPATH"] = os.pathsep.join([own["PYTHONPATH"], str(HERE)])
     own["TSAN_OPTIONS"] = f"{OPTIONS['TSAN_OPTIONS']}:log_path={log}:suppressions={suppressions}"
@@ -88,6 +92,42 @@ def test_package(kind: str, tmp_path: Path, toolchain: None) -> None:
     environment = emulated_metal.sanitized_environment(Path(mpsx.__file__).parent, kind, FLAGS[kind])
     assert run_package(environment, tmp_path, *PYTEST, *(ROOT / "tests" / name for name in PACKAGE)) == ""
     assert run_package(environment, tmp_path, "-c", STORM) == ""
+
+
+# One thread constructs the allocator, and then another one uses it. The helper library is not instrumented, so
+# ThreadSanitizer sees no synchronization between the threads, as if they had met in a static object's guard.
+FIRST_USE = """#include <atomic>
+#include <cstdint>
+#include <thread>
+extern "C" void run(const char* (*memory_limit)(uint64_t*)) {
+  std::atomic<bool> constructed = false;
+  uint64_t limits[2];
+  std::thread second([&] { while (!constructed) {} memory_limit(&limits[1]); });
+  std::thread first([&] { memory_limit(&limits[0]); constructed = true; });
+  first.join();
+  second.join();
+}
+"""
+CALL_FIRST_USE = """
+import ctypes, pathlib, torch, mpsx
+torch.mpsx.get_device_properties(0)  # starts the driver without the allocator
+library = next(pathlib.Path(mpsx.__file__).parent.rglob("libmpsx.so"))
+ctypes.CDLL("{helper}").run(ctypes.CDLL(str(library)).mpsx_memory_limit)
+"""
+
+
+def test_first_use_of_the_allocator_is_no_race(tmp_path: Path, toolchain: None) -> None:
+    """ThreadSanitizer reports the allocator's construction in libmpsx.so as a race unless it is suppressed."""
+    environment = emulated_metal.sanitized_environment(Path(mpsx.__file__).parent, "thread", FLAGS["thread"])
+    source, helper, without = tmp_path / "first_use.cpp", tmp_path / "first_use.so", tmp_path / "suppressions"
+    source.write_text(FIRST_USE)
+    emulated_metal.run(emulated_metal.toolchain()[0], "-O1", "-fPIC", "-shared", str(source), "-o", str(helper))
+    without.write_text(SUPPRESSIONS.read_text().replace("called_from_lib:libmpsx.so", ""))
+    code = CALL_FIRST_USE.format(helper=helper)
+    assert run_package(environment, tmp_path, "-c", code) == ""
+    said = run_package(environment, tmp_path, "-c", code, suppressions=without)
+    assert "data race" in said, said
+    assert "malloc" in said, said  # the write that precedes the lock of the mutex
 
 
 # Tests that cover all code paths of launchers, memory and fallback: conversions, indices, strides, tensor lists and
