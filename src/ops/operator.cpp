@@ -82,6 +82,8 @@ void run_fallback(std::string_view name, torch::jit::Stack& stack) {
 
 namespace detail {
 
+void rethrow(const driver::Error& e, const char* op) { throw driver::Error(std::string(op) + ": " + e.what()); }
+
 void register_kernel(const char* name, c10::KernelFunction kernel, c10::impl::CppSignature signature) {
   static auto& kept = *new std::vector<c10::RegistrationHandleRAII>;
   kept.push_back(c10::Dispatcher::singleton().registerImpl(

@@ -99,11 +99,28 @@ struct ResultTypes<std::index_sequence<I...>> {
   using References = std::conditional_t<sizeof...(I) == 1, Tensor&, std::tuple<TensorRefAt<I>...>>;
 };
 
+inline const char* name_of(const OperatorForms* forms) { return forms->name; }
+inline const char* name_of(const std::string& name) { return name.c_str(); }
+
+// Throws `e` with the operator's name in front of its message.
+[[noreturn]] void rethrow(const driver::Error& e, const char* op);
+
 // The kernels that the dispatcher calls. The launcher is a stored value and not a template argument, so PyTorch's
 // kernel wrappers are compiled only once per signature. `About` is the operator's forms or its name.
 template <typename F, typename About>
 struct Kernel : c10::OperatorKernel {
-  Kernel(F launcher_, About about_) : launcher(launcher_), about(about_) {}
+  Kernel(F launcher_, About about_) : launcher(launcher_), about(std::move(about_)) {}
+
+  // Calls the launcher. If the driver throws, for example because a kernel does not compile, names the operator.
+  template <typename... A>
+  decltype(auto) launch(A&&... arguments) const {
+    try {
+      return launcher(std::forward<A>(arguments)...);
+    } catch (const driver::Error& e) {
+      rethrow(e, name_of(about));
+    }
+  }
+
   F launcher;
   About about;
 };
@@ -118,7 +135,7 @@ struct Functional<F, std::tuple<A...>, std::index_sequence<R...>> final : Kernel
 
   Values operator()(A... arguments) const {
     std::array<Tensor, sizeof...(R)> results;
-    if (!this->launcher(arguments..., results[R]...)) return fall_back<Values>(this->about->functional, arguments...);
+    if (!this->launch(arguments..., results[R]...)) return fall_back<Values>(this->about->functional, arguments...);
     return Values(std::move(results[R])...);
   }
 };
@@ -133,9 +150,9 @@ struct Out<F, std::tuple<A...>, std::index_sequence<R...>> final : Kernel<F, con
   using References = typename ResultTypes<std::index_sequence<R...>>::References;
 
   References operator()(A... arguments, TensorRefAt<R>... outs) const {
-    if ((is_plain(outs) && ...) && this->launcher(arguments..., outs...)) return References(outs...);
+    if ((is_plain(outs) && ...) && this->launch(arguments..., outs...)) return References(outs...);
     std::array<Tensor, sizeof...(R)> results;
-    if (((outs.device().type() == at::kPrivateUse1) && ...) && this->launcher(arguments..., results[R]...))
+    if (((outs.device().type() == at::kPrivateUse1) && ...) && this->launch(arguments..., results[R]...))
       (return_or_copy(this->about->name, results[R], outs), ...);
     else
       (void)fall_back<Values>(this->about->out, arguments..., outs...);
@@ -151,9 +168,9 @@ struct InPlace<F, std::tuple<const Tensor&, A...>> final : Kernel<F, const Opera
   using Kernel<F, const OperatorForms*>::Kernel;
 
   Tensor& operator()(Tensor& self, A... arguments) const {
-    if (is_plain(self) && this->launcher(self, arguments..., self)) return self;
+    if (is_plain(self) && this->launch(self, arguments..., self)) return self;
     Tensor result;
-    if (self.device().type() == at::kPrivateUse1 && this->launcher(self, arguments..., result))
+    if (self.device().type() == at::kPrivateUse1 && this->launch(self, arguments..., result))
       copy_in_place(this->about->name, result, self);
     else
       (void)fall_back<Tensor>(this->about->in_place, self, arguments...);
@@ -169,7 +186,7 @@ struct ArgumentWriter<F, std::tuple<Tensor&, A...>> final : Kernel<F, const char
   using Kernel<F, const char*>::Kernel;
 
   Tensor& operator()(Tensor& self, A... arguments) const {
-    if (!this->launcher(self, arguments...)) (void)fall_back<Tensor>(this->about, self, arguments...);
+    if (!this->launch(self, arguments...)) (void)fall_back<Tensor>(this->about, self, arguments...);
     return self;
   }
 };
@@ -178,7 +195,7 @@ struct ArgumentWriter<F, std::tuple<A...>> final : Kernel<F, const char*> {
   using Kernel<F, const char*>::Kernel;
 
   void operator()(A... arguments) const {
-    if (!this->launcher(arguments...)) fall_back<void>(this->about, arguments...);
+    if (!this->launch(arguments...)) fall_back<void>(this->about, arguments...);
   }
 };
 
@@ -190,7 +207,7 @@ struct OutWriter<F, std::tuple<A...>> final : Kernel<F, const char*> {
   using Kernel<F, const char*>::Kernel;
 
   Tensor& operator()(A... arguments) const {
-    if (!this->launcher(arguments...)) (void)fall_back<Tensor>(this->about, arguments...);
+    if (!this->launch(arguments...)) (void)fall_back<Tensor>(this->about, arguments...);
     return std::get<sizeof...(A) - 1>(std::tuple<A...>(arguments...));
   }
 };
@@ -204,9 +221,19 @@ struct Returner<F, std::optional<Result>, std::tuple<A...>> final : Kernel<F, co
   using Kernel<F, const char*>::Kernel;
 
   Result operator()(A... arguments) const {
-    if (std::optional<Result> result = this->launcher(arguments...)) return *std::move(result);
+    if (std::optional<Result> result = this->launch(arguments...)) return *std::move(result);
     return fall_back<Result>(this->about, arguments...);
   }
+};
+
+// One form of an operator, without a fallback.
+template <typename F>
+struct Plain;
+template <typename R, typename... A>
+struct Plain<R (*)(A...)> final : Kernel<R (*)(A...), std::string> {
+  using Kernel<R (*)(A...), std::string>::Kernel;
+
+  R operator()(A... arguments) const { return this->launch(std::forward<A>(arguments)...); }
 };
 
 template <typename R, typename K, typename... P>
@@ -273,6 +300,12 @@ void op_over_composite(torch::Library& m) {
 template <OperatorName NAME, auto F>
 void out_op(torch::Library&) {
   detail::register_kernel<detail::OutWriter<decltype(F)>>(NAME.text, F, NAME.text);
+}
+
+// Registers a function as one form of an operator. Unlike Library::impl, names the operator in the driver's errors.
+template <typename F>
+void impl(torch::Library&, const std::string& name, F function) {
+  detail::register_kernel<detail::Plain<F>>(name.c_str(), function, name);
 }
 
 }  // namespace mpsx::ops

@@ -22,6 +22,7 @@
 #include "attention/attention_params.h"
 #include "ops/attention/unfused.h"
 #include "ops/differentiated.h"
+#include "ops/operator.h"
 #include "ops/random/random.h"
 #include "runtime/launch_recording.h"
 #include "runtime/tier.h"
@@ -352,9 +353,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad, const Te
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_fused_sdp_choice", &choice);
-  m.impl("_scaled_dot_product_fused_attention_overrideable", &forward);
-  m.impl("_scaled_dot_product_fused_attention_overrideable_backward", &backward);
+  impl(m, "_fused_sdp_choice", &choice);
+  impl(m, "_scaled_dot_product_fused_attention_overrideable", &forward);
+  impl(m, "_scaled_dot_product_fused_attention_overrideable_backward", &backward);
 }
 
 }  // namespace mpsx::ops

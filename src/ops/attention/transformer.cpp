@@ -13,7 +13,7 @@
 
 #include <cmath>
 
-#include "ops/op.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 namespace {
@@ -105,8 +105,8 @@ Tensor encoder_layer(const Tensor& src, int64_t embed_dim, int64_t heads, const 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_native_multi_head_attention", &multi_head_attention);
-  m.impl("_transformer_encoder_layer_fwd", &encoder_layer);
+  impl(m, "_native_multi_head_attention", &multi_head_attention);
+  impl(m, "_transformer_encoder_layer_fwd", &encoder_layer);
 }
 
 }  // namespace mpsx::ops

@@ -11,6 +11,7 @@
 #include "ops/conv/col2im.h"
 #include "ops/conv/tensor_conv.h"
 #include "ops/gemm.h"
+#include "ops/operator.h"
 #include "vendor/cpu/convolution.h"
 #include "vendor/cpu/vendor.h"
 
@@ -392,8 +393,8 @@ std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& grad, const Tensor& in
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("convolution_overrideable", &forward);
-  m.impl("convolution_backward_overrideable", &backward);
+  impl(m, "convolution_overrideable", &forward);
+  impl(m, "convolution_backward_overrideable", &backward);
 }
 
 }  // namespace mpsx::ops

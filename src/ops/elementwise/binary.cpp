@@ -141,15 +141,15 @@ Tensor rsub(const Tensor& a, const Tensor& b, const at::Scalar& alpha) { return 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("rsub.Tensor", &rsub);
-  m.impl("__lshift__.Tensor", &shift_left<Tensor>);
-  m.impl("__lshift__.Scalar", &shift_left<at::Scalar>);
-  m.impl("__ilshift__.Tensor", &shift_left_in_place<Tensor>);
-  m.impl("__ilshift__.Scalar", &shift_left_in_place<at::Scalar>);
-  m.impl("__rshift__.Tensor", &shift_right<Tensor>);
-  m.impl("__rshift__.Scalar", &shift_right<at::Scalar>);
-  m.impl("__irshift__.Tensor", &shift_right_in_place<Tensor>);
-  m.impl("__irshift__.Scalar", &shift_right_in_place<at::Scalar>);
+  impl(m, "rsub.Tensor", &rsub);
+  impl(m, "__lshift__.Tensor", &shift_left<Tensor>);
+  impl(m, "__lshift__.Scalar", &shift_left<at::Scalar>);
+  impl(m, "__ilshift__.Tensor", &shift_left_in_place<Tensor>);
+  impl(m, "__ilshift__.Scalar", &shift_left_in_place<at::Scalar>);
+  impl(m, "__rshift__.Tensor", &shift_right<Tensor>);
+  impl(m, "__rshift__.Scalar", &shift_right<at::Scalar>);
+  impl(m, "__irshift__.Tensor", &shift_right_in_place<Tensor>);
+  impl(m, "__irshift__.Scalar", &shift_right_in_place<at::Scalar>);
   [&]<size_t... I>(std::index_sequence<I...>) { (register_binary<I>(m), ...); }
   (std::make_index_sequence<std::size(kBinary)>());
 }

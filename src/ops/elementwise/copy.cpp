@@ -173,10 +173,10 @@ at::Scalar local_scalar(const Tensor& self) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("copy_", &copy_);
-  m.impl("_copy_from", &copy_from);
-  m.impl("_copy_from_and_resize", &copy_from_and_resize);
-  m.impl("_local_scalar_dense", &local_scalar);
+  impl(m, "copy_", &copy_);
+  impl(m, "_copy_from", &copy_from);
+  impl(m, "_copy_from_and_resize", &copy_from_and_resize);
+  impl(m, "_local_scalar_dense", &local_scalar);
 }
 
 }  // namespace mpsx::ops

@@ -24,8 +24,8 @@ void assert_async(const Tensor& self) { assert_true(self, "Expected Tensor with 
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   op<"equal", &ops::equal>(m);
-  m.impl("_assert_async", &assert_async);
-  m.impl("_assert_async.msg", &assert_true);
+  impl(m, "_assert_async", &assert_async);
+  impl(m, "_assert_async.msg", &assert_true);
 }
 
 }  // namespace mpsx::ops

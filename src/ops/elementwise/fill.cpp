@@ -9,8 +9,8 @@
 #include <torch/library.h>
 
 #include <cmath>
-#include <limits>
 #include <cstring>
+#include <limits>
 
 #include "ops/elementwise/elementwise.h"
 #include "ops/indexing.h"
@@ -266,13 +266,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   op<"fill_.Scalar", &fill_number>(m);
   op<"fill_.Tensor", &fill_tensor>(m);
   op<"zero_", &zero>(m);
-  m.impl("_efficientzerotensor", &efficient_zeros);
+  impl(m, "_efficientzerotensor", &efficient_zeros);
   out_op<"arange.start_out", &arange>(m);
   out_op<"range.out", &range>(m);
   out_op<"linspace.out", &linspace>(m);
-  m.impl("logspace.out", &logspace_out);
-  m.impl("eye.out", &eye_square_out);
-  m.impl("eye.m_out", &eye_out);
+  impl(m, "logspace.out", &logspace_out);
+  impl(m, "eye.out", &eye_square_out);
+  impl(m, "eye.m_out", &eye_out);
 }
 
 }  // namespace mpsx::ops

@@ -29,7 +29,7 @@ Tensor& mvlgamma_out(const Tensor& self, int64_t p, Tensor& out) {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   op<"polygamma", &polygamma>(m);
-  m.impl("mvlgamma.out", &mvlgamma_out);
+  impl(m, "mvlgamma.out", &mvlgamma_out);
 }
 
 }  // namespace mpsx::ops

@@ -9,7 +9,7 @@
 #include <torch/library.h>
 
 #include "backend/same_device.h"
-#include "ops/op.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 namespace {
@@ -71,10 +71,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_backward(const Tensor& gr
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_thnn_fused_lstm_cell", &lstm);
-  m.impl("_thnn_fused_lstm_cell_backward_impl", &lstm_backward);
-  m.impl("_thnn_fused_gru_cell", &gru);
-  m.impl("_thnn_fused_gru_cell_backward", &gru_backward);
+  impl(m, "_thnn_fused_lstm_cell", &lstm);
+  impl(m, "_thnn_fused_lstm_cell_backward_impl", &lstm_backward);
+  impl(m, "_thnn_fused_gru_cell", &gru);
+  impl(m, "_thnn_fused_gru_cell_backward", &gru_backward);
 }
 
 }  // namespace mpsx::ops

@@ -131,8 +131,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   op<"nonzero", &ops::nonzero>(m);
   op<"masked_select", &ops::masked_select>(m);
   op<"nonzero_static", &nonzero_static>(m);
-  m.impl("tril_indices", &triangle_indices<true>);
-  m.impl("triu_indices", &triangle_indices<false>);
+  impl(m, "tril_indices", &triangle_indices<true>);
+  impl(m, "triu_indices", &triangle_indices<false>);
 }
 
 }  // namespace mpsx::ops

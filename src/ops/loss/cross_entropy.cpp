@@ -11,6 +11,7 @@
 #include "ops/differentiated.h"
 #include "ops/explicit.h"
 #include "ops/loss/nll_loss.h"
+#include "ops/operator.h"
 #include "ops/rows.h"
 #include "runtime/device_error.h"
 
@@ -179,7 +180,7 @@ TORCH_LIBRARY_FRAGMENT(mpsx, m) {
   add_not_differentiable(m, "cross_entropy_rows_backward");
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("cross_entropy_loss", &cross_entropy_loss); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { impl(m, "cross_entropy_loss", &cross_entropy_loss); }
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("cross_entropy_loss", &cross_entropy_loss); }
 
 }  // namespace mpsx::ops

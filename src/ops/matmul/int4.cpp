@@ -5,7 +5,7 @@
 #include "matmul/params.h"
 #include "ops/gemm.h"
 #include "ops/matmul/matmul.h"
-#include "ops/op.h"
+#include "ops/operator.h"
 #include "runtime/lane_groups.h"
 #include "runtime/tier.h"
 
@@ -117,8 +117,8 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& weight, int64_t grou
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_convert_weight_to_int4pack", &convert_weight);
-  m.impl("_weight_int4pack_mm", &weight_int4pack_mm);
+  impl(m, "_convert_weight_to_int4pack", &convert_weight);
+  impl(m, "_weight_int4pack_mm", &weight_int4pack_mm);
 }
 
 }  // namespace mpsx::ops

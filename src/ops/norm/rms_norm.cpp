@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ops/norm/row_norm.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 namespace {
@@ -156,8 +157,8 @@ Two fused_rms_norm_backward(const Tensor& grad, const Tensor& input, IntArrayRef
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_fused_rms_norm", &fused_rms_norm);
-  m.impl("_fused_rms_norm_backward", &fused_rms_norm_backward);
+  impl(m, "_fused_rms_norm", &fused_rms_norm);
+  impl(m, "_fused_rms_norm_backward", &fused_rms_norm_backward);
 }
 
 }  // namespace mpsx::ops

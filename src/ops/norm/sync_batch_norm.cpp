@@ -7,7 +7,7 @@
 #include <ATen/ops/var_mean.h>
 #include <torch/library.h>
 
-#include "ops/op.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 namespace {
@@ -101,12 +101,12 @@ Tensor backward_input(const Tensor& grad_out, const Tensor& input, const Tensor&
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("batch_norm_stats", &stats);
-  m.impl("batch_norm_gather_stats_with_counts", &gather_stats);
-  m.impl("batch_norm_elemt", &normalize);
-  m.impl("batch_norm_elemt.out", &normalize_out);
-  m.impl("batch_norm_backward_reduce", &backward_reduce);
-  m.impl("batch_norm_backward_elemt", &backward_input);
+  impl(m, "batch_norm_stats", &stats);
+  impl(m, "batch_norm_gather_stats_with_counts", &gather_stats);
+  impl(m, "batch_norm_elemt", &normalize);
+  impl(m, "batch_norm_elemt.out", &normalize_out);
+  impl(m, "batch_norm_backward_reduce", &backward_reduce);
+  impl(m, "batch_norm_backward_elemt", &backward_input);
 }
 
 }  // namespace mpsx::ops

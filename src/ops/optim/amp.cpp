@@ -1,6 +1,7 @@
 // Operators that torch.amp.GradScaler uses to unscale gradients and update the scale on the device.
 #include <torch/library.h>
 
+#include "ops/operator.h"
 #include "ops/optim/lists.h"
 
 namespace mpsx::ops {
@@ -62,8 +63,8 @@ Tensor& amp_update_scale(Tensor& scale, Tensor& growth_tracker, const Tensor& fo
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_amp_foreach_non_finite_check_and_unscale_", &amp_foreach_non_finite_check_and_unscale);
-  m.impl("_amp_update_scale_", &amp_update_scale);
+  impl(m, "_amp_foreach_non_finite_check_and_unscale_", &amp_foreach_non_finite_check_and_unscale);
+  impl(m, "_amp_update_scale_", &amp_update_scale);
 }
 
 }  // namespace mpsx::ops

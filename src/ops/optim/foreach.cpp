@@ -6,6 +6,7 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
+#include "ops/operator.h"
 #include "ops/optim/lists.h"
 
 namespace mpsx::ops {
@@ -277,41 +278,41 @@ void copy_(TensorList self, TensorList source, bool non_blocking) {
 template <typename Op>
 void register_binary(torch::Library& m) {
   const std::string name = Op::name;
-  m.impl((name + ".Scalar").c_str(), &WithScalar<Op>::call);
-  m.impl((name + "_.Scalar").c_str(), &WithScalar<Op>::call_);
-  m.impl((name + ".ScalarList").c_str(), &WithScalars<Op>::call);
-  m.impl((name + "_.ScalarList").c_str(), &WithScalars<Op>::call_);
+  impl(m, name + ".Scalar", &WithScalar<Op>::call);
+  impl(m, name + "_.Scalar", &WithScalar<Op>::call_);
+  impl(m, name + ".ScalarList", &WithScalars<Op>::call);
+  impl(m, name + "_.ScalarList", &WithScalars<Op>::call_);
 }
 
 template <typename Op, typename... Alpha>
 void register_lists(torch::Library& m) {
   const std::string name = Op::name;
-  m.impl((name + ".List").c_str(), &WithList<Op, Alpha...>::call);
-  m.impl((name + "_.List").c_str(), &WithList<Op, Alpha...>::call_);
+  impl(m, name + ".List", &WithList<Op, Alpha...>::call);
+  impl(m, name + "_.List", &WithList<Op, Alpha...>::call_);
 }
 
 template <typename Op, typename... Alpha>
 void register_tensor(torch::Library& m) {
   const std::string name = Op::name;
-  m.impl((name + ".Tensor").c_str(), &WithTensor<Op, Alpha...>::call);
-  m.impl((name + "_.Tensor").c_str(), &WithTensor<Op, Alpha...>::call_);
+  impl(m, name + ".Tensor", &WithTensor<Op, Alpha...>::call);
+  impl(m, name + "_.Tensor", &WithTensor<Op, Alpha...>::call_);
 }
 
 template <typename Op>
 void register_pointwise(torch::Library& m) {
   const std::string name = Op::name;
-  m.impl((name + ".Scalar").c_str(), &Pointwise<Op>::call);
-  m.impl((name + "_.Scalar").c_str(), &Pointwise<Op>::call_);
-  m.impl((name + ".ScalarList").c_str(), &Pointwise<Op>::call_each);
-  m.impl((name + "_.ScalarList").c_str(), &Pointwise<Op>::call_each_);
-  m.impl((name + ".Tensor").c_str(), &Pointwise<Op>::call_packed);
-  m.impl((name + "_.Tensor").c_str(), &Pointwise<Op>::call_packed_);
+  impl(m, name + ".Scalar", &Pointwise<Op>::call);
+  impl(m, name + "_.Scalar", &Pointwise<Op>::call_);
+  impl(m, name + ".ScalarList", &Pointwise<Op>::call_each);
+  impl(m, name + "_.ScalarList", &Pointwise<Op>::call_each_);
+  impl(m, name + ".Tensor", &Pointwise<Op>::call_packed);
+  impl(m, name + "_.Tensor", &Pointwise<Op>::call_packed_);
 }
 
 template <typename Op>
 void register_unary(torch::Library& m) {
-  m.impl(Op::name, &Unary<Op>::call);
-  m.impl((std::string(Op::name) + "_").c_str(), &Unary<Op>::call_);
+  impl(m, Op::name, &Unary<Op>::call);
+  impl(m, std::string(Op::name) + "_", &Unary<Op>::call_);
 }
 
 }  // namespace
@@ -325,14 +326,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   register_tensor<add_op, Scalar>(m);
   register_tensor<mul_op>(m);
   register_tensor<div_op>(m);
-  m.impl("_foreach_lerp.List", &lerp_list);
-  m.impl("_foreach_lerp_.List", &lerp_list_);
-  m.impl("_foreach_lerp.Scalar", &lerp_scalar);
-  m.impl("_foreach_lerp_.Scalar", &lerp_scalar_);
-  m.impl("_foreach_lerp.ScalarList", &lerp_scalars);
-  m.impl("_foreach_lerp_.ScalarList", &lerp_scalars_);
-  m.impl("_foreach_zero_", &zero_);
-  m.impl("_foreach_copy_", &copy_);
+  impl(m, "_foreach_lerp.List", &lerp_list);
+  impl(m, "_foreach_lerp_.List", &lerp_list_);
+  impl(m, "_foreach_lerp.Scalar", &lerp_scalar);
+  impl(m, "_foreach_lerp_.Scalar", &lerp_scalar_);
+  impl(m, "_foreach_lerp.ScalarList", &lerp_scalars);
+  impl(m, "_foreach_lerp_.ScalarList", &lerp_scalars_);
+  impl(m, "_foreach_zero_", &zero_);
+  impl(m, "_foreach_copy_", &copy_);
 }
 
 }  // namespace mpsx::ops

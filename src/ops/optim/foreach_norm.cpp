@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/operator.h"
 #include "ops/optim/lists.h"
 
 namespace mpsx::ops {
@@ -63,6 +64,6 @@ std::vector<Tensor> foreach_norm(at::TensorList self, const at::Scalar& order, s
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("_foreach_norm.Scalar", &foreach_norm); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { impl(m, "_foreach_norm.Scalar", &foreach_norm); }
 
 }  // namespace mpsx::ops

@@ -8,6 +8,7 @@
 #include <torch/library.h>
 
 #include "ops/differentiated.h"
+#include "ops/operator.h"
 #include "ops/pool/pool.h"
 
 namespace mpsx::ops {
@@ -52,7 +53,7 @@ Tensor max_pool1d_autograd(const Tensor& self, IntArrayRef kernel, IntArrayRef s
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("max_pool1d", &max_pool1d); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { impl(m, "max_pool1d", &max_pool1d); }
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("max_pool1d", &max_pool1d_autograd); }
 
 }  // namespace mpsx::ops

@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include "backend/generator.h"
+#include "ops/operator.h"
 #include "ops/random/random.h"
 #include "runtime/random_argument.h"
 
@@ -41,6 +42,6 @@ Tensor& randperm_out(c10::SymInt size, std::optional<at::Generator> generator, T
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("randperm.generator_out", &randperm_out); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { impl(m, "randperm.generator_out", &randperm_out); }
 
 }  // namespace mpsx::ops

@@ -2,7 +2,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
-#include "ops/op.h"
+#include "ops/operator.h"
 #include "reduce/params.h"
 
 namespace mpsx::ops {
@@ -28,8 +28,6 @@ Tensor trace(const Tensor& self) {
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("trace", &trace);
-}
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { impl(m, "trace", &trace); }
 
 }  // namespace mpsx::ops

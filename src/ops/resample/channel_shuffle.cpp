@@ -4,7 +4,7 @@
 
 #include "ops/elementwise/copy.h"
 #include "ops/indexing.h"
-#include "ops/op.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 namespace {
@@ -34,8 +34,8 @@ Tensor channel_shuffle(const Tensor& self, int64_t groups) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("channel_shuffle", &channel_shuffle);
-  m.impl("native_channel_shuffle", &channel_shuffle);
+  impl(m, "channel_shuffle", &channel_shuffle);
+  impl(m, "native_channel_shuffle", &channel_shuffle);
 }
 
 }  // namespace mpsx::ops

@@ -7,7 +7,7 @@
 #include <torch/library.h>
 
 #include "ops/elementwise/copy.h"
-#include "ops/op.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 namespace {
@@ -60,8 +60,8 @@ Tensor pixel_unshuffle(const Tensor& self, int64_t r) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("pixel_shuffle", &pixel_shuffle);
-  m.impl("pixel_unshuffle", &pixel_unshuffle);
+  impl(m, "pixel_shuffle", &pixel_shuffle);
+  impl(m, "pixel_unshuffle", &pixel_unshuffle);
 }
 
 }  // namespace mpsx::ops

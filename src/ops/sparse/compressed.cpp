@@ -11,6 +11,7 @@
 #include <torch/library.h>
 
 #include "ops/indexing.h"
+#include "ops/operator.h"
 #include "ops/sparse/sparse.h"
 
 namespace mpsx::ops::sparse {
@@ -101,8 +102,8 @@ Tensor sampled_matmul(const Tensor& self, const Tensor& mat1, const Tensor& mat2
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_convert_indices_from_coo_to_csr.out", &row_starts_out);
-  m.impl("_convert_indices_from_csr_to_coo.out", &coordinates_out);
+  impl(m, "_convert_indices_from_coo_to_csr.out", &row_starts_out);
+  impl(m, "_convert_indices_from_csr_to_coo.out", &coordinates_out);
 }
 
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
