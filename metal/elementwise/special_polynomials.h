@@ -3,6 +3,10 @@
 
 #include "elementwise/special_series.h"
 
+// Returns -1 for NaN and for degrees that do not fit into a long: polynomials of negative degree are 0. PyTorch on x86
+// converts these degrees to the smallest long. GPUs convert them to the largest one, and recurrences would not end.
+inline long polynomial_degree(float degree) { return fabs(degree) < 9223372036854775808.0f ? long(degree) : -1l; }
+
 // All Chebyshev polynomials have the same recurrence and differ only in the polynomial of degree 1.
 inline float chebyshev_recurrence(float x, float first, long n) {
   float before = 1.0f, last = first;
@@ -16,14 +20,14 @@ inline float chebyshev_recurrence(float x, float first, long n) {
 inline bool is_odd(long n) { return (n & 1) != 0; }
 
 inline float chebyshev_t(float x, float degree) {
-  const long n = long(degree);
+  const long n = polynomial_degree(degree);
   if (n < 0) return 0.0f;
   if (fabs(x) == 1.0f) return x < 0.0f && is_odd(n) ? -1.0f : 1.0f;
   if (n > 6 && fabs(x) < 1.0f) return precise::cos(float(n) * precise::acos(x));
   return n == 0 ? 1.0f : chebyshev_recurrence(x, x, n);
 }
 inline float chebyshev_u(float x, float degree) {
-  const long n = long(degree);
+  const long n = polynomial_degree(degree);
   const float m = float(n + 1);
   if (n < 0) return 0.0f;
   if (fabs(x) == 1.0f) return x < 0.0f && is_odd(n) ? -m : m;
@@ -34,7 +38,7 @@ inline float chebyshev_u(float x, float degree) {
   return n == 0 ? 1.0f : chebyshev_recurrence(x, x + x, n);
 }
 inline float chebyshev_v(float x, float degree) {
-  const long n = long(degree);
+  const long n = polynomial_degree(degree);
   const float m = float(n + n + 1);
   if (n < 0) return 0.0f;
   if (fabs(x) == 1.0f) return x > 0.0f ? 1.0f : (is_odd(n) ? -m : m);
@@ -46,7 +50,7 @@ inline float chebyshev_v(float x, float degree) {
   return n == 0 ? 1.0f : chebyshev_recurrence(x, x + x - 1.0f, n);
 }
 inline float chebyshev_w(float x, float degree) {
-  const long n = long(degree);
+  const long n = polynomial_degree(degree);
   const float m = float(n + n + 1);
   if (n < 0) return 0.0f;
   if (fabs(x) == 1.0f) return x > 0.0f ? m : (is_odd(n) ? -1.0f : 1.0f);
@@ -60,8 +64,7 @@ inline float chebyshev_w(float x, float degree) {
 
 // Hermite polynomials: H(k + 1) = 2 x H(k) - 2 k H(k - 1), or He(k + 1) = x He(k) - k He(k - 1).
 inline float hermite(float x, float degree, bool physicists) {
-  if (isnan(degree) || isinf(degree)) return 0.0f;
-  const long n = long(degree);
+  const long n = polynomial_degree(degree);
   const float first = physicists ? x + x : x, weight = physicists ? 2.0f : 1.0f;
   if (n < 0) return 0.0f;
   if (n == 0) return 1.0f;
@@ -75,7 +78,7 @@ inline float hermite(float x, float degree, bool physicists) {
   return last;
 }
 inline float laguerre(float x, float degree) {
-  const long n = long(degree);
+  const long n = polynomial_degree(degree);
   if (n < 0) return 0.0f;
   if (x == 0.0f || n == 0) return 1.0f;
   float before = 1.0f, last = 1.0f - x;
@@ -87,7 +90,7 @@ inline float laguerre(float x, float degree) {
   return last;
 }
 inline float legendre(float x, float degree) {
-  const long n = long(degree);
+  const long n = polynomial_degree(degree);
   if (n < 0) return 0.0f;
   if (fabs(x) == 1.0f) return x < 0.0f && is_odd(n) ? -1.0f : 1.0f;
   if (n == 0) return 1.0f;

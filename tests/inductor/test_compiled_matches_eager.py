@@ -16,7 +16,8 @@ GROUP = 8  # number of OpInfos compiled into one graph
 SAMPLE = (
     "float32:special.log_ndtr,special.erfcx,log1p,cos,digamma,nn.functional.softplus,nn.functional.mish,hypot,fmod,"
     "pow,nn.functional.gelu,nn.functional.softshrink,softmax,cumsum,sort,index_add,scatter_add,var,argmax,"
-    "var_mean.unbiased,native_batch_norm,_native_batch_norm_legit",
+    "var_mean.unbiased,native_batch_norm,_native_batch_norm_legit,special.chebyshev_polynomial_t,"
+    "special.hermite_polynomial_h,special.laguerre_polynomial_l,special.legendre_polynomial_p",
     "float16:exp,nextafter,nn.functional.silu,mul,add,remainder,clamp,sum,index_add,scatter_add,native_batch_norm",
     "bfloat16:sigmoid,div.floor_rounding,nn.functional.elu,nn.functional.softsign,int",
     "int64:sign,floor_divide,bitwise_left_shift,gcd,remainder,pow,amax",

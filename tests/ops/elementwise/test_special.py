@@ -139,6 +139,14 @@ def test_ndtri_outside_its_domain(dtype: torch.dtype) -> None:
         torch.testing.assert_close(torch.special.ndtri(mixed.to("mpsx")).cpu(), expected, equal_nan=True)
 
 
+@pytest.mark.parametrize("name", [name for name in BINARY if "polynomial" in name])
+def test_degrees_outside_the_range_of_integers(name: str) -> None:
+    """Regression test: on drivers that saturate, the recurrences did not end."""
+    degrees = torch.tensor([math.nan, math.inf, -math.inf, 3e38, -3e38, 2.0**63], device="mpsx")
+    x = torch.tensor([1e-8, 0.5, -0.5, 1.0, 2.0], device="mpsx")[:, None]
+    assert function_of(name)(x, degrees).count_nonzero() == 0
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
 def test_polygamma(n: int) -> None:
     x = torch.linspace(0.3, 20, 1001)
