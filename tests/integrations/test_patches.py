@@ -69,6 +69,15 @@ def test_line_of_a_function_with_nested_functions() -> None:
     assert _with_a_lambda_default(1) == "mpsx:1"
 
 
+def _factorial(n: int) -> int:
+    return n * _factorial(n - 1) if n > 2 else 1
+
+
+def test_line_of_a_recursive_function() -> None:
+    rewrite.line("_factorial", "else 1", "else 2")(importlib.import_module(__name__))
+    assert _factorial(4) == 24
+
+
 def test_constant(monkeypatch: pytest.MonkeyPatch) -> None:
     module = SimpleNamespace(__name__="library", DEVICE="cpu")
     monkeypatch.setenv("LIBRARY_DEVICE", "cpu")

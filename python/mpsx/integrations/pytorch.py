@@ -93,6 +93,10 @@ PATCHES = {
         line("conv", "torch._C._conv_determine_backend_memory_format(", "torch.mpsx._convolution_format("),
     ),
     "torch._inductor.compile_fx": (_inductor,),
+    # Convolutions add the bias before they round the result.
+    "torch._inductor.kernel.conv": (
+        line("convolution", 'device_type != "cpu"', 'device_type not in ("cpu", "mpsx")'),
+    ),
     # Metal has neither double nor float8, so do not compile operators on these dtypes.
     "torch._inductor.lowering": (
         line("unsupported_input_tensor", "if t.is_meta:",

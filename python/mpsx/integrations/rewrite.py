@@ -49,9 +49,12 @@ def _change(function: FunctionType, edit: Callable[[str], str]) -> None:
     tree = ast.parse(function._mpsx_source)
     definition = tree.body[0]
     definition.decorator_list = []
-    # Free variables, such as the __class__ of super(), become parameters of an enclosing function.
-    enclosing = ast.parse(f"def enclosing({', '.join(function.__code__.co_freevars)}): pass")
-    enclosing.body[0].body = [definition]
+    # Free variables, such as the __class__ of super(), become parameters of an enclosing function. A function that
+    # calls itself finds itself among the module's globals.
+    free = function.__code__.co_freevars
+    statement = "pass" if definition.name in free else f"global {definition.name}"
+    enclosing = ast.parse(f"def enclosing({', '.join(free)}): {statement}")
+    enclosing.body[0].body.append(definition)
     ast.increment_lineno(definition, first - 1)
     code = compile(enclosing, function.__code__.co_filename, "exec", dont_inherit=True)
     function.__code__ = _code_in(_code_in(code, "enclosing"), function.__name__)
